@@ -1,0 +1,1 @@
+"""Articulated-body dynamics: kinematics, Jacobians, RNEA, CRBA, ABA, momentum and energy."""

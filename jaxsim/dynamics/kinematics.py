@@ -1,0 +1,199 @@
+"""Forward kinematics and everything else that follows from (q, qd) without forces.
+
+All spatial vectors are in world axes about the root of their tree (the origin of the tree's root
+link at this instant), so that no transforms stand between links and a character far from the
+world's origin loses no precision in float32. Only the poses need a pass down the tree; velocities
+are products with constant ancestor masks.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.math.rotation import (
+    axis_angle_to_matrix,
+    cross,
+    quat_integrate,
+    quat_to_matrix,
+)
+from jaxsim.math.spatial import motion_cross, spatial
+from jaxsim.model.joints import Q_SIZE, V_SIZE
+from jaxsim.model.model import Model
+from jaxsim.model.topology import WORLD, Topology
+
+HIGHEST = jax.lax.Precision.HIGHEST
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Kinematics:
+    """Poses, joint axes and velocities of one configuration, in the world's frame."""
+
+    joint_pos: Array  # (nj, 3) origins of the joint nodes' frames after the joint's motion [m]
+    joint_rot: Array  # (nj, 3, 3)
+    joint_anchor: Array  # (nj, 3) the points about which the joints turn [m]
+    link_pos: Array  # (nl, 3) origins of the links' frames [m]
+    link_rot: Array  # (nl, 3, 3)
+    com: Array  # (nl, 3) centres of mass of the links [m]
+    reference: Array  # (nl, 3) the root of each link's tree [m]
+    axis: Array  # (nv, 6) joint axes S about the root of their tree
+    velocity: Array  # (nl, 6) link velocities about the root of their tree
+    bias: Array  # (nl, 6) spatial accelerations of the links where qdd = 0, without gravity
+
+    def dof_reference(self, topology: Topology) -> Array:
+        """(nv, 3) the reference point of each joint axis."""
+        return self.reference[topology.dof_link]
+
+
+def matmul(a, b) -> Array:
+    """Matrix product at highest precision (never TF32)."""
+    return jnp.matmul(a, b, precision=HIGHEST)
+
+
+def mask_product(mask: np.ndarray, x: Array) -> Array:
+    """Sum the rows of x (n, ...) that each row of the constant 0/1 mask (m, n) picks."""
+    return matmul(jnp.asarray(mask, x.dtype), x)
+
+
+def forward_kinematics(model: Model, q: Array, qd: Array) -> Kinematics:
+    """Kinematics of q (nq,), qd (nv,). Source: Featherstone (2008), chapter 4.4, in world axes."""
+    top = model.topology
+    offset_rot = quat_to_matrix(model.joint_quat)
+    motion_rot, motion_pos = _joint_motion(model, q)
+    local_rot = matmul(offset_rot, motion_rot)
+    local_pos = model.joint_pos + matmul(offset_rot, motion_pos[..., None])[..., 0]
+
+    rot, pos = _compose(top, local_rot, local_pos)
+    parent = np.array(top.joint_parent)
+    rooted = (parent == WORLD)[:, None]
+    parent_rot = jnp.where(rooted[..., None], jnp.eye(3, dtype=q.dtype), rot[parent])
+    parent_pos = jnp.where(rooted, 0.0, pos[parent])
+    zero_rot = matmul(parent_rot, offset_rot)  # frame of the zero pose of each joint
+    zero_pos = parent_pos + matmul(parent_rot, model.joint_pos[..., None])[..., 0]
+    anchor = zero_pos + matmul(zero_rot, model.joint_anchor[..., None])[..., 0]
+    axis = matmul(zero_rot, model.joint_axis[..., None])[..., 0]
+    # a ball turns about its anchor; a free joint about the link's origin
+    anchor = jnp.where(
+        np.array([k == "free" for k in top.joint_kinds])[:, None], pos, anchor
+    )
+
+    last = np.array(top.link_joint)
+    link_rot, link_pos = rot[last], pos[last]
+    com = link_pos + matmul(link_rot, model.com[..., None])[..., 0]
+    reference = link_pos[top.link_root]
+    S = _axes(top, rot, axis, anchor, reference)
+
+    moved = S * qd[:, None]
+    velocity = mask_product(top.link_dofs, moved)
+    before = mask_product(top.dof_before, moved)
+    bias = mask_product(top.link_dofs, motion_cross(before, moved))
+    return Kinematics(
+        joint_pos=pos,
+        joint_rot=rot,
+        joint_anchor=anchor,
+        link_pos=link_pos,
+        link_rot=link_rot,
+        com=com,
+        reference=reference,
+        axis=S,
+        velocity=velocity,
+        bias=bias,
+    )
+
+
+def _joint_motion(model: Model, q: Array) -> tuple[Array, Array]:
+    """Rotation (nj, 3, 3) and translation (nj, 3) of each joint, in its own frame."""
+    top = model.topology
+    n = top.n_joints
+    start = np.array(top.q_start)
+    rot = jnp.broadcast_to(jnp.eye(3, dtype=q.dtype), (n, 3, 3))
+    pos = jnp.zeros((n, 3), q.dtype)
+    hinges, slides = top.joints_of("hinge"), top.joints_of("slide")
+    if hinges.size:
+        turn = axis_angle_to_matrix(model.joint_axis[hinges], q[start[hinges]])
+        rot = rot.at[hinges].set(turn)
+    if slides.size:
+        pos = pos.at[slides].set(model.joint_axis[slides] * q[start[slides]][:, None])
+    for kind in ("ball", "free"):
+        joints = top.joints_of(kind)
+        if joints.size:
+            first = start[joints] + Q_SIZE[kind] - 4
+            rot = rot.at[joints].set(quat_to_matrix(q[first[:, None] + np.arange(4)]))
+            if kind == "free":
+                pos = pos.at[joints].set(q[start[joints][:, None] + np.arange(3)])
+    turning = np.concatenate([hinges, top.joints_of("ball")]).astype(int)
+    if turning.size:
+        anchor = model.joint_anchor[turning]
+        shift = anchor - matmul(rot[turning], anchor[..., None])[..., 0]
+        pos = pos.at[turning].add(shift)
+    return rot, pos
+
+
+def _compose(top: Topology, local_rot: Array, local_pos: Array) -> tuple[Array, Array]:
+    """World poses of all nodes, one level of the tree at a time."""
+    rots: list[Array] = []
+    poses: list[Array] = []
+    above: tuple[int, ...] = ()
+    for level in top.joint_levels:
+        rot, pos = local_rot[np.array(level)], local_pos[np.array(level)]
+        if above:
+            slot = np.array([above.index(top.joint_parent[j]) for j in level])
+            pos = poses[-1][slot] + matmul(rots[-1][slot], pos[..., None])[..., 0]
+            rot = matmul(rots[-1][slot], rot)
+        rots.append(rot)
+        poses.append(pos)
+        above = level
+    inverse = np.argsort(np.concatenate([np.array(level) for level in top.joint_levels]))
+    return jnp.concatenate(rots)[inverse], jnp.concatenate(poses)[inverse]
+
+
+def _axes(top: Topology, rot: Array, axis: Array, anchor: Array, reference: Array) -> Array:
+    """Joint axes (nv, 6) about the tree's root."""
+    joint, link = top.dof_joint, top.dof_link
+    # direction of each degree of freedom: the joint's axis, a column of the link's rotation (ball,
+    # free's angular part) or a world axis (free's linear part)
+    kinds = [top.joint_kinds[j] for j in joint]
+    within = np.arange(top.nv) - np.array(top.v_start)[joint] if top.nv else np.zeros(0, int)
+    column = within % 3
+    frame = np.array([k in ("ball", "free") for k in kinds])
+    linear = np.array(
+        [k == "slide" or (k == "free" and i < 3) for k, i in zip(kinds, within, strict=True)]
+    )
+    world = np.array([k == "free" and i < 3 for k, i in zip(kinds, within, strict=True)])
+    direction = axis[joint]
+    if frame.any():
+        columns = rot[joint, :, column]
+        direction = jnp.where(frame[:, None], columns, direction)
+        direction = jnp.where(world[:, None], np.eye(3)[column], direction)
+    moment_arm = cross(anchor[joint] - reference[link], direction)
+    return spatial(
+        jnp.where(linear[:, None], 0.0, direction),
+        jnp.where(linear[:, None], direction, moment_arm),
+    )
+
+
+def integrate(model: Model, q: Array, qd: Array, dt: Array) -> Array:
+    """q (+) qd dt: positions (nq,) after holding the velocity qd (nv,) for dt [s]."""
+    top = model.topology
+    q_start, v_start = np.array(top.q_start), np.array(top.v_start)
+    simple = np.concatenate([top.joints_of("hinge"), top.joints_of("slide")]).astype(int)
+    if len(simple) == top.nv and top.nq == top.nv:
+        return q + qd * dt
+    out = q.at[q_start[simple]].add(qd[v_start[simple]] * dt) if simple.size else q
+    for kind in ("ball", "free"):
+        for joint in top.joints_of(kind):
+            i = q_start[joint] + Q_SIZE[kind] - 4
+            k = v_start[joint] + V_SIZE[kind] - 3
+            out = out.at[i : i + 4].set(quat_integrate(q[i : i + 4], qd[k : k + 3], dt))
+            if kind == "free":
+                out = out.at[i - 3 : i].set(q[i - 3 : i] + qd[k - 3 : k] * dt)
+    return out
+
+
+def point_velocity(kin: Kinematics, link: Array | int, point: Array) -> Array:
+    """Velocity (..., 3) [m/s] of the material point of ``link`` now at ``point`` (..., 3) [m]."""
+    v = kin.velocity[link]
+    return v[..., 3:] + cross(v[..., :3], point - kin.reference[link])

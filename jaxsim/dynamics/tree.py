@@ -1,0 +1,68 @@
+"""The two tree recursions: a level of the tree at a time, all its nodes at once.
+
+``levels`` holds node indices by depth and ``parent`` each node's parent (-1 for the world), both
+static. Nodes are pytrees of arrays with a leading node axis.
+"""
+
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Tree = object
+
+
+def _take(nodes, index):
+    return jax.tree.map(lambda x: x[np.asarray(index)], nodes)
+
+
+def _in_node_order(levels: Sequence[Sequence[int]], outputs: list):
+    inverse = np.argsort(np.concatenate([np.array(level) for level in levels]))
+    return jax.tree.map(lambda *xs: jnp.concatenate(xs)[inverse], *outputs)
+
+
+def leaves_to_root(levels, parent, visit: Callable, nodes, zero):
+    """``visit(node, sum over children) -> (to parent, output)``; returns the outputs by node.
+
+    ``zero`` is what a node without children receives.
+    """
+    outputs = []
+    passed = None  # what the level below sends up, and from which nodes
+    below: Sequence[int] = ()
+    for level in reversed(levels):
+        slot = {node: k for k, node in enumerate(level)}
+        received = jax.tree.map(lambda z, n=len(level): jnp.zeros((n, *z.shape), z.dtype), zero)
+        if below:
+            gather = np.zeros((len(level), len(below)))
+            for k, child in enumerate(below):
+                gather[slot[parent[child]], k] = 1.0
+            received = jax.tree.map(
+                lambda x, g=gather: jnp.tensordot(
+                    jnp.asarray(g, x.dtype), x, axes=1, precision=jax.lax.Precision.HIGHEST
+                ),
+                passed,
+            )
+        passed, output = jax.vmap(visit)(_take(nodes, level), received)
+        outputs.append(output)
+        below = level
+    return _in_node_order(list(reversed(levels)), outputs)
+
+
+def root_to_leaves(levels, parent, visit: Callable, nodes, root):
+    """``visit(node, from parent) -> (to children, output)``; returns the outputs by node.
+
+    ``root`` is what the nodes on the world receive.
+    """
+    outputs = []
+    passed, above = None, ()
+    for level in levels:
+        if above:
+            slot = [above.index(parent[node]) for node in level]
+            received = _take(passed, slot)
+        else:
+            received = jax.tree.map(lambda r, n=len(level): jnp.broadcast_to(r, (n, *r.shape)), root)
+        passed, output = jax.vmap(visit)(_take(nodes, level), received)
+        outputs.append(output)
+        above = level
+    return _in_node_order(levels, outputs)

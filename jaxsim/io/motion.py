@@ -1,0 +1,313 @@
+"""The record of one simulated motion: what the viewer, the plots and later analyses read.
+
+Plain numpy, SI units, world frame with z up, quaternions (w, x, y, z). `save_motion` and
+`load_motion` keep a `Motion` in one .npz file that holds no pickled objects.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import uuid
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = [
+    "BadFrame",
+    "Motion",
+    "MotionFileError",
+    "Shape",
+    "load_motion",
+    "save_motion",
+    "write_bytes",
+]
+
+FORMAT_NAME = "jaxsim-motion"
+FORMAT_VERSION = 1
+
+SHAPE_SIZES = {  # kind -> the numbers in `Shape.size`, all in [m]
+    "sphere": ("radius",),
+    "capsule": ("radius", "half_length"),
+    "tapered_capsule": ("radius_0", "radius_1", "half_length"),
+    "box": ("half_x", "half_y", "half_z"),
+    "plane": (),
+}
+
+
+class MotionFileError(ValueError):
+    """A file that is not a motion, is damaged, or has another format version."""
+
+
+class BadFrame(NamedTuple):
+    """The first sample that is not finite."""
+
+    frame: int
+    time: float  # [s]
+    field: str  # e.g. "q", or "heights['head']"
+
+
+def _floats(values: Sequence[float]) -> tuple[float, ...]:
+    return tuple(float(v) for v in np.ravel(np.asarray(values, dtype=float)))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One collision shape, fixed to a link or to the world.
+
+    The segment of a capsule runs along the shape's local x axis. Of a tapered capsule, end 0
+    (radius_0) lies at x = +half_length and end 1 (radius_1) at x = -half_length. The normal of
+    a plane is its local z axis. `size` holds the numbers that `SHAPE_SIZES` lists for the kind.
+
+    Raises ValueError for an unknown kind, a wrong number of sizes, a negative or non-finite
+    size, and a quaternion that is not of unit length.
+    """
+
+    kind: str  # one of SHAPE_SIZES
+    link: int  # index of the link, -1 for the world
+    pos: tuple[float, ...] = (0.0, 0.0, 0.0)  # [m] origin of the shape in the link's frame
+    quat: tuple[float, ...] = (1.0, 0.0, 0.0, 0.0)  # orientation in the link's frame, w first
+    size: tuple[float, ...] = ()  # [m]
+
+    def __post_init__(self) -> None:
+        if self.kind not in SHAPE_SIZES:
+            raise ValueError(f"unknown shape kind {self.kind!r}; known: {', '.join(SHAPE_SIZES)}")
+        object.__setattr__(self, "link", int(self.link))
+        for name in ("pos", "quat", "size"):
+            object.__setattr__(self, name, _floats(getattr(self, name)))
+        wanted = SHAPE_SIZES[self.kind]
+        if len(self.pos) != 3 or len(self.quat) != 4:
+            raise ValueError(f"{self.kind}: pos needs 3 numbers and quat 4")
+        if len(self.size) != len(wanted):
+            raise ValueError(
+                f"{self.kind}: size needs {len(wanted)} numbers {wanted}, got {len(self.size)}"
+            )
+        if not np.all(np.isfinite(self.pos + self.quat + self.size)):
+            raise ValueError(f"{self.kind}: pos, quat and size must be finite")
+        if any(s < 0 for s in self.size):
+            raise ValueError(f"{self.kind}: negative size {self.size}")
+        if abs(float(np.linalg.norm(self.quat)) - 1.0) > 1e-3:
+            raise ValueError(f"{self.kind}: quat {self.quat} is not of unit length")
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """T samples of one character's motion: configuration, poses, contacts, phases, torques.
+
+    All arrays are numpy; integers are turned into floats where a quantity is meant. `time` does
+    not decrease. Samples may hold NaN or infinity (a simulation that failed is worth keeping);
+    `first_bad_frame` finds the first of them.
+
+    Raises ValueError, naming the field, where shapes or indices do not agree.
+    """
+
+    title: str
+    link_names: tuple[str, ...]  # (nl,)
+    joint_names: tuple[str, ...]  # (nj,) one per torque
+    phase_names: tuple[str, ...]
+    shapes: tuple[Shape, ...]
+    time: np.ndarray  # (T,) [s]
+    q: np.ndarray  # (T, nq) [m, rad, quaternions]
+    qd: np.ndarray  # (T, nv) [m/s, rad/s]
+    link_pos: np.ndarray  # (T, nl, 3) [m] origins of the link frames in the world
+    link_quat: np.ndarray  # (T, nl, 4) orientations of the link frames in the world
+    contact_pos: np.ndarray  # (T, nc, 3) [m] in the world
+    contact_force: np.ndarray  # (T, nc, 3) [N] on the character, in the world; 0 where inactive
+    phase: np.ndarray  # (T,) index into phase_names, -1 for none
+    torque: np.ndarray  # (T, nj) [Nm]
+    torque_limit: np.ndarray  # (nj,) [Nm], inf for no limit
+    heights: dict[str, np.ndarray]  # name -> (T,) [m], e.g. head, pelvis, com
+    planar: bool = False  # the character stays in the x-z plane
+    phase_events: tuple[tuple[float, str, str], ...] = ()  # ([s], phase, what ended the last one)
+    com: np.ndarray | None = field(default=None)  # (T, 3) [m] centre of mass, if known
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        for name in ("link_names", "joint_names", "phase_names"):
+            put(name, tuple(str(s) for s in getattr(self, name)))
+        put("shapes", tuple(self.shapes))
+        put("planar", bool(self.planar))
+        put("phase_events", tuple((float(t), str(p), str(w)) for t, p, w in self.phase_events))
+        for name in _FLOAT_FIELDS:
+            put(name, _float_array(getattr(self, name)))
+        if self.com is not None:
+            put("com", _float_array(self.com))
+        put("phase", np.asarray(self.phase, dtype=np.int32))
+        put("heights", {str(k): _float_array(v) for k, v in self.heights.items()})
+        self._check()
+
+    def _check(self) -> None:
+        n, nl, nj = self.time.shape[0] if self.time.ndim else 0, self.n_links, self.n_joints
+        nc = self.contact_pos.shape[1] if self.contact_pos.ndim == 3 else 0
+        any_size = -1
+        wanted = {
+            "time": (n,),
+            "q": (n, any_size),
+            "qd": (n, any_size),
+            "link_pos": (n, nl, 3),
+            "link_quat": (n, nl, 4),
+            "contact_pos": (n, nc, 3),
+            "contact_force": (n, nc, 3),
+            "phase": (n,),
+            "torque": (n, nj),
+            "torque_limit": (nj,),
+        }
+        arrays = [(name, getattr(self, name), shape) for name, shape in wanted.items()]
+        arrays += [(f"heights[{k!r}]", v, (n,)) for k, v in self.heights.items()]
+        if self.com is not None:
+            arrays.append(("com", self.com, (n, 3)))
+        for name, array, shape in arrays:
+            agrees = array.ndim == len(shape) and all(
+                w in (any_size, s) for s, w in zip(array.shape, shape, strict=True)
+            )
+            if not agrees:
+                text = tuple("any" if w == any_size else w for w in shape)
+                raise ValueError(f"motion: {name} has shape {array.shape}, expected {text}")
+        if np.any(np.diff(self.time) < 0):
+            frame = int(np.argmax(np.diff(self.time) < 0)) + 1
+            raise ValueError(f"motion: time decreases at frame {frame}")
+        if n and (self.phase.min() < -1 or self.phase.max() >= len(self.phase_names)):
+            raise ValueError(f"motion: phase must be -1 to {len(self.phase_names) - 1}")
+        if np.any(np.isnan(self.torque_limit)):
+            raise ValueError("motion: torque_limit holds NaN; use inf for no limit")
+        for shape in self.shapes:
+            if not -1 <= shape.link < nl:
+                raise ValueError(f"motion: a {shape.kind} is on link {shape.link}, have {nl} links")
+        if not all(np.isfinite(t) for t, _, _ in self.phase_events):
+            raise ValueError("motion: phase_events holds a time that is not finite")
+
+    @property
+    def n_frames(self) -> int:
+        """T, the number of samples."""
+        return int(self.time.shape[0])
+
+    @property
+    def n_links(self) -> int:
+        """nl, the number of links."""
+        return len(self.link_names)
+
+    @property
+    def n_joints(self) -> int:
+        """nj, the number of torques."""
+        return len(self.joint_names)
+
+    def _samples(self) -> list[tuple[str, np.ndarray]]:
+        """(name, array with T as its first axis), in the order in which they are reported."""
+        arrays = [(f, getattr(self, f)) for f in _FLOAT_FIELDS if f != "torque_limit"]
+        arrays += [(f"heights[{k!r}]", v) for k, v in self.heights.items()]
+        return arrays if self.com is None else [*arrays, ("com", self.com)]
+
+    def first_bad_frame(self) -> BadFrame | None:
+        """The first frame that holds a NaN or an infinity, and the field; None if there is none."""
+        first: tuple[int, str] | None = None
+        for name, array in self._samples():
+            bad = ~np.isfinite(array.reshape(self.n_frames, int(np.prod(array.shape[1:])))).all(1)
+            frame = int(np.argmax(bad)) if bad.any() else None
+            if frame is not None and (first is None or frame < first[0]):
+                first = (frame, name)
+        return None if first is None else BadFrame(first[0], float(self.time[first[0]]), first[1])
+
+    def take(self, index: np.ndarray) -> Motion:
+        """The motion at some frames. index: (n,) increasing frame numbers, or a (T,) mask."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        for name in (*_FLOAT_FIELDS, "phase"):
+            if name != "torque_limit":
+                values[name] = values[name][index]
+        values["heights"] = {k: v[index] for k, v in self.heights.items()}
+        values["com"] = None if self.com is None else self.com[index]
+        return Motion(**values)
+
+
+_FLOAT_FIELDS = (
+    *("time", "q", "qd", "link_pos", "link_quat", "contact_pos", "contact_force"),
+    *("torque", "torque_limit"),
+)
+
+
+_META_FIELDS = ("title", "link_names", "joint_names", "phase_names", "planar", "phase_events")
+
+
+def _float_array(value: object) -> np.ndarray:
+    array = np.asarray(value)
+    return array if array.dtype.kind == "f" else array.astype(float)
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file as a whole or not at all: to a neighbour first, which is then renamed.
+
+    Raises FileNotFoundError if the folder does not exist.
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path.name}: no folder {path.parent}")
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    try:
+        part.write_bytes(data)
+        os.replace(part, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            part.unlink()
+
+
+def save_motion(path: str | os.PathLike[str], motion: Motion) -> None:
+    """Write a motion as compressed .npz, atomically; number types are kept as they are.
+
+    Raises FileNotFoundError if the folder does not exist.
+    """
+    arrays = {name: getattr(motion, name) for name in (*_FLOAT_FIELDS, "phase")}
+    if motion.com is not None:
+        arrays["com"] = motion.com
+    arrays |= {f"height_{i}": v for i, v in enumerate(motion.heights.values())}
+    meta = {name: getattr(motion, name) for name in _META_FIELDS}
+    meta["shapes"] = [vars(shape) for shape in motion.shapes]
+    meta["heights"] = list(motion.heights)
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer,
+        format=np.array(FORMAT_NAME),
+        version=np.array(FORMAT_VERSION),
+        meta=np.array(json.dumps(meta)),
+        **arrays,
+    )
+    write_bytes(path, buffer.getvalue())
+
+
+def load_motion(path: str | os.PathLike[str]) -> Motion:
+    """Read a motion that `save_motion` wrote.
+
+    Raises FileNotFoundError if there is no such file, and MotionFileError if the file is not a
+    motion, is damaged, is of another format version, or holds arrays that do not agree.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"no motion file {path}")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            stored = {name: file[name] for name in file.files}
+    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise MotionFileError(f"{path} is not a motion file, or is damaged: {error}") from error
+    if str(stored.get("format")) != FORMAT_NAME:
+        raise MotionFileError(f"{path} is an .npz file, but not a motion")
+    if int(stored.get("version", -1)) != FORMAT_VERSION:
+        raise MotionFileError(
+            f"{path} has motion format {stored.get('version')}, this jaxsim reads {FORMAT_VERSION}"
+        )
+    try:
+        meta = json.loads(str(stored["meta"]))
+        values = {name: meta[name] for name in _META_FIELDS}
+        values["shapes"] = tuple(Shape(**shape) for shape in meta["shapes"])
+        values["heights"] = {k: stored[f"height_{i}"] for i, k in enumerate(meta["heights"])}
+        values |= {name: stored[name] for name in (*_FLOAT_FIELDS, "phase")}
+        return Motion(**values, com=stored.get("com"))
+    except KeyError as error:
+        raise MotionFileError(f"{path} lacks {error}") from error
+    except (ValueError, TypeError) as error:
+        raise MotionFileError(f"{path} holds a motion that does not agree: {error}") from error

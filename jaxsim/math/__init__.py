@@ -1,0 +1,1 @@
+"""Vectors, rotations and spatial vectors; plain functions on small arrays."""

@@ -1,0 +1,54 @@
+"""Spatial (6-D) vectors, angular part first, about one reference point.
+
+Motion vectors hold (angular velocity, linear velocity of the body point at the reference), force
+vectors (moment about the reference, force). All act on (..., 6) arrays. Notation of Featherstone,
+Rigid Body Dynamics Algorithms (2008), chapter 2.
+"""
+
+import jax.numpy as jnp
+from jax import Array
+
+from jaxsim.math.rotation import cross
+
+
+def spatial(angular: Array, linear: Array) -> Array:
+    """Stack (..., 3) angular and linear parts to (..., 6)."""
+    return jnp.concatenate([angular, linear], axis=-1)
+
+
+def motion_cross(v: Array, m: Array) -> Array:
+    """v x m: the rate of change of the motion vector m carried along by velocity v."""
+    w, u = v[..., :3], v[..., 3:]
+    return spatial(cross(w, m[..., :3]), cross(w, m[..., 3:]) + cross(u, m[..., :3]))
+
+
+def force_cross(v: Array, f: Array) -> Array:
+    """v x* f: the rate of change of the force vector f carried along by velocity v."""
+    w, u = v[..., :3], v[..., 3:]
+    return spatial(cross(w, f[..., :3]) + cross(u, f[..., 3:]), cross(w, f[..., 3:]))
+
+
+def inertia_apply(mass: Array, first: Array, second: Array, m: Array) -> Array:
+    """Spatial inertia times motion vector.
+
+    mass (...) [kg]; first (..., 3) = mass * (centre of mass - reference) [kg m]; second
+    (..., 3, 3), the inertia about the reference [kg m^2]; m (..., 6). Returns (..., 6).
+    """
+    w, u = m[..., :3], m[..., 3:]
+    moment = jnp.sum(second * w[..., None, :], axis=-1) + cross(first, u)
+    return spatial(moment, mass[..., None] * u - cross(first, w))
+
+
+def inertia_matrix(mass: Array, first: Array, second: Array) -> Array:
+    """The same inertia as a (..., 6, 6) matrix."""
+    eye = jnp.eye(6, dtype=second.dtype)
+    columns = [
+        inertia_apply(mass, first, second, jnp.broadcast_to(eye[i], (*mass.shape, 6)))
+        for i in range(6)
+    ]
+    return jnp.stack(columns, axis=-1)
+
+
+def wrench_at(point: Array, reference: Array, force: Array) -> Array:
+    """Force (..., 3) [N] acting at ``point``, as a force vector about ``reference``."""
+    return spatial(cross(point - reference, force), force)

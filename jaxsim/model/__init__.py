@@ -1,0 +1,31 @@
+"""What is simulated: topology (static), Model (numbers), State, and the builder that checks them."""
+
+from jaxsim.model.builder import ModelBuilder
+from jaxsim.model.errors import ModelError
+from jaxsim.model.joints import Joint, ball, fixed, free, hinge, slide
+from jaxsim.model.model import Model
+from jaxsim.model.shapes import Shape, box, capsule, plane, sphere, tapered_capsule
+from jaxsim.model.state import State, check_state, neutral_state
+from jaxsim.model.topology import Topology
+
+__all__ = [
+    "Joint",
+    "Model",
+    "ModelBuilder",
+    "ModelError",
+    "Shape",
+    "State",
+    "Topology",
+    "ball",
+    "box",
+    "capsule",
+    "check_state",
+    "fixed",
+    "free",
+    "hinge",
+    "neutral_state",
+    "plane",
+    "slide",
+    "sphere",
+    "tapered_capsule",
+]

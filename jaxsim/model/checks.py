@@ -1,0 +1,125 @@
+"""What a link, joint or shape must satisfy; each failure names the place and the remedy."""
+
+import numpy as np
+
+from jaxsim.model.errors import ModelError
+from jaxsim.model.joints import V_SIZE, Joint
+from jaxsim.model.shapes import KINDS, Shape
+from jaxsim.model.topology import WORLD
+
+
+def finite(what: str, value) -> np.ndarray:
+    """``value`` as a float array; ModelError if it is no number or not finite."""
+    try:
+        array = np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise ModelError(f"{what} is {value!r}; numbers are needed") from None
+    if not np.isfinite(array).all():
+        raise ModelError(f"{what} is {array.tolist()}; it must be finite")
+    return array
+
+
+def vector(what: str, value, size: int) -> np.ndarray:
+    """A finite (size,) array."""
+    array = finite(what, value)
+    if array.shape != (size,):
+        raise ModelError(f"{what} has shape {array.shape}; it needs ({size},)")
+    return array
+
+
+def quaternion(what: str, value) -> np.ndarray:
+    """A unit quaternion (w, x, y, z), normalised."""
+    array = vector(what, value, 4)
+    norm = np.linalg.norm(array)
+    if abs(norm - 1) > 1e-3:
+        raise ModelError(f"{what} has length {norm:.4g}; a unit quaternion (w, x, y, z) is needed")
+    return array / norm
+
+
+def rotation(quat) -> np.ndarray:
+    """(3, 3) matrix of a unit quaternion, in numpy."""
+    w, x, y, z = np.asarray(quat, float)
+    u = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    return np.eye(3) + 2 * w * u + 2 * u @ u
+
+
+def mass(where: str, value) -> float:
+    """A positive mass [kg]."""
+    number = float(finite(f"{where}: mass", value))
+    if number <= 0:
+        raise ModelError(
+            f"{where}: mass is {number:g} kg; it must be positive (a link that only carries "
+            "shapes can be welded to its parent by giving the parent the shapes)"
+        )
+    return number
+
+
+def inertia(where: str, value) -> np.ndarray:
+    """A (3, 3) inertia that some body can have: symmetric, positive, triangle inequality."""
+    array = finite(f"{where}: inertia", value)
+    if array.shape == (3,):
+        array = np.diag(array)
+    if array.shape != (3, 3):
+        raise ModelError(
+            f"{where}: inertia has shape {array.shape}; give (3,) principal moments or (3, 3)"
+        )
+    if not np.allclose(array, array.T, rtol=1e-9, atol=1e-12):
+        raise ModelError(f"{where}: inertia is not symmetric")
+    moments = np.sort(np.linalg.eigvalsh(array))
+    if moments[0] <= 0:
+        raise ModelError(
+            f"{where}: inertia has principal moments {moments.tolist()}; all must be positive"
+        )
+    if moments[0] + moments[1] < moments[2] * (1 - 1e-9):
+        raise ModelError(
+            f"{where}: inertia breaks the triangle inequality: {moments[0]:.6g} + "
+            f"{moments[1]:.6g} < {moments[2]:.6g}; no body has such principal moments"
+        )
+    return array
+
+
+def joint(where: str, value: Joint, taken: list[str], on_world: bool, alone: bool) -> None:
+    """Check one joint declaration of a link."""
+    what = f"{where}: joint {value.name!r}"
+    if value.kind not in V_SIZE:
+        raise ModelError(f"{what}: unknown kind {value.kind!r}; use one of {', '.join(V_SIZE)}")
+    if not value.name or value.name in taken:
+        raise ModelError(f"{what}: the name is {'taken' if value.name else 'empty'}")
+    if value.kind == "free" and not (on_world and alone):
+        raise ModelError(f"{what}: a free joint must be the only joint of a child of the world")
+    if value.kind == "fixed" and not alone:
+        raise ModelError(f"{what}: a fixed joint must be the only joint of its link")
+    vector(f"{what}: anchor", value.anchor, 3)
+    if np.linalg.norm(vector(f"{what}: axis", value.axis, 3)) < 1e-9:
+        raise ModelError(f"{what}: the axis is zero; give a direction")
+    for field in ("damping", "armature", "kp", "kd"):
+        if float(finite(f"{what}: {field}", getattr(value, field))) < 0:
+            raise ModelError(f"{what}: {field} is negative")
+    if value.max_torque is not None and finite(f"{what}: max_torque", value.max_torque) <= 0:
+        raise ModelError(f"{what}: max_torque must be positive; leave it out for no actuator")
+    if value.limits is not None:
+        if value.kind not in ("hinge", "slide"):
+            raise ModelError(f"{what}: only hinges and slides can have limits")
+        lower, upper = vector(f"{what}: limits", value.limits, 2)
+        if lower >= upper:
+            raise ModelError(f"{what}: limits out of order, lower {lower:g} >= upper {upper:g}")
+
+
+def shape(where: str, value: Shape, link: int) -> None:
+    """Check one shape declaration."""
+    if value.kind not in KINDS:
+        raise ModelError(f"{where}: unknown kind {value.kind!r}; use one of {', '.join(KINDS)}")
+    size = vector(f"{where}: size", value.size, 3)
+    vector(f"{where}: pos", value.pos, 3)
+    quaternion(f"{where}: quat", value.quat)
+    if finite(f"{where}: friction", value.friction) < 0:
+        raise ModelError(f"{where}: friction is negative")
+    if not 0 <= finite(f"{where}: restitution", value.restitution) <= 1:
+        raise ModelError(f"{where}: restitution is {value.restitution:g}; it lies in [0, 1]")
+    needed = {"sphere": 1, "capsule": 3, "tapered_capsule": 3, "box": 3, "plane": 0}[value.kind]
+    if (size[:needed] <= 0).any():
+        raise ModelError(f"{where}: sizes {size[:needed].tolist()} must be positive")
+    if value.kind == "plane" and link != WORLD:
+        raise ModelError(f"{where}: a plane belongs to the world")
+    if value.kind in ("sphere", "capsule", "tapered_capsule") and link == WORLD:
+        raise ModelError(f"{where}: the world is made of planes and boxes; use a box")

@@ -1,0 +1,61 @@
+"""Joint declarations. A link moves relative to its parent by its joints, in their given order.
+
+Positions in q, velocities in v: fixed 0/0, hinge 1/1 [rad], slide 1/1 [m], ball 4/3 (quaternion
+parent -> link; angular velocity in the link's frame), free 7/6 (position and quaternion; linear
+velocity in the world's frame, angular in the link's frame). MuJoCo uses the same coordinates.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+Q_SIZE = {"fixed": 0, "hinge": 1, "slide": 1, "ball": 4, "free": 7}
+V_SIZE = {"fixed": 0, "hinge": 1, "slide": 1, "ball": 3, "free": 6}
+ANGULAR = ("hinge", "ball")
+
+
+@dataclass(frozen=True)
+class Joint:
+    """One joint of a link; build it with :func:`hinge`, :func:`slide`, ...
+
+    axis: (3,) unit vector in the link's frame at the zero pose; anchor: (3,) point of the link's
+    frame through which the axis passes [m]; limits: (lower, upper) [rad or m] or None;
+    damping [N m s/rad or N s/m], armature [kg m^2 or kg], kp, kd: gains of the joint's PD
+    controller; max_torque [N m or N], None for an unactuated joint.
+    """
+
+    name: str
+    kind: str
+    axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    anchor: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    limits: tuple[float, float] | None = None
+    damping: float = 0.0
+    armature: float = 0.0
+    kp: float = 0.0
+    kd: float = 0.0
+    max_torque: float | None = None
+
+
+def hinge(name: str, axis, **options) -> Joint:
+    """A rotation [rad] about ``axis`` through ``anchor``."""
+    return Joint(name, "hinge", tuple(np.asarray(axis, float).tolist()), **options)
+
+
+def slide(name: str, axis, **options) -> Joint:
+    """A translation [m] along ``axis``."""
+    return Joint(name, "slide", tuple(np.asarray(axis, float).tolist()), **options)
+
+
+def ball(name: str, **options) -> Joint:
+    """A rotation about ``anchor`` in all three directions."""
+    return Joint(name, "ball", **options)
+
+
+def free(name: str, **options) -> Joint:
+    """All six motions of a link whose parent is the world."""
+    return Joint(name, "free", **options)
+
+
+def fixed(name: str) -> Joint:
+    """No motion; what a link without joints has."""
+    return Joint(name, "fixed")

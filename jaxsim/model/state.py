@@ -1,0 +1,79 @@
+"""State: what one character is doing, and what its contacts remember."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.model.errors import ModelError
+from jaxsim.model.joints import Q_SIZE
+from jaxsim.model.model import Model
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class State:
+    """Generalised coordinates in the order of the model's joints, and the solver's warm start."""
+
+    q: Array  # (nq,) positions [m, rad, unit quaternions]
+    qd: Array  # (nv,) velocities [m/s, rad/s]
+    time: Array  # () [s]
+    impulse: Array  # (n_rows,) last impulses of the constraint rows [N s], the warm start
+
+    def replace(self, **changes) -> "State":
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+
+def neutral_q(model: Model) -> np.ndarray:
+    """(nq,) all joints at zero, all rotations at the identity."""
+    top = model.topology
+    q = np.zeros(top.nq)
+    for kind, start in zip(top.joint_kinds, top.q_start, strict=True):
+        if kind in ("ball", "free"):
+            q[start + Q_SIZE[kind] - 4] = 1.0
+    return q
+
+
+def neutral_state(model: Model, n_rows: int = 0) -> State:
+    """The zero pose at rest, at time 0, in the model's precision."""
+    dtype = model.mass.dtype
+    return State(
+        q=jnp.asarray(neutral_q(model), dtype),
+        qd=jnp.zeros(model.topology.nv, dtype),
+        time=jnp.zeros((), dtype),
+        impulse=jnp.zeros(n_rows, dtype),
+    )
+
+
+def check_state(model: Model, state: State) -> None:
+    """Raise ModelError if a (possibly batched) state does not fit the model or is not finite.
+
+    Runs on the host, before a simulation. Names the field, and the members of a batch at fault.
+    """
+    top = model.topology
+    for name, size in (("q", top.nq), ("qd", top.nv)):
+        value = np.asarray(getattr(state, name))
+        if value.ndim == 0 or value.shape[-1] != size:
+            raise ModelError(
+                f"state.{name} has shape {value.shape}, the model needs (..., {size}); build it "
+                "with neutral_state(model) or a character's start pose"
+            )
+        finite = np.isfinite(value)
+        if not finite.all():
+            bad = np.argwhere(~finite)[0]
+            member = f" of batch member {tuple(bad[:-1].tolist())}" if value.ndim > 1 else ""
+            raise ModelError(f"state.{name}[{bad[-1]}]{member} is {value[tuple(bad)]}")
+    q = np.asarray(state.q)
+    for joint, (kind, start) in enumerate(zip(top.joint_kinds, top.q_start, strict=True)):
+        if kind in ("ball", "free"):
+            end = start + Q_SIZE[kind]
+            norm = np.linalg.norm(q[..., end - 4 : end], axis=-1)
+            if np.abs(norm - 1).max() > 1e-3:
+                raise ModelError(
+                    f"the quaternion of joint {top.joint_names[joint]!r} has length "
+                    f"{float(norm.flat[np.abs(norm - 1).argmax()]):.4g}; normalise it"
+                )

@@ -1,0 +1,205 @@
+"""The static part of a model: names, kinds and tree structure, as hashable tuples.
+
+Joints are the nodes of the tree. A link with several joints has several nodes, massless but the
+last; a link without any has one fixed node. What the dynamics need of the structure (ancestor
+masks, depth levels, index tables) is derived here once, as numpy constants.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from jaxsim.model.joints import ANGULAR, Q_SIZE, V_SIZE
+from jaxsim.model.shapes import BALL_KINDS
+
+WORLD = -1
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Names, kinds and parents. Index -1 stands for the world throughout."""
+
+    link_names: tuple[str, ...]
+    link_parent: tuple[int, ...]
+    joint_names: tuple[str, ...]
+    joint_kinds: tuple[str, ...]
+    joint_parent: tuple[int, ...]  # the joint (node) before this one on the way to the world
+    joint_link: tuple[int, ...]
+    joint_limited: tuple[bool, ...]
+    joint_actuated: tuple[bool, ...]
+    shape_names: tuple[str, ...]
+    shape_kinds: tuple[str, ...]
+    shape_link: tuple[int, ...]
+    shape_pairs: tuple[tuple[int, int], ...]
+    covered_ends: tuple[tuple[int, int], ...]  # (shape, end) balls hidden inside a neighbour's
+    planar: bool  # every joint moves in the x-z plane
+
+    @property
+    def n_links(self) -> int:
+        return len(self.link_names)
+
+    @property
+    def n_joints(self) -> int:
+        return len(self.joint_names)
+
+    @cached_property
+    def q_start(self) -> tuple[int, ...]:
+        """Where each joint's positions begin in q."""
+        return tuple(np.cumsum([0] + [Q_SIZE[k] for k in self.joint_kinds])[:-1].tolist())
+
+    @cached_property
+    def v_start(self) -> tuple[int, ...]:
+        """Where each joint's velocities begin in v."""
+        return tuple(np.cumsum([0] + [V_SIZE[k] for k in self.joint_kinds])[:-1].tolist())
+
+    @cached_property
+    def nq(self) -> int:
+        return sum(Q_SIZE[k] for k in self.joint_kinds)
+
+    @cached_property
+    def nv(self) -> int:
+        return sum(V_SIZE[k] for k in self.joint_kinds)
+
+    @cached_property
+    def link_joint(self) -> tuple[int, ...]:
+        """The last joint (node) of each link, the one whose frame is the link's."""
+        last = dict(zip(self.joint_link, range(self.n_joints), strict=True))
+        return tuple(last[link] for link in range(self.n_links))
+
+    @cached_property
+    def link_root(self) -> np.ndarray:
+        """(nl,) the root link of the tree that each link belongs to."""
+        root = []
+        for link, parent in enumerate(self.link_parent):
+            root.append(link if parent == WORLD else root[parent])
+        return np.array(root, int)
+
+    @cached_property
+    def joint_levels(self) -> tuple[tuple[int, ...], ...]:
+        """Joints by depth: level k needs only level k - 1."""
+        return _levels(self.joint_parent)
+
+    @cached_property
+    def dof_joint(self) -> np.ndarray:
+        """(nv,) the joint of each degree of freedom."""
+        return np.repeat(np.arange(self.n_joints), [V_SIZE[k] for k in self.joint_kinds])
+
+    @cached_property
+    def dof_link(self) -> np.ndarray:
+        """(nv,) the link that each degree of freedom moves first."""
+        return np.array(self.joint_link, int)[self.dof_joint]
+
+    @cached_property
+    def dof_stage(self) -> np.ndarray:
+        """(nv,) 0 for the translations of a free joint, 1 for all else: it acts as slides, then a
+        ball."""
+        stage = [[0] * 3 + [1] * 3 if k == "free" else [1] * V_SIZE[k] for k in self.joint_kinds]
+        return np.array(sum(stage, []), int)
+
+    @cached_property
+    def dof_parent(self) -> tuple[int, ...]:
+        """The degree of freedom before each on the way to the world, or -1."""
+        last: dict[int, int] = {}
+        parents = []
+        for j in range(self.n_joints):
+            before = last.get(self.joint_parent[j], -1)
+            for _ in range(V_SIZE[self.joint_kinds[j]]):
+                parents.append(before)
+                before = len(parents) - 1
+            last[j] = before
+        return tuple(parents)
+
+    @cached_property
+    def dof_levels(self) -> tuple[tuple[int, ...], ...]:
+        """Degrees of freedom by depth; those of one level lie on different branches."""
+        return _levels(self.dof_parent)
+
+    @cached_property
+    def dof_ancestors(self) -> np.ndarray:
+        """(nv, nv) bool: [d, e] is true where e is d or lies between d and the world."""
+        mask = np.zeros((self.nv, self.nv), bool)
+        for d, parent in enumerate(self.dof_parent):
+            if parent != WORLD:
+                mask[d] = mask[parent]
+            mask[d, d] = True
+        return mask
+
+    @cached_property
+    def dof_before(self) -> np.ndarray:
+        """(nv, nv) bool: [d, e] where e moves the frame that carries the axis of d."""
+        joint, stage = self.dof_joint, self.dof_stage
+        same = (joint[:, None] == joint[None, :]) & (stage[:, None] <= stage[None, :])
+        return self.dof_ancestors & ~same
+
+    @cached_property
+    def link_dofs(self) -> np.ndarray:
+        """(nl, nv) bool: degree of freedom d moves link l."""
+        mask = np.zeros((self.n_links, self.nv), bool)
+        joint_mask = np.zeros((self.n_joints, self.nv), bool)
+        for j, parent in enumerate(self.joint_parent):
+            if parent != WORLD:
+                joint_mask[j] = joint_mask[parent]
+            joint_mask[j, self.dof_joint == j] = True
+        for link, joint in enumerate(self.link_joint):
+            mask[link] = joint_mask[joint]
+        return mask
+
+    def joints_of(self, kind: str) -> np.ndarray:
+        """Indices of the joints of one kind."""
+        return np.array([j for j, k in enumerate(self.joint_kinds) if k == kind], int)
+
+    def link(self, name: str) -> int:
+        """Index of a link by name; KeyError lists the names."""
+        return _find(name, self.link_names, "link")
+
+    def joint(self, name: str) -> int:
+        """Index of a joint by name; KeyError lists the names."""
+        return _find(name, self.joint_names, "joint")
+
+    def dof(self, joint_name: str) -> int:
+        """Index into v of a hinge's or slide's velocity."""
+        return self.v_start[self.joint(joint_name)]
+
+    def shape(self, name: str) -> int:
+        """Index of a shape by name; KeyError lists the names."""
+        return _find(name, self.shape_names, "shape")
+
+    @cached_property
+    def limited_joints(self) -> tuple[int, ...]:
+        return tuple(j for j, limited in enumerate(self.joint_limited) if limited)
+
+    @cached_property
+    def actuated_joints(self) -> tuple[int, ...]:
+        return tuple(j for j, actuated in enumerate(self.joint_actuated) if actuated)
+
+    def ends_of(self, shape: int) -> tuple[int, ...]:
+        """The balls of a sphere or capsule that can touch something first."""
+        kind = self.shape_kinds[shape]
+        if kind not in BALL_KINDS:
+            return ()
+        ends = (0,) if kind == "sphere" else (0, 1)
+        return tuple(e for e in ends if (shape, e) not in self.covered_ends)
+
+    @cached_property
+    def has_rotation_coordinates(self) -> bool:
+        return any(k in ("ball", "free") for k in self.joint_kinds)
+
+    @cached_property
+    def angular_joints(self) -> tuple[int, ...]:
+        return tuple(j for j, k in enumerate(self.joint_kinds) if k in ANGULAR)
+
+
+def _levels(parents: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    depth: list[int] = []
+    for parent in parents:
+        depth.append(0 if parent == WORLD else depth[parent] + 1)
+    return tuple(
+        tuple(i for i, d in enumerate(depth) if d == k) for k in range(max(depth, default=-1) + 1)
+    )
+
+
+def _find(name: str, names: tuple[str, ...], what: str) -> int:
+    if name in names:
+        return names.index(name)
+    raise KeyError(f"no {what} named {name!r}; the {what}s are: {', '.join(names)}")

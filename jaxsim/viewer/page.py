@@ -1,0 +1,186 @@
+"""The player: one HTML file that shows a motion offline, in any browser, with no other file.
+
+`write_page` puts the numbers of a `Motion` into `template.html` (package data: the whole player,
+script and style inline). Poses are kept as float32 positions and int16 quaternions in base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import os
+import re
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+
+from jaxsim.io.motion import Motion, write_bytes
+from jaxsim.viewer.series import even_frames, normal_force, phase_bands, side_of, timed
+
+__all__ = ["read_page", "write_page"]
+
+QUAT_SCALE = 32767  # int16 steps per unit
+
+
+def write_page(
+    path: str | os.PathLike[str],
+    motion: Motion,
+    summary: Mapping[str, object] | None = None,
+    fps: float = 60.0,
+) -> None:
+    """Write a motion as one self-contained HTML page.
+
+    path: the file to write, replaced as a whole; motion: any number of frames, also 0 or 1.
+    summary: name -> value, shown as a table below the player; a value that is a mapping becomes
+    a group of rows. fps [1/s]: frames per simulated second in the page; the frames nearest to
+    an even grid are taken, never more than the motion has. Phase bands and the peaks of the
+    contact force come from all frames.
+
+    The page opens at `#t=2.5` paused at 2.5 s, and at `#t=2.5&view=front` seen from the front.
+    Raises ValueError if fps is not positive, FileNotFoundError if the folder does not exist.
+    """
+    if not fps > 0:
+        raise ValueError(f"fps must be positive, got {fps}")
+    text = {
+        "TITLE": html.escape(motion.title or "Motion"),
+        "SUMMARY": _summary_rows(summary or {}),
+        "DATA": _script_json(_page_data(motion, fps)),
+    }
+    template = resources.files("jaxsim.viewer").joinpath("template.html").read_text("utf-8")
+    page = re.sub(r"\{\{([A-Z]+)\}\}", lambda match: text[match[1]], template)
+    write_bytes(path, page.encode("utf-8"))
+
+
+def read_page(path: str | os.PathLike[str]) -> dict[str, object]:
+    """The data inside a page that `write_page` wrote, with its arrays decoded to numpy.
+
+    The keys that are arrays: time (n,) [s]; link_pos (n, nl, 3) [m]; link_quat (n, nl, 4);
+    contact_start (n + 1,) and contact (m, 6): the active contacts of frame i are rows
+    contact_start[i] to contact_start[i + 1], position [m] and force [N]; phase (n,); force
+    (n,) [N]; com (n, 3) [m] (no rows if not known); heights (n, number of heights) [m].
+    Raises ValueError if the file is not such a page.
+    """
+    page = Path(path).read_text("utf-8")
+    match = re.search(r'<script type="application/json" id="motion">(.*?)</script>', page, re.S)
+    if match is None:
+        raise ValueError(f"{path} is not a page of a motion")
+    data = json.loads(match[1])
+    for name, array in data["arrays"].items():
+        raw = np.frombuffer(base64.b64decode(array["data"]), dtype=np.dtype(array["type"]))
+        data[name] = raw.reshape(array["shape"])
+    data["link_quat"] = data["link_quat"] / QUAT_SCALE
+    del data["arrays"]
+    return data
+
+
+def _page_data(motion: Motion, fps: float) -> dict[str, object]:
+    bad = motion.first_bad_frame()
+    full = timed(motion)
+    start, end = (full.time[0], full.time[-1]) if full.n_frames else (0.0, 0.0)
+    targets = np.append(start + np.arange(int(round((end - start) * fps)) + 1) / fps, end)
+    index = even_frames(full.time, targets)
+    shown = full.take(index)
+    active = np.any(shown.contact_force != 0, axis=2)  # NaN counts as active, and is not drawn
+    contact = np.concatenate([shown.contact_pos[active], shown.contact_force[active]], axis=1)
+    force = normal_force(full)
+    peaks = np.maximum.reduceat(force, index) if index.size else force
+    heights = [*shown.heights.values()]
+    arrays = {
+        "time": _packed(shown.time - start, "<f4"),
+        "link_pos": _packed(shown.link_pos, "<f4"),
+        "link_quat": _packed(_quantised(shown.link_quat), "<i2"),
+        "contact_start": _packed(np.append(0, np.cumsum(active.sum(axis=1))), "<i4"),
+        "contact": _packed(contact, "<f4"),
+        "phase": _packed(shown.phase, "<i2"),
+        "force": _packed(peaks, "<f4"),
+        "heights": _packed(np.stack(heights, 1) if heights else np.zeros((len(index), 0)), "<f4"),
+        "com": _packed(np.zeros((0, 3)) if shown.com is None else shown.com, "<f4"),
+    }
+    return {
+        "title": motion.title,
+        "planar": motion.planar,
+        "start": float(start),
+        "notice": "" if bad is None else _notice(bad.frame, bad.time, bad.field),
+        "links": [{"name": n, "side": side_of(n)[0]} for n in motion.link_names],
+        "phases": list(motion.phase_names),
+        "bands": [(a - float(start), b - float(start), p) for a, b, p in phase_bands(full)],
+        "events": [(t - float(start), p, why) for t, p, why in motion.phase_events],
+        "height_names": list(motion.heights),
+        "force_step": _force_step(contact[:, 3:]),
+        "quat_scale": QUAT_SCALE,
+        "shapes": [
+            {**vars(shape), "pos": _rounded(shape.pos), "size": _rounded(shape.size)}
+            for shape in motion.shapes
+        ],
+        "arrays": arrays,
+    }
+
+
+def _notice(frame: int, time: float, field: str) -> str:
+    return f"Not finite from frame {frame} ({time:.4g} s) on: first in {field}."
+
+
+def _force_step(forces: np.ndarray) -> float:
+    """The force [N] that is drawn 0.5 m long: 1, 2 or 5 times a power of ten. forces: (n, 3)."""
+    size = np.linalg.norm(forces, axis=1)
+    size = size[np.isfinite(size) & (size > 0)]
+    if size.size == 0:
+        return 500.0
+    wanted = float(np.percentile(size, 95))
+    power = 10.0 ** np.floor(np.log10(wanted))
+    return float(next(m for m in (1, 2, 5, 10) if m * power >= wanted * 0.7) * power)
+
+
+def _rounded(values: tuple[float, ...]) -> list[float]:
+    return [round(v, 6) for v in values]
+
+
+def _quantised(quat: np.ndarray) -> np.ndarray:
+    """int16 quaternions; 0 where not finite, which the player does not draw."""
+    scaled = np.round(np.clip(quat, -1.0, 1.0) * QUAT_SCALE)
+    return np.where(np.isfinite(quat).all(axis=-1, keepdims=True), scaled, 0)
+
+
+def _packed(array: np.ndarray, kind: str) -> dict[str, object]:
+    data = np.ascontiguousarray(array, dtype=np.dtype(kind))
+    return {
+        "type": kind,
+        "shape": list(data.shape),
+        "data": base64.b64encode(data.tobytes()).decode("ascii"),
+    }
+
+
+def _script_json(data: object) -> str:
+    """JSON that can stand inside a script element: no "<", and nothing that ends a line in JS."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))  # ASCII only
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _summary_rows(summary: Mapping[str, object]) -> str:
+    rows = []
+    for name, value in summary.items():
+        head = html.escape(str(name))
+        if isinstance(value, Mapping):
+            rows.append(f'<tr class="group"><th colspan="2" scope="rowgroup">{head}</th></tr>')
+            rows.append(_summary_rows(value))
+        else:
+            cell = html.escape(_summary_value(value))
+            rows.append(f'<tr><th scope="row">{head}</th><td>{cell}</td></tr>')
+    return "\n".join(rows)
+
+
+def _summary_value(value: object) -> str:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if value is None:
+        return "\N{EN DASH}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(_summary_value(v) for v in value)
+    return str(value)
