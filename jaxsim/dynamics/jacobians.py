@@ -29,7 +29,7 @@ def angular_jacobian(model: Model, kin: Kinematics, link: Array | int) -> Array:
 
 def center_of_mass(model: Model, kin: Kinematics) -> Array:
     """(3,) centre of mass of all links [m]."""
-    return model.mass @ kin.com / model.mass.sum()
+    return matmul(model.mass, kin.com) / model.mass.sum()
 
 
 def com_jacobian(model: Model, kin: Kinematics) -> Array:
@@ -45,7 +45,7 @@ def com_velocity(model: Model, kin: Kinematics) -> Array:
     """(3,) velocity of the centre of mass of all links [m/s]."""
     v = kin.velocity
     point = v[:, 3:] + cross(v[:, :3], kin.com - kin.reference)
-    return model.mass @ point / model.mass.sum()
+    return matmul(model.mass, point) / model.mass.sum()
 
 
 def relative_torque(model: Model, kin: Kinematics, carried: np.ndarray | Array, point, force):

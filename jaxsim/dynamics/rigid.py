@@ -80,6 +80,8 @@ def articulated_body(model: Model, kin: Kinematics, tau: Array) -> Array:
     joint carry no inertia of their own.
     """
     top = model.topology
+    if top.nv == 0:
+        return tau
     mass, first, second = link_inertias(model, kin)
     own = np.zeros((top.nv, top.n_links), bool)  # a link hangs on the last freedom that moves it
     for link in range(top.n_links):

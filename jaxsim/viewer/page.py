@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -54,13 +55,14 @@ def write_page(
     write_bytes(path, page.encode("utf-8"))
 
 
-def read_page(path: str | os.PathLike[str]) -> dict[str, object]:
+def read_page(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The data inside a page that `write_page` wrote, with its arrays decoded to numpy.
 
     The keys that are arrays: time (n,) [s]; link_pos (n, nl, 3) [m]; link_quat (n, nl, 4);
     contact_start (n + 1,) and contact (m, 6): the active contacts of frame i are rows
-    contact_start[i] to contact_start[i + 1], position [m] and force [N]; phase (n,); force
-    (n,) [N]; com (n, 3) [m] (no rows if not known); heights (n, number of heights) [m].
+    contact_start[i] to contact_start[i + 1], position [m] and force [N]; phase (n,); force (n,)
+    and force_peak (n,) [N]: normal to the ground, at the frame and its peak until the next;
+    com (n, 3) [m], no rows if not known; heights (n, number of heights) [m].
     Raises ValueError if the file is not such a page.
     """
     page = Path(path).read_text("utf-8")
@@ -80,7 +82,7 @@ def _page_data(motion: Motion, fps: float) -> dict[str, object]:
     bad = motion.first_bad_frame()
     full = timed(motion)
     start, end = (full.time[0], full.time[-1]) if full.n_frames else (0.0, 0.0)
-    targets = np.append(start + np.arange(int(round((end - start) * fps)) + 1) / fps, end)
+    targets = np.append(start + np.arange(round((end - start) * fps) + 1) / fps, end)
     index = even_frames(full.time, targets)
     shown = full.take(index)
     active = np.any(shown.contact_force != 0, axis=2)  # NaN counts as active, and is not drawn
@@ -95,7 +97,8 @@ def _page_data(motion: Motion, fps: float) -> dict[str, object]:
         "contact_start": _packed(np.append(0, np.cumsum(active.sum(axis=1))), "<i4"),
         "contact": _packed(contact, "<f4"),
         "phase": _packed(shown.phase, "<i2"),
-        "force": _packed(peaks, "<f4"),
+        "force": _packed(force[index], "<f4"),
+        "force_peak": _packed(peaks, "<f4"),
         "heights": _packed(np.stack(heights, 1) if heights else np.zeros((len(index), 0)), "<f4"),
         "com": _packed(np.zeros((0, 3)) if shown.com is None else shown.com, "<f4"),
     }
@@ -120,7 +123,7 @@ def _page_data(motion: Motion, fps: float) -> dict[str, object]:
 
 
 def _notice(frame: int, time: float, field: str) -> str:
-    return f"Not finite from frame {frame} ({time:.4g} s) on: first in {field}."
+    return f"Some values are not finite: first {field}, at frame {frame} ({time:.4g} s)."
 
 
 def _force_step(forces: np.ndarray) -> float:

@@ -1,0 +1,75 @@
+# make demo    tune a character and open the motion in a browser
+# make test    the tests, docstring examples and notebooks (not those marked slow)
+# make lint    ruff, pyright, import directions
+# make bench   the benchmarks
+# make clean   remove what the other targets made
+#
+# VENV=dir  the virtual environment to make or reuse      PYTHON=exe  the Python to make it with
+# ARGS=...  more arguments, e.g. make test ARGS="tests/test_project.py -x"
+
+VENV ?= .venv
+PYTHON ?=
+ARGS ?=
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
+
+demo: $(VENV)/.installed-viewer
+	$(BIN)/jaxsim demo --out demo $(ARGS)
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.installed-dev
+	@set -e; for script in benchmarks/[!_]*.py; do \
+	  [ -e "$$script" ] || { echo "no benchmarks yet"; break; }; \
+	  echo "== $$script"; $(BIN)/python "$$script" $(ARGS); \
+	done
+
+clean:
+	rm -rf .venv-ci build dist demo .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find jaxsim controllers optimize tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Two sets of packages share one environment: what the demo needs, and what developers need.
+$(VENV)/.installed-viewer: pyproject.toml constraints.txt $(VENV)/.made
+	@echo "Installing what the demo needs (some minutes the first time)"
+	@$(PIP) install --quiet -c constraints.txt -e ".[viewer]"
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt $(VENV)/.made
+	@echo "Installing what developers need (some minutes the first time)"
+	@$(PIP) install --quiet -c constraints.txt -e ".[dev]"
+	@touch $@
+
+# An environment whose Python runs is reused; stamps beside one that does not are void.
+$(shell [ ! -e $(VENV)/.made ] || $(BIN)/python -c '' 2>/dev/null || rm -f $(VENV)/.made)
+
+# A name on PATH may be a stub that does not run, so each candidate is tried.
+$(VENV)/.made:
+	@set -e; found=; \
+	if ! $(BIN)/python -c '' 2>/dev/null; then \
+	  for candidate in $(or $(PYTHON),python3.12 python3.11 python3 python); do \
+	    if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+	        >/dev/null 2>&1; then found="$$candidate"; break; fi; \
+	  done; \
+	  if [ -z "$$found" ]; then \
+	    echo "No usable Python. jaxsim needs Python 3.11 or newer with its venv module (on Debian" >&2; \
+	    echo "and Ubuntu the package python3-venv). To name one: make PYTHON=/path/to/python3 ..." >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "Making $(VENV) with $$("$$found" --version)"; \
+	  "$$found" -m venv --clear $(VENV); \
+	fi; \
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null
+	@touch $@

@@ -1,0 +1,22 @@
+"""What a controller is: frozen numbers, a memory it starts with, and an update each step."""
+
+from typing import Any, Protocol
+
+from jax import Array
+
+from jaxsim.model import Model, State
+from jaxsim.simulation.step import Control, Observation
+
+
+class Controller(Protocol):
+    """A pytree of gains with two pure functions; ``dt`` is the step that follows [s]."""
+
+    def init(self, model: Model, state: State) -> Any:
+        """The memory before the first step."""
+        ...
+
+    def update(
+        self, memory: Any, model: Model, state: State, seen: Observation, dt: Array
+    ) -> tuple[Any, Control]:
+        """The torques for the step that starts now, and the memory after it."""
+        ...

@@ -1,0 +1,1 @@
+"""The Simple Controller Language: text -> Script -> Program (tables) -> ScriptController."""

@@ -1,0 +1,164 @@
+"""The parsed form of a script: what its phases, primitives and transitions say.
+
+Group names are resolved to joints and links, `[symm]` and mirrored phases are written out. Angles
+stay in degrees, as in the text. Source: Shen thesis, sections 4.2 and 4.3, tables 4.3 and 4.4.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from controllers.scl.errors import ScriptError, ScriptWarning, SourceText, Span
+
+
+@dataclass(frozen=True)
+class Number:
+    """A numeral of the script. The span leaves out the '@' that marks a free (tuned) number.
+
+    `index` is its place in Script.numbers. A mirrored copy holds the same object.
+    """
+
+    value: float
+    free: bool
+    index: int
+    span: Span
+
+
+@dataclass(frozen=True)
+class PDTarget:
+    """Joints that track one angle [deg]: of the joint itself, or of a link in the world."""
+
+    joints: tuple[str, ...]
+    angle: Number
+    frame: Literal["joint", "child", "parent"]
+
+
+@dataclass(frozen=True)
+class PD:
+    """`[hips 40, knees -90 child time: 0.5]`: targets reached in `time` [s], None: at once."""
+
+    targets: tuple[PDTarget, ...]
+    time: Number | None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Balance:
+    """`sb(kp, kd)`, stance balance feedback: gains [N/m], [N s/m] of equation 3.4."""
+
+    kp: Number
+    kd: Number
+
+
+@dataclass(frozen=True)
+class VirtualForce:
+    """`[vf (x, y) on: link, by: joint]`: a force [N], joint next to the base link."""
+
+    force: tuple[Number, Number] | Balance
+    on: str
+    by: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class IK:
+    """`[ik (x, y), ... on: joints rel: joint time: t]`: points [m] that the joints reach in turn.
+
+    They are relative to where `rel` was, in the world, when the phase began.
+    """
+
+    targets: tuple[tuple[Number, Number], ...]
+    on: tuple[str, ...]
+    rel: str
+    time: Number | None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Relax:
+    """`[relax joints strength s]`: track the present angle, with torques scaled by s in 0..1."""
+
+    joints: tuple[str, ...]
+    strength: Number
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class GravityCompensation:
+    """`[gc by: joint]`, gravity compensation (section 3.3) with the joint next to the base link.
+
+    An extension: the thesis describes the primitive, but table 4.4 gives no word for it.
+    """
+
+    by: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+Primitive: TypeAlias = PD | VirtualForce | IK | Relax | GravityCompensation
+
+
+@dataclass(frozen=True)
+class ContactCondition:
+    """Which contact is waited for: one that is, or one that has just come, gone or changed."""
+
+    event: Literal["touching", "established", "lost", "changed"]
+    which: Literal["any", "all"]
+    links: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Transition:
+    """The way to phase number `target`: after `time` [s], on contact, or when both hold."""
+
+    time: Number | None
+    contact: ContactCondition | None
+    target: int
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One state of the controller. Of primitives that set the same joint, the later one holds.
+
+    Without a transition (the last phase of a motion that is not cyclic) it stays active.
+    """
+
+    name: str
+    mirror_of: str | None
+    primitives: tuple[Primitive, ...]
+    transition: Transition | None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Script:
+    """A whole script: its phases, and its numbers in the order of the text."""
+
+    phases: tuple[Phase, ...]
+    numbers: tuple[Number, ...]
+    source: str
+    file: str
+    warnings: tuple[ScriptWarning, ...]
+    labels: tuple[str, ...] = ()
+
+    def values(self) -> list[float]:
+        """The value of every number, in the order of the text."""
+        return [number.value for number in self.numbers]
+
+    def free_indices(self) -> tuple[int, ...]:
+        """The indices of the numbers marked '@'."""
+        return tuple(number.index for number in self.numbers if number.free)
+
+    def label(self, index: int) -> str:
+        """What a number is, for plots and tables, e.g. "roll_back: shoulders angle".
+
+        No two numbers of a script have the same label. Raises IndexError for an unknown index.
+        """
+        if not 0 <= index < len(self.labels):
+            raise IndexError(f"number {index} of a script that has {len(self.labels)} numbers")
+        return self.labels[index]
+
+    def error(self, span: Span | None, message: str, hint: str = "") -> ScriptError:
+        """The error, to be raised, for a check made after parsing; `span` is its place."""
+        if span is None:
+            return ScriptError(message, self.file, hint=hint)
+        return SourceText(self.source, self.file).error(span.start, message, hint)

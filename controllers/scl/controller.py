@@ -1,0 +1,313 @@
+"""The controller that a compiled script is: torque = PD + virtual forces + gravity + balance.
+
+Source: Shen, equation 3.1 and sections 3.1 to 3.6. The state machine is a look-up in the
+program's tables by the active phase; one ``where`` moves it on.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.pd import clipped
+from controllers.scl.program import (
+    CHANGED,
+    CHILD,
+    ESTABLISHED,
+    IK_FIRST,
+    IK_SECOND,
+    JOINT,
+    LOST,
+    NO_CONTACT,
+    PARENT,
+    RELAX,
+    TOUCHING,
+    Program,
+)
+from controllers.virtual_forces import balance_force, gravity_compensation, virtual_force
+
+from jaxsim.math.safe import safe_arccos, safe_divide, safe_norm
+from jaxsim.model import Model, State
+from jaxsim.model.joints import ANGULAR
+from jaxsim.model.topology import Topology
+from jaxsim.simulation.step import Control, Observation
+
+EVENTS_KEPT = 64  # phase changes that a memory records
+BY_TIME, BY_CONTACT, BY_BOTH = 1, 2, 3
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Memory:
+    """What the state machine remembers; J script joints, nl links, nj joints of the model."""
+
+    begun: Array  # () bool: false before the first step
+    phase: Array  # () active phase
+    phase_time: Array  # () time spent in it [s]
+    wanted: Array  # (J,) joint angles wanted in the last step, inherited by the next phase [rad]
+    start_angle: Array  # (J,) joint angles when the phase began [rad]
+    start_link: Array  # (nl,) orientations of the links then [rad]
+    start_anchor: Array  # (nj, 2) x, z of the joints then [m]
+    has_touched: Array  # (nl,) bool: in contact at some time of the phase
+    has_parted: Array  # (nl,) bool: out of contact at some time of the phase
+    events: Array  # () phase changes so far
+    event_time: Array  # (EVENTS_KEPT,) [s]
+    event_phase: Array  # (EVENTS_KEPT,) the phase entered
+    event_cause: Array  # (EVENTS_KEPT,) BY_TIME, BY_CONTACT, BY_BOTH
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class ScriptController:
+    """A script at work. ``values`` (n,) are its numbers in the order of the text, in its units
+    (degrees, seconds, newtons); batch, tune or differentiate them freely. The rest is static."""
+
+    program: Program = dataclasses.field(metadata={"static": True})
+    values: Array
+
+    def replace(self, **changes) -> "ScriptController":
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    def init(self, model: Model, state: State) -> Memory:
+        """Before phase 0; joints hold the state's pose until told otherwise."""
+        dtype, top = state.q.dtype, model.topology
+        angles, links = _angles(model, self.program, state)
+        return Memory(
+            begun=jnp.zeros((), bool),
+            phase=jnp.zeros((), jnp.int32),
+            phase_time=jnp.zeros((), dtype),
+            wanted=angles,
+            start_angle=angles,
+            start_link=links,
+            start_anchor=jnp.zeros((top.n_joints, 2), dtype),
+            has_touched=jnp.zeros(top.n_links, bool),
+            has_parted=jnp.zeros(top.n_links, bool),
+            events=jnp.zeros((), jnp.int32),
+            event_time=jnp.zeros(EVENTS_KEPT, dtype),
+            event_phase=jnp.zeros(EVENTS_KEPT, jnp.int32),
+            event_cause=jnp.zeros(EVENTS_KEPT, jnp.int32),
+        )
+
+    def update(
+        self, memory: Memory, model: Model, state: State, seen: Observation, dt: Array
+    ) -> tuple[Memory, Control]:
+        """Move to the next phase if its condition holds, then the torques of the active phase."""
+        program = self.program
+        values = jnp.append(self.values, 0.0).astype(state.q.dtype)
+        angles, links = _angles(model, program, state)
+        with jax.named_scope("phase"):
+            memory = _advance(program, values, memory, angles, links, state, seen)
+        with jax.named_scope("targets"):
+            wanted, gain_p, gain_d = _targets(program, values, memory, model, angles, links, seen)
+        with jax.named_scope("torques"):
+            speed = state.qd[program.dofs]
+            joint_torque = gain_p * (wanted - angles) - gain_d * speed
+            torque = _on_dofs(program, model, joint_torque)
+            torque = torque + _virtual_torques(program, values, memory.phase, model, seen)
+        control = clipped(model, torque, _on_dofs(program, model, gain_d))
+        memory = dataclasses.replace(
+            memory, wanted=wanted, phase_time=memory.phase_time + jnp.asarray(dt, state.q.dtype)
+        )
+        return memory, control
+
+
+def _on_dofs(program: Program, model: Model, per_joint: Array) -> Array:
+    """(J,) to (nv,), zero elsewhere."""
+    return jnp.zeros(model.topology.nv, per_joint.dtype).at[program.dofs].set(per_joint)
+
+
+def _angles(model: Model, program: Program, state: State) -> tuple[Array, Array]:
+    """Script joints' angles (J,) and link orientations (nl,), counter-clockwise in the plane."""
+    turning = _turning(model.topology)
+    # hinges turn about -y (counter-clockwise) or +y; the sign is in the model's axes
+    sign = -model.joint_axis[model.topology.dof_joint, 1]
+    orientation = jnp.asarray(turning, state.q.dtype) @ (sign * state.q)
+    return state.q[program.dofs], orientation
+
+
+def _turning(top: Topology) -> np.ndarray:
+    """(nl, nv): which hinges turn a link."""
+    angular = np.array([top.joint_kinds[j] in ANGULAR for j in top.dof_joint])
+    return top.link_dofs & angular
+
+
+def _advance(program, values, memory: Memory, angles, links, state: State, seen) -> Memory:
+    """Record contacts, and enter the next phase if the present one's condition holds."""
+    p = memory.phase
+    touched = memory.has_touched | seen.touching
+    parted = memory.has_parted | ~seen.touching
+    event = jnp.asarray(program.event)[p]
+    now = seen.touching
+    met = jnp.where(event == ESTABLISHED, now & parted, now & (event == TOUCHING))
+    met = jnp.where(event == LOST, ~now & touched, met)
+    met = jnp.where(event == CHANGED, touched & parted, met)
+    concerned = jnp.asarray(program.links)[p]
+    any_met, all_met = jnp.any(met & concerned), jnp.all(met | ~concerned)
+    contact_ok = jnp.where(jnp.asarray(program.all_links)[p], all_met, any_met)
+    timed = jnp.asarray(program.timed)[p]
+    # half a millionth of a second keeps rounding from adding a step
+    time_ok = memory.phase_time >= values[jnp.asarray(program.after)[p]] - 5e-7
+    no_contact = event == NO_CONTACT
+    go = (contact_ok | no_contact) & (time_ok | ~timed) & ~jnp.asarray(program.last)[p]
+    cause = jnp.where(timed, jnp.where(no_contact, BY_TIME, BY_BOTH), BY_CONTACT)
+    target = jnp.asarray(program.target, jnp.int32)[p]
+    go = go & memory.begun
+    enter = go | ~memory.begun
+    here = go & (np.arange(EVENTS_KEPT) == memory.events % EVENTS_KEPT)
+
+    def pick(new, old):
+        return jnp.where(enter, new, old)
+
+    return Memory(
+        begun=jnp.ones((), bool),
+        phase=jnp.where(go, target, p),
+        phase_time=pick(0.0, memory.phase_time),
+        wanted=memory.wanted,
+        start_angle=pick(angles, memory.start_angle),
+        start_link=pick(links, memory.start_link),
+        start_anchor=pick(seen.kin.joint_anchor[:, ::2], memory.start_anchor),
+        has_touched=pick(now, touched),
+        has_parted=pick(~now, parted),
+        events=memory.events + go,
+        event_time=jnp.where(here, state.time, memory.event_time),
+        event_phase=jnp.where(here, target, memory.event_phase),
+        event_cause=jnp.where(here, cause, memory.event_cause),
+    )
+
+
+def _targets(program, values, memory: Memory, model: Model, angles, links, seen):
+    """Wanted joint angles (J,) and the gains (J,), (J,) they are tracked with."""
+    p, t = memory.phase, memory.phase_time
+    mode = jnp.asarray(program.mode)[p]
+    goal = jnp.deg2rad(values[jnp.asarray(program.angle)[p]])
+    duration = values[jnp.asarray(program.duration)[p]]
+    done = jnp.where(duration > 0, jnp.clip(safe_divide(t, duration), 0.0, 1.0), 1.0)
+    child, parent = links[program.child], links[program.parent]
+    start_child = memory.start_link[program.child]
+    start_parent = memory.start_link[program.parent]
+    middle = _range_middle(program, model)
+
+    in_child = _between(start_child - parent, _near(goal - parent, middle), done)
+    in_parent = _between(child - start_parent, _near(child - goal, middle), done)
+    wanted = jnp.where(mode == JOINT, _between(memory.start_angle, goal, done), memory.wanted)
+    wanted = jnp.where(mode == CHILD, in_child, wanted)
+    wanted = jnp.where(mode == PARENT, in_parent, wanted)
+    wanted = jnp.where(mode == RELAX, angles, wanted)
+    for k in range(program.ik_joints.shape[1]):
+        first, second, wanted_first, wanted_second = _limb(
+            program, values, memory, model, k, links, seen
+        )
+        index = np.arange(len(program.dofs))
+        wanted = jnp.where((mode == IK_FIRST) & (index == first), wanted_first, wanted)
+        wanted = jnp.where((mode == IK_SECOND) & (index == second), wanted_second, wanted)
+    wanted = jnp.where(
+        (mode == IK_FIRST) | (mode == IK_SECOND), _near(wanted, middle), wanted
+    )
+    relaxed = mode == RELAX
+    strength = values[jnp.asarray(program.strength)[p]]
+    gain_p = jnp.where(relaxed, 0.0, model.gain_p[program.dofs])
+    gain_d = jnp.where(relaxed, strength, 1.0) * model.gain_d[program.dofs]
+    return wanted, gain_p, gain_d
+
+
+def _between(a: Array, b: Array, fraction: Array) -> Array:
+    return a + (b - a) * fraction
+
+
+def _near(angle: Array, middle: Array) -> Array:
+    """The angle plus the whole turns that bring it within half a turn of ``middle``."""
+    turns = jnp.round((angle - middle) / (2 * jnp.pi))
+    return angle - 2 * jnp.pi * jax.lax.stop_gradient(turns)
+
+
+def _range_middle(program: Program, model: Model) -> Array:
+    """(J,) middle of the joints' ranges."""
+    joint = model.topology.dof_joint[program.dofs]
+    return (model.joint_lower[joint] + model.joint_upper[joint]) / 2
+
+
+def _limb(program, values, memory: Memory, model: Model, k: int, links, seen):
+    """Two-link inverse kinematics of chain ``k``: its joints and their wanted angles.
+
+    The target runs along straight pieces of equal time from where the end was when the phase
+    began. Out of reach means stretched towards the target. Source: Shen, section 3.5.
+    """
+    p, t = memory.phase, memory.phase_time
+    first, second, end = (jnp.asarray(program.ik_joints)[p, k, i] for i in range(3))
+    nodes = jnp.asarray(model.topology.dof_joint[program.dofs])
+    begin = memory.start_anchor[nodes[end]]
+    origin = memory.start_anchor[jnp.asarray(program.ik_relative)[p, k]]
+    points = values[jnp.asarray(program.ik_target)[p, k]] + origin
+    count = jnp.asarray(program.ik_count)[p, k]
+    duration = values[jnp.asarray(program.ik_duration)[p, k]]
+    done = jnp.where(duration > 0, jnp.clip(safe_divide(t, duration), 0.0, 1.0), 1.0) * count
+    piece = jnp.minimum(jnp.floor(done).astype(count.dtype), count - 1)
+    previous = jnp.where(piece == 0, begin, points[jnp.maximum(piece - 1, 0)])
+    target = _between(previous, points[piece], done - piece)
+
+    # limbs extend along -x of their links: root - target = l1 u(phi1) + l2 u(phi1 + angle2)
+    l1 = _limb_length(model, nodes[second])
+    l2 = _limb_length(model, nodes[end])
+    root = seen.kin.joint_anchor[nodes[first], ::2]
+    away = root - target
+    reach = jnp.clip(safe_norm(away), jnp.abs(l1 - l2) + 1e-4, l1 + l2 - 1e-4)
+    cosine = (reach**2 - l1**2 - l2**2) / (2 * l1 * l2)
+    middle = _range_middle(program, model)
+    angle2 = jnp.where(middle[second] >= 0, 1.0, -1.0) * safe_arccos(cosine)
+    phi1 = jnp.arctan2(away[1], away[0]) - jnp.arctan2(
+        l2 * jnp.sin(angle2), l1 + l2 * jnp.cos(angle2)
+    )
+    parent = links[jnp.asarray(program.parent)[first]]
+    return first, second, phi1 - parent, angle2
+
+
+def _limb_length(model: Model, node: Array) -> Array:
+    """Distance from the joint before ``node`` to it [m]."""
+    return safe_norm(model.joint_pos[node])
+
+
+def _virtual_torques(program, values, phase, model: Model, seen: Observation) -> Array:
+    """(nv,) torques of the phase's virtual forces, balance feedback and gravity compensation."""
+    kin = seen.kin
+    torque = jnp.zeros(model.topology.nv, values.dtype)
+    span = _foot_span(program, phase, model, seen)
+    for k in range(program.vf_on.shape[1]):
+        a, b = values[jnp.asarray(program.vf_force)[phase, k]]
+        given = jnp.stack([a, jnp.zeros_like(a), b])
+        balance = balance_force(a, b, span, seen.com, seen.com_velocity)
+        force = jnp.where(jnp.asarray(program.vf_balance)[phase, k], balance, given)
+        point = kin.com[jnp.asarray(program.vf_on)[phase, k]]
+        along = jnp.asarray(program.vf_chain, torque.dtype)[phase, k]
+        torque = torque + virtual_force(model, kin, along, point, force)
+    if program.gc_on.any():
+        base = jnp.asarray(program.gc_base, torque.dtype)[phase]
+        compensation = gravity_compensation(model, kin, seen.com, base)
+        torque = torque + jnp.where(jnp.asarray(program.gc_on)[phase], compensation, 0.0)
+    return torque
+
+
+def _foot_span(program: Program, phase: Array, model: Model, seen: Observation) -> Array:
+    """() middle of the x range that the base links of the phase's balance feedback cover [m]."""
+    bases = np.flatnonzero(program.feet.any(axis=0))
+    if not bases.size:
+        return jnp.zeros((), seen.com.dtype)
+    top = model.topology
+    shapes = np.array([top.shape_link.index(link) for link in bases])
+    half = model.shape_size[shapes, 2:] * np.array([1.0, 0.0, 0.0])  # along the shape's x
+    local = model.shape_pos[shapes]
+    rot, pos = seen.kin.link_rot[bases], seen.kin.link_pos[bases]
+    x = jnp.stack(
+        [
+            pos[:, 0] + jnp.sum(rot[:, 0] * (local + side * half), axis=-1)
+            for side in (1.0, -1.0)
+        ],
+        axis=-1,
+    )
+    used = jnp.asarray(program.feet[:, bases])[phase][:, None]
+    far = 1e6
+    low, high = jnp.min(jnp.where(used, x, far)), jnp.max(jnp.where(used, x, -far))
+    return (low + high) / 2

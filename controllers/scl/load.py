@@ -1,0 +1,56 @@
+"""From a script's text to a controller for a character."""
+
+from importlib.resources import files
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+
+from controllers.scl.ast import Script
+from controllers.scl.controller import ScriptController
+from controllers.scl.names import Vocabulary
+from controllers.scl.parser import parse, parse_file
+from controllers.scl.program import compile_script
+from jaxsim.model import Model
+
+
+def vocabulary(model: Model) -> Vocabulary:
+    """The names that scripts may use for a model: actuated joints, links, groups of them."""
+    top = model.topology
+    joints = [top.joint_names[j] for j in top.actuated_joints]
+    lower, upper = np.rad2deg(model.joint_lower), np.rad2deg(model.joint_upper)
+    ranges = {
+        top.joint_names[j]: (round(float(lower[j]), 3), round(float(upper[j]), 3))
+        for j in top.actuated_joints
+        if top.joint_limited[j]
+    }
+    necks = tuple(name for name in ("neckTop", "neckBottom") if name in joints)
+    return Vocabulary.build(joints, top.link_names, ranges, {"necks": necks} if necks else {}, {})
+
+
+def load_script(source: str | Path, model: Model) -> Script:
+    """A script from a file, or a shipped one by name ("walk"). Raises ScriptError."""
+    return parse_file(script_path(source), vocabulary(model))
+
+
+def script_path(source: str | Path) -> Path:
+    """The file itself, or the shipped script of that name."""
+    path = Path(source)
+    shipped = files("controllers") / "scripts" / f"{source}.scl"
+    if not path.exists() and not path.suffix and shipped.is_file():
+        return Path(str(shipped))
+    return path
+
+
+def shipped_scripts() -> tuple[str, ...]:
+    """Names of the scripts that come with the package."""
+    folder = files("controllers") / "scripts"
+    return tuple(sorted(p.name[:-4] for p in folder.iterdir() if p.name.endswith(".scl")))
+
+
+def script_controller(script: Script | str, model: Model) -> ScriptController:
+    """The controller of a parsed script, or of a script's text."""
+    if isinstance(script, str):
+        script = parse(script, vocabulary(model))
+    values = jnp.asarray(script.values(), model.mass.dtype)
+    return ScriptController(compile_script(script, model.topology), values)

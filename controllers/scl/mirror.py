@@ -1,0 +1,45 @@
+"""Left and right exchanged: `[symm]` and mirrored phases (Shen thesis, sections 4.2 and 4.3)."""
+
+from dataclasses import replace
+
+from controllers.scl.ast import IK, PD, GravityCompensation, Primitive, Relax, VirtualForce
+from controllers.scl.names import Vocabulary
+
+
+def mirror_primitive(primitive: Primitive, vocabulary: Vocabulary) -> Primitive:
+    """The same primitive on the other side of the body, with the same Number objects.
+
+    Raises ValueError for a joint or link with a side but without a counterpart.
+    """
+
+    def image(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(vocabulary.mirror(name) for name in names)
+
+    match primitive:
+        case PD():
+            targets = tuple(replace(t, joints=image(t.joints)) for t in primitive.targets)
+            return replace(primitive, targets=targets)
+        case VirtualForce():
+            on, by = image((primitive.on, primitive.by))
+            return replace(primitive, on=on, by=by)
+        case IK():
+            return replace(primitive, on=image(primitive.on), rel=vocabulary.mirror(primitive.rel))
+        case Relax():
+            return replace(primitive, joints=image(primitive.joints))
+        case GravityCompensation():
+            return replace(primitive, by=vocabulary.mirror(primitive.by))
+
+
+def parts(primitive: Primitive) -> tuple[frozenset[str], ...]:
+    """The joints and links a primitive names, to tell whether its mirror image differs."""
+    match primitive:
+        case PD():
+            return tuple(frozenset(target.joints) for target in primitive.targets)
+        case VirtualForce():
+            return frozenset({primitive.on}), frozenset({primitive.by})
+        case IK():
+            return frozenset(primitive.on), frozenset({primitive.rel})
+        case Relax():
+            return (frozenset(primitive.joints),)
+        case GravityCompensation():
+            return (frozenset({primitive.by}),)

@@ -1,0 +1,215 @@
+"""The planar human of Shen, A Language and Model for Physics-Based Character Motions, section 4.1.
+
+16 links and 15 hinges in the sagittal (x-z) plane, 89.49 kg. The head is the root; for each joint
+the parent is the link nearer to the head. In the zero pose the head points along +x and the limbs
+along -x; angles are counter-clockwise positive seen with x to the right and z up. The character
+faces +x when it stands (all links at 90 degrees, feet at 180).
+"""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.characters.lamina import tapered_capsule_lamina
+from jaxsim.collision.contacts import lowest_point
+from jaxsim.constraints.rows import row_layout
+from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.model import Model, ModelBuilder, ModelError, State, box, hinge, neutral_state, plane
+from jaxsim.model import slide, tapered_capsule
+from jaxsim.model.shapes import Shape
+
+
+@dataclass(frozen=True)
+class Part:
+    """A row of table 4.1: length and tip thicknesses (proximal, distal) [cm], mass [kg]."""
+
+    length: float
+    tips: tuple[float, float]
+    mass: float
+
+
+@dataclass(frozen=True)
+class Gains:
+    """A row of table 4.2: range [deg], kp [Nm/rad], kd [Nm s/rad], greatest torque [Nm]."""
+
+    range: tuple[float, float]
+    kp: float
+    kd: float
+    torque: float
+
+
+TABLE_4_1 = {
+    "head": Part(35, (26, 22), 5.89),
+    "neck": Part(2, (12, 12), 1.1),
+    "trunk": Part(50, (30, 20), 29.27),
+    "pelvis": Part(25, (24, 27), 16.61),
+    "arm": Part(32, (16, 8), 2.79),
+    "forearm": Part(32, (8.4, 8.4), 1.12),
+    "hand": Part(17, (5, 4), 0.55),
+    "thigh": Part(50, (28, 10), 8.35),
+    "shank": Part(48, (10, 7), 4.16),
+    "foot": Part(22.6, (8, 5.2), 1.34),
+}
+TABLE_4_2 = {
+    "neckTop": Gains((-30, 90), 170, 5, 60),
+    "neckBottom": Gains((-30, 30), 171, 18, 122),
+    "waist": Gains((-40, 90), 674, 61, 250),
+    "shoulder": Gains((-90, 180), 386, 33, 180),
+    "elbow": Gains((0, 160), 300, 20, 180),
+    "wrist": Gains((-90, 90), 156, 11, 120),
+    "hip": Gains((-30, 100), 500, 70, 300),
+    "knee": Gains((-160, 0), 600, 70, 300),
+    "ankle": Gains((30, 150), 500, 60, 300),
+}
+# joint: (parent, child); the pairs below exist on the left and on the right
+AXIAL = {"neckTop": ("head", "neck"), "neckBottom": ("neck", "trunk"), "waist": ("trunk", "pelvis")}
+LIMBS = {
+    "shoulder": ("trunk", "arm"),
+    "elbow": ("arm", "forearm"),
+    "wrist": ("forearm", "hand"),
+    "hip": ("pelvis", "thigh"),
+    "knee": ("thigh", "shank"),
+    "ankle": ("shank", "foot"),
+}
+PROXIMAL = ("shoulder",)  # joints at the parent's proximal tip; all others sit at its distal tip
+TURN = (0.0, -1.0, 0.0)  # hinge axis: counter-clockwise in the x-z plane
+TOTAL_MASS = 89.49
+FRICTION = 1.0
+
+
+def planar_human(chair_height: float | None = None, friction: float = FRICTION) -> Model:
+    """The character on flat ground, with a chair of ``chair_height`` [m] if one is given.
+
+    The chair's seat is centred at x = 0. Change the height of an existing model with
+    :func:`set_chair_height`, so that a batch can vary it.
+    """
+    b = ModelBuilder()
+    _add_part(b, "head", "head", "world", (0, 0, 0), _root_joints(), friction)
+    for joint, (parent, child) in AXIAL.items():
+        _attach(b, joint, joint, parent, child, child, friction)
+    for side in ("left", "right"):
+        for joint, (parent, child) in LIMBS.items():
+            own_parent = parent if parent in ("trunk", "pelvis") else _sided(side, parent)
+            _attach(b, _sided(side, joint), joint, own_parent, _sided(side, child), child, friction)
+    b.add_shape("world", plane(name="ground", friction=friction))
+    if chair_height is not None:
+        if not chair_height > 0:
+            raise ModelError(f"chair_height is {chair_height} m; it must be positive")
+        height = float(chair_height)
+        seat = box(
+            (CHAIR_DEPTH / 2, 0.25, height / 2),
+            pos=(0, 0, height / 2),
+            name="chair",
+            friction=friction,
+        )
+        b.add_shape("world", seat)
+    return b.build()
+
+
+CHAIR_DEPTH = 0.4  # of the seat, front to back [m]
+
+
+def set_chair_height(model: Model, height) -> Model:
+    """The model with its chair's seat at ``height`` [m], which may be traced or batched."""
+    size = jnp.stack([jnp.asarray(CHAIR_DEPTH / 2), jnp.asarray(0.25), jnp.asarray(height / 2)])
+    pos = jnp.stack([jnp.zeros(()), jnp.zeros(()), jnp.asarray(height / 2)])
+    return model.with_shape("chair", size=size, pos=pos)
+
+
+def _sided(side: str, name: str) -> str:
+    return side + name[0].upper() + name[1:]
+
+
+def _root_joints() -> list:
+    return [slide("rootX", (1, 0, 0)), slide("rootZ", (0, 0, 1)), hinge("rootAngle", TURN)]
+
+
+def _attach(b: ModelBuilder, joint, row, parent, link, part, friction) -> None:
+    """Hang a link on its parent's proximal or distal tip."""
+    gains = TABLE_4_2[row]
+    base = parent.removeprefix("left").removeprefix("right")
+    length = 0.0 if row in PROXIMAL else TABLE_4_1[base[0].lower() + base[1:]].length / 100
+    joints = [
+        hinge(
+            joint,
+            TURN,
+            limits=tuple(np.deg2rad(gains.range)),
+            kp=gains.kp,
+            kd=gains.kd,
+            max_torque=gains.torque,
+        )
+    ]
+    _add_part(b, link, part, parent, (-length, 0, 0), joints, friction)
+
+
+def _add_part(b: ModelBuilder, link, part, parent, pos, joints, friction) -> None:
+    """A link whose frame is at its proximal tip and whose body extends along -x."""
+    row = TABLE_4_1[part]
+    length, (r0, r1) = row.length / 100, (t / 200 for t in row.tips)
+    com, inertia = tapered_capsule_lamina(length, r0, r1, row.mass)
+    b.add_link(
+        link, parent, pos=pos, mass=row.mass, com=(com, 0, 0), inertia=inertia, joints=joints
+    )
+    body: Shape = tapered_capsule(
+        r0, r1, length / 2, pos=(-length / 2, 0, 0), name=link, friction=friction
+    )
+    b.add_shape(link, body)
+
+
+# Starts: root angle and joint angles in degrees; joints not named are at zero.
+STANDING = {"rootAngle": 90, "ankles": 90}
+SUPINE = {"rootAngle": 180, "ankles": 90}
+PRONE = {"rootAngle": 0, "ankles": 30}
+STARTS = ("standing", "supine", "prone", "sitting")
+SHANK_TILT = np.deg2rad(15.0)  # sitting: the feet stand this far behind the knees
+
+
+def start(model: Model, name: str) -> State:
+    """A start pose at rest: lowest point on the ground, or seated with the feet on the ground.
+
+    name: "standing", "supine", "prone" or "sitting". The pelvis is at x = 0. Works under vmap
+    over models, so chair heights may be batched. Raises ModelError for another name, or for
+    sitting without a chair.
+    """
+    poses = {"standing": STANDING, "supine": SUPINE, "prone": PRONE}
+    if name not in STARTS:
+        raise ModelError(f"no start named {name!r}; choose from {', '.join(STARTS)}")
+    state = posed(model, _sitting_pose(model) if name == "sitting" else poses[name])
+    kin = forward_kinematics(model, state.q, state.qd)
+    rise = -lowest_point(model, kin)
+    forward = -kin.com[model.topology.link("pelvis"), 0]
+    return state.replace(q=state.q.at[0].add(forward).at[1].add(rise))
+
+
+def _sitting_pose(model: Model) -> dict[str, Array]:
+    """Thighs on the seat, shanks tilted back, soles flat on the ground, upper body upright."""
+    if "chair" not in model.topology.shape_names:
+        raise ModelError("the start 'sitting' needs a chair; make planar_human(chair_height=0.45)")
+    chair = model.topology.shape("chair")
+    seat = model.shape_pos[chair, 2] + model.shape_size[chair, 2]
+    thigh, shank, foot = (TABLE_4_1[part] for part in ("thigh", "shank", "foot"))
+    heel, toe = (t / 200 for t in foot.tips)
+    drop = seat + thigh.tips[0] / 200 - heel - shank.length / 100 * np.cos(SHANK_TILT)
+    thigh_down = jnp.rad2deg(jnp.arcsin(drop / (thigh.length / 100)))
+    shank_angle = 90 - np.rad2deg(SHANK_TILT)
+    sole = 180 - np.rad2deg(np.arcsin((heel - toe) / (foot.length / 100)))
+    return {
+        "rootAngle": 90,
+        "hips": 90 - thigh_down,
+        "knees": shank_angle - 180 + thigh_down,
+        "ankles": sole - shank_angle,
+    }
+
+
+def posed(model: Model, degrees: dict[str, float | Array]) -> State:
+    """A state at rest from joint angles in degrees by joint name or plural ("knees")."""
+    top = model.topology
+    state = neutral_state(model, row_layout(top).n_rows)
+    q = state.q
+    for name, angle in degrees.items():
+        sides = [_sided(side, name.removesuffix("s")) for side in ("left", "right")]
+        for joint in [name] if name in top.joint_names else sides:
+            q = q.at[top.q_start[top.joint(joint)]].set(jnp.deg2rad(angle))
+    return state.replace(q=q)

@@ -1,0 +1,109 @@
+"""All contact slots of a configuration."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.collision.box_box import box_box
+from jaxsim.collision.pairs import ball_box, ball_plane, box_corner_plane, side_box
+from jaxsim.collision.slots import contact_slots
+from jaxsim.dynamics.kinematics import Kinematics, matmul
+from jaxsim.math.rotation import quat_to_matrix
+from jaxsim.math.safe import safe_sqrt
+from jaxsim.model.model import Model
+
+FAR = 1e3  # gap of a slot without a point [m]
+_CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Contacts:
+    """One row a slot; a slot whose gap is large touches nothing."""
+
+    point: Array  # (nc, 3) midway between the two surfaces, in the world [m]
+    normal: Array  # (nc, 3) unit, from shape b to shape a
+    gap: Array  # (nc,) signed distance [m]
+    friction: Array  # (nc,) coefficient
+    restitution: Array  # (nc,)
+
+
+def find_contacts(model: Model, kin: Kinematics) -> Contacts:
+    """Fill every contact slot of the model (see ``contact_slots``)."""
+    top = model.topology
+    slots = contact_slots(top)
+    pos, rot = shape_poses(model, kin)
+    size = model.shape_size
+    ends = _ball_centers(pos, rot, size)
+    out = []
+    if len(slots.ball_plane):
+        s, e, b = slots.ball_plane.T
+        out.append(jax.vmap(ball_plane)(ends[s, e], size[s, e], pos[b], rot[b]))
+    if len(slots.ball_box):
+        s, e, b = slots.ball_box.T
+        out.append(jax.vmap(ball_box)(ends[s, e], size[s, e], pos[b], rot[b], size[b]))
+    if len(slots.side_box):
+        s, b = slots.side_box.T
+        point, normal, gap, counts = jax.vmap(side_box)(
+            ends[s], size[s, :2], pos[b], rot[b], size[b]
+        )
+        out.append((point, normal, jnp.where(counts, gap, FAR)))
+    if len(slots.box_plane):
+        s, b = slots.box_plane.T
+        corners = pos[s][:, None] + matmul(_CORNERS * size[s][:, None], jnp.swapaxes(rot[s], 1, 2))
+        each = jax.vmap(jax.vmap(box_corner_plane, (0, None, None)))(corners, pos[b], rot[b])
+        out.append(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), each))
+    if len(slots.box_box):
+        s, b = slots.box_box.T
+        each = jax.vmap(box_box)(pos[s], rot[s], size[s], pos[b], rot[b], size[b])
+        out.append(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), each))
+    if not out:
+        empty = jnp.zeros((0, 3), model.mass.dtype)
+        out.append((empty, empty, empty[:, 0]))
+    point, normal, gap = (jnp.concatenate(x) for x in zip(*out, strict=True))
+    a, b = slots.shape_a, slots.shape_b
+    return Contacts(
+        point=point,
+        normal=normal,
+        gap=gap,
+        friction=safe_sqrt(model.friction[a] * model.friction[b]),
+        restitution=jnp.maximum(model.restitution[a], model.restitution[b]),
+    )
+
+
+def shape_poses(model: Model, kin: Kinematics) -> tuple[Array, Array]:
+    """World positions (ns, 3) and rotations (ns, 3, 3) of the shapes."""
+    link = np.array(model.topology.shape_link, int)
+    local_rot = quat_to_matrix(model.shape_quat)
+    if not link.size:
+        return model.shape_pos, local_rot
+    in_world = (link < 0)[:, None]
+    link_rot, link_pos = kin.link_rot[link], kin.link_pos[link]
+    rot = jnp.where(in_world[..., None], local_rot, matmul(link_rot, local_rot))
+    moved = link_pos + matmul(link_rot, model.shape_pos[..., None])[..., 0]
+    return jnp.where(in_world, model.shape_pos, moved), rot
+
+
+def lowest_point(model: Model, kin: Kinematics) -> Array:
+    """() height of the lowest point of any link's sphere or capsule or box [m]."""
+    top = model.topology
+    pos, rot = shape_poses(model, kin)
+    ends = _ball_centers(pos, rot, model.shape_size)
+    lows = []
+    for s, kind in enumerate(top.shape_kinds):
+        if top.shape_link[s] < 0:
+            continue
+        if kind == "box":
+            lows.append(pos[s, 2] - jnp.abs(rot[s, 2]) @ model.shape_size[s])
+        else:
+            lows.append(jnp.min(ends[s, :, 2] - model.shape_size[s, :2]))
+    return jnp.min(jnp.stack(lows))
+
+
+def _ball_centers(pos: Array, rot: Array, size: Array) -> Array:
+    """(ns, 2, 3) centres of the end balls of every shape (of a sphere twice its centre)."""
+    half = size[:, 2:] * rot[:, :, 0]
+    return jnp.stack([pos + half, pos - half], axis=1)

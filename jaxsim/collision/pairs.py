@@ -1,0 +1,75 @@
+"""Distances between single shapes. Normals point from the second shape to the first."""
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from jaxsim.math.safe import safe_norm
+
+BISECTIONS = 14
+
+
+def ball_plane(center: Array, radius: Array, pos: Array, rot: Array):
+    """Ball (3,), () against the half space below the z axis of (pos, rot): point, normal, gap."""
+    normal = rot[:, 2]
+    gap = jnp.sum((center - pos) * normal) - radius
+    return center - normal * (radius + gap / 2), normal, gap
+
+
+def box_distance(point: Array, half: Array) -> tuple[Array, Array]:
+    """Signed distance () of a point (3,) to a box at the origin, and its gradient (3,).
+
+    Outside the distance is to the nearest point; inside (negative) to the nearest face. At the
+    point of equal distance to several faces the first of x, y, z is taken.
+    """
+    sign = jnp.where(point >= 0, 1.0, -1.0).astype(point.dtype)
+    excess = jnp.abs(point) - half
+    outward = jnp.maximum(excess, 0.0)
+    outside = safe_norm(outward)
+    is_outside = outside > 0
+    depth = jnp.max(excess)
+    face = jax.nn.one_hot(jnp.argmax(excess), 3, dtype=point.dtype)
+    gradient = jnp.where(is_outside, outward / jnp.where(is_outside, outside, 1.0), face) * sign
+    return jnp.where(is_outside, outside, depth), gradient
+
+
+def ball_box(center: Array, radius: Array, pos: Array, rot: Array, half: Array):
+    """Ball against a box: point (3,), normal (3,), gap ()."""
+    distance, gradient = box_distance(rot.T @ (center - pos), half)
+    normal = rot @ gradient
+    gap = distance - radius
+    return center - normal * (radius + gap / 2), normal, gap
+
+
+def side_box(ends: Array, radii: Array, pos: Array, rot: Array, half: Array):
+    """The side of a tapered capsule against a box: point, normal, gap, and if it counts.
+
+    ends (2, 3), radii (2,). Of the balls along the segment the one nearest to the box is found by
+    bisection on the slope of distance(s) - radius(s), a convex function of s in [0, 1]. Where that
+    is an end ball, the end's own slot already holds the point and the last result is False.
+    The gradient treats s as given (envelope theorem).
+    """
+    local = (ends - pos) @ rot
+    along, widening = local[1] - local[0], radii[1] - radii[0]
+
+    def slope(s):
+        _, gradient = box_distance(local[0] + s * along, half)
+        return jnp.sum(gradient * along) - widening
+
+    def halve(_, bounds):
+        low, high = bounds
+        middle = (low + high) / 2
+        rising = slope(middle) > 0
+        return jnp.where(rising, low, middle), jnp.where(rising, middle, high)
+
+    zero = jnp.zeros((), ends.dtype)
+    low, high = jax.lax.fori_loop(0, BISECTIONS, halve, (zero, zero + 1))
+    s = jax.lax.stop_gradient((low + high) / 2)
+    center, radius = ends[0] + s * (ends[1] - ends[0]), radii[0] + s * widening
+    inner = (s > 1e-3) & (s < 1 - 1e-3)
+    return (*ball_box(center, radius, pos, rot, half), inner)
+
+
+def box_corner_plane(corner: Array, pos: Array, rot: Array):
+    """A corner (3,) of a box against a half space."""
+    return ball_plane(corner, jnp.zeros((), corner.dtype), pos, rot)

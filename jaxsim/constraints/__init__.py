@@ -1,0 +1,1 @@
+"""Unilateral rows: contact, friction, joint limits; their Jacobians and target velocities."""

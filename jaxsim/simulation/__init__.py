@@ -1,0 +1,1 @@
+"""One time step, and rollouts of many."""

@@ -1,0 +1,1 @@
+"""Small batched solvers: tree-sparse factorisation, projected Gauss-Seidel."""

@@ -1,0 +1,197 @@
+"""What an evolution run needs in order to go on: a file, a check that it is whole, and history.
+
+A checkpoint is a MessagePack file (flax.serialization) around its own SHA-256 digest: a file that
+was cut short or changed is recognised, not resumed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from flax import serialization
+
+from optimize.run_folder import RunFolder, write_atomic
+
+_FORMAT = 1
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint, or the history beside it, that cannot be used."""
+
+
+@dataclasses.dataclass(frozen=True)
+class GenerationRecord:
+    """One line of history.jsonl. A number that does not exist (no healthy member) is None.
+
+    generation  -1 is the start: the initial mean alone
+    best, median, mean, worst   fitness of the healthy members of this generation
+    failures    members that failed or whose fitness is not finite
+    sigma       step size after the update
+    best_parts  raw objective terms of the best member of this generation
+    best_ever   the lowest fitness so far
+    steps       simulated steps of this generation
+    seconds     wall time of the evaluation [s]
+    """
+
+    generation: int
+    best: float | None
+    median: float | None
+    mean: float | None
+    worst: float | None
+    failures: int
+    sigma: float
+    best_parts: dict[str, float | None]
+    best_ever: float | None
+    steps: int
+    seconds: float
+    steps_per_second: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What must be the same when a run goes on."""
+
+    population: int
+    dimensions: int
+    seed: int
+    sigma: float
+    precision: str
+    mean: np.ndarray
+
+    def check(self, asked: Settings, path: Path) -> None:
+        """Raise ValueError that names every setting in which the run that is asked for differs."""
+        differences = []
+        for field in dataclasses.fields(self):
+            kept, new = getattr(self, field.name), getattr(asked, field.name)
+            if field.name == "mean":
+                if kept.dtype == new.dtype and kept.shape == new.shape and (kept != new).any():
+                    i = int(np.argmax(kept != new))
+                    differences.append(f"mean[{i}] {kept[i]} (now {new[i]})")
+            elif kept != new:
+                differences.append(f"{field.name} {kept} (now {new})")
+        if differences:
+            hint = ""
+            if self.precision != asked.precision:
+                hint = "; jax_enable_x64 must be set as it was in the first run"
+            raise ValueError(
+                f"{path} belongs to another run: {', '.join(differences)}."
+                f" Resume with its settings, or start in a new folder{hint}"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """An evolution run between two generations; all arrays are on the host.
+
+    state       fields of the evosax state, before the next `ask`
+    key         (2,) uint32, key data of the run; each generation folds its number in
+    generation  the next one to run; -1: the start is not yet evaluated
+    best_x      (n,), with best_fitness (infinite: no healthy member yet) and best_parts
+    history     number of lines of history.jsonl that belong to it
+    """
+
+    settings: Settings
+    state: dict[str, np.ndarray]
+    key: np.ndarray
+    generation: int
+    best_x: np.ndarray
+    best_fitness: float
+    best_parts: dict[str, float | None]
+    history: int
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the file as a whole (see `write_atomic`)."""
+        payload = serialization.msgpack_serialize(dataclasses.asdict(self))
+        digest = hashlib.sha256(payload).hexdigest()
+        envelope = {"format": _FORMAT, "sha256": digest, "payload": payload}
+        write_atomic(path, serialization.msgpack_serialize(envelope))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> Checkpoint:
+        """Read a checkpoint.
+
+        Raises FileNotFoundError where there is none, CheckpointError for a damaged file or one of
+        another format.
+        """
+        path = Path(path)
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"there is no checkpoint at {path}: start the run without resume first"
+            )
+        try:
+            envelope: Any = serialization.msgpack_restore(path.read_bytes())
+            payload, digest, version = (envelope[k] for k in ("payload", "sha256", "format"))
+            whole = hashlib.sha256(payload).hexdigest() == digest
+        except Exception as error:  # a damaged file breaks the decoder in many ways
+            raise _damaged(path, type(error).__name__) from error
+        if not whole:
+            raise _damaged(path, "its digest does not match")
+        if version != _FORMAT:
+            raise CheckpointError(f"{path} has format {version}, this version reads {_FORMAT}")
+        content = jax.tree.map(_writable, serialization.msgpack_restore(payload))
+        return cls(**{**content, "settings": Settings(**content["settings"])})
+
+
+def write_history(path: Path, records: Sequence[GenerationRecord]) -> None:
+    """Replace the history by these records."""
+    write_atomic(path, "".join(history_line(record) for record in records).encode())
+
+
+def append_history(path: Path, record: GenerationRecord) -> None:
+    """Add one line, through to the disk."""
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(history_line(record))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def history_line(record: GenerationRecord) -> str:
+    """A record as one line of strict JSON, numbers without loss."""
+    return json.dumps(dataclasses.asdict(record), allow_nan=False) + "\n"
+
+
+def load_history(folder: RunFolder, checkpoint: Checkpoint) -> list[GenerationRecord]:
+    """The records that belong to the checkpoint; lines written after it are left out.
+
+    Raises CheckpointError where the history is shorter than the checkpoint says, or damaged.
+    """
+    path = folder / RunFolder.HISTORY
+    try:
+        lines = folder.read_history() if path.is_file() else []
+        records = [GenerationRecord(**line) for line in lines[: checkpoint.history]]
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged ({error}): start in a new folder") from error
+    if len(records) < checkpoint.history:
+        raise CheckpointError(
+            f"{path} has {len(records)} lines, the checkpoint beside it counts"
+            f" {checkpoint.history}: restore the file, or start in a new folder"
+        )
+    return records
+
+
+def on_host(tree: Any) -> Any:
+    """Every leaf as a NumPy array of its own dtype.
+
+    A fresh evosax state holds weakly typed values, for which `tell` would be compiled once more
+    than for its own output; NumPy arrays have no weak type.
+    """
+    return jax.tree.map(lambda leaf: np.array(jax.device_get(leaf)), tree)
+
+
+def _writable(leaf: Any) -> Any:
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+
+
+def _damaged(path: Path, reason: str) -> CheckpointError:
+    return CheckpointError(
+        f"the checkpoint {path} is damaged ({reason}): restore the file from a copy,"
+        " or start again in a new folder; history.jsonl beside it can still be read"
+    )

@@ -1,0 +1,140 @@
+"""Paths into a pytree of arrays: `model.friction`, `values[3]`, `gains[0,1]`, `legs["left.knee"]`.
+
+A path is made of `.name` (an attribute or a key that is a plain name), `[i]` (a position in a
+sequence, or an element of the array at the end), `[i,j]`, and `["key"]` for any other key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+_STEP = re.compile(
+    r"""(?P<dot>\.?)(?P<name>[^.\[\]"']+)
+      | \[\s*(?P<index>-?\d+(?:\s*,\s*-?\d+)*)\s*\]
+      | \[(?P<quote>["'])(?P<key>[^"']*)(?P=quote)\]""",
+    re.VERBOSE,
+)
+
+
+class Entry(NamedTuple):
+    """Elements of one leaf: where it is, the shape it must have, flat indices (all static)."""
+
+    leaf: str
+    shape: tuple[int, ...]
+    flat: tuple[int, ...]
+
+
+def leaves_by_path(tree: Any) -> dict[str, Any]:
+    """Every leaf by its canonical path, in the order of the flattened tree."""
+    flat, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {_format(tuple(_step_of(key) for key in keys)): leaf for keys, leaf in flat}
+
+
+def _step_of(key: Any) -> str | int:
+    for attribute in ("name", "key", "idx"):  # GetAttrKey; DictKey, FlattenedIndexKey; SequenceKey
+        if hasattr(key, attribute):
+            value = getattr(key, attribute)
+            return value if isinstance(value, (str, int)) else str(value)
+    return str(key)
+
+
+def _format(steps: Sequence[str | int]) -> str:
+    text = ""
+    for step in steps:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif re.fullmatch(r"""[^.\[\]"']+""", step):
+            text += f".{step}" if text else step
+        else:
+            text += f"['{step}']"
+    return text
+
+
+def _parse(path: str) -> list[str | tuple[int, ...]]:
+    """Names and index tuples of a path; ValueError where it cannot be read."""
+    steps: list[str | tuple[int, ...]] = []
+    at = 0
+    while at < len(path):
+        match = _STEP.match(path, at)
+        if match is None or (match["name"] and bool(match["dot"]) != bool(at)):
+            raise ValueError(f"cannot read the path {path!r} from {path[at:]!r} on")
+        if match["index"]:
+            steps.append(tuple(int(number) for number in match["index"].split(",")))
+        else:
+            steps.append(match["name"] or match["key"])
+        at = match.end()
+    return steps
+
+
+def _canonical(steps: Sequence[str | tuple[int, ...]]) -> str | None:
+    """The path as `leaves_by_path` writes it; None if a step is no position in a sequence."""
+    plain: list[str | int] = []
+    for step in steps:
+        if isinstance(step, str):
+            plain.append(step)
+        elif len(step) == 1:
+            plain.extend(step)
+        else:
+            return None
+    return _format(plain)
+
+
+def resolve(path: str, leaves: dict[str, Any]) -> Entry:
+    """Find the leaf of a path and the elements that are selected in it.
+
+    Raises ValueError for a path that cannot be read, KeyError (with the nearest paths) for one
+    that leads to no array, IndexError for an element out of range.
+    """
+    steps = _parse(path)
+    whole = _canonical(steps)
+    if whole in leaves:
+        shape = np.shape(leaves[whole])
+        return Entry(whole, shape, tuple(range(math.prod(shape))))
+    if steps and isinstance(index := steps[-1], tuple):
+        leaf = _canonical(steps[:-1])
+        if leaf in leaves:
+            return _element(path, leaf, np.shape(leaves[leaf]), index)
+    raise KeyError(_unknown(path, leaves))
+
+
+def _element(path: str, leaf: str, shape: tuple[int, ...], index: tuple[int, ...]) -> Entry:
+    if len(index) != len(shape):
+        raise IndexError(f"{path}: {len(index)} indices, but {leaf} has shape {shape}")
+    if not all(-size <= i < size for i, size in zip(index, shape, strict=True)):
+        raise IndexError(f"{path}: out of range, {leaf} has shape {shape}")
+    wrapped = tuple(i % size for i, size in zip(index, shape, strict=True))
+    return Entry(leaf, shape, (int(np.ravel_multi_index(wrapped, shape)),))
+
+
+def element_name(entry: Entry, flat: int) -> str:
+    """The path of one element of the entry's leaf."""
+    index = ",".join(str(int(i)) for i in np.unravel_index(flat, entry.shape))
+    return f"{entry.leaf}[{index}]" if entry.shape else entry.leaf
+
+
+def _unknown(path: str, leaves: dict[str, Any]) -> str:
+    below = [name for name in leaves if name.startswith((f"{path}.", f"{path}["))]
+    if below:
+        return f"{path!r} is not an array but holds some: {', '.join(below[:8])}"
+    if not leaves:
+        return f"no array at {path!r}: the tree holds none"
+    near = difflib.get_close_matches(path, list(leaves), n=5, cutoff=0.3) or list(leaves)[:5]
+    return f"no array at {path!r}; nearest are: {', '.join(near)}"
+
+
+def leaf_of(leaves: dict[str, Any], entry: Entry) -> Any:
+    """The entry's leaf. Raises KeyError where it is missing, ValueError for another shape."""
+    if entry.leaf not in leaves:
+        raise KeyError(_unknown(entry.leaf, leaves))
+    shape = jnp.shape(leaves[entry.leaf])
+    if shape != entry.shape:
+        raise ValueError(f"{entry.leaf} has shape {shape}, but had {entry.shape} when selected")
+    return leaves[entry.leaf]

@@ -1,0 +1,60 @@
+"""What all tests share: compiled programs kept between runs, and float64 on request."""
+
+import os
+from pathlib import Path
+
+# JAX reads these when it is first imported; notebooks and scripts that tests start inherit them.
+_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jaxsim" / "xla"
+for _name, _value in (
+    ("JAX_COMPILATION_CACHE_DIR", str(_cache)),
+    ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3"),
+    ("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1"),
+):
+    os.environ.setdefault(_name, _value)
+
+import hypothesis  # noqa: E402
+import jax  # noqa: E402
+import pytest  # noqa: E402
+
+# The same again, in case a plugin has imported JAX before this file.
+jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+jax.config.update(
+    "jax_persistent_cache_min_compile_time_secs",
+    float(os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"]),
+)
+jax.config.update(
+    "jax_persistent_cache_min_entry_size_bytes",
+    int(os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"]),
+)
+
+# The same examples in every run: bounded time, and the compiled programs are found again.
+# More, and other ones: HYPOTHESIS_PROFILE=search
+_common = dict(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile("repeatable", derandomize=True, max_examples=10, **_common)
+hypothesis.settings.register_profile("search", max_examples=100, **_common)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+@pytest.fixture
+def x64():
+    """float64 for one test; a module asks with ``pytestmark = pytest.mark.usefixtures("x64")``."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(scope="module")
+def x64_module():
+    """float64 for all of a module; for fixtures of module scope that build arrays."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _precision_is_put_back():
+    """A test that leaves JAX in another precision than it found fails, not the ones after it."""
+    before = jax.config.jax_enable_x64
+    yield
+    after = jax.config.jax_enable_x64
+    if after != before:
+        jax.config.update("jax_enable_x64", before)
+    assert after == before, "the test changed jax_enable_x64; use the x64 fixture"

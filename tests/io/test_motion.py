@@ -1,0 +1,217 @@
+"""The record of a motion: what it refuses, and that a file gives back what was saved."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+
+import numpy as np
+import pytest
+
+from jaxsim.io.motion import Motion, MotionFileError, Shape, load_motion, save_motion
+
+FIELDS = ("time", "q", "qd", "link_pos", "link_quat", "contact_pos", "contact_force", "phase")
+FIELDS = (*FIELDS, "torque", "torque_limit")
+
+
+def make_motion(frames: int = 7, **changes: object) -> Motion:
+    rng = np.random.default_rng(0)
+    values: dict = {
+        "title": "two links, \N{GREEK SMALL LETTER ALPHA} & <b>",
+        "link_names": ("trunk", "left_arm"),
+        "joint_names": ("left_shoulder",),
+        "phase_names": ("wait", "go"),
+        "shapes": (
+            Shape("plane", -1),
+            Shape("tapered_capsule", 1, (0, 0, 0.1), (0.6, 0, 0.8, 0), np.array([0.1, 0.2, 0.3])),
+        ),
+        "time": np.arange(frames) * 0.01,
+        "q": rng.normal(size=(frames, 8)),
+        "qd": rng.normal(size=(frames, 7)).astype(np.float32),
+        "link_pos": rng.normal(size=(frames, 2, 3)),
+        "link_quat": rng.normal(size=(frames, 2, 4)),
+        "contact_pos": rng.normal(size=(frames, 3, 3)),
+        "contact_force": rng.normal(size=(frames, 3, 3)),
+        "phase": np.arange(frames) % 3 - 1,
+        "torque": rng.normal(size=(frames, 1)),
+        "torque_limit": np.array([np.inf]),
+        "heights": {"head": rng.normal(size=frames), "odd / name": rng.normal(size=frames)},
+        "planar": True,
+        "phase_events": ((0.0, "wait", "start"), (0.02, "go", "t > 0.02")),
+    }
+    return Motion(**(values | changes))
+
+
+@pytest.mark.parametrize("frames", [7, 1, 0])
+def test_file_gives_back_the_motion(tmp_path, frames):
+    motion = make_motion(frames, com=np.ones((frames, 3)))
+    save_motion(tmp_path / "motion.npz", motion)
+    loaded = load_motion(tmp_path / "motion.npz")
+    for name in (*FIELDS, "com"):
+        was, now = getattr(motion, name), getattr(loaded, name)
+        assert now.dtype == was.dtype
+        np.testing.assert_array_equal(now, was)
+    assert list(loaded.heights) == list(motion.heights)
+    for name, height in motion.heights.items():
+        np.testing.assert_array_equal(loaded.heights[name], height)
+    for name in ("title", "link_names", "joint_names", "phase_names", "planar", "phase_events"):
+        assert getattr(loaded, name) == getattr(motion, name)
+    assert loaded.shapes == motion.shapes
+
+
+def test_file_without_centre_of_mass(tmp_path):
+    save_motion(tmp_path / "motion.npz", make_motion())
+    assert load_motion(tmp_path / "motion.npz").com is None
+
+
+def test_saving_replaces_the_file_and_leaves_nothing_else(tmp_path):
+    path = tmp_path / "motion.npz"
+    path.write_bytes(b"old")
+    save_motion(path, make_motion())
+    assert os.listdir(tmp_path) == ["motion.npz"]
+    assert load_motion(path).n_frames == 7
+
+
+def test_failed_save_keeps_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "motion.npz"
+    save_motion(path, make_motion(3))
+
+    def fail(*_):
+        raise OSError("disk")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="disk"):
+        save_motion(path, make_motion(5))
+    monkeypatch.undo()
+    assert os.listdir(tmp_path) == ["motion.npz"]
+    assert load_motion(path).n_frames == 3
+
+
+def test_missing_files_and_folders_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"absent\.npz"):
+        load_motion(tmp_path / "absent.npz")
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        save_motion(tmp_path / "nowhere" / "motion.npz", make_motion())
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04 broken"])
+def test_other_files_are_refused(tmp_path, content):
+    path = tmp_path / "motion.npz"
+    path.write_bytes(content)
+    with pytest.raises(MotionFileError, match="not a motion file"):
+        load_motion(path)
+
+
+def test_damaged_file_is_refused(tmp_path):
+    path = tmp_path / "motion.npz"
+    save_motion(path, make_motion())
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(MotionFileError, match="damaged"):
+        load_motion(path)
+
+
+def test_objects_are_never_unpickled(tmp_path):
+    path = tmp_path / "motion.npz"
+    np.savez(path, format=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(MotionFileError, match="not a motion file"):
+        load_motion(path)
+
+
+def rewrite(path, **changes):
+    with np.load(path) as file:
+        stored = {name: file[name] for name in file.files}
+    stored |= changes
+    np.savez(path, **{name: array for name, array in stored.items() if array is not None})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": np.array("other")}, "not a motion"),
+        ({"format": None}, "not a motion"),
+        ({"version": np.array(99)}, "format 99"),
+        ({"version": None}, "format None"),
+        ({"torque": None}, "lacks 'torque'"),
+        ({"meta": None}, "lacks 'meta'"),
+        ({"meta": np.array("{")}, "does not agree"),
+        ({"meta": np.array(json.dumps({"title": ""}))}, "lacks 'link_names'"),
+        ({"q": np.zeros((3, 2))}, r"q has shape \(3, 2\), expected \(7, 'any'\)"),
+    ],
+)
+def test_wrong_content_is_named(tmp_path, changes, message):
+    path = tmp_path / "motion.npz"
+    save_motion(path, make_motion())
+    rewrite(path, **changes)
+    with pytest.raises(MotionFileError, match=message):
+        load_motion(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"link_pos": np.zeros((7, 3, 3))}, "link_pos has shape"),
+        ({"contact_force": np.zeros((7, 2, 3))}, "contact_force has shape"),
+        ({"contact_pos": np.zeros((7, 9))}, "contact_pos has shape"),
+        ({"torque_limit": np.zeros(2)}, "torque_limit has shape"),
+        ({"torque_limit": np.array([np.nan])}, "torque_limit holds NaN"),
+        ({"heights": {"head": np.zeros(6)}}, r"heights\['head'\] has shape"),
+        ({"com": np.zeros((7, 2))}, "com has shape"),
+        ({"time": np.array([0, 1, 2, 1.5, 4, 5, 6])}, "time decreases at frame 3"),
+        ({"time": np.float64(1.0)}, "time has shape"),
+        ({"phase": np.full(7, 2)}, "phase must be -1 to 1"),
+        ({"shapes": (Shape("sphere", 2, size=(0.1,)),)}, "on link 2, have 2"),
+        ({"phase_events": ((np.nan, "go", ""),)}, "phase_events"),
+    ],
+)
+def test_fields_must_agree(changes, message):
+    with pytest.raises(ValueError, match=message):
+        make_motion(**changes)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"kind": "cone"}, "known: sphere, capsule"),
+        ({"kind": "sphere", "size": (0.1, 0.2)}, r"1 numbers \('radius',\), got 2"),
+        ({"kind": "box", "size": (0.1, -0.2, 0.1)}, "negative size"),
+        ({"kind": "box", "size": (0.1, np.nan, 0.1)}, "finite"),
+        ({"kind": "plane", "quat": (2, 0, 0, 0)}, "unit length"),
+        ({"kind": "plane", "pos": (0, 0)}, "pos needs 3"),
+    ],
+)
+def test_shapes_are_checked(values, message):
+    with pytest.raises(ValueError, match=message):
+        Shape(link=-1, **values)
+
+
+def test_first_bad_frame_names_frame_and_field(tmp_path):
+    assert make_motion().first_bad_frame() is None
+    assert make_motion(0).first_bad_frame() is None
+    torque, height = np.zeros((7, 1)), np.zeros(7)
+    torque[5], height[4:] = np.inf, np.nan
+    motion = make_motion(torque=torque, heights={"head": height})
+    bad = motion.first_bad_frame()
+    assert bad is not None
+    assert (bad.frame, bad.field) == (4, "heights['head']")
+    assert bad.time == pytest.approx(0.04)
+    save_motion(tmp_path / "bad.npz", motion)
+    assert load_motion(tmp_path / "bad.npz").first_bad_frame() == bad
+
+
+def test_take_keeps_frames_together():
+    motion = make_motion(com=np.arange(21.0).reshape(7, 3))
+    part = motion.take(np.array([1, 4]))
+    np.testing.assert_array_equal(part.time, motion.time[[1, 4]])
+    np.testing.assert_array_equal(part.link_pos, motion.link_pos[[1, 4]])
+    np.testing.assert_array_equal(part.heights["head"], motion.heights["head"][[1, 4]])
+    assert part.com is not None and part.com[1, 0] == 12.0
+    np.testing.assert_array_equal(part.torque_limit, motion.torque_limit)
+
+
+def test_integers_become_floats_and_floats_stay():
+    motion = make_motion(q=np.zeros((7, 8), dtype=int))
+    assert motion.q.dtype == np.float64
+    assert motion.qd.dtype == np.float32
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        motion.title = "other"

@@ -1,0 +1,167 @@
+"""Kinematics and dynamics against MuJoCo, on random trees with every kind of joint, float64."""
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from jaxsim.dynamics import jacobians, kinematics, momentum, rigid
+from tests.compiling import quick_jit
+from tests.oracles.random_trees import (
+    FREE,
+    MIXED,
+    STACKS,
+    Tree,
+    chain,
+    random_tree,
+    structures,
+)
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+RTOL = 1e-9
+STATES = 3
+DT = 0.37
+
+ALL_STACKS = tuple((i // 2 - 1, stack) for i, stack in enumerate((FREE, *STACKS)))
+HUMANOID_SIZED = chain(FREE, *[("hinge",), ("ball",), ("hinge", "hinge")] * 6, ("slide",))
+STATIC_ONLY = chain(("fixed",), ("fixed",))
+
+
+def ours(model, q, qd, tau, qdd, local):
+    """All quantities of one state by name; local (nl, 3) is a point in each link's frame."""
+    kin = kinematics.forward_kinematics(model, q, qd)
+    links = jnp.arange(model.topology.n_links)
+    point = kin.link_pos + (kin.link_rot @ local[..., None])[..., 0]
+    still = kinematics.forward_kinematics(model, q, 0 * qd)
+
+    def of_links(function, *args):
+        return jax.vmap(function, (None, None, *[0] * len(args)))(model, kin, *args)
+
+    return {
+        "link_pos": kin.link_pos,
+        "link_rot": kin.link_rot,
+        "link com": kin.com,
+        "angular velocity": kin.velocity[:, :3],
+        "point velocity": jax.vmap(lambda l, p: kinematics.point_velocity(kin, l, p))(links, point),
+        "point_jacobian": of_links(jacobians.point_jacobian, links, point),
+        "angular_jacobian": of_links(jacobians.angular_jacobian, links),
+        "center_of_mass": jacobians.center_of_mass(model, kin),
+        "com_velocity": jacobians.com_velocity(model, kin),
+        "com_jacobian": jacobians.com_jacobian(model, kin),
+        "linear_momentum": momentum.linear_momentum(model, kin),
+        "angular_momentum": momentum.angular_momentum(model, kin),
+        "angular_momentum about": momentum.angular_momentum(model, kin, local[0]),
+        "kinetic_energy": momentum.kinetic_energy(model, kin, qd),
+        "potential_energy": momentum.potential_energy(model, kin),
+        "mass_matrix": rigid.mass_matrix(model, kin),
+        "bias_force": rigid.bias_force(model, kin),
+        "gravity_force": rigid.gravity_force(model, kin),
+        "gravity at rest": rigid.bias_force(model, still),
+        "inverse_dynamics": rigid.inverse_dynamics(model, kin, qdd),
+        "articulated_body": rigid.articulated_body(model, kin, tau),
+        "forward after inverse": rigid.articulated_body(
+            model, kin, rigid.inverse_dynamics(model, kin, qdd)
+        ),
+        "integrate": kinematics.integrate(model, q, qd, DT),
+    }
+
+
+def theirs(tree: Tree, q, qd, tau, qdd, local):
+    """The same by MuJoCo. All but ``local`` in MuJoCo's order, the results in ours."""
+    mj, v = tree.mj, tree.v_index
+    data = mujoco.MjData(mj)
+    data.qpos[:], data.qvel[:], data.qfrc_applied[:] = q, qd, tau
+    mujoco.mj_forward(mj, data)
+    mujoco.mj_subtreeVel(mj, data)
+    rot = data.xmat[tree.body].reshape(-1, 3, 3)
+    point = data.xpos[tree.body] + (rot @ local[..., None])[..., 0]
+
+    velocity, linear, angular = np.zeros(6), [], []
+    spins = []
+    for body, p in zip(tree.body, point):
+        mujoco.mj_objectVelocity(mj, data, mujoco.mjtObj.mjOBJ_XBODY, body, velocity, 0)
+        spins.append(velocity[:3].copy())
+        linear.append(_jacobian(mj, mujoco.mj_jac, data, p, body)[0])
+        angular.append(_jacobian(mj, mujoco.mj_jac, data, p, body)[1])
+    com_jacobian = np.zeros((3, mj.nv))
+    mujoco.mj_jacSubtreeCom(mj, data, com_jacobian, 0)
+    mass_matrix = np.zeros((mj.nv, mj.nv))
+    mujoco.mj_fullM(mj, data, mass_matrix)
+    linear, angular = np.array(linear), np.array(angular)
+    about_com = data.subtree_angmom[0]
+    total = mj.body_subtreemass[0] * data.subtree_linvel[0]
+    moved = q.copy()
+    mujoco.mj_integratePos(mj, moved, qd, DT)
+    result = {
+        "link_pos": data.xpos[tree.body],
+        "link_rot": rot,
+        "link com": data.xipos[tree.body],
+        "angular velocity": np.array(spins),
+        "point velocity": linear @ qd,
+        "point_jacobian": linear[..., v],
+        "angular_jacobian": angular[..., v],
+        "center_of_mass": data.subtree_com[0],
+        "com_velocity": data.subtree_linvel[0],
+        "com_jacobian": com_jacobian[:, v],
+        "linear_momentum": total,
+        "angular_momentum": about_com,
+        "angular_momentum about": about_com + np.cross(data.subtree_com[0] - local[0], total),
+        "kinetic_energy": data.energy[1],
+        "potential_energy": data.energy[0],
+        "mass_matrix": mass_matrix[np.ix_(v, v)],
+        "bias_force": data.qfrc_bias[v],
+        "articulated_body": data.qacc[v],
+        "forward after inverse": qdd[v],
+        "integrate": moved[tree.q_index],
+    }
+    result = {name: np.copy(value) for name, value in result.items()}
+    data.qacc[:] = qdd
+    mujoco.mj_inverse(mj, data)
+    result["inverse_dynamics"] = data.qfrc_inverse[v].copy()
+    data.qvel[:] = 0
+    mujoco.mj_forward(mj, data)
+    result["gravity_force"] = result["gravity at rest"] = data.qfrc_bias[v].copy()
+    return result
+
+
+def _jacobian(mj, function, data, point, body):
+    linear, angular = np.zeros((3, mj.nv)), np.zeros((3, mj.nv))
+    function(mj, data, linear, angular, point, body)
+    return linear, angular
+
+
+def assert_agree(name: str, got, wanted) -> None:
+    """To RTOL of the largest entry; zeros to RTOL of one SI unit."""
+    size = np.abs(wanted).max(initial=0.0)
+    error = np.abs(np.asarray(got) - wanted).max(initial=0.0)
+    assert np.shape(got) == np.shape(wanted), name
+    assert error <= RTOL * (size or 1.0), f"{name}: error {error:.3g} where the largest is {size:.3g}"
+
+
+@given(structure=structures(), seed=st.integers(0, 2**32 - 1))
+@example(structure=MIXED, seed=1)
+@example(structure=ALL_STACKS, seed=2)
+@example(structure=HUMANOID_SIZED, seed=3)
+@example(structure=STATIC_ONLY, seed=4)
+def test_random_trees_agree_with_mujoco(structure, seed):
+    tree = random_tree(structure, seed)
+    rng = np.random.default_rng(seed)
+    nv, nl = tree.mj.nv, tree.model.topology.n_links
+    states = []
+    for _ in range(STATES):
+        q, qd = tree.random_state(rng)
+        states.append((q, qd, rng.normal(size=nv), rng.normal(size=nv), rng.normal(size=(nl, 3))))
+    q, qd, tau, qdd, local = (np.stack(x) for x in zip(*states))
+    v = tree.v_index
+    evaluate = quick_jit(jax.vmap(ours, (None, 0, 0, 0, 0, 0)))
+    got = evaluate(tree.model, q[:, tree.q_index], qd[:, v], tau[:, v], qdd[:, v], local)
+    wanted = [theirs(tree, *state) for state in states]
+    assert got.keys() == wanted[0].keys()
+    for name, values in got.items():
+        assert values.dtype == np.float64, name
+        for value, by_mujoco in zip(values, wanted):
+            assert_agree(name, value, by_mujoco[name])

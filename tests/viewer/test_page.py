@@ -1,0 +1,221 @@
+"""The page: complete in itself, safe against names, true to the motion, alive in a browser."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from jaxsim.io.motion import Motion, Shape
+from jaxsim.viewer import read_page, write_page
+from jaxsim.viewer.series import even_frames, normal_force, phase_bands, side_of, world_poses
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+def test_page_needs_nothing_from_outside(tmp_path, walker):
+    write_page(tmp_path / "motion.html", walker, {"falls": 0})
+    page = (tmp_path / "motion.html").read_text()
+    for word in ("http", "//cdn", "src=", "href=", "@import", "url(", "fetch(", "import("):
+        assert word not in page
+    assert "{{" not in page.partition('id="motion"')[0]
+    assert len(page) < 1_500_000
+
+
+def test_frames_are_embedded_as_they_are(tmp_path, walker):
+    write_page(tmp_path / "motion.html", walker)
+    data = read_page(tmp_path / "motion.html")
+    assert len(data["time"]) == 301  # 5 s at 60 frames per second, both ends
+    index = even_frames(walker.time, data["time"])
+    np.testing.assert_allclose(data["time"], walker.time[index], atol=1e-6)
+    np.testing.assert_allclose(data["link_pos"], walker.link_pos[index], atol=1e-5)
+    np.testing.assert_allclose(data["link_quat"], walker.link_quat[index], atol=1e-4)
+    np.testing.assert_array_equal(data["phase"], walker.phase[index])
+    np.testing.assert_allclose(data["heights"][:, 0], walker.heights["head"][index], atol=1e-5)
+    assert data["height_names"] == ["head", "pelvis", "com"]
+    assert [link["side"] for link in data["links"]].count("right") == 6
+    assert [phase for *_, phase in data["bands"]] == [p for *_, p in phase_bands(walker)]
+
+
+def test_a_point_on_a_shape_is_where_it_was(tmp_path, walker):
+    """Positions and rounded quaternions together place a foot's end within a millimetre."""
+    write_page(tmp_path / "motion.html", walker)
+    data = read_page(tmp_path / "motion.html")
+    index = even_frames(walker.time, data["time"])
+    shown = dataclasses.replace(
+        walker.take(index), link_pos=data["link_pos"], link_quat=data["link_quat"]
+    )
+    toe = Shape("sphere", walker.link_names.index("left_foot"), (0.17, 0, 0), size=(0.03,))
+    for k, frame in enumerate(index):
+        now, _ = world_poses(shown, toe, k)
+        was, _ = world_poses(walker, toe, int(frame))
+        np.testing.assert_allclose(now, was, atol=1e-3)
+
+
+def test_contacts_are_kept_where_active(tmp_path, falling):
+    write_page(tmp_path / "motion.html", falling, fps=1000)
+    data = read_page(tmp_path / "motion.html")
+    assert len(data["time"]) == falling.n_frames  # never more than there are
+    counts = np.diff(data["contact_start"])
+    np.testing.assert_array_equal(counts, np.any(falling.contact_force != 0, axis=2).sum(axis=1))
+    first = int(np.argmax(counts > 0))
+    np.testing.assert_allclose(
+        data["contact"][0],
+        np.concatenate([falling.contact_pos[first, 0], falling.contact_force[first, 0]]),
+        atol=1e-4,
+    )
+    assert data["force_step"] == 500.0
+
+
+def test_short_phases_and_impacts_survive_the_frame_rate(tmp_path, falling):
+    force, phase = falling.contact_force.copy(), falling.phase.copy()
+    force[101, 0, 2] = 9000.0
+    phase[51] = 1
+    motion = dataclasses.replace(falling, contact_force=force, phase=phase)
+    write_page(tmp_path / "motion.html", motion, fps=10)
+    data = read_page(tmp_path / "motion.html")
+    assert len(data["time"]) == 11
+    assert data["force_peak"].max() == pytest.approx(9000.0)
+    assert data["force"].max() < 9000.0
+    assert sum(phase == 1 for *_, phase in data["bands"]) == 2
+
+
+def test_names_are_escaped(tmp_path, falling):
+    summary = {"<img>": "</script><b>", "group & more": {"x": "<i>"}}
+    write_page(tmp_path / "motion.html", falling, summary)
+    page = (tmp_path / "motion.html").read_text()
+    for raw in ("<b>", "<img>", "<i>", "<script>boom"):
+        assert raw not in page
+    assert page.count("</script>") == 2  # of the data and of the player
+    assert html.escape(falling.title) in page
+    assert "&lt;img&gt;" in page and "group &amp; more" in page
+    data = read_page(tmp_path / "motion.html")
+    assert data["title"] == falling.title
+    assert data["phases"] == list(falling.phase_names)
+
+
+def test_placeholders_in_names_stay_words(tmp_path, falling):
+    write_page(tmp_path / "motion.html", dataclasses.replace(falling, title="{{DATA}} {{TITLE}}"))
+    page = (tmp_path / "motion.html").read_text()
+    assert page.count("<h1>{{DATA}} {{TITLE}}</h1>") == 1
+
+
+def test_summary_table(tmp_path, falling):
+    summary = {
+        "distance [m]": np.float32(1.23456),
+        "fell": False,
+        "steps": 12,
+        "gains": np.array([1.0, 2.5]),
+        "seed": None,
+        "cost": {"effort": 3.0},
+    }
+    write_page(tmp_path / "motion.html", falling, summary)
+    page = (tmp_path / "motion.html").read_text()
+    rows = re.findall(r'<th scope="row">(.*?)</th><td>(.*?)</td>', page)
+    assert rows == [
+        ("distance [m]", "1.235"),
+        ("fell", "no"),
+        ("steps", "12"),
+        ("gains", "1, 2.5"),
+        ("seed", "\N{EN DASH}"),
+        ("effort", "3"),
+    ]
+    assert "rowgroup" in page and ">cost<" in page
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_few_frames(tmp_path, falling, count):
+    write_page(tmp_path / "motion.html", falling.take(np.arange(count)))
+    data = read_page(tmp_path / "motion.html")
+    assert data["time"].shape == (count,)
+    assert data["link_pos"].shape == (count, 2, 3)
+    assert data["contact_start"].shape == (count + 1,)
+
+
+def test_bad_samples_are_announced(tmp_path, falling):
+    quat, time = falling.link_quat.copy(), falling.time.copy()
+    quat[100:, 1], time[150:] = np.nan, np.nan
+    motion = dataclasses.replace(falling, link_quat=quat, time=time)
+    write_page(tmp_path / "motion.html", motion)
+    data = read_page(tmp_path / "motion.html")
+    assert "link_quat, at frame 100 (0.5 s)" in data["notice"]
+    assert np.all(np.isfinite(data["time"]))
+    assert np.all(data["link_quat"][-1, 1] == 0.0)
+
+
+def test_errors(tmp_path, falling):
+    with pytest.raises(ValueError, match="fps"):
+        write_page(tmp_path / "motion.html", falling, fps=0)
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        write_page(tmp_path / "nowhere" / "motion.html", falling)
+    (tmp_path / "other.html").write_text("<html></html>")
+    with pytest.raises(ValueError, match="not a page"):
+        read_page(tmp_path / "other.html")
+
+
+def test_normal_force_follows_the_ground(falling):
+    assert normal_force(falling)[-1] == pytest.approx(400.0)
+    turned = Shape("plane", -1, quat=(np.sqrt(0.5), 0, np.sqrt(0.5), 0))  # its normal is world x
+    motion = dataclasses.replace(falling, shapes=(turned,))
+    assert normal_force(motion)[-1] == pytest.approx(-120.0)
+
+
+def test_sides():
+    assert side_of("right_arm") == ("right", "arm")
+    assert side_of("Left foot") == ("left", "foot")
+    assert side_of("trunk") == ("", "trunk")
+    assert side_of("right") == ("", "right")
+
+
+def browse(path, fragment: str) -> tuple[str, str]:
+    """The page's text after its script ran, and what the browser logged."""
+    done = subprocess.run(
+        [
+            *(BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"),
+            *("--enable-logging=stderr", "--host-resolver-rules=MAP * ~NOTFOUND"),
+            *(f"--user-data-dir={path.parent / 'profile'}", "--virtual-time-budget=2000"),
+            f"{path.as_uri()}{fragment}",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return done.stdout, "\n".join(s for s in done.stderr.splitlines() if "CONSOLE" in s)
+
+
+def reading(page: str, key: str) -> str:
+    match = re.search(rf'id="{key}"[^>]*>(.*?)<', page)
+    assert match, key
+    return html.unescape(match[1])
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+@pytest.mark.parametrize("case", ["falling", "walker", "single", "empty", "bad"])
+def test_page_runs_in_a_browser(tmp_path, falling: Motion, walker: Motion, case: str):
+    bad = falling.link_pos.copy()
+    bad[100:] = np.nan
+    motion = {
+        "falling": falling,
+        "walker": walker,
+        "single": falling.take(np.array([150])),
+        "empty": falling.take(np.arange(0)),
+        "bad": dataclasses.replace(falling, link_pos=bad),
+    }[case]
+    write_page(tmp_path / "motion.html", motion)
+    page, log = browse(tmp_path / "motion.html", "#t=0.75&view=corner")
+    assert log == ""
+    assert 'data-ready="yes"' in page
+    assert "player failed" not in reading(page, "notice")
+    assert reading(page, "play") == "Play"
+    if case == "empty":
+        assert "no frames" in reading(page, "notice")
+        return
+    assert reading(page, "read-time") == "0.750 s"
+    frame = int(np.searchsorted(motion.time, 0.75)) if motion.n_frames > 1 else 0
+    assert reading(page, "phase-text") == motion.phase_names[motion.phase[frame]]
+    assert reading(page, "read-height") == f"{motion.heights['head'][frame]:.3f} m"
