@@ -30,7 +30,7 @@ jax.config.update(
 # The same examples in every run: bounded time, and the compiled programs are found again.
 # More, and other ones: HYPOTHESIS_PROFILE=search
 _common = dict(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.register_profile("repeatable", derandomize=True, max_examples=10, **_common)
+hypothesis.settings.register_profile("repeatable", derandomize=True, max_examples=8, **_common)
 hypothesis.settings.register_profile("search", max_examples=100, **_common)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 

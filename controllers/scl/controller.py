@@ -29,10 +29,9 @@ from controllers.scl.program import (
 )
 from controllers.virtual_forces import balance_force, gravity_compensation, virtual_force
 
+from jaxsim.dynamics.kinematics import plane_angles
 from jaxsim.math.safe import safe_arccos, safe_divide, safe_norm
 from jaxsim.model import Model, State
-from jaxsim.model.joints import ANGULAR
-from jaxsim.model.topology import Topology
 from jaxsim.simulation.step import Control, Observation
 
 EVENTS_KEPT = 64  # phase changes that a memory records
@@ -122,17 +121,7 @@ def _on_dofs(program: Program, model: Model, per_joint: Array) -> Array:
 
 def _angles(model: Model, program: Program, state: State) -> tuple[Array, Array]:
     """Script joints' angles (J,) and link orientations (nl,), counter-clockwise in the plane."""
-    turning = _turning(model.topology)
-    # hinges turn about -y (counter-clockwise) or +y; the sign is in the model's axes
-    sign = -model.joint_axis[model.topology.dof_joint, 1]
-    orientation = jnp.asarray(turning, state.q.dtype) @ (sign * state.q)
-    return state.q[program.dofs], orientation
-
-
-def _turning(top: Topology) -> np.ndarray:
-    """(nl, nv): which hinges turn a link."""
-    angular = np.array([top.joint_kinds[j] in ANGULAR for j in top.dof_joint])
-    return top.link_dofs & angular
+    return state.q[program.dofs], plane_angles(model, state.q)
 
 
 def _advance(program, values, memory: Memory, angles, links, state: State, seen) -> Memory:

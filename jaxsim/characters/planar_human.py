@@ -76,7 +76,7 @@ LIMBS = {
 PROXIMAL = ("shoulder",)  # joints at the parent's proximal tip; all others sit at its distal tip
 TURN = (0.0, -1.0, 0.0)  # hinge axis: counter-clockwise in the x-z plane
 TOTAL_MASS = 89.49
-FRICTION = 1.0
+FRICTION = 0.6  # not in the thesis; see docs/motions.md
 
 
 def planar_human(chair_height: float | None = None, friction: float = FRICTION) -> Model:

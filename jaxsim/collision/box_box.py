@@ -20,7 +20,8 @@ SLOTS = 13  # starts, then ends, of the clipped incident edges; reference corner
 FAR = 1e3  # gap of a slot without a point [m]
 PARALLEL = 1e-3  # sine of the angle between edges below which they have no common normal
 PREFER = 1e-3  # how much deeper a preferred axis may be, as a part of the least half extent
-EDGE = 1e-4  # tolerance of the clipping, as a part of the least half extent
+ALIKE = 0.9998  # cosine (of 0.02 rad): closer to a face normal, an edge axis yields to it
+RIM = 1e-4  # tolerance of the clipping, as a part of the least half extent
 _CORNERS = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])  # of a face, going round
 
 
@@ -35,11 +36,13 @@ def box_box(
     they overlap, and FAR in a slot that holds no point.
 
     Slots 0 to 11 hold the overlap of two faces, at most eight points. Slot 12 holds the crossing
-    of two edges, or else the lowest corner where the overlap misses it. Of boxes apart the least
-    gap is their separation along the axis: the distance where faces or crossing edges are nearest,
-    and less than it where a corner is nearest to an edge or a corner. The choice of axis allows
-    faces (b's most) to win over edges that separate more by up to PREFER times the least half
-    extent, so the gap may lie that much below the largest separation.
+    of two edges, or else the lowest corner if the overlap misses it. If an edge axis is nearly a
+    face normal, the faces are taken: they have the same depth, and more points to rest on.
+
+    Of boxes apart the least gap is their separation along the axis: the distance where faces or
+    crossing edges are nearest, less where a corner is nearest to an edge or a corner. Faces, b's
+    most, win over axes that separate more by up to PREFER times the least half extent, and the gap
+    may be that much too low; where an edge yields, it is a part 1 - ALIKE (and RIM) too high.
     """
     scale = jnp.minimum(jnp.min(half_a), jnp.min(half_b))
     offset, axes_a, axes_b = pos_a - pos_b, rot_a.T, rot_b.T
@@ -47,8 +50,7 @@ def box_box(
     preference = np.repeat([0.0, 0.5, 1.0], [3, 3, 9])
     score = apart - jnp.asarray(PREFER * preference, apart.dtype) * scale
     face, edge = jnp.argmax(score[:6]), jnp.argmax(score[6:])
-    by_edge = _pick(score[6:], edge) > _pick(score[:6], face)
-    normal = _pick(axes[:6], face)
+    normal, edge_normal = _pick(axes[:6], face), _pick(axes[6:], edge)
 
     on_b = face < 3  # b has the reference face, a the incident one
     outward = jnp.where(on_b, 1, -1).astype(normal.dtype)
@@ -60,12 +62,15 @@ def box_box(
         _dot(frame, outward * offset),
         _dot(jnp.where(on_b, axes_a, axes_b)[:, None], frame),
         jnp.where(on_b, half_a, half_b),
-        EDGE * scale,
+        RIM * scale,
+        jnp.max(apart),
     )
     point = jnp.where(on_b, pos_b, pos_a) + jnp.sum(local[:, :, None] * frame, axis=1)
 
-    edge_normal = _pick(axes[6:], edge)
     edge_point, edge_gap = _edge_point(edge, edge_normal, offset, axes_a, half_a, axes_b, half_b)
+    # Where the overlap of faces misses the nearest place, an edge does not yield to them.
+    ahead = _pick(score[6:], edge) > _pick(score[:6], face)
+    by_edge = ahead & ((jnp.abs(_dot(normal, edge_normal)) < ALIKE) | (gap[12] < FAR))
     gap = jnp.where(by_edge, FAR, gap)
     return (
         jnp.concatenate([point[:12], jnp.where(by_edge, pos_b + edge_point, point[12])[None]]),
@@ -92,12 +97,13 @@ def _separations(offset: Array, axes_a: Array, half_a: Array, axes_b: Array, hal
     return axes, jnp.where(valid, apart, -FAR)
 
 
-def _face_points(ref_half: Array, center: Array, axes: Array, half: Array, tolerance: Array):
+def _face_points(ref_half, center, axes, half, tolerance, apart) -> tuple[Array, Array]:
     """Points (13, 3) and gaps (13,) between a reference face and the box over it [m].
 
     In the frame of the reference box, whose first axis is the face's outward normal: center (3,)
-    of the other box, and its axes as rows (3, 3). The face of the other box that looks at the
-    reference face most is the incident face, with four edges.
+    of the other box, its axes as rows (3, 3) and its half extents (3,). The face of the other box
+    that looks at the reference face most is the incident face. apart () is the largest separation
+    of the boxes along any axis.
     """
     top, rim = ref_half[0], ref_half[1:]
     facing = jnp.argmax(jnp.abs(axes[:, 0]))
@@ -121,7 +127,7 @@ def _face_points(ref_half: Array, center: Array, axes: Array, half: Array, toler
     # The lowest corner, if the boxes come closer there than the points above say.
     lowest = center - jnp.sum((half * _sign(axes[:, 0]))[:, None] * axes, axis=0)
     low_gap = lowest[0] - top
-    missed = jnp.min(gap) > jnp.maximum(low_gap, 0) + tolerance
+    missed = jnp.min(gap) * ALIKE > jnp.maximum(apart, 0) + tolerance
     beside = (lowest[1:] + jnp.clip(lowest[1:], -rim, rim)) / 2
     flat = jnp.concatenate([flat, beside[None]])
     gap = jnp.concatenate([gap, jnp.where(missed, low_gap, FAR)[None]])

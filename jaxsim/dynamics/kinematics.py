@@ -193,6 +193,17 @@ def integrate(model: Model, q: Array, qd: Array, dt: Array) -> Array:
     return out
 
 
+def plane_angles(model: Model, q: Array) -> Array:
+    """(nl,) orientations of a planar model's links, counter-clockwise seen with x to the right.
+
+    Sums of the hinge angles on the way to the world, so whole turns are kept [rad].
+    """
+    top = model.topology
+    angular = np.array([top.joint_kinds[j] == "hinge" for j in top.dof_joint])
+    counter_clockwise = -model.joint_axis[top.dof_joint, 1]
+    return mask_product(top.link_dofs & angular, counter_clockwise * q)
+
+
 def point_velocity(kin: Kinematics, link: Array | int, point: Array) -> Array:
     """Velocity (..., 3) [m/s] of the material point of ``link`` now at ``point`` (..., 3) [m]."""
     v = kin.velocity[link]

@@ -36,7 +36,10 @@ def ours(model, q, qd, tau, qdd, local):
     kin = kinematics.forward_kinematics(model, q, qd)
     links = jnp.arange(model.topology.n_links)
     point = kin.link_pos + (kin.link_rot @ local[..., None])[..., 0]
-    still = kinematics.forward_kinematics(model, q, 0 * qd)
+    inverse = rigid.inverse_dynamics(model, kin, qdd)
+    forward = jax.vmap(rigid.articulated_body, (None, None, 0))(
+        model, kin, jnp.stack([tau, inverse])
+    )
 
     def of_links(function, *args):
         return jax.vmap(function, (None, None, *[0] * len(args)))(model, kin, *args)
@@ -60,12 +63,9 @@ def ours(model, q, qd, tau, qdd, local):
         "mass_matrix": rigid.mass_matrix(model, kin),
         "bias_force": rigid.bias_force(model, kin),
         "gravity_force": rigid.gravity_force(model, kin),
-        "gravity at rest": rigid.bias_force(model, still),
-        "inverse_dynamics": rigid.inverse_dynamics(model, kin, qdd),
-        "articulated_body": rigid.articulated_body(model, kin, tau),
-        "forward after inverse": rigid.articulated_body(
-            model, kin, rigid.inverse_dynamics(model, kin, qdd)
-        ),
+        "inverse_dynamics": inverse,
+        "articulated_body": forward[0],
+        "forward after inverse": forward[1],
         "integrate": kinematics.integrate(model, q, qd, DT),
     }
 
@@ -80,13 +80,13 @@ def theirs(tree: Tree, q, qd, tau, qdd, local):
     rot = data.xmat[tree.body].reshape(-1, 3, 3)
     point = data.xpos[tree.body] + (rot @ local[..., None])[..., 0]
 
-    velocity, linear, angular = np.zeros(6), [], []
-    spins = []
+    velocity, spins, linear, angular = np.zeros(6), [], [], []
     for body, p in zip(tree.body, point):
         mujoco.mj_objectVelocity(mj, data, mujoco.mjtObj.mjOBJ_XBODY, body, velocity, 0)
         spins.append(velocity[:3].copy())
-        linear.append(_jacobian(mj, mujoco.mj_jac, data, p, body)[0])
-        angular.append(_jacobian(mj, mujoco.mj_jac, data, p, body)[1])
+        linear.append(np.zeros((3, mj.nv)))
+        angular.append(np.zeros((3, mj.nv)))
+        mujoco.mj_jac(mj, data, linear[-1], angular[-1], p, body)
     com_jacobian = np.zeros((3, mj.nv))
     mujoco.mj_jacSubtreeCom(mj, data, com_jacobian, 0)
     mass_matrix = np.zeros((mj.nv, mj.nv))
@@ -124,14 +124,8 @@ def theirs(tree: Tree, q, qd, tau, qdd, local):
     result["inverse_dynamics"] = data.qfrc_inverse[v].copy()
     data.qvel[:] = 0
     mujoco.mj_forward(mj, data)
-    result["gravity_force"] = result["gravity at rest"] = data.qfrc_bias[v].copy()
+    result["gravity_force"] = data.qfrc_bias[v].copy()
     return result
-
-
-def _jacobian(mj, function, data, point, body):
-    linear, angular = np.zeros((3, mj.nv)), np.zeros((3, mj.nv))
-    function(mj, data, linear, angular, point, body)
-    return linear, angular
 
 
 def assert_agree(name: str, got, wanted) -> None:

@@ -1,0 +1,53 @@
+"""Run a function of one member over a batch: in chunks of fixed size, on all devices.
+
+Results do not depend on the number of devices or on the neighbours of a member: every member is
+computed in a vmap of the same width. Members that pad the last chunk repeat the first one.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+
+CHUNK = 10
+
+
+def batched(function: Callable[..., Any], chunk: int = CHUNK, devices=None) -> Callable[..., Any]:
+    """``function(member, shared)`` as ``run(members, shared)``, members with a leading batch axis.
+
+    Compiles once for each number of chunks; new values, of any batch that fits, reuse it.
+    """
+    mesh = Mesh(np.array(devices if devices is not None else jax.devices()), ("batch",))
+    spec = PartitionSpec("batch")
+
+    @jax.jit
+    @partial(
+        jax.shard_map,
+        mesh=mesh,
+        in_specs=(spec, PartitionSpec()),
+        out_specs=spec,
+        check_vma=False,
+    )
+    def on_devices(chunks, shared):
+        def one_chunk(members):
+            return jax.vmap(lambda member: function(member, shared))(members)
+
+        return jax.lax.map(one_chunk, chunks)
+
+    def run(members, shared=None):
+        size = jax.tree.leaves(members)[0].shape[0]
+        whole = chunk * mesh.size
+        padded = -(-size // whole) * whole
+        index = np.arange(padded)
+        index[size:] = 0
+        chunks = jax.tree.map(
+            lambda x: np.asarray(x)[index].reshape(padded // chunk, chunk, *x.shape[1:]), members
+        )
+        out = on_devices(chunks, shared)
+        return jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:])[:size], out)
+
+    run.compiled = on_devices  # for counting and timing compilations
+    return run

@@ -1,0 +1,179 @@
+"""Objectives of the thesis: raw terms with units, folded over a rollout; weights stand apart.
+
+Source: Shen, section 5.3. A term is a measure of the rollout and the function that turns its final
+value into the raw number; all are minimised.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.dynamics.kinematics import plane_angles
+from jaxsim.model import Model
+from jaxsim.simulation.rollout import Measure, Sample, final, largest, total
+
+STANDING_HEIGHT = 1.8  # of the head's centre of mass [m]
+SKID_ANGLE = math.pi / 9  # a foot in contact tilted by more skids [rad]
+FALLEN = 1000.0  # what the final state costs, and what each metre below standing adds
+
+
+@dataclass(frozen=True)
+class Term:
+    """One raw objective term: a measure of the rollout, made a number at its end."""
+
+    name: str
+    unit: str
+    measure: Callable[[Model], Measure]
+    value: Callable[[Array], Array] = lambda folded: folded
+
+
+def _height(model: Model, link: str) -> Callable[[Sample], Array]:
+    index = model.topology.link(link)
+    return lambda sample: sample.seen.kin.com[index, 2]
+
+
+def airborne(sample: Sample) -> Array:
+    """() bool: no link is in contact."""
+    return ~jnp.any(sample.seen.touching)
+
+
+def _time(model: Model) -> Measure:
+    head = _height(model, "head")
+    return total(lambda sample: head(sample) < STANDING_HEIGHT)
+
+
+def _shortfall(model: Model) -> Measure:
+    head = _height(model, "head")
+    return total(lambda sample: jnp.maximum(STANDING_HEIGHT - head(sample), 0.0))
+
+
+def _pelvis_height(model: Model) -> Measure:
+    pelvis = _height(model, "pelvis")
+    return largest(lambda sample: jnp.where(airborne(sample), pelvis(sample), 0.0), 0.0)
+
+
+def _airborne(model: Model) -> Measure:
+    return total(airborne)
+
+
+def _energy(model: Model) -> Measure:
+    return total(lambda sample: jnp.sum(sample.control.torque**2))
+
+
+def _skid(model: Model, above: float) -> Measure:
+    top = model.topology
+    feet = np.array([top.link("leftFoot"), top.link("rightFoot")])
+    head = _height(model, "head")
+
+    def rate(sample: Sample) -> Array:
+        tilt = plane_angles(sample.model, sample.state.q)[feet] - jnp.pi
+        tilt = jnp.abs(tilt - 2 * jnp.pi * jnp.round(tilt / (2 * jnp.pi)))
+        skids = sample.seen.touching[feet] & (tilt > SKID_ANGLE) & (head(sample) > above)
+        return jnp.sum(jnp.where(skids, tilt**2, 0.0))
+
+    return total(rate)
+
+
+def _final_head(model: Model) -> Measure:
+    return final(_height(model, "head"))
+
+
+def _fallen(head: Array) -> Array:
+    short = STANDING_HEIGHT - head
+    return jnp.where(short > 0, FALLEN * (1 + short), 0.0)
+
+
+TERMS = {
+    term.name: term
+    for term in (
+        Term("time", "s", _time),  # head below standing height
+        Term("shortfall", "m s", _shortfall),  # how far below, over time: a slope for the search
+        Term("height", "m", _pelvis_height, lambda folded: -folded),  # of the pelvis in flight
+        Term("airborne", "s", _airborne, lambda folded: -folded),
+        Term("contactless", "s", _airborne),
+        Term("energy", "(N m)^2 s", _energy),
+        Term("skid", "rad^2 s", lambda model: _skid(model, -1.0)),
+        Term("skid_standing", "rad^2 s", lambda model: _skid(model, 1.5)),
+        Term("final_state", "1", _final_head, _fallen),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A weighted sum of terms over a motion of a given length.
+
+    weights by term name; seconds of simulation. Raises KeyError naming the terms for an unknown
+    one.
+    """
+
+    name: str
+    seconds: float
+    weights: Mapping[str, float]
+    about: str
+
+    def __post_init__(self):
+        for name in self.weights:
+            if name not in TERMS:
+                raise KeyError(f"no objective term {name!r}; the terms are: {', '.join(TERMS)}")
+
+    def measures(self, model: Model) -> dict[str, Measure]:
+        """What a rollout must fold in."""
+        return {name: TERMS[name].measure(model) for name in self.weights}
+
+    def parts(self, folded: Mapping[str, Array]) -> dict[str, Array]:
+        """Raw terms, in their units."""
+        return {name: TERMS[name].value(folded[name]) for name in self.weights}
+
+    def total(self, parts: Mapping[str, Array]) -> Array:
+        """The weighted sum."""
+        return sum((self.weights[name] * parts[name] for name in self.weights), jnp.zeros(()))
+
+
+OBJECTIVES = {
+    objective.name: objective
+    for objective in (
+        Objective(
+            "athletic-kip-up",
+            5.0,
+            {
+                "time": 1.0,
+                "height": 10.0,
+                "airborne": 10.0,
+                "energy": 1 / 50000,
+                "skid": 10.0,
+                "final_state": 1.0,
+            },
+            "higher, longer in the air, sooner on the feet (section 5.3.1)",
+        ),
+        Objective(
+            "quick-prone-to-stand",
+            6.0,
+            {
+                "time": 1.0,
+                "energy": 1 / 50000,
+                "contactless": 10000.0,
+                "skid_standing": 100.0,
+                "final_state": 1.0,
+            },
+            "sooner on the feet with less effort, never leaving the ground (section 5.3.2)",
+        ),
+        Objective(
+            "stand",
+            6.0,
+            {"time": 1.0, "shortfall": 10.0, "energy": 1e-6, "final_state": 0.01},
+            "end standing: for scripts that do not yet succeed",
+        ),
+    )
+}
+
+
+def objective(name: str) -> Objective:
+    """An objective by name; KeyError lists the names."""
+    if name not in OBJECTIVES:
+        raise KeyError(f"no objective {name!r}; choose from: {', '.join(OBJECTIVES)}")
+    return OBJECTIVES[name]

@@ -1,0 +1,125 @@
+"""What is tuned: free numbers of a script, and any array of the model, judged by an objective."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from controllers.scl.ast import Script
+from controllers.scl.controller import ScriptController
+from controllers.scl.load import script_controller
+from controllers.scl.roles import number_roles
+from jaxsim.model import Model, State
+from jaxsim.simulation.rollout import rollout
+from jaxsim.simulation.step import StepConfig
+from optimize.batch import CHUNK, batched
+from optimize.evolution import Evaluation
+from optimize.objectives import Objective
+from optimize.tunables import Tunables
+
+
+@dataclass(frozen=True)
+class ScriptProblem:
+    """A motion with free numbers as an optimisation problem; ``evaluate`` is for ``evolve``.
+
+    Free are the script's '@' numbers, with bounds and scales by their roles (``number_range``),
+    and whatever ``also`` selects: paths below "model." or "controller." with (lower, upper[,
+    scale]). Raises ValueError if nothing is free.
+    """
+
+    model: Model
+    script: Script
+    start: State
+    objective: Objective
+    config: StepConfig = field(default_factory=lambda: StepConfig(dt=0.001))
+    also: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    chunk: int = CHUNK
+
+    def __post_init__(self):
+        if not self.script.free_indices() and not self.also:
+            raise ValueError(
+                f"{self.script.file}: no free number; mark those to tune with '@', as in [waist @30]"
+            )
+
+    @property
+    def steps(self) -> int:
+        """Time steps of one rollout."""
+        return int(round(self.objective.seconds / float(self.config.dt)))
+
+    @cached_property
+    def controller(self) -> ScriptController:
+        return script_controller(self.script, self.model)
+
+    @cached_property
+    def tree(self) -> dict:
+        """What tunable paths begin from."""
+        return {"model": self.model, "controller": self.controller}
+
+    @cached_property
+    def tunables(self) -> Tunables:
+        """The free numbers with their bounds and scales."""
+        numbers = {
+            f"controller.values[{i}]": number_range(self.script, i)
+            for i in self.script.free_indices()
+        }
+        return Tunables.select(self.tree, {**numbers, **self.also})
+
+    @cached_property
+    def _run(self):
+        measures = self.objective.measures(self.model)
+
+        def one(x, shared):
+            tree, start = shared
+            tree = self.tunables.write(tree, x)
+            result = rollout(
+                tree["model"], tree["controller"], start, self.config, self.steps, measures
+            )
+            parts = self.objective.parts(result.measures)
+            return self.objective.total(parts), parts, result.finite
+
+        return batched(one, self.chunk)
+
+    def evaluate(self, z: np.ndarray) -> Evaluation:
+        """Judge members given in the optimiser's coordinates (P, n)."""
+        x = np.stack([self.tunables.decode(row) for row in np.atleast_2d(np.asarray(z, float))])
+        return self.evaluate_values(x)
+
+    def evaluate_values(self, x: np.ndarray) -> Evaluation:
+        """Judge members given by the free numbers themselves (P, n), in their units."""
+        dtype = self.model.mass.dtype
+        fitness, parts, finite = self._run(np.asarray(x, dtype), (self.tree, self.start))
+        return Evaluation(
+            fitness=np.asarray(fitness, float),
+            parts={name: np.asarray(part, float) for name, part in parts.items()},
+            failed=~(finite & np.isfinite(fitness)),
+            steps=self.steps * len(x),
+        )
+
+    def script_values(self, z: np.ndarray) -> np.ndarray:
+        """All numbers of the script (n,) for one member z (free,), as ``rewrite`` takes them."""
+        values = np.array(self.script.values())
+        free = list(self.script.free_indices())
+        values[free] = self.tunables.decode(np.asarray(z, float))[: len(free)]
+        return values
+
+
+def number_range(script: Script, index: int) -> tuple[float, float, float]:
+    """(lower, upper, scale) of a script's number, from its role.
+
+    Angles may leave the printed value by 90 degrees, forces by 500 N, points by 0.5 m; times lie
+    between 0 and 3 s, strengths between 0 and 1. One unit of the optimiser is one scale.
+    """
+    value = script.values()[index]
+    role = number_roles(script)[index]
+    if role == "angle":
+        return value - 90.0, value + 90.0, 45.0
+    if role == "force":
+        return value - 500.0, value + 500.0, 200.0
+    if role == "gain":
+        return 0.0, max(2 * value, 200.0), max(value / 2, 50.0)
+    if role == "time":
+        return 0.0, max(3.0, 2 * value), 0.3
+    if role == "strength":
+        return 0.0, 1.0, 0.2
+    return value - 0.5, value + 0.5, 0.1
