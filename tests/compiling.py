@@ -20,5 +20,8 @@ def _options() -> dict | None:
 
 
 def quick_jit(function, **options):
-    """``jax.jit`` without optimisation, for programs that run only a few times."""
+    """``jax.jit`` without optimisation, for programs that run only a few times.
+
+    Only for the outermost function: JAX refuses compiler options inside another jit.
+    """
     return jax.jit(function, compiler_options=_options(), **options)

@@ -12,7 +12,7 @@ import numpy as np
 from controllers.scl.ast import IK, PD, Balance, GravityCompensation, Relax, Script, VirtualForce
 from controllers.scl.errors import ScriptError, SourceText
 from controllers.virtual_forces import base_link, chain
-from jaxsim.model.topology import WORLD, Topology
+from jaxsim.model.topology import INDEX, WORLD, Topology
 
 # how a joint's target is found
 INHERIT, JOINT, CHILD, PARENT, RELAX, IK_FIRST, IK_SECOND = range(7)
@@ -127,9 +127,9 @@ def compile_script(script: Script, top: Topology) -> Program:
             _transition_row(t, p, phase.transition, top)
     return Program(
         phase_names=tuple(phase.name for phase in script.phases),
-        dofs=np.array([top.v_start[j] for j in top.actuated_joints]),
-        child=np.array(children),
-        parent=np.array([top.link_parent[c] for c in children]),
+        dofs=np.array([top.v_start[j] for j in top.actuated_joints], INDEX),
+        child=np.array(children, INDEX),
+        parent=np.array([top.link_parent[c] for c in children], INDEX),
         **t,
     )
 

@@ -7,15 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxsim.collision.box_box import box_box
+from jaxsim.collision.box_box import FAR, box_box
 from jaxsim.collision.pairs import ball_box, ball_plane, box_corner_plane, side_box
 from jaxsim.collision.slots import contact_slots
 from jaxsim.dynamics.kinematics import Kinematics, matmul
-from jaxsim.math.rotation import quat_to_matrix
+from jaxsim.math.rotation import compose, quat_to_matrix, rotate
 from jaxsim.math.safe import safe_sqrt
 from jaxsim.model.model import Model
 
-FAR = 1e3  # gap of a slot without a point [m]
 _CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
 
 
@@ -53,7 +52,8 @@ def find_contacts(model: Model, kin: Kinematics) -> Contacts:
         out.append((point, normal, jnp.where(counts, gap, FAR)))
     if len(slots.box_plane):
         s, b = slots.box_plane.T
-        corners = pos[s][:, None] + matmul(_CORNERS * size[s][:, None], jnp.swapaxes(rot[s], 1, 2))
+        local = jnp.asarray(_CORNERS, size.dtype) * size[s][:, None]
+        corners = pos[s][:, None] + matmul(local, jnp.swapaxes(rot[s], 1, 2))
         each = jax.vmap(jax.vmap(box_corner_plane, (0, None, None)))(corners, pos[b], rot[b])
         out.append(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), each))
     if len(slots.box_box):
@@ -82,8 +82,8 @@ def shape_poses(model: Model, kin: Kinematics) -> tuple[Array, Array]:
         return model.shape_pos, local_rot
     in_world = (link < 0)[:, None]
     link_rot, link_pos = kin.link_rot[link], kin.link_pos[link]
-    rot = jnp.where(in_world[..., None], local_rot, matmul(link_rot, local_rot))
-    moved = link_pos + matmul(link_rot, model.shape_pos[..., None])[..., 0]
+    rot = jnp.where(in_world[..., None], local_rot, compose(link_rot, local_rot))
+    moved = link_pos + rotate(link_rot, model.shape_pos)
     return jnp.where(in_world, model.shape_pos, moved), rot
 
 

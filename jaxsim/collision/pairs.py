@@ -27,8 +27,8 @@ def box_distance(point: Array, half: Array) -> tuple[Array, Array]:
     outward = jnp.maximum(excess, 0.0)
     outside = safe_norm(outward)
     is_outside = outside > 0
-    depth = jnp.max(excess)
     face = jax.nn.one_hot(jnp.argmax(excess), 3, dtype=point.dtype)
+    depth = jnp.sum(excess * face)  # the largest; its derivative, too, is of the face taken
     gradient = jnp.where(is_outside, outward / jnp.where(is_outside, outside, 1.0), face) * sign
     return jnp.where(is_outside, outside, depth), gradient
 
@@ -47,7 +47,8 @@ def side_box(ends: Array, radii: Array, pos: Array, rot: Array, half: Array):
     ends (2, 3), radii (2,). Of the balls along the segment the one nearest to the box is found by
     bisection on the slope of distance(s) - radius(s), a convex function of s in [0, 1]. Where that
     is an end ball, the end's own slot already holds the point and the last result is False.
-    The gradient treats s as given (envelope theorem).
+    The gradient treats s as given (envelope theorem); it is a subgradient where the segment itself
+    enters the box and the nearest face changes there.
     """
     local = (ends - pos) @ rot
     along, widening = local[1] - local[0], radii[1] - radii[0]

@@ -13,7 +13,7 @@ import numpy as np
 from jaxsim.collision.box_box import SLOTS as BOX_BOX_SLOTS
 from jaxsim.model.errors import ModelError
 from jaxsim.model.shapes import BALL_KINDS
-from jaxsim.model.topology import Topology
+from jaxsim.model.topology import INDEX, Topology
 
 BOX_CORNERS = 8
 
@@ -59,16 +59,17 @@ def contact_slots(top: Topology) -> Slots:
             families["side_box"].append((a, b))
     width = {"ball_plane": 3, "ball_box": 3}
     arrays = {
-        name: np.array(rows, int).reshape(-1, width.get(name, 2)) for name, rows in families.items()
+        name: np.array(rows, INDEX).reshape(-1, width.get(name, 2))
+        for name, rows in families.items()
     }
     repeat = {"box_plane": BOX_CORNERS, "box_box": BOX_BOX_SLOTS}
     shape_a, shape_b = (
         np.concatenate(
             [np.repeat(rows[:, column], repeat.get(name, 1)) for name, rows in arrays.items()]
-        ).astype(int)
+        ).astype(INDEX)
         for column in (0, -1)
     )
-    link = np.array(top.shape_link, int)
+    link = np.array(top.shape_link, INDEX)
     return Slots(
         **arrays,
         shape_a=shape_a,

@@ -15,9 +15,11 @@ from jax import Array
 
 from jaxsim.math.rotation import (
     axis_angle_to_matrix,
+    compose,
     cross,
     quat_integrate,
     quat_to_matrix,
+    rotate,
 )
 from jaxsim.math.spatial import motion_cross, spatial
 from jaxsim.model.joints import Q_SIZE, V_SIZE
@@ -63,18 +65,18 @@ def forward_kinematics(model: Model, q: Array, qd: Array) -> Kinematics:
     top = model.topology
     offset_rot = quat_to_matrix(model.joint_quat)
     motion_rot, motion_pos = _joint_motion(model, q)
-    local_rot = matmul(offset_rot, motion_rot)
-    local_pos = model.joint_pos + matmul(offset_rot, motion_pos[..., None])[..., 0]
+    local_rot = compose(offset_rot, motion_rot)
+    local_pos = model.joint_pos + rotate(offset_rot, motion_pos)
 
     rot, pos = _compose(top, local_rot, local_pos)
     parent = np.array(top.joint_parent)
     rooted = (parent == WORLD)[:, None]
     parent_rot = jnp.where(rooted[..., None], jnp.eye(3, dtype=q.dtype), rot[parent])
     parent_pos = jnp.where(rooted, 0.0, pos[parent])
-    zero_rot = matmul(parent_rot, offset_rot)  # frame of the zero pose of each joint
-    zero_pos = parent_pos + matmul(parent_rot, model.joint_pos[..., None])[..., 0]
-    anchor = zero_pos + matmul(zero_rot, model.joint_anchor[..., None])[..., 0]
-    axis = matmul(zero_rot, model.joint_axis[..., None])[..., 0]
+    zero_rot = compose(parent_rot, offset_rot)  # frame of the zero pose of each joint
+    zero_pos = parent_pos + rotate(parent_rot, model.joint_pos)
+    anchor = zero_pos + rotate(zero_rot, model.joint_anchor)
+    axis = rotate(zero_rot, model.joint_axis)
     # a ball turns about its anchor; a free joint about the link's origin
     anchor = jnp.where(
         np.array([k == "free" for k in top.joint_kinds])[:, None], pos, anchor
@@ -82,7 +84,7 @@ def forward_kinematics(model: Model, q: Array, qd: Array) -> Kinematics:
 
     last = np.array(top.link_joint)
     link_rot, link_pos = rot[last], pos[last]
-    com = link_pos + matmul(link_rot, model.com[..., None])[..., 0]
+    com = link_pos + rotate(link_rot, model.com)
     reference = link_pos[top.link_root]
     S = _axes(top, rot, axis, anchor, reference)
 
@@ -127,7 +129,7 @@ def _joint_motion(model: Model, q: Array) -> tuple[Array, Array]:
     turning = np.concatenate([hinges, top.joints_of("ball")]).astype(int)
     if turning.size:
         anchor = model.joint_anchor[turning]
-        shift = anchor - matmul(rot[turning], anchor[..., None])[..., 0]
+        shift = anchor - rotate(rot[turning], anchor)
         pos = pos.at[turning].add(shift)
     return rot, pos
 
@@ -141,8 +143,8 @@ def _compose(top: Topology, local_rot: Array, local_pos: Array) -> tuple[Array, 
         rot, pos = local_rot[np.array(level)], local_pos[np.array(level)]
         if above:
             slot = np.array([above.index(top.joint_parent[j]) for j in level])
-            pos = poses[-1][slot] + matmul(rots[-1][slot], pos[..., None])[..., 0]
-            rot = matmul(rots[-1][slot], rot)
+            pos = poses[-1][slot] + rotate(rots[-1][slot], pos)
+            rot = compose(rots[-1][slot], rot)
         rots.append(rot)
         poses.append(pos)
         above = level

@@ -11,7 +11,7 @@ from jax import Array
 
 from jaxsim.dynamics.kinematics import Kinematics, mask_product, matmul
 from jaxsim.dynamics.tree import leaves_to_root, root_to_leaves
-from jaxsim.math.rotation import cross, skew
+from jaxsim.math.rotation import compose, cross
 from jaxsim.math.spatial import force_cross, inertia_apply, inertia_matrix, spatial
 from jaxsim.model.model import Model
 
@@ -22,11 +22,11 @@ def link_inertias(model: Model, kin: Kinematics) -> tuple[Array, Array, Array]:
     Returns mass (nl,), first moment (nl, 3) [kg m] and second moment (nl, 3, 3) [kg m^2], the
     arguments of ``inertia_apply``.
     """
-    arm = skew(kin.com - kin.reference)
-    rotated = matmul(matmul(kin.link_rot, model.inertia), jnp.swapaxes(kin.link_rot, -1, -2))
-    mass = model.mass
-    second = rotated - mass[:, None, None] * matmul(arm, arm)
-    return mass, mass[:, None] * (kin.com - kin.reference), second
+    arm, mass = kin.com - kin.reference, model.mass
+    turned = compose(compose(kin.link_rot, model.inertia), jnp.swapaxes(kin.link_rot, -1, -2))
+    squared = jnp.sum(arm * arm, axis=-1)[:, None, None] * np.eye(3, dtype=arm.dtype)
+    parallel = squared - arm[:, :, None] * arm[:, None, :]  # -[arm]x^2
+    return mass, mass[:, None] * arm, turned + mass[:, None, None] * parallel
 
 
 def link_forces(model: Model, kin: Kinematics, acceleration: Array) -> Array:

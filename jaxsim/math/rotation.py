@@ -20,6 +20,20 @@ def cross(a: Array, b: Array) -> Array:
     return jnp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
 
 
+def rotate(R: Array, x: Array) -> Array:
+    """R x for (..., 3, 3) and (..., 3), as plain products that fuse with what is around them."""
+    return R[..., 0] * x[..., 0:1] + R[..., 1] * x[..., 1:2] + R[..., 2] * x[..., 2:3]
+
+
+def compose(A: Array, B: Array) -> Array:
+    """The product of (..., 3, 3) matrices, as plain products."""
+    return (
+        A[..., :, 0:1] * B[..., 0:1, :]
+        + A[..., :, 1:2] * B[..., 1:2, :]
+        + A[..., :, 2:3] * B[..., 2:3, :]
+    )
+
+
 def skew(a: Array) -> Array:
     """Matrix [a]x of (..., 3) with [a]x b = a x b."""
     x, y, z = a[..., 0], a[..., 1], a[..., 2]

@@ -82,6 +82,8 @@ class ModelBuilder:
         for joint in joints:
             checks.joint(where, joint, taken, on_world=parent == "world", alone=len(joints) == 1)
             taken.append(joint.name)
+        pos = checks.vector(f"{where}: pos", pos, 3)
+        quat = checks.quaternion(f"{where}: quat", quat)
         if joints[0].kind == "free" and not (np.allclose(pos, 0) and np.allclose(quat[1:], 0)):
             raise ModelError(
                 f"{where}: a free joint's q is the pose in the world; leave pos and quat at their "
@@ -91,8 +93,8 @@ class ModelBuilder:
             _Link(
                 name=name,
                 parent=WORLD if parent == "world" else names.index(parent),
-                pos=checks.vector(f"{where}: pos", pos, 3),
-                quat=checks.quaternion(f"{where}: quat", quat),
+                pos=pos,
+                quat=quat,
                 mass=checks.mass(where, mass),
                 com=checks.vector(f"{where}: com", com, 3),
                 inertia=checks.inertia(where, inertia),

@@ -19,6 +19,14 @@ def finite(what: str, value) -> np.ndarray:
     return array
 
 
+def number(what: str, value) -> float:
+    """One finite number."""
+    array = finite(what, value)
+    if array.ndim:
+        raise ModelError(f"{what} has shape {array.shape}; it needs one number")
+    return float(array)
+
+
 def vector(what: str, value, size: int) -> np.ndarray:
     """A finite (size,) array."""
     array = finite(what, value)
@@ -45,13 +53,13 @@ def rotation(quat) -> np.ndarray:
 
 def mass(where: str, value) -> float:
     """A positive mass [kg]."""
-    number = float(finite(f"{where}: mass", value))
-    if number <= 0:
+    kilograms = number(f"{where}: mass", value)
+    if kilograms <= 0:
         raise ModelError(
-            f"{where}: mass is {number:g} kg; it must be positive (a link that only carries "
+            f"{where}: mass is {kilograms:g} kg; it must be positive (a link that only carries "
             "shapes can be welded to its parent by giving the parent the shapes)"
         )
-    return number
+    return kilograms
 
 
 def inertia(where: str, value) -> np.ndarray:
@@ -93,9 +101,9 @@ def joint(where: str, value: Joint, taken: list[str], on_world: bool, alone: boo
     if np.linalg.norm(vector(f"{what}: axis", value.axis, 3)) < 1e-9:
         raise ModelError(f"{what}: the axis is zero; give a direction")
     for field in ("damping", "armature", "kp", "kd"):
-        if float(finite(f"{what}: {field}", getattr(value, field))) < 0:
+        if number(f"{what}: {field}", getattr(value, field)) < 0:
             raise ModelError(f"{what}: {field} is negative")
-    if value.max_torque is not None and finite(f"{what}: max_torque", value.max_torque) <= 0:
+    if value.max_torque is not None and number(f"{what}: max_torque", value.max_torque) <= 0:
         raise ModelError(f"{what}: max_torque must be positive; leave it out for no actuator")
     if value.limits is not None:
         if value.kind not in ("hinge", "slide"):
@@ -112,9 +120,9 @@ def shape(where: str, value: Shape, link: int) -> None:
     size = vector(f"{where}: size", value.size, 3)
     vector(f"{where}: pos", value.pos, 3)
     quaternion(f"{where}: quat", value.quat)
-    if finite(f"{where}: friction", value.friction) < 0:
+    if number(f"{where}: friction", value.friction) < 0:
         raise ModelError(f"{where}: friction is negative")
-    if not 0 <= finite(f"{where}: restitution", value.restitution) <= 1:
+    if not 0 <= number(f"{where}: restitution", value.restitution) <= 1:
         raise ModelError(f"{where}: restitution is {value.restitution:g}; it lies in [0, 1]")
     needed = {"sphere": 1, "capsule": 3, "tapered_capsule": 3, "box": 3, "plane": 0}[value.kind]
     if (size[:needed] <= 0).any():

@@ -15,6 +15,10 @@ from jaxsim.model.shapes import BALL_KINDS
 
 WORLD = -1
 
+# Kept index arrays are int32: with int64 ones, JAX 0.10 fails to trace a function in float32 that
+# it has already traced in float64, and the other way round.
+INDEX = np.int32
+
 
 @dataclass(frozen=True)
 class Topology:
@@ -73,7 +77,7 @@ class Topology:
         root = []
         for link, parent in enumerate(self.link_parent):
             root.append(link if parent == WORLD else root[parent])
-        return np.array(root, int)
+        return np.array(root, INDEX)
 
     @cached_property
     def joint_levels(self) -> tuple[tuple[int, ...], ...]:
@@ -83,19 +87,20 @@ class Topology:
     @cached_property
     def dof_joint(self) -> np.ndarray:
         """(nv,) the joint of each degree of freedom."""
-        return np.repeat(np.arange(self.n_joints), [V_SIZE[k] for k in self.joint_kinds])
+        joints = np.arange(self.n_joints, dtype=INDEX)
+        return np.repeat(joints, [V_SIZE[k] for k in self.joint_kinds])
 
     @cached_property
     def dof_link(self) -> np.ndarray:
         """(nv,) the link that each degree of freedom moves first."""
-        return np.array(self.joint_link, int)[self.dof_joint]
+        return np.array(self.joint_link, INDEX)[self.dof_joint]
 
     @cached_property
     def dof_stage(self) -> np.ndarray:
         """(nv,) 0 for the translations of a free joint, 1 for all else: it acts as slides, then a
         ball."""
         stage = [[0] * 3 + [1] * 3 if k == "free" else [1] * V_SIZE[k] for k in self.joint_kinds]
-        return np.array(sum(stage, []), int)
+        return np.array(sum(stage, []), INDEX)
 
     @cached_property
     def dof_parent(self) -> tuple[int, ...]:
@@ -147,7 +152,7 @@ class Topology:
 
     def joints_of(self, kind: str) -> np.ndarray:
         """Indices of the joints of one kind."""
-        return np.array([j for j, k in enumerate(self.joint_kinds) if k == kind], int)
+        return np.array([j for j, k in enumerate(self.joint_kinds) if k == kind], INDEX)
 
     def link(self, name: str) -> int:
         """Index of a link by name; KeyError lists the names."""

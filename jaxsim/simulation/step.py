@@ -28,7 +28,7 @@ from jaxsim.dynamics.rigid import bias_force, mass_matrix
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
 from jaxsim.solvers.pgs import Rows, natural_residual, solve
-from jaxsim.solvers.tree_factor import solve_lower, whiten
+from jaxsim.solvers.tree_factor import lower_product, solve_lower, whiten
 
 
 @jax.tree_util.register_dataclass
@@ -130,7 +130,7 @@ def step(
             [J.reshape(-1, top.nv).T, limit_columns, (dt * force)[:, None]], axis=1
         )
         L, white = whiten(top, M, columns)
-        y = matmul(L, state.qd) + white[:, -1]
+        y = lower_product(top, L, state.qd) + white[:, -1]
     with jax.named_scope("impulses"):
         n_contact = layout.contacts * layout.contact_rows
         tangent_zero = jnp.zeros((layout.contacts, layout.contact_rows - 1), y.dtype)

@@ -15,38 +15,48 @@ from jaxsim.model.topology import Topology
 def whiten(top: Topology, M: Array, B: Array) -> tuple[Array, Array]:
     """L (nv, nv), lower triangular with L^T L = M, and L^-T B for B (nv, m).
 
-    With y = L v, kinetic energy is |y|^2 / 2 and a row J has J v = (L^-T J^T)^T y: in these
-    coordinates the inverse mass matrix is the identity. M must be positive definite (NaN if not).
+    Both have their rows and L its columns in the order of ``level_order``. With y = L v, kinetic
+    energy is |y|^2 / 2 and a row J has J v = (L^-T J^T)^T y: in these coordinates the inverse mass
+    matrix is the identity. M must be positive definite (NaN if not).
     """
-    ancestors = jnp.asarray(top.dof_ancestors, M.dtype)
-    work = jnp.concatenate([M, B], axis=1)
-    order = []
+    order = level_order(top)
+    ancestors = jnp.asarray(top.dof_ancestors[np.ix_(order, order)], M.dtype)
+    nv = top.nv
+    work = jnp.concatenate([M[order][:, order], B[order]], axis=1)
     lower, solved = [], []
+    last = nv
     for level in reversed(top.dof_levels):
-        k = np.array(level)
-        rows = work[k] / jnp.sqrt(work[k, k])[:, None]
-        L_k = rows[:, : top.nv] * ancestors[k]
-        rest = rows[:, top.nv :]
-        lower.append(L_k)
-        solved.append(rest)
-        order += level
-        if level != top.dof_levels[0]:
-            work = work - matmul(L_k.T, jnp.concatenate([L_k, rest], axis=1))
-    inverse = np.argsort(order)
-    return jnp.concatenate(lower)[inverse], jnp.concatenate(solved)[inverse]
+        first = last - len(level)
+        here = work[first:last]
+        rows = here / jnp.sqrt(jnp.diagonal(here[:, first:last]))[:, None]
+        L_k = rows[:, :nv] * ancestors[first:last]
+        lower.insert(0, L_k)
+        solved.insert(0, rows[:, nv:])
+        if first:
+            rest = jnp.concatenate([L_k, rows[:, nv:]], axis=1)
+            work = work[:first] - matmul(L_k[:, :first].T, rest)
+        last = first
+    return jnp.concatenate(lower), jnp.concatenate(solved)
+
+
+def lower_product(top: Topology, L: Array, v: Array) -> Array:
+    """y = L v, for v (nv,) in the model's order."""
+    return matmul(L, v[level_order(top)])
 
 
 def solve_lower(top: Topology, L: Array, y: Array) -> Array:
-    """v (nv,) with L v = y, from the roots outward."""
-    done: list[int] = []
-    v = None
-    parts = []
+    """v (nv,), in the model's order, with L v = y."""
+    v = jnp.zeros(0, y.dtype)
+    first = 0
     for level in top.dof_levels:
-        k = np.array(level)
-        rest = y[k]
-        if v is not None:
-            rest = rest - matmul(L[k][:, np.array(done)], v)
-        parts.append(rest / L[k, k])
-        v = jnp.concatenate(parts)
-        done += level
-    return v[np.argsort(done)]
+        last = first + len(level)
+        rows = L[first:last]
+        rest = y[first:last] - matmul(rows[:, :first], v)
+        v = jnp.concatenate([v, rest / jnp.diagonal(rows[:, first:last])])
+        first = last
+    return v[np.argsort(level_order(top))]
+
+
+def level_order(top: Topology) -> np.ndarray:
+    """(nv,) the degrees of freedom by depth, so that ancestors come first and in one piece."""
+    return np.array([dof for level in top.dof_levels for dof in level], int)

@@ -133,7 +133,7 @@ def assert_agree(name: str, got, wanted) -> None:
     size = np.abs(wanted).max(initial=0.0)
     error = np.abs(np.asarray(got) - wanted).max(initial=0.0)
     assert np.shape(got) == np.shape(wanted), name
-    assert error <= RTOL * (size or 1.0), f"{name}: error {error:.3g} where the largest is {size:.3g}"
+    assert error <= RTOL * (size or 1.0), f"{name}: error {error:.3g} of {size:.3g}"
 
 
 @given(structure=structures(), seed=st.integers(0, 2**32 - 1))

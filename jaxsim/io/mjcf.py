@@ -1,0 +1,233 @@
+"""A Model as MJCF, the XML that MuJoCo reads; MuJoCo itself is not needed to write it."""
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable
+
+import numpy as np
+
+from jaxsim.model.checks import rotation
+from jaxsim.model.errors import ModelError
+from jaxsim.model.joints import Q_SIZE, V_SIZE
+from jaxsim.model.model import Model
+from jaxsim.model.shapes import BALL_KINDS
+from jaxsim.model.topology import WORLD, Topology
+
+__all__ = ["mjcf_link_order", "mjcf_q_index", "mjcf_v_index", "to_mjcf"]
+
+
+def to_mjcf(model: Model, timestep: float = 0.001) -> str:
+    """MJCF text of a model, with the names of its links, joints and shapes; timestep [s].
+
+    Exact are poses, inertias, joints, limits, damping, armature and gravity, so the equations of
+    free motion agree to rounding. What MuJoCo has no word for:
+
+    - A tapered capsule becomes its two end balls, named with _0 and _1. Against planes that is
+      the whole of it; its side no longer touches boxes. Balls that can never touch first
+      (``Topology.covered_ends``) are left out, as they are here.
+    - A contact takes the larger of the two frictions there, sqrt(a b) here; they agree where all
+      shapes have one coefficient. Restitution, gains and torque limits are not exported.
+
+    Links touch the world and, where a pair says so, one another. MuJoCo orders bodies depth first:
+    see :func:`mjcf_q_index`. Raises ModelError if a number is not finite, or the freedoms of one
+    ball or free joint differ in damping or armature.
+    """
+    m = _Numbers(model)
+    top = model.topology
+    root = ET.Element("mujoco", model="jaxsim")
+    _add(root, "compiler", angle="radian", autolimits="true", inertiafromgeom="false")
+    _add(root, "option", timestep=_text(timestep), gravity=_text(m["gravity"]))
+    world = _add(root, "worldbody")
+    _add_geoms(world, m, top, WORLD)
+    elements = {WORLD: world}
+    for link, parent in enumerate(top.link_parent):
+        elements[link] = _add_body(elements[parent], m, top, link)
+    _add_pairs(root, m, top)
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode") + "\n"
+
+
+def mjcf_link_order(top: Topology) -> tuple[int, ...]:
+    """Links in MuJoCo's order, depth first; body 0 is the world, so link ``order[i]`` is body
+    i + 1."""
+    children: dict[int, list[int]] = {}
+    for link, parent in enumerate(top.link_parent):
+        children.setdefault(parent, []).append(link)
+    order: list[int] = []
+    waiting = list(reversed(children.get(WORLD, [])))
+    while waiting:
+        link = waiting.pop()
+        order.append(link)
+        waiting += reversed(children.get(link, []))
+    return tuple(order)
+
+
+def mjcf_q_index(top: Topology) -> np.ndarray:
+    """(nq,) where each of our positions stands in MuJoCo's qpos: ``q = qpos[index]``.
+
+    The other way: ``qpos[index] = q``.
+    """
+    return _index(top, Q_SIZE)
+
+
+def mjcf_v_index(top: Topology) -> np.ndarray:
+    """(nv,) where each of our velocities (or forces) stands in MuJoCo's qvel: ``qd = qvel[i]``."""
+    return _index(top, V_SIZE)
+
+
+def _index(top: Topology, size: dict[str, int]) -> np.ndarray:
+    place: dict[int, int] = {}
+    used = 0
+    for link in mjcf_link_order(top):
+        for joint in np.flatnonzero(np.array(top.joint_link) == link):
+            place[int(joint)] = used
+            used += size[top.joint_kinds[joint]]
+    index = [place[j] + i for j, kind in enumerate(top.joint_kinds) for i in range(size[kind])]
+    return np.array(index, int)
+
+
+class _Numbers:
+    """The model's arrays in float64; every one is checked when it is read."""
+
+    def __init__(self, model: Model):
+        self.model = model
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        array = np.asarray(getattr(self.model, name), float)
+        if not np.isfinite(array).all():
+            raise ModelError(f"model.{name} is not finite; it cannot be exported")
+        return array
+
+
+def _add(parent: ET.Element, tag: str, **attributes: str) -> ET.Element:
+    return ET.SubElement(parent, tag, attributes)
+
+
+def _text(values) -> str:
+    """Numbers that read back the same."""
+    return " ".join(repr(float(v)) for v in np.ravel(values))
+
+
+def _add_body(parent: ET.Element, m: _Numbers, top: Topology, link: int) -> ET.Element:
+    joints = [j for j, owner in enumerate(top.joint_link) if owner == link]
+    pos, quat = m["joint_pos"], m["joint_quat"]
+    for j in joints[1:]:
+        if pos[j].any() or quat[j, 1:].any():
+            raise ModelError(
+                f"joint {top.joint_names[j]!r} is not the first of its link and has an offset; "
+                "only the first one's joint_pos and joint_quat can be exported"
+            )
+    first = joints[0]
+    body = _add(
+        parent,
+        "body",
+        name=top.link_names[link],
+        pos=_text(pos[first]),
+        quat=_text(quat[first]),
+    )
+    _add(
+        body,
+        "inertial",
+        pos=_text(m["com"][link]),
+        mass=_text(m["mass"][link]),
+        fullinertia=_text(_six(m["inertia"][link])),
+    )
+    for j in joints:
+        if top.joint_kinds[j] != "fixed":
+            _add_joint(body, m, top, j)
+    _add_geoms(body, m, top, link)
+    return body
+
+
+def _six(inertia: np.ndarray) -> np.ndarray:
+    """xx, yy, zz, xy, xz, yz of (3, 3).
+
+    MuJoCo refuses a plate whose largest moment is above the sum of the others by one rounding; the
+    excess is taken off.
+    """
+    moments, axes = np.linalg.eigh(inertia)
+    excess = moments[2] - (moments[0] + moments[1])
+    if excess > 0:
+        moved = axes[:, 2] * np.sqrt(excess + 1e-12 * moments[2])
+        inertia = inertia - np.outer(moved, moved)
+    return inertia[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
+
+
+def _add_joint(body: ET.Element, m: _Numbers, top: Topology, j: int) -> None:
+    kind, name = top.joint_kinds[j], top.joint_names[j]
+    dofs = top.v_start[j] + np.arange(V_SIZE[kind])
+    attributes = {"name": name, "type": kind}
+    for field in ("damping", "armature"):
+        values = m[field][dofs]
+        if (values != values[0]).any():
+            raise ModelError(
+                f"joint {name!r}: its freedoms differ in {field}; MuJoCo has one number a joint"
+            )
+        attributes[field] = _text(values[0])
+    if kind != "free":
+        attributes["pos"] = _text(m["joint_anchor"][j])
+    if kind in ("hinge", "slide"):
+        attributes["axis"] = _text(m["joint_axis"][j])
+    if top.joint_limited[j]:
+        attributes["range"] = _text([m["joint_lower"][j], m["joint_upper"][j]])
+    _add(body, "joint", **attributes)
+
+
+def _add_geoms(parent: ET.Element, m: _Numbers, top: Topology, link: int) -> None:
+    """The shapes of a link or of the world; the former touch only the latter."""
+    of_link = link != WORLD
+    for s, owner in enumerate(top.shape_link):
+        if owner != link:
+            continue
+        for name, attributes in _geoms(m, top, s):
+            _add(
+                parent,
+                "geom",
+                name=name,
+                contype=str(int(of_link)),
+                conaffinity=str(int(not of_link)),
+                friction=_text([m["friction"][s], 0.0, 0.0]),
+                **attributes,
+            )
+
+
+def _geoms(m: _Numbers, top: Topology, s: int) -> Iterable[tuple[str, dict[str, str]]]:
+    """Name and attributes of each geom that shape ``s`` becomes."""
+    kind, name = top.shape_kinds[s], top.shape_names[s]
+    pos, quat, size = m["shape_pos"][s], m["shape_quat"][s], m["shape_size"][s]
+    if kind == "plane":
+        yield name, {"type": "plane", "size": "0 0 1", "pos": _text(pos), "quat": _text(quat)}
+    elif kind == "box":
+        yield name, {"type": "box", "size": _text(size), "pos": _text(pos), "quat": _text(quat)}
+    elif kind == "sphere":
+        yield name, {"type": "sphere", "size": _text(size[0]), "pos": _text(pos)}
+    elif kind in BALL_KINDS:
+        half = size[2] * rotation(quat)[:, 0]
+        ends = (pos + half, pos - half)
+        if size[0] == size[1]:
+            along = _text(np.concatenate(ends))
+            yield name, {"type": "capsule", "size": _text(size[0]), "fromto": along}
+        else:
+            for end in top.ends_of(s):
+                where = {"size": _text(size[end]), "pos": _text(ends[end])}
+                yield f"{name}_{end}", {"type": "sphere", **where}
+    else:
+        raise ModelError(f"shape {name!r}: a {kind} cannot be exported")
+
+
+def _add_pairs(root: ET.Element, m: _Numbers, top: Topology) -> None:
+    """Pairs of links' shapes, with the friction a contact has here."""
+    contact = None
+    for a, b in top.shape_pairs:
+        if WORLD in (top.shape_link[a], top.shape_link[b]):
+            continue
+        contact = _add(root, "contact") if contact is None else contact
+        friction = np.sqrt(m["friction"][a] * m["friction"][b])
+        for geom_a, _ in _geoms(m, top, a):
+            for geom_b, _ in _geoms(m, top, b):
+                _add(
+                    contact,
+                    "pair",
+                    geom1=geom_a,
+                    geom2=geom_b,
+                    friction=_text([friction, friction, 0.0, 0.0, 0.0]),
+                )

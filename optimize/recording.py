@@ -1,0 +1,239 @@
+"""Simulating piece by piece, and what is kept of it: measures of all steps, frames of some.
+
+Every piece runs the same compiled function, whatever the length of the motion, so that a long
+simulation can show progress, be interrupted, and stop where numbers are no longer finite.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.scl.controller import EVENTS_KEPT, ScriptController
+from jaxsim.dynamics.kinematics import Kinematics
+from jaxsim.io.motion import Motion, Shape
+from jaxsim.math.rotation import matrix_to_quat
+from jaxsim.model import Model, State
+from jaxsim.simulation.rollout import Measure, Sample, largest, rollout, total
+from jaxsim.simulation.step import StepConfig
+from optimize.objectives import TERMS, airborne
+
+PIECE = 25  # frames in a piece
+
+
+class Frame(NamedTuple):
+    """What is kept of a step, or of many along a leading axis: see jaxsim.io.motion.Motion."""
+
+    q: Any
+    qd: Any
+    link_pos: Any
+    link_quat: Any
+    link_com: Any  # (nl, 3) [m]
+    com: Any  # (3,) [m]
+    contact_pos: Any
+    contact_force: Any
+    phase: Any
+    torque: Any  # (actuated joints,) [N m]
+    touching: Any  # (nl,) bool
+
+
+class Event(NamedTuple):
+    """A change of phase."""
+
+    time: float  # [s]
+    phase: int  # the one entered
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Progress:
+    """Between two pieces."""
+
+    state: State
+    memory: Any
+    count: Array  # () steps so far
+    measured: dict[str, Any]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class _Continued:
+    """A controller in the middle of its work."""
+
+    controller: ScriptController
+    memory: Any
+
+    def init(self, model: Model, state: State) -> Any:
+        return self.memory
+
+    def update(self, memory, model, state, seen, dt):
+        return self.controller.update(memory, model, state, seen, dt)
+
+
+def measures_of(model: Model, terms: tuple[str, ...]) -> dict[str, Measure]:
+    """What the summary needs of every step, and objective terms by name."""
+    top = model.topology
+    head = top.link("head")
+    dofs = actuated_dofs(model)
+
+    def height(sample: Sample) -> Array:
+        return sample.seen.kin.com[head, 2]
+
+    def torque_ratio(sample: Sample) -> Array:
+        limit = sample.model.torque_limit[dofs]
+        return jnp.max(jnp.abs(sample.control.torque[dofs]) / limit, initial=0.0)
+
+    return {
+        "max_head_height": largest(height),
+        "time_above": total(lambda sample: height(sample) > 1.8),
+        "airborne_time": total(airborne),
+        "energy": total(lambda sample: jnp.sum(sample.control.torque**2)),
+        "largest_penetration": largest(lambda sample: sample.info.penetration, 0.0),
+        "largest_residual": largest(lambda sample: sample.info.residual, 0.0),
+        "max_torque_ratio": largest(torque_ratio, 0.0),
+        **{f"term {name}": TERMS[name].measure(model) for name in terms},
+    }
+
+
+def actuated_dofs(model: Model) -> np.ndarray:
+    """Indices into qd of the joints that have a motor."""
+    top = model.topology
+    return np.array([top.v_start[j] for j in top.actuated_joints], int)
+
+
+@jax.jit
+def begin(model: Model, controller: ScriptController, state: State) -> Any:
+    """The controller's memory before the first step."""
+    return controller.init(model, state)
+
+
+@partial(jax.jit, static_argnames=("terms", "every"))
+def piece(
+    model: Model,
+    controller: ScriptController,
+    progress: Progress,
+    config: StepConfig,
+    steps: Array | int,
+    *,
+    terms: tuple[str, ...],
+    every: int,
+) -> tuple[Progress, Frame]:
+    """``PIECE`` frames, one every ``every`` steps; measures take in no more than ``steps``."""
+    measures = measures_of(model, terms)
+    dofs = actuated_dofs(model)
+
+    def record(sample: Sample) -> Frame:
+        kin: Kinematics = sample.seen.kin
+        return Frame(
+            q=sample.state.q,
+            qd=sample.state.qd,
+            link_pos=kin.link_pos,
+            link_quat=matrix_to_quat(kin.link_rot),
+            link_com=kin.com,
+            com=sample.seen.com,
+            contact_pos=sample.seen.contacts.point,
+            contact_force=sample.info.contact_force,
+            phase=sample.memory.phase,
+            torque=sample.control.torque[dofs],
+            touching=sample.seen.touching,
+        )
+
+    def measure(folded, sample: Sample):
+        count, old = folded
+        new = {
+            name: jnp.asarray(each.update(old[name], sample), old[name].dtype)
+            for name, each in measures.items()
+        }
+        keep = count < steps
+        return count + 1, jax.tree.map(lambda n, o: jnp.where(keep, n, o), new, old)
+
+    result = rollout(
+        model,
+        _Continued(controller, progress.memory),
+        progress.state,
+        config,
+        PIECE * every,
+        {"all": Measure((progress.count, progress.measured), measure)},
+        record,
+        every,
+    )
+    count, measured = result.measures["all"]
+    return Progress(result.state, result.memory, count, measured), result.record
+
+
+def first_progress(model: Model, state: State, memory: Any, terms: tuple[str, ...]) -> Progress:
+    """Before the first piece."""
+    dtype = state.q.dtype
+    initial = {name: jnp.asarray(m.initial, dtype) for name, m in measures_of(model, terms).items()}
+    return Progress(state, memory, jnp.zeros((), jnp.int32), initial)
+
+
+def new_events(before: int, memory: Any) -> Iterator[Event]:
+    """Changes of phase since there were ``before`` of them; of very many the last ones."""
+    after = int(memory.events)
+    time, phase = np.asarray(memory.event_time, float), np.asarray(memory.event_phase)
+    for event in range(max(before, after - EVENTS_KEPT), after):
+        slot = event % EVENTS_KEPT
+        yield Event(float(time[slot]), int(phase[slot]))
+
+
+def motion_of(
+    model: Model,
+    frames: Frame,
+    time: np.ndarray,
+    title: str,
+    phase_names: tuple[str, ...],
+    phase_events: tuple[tuple[float, str, str], ...],
+) -> Motion:
+    """The record of frames (T along their first axes, on the host) as a Motion."""
+    top = model.topology
+    dofs = actuated_dofs(model)
+    heights = {
+        name: frames.link_com[:, top.link(name), 2]
+        for name in ("head", "pelvis")
+        if name in top.link_names
+    }
+    return Motion(
+        title=title,
+        link_names=top.link_names,
+        joint_names=tuple(top.joint_names[j] for j in top.actuated_joints),
+        phase_names=phase_names,
+        shapes=shapes_of(model),
+        time=time,
+        q=frames.q,
+        qd=frames.qd,
+        link_pos=frames.link_pos,
+        link_quat=frames.link_quat,
+        contact_pos=frames.contact_pos,
+        contact_force=frames.contact_force,
+        phase=frames.phase,
+        torque=frames.torque,
+        torque_limit=np.asarray(model.torque_limit)[dofs],
+        heights={**heights, "com": frames.com[:, 2]},
+        planar=top.planar,
+        phase_events=phase_events,
+        com=frames.com,
+    )
+
+
+def shapes_of(model: Model) -> tuple[Shape, ...]:
+    """The model's shapes as a Motion holds them."""
+    top = model.topology
+    pos, quat = np.asarray(model.shape_pos, float), np.asarray(model.shape_quat, float)
+    size = np.asarray(model.shape_size, float)
+    kept: Mapping[str, list[int]] = {  # which of the three numbers
+        "sphere": [0],
+        "capsule": [0, 2],
+        "tapered_capsule": [0, 1, 2],
+        "box": [0, 1, 2],
+        "plane": [],
+    }
+    return tuple(
+        Shape(kind, top.shape_link[s], pos[s], quat[s], size[s][kept[kind]])
+        for s, kind in enumerate(top.shape_kinds)
+    )

@@ -1,0 +1,275 @@
+"""Simulate a script: one call from its text to a motion with a summary, another to a folder.
+
+from optimize.simulate import simulate, write_simulation
+
+simulation = simulate("walk", seconds=2.0)
+print(simulation.summary["distance"])
+write_simulation("walk_folder", simulation)
+"""
+
+import os
+import time as clock
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from tqdm import tqdm
+
+from controllers.scl.ast import Script
+from controllers.scl.load import script_controller
+from jaxsim.io.motion import Motion, save_motion
+from jaxsim.model import Model, State
+from jaxsim.simulation.step import StepConfig
+from jaxsim.viewer import write_filmstrip, write_page, write_plots
+from optimize import summary as summaries
+from optimize.objectives import Objective
+from optimize.objectives import objective as objective_named
+from optimize.recording import (
+    PIECE,
+    Event,
+    Frame,
+    Progress,
+    begin,
+    first_progress,
+    motion_of,
+    new_events,
+    piece,
+)
+from optimize.run_folder import to_json, versions, write_atomic
+from optimize.scene import Scene, check_number, set_scene
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A motion, and what it was like.
+
+    summary: values as JSON holds them, see ``optimize.summary.LABELS`` for names and units, and
+    besides: phases, objective (if one was given), versions. notes: what a user should know.
+    """
+
+    motion: Motion
+    summary: dict[str, Any]
+    script: Script
+    notes: tuple[str, ...]
+    interrupted: bool
+
+
+class Written(NamedTuple):
+    """Files of a result, and what could not be written, with the remedy."""
+
+    files: tuple[Path, ...]
+    missing: tuple[str, ...]
+
+
+def simulate(
+    script: Script | str | os.PathLike,
+    *,
+    start: str | State | None = None,
+    seconds: float = 5.0,
+    dt: float = 0.00025,
+    chair_height: float | None = None,
+    friction: float | None = None,
+    fps: float = 120.0,
+    model: Model | None = None,
+    objective: Objective | str | None = None,
+    progress: bool = False,
+) -> Simulation:
+    """Simulate a script (a path, the name of a shipped one, or a parsed one).
+
+    start: "standing", "supine", "prone", "sitting" or a State; the default follows from the
+    script's name. chair_height [m], friction: see ``optimize.scene.set_scene``. A frame is kept
+    about ``fps`` times a simulated second, every k-th step, at the start and at the end;
+    ``seconds`` grows to a whole number of frames. objective: also judged, over these seconds.
+
+    Runs on JAX's default device, in its default precision; for float64 call it under
+    ``with jax.enable_x64(True):``. Ctrl-C ends it with what is simulated so far. Values that are
+    not finite end it too; the summary tells when ("failed_at").
+
+    Raises ScriptError for a script that cannot be used, ValueError (ModelError) for the rest.
+
+    >>> simulation = simulate("walk", seconds=0.08, dt=0.001)
+    >>> simulation.summary["finite"], simulation.motion.n_frames
+    (True, 11)
+    >>> [phase["name"] for phase in simulation.summary["phases"]]
+    ['right_swing']
+    """
+    check_number("seconds", seconds, "a positive time, such as 5")
+    check_number("dt", dt, "a positive time step in seconds, such as 0.00025")
+    check_number("fps", fps, "a positive number of frames per second, such as 120")
+    if dt > seconds:
+        raise ValueError(f"dt is {dt} s, longer than the whole simulation of {seconds} s")
+    judged = objective_named(objective) if isinstance(objective, str) else objective
+    terms = tuple(judged.weights) if judged else ()
+    scene = set_scene(script, start, chair_height, friction, model)
+    every = frame_step(seconds, dt, fps)
+    steps = -(-round(seconds / dt) // every) * every
+    run = _run(scene, StepConfig(dt=float(dt)), steps, every, terms, progress)
+    return _simulation(scene, run, steps, every, float(dt), judged)
+
+
+def frame_step(seconds: float, dt: float, fps: float) -> int:
+    """Steps from frame to frame: a divisor of all steps if one is near 1 / (fps dt), else that.
+
+    >>> frame_step(5.0, 0.00025, 120.0)
+    32
+    """
+    wanted = max(1.0, 1.0 / (fps * dt))
+    steps = round(seconds / dt)
+    near = range(max(1, int(wanted / 1.5)), min(steps, int(wanted * 1.5)) + 1)
+    divisors = [k for k in near if steps % k == 0]
+    return min(divisors, key=lambda k: abs(k - wanted), default=min(steps, round(wanted)))
+
+
+@dataclass
+class _Run:
+    """What comes out of the simulated pieces."""
+
+    pieces: list[Frame]
+    events: list[Event]
+    progress: Progress
+    compile_seconds: float
+    run_seconds: float
+    interrupted: bool
+
+
+def _run(
+    scene: Scene, config: StepConfig, steps: int, every: int, terms: tuple[str, ...], progress: bool
+) -> _Run:
+    """Simulate piece after piece, to the frame at the end."""
+    began = clock.perf_counter()
+    controller = script_controller(scene.script, scene.model)
+    memory = begin(scene.model, controller, scene.state)
+    now = first_progress(scene.model, scene.state, memory, terms)
+    arguments = (scene.model, controller, now, config, steps)
+    compiled = piece.lower(*arguments, terms=terms, every=every).compile()
+    run = _Run([], [], now, clock.perf_counter() - began, 0.0, False)
+    began = clock.perf_counter()
+    count = -(-(steps // every + 1) // PIECE)
+    bar = tqdm(total=steps, unit="step", desc="simulating", disable=None if progress else True)
+    try:
+        with bar:
+            for _ in range(count):
+                before = int(run.progress.memory.events)
+                after, frames = compiled(scene.model, controller, run.progress, config, steps)
+                frames = jax.tree.map(np.asarray, frames)
+                run.progress = after
+                run.pieces.append(frames)
+                run.events += new_events(before, after.memory)
+                bar.update(min(PIECE * every, steps - bar.n))
+                if not np.isfinite(frames.q).all():
+                    break
+    except KeyboardInterrupt:
+        if not run.pieces:
+            raise
+        run.interrupted = True
+    run.run_seconds = clock.perf_counter() - began
+    return run
+
+
+def _simulation(
+    scene: Scene, run: _Run, steps: int, every: int, dt: float, judged: Objective | None
+) -> Simulation:
+    """Put the pieces together."""
+    frames: Frame = jax.tree.map(lambda *parts: np.concatenate(parts), *run.pieces)
+    wanted = min(steps // every + 1, len(frames.q))
+    bad = _first_bad(frames)
+    if bad is not None and bad < wanted:
+        wanted = bad + 1  # the first bad frame is kept, as evidence
+    else:
+        bad = None
+    frames = jax.tree.map(lambda x: x[:wanted], frames)
+    first = float(scene.state.time)
+    time = first + np.arange(wanted) * every * dt
+    end = float(time[-1])
+    names = tuple(phase.name for phase in scene.script.phases)
+    events = [event for event in run.events if event.time < end - dt / 2]
+    phases = summaries.phases_of(scene.script, events, first, end)
+    title = f"{Path(scene.name).stem}: {end - first:g} s, begun {scene.start}"
+    motion = motion_of(scene.model, frames, time, title, names, summaries.phase_events(phases))
+    measured = jax.tree.map(np.asarray, run.progress.measured)
+    link_names = list(scene.model.topology.link_names)
+    summary = summaries.outcome(link_names, frames, time, measured, bad)
+    summary |= {"phases": phases, "total_mass": np.asarray(scene.model.total_mass)}
+    summary |= _conditions(scene, run, end - first, every, dt)
+    if judged is not None:
+        parts = judged.parts({term: measured[f"term {term}"] for term in judged.weights})
+        total = judged.total(parts)
+        summary["objective"] = {"name": judged.name, "total": np.asarray(total), "parts": parts}
+    summary["versions"] = versions()
+    script_notes = map(str, scene.script.warnings)
+    notes = (*script_notes, *scene.notes, *_failure_notes(bad, time, run.interrupted))
+    return Simulation(motion, summaries.json_safe(summary), scene.script, notes, run.interrupted)
+
+
+def _first_bad(frames: Frame) -> int | None:
+    """The first frame with a configuration or velocity that is not finite."""
+    good = np.isfinite(frames.q).all(axis=1) & np.isfinite(frames.qd).all(axis=1)
+    return None if good.all() else int(np.argmin(good))
+
+
+def _conditions(scene: Scene, run: _Run, seconds: float, every: int, dt: float) -> dict[str, Any]:
+    """How the motion was simulated."""
+    device = next(iter(run.progress.state.q.devices()))
+    steps = len(run.pieces) * PIECE * every
+    return {
+        "script": scene.name,
+        "start": scene.start,
+        "chair_height": scene.chair_height,
+        "friction": scene.friction,
+        "seconds": seconds,
+        "dt": dt,
+        "precision": str(run.progress.state.q.dtype),
+        "device": f"{device.platform}: {device.device_kind}",
+        "interrupted": run.interrupted,
+        "compile_seconds": run.compile_seconds,
+        "run_seconds": run.run_seconds,
+        "steps_per_second": steps / max(run.run_seconds, 1e-9),
+    }
+
+
+def _failure_notes(bad: int | None, time: np.ndarray, interrupted: bool) -> list[str]:
+    notes = []
+    if bad is not None:
+        notes.append(
+            f"the motion is not finite from {time[bad]:.4f} s on; a smaller time step or weaker"
+            " forces in the script may help"
+        )
+    if interrupted:
+        notes.append(f"interrupted at {time[-1]:.4f} s; what was simulated until then is kept")
+    return notes
+
+
+def write_simulation(
+    folder: str | os.PathLike, simulation: Simulation, with_script: bool = True
+) -> Written:
+    """Write motion.html, trajectory.npz, summary.json, script.scl, plots.png and filmstrip.png.
+
+    The folder is made if need be. Files of these names are replaced, each as a whole; others stay
+    as they are. Without matplotlib the pictures are left out, and ``missing`` says so.
+    with_script: False leaves out script.scl.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    motion, summary = simulation.motion, simulation.summary
+    files: list[Path] = []
+    missing: list[str] = []
+
+    def put(name: str, write: Any) -> None:
+        try:
+            write(folder / name)
+        except ImportError as error:
+            missing.append(f"{name} was not written: {error}")
+        else:
+            files.append(folder / name)
+
+    text = to_json(summary, "the summary")
+    if with_script:
+        put("script.scl", lambda path: write_atomic(path, simulation.script.source.encode()))
+    put("summary.json", lambda path: write_atomic(path, text.encode()))
+    put("trajectory.npz", lambda path: save_motion(path, motion))
+    put("motion.html", lambda path: write_page(path, motion, summaries.page_rows(summary)))
+    put("plots.png", lambda path: write_plots(path, motion))
+    put("filmstrip.png", lambda path: write_filmstrip(path, motion))
+    return Written(tuple(files), tuple(missing))

@@ -1,0 +1,173 @@
+"""What a motion was like, in numbers: phases and what ended them, heights, errors of the solver."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from controllers.scl.ast import ContactCondition, Script, Transition
+from optimize.recording import Event, Frame
+
+# group -> key of the summary -> how a reader sees it, with its unit
+LABELS = {
+    "Motion": {
+        "final_head_height": "head height at the end [m]",
+        "max_head_height": "greatest head height [m]",
+        "time_above_1.8": "head above 1.8 m [s]",
+        "distance": "distance walked [m]",
+        "airborne_time": "without contact [s]",
+        "energy": "squared torques over time [(N m)² s]",
+        "max_torque_ratio": "greatest torque, of its limit",
+        "contacts_at_end": "in contact at the end",
+    },
+    "Accuracy": {
+        "finite": "all values finite",
+        "failed_at": "first value not finite [s]",
+        "largest_penetration": "largest penetration [m]",
+        "largest_residual": "largest solver residual [m/s]",
+    },
+    "Conditions": {
+        "script": "script",
+        "start": "start",
+        "chair_height": "chair height [m]",
+        "friction": "friction coefficient",
+        "total_mass": "mass of the character [kg]",
+        "seconds": "simulated time [s]",
+        "dt": "time step [s]",
+        "precision": "precision",
+        "device": "device",
+        "compile_seconds": "compiling [s]",
+        "run_seconds": "running [s]",
+        "steps_per_second": "steps per second",
+    },
+}
+
+
+def cause_text(transition: Transition | None) -> str:
+    """What a transition waits for, as in "contact rightFoot after 0.3 s"."""
+    if transition is None:
+        return ""
+    parts = []
+    if transition.contact is not None:
+        parts.append(_contact_text(transition.contact))
+    if transition.time is not None:
+        parts.append(f"after {transition.time.value:g} s")
+    return " ".join(parts)
+
+
+def _contact_text(contact: ContactCondition) -> str:
+    event = "" if contact.event == "touching" else f"{contact.event} "
+    joined = (" and " if contact.which == "all" else " or ").join(contact.links)
+    return f"contact {event}{joined}"
+
+
+def phases_of(script: Script, events: Sequence[Event], first: float, end: float) -> list[dict]:
+    """The phases a motion went through: name, start [s], end [s], and what ended each.
+
+    The last one is ended by nothing (None): there the simulation ended.
+    """
+    entered = [Event(first, 0), *events]
+    ends: list[float] = [event.time for event in events]
+    phases = []
+    for event, stop in zip(entered, [*ends, end], strict=True):
+        phases.append(
+            {
+                "name": script.phases[event.phase].name,
+                "start": round(event.time, 6),
+                "end": round(stop, 6),
+                "ended_by": cause_text(script.phases[event.phase].transition),
+            }
+        )
+    phases[-1]["ended_by"] = None
+    return phases
+
+
+def phase_events(phases: Sequence[Mapping[str, Any]]) -> tuple[tuple[float, str, str], ...]:
+    """The same as a Motion holds them."""
+    causes = ["start", *(phase["ended_by"] for phase in phases)]
+    return tuple((p["start"], p["name"], why) for p, why in zip(phases, causes, strict=False))
+
+
+def outcome(
+    link_names: Sequence[str],
+    frames: Frame,
+    time: np.ndarray,
+    measured: Mapping[str, Any],
+    bad_frame: int | None,
+) -> dict[str, Any]:
+    """Where the motion led. frames: T along their first axes; measured: folded over all steps."""
+    pelvis, head = link_names.index("pelvis"), link_names.index("head")
+    com = frames.link_com
+    touching = [name for name, on in zip(link_names, frames.touching[-1]) if on]
+    return {
+        "final_head_height": com[-1, head, 2],
+        "max_head_height": measured["max_head_height"],
+        "time_above_1.8": measured["time_above"],
+        "distance": com[-1, pelvis, 0] - com[0, pelvis, 0],
+        "airborne_time": measured["airborne_time"],
+        "energy": measured["energy"],
+        "max_torque_ratio": measured["max_torque_ratio"],
+        "contacts_at_end": touching if bad_frame is None else [],
+        "largest_penetration": measured["largest_penetration"],
+        "largest_residual": measured["largest_residual"],
+        "finite": bad_frame is None,
+        "failed_at": None if bad_frame is None else time[bad_frame],
+    }
+
+
+def json_safe(value: Any) -> Any:
+    """Plain Python values, floats to ten digits; numbers that are not finite become None."""
+    if isinstance(value, Mapping):
+        return {str(k): json_safe(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_safe(v) for v in value]
+    if isinstance(value, (str, bool, int)) or value is None:
+        return value
+    if hasattr(value, "tolist"):
+        return json_safe(value.tolist())
+    return float(f"{value:.10g}") if math.isfinite(value) else None
+
+
+def page_rows(summary: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The summary as the table of a page: groups of label and value."""
+    groups = {
+        group: {
+            label: summary[key]
+            for key, label in labels.items()
+            if summary.get(key) not in (None, [])
+        }
+        for group, labels in LABELS.items()
+    }
+    if "objective" in summary:
+        judged = summary["objective"]
+        groups[f"Objective {judged['name']}"] = {"total": judged["total"], **judged["parts"]}
+    return groups
+
+
+def table(summary: Mapping[str, Any]) -> str:
+    """The summary as lines for a terminal."""
+    groups = page_rows(summary)
+    width = max(len(label) for rows in groups.values() for label in rows)
+    lines = []
+    for group, rows in groups.items():
+        lines.append(group)
+        lines += [f"  {label:<{width}}  {text(value)}" for label, value in rows.items()]
+    lines.append("Phases")
+    for phase in summary["phases"]:
+        why = phase["ended_by"] or "end of the simulation"
+        lines.append(f"  {phase['start']:7.3f} s  {phase['name']:<20}  {why}")
+    return "\n".join(lines)
+
+
+def text(value: Any) -> str:
+    """A value as a reader wants it."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(text, value)) or "none"
+    return str(value)

@@ -1,0 +1,170 @@
+"""The options of a tuning run: defaults, what a folder remembers, and whether the two agree."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypedDict
+
+import jax.numpy as jnp
+
+from controllers.scl.load import vocabulary
+from controllers.scl.parser import parse
+from jaxsim.characters.planar_human import planar_human
+from optimize.objectives import Objective
+from optimize.objectives import objective as objective_named
+from optimize.run_folder import RunFolder, command_line
+from optimize.scene import check_number, default_start, free_all, script_text
+
+DEFAULTS: dict[str, Any] = {
+    "start": None,
+    "seconds": None,
+    "generations": 60,
+    "population": 20,
+    "seed": 0,
+    "sigma": 0.1,
+    "dt": 0.001,
+    "judge_dt": 0.00025,
+    "chair_height": None,
+    "friction": None,
+    "free": "marked",
+    "also": {},
+    "chunk": 10,
+}
+
+
+class TuneOptions(TypedDict, total=False):
+    """Options of ``tune``; those left out, or None, have their defaults (``DEFAULTS``)."""
+
+    start: str | None  # pose; by default what the script's name says, else standing
+    seconds: float | None  # of a rollout [s]; by default those of the objective
+    generations: int | None  # in all, those before a resume among them
+    population: int | None  # members of a generation, at least 4
+    seed: int | None
+    sigma: float | None  # first step size, in the scales of the numbers' roles
+    dt: float | None  # time step of the search [s]
+    judge_dt: float | None  # time step with which the result is judged [s]
+    chair_height: float | None  # [m]
+    friction: float | None  # coefficient
+    free: str | None  # "marked": the numbers with '@'; "all": every number
+    also: Mapping[str, tuple[float, ...]] | None  # path -> (lower, upper[, scale]) of arrays
+    chunk: int | None  # members computed together; results depend on it in the last digits
+
+
+class Resolved(dict):
+    """All options of a run, as config.json holds them; ``text`` is the script's."""
+
+    text: str
+
+    @property
+    def objective(self) -> Objective:
+        """The objective with the run's own weights and length."""
+        about = ""
+        try:
+            about = objective_named(self["objective"]).about
+        except KeyError:
+            pass  # one of the user's own
+        return Objective(self["objective"], self["seconds"], self["weights"], about)
+
+
+def new_config(
+    script: str | os.PathLike | None,
+    objective: Objective | str | None,
+    options: TuneOptions,
+    command: list[str] | None,
+) -> Resolved:
+    """All options of a run that begins. Raises TypeError, KeyError, ValueError, ScriptError."""
+    if script is None or objective is None:
+        what = "script" if script is None else "objective"
+        raise ValueError(f"a new run needs a {what}; only a resumed one finds it in its folder")
+    _check_names(options)
+    given = {name: value for name, value in options.items() if value is not None}
+    config = Resolved(DEFAULTS | given)
+    judged = objective_named(objective) if isinstance(objective, str) else objective
+    config["script"] = os.fspath(script)
+    config["objective"], config["weights"] = judged.name, dict(judged.weights)
+    config["seconds"] = judged.seconds if config["seconds"] is None else config["seconds"]
+    config["start"] = config["start"] or default_start(script) or "standing"
+    config["also"] = {path: list(map(float, spec)) for path, spec in config["also"].items()}
+    config["precision"] = jnp.zeros(()).dtype.name
+    config["command"] = command_line() if command is None else command
+    _check_values(config)
+    config.text = _text(script, config["free"])
+    return config
+
+
+def resumed_config(
+    folder: RunFolder,
+    script: str | os.PathLike | None,
+    objective: Objective | str | None,
+    options: TuneOptions,
+) -> Resolved:
+    """The options of the folder's run; ``generations`` may be new.
+
+    Raises ValueError naming every option that is given and differs, FileNotFoundError where the
+    folder holds no run.
+    """
+    _check_names(options)
+    config = Resolved(folder.read_json(RunFolder.CONFIG))
+    config.text = folder.read_text(RunFolder.SCRIPT)
+    conflicts = []
+    for name, value in options.items():
+        if value is None or name == "generations":
+            continue
+        value = {k: list(v) for k, v in value.items()} if isinstance(value, Mapping) else value
+        if value != config.get(name):
+            conflicts.append(f"{name} {config.get(name)} (now {value})")
+    if objective is not None:
+        name = objective if isinstance(objective, str) else objective.name
+        if name != config["objective"]:
+            conflicts.append(f"objective {config['objective']} (now {name})")
+    if script is not None and _text(script, config["free"]) != config.text:
+        conflicts.append(f"another text of the script than {folder / RunFolder.SCRIPT}")
+    if conflicts:
+        raise ValueError(
+            f"{folder.path} holds a run with {'; '.join(conflicts)}. Leave these out to go on with"
+            " it, or begin a new run in another folder"
+        )
+    if options.get("generations") is not None:
+        config["generations"] = options.get("generations")
+    _check_values(config)
+    return config
+
+
+def _text(script: str | os.PathLike, free: str) -> str:
+    """The script's text; for free = "all" with '@' before every number."""
+    known = vocabulary(planar_human())
+    try:
+        text = script_text(script)
+    except (OSError, UnicodeDecodeError):
+        from controllers.scl.load import load_script
+
+        return load_script(os.fspath(script), planar_human()).source  # a clear error
+    file = os.fspath(script)
+    return free_all(text, known, file) if free == "all" else parse(text, known, file).source
+
+
+def _check_names(options: Mapping[str, Any]) -> None:
+    unknown = [name for name in options if name not in DEFAULTS]
+    if unknown:
+        raise TypeError(f"no option {', '.join(unknown)}; the options are: {', '.join(DEFAULTS)}")
+
+
+def _check_values(config: Mapping[str, Any]) -> None:
+    """What would otherwise be noticed late, or not at all."""
+    for name in ("seconds", "sigma", "dt", "judge_dt"):
+        check_number(name, config[name], "a positive number")
+    if config["dt"] > config["seconds"]:
+        raise ValueError(f"dt is {config['dt']} s, longer than a rollout of {config['seconds']} s")
+    for name, least in (("generations", 1), ("population", 4), ("chunk", 1), ("seed", 0)):
+        value = config[name]
+        if not isinstance(value, int) or value < least:
+            raise ValueError(f"{name} is {value!r}; give a whole number of at least {least}")
+    if config["seed"] >= 2**32:
+        raise ValueError(f"seed is {config['seed']}; it must be below 2**32")
+    if config["free"] not in ("marked", "all"):
+        raise ValueError(f"free is {config['free']!r}; choose 'marked' or 'all'")
+
+
+def existing_run(out: str | os.PathLike) -> bool:
+    """Whether a folder holds a tuning run."""
+    return (Path(out) / RunFolder.CONFIG).is_file()
