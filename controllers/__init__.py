@@ -1,0 +1,59 @@
+"""What drives a character: scripts of the Simple Controller Language, PD and virtual forces.
+
+The public names below are loaded when they are first used, so that importing the package is quick.
+
+>>> from controllers import load_script, script_controller, shipped_scripts
+>>> "walk" in shipped_scripts()
+True
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from controllers.protocol import Controller
+    from controllers.scl.ast import Script
+    from controllers.scl.controller import ScriptController
+    from controllers.scl.errors import ScriptError
+    from controllers.scl.load import load_script, script_controller, script_path, shipped_scripts
+    from controllers.scl.load import vocabulary
+    from controllers.scl.parser import parse
+    from controllers.scl.writer import rewrite
+
+_PLACE_OF = {
+    "Controller": "controllers.protocol",
+    "Script": "controllers.scl.ast",
+    "ScriptController": "controllers.scl.controller",
+    "ScriptError": "controllers.scl.errors",
+    "load_script": "controllers.scl.load",
+    "script_controller": "controllers.scl.load",
+    "script_path": "controllers.scl.load",
+    "shipped_scripts": "controllers.scl.load",
+    "vocabulary": "controllers.scl.load",
+    "parse": "controllers.scl.parser",
+    "rewrite": "controllers.scl.writer",
+}
+
+__all__ = [
+    "Controller",
+    "Script",
+    "ScriptController",
+    "ScriptError",
+    "load_script",
+    "parse",
+    "rewrite",
+    "script_controller",
+    "script_path",
+    "shipped_scripts",
+    "vocabulary",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACE_OF:
+        return getattr(importlib.import_module(_PLACE_OF[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,74 @@
+"""Simulating scripts and tuning them: in a few lines, or from the command line (jaxsim --help).
+
+    from optimize.simulate import simulate, write_simulation
+    from optimize.tune import tune
+
+    write_simulation("runs/walk", simulate("walk", seconds=10.0))
+    tune("sit_to_stand_quick", "quick-rise", out="runs/rise", generations=10)
+
+The public names below are loaded when they are first used. (``simulate`` and ``tune`` are also the
+names of their modules, so they are imported from there.)
+
+>>> from optimize import OBJECTIVES
+>>> "quick-rise" in OBJECTIVES
+True
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from optimize.batch import batched
+    from optimize.evolution import Evaluation, EvolutionResult, evolve
+    from optimize.objectives import OBJECTIVES, TERMS, Objective, Term, objective
+    from optimize.problem import ScriptProblem
+    from optimize.run_folder import RunFolder
+    from optimize.simulate import Simulation, write_simulation
+    from optimize.tunables import Tunables
+    from optimize.tune import TuneResult
+
+_PLACE_OF = {
+    "Evaluation": "optimize.evolution",
+    "EvolutionResult": "optimize.evolution",
+    "OBJECTIVES": "optimize.objectives",
+    "Objective": "optimize.objectives",
+    "RunFolder": "optimize.run_folder",
+    "ScriptProblem": "optimize.problem",
+    "Simulation": "optimize.simulate",
+    "TERMS": "optimize.objectives",
+    "Term": "optimize.objectives",
+    "Tunables": "optimize.tunables",
+    "TuneResult": "optimize.tune",
+    "batched": "optimize.batch",
+    "evolve": "optimize.evolution",
+    "objective": "optimize.objectives",
+    "write_simulation": "optimize.simulate",
+}
+
+__all__ = [
+    "OBJECTIVES",
+    "TERMS",
+    "Evaluation",
+    "EvolutionResult",
+    "Objective",
+    "RunFolder",
+    "ScriptProblem",
+    "Simulation",
+    "Term",
+    "Tunables",
+    "TuneResult",
+    "batched",
+    "evolve",
+    "objective",
+    "write_simulation",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACE_OF:
+        return getattr(importlib.import_module(_PLACE_OF[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

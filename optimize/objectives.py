@@ -163,6 +163,12 @@ OBJECTIVES = {
             "sooner on the feet with less effort, never leaving the ground (section 5.3.2)",
         ),
         Objective(
+            "quick-rise",
+            3.0,
+            {"time": 1.0, "energy": 1 / 50000, "skid": 10.0, "final_state": 1.0},
+            "sooner on the feet with less effort, feet flat: for rising from a chair",
+        ),
+        Objective(
             "stand",
             6.0,
             {"time": 1.0, "shortfall": 10.0, "energy": 1e-6, "final_state": 0.01},

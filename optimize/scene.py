@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from controllers.scl.ast import Script
-from controllers.scl.load import load_script, script_path
+from controllers.scl.load import load_script
 from controllers.scl.names import Vocabulary
 from controllers.scl.parser import parse
 from jaxsim.characters.planar_human import FRICTION, planar_human
@@ -100,11 +100,6 @@ def check_number(what: str, value: float, wanted: str, least: float | None = Non
     if not math.isfinite(number) or (number <= 0 if least is None else number < least):
         raise ValueError(f"{what} is {value!r}; give {wanted}")
     return number
-
-
-def script_text(script: str | os.PathLike) -> str:
-    """The text of a script file, or of a shipped one. Raises OSError, UnicodeDecodeError."""
-    return script_path(os.fspath(script)).read_bytes().decode("utf-8")
 
 
 def free_all(text: str, vocabulary: Vocabulary, file: str = "<script>") -> str:

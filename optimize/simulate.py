@@ -95,6 +95,22 @@ def simulate(
     >>> [phase["name"] for phase in simulation.summary["phases"]]
     ['right_swing']
     """
+    scene = set_scene(script, start, chair_height, friction, model)
+    return simulate_scene(
+        scene, seconds=seconds, dt=dt, fps=fps, objective=objective, progress=progress
+    )
+
+
+def simulate_scene(
+    scene: Scene,
+    *,
+    seconds: float = 5.0,
+    dt: float = 0.00025,
+    fps: float = 120.0,
+    objective: Objective | str | None = None,
+    progress: bool = False,
+) -> Simulation:
+    """``simulate`` for a scene that is already set."""
     check_number("seconds", seconds, "a positive time, such as 5")
     check_number("dt", dt, "a positive time step in seconds, such as 0.00025")
     check_number("fps", fps, "a positive number of frames per second, such as 120")
@@ -102,7 +118,6 @@ def simulate(
         raise ValueError(f"dt is {dt} s, longer than the whole simulation of {seconds} s")
     judged = objective_named(objective) if isinstance(objective, str) else objective
     terms = tuple(judged.weights) if judged else ()
-    scene = set_scene(script, start, chair_height, friction, model)
     every = frame_step(seconds, dt, fps)
     steps = -(-round(seconds / dt) // every) * every
     run = _run(scene, StepConfig(dt=float(dt)), steps, every, terms, progress)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
@@ -23,16 +24,17 @@ from controllers.scl.load import vocabulary
 from controllers.scl.parser import parse
 from controllers.scl.roles import UNITS, number_roles
 from controllers.scl.writer import rewrite
+from jaxsim.characters.planar_human import planar_human
 from jaxsim.simulation.step import StepConfig
 from optimize.evolution import EvolutionResult, GenerationRecord, evolve
 from optimize.history_plot import plot_history
 from optimize.objectives import TERMS, Objective
 from optimize.problem import ScriptProblem
 from optimize.run_folder import RunFolder
-from optimize.scene import set_scene
-from optimize.simulate import Simulation, simulate, write_simulation
+from optimize.scene import Scene, set_scene
+from optimize.simulate import Simulation, simulate_scene, write_simulation
 from optimize.summary import json_safe
-from optimize.tune_config import Resolved, TuneOptions, new_config, resumed_config
+from optimize.tune_config import RunConfig, TuneOptions, new_config, resumed_config
 
 RESULT = "result.json"
 
@@ -80,16 +82,16 @@ def tune(
     FileExistsError where the folder holds anything, FileNotFoundError where there is nothing to
     resume, CheckpointError where that is damaged.
     """
-    if resume:
-        folder = RunFolder.open(out)
+    folder = RunFolder.open(out) if resume else None
+    if folder is not None:
         config = resumed_config(folder, script, objective, options)
     else:
         config = new_config(script, objective, options, command)
     problem = make_problem(config)
-    if resume:
-        folder.write_json(RunFolder.CONFIG, config)
+    if folder is not None:
+        folder.write_json(RunFolder.CONFIG, config.options)
     else:
-        folder = RunFolder.create(out, config, config.text)
+        folder = RunFolder.create(out, config.options, config.text)
     best = _Best(folder, problem)
     with _Bar(config, progress) as bar:
 
@@ -112,18 +114,13 @@ def tune(
     return _finish(folder, config, problem, best, evolution, progress)
 
 
-def make_problem(config: Resolved) -> ScriptProblem:
+def make_problem(config: RunConfig) -> ScriptProblem:
     """The optimisation problem of a run. Raises ValueError where nothing is free."""
-    scene = set_scene(
-        _script(config.text, config["script"]),
-        config["start"],
-        config["chair_height"],
-        config["friction"],
-    )
+    scene = set_config_scene(config, config.text)
     if not scene.script.free_indices() and not config["also"]:
         raise ValueError(
-            f"{config['script']}: no number is free; mark those to tune with '@', as in [waist @30],"
-            " or free every one with free='all' (--free all)"
+            f"{config['script']}: no number is free; mark those to tune with '@', as in"
+            " [waist @30], or free every one with free='all' (--free all)"
         )
     problem = ScriptProblem(
         scene.model,
@@ -137,12 +134,6 @@ def make_problem(config: Resolved) -> ScriptProblem:
     problem.tunables  # noqa: B018 (errors in bounds and paths show now)
     problem.controller  # noqa: B018 (and those of the script on this body)
     return problem
-
-
-def _script(text: str, file: str):
-    from jaxsim.characters.planar_human import planar_human
-
-    return parse(text, vocabulary(planar_human()), file)
 
 
 class _Best:
@@ -165,7 +156,7 @@ class _Best:
     def write(self, fitness: float, parts: Mapping[str, float | None], x: np.ndarray) -> None:
         """best.scl, and best.json with terms and numbers before and after."""
         problem, start = self.problem, self.start or {"best": None, "best_parts": {}}
-        text = rewrite(problem.script, problem.script_values(x))
+        text = rewrite(problem.script, problem.script_values(x).tolist())
         self.folder.write_text(RunFolder.BEST_SCRIPT, text)
         weights = problem.objective.weights
         terms = [
@@ -191,6 +182,7 @@ class _Best:
         tunables, script = self.problem.tunables, self.problem.script
         roles, free = number_roles(script), script.free_indices()
         after = np.asarray(tunables.decode(np.asarray(x, float)))
+        before = [script.values()[i] for i in free]  # as written, not in the search's precision
         rows = []
         for k, path in enumerate(tunables.names):
             scripted = k < len(free)
@@ -200,7 +192,7 @@ class _Best:
                     "unit": UNITS[roles[free[k]]] if scripted else None,
                     "lower": tunables.lower[k],
                     "upper": tunables.upper[k],
-                    "before": tunables.initial[k],
+                    "before": before[k] if scripted else tunables.initial[k],
                     "after": after[k],
                 }
             )
@@ -210,7 +202,7 @@ class _Best:
 class _Bar:
     """Progress of the search: best so far, median, failures, rollouts a second."""
 
-    def __init__(self, config: Resolved, progress: bool):
+    def __init__(self, config: RunConfig, progress: bool):
         self.population = config["population"]
         self.bar = tqdm(
             total=config["generations"], disable=not progress, unit="gen", desc="compiling"
@@ -226,9 +218,7 @@ class _Bar:
         """After a generation; the start has the number -1, a resumed run begins later."""
         self.bar.set_description("tuning", refresh=False)
         rate = self.population / max(record.seconds, 1e-9)
-        numbers = [
-            "none" if v is None else f"{v:.4g}" for v in (record.best_ever, record.median)
-        ]
+        numbers = ["none" if v is None else f"{v:.4g}" for v in (record.best_ever, record.median)]
         self.bar.set_postfix_str(
             f"best {numbers[0]}, median {numbers[1]}, failed {record.failures},"
             f" {rate:.3g} rollouts/s",
@@ -240,7 +230,7 @@ class _Bar:
 
 def _finish(
     folder: RunFolder,
-    config: Resolved,
+    config: RunConfig,
     problem: ScriptProblem,
     best: _Best,
     evolution: EvolutionResult,
@@ -261,7 +251,8 @@ def _finish(
     if evolution.interrupted:
         return TuneResult(folder.path, evolution, None, None, None, tuple(notes))
     before, after = (
-        judge(config, problem, x, progress) for x in (np.zeros_like(evolution.best_x), evolution.best_x)
+        judge(config, problem, x, progress)
+        for x in (np.zeros_like(evolution.best_x), evolution.best_x)
     )
     if before.interrupted or after.interrupted:
         evolution = dataclasses.replace(evolution, interrupted=True)
@@ -278,26 +269,30 @@ def _finish(
     )
 
 
-def judge(config: Resolved, problem: ScriptProblem, x: np.ndarray, progress: bool) -> Simulation:
+def judge(config: RunConfig, problem: ScriptProblem, x: np.ndarray, progress: bool) -> Simulation:
     """A member's motion with the finer time step, in float64 on the CPU.
 
     The script is the one that best.scl holds, numbers rounded as they are written; what is tuned
     besides the script is taken over too.
     """
-    text = rewrite(problem.script, problem.script_values(x))
-    values = np.asarray(problem.tunables.decode(np.asarray(x, float)))
-    model = problem.tunables.write(problem.tree, values)["model"]
+    text = rewrite(problem.script, problem.script_values(x).tolist())
+    values = problem.tunables.decode(np.asarray(x, float))
     with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
-        wide = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), (model, problem.start))
-        model, state = jax.tree.map(jax.numpy.asarray, wide)
-        simulation = simulate(
-            _script(text, config["script"]),
-            start=state,
+        scene = set_config_scene(config, text)
+        if problem.also:
+            tree = {**problem.tree, "model": scene.model}
+            written = problem.tunables.write(tree, jnp.asarray(values))
+            scene = dataclasses.replace(scene, model=written["model"])
+        return simulate_scene(
+            scene,
             seconds=config["seconds"],
             dt=config["judge_dt"],
-            model=model,
             objective=config.objective,
             progress=progress,
         )
-    named = {"start": config["start"], "chair_height": config["chair_height"]}
-    return dataclasses.replace(simulation, summary=simulation.summary | named)
+
+
+def set_config_scene(config: RunConfig, text: str) -> Scene:
+    """The scene of a run with a text of its script."""
+    script = parse(text, vocabulary(planar_human()), config["script"])
+    return set_scene(script, config["start"], config["chair_height"], config["friction"])

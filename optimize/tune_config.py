@@ -2,18 +2,17 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import jax.numpy as jnp
 
-from controllers.scl.load import vocabulary
-from controllers.scl.parser import parse
+from controllers.scl.load import load_script, vocabulary
 from jaxsim.characters.planar_human import planar_human
-from optimize.objectives import Objective
+from optimize.objectives import OBJECTIVES, Objective
 from optimize.objectives import objective as objective_named
 from optimize.run_folder import RunFolder, command_line
-from optimize.scene import check_number, default_start, free_all, script_text
+from optimize.scene import check_number, default_start, free_all
 
 DEFAULTS: dict[str, Any] = {
     "start": None,
@@ -50,19 +49,21 @@ class TuneOptions(TypedDict, total=False):
     chunk: int | None  # members computed together; results depend on it in the last digits
 
 
-class Resolved(dict):
-    """All options of a run, as config.json holds them; ``text`` is the script's."""
+@dataclass(frozen=True)
+class RunConfig:
+    """All options of a run, as config.json holds them, and the text of its script."""
 
+    options: dict[str, Any]
     text: str
+
+    def __getitem__(self, name: str) -> Any:
+        return self.options[name]
 
     @property
     def objective(self) -> Objective:
         """The objective with the run's own weights and length."""
-        about = ""
-        try:
-            about = objective_named(self["objective"]).about
-        except KeyError:
-            pass  # one of the user's own
+        known = OBJECTIVES.get(self["objective"])
+        about = known.about if known else ""
         return Objective(self["objective"], self["seconds"], self["weights"], about)
 
 
@@ -71,14 +72,14 @@ def new_config(
     objective: Objective | str | None,
     options: TuneOptions,
     command: list[str] | None,
-) -> Resolved:
+) -> RunConfig:
     """All options of a run that begins. Raises TypeError, KeyError, ValueError, ScriptError."""
     if script is None or objective is None:
         what = "script" if script is None else "objective"
         raise ValueError(f"a new run needs a {what}; only a resumed one finds it in its folder")
     _check_names(options)
     given = {name: value for name, value in options.items() if value is not None}
-    config = Resolved(DEFAULTS | given)
+    config: dict[str, Any] = DEFAULTS | given
     judged = objective_named(objective) if isinstance(objective, str) else objective
     config["script"] = os.fspath(script)
     config["objective"], config["weights"] = judged.name, dict(judged.weights)
@@ -88,8 +89,7 @@ def new_config(
     config["precision"] = jnp.zeros(()).dtype.name
     config["command"] = command_line() if command is None else command
     _check_values(config)
-    config.text = _text(script, config["free"])
-    return config
+    return RunConfig(config, _text(script, config["free"]))
 
 
 def resumed_config(
@@ -97,50 +97,43 @@ def resumed_config(
     script: str | os.PathLike | None,
     objective: Objective | str | None,
     options: TuneOptions,
-) -> Resolved:
+) -> RunConfig:
     """The options of the folder's run; ``generations`` may be new.
 
     Raises ValueError naming every option that is given and differs, FileNotFoundError where the
     folder holds no run.
     """
     _check_names(options)
-    config = Resolved(folder.read_json(RunFolder.CONFIG))
-    config.text = folder.read_text(RunFolder.SCRIPT)
-    conflicts = []
-    for name, value in options.items():
-        if value is None or name == "generations":
-            continue
-        value = {k: list(v) for k, v in value.items()} if isinstance(value, Mapping) else value
-        if value != config.get(name):
-            conflicts.append(f"{name} {config.get(name)} (now {value})")
+    config = folder.read_json(RunFolder.CONFIG)
+    text = folder.read_text(RunFolder.SCRIPT)
+    given: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
+    if "also" in given:
+        given["also"] = {path: list(map(float, spec)) for path, spec in given["also"].items()}
     if objective is not None:
-        name = objective if isinstance(objective, str) else objective.name
-        if name != config["objective"]:
-            conflicts.append(f"objective {config['objective']} (now {name})")
-    if script is not None and _text(script, config["free"]) != config.text:
-        conflicts.append(f"another text of the script than {folder / RunFolder.SCRIPT}")
+        given["objective"] = objective if isinstance(objective, str) else objective.name
+    given["precision"] = jnp.zeros(()).dtype.name
+    conflicts = [
+        f"{name} {config.get(name)} (now {value})"
+        for name, value in given.items()
+        if name != "generations" and value != config.get(name)
+    ]
+    if script is not None and _text(script, config["free"]) != text:
+        conflicts.append(f"another text of the script ({RunFolder.SCRIPT})")
     if conflicts:
         raise ValueError(
             f"{folder.path} holds a run with {'; '.join(conflicts)}. Leave these out to go on with"
             " it, or begin a new run in another folder"
         )
-    if options.get("generations") is not None:
-        config["generations"] = options.get("generations")
+    config["generations"] = given.get("generations", config["generations"])
     _check_values(config)
-    return config
+    return RunConfig(config, text)
 
 
 def _text(script: str | os.PathLike, free: str) -> str:
     """The script's text; for free = "all" with '@' before every number."""
-    known = vocabulary(planar_human())
-    try:
-        text = script_text(script)
-    except (OSError, UnicodeDecodeError):
-        from controllers.scl.load import load_script
-
-        return load_script(os.fspath(script), planar_human()).source  # a clear error
-    file = os.fspath(script)
-    return free_all(text, known, file) if free == "all" else parse(text, known, file).source
+    model = planar_human()
+    loaded = load_script(os.fspath(script), model)
+    return free_all(loaded.source, vocabulary(model)) if free == "all" else loaded.source
 
 
 def _check_names(options: Mapping[str, Any]) -> None:
@@ -163,8 +156,3 @@ def _check_values(config: Mapping[str, Any]) -> None:
         raise ValueError(f"seed is {config['seed']}; it must be below 2**32")
     if config["free"] not in ("marked", "all"):
         raise ValueError(f"free is {config['free']!r}; choose 'marked' or 'all'")
-
-
-def existing_run(out: str | os.PathLike) -> bool:
-    """Whether a folder holds a tuning run."""
-    return (Path(out) / RunFolder.CONFIG).is_file()

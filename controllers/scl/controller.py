@@ -30,7 +30,7 @@ from controllers.scl.program import (
 from controllers.virtual_forces import balance_force, gravity_compensation, virtual_force
 
 from jaxsim.dynamics.kinematics import plane_angles
-from jaxsim.math.safe import safe_arccos, safe_divide, safe_norm
+from jaxsim.math.safe import safe_arccos, safe_divide, safe_max, safe_norm
 from jaxsim.model import Model, State
 from jaxsim.simulation.step import Control, Observation
 
@@ -298,5 +298,5 @@ def _foot_span(program: Program, phase: Array, model: Model, seen: Observation) 
     )
     used = jnp.asarray(program.feet[:, bases])[phase][:, None]
     far = 1e6
-    low, high = jnp.min(jnp.where(used, x, far)), jnp.max(jnp.where(used, x, -far))
+    low, high = -safe_max(-jnp.where(used, x, far)), safe_max(jnp.where(used, x, -far))
     return (low + high) / 2

@@ -1,4 +1,4 @@
-"""The planar human of Shen, A Language and Model for Physics-Based Character Motions, section 4.1.
+"""The planar human of Shuo Shen's thesis on scripted character motions, section 4.1.
 
 16 links and 15 hinges in the sagittal (x-z) plane, 89.49 kg. The head is the root; for each joint
 the parent is the link nearer to the head. In the zero pose the head points along +x and the limbs

@@ -152,7 +152,7 @@ def _clip_edges(start: Array, rim: Array, tolerance: Array) -> tuple[Array, Arra
     within = jnp.abs(y + dy / 2) <= rim
     enter = jnp.where(crosses, jnp.minimum(first, second), jnp.where(within, 0.0, 2.0))
     leave = jnp.where(crosses, jnp.maximum(first, second), jnp.where(within, 1.0, -1.0))
-    enter, leave = jnp.max(enter, axis=-1), jnp.min(leave, axis=-1)
+    enter, leave = jnp.maximum(*enter.T), jnp.minimum(*leave.T)
     enter, leave = jnp.maximum(enter, 0), jnp.minimum(leave, 1)
     inside = jnp.all(jnp.abs(y) <= rim, axis=-1)
     met = enter <= leave

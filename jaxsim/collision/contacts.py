@@ -12,7 +12,7 @@ from jaxsim.collision.pairs import ball_box, ball_plane, box_corner_plane, side_
 from jaxsim.collision.slots import contact_slots
 from jaxsim.dynamics.kinematics import Kinematics, matmul
 from jaxsim.math.rotation import compose, quat_to_matrix, rotate
-from jaxsim.math.safe import safe_sqrt
+from jaxsim.math.safe import safe_max, safe_sqrt
 from jaxsim.model.model import Model
 
 _CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
@@ -97,10 +97,10 @@ def lowest_point(model: Model, kin: Kinematics) -> Array:
         if top.shape_link[s] < 0:
             continue
         if kind == "box":
-            lows.append(pos[s, 2] - jnp.abs(rot[s, 2]) @ model.shape_size[s])
+            lows.append((pos[s, 2] - jnp.abs(rot[s, 2]) @ model.shape_size[s])[None])
         else:
-            lows.append(jnp.min(ends[s, :, 2] - model.shape_size[s, :2]))
-    return jnp.min(jnp.stack(lows))
+            lows.append(ends[s, :, 2] - model.shape_size[s, :2])
+    return -safe_max(-jnp.concatenate(lows))
 
 
 def _ball_centers(pos: Array, rot: Array, size: Array) -> Array:

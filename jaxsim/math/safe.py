@@ -34,3 +34,14 @@ def safe_arccos(x: Array) -> Array:
     """arccos of x clipped to [-1, 1]; gradient 0 where the clip acts."""
     inside = jnp.abs(x) < 1
     return jnp.where(inside, jnp.arccos(jnp.where(inside, x, 0)), jnp.where(x > 0, 0.0, jnp.pi))
+
+
+def safe_max(x: Array) -> Array:
+    """() the largest entry of x (...); the gradient is that of the first one.
+
+    The gradient of jnp.max divides by how many entries equal the maximum. XLA may compute those
+    entries twice and round differently, and then there are none.
+    """
+    flat = x.reshape(-1)
+    first = jnp.arange(flat.shape[0]) == jnp.argmax(flat)
+    return jnp.sum(jnp.where(first, flat, 0))

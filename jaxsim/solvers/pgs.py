@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxsim.dynamics.kinematics import matmul
-from jaxsim.math.safe import safe_divide, safe_norm
+from jaxsim.math.safe import safe_divide, safe_max, safe_norm
 
 
 @jax.tree_util.register_dataclass
@@ -93,7 +93,8 @@ def _visit(rows_per_point: int, y: Array, block):
         if rows_per_point == 1:
             continue
         tangents = slice(first + 1, first + rows_per_point)
-        trial = impulse[tangents] - safe_divide(residual[tangents], diagonal[1:])
+        # one divisor for both, so that at the fixed point the force opposes the slip
+        trial = impulse[tangents] - safe_divide(residual[tangents], _larger(diagonal[1:]))
         trial = _project(trial, friction[point] * normal)
         residual = residual + matmul(delassus[:, tangents], trial - impulse[tangents])
         new += [trial[i] for i in range(rows_per_point - 1)]
@@ -108,11 +109,17 @@ def _project(tangent: Array, bound: Array) -> Array:
     return tangent * jnp.minimum(1.0, safe_divide(bound, safe_norm(tangent), otherwise=1.0))
 
 
+def _larger(x: Array) -> Array:
+    """Of one or two numbers along the last axis. The gradient of jnp.max can be 0/0 here: it
+    compares with a maximum that XLA may have rounded differently."""
+    return jnp.maximum(x[..., 0], x[..., -1])
+
+
 def natural_residual(families: tuple[Rows, ...], y: Array) -> Array:
     """() the largest violation of the complementarity conditions, as a velocity [m/s, rad/s].
 
-    For a normal row |min(r, d f)|, for friction |d f - P(d f - r)|, with d the row's own response.
-    Zero exactly at a solution.
+    For a normal row |min(r, d f)|, for friction |d f - P(d f - r)|, with d the row's own response
+    (of two tangents the larger one). Zero exactly at a solution.
     """
     worst = jnp.zeros((), y.dtype)
     for family in families:
@@ -128,11 +135,12 @@ def natural_residual(families: tuple[Rows, ...], y: Array) -> Array:
         parts = [jnp.where(real[..., 0], jnp.abs(f_new - f[..., 0]) * d[..., 0], 0.0)]
         if k > 1:
             bound = (family.friction * f[..., 0])[..., None]
-            trial = f[..., 1:] - safe_divide(r[..., 1:], d[..., 1:])
+            d_t = _larger(d[..., 1:])[..., None]
+            trial = f[..., 1:] - safe_divide(r[..., 1:], d_t)
             size = safe_norm(trial, keepdims=True)
             trial = trial * jnp.minimum(1.0, safe_divide(bound, size, otherwise=1.0))
-            parts.append(jnp.abs(trial - f[..., 1:]) * d[..., 1:])
+            parts.append(jnp.abs(trial - f[..., 1:]) * d_t)
         for part in parts:
             if part.size:
-                worst = jnp.maximum(worst, jnp.max(part))
+                worst = jnp.maximum(worst, safe_max(part))
     return worst

@@ -118,8 +118,9 @@ def laws(x64_module):
         "local": rng.normal(size=(STATES, 3)),
         "force": 10 * rng.normal(size=(STATES, 3)),
     }
-    evaluate = quick_jit(jax.vmap(quantities, (None, 0, 0, 0, 0, 0)))
-    return model, inputs, evaluate(model, *inputs.values())
+    evaluate = quick_jit(quantities)
+    results = [evaluate(model, *state) for state in zip(*inputs.values())]
+    return model, inputs, jax.tree.map(lambda *x: np.stack(x), *results)
 
 
 def times(matrices, vectors):

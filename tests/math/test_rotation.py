@@ -19,6 +19,7 @@ batches = st.sampled_from([(), (1,), (4,), (2, 3)])
 seeds = st.integers(0, 2**32 - 1)
 FUNCTIONS = (
     "axis_angle_to_matrix",
+    "compose",
     "cross",
     "matrix_to_quat",
     "quat_conjugate",
@@ -29,6 +30,7 @@ FUNCTIONS = (
     "quat_normalize",
     "quat_rotate",
     "quat_to_matrix",
+    "rotate",
     "skew",
 )
 rot = SimpleNamespace(**{name: quick_jit(getattr(rotation, name)) for name in FUNCTIONS})
@@ -85,6 +87,8 @@ def test_matrices_are_rotations_and_multiply_alike(batch, seed):
     close(rot.quat_to_matrix(rot.quat_multiply(a, b)), A @ B)
     close(rot.quat_to_matrix(rot.quat_conjugate(a)), np.swapaxes(A, -1, -2))
     close(rot.quat_rotate(a, x), times(A, x))
+    close(rot.rotate(A, x), times(A, x))
+    close(rot.compose(A, B), A @ B)
     close(rot.quat_to_matrix(-a), A)
 
 
@@ -240,6 +244,8 @@ def test_precision_is_kept(dtype):
         rot.quat_log(q),
         rot.quat_integrate(q, w, t),
         rot.cross(w, w),
+        rot.rotate(np.eye(3, dtype=dtype), w),
+        rot.compose(np.eye(3, dtype=dtype), np.eye(3, dtype=dtype)),
         rot.skew(w),
     ]
     assert {x.dtype for x in results} == {np.dtype(dtype)}

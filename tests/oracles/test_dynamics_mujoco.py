@@ -144,18 +144,14 @@ def assert_agree(name: str, got, wanted) -> None:
 def test_random_trees_agree_with_mujoco(structure, seed):
     tree = random_tree(structure, seed)
     rng = np.random.default_rng(seed)
-    nv, nl = tree.mj.nv, tree.model.topology.n_links
-    states = []
+    nv, nl, v = tree.mj.nv, tree.model.topology.n_links, tree.v_index
+    evaluate = quick_jit(ours)
     for _ in range(STATES):
         q, qd = tree.random_state(rng)
-        states.append((q, qd, rng.normal(size=nv), rng.normal(size=nv), rng.normal(size=(nl, 3))))
-    q, qd, tau, qdd, local = (np.stack(x) for x in zip(*states))
-    v = tree.v_index
-    evaluate = quick_jit(jax.vmap(ours, (None, 0, 0, 0, 0, 0)))
-    got = evaluate(tree.model, q[:, tree.q_index], qd[:, v], tau[:, v], qdd[:, v], local)
-    wanted = [theirs(tree, *state) for state in states]
-    assert got.keys() == wanted[0].keys()
-    for name, values in got.items():
-        assert values.dtype == np.float64, name
-        for value, by_mujoco in zip(values, wanted):
-            assert_agree(name, value, by_mujoco[name])
+        tau, qdd, local = rng.normal(size=nv), rng.normal(size=nv), rng.normal(size=(nl, 3))
+        got = evaluate(tree.model, q[tree.q_index], qd[v], tau[v], qdd[v], local)
+        wanted = theirs(tree, q, qd, tau, qdd, local)
+        assert got.keys() == wanted.keys()
+        for name, value in got.items():
+            assert value.dtype == np.float64, name
+            assert_agree(name, value, wanted[name])

@@ -1,0 +1,164 @@
+"""What the commands do. Imported when one runs, so that help texts need no JAX."""
+
+import argparse
+import json
+import os
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+from controllers.scl.load import load_script, script_controller
+from jaxsim.characters.planar_human import planar_human
+from optimize.objectives import TERMS
+from optimize.run_folder import RunFolder, command_line
+from optimize.simulate import Simulation, simulate, write_simulation
+from optimize.summary import table, text
+from optimize.tune import TuneResult, tune
+
+INTERRUPTED = 130
+
+
+def say(*lines: str) -> None:
+    """To the user, apart from what the command prints as its result."""
+    for line in lines:
+        print(line, file=sys.stderr)
+
+
+def run_simulate(args: argparse.Namespace) -> int:
+    """Simulate, write the folder, print the summary. 1: the motion is not finite."""
+    if args.out is not None and (Path(args.out) / RunFolder.CONFIG).is_file():
+        raise FileExistsError(
+            f"{args.out} holds a tuning run, whose script would be overwritten; choose another --out"
+        )
+    simulation = simulate(
+        args.script,
+        start=args.start,
+        seconds=args.seconds,
+        dt=args.dt,
+        chair_height=args.chair_height,
+        friction=args.friction,
+        fps=args.fps,
+        objective=args.objective,
+        progress=not args.quiet,
+    )
+    say(*(note if "\n" in note else f"note: {note}" for note in simulation.notes))
+    if args.out is not None:
+        written = write_simulation(args.out, simulation)
+        say(*(f"wrote {file}" for file in written.files), *written.missing)
+    print(json.dumps(simulation.summary, indent=2) if args.json else table(simulation.summary))
+    if args.out is None and not args.json:
+        say("nothing was written; --out DIR keeps the motion as a page, plots and data")
+    return _outcome(simulation)
+
+
+def _outcome(simulation: Simulation) -> int:
+    if simulation.interrupted:
+        return INTERRUPTED
+    return 0 if simulation.summary["finite"] else 1
+
+
+def run_tune(args: argparse.Namespace) -> int:
+    """Tune a script in a folder, or go on with that."""
+    names = ("start", "seconds", "generations", "population", "seed", "sigma", "dt", "judge_dt")
+    options: Any = {name: getattr(args, name) for name in (*names, "chair_height", "friction")}
+    options |= {"free": args.free, "also": dict(args.tune) or None}
+    try:
+        result = tune(
+            args.script,
+            args.objective,
+            out=args.out,
+            resume=args.resume,
+            progress=not args.quiet,
+            command=command_line(["jaxsim", *args.argv]),
+            **options,
+        )
+    except KeyboardInterrupt:
+        if (Path(args.out) / RunFolder.CONFIG).is_file():
+            say(f"\ninterrupted; to go on: {_resume_command(args.out)}")
+            return INTERRUPTED
+        raise
+    say(*result.notes)
+    if result.evolution.interrupted:
+        say(f"to go on: {_resume_command(args.out)}")
+        return INTERRUPTED
+    if result.after is None:
+        return 1
+    print(judgement(result))
+    print(f"best script: {result.folder / RunFolder.BEST_SCRIPT}")
+    print(f"page:        {result.folder / RunFolder.MOTION}")
+    return 0
+
+
+def _resume_command(out: str) -> str:
+    return f"jaxsim tune --out {out} --resume"
+
+
+def judgement(result: TuneResult) -> str:
+    """A table of the objective before and after, raw terms with their weights and units."""
+    assert result.before is not None and result.after is not None and result.motion is not None
+    config = RunFolder.open(result.folder).read_json(RunFolder.CONFIG)
+    rows = [(f"objective {config['objective']}", "", "", "before", "after")]
+    for name, weight in config["weights"].items():
+        before, after = result.before["parts"][name], result.after["parts"][name]
+        rows.append((f"  {name}", TERMS[name].unit, f"x {weight:.3g}", text(before), text(after)))
+    totals = text(result.before["total"]), text(result.after["total"])
+    rows.append(("  total", "", "", *totals))
+    widths = [max(len(row[k]) for row in rows) for k in range(5)]
+    lines = []
+    for row in rows:
+        left = "  ".join(f"{cell:<{w}}" for cell, w in zip(row[:3], widths, strict=False))
+        right = "  ".join(f"{cell:>{w}}" for cell, w in zip(row[3:], widths[3:], strict=True))
+        lines.append(f"{left}  {right}")
+    return "\n".join(lines)
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Read scripts, and compile them for the character."""
+    model = planar_human()
+    for name in args.script:
+        script = load_script(name, model)
+        script_controller(script, model)
+        say(*map(str, script.warnings))
+        count = [len(script.phases), len(script.numbers), len(script.free_indices())]
+        print(f"{name}: {count[0]} phases, {count[1]} numbers, {count[2]} of them free")
+    return 0
+
+
+def run_view(args: argparse.Namespace) -> int:
+    """Open the page of a result folder."""
+    path = Path(args.folder)
+    page = path / RunFolder.MOTION if path.is_dir() else path
+    if page.suffix != ".html" or not page.is_file():
+        held = ", ".join(sorted(p.name for p in path.iterdir())[:8]) if path.is_dir() else ""
+        where = f"{path} holds no {RunFolder.MOTION}" if path.is_dir() else f"no folder {path}"
+        raise FileNotFoundError(
+            f"{where}{f' (it holds {held})' if held else ''}; jaxsim simulate and jaxsim tune"
+            " write one to their --out"
+        )
+    show_page(page)
+    return 0
+
+
+def show_page(page: Path) -> None:
+    """Print the page's address, and open it where there is a display."""
+    address = page.resolve().as_uri()
+    print(address)
+    if not has_display():
+        say("there is no display here; open the file with any browser")
+    elif not _open(address):
+        say("no browser could be started; open the file with any browser")
+
+
+def has_display() -> bool:
+    """Whether windows can be shown."""
+    if sys.platform.startswith(("win", "darwin")):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _open(address: str) -> bool:
+    try:
+        return webbrowser.open(address)
+    except webbrowser.Error:
+        return False
