@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     from controllers.scl.ast import Script
     from controllers.scl.controller import ScriptController
     from controllers.scl.errors import ScriptError
-    from controllers.scl.load import load_script, script_controller, script_path, shipped_scripts
-    from controllers.scl.load import vocabulary
+    from controllers.scl.load import (
+        load_script,
+        script_controller,
+        script_path,
+        shipped_scripts,
+        vocabulary,
+    )
     from controllers.scl.parser import parse
     from controllers.scl.writer import rewrite
 

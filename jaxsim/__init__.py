@@ -17,44 +17,68 @@ if TYPE_CHECKING:
     from jaxsim.io.motion import Motion, load_motion, save_motion
     from jaxsim.model import Model, ModelBuilder, ModelError, State
     from jaxsim.simulation.rollout import Measure, Sample, failed_members, rollout
-    from jaxsim.simulation.step import Control, Observation, StepConfig, StepInfo
-    from jaxsim.simulation.step import no_control, observe, step
+    from jaxsim.simulation.step import (
+        Control,
+        Observation,
+        StepConfig,
+        StepInfo,
+        no_control,
+        observe,
+        step,
+    )
     from jaxsim.viewer import write_filmstrip, write_page, write_plots
 
-_PLACES = {
-    "jaxsim.characters.planar_human": ("planar_human", "posed", "set_chair_height", "start"),
-    "jaxsim.io.motion": ("Motion", "load_motion", "save_motion"),
-    "jaxsim.model": ("Model", "ModelBuilder", "ModelError", "State"),
-    "jaxsim.simulation.rollout": ("Measure", "Sample", "failed_members", "rollout"),
-    "jaxsim.simulation.step": ("Control", "Observation", "StepConfig", "StepInfo")
-    + ("no_control", "observe", "step"),
-    "jaxsim.viewer": ("write_filmstrip", "write_page", "write_plots"),
+_PLACE_OF = {
+    "Control": "jaxsim.simulation.step",
+    "Measure": "jaxsim.simulation.rollout",
+    "Model": "jaxsim.model",
+    "ModelBuilder": "jaxsim.model",
+    "ModelError": "jaxsim.model",
+    "Motion": "jaxsim.io.motion",
+    "Observation": "jaxsim.simulation.step",
+    "Sample": "jaxsim.simulation.rollout",
+    "State": "jaxsim.model",
+    "StepConfig": "jaxsim.simulation.step",
+    "StepInfo": "jaxsim.simulation.step",
+    "failed_members": "jaxsim.simulation.rollout",
+    "load_motion": "jaxsim.io.motion",
+    "no_control": "jaxsim.simulation.step",
+    "observe": "jaxsim.simulation.step",
+    "planar_human": "jaxsim.characters.planar_human",
+    "posed": "jaxsim.characters.planar_human",
+    "rollout": "jaxsim.simulation.rollout",
+    "save_motion": "jaxsim.io.motion",
+    "set_chair_height": "jaxsim.characters.planar_human",
+    "start": "jaxsim.characters.planar_human",
+    "step": "jaxsim.simulation.step",
+    "write_filmstrip": "jaxsim.viewer",
+    "write_page": "jaxsim.viewer",
+    "write_plots": "jaxsim.viewer",
 }
-_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
 
-__all__ = [  # noqa: RUF022 (in the order of use)
+__all__ = [
+    "Control",
+    "Measure",
     "Model",
     "ModelBuilder",
     "ModelError",
-    "State",
-    "planar_human",
-    "posed",
-    "set_chair_height",
-    "start",
-    "Control",
+    "Motion",
     "Observation",
+    "Sample",
+    "State",
     "StepConfig",
     "StepInfo",
+    "failed_members",
+    "load_motion",
     "no_control",
     "observe",
-    "step",
-    "Measure",
-    "Sample",
-    "failed_members",
+    "planar_human",
+    "posed",
     "rollout",
-    "Motion",
-    "load_motion",
     "save_motion",
+    "set_chair_height",
+    "start",
+    "step",
     "write_filmstrip",
     "write_page",
     "write_plots",

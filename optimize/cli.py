@@ -5,245 +5,11 @@ Exit codes: 0 done; 1 done, but the motion is not finite or every member failed;
 """
 
 import argparse
-import math
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
-import jaxsim
-
-SIMULATE = """\
-Simulate a script and write the motion: a page that plays offline (motion.html), a film strip, plots
-of heights, phases and torques against their limits, the trajectory, and a summary.
-
-SCRIPT is a file, or the name of a script that comes with the package: {scripts}."""
-SIMULATE_EXAMPLES = """\
-examples:
-  jaxsim simulate walk --seconds 10 --out runs/walk
-  jaxsim simulate sit_to_stand --chair-height 0.5 --out runs/chair
-  jaxsim simulate my_kip_up.scl --start supine --dt 0.00025 --out runs/kip
-  jaxsim simulate walk --json | python -m json.tool"""
-TUNE = """\
-Tune the numbers of a script that are marked with '@', as in [waist @30], by CMA-ES. The result
-folder keeps all that is needed to run it again: script, options, versions, history, checkpoint, best
-script, and at the end its motion and plots."""
-TUNE_EXAMPLES = """\
-objectives:
-{objectives}
-
-examples:
-  jaxsim tune sit_to_stand_quick --objective quick-rise --generations 10 --out runs/rise
-  jaxsim tune kip.scl --start supine --objective athletic-kip-up --free all --out runs/kip
-  jaxsim tune walk --objective stand --free all --tune model.friction=0.4:1.2 --out runs/w
-  jaxsim tune --out runs/kip --resume                       go on after an interrupt
-  jaxsim tune --out runs/kip --resume --generations 200     go on for longer"""
-CHECK_EXAMPLES = "example:\n  jaxsim check my_kip_up.scl && echo good"
-VIEW_EXAMPLES = "example:\n  jaxsim view runs/walk"
-DEMO_EXAMPLES = "example:\n  jaxsim demo --out demo"
-EXAMPLES = """\
-examples:
-  jaxsim demo                                               see it work, in a minute or two
-  jaxsim simulate walk --seconds 10 --out runs/walk
-  jaxsim tune kip.scl --objective athletic-kip-up --out runs/kip
-  jaxsim check kip.scl
-  jaxsim view runs/walk
-
-jaxsim COMMAND --help tells all about a command."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """Texts are shown as they are written; ``fill`` looks up what only a help text needs."""
-
-    fill: Callable[[], dict[str, str]] | None = None
-
-    def __init__(self, **options):
-        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(allow_abbrev=False, **options)
-
-    def format_help(self) -> str:
-        if self.fill is not None:
-            values = self.fill()
-            self.description = (self.description or "").format(**values)
-            self.epilog = (self.epilog or "").format(**values)
-            self.fill = None
-        return super().format_help()
-
-
-def _scripts() -> dict[str, str]:
-    from controllers.scl.load import shipped_scripts
-
-    return {"scripts": ", ".join(shipped_scripts())}
-
-
-def _objectives() -> dict[str, str]:
-    from optimize.objectives import OBJECTIVES
-
-    width = max(map(len, OBJECTIVES))
-    return {
-        "objectives": "\n".join(
-            f"  {o.name:<{width}}  {o.seconds:g} s: {o.about}" for o in OBJECTIVES.values()
-        )
-    }
-
-
-# ---- kinds of values
-
-
-def _positive(text: str) -> float:
-    return _number(text, lambda x: x > 0, "a positive number")
-
-
-def _coefficient(text: str) -> float:
-    return _number(text, lambda x: x >= 0, "a number of at least 0")
-
-
-def _number(text: str, good: Callable[[float], bool], wanted: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and good(value)):
-        raise argparse.ArgumentTypeError(f"expected {wanted}, got {text!r}")
-    return value
-
-
-def _at_least(least: int) -> Callable[[str], int]:
-    def whole(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least:
-            message = f"expected a whole number of at least {least}, got {text!r}"
-            raise argparse.ArgumentTypeError(message)
-        return value
-
-    return whole
-
-
-def _bounds(text: str) -> tuple[str, tuple[float, ...]]:
-    """PATH=LOWER:UPPER[:SCALE]."""
-    path, equals, numbers = text.partition("=")
-    try:
-        values = tuple(float(number) for number in numbers.split(":"))
-    except ValueError:
-        values = ()
-    if not (path and equals and len(values) in (2, 3) and all(map(math.isfinite, values))):
-        raise argparse.ArgumentTypeError(
-            f"expected PATH=LOWER:UPPER, as in model.friction=0.4:1.2, got {text!r}"
-        )
-    return path, values
-
-
-# ---- options
-
-
-def _general(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("general")
-    group.add_argument("--device", choices=("cpu", "gpu"), help="where to compute")
-    group.add_argument("--precision", choices=("float32", "float64"), help="of the numbers")
-    group.add_argument(
-        "--no-cache", action="store_true", help="do not keep compiled programs for the next time"
-    )
-    group.add_argument("--quiet", action="store_true", help="no progress bar")
-    group.add_argument("--debug", action="store_true", help="show where an error comes from")
-
-
-def _scene(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--start",
-        metavar="POSE",
-        help="standing, sitting, supine or prone (default: as the script's name says)",
-    )
-    parser.add_argument(
-        "--chair-height", type=_positive, metavar="M", help="for the start sitting [m] (0.45)"
-    )
-    parser.add_argument(
-        "--friction", type=_coefficient, metavar="MU", help="coefficient of friction (0.6)"
-    )
-
-
-def _simulate_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("script", metavar="SCRIPT", help="a script file, or a shipped one by name")
-    _scene(parser)
-    add = parser.add_argument
-    add("--seconds", type=_positive, default=5.0, metavar="S", help="how long [s] (5)")
-    add("--dt", type=_positive, default=0.00025, metavar="S", help="time step [s] (0.00025)")
-    add("--fps", type=_positive, default=120.0, metavar="N", help="frames kept a second (120)")
-    add("--objective", metavar="NAME", help="judge the motion too (see jaxsim tune --help)")
-    add("--out", metavar="DIR", help="folder for the results; its other files stay")
-    add("--json", action="store_true", help="print the summary as JSON")
-
-
-def _tune_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "script", metavar="SCRIPT", nargs="?", help="a script; with --resume it may be left out"
-    )
-    add = parser.add_argument
-    add("--objective", metavar="NAME", help="what is wanted, see below")
-    add("--generations", type=_at_least(1), metavar="N", help="how many in all (60)")
-    add("--population", type=_at_least(4), metavar="P", help="members of a generation (20)")
-    add("--seed", type=_at_least(0), metavar="S", help="of the random numbers (0)")
-    add("--sigma", type=_positive, metavar="X", help="first step size (0.1)")
-    add("--out", required=True, metavar="DIR", help="result folder: new, or with --resume its own")
-    add("--resume", action="store_true", help="go on with the run in DIR, with its options")
-    _scene(parser)
-    add("--seconds", type=_positive, metavar="S", help="of a simulation [s] (the objective's)")
-    add("--dt", type=_positive, metavar="S", help="time step of the search [s] (0.001)")
-    add("--judge-dt", type=_positive, metavar="S", help="and of the judgement [s] (0.00025)")
-    add("--free", choices=("marked", "all"), help="numbers marked with '@' (default), or every one")
-    add(
-        "--tune",
-        type=_bounds,
-        action="append",
-        default=[],
-        metavar="PATH=LOWER:UPPER",
-        help="also tune arrays below model., as in model.friction=0.4:1.2; may be repeated",
-    )
-
-
-def _demo_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--out", default="demo", metavar="DIR", help="result folder (demo); begun anew each time")
-    add("--generations", type=_at_least(1), default=6, metavar="N", help="(6)")
-    add("--population", type=_at_least(4), default=20, metavar="P", help="(20)")
-    add("--seed", type=_at_least(0), default=0, metavar="S", help="(0)")
-    add("--no-open", action="store_true", help="only print where the page is")
-
-
-def parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
-    main = _Parser(
-        prog="jaxsim",
-        description="Simulate physics-based characters, and tune the scripts that drive them.",
-        epilog=EXAMPLES,
-    )
-    main.add_argument("--version", action="version", version=f"jaxsim {jaxsim.__version__}")
-    commands = main.add_subparsers(dest="name", metavar="COMMAND", required=True)
-
-    def command(name: str, about: str, description: str, examples: str) -> _Parser:
-        return commands.add_parser(name, help=about, description=description, epilog=examples)
-
-    simulate = command("simulate", "a script's motion, as a page", SIMULATE, SIMULATE_EXAMPLES)
-    simulate.fill = _scripts
-    _simulate_options(simulate)
-    tune = command("tune", "find better numbers for a script", TUNE, TUNE_EXAMPLES)
-    tune.fill = _objectives
-    _tune_options(tune)
-    about = "Read scripts and compile them: exit code 0, or 2 with the place of the first mistake."
-    check = command("check", "is a script sound?", about, CHECK_EXAMPLES)
-    check.add_argument("script", metavar="SCRIPT", nargs="+", help="files, or shipped scripts")
-    about = "Open the motion of a result folder in the browser, and print where it is."
-    view = command("view", "open a result folder's page", about, VIEW_EXAMPLES)
-    view.add_argument("folder", metavar="DIR", help="a result folder, or a page")
-    about = "Tune a rise from a chair for some generations and show it; a minute or two."
-    demo = command("demo", "see it work", about, DEMO_EXAMPLES)
-    _demo_options(demo)
-    for each in (simulate, tune, check, view, demo):
-        _general(each)
-    return main
-
-
-# ---- running
+from optimize.cli_options import parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -275,12 +41,14 @@ def _run(args: argparse.Namespace) -> int:
 
         return run_view(args)
     searches = args.name in ("tune", "demo")
+    kept = _config(args.out) if args.name == "tune" and args.resume else {}
     device = args.device or (None if searches else "cpu")
-    precision = args.precision or ("float32" if searches else None)
-    if args.name == "tune" and args.resume and args.precision is None:
-        precision = _precision_of(args.out) or precision
-    cores = cli_setup.cores() if searches else 1
-    with cli_setup.session(device, precision, not args.no_cache, cores) as notes:
+    precision = args.precision or kept.get("precision") or ("float32" if searches else None)
+    devices = 1
+    if searches:
+        population = args.population or kept.get("population") or 20
+        devices = min(cli_setup.cores(), -(-population // (kept.get("chunk") or 10)))
+    with cli_setup.session(device, precision, not args.no_cache, devices) as notes:
         for note in notes:
             print(f"note: {note}", file=sys.stderr)
         return _command(args.name)(args)
@@ -297,14 +65,14 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
     }[name]
 
 
-def _precision_of(out: str) -> str | None:
-    """That of a run; None where there is none, which is told later."""
+def _config(out: str) -> dict[str, Any]:
+    """The options of the run in a folder; none where there is no run, which is told later."""
     from optimize.run_folder import RunFolder
 
     try:
-        return RunFolder.open(out).read_json(RunFolder.CONFIG).get("precision")
-    except (OSError, ValueError, AttributeError):
-        return None
+        return RunFolder.open(out).read_json(RunFolder.CONFIG)
+    except (OSError, ValueError):
+        return {}
 
 
 def _message(error: Exception) -> str:

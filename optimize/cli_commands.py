@@ -8,10 +8,11 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
-from controllers.scl.load import load_script, script_controller
+from controllers.scl.load import script_controller
 from jaxsim.characters.planar_human import planar_human
 from optimize.objectives import TERMS
 from optimize.run_folder import RunFolder, command_line
+from optimize.scene import read_script
 from optimize.simulate import Simulation, simulate, write_simulation
 from optimize.summary import table, text
 from optimize.tune import TuneResult, tune
@@ -29,7 +30,8 @@ def run_simulate(args: argparse.Namespace) -> int:
     """Simulate, write the folder, print the summary. 1: the motion is not finite."""
     if args.out is not None and (Path(args.out) / RunFolder.CONFIG).is_file():
         raise FileExistsError(
-            f"{args.out} holds a tuning run, whose script would be overwritten; choose another --out"
+            f"{args.out} holds a tuning run, whose script would be overwritten;"
+            " choose another --out"
         )
     simulation = simulate(
         args.script,
@@ -117,7 +119,7 @@ def run_check(args: argparse.Namespace) -> int:
     """Read scripts, and compile them for the character."""
     model = planar_human()
     for name in args.script:
-        script = load_script(name, model)
+        script = read_script(name, model)
         script_controller(script, model)
         say(*map(str, script.warnings))
         count = [len(script.phases), len(script.numbers), len(script.free_indices())]

@@ -51,6 +51,11 @@ def _shortfall(model: Model) -> Measure:
     return total(lambda sample: jnp.maximum(STANDING_HEIGHT - head(sample), 0.0))
 
 
+def _imbalance(model: Model) -> Measure:
+    feet = np.array([model.topology.link("leftFoot"), model.topology.link("rightFoot")])
+    return total(lambda s: jnp.abs(s.seen.com[0] - jnp.mean(s.seen.kin.com[feet, 0])))
+
+
 def _pelvis_height(model: Model) -> Measure:
     pelvis = _height(model, "pelvis")
     return largest(lambda sample: jnp.where(airborne(sample), pelvis(sample), 0.0), 0.0)
@@ -92,6 +97,7 @@ TERMS = {
     for term in (
         Term("time", "s", _time),  # head below standing height
         Term("shortfall", "m s", _shortfall),  # how far below, over time: a slope for the search
+        Term("imbalance", "m s", _imbalance),  # centre of mass off the feet, over time
         Term("height", "m", _pelvis_height, lambda folded: -folded),  # of the pelvis in flight
         Term("airborne", "s", _airborne, lambda folded: -folded),
         Term("contactless", "s", _airborne),
@@ -171,7 +177,7 @@ OBJECTIVES = {
         Objective(
             "stand",
             6.0,
-            {"time": 1.0, "shortfall": 10.0, "energy": 1e-6, "final_state": 0.01},
+            {"time": 1.0, "shortfall": 10.0, "imbalance": 5.0, "energy": 1e-6, "final_state": 0.01},
             "end standing: for scripts that do not yet succeed",
         ),
     )

@@ -9,7 +9,8 @@ import jax
 import numpy as np
 
 from controllers.scl.ast import Script
-from controllers.scl.load import load_script
+from controllers.scl.errors import ScriptError, suggest
+from controllers.scl.load import load_script, script_path, shipped_scripts
 from controllers.scl.names import Vocabulary
 from controllers.scl.parser import parse
 from jaxsim.characters.planar_human import FRICTION, planar_human
@@ -73,7 +74,9 @@ def set_scene(
         start = default_start(name)
         if start is None:
             start = "standing"
-            notes.append(f"{Path(name).name} begins standing; another pose is chosen with start")
+            notes.append(
+                f"{Path(name).name} begins standing; choose another pose with start (--start)"
+            )
     if friction is not None:
         check_number("friction", friction, "a coefficient of at least 0, such as 0.6", least=0.0)
     if chair_height is not None:
@@ -85,10 +88,20 @@ def set_scene(
     elif chair_height is not None or friction is not None:
         raise ModelError("a model has its own chair and friction; give either those or the model")
     if not isinstance(script, Script):
-        script = load_script(name, model)
+        script = read_script(name, model)
     state = _state(model, start)
     pose = start if isinstance(start, str) else "given"
     return Scene(name, script, model, state, pose, chair_height, friction, tuple(notes))
+
+
+def read_script(script: str | os.PathLike, model: Model) -> Script:
+    """The script in a file, or the shipped one of that name. Raises ScriptError."""
+    name = os.fspath(script)
+    if not script_path(name).exists() and not Path(name).suffix:
+        hint = suggest(name, shipped_scripts(), "shipped scripts")
+        message = "there is no such file, and no shipped script of this name"
+        raise ScriptError(message, name, hint=hint)
+    return load_script(name, model)
 
 
 def check_number(what: str, value: float, wanted: str, least: float | None = None) -> float:
@@ -115,7 +128,9 @@ def free_all(text: str, vocabulary: Vocabulary, file: str = "<script>") -> str:
 def _chair(start: str | State, height: float | None, notes: list[str]) -> float | None:
     """The height of the chair to build, None for none."""
     if start == "sitting" and height is None:
-        notes.append(f"the chair is {CHAIR_HEIGHT} m high; another height is chosen with the chair")
+        notes.append(
+            f"the chair is {CHAIR_HEIGHT} m high; choose with chair_height (--chair-height)"
+        )
         return CHAIR_HEIGHT
     if isinstance(start, str) and start != "sitting" and height is not None:
         notes.append(f"there is no chair: the start {start!r} does not sit on one")

@@ -5,14 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
+import jax
 import jax.numpy as jnp
 
-from controllers.scl.load import load_script, vocabulary
+from controllers.scl.load import vocabulary
 from jaxsim.characters.planar_human import planar_human
+from optimize.batch import CHUNK
 from optimize.objectives import OBJECTIVES, Objective
 from optimize.objectives import objective as objective_named
 from optimize.run_folder import RunFolder, command_line
-from optimize.scene import check_number, default_start, free_all
+from optimize.scene import check_number, default_start, free_all, read_script
 
 DEFAULTS: dict[str, Any] = {
     "start": None,
@@ -27,7 +29,7 @@ DEFAULTS: dict[str, Any] = {
     "friction": None,
     "free": "marked",
     "also": {},
-    "chunk": 10,
+    "chunk": None,
 }
 
 
@@ -46,7 +48,7 @@ class TuneOptions(TypedDict, total=False):
     friction: float | None  # coefficient
     free: str | None  # "marked": the numbers with '@'; "all": every number
     also: Mapping[str, tuple[float, ...]] | None  # path -> (lower, upper[, scale]) of arrays
-    chunk: int | None  # members computed together; results depend on it in the last digits
+    chunk: int | None  # members computed together; the last digits of results depend on it
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ def new_config(
     config["seconds"] = judged.seconds if config["seconds"] is None else config["seconds"]
     config["start"] = config["start"] or default_start(script) or "standing"
     config["also"] = {path: list(map(float, spec)) for path, spec in config["also"].items()}
+    if config["chunk"] is None:  # a GPU has room for all at once
+        config["chunk"] = CHUNK if jax.default_backend() == "cpu" else config["population"]
     config["precision"] = jnp.zeros(()).dtype.name
     config["command"] = command_line() if command is None else command
     _check_values(config)
@@ -132,7 +136,7 @@ def resumed_config(
 def _text(script: str | os.PathLike, free: str) -> str:
     """The script's text; for free = "all" with '@' before every number."""
     model = planar_human()
-    loaded = load_script(os.fspath(script), model)
+    loaded = read_script(script, model)
     return free_all(loaded.source, vocabulary(model)) if free == "all" else loaded.source
 
 

@@ -45,7 +45,8 @@ class Memory:
 
     begun: Array  # () bool: false before the first step
     phase: Array  # () active phase
-    phase_time: Array  # () time spent in it [s]
+    phase_steps: Array  # () steps spent in it
+    phase_time: Array  # () the same [s]; a product, for a sum of float32 would miss whole steps
     wanted: Array  # (J,) joint angles wanted in the last step, inherited by the next phase [rad]
     start_angle: Array  # (J,) joint angles when the phase began [rad]
     start_link: Array  # (nl,) orientations of the links then [rad]
@@ -78,6 +79,7 @@ class ScriptController:
         return Memory(
             begun=jnp.zeros((), bool),
             phase=jnp.zeros((), jnp.int32),
+            phase_steps=jnp.zeros((), jnp.int32),
             phase_time=jnp.zeros((), dtype),
             wanted=angles,
             start_angle=angles,
@@ -108,9 +110,9 @@ class ScriptController:
             torque = _on_dofs(program, model, joint_torque)
             torque = torque + _virtual_torques(program, values, memory.phase, model, seen)
         control = clipped(model, torque, _on_dofs(program, model, gain_d))
-        memory = dataclasses.replace(
-            memory, wanted=wanted, phase_time=memory.phase_time + jnp.asarray(dt, state.q.dtype)
-        )
+        steps = memory.phase_steps + 1
+        time = steps * jnp.asarray(dt, state.q.dtype)
+        memory = dataclasses.replace(memory, wanted=wanted, phase_steps=steps, phase_time=time)
         return memory, control
 
 
@@ -154,6 +156,7 @@ def _advance(program, values, memory: Memory, angles, links, state: State, seen)
     return Memory(
         begun=jnp.ones((), bool),
         phase=jnp.where(go, target, p),
+        phase_steps=pick(0, memory.phase_steps),
         phase_time=pick(0.0, memory.phase_time),
         wanted=memory.wanted,
         start_angle=pick(angles, memory.start_angle),

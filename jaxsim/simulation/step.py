@@ -177,12 +177,13 @@ def step(
 def _blocks(x, target, impulse, friction, blocks: int, points: int) -> Rows:
     """Pad rows with idle ones (x = 0) to whole blocks."""
     rows = impulse.shape[0]
-    missing = rows - x.shape[0]
+    missing, size = rows - x.shape[0], rows // max(blocks, 1)
+    idle_points = blocks * points - friction.shape[0]
     return Rows(
-        x=jnp.pad(x, ((0, missing), (0, 0))).reshape(blocks, -1, x.shape[1]),
-        target=jnp.pad(target, (0, missing)).reshape(blocks, -1),
-        impulse=impulse.reshape(blocks, -1),
-        friction=jnp.pad(friction, (0, blocks * points - friction.shape[0])).reshape(blocks, -1),
+        x=jnp.pad(x, ((0, missing), (0, 0))).reshape(blocks, size, x.shape[1]),
+        target=jnp.pad(target, (0, missing)).reshape(blocks, size),
+        impulse=impulse.reshape(blocks, size),
+        friction=jnp.pad(friction, (0, idle_points)).reshape(blocks, points),
     )
 
 

@@ -1,0 +1,675 @@
+"""What a script does to the planar human: targets, forces, transitions, numbers; float64.
+
+Most tests hold the character still and play the controller alone, with contacts made up.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from controllers.scl.controller import BY_BOTH, BY_CONTACT, BY_TIME
+from controllers.scl.load import script_controller
+from jaxsim.characters.planar_human import planar_human, posed, start
+from jaxsim.dynamics.jacobians import com_velocity
+from jaxsim.dynamics.kinematics import forward_kinematics, plane_angles, point_velocity
+from jaxsim.dynamics.momentum import potential_energy
+from jaxsim.simulation.rollout import final, rollout
+from jaxsim.simulation.step import StepConfig, observe
+from tests.compiling import quick_jit
+
+pytestmark = pytest.mark.usefixtures("x64_module")
+
+STEPS, DT = 40, 0.01
+POSE = {"rootAngle": 80, "hips": 20, "knees": -35, "ankles": 100, "elbows": 25, "shoulders": -20}
+
+
+@pytest.fixture(scope="module")
+def model(x64_module):
+    return planar_human()
+
+
+@pytest.fixture(scope="module")
+def bent(model):
+    """A state in the air, all joints off zero, left and right apart."""
+    state = posed(model, POSE)
+    rng = np.random.default_rng(0)
+    q = np.asarray(state.q) + np.concatenate([[0.3, 2.0, 0], np.deg2rad(rng.uniform(-8, 8, 15))])
+    return state.replace(q=jnp.asarray(q))
+
+
+@pytest.fixture(scope="module")
+def at_work():
+    """``at_work(controller, model, state, touching)``: phases, wanted angles, torques, damping.
+
+    The state stands still but for its time; touching (STEPS, nl) is what it is told of contacts.
+    """
+
+    def run(controller, model, state, touching):
+        seen = observe(model, state, StepConfig())
+
+        def one(carry, now):
+            memory, time = carry
+            told = dataclasses.replace(seen, touching=now)
+            memory, control = controller.update(
+                memory, model, state.replace(time=time), told, jnp.asarray(DT)
+            )
+            kept = (memory.phase, memory.wanted, control.torque, control.damping)
+            return (memory, time + DT), kept
+
+        carry = (controller.init(model, state), state.time)
+        (memory, _), kept = jax.lax.scan(one, carry, touching)
+        return (*kept, memory)
+
+    return quick_jit(run)
+
+
+@pytest.fixture(scope="module")
+def play(model, bent, at_work):
+    """``play(text, state=bent, touching=none)``: the same for a script's text, with names."""
+
+    def run(text, state=None, touching=None):
+        controller = script_controller(text, model)
+        none = np.zeros((STEPS, model.topology.n_links), bool)
+        result = at_work(
+            controller,
+            model,
+            bent if state is None else state,
+            none if touching is None else touching,
+        )
+        return Played(model.topology, controller.program, *map(np.asarray, result[:4]), result[4])
+
+    return run
+
+
+@dataclasses.dataclass
+class Played:
+    """What a played script did, by joint name."""
+
+    top: object
+    program: object
+    phase: np.ndarray
+    wanted_all: np.ndarray
+    torque_all: np.ndarray
+    damping_all: np.ndarray
+    memory: object
+
+    def wanted(self, joint: str) -> np.ndarray:
+        """(STEPS,) [rad]"""
+        return self.wanted_all[:, list(self.program.dofs).index(self.top.dof(joint))]
+
+    def torque(self, joint: str) -> np.ndarray:
+        return self.torque_all[:, self.top.dof(joint)]
+
+    def damping(self, joint: str) -> np.ndarray:
+        return self.damping_all[:, self.top.dof(joint)]
+
+
+def angle(state, model, joint: str) -> float:
+    return float(state.q[model.topology.dof(joint)])
+
+
+def with_joints(state, model, angles: dict):
+    """The state with some joints at other angles [rad]."""
+    q = np.array(state.q)
+    for joint, value in angles.items():
+        q[model.topology.dof(joint)] = value
+    return state.replace(q=jnp.asarray(q))
+
+
+@pytest.fixture(scope="module")
+def place(model):
+    """Kinematics and link orientations of a state."""
+
+    def one(q, qd):
+        kin = forward_kinematics(model, q, qd)
+        return kin, plane_angles(model, q)
+
+    jitted = quick_jit(one)
+    return lambda state, qd=None: jax.tree.map(
+        np.asarray, jitted(state.q, state.qd if qd is None else jnp.asarray(qd))
+    )
+
+
+# ---- targets ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def interpolated(play):
+    return play(
+        "{ [leftElbow 90, leftKnee -60 time: 0.2] [rightElbow 90] [rightKnee -10 time: 0] }"
+    )
+
+
+def test_target_moves_in_a_straight_line_over_its_time(model, bent, interpolated):
+    time = np.arange(STEPS) * DT
+    for joint, goal in (("leftElbow", 90), ("leftKnee", -60)):
+        begin = angle(bent, model, joint)
+        line = begin + (np.deg2rad(goal) - begin) * np.minimum(time / 0.2, 1)
+        np.testing.assert_allclose(interpolated.wanted(joint), line, atol=1e-12)
+
+
+def test_target_without_time_or_with_time_zero_holds_at_once(interpolated):
+    np.testing.assert_allclose(interpolated.wanted("rightElbow"), np.pi / 2)
+    np.testing.assert_allclose(interpolated.wanted("rightKnee"), np.deg2rad(-10))
+
+
+def test_torque_is_that_of_the_gains_towards_the_target(model, bent, interpolated):
+    """Equation 3.2 with table 4.2, for joints within their torque limits."""
+    top = model.topology
+    for joint in ("leftElbow", "waist", "rightHip"):
+        dof = top.dof(joint)
+        wanted = interpolated.wanted(joint)
+        torque = model.gain_p[dof] * (wanted - bent.q[dof])
+        np.testing.assert_allclose(
+            interpolated.torque(joint), np.clip(torque, *limits(model, joint)), atol=1e-9
+        )
+
+
+def limits(model, joint: str) -> tuple[float, float]:
+    limit = float(model.torque_limit[model.topology.dof(joint)])
+    return -limit, limit
+
+
+def test_joints_without_a_word_keep_the_starting_pose(model, bent, interpolated):
+    for joint in ("waist", "leftHip", "rightAnkle", "neckTop"):
+        np.testing.assert_allclose(interpolated.wanted(joint), angle(bent, model, joint))
+    np.testing.assert_array_equal(interpolated.torque("waist"), 0)
+
+
+def test_phases_inherit_the_targets_of_the_one_before(play, model, bent):
+    """Also one that was still on its way; and after relax, the pose."""
+    played = play(
+        """{ [leftElbow 90] [leftKnee -60 time: 0.2] [relax rightElbow strength 0.5] }
+        after 0.1
+        { [rightKnee -10] }
+        after 0.1
+        { [leftKnee -20 time: 0.1] }"""
+    )
+    np.testing.assert_array_equal(played.phase, np.repeat([0, 1, 2], [10, 10, 20]))
+    np.testing.assert_allclose(played.wanted("leftElbow"), np.pi / 2)
+    np.testing.assert_allclose(played.wanted("rightElbow"), angle(bent, model, "rightElbow"))
+    np.testing.assert_allclose(played.wanted("rightKnee")[10:], np.deg2rad(-10))
+    begin = angle(bent, model, "leftKnee")
+    halfway = begin + (np.deg2rad(-60) - begin) * 0.09 / 0.2
+    np.testing.assert_allclose(played.wanted("leftKnee")[10:20], halfway)
+    # a new target starts from where the joint is, not from where it was wanted
+    np.testing.assert_allclose(played.wanted("leftKnee")[20], begin)
+    np.testing.assert_allclose(played.wanted("leftKnee")[30:], np.deg2rad(-20))
+
+
+def test_child_and_parent_targets_are_orientations_in_the_world(play, model, bent, place):
+    """Once the joint is where it is wanted, the link points where the script says."""
+    played = play("{ [leftAnkle 170 child, rightHip 100 parent] [rightKnee 60 child time: 0.2] }")
+    top = model.topology
+    _, before = place(bent)
+
+    moved = with_joints(bent, model, {"leftAnkle": played.wanted("leftAnkle")[0]})
+    np.testing.assert_allclose(place(moved)[1][top.link("leftFoot")], np.deg2rad(170))
+
+    # the hip is asked to hold the pelvis at 100 degrees over the thigh as it is
+    wanted = played.wanted("rightHip")[0]
+    thigh = before[top.link("rightThigh")]
+    np.testing.assert_allclose(thigh - wanted, np.deg2rad(100))
+
+    # on its way: the link's own orientation moves in a straight line
+    time = np.arange(STEPS) * DT
+    begin, above = before[top.link("rightShank")], before[top.link("rightThigh")]
+    line = begin + (np.deg2rad(60) - begin) * np.minimum(time / 0.2, 1)
+    np.testing.assert_allclose(played.wanted("rightKnee"), line - above, atol=1e-12)
+
+
+def test_orientations_are_taken_the_short_way_round(play, model, bent):
+    """A character that has turned over once, or a goal given with another whole turn."""
+    text = "{ [leftAnkle 170 child] }"
+    wanted = play(text).wanted("leftAnkle")[0]
+    turned = with_joints(bent, model, {"rootAngle": angle(bent, model, "rootAngle") + 2 * np.pi})
+    np.testing.assert_allclose(play(text, turned).wanted("leftAnkle")[0], wanted, atol=1e-9)
+    other = play("{ [leftAnkle -190 child] }").wanted("leftAnkle")[0]
+    np.testing.assert_allclose(other, wanted, atol=1e-9)
+    assert 0 < wanted < np.pi
+
+
+def test_relax_leaves_a_share_of_the_damping_and_no_stiffness(play, model, bent):
+    """Equations 4.1 and 4.2."""
+    speed = np.zeros(18)
+    top = model.topology
+    for joint in ("leftElbow", "leftKnee", "rightElbow"):
+        speed[top.dof(joint)] = 1.5
+    moving = bent.replace(qd=jnp.asarray(speed))
+    played = play("{ [relax leftElbow, knees strength 0.3] }", moving)
+    np.testing.assert_allclose(played.torque("leftElbow"), -0.3 * 20 * 1.5)
+    np.testing.assert_allclose(played.damping("leftElbow"), 0.3 * 20)
+    np.testing.assert_allclose(played.torque("leftKnee"), -0.3 * 70 * 1.5)
+    np.testing.assert_allclose(played.torque("rightKnee"), 0, atol=1e-12)
+    np.testing.assert_allclose(played.damping("rightElbow"), 20)
+    np.testing.assert_allclose(played.torque("rightElbow"), -20 * 1.5)
+
+
+def test_torques_are_clipped_at_table_4_2(play, model):
+    """And a joint that is clipped has no damping, for its torque is constant."""
+    played = play("{ [knees -2000, waist 3000, leftElbow 26] [vf (9000, 0) on: head, by: waist] }")
+    np.testing.assert_array_equal(played.torque("leftKnee"), -300)
+    np.testing.assert_array_equal(played.torque("waist"), 250)
+    np.testing.assert_array_equal(played.damping("leftKnee"), 0)
+    assert (np.abs(played.torque_all) <= np.asarray(model.torque_limit)).all()
+    assert (played.damping("leftElbow") == 20).all()
+    np.testing.assert_array_equal(played.torque_all[:, :3], 0)  # nothing drives the root
+
+
+# ---- virtual forces --------------------------------------------------------------------------
+
+
+def power(kin, on: int, base: int, force) -> float:
+    """Of a force at the centre of mass of link ``on``, as the base link sees it move."""
+    point = kin.com[on]
+    return float(np.dot(force, velocity(kin, on, point) - velocity(kin, base, point)))
+
+
+def velocity(kin, link: int, point) -> np.ndarray:
+    return np.asarray(point_velocity(jax.tree.map(jnp.asarray, kin), link, jnp.asarray(point)))
+
+
+@pytest.mark.parametrize(
+    ("on", "by", "base"),
+    [
+        ("leftFoot", "waist", "trunk"),
+        ("trunk", "leftAnkle", "leftFoot"),
+        ("leftHand", "leftShoulder", "trunk"),
+        ("rightForearm", "leftAnkle", "leftFoot"),  # figure 4.3
+        ("head", "leftHip", "leftThigh"),
+    ],
+)
+def test_virtual_force_has_the_power_of_the_force(play, model, bent, place, on, by, base):
+    """tau . qd = F . v of the link relative to the base link, for any motion (section 3.2)."""
+    force = np.array([11.0, 0, 17.0])
+    played = play(f"{{ [vf (11, 17) on: {on}, by: {by}] }}")
+    torque = played.torque_all[0]
+    top = model.topology
+    rng = np.random.default_rng(1)
+    for qd in rng.normal(size=(3, top.nv)):
+        kin, _ = place(bent, qd)
+        wanted = power(kin, top.link(on), top.link(base), force)
+        np.testing.assert_allclose(torque @ qd, wanted, rtol=1e-9)
+    np.testing.assert_array_equal(torque[:3], 0)
+    idle = [
+        j for j in range(top.nv) if not np.ptp(top.link_dofs[[top.link(on), top.link(base)], j])
+    ]
+    np.testing.assert_array_equal(torque[np.array(idle)], 0)
+
+
+def test_symm_repeats_a_primitive_on_the_other_side(play, model, bent):
+    one = play("{ [vf (5, 20) on: leftFoot, by: waist] }").torque_all[0]
+    both = play("{ [leftElbow 40] [symm] [vf (5, 20) on: leftFoot, by: waist] [symm] }")
+    other = play("{ [vf (5, 20) on: rightFoot, by: waist] }").torque_all[0]
+    pd = play("{ [elbows 40] }").torque_all[0]
+    np.testing.assert_allclose(both.torque_all[0], one + other + pd, atol=1e-9)
+
+
+def test_mirrored_phase_is_the_phase_with_sides_exchanged(play):
+    played = play(
+        """{ (a) [leftElbow 90] [vf (0, 40) on: trunk, by: leftAnkle] } after 0.1
+        { (b) : (a) }"""
+    )
+    top = played.top
+    np.testing.assert_allclose(played.wanted("rightElbow")[20:], np.pi / 2)
+    left = [top.dof(name) for name in ("leftAnkle", "leftKnee", "leftHip")]
+    right = [top.dof(name) for name in ("rightAnkle", "rightKnee", "rightHip")]
+    assert np.abs(played.torque_all[0, left]).min() > 1
+    assert np.abs(played.torque_all[-1, right]).min() > 1
+    np.testing.assert_allclose(played.torque_all[0, right], 0, atol=1e-9)
+    np.testing.assert_allclose(played.torque_all[-1, left], 0, atol=1e-9)
+
+
+def test_balance_feedback_pushes_the_trunk_over_the_feet(play, model, bent, place):
+    """Equation 3.4; the span runs from the rearmost to the foremost tip of the base feet."""
+    top = model.topology
+    rng = np.random.default_rng(2)
+    speed = 0.05 * rng.normal(size=top.nv)
+    moving = bent.replace(qd=jnp.asarray(speed))
+    kin, _ = place(moving)
+    com = (np.asarray(model.mass)[:, None] * kin.com).sum(0) / 89.49
+    drift = float(com_velocity(model, jax.tree.map(jnp.asarray, kin))[0])
+
+    def tips(side: str) -> list[float]:
+        foot = top.link(side + "Foot")
+        heel = kin.link_pos[foot, 0]
+        return [heel, heel - 0.226 * kin.link_rot[foot, 0, 0]]
+
+    relaxed = "[relax necks, waist, shoulders, elbows, wrists, hips, knees, ankles strength 0]"
+    for bases, words in (
+        (("left",), "[vf sb(60, 9) on: trunk, by: leftAnkle]"),
+        (("left", "right"), "[vf sb(60, 9) on: trunk, by: leftAnkle] [symm]"),
+    ):
+        torque = play(f"{{ {relaxed} {words} }}", moving).torque_all[0]
+        span = [x for side in bases for x in tips(side)]
+        target = (min(span) + max(span)) / 2
+        force = np.array([60 * (target - com[0]) - 9 * drift, 0, 0])
+        qd = rng.normal(size=top.nv)
+        moved, _ = place(bent, qd)
+        wanted = sum(
+            power(moved, top.link("trunk"), top.link(side + "Foot"), force) for side in bases
+        )
+        np.testing.assert_allclose(torque @ qd, wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("sides", [("left",), ("right",), ("left", "right")])
+def test_gravity_compensation_holds_the_links_over_the_planted_foot(
+    play, model, bent, place, sides
+):
+    """Moved with that foot at rest, the body gains as potential energy what the torques give."""
+    words = " ".join(f"[gc by: {side}Ankle]" for side in sides)
+    torque = play(f"{{ {words} }}").torque_all[0]
+    top = model.topology
+    assert (np.abs(torque[3:]) < 0.999 * np.asarray(model.torque_limit)[3:]).all()
+    height = quick_jit(
+        jax.grad(lambda q: potential_energy(model, forward_kinematics(model, q, 0 * q)))
+    )(bent.q)
+    given, needed = 0.0, 0.0
+    for side in sides:
+        qd = planted(model, bent, place, side + "Foot", seed=3)
+        given += torque @ qd if len(sides) == 1 else 0.0
+        needed += np.asarray(height) @ qd
+    if len(sides) == 1:
+        np.testing.assert_allclose(given, needed, rtol=1e-9)
+    else:  # half of the weight over each foot
+        alone = [play(f"{{ [gc by: {side}Ankle] }}").torque_all[0] for side in sides]
+        np.testing.assert_allclose(torque, sum(alone) / 2, atol=1e-9)
+    assert np.abs(torque[top.dof("leftKnee")] + torque[top.dof("rightKnee")]) > 1
+
+
+def planted(model, state, place, foot: str, seed: int) -> np.ndarray:
+    """A random motion of all joints in which one foot does not move."""
+    top = model.topology
+    index = top.link(foot)
+
+    def foot_motion(qd) -> np.ndarray:
+        kin, _ = place(state, qd)
+        return np.array([*velocity(kin, index, kin.com[index])[::2], kin.velocity[index, 1]])
+
+    qd = np.random.default_rng(seed).normal(size=top.nv)
+    qd[:3] = 0
+    columns = np.stack([foot_motion(np.eye(top.nv)[k]) for k in range(3)], axis=1)
+    qd[:3] = -np.linalg.solve(columns, foot_motion(qd))
+    np.testing.assert_allclose(foot_motion(qd), 0, atol=1e-12)
+    return qd
+
+
+# ---- inverse kinematics ----------------------------------------------------------------------
+
+
+def limb_end(played, place, state, model, end: str, step: int) -> np.ndarray:
+    """x, z of the joint ``end`` once its limb is where it is wanted."""
+    side = end.removesuffix("Wrist").removesuffix("Ankle")
+    joints = ("Shoulder", "Elbow") if end.endswith("Wrist") else ("Hip", "Knee")
+    wanted = {side + j: played.wanted(side + j)[step] for j in joints}
+    kin, _ = place(with_joints(state, model, wanted))
+    return kin.joint_anchor[model.topology.joint(end), ::2]
+
+
+def test_ik_reaches_its_targets_along_straight_lines(play, model, bent, place):
+    """Equal times for all pieces, from where the end was; relative to another joint's start."""
+    top = model.topology
+    kin, _ = place(bent)
+    at = {name: kin.joint_anchor[top.joint(name), ::2] for name in top.joint_names}
+    played = play(
+        """{ [ik (0.05, 0.2), (-0.1, 0.1) on: rightAnkle rel: leftAnkle time: 0.2]
+        [ik (0.25, -0.35) on: leftWrist rel: leftShoulder] }"""
+    )
+    first, second = at["leftAnkle"] + [0.05, 0.2], at["leftAnkle"] + [-0.1, 0.1]
+    for step, target in (
+        (0, at["rightAnkle"]),
+        (5, (at["rightAnkle"] + first) / 2),
+        (10, first),
+        (15, (first + second) / 2),
+        (20, second),
+        (39, second),
+    ):
+        found = limb_end(played, place, bent, model, "rightAnkle", step)
+        np.testing.assert_allclose(found, target, atol=1e-9)
+    hand = limb_end(played, place, bent, model, "leftWrist", 0)
+    np.testing.assert_allclose(hand, at["leftShoulder"] + [0.25, -0.35], atol=1e-9)
+    # knees bend backward, elbows forward; both within table 4.2
+    assert (played.wanted("rightKnee") < 0).all() and (played.wanted("rightKnee") > -2.8).all()
+    assert (played.wanted("leftElbow") > 0).all() and (played.wanted("leftElbow") < 2.8).all()
+    # joints that the ik does not name keep the starting pose
+    np.testing.assert_allclose(played.wanted("leftHip"), angle(bent, model, "leftHip"))
+
+
+def test_ik_out_of_reach_stretches_towards_the_target(play, model, bent, place):
+    played = play(
+        """{ [ik (3, 1) on: leftWrist rel: leftShoulder]
+        [ik (0.4, -4) on: rightAnkle rel: rightHip] }"""
+    )
+    top = model.topology
+    kin, _ = place(bent)
+    for end, root, target, reach in (
+        ("leftWrist", "leftShoulder", [3, 1], 0.64),
+        ("rightAnkle", "rightHip", [0.4, -4], 0.98),
+    ):
+        away = limb_end(played, place, bent, model, end, 0) - kin.joint_anchor[top.joint(root), ::2]
+        np.testing.assert_allclose(np.linalg.norm(away), reach, atol=2e-4)
+        np.testing.assert_allclose(
+            away / np.linalg.norm(away), target / np.linalg.norm(target), atol=1e-3
+        )
+    assert abs(played.wanted("leftElbow")[0]) < 0.05 and abs(played.wanted("rightKnee")[0]) < 0.05
+
+
+# ---- transitions -----------------------------------------------------------------------------
+
+
+def contacts(model, **links: tuple[int, ...]) -> np.ndarray:
+    """(STEPS, nl) bool: which steps each link is in contact, as (from, to, from, to, ...)."""
+    touching = np.zeros((STEPS, model.topology.n_links), bool)
+    for name, spans in links.items():
+        for begin, end in zip(spans[::2], spans[1::2], strict=True):
+            touching[begin:end, model.topology.link(name)] = True
+    return touching
+
+
+def entered(played) -> int | None:
+    """The step in which the second phase began."""
+    later = np.flatnonzero(played.phase > 0)
+    return int(later[0]) if later.size else None
+
+
+def test_time_transitions_come_at_the_exact_step(play):
+    """After 0.07 s at 0.01 s a step, seven steps are done; the memory keeps a log."""
+    played = play("{ } after 0.07 { } after 0 { } after 0.2 { [elbows 30] }")
+    np.testing.assert_array_equal(played.phase, np.repeat([0, 1, 2, 3], [7, 1, 20, 12]))
+    memory = played.memory
+    assert int(memory.events) == 3
+    np.testing.assert_allclose(memory.event_time[:3], [0.07, 0.08, 0.28], atol=1e-12)
+    np.testing.assert_array_equal(memory.event_phase[:3], [1, 2, 3])
+    np.testing.assert_array_equal(memory.event_cause[:3], BY_TIME)
+
+
+@pytest.mark.parametrize(
+    ("condition", "left", "right", "step"),
+    [
+        ("when contact feet", (12, 40), (), 12),
+        ("when contact any feet", (), (9, 10), 9),
+        ("when contact feet", (0, 40), (), 1),  # in contact from the start: at once
+        ("when contact all feet", (12, 40), (20, 40), 20),
+        ("when contact all feet", (5, 10), (20, 40), None),
+        ("when contact established feet", (12, 40), (), 12),
+        ("when contact established feet", (0, 40), (), None),  # it has been there all along
+        ("when contact established feet", (0, 5, 9, 40), (), 9),
+        ("when contact established all feet", (12, 40), (0, 40), None),
+        ("when contact lost feet", (), (), None),
+        ("when contact lost feet", (0, 8), (0, 40), 8),
+        ("when contact lost all feet", (0, 8), (3, 15), 15),
+        ("when contact changed feet", (0, 8), (), 8),
+        ("when contact changed feet", (8, 40), (), 8),
+        ("when contact changed feet", (), (0, 40), None),
+        ("when contact changed all feet", (0, 8), (11, 40), 11),
+        ("and when contact leftFoot after 0.2", (5, 40), (), 20),
+        ("and when contact leftFoot after 0.2", (25, 40), (), 25),
+        ("and when contact leftFoot after 0.2", (5, 10), (), None),
+        ("and after 0.2 when contact lost feet", (5, 10), (), 20),
+    ],
+)
+def test_contact_transitions(play, model, condition, left, right, step):
+    played = play(
+        f"{{ }} {condition} {{ }}", touching=contacts(model, leftFoot=left, rightFoot=right)
+    )
+    assert entered(played) == step
+    if step is not None:
+        cause = BY_BOTH if condition.startswith("and") else BY_CONTACT
+        assert int(played.memory.event_cause[0]) == cause
+
+
+def test_contacts_are_remembered_from_the_beginning_of_the_phase_only(play, model):
+    """A foot that was on and off before the phase has not changed within it."""
+    text = "{ } after 0.1 { } when contact changed leftFoot { }"
+    early = play(text, touching=contacts(model, leftFoot=(2, 6)))
+    np.testing.assert_array_equal(early.phase, np.repeat([0, 1], [10, 30]))
+    late = play(text, touching=contacts(model, leftFoot=(2, 6, 15, 20)))
+    np.testing.assert_array_equal(late.phase, np.repeat([0, 1, 2], [10, 5, 25]))
+
+
+def test_finally_goes_round_and_targets_with_it(play):
+    played = play(
+        """{ (first) } after 0.05 { (a) [leftElbow 90] } after 0.03 { (b) [leftElbow 0] }
+        finally after 0.04 backto a"""
+    )
+    cycle = np.repeat([1, 2], [3, 4])
+    np.testing.assert_array_equal(played.phase, np.concatenate([[0] * 5, np.tile(cycle, 5)]))
+    np.testing.assert_allclose(
+        played.wanted("leftElbow")[5:], np.where(played.phase[5:] == 1, np.pi / 2, 0)
+    )
+    assert int(played.memory.events) == 10
+
+
+def test_last_phase_stays(play):
+    assert (play("{ [elbows 10] }").phase == 0).all()
+
+
+@pytest.mark.parametrize("dt", [0.00025, 0.001, 0.002])
+def test_float32_counts_long_phases_exactly(dt):
+    """A sum of 8000 time steps in float32 is off by a step; the controller's clock is not."""
+    with jax.enable_x64(False):
+        model = planar_human()
+        controller = script_controller("{ } after 0.6 { } after 2 { }", model)
+        state = posed(model, {})
+
+        def run(controller, state, dt):
+            seen = observe(model, state, StepConfig())
+
+            def one(memory, _):
+                memory, _ = controller.update(memory, model, state, seen, dt)
+                return memory, memory.phase
+
+            return jax.lax.scan(one, controller.init(model, state), length=round(2.7 / 0.00025))[1]
+
+        phase = np.asarray(_long_run(run)(controller, state, jnp.asarray(dt)))
+    np.testing.assert_array_equal(
+        [np.argmax(phase == 1), np.argmax(phase == 2)],
+        [round(0.6 / dt), round(0.6 / dt) + round(2 / dt)],
+    )
+
+
+_jitted: dict = {}
+
+
+def _long_run(function):
+    """One compiled function for all parameters of a test."""
+    return _jitted.setdefault(function.__qualname__, quick_jit(function))
+
+
+# ---- numbers ---------------------------------------------------------------------------------
+
+JUMP = """{{ [elbows {0}, knees {1} time: {2}] [vf ({3}, 20) on: trunk, by: leftAnkle] }}
+after {4} {{ [waist {5}] [ik (0.2, -0.3) on: leftWrist rel: leftShoulder time: 0.05] }}"""
+NUMBERS = (40, -50, 0.02, 10, 0.01, 12)
+
+
+def test_scripts_that_differ_in_numbers_share_their_program(model):
+    one = script_controller(JUMP.format(*NUMBERS), model)
+    other = script_controller(JUMP.format(55, -20, 0.1, -3, 0.02, 5), model)
+    assert one.program is not other.program
+    assert one.program == other.program and hash(one.program) == hash(other.program)
+    assert not np.array_equal(one.values, other.values)
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    third = script_controller(JUMP.format(*NUMBERS).replace("elbows", "wrists"), model)
+    assert third.program != one.program
+
+
+@pytest.fixture(scope="module")
+def fly(model, bent):
+    """A rollout in the air: ``fly(values)`` gives joint angles and the height of the hand."""
+    controller = script_controller(JUMP.format(*NUMBERS), model)
+    config = StepConfig(dt=0.001)
+    hand = model.topology.link("leftHand")
+    measures = {"hand": final(lambda sample: sample.seen.kin.com[hand, 2])}
+
+    def one(values, state):
+        result = rollout(model, controller.replace(values=values), state, config, 20, measures)
+        return result.state.q, result.measures["hand"], result.memory.phase
+
+    return one
+
+
+def random_values(count: int) -> np.ndarray:
+    rng = np.random.default_rng(5)
+    values = np.array([40, -50, 0.02, 10, 20, 0.01, 12, 0.2, -0.3, 0.05])
+    return values * rng.uniform(0.5, 1.5, (count, values.size))
+
+
+def test_a_thousand_members_are_what_they_are_alone(fly, bent):
+    values = random_values(1000)
+    q, hand, phase = quick_jit(jax.vmap(fly, (0, None)))(values, bent)
+    assert np.isfinite(q).all() and (phase == 1).all()
+    assert np.unique(np.round(hand, 9)).size > 900
+    alone = quick_jit(fly)
+    for k in (0, 1, 500, 998, 999):
+        q_k, hand_k, _ = alone(values[k], bent)
+        np.testing.assert_allclose(q[k], q_k, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(hand[k], hand_k, rtol=1e-9)
+
+
+def test_gradient_with_regard_to_the_numbers_is_that_of_finite_differences(fly, bent):
+    values = np.array([40, -50, 0.02, 10, 20, 0.0105, 12, 0.2, -0.3, 0.05])
+    value_and_grad = quick_jit(jax.value_and_grad(lambda v, s: fly(v, s)[1]))
+    _, gradient = value_and_grad(values, bent)
+    assert np.isfinite(gradient).all()
+    for k, number in enumerate(values):
+        h = 1e-5 * max(abs(number), 0.1)
+        ends = [value_and_grad(values + s * h * np.eye(values.size)[k], bent)[0] for s in (1, -1)]
+        wanted = (ends[0] - ends[1]) / (2 * h)
+        np.testing.assert_allclose(gradient[k], wanted, rtol=1e-4, atol=1e-9)
+    assert gradient[5] == 0  # when a phase ends is a switch, without a slope
+    assert np.count_nonzero(gradient) >= 8
+
+
+def test_changed_numbers_compile_nothing_anew(model, bent):
+    """Script numbers, masses, friction, states, time steps: one trace, one program."""
+    traces = []
+
+    def run(controller, model, state, config):
+        traces.append(1)
+        return rollout(model, controller, state, config, 2).state.q
+
+    run = quick_jit(run)
+    first = script_controller(JUMP.format(*NUMBERS), model)
+    run(first, model, bent, StepConfig(dt=0.001))
+    run(first.replace(values=2 * first.values), model, bent, StepConfig(dt=0.002))
+    again = script_controller(JUMP.format(1, -2, 3, 4, 5, 6), model)
+    heavier = model.replace(mass=1.1 * model.mass, friction=model.friction / 2)
+    run(again, heavier, bent.replace(q=bent.q + 0.1), StepConfig(dt=0.001, bounce_speed=0.3))
+    assert len(traces) == 1 and run._cache_size() == 1
+
+
+def test_a_shipped_script_stands_up_and_sits(model):
+    """The start pose's contacts reach the controller: the walk's first phases follow the feet."""
+    standing = quick_jit(lambda m: start(m, "standing"))(model)
+    controller = script_controller(
+        "{ } when contact feet { } and when contact hands after 0.01 { }", model
+    )
+    result = quick_jit(lambda c, s: rollout(model, c, s, StepConfig(dt=0.001), 50))(
+        controller, standing
+    )
+    assert int(result.memory.phase) == 1  # soles down, hands free
+    assert int(result.memory.event_cause[0]) == BY_CONTACT
