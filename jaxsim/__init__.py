@@ -4,7 +4,7 @@ The public names below are loaded when they are first used, so that importing th
 
 >>> from jaxsim import StepConfig, no_control, observe, planar_human, start, step
 >>> model = planar_human()
->>> float(model.total_mass.round(2))
+>>> round(float(model.total_mass), 2)
 89.49
 """
 

@@ -9,6 +9,7 @@ from optimize.run_folder import RunFolder, command_line
 from optimize.tune import RESULT, tune
 
 SCRIPT, OBJECTIVE = "sit_to_stand_quick", "quick-rise"
+SECONDS = 2.5  # of a simulation: enough to rise and to stand [s]
 WRITTEN = (  # what a run leaves in its folder
     *(RunFolder.SCRIPT, RunFolder.CONFIG, RunFolder.VERSIONS, RunFolder.HISTORY),
     *(RunFolder.CHECKPOINT, RunFolder.BEST_SCRIPT, RunFolder.BEST, RunFolder.MOTION),
@@ -28,6 +29,7 @@ def run_demo(args: argparse.Namespace) -> int:
         SCRIPT,
         OBJECTIVE,
         out=args.out,
+        seconds=SECONDS,
         generations=args.generations,
         population=args.population,
         seed=args.seed,

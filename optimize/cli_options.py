@@ -199,7 +199,7 @@ def _tune_options(parser: argparse.ArgumentParser) -> None:
 def _demo_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--out", default="demo", metavar="DIR", help="result folder (demo); begun anew each time")
-    add("--generations", type=_at_least(1), default=6, metavar="N", help="(6)")
+    add("--generations", type=_at_least(1), default=5, metavar="N", help="(5)")
     add("--population", type=_at_least(4), default=20, metavar="P", help="(20)")
     add("--seed", type=_at_least(0), default=0, metavar="S", help="(0)")
     add("--no-open", action="store_true", help="only print where the page is")

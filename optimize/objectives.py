@@ -177,8 +177,14 @@ OBJECTIVES = {
         Objective(
             "stand",
             6.0,
-            {"time": 1.0, "shortfall": 10.0, "imbalance": 5.0, "energy": 1e-6, "final_state": 0.01},
+            {"time": 1.0, "shortfall": 10.0, "energy": 1e-6, "final_state": 0.01},
             "end standing: for scripts that do not yet succeed",
+        ),
+        Objective(
+            "stand-over-feet",
+            6.0,
+            {"time": 1.0, "shortfall": 10.0, "imbalance": 5.0, "energy": 1e-6, "final_state": 0.01},
+            "end standing, and on the way keep the weight over the feet",
         ),
     )
 }

@@ -169,9 +169,9 @@ def _run(
                 before = int(run.progress.memory.events)
                 after, frames = compiled(scene.model, controller, run.progress, config, steps)
                 frames = jax.tree.map(np.asarray, frames)
-                run.progress = after
+                events = list(new_events(before, after.memory))
+                run.progress, run.events = after, run.events + events
                 run.pieces.append(frames)
-                run.events += new_events(before, after.memory)
                 bar.update(min(PIECE * every, steps - bar.n))
                 if not np.isfinite(frames.q).all():
                     break

@@ -1,4 +1,4 @@
-"""A row of side views of a motion at evenly spaced times, in one picture."""
+"""Rows of side views of a motion at evenly spaced times, in one picture."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ SIDE_FILL = {"right": "#37557a", "": "#5a87bd", "left": "#78a9e0"}
 PROP_FILL, EDGE, GROUND, HORIZON = "#d3bd97", "#1b2735", "#e6e9ed", "#7d8894"
 ARC = 24  # points on a half circle
 PANEL_HEIGHT = 2.6  # [inch]
+PICTURE_WIDTH = 17.0  # [inch]; panels that do not fit go to the next row
 BELOW_GROUND = 0.12  # [m] of ground shown
 
 
@@ -42,15 +43,21 @@ def write_filmstrip(path: str | os.PathLike[str], motion: Motion, frames: int = 
     drawings = [_outlines(motion, int(frame)) for frame in index]
     centres, (width, low, high) = _window(drawings, motion)
     scale = PANEL_HEIGHT / (high - low)  # [inch/m]
-    figure = new_figure(len(index) * (width * scale + 0.12) + 0.5, PANEL_HEIGHT + 1.0)
-    panels = np.ravel(figure.subplots(1, len(index), sharey=True, squeeze=False))
-    for panel, frame, drawing, centre in zip(panels, index, drawings, centres, strict=True):
+    panel_width = width * scale + 0.12
+    rows = -(-len(index) // max(1, int(PICTURE_WIDTH / panel_width)))
+    columns = -(-len(index) // rows)
+    figure = new_figure(columns * panel_width + 0.5, rows * (PANEL_HEIGHT + 0.6) + 0.4)
+    grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    panels = np.ravel(grid)
+    for unused in panels[len(index) :]:
+        unused.set_visible(False)
+    for panel, frame, drawing, centre in zip(panels, index, drawings, centres, strict=False):
         panel.set_xlim(centre - width / 2, centre + width / 2)
         panel.set_ylim(low, high)
         panel.set_aspect("equal")
         _draw_panel(panel, motion, int(frame), drawing)
         _label_panel(panel, motion, int(frame), width * scale)
-        panel.tick_params(left=panel is panels[0])
+        panel.tick_params(left=panel in grid[:, 0])
     panels[0].set_ylabel("z [m]", fontsize=8)
     panels[0].set_xlabel("x [m]", fontsize=8)
     figure.suptitle(motion.title, fontsize=11, x=0.01, ha="left", parse_math=False)

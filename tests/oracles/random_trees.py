@@ -36,7 +36,7 @@ MIXED: Structure = (
     (0, ("hinge",)),
     (1, ("fixed",)),
     (2, ("ball",)),
-    (-1, ("slide", "hinge")),
+    (-1, ("hinge", "slide")),
     (4, ("hinge", "hinge", "hinge")),
     (-1, ("fixed",)),
 )
