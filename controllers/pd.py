@@ -17,9 +17,9 @@ def clipped(model: Model, torque: Array, damping: Array) -> Control:
     """
     limit = model.torque_limit
     within = jnp.abs(torque) < limit
-    return Control(
-        torque=jnp.clip(torque, -limit, limit), damping=jnp.where(within, damping, 0.0)
-    )
+    # without an actuator both bounds are zero, and the gradient of clip would be a half there
+    bounded = jnp.where(limit > 0, jnp.clip(torque, -limit, limit), 0.0)
+    return Control(torque=bounded, damping=jnp.where(within, damping, 0.0))
 
 
 @jax.tree_util.register_dataclass

@@ -25,7 +25,7 @@ def base_link(top: Topology, on: str, by: str) -> int:
     child = top.joint_link[joint]
     parent = top.link_parent[child]
     if parent == WORLD:
-        raise ValueError(f"joint {by!r} connects {top.link_names[child]!r} to the world, not to a link")
+        raise ValueError(f"joint {by!r} joins {top.link_names[child]!r} to the world")
     carried_by_joint = top.link_dofs[:, top.v_start[joint]]
     return parent if carried_by_joint[top.link(on)] else child
 

@@ -39,13 +39,13 @@ class ScriptProblem:
     def __post_init__(self):
         if not self.script.free_indices() and not self.also:
             raise ValueError(
-                f"{self.script.file}: no free number; mark those to tune with '@', as in [waist @30]"
+                f"{self.script.file}: no free number; mark those to tune with '@', as [waist @30]"
             )
 
     @property
     def steps(self) -> int:
         """Time steps of one rollout."""
-        return int(round(self.objective.seconds / float(self.config.dt)))
+        return round(self.objective.seconds / float(self.config.dt))
 
     @cached_property
     def controller(self) -> ScriptController:

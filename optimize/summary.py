@@ -52,7 +52,7 @@ def cause_text(transition: Transition | None) -> str:
     if transition.contact is not None:
         parts.append(_contact_text(transition.contact))
     if transition.time is not None:
-        parts.append(f"after {transition.time.value:g} s")
+        parts.append(f"after {transition.time.value:.4g} s")
     return " ".join(parts)
 
 

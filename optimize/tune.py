@@ -224,8 +224,10 @@ class _Bar:
             f" {rate:.3g} rollouts/s",
             refresh=False,
         )
-        self.bar.update(record.generation + 1 - self.bar.n)
-        self.bar.refresh()
+        if record.generation + 1 > self.bar.n:
+            self.bar.update(record.generation + 1 - self.bar.n)
+        else:
+            self.bar.refresh()
 
 
 def _finish(

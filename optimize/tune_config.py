@@ -77,8 +77,8 @@ def new_config(
 ) -> RunConfig:
     """All options of a run that begins. Raises TypeError, KeyError, ValueError, ScriptError."""
     if script is None or objective is None:
-        what = "script" if script is None else "objective"
-        raise ValueError(f"a new run needs a {what}; only a resumed one finds it in its folder")
+        what = "a script" if script is None else "an objective"
+        raise ValueError(f"a new run needs {what}; only a resumed one finds it in its folder")
     _check_names(options)
     given = {name: value for name, value in options.items() if value is not None}
     config: dict[str, Any] = DEFAULTS | given

@@ -28,7 +28,6 @@ from controllers.scl.program import (
     Program,
 )
 from controllers.virtual_forces import balance_force, gravity_compensation, virtual_force
-
 from jaxsim.dynamics.kinematics import plane_angles
 from jaxsim.math.safe import safe_arccos, safe_divide, safe_max, safe_norm
 from jaxsim.model import Model, State

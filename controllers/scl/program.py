@@ -81,7 +81,7 @@ def compile_script(script: Script, top: Topology) -> Program:
     joints = [top.joint_names[j] for j in top.actuated_joints]
     children = [top.joint_link[j] for j in top.actuated_joints]
     zero = len(script.numbers)
-    P, J, nl, nv = len(script.phases), len(joints), top.n_links, top.nv
+    P, nl, nv = len(script.phases), top.n_links, top.nv
     rows = [_phase_rows(script, phase, top, joints, zero) for phase in script.phases]
     V = max([1, *(len(r.forces) for r in rows)])
     K = max([1, *(len(r.chains) for r in rows)])
@@ -199,7 +199,8 @@ def _chain_row(script: Script, primitive: IK, name: str, top: Topology, joints, 
     first = top.joint_parent[second] if second != WORLD else WORLD
     limbs = [j for j in (first, second, end) if j != WORLD and top.joint_names[j] in joints]
     if len(limbs) < 3:
-        raise _error(script, primitive, f"ik needs two links above {name!r}: name a wrist or an ankle")
+        message = f"ik needs two links above {name!r}: name a wrist or an ankle"
+        raise _error(script, primitive, message)
     return _Chain(
         joints=tuple(joints.index(top.joint_names[j]) for j in limbs),
         relative=top.joint(primitive.rel),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from controllers.scl.ast import IK, PD, Balance, Number, Relax, Script, VirtualForce
+from controllers.scl.ast import IK, PD, Balance, Number, Primitive, Relax, Script, VirtualForce
 
 Role = Literal["angle", "time", "force", "gain", "position", "strength"]
 UNITS: dict[Role, str] = {
@@ -26,15 +26,22 @@ def number_roles(script: Script) -> tuple[Role, ...]:
     return tuple(roles)
 
 
-def _numbers(primitive) -> Iterator[tuple[Number, Role]]:
+def _numbers(primitive: Primitive) -> Iterator[tuple[Number, Role]]:
     """Numbers of a primitive that are not times."""
     if isinstance(primitive, PD):
-        yield from ((target.angle, "angle") for target in primitive.targets)
+        for target in primitive.targets:
+            yield target.angle, "angle"
     elif isinstance(primitive, Relax):
         yield primitive.strength, "strength"
     elif isinstance(primitive, IK):
-        yield from ((n, "position") for pair in primitive.targets for n in pair)
-    elif isinstance(primitive, VirtualForce) and isinstance(primitive.force, Balance):
-        yield from ((n, "gain") for n in (primitive.force.kp, primitive.force.kd))
+        for x, z in primitive.targets:
+            yield x, "position"
+            yield z, "position"
     elif isinstance(primitive, VirtualForce):
-        yield from ((n, "force") for n in primitive.force)
+        force = primitive.force
+        if isinstance(force, Balance):
+            yield force.kp, "gain"
+            yield force.kd, "gain"
+        else:
+            yield force[0], "force"
+            yield force[1], "force"

@@ -6,6 +6,7 @@ along -x; angles are counter-clockwise positive seen with x to the right and z u
 faces +x when it stands (all links at 90 degrees, feet at 180).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -16,8 +17,18 @@ from jaxsim.characters.lamina import tapered_capsule_lamina
 from jaxsim.collision.contacts import lowest_point
 from jaxsim.constraints.rows import row_layout
 from jaxsim.dynamics.kinematics import forward_kinematics
-from jaxsim.model import Model, ModelBuilder, ModelError, State, box, hinge, neutral_state, plane
-from jaxsim.model import slide, tapered_capsule
+from jaxsim.model import (
+    Model,
+    ModelBuilder,
+    ModelError,
+    State,
+    box,
+    hinge,
+    neutral_state,
+    plane,
+    slide,
+    tapered_capsule,
+)
 from jaxsim.model.shapes import Shape
 
 
@@ -176,14 +187,17 @@ def start(model: Model, name: str) -> State:
     poses = {"standing": STANDING, "supine": SUPINE, "prone": PRONE}
     if name not in STARTS:
         raise ModelError(f"no start named {name!r}; choose from {', '.join(STARTS)}")
-    state = posed(model, _sitting_pose(model) if name == "sitting" else poses[name])
+    pose: Mapping[str, float | Array] = (
+        _sitting_pose(model) if name == "sitting" else poses[name]
+    )
+    state = posed(model, pose)
     kin = forward_kinematics(model, state.q, state.qd)
     rise = -lowest_point(model, kin)
     forward = -kin.com[model.topology.link("pelvis"), 0]
     return state.replace(q=state.q.at[0].add(forward).at[1].add(rise))
 
 
-def _sitting_pose(model: Model) -> dict[str, Array]:
+def _sitting_pose(model: Model) -> dict[str, float | Array]:
     """Thighs on the seat, shanks tilted back, soles flat on the ground, upper body upright."""
     if "chair" not in model.topology.shape_names:
         raise ModelError("the start 'sitting' needs a chair; make planar_human(chair_height=0.45)")
@@ -203,7 +217,7 @@ def _sitting_pose(model: Model) -> dict[str, Array]:
     }
 
 
-def posed(model: Model, degrees: dict[str, float | Array]) -> State:
+def posed(model: Model, degrees: Mapping[str, float | Array]) -> State:
     """A state at rest from joint angles in degrees by joint name or plural ("knees")."""
     top = model.topology
     state = neutral_state(model, row_layout(top).n_rows)

@@ -99,7 +99,11 @@ def contact_jacobian(model: Model, kin: Kinematics, contacts: Contacts, frame: A
 
 
 def contact_targets(
-    contacts: Contacts, approach: Array, dt: Array, stabilization_time: Array, bounce_speed: Array
+    contacts: Contacts,
+    approach: Array,
+    dt: Array | float,
+    stabilization_time: Array | float,
+    bounce_speed: Array | float,
 ) -> Array:
     """(nc,) normal velocities to reach; approach (nc,) is the normal velocity before the step."""
     open_gap = jnp.maximum(contacts.gap, 0.0)
@@ -109,7 +113,9 @@ def contact_targets(
     return jnp.where(hits, jnp.maximum(target, -contacts.restitution * approach), target)
 
 
-def limit_rows(model: Model, q: Array, dt: Array, stabilization_time: Array):
+def limit_rows(
+    model: Model, q: Array, dt: Array | float, stabilization_time: Array | float
+):
     """Signed unit rows of the nearer limit of each limited joint.
 
     Returns dof (nl,) static indices, sign (nl,), target (nl,) [rad/s or m/s], gap (nl,).

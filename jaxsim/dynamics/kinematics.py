@@ -2,7 +2,7 @@
 
 All spatial vectors are in world axes about the root of their tree (the origin of the tree's root
 link at this instant), so that no transforms stand between links and a character far from the
-world's origin loses no precision in float32. Only the poses need a pass down the tree; velocities
+world's origin loses little precision in float32. Only the poses need a pass down the tree; velocities
 are products with constant ancestor masks.
 """
 
@@ -177,7 +177,7 @@ def _axes(top: Topology, rot: Array, axis: Array, anchor: Array, reference: Arra
     )
 
 
-def integrate(model: Model, q: Array, qd: Array, dt: Array) -> Array:
+def integrate(model: Model, q: Array, qd: Array, dt: Array | float) -> Array:
     """q (+) qd dt: positions (nq,) after holding the velocity qd (nv,) for dt [s]."""
     top = model.topology
     q_start, v_start = np.array(top.q_start), np.array(top.v_start)

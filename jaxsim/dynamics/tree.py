@@ -32,7 +32,8 @@ def leaves_to_root(levels, parent, visit: Callable, nodes, zero):
     below: Sequence[int] = ()
     for level in reversed(levels):
         slot = {node: k for k, node in enumerate(level)}
-        received = jax.tree.map(lambda z, n=len(level): jnp.zeros((n, *z.shape), z.dtype), zero)
+        width = len(level)
+        received = jax.tree.map(lambda z, n=width: jnp.zeros((n, *z.shape), z.dtype), zero)
         if below:
             gather = np.zeros((len(level), len(below)))
             for k, child in enumerate(below):
@@ -61,7 +62,8 @@ def root_to_leaves(levels, parent, visit: Callable, nodes, root):
             slot = [above.index(parent[node]) for node in level]
             received = _take(passed, slot)
         else:
-            received = jax.tree.map(lambda r, n=len(level): jnp.broadcast_to(r, (n, *r.shape)), root)
+            width = len(level)
+            received = jax.tree.map(lambda r, n=width: jnp.broadcast_to(r, (n, *r.shape)), root)
         passed, output = jax.vmap(visit)(_take(nodes, level), received)
         outputs.append(output)
         above = level

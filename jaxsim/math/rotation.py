@@ -143,6 +143,6 @@ def quat_log(q: Array) -> Array:
     return scale * v
 
 
-def quat_integrate(q: Array, w_local: Array, dt: Array) -> Array:
+def quat_integrate(q: Array, w_local: Array, dt: Array | float) -> Array:
     """q advanced by the body-frame angular velocity w_local [rad/s] held for dt [s]."""
     return quat_normalize(quat_multiply(q, quat_exp(w_local * dt)))

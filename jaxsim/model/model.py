@@ -1,4 +1,4 @@
-"""Model: a topology with its numbers. A pytree: every array may be batched, tuned, differentiated."""
+"""Model: a topology with its numbers, a pytree whose arrays may be batched and tuned."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Model:
         return dataclasses.replace(self, **changes)
 
     def with_shape(self, name: str, **changes) -> "Model":
-        """A copy with ``pos``, ``quat``, ``size``, ``friction`` or ``restitution`` of one shape set."""
+        """A copy with pos, quat, size, friction or restitution of one shape set."""
         index = self.topology.shape(name)
         fields = {
             "pos": "shape_pos",

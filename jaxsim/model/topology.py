@@ -99,8 +99,8 @@ class Topology:
     def dof_stage(self) -> np.ndarray:
         """(nv,) 0 for the translations of a free joint, 1 for all else: it acts as slides, then a
         ball."""
-        stage = [[0] * 3 + [1] * 3 if k == "free" else [1] * V_SIZE[k] for k in self.joint_kinds]
-        return np.array(sum(stage, []), INDEX)
+        stages = {kind: [1] * size for kind, size in V_SIZE.items()} | {"free": [0] * 3 + [1] * 3}
+        return np.array([s for kind in self.joint_kinds for s in stages[kind]], INDEX)
 
     @cached_property
     def dof_parent(self) -> tuple[int, ...]:

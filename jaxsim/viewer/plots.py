@@ -100,7 +100,9 @@ def _joint_groups(names: tuple[str, ...]) -> dict[str, list[int]]:
     """Name without its side -> joints, in the order of first appearance."""
     groups: dict[str, list[int]] = {}
     for joint, name in enumerate(names):
-        groups.setdefault(side_of(name)[1], []).append(joint)
+        side, rest = side_of(name)
+        rest = rest[:1].lower() + rest[1:] if side else rest  # "leftKnee" is one of the knees
+        groups.setdefault(rest, []).append(joint)
     return groups
 
 

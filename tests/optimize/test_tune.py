@@ -14,6 +14,7 @@ from optimize.objectives import Objective
 from optimize.problem import ScriptProblem
 from optimize.run_folder import RunFolder
 from optimize.scene import free_all
+from optimize.simulate import Written
 from optimize.tune import judge, make_problem, tune
 from optimize.tune_config import new_config
 
@@ -28,7 +29,6 @@ after 0.03
 """
 OBJECTIVE = Objective("low-effort", 0.06, {"time": 1.0, "energy": 1e-3}, "for these tests")
 OPTIONS = dict(start="standing", population=4, seed=5, judge_dt=0.001, dt=0.001)
-OBJECTIVES_OPTIONS = dict(objective=OBJECTIVE, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,10 @@ def problems():
 
 @pytest.fixture(autouse=True)
 def _shared(monkeypatch, problems):
+    """Compile once, draw no pictures; the run that shows all is made before this."""
     monkeypatch.setattr(module, "make_problem", problems)
+    monkeypatch.setattr(module, "plot_history", lambda folder: None)
+    monkeypatch.setattr(module, "write_simulation", lambda *_, **__: Written((), ()))
 
 
 @pytest.fixture
@@ -60,11 +63,11 @@ def script(tmp_path):
 
 def run(script, out, generations=4, **options):
     return tune(
-        script, out=out, generations=generations, **OBJECTIVES_OPTIONS, **OPTIONS, **options
+        script, OBJECTIVE, out=out, generations=generations, progress=False, **OPTIONS, **options
     )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def unbroken(tmp_path_factory, problems):
     """A run of four generations."""
     folder = tmp_path_factory.mktemp("unbroken")

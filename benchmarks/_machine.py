@@ -1,0 +1,72 @@
+"""Where and when a measurement was taken."""
+
+import datetime
+import platform
+import subprocess
+from pathlib import Path
+
+import jax
+
+from optimize.cli_setup import cores
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def machine() -> str:
+    """The processor and its cores, and the accelerators that JAX uses."""
+    parts = [f"{_processor()}, {cores()} cores"]
+    if jax.default_backend() != "cpu":
+        devices = jax.devices()
+        parts.append(f"{len(devices)} x {devices[0].device_kind}")
+    return "; ".join(parts)
+
+
+def _processor() -> str:
+    path = Path("/proc/cpuinfo")
+    if path.exists():
+        for line in path.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def versions(*modules) -> str:
+    """Python's and each module's version."""
+    names = [f"{module.__name__} {module.__version__}" for module in modules]
+    return ", ".join([f"Python {platform.python_version()}", *names])
+
+
+def commit() -> str:
+    """The short hash of the checkout, with a word if files differ from it; "unknown" without."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no")
+        return git("rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def today() -> str:
+    """The date, as 2030-12-31."""
+    return datetime.date.today().isoformat()
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown, its columns aligned."""
+    width = [max(len(row[k]) for row in [header, *rows]) for k in range(len(header))]
+    lines = [header, ["-" * w for w in width], *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.ljust(w) for cell, w in zip(line, width)) + " |" for line in lines
+    )
+
+
+def si(value: float) -> str:
+    """Three digits and a letter: 12300 -> 12.3 k."""
+    for factor, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.3g}{letter}"
+    return f"{value:.3g}"
