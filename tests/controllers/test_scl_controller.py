@@ -46,12 +46,14 @@ def bent(model):
 
 @pytest.fixture(scope="module")
 def at_work():
-    """``at_work(controller, model, state, touching)``: phases, wanted angles, torques, damping.
+    """``at_work(controller, model, state, touching, first)``: phases, wanted angles, torques,
+    damping of each step, and the memory after them.
 
-    The state stands still but for its time; touching (STEPS, nl) is what it is told of contacts.
+    The state stands still but for its time; touching (STEPS, nl) is what the controller is told
+    of contacts; first is the phase to begin with.
     """
 
-    def run(controller, model, state, touching):
+    def run(controller, model, state, touching, first):
         seen = observe(model, state, StepConfig())
 
         def one(carry, now):
@@ -63,8 +65,8 @@ def at_work():
             kept = (memory.phase, memory.wanted, control.torque, control.damping)
             return (memory, time + DT), kept
 
-        carry = (controller.init(model, state), state.time)
-        (memory, _), kept = jax.lax.scan(one, carry, touching)
+        memory = dataclasses.replace(controller.init(model, state), phase=first)
+        (memory, _), kept = jax.lax.scan(one, (memory, state.time), touching)
         return (*kept, memory)
 
     return quick_jit(run)
@@ -72,9 +74,9 @@ def at_work():
 
 @pytest.fixture(scope="module")
 def play(model, bent, at_work):
-    """``play(text, state=bent, touching=none)``: the same for a script's text, with names."""
+    """``play(text, state=bent, touching=none, first=0)``: the same for a script's text."""
 
-    def run(text, state=None, touching=None):
+    def run(text, state=None, touching=None, first=0):
         controller = script_controller(text, model)
         none = np.zeros((STEPS, model.topology.n_links), bool)
         result = at_work(
@@ -82,10 +84,48 @@ def play(model, bent, at_work):
             model,
             bent if state is None else state,
             none if touching is None else touching,
+            np.int32(first),
         )
         return Played(model.topology, controller.program, *map(np.asarray, result[:4]), result[4])
 
     return run
+
+
+# Phases that are looked at one by one, in one script: it compiles once.
+PHASES = {
+    "times": "[leftElbow 90, leftKnee -60 time: 0.2] [rightElbow 90] [rightKnee -10 time: 0]",
+    "world": "[leftAnkle 170 child, rightHip 100 parent] [rightKnee 60 child time: 0.2]",
+    "sole": "[leftAnkle 170 child]",
+    "sole, another turn": "[leftAnkle -190 child]",
+    "relax": "[relax leftElbow, knees strength 0.3]",
+    "too much": "[knees -2000, waist 3000, leftElbow 26] [vf (9000, 0) on: head, by: waist]",
+    "foot by waist": "[vf (11, 17) on: leftFoot, by: waist]",
+    "other foot by waist": "[vf (11, 17) on: rightFoot, by: waist]",
+    "trunk by ankle": "[vf (11, 17) on: trunk, by: leftAnkle]",
+    "hand by shoulder": "[vf (11, 17) on: leftHand, by: leftShoulder]",
+    "forearm by ankle": "[vf (11, 17) on: rightForearm, by: leftAnkle]",  # figure 4.3
+    "head by hip": "[vf (11, 17) on: head, by: leftHip]",
+    "symm": "[leftElbow 40] [symm] [vf (11, 17) on: leftFoot, by: waist] [symm]",
+    "elbows": "[elbows 40]",
+    "balance on left": "[vf sb(60, 9) on: trunk, by: leftAnkle]",
+    "balance on both": "[vf sb(60, 9) on: trunk, by: leftAnkle] [symm]",
+    "gc left": "[gc by: leftAnkle]",
+    "gc right": "[gc by: rightAnkle]",
+    "gc both": "[gc by: leftAnkle] [symm]",
+    "reach": """[ik (0.05, 0.2), (-0.1, 0.1) on: rightAnkle rel: leftAnkle time: 0.2]
+        [ik (0.25, -0.35) on: leftWrist rel: leftShoulder]""",
+    "too far": """[ik (3, 1) on: leftWrist rel: leftShoulder]
+        [ik (0.4, -4) on: rightAnkle rel: rightHip]""",
+}
+RELAXED = "[relax necks, waist, shoulders, elbows, wrists, hips, knees, ankles strength 0]"
+
+
+@pytest.fixture(scope="module")
+def play_phase(play):
+    """``play_phase(name, state=bent)`` plays one of PHASES."""
+    bodies = [RELAXED + body if "balance" in name else body for name, body in PHASES.items()]
+    text = " after 99 ".join(f"{{ {body} }}" for body in bodies)
+    return lambda name, state=None: play(text, state, first=list(PHASES).index(name))
 
 
 @dataclasses.dataclass
@@ -137,14 +177,20 @@ def place(model):
     )
 
 
+_compiled: dict = {}
+
+
+def _once(function, name: str):
+    """The function, compiled for the first of several tests that use it."""
+    return _compiled.setdefault(name, quick_jit(function))
+
+
 # ---- targets ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def interpolated(play):
-    return play(
-        "{ [leftElbow 90, leftKnee -60 time: 0.2] [rightElbow 90] [rightKnee -10 time: 0] }"
-    )
+def interpolated(play_phase):
+    return play_phase("times")
 
 
 def test_target_moves_in_a_straight_line_over_its_time(model, bent, interpolated):
@@ -204,9 +250,9 @@ def test_phases_inherit_the_targets_of_the_one_before(play, model, bent):
     np.testing.assert_allclose(played.wanted("leftKnee")[30:], np.deg2rad(-20))
 
 
-def test_child_and_parent_targets_are_orientations_in_the_world(play, model, bent, place):
+def test_child_and_parent_targets_are_orientations_in_the_world(play_phase, model, bent, place):
     """Once the joint is where it is wanted, the link points where the script says."""
-    played = play("{ [leftAnkle 170 child, rightHip 100 parent] [rightKnee 60 child time: 0.2] }")
+    played = play_phase("world")
     top = model.topology
     _, before = place(bent)
 
@@ -225,25 +271,24 @@ def test_child_and_parent_targets_are_orientations_in_the_world(play, model, ben
     np.testing.assert_allclose(played.wanted("rightKnee"), line - above, atol=1e-12)
 
 
-def test_orientations_are_taken_the_short_way_round(play, model, bent):
+def test_orientations_are_taken_the_short_way_round(play_phase, model, bent):
     """A character that has turned over once, or a goal given with another whole turn."""
-    text = "{ [leftAnkle 170 child] }"
-    wanted = play(text).wanted("leftAnkle")[0]
+    wanted = play_phase("sole").wanted("leftAnkle")[0]
     turned = with_joints(bent, model, {"rootAngle": angle(bent, model, "rootAngle") + 2 * np.pi})
-    np.testing.assert_allclose(play(text, turned).wanted("leftAnkle")[0], wanted, atol=1e-9)
-    other = play("{ [leftAnkle -190 child] }").wanted("leftAnkle")[0]
+    np.testing.assert_allclose(play_phase("sole", turned).wanted("leftAnkle")[0], wanted, atol=1e-9)
+    other = play_phase("sole, another turn").wanted("leftAnkle")[0]
     np.testing.assert_allclose(other, wanted, atol=1e-9)
     assert 0 < wanted < np.pi
 
 
-def test_relax_leaves_a_share_of_the_damping_and_no_stiffness(play, model, bent):
+def test_relax_leaves_a_share_of_the_damping_and_no_stiffness(play_phase, model, bent):
     """Equations 4.1 and 4.2."""
     speed = np.zeros(18)
     top = model.topology
     for joint in ("leftElbow", "leftKnee", "rightElbow"):
         speed[top.dof(joint)] = 1.5
     moving = bent.replace(qd=jnp.asarray(speed))
-    played = play("{ [relax leftElbow, knees strength 0.3] }", moving)
+    played = play_phase("relax", moving)
     np.testing.assert_allclose(played.torque("leftElbow"), -0.3 * 20 * 1.5)
     np.testing.assert_allclose(played.damping("leftElbow"), 0.3 * 20)
     np.testing.assert_allclose(played.torque("leftKnee"), -0.3 * 70 * 1.5)
@@ -252,9 +297,9 @@ def test_relax_leaves_a_share_of_the_damping_and_no_stiffness(play, model, bent)
     np.testing.assert_allclose(played.torque("rightElbow"), -20 * 1.5)
 
 
-def test_torques_are_clipped_at_table_4_2(play, model):
+def test_torques_are_clipped_at_table_4_2(play_phase, model):
     """And a joint that is clipped has no damping, for its torque is constant."""
-    played = play("{ [knees -2000, waist 3000, leftElbow 26] [vf (9000, 0) on: head, by: waist] }")
+    played = play_phase("too much")
     np.testing.assert_array_equal(played.torque("leftKnee"), -300)
     np.testing.assert_array_equal(played.torque("waist"), 250)
     np.testing.assert_array_equal(played.damping("leftKnee"), 0)
@@ -277,20 +322,19 @@ def velocity(kin, link: int, point) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("on", "by", "base"),
+    ("phase", "on", "base"),
     [
-        ("leftFoot", "waist", "trunk"),
-        ("trunk", "leftAnkle", "leftFoot"),
-        ("leftHand", "leftShoulder", "trunk"),
-        ("rightForearm", "leftAnkle", "leftFoot"),  # figure 4.3
-        ("head", "leftHip", "leftThigh"),
+        ("foot by waist", "leftFoot", "trunk"),
+        ("trunk by ankle", "trunk", "leftFoot"),
+        ("hand by shoulder", "leftHand", "trunk"),
+        ("forearm by ankle", "rightForearm", "leftFoot"),
+        ("head by hip", "head", "leftThigh"),
     ],
 )
-def test_virtual_force_has_the_power_of_the_force(play, model, bent, place, on, by, base):
+def test_virtual_force_has_the_power_of_the_force(play_phase, model, bent, place, phase, on, base):
     """tau . qd = F . v of the link relative to the base link, for any motion (section 3.2)."""
     force = np.array([11.0, 0, 17.0])
-    played = play(f"{{ [vf (11, 17) on: {on}, by: {by}] }}")
-    torque = played.torque_all[0]
+    torque = play_phase(phase).torque_all[0]
     top = model.topology
     rng = np.random.default_rng(1)
     for qd in rng.normal(size=(3, top.nv)):
@@ -303,12 +347,10 @@ def test_virtual_force_has_the_power_of_the_force(play, model, bent, place, on, 
     np.testing.assert_array_equal(torque[both | neither], 0)
 
 
-def test_symm_repeats_a_primitive_on_the_other_side(play, model, bent):
-    one = play("{ [vf (5, 20) on: leftFoot, by: waist] }").torque_all[0]
-    both = play("{ [leftElbow 40] [symm] [vf (5, 20) on: leftFoot, by: waist] [symm] }")
-    other = play("{ [vf (5, 20) on: rightFoot, by: waist] }").torque_all[0]
-    pd = play("{ [elbows 40] }").torque_all[0]
-    np.testing.assert_allclose(both.torque_all[0], one + other + pd, atol=1e-9)
+def test_symm_repeats_a_primitive_on_the_other_side(play_phase):
+    parts = ("foot by waist", "other foot by waist", "elbows")
+    alone = sum(play_phase(name).torque_all[0] for name in parts)
+    np.testing.assert_allclose(play_phase("symm").torque_all[0], alone, atol=1e-9)
 
 
 def test_mirrored_phase_is_the_phase_with_sides_exchanged(play):
@@ -326,7 +368,7 @@ def test_mirrored_phase_is_the_phase_with_sides_exchanged(play):
     np.testing.assert_allclose(played.torque_all[-1, left], 0, atol=1e-9)
 
 
-def test_balance_feedback_pushes_the_trunk_over_the_feet(play, model, bent, place):
+def test_balance_feedback_pushes_the_trunk_over_the_feet(play_phase, model, bent, place):
     """Equation 3.4; the span runs from the rearmost to the foremost tip of the base feet."""
     top = model.topology
     rng = np.random.default_rng(2)
@@ -341,12 +383,8 @@ def test_balance_feedback_pushes_the_trunk_over_the_feet(play, model, bent, plac
         heel = kin.link_pos[foot, 0]
         return [heel, heel - 0.226 * kin.link_rot[foot, 0, 0]]
 
-    relaxed = "[relax necks, waist, shoulders, elbows, wrists, hips, knees, ankles strength 0]"
-    for bases, words in (
-        (("left",), "[vf sb(60, 9) on: trunk, by: leftAnkle]"),
-        (("left", "right"), "[vf sb(60, 9) on: trunk, by: leftAnkle] [symm]"),
-    ):
-        torque = play(f"{{ {relaxed} {words} }}", moving).torque_all[0]
+    for bases, phase in ((("left",), "balance on left"), (("left", "right"), "balance on both")):
+        torque = play_phase(phase, moving).torque_all[0]
         span = [x for side in bases for x in tips(side)]
         target = (min(span) + max(span)) / 2
         force = np.array([60 * (target - com[0]) - 9 * drift, 0, 0])
@@ -358,29 +396,27 @@ def test_balance_feedback_pushes_the_trunk_over_the_feet(play, model, bent, plac
         np.testing.assert_allclose(torque @ qd, wanted, rtol=1e-9)
 
 
-@pytest.mark.parametrize("sides", [("left",), ("right",), ("left", "right")])
+@pytest.mark.parametrize("side", ["left", "right"])
 def test_gravity_compensation_holds_the_links_over_the_planted_foot(
-    play, model, bent, place, sides
+    play_phase, model, bent, place, side
 ):
     """Moved with that foot at rest, the body gains as potential energy what the torques give."""
-    words = " ".join(f"[gc by: {side}Ankle]" for side in sides)
-    torque = play(f"{{ {words} }}").torque_all[0]
-    top = model.topology
+    torque = play_phase(f"gc {side}").torque_all[0]
     assert (np.abs(torque[3:]) < 0.999 * np.asarray(model.torque_limit)[3:]).all()
-    height = quick_jit(
-        jax.grad(lambda q: potential_energy(model, forward_kinematics(model, q, 0 * q)))
-    )(bent.q)
-    given, needed = 0.0, 0.0
-    for side in sides:
-        qd = planted(model, bent, place, side + "Foot", seed=3)
-        given += torque @ qd if len(sides) == 1 else 0.0
-        needed += np.asarray(height) @ qd
-    if len(sides) == 1:
-        np.testing.assert_allclose(given, needed, rtol=1e-9)
-    else:  # half of the weight over each foot
-        alone = [play(f"{{ [gc by: {side}Ankle] }}").torque_all[0] for side in sides]
-        np.testing.assert_allclose(torque, sum(alone) / 2, atol=1e-9)
-    assert np.abs(torque[top.dof("leftKnee")] + torque[top.dof("rightKnee")]) > 1
+
+    def height(q):
+        return potential_energy(model, forward_kinematics(model, q, 0 * q))
+
+    slope = np.asarray(_once(jax.grad(height), "slope")(bent.q))
+    qd = planted(model, bent, place, side + "Foot", seed=3)
+    np.testing.assert_allclose(torque @ qd, slope @ qd, rtol=1e-9)
+    assert np.abs(torque[model.topology.dof(side + "Knee")]) > 1
+
+
+def test_gravity_compensation_over_both_feet_puts_half_of_the_weight_on_each(play_phase):
+    alone = [play_phase(f"gc {side}").torque_all[0] for side in ("left", "right")]
+    both = play_phase("gc both").torque_all[0]
+    np.testing.assert_allclose(both, sum(alone) / 2, atol=1e-9)
 
 
 def planted(model, state, place, foot: str, seed: int) -> np.ndarray:
@@ -412,15 +448,12 @@ def limb_end(played, place, state, model, end: str, step: int) -> np.ndarray:
     return kin.joint_anchor[model.topology.joint(end), ::2]
 
 
-def test_ik_reaches_its_targets_along_straight_lines(play, model, bent, place):
+def test_ik_reaches_its_targets_along_straight_lines(play_phase, model, bent, place):
     """Equal times for all pieces, from where the end was; relative to another joint's start."""
     top = model.topology
     kin, _ = place(bent)
     at = {name: kin.joint_anchor[top.joint(name), ::2] for name in top.joint_names}
-    played = play(
-        """{ [ik (0.05, 0.2), (-0.1, 0.1) on: rightAnkle rel: leftAnkle time: 0.2]
-        [ik (0.25, -0.35) on: leftWrist rel: leftShoulder] }"""
-    )
+    played = play_phase("reach")
     first, second = at["leftAnkle"] + [0.05, 0.2], at["leftAnkle"] + [-0.1, 0.1]
     for step, target in (
         (0, at["rightAnkle"]),
@@ -441,11 +474,8 @@ def test_ik_reaches_its_targets_along_straight_lines(play, model, bent, place):
     np.testing.assert_allclose(played.wanted("leftHip"), angle(bent, model, "leftHip"))
 
 
-def test_ik_out_of_reach_stretches_towards_the_target(play, model, bent, place):
-    played = play(
-        """{ [ik (3, 1) on: leftWrist rel: leftShoulder]
-        [ik (0.4, -4) on: rightAnkle rel: rightHip] }"""
-    )
+def test_ik_out_of_reach_stretches_towards_the_target(play_phase, model, bent, place):
+    played = play_phase("too far")
     top = model.topology
     kin, _ = place(bent)
     for end, root, target, reach in (
@@ -472,12 +502,6 @@ def contacts(model, **links: tuple[int, ...]) -> np.ndarray:
     return touching
 
 
-def entered(played) -> int | None:
-    """The step in which the second phase began."""
-    later = np.flatnonzero(played.phase > 0)
-    return int(later[0]) if later.size else None
-
-
 def test_time_transitions_come_at_the_exact_step(play):
     """After 0.07 s at 0.01 s a step, seven steps are done; the memory keeps a log."""
     played = play("{ } after 0.07 { } after 0 { } after 0.2 { [elbows 30] }")
@@ -489,39 +513,44 @@ def test_time_transitions_come_at_the_exact_step(play):
     np.testing.assert_array_equal(memory.event_cause[:3], BY_TIME)
 
 
-@pytest.mark.parametrize(
-    ("condition", "left", "right", "step"),
-    [
-        ("when contact feet", (12, 40), (), 12),
-        ("when contact any feet", (), (9, 10), 9),
-        ("when contact feet", (0, 40), (), 1),  # in contact from the start: at once
-        ("when contact all feet", (12, 40), (20, 40), 20),
-        ("when contact all feet", (5, 10), (20, 40), None),
-        ("when contact established feet", (12, 40), (), 12),
-        ("when contact established feet", (0, 40), (), None),  # it has been there all along
-        ("when contact established feet", (0, 5, 9, 40), (), 9),
-        ("when contact established all feet", (12, 40), (0, 40), None),
-        ("when contact lost feet", (), (), None),
-        ("when contact lost feet", (0, 8), (0, 40), 8),
-        ("when contact lost all feet", (0, 8), (3, 15), 15),
-        ("when contact changed feet", (0, 8), (), 8),
-        ("when contact changed feet", (8, 40), (), 8),
-        ("when contact changed feet", (), (0, 40), None),
-        ("when contact changed all feet", (0, 8), (11, 40), 11),
-        ("and when contact leftFoot after 0.2", (5, 40), (), 20),
-        ("and when contact leftFoot after 0.2", (25, 40), (), 25),
-        ("and when contact leftFoot after 0.2", (5, 10), (), None),
-        ("and after 0.2 when contact lost feet", (5, 10), (), 20),
-    ],
-)
+CASES = [
+    ("when contact feet", (12, 40), (), 12),
+    ("when contact any feet", (), (9, 10), 9),
+    ("when contact feet", (0, 40), (), 1),  # in contact from the start: at once
+    ("when contact all feet", (12, 40), (20, 40), 20),
+    ("when contact all feet", (5, 10), (20, 40), None),
+    ("when contact established feet", (12, 40), (), 12),
+    ("when contact established feet", (0, 40), (), None),  # it has been there all along
+    ("when contact established feet", (0, 5, 9, 40), (), 9),
+    ("when contact established all feet", (12, 40), (0, 40), None),
+    ("when contact lost feet", (), (), None),
+    ("when contact lost feet", (0, 8), (0, 40), 8),
+    ("when contact lost all feet", (0, 8), (3, 15), 15),
+    ("when contact changed feet", (0, 8), (), 8),
+    ("when contact changed feet", (8, 40), (), 8),
+    ("when contact changed feet", (), (0, 40), None),
+    ("when contact changed all feet", (0, 8), (11, 40), 11),
+    ("and when contact leftFoot after 0.2", (5, 40), (), 20),
+    ("and when contact leftFoot after 0.2", (25, 40), (), 25),
+    ("and when contact leftFoot after 0.2", (5, 10), (), None),
+    ("and after 0.2 when contact lost feet", (5, 10), (), 20),
+]
+CONDITIONS = list(dict.fromkeys(case[0] for case in CASES))
+
+
+@pytest.mark.parametrize(("condition", "left", "right", "step"), CASES)
 def test_contact_transitions(play, model, condition, left, right, step):
-    played = play(
-        f"{{ }} {condition} {{ }}", touching=contacts(model, leftFoot=left, rightFoot=right)
-    )
-    assert entered(played) == step
+    """Each condition ends a phase of one script."""
+    text = " ".join(f"{{ }} {each}" for each in CONDITIONS) + " { }"
+    first = CONDITIONS.index(condition)
+    touching = contacts(model, leftFoot=left, rightFoot=right)
+    played = play(text, touching=touching, first=first)
+    later = np.flatnonzero(played.phase > first)
+    assert (int(later[0]) if later.size else None) == step
     if step is not None:
         cause = BY_BOTH if condition.startswith("and") else BY_CONTACT
         assert int(played.memory.event_cause[0]) == cause
+        assert int(played.memory.event_phase[0]) == first + 1
 
 
 def test_contacts_are_remembered_from_the_beginning_of_the_phase_only(play, model):
@@ -546,8 +575,8 @@ def test_finally_goes_round_and_targets_with_it(play):
     assert int(played.memory.events) == 10
 
 
-def test_last_phase_stays(play):
-    assert (play("{ [elbows 10] }").phase == 0).all()
+def test_last_phase_stays(play_phase):
+    assert (play_phase("too far").phase == len(PHASES) - 1).all()
 
 
 @pytest.mark.parametrize("dt", [0.00025, 0.001, 0.002])
@@ -567,19 +596,11 @@ def test_float32_counts_long_phases_exactly(dt):
 
             return jax.lax.scan(one, controller.init(model, state), length=round(2.7 / 0.00025))[1]
 
-        phase = np.asarray(_long_run(run)(controller, state, jnp.asarray(dt)))
+        phase = np.asarray(_once(run, "long")(controller, state, jnp.asarray(dt)))
     np.testing.assert_array_equal(
         [np.argmax(phase == 1), np.argmax(phase == 2)],
         [round(0.6 / dt), round(0.6 / dt) + round(2 / dt)],
     )
-
-
-_jitted: dict = {}
-
-
-def _long_run(function):
-    """One compiled function for all parameters of a test."""
-    return _jitted.setdefault(function.__qualname__, quick_jit(function))
 
 
 # ---- numbers ---------------------------------------------------------------------------------
@@ -587,6 +608,7 @@ def _long_run(function):
 REACH = """{{ [elbow {0}, wrist {1} time: {2}] [vf ({3}, 2) on: hand, by: shoulder] }}
 after {4} {{ [wrist {5}] [ik (0.2, -0.3) on: wrist rel: shoulder time: 0.05] }}"""
 NUMBERS = (40, -50, 0.02, 1, 0.01, 12)
+MEMBERS = 1000
 
 
 def build_arm():
@@ -653,9 +675,15 @@ def random_values(count: int) -> np.ndarray:
     return values * rng.uniform(0.5, 1.5, (count, values.size))
 
 
-def test_a_thousand_members_are_what_they_are_alone(fly, hanging):
-    values = random_values(1000)
-    q, hand, phase = quick_jit(jax.vmap(fly, (0, None)))(values, hanging)
+@pytest.fixture(scope="module")
+def fly_all(fly):
+    """The same for MEMBERS vectors of values."""
+    return quick_jit(jax.vmap(fly, (0, None)))
+
+
+def test_a_thousand_members_are_what_they_are_alone(fly, fly_all, hanging):
+    values = random_values(MEMBERS)
+    q, hand, phase = fly_all(values, hanging)
     assert np.isfinite(q).all() and (phase == 1).all()
     assert np.unique(np.round(hand, 9)).size > 900
     alone = quick_jit(fly)
@@ -665,14 +693,15 @@ def test_a_thousand_members_are_what_they_are_alone(fly, hanging):
         np.testing.assert_allclose(hand[k], hand_k, rtol=1e-9)
 
 
-def test_gradient_with_regard_to_the_numbers_is_that_of_finite_differences(fly, hanging):
+def test_gradient_with_regard_to_the_numbers_is_that_of_finite_differences(fly, fly_all, hanging):
     values = np.array([40, -50, 0.02, 1, 2, 0.0105, 12, 0.2, -0.3, 0.05])
     gradient = np.asarray(quick_jit(jax.grad(lambda v, s: fly(v, s)[1]))(values, hanging))
     assert np.isfinite(gradient).all()
     h = 1e-5 * np.maximum(np.abs(values), 0.1)
     moved = values + np.concatenate([np.diag(h), -np.diag(h)])
-    _, hand, _ = quick_jit(jax.vmap(fly, (0, None)))(moved, hanging)
-    wanted = (hand[: values.size] - hand[values.size :]) / (2 * h)
+    padded = np.concatenate([moved, random_values(MEMBERS)])[:MEMBERS]
+    _, hand, _ = fly_all(padded, hanging)
+    wanted = (hand[: values.size] - hand[values.size : 2 * values.size]) / (2 * h)
     np.testing.assert_allclose(gradient, wanted, rtol=1e-4, atol=1e-9)
     assert gradient[5] == 0  # when a phase ends is a switch, without a slope
     assert np.count_nonzero(gradient) >= 8

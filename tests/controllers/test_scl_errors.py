@@ -358,7 +358,8 @@ def check_explained(text: str, vocabulary: Vocabulary) -> None:
     try:
         parse(text, vocabulary)
     except ScriptError as error:
-        assert not JARGON.search(error.message + error.hint)
+        if not JARGON.search(text):  # a message may quote what the user wrote
+            assert not JARGON.search(error.message + error.hint)
         lines = re.split(r"\r\n|\n|\r", text.removeprefix("\ufeff"))
         assert error.source_line == lines[error.line - 1]
         assert 1 <= error.column <= len(error.source_line) + 1
