@@ -83,7 +83,7 @@ def inputs_of(model, q, qd) -> dict:
     numbers = {name: getattr(model, name) for name in TUNED}
     target = jnp.array([0.0, 0, 0, 0.1])
     state = dict(q=jnp.asarray(q, float), qd=jnp.asarray(qd, float))
-    return state | dict(target=target, dt=jnp.asarray(DT)) | numbers
+    return state | dict(target=target, dt=np.float64(DT)) | numbers
 
 
 GROUND = 0.4 + FOOT  # height of the body when the straight leg touches [m]
@@ -208,7 +208,7 @@ IN_SPACE = {
 @pytest.mark.parametrize("case", IN_SPACE)
 def test_ball_in_space(roll_ball, case):
     q, qd, smooth = IN_SPACE[case]
-    inputs = (jnp.array(q, float), jnp.array(qd, float), jnp.asarray(0.4))
+    inputs = (jnp.array(q, float), jnp.array(qd, float), np.float64(0.4))
     direction = random_like(inputs, 5)
     _, reverse = roll_ball(inputs, direction)
     for part in reverse:
