@@ -206,7 +206,8 @@ def _sitting_pose(model: Model) -> dict[str, float | Array]:
     thigh, shank, foot = (TABLE_4_1[part] for part in ("thigh", "shank", "foot"))
     heel, toe = (t / 200 for t in foot.tips)
     drop = seat + thigh.tips[0] / 200 - heel - shank.length / 100 * np.cos(SHANK_TILT)
-    thigh_down = jnp.rad2deg(jnp.arcsin(drop / (thigh.length / 100)))
+    # on a seat too high for the feet to reach the ground the thighs hang straight down
+    thigh_down = jnp.rad2deg(jnp.arcsin(jnp.clip(drop / (thigh.length / 100), -1.0, 1.0)))
     shank_angle = 90 - np.rad2deg(SHANK_TILT)
     sole = 180 - np.rad2deg(np.arcsin((heel - toe) / (foot.length / 100)))
     return {
