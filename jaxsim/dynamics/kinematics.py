@@ -2,8 +2,8 @@
 
 All spatial vectors are in world axes about the root of their tree (the origin of the tree's root
 link at this instant), so that no transforms stand between links and a character far from the
-world's origin loses little precision in float32. Only the poses need a pass down the tree; velocities
-are products with constant ancestor masks.
+world's origin loses little precision in float32. Only the poses need a pass down the tree;
+velocities are products with constant ancestor masks.
 """
 
 from dataclasses import dataclass
