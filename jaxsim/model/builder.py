@@ -30,6 +30,7 @@ class _Link:
 class ModelBuilder:
     """Collects a scene link by link; every mistake raises ModelError naming link and remedy.
 
+    >>> from jaxsim.model import ModelBuilder, hinge
     >>> b = ModelBuilder()
     >>> rod = dict(mass=1.0, com=(0.5, 0, 0), inertia=(0.01, 0.09, 0.09))
     >>> b.add_link("upper", "world", joints=[hinge("shoulder", axis=(0, 1, 0))], **rod)
