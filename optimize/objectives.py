@@ -18,6 +18,7 @@ from jaxsim.simulation.rollout import Measure, Sample, final, largest, total
 
 STANDING_HEIGHT = 1.8  # of the head's centre of mass [m]
 SKID_ANGLE = math.pi / 9  # a foot in contact tilted by more skids [rad]
+FLIGHT_CLEARANCE = 0.01  # nothing is nearer to the ground in flight: a stance that trembles is none [m]
 FALLEN = 1000.0  # what the final state costs, and what each metre below standing adds
 
 
@@ -36,7 +37,12 @@ def _height(model: Model, link: str) -> Callable[[Sample], Array]:
     return lambda sample: sample.seen.kin.com[index, 2]
 
 
-def airborne(sample: Sample) -> Array:
+def in_flight(sample: Sample) -> Array:
+    """() bool: every link is well clear of the ground and of all else."""
+    return jnp.min(sample.seen.contacts.gap, initial=jnp.inf) > FLIGHT_CLEARANCE
+
+
+def contactless(sample: Sample) -> Array:
     """() bool: no link is in contact."""
     return ~jnp.any(sample.seen.touching)
 
@@ -58,11 +64,25 @@ def _imbalance(model: Model) -> Measure:
 
 def _pelvis_height(model: Model) -> Measure:
     pelvis = _height(model, "pelvis")
-    return largest(lambda sample: jnp.where(airborne(sample), pelvis(sample), 0.0), 0.0)
+    return largest(lambda sample: jnp.where(in_flight(sample), pelvis(sample), 0.0), 0.0)
 
 
-def _airborne(model: Model) -> Measure:
-    return total(airborne)
+def _in_flight(model: Model) -> Measure:
+    return total(in_flight)
+
+
+def _contactless(model: Model) -> Measure:
+    return total(contactless)
+
+
+def _unrest(model: Model) -> Measure:
+    head, joints = _height(model, "head"), model.topology.actuated_dofs
+
+    def rate(sample: Sample) -> Array:
+        stands = head(sample) > STANDING_HEIGHT
+        return jnp.where(stands, jnp.sum(sample.state.qd[joints] ** 2), 0.0)
+
+    return total(rate)
 
 
 def _energy(model: Model) -> Measure:
@@ -99,8 +119,9 @@ TERMS = {
         Term("shortfall", "m s", _shortfall),  # how far below, over time: a slope for the search
         Term("imbalance", "m s", _imbalance),  # centre of mass off the feet, over time
         Term("height", "m", _pelvis_height, lambda folded: -folded),  # of the pelvis in flight
-        Term("airborne", "s", _airborne, lambda folded: -folded),
-        Term("contactless", "s", _airborne),
+        Term("airborne", "s", _in_flight, lambda folded: -folded),
+        Term("contactless", "s", _contactless),
+        Term("unrest", "rad^2/s", _unrest),  # joints that move while the body stands
         Term("energy", "(N m)^2 s", _energy),
         Term("skid", "rad^2 s", lambda model: _skid(model, -1.0)),
         Term("skid_standing", "rad^2 s", lambda model: _skid(model, 1.5)),
@@ -177,14 +198,28 @@ OBJECTIVES = {
         Objective(
             "stand",
             6.0,
-            {"time": 1.0, "shortfall": 10.0, "energy": 1e-6, "final_state": 0.01},
-            "end standing: for scripts that do not yet succeed",
+            {
+                "time": 1.0,
+                "shortfall": 10.0,
+                "unrest": 0.01,
+                "energy": 1e-6,
+                "final_state": 0.01,
+            },
+            "end standing and still: for scripts that do not yet succeed",
         ),
         Objective(
             "stand-over-feet",
             6.0,
-            {"time": 1.0, "shortfall": 10.0, "imbalance": 5.0, "energy": 1e-6, "final_state": 0.01},
-            "end standing, and on the way keep the weight over the feet",
+            {
+                "time": 1.0,
+                "shortfall": 10.0,
+                "imbalance": 5.0,
+                "contactless": 10.0,
+                "unrest": 0.01,
+                "energy": 1e-6,
+                "final_state": 0.01,
+            },
+            "end standing and still, and on the way keep the weight over the feet and on the ground",
         ),
     )
 }

@@ -21,7 +21,7 @@ from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.model import Model, State
 from jaxsim.simulation.rollout import Measure, Sample, largest, rollout, total
 from jaxsim.simulation.step import StepConfig
-from optimize.objectives import TERMS, airborne
+from optimize.objectives import TERMS, contactless
 
 PIECE = 25  # frames in a piece
 
@@ -79,7 +79,7 @@ def measures_of(model: Model, terms: tuple[str, ...]) -> dict[str, Measure]:
     """What the summary needs of every step, and objective terms by name."""
     top = model.topology
     head = top.link("head")
-    dofs = actuated_dofs(model)
+    dofs = top.actuated_dofs
 
     def height(sample: Sample) -> Array:
         return sample.seen.kin.com[head, 2]
@@ -91,19 +91,13 @@ def measures_of(model: Model, terms: tuple[str, ...]) -> dict[str, Measure]:
     return {
         "max_head_height": largest(height),
         "time_above": total(lambda sample: height(sample) > 1.8),
-        "airborne_time": total(airborne),
+        "airborne_time": total(contactless),
         "energy": total(lambda sample: jnp.sum(sample.control.torque**2)),
         "largest_penetration": largest(lambda sample: sample.info.penetration, 0.0),
         "largest_residual": largest(lambda sample: sample.info.residual, 0.0),
         "max_torque_ratio": largest(torque_ratio, 0.0),
         **{f"term {name}": TERMS[name].measure(model) for name in terms},
     }
-
-
-def actuated_dofs(model: Model) -> np.ndarray:
-    """Indices into qd of the joints that have a motor."""
-    top = model.topology
-    return np.array([top.v_start[j] for j in top.actuated_joints], int)
 
 
 @jax.jit
@@ -125,7 +119,7 @@ def piece(
 ) -> tuple[Progress, Frame]:
     """``PIECE`` frames, one every ``every`` steps; measures take in no more than ``steps``."""
     measures = measures_of(model, terms)
-    dofs = actuated_dofs(model)
+    dofs = model.topology.actuated_dofs
 
     def record(sample: Sample) -> Frame:
         kin: Kinematics = sample.seen.kin
@@ -192,7 +186,7 @@ def motion_of(
 ) -> Motion:
     """The record of frames (T along their first axes, on the host) as a Motion."""
     top = model.topology
-    dofs = actuated_dofs(model)
+    dofs = top.actuated_dofs
     heights = {
         name: frames.link_com[:, top.link(name), 2]
         for name in ("head", "pelvis")

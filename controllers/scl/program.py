@@ -127,7 +127,7 @@ def compile_script(script: Script, top: Topology) -> Program:
             _transition_row(t, p, phase.transition, top)
     return Program(
         phase_names=tuple(phase.name for phase in script.phases),
-        dofs=np.array([top.v_start[j] for j in top.actuated_joints], INDEX),
+        dofs=top.actuated_dofs.astype(INDEX),
         child=np.array(children, INDEX),
         parent=np.array([top.link_parent[c] for c in children], INDEX),
         **t,

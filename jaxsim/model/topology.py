@@ -178,6 +178,11 @@ class Topology:
     def actuated_joints(self) -> tuple[int, ...]:
         return tuple(j for j, actuated in enumerate(self.joint_actuated) if actuated)
 
+    @cached_property
+    def actuated_dofs(self) -> np.ndarray:
+        """Indices into v of the joints that have a motor."""
+        return np.array([self.v_start[j] for j in self.actuated_joints], int)
+
     def ends_of(self, shape: int) -> tuple[int, ...]:
         """The balls of a sphere or capsule that can touch something first."""
         kind = self.shape_kinds[shape]

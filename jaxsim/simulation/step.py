@@ -25,6 +25,7 @@ from jaxsim.constraints.rows import (
 from jaxsim.dynamics.jacobians import center_of_mass, com_velocity
 from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics, integrate, matmul
 from jaxsim.dynamics.rigid import bias_force, mass_matrix
+from jaxsim.math.safe import safe_max
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
 from jaxsim.solvers.pgs import Rows, natural_residual, solve
@@ -169,7 +170,7 @@ def step(
         contact_force=jnp.sum(contact_impulse[:, :, None] * frame, axis=1) / dt,
         limit_torque=limit_sign * limit_impulse / dt,
         residual=residual,
-        penetration=jnp.max(-contacts.gap, initial=0.0),
+        penetration=safe_max(jnp.append(-contacts.gap, 0.0)),
     )
     return State(q=q, qd=qd, time=state.time + dt, impulse=impulse), info
 
