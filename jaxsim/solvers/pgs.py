@@ -11,6 +11,7 @@ whitened coordinates y (see ``tree_factor.whiten``), where an impulse f on a row
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -45,25 +46,20 @@ def solve(families: tuple[Rows, ...], y: Array, sweeps: int) -> tuple[tuple[Rows
     in reverse (fixed trip counts); the gradient is that of the iteration, not of the exact
     solution.
     """
-    families = tuple(family for family in families)
     for family in families:
         y = y + jnp.einsum("nrv,nr->v", family.x, family.impulse, precision="highest")
-    local = tuple(
+    delassus = tuple(
         jnp.einsum("nrv,nsv->nrs", family.x, family.x, precision="highest") for family in families
     )
+    inverse = tuple(_inverse_diagonals(family) for family in families)
     impulses = tuple(family.impulse for family in families)
 
     def sweep(carry, _):
         y, impulses = carry
         out = []
-        for family, delassus, impulse in zip(families, local, impulses, strict=True):
-
-            def visit(y, block):
-                return _visit(family.rows_per_point, y, block)  # noqa: B023 (used at once)
-
-            y, impulse = jax.lax.scan(
-                visit, y, (family.x, delassus, family.target, impulse, family.friction)
-            )
+        for family, D, inv, impulse in zip(families, delassus, inverse, impulses, strict=True):
+            blocks = (family.x, D, inv, family.target, impulse, family.friction)
+            y, impulse = jax.lax.scan(partial(_visit, family.rows_per_point), y, blocks)
             out.append(impulse)
         return (y, tuple(out)), None
 
@@ -75,29 +71,42 @@ def solve(families: tuple[Rows, ...], y: Array, sweeps: int) -> tuple[tuple[Rows
     return solved, y
 
 
+def _inverse_diagonals(family: Rows) -> Array:
+    """(n, P * K) what an impulse on a row is divided by, inverted; 0 for a row of zeros.
+
+    Two tangents of a point share the larger one, so that at the fixed point the force opposes the
+    slip.
+    """
+    k = family.rows_per_point
+    d = jnp.sum(family.x * family.x, axis=-1).reshape(*family.friction.shape, k)
+    shared = jnp.broadcast_to(_larger(d[..., 1:])[..., None], d[..., 1:].shape) if k > 1 else None
+    d = d if shared is None else jnp.concatenate([d[..., :1], shared], axis=-1)
+    return safe_divide(jnp.ones_like(d), d).reshape(family.target.shape)
+
+
 def _visit(rows_per_point: int, y: Array, block):
-    """Update one block's impulses and the velocity."""
-    x, delassus, target, impulse, friction = block
+    """Update one block's impulses and the velocity.
+
+    The changes within the block are kept as scalars: XLA fuses their chain, where it would make
+    three kernels a point of updates to the vector of residuals.
+    """
+    x, delassus, inverse, target, impulse, friction = block
     residual = matmul(x, y) - target
-    new = []
+    new: list[Array] = []
+
+    def trial(row: int) -> Array:
+        now = residual[row]
+        for other, value in enumerate(new):
+            now = now + delassus[row, other] * (value - impulse[other])
+        return impulse[row] - now * inverse[row]
+
     for point in range(friction.shape[0]):
         first = point * rows_per_point
-        rows = slice(first, first + rows_per_point)
-        diagonal = jnp.diagonal(delassus)[rows]
-        normal = jnp.maximum(
-            impulse[first] - safe_divide(residual[first], diagonal[0]), 0.0
-        )
-        change = normal - impulse[first]
-        residual = residual + delassus[:, first] * change
+        normal = jnp.maximum(trial(first), 0.0)
         new.append(normal)
-        if rows_per_point == 1:
-            continue
-        tangents = slice(first + 1, first + rows_per_point)
-        # one divisor for both, so that at the fixed point the force opposes the slip
-        trial = impulse[tangents] - safe_divide(residual[tangents], _larger(diagonal[1:]))
-        trial = _project(trial, friction[point] * normal)
-        residual = residual + matmul(delassus[:, tangents], trial - impulse[tangents])
-        new += [trial[i] for i in range(rows_per_point - 1)]
+        if rows_per_point > 1:
+            tangents = jnp.stack([trial(first + 1 + i) for i in range(rows_per_point - 1)])
+            new.extend(_project(tangents, friction[point] * normal))
     impulse_new = jnp.stack(new)
     return y + matmul(impulse_new - impulse, x), impulse_new
 
