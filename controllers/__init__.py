@@ -7,8 +7,9 @@ The public names below are loaded when they are first used, so that importing th
 True
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from jaxsim.exports import lazy
 
 if TYPE_CHECKING:
     from controllers.protocol import Controller
@@ -53,12 +54,4 @@ __all__ = [
     "vocabulary",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PLACE_OF:
-        return getattr(importlib.import_module(_PLACE_OF[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(__name__, _PLACE_OF)

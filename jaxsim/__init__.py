@@ -8,9 +8,10 @@ The public names below are loaded when they are first used, so that importing th
 89.49
 """
 
-import importlib
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from jaxsim.exports import lazy
 
 if TYPE_CHECKING:
     from jaxsim.characters.planar_human import planar_human, posed, set_chair_height, start
@@ -89,12 +90,4 @@ try:
 except metadata.PackageNotFoundError:  # used from its sources, not installed
     __version__ = "0+unknown"
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PLACE_OF:
-        return getattr(importlib.import_module(_PLACE_OF[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(__name__, _PLACE_OF)

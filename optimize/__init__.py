@@ -14,8 +14,9 @@ names of their modules, so they are imported from there.)
 True
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from jaxsim.exports import lazy
 
 if TYPE_CHECKING:
     from optimize.batch import batched
@@ -63,12 +64,4 @@ __all__ = [
     "write_simulation",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PLACE_OF:
-        return getattr(importlib.import_module(_PLACE_OF[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(__name__, _PLACE_OF)

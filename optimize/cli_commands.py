@@ -10,11 +10,12 @@ from typing import Any
 
 from controllers.scl.load import script_controller
 from jaxsim.characters.planar_human import planar_human
+from jaxsim.viewer.values import plain_text
 from optimize.objectives import TERMS
 from optimize.run_folder import RunFolder, command_line
 from optimize.scene import read_script
 from optimize.simulate import Simulation, simulate, write_simulation
-from optimize.summary import table, text
+from optimize.summary import table
 from optimize.tune import TuneResult, tune
 
 INTERRUPTED = 130
@@ -80,19 +81,26 @@ def run_tune(args: argparse.Namespace) -> int:
             say(f"\ninterrupted; to go on: {_resume_command(args.out)}")
             return INTERRUPTED
         raise
+    code = report(result)
+    if code == 0:
+        print(f"best script: {result.folder / RunFolder.BEST_SCRIPT}")
+        print(f"page:        {result.folder / RunFolder.MOTION}")
+    return code
+
+
+def report(result: TuneResult) -> int:
+    """Print what a run gained, or how to go on with it; returns the exit code."""
     say(*result.notes)
     if result.evolution.interrupted:
-        say(f"to go on: {_resume_command(args.out)}")
+        say(f"to go on: {_resume_command(result.folder)}")
         return INTERRUPTED
     if result.after is None:
         return 1
     print(judgement(result))
-    print(f"best script: {result.folder / RunFolder.BEST_SCRIPT}")
-    print(f"page:        {result.folder / RunFolder.MOTION}")
     return 0
 
 
-def _resume_command(out: str) -> str:
+def _resume_command(out: str | Path) -> str:
     return f"jaxsim tune --out {out} --resume"
 
 
@@ -103,8 +111,9 @@ def judgement(result: TuneResult) -> str:
     rows = [(f"objective {config['objective']}", "", "", "before", "after")]
     for name, weight in config["weights"].items():
         before, after = result.before["parts"][name], result.after["parts"][name]
-        rows.append((f"  {name}", TERMS[name].unit, f"x {weight:.3g}", text(before), text(after)))
-    totals = text(result.before["total"]), text(result.after["total"])
+        figures = plain_text(before), plain_text(after)
+        rows.append((f"  {name}", TERMS[name].unit, f"x {weight:.3g}", *figures))
+    totals = plain_text(result.before["total"]), plain_text(result.after["total"])
     rows.append(("  total", "", "", *totals))
     widths = [max(len(row[k]) for row in rows) for k in range(5)]
     lines = []

@@ -4,7 +4,7 @@ import argparse
 import os
 from pathlib import Path
 
-from optimize.cli_commands import INTERRUPTED, judgement, say, show_page
+from optimize.cli_commands import report, say, show_page
 from optimize.run_folder import RunFolder, command_line
 from optimize.tune import RESULT, tune
 
@@ -36,13 +36,9 @@ def run_demo(args: argparse.Namespace) -> int:
         progress=not args.quiet,
         command=command_line(["jaxsim", *args.argv]),
     )
-    say(*result.notes)
-    if result.evolution.interrupted:
-        say(f"to go on: jaxsim tune --out {args.out} --resume")
-        return INTERRUPTED
-    if result.after is None:
-        return 1
-    print(judgement(result))
+    code = report(result)
+    if code:
+        return code
     print(f"the tuned script, its plots and data are in {result.folder}; the motion:")
     page = result.folder / RunFolder.MOTION
     if args.no_open or os.environ.get("CI"):

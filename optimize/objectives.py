@@ -18,7 +18,7 @@ from jaxsim.simulation.rollout import Measure, Sample, final, largest, total
 
 STANDING_HEIGHT = 1.8  # of the head's centre of mass [m]
 SKID_ANGLE = math.pi / 9  # a foot in contact tilted by more skids [rad]
-FLIGHT_CLEARANCE = 0.01  # nothing is nearer to the ground in flight: a stance that trembles is none [m]
+FLIGHT_CLEARANCE = 0.01  # of everything in flight; a stance that trembles is none [m]
 FALLEN = 1000.0  # what the final state costs, and what each metre below standing adds
 
 
@@ -219,7 +219,7 @@ OBJECTIVES = {
                 "energy": 1e-6,
                 "final_state": 0.01,
             },
-            "end standing and still, and on the way keep the weight over the feet and on the ground",
+            "end standing and still, on the way with the weight over the feet, never in flight",
         ),
     )
 }

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from controllers.scl.ast import ContactCondition, Script, Transition
+from jaxsim.viewer.values import plain_text
 from optimize.recording import Event, Frame
 
 # group -> key of the summary -> how a reader sees it, with its unit
@@ -152,22 +153,9 @@ def table(summary: Mapping[str, Any]) -> str:
     lines = []
     for group, rows in groups.items():
         lines.append(group)
-        lines += [f"  {label:<{width}}  {text(value)}" for label, value in rows.items()]
+        lines += [f"  {label:<{width}}  {plain_text(value)}" for label, value in rows.items()]
     lines.append("Phases")
     for phase in summary["phases"]:
         why = phase["ended_by"] or "end of the simulation"
         lines.append(f"  {phase['start']:7.3f} s  {phase['name']:<20}  {why}")
     return "\n".join(lines)
-
-
-def text(value: Any) -> str:
-    """A value as a reader wants it."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.5g}"
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(text, value)) or "none"
-    return str(value)

@@ -180,25 +180,31 @@ SHANK_TILT = np.deg2rad(15.0)  # sitting: the feet stand this far behind the kne
 def start(model: Model, name: str) -> State:
     """A start pose at rest: lowest point on the ground, or seated with the feet on the ground.
 
-    name: "standing", "supine", "prone" or "sitting". The pelvis is at x = 0. Works under vmap
-    over models, so chair heights may be batched. Raises ModelError for another name, or for
-    sitting without a chair.
+    name: "standing", "supine", "prone" or "sitting". The pelvis is at x = 0, or further forward on
+    a chair so high that the thighs slope down. Works under vmap over models, so chair heights may
+    be batched. Raises ModelError for another name, or for sitting without a chair.
     """
     poses = {"standing": STANDING, "supine": SUPINE, "prone": PRONE}
     if name not in STARTS:
         raise ModelError(f"no start named {name!r}; choose from {', '.join(STARTS)}")
-    pose: Mapping[str, float | Array] = (
-        _sitting_pose(model) if name == "sitting" else poses[name]
-    )
+    pose: Mapping[str, float | Array] = poses.get(name, {})
+    place: float | Array = 0.0
+    if name == "sitting":
+        pose, place = _sitting(model)
     state = posed(model, pose)
     kin = forward_kinematics(model, state.q, state.qd)
     rise = -lowest_point(model, kin)
-    forward = -kin.com[model.topology.link("pelvis"), 0]
+    forward = place - kin.com[model.topology.link("pelvis"), 0]
     return state.replace(q=state.q.at[0].add(forward).at[1].add(rise))
 
 
-def _sitting_pose(model: Model) -> dict[str, float | Array]:
-    """Thighs on the seat, shanks tilted back, soles flat on the ground, upper body upright."""
+def _sitting(model: Model) -> tuple[dict[str, float | Array], Array]:
+    """Thighs on the seat, shanks tilted back, soles flat on the ground, upper body upright.
+
+    Returns the pose and the pelvis' x [m]. On a low seat the waist bends instead of the hips
+    beyond their limit; on a high one the character sits at the front edge, for thighs that slope
+    down from the middle would cut through it.
+    """
     if "chair" not in model.topology.shape_names:
         raise ModelError("the start 'sitting' needs a chair; make planar_human(chair_height=0.45)")
     chair = model.topology.shape("chair")
@@ -207,15 +213,25 @@ def _sitting_pose(model: Model) -> dict[str, float | Array]:
     heel, toe = (t / 200 for t in foot.tips)
     drop = seat + thigh.tips[0] / 200 - heel - shank.length / 100 * np.cos(SHANK_TILT)
     # on a seat too high for the feet to reach the ground the thighs hang straight down
-    thigh_down = jnp.rad2deg(jnp.arcsin(jnp.clip(drop / (thigh.length / 100), -1.0, 1.0)))
+    slope = jnp.arcsin(jnp.clip(drop / (thigh.length / 100), -1.0, 1.0))
+    taper = np.arcsin((thigh.tips[0] - thigh.tips[1]) / 200 / (thigh.length / 100))
+    # how far forward the hip must be for the thigh's lower side to pass the front edge; the way
+    # there takes a degree, so that a small change of the seat is a small change of the pose
+    below = jnp.maximum(slope - taper, 0.0)
+    edge = CHAIR_DEPTH / 2 + thigh.tips[0] / 200 * jnp.tan(below / 2)
+    place = jnp.minimum(below / np.deg2rad(1.0), 1.0) * edge
+    thigh_down = jnp.rad2deg(slope)
+    hips = jnp.minimum(90 - thigh_down, TABLE_4_2["hip"].range[1])
     shank_angle = 90 - np.rad2deg(SHANK_TILT)
     sole = 180 - np.rad2deg(np.arcsin((heel - toe) / (foot.length / 100)))
-    return {
+    pose = {
         "rootAngle": 90,
-        "hips": 90 - thigh_down,
+        "waist": 90 - thigh_down - hips,
+        "hips": hips,
         "knees": shank_angle - 180 + thigh_down,
         "ankles": sole - shank_angle,
     }
+    return pose, place
 
 
 def posed(model: Model, degrees: Mapping[str, float | Array]) -> State:

@@ -20,6 +20,7 @@ import numpy as np
 
 from jaxsim.io.motion import Motion, write_bytes
 from jaxsim.viewer.series import even_frames, normal_force, phase_bands, side_of, timed
+from jaxsim.viewer.values import plain_text
 
 __all__ = ["read_page", "write_page"]
 
@@ -170,20 +171,6 @@ def _summary_rows(summary: Mapping[str, object]) -> str:
             rows.append(f'<tr class="group"><th colspan="2" scope="rowgroup">{head}</th></tr>')
             rows.append(_summary_rows(value))
         else:
-            cell = html.escape(_summary_value(value))
+            cell = html.escape(plain_text(value))
             rows.append(f'<tr><th scope="row">{head}</th><td>{cell}</td></tr>')
     return "\n".join(rows)
-
-
-def _summary_value(value: object) -> str:
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if value is None:
-        return "\N{EN DASH}"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, list | tuple):
-        return ", ".join(_summary_value(v) for v in value)
-    return str(value)
