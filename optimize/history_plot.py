@@ -54,6 +54,7 @@ def plot_history(folder: str | os.PathLike) -> Path:
         axes = figure.add_subplot(grid[2 + i // _COLUMNS, i % _COLUMNS])
         _start_line(axes, start.get("best_parts", {}).get(term))
         axes.plot(_column(lines, "generation"), _values(lines, term), lw=1.0)
+        _leave_out_spikes(axes, _values(lines, term), [start.get("best_parts", {}).get(term)])
         _label(axes, term)
 
     picture = io.BytesIO()
@@ -68,10 +69,7 @@ def _plot_fitness(axes: Any, lines: Sequence[dict], start: dict) -> None:
     best_ever = _column(lines, "best_ever")
     axes.plot(generation, best_ever, lw=1.8, color="tab:red", label="best so far")
     _start_line(axes, start.get("best"), label="start")
-    shown = np.concatenate([_column(lines, "median"), best_ever])
-    shown = shown[np.isfinite(shown)]
-    if shown.size and np.ptp(shown) > 1e3 * max(np.abs(shown).min(), 1e-12):
-        axes.set_yscale("symlog", linthresh=max(np.percentile(np.abs(shown), 10), 1e-12))
+    _leave_out_spikes(axes, _column(lines, "best"), [start.get("best")])
     axes.legend(loc="upper right", fontsize=8)
     _label(axes, "fitness (lower is better)")
 
@@ -86,6 +84,19 @@ def _plot_sigma(axes: Any, lines: Sequence[dict]) -> None:
     axes.plot(_column(lines, "generation"), _column(lines, "sigma"), lw=1.0)
     axes.set_yscale("log")
     _label(axes, "step size sigma")
+
+
+def _leave_out_spikes(axes: Any, values: np.ndarray, always: Sequence[float | None]) -> None:
+    """Limit the axis to most values where a few, of generations that all fell, would flatten it."""
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return
+    most = np.percentile(values, [5, 95])
+    kept = np.asarray([*most, *(value for value in always if value is not None)], float)
+    kept = kept[np.isfinite(kept)]
+    span = np.ptp(kept)
+    if span > 0 and np.ptp(np.concatenate([values, kept])) > 3 * span:
+        axes.set_ylim(kept.min() - 0.1 * span, kept.max() + 0.1 * span)
 
 
 def _start_line(axes: Any, value: float | None, label: str | None = None) -> None:
