@@ -87,16 +87,16 @@ def _plot_sigma(axes: Any, lines: Sequence[dict]) -> None:
 
 
 def _leave_out_spikes(axes: Any, values: np.ndarray, always: Sequence[float | None]) -> None:
-    """Limit the axis to most values where a few, of generations that all fell, would flatten it."""
+    """Limit the axis to most of the values and to ``always``, where what else is drawn would
+    flatten them: a few generations in which every member, or the median one, fell."""
     values = values[np.isfinite(values)]
     if not values.size:
         return
-    most = np.percentile(values, [5, 95])
-    kept = np.asarray([*most, *(value for value in always if value is not None)], float)
-    kept = kept[np.isfinite(kept)]
-    span = np.ptp(kept)
-    if span > 0 and np.ptp(np.concatenate([values, kept])) > 3 * span:
-        axes.set_ylim(kept.min() - 0.1 * span, kept.max() + 0.1 * span)
+    kept = np.asarray([*np.percentile(values, [5, 95]), *(v for v in always if v is not None)])
+    low, high = kept.min(), kept.max()
+    drawn = np.ptp(axes.get_ylim())
+    if high > low and drawn > 3 * (high - low):
+        axes.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
 
 
 def _start_line(axes: Any, value: float | None, label: str | None = None) -> None:
