@@ -65,6 +65,7 @@ def run_tune(args: argparse.Namespace) -> int:
     """Tune a script in a folder, or go on with that."""
     names = ("start", "seconds", "generations", "population", "seed", "sigma", "dt", "judge_dt")
     options: Any = {name: getattr(args, name) for name in (*names, "chair_height", "friction")}
+    options |= {"trials": args.trials, "noise": args.noise}
     options |= {"free": args.free, "also": dict(args.tune) or None}
     try:
         result = tune(

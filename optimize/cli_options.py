@@ -179,6 +179,18 @@ def _tune_options(parser: argparse.ArgumentParser) -> None:
     add("--population", type=_at_least(4), metavar="P", help="members of a generation (20)")
     add("--seed", type=_at_least(0), metavar="S", help="of the random numbers (0)")
     add("--sigma", type=_positive, metavar="X", help="first step size (0.1)")
+    add(
+        "--trials",
+        type=_at_least(1),
+        metavar="N",
+        help="judge each member by the mean of N motions (1)",
+    )
+    add(
+        "--noise",
+        type=_positive,
+        metavar="W",
+        help="whose joints begin with random speeds of this size, but for the first [rad/s] (0.05)",
+    )
     add("--out", required=True, metavar="DIR", help="result folder: new, or with --resume its own")
     add("--resume", action="store_true", help="go on with the run in DIR, with its options")
     _scene(parser)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from controllers.scl.ast import Script
@@ -25,7 +27,9 @@ class ScriptProblem:
 
     Free are the script's '@' numbers, with bounds and scales by their roles (``number_range``),
     and whatever ``also`` selects: paths below "model." or "controller." with (lower, upper[,
-    scale]). Raises ValueError if nothing is free.
+    scale]). A member is worth the mean of ``trials`` motions: the first begins from ``start``, the
+    joints of the others with small random speeds (``noise`` [rad/s], normal, always the same ones),
+    so that a motion that only works by luck is worth little. Raises ValueError if nothing is free.
     """
 
     model: Model
@@ -35,6 +39,8 @@ class ScriptProblem:
     config: StepConfig = field(default_factory=lambda: StepConfig(dt=0.001))
     also: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     chunk: int = CHUNK
+    trials: int = 1
+    noise: float = 0.05
 
     def __post_init__(self):
         if not self.script.free_indices() and not self.also:
@@ -46,6 +52,18 @@ class ScriptProblem:
     def steps(self) -> int:
         """Time steps of one rollout."""
         return round(self.objective.seconds / float(self.config.dt))
+
+    @cached_property
+    def starts(self) -> State:
+        """The states the trials begin from, with a leading axis."""
+        joints = self.model.topology.actuated_dofs
+        speeds = np.random.default_rng(0).normal(size=(self.trials, len(joints))) * self.noise
+        speeds[0] = 0.0
+
+        def one(speed):
+            return self.start.replace(qd=self.start.qd.at[joints].add(speed))
+
+        return jax.vmap(one)(jnp.asarray(speeds, self.start.qd.dtype))
 
     @cached_property
     def controller(self) -> ScriptController:
@@ -70,13 +88,21 @@ class ScriptProblem:
         measures = self.objective.measures(self.model)
 
         def one(x, shared):
-            tree, start = shared
+            tree, starts = shared
             tree = self.tunables.write(tree, x)
-            result = rollout(
-                tree["model"], tree["controller"], start, self.config, self.steps, measures
-            )
-            parts = self.objective.parts(result.measures)
-            return self.objective.total(parts), parts, result.finite
+
+            def trial(start):
+                result = rollout(
+                    tree["model"], tree["controller"], start, self.config, self.steps, measures
+                )
+                return self.objective.parts(result.measures), result.finite
+
+            if self.trials == 1:
+                parts, finite = trial(jax.tree.map(lambda leaf: leaf[0], starts))
+            else:
+                parts, finite = jax.vmap(trial)(starts)
+                parts = jax.tree.map(lambda part: jnp.mean(part, axis=0), parts)
+            return self.objective.total(parts), parts, finite.all()
 
         return batched(one, self.chunk)
 
@@ -88,12 +114,12 @@ class ScriptProblem:
     def evaluate_values(self, x: np.ndarray) -> Evaluation:
         """Judge members given by the free numbers themselves (P, n), in their units."""
         dtype = self.model.mass.dtype
-        fitness, parts, finite = self._run(np.asarray(x, dtype), (self.tree, self.start))
+        fitness, parts, finite = self._run(np.asarray(x, dtype), (self.tree, self.starts))
         return Evaluation(
             fitness=np.asarray(fitness, float),
             parts={name: np.asarray(part, float) for name, part in parts.items()},
             failed=~(finite & np.isfinite(fitness)),
-            steps=self.steps * len(x),
+            steps=self.steps * len(x) * self.trials,
         )
 
     def script_values(self, z: np.ndarray) -> np.ndarray:

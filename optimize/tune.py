@@ -130,6 +130,8 @@ def make_problem(config: RunConfig) -> ScriptProblem:
         StepConfig(dt=float(config["dt"])),
         {path: tuple(spec) for path, spec in config["also"].items()},
         config["chunk"],
+        config["trials"],
+        config["noise"],
     )
     problem.tunables  # noqa: B018 (errors in bounds and paths show now)
     problem.controller  # noqa: B018 (and those of the script on this body)

@@ -29,6 +29,8 @@ DEFAULTS: dict[str, Any] = {
     "friction": None,
     "free": "marked",
     "also": {},
+    "trials": 1,
+    "noise": 0.05,
     "chunk": None,
 }
 
@@ -48,6 +50,8 @@ class TuneOptions(TypedDict, total=False):
     friction: float | None  # coefficient
     free: str | None  # "marked": the numbers with '@'; "all": every number
     also: Mapping[str, tuple[float, ...]] | None  # path -> (lower, upper[, scale]) of arrays
+    trials: int | None  # motions a member is judged by; see ``ScriptProblem``
+    noise: float | None  # random speeds the joints of all but the first begin with [rad/s]
     chunk: int | None  # members computed together; the last digits of results depend on it
 
 
@@ -88,12 +92,20 @@ def new_config(
     config["seconds"] = judged.seconds if config["seconds"] is None else config["seconds"]
     config["start"] = config["start"] or default_start(script) or "standing"
     config["also"] = {path: list(map(float, spec)) for path, spec in config["also"].items()}
-    if config["chunk"] is None:  # a GPU has room for all at once
-        config["chunk"] = CHUNK if jax.default_backend() == "cpu" else config["population"]
     config["precision"] = jnp.zeros(()).dtype.name
     config["command"] = command_line() if command is None else command
     _check_values(config)
+    if config["chunk"] is None:
+        config["chunk"] = _even_chunk(config["population"])
     return RunConfig(config, _text(script, config["free"]))
+
+
+def _even_chunk(population: int) -> int:
+    """The width up to CHUNK that pads the last chunks least; a GPU has room for all at once."""
+    if jax.default_backend() != "cpu":
+        return population
+    each = -(-population // jax.local_device_count())
+    return -(-each // -(-each // CHUNK))
 
 
 def resumed_config(
@@ -108,7 +120,7 @@ def resumed_config(
     folder holds no run.
     """
     _check_names(options)
-    config = folder.read_json(RunFolder.CONFIG)
+    config = DEFAULTS | folder.read_json(RunFolder.CONFIG)
     text = folder.read_text(RunFolder.SCRIPT)
     given: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
     if "also" in given:
@@ -148,12 +160,15 @@ def _check_names(options: Mapping[str, Any]) -> None:
 
 def _check_values(config: Mapping[str, Any]) -> None:
     """What would otherwise be noticed late, or not at all."""
-    for name in ("seconds", "sigma", "dt", "judge_dt"):
+    for name in ("seconds", "sigma", "dt", "judge_dt", "noise"):
         check_number(name, config[name], "a positive number")
     if config["dt"] > config["seconds"]:
         raise ValueError(f"dt is {config['dt']} s, longer than a rollout of {config['seconds']} s")
-    for name, least in (("generations", 1), ("population", 4), ("chunk", 1), ("seed", 0)):
+    least_of = {"generations": 1, "population": 4, "trials": 1, "chunk": 1, "seed": 0}
+    for name, least in least_of.items():
         value = config[name]
+        if value is None and name == "chunk":
+            continue  # chosen later
         if not isinstance(value, int) or value < least:
             raise ValueError(f"{name} is {value!r}; give a whole number of at least {least}")
     if config["seed"] >= 2**32:

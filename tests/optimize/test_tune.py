@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import jax
 import numpy as np
 import pytest
 
@@ -37,7 +38,7 @@ def problems():
     kept: dict[str, ScriptProblem] = {}
 
     def make(config):
-        names = ("start", "seconds", "dt", "free", "also", "chunk", "objective")
+        names = ("start", "seconds", "dt", "free", "also", "chunk", "objective", "trials", "noise")
         key = json.dumps([config.text, *(config[name] for name in names)])
         if key not in kept:
             kept[key] = make_problem(config)
@@ -213,6 +214,23 @@ def test_arrays_of_the_model_are_tuned_too(script, problems):
     assert motion.summary["finite"] and motion.summary["precision"] == "float64"
 
 
+def test_a_member_is_worth_the_mean_of_its_trials(script):
+    config = new_config(script, OBJECTIVE, {**OPTIONS, "trials": 2, "noise": 0.5}, [])
+    problem = make_problem(config)
+    members = problem.tunables.initial + np.array([[0.0, 0.0], [15.0, -5.0]])
+    together = problem.evaluate_values(members)
+    joints = problem.model.topology.actuated_dofs
+    np.testing.assert_array_equal(problem.starts.qd[0], problem.start.qd)
+    assert 0.1 < np.std(problem.starts.qd[1][joints]) < 1.0
+    alone = []
+    for k in range(2):
+        start = jax.tree.map(lambda leaf, k=k: leaf[k], problem.starts)
+        alone.append(dataclasses.replace(problem, start=start, trials=1).evaluate_values(members))
+    assert abs(alone[0].fitness - alone[1].fitness).min() > 1e-3
+    np.testing.assert_allclose(together.fitness, np.mean([e.fitness for e in alone], 0), rtol=1e-4)
+    assert together.steps == 2 * alone[0].steps
+
+
 def test_free_all_marks_every_number_and_nothing_else():
     known = vocabulary(planar_human())
     text = load_script("sit_to_stand_arms", planar_human()).source
@@ -245,6 +263,7 @@ def test_nothing_free_is_an_error_that_tells_the_remedy(tmp_path, monkeypatch):
     [
         (dict(population=3), "population is 3"),
         (dict(seed=-1), "seed is -1"),
+        (dict(trials=0), "trials is 0"),
         (dict(sigma=float("nan")), "sigma is nan"),
         (dict(dt=1.0), "dt is 1.0 s, longer than a rollout"),
         (dict(free="some"), "free is 'some'"),
