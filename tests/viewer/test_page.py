@@ -118,7 +118,7 @@ def test_summary_table(tmp_path, falling):
     page = (tmp_path / "motion.html").read_text()
     rows = re.findall(r'<th scope="row">(.*?)</th><td>(.*?)</td>', page)
     assert rows == [
-        ("distance [m]", "1.235"),
+        ("distance [m]", "1.2346"),
         ("fell", "no"),
         ("steps", "12"),
         ("gains", "1, 2.5"),
