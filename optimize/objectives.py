@@ -221,20 +221,6 @@ OBJECTIVES = {
             },
             "end standing and still, on the way with the weight over the feet, never in flight",
         ),
-        Objective(
-            "stand-gently",
-            6.0,
-            {
-                "time": 1.0,
-                "shortfall": 10.0,
-                "imbalance": 5.0,
-                "contactless": 20.0,
-                "unrest": 0.02,
-                "energy": 1e-5,
-                "final_state": 0.01,
-            },
-            "the same with less effort: for scripts that stand up with a leap",
-        ),
     )
 }
 

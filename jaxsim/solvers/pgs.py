@@ -79,8 +79,9 @@ def _inverse_diagonals(family: Rows) -> Array:
     """
     k = family.rows_per_point
     d = jnp.sum(family.x * family.x, axis=-1).reshape(*family.friction.shape, k)
-    shared = jnp.broadcast_to(_larger(d[..., 1:])[..., None], d[..., 1:].shape) if k > 1 else None
-    d = d if shared is None else jnp.concatenate([d[..., :1], shared], axis=-1)
+    if k > 1:
+        shared = jnp.broadcast_to(_larger(d[..., 1:])[..., None], d[..., 1:].shape)
+        d = jnp.concatenate([d[..., :1], shared], axis=-1)
     return safe_divide(jnp.ones_like(d), d).reshape(family.target.shape)
 
 
