@@ -1,0 +1,1 @@
+"""A JAX function of one character as one kernel over a batch."""

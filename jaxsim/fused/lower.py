@@ -1,0 +1,188 @@
+"""A jaxpr to the scalar program: each equation by the rule of its primitive.
+
+While it is lowered, an array is one of three things: a numeric numpy array, if all of it is known;
+an object array of values; or ``Stored``, numbers in memory that nobody has looked at yet.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import Literal
+
+from jaxsim.fused.errors import FuseError
+from jaxsim.fused.program import Memory, Program, Value
+from jaxsim.fused.simplify import Builder, finish
+from jaxsim.fused.source import place
+
+Rule = Callable[..., Any]
+RULES: dict[str, Rule] = {}  # primitive -> rule(lowering, eqn, *arrays) -> array or list of arrays
+INSTEAD: dict[str, str] = {}  # primitive without a rule -> what to use in its place
+MOST_ELEMENTS = 20_000  # of an array whose elements are all looked at
+DTYPES = ("bool", "int32", "uint32", "int64", "uint64", "float32", "float64")
+
+
+def rule(*primitives: str) -> Callable[[Rule], Rule]:
+    """Enter a function into the table."""
+
+    def enter(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(primitives, function))
+        return function
+
+    return enter
+
+
+class Stored:
+    """An array in memory, row after row from ``start`` on."""
+
+    def __init__(self, memory: Memory, shape: tuple[int, ...], start: int = 0):
+        self.memory, self.shape, self.start = memory, tuple(shape), start
+        self._elements: np.ndarray | None = None
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.memory.dtype
+
+
+class Lowering:
+    """The state of one translation; rules get it as their first argument."""
+
+    def __init__(self):
+        self.builder = Builder()
+
+    def objects(self, array) -> np.ndarray:
+        """The array as an object array of values."""
+        b = self.builder
+        if isinstance(array, Stored):
+            if array._elements is None:
+                if array.size > MOST_ELEMENTS:
+                    raise FuseError(
+                        f"{where(b.source)}: an array of {array.size} numbers of shape"
+                        f" {array.shape} is used as a whole; read it a row at a time (as the xs of"
+                        " a scan, or with dynamic_index_in_dim), or sum up as the loop runs"
+                    )
+                flat = np.empty(array.size, object)
+                for k in range(array.size):
+                    flat[k] = b.load(array.memory, b.constant(np.int32(array.start + k)))
+                array._elements = flat.reshape(array.shape)
+            return array._elements
+        if array.dtype != object:
+            flat = np.empty(array.size, object)
+            for k, number in enumerate(array.reshape(-1)):
+                flat[k] = b.constant(number)
+            return flat.reshape(array.shape)
+        return array
+
+    def known(self, array):
+        """The array itself, numeric if all its values are constants."""
+        if isinstance(array, Stored) or array.dtype != object:
+            return array
+        if not array.size or not all(v.is_constant for v in array.flat):
+            return array
+        flat = np.array([v.data for v in array.flat], next(iter(array.flat)).dtype)
+        return flat.reshape(array.shape)
+
+    def run(self, jaxpr, consts, args) -> list:
+        """Lower all equations of a jaxpr; returns the arrays of its outputs."""
+        arrays: dict = {}
+
+        def read(atom):
+            if isinstance(atom, Literal):
+                return np.asarray(atom.val, atom.aval.dtype)
+            return arrays[atom]
+
+        arrays.update(zip(jaxpr.constvars, consts))
+        arrays.update(zip(jaxpr.invars, args))
+        outer = self.builder.source
+        for eqn in jaxpr.eqns:
+            self.builder.source = eqn
+            found = RULES.get(eqn.primitive.name)
+            if found is None:
+                raise FuseError(unsupported(eqn))
+            try:
+                out = found(self, eqn, *map(read, eqn.invars))
+            except FuseError:
+                raise
+            except Exception as error:
+                raise FuseError(
+                    f"{where(eqn)}: the rule of {eqn.primitive.name!r} failed ({error!r});"
+                    ' this is a fault of jaxsim.fused, backend="xla" works'
+                ) from error
+            out = out if isinstance(out, list) else [out]
+            arrays.update(zip(eqn.outvars, map(self.known, out)))
+        self.builder.source = outer
+        return [read(v) for v in jaxpr.outvars]
+
+    def closed(self, closed_jaxpr, args) -> list:
+        """Lower a closed jaxpr."""
+        return self.run(closed_jaxpr.jaxpr, [numeric(c) for c in closed_jaxpr.consts], args)
+
+
+def lower(closed_jaxpr, per_lane: list[bool]) -> Program:
+    """The program of a jaxpr of one character; ``per_lane`` says which inputs lanes differ in."""
+    lowering = Lowering()
+    inputs, arrays = [], []
+    for leaf, (var, own) in enumerate(zip(closed_jaxpr.jaxpr.invars, per_lane)):
+        aval = var.aval
+        check_dtype(aval.dtype, f"argument {leaf} of shape {aval.shape}")
+        memory = Memory("input", np.dtype(aval.dtype), math.prod(aval.shape), leaf=leaf)
+        inputs.append((memory, own))
+        arrays.append(Stored(memory, aval.shape))
+    consts = [numeric(c) for c in closed_jaxpr.consts]
+    outputs = lowering.run(closed_jaxpr.jaxpr, consts, arrays)
+    out = []
+    for leaf, (array, var) in enumerate(zip(outputs, closed_jaxpr.jaxpr.outvars)):
+        if isinstance(array, Stored) and array.memory.kind == "local" and array.start == 0:
+            # stacked by a loop, and read by nothing else: written where it is wanted at once
+            if array.size == array.memory.size and array.memory.leaf < 0:
+                array.memory.leaf = leaf
+                out.append(array.memory)
+                continue
+        if isinstance(array, Stored) and array.memory.leaf >= 0 and array.memory.kind == "local":
+            array = Stored(array.memory, array.shape, array.start)
+        objects = lowering.objects(array)
+        check_dtype(var.aval.dtype, f"output {leaf}")
+        out.append(objects)
+    return finish(Program(lowering.builder.root, inputs, out))
+
+
+def numeric(x) -> np.ndarray:
+    """A constant of a jaxpr as a numpy array; FuseError for what has no number."""
+    dtype = getattr(x, "dtype", None)
+    if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.extended):
+        raise FuseError(
+            f"a constant of dtype {dtype} cannot be fused; draw random numbers outside and pass"
+            " them in"
+        )
+    array = np.asarray(x)
+    check_dtype(array.dtype, f"a constant of shape {array.shape}")
+    return array
+
+
+def check_dtype(dtype, what: str) -> None:
+    """FuseError unless kernels can hold it."""
+    if str(dtype) not in DTYPES:
+        raise FuseError(f"{what} has dtype {dtype}; fused functions know {', '.join(DTYPES)}")
+
+
+def where(eqn) -> str:
+    """The line of user code that made an equation."""
+    return "fuse" if eqn is None else place(eqn)
+
+
+def unsupported(eqn) -> str:
+    """What to say of a primitive without a rule."""
+    name = eqn.primitive.name
+    instead = INSTEAD.get(name, 'rewrite it with elementwise functions and sums, or use backend="xla"')
+    return f"{where(eqn)}: {name!r} has no rule in the fused back end; {instead}"
+
+
+def values_of(array: np.ndarray) -> list[Value]:
+    """The elements of an object array, in order."""
+    return list(array.reshape(-1))

@@ -1,0 +1,98 @@
+"""The scalar program: what a JAX function of one character becomes.
+
+Every number is a ``Value``, made once and used by reference. Values stand in blocks: the program's
+own, and one for the body of each loop. A value stands in the outermost block where all that it
+needs is known, so whatever does not change within a loop stands outside of it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+class Block:
+    """A straight run of values; ``parent`` is the block that its loop stands in."""
+
+    __slots__ = ("depth", "ops", "parent")
+
+    def __init__(self, parent: "Block | None" = None):
+        self.parent = parent
+        self.depth = 0 if parent is None else parent.depth + 1
+        self.ops: list[Value] = []
+
+
+class Value:
+    """One scalar. ``op`` is a JAX primitive's name, or one of
+
+    constant   data: a numpy scalar            param, result   data: (Loop, index of the carry)
+    load       args: index; data: Memory       loop            data: Loop
+    store      args: index, value; data: Memory; has no value itself
+    """
+
+    __slots__ = ("args", "block", "data", "dtype", "op", "source")
+
+    def __init__(self, op: str, args: tuple, dtype: np.dtype, block: Block, data=None, source=None):
+        self.op = op
+        self.args = args
+        self.dtype = dtype
+        self.block = block
+        self.data = data
+        self.source = source  # the equation of the jaxpr it comes from
+
+    @property
+    def is_constant(self) -> bool:
+        return self.op == "constant"
+
+    def __repr__(self) -> str:
+        return f"{self.op}:{self.dtype.name}" + (f"({self.data})" if self.is_constant else "")
+
+
+@dataclass(eq=False)
+class Memory:
+    """Numbers that are addressed by a computed index.
+
+    kind: "input" (of this lane, or shared by all), "constant", "local" (of this lane, for the time
+    of the kernel) or "output". What is read by ``load`` is never written any more.
+    """
+
+    kind: str
+    dtype: np.dtype
+    size: int
+    home: Block | None = None  # a load may stand here or deeper
+    leaf: int = -1  # which input or output
+    values: np.ndarray | None = None  # of a constant
+
+
+@dataclass(eq=False)
+class Loop:
+    """``length`` rounds, or as long as the carry ``alive`` is true; then ``length`` is None.
+
+    A round turns ``params`` into ``outs``; ``results`` are the carries after the last one.
+    """
+
+    body: Block
+    length: int | None
+    counter: Value | None
+    inits: list[Value]
+    params: list[Value]
+    alive: int | None = None
+    outs: list[Value] = field(default_factory=list)
+    results: list[Value] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Program:
+    """A whole function: its block, and where each output's numbers come from.
+
+    An output is an object array of values, or a Memory of kind "output".
+    """
+
+    block: Block
+    inputs: list[Any]
+    outputs: list[Any]
+
+
+def deepest(values) -> Block:
+    """The innermost of the blocks that the values stand in; they lie on one path."""
+    return max((v.block for v in values), key=lambda block: block.depth)

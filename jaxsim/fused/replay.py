@@ -1,0 +1,305 @@
+"""The program on Dr.Jit: each value becomes a variable of a kernel, each loop a symbolic loop.
+
+Nothing runs here. Dr.Jit records the operations, compiles them once and keeps the kernel on disk,
+so that a program seen before costs only its recording.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from jaxsim.fused.errors import FuseError
+from jaxsim.fused.program import Block, Loop, Memory, Program, Value
+
+LOCAL_BYTES = 65_536  # of all local memory of a lane
+
+TYPES = {
+    "bool": "Bool",
+    "int32": "Int",
+    "uint32": "UInt",
+    "int64": "Int64",
+    "uint64": "UInt64",
+    "float32": "Float",
+    "float64": "Float64",
+}
+
+
+class Replay:
+    """One recording. ``read`` and ``write`` address the inputs and outputs of the lanes."""
+
+    def __init__(self, drjit: ModuleType, types: ModuleType, read: Callable, write: Callable):
+        self.dr, self.types = drjit, types
+        self.read, self.write = read, write
+        self.made: dict[int, Any] = {}  # variables by the id of their value
+        self.tables: dict[int, Any] = {}  # buffers by the id of their memory
+        self.operations = _operations(drjit, self.type)
+
+    def type(self, dtype: np.dtype):
+        """The array type of a dtype."""
+        return getattr(self.types, TYPES[dtype.name])
+
+    def run(self, program: Program) -> None:
+        """Record the program, its outputs last."""
+        bytes_ = sum(m.size * m.dtype.itemsize for m in _locals(program.block))
+        if bytes_ > LOCAL_BYTES:
+            raise FuseError(
+                f"the function keeps {bytes_} bytes a lane that are read at computed indices;"
+                f" fused functions have room for {LOCAL_BYTES}. Keep less (fewer rows of a scan's"
+                " ys that are read again), or return it and read it in a second function"
+            )
+        self.block(program.block)
+        for leaf, output in enumerate(program.outputs):
+            if not isinstance(output, Memory):
+                for k, value in enumerate(output.reshape(-1)):
+                    self.write(leaf, self.types.UInt(k), self.variable(value))
+
+    def variable(self, value: Value):
+        """The variable of a value."""
+        if value.op == "constant":
+            return self.type(value.dtype)(value.data.item())
+        return self.made[id(value)]
+
+    def block(self, block: Block) -> None:
+        """Record a block's values in their order."""
+        for value in block.ops:
+            if value.op == "loop":
+                self.loop(value.data)
+            elif value.op == "load":
+                self.made[id(value)] = self.load(value.data, value.args[0])
+            elif value.op == "store":
+                self.store(value.data, *value.args)
+            else:
+                args = [self.variable(a) for a in value.args]
+                self.made[id(value)] = self.operations[value.op](*args, dtype=value.dtype)
+
+    def load(self, memory: Memory, index: Value):
+        """A number of memory."""
+        at = self.types.UInt(self.variable(index))
+        if memory.kind == "input":
+            return self.read(memory, at)
+        table = self.table(memory)
+        return table[at] if memory.kind == "local" else self.dr.gather(self.type(memory.dtype), table, at)
+
+    def store(self, memory: Memory, index: Value, number: Value) -> None:
+        """Write to an output or to local memory."""
+        at = self.types.UInt(self.variable(index))
+        if memory.kind == "output":
+            self.write(memory.leaf, at, self.variable(number))
+        else:
+            self.table(memory)[at] = self.variable(number)
+
+    def table(self, memory: Memory):
+        """The buffer of local or constant memory."""
+        if id(memory) not in self.tables:
+            kind = self.type(memory.dtype)
+            if memory.kind == "local":
+                self.tables[id(memory)] = self.dr.alloc_local(kind, memory.size)
+            else:
+                buffer = kind(np.ascontiguousarray(memory.values))
+                self.dr.make_opaque(buffer)
+                self.tables[id(memory)] = buffer
+        return self.tables[id(memory)]
+
+    def loop(self, loop: Loop) -> None:
+        """Record a loop; what it writes to in local memory is part of its state."""
+        written = _written(loop.body)
+        for memory in written:
+            self.table(memory)
+        counter = [self.types.Int(0)] if loop.length is not None else []
+        state = (
+            *counter,
+            *(self.variable(v) for v in loop.inits),
+            *(self.tables[id(m)] for m in written),
+        )
+        first = len(counter)
+        last = first + len(loop.inits)
+
+        def goes_on(*state):
+            if loop.length is not None:
+                return state[0] < loop.length
+            return state[first + loop.alive]
+
+        def body(*state):
+            if loop.counter is not None:
+                self.made[id(loop.counter)] = state[0]
+            for param, variable in zip(loop.params, state[first:last]):
+                self.made[id(param)] = variable
+            for memory, table in zip(written, state[last:]):
+                self.tables[id(memory)] = table
+            self.block(loop.body)
+            return (
+                *([state[0] + 1] if counter else []),
+                *(self.variable(v) for v in loop.outs),
+                *(self.tables[id(m)] for m in written),
+            )
+
+        end = self.dr.while_loop(state, goes_on, body, mode="symbolic")
+        for result, variable in zip(loop.results, end[first:last]):
+            self.made[id(result)] = variable
+        for memory, table in zip(written, end[last:]):
+            self.tables[id(memory)] = table
+
+
+def _walk(block: Block) -> Iterable[Value]:
+    for value in block.ops:
+        yield value
+        if value.op == "loop":
+            yield from _walk(value.data.body)
+
+
+def _written(block: Block) -> list[Memory]:
+    found = {id(v.data): v.data for v in _walk(block) if v.op == "store" and v.data.kind == "local"}
+    return list(found.values())
+
+
+def _locals(block: Block) -> list[Memory]:
+    return _written(block)
+
+
+def _operations(dr: ModuleType, type_of: Callable) -> dict[str, Callable]:
+    """How each operation is said to Dr.Jit, with XLA's meaning at the edges."""
+
+    def kind(dtype: np.dtype) -> str:
+        return dtype.kind
+
+    def divide(x, y, dtype):
+        if kind(dtype) == "f":
+            return x / y
+        zero = y == 0
+        if kind(dtype) == "u":
+            return dr.select(zero, ~type_of(dtype)(0), x // dr.select(zero, 1, y))
+        minus = y == -1  # the least integer by -1 would trap
+        quotient = x // dr.select(zero | minus, 1, y)
+        return dr.select(zero, -1, dr.select(minus, -x, quotient))
+
+    def remainder(x, y, dtype):
+        if kind(dtype) == "f":
+            return float_remainder(x, y, dtype)
+        zero = y == 0
+        if kind(dtype) == "u":
+            return dr.select(zero, x, x % dr.select(zero, 1, y))
+        minus = y == -1
+        rest = x % dr.select(zero | minus, 1, y)
+        return dr.select(zero, x, dr.select(minus, 0, rest))
+
+    def float_remainder(x, y, dtype):
+        size, by = dr.abs(x), dr.abs(y)
+        rest = dr.fma(-dr.trunc(size / by), by, size)
+        rest = dr.select(rest < 0, rest + by, dr.select(rest >= by, rest - by, rest))
+        rest = dr.select(by == math.inf, size, rest)
+        rest = dr.select(size == math.inf, math.nan, rest)
+        return dr.mulsign(rest, x)
+
+    def convert(x, dtype):
+        target = type_of(dtype)
+        source = dr.type_v(x)
+        if kind(dtype) == "b":
+            return x != 0
+        if kind(dtype) in "iu" and source in (dr.VarType.Float32, dr.VarType.Float64):
+            info = np.iinfo(dtype)
+            low, high = float(info.min), float(info.max)
+            inside = (x > low) & (x < high)
+            cut = target(dr.select(inside, x, 0))
+            return dr.select(x >= high, int(info.max), dr.select(x <= low, int(info.min), cut))
+        if source == dr.VarType.Bool:
+            return dr.select(x, target(1), target(0))
+        return target(x)
+
+    def sign(x, dtype):
+        if kind(dtype) == "u":
+            return dr.select(x == 0, x, type_of(dtype)(1))
+        one = type_of(dtype)(1)
+        if kind(dtype) == "i":
+            return dr.select(x > 0, one, dr.select(x < 0, -one, x))
+        return dr.select(x > 0, one, dr.select(x < 0, -one, x))
+
+    def power(x, y, dtype):
+        size = dr.exp2(y * dr.log2(dr.abs(x)))
+        whole = dr.trunc(y) == y
+        half = y * 0.5
+        odd = whole & (dr.trunc(half) != half)
+        out = dr.select((x < 0) & odd, -size, size)
+        out = dr.select((x < 0) & ~whole & (dr.abs(x) != math.inf), math.nan, out)
+        minus_zero_odd = odd & (x == 0)
+        out = dr.select(minus_zero_odd, dr.mulsign(dr.select(y > 0, type_of(dtype)(0), math.inf), x), out)
+        out = dr.select((x == 0) & ~odd, dr.select(y > 0, type_of(dtype)(0), math.inf), out)
+        out = dr.select((x == -1) & (dr.abs(y) == math.inf), 1, out)
+        out = dr.select(dr.isnan(x) | dr.isnan(y), math.nan, out)
+        return dr.select((y == 0) | (x == 1), 1, out)
+
+    def expm1(x, dtype):
+        u = dr.exp(x)
+        near = (u - 1) * x / dr.log(u)  # Kahan
+        return dr.select(u == 1, x, dr.select((u - 1 == -1) | (u == math.inf), u - 1, near))
+
+    def log1p(x, dtype):
+        u = 1 + x
+        near = dr.log(u) * x / (u - 1)
+        return dr.select(u == 1, x, dr.select(u == math.inf, u, near))
+
+    def shift_left(x, y, dtype):
+        beyond = (y < 0) | (y >= 8 * dtype.itemsize)
+        return dr.select(beyond, 0, x << dr.select(beyond, 0, y))
+
+    def shift_right_arithmetic(x, y, dtype):
+        beyond = (y < 0) | (y >= 8 * dtype.itemsize)
+        return x >> dr.select(beyond, 8 * dtype.itemsize - 1, y)
+
+    def shift_right_logical(x, y, dtype):
+        unsigned = type_of(np.dtype(f"u{dtype.itemsize}"))
+        beyond = (y < 0) | (y >= 8 * dtype.itemsize)
+        moved = unsigned(x) >> unsigned(dr.select(beyond, 0, y))
+        return type_of(dtype)(dr.select(beyond, 0, moved))
+
+    def compare(function):
+        return lambda x, y, dtype: function(x, y)
+
+    def plain(name):
+        function = getattr(dr, name)
+        return lambda *args, dtype: function(*args)
+
+    return {
+        "add": lambda x, y, dtype: x + y,
+        "sub": lambda x, y, dtype: x - y,
+        "mul": lambda x, y, dtype: x * y,
+        "fma": lambda x, y, z, dtype: dr.fma(x, y, z),
+        "fms": lambda x, y, z, dtype: dr.fma(x, y, -z),
+        "fnma": lambda x, y, z, dtype: dr.fma(-x, y, z),
+        "div": divide,
+        "rem": remainder,
+        "neg": lambda x, dtype: -x,
+        "abs": lambda x, dtype: x if kind(dtype) == "u" else dr.abs(x),
+        "sign": sign,
+        "max": plain("maximum"),
+        "min": plain("minimum"),
+        "pow": power,
+        "rsqrt": lambda x, dtype: 1 / dr.sqrt(x),
+        "expm1": expm1,
+        "log1p": log1p,
+        "logistic": lambda x, dtype: 1 / (1 + dr.exp(-x)),
+        "is_finite": lambda x, dtype: dr.isfinite(x),
+        "eq": compare(lambda x, y: x == y),
+        "ne": compare(lambda x, y: x != y),
+        "lt": compare(lambda x, y: x < y),
+        "le": compare(lambda x, y: x <= y),
+        "gt": compare(lambda x, y: x > y),
+        "ge": compare(lambda x, y: x >= y),
+        "and": lambda x, y, dtype: x & y,
+        "or": lambda x, y, dtype: x | y,
+        "xor": lambda x, y, dtype: x ^ y,
+        "not": lambda x, dtype: ~x,
+        "shift_left": shift_left,
+        "shift_right_logical": shift_right_logical,
+        "shift_right_arithmetic": shift_right_arithmetic,
+        "select": lambda c, x, y, dtype: dr.select(c, x, y),
+        "convert": convert,
+        **{
+            name: plain(name)
+            for name in ("sqrt", "cbrt", "exp", "exp2", "log", "sin", "cos", "tan", "asin", "acos",
+                         "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
+                         "floor", "ceil", "round", "trunc")
+        },
+    }  # fmt: skip

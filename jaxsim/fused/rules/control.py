@@ -1,0 +1,250 @@
+"""Calls, branches and loops."""
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from jaxsim.fused.errors import FuseError
+from jaxsim.fused.lower import Lowering, Stored, numeric, rule, where
+from jaxsim.fused.program import Block, Memory, Value
+from jaxsim.fused.rules.elementwise import apply
+from jaxsim.fused.rules.shapes import together
+
+UNROLL = 6000  # a scan with no more work than this, counted before folding, is unrolled
+MOST_UNROLLED = 64  # rounds
+REGISTERS = 512  # a stack of no more numbers than this may be read back
+
+
+@rule("jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "custom_lin")
+def _call(lowering, eqn, *args):
+    return _inner(lowering, eqn.params["jaxpr"], args)
+
+
+@rule("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
+def _custom_call(lowering, eqn, *args):
+    jaxpr = eqn.params.get("call_jaxpr", eqn.params.get("fun_jaxpr"))
+    return _inner(lowering, jaxpr, args)
+
+
+def _inner(lowering: Lowering, jaxpr, args):
+    if hasattr(jaxpr, "consts"):
+        return lowering.closed(jaxpr, args)
+    return lowering.run(jaxpr, (), args)
+
+
+@rule("platform_index")
+def _platform_index(lowering, eqn):
+    for k, names in enumerate(eqn.params["platforms"]):
+        if names is None or "cpu" in names:
+            return np.asarray(k, np.int32)
+    return np.asarray(0, np.int32)
+
+
+@rule("cond")
+def _cond(lowering, eqn, which, *args):
+    """Every branch is computed, as under vmap; the index then chooses."""
+    branches = eqn.params["branches"]
+    if not isinstance(which, Stored) and which.dtype != object:
+        index = min(max(int(which), 0), len(branches) - 1)
+        return lowering.closed(branches[index], args)
+    results = [lowering.closed(branch, args) for branch in branches]
+    out = results[-1]
+    dtype = np.dtype(eqn.invars[0].aval.dtype)
+    for k in range(len(branches) - 2, -1, -1):
+        if dtype == bool:
+            here = apply(lowering, "not", bool, which)
+        else:
+            here = apply(lowering, "le", bool, which, np.asarray(k, dtype))
+        out = [
+            apply(lowering, "select", v.aval.dtype, here, mine, other)
+            for v, mine, other in zip(eqn.outvars, results[k], out)
+        ]
+    return out
+
+
+@rule("while")
+def _while(lowering, eqn, *args):
+    p, b = eqn.params, lowering.builder
+    n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
+    of_cond, of_body, carry = (
+        args[:n_cond],
+        args[n_cond : n_cond + n_body],
+        args[n_cond + n_body :],
+    )
+
+    def goes_on(values) -> Value:
+        (more,) = lowering.closed(p["cond_jaxpr"], [*of_cond, *values])
+        return lowering.objects(more).item()
+
+    packed = _Packed(lowering, carry)
+    first = goes_on(packed.unpack(packed.values))
+
+    def body(_, values):
+        out = lowering.closed(p["body_jaxpr"], [*of_body, *packed.unpack(values[1:])])
+        packed.check(lowering, eqn, out)
+        return [goes_on(out), *packed.flatten(out)]
+
+    return packed.unpack(b.loop([first, *packed.values], None, body, alive=0)[1:])
+
+
+class _Packed:
+    """Arrays as one list of values, and back."""
+
+    def __init__(self, lowering: Lowering, arrays):
+        self.lowering = lowering
+        self.shapes = [a.shape for a in arrays]
+        self.values = self.flatten(arrays)
+
+    def flatten(self, arrays) -> list[Value]:
+        return [v for a in arrays for v in self.lowering.objects(a).reshape(-1)]
+
+    def unpack(self, values) -> list[np.ndarray]:
+        out, start = [], 0
+        for shape in self.shapes:
+            size = math.prod(shape)
+            flat = np.empty(size, object)
+            flat[:] = values[start : start + size]
+            out.append(self.lowering.known(flat.reshape(shape)))
+            start += size
+        return out
+
+    def check(self, lowering, eqn, arrays):
+        for shape, array in zip(self.shapes, arrays):
+            if shape != array.shape:
+                raise FuseError(f"{where(eqn)}: a carry changes shape {shape} to {array.shape}")
+
+
+@rule("scan")
+def _scan(lowering, eqn, *args):
+    p = eqn.params
+    n_consts, n_carry = p["num_consts"], p["num_carry"]
+    consts, carry = list(args[:n_consts]), list(args[n_consts : n_consts + n_carry])
+    xs, length = args[n_consts + n_carry :], p["length"]
+    order = range(length - 1, -1, -1) if p["reverse"] else range(length)
+    jaxpr = p["jaxpr"]
+    if length <= 1 or (length <= MOST_UNROLLED and length * work(jaxpr.jaxpr) <= UNROLL):
+        return _unrolled(lowering, eqn, consts, carry, xs, order)
+    return _looped(lowering, eqn, consts, carry, xs)
+
+
+def _unrolled(lowering, eqn, consts, carry, xs, order):
+    n_carry = len(carry)
+    xs = [lowering.objects(x) if isinstance(x, Stored) else x for x in xs]
+    rows: dict[int, list] = {}
+    for k in order:
+        out = lowering.closed(eqn.params["jaxpr"], [*consts, *carry, *(np.asarray(x[k], x.dtype) for x in xs)])
+        carry, rows[k] = out[:n_carry], out[n_carry:]
+    stacked = []
+    for j, var in enumerate(eqn.outvars[n_carry:]):
+        if not rows:
+            stacked.append(np.zeros(var.aval.shape, var.aval.dtype))
+            continue
+        stacked.append(np.stack(together(lowering, *(rows[k][j] for k in range(len(rows))))))
+    return [*carry, *stacked]
+
+
+def _looped(lowering, eqn, consts, carry, xs):
+    p, b = eqn.params, lowering.builder
+    length, jaxpr = p["length"], p["jaxpr"]
+    packed = _Packed(lowering, carry)
+    last = b.constant(np.int32(length - 1))
+    stacks = [
+        Memory("local", np.dtype(var.aval.dtype), math.prod(var.aval.shape))
+        for var in eqn.outvars[len(carry) :]
+    ]
+    readers = [_rows_of(lowering, x, length) for x in xs]
+    fixed = _fixed_carries(jaxpr.jaxpr, len(consts), len(carry), [math.prod(s) for s in packed.shapes])
+
+    def body(counter, values):
+        at = b.op("sub", last, counter) if p["reverse"] else counter
+        out = lowering.closed(jaxpr, [*consts, *packed.unpack(values), *(r(at) for r in readers)])
+        for memory, row in zip(stacks, out[len(carry) :]):
+            row = lowering.objects(row).reshape(-1)
+            start = b.op("mul", at, b.constant(np.int32(row.size)))
+            for k, value in enumerate(row):
+                b.store(memory, b.op("add", start, b.constant(np.int32(k))), value)
+        return packed.flatten(out[: len(carry)])
+
+    results = b.loop(packed.values, length, body, fixed=fixed)
+    for memory in stacks:
+        memory.home = b.block
+    shapes = [var.aval.shape for var in eqn.outvars[len(carry) :]]
+    return [*packed.unpack(results), *map(Stored, stacks, shapes)]
+
+
+def _fixed_carries(jaxpr, n_consts: int, n_carry: int, sizes: list[int]) -> list[int]:
+    """The values of carries that a body hands on as they came."""
+    fixed, start = [], 0
+    for k, size in enumerate(sizes):
+        if jaxpr.outvars[k] is jaxpr.invars[n_consts + k]:
+            fixed.extend(range(start, start + size))
+        start += size
+    return fixed
+
+
+def _rows_of(lowering: Lowering, x, length: int):
+    """A function of the counter that gives x[counter]."""
+    b = lowering.builder
+    row = x.shape[1:]
+    size = math.prod(row)
+    if not size:
+        return lambda at: np.zeros(row, x.dtype)
+    if isinstance(x, Stored):
+        memory, begin = x.memory, x.start
+    else:
+        columns = lowering.objects(x).reshape(length, size)
+        same = [all(v is column[0] for v in column) for column in columns.T]
+        if all(same):
+            return lambda at: lowering.known(columns[0].reshape(row))
+        memory, begin = b.stored(list(columns.reshape(-1))), 0
+
+    def read(at):
+        start = b.op("add", b.op("mul", at, b.constant(np.int32(size))), b.constant(np.int32(begin)))
+        flat = np.empty(size, object)
+        for k in range(size):
+            flat[k] = b.load(memory, b.op("add", start, b.constant(np.int32(k))))
+        return flat.reshape(row)
+
+    return read
+
+
+def work(jaxpr) -> int:
+    """Operations of a jaxpr before anything is folded, roughly."""
+    return _work(jaxpr)
+
+
+@lru_cache(maxsize=4096)
+def _work(jaxpr) -> int:
+    count = 0
+    for eqn in jaxpr.eqns:
+        name = eqn.primitive.name
+        if name in ("scan", "while", "cond"):
+            inner = sum(map(work, (b.jaxpr for b in eqn.params["branches"]))) if name == "cond" else (
+                work(eqn.params["jaxpr"].jaxpr) * eqn.params["length"]
+                if name == "scan"
+                else 20 * work(eqn.params["body_jaxpr"].jaxpr)
+            )
+            count += inner
+            continue
+        jaxpr_inside = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
+        if jaxpr_inside is not None:
+            count += work(getattr(jaxpr_inside, "jaxpr", jaxpr_inside))
+        elif name == "dot_general":
+            (contracted, _), _ = eqn.params["dimension_numbers"]
+            shape = eqn.invars[0].aval.shape
+            inner = math.prod(shape[d] for d in contracted)
+            count += 2 * math.prod(eqn.outvars[0].aval.shape) * inner
+        elif name.startswith("reduce_") or name in ("argmax", "argmin"):
+            count += math.prod(eqn.invars[0].aval.shape)
+        elif name not in FREE:
+            count += sum(math.prod(v.aval.shape) for v in eqn.outvars)
+    return count
+
+
+FREE = {
+    "broadcast_in_dim", "reshape", "squeeze", "transpose", "slice", "concatenate", "stack", "pad",
+    "iota", "rev", "split", "copy", "stop_gradient", "expand_dims",
+}  # fmt: skip
+
+__all__ = ["Block"]

@@ -1,0 +1,126 @@
+"""Functions of one element each."""
+
+import numpy as np
+
+from jaxsim.fused.constants import evaluate
+from jaxsim.fused.errors import FuseError
+from jaxsim.fused.lower import Lowering, Stored, check_dtype, rule, where
+
+
+def apply(lowering: Lowering, op: str, dtype, *arrays):
+    """The operation on each element, with broadcasting."""
+    dtype = np.dtype(dtype)
+    if not any(isinstance(a, Stored) or a.dtype == object for a in arrays):
+        return evaluate(op, dtype, None, *np.broadcast_arrays(*arrays))
+    arrays = np.broadcast_arrays(*map(lowering.objects, arrays))
+    out = np.empty(arrays[0].shape, object)
+    flat = out.reshape(-1)
+    make = lowering.builder.op
+    for k, args in enumerate(zip(*(a.reshape(-1) for a in arrays))):
+        flat[k] = make(op, *args, dtype=dtype)
+    return flat.reshape(out.shape)
+
+
+SAME = {
+    "add": "add", "add_any": "add", "sub": "sub", "mul": "mul", "div": "div", "rem": "rem",
+    "neg": "neg", "abs": "abs", "sign": "sign", "max": "max", "min": "min", "pow": "pow",
+    "sqrt": "sqrt", "rsqrt": "rsqrt", "cbrt": "cbrt", "exp": "exp", "exp2": "exp2",
+    "expm1": "expm1", "log": "log", "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan",
+    "asin": "asin", "acos": "acos", "atan": "atan", "atan2": "atan2", "sinh": "sinh",
+    "cosh": "cosh", "tanh": "tanh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
+    "erf": "erf", "logistic": "logistic", "floor": "floor", "ceil": "ceil",
+    "is_finite": "is_finite", "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt",
+    "ge": "ge", "and": "and", "or": "or", "xor": "xor", "not": "not", "shift_left": "shift_left",
+    "shift_right_logical": "shift_right_logical",
+    "shift_right_arithmetic": "shift_right_arithmetic",
+}  # fmt: skip
+
+
+def _elementwise(op: str):
+    def apply_rule(lowering, eqn, *args):
+        return apply(lowering, op, eqn.outvars[0].aval.dtype, *args)
+
+    return apply_rule
+
+
+for _primitive, _op in SAME.items():
+    rule(_primitive)(_elementwise(_op))
+
+
+@rule("select_n")
+def _select_n(lowering, eqn, which, *cases):
+    dtype = eqn.outvars[0].aval.dtype
+    if eqn.invars[0].aval.dtype == bool:
+        if len(cases) == 1:
+            return cases[0]
+        return apply(lowering, "select", dtype, which, cases[1], cases[0])
+    out = cases[-1]
+    for k in range(len(cases) - 2, -1, -1):
+        here = apply(lowering, "le", bool, which, np.asarray(k, eqn.invars[0].aval.dtype))
+        out = apply(lowering, "select", dtype, here, cases[k], out)
+    return out
+
+
+@rule("clamp")
+def _clamp(lowering, eqn, low, x, high):
+    dtype = eqn.outvars[0].aval.dtype
+    return apply(lowering, "min", dtype, apply(lowering, "max", dtype, x, low), high)
+
+
+@rule("square")
+def _square(lowering, eqn, x):
+    return apply(lowering, "mul", eqn.outvars[0].aval.dtype, x, x)
+
+
+@rule("integer_pow")
+def _integer_pow(lowering, eqn, x):
+    dtype, power = np.dtype(eqn.outvars[0].aval.dtype), eqn.params["y"]
+    result, factor, left = None, x, abs(power)
+    while left:
+        if left & 1:
+            result = factor if result is None else apply(lowering, "mul", dtype, result, factor)
+        left >>= 1
+        if left:
+            factor = apply(lowering, "mul", dtype, factor, factor)
+    if result is None:
+        return np.ones(eqn.outvars[0].aval.shape, dtype)
+    return result if power > 0 else apply(lowering, "div", dtype, np.ones((), dtype), result)
+
+
+@rule("round")
+def _round(lowering, eqn, x):
+    dtype = np.dtype(eqn.outvars[0].aval.dtype)
+    if int(eqn.params["rounding_method"]) == 1:  # half to even
+        return apply(lowering, "round", dtype, x)
+    half = np.asarray(0.5, dtype)  # half away from zero
+    size = apply(lowering, "abs", dtype, x)
+    whole = apply(lowering, "floor", dtype, size)
+    up = apply(lowering, "ge", bool, apply(lowering, "sub", dtype, size, whole), half)
+    more = apply(lowering, "add", dtype, whole, np.ones((), dtype))
+    rounded = apply(lowering, "select", dtype, up, more, whole)
+    minus = apply(lowering, "lt", bool, x, np.zeros((), dtype))
+    return apply(
+        lowering, "select", dtype, minus, apply(lowering, "neg", dtype, rounded), rounded
+    )
+
+
+@rule("convert_element_type")
+def _convert(lowering, eqn, x):
+    new, old = np.dtype(eqn.params["new_dtype"]), np.dtype(eqn.invars[0].aval.dtype)
+    if new == old:
+        return x
+    check_dtype(new, f"{where(eqn)}: a converted array")
+    return apply(lowering, "convert", new, x)
+
+
+@rule("reduce_precision")
+def _reduce_precision(lowering, eqn, x):
+    info = np.finfo(eqn.outvars[0].aval.dtype)
+    if eqn.params["exponent_bits"] < info.iexp or eqn.params["mantissa_bits"] < info.nmant:
+        raise FuseError(f"{where(eqn)}: fused functions cannot reduce precision; leave it out")
+    return x
+
+
+@rule("stop_gradient", "copy", "copy_p", "device_put", "optimization_barrier", "pvary", "pcast")
+def _identity(lowering, eqn, *args):
+    return list(args)

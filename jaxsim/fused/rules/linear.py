@@ -1,0 +1,197 @@
+"""Sums, reductions, products and factorisations of matrices."""
+
+import numpy as np
+
+from jaxsim.fused.constants import evaluate
+from jaxsim.fused.lower import Lowering, rule
+from jaxsim.fused.rules.elementwise import apply
+
+RUN = 9  # terms that are summed one after the other; longer sums are halved
+
+
+def total(lowering: Lowering, terms: list, dtype):
+    """The sum of values, in halves, so that a long one is no long chain."""
+    b = lowering.builder
+    if not terms:
+        return b.constant(np.zeros((), dtype))
+    terms = [t for t in terms if not (t.is_constant and t.data == 0)] or terms[:1]
+    if len(terms) > RUN:
+        half = len(terms) // 2
+        return b.op("add", total(lowering, terms[:half], dtype), total(lowering, terms[half:], dtype))
+    result = terms[0]
+    for term in terms[1:]:
+        result = b.op("add", result, term)
+    return result
+
+
+def _over_axes(lowering, x, axes, combine):
+    """combine(list of values) over some axes of an array."""
+    x = lowering.objects(x)
+    kept = [d for d in range(x.ndim) if d not in axes]
+    rows = np.transpose(x, [*kept, *axes])
+    shape = rows.shape[: len(kept)]
+    rows = rows.reshape(int(np.prod(shape, dtype=int)), -1)
+    out = np.empty(len(rows), object)
+    for k, row in enumerate(rows):
+        out[k] = combine(list(row))
+    return out.reshape(shape)
+
+
+@rule("reduce_sum")
+def _reduce_sum(lowering, eqn, x):
+    dtype = eqn.outvars[0].aval.dtype
+    return _over_axes(lowering, x, eqn.params["axes"], lambda row: total(lowering, row, dtype))
+
+
+def _reduction(op: str, identity):
+    def reduce_rule(lowering, eqn, x):
+        dtype = np.dtype(eqn.outvars[0].aval.dtype)
+
+        def combine(row):
+            if not row:
+                return lowering.builder.constant(np.asarray(identity(dtype), dtype))
+            while len(row) > 1:
+                pairs = [lowering.builder.op(op, *row[k : k + 2]) for k in range(0, len(row) - 1, 2)]
+                row = pairs + row[len(row) - len(row) % 2 :]
+            return row[0]
+
+        return _over_axes(lowering, x, eqn.params["axes"], combine)
+
+    return reduce_rule
+
+
+def _least(dtype):
+    return -np.inf if dtype.kind == "f" else False if dtype.kind == "b" else np.iinfo(dtype).min
+
+
+def _greatest(dtype):
+    return np.inf if dtype.kind == "f" else True if dtype.kind == "b" else np.iinfo(dtype).max
+
+
+for _name, _op, _identity in (
+    ("reduce_max", "max", _least),
+    ("reduce_min", "min", _greatest),
+    ("reduce_prod", "mul", lambda dtype: 1),
+    ("reduce_and", "and", lambda dtype: True if dtype.kind == "b" else -1),
+    ("reduce_or", "or", lambda dtype: 0),
+    ("reduce_xor", "xor", lambda dtype: 0),
+):
+    rule(_name)(_reduction(_op, _identity))
+
+
+def _arg_extreme(better: str):
+    def arg_rule(lowering, eqn, x):
+        b = lowering.builder
+        index = np.dtype(eqn.params["index_dtype"])
+
+        def combine(row):
+            best, at = row[0], b.constant(index.type(0))
+            for k, value in enumerate(row[1:], 1):
+                wins = b.op(better, value, best)
+                if value.dtype.kind == "f":  # the first NaN wins
+                    is_nan = b.op("ne", value, value)
+                    wins = b.op("or", wins, b.op("and", is_nan, b.op("eq", best, best)))
+                at = b.op("select", wins, b.constant(index.type(k)), at)
+                best = b.op("select", wins, value, best)
+            return at
+
+        return _over_axes(lowering, x, eqn.params["axes"], combine)
+
+    return arg_rule
+
+
+rule("argmax")(_arg_extreme("gt"))
+rule("argmin")(_arg_extreme("lt"))
+
+
+def _cumulative(op: str):
+    def cumulative_rule(lowering, eqn, x):
+        axis = eqn.params["axis"]
+        x = np.moveaxis(lowering.objects(x), axis, 0)
+        if eqn.params["reverse"]:
+            x = x[::-1]
+        rows = list(x[:1])
+        for row in x[1:]:
+            rows.append(apply(lowering, op, eqn.outvars[0].aval.dtype, rows[-1], row))
+        out = np.stack(list(map(lowering.objects, rows))) if rows else x
+        return np.moveaxis(out[::-1] if eqn.params["reverse"] else out, 0, axis)
+
+    return cumulative_rule
+
+
+for _name, _op in (("cumsum", "add"), ("cumprod", "mul"), ("cummax", "max"), ("cummin", "min")):
+    rule(_name)(_cumulative(_op))
+
+
+@rule("dot_general")
+def _dot_general(lowering, eqn, x, y):
+    (cx, cy), (bx, by) = eqn.params["dimension_numbers"]
+    dtype = np.dtype(eqn.outvars[0].aval.dtype)
+    x, y = lowering.objects(x), lowering.objects(y)
+    fx = [d for d in range(x.ndim) if d not in (*cx, *bx)]
+    fy = [d for d in range(y.ndim) if d not in (*cy, *by)]
+    count = [int(np.prod([a.shape[d] for d in dims], dtype=int))
+             for a, dims in ((x, bx), (x, fx), (y, fy), (x, cx))]  # fmt: skip
+    batch, rows, columns, inner = count
+    left = np.transpose(x, (*bx, *fx, *cx)).reshape(batch, rows, inner)
+    right = np.transpose(y, (*by, *fy, *cy)).reshape(batch, columns, inner)
+    out = np.empty((batch, rows, columns), object)
+    make = lowering.builder.op
+    for n, i, j in np.ndindex(batch, rows, columns):
+        terms = []
+        for a, c in zip(left[n, i], right[n, j]):
+            if (a.is_constant and a.data == 0) or (c.is_constant and c.data == 0):
+                continue
+            if a.dtype != dtype:
+                a = make("convert", a, dtype=dtype)
+            if c.dtype != dtype:
+                c = make("convert", c, dtype=dtype)
+            terms.append(make("mul", a, c))
+        out[n, i, j] = total(lowering, terms, dtype)
+    return out.reshape(eqn.outvars[0].aval.shape)
+
+
+@rule("cholesky")
+def _cholesky(lowering, eqn, a):
+    a = lowering.objects(a)
+    make, zero = lowering.builder.op, lowering.builder.constant(np.zeros((), eqn.invars[0].aval.dtype))
+    out = np.full(a.shape, zero, object)
+    n = a.shape[-1]
+    for batch in np.ndindex(a.shape[:-2]):
+        m, L = a[batch], out[batch]
+        for j in range(n):
+            squares = [make("neg", make("mul", v, v)) for v in L[j, :j]]
+            L[j, j] = make("sqrt", total(lowering, [m[j, j], *squares], zero.dtype))
+            for i in range(j + 1, n):
+                products = [make("neg", make("mul", v, w)) for v, w in zip(L[i, :j], L[j, :j])]
+                rest = total(lowering, [m[i, j], *products], zero.dtype)
+                L[i, j] = make("div", rest, L[j, j])
+    return out
+
+
+@rule("triangular_solve")
+def _triangular_solve(lowering, eqn, a, b):
+    p = eqn.params
+    a, b = lowering.objects(a), lowering.objects(b)
+    make, dtype = lowering.builder.op, np.dtype(eqn.outvars[0].aval.dtype)
+    if not p["left_side"]:  # x a = b is a^T x^T = b^T
+        a, b = np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2)
+    lower_part = bool(p["lower"]) == bool(p["left_side"])
+    if p["transpose_a"]:
+        a, lower_part = np.swapaxes(a, -1, -2), not lower_part
+    out = np.empty(b.shape, object)
+    n = a.shape[-1]
+    order = range(n) if lower_part else range(n - 1, -1, -1)
+    for batch in np.ndindex(b.shape[:-2]):
+        m, x = a[batch], out[batch]
+        for column in range(b.shape[-1]):
+            done: list[int] = []
+            for i in order:
+                products = [make("neg", make("mul", m[i, k], x[k, column])) for k in done]
+                rest = total(lowering, [b[(*batch, i, column)], *products], dtype)
+                x[i, column] = rest if p["unit_diagonal"] else make("div", rest, m[i, i])
+                done.append(i)
+    return out if p["left_side"] else np.swapaxes(out, -1, -2)
+
+
+__all__ = ["evaluate", "total"]

@@ -1,0 +1,108 @@
+"""Where elements go: no rule here computes a number."""
+
+import numpy as np
+
+from jaxsim.fused.lower import Lowering, Stored, rule
+
+
+def _array(lowering: Lowering, x):
+    """Something numpy can move about."""
+    return lowering.objects(x) if isinstance(x, Stored) else x
+
+
+def together(lowering: Lowering, *arrays) -> list[np.ndarray]:
+    """All numeric, or all of objects, so that numpy can join them."""
+    arrays = [_array(lowering, a) for a in arrays]
+    if any(a.dtype == object for a in arrays):
+        return [lowering.objects(a) for a in arrays]
+    return arrays
+
+
+@rule("broadcast_in_dim")
+def _broadcast_in_dim(lowering, eqn, x, *_):
+    shape = eqn.outvars[0].aval.shape
+    x = _array(lowering, x)
+    middle = [1] * len(shape)
+    for size, dim in zip(x.shape, eqn.params["broadcast_dimensions"]):
+        middle[dim] = size
+    return np.broadcast_to(x.reshape(middle), shape)
+
+
+@rule("reshape", "squeeze", "expand_dims")
+def _reshape(lowering, eqn, x, *_):
+    shape = eqn.outvars[0].aval.shape
+    if isinstance(x, Stored):
+        return Stored(x.memory, shape, x.start)
+    return x.reshape(shape)
+
+
+@rule("transpose")
+def _transpose(lowering, eqn, x):
+    return np.transpose(_array(lowering, x), eqn.params["permutation"])
+
+
+@rule("rev")
+def _rev(lowering, eqn, x):
+    return np.flip(_array(lowering, x), eqn.params["dimensions"])
+
+
+@rule("concatenate")
+def _concatenate(lowering, eqn, *xs):
+    return np.concatenate(together(lowering, *xs), axis=eqn.params["dimension"])
+
+
+@rule("stack")
+def _stack(lowering, eqn, *xs):
+    return np.stack(together(lowering, *xs), axis=eqn.params["axis"])
+
+
+@rule("unstack")
+def _unstack(lowering, eqn, x):
+    return list(np.moveaxis(_array(lowering, x), eqn.params["axis"], 0))
+
+
+@rule("tile")
+def _tile(lowering, eqn, x):
+    return np.tile(_array(lowering, x), eqn.params["reps"])
+
+
+@rule("split")
+def _split(lowering, eqn, x):
+    ends = np.cumsum(eqn.params["sizes"])[:-1]
+    return list(np.split(_array(lowering, x), ends, axis=eqn.params["axis"]))
+
+
+@rule("slice")
+def _slice(lowering, eqn, x):
+    first, last = eqn.params["start_indices"], eqn.params["limit_indices"]
+    steps = eqn.params["strides"] or (1,) * len(first)
+    whole = all(f == 0 and e == n for f, e, n in zip(first[1:], last[1:], x.shape[1:]))
+    if isinstance(x, Stored) and first and whole and steps[0] == 1:
+        row = int(np.prod(x.shape[1:], dtype=int))
+        return Stored(x.memory, eqn.outvars[0].aval.shape, x.start + first[0] * row)
+    return _array(lowering, x)[tuple(map(slice, first, last, steps))]
+
+
+@rule("pad")
+def _pad(lowering, eqn, x, filling):
+    x, filling = together(lowering, x, filling)
+    config = eqn.params["padding_config"]
+    out = np.empty(eqn.outvars[0].aval.shape, x.dtype)
+    out[...] = filling[()] if filling.dtype != object else filling.item()
+    from_, to = [], []
+    for size, (low, _, inner), total in zip(x.shape, config, out.shape):
+        place = low + np.arange(size) * (inner + 1)
+        kept = np.flatnonzero((place >= 0) & (place < total))
+        from_.append(kept)
+        to.append(place[kept])
+    out[np.ix_(*to)] = x[np.ix_(*from_)]
+    return out
+
+
+@rule("iota")
+def _iota(lowering, eqn, *_):
+    shape, dimension = eqn.params["shape"], eqn.params["dimension"]
+    counts = np.arange(shape[dimension]).astype(eqn.params["dtype"])
+    middle = [1] * len(shape)
+    middle[dimension] = shape[dimension]
+    return np.broadcast_to(counts.reshape(middle), shape)
