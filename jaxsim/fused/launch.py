@@ -1,109 +1,107 @@
-"""Call a program on batches of JAX arrays: axes, dtypes, buffers, and the kernels kept for reuse."""
+"""Run a program over a batch: buffers in and out without copies, kernels kept for reuse."""
 
 import math
 import threading
-from collections.abc import Callable
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.api_util import flatten_axes
 
-from jaxsim.fused import rules  # noqa: F401  (fills the table)
-from jaxsim.fused.errors import FuseError
+from jaxsim.fused import rules  # noqa: F401  (fills the table of rules)
 from jaxsim.fused.llvm import prepare
 from jaxsim.fused.lower import lower
 from jaxsim.fused.program import Memory, Program
-from jaxsim.fused.replay import Replay
+from jaxsim.fused.replay import TYPES, Replay, constants
 
-_TRACING = threading.Lock()
-
-
-def fuse(fn: Callable, in_axes: Any = 0, platform: str = "cpu") -> Callable:
-    """``fn`` of one character as one kernel over a batch."""
-
-    def batched(*args):
-        leaves, tree = jax.tree.flatten(args)
-        axes = flatten_axes("in_axes", tree, tuple(in_axes) if isinstance(in_axes, (list, tuple)) else in_axes)
-        leaves = [jnp.asarray(x) for x in leaves]
-        batch = _batch(leaves, axes)
-        kernel = _kernel(tree, tuple((x.shape, x.dtype) for x in leaves), tuple(axes))
-        return kernel(leaves, batch)
-
-    kernels: dict = {}
-
-    def _kernel(tree, avals, axes):
-        key = (tree, avals and tuple((_one(s, a), d) for (s, d), a in zip(avals, axes)), axes)
-        if key not in kernels:
-            specs = [jax.ShapeDtypeStruct(s, d) for s, d in key[1]]
-            flat, out_tree = _traced(fn, tree, specs)
-            program = lower(flat, [a is not None for a in axes])
-            kernels[key] = Kernel(program, flat.out_avals, out_tree, axes, platform)
-        return kernels[key]
-
-    return batched
-
-
-def _traced(fn, tree, specs):
-    closed, out = jax.make_jaxpr(lambda *leaves: fn(*jax.tree.unflatten(tree, leaves)), return_shape=True)(*specs)
-    return closed, jax.tree.structure(out)
-
-
-def _one(shape, axis):
-    return shape if axis is None else shape[:axis] + shape[axis:][1:]
-
-
-def _batch(leaves, axes) -> int:
-    sizes = {x.shape[a] for x, a in zip(leaves, axes) if a is not None}
-    if len(sizes) != 1:
-        raise FuseError(f"sizes {sizes}")
-    return sizes.pop()
+_ONE_AT_A_TIME = threading.Lock()  # Dr.Jit records on one thread at a time
 
 
 class Kernel:
-    def __init__(self, program: Program, out_avals, out_tree, axes, platform):
-        self.program, self.out_avals, self.out_tree, self.axes = program, out_avals, out_tree, axes
-        self.platform = platform
-        self._frozen = {}
+    """The jaxpr of one character, its program, and the recordings made of it."""
 
-    def __call__(self, leaves, batch: int):
+    def __init__(self, closed_jaxpr):
+        self.jaxpr = closed_jaxpr
+        self.in_avals = [v.aval for v in closed_jaxpr.jaxpr.invars]
+        self.out_avals = [v.aval for v in closed_jaxpr.jaxpr.outvars]
+        self._recorded: dict = {}
+
+    @cached_property
+    def program(self) -> Program:
+        """Lowered when it is first asked for."""
+        return lower(self.jaxpr)
+
+    @cached_property
+    def tables(self) -> list[Memory]:
+        """The constant memory that the program reads."""
+        return constants(self.program.block)
+
+    def run(self, leaves, own: tuple[bool, ...], batch: int, platform: str, as_numpy=False) -> list:
+        """All lanes of a batch: ``own[k]`` says that input k has one row a lane, else it is shared.
+
+        leaves: arrays of the dtypes and (behind the batch axis) shapes of the jaxpr's inputs.
+        Returns one array (batch, ...) for each output.
+        """
+        with _ONE_AT_A_TIME:
+            types = prepare(platform)
+            import drjit as dr
+
+            key = (own, batch, platform)
+            if key not in self._recorded:
+                tables = [_buffer(types, m.values, platform) for m in self.tables]
+                recording = dr.freeze(lambda flat, tables: self._record(types, flat, tables, own, batch))
+                self._recorded[key] = recording, tables
+            recording, tables = self._recorded[key]
+            flat = [_buffer(types, x, platform) for x in leaves]
+            with dr.scoped_set_flag(dr.JitFlag.FastMath, False):
+                outputs = recording(flat, tables) if self.out_avals else []
+                dr.eval(outputs)
+            dr.sync_thread()
+            shapes = [(batch, *aval.shape) for aval in self.out_avals]
+            return [
+                _array(x, shape, aval.dtype, platform, as_numpy)
+                for x, shape, aval in zip(outputs, shapes, self.out_avals)
+            ]
+
+    def _record(self, types, flat, tables, own, batch: int) -> list:
+        """Record the program for Dr.Jit; returns the buffers of the outputs."""
         import drjit as dr
 
-        types = prepare(self.platform)
-        if batch not in self._frozen:
-            def record(*flat):
-                return self._record(dr, types, flat, batch)
-            self._frozen[batch] = dr.freeze(record)
-        flat = [self._buffer(types, x) for x in leaves]
-        out = self._frozen[batch](*flat)
-        dr.eval(out)
-        dr.sync_thread()
-        result = []
-        for x, aval in zip(out, self.out_avals):
-            result.append(jnp.asarray(np.array(x).reshape(batch, *aval.shape)))
-        return jax.tree.unflatten(self.out_tree, result)
-
-    def _buffer(self, types, x):
-        name = {"float32": "Float", "float64": "Float64", "int32": "Int", "bool": "Bool", "uint32": "UInt", "int64": "Int64", "uint64":"UInt64"}[x.dtype.name]
-        return getattr(types, name)(np.asarray(x).reshape(-1))
-
-    def _record(self, dr, types, flat, batch):
         lane = dr.arange(types.UInt, batch)
-        sizes = [math.prod(a.shape) for a in self.out_avals]
-        rep = None
+        sizes = [math.prod(aval.shape) for aval in self.out_avals]
+        outputs = [
+            dr.empty(getattr(types, TYPES[aval.dtype.name]), batch * size)
+            for aval, size in zip(self.out_avals, sizes)
+        ]
 
         def read(memory: Memory, at):
-            own = self.axes[memory.leaf] is not None
-            index = lane * memory.size + at if own else at
-            return dr.gather(rep.type(memory.dtype), flat[memory.leaf], index)
+            index = lane * memory.size + at if own[memory.leaf] else at
+            return dr.gather(type(flat[memory.leaf]), flat[memory.leaf], index)
 
-        def write(leaf, at, value):
-            value = value if dr.width(value) != 1 or batch == 1 else value
-            dr.scatter(outs[leaf], value, lane * sizes[leaf] + at, mode=dr.ReduceMode.Permute)
+        def write(leaf: int, at, number):
+            index = lane * sizes[leaf] + at
+            dr.scatter(outputs[leaf], number, index, mode=dr.ReduceMode.Permute)
 
-        rep = Replay(dr, types, read, write)
-        outs = [dr.zeros(rep.type(np.dtype(a.dtype)), batch * n) for a, n in zip(self.out_avals, sizes)]
-        rep.run(self.program)
-        return outs
+        replay = Replay(types, read, write)
+        replay.tables.update({id(m): t for m, t in zip(self.tables, tables)})
+        replay.run(self.program)
+        return outputs
+
+
+def _buffer(types, x, platform: str):
+    """A flat Dr.Jit array over the memory of a JAX or numpy array."""
+    kind = getattr(types, TYPES[np.dtype(x.dtype).name])
+    if math.prod(x.shape) == 0:
+        return kind(0)
+    if platform == "cpu" or isinstance(x, np.ndarray):
+        return kind(np.asarray(x).reshape(-1))
+    return kind(x.reshape(-1))
+
+
+def _array(x, shape, dtype, platform: str, as_numpy: bool) -> Any:
+    """A JAX (or numpy) array over the memory of a Dr.Jit array."""
+    if math.prod(shape) == 0:
+        return np.zeros(shape, dtype) if as_numpy else jax.numpy.zeros(shape, dtype)
+    if as_numpy:
+        return x.numpy().reshape(shape)
+    return jax.dlpack.from_dlpack(x).reshape(shape)

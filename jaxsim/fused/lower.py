@@ -13,7 +13,7 @@ import numpy as np
 from jax.extend.core import Literal
 
 from jaxsim.fused.errors import FuseError
-from jaxsim.fused.program import Memory, Program, Value
+from jaxsim.fused.program import Memory, Program, Value, walk
 from jaxsim.fused.simplify import Builder, finish
 from jaxsim.fused.source import place
 
@@ -124,32 +124,37 @@ class Lowering:
         return self.run(closed_jaxpr.jaxpr, [numeric(c) for c in closed_jaxpr.consts], args)
 
 
-def lower(closed_jaxpr, per_lane: list[bool]) -> Program:
-    """The program of a jaxpr of one character; ``per_lane`` says which inputs lanes differ in."""
+def lower(closed_jaxpr) -> Program:
+    """The program of a jaxpr of one character."""
     lowering = Lowering()
     inputs, arrays = [], []
-    for leaf, (var, own) in enumerate(zip(closed_jaxpr.jaxpr.invars, per_lane)):
-        aval = var.aval
-        check_dtype(aval.dtype, f"argument {leaf} of shape {aval.shape}")
-        memory = Memory("input", np.dtype(aval.dtype), math.prod(aval.shape), leaf=leaf)
-        inputs.append((memory, own))
-        arrays.append(Stored(memory, aval.shape))
+    for leaf, var in enumerate(closed_jaxpr.jaxpr.invars):
+        check_dtype(var.aval.dtype, f"argument {leaf} of shape {var.aval.shape}")
+        memory = Memory("input", np.dtype(var.aval.dtype), math.prod(var.aval.shape), leaf=leaf)
+        inputs.append(memory)
+        arrays.append(Stored(memory, var.aval.shape))
     consts = [numeric(c) for c in closed_jaxpr.consts]
     outputs = lowering.run(closed_jaxpr.jaxpr, consts, arrays)
-    out = []
-    for leaf, (array, var) in enumerate(zip(outputs, closed_jaxpr.jaxpr.outvars)):
-        if isinstance(array, Stored) and array.memory.kind == "local" and array.start == 0:
-            # stacked by a loop, and read by nothing else: written where it is wanted at once
-            if array.size == array.memory.size and array.memory.leaf < 0:
-                array.memory.leaf = leaf
-                out.append(array.memory)
-                continue
-        if isinstance(array, Stored) and array.memory.leaf >= 0 and array.memory.kind == "local":
-            array = Stored(array.memory, array.shape, array.start)
-        objects = lowering.objects(array)
-        check_dtype(var.aval.dtype, f"output {leaf}")
-        out.append(objects)
+    for leaf, var in enumerate(closed_jaxpr.jaxpr.outvars):
+        check_dtype(var.aval.dtype, f"output {leaf} of shape {var.aval.shape}")
+    read = {id(v.data) for v in walk(lowering.builder.root) if v.op == "load"}
+    out: list = []
+    for leaf, array in enumerate(outputs):
+        if _only_returned(array, read):
+            array.memory.kind, array.memory.leaf = "output", leaf
+            out.append(array.memory)
+        else:
+            out.append(lowering.objects(array))
     return finish(Program(lowering.builder.root, inputs, out))
+
+
+def _only_returned(array, read: set[int]) -> bool:
+    """Rows that a loop stacked and nothing reads: they can be written where they are wanted."""
+    if not isinstance(array, Stored):
+        return False
+    memory = array.memory
+    whole = array.start == 0 and array.size == memory.size
+    return whole and memory.kind == "local" and id(memory) not in read
 
 
 def numeric(x) -> np.ndarray:

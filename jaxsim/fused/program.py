@@ -5,6 +5,7 @@ own, and one for the body of each loop. A value stands in the outermost block wh
 needs is known, so whatever does not change within a loop stands outside of it.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,10 +90,18 @@ class Program:
     """
 
     block: Block
-    inputs: list[Any]
+    inputs: list[Memory]
     outputs: list[Any]
 
 
 def deepest(values) -> Block:
     """The innermost of the blocks that the values stand in; they lie on one path."""
     return max((v.block for v in values), key=lambda block: block.depth)
+
+
+def walk(block: Block) -> Iterator[Value]:
+    """All values of a block and of the loops in it."""
+    for value in block.ops:
+        yield value
+        if value.op == "loop":
+            yield from walk(value.data.body)

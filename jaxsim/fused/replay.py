@@ -5,14 +5,14 @@ so that a program seen before costs only its recording.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from jaxsim.fused.errors import FuseError
-from jaxsim.fused.program import Block, Loop, Memory, Program, Value
+from jaxsim.fused.program import Block, Loop, Memory, Program, Value, walk
 
 LOCAL_BYTES = 65_536  # of all local memory of a lane
 
@@ -30,11 +30,13 @@ TYPES = {
 class Replay:
     """One recording. ``read`` and ``write`` address the inputs and outputs of the lanes."""
 
-    def __init__(self, drjit: ModuleType, types: ModuleType, read: Callable, write: Callable):
+    def __init__(self, types: ModuleType, read: Callable, write: Callable):
+        import drjit
+
         self.dr, self.types = drjit, types
         self.read, self.write = read, write
         self.made: dict[int, Any] = {}  # variables by the id of their value
-        self.tables: dict[int, Any] = {}  # buffers by the id of their memory
+        self.tables: dict[int, Any] = {}  # buffers of local and constant memory, by its id
         self.operations = _operations(drjit, self.type)
 
     def type(self, dtype: np.dtype):
@@ -43,7 +45,7 @@ class Replay:
 
     def run(self, program: Program) -> None:
         """Record the program, its outputs last."""
-        bytes_ = sum(m.size * m.dtype.itemsize for m in _locals(program.block))
+        bytes_ = sum(m.size * m.dtype.itemsize for m in _written(program.block))
         if bytes_ > LOCAL_BYTES:
             raise FuseError(
                 f"the function keeps {bytes_} bytes a lane that are read at computed indices;"
@@ -94,13 +96,7 @@ class Replay:
     def table(self, memory: Memory):
         """The buffer of local or constant memory."""
         if id(memory) not in self.tables:
-            kind = self.type(memory.dtype)
-            if memory.kind == "local":
-                self.tables[id(memory)] = self.dr.alloc_local(kind, memory.size)
-            else:
-                buffer = kind(np.ascontiguousarray(memory.values))
-                self.dr.make_opaque(buffer)
-                self.tables[id(memory)] = buffer
+            self.tables[id(memory)] = self.dr.alloc_local(self.type(memory.dtype), memory.size)
         return self.tables[id(memory)]
 
     def loop(self, loop: Loop) -> None:
@@ -143,20 +139,15 @@ class Replay:
             self.tables[id(memory)] = table
 
 
-def _walk(block: Block) -> Iterable[Value]:
-    for value in block.ops:
-        yield value
-        if value.op == "loop":
-            yield from _walk(value.data.body)
-
-
-def _written(block: Block) -> list[Memory]:
-    found = {id(v.data): v.data for v in _walk(block) if v.op == "store" and v.data.kind == "local"}
+def constants(block: Block) -> list[Memory]:
+    """The constant memory that a block reads."""
+    found = {id(v.data): v.data for v in walk(block) if v.op == "load" and v.data.kind == "constant"}
     return list(found.values())
 
 
-def _locals(block: Block) -> list[Memory]:
-    return _written(block)
+def _written(block: Block) -> list[Memory]:
+    found = {id(v.data): v.data for v in walk(block) if v.op == "store" and v.data.kind == "local"}
+    return list(found.values())
 
 
 def _operations(dr: ModuleType, type_of: Callable) -> dict[str, Callable]:

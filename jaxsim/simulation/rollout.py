@@ -1,7 +1,8 @@
 """Many steps under one controller: a scan that folds measures in as it goes.
 
 Memory does not grow with the length of the rollout unless a record of every n-th step is asked
-for. One function simulates one character; batches are ``jax.vmap`` of it.
+for. One function simulates one character; batches are ``jax.vmap`` of it, and with the fused back
+end a whole batch is one kernel.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,8 +11,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
+from jaxsim.fused import choose_backend, fuse_one
 from jaxsim.model import Model, State
 from jaxsim.simulation.step import Control, Observation, StepConfig, StepInfo, observe, step
 
@@ -73,16 +76,49 @@ def rollout(
     measures: Mapping[str, Measure] | None = None,
     record: Callable[[Sample], Any] | None = None,
     record_every: int = 1,
+    backend: str = "fused",
 ) -> RolloutResult:
     """Simulate ``steps`` steps of one character.
 
     controller: see controllers.protocol; measures by name; record(sample) is kept for the first
     of every ``record_every`` steps, which must divide ``steps``. Raises ValueError where it does
     not. A member of a batch that goes non-finite stays so and does not touch the others.
+
+    backend: "fused" runs all steps, under ``vmap`` of all members, as one kernel (see
+    ``jaxsim.fused``; of the model, whatever is known when it is traced is built in), "xla" as a
+    scan. They agree to rounding. Forward-mode derivatives need "xla". Raises FuseError where the
+    controller, a measure or the record cannot be fused.
     """
     if record is not None and steps % record_every:
         raise ValueError(f"record_every={record_every} does not divide steps={steps}")
     measures = dict(measures or {})
+
+    def simulate(controller, state, config):
+        return _simulate(model, controller, state, config, steps, measures, record, record_every)
+
+    if choose_backend(backend) == "fused":
+        return _fused(simulate, controller, state, config)
+    return simulate(controller, state, config)
+
+
+def _fused(simulate, *arguments) -> RolloutResult:
+    """Arrays are arguments of the kernel; Python numbers, such as a fixed time step, built in."""
+    leaves, tree = jax.tree.flatten(arguments)
+    arrays = [k for k, leaf in enumerate(leaves) if isinstance(leaf, (jax.Array, np.ndarray))]
+
+    def of_arrays(given):
+        full = list(leaves)
+        for k, array in zip(arrays, given):
+            full[k] = array
+        return simulate(*jax.tree.unflatten(tree, full))
+
+    return fuse_one(of_arrays)([leaves[k] for k in arrays])
+
+
+def _simulate(
+    model, controller, state, config, steps, measures, record, record_every
+) -> RolloutResult:
+    """``rollout`` in plain JAX."""
     memory = controller.init(model, state)
     folded = {
         name: jax.tree.map(lambda x: jnp.asarray(x, _dtype(x, state)), measure.initial)

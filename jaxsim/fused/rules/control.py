@@ -18,16 +18,17 @@ REGISTERS = 512  # a stack of no more numbers than this may be read back
 
 @rule("jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "custom_lin")
 def _call(lowering, eqn, *args):
-    return _inner(lowering, eqn.params["jaxpr"], args)
+    return inline(lowering, eqn.params["jaxpr"], args)
 
 
 @rule("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
 def _custom_call(lowering, eqn, *args):
     jaxpr = eqn.params.get("call_jaxpr", eqn.params.get("fun_jaxpr"))
-    return _inner(lowering, jaxpr, args)
+    return inline(lowering, jaxpr, args)
 
 
-def _inner(lowering: Lowering, jaxpr, args):
+def inline(lowering: Lowering, jaxpr, args):
+    """The equations of another jaxpr, open or closed, in the place of one."""
     if hasattr(jaxpr, "consts"):
         return lowering.closed(jaxpr, args)
     return lowering.run(jaxpr, (), args)

@@ -1,0 +1,116 @@
+"""``fuse``: a JAX function of one character as one kernel over a batch of them."""
+
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jax.extend.core import ClosedJaxpr
+
+from jaxsim.fused.call import fused_p
+from jaxsim.fused.errors import FusedUnavailable
+from jaxsim.fused.gradient import differentiable
+from jaxsim.fused.launch import Kernel
+from jaxsim.fused.llvm import prepare
+from jaxsim.fused.lower import rule
+from jaxsim.fused.rules.control import inline
+
+BACKENDS = ("fused", "xla")
+
+
+def fuse(fn: Callable, in_axes: Any = 0, backend: str = "fused") -> Callable:
+    """``fn`` of one character as a function over a batch that runs as one kernel.
+
+    fn takes and returns pytrees of small arrays. in_axes as for ``jax.vmap``: arguments with None
+    are shared by all members and read once. New values of the arguments reuse the kernel; arrays
+    that fn closes over become part of it, and a product with a constant that is exactly zero is
+    zero (so a NaN behind it is not seen). The result can be called from jitted code, and
+    differentiated in reverse (not forward).
+
+    backend "fused" needs Dr.Jit and, on the CPU, an LLVM library; where they are missing, or with
+    "xla", it is ``jax.jit(jax.vmap(fn, in_axes))``.
+
+    Raises FuseError, at the first call, for a function that cannot be fused, naming the primitive
+    and the line; ValueError for an unknown backend.
+
+    >>> import jax.numpy as jnp
+    >>> fuse(lambda x, k: k * jnp.sum(x * x), in_axes=(0, None))(jnp.ones((4, 3)), 2.0)
+    Array([6., 6., 6., 6.], dtype=float32)
+    """
+    if choose_backend(backend) == "xla":
+        return jax.jit(jax.vmap(fn, in_axes))
+    return jax.vmap(fuse_one(fn), in_axes)
+
+
+def fuse_one(fn: Callable) -> Callable:
+    """``fn`` itself, to be called as it is, or in ``vmap``, ``jit`` and ``grad``, as one kernel."""
+    known: dict = {}
+
+    @wraps(fn)
+    def one(*args):
+        leaves, tree = jax.tree.flatten(args)
+        leaves = [jnp.asarray(x) for x in leaves]
+        key = (tree, tuple((x.shape, x.dtype) for x in leaves))
+        if key in known:
+            run, out_tree = known[key]
+        else:
+            run, out_tree, outer = _traced(fn, tree, leaves)
+            if not outer:  # tracers are only good for this call
+                known[key] = run, out_tree
+        return jax.tree.unflatten(out_tree, run(*leaves))
+
+    return one
+
+
+def _traced(fn, tree, leaves):
+    """The kernel as a function of the leaves, and the structure of what it returns."""
+    specs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
+    closed, out = jax.make_jaxpr(
+        lambda *flat: fn(*jax.tree.unflatten(tree, flat)), return_shape=True
+    )(*specs)
+    closed, outer = _without_tracers(closed)
+    run = differentiable(Kernel(closed))
+    return (lambda *flat: run(*outer, *flat)), jax.tree.structure(out), bool(outer)
+
+
+def _without_tracers(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list]:
+    """What fn closes over and an outer jit, vmap or grad traces becomes its first arguments."""
+    outer = [k for k, c in enumerate(closed.consts) if isinstance(c, jax.core.Tracer)]
+    if not outer:
+        return closed, []
+    jaxpr, consts = closed.jaxpr, closed.consts
+    known = [k for k in range(len(consts)) if k not in outer]
+    moved = [jaxpr.constvars[k] for k in outer]
+    jaxpr = jaxpr.replace(
+        constvars=[jaxpr.constvars[k] for k in known],
+        invars=[*moved, *jaxpr.invars],
+        debug_info=jaxpr.debug_info.with_unknown_names(),
+    )
+    return ClosedJaxpr(jaxpr, [consts[k] for k in known]), [consts[k] for k in outer]
+
+
+_told: set[str] = set()
+
+
+def choose_backend(backend: str) -> str:
+    """ "fused" or "xla": the first where it is asked for and there; else one warning says why not."""
+    if backend not in BACKENDS:
+        raise ValueError(f"backend is {backend!r}; choose from {', '.join(BACKENDS)}")
+    if backend == "fused":
+        try:
+            prepare("gpu" if jax.default_backend() == "gpu" else "cpu")
+        except FusedUnavailable as error:
+            if str(error) not in _told:
+                _told.add(str(error))
+                warnings.warn(f'using backend="xla": {error}', stacklevel=3)
+            return "xla"
+    return backend
+
+
+@rule(fused_p.name)
+def _nested(lowering, eqn, *args):
+    """A fused function within another is part of it."""
+    return inline(lowering, eqn.params["kernel"].jaxpr, args)

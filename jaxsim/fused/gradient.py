@@ -1,0 +1,99 @@
+"""The gradient of a fused function: two more kernels, from the jaxprs of JAX's own vjp.
+
+The forward kernel returns, besides the outputs, what the backward kernel needs. The bodies of long
+scans are checkpointed: the forward kernel keeps their carries, the backward kernel recomputes a
+round from them and goes back through it.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+
+from jaxsim.fused.call import call
+from jaxsim.fused.launch import Kernel
+
+LONG = 64  # scans of more rounds are checkpointed
+
+
+def differentiable(kernel: Kernel):
+    """``call`` of the kernel's leaves as a function with a custom_vjp."""
+    pair: list[_Pair] = []
+
+    @jax.custom_vjp
+    def run(*leaves):
+        return call(kernel, leaves)
+
+    def forward(*leaves):
+        if not pair:
+            pair.append(_Pair(kernel))
+        return pair[0].forward(leaves)
+
+    def backward(kept, cotangents):
+        return pair[0].backward(kept, cotangents)
+
+    run.defvjp(forward, backward)
+    return run
+
+
+class _Pair:
+    """The forward and the backward kernel."""
+
+    def __init__(self, kernel: Kernel):
+        avals, function = kernel.in_avals, jaxpr_as_fun(_checkpointed(kernel.jaxpr))
+        self.wanted = [k for k, a in enumerate(avals) if jnp.issubdtype(a.dtype, jnp.floating)]
+        self.count = len(avals)
+        self.outs = [
+            k for k, a in enumerate(kernel.out_avals) if jnp.issubdtype(a.dtype, jnp.floating)
+        ]
+
+        def with_pull(*leaves):
+            def of_wanted(*floats):
+                full = list(leaves)
+                for k, x in zip(self.wanted, floats):
+                    full[k] = x
+                out = function(*full)
+                return [out[k] for k in self.outs], out
+
+            _, pull, out = jax.vjp(of_wanted, *(leaves[k] for k in self.wanted), has_aux=True)
+            return out, pull
+
+        specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
+        closed, (out, pull) = jax.make_jaxpr(with_pull, return_shape=True)(*specs)
+        self.n_out = len(out)
+        kept, tree = jax.tree.flatten(pull)
+        self._forward = Kernel(closed)
+
+        def back(kept, cotangents):
+            return list(jax.tree.unflatten(tree, kept)(cotangents))
+
+        cotangents = [jax.ShapeDtypeStruct(out[k].shape, out[k].dtype) for k in self.outs]
+        self._backward = Kernel(jax.make_jaxpr(back)(kept, cotangents))
+
+    def forward(self, leaves):
+        """The outputs, and what is kept for the way back."""
+        out = call(self._forward, leaves)
+        return out[: self.n_out], out[self.n_out :]
+
+    def backward(self, kept, cotangents):
+        """The cotangents of the leaves; None for those that are not floats."""
+        given = [cotangents[k] for k in self.outs]
+        out = call(self._backward, [*kept, *given])
+        full: list = [None] * self.count
+        for k, x in zip(self.wanted, out):
+            full[k] = x
+        return tuple(full)
+
+
+def _checkpointed(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The same jaxpr with ``jax.checkpoint`` around the bodies of its long scans."""
+    eqns = []
+    for eqn in closed.jaxpr.eqns:
+        inner = eqn.params.get("jaxpr")
+        if eqn.primitive.name in ("jit", "pjit"):
+            eqn = eqn.replace(params={**eqn.params, "jaxpr": _checkpointed(inner)})
+        elif eqn.primitive.name == "scan" and eqn.params["length"] > LONG:
+            body = jax.checkpoint(jaxpr_as_fun(inner), prevent_cse=False)
+            specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in inner.in_avals]
+            eqn = eqn.replace(params={**eqn.params, "jaxpr": jax.make_jaxpr(body)(*specs)})
+        eqns.append(eqn)
+    return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns))
