@@ -128,10 +128,8 @@ NUMPY = {
 }
 
 
-def evaluate(op: str, dtype: np.dtype, data, *numbers):
-    """The operation on numpy scalars or arrays."""
-    numbers = [np.asarray(n) for n in numbers]
-    with np.errstate(all="ignore"):
-        if op == "convert":
-            return np.asarray(_convert(numbers[0], dtype))
-        return np.asarray(NUMPY[op](*numbers)).astype(dtype, copy=False)
+def evaluate(op: str, dtype: np.dtype, *numbers):
+    """The operation on numpy scalars or arrays (under ``np.errstate(all="ignore")``)."""
+    if op == "convert":
+        return np.asarray(_convert(np.asarray(numbers[0]), dtype))
+    return np.asarray(NUMPY[op](*numbers)).astype(dtype, copy=False)

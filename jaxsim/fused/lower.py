@@ -4,8 +4,10 @@ While it is lowered, an array is one of three things: a numeric numpy array, if 
 an object array of values; or ``Stored``, numbers in memory that nobody has looked at yet.
 """
 
+import gc
 import math
 from collections.abc import Callable
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -134,7 +136,8 @@ def lower(closed_jaxpr) -> Program:
         inputs.append(memory)
         arrays.append(Stored(memory, var.aval.shape))
     consts = [numeric(c) for c in closed_jaxpr.consts]
-    outputs = lowering.run(closed_jaxpr.jaxpr, consts, arrays)
+    with np.errstate(all="ignore"), _no_collection():
+        outputs = lowering.run(closed_jaxpr.jaxpr, consts, arrays)
     for leaf, var in enumerate(closed_jaxpr.jaxpr.outvars):
         check_dtype(var.aval.dtype, f"output {leaf} of shape {var.aval.shape}")
     read = {id(v.data) for v in walk(lowering.builder.root) if v.op == "load"}
@@ -146,6 +149,18 @@ def lower(closed_jaxpr) -> Program:
         else:
             out.append(lowering.objects(array))
     return finish(Program(lowering.builder.root, inputs, out))
+
+
+@contextmanager
+def _no_collection():
+    """No garbage collection meanwhile: it would look through all values again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _only_returned(array, read: set[int]) -> bool:

@@ -96,7 +96,11 @@ class Program:
 
 def deepest(values) -> Block:
     """The innermost of the blocks that the values stand in; they lie on one path."""
-    return max((v.block for v in values), key=lambda block: block.depth)
+    block = values[0].block
+    for value in values:
+        if value.block.depth > block.depth:
+            block = value.block
+    return block
 
 
 def walk(block: Block) -> Iterator[Value]:

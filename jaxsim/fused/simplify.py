@@ -29,38 +29,46 @@ class Builder:
         self.root = Block()
         self.block = self.root
         self.source = None  # the equation that is being lowered
-        self._known: dict = {}
+        self._known: dict = {}  # values by what they are made of, by id
+        self._alive: list = []  # so that no id is used twice
 
     def constant(self, number) -> Value:
         """A value for a numpy scalar."""
-        number = np.asarray(number)[()]
-        key = (number.dtype, number.tobytes())
+        if not isinstance(number, np.generic):
+            number = np.asarray(number)[()]
+        key = (type(number), number.tobytes())
         value = self._known.get(key)
         if value is None:
             value = Value("constant", (), number.dtype, self.root, number)
             self._known[key] = value
         return value
 
-    def op(self, op: str, *args: Value, dtype=None, data=None) -> Value:
+    def op(self, op: str, *args: Value, dtype=None) -> Value:
         """The value of an operation; its dtype is that of the last argument unless given."""
-        if dtype is None:
-            dtype = BOOL if op in COMPARISONS else args[-1].dtype
-        if all(a.op == "constant" for a in args):
-            return self.constant(evaluate(op, dtype, data, *(a.data for a in args)))
+        key = (op, dtype if op == "convert" else None, *map(id, args))
+        value = self._known.get(key)
+        if value is None:
+            if dtype is None:
+                dtype = BOOL if op in COMPARISONS else args[-1].dtype
+            value = self._made(op, args, dtype)
+            self._known[key] = value
+            self._alive.append(args)
+        return value
+
+    def _made(self, op: str, args: tuple, dtype) -> Value:
+        """An operation that has not been asked for before."""
+        if all([a.op == "constant" for a in args]):
+            return self.constant(evaluate(op, dtype, *[a.data for a in args]))
         simple = self._fold(op, args, dtype)
         if simple is not None:
             return simple
         if op in COMMUTATIVE and id(args[0]) > id(args[1]):
-            args = (args[1], args[0])
-        key = (op, dtype, data, *map(id, args))
-        value = self._known.get(key)
-        if value is None:
-            value = self._place(Value(op, args, dtype, deepest(args), data, self.source))
-            self._known[key] = value
-        return value
+            return self.op(op, args[1], args[0], dtype=dtype)
+        return self._place(Value(op, args, dtype, deepest(args), None, self.source))
 
     def _place(self, value: Value) -> Value:
         value.block.ops.append(value)
+        self._alive.append(value)
         return value
 
     # --- memory
@@ -88,7 +96,7 @@ class Builder:
     def stored(self, values: list[Value]) -> Memory:
         """Memory that holds the values: constant if they are, else local, written once."""
         key = ("stored", *map(id, values))
-        memory, _ = self._known.get(key, (None, None))
+        memory = self._known.get(key)
         if memory is None:
             dtype = values[0].dtype
             if all(v.is_constant for v in values):
@@ -98,18 +106,23 @@ class Builder:
                 memory = Memory("local", dtype, len(values), deepest(values))
                 for k, v in enumerate(values):
                     self.store(memory, self.constant(np.int32(k)), v, memory.home)
-            self._known[key] = memory, values  # an id is only good while its value lives
+            self._known[key] = memory
+            self._alive.append(values)
         return memory
 
     # --- loops
 
-    def loop(self, inits: list[Value], length: int | None, body, alive=None, fixed=()) -> list:
+    def loop(
+        self, inits: list[Value], length: int | None, body, alive=None, fixed=(), thorough=False
+    ) -> list:
         """A loop; ``body(counter, params)`` gives the next carries. Returns the last ones.
 
-        A carry that never changes is found by trying: those of ``fixed``, and those that begin as
-        constants, are taken as unchanging, until a round of the body says otherwise.
+        fixed: carries that never change. thorough: others are found by trying: those that begin
+        as constants are taken as unchanging, until a round of the body says otherwise.
         """
-        unchanging = {k for k, v in enumerate(inits) if v.is_constant} | set(fixed)
+        unchanging = set(fixed)
+        if thorough:
+            unchanging |= {k for k, v in enumerate(inits) if v.is_constant}
         unchanging.discard(alive)
         outer = self.block
         while True:
@@ -117,7 +130,10 @@ class Builder:
             loop = Loop(inner, length, None, list(inits), [], alive)
             if length is not None:
                 loop.counter = Value("param", (), np.dtype(np.int32), inner, (loop, -1))
-            loop.params = [Value("param", (), v.dtype, inner, (loop, k)) for k, v in enumerate(inits)]
+            loop.params = [
+                Value("param", (), v.dtype, inner, (loop, k)) for k, v in enumerate(inits)
+            ]
+            self._alive.append(loop)
             self.block = inner
             given = [inits[k] if k in unchanging else p for k, p in enumerate(loop.params)]
             try:

@@ -13,7 +13,7 @@ from jaxsim.fused.rules.shapes import together
 
 UNROLL = 6000  # a scan with no more work than this, counted before folding, is unrolled
 MOST_UNROLLED = 64  # rounds
-REGISTERS = 512  # a stack of no more numbers than this may be read back
+THOROUGH = 10_000  # work of a body that may be lowered several times
 
 
 @rule("jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "custom_lin")
@@ -86,7 +86,9 @@ def _while(lowering, eqn, *args):
         packed.check(lowering, eqn, out)
         return [goes_on(out), *packed.flatten(out)]
 
-    return packed.unpack(b.loop([first, *packed.values], None, body, alive=0)[1:])
+    small = work(p["body_jaxpr"].jaxpr) <= THOROUGH
+    results = b.loop([first, *packed.values], None, body, alive=0, thorough=small)
+    return packed.unpack(results[1:])
 
 
 class _Packed:
@@ -167,7 +169,8 @@ def _looped(lowering, eqn, consts, carry, xs):
                 b.store(memory, b.op("add", start, b.constant(np.int32(k))), value)
         return packed.flatten(out[: len(carry)])
 
-    results = b.loop(packed.values, length, body, fixed=fixed)
+    small = work(jaxpr.jaxpr) <= THOROUGH
+    results = b.loop(packed.values, length, body, fixed=fixed, thorough=small)
     for memory in stacks:
         memory.home = b.block
     shapes = [var.aval.shape for var in eqn.outvars[len(carry) :]]

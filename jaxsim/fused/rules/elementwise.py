@@ -11,7 +11,7 @@ def apply(lowering: Lowering, op: str, dtype, *arrays):
     """The operation on each element, with broadcasting."""
     dtype = np.dtype(dtype)
     if not any(isinstance(a, Stored) or a.dtype == object for a in arrays):
-        return evaluate(op, dtype, None, *np.broadcast_arrays(*arrays))
+        return evaluate(op, dtype, *np.broadcast_arrays(*arrays))
     arrays = np.broadcast_arrays(*map(lowering.objects, arrays))
     out = np.empty(arrays[0].shape, object)
     flat = out.reshape(-1)
