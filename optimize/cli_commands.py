@@ -44,6 +44,7 @@ def run_simulate(args: argparse.Namespace) -> int:
         fps=args.fps,
         objective=args.objective,
         progress=not args.quiet,
+        backend=args.backend or "fused",
     )
     say(*(note if "\n" in note else f"note: {note}" for note in simulation.notes))
     if args.out is not None:
@@ -65,7 +66,7 @@ def run_tune(args: argparse.Namespace) -> int:
     """Tune a script in a folder, or go on with that."""
     names = ("start", "seconds", "generations", "population", "seed", "sigma", "dt", "judge_dt")
     options: Any = {name: getattr(args, name) for name in (*names, "chair_height", "friction")}
-    options |= {"trials": args.trials, "noise": args.noise}
+    options |= {"trials": args.trials, "noise": args.noise, "backend": args.backend}
     options |= {"free": args.free, "also": dict(args.tune) or None}
     try:
         result = tune(

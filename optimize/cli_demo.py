@@ -33,6 +33,7 @@ def run_demo(args: argparse.Namespace) -> int:
         generations=args.generations,
         population=args.population,
         seed=args.seed,
+        backend=args.backend,
         progress=not args.quiet,
         command=command_line(["jaxsim", *args.argv]),
     )

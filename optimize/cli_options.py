@@ -135,6 +135,9 @@ def _bounds(text: str) -> tuple[str, tuple[float, ...]]:
 def _general(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("general")
     group.add_argument("--device", choices=("cpu", "gpu"), help="where to compute")
+    group.add_argument(
+        "--backend", choices=("fused", "xla"), help="one kernel a rollout (default), or XLA"
+    )
     group.add_argument("--precision", choices=("float32", "float64"), help="of the numbers")
     group.add_argument(
         "--no-cache", action="store_true", help="do not keep compiled programs for the next time"

@@ -12,6 +12,7 @@ from controllers.scl.ast import Script
 from controllers.scl.controller import ScriptController
 from controllers.scl.load import script_controller
 from controllers.scl.roles import number_roles
+from jaxsim.fused import choose_backend, fuse
 from jaxsim.model import Model, State
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import StepConfig
@@ -29,7 +30,9 @@ class ScriptProblem:
     and whatever ``also`` selects: paths below "model." or "controller." with (lower, upper[,
     scale]). A member is worth the mean of ``trials`` motions: the first begins from ``start``, the
     joints of the others with small random speeds (``noise`` [rad/s], normal, always the same ones),
-    so that a motion that only works by luck is worth little. Raises ValueError if nothing is free.
+    so that a motion that only works by luck is worth little. backend: "fused" runs a population
+    as one kernel, with the model built in and the script's numbers passed; "xla" runs it in chunks
+    (see ``optimize.batch``). Raises ValueError if nothing is free.
     """
 
     model: Model
@@ -41,6 +44,7 @@ class ScriptProblem:
     chunk: int = CHUNK
     trials: int = 1
     noise: float = 0.05
+    backend: str = "fused"
 
     def __post_init__(self):
         if not self.script.free_indices() and not self.also:
@@ -86,14 +90,22 @@ class ScriptProblem:
     @cached_property
     def _run(self):
         measures = self.objective.measures(self.model)
+        fused = choose_backend(self.backend) == "fused"
 
         def one(x, shared):
-            tree, starts = shared
-            tree = self.tunables.write(tree, x)
+            values, starts = shared
+            controller = self.controller.replace(values=values)
+            tree = self.tunables.write({"model": self.model, "controller": controller}, x)
 
             def trial(start):
                 result = rollout(
-                    tree["model"], tree["controller"], start, self.config, self.steps, measures
+                    tree["model"],
+                    tree["controller"],
+                    start,
+                    self.config,
+                    self.steps,
+                    measures,
+                    backend="xla",  # the whole of ``one`` is fused, or nothing
                 )
                 return self.objective.parts(result.measures), result.finite
 
@@ -104,7 +116,7 @@ class ScriptProblem:
                 parts = jax.tree.map(lambda part: jnp.mean(part, axis=0), parts)
             return self.objective.total(parts), parts, finite.all()
 
-        return batched(one, self.chunk)
+        return fuse(one, in_axes=(0, None)) if fused else batched(one, self.chunk)
 
     def evaluate(self, z: np.ndarray) -> Evaluation:
         """Judge members given in the optimiser's coordinates (P, n)."""
@@ -114,9 +126,11 @@ class ScriptProblem:
     def evaluate_values(self, x: np.ndarray) -> Evaluation:
         """Judge members given by the free numbers themselves (P, n), in their units."""
         dtype = self.model.mass.dtype
-        fitness, parts, finite = self._run(np.asarray(x, dtype), (self.tree, self.starts))
+        shared = (self.controller.values, self.starts)
+        fitness, parts, finite = self._run(np.asarray(x, dtype), shared)
+        fitness, finite = np.asarray(fitness, float), np.asarray(finite)
         return Evaluation(
-            fitness=np.asarray(fitness, float),
+            fitness=fitness,
             parts={name: np.asarray(part, float) for name, part in parts.items()},
             failed=~(finite & np.isfinite(fitness)),
             steps=self.steps * len(x) * self.trials,

@@ -6,7 +6,6 @@ simulation can show progress, be interrupted, and stop where numbers are no long
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +15,7 @@ from jax import Array
 
 from controllers.scl.controller import EVENTS_KEPT, ScriptController
 from jaxsim.dynamics.kinematics import Kinematics
+from jaxsim.fused import choose_backend, fuse_one
 from jaxsim.io.motion import Motion, Shape
 from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.model import Model, State
@@ -106,18 +106,28 @@ def begin(model: Model, controller: ScriptController, state: State) -> Any:
     return controller.init(model, state)
 
 
-@partial(jax.jit, static_argnames=("terms", "every"))
-def piece(
+def pieces(model: Model, terms: tuple[str, ...], every: int, backend: str = "fused"):
+    """The function ``piece(controller, progress, dt, steps) -> (progress, frames)``, compiled.
+
+    ``PIECE`` frames, one every ``every`` steps; measures take in no more than ``steps``. New
+    numbers, of the script among them, compile nothing anew.
+    """
+
+    def piece(controller: ScriptController, progress: Progress, dt: Array, steps: Array):
+        return _piece(model, terms, every, controller, progress, StepConfig(dt=dt), steps)
+
+    return fuse_one(piece) if choose_backend(backend) == "fused" else jax.jit(piece)
+
+
+def _piece(
     model: Model,
+    terms: tuple[str, ...],
+    every: int,
     controller: ScriptController,
     progress: Progress,
     config: StepConfig,
-    steps: Array | int,
-    *,
-    terms: tuple[str, ...],
-    every: int,
+    steps: Array,
 ) -> tuple[Progress, Frame]:
-    """``PIECE`` frames, one every ``every`` steps; measures take in no more than ``steps``."""
     measures = measures_of(model, terms)
     dofs = model.topology.actuated_dofs
 
@@ -155,6 +165,7 @@ def piece(
         {"all": Measure((progress.count, progress.measured), measure)},
         record,
         every,
+        backend="xla",  # ``pieces`` fuses the whole
     )
     count, measured = result.measures["all"]
     return Progress(result.state, result.memory, count, measured), result.record

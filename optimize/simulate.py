@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
@@ -35,7 +36,7 @@ from optimize.recording import (
     first_progress,
     motion_of,
     new_events,
-    piece,
+    pieces,
 )
 from optimize.run_folder import to_json, versions, write_atomic
 from optimize.scene import Scene, check_number, set_scene
@@ -75,6 +76,7 @@ def simulate(
     model: Model | None = None,
     objective: Objective | str | None = None,
     progress: bool = False,
+    backend: str = "fused",
 ) -> Simulation:
     """Simulate a script (a path, the name of a shipped one, or a parsed one).
 
@@ -82,6 +84,7 @@ def simulate(
     script's name. chair_height [m], friction: see ``optimize.scene.set_scene``. A frame is kept
     about ``fps`` times a simulated second, every k-th step, at the start and at the end;
     ``seconds`` grows to a whole number of frames. objective: also judged, over these seconds.
+    backend: "fused" or "xla" (see ``jaxsim.simulation.rollout``).
 
     Runs on JAX's default device, in its default precision; for float64 call it under
     ``with jax.enable_x64(True):``. Ctrl-C ends it with what is simulated so far. Values that are
@@ -97,7 +100,13 @@ def simulate(
     """
     scene = set_scene(script, start, chair_height, friction, model)
     return simulate_scene(
-        scene, seconds=seconds, dt=dt, fps=fps, objective=objective, progress=progress
+        scene,
+        seconds=seconds,
+        dt=dt,
+        fps=fps,
+        objective=objective,
+        progress=progress,
+        backend=backend,
     )
 
 
@@ -109,6 +118,7 @@ def simulate_scene(
     fps: float = 120.0,
     objective: Objective | str | None = None,
     progress: bool = False,
+    backend: str = "fused",
 ) -> Simulation:
     """``simulate`` for a scene that is already set."""
     check_number("seconds", seconds, "a positive time, such as 5")
@@ -120,7 +130,7 @@ def simulate_scene(
     terms = tuple(judged.weights) if judged else ()
     every = frame_step(seconds, dt, fps)
     steps = -(-round(seconds / dt) // every) * every
-    run = _run(scene, StepConfig(dt=float(dt)), steps, every, terms, progress)
+    run = _run(scene, StepConfig(dt=float(dt)), steps, every, terms, progress, backend)
     return _simulation(scene, run, steps, every, float(dt), judged)
 
 
@@ -150,15 +160,22 @@ class _Run:
 
 
 def _run(
-    scene: Scene, config: StepConfig, steps: int, every: int, terms: tuple[str, ...], progress: bool
+    scene: Scene,
+    config: StepConfig,
+    steps: int,
+    every: int,
+    terms: tuple[str, ...],
+    progress: bool,
+    backend: str,
 ) -> _Run:
     """Simulate piece after piece, to the frame at the end."""
     began = clock.perf_counter()
     controller = script_controller(scene.script, scene.model)
     memory = begin(scene.model, controller, scene.state)
     now = first_progress(scene.model, scene.state, memory, terms)
-    arguments = (scene.model, controller, now, config, steps)
-    compiled = piece.lower(*arguments, terms=terms, every=every).compile()
+    run_piece = pieces(scene.model, terms, every, backend)
+    dt = jnp.asarray(config.dt, scene.state.q.dtype)
+    jax.block_until_ready(run_piece(controller, now, dt, steps))  # compiles
     run = _Run([], [], now, clock.perf_counter() - began, 0.0, False)
     began = clock.perf_counter()
     count = -(-(steps // every + 1) // PIECE)
@@ -167,7 +184,7 @@ def _run(
         with bar:
             for _ in range(count):
                 before = int(run.progress.memory.events)
-                after, frames = compiled(scene.model, controller, run.progress, config, steps)
+                after, frames = run_piece(controller, run.progress, dt, steps)
                 frames = jax.tree.map(np.asarray, frames)
                 events = list(new_events(before, after.memory))
                 run.progress, run.events = after, run.events + events

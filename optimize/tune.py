@@ -132,6 +132,7 @@ def make_problem(config: RunConfig) -> ScriptProblem:
         config["chunk"],
         config["trials"],
         config["noise"],
+        config["backend"],
     )
     problem.tunables  # noqa: B018 (errors in bounds and paths show now)
     problem.controller  # noqa: B018 (and those of the script on this body)
@@ -293,6 +294,7 @@ def judge(config: RunConfig, problem: ScriptProblem, x: np.ndarray, progress: bo
             dt=config["judge_dt"],
             objective=config.objective,
             progress=progress,
+            backend=config["backend"],
         )
 
 

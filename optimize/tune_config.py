@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from controllers.scl.load import vocabulary
 from jaxsim.characters.planar_human import planar_human
+from jaxsim.fused import choose_backend
 from optimize.batch import CHUNK
 from optimize.objectives import OBJECTIVES, Objective
 from optimize.objectives import objective as objective_named
@@ -32,6 +33,7 @@ DEFAULTS: dict[str, Any] = {
     "trials": 1,
     "noise": 0.05,
     "chunk": None,
+    "backend": "fused",
 }
 
 
@@ -52,7 +54,8 @@ class TuneOptions(TypedDict, total=False):
     also: Mapping[str, tuple[float, ...]] | None  # path -> (lower, upper[, scale]) of arrays
     trials: int | None  # motions a member is judged by; see ``ScriptProblem``
     noise: float | None  # random speeds the joints of all but the first begin with [rad/s]
-    chunk: int | None  # members computed together; the last digits of results depend on it
+    chunk: int | None  # members that XLA computes together; last digits of results depend on it
+    backend: str | None  # "fused", a population as one kernel, or "xla"
 
 
 @dataclass(frozen=True)
@@ -173,5 +176,6 @@ def _check_values(config: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} is {value!r}; give a whole number of at least {least}")
     if config["seed"] >= 2**32:
         raise ValueError(f"seed is {config['seed']}; it must be below 2**32")
+    choose_backend(config["backend"])
     if config["free"] not in ("marked", "all"):
         raise ValueError(f"free is {config['free']!r}; choose 'marked' or 'all'")

@@ -1,7 +1,9 @@
 """Run a program over a batch: buffers in and out without copies, kernels kept for reuse."""
 
+import gc
 import math
 import threading
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -53,7 +55,7 @@ class Kernel:
                 self._recorded[key] = recording, tables
             recording, tables = self._recorded[key]
             flat = [_buffer(types, x, platform) for x in leaves]
-            with dr.scoped_set_flag(dr.JitFlag.FastMath, False):
+            with dr.scoped_set_flag(dr.JitFlag.FastMath, False), _no_collection():
                 outputs = recording(flat, tables) if self.out_avals else []
                 dr.eval(outputs)
             dr.sync_thread()
@@ -86,6 +88,18 @@ class Kernel:
         replay.tables.update({id(m): t for m, t in zip(self.tables, tables)})
         replay.run(self.program)
         return outputs
+
+
+@contextmanager
+def _no_collection():
+    """No garbage is collected: a Dr.Jit array freed during a recording would abort the process."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _buffer(types, x, platform: str):
