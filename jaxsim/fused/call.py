@@ -17,10 +17,14 @@ def call(kernel: Kernel, leaves) -> list:
     return fused_p.bind(*leaves, kernel=kernel, own=(False,) * len(leaves), batch=None)
 
 
+def _lanes(batch: int | None) -> int:
+    return 1 if batch is None else batch
+
+
 @fused_p.def_impl
 def _run(*leaves, kernel: Kernel, own, batch):
     platform = "gpu" if jax.default_backend() == "gpu" else "cpu"
-    out = kernel.run(leaves, own, batch or 1, platform)
+    out = kernel.run(leaves, own, _lanes(batch), platform)
     return [x.reshape(x.shape[1:]) for x in out] if batch is None else out
 
 
@@ -46,7 +50,7 @@ def _vmapped(leaves, dims, *, kernel: Kernel, own, batch):
             x = x.reshape(size * batch, *x.shape[2:])
         moved.append(x)
         new_own.append(mapped or mine)
-    out = fused_p.bind(*moved, kernel=kernel, own=tuple(new_own), batch=size * (batch or 1))
+    out = fused_p.bind(*moved, kernel=kernel, own=tuple(new_own), batch=size * _lanes(batch))
     if batch is not None:
         out = [x.reshape(size, batch, *x.shape[1:]) for x in out]
     return out, [0] * len(out)
@@ -61,7 +65,7 @@ def _from_jit(*leaves, kernel: Kernel, own, batch):
               _shapes(*leaves, kernel=kernel, own=own, batch=batch)]  # fmt: skip
 
     def on_host(*leaves):
-        out = kernel.run([np.asarray(x) for x in leaves], own, batch or 1, "cpu", as_numpy=True)
+        out = kernel.run([np.asarray(x) for x in leaves], own, _lanes(batch), "cpu", as_numpy=True)
         return [x.reshape(x.shape[1:]) for x in out] if batch is None else out
 
     return jax.pure_callback(on_host, shapes, *leaves, vmap_method="sequential")

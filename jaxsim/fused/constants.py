@@ -80,7 +80,7 @@ NUMPY = {
     "sign": lambda x: np.where(np.isnan(x), x, np.sign(x)) if x.dtype.kind == "f" else np.sign(x),
     "max": np.maximum,
     "min": np.minimum,
-    "pow": np.power,
+    "pow": lambda x, y: np.power(x, y.astype(x.dtype)),
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "cbrt": np.cbrt,
@@ -122,7 +122,9 @@ NUMPY = {
     "shift_left": _shift(lambda x, y, beyond, bits: np.where(beyond, 0, x << np.where(beyond, 0, y))),
     "shift_right_logical": _shift(_logical_right),
     "shift_right_arithmetic": _shift(
-        lambda x, y, beyond, bits: x >> np.where(beyond, bits - 1, y)
+        lambda x, y, beyond, bits: (
+            x.view(f"i{bits // 8}") >> np.where(beyond, bits - 1, y).astype(f"i{bits // 8}")
+        ).view(x.dtype)
     ),
     "select": np.where,
 }

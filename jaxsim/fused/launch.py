@@ -44,6 +44,9 @@ class Kernel:
         leaves: arrays of the dtypes and (behind the batch axis) shapes of the jaxpr's inputs.
         Returns one array (batch, ...) for each output.
         """
+        shapes = [(batch, *aval.shape) for aval in self.out_avals]
+        if not any(map(math.prod, shapes)):
+            return [_empty(s, a.dtype, as_numpy) for s, a in zip(shapes, self.out_avals)]
         with _ONE_AT_A_TIME:
             types = prepare(platform)
             import drjit as dr
@@ -56,10 +59,9 @@ class Kernel:
             recording, tables = self._recorded[key]
             flat = [_buffer(types, x, platform) for x in leaves]
             with dr.scoped_set_flag(dr.JitFlag.FastMath, False), _no_collection():
-                outputs = recording(flat, tables) if self.out_avals else []
+                outputs = recording(flat, tables)
                 dr.eval(outputs)
             dr.sync_thread()
-            shapes = [(batch, *aval.shape) for aval in self.out_avals]
             return [
                 _array(x, shape, aval.dtype, platform, as_numpy)
                 for x, shape, aval in zip(outputs, shapes, self.out_avals)
@@ -72,7 +74,7 @@ class Kernel:
         lane = dr.arange(types.UInt, batch)
         sizes = [math.prod(aval.shape) for aval in self.out_avals]
         outputs = [
-            dr.empty(getattr(types, TYPES[aval.dtype.name]), batch * size)
+            dr.empty(getattr(types, TYPES[aval.dtype.name]), max(batch * size, 1))
             for aval, size in zip(self.out_avals, sizes)
         ]
 
@@ -115,7 +117,11 @@ def _buffer(types, x, platform: str):
 def _array(x, shape, dtype, platform: str, as_numpy: bool) -> Any:
     """A JAX (or numpy) array over the memory of a Dr.Jit array."""
     if math.prod(shape) == 0:
-        return np.zeros(shape, dtype) if as_numpy else jax.numpy.zeros(shape, dtype)
+        return _empty(shape, dtype, as_numpy)
     if as_numpy:
         return x.numpy().reshape(shape)
     return jax.dlpack.from_dlpack(x).reshape(shape)
+
+
+def _empty(shape, dtype, as_numpy: bool) -> Any:
+    return np.zeros(shape, dtype) if as_numpy else jax.numpy.zeros(shape, dtype)

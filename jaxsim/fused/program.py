@@ -1,8 +1,9 @@
 """The scalar program: what a JAX function of one character becomes.
 
 Every number is a ``Value``, made once and used by reference. Values stand in blocks: the program's
-own, and one for the body of each loop. A value stands in the outermost block where all that it
-needs is known, so whatever does not change within a loop stands outside of it.
+own, one for the body of each loop, two for each branch. A value stands in the outermost block where
+all that it needs is known, so whatever does not change within a loop stands outside of it; but what
+a branch needs stays in the branch.
 """
 
 from collections.abc import Iterator
@@ -13,22 +14,24 @@ import numpy as np
 
 
 class Block:
-    """A straight run of values; ``parent`` is the block that its loop stands in."""
+    """A straight run of values; ``parent`` is the block that its loop or branch stands in."""
 
-    __slots__ = ("depth", "ops", "parent")
+    __slots__ = ("depth", "ops", "open", "parent")
 
     def __init__(self, parent: "Block | None" = None):
         self.parent = parent
         self.depth = 0 if parent is None else parent.depth + 1
         self.ops: list[Value] = []
+        self.open = True  # still being built, so that its values can be used
 
 
 class Value:
     """One scalar. ``op`` is a JAX primitive's name, or one of
 
-    constant   data: a numpy scalar            param, result   data: (Loop, index of the carry)
+    constant   data: a numpy scalar            param, result   data: (Loop or Branch, index)
     load       args: index; data: Memory       loop            data: Loop
     store      args: index, value; data: Memory; has no value itself
+    branch     args: condition; data: Branch
     """
 
     __slots__ = ("args", "block", "data", "dtype", "op", "source")
@@ -83,6 +86,15 @@ class Loop:
 
 
 @dataclass(eq=False)
+class Branch:
+    """One block or the other; ``results`` are the ``outs`` of the one that was run."""
+
+    blocks: tuple[Block, Block]  # where the condition holds, and where not
+    outs: tuple[list[Value], list[Value]]
+    results: list[Value] = field(default_factory=list)
+
+
+@dataclass(eq=False)
 class Program:
     """A whole function: its block, and where each output's numbers come from.
 
@@ -103,9 +115,22 @@ def deepest(values) -> Block:
     return block
 
 
-def walk(block: Block) -> Iterator[Value]:
-    """All values of a block and of the loops in it."""
+def inner_blocks(value: Value) -> tuple[Block, ...]:
+    """The blocks of a loop or branch; none for other values."""
+    if value.op == "loop":
+        return (value.data.body,)
+    return value.data.blocks if value.op == "branch" else ()
+
+
+def blocks(block: Block) -> Iterator[Block]:
+    """A block and all those within it."""
+    yield block
     for value in block.ops:
-        yield value
-        if value.op == "loop":
-            yield from walk(value.data.body)
+        for inner in inner_blocks(value):
+            yield from blocks(inner)
+
+
+def walk(block: Block) -> Iterator[Value]:
+    """All values of a block and of those within it."""
+    for inner in blocks(block):
+        yield from inner.ops

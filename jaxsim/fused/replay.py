@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from jaxsim.fused.errors import FuseError
-from jaxsim.fused.program import Block, Loop, Memory, Program, Value, walk
+from jaxsim.fused.program import Block, Branch, Loop, Memory, Program, Value, walk
 
 LOCAL_BYTES = 65_536  # of all local memory of a lane
+
+TURNED = {"float32": 1e5, "float64": 1e9}  # [rad] of larger angles sin, cos and tan are NaN
 
 TYPES = {
     "bool": "Bool",
@@ -69,6 +71,8 @@ class Replay:
         for value in block.ops:
             if value.op == "loop":
                 self.loop(value.data)
+            elif value.op == "branch":
+                self.branch(value.args[0], value.data)
             elif value.op == "load":
                 self.made[id(value)] = self.load(value.data, value.args[0])
             elif value.op == "store":
@@ -133,9 +137,30 @@ class Replay:
             )
 
         end = self.dr.while_loop(state, goes_on, body, mode="symbolic")
-        for result, variable in zip(loop.results, end[first:last]):
+        self._take(loop.results, end[first:last], written, end[last:])
+
+    def branch(self, condition: Value, branch: Branch) -> None:
+        """Record a branch; lanes run the block of theirs."""
+        written = list(dict.fromkeys(m for block in branch.blocks for m in _written(block)))
+        tables = tuple(self.table(m) for m in written)
+
+        def run(k: int):
+            def run_block(*given):
+                self._take((), (), written, given)
+                self.block(branch.blocks[k])
+                outs = (self.variable(v) for v in branch.outs[k])
+                return (*outs, *(self.tables[id(m)] for m in written))
+
+            return run_block
+
+        end = self.dr.if_stmt(tables, self.variable(condition), run(0), run(1), mode="symbolic")
+        count = len(branch.results)
+        self._take(branch.results, end[:count], written, end[count:])
+
+    def _take(self, results, variables, written, tables) -> None:
+        for result, variable in zip(results, variables):
             self.made[id(result)] = variable
-        for memory, table in zip(written, end[last:]):
+        for memory, table in zip(written, tables):
             self.tables[id(memory)] = table
 
 
@@ -178,17 +203,33 @@ def _operations(dr: ModuleType, type_of: Callable) -> dict[str, Callable]:
 
     def float_remainder(x, y, dtype):
         size, by = dr.abs(x), dr.abs(y)
-        rest = dr.fma(-dr.trunc(size / by), by, size)
+        many = size / by
+        rest = dr.fma(-dr.trunc(many), by, size)
         rest = dr.select(rest < 0, rest + by, dr.select(rest >= by, rest - by, rest))
+        normal = (by >= float(np.finfo(dtype).tiny)) & (size < math.inf)
         rest = dr.select(by == math.inf, size, rest)
-        rest = dr.select(size == math.inf, math.nan, rest)
-        return dr.mulsign(rest, x)
+        long = normal & ~(many < 2.0 ** (np.finfo(dtype).nmant - 1))  # division by hand, exactly
+        unit = by / power_of_two(by, dtype)
+
+        def subtracted(rest):
+            most = unit * power_of_two(rest, dtype)
+            return (rest - dr.select(most > rest, 0.5 * most, most),)
+
+        more = (dr.select(long, size, rest),)
+        (rest,) = dr.while_loop(more, lambda r: normal & (r >= by), subtracted, mode="symbolic")
+        return dr.copysign(dr.select(normal, rest, math.nan), x)
+
+    def power_of_two(x, dtype):
+        """The greatest that is not above a positive number."""
+        bits = type_of(np.dtype(f"u{dtype.itemsize}"))
+        exponent = int(np.array(np.inf, dtype).view(f"u{dtype.itemsize}"))
+        return dr.reinterpret_array(type_of(dtype), dr.reinterpret_array(bits, x) & exponent)
 
     def convert(x, dtype):
         target = type_of(dtype)
         source = dr.type_v(x)
         if kind(dtype) == "b":
-            return x != 0
+            return ~(x == 0)
         if kind(dtype) in "iu" and source in (dr.VarType.Float32, dr.VarType.Float64):
             info = np.iinfo(dtype)
             low, high = float(info.min), float(info.max)
@@ -208,22 +249,51 @@ def _operations(dr: ModuleType, type_of: Callable) -> dict[str, Callable]:
         return dr.select(x > 0, one, dr.select(x < 0, -one, x))
 
     def power(x, y, dtype):
+        y = type_of(dtype)(y)  # it may be an integer
+        whole, half = dr.trunc(y) == y, 0.5 * y
+        odd = whole & ~(dr.trunc(half) == half)
         size = dr.exp2(y * dr.log2(dr.abs(x)))
-        whole = dr.trunc(y) == y
-        half = y * 0.5
-        odd = whole & (dr.trunc(half) != half)
-        out = dr.select((x < 0) & odd, -size, size)
-        out = dr.select((x < 0) & ~whole & (dr.abs(x) != math.inf), math.nan, out)
-        minus_zero_odd = odd & (x == 0)
-        out = dr.select(minus_zero_odd, dr.mulsign(dr.select(y > 0, type_of(dtype)(0), math.inf), x), out)
-        out = dr.select((x == 0) & ~odd, dr.select(y > 0, type_of(dtype)(0), math.inf), out)
+        size = dr.select(x == 0, dr.select(y > 0, type_of(dtype)(0), math.inf), size)
+        out = dr.select(odd, dr.copysign(size, x), size)
+        out = dr.select((x < 0) & ~whole & (x > -math.inf), math.nan, out)
         out = dr.select((x == -1) & (dr.abs(y) == math.inf), 1, out)
-        out = dr.select(dr.isnan(x) | dr.isnan(y), math.nan, out)
+        out = dr.select((x == x) & (y == y), out, math.nan)
         return dr.select((y == 0) | (x == 1), 1, out)
+
+    def atan2(y, x, dtype):
+        up, right = dr.abs(y), dr.abs(x)
+        angle = dr.select(up == right, math.pi / 4, dr.atan2(up, right))  # also of infinities
+        angle = dr.select(up == 0, 0, angle)
+        angle = dr.select(dr.copysign(1, x) < 0, math.pi - angle, angle)
+        return dr.select((x == x) & (y == y), dr.copysign(angle, y), math.nan)
+
+    def odd(name):
+        """A function that keeps zeros with their signs, and NaN, which Dr.Jit's does not."""
+        function = getattr(dr, name)
+        return lambda x, dtype: dr.select(dr.abs(x) > 0, function(x), x)
+
+    def circular(function):
+        """NaN beyond what Dr.Jit can bring into one turn; there it would be no sine at all."""
+        return lambda x, dtype: dr.select(dr.abs(x) <= TURNED[dtype.name], function(x, dtype), math.nan)
+
+    def tan(x, dtype):
+        if dtype.itemsize == 4:
+            return dr.tan(x)
+        sine, cosine = dr.sincos(x)  # Dr.Jit's tangent is x below 1e-4
+        return sine / cosine
+
+    def cosh(x, dtype):
+        half = dr.exp(0.5 * dr.abs(x))  # so that no factor overflows before the result
+        return 0.5 * half * half + 0.5 / half / half
+
+    def sinh(x, dtype):
+        half = dr.exp(0.5 * dr.abs(x))
+        far = dr.copysign(0.5 * half * half - 0.5 / half / half, x)
+        return dr.select(dr.abs(x) < 1, dr.sinh(x), far)
 
     def expm1(x, dtype):
         u = dr.exp(x)
-        near = (u - 1) * x / dr.log(u)  # Kahan
+        near = (u - 1) * (x / dr.log(u))  # Kahan
         return dr.select(u == 1, x, dr.select((u - 1 == -1) | (u == math.inf), u - 1, near))
 
     def log1p(x, dtype):
@@ -236,8 +306,9 @@ def _operations(dr: ModuleType, type_of: Callable) -> dict[str, Callable]:
         return dr.select(beyond, 0, x << dr.select(beyond, 0, y))
 
     def shift_right_arithmetic(x, y, dtype):
+        signed = type_of(np.dtype(f"i{dtype.itemsize}"))
         beyond = (y < 0) | (y >= 8 * dtype.itemsize)
-        return x >> dr.select(beyond, 8 * dtype.itemsize - 1, y)
+        return type_of(dtype)(signed(x) >> signed(dr.select(beyond, 8 * dtype.itemsize - 1, y)))
 
     def shift_right_logical(x, y, dtype):
         unsigned = type_of(np.dtype(f"u{dtype.itemsize}"))
@@ -264,16 +335,22 @@ def _operations(dr: ModuleType, type_of: Callable) -> dict[str, Callable]:
         "neg": lambda x, dtype: -x,
         "abs": lambda x, dtype: x if kind(dtype) == "u" else dr.abs(x),
         "sign": sign,
-        "max": plain("maximum"),
-        "min": plain("minimum"),
+        "max": lambda x, y, dtype: x | y if kind(dtype) == "b" else dr.maximum(x, y),
+        "min": lambda x, y, dtype: x & y if kind(dtype) == "b" else dr.minimum(x, y),
         "pow": power,
+        "atan2": atan2,
+        "sin": circular(lambda x, dtype: dr.sin(x)),
+        "cos": circular(lambda x, dtype: dr.cos(x)),
+        "tan": circular(tan),
+        "sinh": sinh,
+        "cosh": cosh,
         "rsqrt": lambda x, dtype: 1 / dr.sqrt(x),
         "expm1": expm1,
         "log1p": log1p,
         "logistic": lambda x, dtype: 1 / (1 + dr.exp(-x)),
         "is_finite": lambda x, dtype: dr.isfinite(x),
         "eq": compare(lambda x, y: x == y),
-        "ne": compare(lambda x, y: x != y),
+        "ne": compare(lambda x, y: ~(x == y)),  # Dr.Jit's != is false of NaN
         "lt": compare(lambda x, y: x < y),
         "le": compare(lambda x, y: x <= y),
         "gt": compare(lambda x, y: x > y),
@@ -289,8 +366,8 @@ def _operations(dr: ModuleType, type_of: Callable) -> dict[str, Callable]:
         "convert": convert,
         **{
             name: plain(name)
-            for name in ("sqrt", "cbrt", "exp", "exp2", "log", "sin", "cos", "tan", "asin", "acos",
-                         "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
+            for name in ("sqrt", "cbrt", "exp", "exp2", "log", "asin", "acos", "acosh", "atanh",
                          "floor", "ceil", "round", "trunc")
         },
+        **{name: odd(name) for name in ("atan", "tanh", "asinh", "erf")},
     }  # fmt: skip

@@ -14,7 +14,17 @@ from collections import Counter
 import numpy as np
 
 from jaxsim.fused.constants import evaluate
-from jaxsim.fused.program import Block, Loop, Memory, Program, Value, deepest
+from jaxsim.fused.program import (
+    Block,
+    Branch,
+    Loop,
+    Memory,
+    Program,
+    Value,
+    blocks,
+    deepest,
+    inner_blocks,
+)
 
 TREE_LEAVES = 32  # of a select of constants that index arithmetic is pushed through
 COMMUTATIVE = {"add", "mul", "max", "min", "and", "or", "xor", "eq", "ne"}
@@ -28,6 +38,7 @@ class Builder:
     def __init__(self):
         self.root = Block()
         self.block = self.root
+        self.floor = self.root  # of the innermost branch: what is made in it stays in it
         self.source = None  # the equation that is being lowered
         self._known: dict = {}  # values by what they are made of, by id
         self._alive: list = []  # so that no id is used twice
@@ -47,7 +58,7 @@ class Builder:
         """The value of an operation; its dtype is that of the last argument unless given."""
         key = (op, dtype if op == "convert" else None, *map(id, args))
         value = self._known.get(key)
-        if value is None:
+        if value is None or not value.block.open:
             if dtype is None:
                 dtype = BOOL if op in COMPARISONS else args[-1].dtype
             value = self._made(op, args, dtype)
@@ -64,7 +75,12 @@ class Builder:
             return simple
         if op in COMMUTATIVE and id(args[0]) > id(args[1]):
             return self.op(op, args[1], args[0], dtype=dtype)
-        return self._place(Value(op, args, dtype, deepest(args), None, self.source))
+        return self._place(Value(op, args, dtype, self._home(args), None, self.source))
+
+    def _home(self, args) -> Block:
+        """Where a value of these stands: as far out as it can, but within its branch."""
+        block = deepest(args)
+        return block if block.depth >= self.floor.depth else self.floor
 
     def _place(self, value: Value) -> Value:
         value.block.ops.append(value)
@@ -77,11 +93,11 @@ class Builder:
         """A number of memory that is not written any more."""
         key = ("load", id(memory), id(index))
         value = self._known.get(key)
-        if value is None:
+        if value is None or not value.block.open:
             if memory.kind == "constant" and index.is_constant:
                 assert memory.values is not None
                 return self.constant(memory.values[int(index.data)])
-            block = index.block
+            block = self._home((index,))
             if memory.home is not None and memory.home.depth > block.depth:
                 block = memory.home
             value = self._place(Value("load", (index,), memory.dtype, block, memory, self.source))
@@ -97,13 +113,13 @@ class Builder:
         """Memory that holds the values: constant if they are, else local, written once."""
         key = ("stored", *map(id, values))
         memory = self._known.get(key)
-        if memory is None:
+        if memory is None or (memory.home is not None and not memory.home.open):
             dtype = values[0].dtype
             if all(v.is_constant for v in values):
                 numbers = np.array([v.data for v in values], dtype)
                 memory = Memory("constant", dtype, len(values), values=numbers)
             else:
-                memory = Memory("local", dtype, len(values), deepest(values))
+                memory = Memory("local", dtype, len(values), self._home(values))
                 for k, v in enumerate(values):
                     self.store(memory, self.constant(np.int32(k)), v, memory.home)
             self._known[key] = memory
@@ -139,7 +155,7 @@ class Builder:
             try:
                 loop.outs = body(loop.counter, given)
             finally:
-                self.block = outer
+                self.block, inner.open = outer, False
             wrong = {k for k in unchanging if loop.outs[k] is not inits[k]}
             if not wrong:
                 break
@@ -153,6 +169,24 @@ class Builder:
             inits[k] if k in unchanging or loop.outs[k] is inits[k] else result
             for k, result in enumerate(loop.results)
         ]
+
+    def branch(self, condition: Value, yes, no) -> list[Value]:
+        """The values of ``yes()`` where the condition holds, else those of ``no()``."""
+        outer, floor = self.block, self.floor
+        made = []
+        for run in (yes, no):
+            self.block = self.floor = inner = Block(outer)
+            try:
+                made.append((inner, run()))
+            finally:
+                self.block, self.floor, inner.open = outer, floor, False
+        (first, if_yes), (second, if_no) = made
+        branch = Branch((first, second), (if_yes, if_no))
+        self._place(Value("branch", (condition,), BOOL, outer, branch, self.source))
+        branch.results = [
+            Value("result", (), v.dtype, outer, (branch, k)) for k, v in enumerate(if_yes)
+        ]
+        return [a if a is b else r for a, b, r in zip(if_yes, if_no, branch.results)]
 
     # --- folding
 
@@ -396,23 +430,16 @@ def finish(program: Program) -> Program:
     return program
 
 
-def _blocks(block: Block):
-    yield block
-    for value in block.ops:
-        if value.op == "loop":
-            yield from _blocks(value.data.body)
-
-
 def _drop_dead(program: Program) -> None:
     """Keep values, stores and carries that reach an output."""
     stores: dict[int, list[Value]] = {}
-    holder: dict[int, Value] = {}  # the loop whose body a block is
-    for block in _blocks(program.block):
+    holder: dict[int, Value] = {}  # the loop or branch that a block is of
+    for block in blocks(program.block):
         for value in block.ops:
             if value.op == "store":
                 stores.setdefault(id(value.data), []).append(value)
-            elif value.op == "loop":
-                holder[id(value.data.body)] = value
+            for inner in inner_blocks(value):
+                holder[id(inner)] = value
     live: set[int] = set()
     todo: list[Value] = []
 
@@ -428,7 +455,7 @@ def _drop_dead(program: Program) -> None:
         else:
             for value in output.flat:
                 need(value)
-    kept_carries: dict[int, set[int]] = {}
+    kept: dict[int, set[int]] = {}  # carries of loops, results of branches
     while todo:
         value = todo.pop()
         for arg in value.args:
@@ -436,43 +463,57 @@ def _drop_dead(program: Program) -> None:
         if value.block is not program.block and id(value.block) in holder:
             need(holder[id(value.block)])
         if value.op in ("param", "result"):
-            loop, k = value.data
-            need(holder[id(loop.body)])
-            if k >= 0 and k not in kept_carries.setdefault(id(loop), set()):
-                kept_carries[id(loop)].add(k)
-                need(loop.inits[k])
-                need(loop.outs[k])
+            of, k = value.data
+            if k >= 0 and k not in kept.setdefault(id(of), set()):
+                kept[id(of)].add(k)
+                if isinstance(of, Loop):
+                    need(holder[id(of.body)])
+                    need(of.inits[k])
+                    need(of.outs[k])
+                else:
+                    need(holder[id(of.blocks[0])])
+                    need(of.outs[0][k])
+                    need(of.outs[1][k])
         elif value.op == "loop" and value.data.alive is not None:
             need(value.data.params[value.data.alive])
         elif value.op == "load" and value.data.kind == "local":
             for store in stores.get(id(value.data), []):
                 need(store)
-    for block in list(_blocks(program.block)):
+    for block in list(blocks(program.block)):
         block.ops = [v for v in block.ops if id(v) in live]
         for value in block.ops:
-            if value.op == "loop":
-                _keep_carries(value.data, sorted(kept_carries.get(id(value.data), ())))
+            if value.op in ("loop", "branch"):
+                _keep(value.data, sorted(kept.get(id(value.data), ())))
 
 
-def _keep_carries(loop: Loop, kept: list[int]) -> None:
-    if loop.alive is not None:
-        loop.alive = kept.index(loop.alive)
-    for name in ("inits", "params", "outs", "results"):
-        old = getattr(loop, name)
-        setattr(loop, name, [old[k] for k in kept])
-    for new, (param, result) in enumerate(zip(loop.params, loop.results)):
-        param.data, result.data = (loop, new), (loop, new)
+def _keep(of: Loop | Branch, kept: list[int]) -> None:
+    """Drop the other carries of a loop, or results of a branch."""
+    if isinstance(of, Branch):
+        of.outs = ([of.outs[0][k] for k in kept], [of.outs[1][k] for k in kept])
+        of.results = [of.results[k] for k in kept]
+    else:
+        if of.alive is not None:
+            of.alive = kept.index(of.alive)
+        for name in ("inits", "params", "outs", "results"):
+            old = getattr(of, name)
+            setattr(of, name, [old[k] for k in kept])
+        for new, param in enumerate(of.params):
+            param.data = (of, new)
+    for new, result in enumerate(of.results):
+        result.data = (of, new)
 
 
 def _uses(program: Program) -> Counter:
     """How often each value is used, by id."""
     uses: Counter = Counter()
-    for block in _blocks(program.block):
+    for block in blocks(program.block):
         for value in block.ops:
             uses.update(map(id, value.args))
             if value.op == "loop":
                 uses.update(map(id, value.data.inits))
                 uses.update(map(id, value.data.outs))
+            elif value.op == "branch":
+                uses.update(id(v) for outs in value.data.outs for v in outs)
     for output in program.outputs:
         if not isinstance(output, Memory):
             uses.update(id(v) for v in output.flat)
@@ -481,7 +522,7 @@ def _uses(program: Program) -> Counter:
 
 def _share_divisions(block: Block, uses: Counter) -> None:
     """Several divisions by one number become products with its inverse, taken once."""
-    for inner in list(_blocks(block)):
+    for inner in list(blocks(block)):
         by = Counter(id(v.args[1]) for v in inner.ops if v.op == "div" and v.dtype.kind == "f")
         inverse: dict[int, Value] = {}
         ops: list[Value] = []
@@ -499,7 +540,7 @@ def _share_divisions(block: Block, uses: Counter) -> None:
 
 def _join_products(block: Block, uses: Counter) -> None:
     """x y + z as one operation, where the product is used nowhere else."""
-    for inner in _blocks(block):
+    for inner in blocks(block):
         for value in inner.ops:
             if value.op not in ("add", "sub") or value.dtype.kind != "f":
                 continue

@@ -13,6 +13,7 @@ from jaxsim.fused.rules.shapes import together
 
 UNROLL = 6000  # a scan with no more work than this, counted before folding, is unrolled
 MOST_UNROLLED = 64  # rounds
+BOTH = 200  # branches with no more work than this are all computed
 THOROUGH = 10_000  # work of a body that may be lowered several times
 
 
@@ -44,11 +45,14 @@ def _platform_index(lowering, eqn):
 
 @rule("cond")
 def _cond(lowering, eqn, which, *args):
-    """Every branch is computed, as under vmap; the index then chooses."""
+    """Small branches are all computed, as under vmap, and the index chooses; of large ones a lane
+    computes its own."""
     branches = eqn.params["branches"]
     if not isinstance(which, Stored) and which.dtype != object:
         index = min(max(int(which), 0), len(branches) - 1)
         return lowering.closed(branches[index], args)
+    if sum(work(branch.jaxpr) for branch in branches) > BOTH:
+        return _branched(lowering, eqn, which, branches, args)
     results = [lowering.closed(branch, args) for branch in branches]
     out = results[-1]
     dtype = np.dtype(eqn.invars[0].aval.dtype)
@@ -62,6 +66,30 @@ def _cond(lowering, eqn, which, *args):
             for v, mine, other in zip(eqn.outvars, results[k], out)
         ]
     return out
+
+
+def _branched(lowering: Lowering, eqn, which, branches, args, first: int = 0) -> list:
+    """The first branch, or else one of the others."""
+    if first == len(branches) - 1:
+        return lowering.closed(branches[first], args)
+    dtype = np.dtype(eqn.invars[0].aval.dtype)
+    if dtype == bool:
+        here = apply(lowering, "not", bool, which)
+    else:
+        here = apply(lowering, "le", bool, which, np.asarray(first, dtype))
+    condition = lowering.objects(here).item()
+    packed: list[_Packed] = []
+
+    def run(branch):
+        packed.append(_Packed(lowering, branch()))
+        return packed[-1].values
+
+    out = lowering.builder.branch(
+        condition,
+        lambda: run(lambda: lowering.closed(branches[first], args)),
+        lambda: run(lambda: _branched(lowering, eqn, which, branches, args, first + 1)),
+    )
+    return packed[0].unpack(out)
 
 
 @rule("while")

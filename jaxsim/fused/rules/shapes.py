@@ -106,3 +106,9 @@ def _iota(lowering, eqn, *_):
     middle = [1] * len(shape)
     middle[dimension] = shape[dimension]
     return np.broadcast_to(counts.reshape(middle), shape)
+
+
+@rule("empty", "empty2")
+def _empty(lowering, eqn, *_):
+    aval = eqn.outvars[0].aval
+    return np.zeros(aval.shape, aval.dtype)

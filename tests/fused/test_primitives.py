@@ -1,0 +1,80 @@
+"""Every primitive of the fused back end gives what XLA gives."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+from jaxsim.fused.lower import RULES, lower
+from tests.fused import agree
+from tests.fused.cases import CASES, Case, elementwise  # noqa: F401
+
+# Primitives that this version of JAX does not make.
+OTHER_NAMES = {
+    "pjit": "jit",
+    "checkpoint": "remat2",
+    "custom_vjp_call_jaxpr": "custom_vjp_call",
+    "copy_p": "copy",
+    **{f"scatter_{kind}": f"scatter-{kind}" for kind in ("add", "sub", "mul", "min", "max")},
+}
+
+USES = [(case, name) for case in CASES for name in case.primitives]
+
+
+def _id(value) -> str:
+    return value if isinstance(value, str) else value.name
+
+
+@pytest.fixture(params=[32, 64])
+def bits(request):
+    """Both precisions."""
+    with jax.enable_x64(request.param == 64):
+        yield request.param
+
+
+@cache
+def results(case: Case, bits: int):
+    """The arguments, and what both make of them."""
+    args = case.in_precision(bits)
+    return args, agree.fused(case.fn, *args), agree.by_xla(case.fn, *args)
+
+
+def occurring(jaxpr) -> set[str]:
+    """The names of the primitives of a jaxpr and of those within it."""
+    found = set()
+    for eqn in jaxpr.eqns:
+        found.add(eqn.primitive.name)
+        for inner in jax.tree.leaves(list(eqn.params.values()), is_leaf=_is_jaxpr):
+            if _is_jaxpr(inner):
+                found |= occurring(getattr(inner, "jaxpr", inner))
+    return found
+
+
+def _is_jaxpr(x) -> bool:
+    return isinstance(x, ClosedJaxpr | Jaxpr)
+
+
+def test_every_primitive_has_a_case():
+    tested = {name for _, name in USES}
+    assert set(RULES) - tested == set(OTHER_NAMES)
+    assert set(OTHER_NAMES.values()) <= tested
+
+
+@pytest.mark.parametrize("case, name", USES, ids=_id)
+def test_primitive(case, name, bits):
+    args, got, wanted = results(case, bits)
+    assert name in occurring(jax.make_jaxpr(case.fn)(*(x[0] for x in args)).jaxpr)
+    agree.same(got[name], wanted[name], (case.rtol or agree.RTOL)[f"float{bits}"])
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.folds], ids=_id)
+def test_constants_are_folded_to_the_same_numbers(case, bits):
+    args, _, wanted = results(case, bits)
+    program = lower(jax.make_jaxpr(lambda: jax.vmap(case.fn)(*map(jnp.asarray, args)))())
+    for output, y in zip(program.outputs, jax.tree.leaves(wanted)):
+        assert all(v.is_constant for v in output.flat)
+        folded = np.array([v.data for v in output.flat], y.dtype).reshape(y.shape)
+        agree.same(folded, y, agree.RTOL[f"float{bits}"])
