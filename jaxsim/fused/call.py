@@ -48,7 +48,7 @@ def _vmapped(leaves, dims, *, kernel: Kernel, own, batch):
             elif not mine:
                 x = jnp.broadcast_to(x[:, None], (size, batch, *x.shape[1:]))
             x = x.reshape(size * batch, *x.shape[2:])
-        moved.append(x)
+        moved.append(jnp.asarray(x))
         new_own.append(mapped or mine)
     out = fused_p.bind(*moved, kernel=kernel, own=tuple(new_own), batch=size * _lanes(batch))
     if batch is not None:

@@ -2,31 +2,32 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from jaxsim.fused.listing import listing
 from jaxsim.fused.lower import lower
-from jaxsim.fused.program import Block, Loop, Memory, Program, Value, walk
+from jaxsim.fused.program import Block, Memory, Program, Value, inner_blocks, walk
 from jaxsim.fused.rules.control import work
-from jaxsim.fused.simplify import COMMUTATIVE
 from jaxsim.fused.source import function_of, place
 
 JOINED = {"fma", "fms", "fnma"}  # x y + z, x y - z, z - x y
 
-# Estimates: the time of an operation beside that of x y + z. Measured once, in float32 on two cores
-# with AVX-512, and rounded; other machines differ. An operation that is not named counts 1.
+# Estimates: the time of an operation beside that of x y + z, measured in float32 on two cores with
+# AVX-512, and rounded; other machines differ. An operation that is not named here counts 1.
 WEIGHTS = {
     **dict.fromkeys(("convert", "sign"), 5),
     **dict.fromkeys(("div", "rem"), 12),
     "sqrt": 15,
-    **dict.fromkeys(("exp", "exp2"), 20),
-    **dict.fromkeys(("rsqrt", "asin", "logistic"), 30),
-    **dict.fromkeys(("sin", "cos", "tan", "log", "sinh", "cosh", "tanh", "atan2"), 40),
-    **dict.fromkeys(("acos", "atan", "cbrt", "log1p", "asinh", "acosh", "atanh"), 60),
-    **dict.fromkeys(("expm1", "erf", "pow"), 100),
+    **dict.fromkeys(("exp", "exp2", "asin"), 20),
+    **dict.fromkeys(("rsqrt", "logistic"), 30),
+    **dict.fromkeys(("sin", "cos", "tan", "acos", "atan", "atan2", "log", "log1p", "cbrt"), 40),
+    **dict.fromkeys(("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"), 40),
+    **dict.fromkeys(("expm1", "erf", "pow"), 80),
 }
 GATHER = 20  # a number read or written in memory that the caches hold; from further away it is more
 KNOWN = 2  # the same in local memory at an index that is known
@@ -59,12 +60,13 @@ class Count:
 
 @dataclass(frozen=True)
 class Part:
-    """A block of the program: the function itself (depth 0), or the body of a loop."""
+    """A block of the program."""
 
-    depth: int
+    kind: str  # "function", "loop", "while" or "branch" (one side of it)
+    depth: int  # 0 for the function itself
     rounds: int | None  # None for a while loop
     carries: int  # numbers
-    operations: int  # in a round, with the loops within
+    operations: int  # in a round, with the blocks within
     live: int  # the most values that are alive at once
     place: str  # in the user's code
 
@@ -75,8 +77,8 @@ class Explanation:
 
     before: operations of the jaxpr, roughly, with all zeros and ones and all that is said twice.
     step: a round of ``main``, the outermost loop that does most; None without loops. A loop whose
-    number of rounds is unknown counts one round everywhere. Values are counted in the order of the
-    program, which a compiler may change, and without constants.
+    number of rounds is unknown counts one round everywhere, a branch both its sides. Values alive
+    are those of the program's order, which a compiler may change, and without constants.
     """
 
     before: int
@@ -94,8 +96,8 @@ class Explanation:
 
     @property
     def loops(self) -> tuple[Part, ...]:
-        """The parts without the function itself."""
-        return self.parts[1:]
+        """The parts that are bodies of loops."""
+        return tuple(p for p in self.parts if p.kind in ("loop", "while"))
 
     @property
     def live(self) -> int:
@@ -112,6 +114,10 @@ class Explanation:
         costs = sorted(count.costs.items(), key=lambda item: (-item[1], item[0]))
         return [(name, count.functions.get(name, 0), cost / whole) for name, cost in costs[:n]]
 
+    def listing(self) -> str:
+        """The program as text."""
+        return listing(self.program)
+
     def __str__(self) -> str:
         return "\n".join(_report(self))
 
@@ -124,23 +130,20 @@ def explain(fn, *args) -> Explanation:
     """
     closed = jax.make_jaxpr(fn)(*jax.tree.map(_spec, args))
     program = lower(closed)
-    block = program.block
     arrays = [out for out in program.outputs if not isinstance(out, Memory)]
-    parts = _parts(block, None, [v for array in arrays for v in array.flat], around=0)
-    outermost = zip(
-        (v.data for v in block.ops if v.op == "loop"), (p for p in parts if p.depth == 1)
-    )
-    loop, main = max(
-        outermost, key=lambda pair: (pair[1].rounds or 1) * pair[1].operations, default=(None, None)
-    )
-    local = {id(v.data): v.data for v in walk(block) if v.op == "store" and v.data.kind == "local"}
+    ends = [value for array in arrays for value in array.flat]
+    parts = _parts(_Frame("function", program.block, ends=ends), 0, "the function")
+    bodies = _outermost(program.block)
+    body = max(bodies, key=lambda b: (parts[b].rounds or 1) * parts[b].operations, default=None)
+    values = walk(program.block)
+    local = {v.data for v in values if v.op == "store" and v.data.kind == "local"}
     return Explanation(
         before=_before(closed.jaxpr),
-        call=_count(block, arrays),
-        step=None if loop is None else _count(loop.body),
-        main=main,
-        parts=tuple(parts),
-        local_bytes=sum(m.size * m.dtype.itemsize for m in local.values()),
+        call=_count(program.block, ends),
+        step=None if body is None else _count(body),
+        main=None if body is None else parts[body],
+        parts=tuple(parts.values()),
+        local_bytes=sum(m.size * m.dtype.itemsize for m in local),
         program=program,
     )
 
@@ -177,36 +180,36 @@ def _inside(eqn) -> list:
     return [(params["length"] if name == "scan" else 1, inner) for inner in found]
 
 
-def _count(block: Block, outputs=()) -> Count:
+def _count(block: Block, returned=()) -> Count:
     """What a block does, and in the end writes to the outputs."""
     operations, functions, costs, read, written = (Counter() for _ in range(5))
 
-    def add(value: Value, times: int):
-        function = function_of(value.source)
-        if value.op in ("load", "store"):
-            memory = value.data
-            moved = read if value.op == "load" else written
-            moved[memory.kind] += times * memory.dtype.itemsize
-            near = memory.kind == "local" and value.args[0].is_constant
-            costs[function] += times * (KNOWN if near else GATHER)
-        else:
-            operations[value.op] += times
-            functions[function] += times
-            costs[function] += times * WEIGHTS.get(value.op, 1)
-
     def run(block: Block, times: int):
         for value in block.ops:
-            if value.op == "loop":
-                run(value.data.body, times * (value.data.length or 1))
-            else:
-                add(value, times)
+            for inner in inner_blocks(value):
+                rounds = value.data.length or 1 if value.op == "loop" else 1
+                run(inner, times * rounds)
+            function = function_of(value.source)
+            if value.op in ("load", "store"):
+                memory = value.data
+                moved = read if value.op == "load" else written
+                moved[memory.kind] += times * memory.dtype.itemsize
+                near = memory.kind == "local" and value.args[0].is_constant
+                costs[function] += times * (KNOWN if near else GATHER)
+            elif _is_operation(value):
+                operations[value.op] += times
+                functions[function] += times
+                costs[function] += times * WEIGHTS.get(value.op, 1)
 
     run(block, 1)
-    for array in outputs:
-        for value in array.flat:
-            written["output"] += value.dtype.itemsize
-            costs[function_of(None)] += GATHER
+    for value in returned:
+        written["output"] += value.dtype.itemsize
+        costs[function_of(None)] += GATHER
     return Count(*map(_sorted, (operations, functions, costs, read, written)))
+
+
+def _is_operation(value: Value) -> bool:
+    return value.op not in ("load", "store", "loop", "branch")
 
 
 def _sorted(counter: Counter) -> dict:
@@ -216,60 +219,91 @@ def _sorted(counter: Counter) -> dict:
 # --- blocks and what is alive in them
 
 
-def _parts(block: Block, holder: Value | None, ends: list[Value], around: int) -> list[Part]:
-    """The part of a block, then those of the loops in it.
+class _Frame(NamedTuple):
+    """A block and what lies around it."""
 
-    ends: values that are used after the last operation. around: how many values from outside are
-    alive throughout.
+    kind: str
+    block: Block
+    begin: Sequence[Value] = ()  # known before the first operation
+    ends: Sequence[Value] = ()  # used after the last one
+    rounds: int | None = 1
+    carries: int = 0
+
+
+def _frames(value: Value) -> list[_Frame]:
+    """The blocks of a loop or branch."""
+    of = value.data
+    if value.op == "branch":
+        return [_Frame("branch", b, ends=outs) for b, outs in zip(of.blocks, of.outs)]
+    if value.op != "loop":
+        return []
+    counter, kind = ([], "while") if of.counter is None else ([of.counter], "loop")
+    begin, ends = [*counter, *of.params], [*counter, *of.outs]
+    return [_Frame(kind, of.body, begin, ends, of.length, len(of.inits))]
+
+
+def _parts(frame: _Frame, around: int, place: str) -> dict[Block, Part]:
+    """The part of a block, then those of the blocks within it.
+
+    around: how many values from outside are alive throughout: those that are used in it, and those
+    that are used after it.
     """
-    loop: Loop | None = None if holder is None else holder.data
-    begin: list[Value] = [] if loop is None else list(loop.params)
-    if loop is not None and loop.counter is not None:
-        begin, ends = [loop.counter, *begin], [loop.counter, *ends]
+    block = frame.block
     last: dict[int, int] = {}  # where a value of this block is used for the last time
     for k, value in enumerate(block.ops):
-        used = [*value.args, *(_used_by(value.data) if value.op == "loop" else ())]
+        used = [*value.args, *(value.data.inits if value.op == "loop" else ())]
+        for inner in _frames(value):
+            used += _used_in(inner)
         last.update((id(v), k) for v in used if v.block is block)
-    last.update((id(v), len(block.ops)) for v in ends if v.block is block)
-    alive = {id(v) for v in begin if id(v) in last}
-    most, operations, inner = len(alive), 0, []
+    last.update((id(v), len(block.ops)) for v in frame.ends if v.block is block)
+    alive = {id(v) for v in frame.begin if id(v) in last}
+    most, operations = len(alive), 0
+    within: dict[Block, Part] = {}
     for k, value in enumerate(block.ops):
-        made = [value]
-        if value.op == "loop":
-            within, made = value.data, value.data.results
-            inside = set(map(id, _used_by(within, inits=False)))
-            through = sum(last[v] > k or v in inside for v in alive)
-            found = _parts(within.body, value, within.outs, around + through)
-            operations += (within.length or 1) * found[0].operations
-            inner += found
-        else:
-            operations += value.op not in ("load", "store")
+        operations += _is_operation(value)
+        for inner in _frames(value):
+            needed = set(map(id, _used_in(inner)))
+            through = sum(last[v] > k or v in needed for v in alive)
+            found = _parts(inner, around + through, _place(value))
+            operations += (inner.rounds or 1) * found[inner.block].operations
+            within |= found
+        made = value.data.results if value.op in ("loop", "branch") else [value]
         alive = {v for v in alive if last[v] > k} | {id(v) for v in made if id(v) in last}
         most = max(most, len(alive))
     own = Part(
+        kind=frame.kind,
         depth=block.depth,
-        rounds=1 if loop is None else loop.length,
-        carries=0 if loop is None else len(loop.inits),
+        rounds=frame.rounds,
+        carries=frame.carries,
         operations=operations,
         live=around + most,
-        place="the function" if holder is None else _place(holder),
+        place=place,
     )
-    return [own, *inner]
+    return {block: own, **within}
 
 
-def _used_by(loop: Loop, inits=True) -> list[Value]:
-    """The values that a loop uses; without ``inits`` those that its rounds use."""
-    used = [*(loop.inits if inits else ()), *loop.outs]
-    for value in walk(loop.body):
-        used.extend(value.args)
-        if value.op == "loop":
-            used.extend((*value.data.inits, *value.data.outs))
+def _used_in(frame: _Frame) -> list[Value]:
+    """The values that a block, those within it, and its ends use."""
+    used = list(frame.ends)
+    for value in walk(frame.block):
+        used += [*value.args, *(value.data.inits if value.op == "loop" else ())]
+        used += [v for inner in _frames(value) for v in inner.ends]
     return used
 
 
+def _outermost(block: Block) -> list[Block]:
+    """The bodies of the loops that stand in no other loop."""
+    found = []
+    for value in block.ops:
+        for inner in inner_blocks(value):
+            found += [inner] if value.op == "loop" else _outermost(inner)
+    return found
+
+
 def _place(holder: Value) -> str:
-    """The line of a loop, or of the first operation in it."""
-    sources = [holder.source, *(v.source for v in walk(holder.data.body))]
+    """The line of a loop or branch, or of the first operation in it."""
+    inner = (v for block in inner_blocks(holder) for v in walk(block))
+    sources = (v.source for v in (holder, *inner))
     return next((place(source) for source in sources if source is not None), "<unknown>")
 
 
@@ -286,7 +320,7 @@ def _report(e: Explanation) -> Iterator[str]:
                 f" reads {_bytes(count.read)}, writes {_bytes(count.written)}"
             )
     if e.main is not None:
-        yield f"a step is a round of the loop at {_short(e.main)}"
+        yield f"a step is a round of the loop at {_short(e.main).split(',')[0]}"
     yield ""
     yield f"{'operation':<14}{'a call':>14}{'a step':>12}"
     of_step = {} if e.step is None else e.step.operations
@@ -299,12 +333,14 @@ def _report(e: Explanation) -> Iterator[str]:
     yield ""
     yield f"{'block':<42}{'rounds':>12}{'carries':>9}{'operations':>12}{'alive':>8}"
     for p in e.parts:
-        rounds = "while" if p.rounds is None else f"{p.rounds:,}"
+        rounds = p.kind if p.kind in ("while", "branch") else f"{p.rounds:,}"
         name = ("  " * p.depth + _short(p))[:42]
         yield f"{name:<42}{rounds:>12}{p.carries:>9,}{p.operations:>12,}{p.live:>8,}"
     yield f"local memory: {e.local_bytes:,} B a lane"
     if any(p.rounds is None for p in e.parts):
         yield "a while loop counts as one round: how many there are is not known"
+    if any(p.kind == "branch" for p in e.parts):
+        yield "of a branch both sides count"
 
 
 def _short(part: Part) -> str:
@@ -313,66 +349,3 @@ def _short(part: Part) -> str:
 
 def _bytes(moved: Mapping[str, int]) -> str:
     return ", ".join(f"{n:,} B of {kind}" for kind, n in moved.items()) or "nothing"
-
-
-_INFIX = {
-    "add": "{} + {}",
-    "sub": "{} - {}",
-    "mul": "{} * {}",
-    "div": "{} / {}",
-    "neg": "-{}",
-    "fma": "{} * {} + {}",
-    "fms": "{} * {} - {}",
-    "fnma": "{2} - {0} * {1}",
-}
-
-
-def listing(program: Program) -> str:
-    """A program as text, a value in each line: v0, v1, ... are numbers of one lane."""
-    names: dict[int, str] = {}
-    memories: dict[int, str] = {}
-    lines: list[str] = []
-
-    def name(value: Value) -> str:
-        return (
-            str(value.data) if value.is_constant else names.setdefault(id(value), f"v{len(names)}")
-        )
-
-    def element(memory: Memory, index: Value) -> str:
-        number = memory.leaf if memory.leaf >= 0 else len(memories)
-        known = memories.setdefault(id(memory), f"{memory.kind}{number}")
-        return f"{known}[{name(index)}]"
-
-    def right(value: Value) -> str:
-        if value.op == "load":
-            return element(value.data, *value.args)
-        free = 2 if value.op in COMMUTATIVE | JOINED else 0
-        args = sorted(value.args[:free], key=lambda a: (a.is_constant, len(name(a)), name(a)))
-        args = [name(a) for a in (*args, *value.args[free:])]
-        return _INFIX.get(value.op, f"{value.op}({', '.join(args)})").format(*args)
-
-    def write(block: Block, indent: str):
-        for value in block.ops:
-            if value.op == "loop":
-                loop = value.data
-                counted = loop.length is not None
-                head = f"for {name(loop.counter)} in 0..{loop.length - 1}" if counted else "while"
-                carried = [f"{name(p)} = {name(v)}" for p, v in zip(loop.params, loop.inits)]
-                head += "" if counted else f" {name(loop.params[loop.alive])}"
-                lines.append(f"{indent}{head} with {', '.join(carried) or 'nothing'}:")
-                write(loop.body, indent + "    ")
-                lines.append(f"{indent}    next {', '.join(map(name, loop.outs)) or 'round'}")
-                if loop.results:
-                    lines.append(f"{indent}{', '.join(map(name, loop.results))} = the last ones")
-            elif value.op == "store":
-                lines.append(
-                    f"{indent}{element(value.data, value.args[0])} = {name(value.args[1])}"
-                )
-            else:
-                lines.append(f"{indent}{name(value)} = {right(value)}")
-
-    write(program.block, "")
-    for leaf, output in enumerate(program.outputs):
-        if not isinstance(output, Memory):
-            lines.append(f"output{leaf} = {', '.join(map(name, output.flat))}")
-    return "\n".join(lines)

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from jaxsim.fused.call import fused_p
 from jaxsim.fused.errors import FusedUnavailable
@@ -53,11 +53,12 @@ def fuse_one(fn: Callable) -> Callable:
     def one(*args):
         leaves, tree = jax.tree.flatten(args)
         leaves = [jnp.asarray(x) for x in leaves]
-        key = (tree, tuple((x.shape, x.dtype) for x in leaves))
+        specs = [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=x.weak_type) for x in leaves]
+        key = tree, *specs, jax.config.jax_enable_x64
         if key in known:
             run, out_tree = known[key]
         else:
-            run, out_tree, outer = _traced(fn, tree, leaves)
+            run, out_tree, outer = _traced(fn, tree, specs)
             if not outer:  # tracers are only good for this call
                 known[key] = run, out_tree
         return jax.tree.unflatten(out_tree, run(*leaves))
@@ -65,9 +66,8 @@ def fuse_one(fn: Callable) -> Callable:
     return one
 
 
-def _traced(fn, tree, leaves):
+def _traced(fn, tree, specs):
     """The kernel as a function of the leaves, and the structure of what it returns."""
-    specs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
     closed, out = jax.make_jaxpr(
         lambda *flat: fn(*jax.tree.unflatten(tree, flat)), return_shape=True
     )(*specs)
@@ -113,4 +113,8 @@ def choose_backend(backend: str) -> str:
 @rule(fused_p.name)
 def _nested(lowering, eqn, *args):
     """A fused function within another is part of it."""
-    return inline(lowering, eqn.params["kernel"].jaxpr, args)
+    jaxpr, own, batch = eqn.params["kernel"].jaxpr, eqn.params["own"], eqn.params["batch"]
+    if batch is not None:
+        each = jax.vmap(jaxpr_as_fun(jaxpr), [0 if mine else None for mine in own], axis_size=batch)
+        jaxpr = jax.make_jaxpr(each)(*(v.aval for v in eqn.invars))
+    return inline(lowering, jaxpr, args)

@@ -14,7 +14,7 @@ from jaxsim.fused import rules  # noqa: F401  (fills the table of rules)
 from jaxsim.fused.llvm import prepare
 from jaxsim.fused.lower import lower
 from jaxsim.fused.program import Memory, Program
-from jaxsim.fused.replay import TYPES, Replay, constants
+from jaxsim.fused.replay import TYPES, Replay, check_room, constants
 
 _ONE_AT_A_TIME = threading.Lock()  # Dr.Jit records on one thread at a time
 
@@ -31,12 +31,22 @@ class Kernel:
     @cached_property
     def program(self) -> Program:
         """Lowered when it is first asked for."""
-        return lower(self.jaxpr)
+        program = lower(self.jaxpr)
+        check_room(program)  # here, because Dr.Jit hides what is raised in a recording
+        return program
 
     @cached_property
     def tables(self) -> list[Memory]:
         """The constant memory that the program reads."""
         return constants(self.program.block)
+
+    @cached_property
+    def written(self) -> list[int]:
+        """For each output the one whose buffer holds it: itself, or an earlier one like it."""
+        return [
+            made.leaf if isinstance(made, Memory) else leaf
+            for leaf, made in enumerate(self.program.outputs)
+        ]
 
     def run(self, leaves, own: tuple[bool, ...], batch: int, platform: str, as_numpy=False) -> list:
         """All lanes of a batch: ``own[k]`` says that input k has one row a lane, else it is shared.
@@ -63,8 +73,8 @@ class Kernel:
                 dr.eval(outputs)
             dr.sync_thread()
             return [
-                _array(x, shape, aval.dtype, platform, as_numpy)
-                for x, shape, aval in zip(outputs, shapes, self.out_avals)
+                _array(outputs[leaf], shape, aval.dtype, platform, as_numpy)
+                for leaf, shape, aval in zip(self.written, shapes, self.out_avals)
             ]
 
     def _record(self, types, flat, tables, own, batch: int) -> list:
@@ -74,8 +84,11 @@ class Kernel:
         lane = dr.arange(types.UInt, batch)
         sizes = [math.prod(aval.shape) for aval in self.out_avals]
         outputs = [
-            dr.empty(getattr(types, TYPES[aval.dtype.name]), max(batch * size, 1))
-            for aval, size in zip(self.out_avals, sizes)
+            dr.empty(
+                getattr(types, TYPES[aval.dtype.name]),
+                max(batch * size, 1) if self.written[leaf] == leaf else 1,
+            )
+            for leaf, (aval, size) in enumerate(zip(self.out_avals, sizes))
         ]
 
         def read(memory: Memory, at):

@@ -17,7 +17,7 @@ from jax.extend.core import Literal
 from jaxsim.fused.errors import FuseError
 from jaxsim.fused.program import Memory, Program, Value, walk
 from jaxsim.fused.simplify import Builder, finish
-from jaxsim.fused.source import place
+from jaxsim.fused.source import has_place, place
 
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}  # primitive -> rule(lowering, eqn, *arrays) -> array or list of arrays
@@ -58,14 +58,20 @@ class Lowering:
     def __init__(self):
         self.builder = Builder()
 
+    @property
+    def place(self) -> str:
+        """The line of user code that is being lowered."""
+        return "fuse" if self.builder.source is None else place(self.builder.source)
+
     def objects(self, array) -> np.ndarray:
         """The array as an object array of values."""
         b = self.builder
         if isinstance(array, Stored):
-            if array._elements is None:
+            known = array._elements
+            if known is None or not all(v.block.open for v in known.flat):
                 if array.size > MOST_ELEMENTS:
                     raise FuseError(
-                        f"{where(b.source)}: an array of {array.size} numbers of shape"
+                        f"{self.place}: an array of {array.size} numbers of shape"
                         f" {array.shape} is used as a whole; read it a row at a time (as the xs of"
                         " a scan, or with dynamic_index_in_dim), or sum up as the loop runs"
                     )
@@ -103,17 +109,17 @@ class Lowering:
         arrays.update(zip(jaxpr.invars, args))
         outer = self.builder.source
         for eqn in jaxpr.eqns:
-            self.builder.source = eqn
+            self.builder.source = eqn if outer is None or has_place(eqn) else outer
             found = RULES.get(eqn.primitive.name)
             if found is None:
-                raise FuseError(unsupported(eqn))
+                raise FuseError(unsupported(eqn, self.place))
             try:
                 out = found(self, eqn, *map(read, eqn.invars))
             except FuseError:
                 raise
             except Exception as error:
                 raise FuseError(
-                    f"{where(eqn)}: the rule of {eqn.primitive.name!r} failed ({error!r});"
+                    f"{self.place}: the rule of {eqn.primitive.name!r} failed ({error!r});"
                     ' this is a fault of jaxsim.fused, backend="xla" works'
                 ) from error
             out = out if isinstance(out, list) else [out]
@@ -141,10 +147,13 @@ def lower(closed_jaxpr) -> Program:
     for leaf, var in enumerate(closed_jaxpr.jaxpr.outvars):
         check_dtype(var.aval.dtype, f"output {leaf} of shape {var.aval.shape}")
     read = {id(v.data) for v in walk(lowering.builder.root) if v.op == "load"}
+    parts = (a for a in outputs if isinstance(a, Stored) and a.size != a.memory.size)
+    read |= {id(part.memory) for part in parts}
     out: list = []
     for leaf, array in enumerate(outputs):
         if _only_returned(array, read):
-            array.memory.kind, array.memory.leaf = "output", leaf
+            if array.memory.kind == "local":
+                array.memory.kind, array.memory.leaf = "output", leaf
             out.append(array.memory)
         else:
             out.append(lowering.objects(array))
@@ -169,7 +178,7 @@ def _only_returned(array, read: set[int]) -> bool:
         return False
     memory = array.memory
     whole = array.start == 0 and array.size == memory.size
-    return whole and memory.kind == "local" and id(memory) not in read
+    return whole and memory.kind in ("local", "output") and id(memory) not in read
 
 
 def numeric(x) -> np.ndarray:
@@ -191,16 +200,11 @@ def check_dtype(dtype, what: str) -> None:
         raise FuseError(f"{what} has dtype {dtype}; fused functions know {', '.join(DTYPES)}")
 
 
-def where(eqn) -> str:
-    """The line of user code that made an equation."""
-    return "fuse" if eqn is None else place(eqn)
-
-
-def unsupported(eqn) -> str:
+def unsupported(eqn, place: str) -> str:
     """What to say of a primitive without a rule."""
     name = eqn.primitive.name
     instead = INSTEAD.get(name, 'rewrite it with elementwise functions and sums, or use backend="xla"')
-    return f"{where(eqn)}: {name!r} has no rule in the fused back end; {instead}"
+    return f"{place}: {name!r} has no rule in the fused back end; {instead}"
 
 
 def values_of(array: np.ndarray) -> list[Value]:

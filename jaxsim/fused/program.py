@@ -6,11 +6,15 @@ all that it needs is known, so whatever does not change within a loop stands out
 a branch needs stays in the branch.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+
+_NUMBERS = itertools.count()
 
 
 class Block:
@@ -34,15 +38,18 @@ class Value:
     branch     args: condition; data: Branch
     """
 
-    __slots__ = ("args", "block", "data", "dtype", "op", "source")
+    __slots__ = ("args", "block", "data", "dtype", "number", "op", "source")
 
-    def __init__(self, op: str, args: tuple, dtype: np.dtype, block: Block, data=None, source=None):
+    def __init__(
+        self, op: str, args: tuple, dtype: np.dtype, block: Block, data: Any = None, source=None
+    ):
         self.op = op
         self.args = args
         self.dtype = dtype
         self.block = block
         self.data = data
         self.source = source  # the equation of the jaxpr it comes from
+        self.number = next(_NUMBERS)  # an order that is the same in every process
 
     @property
     def is_constant(self) -> bool:
@@ -98,7 +105,8 @@ class Branch:
 class Program:
     """A whole function: its block, and where each output's numbers come from.
 
-    An output is an object array of values, or a Memory of kind "output".
+    An output is an object array of values, or a Memory of kind "output" (of an earlier output, where
+    the two are the same).
     """
 
     block: Block

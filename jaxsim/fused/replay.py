@@ -47,13 +47,6 @@ class Replay:
 
     def run(self, program: Program) -> None:
         """Record the program, its outputs last."""
-        bytes_ = sum(m.size * m.dtype.itemsize for m in _written(program.block))
-        if bytes_ > LOCAL_BYTES:
-            raise FuseError(
-                f"the function keeps {bytes_} bytes a lane that are read at computed indices;"
-                f" fused functions have room for {LOCAL_BYTES}. Keep less (fewer rows of a scan's"
-                " ys that are read again), or return it and read it in a second function"
-            )
         self.block(program.block)
         for leaf, output in enumerate(program.outputs):
             if not isinstance(output, Memory):
@@ -162,6 +155,17 @@ class Replay:
             self.made[id(result)] = variable
         for memory, table in zip(written, tables):
             self.tables[id(memory)] = table
+
+
+def check_room(program: Program) -> None:
+    """FuseError if a lane's local memory is too large."""
+    bytes_ = sum(m.size * m.dtype.itemsize for m in _written(program.block))
+    if bytes_ > LOCAL_BYTES:
+        raise FuseError(
+            f"the function keeps {bytes_} bytes a lane that are read at computed indices;"
+            f" fused functions have room for {LOCAL_BYTES}. Keep less (fewer rows of a scan's"
+            " ys that are read again), or return it and read it in a second function"
+        )
 
 
 def constants(block: Block) -> list[Memory]:
@@ -298,7 +302,7 @@ def _operations(dr: ModuleType, type_of: Callable) -> dict[str, Callable]:
 
     def log1p(x, dtype):
         u = 1 + x
-        near = dr.log(u) * x / (u - 1)
+        near = dr.log(u) * (x / (u - 1))
         return dr.select(u == 1, x, dr.select(u == math.inf, u, near))
 
     def shift_left(x, y, dtype):
@@ -324,9 +328,9 @@ def _operations(dr: ModuleType, type_of: Callable) -> dict[str, Callable]:
         return lambda *args, dtype: function(*args)
 
     return {
-        "add": lambda x, y, dtype: x + y,
+        "add": lambda x, y, dtype: x | y if kind(dtype) == "b" else x + y,  # of a product of bools
         "sub": lambda x, y, dtype: x - y,
-        "mul": lambda x, y, dtype: x * y,
+        "mul": lambda x, y, dtype: x & y if kind(dtype) == "b" else x * y,
         "fma": lambda x, y, z, dtype: dr.fma(x, y, z),
         "fms": lambda x, y, z, dtype: dr.fma(x, y, -z),
         "fnma": lambda x, y, z, dtype: dr.fma(-x, y, z),

@@ -73,7 +73,7 @@ class Builder:
         simple = self._fold(op, args, dtype)
         if simple is not None:
             return simple
-        if op in COMMUTATIVE and id(args[0]) > id(args[1]):
+        if op in COMMUTATIVE and args[0].number > args[1].number:
             return self.op(op, args[1], args[0], dtype=dtype)
         return self._place(Value(op, args, dtype, self._home(args), None, self.source))
 
@@ -160,7 +160,7 @@ class Builder:
             if not wrong:
                 break
             unchanging -= wrong
-        holder = Value("loop", (), BOOL, outer, loop)
+        holder = Value("loop", (), BOOL, outer, loop, self.source)
         loop.results = [
             Value("result", (), v.dtype, outer, (loop, k)) for k, v in enumerate(inits)
         ]

@@ -18,6 +18,11 @@ def _frame(traceback) -> tuple[str, int, str]:
     return "<unknown>", 0, "<unknown>"
 
 
+def has_place(eqn) -> bool:
+    """Whether a line of the user's made the equation, and not one of JAX's own helpers."""
+    return _frame(eqn.source_info.traceback)[1] > 0
+
+
 def place(eqn) -> str:
     """ "file:line, in function" of the innermost line outside JAX."""
     file, line, function = _frame(eqn.source_info.traceback)

@@ -34,15 +34,22 @@ def by_xla(fn: Callable, *args, in_axes: Any = 0) -> Any:
     return numbers(quick_jit(jax.vmap(fn, in_axes))(*args))
 
 
-def same(got, wanted, rtol: float | None = None, atol: float = 0.0) -> None:
-    """Two pytrees agree: structure, dtypes, shapes, and numbers; NaN and infinities at one place."""
+def same(got, wanted, rtol: dict[str, float] | None = None, atol: float = 0.0) -> None:
+    """Two pytrees agree: structure, dtypes, shapes, and numbers; NaN and infinities at one place.
+
+    rtol goes by dtype. A number that is not normal may be zero.
+    """
     assert jax.tree.structure(got) == jax.tree.structure(wanted)
     named = jax.tree_util.tree_leaves_with_path(wanted)
     for x, (path, y) in zip(jax.tree.leaves(got), named):
         x, y, where = np.asarray(x), np.asarray(y), jax.tree_util.keystr(path)
         assert (x.dtype, x.shape) == (y.dtype, y.shape), where
-        close = 0.0 if y.dtype.kind != "f" else RTOL[y.dtype.name] if rtol is None else rtol
-        np.testing.assert_allclose(x, y, rtol=close, atol=atol, err_msg=where)
+        if y.dtype.kind != "f":
+            np.testing.assert_array_equal(x, y, where)
+            continue
+        close = (rtol or RTOL)[y.dtype.name]
+        least = max(atol, float(np.finfo(y.dtype).tiny))
+        np.testing.assert_allclose(x, y, rtol=close, atol=least, err_msg=where)
 
 
 def agree(fn: Callable, *args, in_axes: Any = 0, rtol=None, atol: float = 0.0) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 from jaxsim.fused import Explanation, FuseError, explain, fuse_one
-from jaxsim.fused.explain import GATHER, KNOWN, WEIGHTS, Part, listing
+from jaxsim.fused.explain import GATHER, KNOWN, WEIGHTS, Part
 
 F = jax.ShapeDtypeStruct((), np.float32)
 PAIR = jax.ShapeDtypeStruct((2,), np.float32)
@@ -32,7 +32,7 @@ def test_a_structural_zero_costs_nothing():
     assert (e.call.read, e.call.written) == ({"input": 8}, {"output": 8})
     assert (e.step, e.main, e.loops, e.local_bytes) == (None, None, (), 0)
     # both loaded, and 2 x0; then 3 x0 takes the place of x0
-    assert e.parts == (Part(0, 1, 0, operations=3, live=3, place="the function"),)
+    assert e.parts == (Part("function", 0, 1, 0, operations=3, live=3, place="the function"),)
     assert e.call.cost == 3 + 2 * GATHER + 2 * GATHER
 
 
@@ -236,7 +236,26 @@ def test_both_branches_and_calls_count():
         return lax.cond(x > 0.0, jax.jit(jnp.sin), lambda y: 2.0 * y, x)
 
     e = explain(fn, F)
-    assert e.call.operations == {"gt": 1, "mul": 1, "select": 1, "sin": 1}
+    assert e.call.operations.items() >= {"gt": 1, "mul": 1, "select": 1, "sin": 1}.items()
+    assert e.loops == ()
+
+
+def test_of_a_large_branch_both_sides_count():
+    def much(x):
+        for _ in range(300):
+            x = jnp.sin(x) + x
+        return x
+
+    def fn(x, y):
+        return y + lax.cond(x > 0.0, much, lambda x: rounds(lambda c: (1.5 * c,), x)[0], x)
+
+    e = explain(fn, F, F)
+    assert e.call.operations.items() >= {"sin": 300, "mul": 100, "add": 301}.items()
+    assert e.before == 600 + 100 + 3  # compared, made an index, and the sum
+    kinds = [(p.kind, p.depth, p.rounds, p.operations) for p in e.parts[1:]]
+    assert sorted(kinds) == [("branch", 1, 1, 100), ("branch", 1, 1, 600), ("loop", 2, 100, 1)]
+    assert e.main is e.loops[0]
+    assert "both sides" in str(e)
 
 
 def test_a_fused_function_within_counts_as_itself():
@@ -262,43 +281,60 @@ def test_what_cannot_be_fused_cannot_be_explained():
 
 
 def test_a_program_as_text():
-    assert listing(explain(triangular, PAIR).program).splitlines() == [
+    def fn(x):
+        return jnp.asarray([[2.0, 0.0], [3.0, 1.0]]) @ x
+
+    assert explain(fn, PAIR).listing().splitlines() == [
         "v0 = input0[0]",
         "v1 = input0[1]",
         "v2 = v0 * 2.0",
-        "v3 = v0 * 3.0",
-        "v4 = v1 * 4.0 + v3",
-        "output0 = v2, v4",
+        "v3 = v0 * 3.0 + v1",
+        "output0 = v2, v3",
     ]
+
+
+def test_branches_as_text():
+    def far(x):
+        for _ in range(100):
+            x = jnp.sin(x) + x
+        return x
+
+    lines = explain(lambda x: lax.cond(x > 0.0, far, jnp.cos, x), F).listing().splitlines()
+    assert lines[3:8] == [
+        "v3 = le(v2, 0)",
+        "if v3:",
+        "    v4 = cos(v0)",
+        "    -> v4",
+        "else:",
+    ]
+    assert lines[-2:] == ["v205 = these in the end", "output0 = v205"]
 
 
 def test_loops_and_memory_as_text():
     def fn(x, k):
         return lax.scan(lambda c, _: (k - c * c, c), x, None, length=100)
 
-    assert listing(explain(fn, F, F).program).splitlines() == [
+    assert explain(fn, F, F).listing().splitlines() == [
         "v0 = input0[0]",
         "v1 = input1[0]",
         "for v2 in 0..99 with v3 = v0:",
         "    v4 = v1 - v3 * v3",
         "    output1[v2] = v3",
-        "    next v4",
-        "v5 = the last ones",
+        "    -> v4",
+        "v5 = these in the end",
         "output0 = v5",
     ]
 
 
 def test_a_while_loop_as_text():
-    text = listing(
-        explain(lambda x: lax.while_loop(lambda c: c < 9.0, lambda c: c * c, x), F).program
-    )
+    text = explain(lambda x: lax.while_loop(lambda c: c < 9.0, lambda c: c * c, x), F).listing()
     assert text.splitlines() == [
         "v0 = input0[0]",
         "v1 = lt(v0, 9.0)",
         "while v2 with v2 = v1, v3 = v0:",
         "    v4 = v3 * v3",
         "    v5 = lt(v4, 9.0)",
-        "    next v5, v4",
-        "v6, v7 = the last ones",
+        "    -> v5, v4",
+        "v6, v7 = these in the end",
         "output0 = v7",
     ]

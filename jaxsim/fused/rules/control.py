@@ -1,12 +1,12 @@
 """Calls, branches and loops."""
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
 
 import numpy as np
 
 from jaxsim.fused.errors import FuseError
-from jaxsim.fused.lower import Lowering, Stored, numeric, rule, where
+from jaxsim.fused.lower import Lowering, Stored, numeric, rule
 from jaxsim.fused.program import Block, Memory, Value
 from jaxsim.fused.rules.elementwise import apply
 from jaxsim.fused.rules.shapes import together
@@ -17,9 +17,9 @@ BOTH = 200  # branches with no more work than this are all computed
 THOROUGH = 10_000  # work of a body that may be lowered several times
 
 
-@rule("jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "custom_lin")
+@rule("jit", "pjit", "closed_call", "remat2", "checkpoint")
 def _call(lowering, eqn, *args):
-    return inline(lowering, eqn.params["jaxpr"], args)
+    return inline(lowering, eqn.params.get("jaxpr", eqn.params.get("call_jaxpr")), args)
 
 
 @rule("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
@@ -102,21 +102,35 @@ def _while(lowering, eqn, *args):
         args[n_cond + n_body :],
     )
 
-    def goes_on(values) -> Value:
-        (more,) = lowering.closed(p["cond_jaxpr"], [*of_cond, *values])
-        return lowering.objects(more).item()
+    def goes_on(values) -> np.ndarray:
+        return lowering.objects(lowering.closed(p["cond_jaxpr"], [*of_cond, *values])[0])
 
-    packed = _Packed(lowering, carry)
-    first = goes_on(packed.unpack(packed.values))
+    def some(more: np.ndarray) -> Value:
+        return reduce(partial(b.op, "or"), more.reshape(-1))
+
+    first = goes_on(carry)
+    lanes = [first] if first.ndim else []  # of a vmap: those that have ended stay as they are
+    packed = _Packed(lowering, [*lanes, *carry])
 
     def body(_, values):
-        out = lowering.closed(p["body_jaxpr"], [*of_body, *packed.unpack(values[1:])])
-        packed.check(lowering, eqn, out)
-        return [goes_on(out), *packed.flatten(out)]
+        old = packed.unpack(values[1:])
+        which, old = old[: len(lanes)], old[len(lanes) :]
+        new = lowering.closed(p["body_jaxpr"], [*of_body, *old])
+        for more in which:
+            new = [_where(lowering, v, more, *both) for v, *both in zip(eqn.outvars, new, old)]
+        more = goes_on(new)
+        packed.check(lowering, eqn, [*([more] if lanes else []), *new])
+        return [some(more), *packed.flatten([*([more] if lanes else []), *new])]
 
     small = work(p["body_jaxpr"].jaxpr) <= THOROUGH
-    results = b.loop([first, *packed.values], None, body, alive=0, thorough=small)
-    return packed.unpack(results[1:])
+    results = b.loop([some(first), *packed.values], None, body, alive=0, thorough=small)
+    return packed.unpack(results[1:])[len(lanes) :]
+
+
+def _where(lowering: Lowering, var, which, yes, no):
+    """Rows of one array or the other."""
+    which = which.reshape(which.shape + (1,) * (len(yes.shape) - which.ndim))
+    return apply(lowering, "select", var.aval.dtype, which, yes, no)
 
 
 class _Packed:
@@ -143,7 +157,7 @@ class _Packed:
     def check(self, lowering, eqn, arrays):
         for shape, array in zip(self.shapes, arrays):
             if shape != array.shape:
-                raise FuseError(f"{where(eqn)}: a carry changes shape {shape} to {array.shape}")
+                raise FuseError(f"{lowering.place}: a carry changes shape {shape} to {array.shape}")
 
 
 @rule("scan")

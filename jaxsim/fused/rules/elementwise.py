@@ -4,7 +4,7 @@ import numpy as np
 
 from jaxsim.fused.constants import evaluate
 from jaxsim.fused.errors import FuseError
-from jaxsim.fused.lower import Lowering, Stored, check_dtype, rule, where
+from jaxsim.fused.lower import Lowering, Stored, check_dtype, rule
 
 
 def apply(lowering: Lowering, op: str, dtype, *arrays):
@@ -109,7 +109,7 @@ def _convert(lowering, eqn, x):
     new, old = np.dtype(eqn.params["new_dtype"]), np.dtype(eqn.invars[0].aval.dtype)
     if new == old:
         return x
-    check_dtype(new, f"{where(eqn)}: a converted array")
+    check_dtype(new, f"{lowering.place}: a converted array")
     return apply(lowering, "convert", new, x)
 
 
@@ -117,7 +117,7 @@ def _convert(lowering, eqn, x):
 def _reduce_precision(lowering, eqn, x):
     info = np.finfo(eqn.outvars[0].aval.dtype)
     if eqn.params["exponent_bits"] < info.iexp or eqn.params["mantissa_bits"] < info.nmant:
-        raise FuseError(f"{where(eqn)}: fused functions cannot reduce precision; leave it out")
+        raise FuseError(f"{lowering.place}: fused functions cannot reduce precision; leave it out")
     return x
 
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from jaxsim.fused.errors import FuseError
-from jaxsim.fused.lower import INSTEAD, Lowering, Stored, rule, where
+from jaxsim.fused.lower import INSTEAD, Lowering, Stored, rule
 from jaxsim.fused.program import Value
 from jaxsim.fused.rules.elementwise import apply
 from jaxsim.fused.rules.shapes import together
@@ -166,7 +166,7 @@ def _written(lowering, eqn, x, updates, combine) -> np.ndarray:
         ranges = [out.shape[d] - update.shape[d] + 1 for d in computed]
         if computed and out.size > SELECTS:
             raise FuseError(
-                f"{where(eqn)}: an array of {out.size} numbers is written at a computed index;"
+                f"{lowering.place}: an array of {out.size} numbers is written at a computed index;"
                 f" fused functions do so with up to {SELECTS}; return rows as the ys of a scan"
             )
         for places in itertools.product(*map(range, ranges)):
@@ -198,7 +198,12 @@ def _scatter_rule(combine_op: str | None):
         for d, size in zip(kept, updates.shape[len(batch_dims) :]):
             window[d] = size
 
+        applied = None if combine_op else eqn.params["update_jaxpr"]  # of x.at[i].apply(function)
+
         def combine(old, new):
+            if applied is not None:
+                numbers = [np.full((), v, object) for v in (old, new)]
+                return lowering.objects(lowering.run(applied, eqn.params["update_consts"], numbers)[0]).item()
             return new if combine_op is None else b.op(combine_op, old, new)
 
         written = []

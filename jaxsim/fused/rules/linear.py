@@ -72,7 +72,7 @@ for _name, _op, _identity in (
     ("reduce_max", "max", _least),
     ("reduce_min", "min", _greatest),
     ("reduce_prod", "mul", lambda dtype: 1),
-    ("reduce_and", "and", lambda dtype: True if dtype.kind == "b" else -1),
+    ("reduce_and", "and", lambda dtype: ~np.zeros((), dtype)),
     ("reduce_or", "or", lambda dtype: 0),
     ("reduce_xor", "xor", lambda dtype: 0),
 ):
@@ -106,15 +106,12 @@ rule("argmin")(_arg_extreme("lt"))
 
 def _cumulative(op: str):
     def cumulative_rule(lowering, eqn, x):
-        axis = eqn.params["axis"]
-        x = np.moveaxis(lowering.objects(x), axis, 0)
-        if eqn.params["reverse"]:
-            x = x[::-1]
-        rows = list(x[:1])
-        for row in x[1:]:
-            rows.append(apply(lowering, op, eqn.outvars[0].aval.dtype, rows[-1], row))
-        out = np.stack(list(map(lowering.objects, rows))) if rows else x
-        return np.moveaxis(out[::-1] if eqn.params["reverse"] else out, 0, axis)
+        axis, dtype = eqn.params["axis"], eqn.outvars[0].aval.dtype
+        out = np.moveaxis(lowering.objects(x).copy(), axis, 0)
+        rows = out[::-1] if eqn.params["reverse"] else out  # views of out
+        for k in range(1, len(rows)):
+            rows[k : k + 1] = apply(lowering, op, dtype, rows[k - 1 : k], rows[k : k + 1])
+        return np.moveaxis(out, 0, axis)
 
     return cumulative_rule
 

@@ -21,10 +21,11 @@ def together(lowering: Lowering, *arrays) -> list[np.ndarray]:
 @rule("broadcast_in_dim")
 def _broadcast_in_dim(lowering, eqn, x, *_):
     shape = eqn.outvars[0].aval.shape
-    x = _array(lowering, x)
+    x, dims = _array(lowering, x), eqn.params["broadcast_dimensions"]
     middle = [1] * len(shape)
-    for size, dim in zip(x.shape, eqn.params["broadcast_dimensions"]):
+    for size, dim in zip(x.shape, dims):
         middle[dim] = size
+    x = np.transpose(x, np.argsort(dims))
     return np.broadcast_to(x.reshape(middle), shape)
 
 
@@ -77,7 +78,7 @@ def _slice(lowering, eqn, x):
     first, last = eqn.params["start_indices"], eqn.params["limit_indices"]
     steps = eqn.params["strides"] or (1,) * len(first)
     whole = all(f == 0 and e == n for f, e, n in zip(first[1:], last[1:], x.shape[1:]))
-    if isinstance(x, Stored) and first and whole and steps[0] == 1:
+    if isinstance(x, Stored) and first and whole and all(step == 1 for step in steps):
         row = int(np.prod(x.shape[1:], dtype=int))
         return Stored(x.memory, eqn.outvars[0].aval.shape, x.start + first[0] * row)
     return _array(lowering, x)[tuple(map(slice, first, last, steps))]

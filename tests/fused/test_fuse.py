@@ -1,0 +1,285 @@
+"""``fuse`` as its users meet it: axes, pytrees, transformations, reuse of kernels, errors."""
+
+import importlib
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from jaxsim.fused import FusedUnavailable, FuseError, fuse, fuse_one, launch
+from tests.fused.agree import agree, by_xla, fused, numbers, same
+from tests.fused.cases import randoms
+
+X, Y = randoms(60, 5, 3).astype("float32"), randoms(61, 5, 3, 2).astype("float32")
+
+
+@pytest.fixture
+def lowered(monkeypatch):
+    """The jaxprs that were lowered."""
+    seen, lower = [], launch.lower
+    monkeypatch.setattr(launch, "lower", lambda jaxpr: (seen.append(jaxpr), lower(jaxpr))[1])
+    return seen
+
+
+def _mixed(x, rest):
+    return {"dot": x @ rest["y"], "rest": (rest["k"] + 1, rest["pair"][0] * x, rest["pair"][1])}
+
+
+REST = {"y": Y, "k": np.arange(5), "pair": (np.float32(2.5), np.array([True, False]))}
+
+
+@pytest.mark.parametrize(
+    "in_axes, args",
+    [
+        (0, (X, {**REST, "pair": (X[:, 0], X > 0)})),
+        ((0, 0), (X, {**REST, "pair": (X[:, 0], X > 0)})),
+        ((1, None), (X.T, {**REST, "y": Y[0]})),
+        ((None, {"y": 2, "k": 0, "pair": (None, None)}), (X[0], {**REST, "y": np.moveaxis(Y, 0, 2)})),
+        ((-1, {"y": None, "k": None, "pair": None}), (X.T, {**REST, "y": Y[1]})),
+        ((None, {"y": None, "k": 0, "pair": [None, 1][0]}), (X[0], {**REST, "y": Y[1]})),
+        ([0, {"y": 0, "k": 0, "pair": (None, None)}], (X, REST)),
+    ],
+)
+def test_axes_are_those_of_vmap(in_axes, args):
+    agree(_mixed, *args, in_axes=in_axes)
+
+
+def test_pytrees_of_all_kinds_go_in_and_come_out():
+    def fn(a, b):
+        return {"a": [a["x"], None, (b[0], ())], "b": a["n"] + jnp.int32(1), "c": 2.0, "d": b[1]}
+
+    agree(fn, {"x": X, "n": np.arange(5)}, (Y, X > 0))
+    assert fuse(lambda x: ())(X) == ()
+
+
+def test_called_as_it_is_the_function_takes_one_member():
+    one = fuse_one(lambda x, k: k * jnp.sum(x * x))
+    assert one.__name__ == "<lambda>"
+    np.testing.assert_allclose(one(jnp.arange(3.0), 2.0), 10.0)
+    np.testing.assert_allclose(jax.vmap(one, (0, None))(jnp.ones((4, 3)), 2.0), 6 * np.ones(4))
+
+
+@pytest.mark.parametrize("batch", [0, 1, 3, 16, 17, 100])
+def test_batches_of_any_size(batch):
+    x = randoms(62, batch, 3).astype("float32")
+    agree(lambda x: (jnp.sin(x), jnp.sum(x), x[:0], jnp.argmax(x)), x)
+
+
+def test_jit_and_nested_vmap():
+    def fn(x, m, k):
+        return jnp.tanh(m @ x) * k, jnp.argmin(x)
+
+    x = randoms(63, 2, 4, 3).astype("float32")
+    m, k = randoms(64, 4, 3, 3).astype("float32"), randoms(65, 2).astype("float32")
+    want = jax.vmap(jax.vmap(fn, (0, 0, None)), (0, None, 0))(x, m, k)
+    inner = fuse(fn, (0, 0, None))
+    both = jax.vmap(inner, (0, None, 0))
+    same(numbers(both(x, m, k)), numbers(want))
+    same(numbers(jax.jit(both)(x, m, k)), numbers(want))
+    same(numbers(jax.vmap(jax.jit(inner), (0, None, 0))(x, m, k)), numbers(want))
+    within = jax.jit(lambda x: jnp.sum(inner(2 * x, m, k[0])[0] ** 2))(x[0])
+    same(np.asarray(within), numbers(jnp.sum(jax.vmap(fn, (0, 0, None))(2 * x[0], m, k[0])[0] ** 2)))
+
+
+def test_what_it_closes_over_may_be_traced():
+    x, k = jnp.asarray(X), jnp.float32(1.5)
+
+    def through(run):
+        return jax.jit(lambda x, k: run(lambda row: k * jnp.sin(row) + jnp.asarray(X)[0])(x))(x, k)
+
+    same(numbers(through(fuse)), numbers(through(jax.vmap)))
+
+
+def test_new_values_and_batches_lower_nothing_again(lowered):
+    run = fuse(lambda x, k: jnp.sum(jnp.sin(x)) * k, (0, None))
+    for k, rows in ((1.0, 5), (2.0, 5), (3.0, 2)):
+        np.testing.assert_allclose(run(X[:rows], k), np.sin(X[:rows]).sum(1) * k, rtol=1e-5)
+    jax.jit(run)(X, 4.0)
+    assert len(lowered) == 1
+    run(Y, 1.0)
+    assert len(lowered) == 2
+
+
+def test_new_values_are_recorded_and_compiled_only_once(monkeypatch):
+    recorded = []
+    record = launch.Kernel._record
+    monkeypatch.setattr(
+        launch.Kernel, "_record", lambda *args: (recorded.append(1), record(*args))[1]
+    )
+    table = randoms(66, 20).astype("float32")
+    run = fuse(lambda x, k, i: jnp.asarray(table)[i] * x + k, (0, None, 0))
+    for seed in range(3):
+        x, i = randoms(seed, 8).astype("float32"), (np.arange(8) * (seed + 3)) % 20
+        np.testing.assert_allclose(run(x, float(seed), i), table[i] * x + seed, rtol=1e-6)
+    assert len(recorded) == 1
+    import drjit
+
+    with drjit.scoped_set_flag(drjit.JitFlag.KernelHistory, True):
+        drjit.kernel_history_clear()
+        run(2 * X[:, 0], 7.0, np.arange(5))
+        run(3 * X[:, 0], 8.0, np.arange(5) + 9)
+        history = drjit.kernel_history((drjit.KernelType.JIT,))
+    assert len(history) == 2  # one kernel for a call
+
+
+def test_tables_in_memory_with_other_sizes_of_the_batch():
+    """Constant and computed tables survive in frozen recordings, and batches alternate."""
+    table = randoms(67, 12, 2).astype("float32")
+
+    def fn(x, i):
+        return jnp.asarray(table)[i] + jnp.cumsum(jnp.tile(x, 4))[i], jnp.asarray(table)[i, 1] * x[i % 3]
+
+    run = fuse(fn)
+    for rows in (5, 2, 5, 1, 2, 5):
+        x, i = X[:rows] * rows, np.arange(rows) * 3 - 1
+        same(numbers(run(x, i)), by_xla(fn, x, i))
+
+
+def test_float64_and_float32_beside_each_other():
+    run = fuse(lambda x: (x / 3, jnp.arange(2) * x[0], jnp.sum(x > 0)))
+    for wide in (False, True, False):
+        with jax.enable_x64(wide):
+            x = X.astype(float) if wide else X
+            want = jax.vmap(lambda x: (x / 3, jnp.arange(2) * x[0], jnp.sum(x > 0)))(x)
+            same(numbers(run(x)), numbers(want))
+    with jax.enable_x64(True):  # a Python number has no precision of its own
+        assert fuse(lambda x, k: x * k, (0, None))(X, 2.5).dtype == np.float32
+        assert run(X)[1].dtype == by_xla(lambda x: jnp.arange(2) * x[0], X).dtype
+
+
+def test_a_fused_function_within_another():
+    inner = fuse_one(lambda x, k: jnp.sin(x) * k)
+    rows = fuse(lambda x, k: jnp.cumsum(x) + k, (0, None))
+
+    def fn(x, y):
+        return inner(inner(x, 2.0), y[0, 0]), rows(y, x[0]), jax.vmap(inner, (1, None))(y, x[1])
+
+    agree(fn, X, Y)
+
+
+def test_both_backends_by_name():
+    def fn(x):
+        return jnp.cos(x) + 1
+
+    same(numbers(fuse(fn, backend="xla")(X)), numbers(fuse(fn, backend="fused")(X)))
+    with pytest.raises(ValueError, match="'drjit'; choose from fused, xla"):
+        fuse(fn, backend="drjit")
+
+
+def test_without_its_libraries_xla_runs_and_one_warning_says_so(monkeypatch):
+    def unavailable(platform):
+        raise FusedUnavailable(f"nothing is there for a {platform}")
+
+    module = importlib.import_module("jaxsim.fused.fuse")  # the package's name is the function
+    monkeypatch.setattr(module, "prepare", unavailable)
+    monkeypatch.setattr(module, "_told", set())
+    with pytest.warns(UserWarning, match='using backend="xla": nothing is there for a cpu') as told:
+        run = fuse(lambda x: jnp.sort(x))
+    assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fuse(lambda x: x)
+    np.testing.assert_array_equal(run(X), np.sort(X))
+
+
+def _sorts(x):
+    return jnp.sort(x) + 1
+
+
+def _draws(x):
+    return x + jax.random.normal(jax.random.key(0), (3,))
+
+
+def _solves(x):
+    return jnp.linalg.solve(jnp.outer(x, x), x)
+
+
+def _sorts_rows(x):
+    return lax.scan(lambda c, r: (c, jnp.sort(r)), 0, jnp.outer(x, x))
+
+
+def _gammas(x):
+    return lax.lgamma(x)
+
+
+def _counts(x):
+    return lax.population_count(x.astype(jnp.int32))
+
+
+def _prints(x):
+    return jax.debug.print("{}", x)
+
+
+@pytest.mark.parametrize(
+    "function, primitive, remedy",
+    [
+        (_sorts, "'sort'", "argmin"),
+        (_sorts_rows, "'sort'", "argmin"),
+        (_draws, "'random_|'threefry2x32'", "draw random numbers outside"),
+        (_solves, "'lu'", "cholesky"),
+        (_gammas, "'lgamma'", "polynomial"),
+        (_counts, "'population_count'", 'backend="xla"'),
+        (_prints, "'debug_", "print outside"),
+    ],
+)
+def test_a_primitive_without_a_rule_is_named_with_its_line_and_the_remedy(function, primitive, remedy):
+    with pytest.raises(FuseError, match=primitive) as error:
+        fuse(function)(X)
+    assert f"{__file__}:{function.__code__.co_firstlineno + 1}, in {function.__name__}" in str(error.value)
+    assert remedy in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "complex64", "int8", "uint16"])
+def test_other_dtypes_are_refused_by_name(dtype):
+    with pytest.raises(FuseError, match=f"argument 0 of shape .* has dtype {dtype}"):
+        fuse(lambda x: x + 1)(jnp.ones(3, dtype))
+    with pytest.raises(FuseError, match=f"{dtype}"):
+        fuse(lambda x: x.astype(dtype) * 2)(jnp.ones(3))
+    with pytest.raises(FuseError, match=f"{dtype}"):
+        fuse(lambda x: jnp.zeros(2, dtype))(jnp.ones(3))
+
+
+def test_what_does_not_fit_is_told_with_its_line():
+    x, i = jnp.zeros((2, 30_000)), jnp.arange(2)
+    with pytest.raises(FuseError, match=f"{__file__}:.*30000 numbers.*a row at a time"):
+        fuse(lambda x: jnp.sum(jnp.sin(x)))(x)
+    with pytest.raises(FuseError, match=f"{__file__}:.*written at a computed index"):
+        fuse(lambda x, i: x[:5_000].at[i].set(0))(x, i)
+
+    def rereads(x, i):
+        ys = lax.scan(lambda c, r: (c + r, c * r), 0.0, x)[1]
+        return ys[i]
+
+    with pytest.raises(FuseError, match="bytes a lane"):
+        fuse(rereads)(x, i)
+    agree(lambda x: x + 1, X)  # and the next function runs as ever
+
+
+def test_functions_that_look_at_values_are_refused_as_by_jit():
+    with pytest.raises((FuseError, jax.errors.ConcretizationTypeError)):
+        fuse(lambda x: x if x[0] > 0 else -x)(X)
+
+
+def test_garbage_is_not_collected_while_a_kernel_is_recorded():
+    """A kernel's arrays that are freed within a recording end the process."""
+    for k in range(12):
+        fuse(lambda x, k=k: x * (k + 0.5) + len([[] for _ in range(2_000)]))(X)
+
+
+def test_from_several_threads():
+    from concurrent.futures import ThreadPoolExecutor
+
+    runs = [fuse(lambda x, k=k: jnp.sin(x * k)) for k in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        for k, y in zip(range(12), pool.map(lambda k: runs[k % 3](X), range(12))):
+            np.testing.assert_allclose(y, np.sin(X * (k % 3)), rtol=1e-5, atol=1e-6)
+
+
+def test_angles_beyond_reach_give_nan():
+    """Dr.Jit's circular functions are wrong for large angles; NaN says so."""
+    x = np.array([9e4, 1.1e5, -1e9, np.inf], np.float32)
+    for function in (jnp.sin, jnp.cos, jnp.tan):
+        np.testing.assert_array_equal(np.isnan(fused(function, x)), x != 9e4)
