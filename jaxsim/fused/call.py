@@ -61,6 +61,7 @@ batching.primitive_batchers[fused_p] = _vmapped
 
 def _from_jit(*leaves, kernel: Kernel, own, batch):
     """Inside compiled code the kernel is called back; its memory goes through the host."""
+    _ = kernel.program  # what cannot be fused is said here, not within the callback
     shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in
               _shapes(*leaves, kernel=kernel, own=own, batch=batch)]  # fmt: skip
 

@@ -42,7 +42,13 @@ def fuse(fn: Callable, in_axes: Any = 0, backend: str = "fused") -> Callable:
     """
     if choose_backend(backend) == "xla":
         return jax.jit(jax.vmap(fn, in_axes))
-    return jax.vmap(fuse_one(fn), in_axes)
+    mapped = jax.vmap(fuse_one(fn), in_axes)
+
+    @wraps(fn)
+    def batched(*args):
+        return mapped(*jax.tree.map(jnp.asarray, args))  # vmap hands numpy arrays on as they are
+
+    return batched
 
 
 def fuse_one(fn: Callable) -> Callable:

@@ -1,8 +1,8 @@
 """The gradient of a fused function: two more kernels, from the jaxprs of JAX's own vjp.
 
-The forward kernel returns, besides the outputs, what the backward kernel needs. The bodies of long
-scans are checkpointed: the forward kernel keeps their carries, the backward kernel recomputes a
-round from them and goes back through it.
+The forward kernel returns, besides the outputs, what the backward kernel needs. The scans
+that stay loops are checkpointed: the forward kernel keeps their carries, the backward kernel
+recomputes a round from them and goes back through it.
 """
 
 import jax
@@ -11,8 +11,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from jaxsim.fused.call import call
 from jaxsim.fused.launch import Kernel
-
-LONG = 64  # scans of more rounds are checkpointed
+from jaxsim.fused.rules.control import stays_loop
 
 
 def differentiable(kernel: Kernel):
@@ -61,13 +60,18 @@ class _Pair:
         closed, (out, pull) = jax.make_jaxpr(with_pull, return_shape=True)(*specs)
         self.n_out = len(out)
         kept, tree = jax.tree.flatten(pull)
-        self._forward = Kernel(closed)
+        whole = Kernel(closed)
+        # What is known when the kernel is made, such as the model, is built into the way back too.
+        known = {k - self.n_out: x for k, x in whole.known().items() if k >= self.n_out}
+        passed = [k for k in range(len(kept)) if k not in known]
+        self._forward = whole.returning([*range(self.n_out), *(self.n_out + k for k in passed)])
 
-        def back(kept, cotangents):
-            return list(jax.tree.unflatten(tree, kept)(cotangents))
+        def back(given, cotangents):
+            full = {**known, **dict(zip(passed, given))}
+            return list(jax.tree.unflatten(tree, [full[k] for k in range(len(kept))])(cotangents))
 
         cotangents = [jax.ShapeDtypeStruct(out[k].shape, out[k].dtype) for k in self.outs]
-        self._backward = Kernel(jax.make_jaxpr(back)(kept, cotangents))
+        self._backward = Kernel(jax.make_jaxpr(back)([kept[k] for k in passed], cotangents))
 
     def forward(self, leaves):
         """The outputs, and what is kept for the way back."""
@@ -85,15 +89,15 @@ class _Pair:
 
 
 def _checkpointed(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The same jaxpr with ``jax.checkpoint`` around the bodies of its long scans."""
+    """The same jaxpr with ``jax.checkpoint`` around the bodies of the scans that stay loops."""
     eqns = []
     for eqn in closed.jaxpr.eqns:
-        inner = eqn.params.get("jaxpr")
-        if eqn.primitive.name in ("jit", "pjit"):
-            eqn = eqn.replace(params={**eqn.params, "jaxpr": _checkpointed(inner)})
-        elif eqn.primitive.name == "scan" and eqn.params["length"] > LONG:
-            body = jax.checkpoint(jaxpr_as_fun(inner), prevent_cse=False)
-            specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in inner.in_avals]
-            eqn = eqn.replace(params={**eqn.params, "jaxpr": jax.make_jaxpr(body)(*specs)})
+        if eqn.primitive.name in ("jit", "pjit", "scan"):
+            inner = _checkpointed(eqn.params["jaxpr"])
+            if eqn.primitive.name == "scan" and stays_loop(eqn):
+                body = jax.checkpoint(jaxpr_as_fun(inner), prevent_cse=False)
+                specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in inner.in_avals]
+                inner = jax.make_jaxpr(body)(*specs)
+            eqn = eqn.replace(params={**eqn.params, "jaxpr": inner})
         eqns.append(eqn)
     return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns))

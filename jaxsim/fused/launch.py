@@ -35,6 +35,28 @@ class Kernel:
         check_room(program)  # here, because Dr.Jit hides what is raised in a recording
         return program
 
+    def known(self) -> dict[int, np.ndarray]:
+        """The outputs that do not depend on the inputs."""
+        found = {}
+        for leaf, (made, aval) in enumerate(zip(self.program.outputs, self.out_avals)):
+            if not isinstance(made, Memory) and made.size and all(v.is_constant for v in made.flat):
+                numbers = np.array([v.data for v in made.flat], aval.dtype)
+                found[leaf] = numbers.reshape(aval.shape)
+        return found
+
+    def returning(self, wanted: list[int]) -> "Kernel":
+        """The same kernel with some of its outputs."""
+        jaxpr = self.jaxpr.jaxpr
+        outvars = [jaxpr.outvars[k] for k in wanted]
+        unnamed = jaxpr.debug_info.with_unknown_names()
+        kernel = Kernel(self.jaxpr.replace(jaxpr=jaxpr.replace(outvars=outvars, debug_info=unnamed)))
+        outputs = [self.program.outputs[k] for k in wanted]
+        for leaf, made in reversed(list(enumerate(outputs))):
+            if isinstance(made, Memory):
+                made.leaf = leaf
+        kernel.program = Program(self.program.block, self.program.inputs, outputs)
+        return kernel
+
     @cached_property
     def tables(self) -> list[Memory]:
         """The constant memory that the program reads."""

@@ -89,6 +89,10 @@ class Lowering:
 
     def known(self, array):
         """The array itself, numeric if all its values are constants."""
+        if isinstance(array, Value):  # numpy hands out the element of an array without axes
+            scalar = np.empty((), object)
+            scalar[()] = array
+            array = scalar
         if isinstance(array, Stored) or array.dtype != object:
             return array
         if not array.size or not all(v.is_constant for v in array.flat):

@@ -80,20 +80,26 @@ class Replay:
         if memory.kind == "input":
             return self.read(memory, at)
         table = self.table(memory)
-        return table[at] if memory.kind == "local" else self.dr.gather(self.type(memory.dtype), table, at)
+        if memory.kind != "local":
+            return self.dr.gather(self.type(memory.dtype), table, at)
+        return table[at] == 1 if memory.dtype == bool else table[at]
 
     def store(self, memory: Memory, index: Value, number: Value) -> None:
         """Write to an output or to local memory."""
         at = self.types.UInt(self.variable(index))
         if memory.kind == "output":
             self.write(memory.leaf, at, self.variable(number))
+        elif memory.dtype == bool:
+            self.table(memory)[at] = self.dr.select(self.variable(number), self.types.UInt(1), 0)
         else:
             self.table(memory)[at] = self.variable(number)
 
     def table(self, memory: Memory):
         """The buffer of local or constant memory."""
         if id(memory) not in self.tables:
-            self.tables[id(memory)] = self.dr.alloc_local(self.type(memory.dtype), memory.size)
+            # LLVM refuses what Dr.Jit makes of local bools: integers stand for them
+            kind = self.types.UInt if memory.dtype == bool else self.type(memory.dtype)
+            self.tables[id(memory)] = self.dr.alloc_local(kind, memory.size)
         return self.tables[id(memory)]
 
     def loop(self, loop: Loop) -> None:
@@ -159,7 +165,7 @@ class Replay:
 
 def check_room(program: Program) -> None:
     """FuseError if a lane's local memory is too large."""
-    bytes_ = sum(m.size * m.dtype.itemsize for m in _written(program.block))
+    bytes_ = sum(m.size * (4 if m.dtype == bool else m.dtype.itemsize) for m in _written(program.block))
     if bytes_ > LOCAL_BYTES:
         raise FuseError(
             f"the function keeps {bytes_} bytes a lane that are read at computed indices;"

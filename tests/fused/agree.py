@@ -37,7 +37,8 @@ def by_xla(fn: Callable, *args, in_axes: Any = 0) -> Any:
 def same(got, wanted, rtol: dict[str, float] | None = None, atol: float = 0.0) -> None:
     """Two pytrees agree: structure, dtypes, shapes, and numbers; NaN and infinities at one place.
 
-    rtol goes by dtype. A number that is not normal may be zero.
+    rtol goes by dtype; atol is a part of the largest number of its array. A number that is not
+    normal may be zero.
     """
     assert jax.tree.structure(got) == jax.tree.structure(wanted)
     named = jax.tree_util.tree_leaves_with_path(wanted)
@@ -48,7 +49,8 @@ def same(got, wanted, rtol: dict[str, float] | None = None, atol: float = 0.0) -
             np.testing.assert_array_equal(x, y, where)
             continue
         close = (rtol or RTOL)[y.dtype.name]
-        least = max(atol, float(np.finfo(y.dtype).tiny))
+        least = float(np.finfo(y.dtype).tiny)
+        least += atol * float(np.max(np.abs(y), where=np.isfinite(y), initial=0))
         np.testing.assert_allclose(x, y, rtol=close, atol=least, err_msg=where)
 
 

@@ -138,6 +138,15 @@ def test_tables_in_memory_with_other_sizes_of_the_batch():
         same(numbers(run(x, i)), by_xla(fn, x, i))
 
 
+def test_results_stay_when_more_are_computed():
+    run = fuse(lambda x, k: (x * k, x))
+    kept = [(k, run(X, np.full(5, k, np.float32))) for k in range(6)]
+    one = [(k, run(X[:1], np.full(1, k, np.float32))) for k in range(6)]
+    for k, (y, x) in (*kept, *one):
+        np.testing.assert_array_equal(y, X[: len(y)] * k)
+        np.testing.assert_array_equal(x, X[: len(y)])
+
+
 def test_float64_and_float32_beside_each_other():
     run = fuse(lambda x: (x / 3, jnp.arange(2) * x[0], jnp.sum(x > 0)))
     for wide in (False, True, False):
@@ -210,7 +219,8 @@ def _counts(x):
 
 
 def _prints(x):
-    return jax.debug.print("{}", x)
+    jax.debug.print("{}", x)
+    return x
 
 
 @pytest.mark.parametrize(
@@ -228,8 +238,11 @@ def _prints(x):
 def test_a_primitive_without_a_rule_is_named_with_its_line_and_the_remedy(function, primitive, remedy):
     with pytest.raises(FuseError, match=primitive) as error:
         fuse(function)(X)
-    assert f"{__file__}:{function.__code__.co_firstlineno + 1}, in {function.__name__}" in str(error.value)
+    line = function.__code__.co_firstlineno + 1
+    assert f"{__file__}:{line}, in {function.__name__}" in str(error.value)
     assert remedy in str(error.value)
+    with pytest.raises(FuseError, match=primitive):
+        jax.jit(fuse(function))(X)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "complex64", "int8", "uint16"])

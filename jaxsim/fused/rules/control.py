@@ -11,7 +11,8 @@ from jaxsim.fused.program import Block, Memory, Value
 from jaxsim.fused.rules.elementwise import apply
 from jaxsim.fused.rules.shapes import together
 
-UNROLL = 6000  # a scan with no more work than this, counted before folding, is unrolled
+UNROLL = 6000  # a scan with no more work than this, counted before folding, is unrolled,
+UNROLL_ROWS = 24_000  # and one over rows with no more than this: it knows them one by one then
 MOST_UNROLLED = 64  # rounds
 BOTH = 200  # branches with no more work than this are all computed
 THOROUGH = 10_000  # work of a body that may be lowered several times
@@ -168,9 +169,18 @@ def _scan(lowering, eqn, *args):
     xs, length = args[n_consts + n_carry :], p["length"]
     order = range(length - 1, -1, -1) if p["reverse"] else range(length)
     jaxpr = p["jaxpr"]
-    if length <= 1 or (length <= MOST_UNROLLED and length * work(jaxpr.jaxpr) <= UNROLL):
+    if not stays_loop(eqn):
         return _unrolled(lowering, eqn, consts, carry, xs, order)
     return _looped(lowering, eqn, consts, carry, xs)
+
+
+def stays_loop(eqn) -> bool:
+    """Whether a scan becomes a loop; else it is unrolled."""
+    p = eqn.params
+    rows = len(eqn.invars) > p["num_consts"] + p["num_carry"]
+    most = UNROLL_ROWS if rows else UNROLL
+    short = p["length"] <= MOST_UNROLLED and p["length"] * work(p["jaxpr"].jaxpr) <= most
+    return not (short or p["length"] <= 1)
 
 
 def _unrolled(lowering, eqn, consts, carry, xs, order):

@@ -47,6 +47,23 @@ for _primitive, _op in SAME.items():
     rule(_primitive)(_elementwise(_op))
 
 
+def _less(lowering, x, y):
+    """x < y in the order of sorting, where NaN comes last."""
+    number, last = apply(lowering, "eq", bool, x, x), apply(lowering, "ne", bool, y, y)
+    beyond = apply(lowering, "and", bool, number, last)
+    return apply(lowering, "or", bool, apply(lowering, "lt", bool, x, y), beyond)
+
+
+@rule("lt_to")
+def _lt_to(lowering, eqn, x, y):
+    return _less(lowering, x, y)
+
+
+@rule("le_to")
+def _le_to(lowering, eqn, x, y):
+    return apply(lowering, "not", bool, _less(lowering, y, x))
+
+
 @rule("select_n")
 def _select_n(lowering, eqn, which, *cases):
     dtype = eqn.outvars[0].aval.dtype

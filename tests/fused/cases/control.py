@@ -160,7 +160,23 @@ def rows_read_again(x, rows, n):
         return inner[place] + row, (inner[0], last[place], inner[3:5])
 
     found += [lax.scan(outer, x[:2], rows[:80]), lax.scan(outer, x[:2], rows[:3])]
+    kinds = lax.scan(lambda c, r: (c + 1, (r[0] > 0, c, c.astype("uint32"))), n, rows)[1]
+    found += [kinds, [y[place] for y in kinds]]
     return {"scan": found}
+
+
+@case("scan", "while", args=[X, ROWS, N])
+def tables_in_loops(x, rows, n):
+    """Tables of more than eight rows, constant and computed, read at places that a loop computes."""
+    known = jnp.asarray(randoms(55, 30, 2), x.dtype)
+    computed = jnp.cumsum(rows[:20, 0])
+
+    def body(c, r):
+        at = jnp.floor(9 * jnp.abs(c[0])).astype("int32")
+        return jnp.sin(c + known[at] * r + computed[at % 20] / 9), computed[(at + n) % 20]
+
+    rounds = lax.while_loop(lambda c: c[0] < n + 2, lambda c: (c[0] + 1, body(c[1], rows[c[0]])[0]), (0, x[:2]))
+    return {"scan": [lax.scan(body, x[:2], rows), lax.scan(body, x[:2], rows[:4])], "while": rounds}
 
 
 @case("scan", args=[MANY, X])

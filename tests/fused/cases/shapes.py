@@ -61,4 +61,8 @@ def _empty(x):
 @case("jit", args=[X, K])
 def handed_on(x, k):
     inner = jax.jit(lambda x, k: (x, k, x + k, x, 1.5, jnp.arange(2)))
-    return {"jit": [x, k, x, KNOWN.astype(x.dtype), k > 0, *inner(x, k)]}
+    ends = [np.iinfo(k.dtype).min, np.iinfo(k.dtype).max, np.iinfo(jnp.uint32).max]
+    odd = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-30], x.dtype)
+    known = [KNOWN.astype(x.dtype), *ends[:2], jnp.uint32(ends[2]), odd, True]
+    used = [k[0, 0] + ends[0], k[0, 0] | ends[1], k[0, 0].astype("uint32") & ends[2], odd * x[0, 0]]
+    return {"jit": [x, k, x, known, used, k > 0, *inner(x, k)]}
