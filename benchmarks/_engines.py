@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -13,6 +14,7 @@ from benchmarks._hlo import Counts, count
 from jaxsim.characters.planar_human import planar_human, start
 from jaxsim.collision.contacts import lowest_point
 from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.fused import explain, fuse
 from jaxsim.io.mjcf import mjcf_q_index, mjcf_v_index, to_mjcf
 from jaxsim.model import Model, State
 from jaxsim.simulation.rollout import Measure, rollout, total
@@ -108,14 +110,15 @@ def touching(sample) -> Array:
     return jnp.sum(sample.info.contact_force[:, 2] > 0) / sample.dt
 
 
-def member_function(steps: int):
-    """``member((state, offset), (model, torques))``: the last state, mean contacts, finite."""
+def member_function(model: Model, steps: int):
+    """``member((state, offset), torques)``: the last state, mean contacts, finite."""
     measures: dict[str, Measure] = {"contacts": total(touching)}
 
-    def member(member, shared):
-        (state, offset), (model, torques) = member, shared
+    def member(member, torques):
+        state, offset = member
         controller = RandomTorques(torques, offset)
-        result = rollout(model, controller, state, StepConfig(dt=DT), steps, measures)
+        config = StepConfig(dt=DT)
+        result = rollout(model, controller, state, config, steps, measures, backend="xla")
         return result.state, result.measures["contacts"] / steps, result.finite
 
     return member
@@ -125,26 +128,84 @@ def member_function(steps: int):
 
 
 @dataclass(frozen=True)
-class Ours:
+class Fused:
+    """A batch as one kernel."""
+
+    run: Callable[[], object]
+    compile_seconds: float
+    contacts: float
+
+
+def make_fused(task: Task, steps: int) -> Fused:
+    member = fuse(member_function(task.model, steps), ((0, 0), None))
+    members, torques = jax.device_put(((task.state, task.offset), task.torques))
+    begun = time.perf_counter()
+    _, contacts, finite = jax.block_until_ready(member(members, torques))
+    first = time.perf_counter() - begun
+    _check_finite(task, finite)
+    begun = time.perf_counter()
+    jax.block_until_ready(member(members, torques))
+    return Fused(
+        run=lambda: jax.block_until_ready(member(members, torques)),
+        compile_seconds=first - (time.perf_counter() - begun),
+        contacts=float(np.mean(contacts)),
+    )
+
+
+def operations(task: Task, steps: int) -> int:
+    """Operations of a fused step of one character; x y + z is one."""
+    one = jax.tree.map(lambda x: x[0], (task.state, task.offset))
+    step = explain(member_function(task.model, steps), one, task.torques).step
+    assert step is not None
+    return step.total
+
+
+def peak(seconds: float = 1.0) -> float:
+    """Operations (x y + z) a second of a fused kernel that does nothing else."""
+    chains, rounds, batch = 24, 20_000, 64 * cores()
+
+    def work(x):
+        def body(values, _):
+            for _ in range(10):
+                values = [v * x + 0.5 for v in values]
+            return values, None
+
+        return sum(jax.lax.scan(body, [x + k for k in range(chains)], None, length=rounds)[0])
+
+    run, x = fuse(work), jnp.full(batch, 0.5, jnp.float32)
+    jax.block_until_ready(run(x))
+    best, begun = np.inf, time.perf_counter()
+    while time.perf_counter() - begun < seconds:
+        again = time.perf_counter()
+        jax.block_until_ready(run(x))
+        best = min(best, time.perf_counter() - again)
+    return batch * rounds * chains * 10 / best
+
+
+def _check_finite(task: Task, finite) -> None:
+    finite = np.asarray(finite)
+    if not finite.all():
+        raise SystemExit(f"batch {task.batch}: {int((~finite).sum())} members are not finite")
+
+
+@dataclass(frozen=True)
+class Xla:
     """Two ways to run a batch, and what the compiled program says of itself."""
 
     runs: dict  # name -> function without arguments
     counts: Counts  # of one step of the whole batch
     compile_seconds: float
     bytes_each: float
-    contacts: float
 
 
-def make_ours(task: Task, steps: int, chunk: int) -> Ours:
-    member = member_function(steps)
-    members, shared = (task.state, task.offset), (task.model, task.torques)
+def make_xla(task: Task, steps: int, chunk: int) -> Xla:
+    member = member_function(task.model, steps)
+    members, shared = (task.state, task.offset), task.torques
     on_device = jax.device_put((members, shared))
     begun = time.perf_counter()
     program = jax.jit(jax.vmap(member, ((0, 0), None))).lower(*on_device).compile()
     compile_seconds = time.perf_counter() - begun
-    _, contacts, finite = jax.block_until_ready(program(*on_device))
-    if not np.asarray(finite).all():
-        raise SystemExit(f"batch {task.batch}: {int((~finite).sum())} members are not finite")
+    _check_finite(task, jax.block_until_ready(program(*on_device))[2])
     runs = {"vmap": lambda: jax.block_until_ready(program(*on_device))}
     devices = len(jax.devices())
     if task.batch >= 2 * devices and (devices > 1 or jax.default_backend() == "cpu"):
@@ -153,12 +214,11 @@ def make_ours(task: Task, steps: int, chunk: int) -> Ours:
         runs[f"chunks of {width}"] = lambda: run(members, shared)
     memory = program.memory_analysis()
     used = memory.temp_size_in_bytes + memory.output_size_in_bytes + memory.argument_size_in_bytes
-    return Ours(
+    return Xla(
         runs=runs,
         counts=count(program.as_text()).per(steps),
         compile_seconds=compile_seconds,
         bytes_each=used / task.batch,
-        contacts=float(np.mean(contacts)),
     )
 
 

@@ -7,6 +7,7 @@ value into the raw number; all are minimised.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -156,9 +157,9 @@ class Objective:
         """Raw terms, in their units."""
         return {name: TERMS[name].value(folded[name]) for name in self.weights}
 
-    def total(self, parts: Mapping[str, Array]) -> Array:
-        """The weighted sum."""
-        return sum((self.weights[name] * parts[name] for name in self.weights), jnp.zeros(()))
+    def total(self, parts: Mapping[str, Any]) -> Any:
+        """The weighted sum; of numbers, or of arrays with one number a member."""
+        return sum(self.weights[name] * parts[name] for name in self.weights)
 
 
 OBJECTIVES = {

@@ -92,29 +92,20 @@ class ScriptProblem:
         measures = self.objective.measures(self.model)
         fused = choose_backend(self.backend) == "fused"
 
-        def one(x, shared):
-            values, starts = shared
+        def one(member, values):
+            x, start = member
             controller = self.controller.replace(values=values)
             tree = self.tunables.write({"model": self.model, "controller": controller}, x)
-
-            def trial(start):
-                result = rollout(
-                    tree["model"],
-                    tree["controller"],
-                    start,
-                    self.config,
-                    self.steps,
-                    measures,
-                    backend="xla",  # the whole of ``one`` is fused, or nothing
-                )
-                return self.objective.parts(result.measures), result.finite
-
-            if self.trials == 1:
-                parts, finite = trial(jax.tree.map(lambda leaf: leaf[0], starts))
-            else:
-                parts, finite = jax.vmap(trial)(starts)
-                parts = jax.tree.map(lambda part: jnp.mean(part, axis=0), parts)
-            return self.objective.total(parts), parts, finite.all()
+            result = rollout(
+                tree["model"],
+                tree["controller"],
+                start,
+                self.config,
+                self.steps,
+                measures,
+                backend="xla",  # the whole of ``one`` is fused, or nothing
+            )
+            return self.objective.parts(result.measures), result.finite
 
         return fuse(one, in_axes=(0, None)) if fused else batched(one, self.chunk)
 
@@ -125,15 +116,21 @@ class ScriptProblem:
 
     def evaluate_values(self, x: np.ndarray) -> Evaluation:
         """Judge members given by the free numbers themselves (P, n), in their units."""
-        dtype = self.model.mass.dtype
-        shared = (self.controller.values, self.starts)
-        fitness, parts, finite = self._run(np.asarray(x, dtype), shared)
-        fitness, finite = np.asarray(fitness, float), np.asarray(finite)
+        dtype, trials = self.model.mass.dtype, self.trials
+        starts = jax.tree.map(lambda s: np.tile(s, (len(x), *[1] * (s.ndim - 1))), self.starts)
+        members = np.repeat(np.asarray(x, dtype), trials, axis=0), starts
+        parts, finite = self._run(members, self.controller.values)
+        parts = {
+            name: np.asarray(part, float).reshape(-1, trials).mean(axis=1)
+            for name, part in parts.items()
+        }
+        fitness = np.asarray(self.objective.total(parts))
+        finite = np.asarray(finite).reshape(-1, trials).all(axis=1)
         return Evaluation(
             fitness=fitness,
-            parts={name: np.asarray(part, float) for name, part in parts.items()},
+            parts=parts,
             failed=~(finite & np.isfinite(fitness)),
-            steps=self.steps * len(x) * self.trials,
+            steps=self.steps * len(members[0]),
         )
 
     def script_values(self, z: np.ndarray) -> np.ndarray:

@@ -147,7 +147,15 @@ def _advance(program, values, memory: Memory, angles, links, state: State, seen)
     target = jnp.asarray(program.target, jnp.int32)[p]
     go = go & memory.begun
     enter = go | ~memory.begun
-    here = go & (np.arange(EVENTS_KEPT) == memory.events % EVENTS_KEPT)
+
+    def note(events):
+        """The change of phase in the place of the oldest one kept."""
+        new = (state.time, target, cause)
+        slot = memory.events % EVENTS_KEPT
+        return tuple(old.at[slot].set(x) for old, x in zip(events, new, strict=True))
+
+    events = (memory.event_time, memory.event_phase, memory.event_cause)
+    event_time, event_phase, event_cause = jax.lax.cond(go, note, lambda kept: kept, events)
 
     def pick(new, old):
         return jnp.where(enter, new, old)
@@ -164,9 +172,9 @@ def _advance(program, values, memory: Memory, angles, links, state: State, seen)
         has_touched=pick(now, touched),
         has_parted=pick(~now, parted),
         events=memory.events + go,
-        event_time=jnp.where(here, state.time, memory.event_time),
-        event_phase=jnp.where(here, target, memory.event_phase),
-        event_cause=jnp.where(here, cause, memory.event_cause),
+        event_time=event_time,
+        event_phase=event_phase,
+        event_cause=event_cause,
     )
 
 

@@ -22,7 +22,8 @@ def _lanes(batch: int | None) -> int:
 
 
 @fused_p.def_impl
-def _run(*leaves, kernel: Kernel, own, batch):
+def run(*leaves, kernel: Kernel, own, batch):
+    """All lanes, now: ``own[k]`` says whether leaf k has a batch axis in front."""
     platform = "gpu" if jax.default_backend() == "gpu" else "cpu"
     out = kernel.run(leaves, own, _lanes(batch), platform)
     return [x.reshape(x.shape[1:]) for x in out] if batch is None else out

@@ -3,14 +3,14 @@
 import warnings
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-
+from jax.api_util import flatten_axes
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from jaxsim.fused.call import fused_p
+from jaxsim.fused.call import fused_p, run
 from jaxsim.fused.errors import FusedUnavailable
 from jaxsim.fused.gradient import differentiable
 from jaxsim.fused.launch import Kernel
@@ -42,44 +42,83 @@ def fuse(fn: Callable, in_axes: Any = 0, backend: str = "fused") -> Callable:
     """
     if choose_backend(backend) == "xla":
         return jax.jit(jax.vmap(fn, in_axes))
-    mapped = jax.vmap(fuse_one(fn), in_axes)
+    one = _One(fn)
+    mapped = jax.vmap(one, in_axes)
 
     @wraps(fn)
     def batched(*args):
-        return mapped(*jax.tree.map(jnp.asarray, args))  # vmap hands numpy arrays on as they are
+        args = jax.tree.map(jnp.asarray, args)  # vmap hands numpy arrays on as they are
+        done = one.run_batch(args, in_axes)
+        return mapped(*args) if done is None else done
 
     return batched
 
 
 def fuse_one(fn: Callable) -> Callable:
     """``fn`` itself, to be called as it is, or in ``vmap``, ``jit`` and ``grad``, as one kernel."""
-    known: dict = {}
+    one = _One(fn)
+    return wraps(fn)(lambda *args: one(*args))
 
-    @wraps(fn)
-    def one(*args):
+
+class _One:
+    """A function and its kernels, by the shapes and dtypes of the arguments of one character."""
+
+    def __init__(self, fn: Callable):
+        self.fn = fn
+        self.known: dict = {}
+
+    def __call__(self, *args):
         leaves, tree = jax.tree.flatten(args)
         leaves = [jnp.asarray(x) for x in leaves]
-        specs = [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=x.weak_type) for x in leaves]
+        traced = self.traced(tree, [_spec(x, x.shape) for x in leaves])
+        return jax.tree.unflatten(traced.out_tree, traced.run(*traced.outer, *leaves))
+
+    def traced(self, tree, specs) -> "_Traced":
+        """The kernel for arguments like these, made when they are new."""
         key = tree, *specs, jax.config.jax_enable_x64
-        if key in known:
-            run, out_tree = known[key]
-        else:
-            run, out_tree, outer = _traced(fn, tree, specs)
-            if not outer:  # tracers are only good for this call
-                known[key] = run, out_tree
-        return jax.tree.unflatten(out_tree, run(*leaves))
+        if key in self.known:
+            return self.known[key]
+        closed, out = jax.make_jaxpr(
+            lambda *flat: self.fn(*jax.tree.unflatten(tree, flat)), return_shape=True
+        )(*specs)
+        closed, outer = _without_tracers(closed)
+        kernel = Kernel(closed)
+        traced = _Traced(kernel, differentiable(kernel), outer, jax.tree.structure(out))
+        if not outer:  # tracers are only good for this call
+            self.known[key] = traced
+        return traced
 
-    return one
+    def run_batch(self, args, in_axes):
+        """The results for a batch without JAX's machinery, which takes milliseconds a call.
+
+        None where it is needed: under a transformation, or for other axes than the first.
+        """
+        leaves, tree = jax.tree.flatten(args)
+        axes = flatten_axes(
+            "in_axes", tree, tuple(in_axes) if isinstance(in_axes, list) else in_axes
+        )
+        if any(isinstance(x, jax.core.Tracer) for x in leaves) or set(axes) - {0, None}:
+            return None
+        sizes = {x.shape[:1] for x, axis in zip(leaves, axes) if axis == 0}
+        if len(sizes) != 1 or () in sizes:
+            return None
+        shapes = [x.shape if axis is None else x.shape[1:] for x, axis in zip(leaves, axes)]
+        traced = self.traced(tree, list(map(_spec, leaves, shapes)))
+        if traced.outer:
+            return None
+        out = run(*leaves, kernel=traced.kernel, own=tuple(a == 0 for a in axes), batch=sizes.pop()[0])
+        return jax.tree.unflatten(traced.out_tree, out)
 
 
-def _traced(fn, tree, specs):
-    """The kernel as a function of the leaves, and the structure of what it returns."""
-    closed, out = jax.make_jaxpr(
-        lambda *flat: fn(*jax.tree.unflatten(tree, flat)), return_shape=True
-    )(*specs)
-    closed, outer = _without_tracers(closed)
-    run = differentiable(Kernel(closed))
-    return (lambda *flat: run(*outer, *flat)), jax.tree.structure(out), bool(outer)
+class _Traced(NamedTuple):
+    kernel: Kernel
+    run: Callable  # of the leaves, with a custom_vjp
+    outer: list  # tracers that fn closes over, the first arguments
+    out_tree: Any
+
+
+def _spec(x, shape) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, x.dtype, weak_type=x.weak_type)
 
 
 def _without_tracers(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list]:

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from jaxsim.fused import rules  # noqa: F401  (fills the table of rules)
+from jaxsim.fused.errors import FuseError
 from jaxsim.fused.llvm import prepare
 from jaxsim.fused.lower import lower
 from jaxsim.fused.program import Memory, Program
@@ -79,6 +80,10 @@ class Kernel:
         shapes = [(batch, *aval.shape) for aval in self.out_avals]
         if not any(map(math.prod, shapes)):
             return [_empty(s, a.dtype, as_numpy) for s, a in zip(shapes, self.out_avals)]
+        inputs = ((batch if mine else 1, *a.shape) for mine, a in zip(own, self.in_avals))
+        largest = max(map(math.prod, (*inputs, *shapes)))
+        if largest >= 2**32:
+            raise FuseError(f"an array of {largest} numbers is too large; take a smaller batch")
         with _ONE_AT_A_TIME:
             types = prepare(platform)
             import drjit as dr

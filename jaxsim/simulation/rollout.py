@@ -139,17 +139,22 @@ def _simulate(
             )
             for name, measure in measures.items()
         }
-        return (after, memory, folded), (record(sample) if record is not None else None)
+        return (after, memory, folded), sample
+
+    def recorded(carry, _):
+        carry, sample = one(carry)
+        return carry, record(sample)
 
     def several(carry, _):
         """``record_every`` steps; the record of the first."""
 
         def next_one(both, index):
             carry, kept = both
-            carry, new = one(carry)
-            return (carry, jax.tree.map(lambda n, k: jnp.where(index == 0, n, k), new, kept)), None
+            carry, sample = one(carry)
+            kept = jax.lax.cond(index == 0, lambda _: record(sample), lambda kept: kept, kept)
+            return (carry, kept), None
 
-        shapes = jax.eval_shape(lambda c: one(c)[1], carry)
+        shapes = jax.eval_shape(lambda c: recorded(c, None)[1], carry)
         empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
         (carry, kept), _ = jax.lax.scan(next_one, (carry, empty), jnp.arange(record_every))
         return carry, kept
@@ -158,7 +163,7 @@ def _simulate(
     if record is None:
         carry, kept = jax.lax.scan(lambda c, _: (one(c)[0], None), carry, length=steps)
     elif record_every == 1:
-        carry, kept = jax.lax.scan(lambda c, _: one(c), carry, length=steps)
+        carry, kept = jax.lax.scan(recorded, carry, length=steps)
     else:
         carry, kept = jax.lax.scan(several, carry, length=steps // record_every)
     state, memory, folded = carry

@@ -37,7 +37,10 @@ REST = {"y": Y, "k": np.arange(5), "pair": (np.float32(2.5), np.array([True, Fal
         (0, (X, {**REST, "pair": (X[:, 0], X > 0)})),
         ((0, 0), (X, {**REST, "pair": (X[:, 0], X > 0)})),
         ((1, None), (X.T, {**REST, "y": Y[0]})),
-        ((None, {"y": 2, "k": 0, "pair": (None, None)}), (X[0], {**REST, "y": np.moveaxis(Y, 0, 2)})),
+        (
+            (None, {"y": 2, "k": 0, "pair": (None, None)}),
+            (X[0], {**REST, "y": np.moveaxis(Y, 0, 2)}),
+        ),
         ((-1, {"y": None, "k": None, "pair": None}), (X.T, {**REST, "y": Y[1]})),
         ((None, {"y": None, "k": 0, "pair": [None, 1][0]}), (X[0], {**REST, "y": Y[1]})),
         ([0, {"y": 0, "k": 0, "pair": (None, None)}], (X, REST)),
@@ -81,7 +84,9 @@ def test_jit_and_nested_vmap():
     same(numbers(jax.jit(both)(x, m, k)), numbers(want))
     same(numbers(jax.vmap(jax.jit(inner), (0, None, 0))(x, m, k)), numbers(want))
     within = jax.jit(lambda x: jnp.sum(inner(2 * x, m, k[0])[0] ** 2))(x[0])
-    same(np.asarray(within), numbers(jnp.sum(jax.vmap(fn, (0, 0, None))(2 * x[0], m, k[0])[0] ** 2)))
+    same(
+        np.asarray(within), numbers(jnp.sum(jax.vmap(fn, (0, 0, None))(2 * x[0], m, k[0])[0] ** 2))
+    )
 
 
 def test_what_it_closes_over_may_be_traced():
@@ -130,7 +135,9 @@ def test_tables_in_memory_with_other_sizes_of_the_batch():
     table = randoms(67, 12, 2).astype("float32")
 
     def fn(x, i):
-        return jnp.asarray(table)[i] + jnp.cumsum(jnp.tile(x, 4))[i], jnp.asarray(table)[i, 1] * x[i % 3]
+        return jnp.asarray(table)[i] + jnp.cumsum(jnp.tile(x, 4))[i], jnp.asarray(table)[i, 1] * x[
+            i % 3
+        ]
 
     run = fuse(fn)
     for rows in (5, 2, 5, 1, 2, 5):
@@ -235,7 +242,9 @@ def _prints(x):
         (_prints, "'debug_", "print outside"),
     ],
 )
-def test_a_primitive_without_a_rule_is_named_with_its_line_and_the_remedy(function, primitive, remedy):
+def test_a_primitive_without_a_rule_is_named_with_its_line_and_the_remedy(
+    function, primitive, remedy
+):
     with pytest.raises(FuseError, match=primitive) as error:
         fuse(function)(X)
     line = function.__code__.co_firstlineno + 1
@@ -268,6 +277,10 @@ def test_what_does_not_fit_is_told_with_its_line():
 
     with pytest.raises(FuseError, match="bytes a lane"):
         fuse(rereads)(x, i)
+    kernel = launch.Kernel(jax.make_jaxpr(lambda x: x[0])(jnp.zeros(2**12)))
+    huge = np.broadcast_to(np.float32(0), (2**20, 2**12))
+    with pytest.raises(FuseError, match=r"4294967296 numbers.*smaller batch"):
+        kernel.run([huge], (True,), 2**20, "cpu")
     agree(lambda x: x + 1, X)  # and the next function runs as ever
 
 

@@ -73,7 +73,12 @@ def _large_branches(x, m, n):
 
 def _indexed(x, n, rows):
     picked = x[n % 4] * x[::2], lax.dynamic_slice(rows, (n, 1), (2, 2)), x.at[n].set(2 * x[0])
-    return picked, rows[jnp.abs(n), 0] ** 2, x.at[jnp.array([0, 2, 2])].add(x[1:]), jnp.cumsum(x)[n % 4]
+    return (
+        picked,
+        rows[jnp.abs(n), 0] ** 2,
+        x.at[jnp.array([0, 2, 2])].add(x[1:]),
+        jnp.cumsum(x)[n % 4],
+    )
 
 
 def _linear(m, x):
@@ -81,15 +86,28 @@ def _linear(m, x):
     lower = jnp.linalg.cholesky(a)
     y = lax.linalg.triangular_solve(lower, x[:, None], left_side=True, lower=True)[:, 0]
     back = lax.linalg.triangular_solve(lower, y[None], lower=True, transpose_a=False)
-    return y, jax.scipy.linalg.cho_solve((lower, True), x), jnp.trace(m @ m) + jnp.vdot(x, m @ x), back
+    return (
+        y,
+        jax.scipy.linalg.cho_solve((lower, True), x),
+        jnp.trace(m @ m) + jnp.vdot(x, m @ x),
+        back,
+    )
 
 
 def _mixed(x, n, flag, k):
-    return {"y": jnp.where(flag, x * k[0], x * n), "n": n + 1, "unused": x**5, "same": x, "max": jnp.max(x)}
+    return {
+        "y": jnp.where(flag, x * k[0], x * n),
+        "n": n + 1,
+        "unused": x**5,
+        "same": x,
+        "max": jnp.max(x),
+    }
 
 
 def _loops(x, m):
-    return lax.fori_loop(0, 7, lambda i, x: jnp.tanh(m @ x) + i, x), lax.fori_loop(0, 100, lambda i, x: x * 0.9 + 0.1 * jnp.sin(x), x)
+    return lax.fori_loop(0, 7, lambda i, x: jnp.tanh(m @ x) + i, x), lax.fori_loop(
+        0, 100, lambda i, x: x * 0.9 + 0.1 * jnp.sin(x), x
+    )
 
 
 @jax.custom_vjp
@@ -102,7 +120,13 @@ _clipped.defvjp(lambda x: (x * 2, x), lambda x, g: (jnp.clip(g, -0.1, 0.1) * jnp
 
 def _own_rules(x, m):
     inner = fuse(lambda row, x: jnp.sin(row @ x), (0, None))
-    return _clipped(x), jax.nn.relu(x), jax.checkpoint(jnp.sin)(x) ** 2, inner(m, x), lax.stop_gradient(x) * x
+    return (
+        _clipped(x),
+        jax.nn.relu(x),
+        jax.checkpoint(jnp.sin)(x) ** 2,
+        inner(m, x),
+        lax.stop_gradient(x) * x,
+    )
 
 
 CASES = {
@@ -154,7 +178,9 @@ def test_inside_jit_and_with_the_value(name):
 
 def test_of_one_member_and_over_a_batch_of_gradients():
     one = fuse(lambda x, k: (jnp.sin(x) * k[0]).sum() + x[0] ** 3, (0, None))
-    slopes = jax.vmap(jax.grad(lambda x, k: one(x[None], k)[0], (0, 1)), (0, None))(jnp.asarray(X), K)
+    slopes = jax.vmap(jax.grad(lambda x, k: one(x[None], k)[0], (0, 1)), (0, None))(
+        jnp.asarray(X), K
+    )
     plain = jax.grad(lambda x, k: (jnp.sin(x) * k[0]).sum() + x[0] ** 3, (0, 1))
     agree.same(slopes, quick_jit(jax.vmap(plain, (0, None)))(X, K), RTOL)
     jacobian = jax.jacrev(fuse(lambda x: jnp.cumsum(x) ** 2))(jnp.asarray(X))
@@ -186,10 +212,14 @@ def test_float32_gradients_are_float32():
 def test_no_gradient_is_asked_where_none_is_needed():
     """Integer outputs and inputs have no cotangents; a function of integers alone runs as ever."""
     run = fuse(lambda n, x: (n * 2, x * n))
-    value, slope = jax.value_and_grad(lambda x: run(jnp.asarray(N), x)[1].sum())(jnp.asarray(X[:, 0]))
+    value, slope = jax.value_and_grad(lambda x: run(jnp.asarray(N), x)[1].sum())(
+        jnp.asarray(X[:, 0])
+    )
     np.testing.assert_allclose(slope, N)
     assert np.isfinite(value)
-    assert jax.grad(lambda x: (fuse(lambda n: n + 1)(jnp.asarray(N)) * x).sum())(1.0) == (N + 1).sum()
+    assert (
+        jax.grad(lambda x: (fuse(lambda n: n + 1)(jnp.asarray(N)) * x).sum())(1.0) == (N + 1).sum()
+    )
 
 
 def test_forward_mode_is_refused():

@@ -69,7 +69,9 @@ def hop(hopper):
         model = hopper.replace(**{name: inputs[name] for name in TUNED})
         state = zero.replace(q=inputs["q"], qd=inputs["qd"])
         config = StepConfig(dt=inputs["dt"])
-        result = rollout(model, PoseController(inputs["target"]), state, config, STEPS)
+        result = rollout(
+            model, PoseController(inputs["target"]), state, config, STEPS, backend="xla"
+        )  # the fused back end knows reverse mode only; see tests/simulation/test_backends.py
         return jnp.sum(jnp.sin(result.state.q)) + 0.1 * jnp.sum(result.state.qd)
 
     def one(inputs, direction):

@@ -24,6 +24,7 @@ class Case:
     args: tuple[Any, ...]
     rtol: dict[str, float] | None  # by dtype, where it is not the usual one
     folds: bool  # with constants for arguments, nothing is left to compute
+    sums: bool  # terms may cancel; an error counts against the largest number of an array
 
     def in_precision(self, bits: int) -> tuple[Any, ...]:
         """The arguments in 32 or 64 bits; extremes of integers stay extremes."""
@@ -39,11 +40,11 @@ def _narrowed(x: np.ndarray, bits: int) -> np.ndarray:
     return np.clip(x, np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
 
 
-def case(*primitives: str, args, rtol: dict[str, float] | None = None, folds: bool = False):
+def case(*primitives: str, args, rtol=None, folds: bool = False, sums: bool = False):
     """Enter a function into the table, under the primitives that it is there for."""
 
     def enter(fn):
-        CASES.append(Case(fn.__name__, fn, primitives, tuple(args), rtol, folds))
+        CASES.append(Case(fn.__name__, fn, primitives, tuple(args), rtol, folds, sums))
         return fn
 
     return enter

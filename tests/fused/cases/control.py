@@ -37,11 +37,21 @@ def called(x):
     inner = jax.jit(lambda x, y: (x * y, jnp.asarray(given), x))
     checked = jax.checkpoint(lambda x: jnp.sin(x) * given)
     return {
-        "jit": [inner(x, 3), jax.jit(lambda x: inner(*inner(x, 2 * x)[:2])[0])(x), given, 1.5, x, x],
+        "jit": [
+            inner(x, 3),
+            jax.jit(lambda x: inner(*inner(x, 2 * x)[:2])[0])(x),
+            given,
+            1.5,
+            x,
+            x,
+        ],
         "remat2": [checked(x), _slope(checked, x)],
         "custom_jvp_call": [_doubled(x), jax.nn.relu(x), _slope(_doubled, x)],
         "custom_vjp_call": [_halved(x), _slope(_halved, x)],
-        "fused": [fuse(lambda x, y: x * y + given[0], (0, None))(x, 2.0), fuse(lambda x: jnp.sum(x))(x[None])],
+        "fused": [
+            fuse(lambda x, y: x * y + given[0], (0, None))(x, 2.0),
+            fuse(lambda x: jnp.sum(x))(x[None]),
+        ],
     }
 
 
@@ -61,20 +71,36 @@ def branches(x, v, n):
     small = [lambda x, n: (x, n), lambda x, n: (2 * x, n + 1), lambda x, n: (jnp.zeros(3), 7 * n)]
     large = [lambda x, n: (_busy(x), n), lambda x, n: (x, n * n), lambda x, n: (_busy(2 * x), 2)]
     found = [lax.switch(n, small, x, n), lax.switch(n, large, x, n), lax.switch(2, small, x, n)]
-    found += [lax.cond(x[0] > 0, _busy, jnp.cos, x), lax.cond(n > 2, lambda: x, lambda: v[0, 0] + x)]
-    found += [lax.cond(True, lambda x: x, _busy, x), lax.cond(n > 1, lambda: n > 2, lambda: x[0] > 0)]
+    found += [
+        lax.cond(x[0] > 0, _busy, jnp.cos, x),
+        lax.cond(n > 2, lambda: x, lambda: v[0, 0] + x),
+    ]
+    found += [
+        lax.cond(True, lambda x: x, _busy, x),
+        lax.cond(n > 1, lambda: n > 2, lambda: x[0] > 0),
+    ]
 
     def inner(x):
-        return lax.cond(n > 2, lambda x: _busy(x) + v[0, 0], lambda x: lax.cond(n < 1, _busy, jnp.sin, x), x)
+        return lax.cond(
+            n > 2, lambda x: _busy(x) + v[0, 0], lambda x: lax.cond(n < 1, _busy, jnp.sin, x), x
+        )
 
     def loops(x):
         return lax.scan(lambda c, row: (c * row[0] + _busy(x)[0], c), x[0], v)
 
-    found += [lax.cond(x[1] > 0, inner, _busy, x), lax.cond(x[1] > 0, loops, lambda x: (x[0], v[:, 0]), x)]
+    found += [
+        lax.cond(x[1] > 0, inner, _busy, x),
+        lax.cond(x[1] > 0, loops, lambda x: (x[0], v[:, 0]), x),
+    ]
     # what one branch has computed is not there in the other, nor behind them
     found += [lax.cond(x[1] > 0, lambda: _busy(x), lambda: -_busy(x)), _busy(x), _busy(x) * n]
-    found += [lax.switch(n, [lambda: _busy(x)[n % 3], lambda: v[n % 5, 0], lambda: jnp.sum(_busy(x))])]
-    picked = [lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos), lax.platform_dependent(x, default=jnp.tan)]
+    found += [
+        lax.switch(n, [lambda: _busy(x)[n % 3], lambda: v[n % 5, 0], lambda: jnp.sum(_busy(x))])
+    ]
+    picked = [
+        lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos),
+        lax.platform_dependent(x, default=jnp.tan),
+    ]
     return {"cond": found, "platform_index": picked}
 
 
@@ -85,14 +111,27 @@ def while_loops(x, v, n):
         return k + 1, y / 2 + v[k % 5, 0], ~on
 
     def rows(c, row):  # as many rounds as the lane and the row ask for
-        return lax.while_loop(lambda c: c[0] < 3 * row[0], lambda c: (c[0] + 0.5, c[1] + c[0] * row[1]), c), c[1]
+        return lax.while_loop(
+            lambda c: c[0] < 3 * row[0], lambda c: (c[0] + 0.5, c[1] + c[0] * row[1]), c
+        ), c[1]
 
     found = [lax.while_loop(lambda c: (c[0] < n) & (c[1][0] < 9), halve, (0, x, True))]
-    found += [lax.fori_loop(0, n, lambda k, c: (c[1], c[0] + k), (1.0, x[0])), lax.fori_loop(2, 2, lambda k, c: -c, x)]
-    found += [lax.while_loop(lambda c: False, lambda c: c + 1, n), lax.while_loop(lambda c: c < 5, lambda c: c + 2, 0)]
-    found += [lax.scan(rows, (x[0], x[1]), v), lax.fori_loop(n, 5, lambda k, c: c.at[k % 3].add(v[k % 5, 1]), x)]
+    found += [
+        lax.fori_loop(0, n, lambda k, c: (c[1], c[0] + k), (1.0, x[0])),
+        lax.fori_loop(2, 2, lambda k, c: -c, x),
+    ]
+    found += [
+        lax.while_loop(lambda c: False, lambda c: c + 1, n),
+        lax.while_loop(lambda c: c < 5, lambda c: c + 2, 0),
+    ]
+    found += [
+        lax.scan(rows, (x[0], x[1]), v),
+        lax.fori_loop(n, 5, lambda k, c: c.at[k % 3].add(v[k % 5, 1]), x),
+    ]
     found += [lax.while_loop(lambda c: c[1] < n, lambda c: (c[0], c[1] + 1, c[2]), (x, 0, x[:0]))]
-    found += [lax.fori_loop(0, n, lambda i, c: lax.fori_loop(0, i, lambda k, c: c + x[k % 3], c), 0.0)]
+    found += [
+        lax.fori_loop(0, n, lambda i, c: lax.fori_loop(0, i, lambda k, c: c + x[k % 3], c), 0.0)
+    ]
     found += [jax.vmap(lambda y: lax.while_loop(lambda c: c < 4, lambda c: c * 1.5 + 1, y))(x)]
     found += [lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, _busy(c[1])), (0, x))]
     return {"while": found}
@@ -115,59 +154,97 @@ def _scans(xs, x, n, reverse: bool):
         return c, (inner[0][:2], inner[1][:1].sum() if length > 1 else c[0])
 
     found = [scan(swapped, (x, 2 * x, 0, x[0], 1.0, 0.0, True), xs), scan(nested, x[:2], xs)]
-    found += [scan(lambda c, _: (c * 0.5 + x[1], None), x[0], None, length=length), scan(lambda c, r: (c, r), (), xs)]
-    found += [scan(lambda c, r: (c + r["k"], {"b": ~r["b"], "k": r["k"] * c}), 0, {"k": jnp.arange(length), "b": xs[:, 0] > 0})]
-    found += [scan(lambda c, r: (c + r, c), x[0], jnp.full(length, 0.25)), scan(lambda c, r: (c + r, r), x, jnp.ones((length, 1)) * x)]
-    found += [scan(lambda c, r: (c, c[:0]), x[:0], xs), scan(lambda c, r: (c + r, r), x[0], xs[:, 1]), scan(lambda c, r: (c * r, 7), 1.0, xs.T[0])]
+    found += [
+        scan(lambda c, _: (c * 0.5 + x[1], None), x[0], None, length=length),
+        scan(lambda c, r: (c, r), (), xs),
+    ]
+    found += [
+        scan(
+            lambda c, r: (c + r["k"], {"b": ~r["b"], "k": r["k"] * c}),
+            0,
+            {"k": jnp.arange(length), "b": xs[:, 0] > 0},
+        )
+    ]
+    found += [
+        scan(lambda c, r: (c + r, c), x[0], jnp.full(length, 0.25)),
+        scan(lambda c, r: (c + r, r), x, jnp.ones((length, 1)) * x),
+    ]
+    found += [
+        scan(lambda c, r: (c, c[:0]), x[:0], xs),
+        scan(lambda c, r: (c + r, r), x[0], xs[:, 1]),
+        scan(lambda c, r: (c * r, 7), 1.0, xs.T[0]),
+    ]
     return found
 
 
-@case("scan", args=[X, V, N])
+@case("scan", args=[X, V, N], sums=True)
 def short_scans(x, v, n):
-    found = [_scans(v[:length], x, n, reverse) for length in (0, 1, 2, 5) for reverse in (False, True)]
+    found = [_scans(v[:0], x, n, False), _scans(v[:1], x, n, True)]
+    found += [_scans(v, x, n, False), _scans(v, x, n, True)]
     _, ys = lax.scan(lambda c, r: (c + r, c * r), x[:2], v)
-    found += [ys, ys[n], ys[::-1], ys, jnp.sum(ys), lax.map(lambda r: r * x[0], v), lax.associative_scan(jnp.add, v)]
-    return {"scan": found}
+    found += [ys, ys[n], ys[::-1], ys, jnp.sum(ys), lax.map(lambda r: r * x[0], v)]
+    return {"scan": [*found, lax.associative_scan(jnp.add, v)]}
 
 
-@case("scan", args=[X, ROWS, N])
+@case("scan", args=[X, ROWS, N], sums=True)
 def long_scans(x, rows, n):
-    found = [_scans(rows, x, n, reverse) for reverse in (False, True)]
-    found += [_scans(rows[20:, :], x, n, False)[0], _scans(rows.reshape(2, 60, 2)[1], x, n, True)[0]]
+    def body(c, r):
+        return 0.9 * c + r * x[0], c[0]
+
+    def busy(c, r):
+        return c + lax.cond(r[0] > 0, _busy, jnp.sin, c), c[0]
+
+    found = [_scans(rows, x, n, False), lax.scan(body, x[:2], rows, reverse=True)]
+    found += [lax.scan(body, x[:2], rows[20:]), lax.scan(body, x[:2], rows.reshape(3, 80, 1)[1])]
     found += [lax.scan(lambda c, r: (_busy(c) + r[0], c[0]), x, rows[:70])]
-    found += [lax.scan(lambda c, r: (c + lax.cond(r[0] > 0, _busy, jnp.sin, c), c[0]), x, rows[:70])]
+    found += [lax.scan(busy, x, rows[:70])]
     known = randoms(54, 100, 2).astype(x.dtype)
     found += [lax.scan(lambda c, r: (0.5 * c + r, c * r), x[:2], known, reverse=True)]
     return {"scan": found}
 
 
-@case("scan", args=[X, ROWS, N])
+@case("scan", args=[X, ROWS, N], sums=True)
 def rows_read_again(x, rows, n):
     """What a long loop has stacked, in memory of the lane: read, returned, and both."""
-    scan = partial(lax.scan, lambda c, r: (0.5 * c + r, (c * r, c[0])))
+    rows, scan = rows[:66], partial(lax.scan, lambda c, r: (0.5 * c + r, (c * r, c[0])))
     _, (first, second) = scan(x[:2], rows)
     _, (third, _) = scan(x[1:], first, reverse=True)
     _, (fourth, _) = scan(x[1:], third[10:])
-    place = jnp.clip(n, 0, 119)
-    found = [first, third[place], first[place, 1], fourth, jnp.sum(second), second[n], first[::2], fourth.reshape(-1)]
+    place = jnp.clip(n, 0, 65)
+    found = [
+        first,
+        third[place],
+        first[place, 1],
+        fourth,
+        jnp.sum(second),
+        second[n],
+        first[::2],
+        fourth.reshape(-1),
+    ]
     _, (fifth, sixth) = scan(x[:2], 2 * rows)
     found += [fifth, fifth, sixth[3:], sixth]  # the same rows twice; a part, and the whole
     _, (seventh, eighth) = scan(x[:2], 3 * rows)
-    found += [seventh, seventh[5:9], eighth.reshape(12, 10), eighth, lax.cond(n > 2, lambda: eighth, lambda: second)]
+    found += [
+        seventh,
+        seventh[5:9],
+        eighth.reshape(11, 6),
+        eighth,
+        lax.cond(n > 2, lambda: eighth, lambda: second),
+    ]
 
     def outer(c, row):
         _, (inner, last) = scan(c, rows)  # written anew in each round of this loop
         return inner[place] + row, (inner[0], last[place], inner[3:5])
 
-    found += [lax.scan(outer, x[:2], rows[:80]), lax.scan(outer, x[:2], rows[:3])]
+    found += [lax.scan(outer, x[:2], rows), lax.scan(outer, x[:2], rows[:3])]
     kinds = lax.scan(lambda c, r: (c + 1, (r[0] > 0, c, c.astype("uint32"))), n, rows)[1]
     found += [kinds, [y[place] for y in kinds]]
     return {"scan": found}
 
 
-@case("scan", "while", args=[X, ROWS, N])
+@case("scan", "while", args=[X, ROWS, N], sums=True)
 def tables_in_loops(x, rows, n):
-    """Tables of more than eight rows, constant and computed, read at places that a loop computes."""
+    """Tables of more than eight rows, constant and computed, read where a loop says."""
     known = jnp.asarray(randoms(55, 30, 2), x.dtype)
     computed = jnp.cumsum(rows[:20, 0])
 
@@ -175,15 +252,24 @@ def tables_in_loops(x, rows, n):
         at = jnp.floor(9 * jnp.abs(c[0])).astype("int32")
         return jnp.sin(c + known[at] * r + computed[at % 20] / 9), computed[(at + n) % 20]
 
-    rounds = lax.while_loop(lambda c: c[0] < n + 2, lambda c: (c[0] + 1, body(c[1], rows[c[0]])[0]), (0, x[:2]))
+    rounds = lax.while_loop(
+        lambda c: c[0] < n + 2, lambda c: (c[0] + 1, body(c[1], rows[c[0]])[0]), (0, x[:2])
+    )
     return {"scan": [lax.scan(body, x[:2], rows), lax.scan(body, x[:2], rows[:4])], "while": rounds}
 
 
-@case("scan", args=[MANY, X])
+@case("scan", args=[MANY, X], sums=True)
 def more_rows_than_could_be_unrolled(many, x):
     def mean(c, row):
         return c + (row - c) / 100, None
 
     ends = lax.scan(mean, x[:2], many)[0]
     part = lax.scan(mean, x[:2], many[4_000:9_000], reverse=True)[0]
-    return {"scan": [ends, part, lax.dynamic_slice_in_dim(many, x[0].astype("int32") + 7_000, 2), many[11_999]]}
+    return {
+        "scan": [
+            ends,
+            part,
+            lax.dynamic_slice_in_dim(many, x[0].astype("int32") + 7_000, 2),
+            many[11_999],
+        ]
+    }

@@ -77,7 +77,11 @@ def remainders(x, y):
     return {"rem": [lax.rem(x, y), lax.rem(1e4 * x, jnp.abs(x)), lax.rem(x, -0.1)]}
 
 
-@case("select_n", "clamp", args=pairs(EDGES[[0, 1, 2, 3, -1, -2, -3, 6]], EDGES, EDGES[[0, 1, 6, -1, -2]]))
+@case(
+    "select_n",
+    "clamp",
+    args=pairs(EDGES[[0, 1, 2, 3, -1, -2, -3, 6]], EDGES, EDGES[[0, 1, 6, -1, -2]]),
+)
 def three_floats(x, y, z):
     which = jnp.clip(jnp.nan_to_num(z), 0, 2).astype(jnp.int32)
     chosen = [lax.select_n(x > y, y, z), lax.select_n(which, x, y, z), lax.select_n(x > z, y)]

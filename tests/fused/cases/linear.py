@@ -7,18 +7,25 @@ from jax import lax
 from tests.fused.cases import INT_MAX, INT_MIN, case, randoms
 
 X, A = randoms(30, 5, 3, 4), randoms(31, 5, 2, 3, 1, 2)
-HARD = np.array([[1, np.nan, 3, 2], [np.inf, 1, np.nan, 3], [-np.inf, np.inf, 0, 2], [1, 1, 0, -0.0]])
+HARD = np.array(
+    [[1, np.nan, 3, 2], [np.inf, 1, np.nan, 3], [-np.inf, np.inf, 0, 2], [1, 1, 0, -0.0]]
+)
 HARD = np.concatenate([HARD, [[np.nan] * 4, [-np.inf] * 4, [np.inf] * 4, [0, -0.0, 0, -0.0]]])
 K = np.array([[3, -2, 7, 7], [INT_MAX, INT_MIN, -1, 0], [0] * 4, [5, 1, INT_MAX, 3], [-1, 1, 1, 9]])
 LONG = randoms(32, 5, 40)
 
 
-@case("reduce_sum", "reduce_prod", args=[X, A, K, LONG])
+@case("reduce_sum", "reduce_prod", args=[X, A, K, LONG], sums=True)
 def sums(x, a, k, long):
     none = jnp.zeros((3, 0), x.dtype)
     known = x.shape[0] * jnp.arange(6).reshape(2, 3)
     added = [jnp.sum(x), x.sum(0), a.sum((1, 3)), k.sum(), none.sum(1), none.sum(), long.sum()]
-    added += [lax.reduce_sum(x, ()), known.sum(1) + k[0], (x > 0).sum(), jnp.sum(k.astype("uint32"))]
+    added += [
+        lax.reduce_sum(x, ()),
+        known.sum(1) + k[0],
+        (x > 0).sum(),
+        jnp.sum(k.astype("uint32")),
+    ]
     multiplied = [jnp.prod(x), x.prod(1), a.prod(0), k.prod(), none.prod(1), known.prod(0) * k[0]]
     return {"reduce_sum": added, "reduce_prod": multiplied}
 
@@ -29,8 +36,8 @@ def extremes_of_floats(x):
     most = [x.max(), square.max(0), square.max((0, 1)), lax.reduce_max(empty, (0,))]
     least = [x.min(), square.min(1), lax.reduce_min(empty, (0,)), lax.reduce_min(x, ())]
     where = [x.argmax(), square.argmax(0), square.argmax(1), x[:1].argmax(), (x > 0).argmax()]
-    return {"reduce_max": most, "reduce_min": least, "argmax": where, "argmin": [
-        x.argmin(), square.argmin(0), lax.argmin(square, 1, jnp.uint32), (x > 0).argmin()]}  # fmt: skip
+    last = [x.argmin(), square.argmin(0), lax.argmin(square, 1, jnp.uint32), (x > 0).argmin()]
+    return {"reduce_max": most, "reduce_min": least, "argmax": where, "argmin": last}
 
 
 @case("reduce_max", "reduce_min", "argmax", "argmin", args=[K])
@@ -51,11 +58,15 @@ def reduced_bits(k):
     found = {}
     for name in ("reduce_and", "reduce_or", "reduce_xor"):
         reduce = getattr(lax, name)
-        found[name] = [*(reduce(x, (0,)) for x in arrays), reduce(square, (1,)), reduce(square, (0, 1))]
+        found[name] = [
+            *(reduce(x, (0,)) for x in arrays),
+            reduce(square, (1,)),
+            reduce(square, (0, 1)),
+        ]
     return found
 
 
-@case("cumsum", "cumprod", "cummax", "cummin", args=[X, HARD[[0, 1, 2, 3, 5]], K])
+@case("cumsum", "cumprod", "cummax", "cummin", args=[X, HARD[[0, 1, 2, 3, 5]], K], sums=True)
 def running(x, hard, k):
     found = {}
     for name in ("cumsum", "cumprod", "cummax", "cummin"):
@@ -70,7 +81,7 @@ B = randoms(33, 5, 4, 2)
 BATCHED = randoms(34, 5, 2, 3, 2)
 
 
-@case("dot_general", args=[X, B, BATCHED, K, LONG])
+@case("dot_general", args=[X, B, BATCHED, K, LONG], sums=True)
 def products(x, b, batched, k, long):
     known = jnp.asarray([[0.0, 1, 0, 2], [1, 0, 0, 0], [0, 0, 0, 0]], x.dtype)
     found = [x @ b, x[0] @ x[1], b[:, 0] @ b, jnp.einsum("nij,nkj->nik", batched, batched)]
@@ -78,7 +89,12 @@ def products(x, b, batched, k, long):
     found += [known @ b, known @ x.T, known @ known.T @ x, x @ known[:1].T, long @ long]
     found += [k @ k, jnp.outer(k, k), lax.dot(x, b, preferred_element_type=jnp.float32)]
     found += [lax.dot(k > 0, k < 5), lax.dot(k, k, preferred_element_type=x.dtype)]
-    found += [x[:0] @ b, x[:, :0] @ b[:0], jnp.vdot(x, x), jnp.tensordot(batched, batched, ((1, 2), (1, 2)))]
+    found += [
+        x[:0] @ b,
+        x[:, :0] @ b[:0],
+        jnp.vdot(x, x),
+        jnp.tensordot(batched, batched, ((1, 2), (1, 2))),
+    ]
     return {"dot_general": found}
 
 
@@ -86,7 +102,12 @@ M = randoms(35, 5, 4, 4)
 SPD = M @ np.swapaxes(M, 1, 2) + np.eye(4)
 
 
-@case("cholesky", "triangular_solve", args=[SPD, randoms(36, 5, 4, 3)], rtol={"float32": 1e-3, "float64": 1e-11})
+@case(
+    "cholesky",
+    "triangular_solve",
+    args=[SPD, randoms(36, 5, 4, 3)],
+    rtol={"float32": 1e-3, "float64": 1e-11},
+)
 def factors(a, b):
     indefinite = a - 3 * jnp.eye(4)  # a part of it is NaN, as in XLA
     known = jnp.linalg.cholesky(jnp.eye(2) + 1)

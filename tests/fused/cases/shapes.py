@@ -18,7 +18,13 @@ def rearranged(x, a, k, none):
     known = jnp.asarray(KNOWN, x.dtype)
     wide = [jnp.broadcast_to(x, (2, 2, 3)), x[:, None] + known, x[0, 0] + jnp.zeros((1, 2)), 2 + k]
     wide += [jnp.broadcast_to(none, (3, 0, 2)), lax.broadcast_in_dim(x, (3, 1, 2), (2, 0))]
-    flat = [x.reshape(-1), a.reshape(3, 4), k.reshape(3, 1, 2), none.reshape(2, 3, 0), x[:1, :1].reshape(())]
+    flat = [
+        x.reshape(-1),
+        a.reshape(3, 4),
+        k.reshape(3, 1, 2),
+        none.reshape(2, 3, 0),
+        x[:1, :1].reshape(()),
+    ]
     thin = [lax.squeeze(a, (1,)), x[0], k[1, 2], known.reshape(3, 2) + x.T]
     turned = [x.T, jnp.transpose(a, (3, 1, 0, 2)), jnp.moveaxis(k, 0, 1), none.T, known.T * 1]
     return {"broadcast_in_dim": wide, "reshape": flat, "squeeze": thin, "transpose": turned}
@@ -27,10 +33,21 @@ def rearranged(x, a, k, none):
 @case("slice", "rev", "pad", args=[X, A, K, NONE])
 def cut(x, a, k, none):
     known = jnp.asarray(KNOWN, x.dtype)
-    parts = [x[1:], x[:, ::2], a[:, :, 1:, :1], k[::-1, 1:], x[2:], none[:, 1:], known[:, 1:] + x[0, 0]]
+    parts = [
+        x[1:],
+        x[:, ::2],
+        a[:, :, 1:, :1],
+        k[::-1, 1:],
+        x[2:],
+        none[:, 1:],
+        known[:, 1:] + x[0, 0],
+    ]
     back = [jnp.flip(x), jnp.flip(k, 1), jnp.flip(a, (0, 2)), jnp.flip(none), jnp.flip(known, 0)]
     wide = [lax.pad(x, x[0, 0], [(1, 0, 0), (0, 2, 1)]), lax.pad(k, 7, [(-1, 1, 0), (2, -1, 2)])]
-    wide += [jnp.pad(a, [(0, 0), (1, 1), (0, 0), (0, 1)]), lax.pad(none, x[0, 0], [(1, 1, 0), (0, 1, 0)])]
+    wide += [
+        jnp.pad(a, [(0, 0), (1, 1), (0, 0), (0, 1)]),
+        lax.pad(none, x[0, 0], [(1, 1, 0), (0, 1, 0)]),
+    ]
     wide += [lax.pad(known, x[0, 0], [(0, 0, 0), (1, -2, 0)]), jnp.pad(x > 0, 1)]
     return {"slice": parts, "rev": back, "pad": wide}
 
@@ -43,7 +60,12 @@ def joined(x, a, k, none):
     stacks = [jnp.stack([x, known], 1), jnp.stack([k[0, 0], k[1, 1], 5]), jnp.stack([a, a], -1)]
     apart = [*jnp.unstack(x), *jnp.unstack(a, axis=2), *jnp.unstack(known, axis=1)]
     parts = [*jnp.split(x, 3, 1), *lax.split(k, (1, 0, 2), 1), *jnp.split(known, 2)]
-    repeated = [jnp.tile(x, (2, 2)), jnp.tile(k, 2), jnp.tile(none, (1, 2)), jnp.tile(known, (2, 1))]
+    repeated = [
+        jnp.tile(x, (2, 2)),
+        jnp.tile(k, 2),
+        jnp.tile(none, (1, 2)),
+        jnp.tile(known, (2, 1)),
+    ]
     return dict(zip(("concatenate", "stack", "unstack", "split", "tile"),
                     (rows, stacks, apart, parts, repeated)))  # fmt: skip
 
@@ -64,5 +86,10 @@ def handed_on(x, k):
     ends = [np.iinfo(k.dtype).min, np.iinfo(k.dtype).max, np.iinfo(jnp.uint32).max]
     odd = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-30], x.dtype)
     known = [KNOWN.astype(x.dtype), *ends[:2], jnp.uint32(ends[2]), odd, True]
-    used = [k[0, 0] + ends[0], k[0, 0] | ends[1], k[0, 0].astype("uint32") & ends[2], odd * x[0, 0]]
+    used = [
+        k[0, 0] + ends[0],
+        k[0, 0] | ends[1],
+        k[0, 0].astype("uint32") & known[3],
+        odd * x[0, 0],
+    ]
     return {"jit": [x, k, x, known, used, k > 0, *inner(x, k)]}

@@ -1,0 +1,186 @@
+"""Whole rollouts as one kernel: as under XLA, the same bits everywhere, and differentiable."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from controllers.pd import PoseController
+from controllers.scl.load import load_script, script_controller
+from jaxsim.constraints.rows import row_layout
+from jaxsim.fused import fuse
+from jaxsim.model import ModelBuilder, capsule, hinge, neutral_state, plane, slide
+from jaxsim.simulation.rollout import failed_members, largest, rollout, total
+from jaxsim.simulation.step import StepConfig
+from optimize.scene import set_scene
+from tests.compiling import quick_jit
+
+STEPS, BATCH = 100, 21  # members that do not fill the last vector
+MEASURES = {
+    "effort": total(lambda sample: jnp.sum(sample.control.torque**2)),
+    "head": largest(lambda sample: sample.seen.kin.com[0, 2]),
+}
+
+
+def make_human(lift=0.0):
+    """``run(values, qd, backend)`` of a kip-up, and a batch of arguments.
+
+    lift: how high it begins above the ground [m]; in the air the motion is smooth.
+    """
+    scene = set_scene("kip_up")
+    begin = scene.state.replace(q=scene.state.q.at[1].add(lift))
+    controller = script_controller(load_script("kip_up", scene.model), scene.model)
+
+    def run(values, qd, backend):
+        state, config = begin.replace(qd=qd), StepConfig(dt=0.00025)
+        at_work = controller.replace(values=values)
+        return rollout(scene.model, at_work, state, config, STEPS, MEASURES, backend=backend)
+
+    rng = np.random.default_rng(0)
+    values = np.asarray(controller.values) * (1 + 0.01 * rng.normal(size=(BATCH, 1)))
+    qd = 0.1 * rng.normal(size=(BATCH, scene.model.topology.nv))
+    dtype = scene.model.mass.dtype
+    return run, jnp.asarray(values, dtype), jnp.asarray(qd, dtype)
+
+
+def agree(ours, reference, tolerance: float):
+    """Each array within a part of its largest number."""
+    for x, y in zip(jax.tree.leaves(ours), jax.tree.leaves(reference), strict=True):
+        x, y = np.asarray(x), np.asarray(y)
+        if x.dtype.kind == "f":
+            assert np.abs(x - y).max() <= tolerance * max(np.abs(y).max(), 1e-3)
+        else:
+            np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("bits, lift, tolerance", [(32, 1.0, 1e-5), (64, 0.0, 1e-12)])
+def test_the_planar_human_moves_as_under_xla(bits, lift, tolerance):
+    with jax.enable_x64(bits == 64):
+        run, values, qd = make_human(lift)
+        reference = quick_jit(jax.vmap(lambda v, w: run(v, w, "xla")))(values[:4], qd[:4])
+        ours = jax.jit(jax.vmap(lambda v, w: run(v, w, "fused")))(values[:4], qd[:4])
+        assert ours.state.q.dtype == np.dtype(f"float{bits}")
+        assert not failed_members(ours)
+        assert float(jnp.max(jnp.abs(ours.state.qd))) > 0.1
+        # Impulses are sums of many that nearly cancel; they are compared with the weight's.
+        agree(ours.state.q, reference.state.q, tolerance)
+        agree(ours.state.qd, reference.state.qd, tolerance)
+        agree(ours.measures, reference.measures, tolerance)
+        agree(ours.memory, reference.memory, tolerance)
+        agree(ours.state.impulse, reference.state.impulse, 100 * tolerance)
+
+
+@pytest.fixture(scope="module")
+def human():
+    run, values, qd = make_human()
+    return fuse(lambda v, w: run(v, w, "xla")), values, qd
+
+
+def same_bits(x, y):
+    for a, b in zip(jax.tree.leaves(x), jax.tree.leaves(y), strict=True):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+def test_bits_do_not_depend_on_the_batch_the_run_or_the_threads(human):
+    import drjit
+
+    fused, values, qd = human
+    whole = jax.tree.map(np.asarray, fused(values, qd))
+    same_bits(fused(values, qd), whole)
+    for member in (0, 17, 20):
+        alone = fused(values[member : member + 1], qd[member : member + 1])
+        same_bits(alone, jax.tree.map(lambda x: x[member : member + 1], whole))
+    threads = drjit.thread_count()
+    try:
+        drjit.set_thread_count(1)
+        same_bits(fused(values, qd), whole)
+    finally:
+        drjit.set_thread_count(threads)
+
+
+def test_a_member_that_breaks_down_is_told_and_leaves_the_others_alone(human):
+    fused, values, qd = human
+    whole = jax.tree.map(np.asarray, fused(values, qd))
+    broken = fused(values, qd.at[5, 3].set(jnp.nan))
+    assert failed_members(broken) == [5]
+    keep = np.arange(BATCH) != 5
+    same_bits(jax.tree.map(lambda x: x[keep], broken), jax.tree.map(lambda x: x[keep], whole))
+
+
+def build_hopper():
+    b = ModelBuilder()
+    root = [slide("x", (1, 0, 0)), slide("z", (0, 0, 1)), hinge("tilt", (0, -1, 0))]
+    b.add_link("body", "world", mass=3.0, inertia=[0.03] * 3, joints=root)
+    knee = hinge("knee", (0, -1, 0), limits=(-1, 0.5), kp=40, kd=2, max_torque=100)
+    b.add_link("leg", "body", mass=1.0, com=(0, 0, -0.2), inertia=(0.02, 0.02, 0.01), joints=[knee])
+    upright = (np.sqrt(0.5), 0, -np.sqrt(0.5), 0)
+    b.add_shape("leg", capsule(0.05, 0.2, pos=(0, 0, -0.2), quat=upright, name="leg"))
+    b.add_shape("world", plane(name="ground", friction=0.1, restitution=0.3))
+    return b.build()
+
+
+@pytest.fixture(scope="module")
+def hop(x64_module):
+    """``hop(backend)``: a number of a landing, of target, velocity, masses and friction."""
+    hopper = build_hopper()
+    zero = neutral_state(hopper, row_layout(hopper.topology).n_rows)
+    start = zero.replace(q=jnp.array([0.0, 0.46, 0.1, 0.2]))
+
+    def scalar(backend, target, qd, mass, friction):
+        model = hopper.replace(mass=mass, friction=friction)
+        state, config = start.replace(qd=qd), StepConfig(dt=0.002)
+        effort = {"effort": MEASURES["effort"]}
+        result = rollout(
+            model, PoseController(target), state, config, STEPS, effort, backend=backend
+        )
+        end = jnp.sum(jnp.sin(result.state.q)) + 0.1 * jnp.sum(result.state.qd)
+        return end + 1e-3 * result.measures["effort"]
+
+    rng = np.random.default_rng(1)
+    target = jnp.asarray(np.tile(start.q, (3, 1)) + 0.1 * rng.normal(size=(3, 4)))
+    qd = jnp.asarray(0.3 * rng.normal(size=(3, 4)) + np.array([1.5, -1.0, 0, 0]))
+    return scalar, (target, qd, hopper.mass, hopper.friction)
+
+
+def gradient(scalar, backend, arguments):
+    def mean(target, qd, mass, friction):
+        one = jax.vmap(lambda t, v: scalar(backend, t, v, mass, friction))
+        return jnp.mean(one(target, qd))
+
+    return jax.value_and_grad(mean, argnums=(0, 1, 2, 3))(*arguments)
+
+
+@pytest.mark.usefixtures("x64_module")
+def test_the_gradient_through_a_landing_is_that_of_xla(hop):
+    scalar, arguments = hop
+    value, ours = gradient(scalar, "fused", arguments)
+    expected, reference = quick_jit(lambda *a: gradient(scalar, "xla", a))(*arguments)
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    for x, y in zip(ours, reference, strict=True):
+        scale = float(jnp.abs(y).max())
+        assert scale > 1e-3, "a gradient that is nothing proves nothing"
+        np.testing.assert_allclose(x, y, rtol=0, atol=1e-9 * scale)
+
+
+@pytest.mark.usefixtures("x64_module")
+def test_forward_mode_is_refused_with_the_remedy_at_hand(hop):
+    scalar, arguments = hop
+    target = arguments[0][0]
+    with pytest.raises(TypeError, match="forward-mode"):
+        jax.jvp(
+            lambda t: scalar("fused", t, arguments[1][0], *arguments[2:]), (target,), (target,)
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("x64_module")
+def test_the_gradient_of_the_planar_human_is_that_of_xla():
+    run, values, qd = make_human()
+
+    def scalar(values, qd, backend):
+        result = jax.vmap(lambda v, w: run(v, w, backend))(values, qd)
+        return jnp.sum(result.state.q) + 1e-6 * jnp.sum(result.measures["effort"])
+
+    ours = jax.grad(scalar, (0, 1))(values[:2], qd[:2], "fused")
+    reference = jax.jit(jax.grad(scalar, (0, 1)), static_argnums=2)(values[:2], qd[:2], "xla")
+    agree(ours, reference, 1e-9)
