@@ -61,16 +61,41 @@ batching.primitive_batchers[fused_p] = _vmapped
 
 
 def _from_jit(*leaves, kernel: Kernel, own, batch):
-    """Inside compiled code the kernel is called back; its memory goes through the host."""
+    """Inside compiled code the kernel is called back; its memory goes through the host.
+
+    Numbers of 64 bits travel as pairs of 32: the thread of a callback may have another precision
+    than the one that traced it, and would round them.
+    """
     _ = kernel.program  # what cannot be fused is said here, not within the callback
-    shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in
-              _shapes(*leaves, kernel=kernel, own=own, batch=batch)]  # fmt: skip
+    avals = _shapes(*leaves, kernel=kernel, own=own, batch=batch)
+    dtypes = [np.dtype(x.dtype) for x in leaves]
 
-    def on_host(*leaves):
-        out = kernel.run([np.asarray(x) for x in leaves], own, _lanes(batch), "cpu", as_numpy=True)
-        return [x.reshape(x.shape[1:]) for x in out] if batch is None else out
+    def on_host(*words):
+        given = [_joined(np.asarray(x), dtype) for x, dtype in zip(words, dtypes)]
+        out = kernel.run(given, own, _lanes(batch), "cpu", as_numpy=True)
+        return [_split(x.reshape(a.shape)) for x, a in zip(out, avals)]
 
-    return jax.pure_callback(on_host, shapes, *leaves, vmap_method="sequential")
+    shapes = [jax.eval_shape(lambda a=a: _split(jnp.zeros(a.shape, a.dtype))) for a in avals]
+    words = jax.pure_callback(on_host, shapes, *map(_split, leaves), vmap_method="sequential")
+    return [jax.lax.bitcast_convert_type(x, a.dtype) if _wide(a.dtype) else x
+            for x, a in zip(words, avals)]  # fmt: skip
+
+
+def _wide(dtype) -> bool:
+    return np.dtype(dtype).itemsize == 8
+
+
+def _split(x):
+    """Numbers of 64 bits as pairs of words, along a new last axis."""
+    if not _wide(x.dtype):
+        return x
+    if isinstance(x, np.ndarray):
+        return np.ascontiguousarray(x)[..., None].view(np.uint32)
+    return jax.lax.bitcast_convert_type(x, jnp.uint32)
+
+
+def _joined(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    return np.ascontiguousarray(words).view(dtype)[..., 0] if _wide(dtype) else words
 
 
 mlir.register_lowering(fused_p, mlir.lower_fun(_from_jit, multiple_results=True))

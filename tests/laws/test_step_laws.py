@@ -465,8 +465,9 @@ def test_measures_are_what_the_record_gives():
     np.testing.assert_allclose(result.state.time, 0.24)
 
     thin = run(state, 8)
-    np.testing.assert_array_equal(thin.record[0], z[::8])
-    np.testing.assert_array_equal(thin.state.q, result.state.q)
+    # Another program, whose products and sums may be joined in other places.
+    np.testing.assert_allclose(thin.record[0], z[::8], rtol=1e-13)
+    np.testing.assert_allclose(thin.state.q, result.state.q, rtol=1e-13)
     with pytest.raises(ValueError, match="record_every=7 does not divide steps=120"):
         run(state, 7)
 

@@ -1,5 +1,7 @@
 """Sums, reductions, products and factorisations of matrices."""
 
+import math
+
 import numpy as np
 
 from jaxsim.fused.constants import evaluate
@@ -30,7 +32,7 @@ def _over_axes(lowering, x, axes, combine):
     kept = [d for d in range(x.ndim) if d not in axes]
     rows = np.transpose(x, [*kept, *axes])
     shape = rows.shape[: len(kept)]
-    rows = rows.reshape(int(np.prod(shape, dtype=int)), -1)
+    rows = rows.reshape(math.prod(shape), math.prod(rows.shape[len(kept) :]))
     out = np.empty(len(rows), object)
     for k, row in enumerate(rows):
         out[k] = combine(list(row))
