@@ -84,7 +84,9 @@ def speed_row(task: Task, count: int, peak: float, options) -> tuple[list[str], 
         si(others[1]) if theirs else "-",
         f"{ours / others[1]:.1f}" if theirs else "-",
         f"{ours / others[0]:.0f}" if xla else "-",
-        f"{fused.contacts:.1f} / {theirs.contacts():.1f}" if theirs else f"{fused.contacts:.1f} / -",
+        f"{fused.contacts:.1f} / {theirs.contacts():.1f}"
+        if theirs
+        else f"{fused.contacts:.1f} / -",
     ]
     figures = {
         "batch": batch,
@@ -223,6 +225,8 @@ def parse(words: list[str]) -> argparse.Namespace:
 def main(words: list[str]) -> str:
     """Measure, print progress and the tables; returns the text for RESULTS.md."""
     options = parse(words)
+    if not options.child:  # kernels of earlier processes would hide what compiling takes
+        os.environ["DRJIT_CACHE_DIR"] = tempfile.mkdtemp()
     with session(options.device, options.precision, cache=options.child, cpu_devices=cores()):
         if options.child:
             compile_child()

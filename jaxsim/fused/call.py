@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
@@ -32,7 +33,7 @@ def run(*leaves, kernel: Kernel, own, batch):
 @fused_p.def_abstract_eval
 def _shapes(*leaves, kernel: Kernel, own, batch):
     front = () if batch is None else (batch,)
-    return [jax.core.ShapedArray((*front, *a.shape), a.dtype) for a in kernel.out_avals]
+    return [ShapedArray((*front, *a.shape), a.dtype) for a in kernel.out_avals]
 
 
 def _vmapped(leaves, dims, *, kernel: Kernel, own, batch):

@@ -17,9 +17,7 @@ def _divide(x, y):
     zero = y == 0
     minus = (y == -1) if x.dtype.kind == "i" else np.zeros_like(zero)
     safe = np.where(zero | minus, np.ones_like(y), y)
-    quotient = np.where(safe == 0, 0, np.abs(x) // np.abs(safe)) if x.dtype.kind == "u" else (
-        np.trunc_divide(x, safe) if hasattr(np, "trunc_divide") else _truncated(x, safe)
-    )
+    quotient = x // safe if x.dtype.kind == "u" else _truncated(x, safe)
     quotient = np.where(minus, np.negative(x) if x.dtype.kind == "i" else x, quotient)
     return np.where(zero, np.array(-1).astype(x.dtype), quotient)
 
@@ -119,7 +117,9 @@ NUMPY = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
     "not": np.invert,
-    "shift_left": _shift(lambda x, y, beyond, bits: np.where(beyond, 0, x << np.where(beyond, 0, y))),
+    "shift_left": _shift(
+        lambda x, y, beyond, bits: np.where(beyond, 0, x << np.where(beyond, 0, y))
+    ),
     "shift_right_logical": _shift(_logical_right),
     "shift_right_arithmetic": _shift(
         lambda x, y, beyond, bits: (

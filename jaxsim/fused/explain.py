@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jaxsim.fused.listing import listing
 from jaxsim.fused.lower import lower
 from jaxsim.fused.program import Block, Memory, Program, Value, inner_blocks, walk
-from jaxsim.fused.rules.control import work
 from jaxsim.fused.source import function_of, place
+from jaxsim.fused.work import work
 
 JOINED = {"fma", "fms", "fnma"}  # x y + z, x y - z, z - x y
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.api_util import flatten_axes
+from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from jaxsim.fused.call import fused_p, run
@@ -75,7 +76,7 @@ class _One:
 
     def traced(self, tree, specs) -> "_Traced":
         """The kernel for arguments like these, made when they are new."""
-        key = tree, *specs, jax.config.jax_enable_x64
+        key = tree, *specs, jnp.zeros(()).dtype
         if key in self.known:
             return self.known[key]
         closed, out = jax.make_jaxpr(
@@ -97,7 +98,7 @@ class _One:
         axes = flatten_axes(
             "in_axes", tree, tuple(in_axes) if isinstance(in_axes, list) else in_axes
         )
-        if any(isinstance(x, jax.core.Tracer) for x in leaves) or set(axes) - {0, None}:
+        if any(isinstance(x, Tracer) for x in leaves) or set(axes) - {0, None}:
             return None
         sizes = {x.shape[:1] for x, axis in zip(leaves, axes) if axis == 0}
         if len(sizes) != 1 or () in sizes:
@@ -106,7 +107,9 @@ class _One:
         traced = self.traced(tree, list(map(_spec, leaves, shapes)))
         if traced.outer:
             return None
-        out = run(*leaves, kernel=traced.kernel, own=tuple(a == 0 for a in axes), batch=sizes.pop()[0])
+        out = run(
+            *leaves, kernel=traced.kernel, own=tuple(a == 0 for a in axes), batch=sizes.pop()[0]
+        )
         return jax.tree.unflatten(traced.out_tree, out)
 
 
@@ -123,7 +126,7 @@ def _spec(x, shape) -> jax.ShapeDtypeStruct:
 
 def _without_tracers(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list]:
     """What fn closes over and an outer jit, vmap or grad traces becomes its first arguments."""
-    outer = [k for k, c in enumerate(closed.consts) if isinstance(c, jax.core.Tracer)]
+    outer = [k for k, c in enumerate(closed.consts) if isinstance(c, Tracer)]
     if not outer:
         return closed, []
     jaxpr, consts = closed.jaxpr, closed.consts
@@ -141,7 +144,7 @@ _told: set[str] = set()
 
 
 def choose_backend(backend: str) -> str:
-    """ "fused" or "xla": the first where it is asked for and there; else one warning says why not."""
+    """The back end to use: the one asked for, or "xla", with one warning that says why."""
     if backend not in BACKENDS:
         raise ValueError(f"backend is {backend!r}; choose from {', '.join(BACKENDS)}")
     if backend == "fused":

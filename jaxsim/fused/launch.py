@@ -50,7 +50,9 @@ class Kernel:
         jaxpr = self.jaxpr.jaxpr
         outvars = [jaxpr.outvars[k] for k in wanted]
         unnamed = jaxpr.debug_info.with_unknown_names()
-        kernel = Kernel(self.jaxpr.replace(jaxpr=jaxpr.replace(outvars=outvars, debug_info=unnamed)))
+        kernel = Kernel(
+            self.jaxpr.replace(jaxpr=jaxpr.replace(outvars=outvars, debug_info=unnamed))
+        )
         outputs = [self.program.outputs[k] for k in wanted]
         for leaf, made in reversed(list(enumerate(outputs))):
             if isinstance(made, Memory):
@@ -91,7 +93,9 @@ class Kernel:
             key = (own, batch, platform)
             if key not in self._recorded:
                 tables = [_buffer(types, m.values, platform) for m in self.tables]
-                recording = dr.freeze(lambda flat, tables: self._record(types, flat, tables, own, batch))
+                recording = dr.freeze(
+                    lambda flat, tables: self._record(types, flat, tables, own, batch)
+                )
                 self._recorded[key] = recording, tables
             recording, tables = self._recorded[key]
             flat = [_buffer(types, x, platform) for x in leaves]

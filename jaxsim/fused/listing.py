@@ -1,7 +1,7 @@
 """A program as text, to see what a function became."""
 
+from jaxsim.fused.builder import COMMUTATIVE
 from jaxsim.fused.program import Block, Loop, Memory, Program, Value
-from jaxsim.fused.simplify import COMMUTATIVE
 
 SWAPPED = COMMUTATIVE | {"fma", "fms", "fnma"}  # the first two arguments may change places
 

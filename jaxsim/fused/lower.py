@@ -14,9 +14,10 @@ import jax
 import numpy as np
 from jax.extend.core import Literal
 
+from jaxsim.fused.builder import Builder
 from jaxsim.fused.errors import FuseError
 from jaxsim.fused.program import Memory, Program, Value, walk
-from jaxsim.fused.simplify import Builder, finish
+from jaxsim.fused.simplify import finish
 from jaxsim.fused.source import has_place, place
 
 Rule = Callable[..., Any]
@@ -78,8 +79,8 @@ class Lowering:
                 flat = np.empty(array.size, object)
                 for k in range(array.size):
                     flat[k] = b.load(array.memory, b.constant(np.int32(array.start + k)))
-                array._elements = flat.reshape(array.shape)
-            return array._elements
+                known = array._elements = flat.reshape(array.shape)
+            return known
         if array.dtype != object:
             flat = np.empty(array.size, object)
             for k, number in enumerate(array.reshape(-1)):
@@ -104,7 +105,7 @@ class Lowering:
         """Lower all equations of a jaxpr; returns the arrays of its outputs."""
         arrays: dict = {}
 
-        def read(atom):
+        def read(atom: Any):
             if isinstance(atom, Literal):
                 return np.asarray(atom.val, atom.aval.dtype)
             return arrays[atom]
@@ -207,7 +208,9 @@ def check_dtype(dtype, what: str) -> None:
 def unsupported(eqn, place: str) -> str:
     """What to say of a primitive without a rule."""
     name = eqn.primitive.name
-    instead = INSTEAD.get(name, 'rewrite it with elementwise functions and sums, or use backend="xla"')
+    instead = INSTEAD.get(
+        name, 'rewrite it with elementwise functions and sums, or use backend="xla"'
+    )
     return f"{place}: {name!r} has no rule in the fused back end; {instead}"
 
 

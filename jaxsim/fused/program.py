@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-
 _NUMBERS = itertools.count()
 
 
 class Block:
     """A straight run of values; ``parent`` is the block that its loop or branch stands in."""
 
-    __slots__ = ("depth", "ops", "open", "parent")
+    __slots__ = ("depth", "open", "ops", "parent")
 
     def __init__(self, parent: "Block | None" = None):
         self.parent = parent
@@ -105,8 +104,8 @@ class Branch:
 class Program:
     """A whole function: its block, and where each output's numbers come from.
 
-    An output is an object array of values, or a Memory of kind "output" (of an earlier output, where
-    the two are the same).
+    An output is an object array of values, or a Memory of kind "output": that of an earlier output,
+    where the two are the same.
     """
 
     block: Block

@@ -119,6 +119,7 @@ class Replay:
         def goes_on(*state):
             if loop.length is not None:
                 return state[0] < loop.length
+            assert loop.alive is not None
             return state[first + loop.alive]
 
         def body(*state):
@@ -165,7 +166,9 @@ class Replay:
 
 def check_room(program: Program) -> None:
     """FuseError if a lane's local memory is too large."""
-    bytes_ = sum(m.size * (4 if m.dtype == bool else m.dtype.itemsize) for m in _written(program.block))
+    bytes_ = sum(
+        m.size * (4 if m.dtype == bool else m.dtype.itemsize) for m in _written(program.block)
+    )
     if bytes_ > LOCAL_BYTES:
         raise FuseError(
             f"the function keeps {bytes_} bytes a lane that are read at computed indices;"
@@ -176,7 +179,9 @@ def check_room(program: Program) -> None:
 
 def constants(block: Block) -> list[Memory]:
     """The constant memory that a block reads."""
-    found = {id(v.data): v.data for v in walk(block) if v.op == "load" and v.data.kind == "constant"}
+    found = {
+        id(v.data): v.data for v in walk(block) if v.op == "load" and v.data.kind == "constant"
+    }
     return list(found.values())
 
 
@@ -284,7 +289,9 @@ def _operations(dr: ModuleType, type_of: Callable) -> dict[str, Callable]:
 
     def circular(function):
         """NaN beyond what Dr.Jit can bring into one turn; there it would be no sine at all."""
-        return lambda x, dtype: dr.select(dr.abs(x) <= TURNED[dtype.name], function(x, dtype), math.nan)
+        return lambda x, dtype: dr.select(
+            dr.abs(x) <= TURNED[dtype.name], function(x, dtype), math.nan
+        )
 
     def tan(x, dtype):
         if dtype.itemsize == 4:

@@ -44,5 +44,5 @@ def test_quick_run_prints_a_table():
     command = [sys.executable, "benchmarks/planar.py", "--quick", "--device", "cpu"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
-    assert "| batch | ours [steps/s] |" in done.stdout
-    assert "of MuJoCo C at batch" in done.stdout
+    assert "| batch | fused [steps/s] |" in done.stdout
+    assert "operations a step" in done.stdout and "times MuJoCo C's" in done.stdout

@@ -2,7 +2,7 @@
 
 import jax
 import numpy as np
-from hypothesis import given, note, settings
+from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 from jaxsim.fused import fuse
@@ -11,6 +11,7 @@ from tests.fused.random_functions import arguments, functions
 
 EXAMPLES = settings.default.max_examples  # of the profile
 TOLERANCE = {"float32": 2e-4, "float64": 1e-11}
+PHASES = (Phase.explicit, Phase.generate)  # a smaller function may take minutes to find
 cases = st.tuples(functions(), st.integers(0, 2**16), st.booleans())
 
 
@@ -18,7 +19,7 @@ def given_in(bits: int, args) -> list[np.ndarray]:
     return [x if x.dtype == bool else x.astype(f"{x.dtype.kind}{bits // 8}") for x in args]
 
 
-@settings(max_examples=3 * EXAMPLES)
+@settings(max_examples=5 * EXAMPLES, phases=PHASES)
 @given(cases, st.sampled_from((1, 3, 17, 40)), st.sampled_from((32, 64)))
 def test_random_functions_agree_with_xla(case, batch, bits):
     function, seed, special = case
@@ -28,7 +29,7 @@ def test_random_functions_agree_with_xla(case, batch, bits):
         agree.agree(function, *args, rtol=TOLERANCE, atol=TOLERANCE[f"float{bits}"])
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=EXAMPLES, phases=PHASES)
 @given(cases)
 def test_a_member_does_not_depend_on_the_batch_or_the_threads(case):
     import drjit

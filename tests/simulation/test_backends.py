@@ -88,8 +88,9 @@ def test_bits_do_not_depend_on_the_batch_the_run_or_the_threads(human):
     whole = jax.tree.map(np.asarray, fused(values, qd))
     same_bits(fused(values, qd), whole)
     for member in (0, 17, 20):
-        alone = fused(values[member : member + 1], qd[member : member + 1])
-        same_bits(alone, jax.tree.map(lambda x: x[member : member + 1], whole))
+        only = slice(member, member + 1)
+        alone = fused(values[only], qd[only])
+        same_bits(alone, jax.tree.map(lambda x, only=only: x[only], whole))
     threads = drjit.thread_count()
     try:
         drjit.set_thread_count(1)
@@ -167,9 +168,7 @@ def test_forward_mode_is_refused_with_the_remedy_at_hand(hop):
     scalar, arguments = hop
     target = arguments[0][0]
     with pytest.raises(TypeError, match="forward-mode"):
-        jax.jvp(
-            lambda t: scalar("fused", t, arguments[1][0], *arguments[2:]), (target,), (target,)
-        )
+        jax.jvp(lambda t: scalar("fused", t, arguments[1][0], *arguments[2:]), (target,), (target,))
 
 
 @pytest.mark.slow

@@ -1,15 +1,16 @@
 """Calls, branches and loops."""
 
 import math
-from functools import lru_cache, partial, reduce
+from functools import partial, reduce
 
 import numpy as np
 
 from jaxsim.fused.errors import FuseError
-from jaxsim.fused.lower import Lowering, Stored, numeric, rule
-from jaxsim.fused.program import Block, Memory, Value
+from jaxsim.fused.lower import Lowering, Stored, rule
+from jaxsim.fused.program import Memory, Value
 from jaxsim.fused.rules.elementwise import apply
 from jaxsim.fused.rules.shapes import together
+from jaxsim.fused.work import work
 
 UNROLL = 6000  # a scan with no more work than this, counted before folding, is unrolled,
 UNROLL_ROWS = 24_000  # and one over rows with no more than this: it knows them one by one then
@@ -58,7 +59,7 @@ def _cond(lowering, eqn, which, *args):
     out = results[-1]
     dtype = np.dtype(eqn.invars[0].aval.dtype)
     for k in range(len(branches) - 2, -1, -1):
-        if dtype == bool:
+        if dtype.kind == "b":
             here = apply(lowering, "not", bool, which)
         else:
             here = apply(lowering, "le", bool, which, np.asarray(k, dtype))
@@ -74,7 +75,7 @@ def _branched(lowering: Lowering, eqn, which, branches, args, first: int = 0) ->
     if first == len(branches) - 1:
         return lowering.closed(branches[first], args)
     dtype = np.dtype(eqn.invars[0].aval.dtype)
-    if dtype == bool:
+    if dtype.kind == "b":
         here = apply(lowering, "not", bool, which)
     else:
         here = apply(lowering, "le", bool, which, np.asarray(first, dtype))
@@ -166,12 +167,9 @@ def _scan(lowering, eqn, *args):
     p = eqn.params
     n_consts, n_carry = p["num_consts"], p["num_carry"]
     consts, carry = list(args[:n_consts]), list(args[n_consts : n_consts + n_carry])
-    xs, length = args[n_consts + n_carry :], p["length"]
-    order = range(length - 1, -1, -1) if p["reverse"] else range(length)
-    jaxpr = p["jaxpr"]
-    if not stays_loop(eqn):
-        return _unrolled(lowering, eqn, consts, carry, xs, order)
-    return _looped(lowering, eqn, consts, carry, xs)
+    xs = args[n_consts + n_carry :]
+    way = _looped if stays_loop(eqn) else _unrolled
+    return way(lowering, eqn, consts, carry, xs)
 
 
 def stays_loop(eqn) -> bool:
@@ -183,12 +181,14 @@ def stays_loop(eqn) -> bool:
     return not (short or p["length"] <= 1)
 
 
-def _unrolled(lowering, eqn, consts, carry, xs, order):
-    n_carry = len(carry)
+def _unrolled(lowering, eqn, consts, carry, xs):
+    p, n_carry = eqn.params, len(carry)
+    order = range(p["length"])
     xs = [lowering.objects(x) if isinstance(x, Stored) else x for x in xs]
     rows: dict[int, list] = {}
-    for k in order:
-        out = lowering.closed(eqn.params["jaxpr"], [*consts, *carry, *(np.asarray(x[k], x.dtype) for x in xs)])
+    for k in reversed(order) if p["reverse"] else order:
+        row = (np.asarray(x[k], x.dtype) for x in xs)
+        out = lowering.closed(p["jaxpr"], [*consts, *carry, *row])
         carry, rows[k] = out[:n_carry], out[n_carry:]
     stacked = []
     for j, var in enumerate(eqn.outvars[n_carry:]):
@@ -209,7 +209,7 @@ def _looped(lowering, eqn, consts, carry, xs):
         for var in eqn.outvars[len(carry) :]
     ]
     readers = [_rows_of(lowering, x, length) for x in xs]
-    fixed = _fixed_carries(jaxpr.jaxpr, len(consts), len(carry), [math.prod(s) for s in packed.shapes])
+    fixed = _fixed_carries(jaxpr.jaxpr, len(consts), packed.shapes)
 
     def body(counter, values):
         at = b.op("sub", last, counter) if p["reverse"] else counter
@@ -229,10 +229,10 @@ def _looped(lowering, eqn, consts, carry, xs):
     return [*packed.unpack(results), *map(Stored, stacks, shapes)]
 
 
-def _fixed_carries(jaxpr, n_consts: int, n_carry: int, sizes: list[int]) -> list[int]:
+def _fixed_carries(jaxpr, n_consts: int, shapes: list[tuple[int, ...]]) -> list[int]:
     """The values of carries that a body hands on as they came."""
     fixed, start = [], 0
-    for k, size in enumerate(sizes):
+    for k, size in enumerate(map(math.prod, shapes)):
         if jaxpr.outvars[k] is jaxpr.invars[n_consts + k]:
             fixed.extend(range(start, start + size))
         start += size
@@ -256,51 +256,11 @@ def _rows_of(lowering: Lowering, x, length: int):
         memory, begin = b.stored(list(columns.reshape(-1))), 0
 
     def read(at):
-        start = b.op("add", b.op("mul", at, b.constant(np.int32(size))), b.constant(np.int32(begin)))
+        start = b.op("mul", at, b.constant(np.int32(size)))
+        start = b.op("add", start, b.constant(np.int32(begin)))
         flat = np.empty(size, object)
         for k in range(size):
             flat[k] = b.load(memory, b.op("add", start, b.constant(np.int32(k))))
         return flat.reshape(row)
 
     return read
-
-
-def work(jaxpr) -> int:
-    """Operations of a jaxpr before anything is folded, roughly."""
-    return _work(jaxpr)
-
-
-@lru_cache(maxsize=4096)
-def _work(jaxpr) -> int:
-    count = 0
-    for eqn in jaxpr.eqns:
-        name = eqn.primitive.name
-        if name in ("scan", "while", "cond"):
-            inner = sum(map(work, (b.jaxpr for b in eqn.params["branches"]))) if name == "cond" else (
-                work(eqn.params["jaxpr"].jaxpr) * eqn.params["length"]
-                if name == "scan"
-                else 20 * work(eqn.params["body_jaxpr"].jaxpr)
-            )
-            count += inner
-            continue
-        jaxpr_inside = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
-        if jaxpr_inside is not None:
-            count += work(getattr(jaxpr_inside, "jaxpr", jaxpr_inside))
-        elif name == "dot_general":
-            (contracted, _), _ = eqn.params["dimension_numbers"]
-            shape = eqn.invars[0].aval.shape
-            inner = math.prod(shape[d] for d in contracted)
-            count += 2 * math.prod(eqn.outvars[0].aval.shape) * inner
-        elif name.startswith("reduce_") or name in ("argmax", "argmin"):
-            count += math.prod(eqn.invars[0].aval.shape)
-        elif name not in FREE:
-            count += sum(math.prod(v.aval.shape) for v in eqn.outvars)
-    return count
-
-
-FREE = {
-    "broadcast_in_dim", "reshape", "squeeze", "transpose", "slice", "concatenate", "stack", "pad",
-    "iota", "rev", "split", "copy", "stop_gradient", "expand_dims",
-}  # fmt: skip
-
-__all__ = ["Block"]

@@ -116,9 +116,7 @@ def _round(lowering, eqn, x):
     more = apply(lowering, "add", dtype, whole, np.ones((), dtype))
     rounded = apply(lowering, "select", dtype, up, more, whole)
     minus = apply(lowering, "lt", bool, x, np.zeros((), dtype))
-    return apply(
-        lowering, "select", dtype, minus, apply(lowering, "neg", dtype, rounded), rounded
-    )
+    return apply(lowering, "select", dtype, minus, apply(lowering, "neg", dtype, rounded), rounded)
 
 
 @rule("convert_element_type")

@@ -46,7 +46,7 @@ def _clamped(lowering: Lowering, start, most: int) -> Value | int:
     return int(start.data) if start.is_constant else start
 
 
-def _window(lowering: Lowering, x, start: list, sizes) -> np.ndarray:
+def _window(lowering: Lowering, x, start: list, sizes) -> np.ndarray | Stored:
     """x[start : start + sizes], with starts that are in range."""
     b = lowering.builder
     computed = [d for d, s in enumerate(start) if not isinstance(s, int)]
@@ -203,7 +203,9 @@ def _scatter_rule(combine_op: str | None):
         def combine(old, new):
             if applied is not None:
                 numbers = [np.full((), v, object) for v in (old, new)]
-                return lowering.objects(lowering.run(applied, eqn.params["update_consts"], numbers)[0]).item()
+                return lowering.objects(
+                    lowering.run(applied, eqn.params["update_consts"], numbers)[0]
+                ).item()
             return new if combine_op is None else b.op(combine_op, old, new)
 
         written = []

@@ -19,7 +19,9 @@ def total(lowering: Lowering, terms: list, dtype):
     terms = [t for t in terms if not (t.is_constant and t.data == 0)] or terms[:1]
     if len(terms) > RUN:
         half = len(terms) // 2
-        return b.op("add", total(lowering, terms[:half], dtype), total(lowering, terms[half:], dtype))
+        return b.op(
+            "add", total(lowering, terms[:half], dtype), total(lowering, terms[half:], dtype)
+        )
     result = terms[0]
     for term in terms[1:]:
         result = b.op("add", result, term)
@@ -53,7 +55,9 @@ def _reduction(op: str, identity):
             if not row:
                 return lowering.builder.constant(np.asarray(identity(dtype), dtype))
             while len(row) > 1:
-                pairs = [lowering.builder.op(op, *row[k : k + 2]) for k in range(0, len(row) - 1, 2)]
+                pairs = [
+                    lowering.builder.op(op, *row[k : k + 2]) for k in range(0, len(row) - 1, 2)
+                ]
                 row = pairs + row[len(row) - len(row) % 2 :]
             return row[0]
 
@@ -74,7 +78,7 @@ for _name, _op, _identity in (
     ("reduce_max", "max", _least),
     ("reduce_min", "min", _greatest),
     ("reduce_prod", "mul", lambda dtype: 1),
-    ("reduce_and", "and", lambda dtype: ~np.zeros((), dtype)),
+    ("reduce_and", "and", lambda dtype: np.invert(np.zeros((), dtype))),
     ("reduce_or", "or", lambda dtype: 0),
     ("reduce_xor", "xor", lambda dtype: 0),
 ):
@@ -153,7 +157,8 @@ def _dot_general(lowering, eqn, x, y):
 @rule("cholesky")
 def _cholesky(lowering, eqn, a):
     a = lowering.objects(a)
-    make, zero = lowering.builder.op, lowering.builder.constant(np.zeros((), eqn.invars[0].aval.dtype))
+    make = lowering.builder.op
+    zero = lowering.builder.constant(np.zeros((), eqn.invars[0].aval.dtype))
     out = np.full(a.shape, zero, object)
     n = a.shape[-1]
     for batch in np.ndindex(a.shape[:-2]):
