@@ -107,7 +107,8 @@ class Lowering:
 
         def read(atom: Any):
             if isinstance(atom, Literal):
-                return np.asarray(atom.val, atom.aval.dtype)
+                aval: Any = atom.aval
+                return np.asarray(atom.val, aval.dtype)
             return arrays[atom]
 
         arrays.update(zip(jaxpr.constvars, consts))

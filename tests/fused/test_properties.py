@@ -10,6 +10,7 @@ from tests.fused import agree
 from tests.fused.random_functions import arguments, functions
 
 EXAMPLES = settings.default.max_examples  # of the profile
+# A dozen functions one after the other, each of which may enlarge an error a few times.
 TOLERANCE = {"float32": 2e-4, "float64": 1e-11}
 PHASES = (Phase.explicit, Phase.generate)  # a smaller function may take minutes to find
 cases = st.tuples(functions(), st.integers(0, 2**16), st.booleans())

@@ -66,10 +66,10 @@ def two_floats(x, y):
     return each((*BINARY, "atan2"), x, y)
 
 
-@case("pow", args=pairs(EDGES[np.abs(EDGES) != 1e8], EDGES[~(np.abs(EDGES) > 1e7)]), folds=True)
+@case("pow", args=pairs(EDGES, EDGES), folds=True)
 def powers(x, y):
-    # exp2(y log2(x)) is wrong by as many roundings as the exponent has bits
-    return {"pow": [lax.pow(x, y), lax.pow(x, jnp.int32(3)), lax.pow(x, lax.round(y).astype(int))]}
+    whole = jnp.clip(jnp.nan_to_num(lax.round(y)), -40, 40).astype(int)
+    return {"pow": [lax.pow(x, y), lax.pow(x, jnp.int32(3)), lax.pow(x, whole)]}
 
 
 @case("rem", args=[randoms(7, 300, low=-1e3, high=1e3), 10.0 ** randoms(8, 300, low=-30, high=2)])
@@ -132,6 +132,48 @@ def converted_integers(x, y, z):
 def _dtypes():
     wide = jax.config.jax_enable_x64
     return ("bool", "int32", "uint32", "float32", *(("int64", "uint64", "float64") if wide else ()))
+
+
+SOME = EDGES[np.abs(EDGES) != 1e30]
+
+
+@case("neg", "add", "sub", "mul", "div", "max", args=pairs(SOME, SOME[::3], SOME[1::4]))
+def simplified(x, y, z):
+    """What the compiler writes in another way."""
+    one, zero = jnp.ones((), x.dtype), jnp.zeros((), x.dtype)
+    third = (x / z, y / z, (x - y) / z)  # one division and three products
+    return {
+        "neg": [jnp.negative(-x), -(x - y), -(x * y), -(-x * y)],
+        "add": [x + -y, -x + y, -x + -y, x + zero, zero + x, x * y + z, z + x * y],
+        "sub": [x - -y, -x - y, x - zero, zero - x, x - x, x * y - z, z - x * y, x - x * y],
+        "mul": [-x * -y, -x * y, x * -y, 2 * -x, -one * x, one * x, -3 * (-y * x), (x * y) * x],
+        "div": [x / one, x / -one, x / 4, x / 0.75, -x / y, zero / 3, *third],
+        "max": [jnp.maximum(x, x), jnp.minimum(y, y), jnp.maximum(x, jnp.minimum(x, y))],
+    }
+
+
+@case("select_n", "and", "or", "xor", "not", args=[*pairs(BOOLS, BOOLS, BOOLS), randoms(14, 8)])
+def simplified_choices(a, b, c, x):
+    on, off = jnp.bool_(True), jnp.bool_(False)
+    nested = jnp.where(a, jnp.where(a, x, 2), 3), jnp.where(a, 1, jnp.where(a, x, b * x))
+    index = jnp.where(a, jnp.where(b, 4, 1), jnp.where(c, 0, 2))  # stays a choice of constants
+    table = jnp.stack([x, 2 * x, 3 * x, 4 * x, 5 * x])
+    chosen = [jnp.where(~a, x, b), jnp.where(a, on, b), jnp.where(a, off, b), jnp.where(a, b, on)]
+    chosen += [
+        jnp.where(a, b, off),
+        jnp.where(a, x, x),
+        *nested,
+        table[index],
+        table[3 - index % 3],
+    ]
+    chosen += [index * 3 - 1, index < 2, jnp.maximum(index, 1) == 4, index.astype(x.dtype) / 2]
+    return {
+        "select_n": chosen,
+        "and": [a & on, a & off, a & a, (a & b) & ~a, index & 1],
+        "or": [a | on, a | off, a | a, (a | b) | ~b, index | 8],
+        "xor": [a ^ on, a ^ off, a ^ a, a ^ b ^ a, index ^ 3],
+        "not": [jnp.logical_not(~a), ~(a & b), ~(x < 0), ~index],
+    }
 
 
 @case("lt_to", "le_to", args=[EDGES[::-1][2:], EDGES[2:]])
