@@ -66,11 +66,17 @@ def _busy(x):
     return x
 
 
-@case("cond", "platform_index", args=[X, V, N])
-def branches(x, v, n):
+@case("cond", "platform_index", args=[X, V, N, ROWS])
+def branches(x, v, n, rows):
+    read = [lax.cond(x[1] > 0, lambda: _busy(x) * rows[3, 0], lambda: _busy(x)), rows[3] - 1]
     small = [lambda x, n: (x, n), lambda x, n: (2 * x, n + 1), lambda x, n: (jnp.zeros(3), 7 * n)]
     large = [lambda x, n: (_busy(x), n), lambda x, n: (x, n * n), lambda x, n: (_busy(2 * x), 2)]
-    found = [lax.switch(n, small, x, n), lax.switch(n, large, x, n), lax.switch(2, small, x, n)]
+    found = [
+        *read,
+        lax.switch(n, small, x, n),
+        lax.switch(n, large, x, n),
+        lax.switch(2, small, x, n),
+    ]
     found += [
         lax.cond(x[0] > 0, _busy, jnp.cos, x),
         lax.cond(n > 2, lambda: x, lambda: v[0, 0] + x),
@@ -97,6 +103,9 @@ def branches(x, v, n):
     found += [
         lax.switch(n, [lambda: _busy(x)[n % 3], lambda: v[n % 5, 0], lambda: jnp.sum(_busy(x))])
     ]
+    table = jnp.cumsum(rows[:12, 0])
+    found += [lax.cond(x[1] > 0, lambda: _busy(x) * rows[n, 1] + table[n], lambda: _busy(x))]
+    found += [rows[n] * 2, table[n] - 1, lax.cond(x[0] > 0, lambda: x * table[n], lambda: _busy(x))]
     picked = [
         lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos),
         lax.platform_dependent(x, default=jnp.tan),

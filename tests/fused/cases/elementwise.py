@@ -142,10 +142,20 @@ def simplified(x, y, z):
     """What the compiler writes in another way."""
     one, zero = jnp.ones((), x.dtype), jnp.zeros((), x.dtype)
     third = (x / z, y / z, (x - y) / z)  # one division and three products
+    products = [(x + k) * y for k in range(1, 4)]  # each is used once, in a sum
     return {
         "neg": [jnp.negative(-x), -(x - y), -(x * y), -(-x * y)],
-        "add": [x + -y, -x + y, -x + -y, x + zero, zero + x, x * y + z, z + x * y],
-        "sub": [x - -y, -x - y, x - zero, zero - x, x - x, x * y - z, z - x * y, x - x * y],
+        "add": [x + -y, -x + y, -x + -y, x + zero, zero + x, x * y + z, products[0] + z],
+        "sub": [
+            x - -y,
+            -x - y,
+            x - zero,
+            zero - x,
+            x - x,
+            x * y - z,
+            products[1] - z,
+            z - products[2],
+        ],
         "mul": [-x * -y, -x * y, x * -y, 2 * -x, -one * x, one * x, -3 * (-y * x), (x * y) * x],
         "div": [x / one, x / -one, x / 4, x / 0.75, -x / y, zero / 3, *third],
         "max": [jnp.maximum(x, x), jnp.minimum(y, y), jnp.maximum(x, jnp.minimum(x, y))],
