@@ -309,3 +309,28 @@ def test_angles_beyond_reach_give_nan():
     x = np.array([9e4, 1.1e5, -1e9, np.inf], np.float32)
     for function in (jnp.sin, jnp.cos, jnp.tan):
         np.testing.assert_array_equal(np.isnan(fused(function, x)), x != 9e4)
+
+
+def test_what_a_branch_hands_on_stays_as_it_was():
+    """A number that one side of a branch returns is used after it too, and keeps its value."""
+
+    def kept(x):
+        def step(carry, k):
+            x, held = carry
+            x = x + 1.0
+
+            def take(_):
+                y = x
+                for _ in range(150):
+                    y = jnp.sin(y)
+                return x, y
+
+            held = jax.lax.cond(k == 0, take, lambda held: held, held)
+            return (x, held), None
+
+        (x, held), _ = jax.lax.scan(step, (x, (x, x)), jnp.arange(100))
+        return x, held
+
+    x = jnp.array([0.5, 1.5, 2.5])
+    for ours, reference in zip(jax.tree.leaves(fuse(kept)(x)), jax.tree.leaves(jax.vmap(kept)(x))):
+        np.testing.assert_allclose(ours, reference, rtol=1e-5)

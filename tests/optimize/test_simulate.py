@@ -3,6 +3,7 @@
 import json
 import sys
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -261,3 +262,18 @@ def test_bad_scripts_are_named(tmp_path):
     broken.write_text("{\n[hipz 20]\n}\n")
     with pytest.raises(ScriptError, match=r"broken\.scl:2:2"):
         simulate(broken)
+
+
+def test_phases_and_motion_are_the_same_on_both_backends():
+    """Past two changes of phase; the frames of the fused one come out of its branches."""
+    with jax.enable_x64(True):
+        ours, reference = (
+            simulate("kip_up", seconds=0.6, dt=0.001, backend=backend)
+            for backend in ("fused", "xla")
+        )
+    assert len(reference.summary["phases"]) == 3
+    assert ours.summary["phases"] == reference.summary["phases"]
+    np.testing.assert_array_equal(ours.motion.phase, reference.motion.phase)
+    np.testing.assert_allclose(ours.motion.q, reference.motion.q, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(ours.motion.torque, reference.motion.torque, rtol=0, atol=1e-6)
+    assert ours.summary["energy"] == pytest.approx(reference.summary["energy"], rel=1e-9)
