@@ -91,7 +91,8 @@ def _split(x):
     if not _wide(x.dtype):
         return x
     if isinstance(x, np.ndarray):
-        return np.ascontiguousarray(x)[..., None].view(np.uint32)
+        # numpy's contiguous copy of a number is an array of one
+        return np.ascontiguousarray(x).reshape(*x.shape, 1).view(np.uint32)
     return jax.lax.bitcast_convert_type(x, jnp.uint32)
 
 

@@ -334,3 +334,16 @@ def test_what_a_branch_hands_on_stays_as_it_was():
     x = jnp.array([0.5, 1.5, 2.5])
     for ours, reference in zip(jax.tree.leaves(fuse(kept)(x)), jax.tree.leaves(jax.vmap(kept)(x))):
         np.testing.assert_allclose(ours, reference, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("x64")
+def test_numbers_of_64_bits_keep_them_inside_jit():
+    """Also those without an axis: the thread of a callback may round to 32 bits."""
+
+    def split(x, n):
+        return x + 2.0**-40, jnp.sum(x), n + 2**40
+
+    x, n = jnp.asarray(np.random.default_rng(0).normal(size=(5, 2))), jnp.arange(5)
+    reference = jax.vmap(split)(x, n)
+    same(jax.jit(fuse(split))(x, n), reference)
+    same(jax.jit(fuse_one(split))(x[0], n[0]), jax.tree.map(lambda a: a[0], reference))
