@@ -126,38 +126,26 @@ def _select(b, c, x, y):
     return None
 
 
-def _and(b, x, y):
-    if x.op != "constant":
-        x, y = y, x
-    if x is y:
-        return x
-    if x.op == "constant":
-        if x.data == 0:
-            return x
-        if x.dtype.kind == "b":
-            return y
-    return None
+def _bits(decisive: int):
+    """Of ``and`` (0 decides) and ``or`` (of bools, 1 decides)."""
 
-
-def _or(b, x, y):
-    if x.op != "constant":
-        x, y = y, x
-    if x is y:
-        return x
-    if x.op == "constant":
-        if x.data == 0:
-            return y
-        if x.dtype.kind == "b":
+    def fold(b, x, y):
+        if x.op != "constant":
+            x, y = y, x
+        if x is y:
             return x
-    return None
+        if x.op == "constant":
+            if x.dtype.kind == "b":
+                return x if x.data == decisive else y
+            if x.data == 0:
+                return y if decisive else x
+        return None
+
+    return fold
 
 
 def _not(b, x):
     return x.args[0] if x.op == "not" else None
-
-
-def _convert(b, x):
-    return None
 
 
 def _compare_same(answer: bool):
@@ -178,8 +166,8 @@ FOLDS = {
     "max": _same,
     "min": _same,
     "select": _select,
-    "and": _and,
-    "or": _or,
+    "and": _bits(0),
+    "or": _bits(1),
     "not": _not,
     "eq": _compare_same(True),
     "le": _compare_same(True),

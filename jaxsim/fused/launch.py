@@ -1,9 +1,7 @@
 """Run a program over a batch: buffers in and out without copies, kernels kept for reuse."""
 
-import gc
 import math
 import threading
-from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +11,7 @@ import numpy as np
 from jaxsim.fused import rules  # noqa: F401  (fills the table of rules)
 from jaxsim.fused.errors import FuseError
 from jaxsim.fused.llvm import prepare
-from jaxsim.fused.lower import lower
+from jaxsim.fused.lower import lower, no_collection
 from jaxsim.fused.program import Memory, Program
 from jaxsim.fused.replay import TYPES, Replay, check_room, constants
 
@@ -99,7 +97,7 @@ class Kernel:
                 self._recorded[key] = recording, tables
             recording, tables = self._recorded[key]
             flat = [_buffer(types, x, platform) for x in leaves]
-            with dr.scoped_set_flag(dr.JitFlag.FastMath, False), _no_collection():
+            with dr.scoped_set_flag(dr.JitFlag.FastMath, False), no_collection():
                 outputs = recording(flat, tables)
                 dr.eval(outputs)
             dr.sync_thread()
@@ -134,18 +132,6 @@ class Kernel:
         replay.tables.update({id(m): t for m, t in zip(self.tables, tables)})
         replay.run(self.program)
         return outputs
-
-
-@contextmanager
-def _no_collection():
-    """No garbage is collected: a Dr.Jit array freed during a recording would abort the process."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _buffer(types, x, platform: str):

@@ -148,7 +148,7 @@ def lower(closed_jaxpr) -> Program:
         inputs.append(memory)
         arrays.append(Stored(memory, var.aval.shape))
     consts = [numeric(c) for c in closed_jaxpr.consts]
-    with np.errstate(all="ignore"), _no_collection():
+    with np.errstate(all="ignore"), no_collection():
         outputs = lowering.run(closed_jaxpr.jaxpr, consts, arrays)
     for leaf, var in enumerate(closed_jaxpr.jaxpr.outvars):
         check_dtype(var.aval.dtype, f"output {leaf} of shape {var.aval.shape}")
@@ -167,8 +167,12 @@ def lower(closed_jaxpr) -> Program:
 
 
 @contextmanager
-def _no_collection():
-    """No garbage collection meanwhile: it would look through all values again and again."""
+def no_collection():
+    """No garbage collection meanwhile.
+
+    In the lowering it would look through all values again and again; in a recording a Dr.Jit array
+    that it frees would abort the process.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -213,8 +217,3 @@ def unsupported(eqn, place: str) -> str:
         name, 'rewrite it with elementwise functions and sums, or use backend="xla"'
     )
     return f"{place}: {name!r} has no rule in the fused back end; {instead}"
-
-
-def values_of(array: np.ndarray) -> list[Value]:
-    """The elements of an object array, in order."""
-    return list(array.reshape(-1))

@@ -8,8 +8,7 @@ from jaxsim.fused.program import Block, Branch, Loop, Memory, Program, Value, bl
 def finish(program: Program) -> Program:
     """Drop what no output needs, then join products with sums and share divisions."""
     _drop_dead(program)
-    uses = _uses(program)
-    _share_divisions(program.block, uses)
+    _share_divisions(program.block)
     _join_products(program.block, _uses(program))
     _drop_dead(program)
     return program
@@ -105,7 +104,7 @@ def _uses(program: Program) -> Counter:
     return uses
 
 
-def _share_divisions(block: Block, uses: Counter) -> None:
+def _share_divisions(block: Block) -> None:
     """Several divisions by one number become products with its inverse, taken once."""
     for inner in list(blocks(block)):
         by = Counter(id(v.args[1]) for v in inner.ops if v.op == "div" and v.dtype.kind == "f")

@@ -449,7 +449,8 @@ def test_measures_are_what_the_record_gives():
 
     def run(state, every):
         controller, config = PoseController(jnp.zeros(2)), StepConfig(dt=0.002)
-        return rollout(model, controller, state, config, 120, height, record, every)
+        # One back end, whose bits do not depend on what else a program computes.
+        return rollout(model, controller, state, config, 120, height, record, every, "xla")
 
     run = quick_jit(run, static_argnums=1)
     result = run(state, 1)
@@ -465,9 +466,8 @@ def test_measures_are_what_the_record_gives():
     np.testing.assert_allclose(result.state.time, 0.24)
 
     thin = run(state, 8)
-    # Another program, whose products and sums may be joined in other places.
-    np.testing.assert_allclose(thin.record[0], z[::8], rtol=1e-13)
-    np.testing.assert_allclose(thin.state.q, result.state.q, rtol=1e-13)
+    np.testing.assert_array_equal(thin.record[0], z[::8])
+    np.testing.assert_array_equal(thin.state.q, result.state.q)
     with pytest.raises(ValueError, match="record_every=7 does not divide steps=120"):
         run(state, 7)
 

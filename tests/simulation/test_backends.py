@@ -9,11 +9,12 @@ from controllers.pd import PoseController
 from controllers.scl.load import load_script, script_controller
 from jaxsim.constraints.rows import row_layout
 from jaxsim.fused import fuse
-from jaxsim.model import ModelBuilder, capsule, hinge, neutral_state, plane, slide
+from jaxsim.model import neutral_state
 from jaxsim.simulation.rollout import failed_members, largest, rollout, total
 from jaxsim.simulation.step import StepConfig
 from optimize.scene import set_scene
 from tests.compiling import quick_jit
+from tests.gradients.test_step_gradients import build_hopper
 
 STEPS, BATCH = 100, 21  # members that do not fill the last vector
 MEASURES = {
@@ -108,22 +109,11 @@ def test_a_member_that_breaks_down_is_told_and_leaves_the_others_alone(human):
     same_bits(jax.tree.map(lambda x: x[keep], broken), jax.tree.map(lambda x: x[keep], whole))
 
 
-def build_hopper():
-    b = ModelBuilder()
-    root = [slide("x", (1, 0, 0)), slide("z", (0, 0, 1)), hinge("tilt", (0, -1, 0))]
-    b.add_link("body", "world", mass=3.0, inertia=[0.03] * 3, joints=root)
-    knee = hinge("knee", (0, -1, 0), limits=(-1, 0.5), kp=40, kd=2, max_torque=100)
-    b.add_link("leg", "body", mass=1.0, com=(0, 0, -0.2), inertia=(0.02, 0.02, 0.01), joints=[knee])
-    upright = (np.sqrt(0.5), 0, -np.sqrt(0.5), 0)
-    b.add_shape("leg", capsule(0.05, 0.2, pos=(0, 0, -0.2), quat=upright, name="leg"))
-    b.add_shape("world", plane(name="ground", friction=0.1, restitution=0.3))
-    return b.build()
-
-
 @pytest.fixture(scope="module")
 def hop(x64_module):
     """``hop(backend)``: a number of a landing, of target, velocity, masses and friction."""
     hopper = build_hopper()
+    hopper = hopper.replace(friction=jnp.full_like(hopper.friction, 0.1))  # so that it slides
     zero = neutral_state(hopper, row_layout(hopper.topology).n_rows)
     start = zero.replace(q=jnp.array([0.0, 0.46, 0.1, 0.2]))
 

@@ -57,12 +57,8 @@ def _cond(lowering, eqn, which, *args):
         return _branched(lowering, eqn, which, branches, args)
     results = [lowering.closed(branch, args) for branch in branches]
     out = results[-1]
-    dtype = np.dtype(eqn.invars[0].aval.dtype)
     for k in range(len(branches) - 2, -1, -1):
-        if dtype.kind == "b":
-            here = apply(lowering, "not", bool, which)
-        else:
-            here = apply(lowering, "le", bool, which, np.asarray(k, dtype))
+        here = _chosen(lowering, eqn, which, k)
         out = [
             apply(lowering, "select", v.aval.dtype, here, mine, other)
             for v, mine, other in zip(eqn.outvars, results[k], out)
@@ -70,16 +66,19 @@ def _cond(lowering, eqn, which, *args):
     return out
 
 
+def _chosen(lowering: Lowering, eqn, which, k: int):
+    """Whether it is branch k, of those from k on."""
+    dtype = np.dtype(eqn.invars[0].aval.dtype)
+    if dtype.kind == "b":
+        return apply(lowering, "not", bool, which)
+    return apply(lowering, "le", bool, which, np.asarray(k, dtype))
+
+
 def _branched(lowering: Lowering, eqn, which, branches, args, first: int = 0) -> list:
     """The first branch, or else one of the others."""
     if first == len(branches) - 1:
         return lowering.closed(branches[first], args)
-    dtype = np.dtype(eqn.invars[0].aval.dtype)
-    if dtype.kind == "b":
-        here = apply(lowering, "not", bool, which)
-    else:
-        here = apply(lowering, "le", bool, which, np.asarray(first, dtype))
-    condition = lowering.objects(here).item()
+    condition = lowering.objects(_chosen(lowering, eqn, which, first)).item()
     packed: list[_Packed] = []
 
     def run(branch):

@@ -75,8 +75,6 @@ def _window(lowering: Lowering, x, start: list, sizes) -> np.ndarray | Stored:
         if index is not None:
             step = b.op("add", b.op("mul", index, b.constant(np.int32(count))), step)
         index = step
-    if isinstance(x, np.ndarray) and x.dtype != object and math.prod(ranges) > CHAIN:
-        x = lowering.objects(x)
     x = lowering.objects(x)
     assert index is not None
     for at in np.ndindex(*sizes):
@@ -237,11 +235,8 @@ def _scatter_rule(combine_op: str | None):
 
 
 rule("scatter")(_scatter_rule(None))
-rule("scatter-add", "scatter_add")(_scatter_rule("add"))
-rule("scatter-sub", "scatter_sub")(_scatter_rule("sub"))
-rule("scatter-mul", "scatter_mul")(_scatter_rule("mul"))
-rule("scatter-min", "scatter_min")(_scatter_rule("min"))
-rule("scatter-max", "scatter_max")(_scatter_rule("max"))
+for _op in ("add", "sub", "mul", "min", "max"):
+    rule(f"scatter-{_op}", f"scatter_{_op}")(_scatter_rule(_op))
 
 _RANDOM = "draw random numbers outside and pass them in"
 _SORTED = "select the least or greatest with argmin or min, or sort outside"

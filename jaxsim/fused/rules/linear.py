@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from jaxsim.fused.constants import evaluate
 from jaxsim.fused.lower import Lowering, rule
 from jaxsim.fused.rules.elementwise import apply
 
@@ -196,6 +195,3 @@ def _triangular_solve(lowering, eqn, a, b):
                 x[i, column] = rest if p["unit_diagonal"] else make("div", rest, m[i, i])
                 done.append(i)
     return out if p["left_side"] else np.swapaxes(out, -1, -2)
-
-
-__all__ = ["evaluate", "total"]
