@@ -48,14 +48,14 @@ class Layout:
 
 
 def row_layout(top: Topology) -> Layout:
-    """Blocks of up to four contact points and of up to five joint limits."""
+    """Blocks of up to two contact points and of up to three joint limits."""
     contacts, limits = contact_slots(top).count, len(top.limited_joints)
     return Layout(
         contacts=contacts,
-        contact_block=_even_block(contacts, 4),
+        contact_block=_even_block(contacts, 2),
         contact_rows=2 if top.planar else 3,
         limits=limits,
-        limit_block=_even_block(limits, 5),
+        limit_block=_even_block(limits, 3),
     )
 
 

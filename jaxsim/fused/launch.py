@@ -10,9 +10,10 @@ import numpy as np
 
 from jaxsim.fused import rules  # noqa: F401  (fills the table of rules)
 from jaxsim.fused.errors import FuseError
+from jaxsim.fused.lanes import set_lanes
 from jaxsim.fused.llvm import prepare
 from jaxsim.fused.lower import lower, no_collection
-from jaxsim.fused.program import Memory, Program
+from jaxsim.fused.program import Memory, Program, walk
 from jaxsim.fused.replay import TYPES, Replay, check_room, constants
 
 _ONE_AT_A_TIME = threading.Lock()  # Dr.Jit records on one thread at a time
@@ -71,6 +72,11 @@ class Kernel:
             for leaf, made in enumerate(self.program.outputs)
         ]
 
+    @cached_property
+    def doubles(self) -> bool:
+        """Whether it computes with floats of 64 bits."""
+        return any(v.dtype == np.float64 for v in walk(self.program.block))
+
     def run(self, leaves, own: tuple[bool, ...], batch: int, platform: str, as_numpy=False) -> list:
         """All lanes of a batch: ``own[k]`` says that input k has one row a lane, else it is shared.
 
@@ -88,6 +94,8 @@ class Kernel:
             types = prepare(platform)
             import drjit as dr
 
+            if platform == "cpu":
+                set_lanes(batch, self.doubles)
             key = (own, batch, platform)
             if key not in self._recorded:
                 tables = [_buffer(types, m.values, platform) for m in self.tables]

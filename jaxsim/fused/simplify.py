@@ -125,14 +125,58 @@ def _share_divisions(block: Block) -> None:
 def _join_products(block: Block, uses: Counter) -> None:
     """x y + z as one operation, where the product is used nowhere else."""
     for inner in blocks(block):
+        place = _places(inner)
+
+        def alone(value: Value) -> bool:
+            return uses[id(value)] == 1 and value.block is inner
+
         for value in inner.ops:
             if value.op not in ("add", "sub") or value.dtype.kind != "f":
                 continue
             x, y = value.args
-            alone = [v.op == "mul" and uses[id(v)] == 1 and v.block is inner for v in (x, y)]
-            if alone[1]:
-                name = "fma" if value.op == "add" else "fnma"
-                value.op, value.args = name, (*y.args, x)
-            elif alone[0]:
-                name = "fma" if value.op == "add" else "fms"
-                value.op, value.args = name, (*x.args, y)
+            of_x, of_y = ("fma", "fma") if value.op == "add" else ("fms", "fnma")
+            if y.op == "mul" and alone(y):
+                _join(value, of_y, y.args, x)
+            elif x.op == "mul" and alone(x):
+                _join(value, of_x, x.args, y)
+            else:
+                for total, name, first in ((y, of_y, x), (x, of_x, y)):
+                    if _begin(total, name, first, alone, place):
+                        value.op, value.args = total.op, total.args
+                        break
+
+
+def _join(value: Value, name: str, factors: tuple, term: Value) -> None:
+    """The first factor is the one that changes with the innermost loop: where its negative is
+    taken, that of the other could be kept beside it all through the loop."""
+    value.op = name
+    value.args = (*sorted(factors, key=lambda v: -v.block.depth), term)
+
+
+def _begin(total: Value, name: str, first: Value, alone, place: dict[int, int]) -> bool:
+    """Whether a sum of products now begins with a term that was added to it.
+
+    x y + p q + z becomes x y + (p q + z), an operation less, and the last one waits for x y alone;
+    but only where z is known before p q.
+    """
+    sums = []
+    while total.op in ("fma", "fnma") and alone(total):
+        sums.append(total)
+        total = total.args[2]
+    known_before = place.get(id(first), -1) < place.get(id(total), -1)
+    if not (sums and total.op == "mul" and alone(total) and known_before):
+        return False
+    _join(total, name, total.args, first)
+    if name == "fnma":
+        for value in sums:
+            _join(value, "fnma" if value.op == "fma" else "fma", value.args[:2], value.args[2])
+    return True
+
+
+def _places(block: Block) -> dict[int, int]:
+    """Where in a block a value is made, by id; what comes from outside is missing."""
+    places = {}
+    for k, value in enumerate(block.ops):
+        made = value.data.results if value.op in ("loop", "branch") else [value]
+        places.update((id(v), k) for v in made)
+    return places

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxsim.dynamics.kinematics import matmul
-from jaxsim.math.safe import safe_divide, safe_max, safe_norm
+from jaxsim.math.safe import safe_divide, safe_max, safe_norm, safe_sqrt
 
 
 @jax.tree_util.register_dataclass
@@ -43,67 +43,79 @@ def solve(families: tuple[Rows, ...], y: Array, sweeps: int) -> tuple[tuple[Rows
     """``sweeps`` passes over all blocks of all families; y (nv,) the whitened free velocity.
 
     Returns the families with their impulses and the whitened velocity after them. Differentiable
-    in reverse (fixed trip counts); the gradient is that of the iteration, not of the exact
+    in both modes (fixed trip counts); the gradient is that of the iteration, not of the exact
     solution.
     """
-    for family in families:
+    scales = tuple(_lengths(family) for family in families)
+    unit = tuple(map(_unit, families, scales))
+    for family in unit:
         y = y + jnp.einsum("nrv,nr->v", family.x, family.impulse, precision="highest")
     delassus = tuple(
-        jnp.einsum("nrv,nsv->nrs", family.x, family.x, precision="highest") for family in families
+        jnp.einsum("nrv,nsv->nrs", family.x, family.x, precision="highest") for family in unit
     )
-    inverse = tuple(_inverse_diagonals(family) for family in families)
-    impulses = tuple(family.impulse for family in families)
 
     def sweep(carry, _):
         y, impulses = carry
         out = []
-        for family, D, inv, impulse in zip(families, delassus, inverse, impulses, strict=True):
-            blocks = (family.x, D, inv, family.target, impulse, family.friction)
+        for family, D, impulse in zip(unit, delassus, impulses, strict=True):
+            blocks = (family.x, D, family.target, impulse, family.friction)
             y, impulse = jax.lax.scan(partial(_visit, family.rows_per_point), y, blocks)
             out.append(impulse)
         return (y, tuple(out)), None
 
+    impulses = tuple(family.impulse for family in unit)
     (y, impulses), _ = jax.lax.scan(sweep, (y, impulses), None, length=sweeps)
     solved = tuple(
-        Rows(family.x, family.target, impulse, family.friction)
-        for family, impulse in zip(families, impulses, strict=True)
+        Rows(family.x, family.target, safe_divide(impulse, scale), family.friction)
+        for family, impulse, scale in zip(families, impulses, scales, strict=True)
     )
     return solved, y
 
 
-def _inverse_diagonals(family: Rows) -> Array:
-    """(n, P * K) what an impulse on a row is divided by, inverted; 0 for a row of zeros.
-
-    Two tangents of a point share the larger one, so that at the fixed point the force opposes the
-    slip.
-    """
+def _lengths(family: Rows) -> Array:
+    """(n, P * K) the lengths of the rows; two tangents of a point share the larger one, so that at
+    the fixed point the force opposes the slip."""
     k = family.rows_per_point
     d = jnp.sum(family.x * family.x, axis=-1).reshape(*family.friction.shape, k)
     if k > 1:
         shared = jnp.broadcast_to(_larger(d[..., 1:])[..., None], d[..., 1:].shape)
         d = jnp.concatenate([d[..., :1], shared], axis=-1)
-    return safe_divide(jnp.ones_like(d), d).reshape(family.target.shape)
+    return safe_sqrt(d).reshape(family.target.shape)
+
+
+def _unit(family: Rows, scale: Array) -> Rows:
+    """The same problem with rows of length 1 (of zeros: 0), and impulses longer by what they are
+    shorter: then an impulse answers a residual one to one."""
+    by_point = scale.reshape(*family.friction.shape, family.rows_per_point)
+    return Rows(
+        x=safe_divide(family.x, scale[..., None]),
+        target=safe_divide(family.target, scale),
+        impulse=family.impulse * scale,
+        friction=family.friction * safe_divide(by_point[..., -1], by_point[..., 0]),
+    )
 
 
 def _visit(rows_per_point: int, y: Array, block):
-    """Update one block's impulses and the velocity.
+    """Update one block's impulses and the velocity; its rows have length 1.
 
     The changes within the block are kept as scalars: XLA fuses their chain, where it would make
-    three kernels a point of updates to the vector of residuals.
+    three kernels a point of updates to the vector of residuals. Bounds are said with ``where``,
+    which has a simpler derivative than the maximum.
     """
-    x, delassus, inverse, target, impulse, friction = block
-    residual = matmul(x, y) - target
+    x, delassus, target, impulse, friction = block
+    free = impulse + target - matmul(x, y)
     new: list[Array] = []
 
     def trial(row: int) -> Array:
-        now = residual[row]
+        now = free[row]
         for other, value in enumerate(new):
-            now = now + delassus[row, other] * (value - impulse[other])
-        return impulse[row] - now * inverse[row]
+            now = now - delassus[row, other] * (value - impulse[other])
+        return now
 
     for point in range(friction.shape[0]):
         first = point * rows_per_point
-        normal = jnp.maximum(trial(first), 0.0)
+        normal = trial(first)
+        normal = jnp.where(normal <= 0, 0, normal)  # NaN stays
         new.append(normal)
         if rows_per_point > 1:
             tangents = jnp.stack([trial(first + 1 + i) for i in range(rows_per_point - 1)])
@@ -115,7 +127,8 @@ def _visit(rows_per_point: int, y: Array, block):
 def _project(tangent: Array, bound: Array) -> Array:
     """The nearest point to ``tangent`` (1,) or (2,) with norm at most ``bound``."""
     if tangent.shape[0] == 1:
-        return jnp.clip(tangent, -bound, bound)
+        tangent = jnp.where(tangent > bound, bound, tangent)
+        return jnp.where(tangent < -bound, -bound, tangent)
     return tangent * jnp.minimum(1.0, safe_divide(bound, safe_norm(tangent), otherwise=1.0))
 
 

@@ -47,6 +47,24 @@ def test_arguments_may_be_arrays_numbers_and_trees():
     assert a.call.read == {"input": 5 * 4}
 
 
+@pytest.mark.parametrize(
+    ("fn", "operations"),
+    [
+        (lambda z, a, b: z + (a[0] * b[0] + a[1] * b[1]), {"fma": 2}),
+        (lambda z, a, b: z - (a[0] * b[0] + a[1] * b[1]), {"fnma": 2}),
+        (lambda z, a, b: z - (a[0] * b[0] - a[1] * b[1]), {"fma": 1, "fnma": 1}),
+        (lambda z, a, b: (a[0] * b[0] + a[1] * b[1]) - z, {"fma": 1, "fms": 1}),
+        # known after the products
+        (lambda z, a, b: (a[0] * b[0] + a[1] * b[1]) + (z + 1.0), {"add": 2, "fma": 1, "mul": 1}),
+    ],
+)
+def test_a_sum_of_products_begins_with_what_is_added_to_it(fn, operations):
+    e = explain(fn, F, PAIR, PAIR)
+    assert e.call.operations == operations
+    args = np.float32(0.3), np.float32([1.7, -0.4]), np.float32([0.6, 2.9])
+    np.testing.assert_allclose(fuse_one(fn)(*args), fn(*args), rtol=1e-6)
+
+
 def test_a_scan_is_weighted_by_its_rounds():
     e = explain(lambda x: rounds(lambda c: (1.5 * c + 0.25,), x), F)
     assert e.before == 200

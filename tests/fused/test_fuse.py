@@ -1,6 +1,7 @@
 """``fuse`` as its users meet it: axes, pytrees, transformations, reuse of kernels, errors."""
 
 import importlib
+import os
 import warnings
 
 import jax
@@ -10,6 +11,7 @@ import pytest
 from jax import lax
 
 from jaxsim.fused import FusedUnavailable, FuseError, fuse, fuse_one, launch
+from jaxsim.fused.lanes import LARGE
 from tests.fused.agree import agree, by_xla, fused, numbers, same
 from tests.fused.cases import randoms
 
@@ -69,6 +71,21 @@ def test_called_as_it_is_the_function_takes_one_member():
 def test_batches_of_any_size(batch):
     x = randoms(62, batch, 3).astype("float32")
     agree(lambda x: (jnp.sin(x), jnp.sum(x), x[:0], jnp.argmax(x)), x)
+
+
+def test_bits_do_not_depend_on_how_many_lanes_go_together():
+    """A large batch may take wider vectors than a small one."""
+    many = LARGE * (os.cpu_count() or 1)
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(many, 3)), jnp.float32)
+
+    def fn(x):
+        turned, _ = lax.scan(lambda c, _: (jnp.sin(c) / (1 + c @ c), None), x, length=99)
+        return jnp.maximum(turned, 0.01) + jnp.exp(x)
+
+    fused = fuse(fn)
+    whole = np.asarray(fused(x))
+    np.testing.assert_array_equal(fused(x[:21]), whole[:21])
+    np.testing.assert_allclose(whole, jax.vmap(fn)(x), rtol=1e-5)
 
 
 def test_jit_and_nested_vmap():

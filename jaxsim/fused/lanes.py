@@ -1,0 +1,61 @@
+"""How many lanes share a vector instruction on the CPU.
+
+With AVX-512 Dr.Jit puts 16 lanes together. A lane of a rollout keeps hundreds of numbers beside
+those in registers; those of 16 lanes are more than the nearest cache holds, and a small batch
+leaves cores idle. 8 lanes then take about half the time of 16.
+"""
+
+import ctypes
+import sys
+from functools import cache
+from pathlib import Path
+
+MOST = 16
+NARROW = 8
+LARGE = 256  # lanes a core from which on 16 are faster, if they are of 32 bits
+
+_LIBRARIES = {"linux": "libdrjit-core.so", "darwin": "libdrjit-core.dylib"}
+
+
+def set_lanes(batch: int, doubles: bool) -> None:
+    """Before a kernel is recorded or run: of ``batch`` lanes, with numbers of 64 bits or not.
+
+    What each lane computes does not depend on it. Does nothing where the vectors are shorter, or
+    where Dr.Jit's core library does not offer the choice.
+    """
+    core = _core()
+    if core is None:
+        return
+    import drjit as dr
+
+    many = batch >= LARGE * dr.thread_count() and not doubles
+    width = MOST if many else NARROW
+    if core.width() != width:
+        core.set_target(core.cpu(), core.features(), width)
+
+
+class _Core:
+    """The functions of Dr.Jit's core library, which its Python module does not pass on."""
+
+    def __init__(self, library: ctypes.CDLL):
+        self.width = library["_Z21jit_llvm_vector_widthv"]
+        self.cpu = library["_Z19jit_llvm_target_cpuv"]
+        self.features = library["_Z24jit_llvm_target_featuresv"]
+        self.set_target = library["_Z19jit_llvm_set_targetPKcS0_j"]
+        self.cpu.restype = self.features.restype = ctypes.c_char_p
+        self.width.restype = ctypes.c_uint
+        self.set_target.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint]
+        self.set_target.restype = None
+
+
+@cache
+def _core() -> _Core | None:
+    """None where there is no choice."""
+    import drjit as dr
+
+    try:
+        folder = Path(dr.__file__).parent
+        core = _Core(ctypes.CDLL(str(folder / _LIBRARIES.get(sys.platform, "none"))))
+    except (OSError, AttributeError):
+        return None
+    return core if core.width() == MOST else None
