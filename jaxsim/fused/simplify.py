@@ -9,7 +9,9 @@ def finish(program: Program) -> Program:
     """Drop what no output needs, then join products with sums and share divisions."""
     _drop_dead(program)
     _share_divisions(program.block)
-    _join_products(program.block, _uses(program))
+    uses = _uses(program)
+    for block in blocks(program.block):
+        _join_products(block, uses)
     _drop_dead(program)
     return program
 
@@ -124,26 +126,25 @@ def _share_divisions(block: Block) -> None:
 
 def _join_products(block: Block, uses: Counter) -> None:
     """x y + z as one operation, where the product is used nowhere else."""
-    for inner in blocks(block):
-        place = _places(inner)
+    place = _places(block)
 
-        def alone(value: Value) -> bool:
-            return uses[id(value)] == 1 and value.block is inner
+    def alone(value: Value) -> bool:
+        return uses[id(value)] == 1 and value.block is block
 
-        for value in inner.ops:
-            if value.op not in ("add", "sub") or value.dtype.kind != "f":
-                continue
-            x, y = value.args
-            of_x, of_y = ("fma", "fma") if value.op == "add" else ("fms", "fnma")
-            if y.op == "mul" and alone(y):
-                _join(value, of_y, y.args, x)
-            elif x.op == "mul" and alone(x):
-                _join(value, of_x, x.args, y)
-            else:
-                for total, name, first in ((y, of_y, x), (x, of_x, y)):
-                    if _begin(total, name, first, alone, place):
-                        value.op, value.args = total.op, total.args
-                        break
+    for value in block.ops:
+        if value.op not in ("add", "sub") or value.dtype.kind != "f":
+            continue
+        x, y = value.args
+        of_x, of_y = ("fma", "fma") if value.op == "add" else ("fms", "fnma")
+        if y.op == "mul" and alone(y):
+            _join(value, of_y, y.args, x)
+        elif x.op == "mul" and alone(x):
+            _join(value, of_x, x.args, y)
+        else:
+            for total, name, first in ((y, of_y, x), (x, of_x, y)):
+                if _begin(total, name, first, alone, place):
+                    value.op, value.args = total.op, total.args
+                    break
 
 
 def _join(value: Value, name: str, factors: tuple, term: Value) -> None:

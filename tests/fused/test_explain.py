@@ -50,19 +50,23 @@ def test_arguments_may_be_arrays_numbers_and_trees():
 @pytest.mark.parametrize(
     ("fn", "operations"),
     [
-        (lambda z, a, b: z + (a[0] * b[0] + a[1] * b[1]), {"fma": 2}),
-        (lambda z, a, b: z - (a[0] * b[0] + a[1] * b[1]), {"fnma": 2}),
-        (lambda z, a, b: z - (a[0] * b[0] - a[1] * b[1]), {"fma": 1, "fnma": 1}),
-        (lambda z, a, b: (a[0] * b[0] + a[1] * b[1]) - z, {"fma": 1, "fms": 1}),
-        # known after the products
-        (lambda z, a, b: (a[0] * b[0] + a[1] * b[1]) + (z + 1.0), {"add": 2, "fma": 1, "mul": 1}),
+        (lambda z, p, q: z + (p + q), {"fma": 2}),
+        (lambda z, p, q: z - (p + q), {"fnma": 2}),
+        (lambda z, p, q: z - (p - q), {"fma": 1, "fnma": 1}),
+        (lambda z, p, q: (p + q) - z, {"fma": 1, "fms": 1}),
+        (lambda z, p, q: (p + q) + jnp.sin(z), {"add": 1, "fma": 1, "mul": 1, "sin": 1}),
     ],
 )
 def test_a_sum_of_products_begins_with_what_is_added_to_it(fn, operations):
-    e = explain(fn, F, PAIR, PAIR)
-    assert e.call.operations == operations
+    """Unless, as in the last case, that is known after the products."""
+
+    def of_products(z, a, b):
+        z = jnp.abs(z)
+        return fn(z, a[0] * b[0], a[1] * b[1])
+
+    assert explain(of_products, F, PAIR, PAIR).call.operations == operations | {"abs": 1}
     args = np.float32(0.3), np.float32([1.7, -0.4]), np.float32([0.6, 2.9])
-    np.testing.assert_allclose(fuse_one(fn)(*args), fn(*args), rtol=1e-6)
+    np.testing.assert_allclose(fuse_one(of_products)(*args), of_products(*args), rtol=1e-6)
 
 
 def test_a_scan_is_weighted_by_its_rounds():
