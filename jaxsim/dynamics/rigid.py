@@ -1,8 +1,8 @@
 """Inverse and forward dynamics: M(q) qdd + h(q, qd) = tau + J^T f.
 
 In world axes about the tree's root every quantity of a subtree is a plain sum, so RNEA and CRBA
-are products with constant ancestor masks; only ABA recurses. Source: Featherstone, Rigid Body
-Dynamics Algorithms (2008), tables 5.1 (RNEA), 6.2 (CRBA), 7.1 (ABA).
+are products with constant ancestor masks; only ABA recurses (``articulated``). Source:
+Featherstone, Rigid Body Dynamics Algorithms (2008), tables 5.1 (RNEA) and 6.2 (CRBA).
 """
 
 import jax.numpy as jnp
@@ -10,9 +10,8 @@ import numpy as np
 from jax import Array
 
 from jaxsim.dynamics.kinematics import Kinematics, mask_product, matmul
-from jaxsim.dynamics.tree import leaves_to_root, root_to_leaves
 from jaxsim.math.rotation import compose, cross
-from jaxsim.math.spatial import force_cross, inertia_apply, inertia_matrix, spatial
+from jaxsim.math.spatial import force_cross, inertia_apply, spatial
 from jaxsim.model.model import Model
 
 
@@ -71,48 +70,3 @@ def mass_matrix(model: Model, kin: Kinematics) -> Array:
     lower = jnp.where(top.dof_ancestors, matmul(force, kin.axis.T), 0.0)
     strictly = jnp.where(np.tri(top.nv, k=-1, dtype=bool), lower, 0.0)
     return lower + strictly.T + jnp.diag(model.armature)
-
-
-def articulated_body(model: Model, kin: Kinematics, tau: Array) -> Array:
-    """ABA: accelerations qdd (nv,) under generalised forces tau (nv,), in O(n).
-
-    Each degree of freedom is a node of the recursion; those in the middle of a link or of a ball
-    joint carry no inertia of their own.
-    """
-    top = model.topology
-    if top.nv == 0:
-        return tau
-    mass, first, second = link_inertias(model, kin)
-    own = np.zeros((top.nv, top.n_links), bool)  # a link hangs on the last freedom that moves it
-    for link in range(top.n_links):
-        moving = np.flatnonzero(top.link_dofs[link])
-        if moving.size:
-            own[moving[-1], link] = True
-    inertia = matmul(
-        jnp.asarray(own, tau.dtype), inertia_matrix(mass, first, second).reshape(-1, 36)
-    ).reshape(-1, 6, 6)
-    # forces at the accelerations that follow from velocity and gravity alone: what remains for
-    # the recursion is linear, with zero bias and zero base acceleration
-    lift = spatial(jnp.zeros(3, tau.dtype), -model.gravity)
-    force = mask_product(own, link_forces(model, kin, kin.bias + lift))
-
-    def up(node, children):
-        inertia, force, S, tau, armature = node
-        IA, pA = inertia + children[0], force + children[1]
-        U = matmul(IA, S[:, None])[:, 0]
-        D = jnp.sum(S * U) + armature
-        u = tau - jnp.sum(S * pA)
-        return (IA - U[:, None] * U[None, :] / D, pA + U * u / D), (U, D, u)
-
-    def down(node, parent_acceleration):
-        S, (U, D, u) = node
-        qdd = (u - jnp.sum(U * parent_acceleration)) / D
-        return parent_acceleration + S * qdd, qdd
-
-    zero = (jnp.zeros((6, 6), tau.dtype), jnp.zeros(6, tau.dtype))
-    kept = leaves_to_root(
-        top.dof_levels, top.dof_parent, up, (inertia, force, kin.axis, tau, model.armature), zero
-    )
-    return root_to_leaves(
-        top.dof_levels, top.dof_parent, down, (kin.axis, kept), jnp.zeros(6, tau.dtype)
-    )

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxsim.dynamics import jacobians, kinematics, momentum, rigid
+from jaxsim.dynamics.articulated import articulated_body
 from jaxsim.model.state import neutral_q
 from tests.oracles.random_trees import MIXED, Tree, random_tree
 
@@ -44,7 +45,7 @@ def per_step(model, q, qd, tau) -> dict:
         "bias_force": rigid.bias_force(model, kin),
         "gravity_force": rigid.gravity_force(model, kin),
         "inverse_dynamics": rigid.inverse_dynamics(model, kin, tau),
-        "articulated_body": rigid.articulated_body(model, kin, tau),
+        "articulated_body": articulated_body(model, kin, tau),
     }
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jaxsim.dynamics import jacobians, momentum, rigid
+from jaxsim.dynamics.articulated import articulated_body
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate, point_velocity
 from jaxsim.math.rotation import skew
 from jaxsim.math.spatial import wrench_at
@@ -47,7 +48,7 @@ def quantities(model, q, qd, tau, local, force):
     kin = forward_kinematics(model, q, qd)
     point = kin.link_pos[PUSHED] + kin.link_rot[PUSHED] @ local
     J = jacobians.point_jacobian(model, kin, PUSHED, point)
-    qdd = rigid.articulated_body(model, kin, tau + J.T @ force)
+    qdd = articulated_body(model, kin, tau + J.T @ force)
 
     def after(t, acceleration):
         return forward_kinematics(model, integrate(model, q, qd, t), qd + t * acceleration)
@@ -197,7 +198,7 @@ def rk4(model, q, qd, dt, steps):
     def slope(q, qd):
         kin = forward_kinematics(model, q, qd)
         dq = jax.jvp(lambda t: integrate(model, q, qd, t), (0.0,), (1.0,))[1]
-        return dq, rigid.articulated_body(model, kin, jnp.zeros_like(qd))
+        return dq, articulated_body(model, kin, jnp.zeros_like(qd))
 
     def stage(carry, weights):
         x, total, k = carry
@@ -286,7 +287,7 @@ def test_a_rigid_body_in_flight_obeys_euler():
     q = np.array([1.0, 2, 3, 0.5, -0.5, 0.5, 0.5])
     qd = np.array([1.0, 0, -2, 0.3, -4.0, 2.0])
     qdd = quick_jit(
-        lambda q, qd: rigid.articulated_body(model, forward_kinematics(model, q, qd), 0 * qd)
+        lambda q, qd: articulated_body(model, forward_kinematics(model, q, qd), 0 * qd)
     )(q, qd)
     omega = qd[3:]
     close(qdd[:3], model.gravity)

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jaxsim.dynamics import jacobians, kinematics, momentum, rigid
+from jaxsim.dynamics.articulated import articulated_body
 from tests.compiling import quick_jit
 from tests.oracles.random_trees import (
     FREE,
@@ -37,7 +38,7 @@ def ours(model, q, qd, tau, qdd, local):
     links = jnp.arange(model.topology.n_links)
     point = kin.link_pos + (kin.link_rot @ local[..., None])[..., 0]
     inverse = rigid.inverse_dynamics(model, kin, qdd)
-    forward = jax.vmap(rigid.articulated_body, (None, None, 0))(
+    forward = jax.vmap(articulated_body, (None, None, 0))(
         model, kin, jnp.stack([tau, inverse])
     )
 

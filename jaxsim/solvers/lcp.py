@@ -1,0 +1,207 @@
+"""Small complementarity problems given by their matrix: bilateral, unilateral and friction rows.
+
+Unknown forces f with w = K f + b, and for every row
+
+    f = lower and w >= 0,   lower < f < upper and w = 0,   or   f = upper and w <= 0.
+
+A bilateral row has no bounds, a unilateral one lower = 0. The upper bound of a friction row is its
+coefficient times the force of its normal row: with lower = 0 these are the three conditions of
+Kokkevis, Practical Physics for Articulated Characters (2004), equations 19 to 21, whose lambda is
+-w where the bound holds. Section 6 there recommends projected Gauss-Seidel.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.dynamics.kinematics import matmul
+from jaxsim.math.safe import safe_divide, safe_sqrt
+
+SOLVED, UNFINISHED, NOT_FINITE = 0, 1, 2  # a status
+STATUS = (
+    "solved",
+    "not solved to the tolerance: more iterations, or contradictory rows",
+    "not finite: so is the problem",
+)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Bounds:
+    """What the forces may be; see the functions below."""
+
+    lower: Array  # (m,)
+    upper: Array  # (m,) of a friction row: its coefficient
+    normal: Array  # (m,) int: of a friction row its normal row, which comes before it; else -1
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Solution:
+    """Forces, and how well they solve the problem."""
+
+    force: Array  # (m,)
+    residual: Array  # () see ``natural_residual``
+    iterations: Array  # () int
+    status: Array  # () int: SOLVED, UNFINISHED or NOT_FINITE
+
+
+def bilateral(count: int) -> Bounds:
+    """Rows that hold as equations."""
+    free = jnp.full(count, jnp.inf)
+    return Bounds(-free, free, jnp.full(count, -1))
+
+
+def unilateral(count: int) -> Bounds:
+    """Rows that only push."""
+    return Bounds(jnp.zeros(count), jnp.full(count, jnp.inf), jnp.full(count, -1))
+
+
+def with_friction(coefficient: Array) -> Bounds:
+    """Pairs of a normal and a tangent row, one for each coefficient (n,); 2 n rows."""
+    n = coefficient.shape[0]
+    upper = jnp.stack([jnp.full(n, jnp.inf), coefficient], axis=1).reshape(-1)
+    normal = np.stack([np.full(n, -1), 2 * np.arange(n)], axis=1).reshape(-1)
+    return Bounds(jnp.zeros(2 * n), upper, jnp.asarray(normal))
+
+
+def together(*parts: Bounds) -> Bounds:
+    """The rows of several problems, one after the other."""
+    starts = np.cumsum([0, *(part.lower.shape[0] for part in parts)])
+    return Bounds(
+        jnp.concatenate([p.lower for p in parts]),
+        jnp.concatenate([p.upper for p in parts]),
+        jnp.concatenate([jnp.where(p.normal < 0, -1, p.normal + s) for p, s in zip(parts, starts)]),
+    )
+
+
+def gauss_seidel(
+    K: Array,
+    b: Array,
+    bounds: Bounds,
+    start: Array | None = None,
+    iterations: int = 100,
+    tolerance: float = 1e-6,
+    early: bool = False,
+) -> Solution:
+    """Projected Gauss-Seidel from ``start`` (m,), or from zero.
+
+    K (m, m) with a diagonal that is not negative (a row of zeros stays idle), b (m,).
+    tolerance: of the natural residual, relative to the largest |b|; it decides the status, and
+    with ``early`` (not differentiable in reverse) the end. Where rows contradict each other the
+    forces stay bounded: a sweep adds at most what the rows miss, over K's diagonal.
+    """
+
+    def sweep(f):
+        def visit(f, row):
+            index, K_i, b_i, lower, upper, normal, inverse = row
+            now = f[index] - (jnp.sum(K_i * f) + b_i) * inverse
+            value = _clip(now, lower, _upper(upper, normal, f))
+            return f.at[index].set(jnp.where(inverse > 0, value, f[index])), None
+
+        rows = (jnp.arange(b.shape[0]), K, b, bounds.lower, bounds.upper, bounds.normal, inverse)
+        return jax.lax.scan(visit, f, rows)[0]
+
+    inverse = safe_divide(jnp.ones_like(b), jnp.diagonal(K))
+    f = jnp.zeros_like(b) if start is None else start
+    return _repeat(sweep, f, lambda f: f, K, b, bounds, iterations, tolerance, early)
+
+
+def accelerated_gradient(
+    K: Array,
+    b: Array,
+    bounds: Bounds,
+    start: Array | None = None,
+    iterations: int = 300,
+    tolerance: float = 1e-6,
+    early: bool = False,
+) -> Solution:
+    """Projected gradient with Nesterov's momentum and restarts: all rows at once.
+
+    For symmetric K. Needs more iterations than Gauss-Seidel, each a product with K and no chain
+    of rows. Arguments as there; forces of contradictory rows grow with the square of the
+    iterations. Source: O'Donoghue and Candes, Adaptive restart for accelerated
+    gradient schemes (2015).
+    """
+    diagonal = safe_sqrt(jnp.diagonal(K))
+    scale = safe_divide(jnp.ones_like(diagonal), diagonal)
+    unit = K * scale[:, None] * scale[None, :]
+    largest = jnp.max(jnp.sum(jnp.abs(unit), axis=1), initial=1.0)  # no eigenvalue is larger
+    friction = bounds.upper * jnp.where(bounds.normal < 0, 1.0, scale[bounds.normal]) * diagonal
+    scaled = Bounds(
+        bounds.lower * diagonal,
+        jnp.where(bounds.normal < 0, bounds.upper * jnp.where(scale > 0, diagonal, 1), friction),
+        bounds.normal,
+    )
+
+    def once(state):
+        x, y, t = state
+        gradient = matmul(unit, y) + b * scale
+        new = _project(y - gradient / largest, scaled)
+        t_new = 0.5 * (1 + jnp.sqrt(1 + 4 * t * t))
+        back = jnp.sum(gradient * (new - x)) > 0
+        t_new = jnp.where(back, 1.0, t_new)
+        momentum = jnp.where(back, 0.0, (t - 1) / t_new)
+        return new, new + momentum * (new - x), t_new
+
+    f = jnp.zeros_like(b) if start is None else start
+    x = f * diagonal
+    state = x, x, jnp.ones((), b.dtype)
+    return _repeat(once, state, lambda s: s[0] * scale, K, b, bounds, iterations, tolerance, early)
+
+
+def natural_residual(K: Array, b: Array, bounds: Bounds, f: Array) -> Array:
+    """() the largest |d f - P(d f - w)| with d the row's K_ii: 0 exactly at a solution, in b's
+    unit. NaN if anything is."""
+    d = jnp.diagonal(K)
+    d = jnp.where(d > 0, d, 1.0)  # a row of zeros: no force can help it
+    upper = _upper(bounds.upper, bounds.normal, f)
+    w = matmul(K, f) + b
+    off = jnp.abs(f - _clip(f - w / d, bounds.lower, upper)) * d
+    return jnp.max(off, initial=0.0) + 0 * jnp.sum(off)  # the maximum alone can lose a NaN
+
+
+def _project(x: Array, bounds: Bounds) -> Array:
+    """Into the bounds: first the rows that have their own, then friction."""
+    own = _clip(x, bounds.lower, jnp.where(bounds.normal < 0, bounds.upper, jnp.inf))
+    return _clip(own, bounds.lower, _upper(bounds.upper, bounds.normal, own))
+
+
+def _upper(upper: Array, normal: Array, f: Array) -> Array:
+    """The upper bounds under forces f; an infinite one is never multiplied, for the gradient."""
+    coefficient = jnp.where(normal < 0, 0.0, upper)
+    return jnp.where(normal < 0, upper, coefficient * f[normal])
+
+
+def _clip(x: Array, lower: Array, upper: Array) -> Array:
+    x = jnp.where(x < lower, lower, x)  # NaN stays
+    return jnp.where(x > upper, upper, x)
+
+
+def _repeat(once, state, forces, K, b, bounds, iterations, tolerance, early: bool) -> Solution:
+    allowed = tolerance * jnp.max(jnp.abs(b), initial=0.0)
+
+    def residual(state):
+        return natural_residual(K, b, bounds, forces(state))
+
+    if early:
+
+        def goes_on(carry):
+            count, _, off = carry
+            return (count < iterations) & (off > allowed)  # not of NaN
+
+        def again(carry):
+            count, state, _ = carry
+            state = once(state)
+            return count + 1, state, residual(state)
+
+        count, state, off = jax.lax.while_loop(goes_on, again, (0, state, residual(state)))
+    else:
+        state, _ = jax.lax.scan(lambda s, _: (once(s), None), state, None, length=iterations)
+        count, off = iterations, residual(state)
+    finite = jnp.isfinite(off) & jnp.isfinite(allowed)
+    status = jnp.where(finite, jnp.where(off <= allowed, SOLVED, UNFINISHED), NOT_FINITE)
+    return Solution(forces(state), off, jnp.asarray(count), status)
