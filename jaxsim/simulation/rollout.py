@@ -16,6 +16,7 @@ from jax import Array
 
 from jaxsim.fused import choose_backend, fuse_one
 from jaxsim.model import Model, State
+from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.step import Control, Observation, StepConfig, StepInfo, observe, step
 
 
@@ -77,8 +78,9 @@ def rollout(
     record: Callable[[Sample], Any] | None = None,
     record_every: int = 1,
     backend: str = "fused",
+    pushes: Pushes | None = None,
 ) -> RolloutResult:
-    """Simulate ``steps`` steps of one character.
+    """Simulate ``steps`` steps of one character, under forces from outside if ``pushes`` says so.
 
     controller: see controllers.protocol; measures by name; record(sample) is kept for the first
     of every ``record_every`` steps, which must divide ``steps``. Raises ValueError where it does
@@ -93,12 +95,14 @@ def rollout(
         raise ValueError(f"record_every={record_every} does not divide steps={steps}")
     measures = dict(measures or {})
 
-    def simulate(controller, state, config):
-        return _simulate(model, controller, state, config, steps, measures, record, record_every)
+    def simulate(controller, state, config, pushes):
+        return _simulate(
+            model, controller, state, config, pushes, steps, measures, record, record_every
+        )
 
     if choose_backend(backend) == "fused":
-        return _fused(simulate, controller, state, config)
-    return simulate(controller, state, config)
+        return _fused(simulate, controller, state, config, pushes)
+    return simulate(controller, state, config, pushes)
 
 
 def _fused(simulate, *arguments) -> RolloutResult:
@@ -116,7 +120,7 @@ def _fused(simulate, *arguments) -> RolloutResult:
 
 
 def _simulate(
-    model, controller, state, config, steps, measures, record, record_every
+    model, controller, state, config, pushes, steps, measures, record, record_every
 ) -> RolloutResult:
     """``rollout`` in plain JAX."""
     memory = controller.init(model, state)
@@ -129,7 +133,7 @@ def _simulate(
         state, memory, folded = carry
         seen = observe(model, state, config)
         memory, control = controller.update(memory, model, state, seen, config.dt)
-        after, info = step(model, state, seen, control, config)
+        after, info = step(model, state, seen, control, config, pushes)
         sample = Sample(model, state, seen, memory, control, info, jnp.asarray(config.dt))
         folded = {
             name: jax.tree.map(

@@ -28,6 +28,7 @@ from jaxsim.dynamics.rigid import bias_force, mass_matrix
 from jaxsim.math.safe import safe_max
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
+from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.solvers.pgs import Rows, natural_residual, solve
 from jaxsim.solvers.tree_factor import lower_product, solve_lower, whiten
 
@@ -103,10 +104,16 @@ def no_control(model: Model) -> Control:
 
 
 def step(
-    model: Model, state: State, seen: Observation, control: Control, config: StepConfig
+    model: Model,
+    state: State,
+    seen: Observation,
+    control: Control,
+    config: StepConfig,
+    pushes: Pushes | None = None,
 ) -> tuple[State, StepInfo]:
     """Advance one character by ``config.dt``; ``seen`` is ``observe(model, state, config)``.
 
+    pushes: forces from outside; one acts in a step if it does at the step's first instant.
     Non-finite input gives non-finite output of this member of a batch alone.
     """
     layout, top, dt = row_layout(model.topology), model.topology, config.dt
@@ -125,6 +132,8 @@ def step(
         damping = control.damping + model.damping
         M = mass_matrix(model, kin) + jnp.diag(dt * damping)
         force = control.torque - model.damping * state.qd - bias_force(model, kin)
+        if pushes is not None:
+            force = force + push_torque(model, kin, pushes, state.time)
         limit_columns = jnp.zeros((top.nv, layout.limits), M.dtype)
         limit_columns = limit_columns.at[limit_dof, np.arange(layout.limits)].set(limit_sign)
         columns = jnp.concatenate(

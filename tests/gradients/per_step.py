@@ -4,8 +4,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxsim.dynamics import jacobians, kinematics, momentum, rigid
-from jaxsim.dynamics.articulated import articulated_body
+from jaxsim.dynamics.articulated import (
+    acceleration_deltas,
+    articulated_body,
+    articulated_inertia,
+)
 from jaxsim.model.state import neutral_q
+from jaxsim.simulation.integrators import runge_kutta
 from tests.oracles.random_trees import MIXED, Tree, random_tree
 
 # The fields of a Model that the dynamics read.
@@ -46,6 +51,10 @@ def per_step(model, q, qd, tau) -> dict:
         "gravity_force": rigid.gravity_force(model, kin),
         "inverse_dynamics": rigid.inverse_dynamics(model, kin, tau),
         "articulated_body": articulated_body(model, kin, tau),
+        "acceleration_deltas": acceleration_deltas(
+            model.topology, articulated_inertia(model, kin), kin.bias, tau
+        ),
+        "runge_kutta": runge_kutta(model, q, qd, 0.1, lambda q, qd, kin: tau),
     }
 
 

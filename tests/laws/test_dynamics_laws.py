@@ -11,6 +11,7 @@ from jaxsim.dynamics.kinematics import forward_kinematics, integrate, point_velo
 from jaxsim.math.rotation import skew
 from jaxsim.math.spatial import wrench_at
 from jaxsim.model import ModelBuilder, ball, free, hinge
+from jaxsim.simulation.integrators import runge_kutta
 from tests.compiling import quick_jit
 from tests.oracles.random_trees import FREE, random_tree
 
@@ -193,23 +194,10 @@ def test_relative_torque_is_a_force_pair(laws):
 
 @quick_jit
 def rk4(model, q, qd, dt, steps):
-    """Free motion by the classical Runge-Kutta method in the coordinates themselves."""
-
-    def slope(q, qd):
-        kin = forward_kinematics(model, q, qd)
-        dq = jax.jvp(lambda t: integrate(model, q, qd, t), (0.0,), (1.0,))[1]
-        return dq, articulated_body(model, kin, jnp.zeros_like(qd))
-
-    def stage(carry, weights):
-        x, total, k = carry
-        ahead, share = weights
-        k = slope(*(a + ahead * dt * b for a, b in zip(x, k)))
-        return (x, tuple(t + share * dt * b for t, b in zip(total, k)), k), None
+    """Free motion for so many steps."""
 
     def step(_, x):
-        zero = (jnp.zeros_like(q), jnp.zeros_like(qd))
-        weights = (jnp.array([0, 0.5, 0.5, 1]), jnp.array([1, 2, 2, 1]) / 6)
-        return jax.lax.scan(stage, (x, x, zero), weights)[0][1]
+        return runge_kutta(model, *x, dt)
 
     return jax.lax.fori_loop(0, steps, step, (q, qd))
 

@@ -1,0 +1,54 @@
+"""The Runge-Kutta method for smooth motion: no contact, no limits, fourth order in the step."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.dynamics.articulated import articulated_body
+from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics, integrate
+from jaxsim.math.rotation import quat_normalize
+from jaxsim.model.joints import Q_SIZE
+from jaxsim.model.model import Model
+
+Force = Callable[[Array, Array, Kinematics], Array]
+
+
+def runge_kutta(
+    model: Model, q: Array, qd: Array, dt: Array | float, force: Force | None = None
+) -> tuple[Array, Array]:
+    """q (nq,) and qd (nv,) after a step of the classical method of fourth order.
+
+    force(q, qd, kin) gives the generalised forces (nv,) [N m or N] at every stage; none by default.
+    ``step`` is of first order, with contact; take this one to compare it with, or for flight.
+    """
+
+    def slope(q, qd):
+        kin = forward_kinematics(model, q, qd)
+        _, rate = jax.jvp(lambda t: integrate(model, q, qd, t), (0.0,), (1.0,))
+        tau = jnp.zeros_like(qd) if force is None else force(q, qd, kin)
+        return rate, articulated_body(model, kin, tau)
+
+    def stage(carry, weights):
+        total, last = carry
+        ahead, share = weights
+        last = slope(q + ahead * dt * last[0], qd + ahead * dt * last[1])
+        total = total[0] + share * dt * last[0], total[1] + share * dt * last[1]
+        return (total, last), None
+
+    weights = jnp.array([0, 0.5, 0.5, 1], q.dtype), jnp.array([1, 2, 2, 1], q.dtype) / 6
+    start = (q, qd), (jnp.zeros_like(q), jnp.zeros_like(qd))
+    ((q_new, qd_new), _), _ = jax.lax.scan(stage, start, weights)
+    return _unit_quaternions(model, q_new), qd_new
+
+
+def _unit_quaternions(model: Model, q: Array) -> Array:
+    top = model.topology
+    for kind in ("ball", "free"):
+        for joint in top.joints_of(kind):
+            end = top.q_start[joint] + Q_SIZE[kind]
+            at = np.arange(end - 4, end)
+            q = q.at[at].set(quat_normalize(q[at]))
+    return q

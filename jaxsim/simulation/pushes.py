@@ -1,0 +1,79 @@
+"""Forces from outside on points of links, for a time: shoves, pulls, loads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.dynamics.kinematics import Kinematics, mask_product
+from jaxsim.math.rotation import rotate
+from jaxsim.math.spatial import wrench_at
+from jaxsim.model.errors import ModelError
+from jaxsim.model.model import Model
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Pushes:
+    """n constant forces. All are arrays: the members of a batch may be pushed each in its way."""
+
+    link: Array  # (n,) int index
+    point: Array  # (n, 3) in the link's frame [m]
+    force: Array  # (n, 3) in the world's frame [N]
+    start: Array  # (n,) [s]
+    duration: Array  # (n,) [s]
+
+
+def push(
+    model: Model,
+    link: str,
+    force: Sequence[float],
+    start: float = 0.0,
+    duration: float = np.inf,
+    point: Sequence[float] | None = None,
+) -> Pushes:
+    """One force on a link by name, at its centre of mass unless a ``point`` of it is given [m].
+
+    ``pushes_together`` joins several. Raises ModelError for an unknown link, ValueError for
+    numbers that are none.
+    """
+    names = model.topology.link_names
+    if link not in names:
+        raise ModelError(f"no link {link!r} to push; there are {', '.join(names)}")
+    index = names.index(link)
+    at = model.com[index] if point is None else point
+    values = {
+        "force": (force, (3,)),
+        "point": (at, (3,)),
+        "start": (start, ()),
+        "duration": (duration, ()),
+    }
+    arrays = {}
+    for name, (value, shape) in values.items():
+        array = jnp.asarray(value, model.mass.dtype)
+        if array.shape != shape:
+            raise ValueError(f"push on {link!r}: {name} has shape {array.shape}, not {shape}")
+        if not isinstance(array, jax.core.Tracer) and bool(jnp.isnan(array).any()):
+            raise ValueError(f"push on {link!r}: {name} is not a number")
+        arrays[name] = array[None]
+    return Pushes(link=jnp.array([index]), **arrays)
+
+
+def pushes_together(*pushes: Pushes) -> Pushes:
+    """All of several, which may overlap in time; their forces add up."""
+    return jax.tree.map(lambda *x: jnp.concatenate(x), *pushes)
+
+
+def push_torque(model: Model, kin: Kinematics, pushes: Pushes, time: Array) -> Array:
+    """Generalised forces (nv,) [N m or N] of the pushes that act at ``time`` [s]."""
+    acts = (time >= pushes.start) & (time < pushes.start + pushes.duration)
+    force = jnp.where(acts[:, None], pushes.force, 0.0)
+    arm = rotate(kin.link_rot[pushes.link], pushes.point)
+    point = kin.link_pos[pushes.link] + arm
+    wrench = wrench_at(point, kin.reference[pushes.link], force)
+    links = jnp.arange(model.topology.n_links)
+    on_link = jnp.sum(jnp.where((pushes.link == links[:, None])[..., None], wrench, 0.0), axis=1)
+    return jnp.sum(kin.axis * mask_product(model.topology.link_dofs.T, on_link), axis=-1)
