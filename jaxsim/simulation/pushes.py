@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from jaxsim.dynamics.kinematics import Kinematics, mask_product
 from jaxsim.math.rotation import rotate
@@ -56,7 +57,7 @@ def push(
         array = jnp.asarray(value, model.mass.dtype)
         if array.shape != shape:
             raise ValueError(f"push on {link!r}: {name} has shape {array.shape}, not {shape}")
-        if not isinstance(array, jax.core.Tracer) and bool(jnp.isnan(array).any()):
+        if not isinstance(array, Tracer) and bool(jnp.isnan(array).any()):
             raise ValueError(f"push on {link!r}: {name} is not a number")
         arrays[name] = array[None]
     return Pushes(link=jnp.array([index]), **arrays)
