@@ -182,6 +182,8 @@ def _clip(x: Array, lower: Array, upper: Array) -> Array:
 
 
 def _repeat(once, state, forces, K, b, bounds, iterations, tolerance, early: bool) -> Solution:
+    if not b.shape[0]:
+        return Solution(b, jnp.zeros((), b.dtype), jnp.asarray(0), jnp.asarray(SOLVED))
     allowed = tolerance * jnp.max(jnp.abs(b), initial=0.0)
 
     def residual(state):

@@ -1,0 +1,24 @@
+"""The other benchmarks run."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "line"),
+    [
+        ("constraint_matrix.py", "| rows | XLA mass [us]"),
+        ("lcp.py", "| solver               | iterations |"),
+    ],
+)
+def test_quick_run_prints_a_table(script, line):
+    command = [sys.executable, f"benchmarks/{script}", "--quick", "--device", "cpu"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr
+    assert line in done.stdout

@@ -1,0 +1,189 @@
+"""The step that finds the instants of impacts, against mechanics in closed form; float64, 3-D."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxsim.constraints.rows import row_layout
+from jaxsim.model import ModelBuilder, box, free, hinge, plane, sphere
+from jaxsim.model.state import neutral_state
+from jaxsim.simulation import events
+from jaxsim.simulation.events import EventConfig, event_step, moving
+from jaxsim.simulation.rollout import rollout
+from jaxsim.simulation.step import Control, StepConfig, no_control
+from tests.compiling import quick_jit
+
+pytestmark = pytest.mark.usefixtures("x64_module")
+
+G, RADIUS, HALF = 9.81, 0.1, 0.1
+TALL = RADIUS + 0.5
+
+
+@pytest.fixture(scope="module")
+def ball(x64_module):
+    b = ModelBuilder()
+    inertia = [0.4 * 2.0 * RADIUS**2] * 3
+    b.add_link("ball", "world", mass=2.0, inertia=inertia, joints=[free("root")])
+    b.add_shape("ball", sphere(RADIUS, name="ball"))
+    b.add_shape("world", plane(name="ground"))
+    return b.build()
+
+
+@pytest.fixture(scope="module")
+def crate(x64_module):
+    b = ModelBuilder()
+    inertia = [2.0 / 3 * 2 * HALF**2] * 3
+    b.add_link("crate", "world", mass=2.0, inertia=inertia, joints=[free("root")])
+    b.add_shape("crate", box([HALF] * 3, name="crate"))
+    b.add_shape("world", plane(name="ground"))
+    return b.build()
+
+
+def surface(model, friction=0.4, restitution=0.0, tilt=0.0):
+    return model.replace(
+        friction=jnp.full_like(model.friction, friction),
+        restitution=jnp.full_like(model.restitution, restitution),
+        gravity=G * jnp.array([np.sin(tilt), 0.0, -np.cos(tilt)]),
+    )
+
+
+@partial(quick_jit, static_argnums=3)
+def run(model, state, config, steps):
+    """States and infos after every interval."""
+
+    def one(state, _):
+        state, info = event_step(model, state, no_control(model), config)
+        return state, (state, info)
+
+    return jax.lax.scan(one, state, length=steps)[1]
+
+
+def begin(model, height, velocity=(0, 0, 0), spin=(0, 0, 0)):
+    q = np.array([0, 0, height, 1, 0, 0, 0.0])
+    return moving(model, q, np.array([*velocity, *spin], float))
+
+
+def test_a_ball_bounces_to_e_squared_of_its_height(ball):
+    """The error is that of the integrator in flight, of first order in the interval."""
+    model, e = surface(ball, restitution=0.8), 0.8
+    missing = []
+    for per_second in (120, 240, 480):
+        config = EventConfig(dt=1 / per_second, halvings=10)
+        states, info = run(model, begin(model, TALL), config, per_second)
+        assert (info.status == events.DONE).all()
+        height = states.q[:, 2] - RADIUS
+        again = states.time > np.sqrt(2 * 0.5 / G) + 0.01
+        missing.append(1 - height[again].max() / (e**2 * 0.5))
+        assert info.impacts.sum() >= 2
+        assert info.penetration.max() < 1.01e-3  # the depth that halving allows
+        assert info.tries.max() > 2
+    assert 0 < missing[2] < 0.02
+    np.testing.assert_allclose(np.divide(missing[:2], missing[1:]), 2, rtol=0.2)
+
+
+def test_a_sliding_block_stops_where_coulomb_says(crate):
+    model, mu = surface(crate, friction=0.4), 0.4
+    config = EventConfig(dt=1 / 240)
+    states, info = run(model, begin(model, HALF, (2.0, 1.5, 0)), config, 240)
+    assert (info.status == events.DONE).all()
+    distance = 2.5**2 / (2 * mu * G)
+    np.testing.assert_allclose(np.hypot(*states.q[-1, :2]), distance, rtol=0.01)
+    np.testing.assert_allclose(states.q[-1, 1] / states.q[-1, 0], 0.75, rtol=1e-5)
+    np.testing.assert_allclose(states.qd[-1], 0, atol=1e-4)
+    # at rest the ground carries it
+    np.testing.assert_allclose(info.contact_force[-1].sum(axis=0), [0, 0, 2 * G], atol=1e-4)
+
+
+@pytest.mark.parametrize(("tangent", "holds"), [(0.36, True), (0.44, False)])
+def test_a_block_on_a_slope_holds_up_to_the_angle_of_friction(crate, tangent, holds):
+    model = surface(crate, friction=0.4, tilt=np.arctan(tangent))
+    states, _ = run(model, begin(model, HALF), EventConfig(dt=1 / 240), 120)
+    slid = 0.5 * G * (np.sin(np.arctan(tangent)) - 0.4 * np.cos(np.arctan(tangent))) * 0.25
+    if holds:
+        assert np.abs(states.q[-1, 0]) < 1e-3
+    else:
+        np.testing.assert_allclose(states.q[-1, 0], slid, rtol=0.02)
+
+
+def test_a_sliding_ball_rolls_on_with_five_sevenths_of_its_speed(ball):
+    model = surface(ball, friction=0.3)
+    states, info = run(model, begin(model, RADIUS, (2.0, 0, 0)), EventConfig(dt=1 / 240), 120)
+    assert (info.status == events.DONE).all()
+    np.testing.assert_allclose(states.qd[-1, 0], 10 / 7, rtol=2e-3)
+    np.testing.assert_allclose(states.qd[-1, 4], 10 / 7 / RADIUS, rtol=2e-3)
+    np.testing.assert_allclose(states.q[-1, 2], RADIUS, atol=2e-4)  # it neither sinks nor lifts
+
+
+def test_a_pendulum_stays_within_its_limit():
+    b = ModelBuilder()
+    swing = hinge("swing", (0, 1, 0), limits=(-0.5, 0.5))
+    b.add_link("rod", "world", mass=1.0, com=(0, 0, -0.5), inertia=(0.1, 0.1, 0.01), joints=[swing])
+    model = b.build()
+    states, info = run(model, moving(model, [0.0], [4.0]), EventConfig(dt=1 / 60), 60)
+    assert np.abs(states.q).max() < 0.5 + 2e-3
+    assert info.impacts.sum() >= 1 and (info.status == events.DONE).all()
+
+
+def test_it_agrees_with_the_fixed_step_on_a_tumbling_crate(crate):
+    """Both resolve the same landing on an edge; what remains are their errors of first order."""
+    model = surface(crate, friction=0.5)
+    turned = np.array([np.cos(0.3), 0, np.sin(0.3), 0])
+    q = np.array([0, 0, 0.3, *turned])
+    qd = np.array([0.5, 0, 0, 0, 1.0, 0])
+    states, info = run(model, moving(model, q, qd), EventConfig(dt=1e-3), 400)
+
+    class Limp:
+        def init(self, model, state):
+            return ()
+
+        def update(self, memory, model, state, seen, dt):
+            return memory, no_control(model)
+
+    state = neutral_state(model, row_layout(model.topology).n_rows)
+    state = state.replace(q=jnp.asarray(q), qd=jnp.asarray(qd))
+    config = StepConfig(dt=1e-3, sweeps=50)
+    fixed = quick_jit(
+        lambda s: rollout(model, Limp(), s, config, 400, backend="xla", record=lambda x: x.state.q)
+    )(state)
+    assert (info.status == events.DONE).mean() > 0.99
+    airborne = 170  # it lands at 0.179 s
+    np.testing.assert_allclose(states.q[:airborne], fixed.record[1 : airborne + 1], atol=1e-10)
+    np.testing.assert_allclose(states.q[-1, 2], fixed.state.q[2], atol=0.02)
+    assert abs(states.q[-1, 0] - fixed.state.q[0]) < 0.05
+
+
+def test_bounds_are_told_and_members_stay_apart(ball):
+    model = surface(ball, restitution=0.5)
+    config = EventConfig(dt=1 / 30, parts=3)
+    starts = [begin(model, TALL), begin(model, RADIUS + 1e-3, (0, 0, -5.0)), begin(model, 0.3)]
+    batch = jax.tree.map(lambda *x: jnp.stack(x), *starts)
+    batch = events.Moving(batch.q.at[2, 2].set(jnp.nan), batch.qd, batch.time, batch.tangent)
+
+    @quick_jit
+    @jax.vmap
+    def one(state):
+        return event_step(model, state, no_control(model), config)
+
+    states, info = one(batch)
+    assert info.status.tolist() == [events.DONE, events.UNFINISHED, events.UNSOLVED]
+    assert info.left[1] > 0 and info.tries[1] == 3
+    np.testing.assert_allclose(states.qd[0], [0, 0, -G / 30, 0, 0, 0], atol=1e-12)
+
+
+def test_a_torque_loses_what_its_damping_takes_within_the_interval():
+    """One revolute body, torque 3 - 2 (w - w0): w follows the exponential of closed form."""
+    b = ModelBuilder((0, 0, 0))
+    b.add_link("wheel", "world", mass=1.0, inertia=(1, 0.5, 1), joints=[hinge("axle", (0, 1, 0))])
+    model = b.build()
+    control = Control(jnp.array([3.0]), jnp.array([2.0]))
+    state, info = event_step(model, moving(model, [0.0], [1.0]), control, EventConfig(dt=1e-3))
+    np.testing.assert_allclose(state.qd, [1 + 1e-3 * 3 / 0.5], rtol=1e-12)
+    assert info.tries == 1
+
+
+def test_settings_that_cannot_be_are_told():
+    with pytest.raises(ValueError, match="parts is 0; give a larger number"):
+        EventConfig(parts=0)
