@@ -98,7 +98,7 @@ def net_effects(
     model: Model,
     kin: Kinematics,
     rows: Rows,
-    method: str = "mass",
+    method: str = "deltas",
     articulated: Articulated | None = None,
 ) -> Array:
     """(m, nv): by how much each test force changes qdd. K is ``row_jacobian @ net_effects.T``.

@@ -37,7 +37,7 @@ def enforce(
     tau: Array,
     rows: Rows,
     bounds: Bounds | None = None,
-    method: str = "mass",
+    method: str = "deltas",
     solver: Callable[..., Solution] = gauss_seidel,
     link_force: Array | None = None,
 ) -> Enforced:
@@ -61,7 +61,7 @@ def resolve_impact(
     qd: Array,
     rows: Rows,
     bounds: Bounds | None = None,
-    method: str = "mass",
+    method: str = "deltas",
     solver: Callable[..., Solution] = gauss_seidel,
 ) -> Enforced:
     """Velocities (nv,) after impulses that change the rows' velocities by ``desired`` [m/s, rad/s].
