@@ -70,3 +70,12 @@ def si(value: float) -> str:
         if abs(value) >= factor:
             return f"{value / factor:.3g}{letter}"
     return f"{value:.3g}"
+
+
+def publish(text: str, record: bool) -> str:
+    """Print a section, append it to RESULTS.md where asked for, and return it."""
+    print(f"\n{text}")
+    if record:
+        with open(Path(__file__).with_name("RESULTS.md"), "a") as file:
+            file.write(f"\n{text}")
+    return text

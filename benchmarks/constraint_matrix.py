@@ -12,7 +12,6 @@ import argparse
 import shlex
 import sys
 from functools import partial
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +19,7 @@ import numpy as np
 
 from benchmarks._bodies import body_of_37
 from benchmarks._engines import interleaved
-from benchmarks._machine import commit, machine, table, today, versions
+from benchmarks._machine import commit, machine, publish, table, today, versions
 from jaxsim.characters.planar_human import planar_human
 from jaxsim.constraints.acceleration import METHODS, net_effects, point_rows, row_jacobian
 from jaxsim.dynamics.articulated import acceleration_deltas, articulated_body, articulated_inertia
@@ -162,11 +161,7 @@ def main(words: list[str]) -> str:
             ),
         ]
     text = "\n\n".join([*head, *parts]) + "\n"
-    print(f"\n{text}")
-    if options.record:
-        with open(Path(__file__).with_name("RESULTS.md"), "a") as file:
-            file.write(f"\n{text}")
-    return text
+    return publish(text, options.record)
 
 
 if __name__ == "__main__":

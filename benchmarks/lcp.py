@@ -13,7 +13,6 @@ import argparse
 import shlex
 import sys
 from functools import partial
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +20,7 @@ import numpy as np
 
 from benchmarks._bodies import body_of_37
 from benchmarks._engines import interleaved
-from benchmarks._machine import commit, machine, table, today, versions
+from benchmarks._machine import commit, machine, publish, table, today, versions
 from jaxsim.constraints.acceleration import net_effects, point_rows, row_jacobian
 from jaxsim.dynamics.articulated import articulated_body
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
@@ -128,14 +127,11 @@ def main(words: list[str]) -> str:
                 f"`{shlex.join(['python', 'benchmarks/lcp.py', *options.words])}`",
                 table(
                     ["solver", "iterations", "XLA [us]", "fused [us]", "error, median", "p99"], rows
-                ),
+                )
+                + "\n",
             ]
         )
-    print(f"\n{text}\n")
-    if options.record:
-        with open(Path(__file__).with_name("RESULTS.md"), "a") as file:
-            file.write(f"\n{text}\n")
-    return text
+    return publish(text, options.record)
 
 
 if __name__ == "__main__":

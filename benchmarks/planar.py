@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -33,7 +32,7 @@ from benchmarks._engines import (
     operations,
     peak,
 )
-from benchmarks._machine import ROOT, commit, machine, si, table, today, versions
+from benchmarks._machine import ROOT, commit, machine, publish, si, table, today, versions
 from controllers.scl.load import load_script
 from jaxsim.characters.planar_human import planar_human, start
 from jaxsim.simulation.step import StepConfig
@@ -247,11 +246,7 @@ def main(words: list[str]) -> str:
         lines = [f"- {count} operations a step, x y + z counted as one; the same kind of kernel"]
         lines[0] += f" with nothing but these does {top / 1e9:.0f} G a second here"
         text = block(rows, [*lines, *verdicts(figures, times)], options)
-    print(f"\n{text}")
-    if options.record:
-        with open(Path(__file__).with_name("RESULTS.md"), "a") as file:
-            file.write(f"\n{text}")
-    return text
+    return publish(text, options.record)
 
 
 if __name__ == "__main__":

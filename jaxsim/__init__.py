@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jaxsim.characters.planar_human import planar_human, posed, set_chair_height, start
     from jaxsim.io.motion import Motion, load_motion, save_motion
     from jaxsim.model import Model, ModelBuilder, ModelError, State
+    from jaxsim.simulation.pushes import Pushes, push, pushes_together
     from jaxsim.simulation.rollout import Measure, Sample, failed_members, rollout
     from jaxsim.simulation.step import (
         Control,
@@ -37,6 +38,7 @@ _PLACE_OF = {
     "ModelError": "jaxsim.model",
     "Motion": "jaxsim.io.motion",
     "Observation": "jaxsim.simulation.step",
+    "Pushes": "jaxsim.simulation.pushes",
     "Sample": "jaxsim.simulation.rollout",
     "State": "jaxsim.model",
     "StepConfig": "jaxsim.simulation.step",
@@ -47,6 +49,8 @@ _PLACE_OF = {
     "observe": "jaxsim.simulation.step",
     "planar_human": "jaxsim.characters.planar_human",
     "posed": "jaxsim.characters.planar_human",
+    "push": "jaxsim.simulation.pushes",
+    "pushes_together": "jaxsim.simulation.pushes",
     "rollout": "jaxsim.simulation.rollout",
     "save_motion": "jaxsim.io.motion",
     "set_chair_height": "jaxsim.characters.planar_human",
@@ -65,6 +69,7 @@ __all__ = [
     "ModelError",
     "Motion",
     "Observation",
+    "Pushes",
     "Sample",
     "State",
     "StepConfig",
@@ -75,6 +80,8 @@ __all__ = [
     "observe",
     "planar_human",
     "posed",
+    "push",
+    "pushes_together",
     "rollout",
     "save_motion",
     "set_chair_height",

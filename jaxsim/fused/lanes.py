@@ -17,21 +17,24 @@ LARGE = 256  # lanes a core from which on 16 are faster, if they are of 32 bits
 _LIBRARIES = {"linux": "libdrjit-core.so", "darwin": "libdrjit-core.dylib"}
 
 
-def set_lanes(batch: int, doubles: bool) -> None:
-    """Before a kernel is recorded or run: of ``batch`` lanes, with numbers of 64 bits or not.
+def set_lanes(batch: int, doubles: bool) -> int:
+    """How many lanes go together from now on, for a kernel of ``batch`` lanes, with numbers of 64
+    bits or not; 0 where there is no choice.
 
-    What each lane computes does not depend on it. Does nothing where the vectors are shorter, or
-    where Dr.Jit's core library does not offer the choice.
+    Call it before a kernel is recorded and before it is run; a recording serves the number that it
+    was made with. What each lane computes does not depend on it. There is no choice where vectors
+    are shorter, or where Dr.Jit's core library does not offer it.
     """
     core = _core()
     if core is None:
-        return
+        return 0
     import drjit as dr
 
     many = batch >= LARGE * dr.thread_count() and not doubles
     width = MOST if many else NARROW
     if core.width() != width:
         core.set_target(core.cpu(), core.features(), width)
+    return width
 
 
 class _Core:

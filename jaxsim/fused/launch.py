@@ -94,9 +94,8 @@ class Kernel:
             types = prepare(platform)
             import drjit as dr
 
-            if platform == "cpu":
-                set_lanes(batch, self.doubles)
-            key = (own, batch, platform)
+            lanes = set_lanes(batch, self.doubles) if platform == "cpu" else 0
+            key = (own, batch, platform, lanes)
             if key not in self._recorded:
                 tables = [_buffer(types, m.values, platform) for m in self.tables]
                 recording = dr.freeze(

@@ -86,6 +86,14 @@ def test_bits_do_not_depend_on_how_many_lanes_go_together():
     whole = np.asarray(fused(x))
     np.testing.assert_array_equal(fused(x[:21]), whole[:21])
     np.testing.assert_allclose(whole, jax.vmap(fn)(x), rtol=1e-5)
+    import drjit  # after the back end, which chooses its library
+
+    threads = drjit.thread_count()
+    try:  # with fewer threads the same batch may take wider vectors, or the other way round
+        drjit.set_thread_count(2 * threads)
+        np.testing.assert_array_equal(fused(x), whole)
+    finally:
+        drjit.set_thread_count(threads)
 
 
 def test_jit_and_nested_vmap():
