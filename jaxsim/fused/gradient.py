@@ -2,8 +2,7 @@
 
 The forward kernel returns, besides the outputs, what the backward kernel needs. The scans
 that stay loops are checkpointed: the forward kernel keeps their carries, the backward kernel
-recomputes a round from them and goes back through it. What is costly to recompute can be kept too:
-``jax.ad_checkpoint.checkpoint_name(x, "keep: ...")``.
+recomputes a round from them and goes back through it.
 """
 
 import jax
@@ -96,14 +95,9 @@ def _checkpointed(closed: ClosedJaxpr) -> ClosedJaxpr:
         if eqn.primitive.name in ("jit", "pjit", "scan"):
             inner = _checkpointed(eqn.params["jaxpr"])
             if eqn.primitive.name == "scan" and stays_loop(eqn):
-                body = jax.checkpoint(jaxpr_as_fun(inner), prevent_cse=False, policy=_kept)
+                body = jax.checkpoint(jaxpr_as_fun(inner), prevent_cse=False)
                 specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in inner.in_avals]
                 inner = jax.make_jaxpr(body)(*specs)
             eqn = eqn.replace(params={**eqn.params, "jaxpr": inner})
         eqns.append(eqn)
     return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns))
-
-
-def _kept(primitive, *_, **params) -> bool:
-    """The checkpoints' policy: what is kept of a round besides its carries."""
-    return primitive.name == "name" and params["name"].startswith("keep:")

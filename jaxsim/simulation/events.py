@@ -58,9 +58,9 @@ class EventConfig:
     tolerance: float = dataclasses.field(default=1e-6, metadata={"static": True})
 
     def __post_init__(self):
-        for name in ("halvings", "parts", "iterations"):
-            if getattr(self, name) < (name != "halvings"):
-                raise ValueError(f"{name} is {getattr(self, name)}; give a larger number")
+        for name, least in (("halvings", 0), ("parts", 1), ("iterations", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}; give {least} or more")
 
 
 @jax.tree_util.register_dataclass

@@ -16,12 +16,9 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.ad_checkpoint import checkpoint_name
 
 from jaxsim.dynamics.kinematics import matmul
 from jaxsim.math.safe import safe_divide, safe_max, safe_norm, safe_sqrt
-
-SOLUTION = "keep: contact solution"  # kept for the way back, where other values are recomputed
 
 
 @jax.tree_util.register_dataclass
@@ -46,70 +43,33 @@ def solve(families: tuple[Rows, ...], y: Array, sweeps: int) -> tuple[tuple[Rows
     """``sweeps`` passes over all blocks of all families; y (nv,) the whitened free velocity.
 
     Returns the families with their impulses and the whitened velocity after them. Differentiable
-    in both modes, implicitly: the derivative is that of the conditions that hold at the end (which
-    rows push, which stick, which slide), solved by as many linear sweeps. It is that of the exact
-    solution where the sweeps converge, and of nothing where they do not: see ``natural_residual``.
+    in both modes (fixed trip counts); the gradient is that of the iteration, not of the exact
+    solution.
     """
     scales = tuple(_lengths(family) for family in families)
     unit = tuple(map(_unit, families, scales))
-    impulses, y = _iterate(sweeps, unit, y)
+    for family in unit:
+        y = y + jnp.einsum("nrv,nr->v", family.x, family.impulse, precision="highest")
+    delassus = tuple(
+        jnp.einsum("nrv,nsv->nrs", family.x, family.x, precision="highest") for family in unit
+    )
+
+    def sweep(carry, _):
+        y, impulses = carry
+        out = []
+        for family, D, impulse in zip(unit, delassus, impulses, strict=True):
+            blocks = (family.x, D, family.target, impulse, family.friction)
+            y, impulse = jax.lax.scan(partial(_visit, family.rows_per_point), y, blocks)
+            out.append(impulse)
+        return (y, tuple(out)), None
+
+    impulses = tuple(family.impulse for family in unit)
+    (y, impulses), _ = jax.lax.scan(sweep, (y, impulses), None, length=sweeps)
     solved = tuple(
         Rows(family.x, family.target, safe_divide(impulse, scale), family.friction)
         for family, impulse, scale in zip(families, impulses, scales, strict=True)
     )
     return solved, y
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _iterate(sweeps: int, families: tuple[Rows, ...], y: Array) -> tuple[tuple[Array, ...], Array]:
-    """Impulses and velocity after the sweeps; the rows have length 1."""
-    rows = tuple((f.x, _products(f.x), f.target, f.friction) for f in families)
-    impulses = tuple(family.impulse for family in families)
-    return _sweep(sweeps, _visit, rows, impulses, y + _pushed(families, impulses))
-
-
-@_iterate.defjvp
-def _iterate_jvp(sweeps: int, primals, tangents):
-    """Linear sweeps over the same rows, each projection in the place of its derivative."""
-    (families, y), (families_dot, y_dot) = primals, tangents
-    solution = _iterate(sweeps, families, y)
-    impulses, y_end = checkpoint_name(solution, SOLUTION)
-    rows = []
-    for family, dot, impulse in zip(families, families_dot, impulses, strict=True):
-        trial = impulse + family.target - matmul(family.x, y_end)
-        source = dot.target - matmul(dot.x, y_end)
-        state = trial, impulse, family.friction, dot.friction
-        rows.append((family.x, _products(family.x), source, state))
-    impulses_dot = tuple(dot.impulse for dot in families_dot)
-    y_dot = y_dot + _pushed(families_dot, impulses) + _pushed(families, impulses_dot)
-    return (impulses, y_end), _sweep(sweeps, _visit_dot, tuple(rows), impulses_dot, y_dot)
-
-
-def _products(x: Array) -> Array:
-    """(n, R, R) of the rows of each block."""
-    return jnp.einsum("nrv,nsv->nrs", x, x, precision="highest")
-
-
-def _pushed(families: tuple[Rows, ...], impulses: tuple[Array, ...]) -> Array | float:
-    """(nv,) what impulses do to the velocity."""
-    return sum(
-        jnp.einsum("nrv,nr->v", family.x, impulse, precision="highest")
-        for family, impulse in zip(families, impulses, strict=True)
-    )
-
-
-def _sweep(sweeps: int, visit, rows, impulses, y):
-    """All blocks of all families, so many times: ``visit(y, (impulse, *a block's rows))``."""
-
-    def sweep(carry, _):
-        impulses, y = carry
-        out = []
-        for blocks, impulse in zip(rows, impulses, strict=True):
-            y, impulse = jax.lax.scan(visit, y, (impulse, *blocks))
-            out.append(impulse)
-        return (tuple(out), y), None
-
-    return jax.lax.scan(sweep, (impulses, y), None, length=sweeps)[0]
 
 
 def _lengths(family: Rows) -> Array:
@@ -136,46 +96,15 @@ def _unit(family: Rows, scale: Array) -> Rows:
     )
 
 
-def _visit(y: Array, block):
-    """Update one block's impulses and the velocity. Bounds are said with ``where``, which has a
-    simpler derivative than the maximum."""
-    impulse, x, delassus, target, friction = block
-
-    def normal(point: int, trial: Array) -> Array:
-        return jnp.where(trial <= 0, 0, trial)  # NaN stays
-
-    def tangents(point: int, trial: Array, normal: Array) -> Array:
-        return _project(trial, friction[point] * normal)
-
-    return _update(y, impulse, x, delassus, target, friction.shape[0], normal, tangents)
-
-
-def _visit_dot(y_dot: Array, block):
-    """The derivative of ``_visit`` where nothing changes any more: linear in all that is dotted."""
-    impulse_dot, x, delassus, source, (trials, impulse, friction, friction_dot) = block
-    points = friction.shape[0]
-    k = trials.shape[0] // points
-
-    def normal(point: int, trial_dot: Array) -> Array:
-        return jnp.where(trials[k * point] <= 0, 0, trial_dot)
-
-    def tangents(point: int, trial_dot: Array, normal_dot: Array) -> Array:
-        first = k * point
-        at = trials[first + 1 : first + k], friction[point], impulse[first]
-        by = trial_dot, friction_dot[point], normal_dot
-        return jax.jvp(lambda trial, mu, normal: _project(trial, mu * normal), at, by)[1]
-
-    return _update(y_dot, impulse_dot, x, delassus, source, points, normal, tangents)
-
-
-def _update(y, impulse, x, delassus, target, points: int, normal, tangents):
-    """One block, its points one after the other.
+def _visit(rows_per_point: int, y: Array, block):
+    """Update one block's impulses and the velocity; its rows have length 1.
 
     The changes within the block are kept as scalars: XLA fuses their chain, where it would make
-    three kernels a point of updates to the vector of residuals.
+    three kernels a point of updates to the vector of residuals. Bounds are said with ``where``,
+    which has a simpler derivative than the maximum.
     """
+    x, delassus, target, impulse, friction = block
     free = impulse + target - matmul(x, y)
-    k = impulse.shape[0] // points
     new: list[Array] = []
 
     def trial(row: int) -> Array:
@@ -184,11 +113,14 @@ def _update(y, impulse, x, delassus, target, points: int, normal, tangents):
             now = now - delassus[row, other] * (value - impulse[other])
         return now
 
-    for point in range(points):
-        new.append(normal(point, trial(k * point)))
-        if k > 1:
-            trials = jnp.stack([trial(k * point + 1 + i) for i in range(k - 1)])
-            new.extend(tangents(point, trials, new[-1]))
+    for point in range(friction.shape[0]):
+        first = point * rows_per_point
+        normal = trial(first)
+        normal = jnp.where(normal <= 0, 0, normal)  # NaN stays
+        new.append(normal)
+        if rows_per_point > 1:
+            tangents = jnp.stack([trial(first + 1 + i) for i in range(rows_per_point - 1)])
+            new.extend(_project(tangents, friction[point] * normal))
     impulse_new = jnp.stack(new)
     return y + matmul(impulse_new - impulse, x), impulse_new
 

@@ -1,6 +1,5 @@
 """Gradients through ``fuse``: what XLA gives, and what finite differences give."""
 
-from collections import Counter
 from functools import partial
 
 import jax
@@ -8,12 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.ad_checkpoint import checkpoint_name
 
 from jaxsim.fused import fuse
-from jaxsim.fused.gradient import _Pair
-from jaxsim.fused.launch import Kernel
-from jaxsim.fused.program import walk
 from tests.compiling import quick_jit
 from tests.fused import agree
 from tests.fused.cases import randoms
@@ -202,29 +197,6 @@ def test_gradients_against_finite_differences():
         way = randoms(75 + k, *x.shape)
         ends = [loss(*args[:k], x + sign * step * way, *args[k + 1 :]) for sign in (1, -1)]
         np.testing.assert_allclose(np.vdot(slope, way), (ends[0] - ends[1]) / (2 * step), rtol=1e-6)
-
-
-def test_what_is_named_to_keep_is_not_computed_again():
-    """A costly function in a long scan: the way back needs its value, not the function."""
-
-    def number(x, name):
-        def round_(c, _):
-            costly = checkpoint_name(lax.stop_gradient(jnp.exp(c)), name)
-            return 0.9 * jnp.sin(c) * costly, None
-
-        return lax.scan(round_, x, None, length=200)[0]
-
-    def operations(name):
-        kernel = Kernel(jax.make_jaxpr(lambda x: number(x, name))(jnp.float64(0.3)))
-        backward = _Pair(kernel)._backward
-        return Counter(v.op for v in walk(backward.program.block))
-
-    assert operations("forget")["exp"] == 1
-    assert operations("keep: it")["exp"] == 0
-    x = jnp.asarray(X[:, 0])
-    step = jax.grad(lambda x: fuse(partial(number, name="keep: it"))(x).sum())
-    plain = quick_jit(jax.grad(lambda x: jax.vmap(partial(number, name=""))(x).sum()))
-    agree.same(step(x), plain(x), RTOL)
 
 
 def test_float32_gradients_are_float32():

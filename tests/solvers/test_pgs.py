@@ -243,7 +243,7 @@ def sensitivity():
     both with regard to every array that enters."""
 
     def scalar(rows, y):
-        (rows,), y = solve((rows,), y, 400)
+        (rows,), y = solve((rows,), y, 5)
         return jnp.sum(jnp.sin(y)) + jnp.sum(rows.impulse**2) + natural_residual((rows,), y)
 
     def one(rows, y, direction):

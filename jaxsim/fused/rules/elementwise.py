@@ -136,9 +136,6 @@ def _reduce_precision(lowering, eqn, x):
     return x
 
 
-@rule(
-    *("name", "stop_gradient", "copy", "copy_p", "device_put"),
-    *("optimization_barrier", "pvary", "pcast"),
-)
+@rule("stop_gradient", "copy", "copy_p", "device_put", "optimization_barrier", "pvary", "pcast")
 def _identity(lowering, eqn, *args):
     return list(args)
