@@ -20,12 +20,8 @@ from jax import Array
 from jaxsim.dynamics.kinematics import matmul
 from jaxsim.math.safe import safe_divide, safe_sqrt
 
-SOLVED, UNFINISHED, NOT_FINITE = 0, 1, 2  # a status
-STATUS = (
-    "solved",
-    "not solved to the tolerance: more iterations, or contradictory rows",
-    "not finite: so is the problem",
-)
+# A status. Unfinished: the tolerance asks for more iterations, or the rows contradict each other.
+SOLVED, UNFINISHED, NOT_FINITE = 0, 1, 2
 
 
 @jax.tree_util.register_dataclass
