@@ -1,5 +1,6 @@
 """All contact slots of a configuration."""
 
+import dataclasses
 from dataclasses import dataclass
 
 import jax
@@ -8,6 +9,7 @@ import numpy as np
 from jax import Array
 
 from jaxsim.collision.box_box import FAR, box_box
+from jaxsim.collision.nearest import Chosen
 from jaxsim.collision.pairs import ball_box, ball_plane, box_corner_plane, side_box
 from jaxsim.collision.slots import contact_slots
 from jaxsim.dynamics.kinematics import Kinematics, matmul
@@ -72,6 +74,12 @@ def find_contacts(model: Model, kin: Kinematics) -> Contacts:
         friction=safe_sqrt(model.friction[a] * model.friction[b]),
         restitution=jnp.maximum(model.restitution[a], model.restitution[b]),
     )
+
+
+def take(contacts: Contacts, chosen: Chosen) -> Contacts:
+    """Those chosen; an empty place is far from everything."""
+    taken = jax.tree.map(chosen.gather, contacts)
+    return dataclasses.replace(taken, gap=jnp.where(chosen.used, taken.gap, FAR))
 
 
 def shape_poses(model: Model, kin: Kinematics) -> tuple[Array, Array]:

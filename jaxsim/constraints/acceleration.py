@@ -7,7 +7,7 @@ forces.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import jax
@@ -17,6 +17,7 @@ from jax import Array
 from jax.scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import brentq
 
+from jaxsim.constraints.rows import grip_axes, grip_points
 from jaxsim.dynamics.articulated import (
     Articulated,
     acceleration_deltas,
@@ -54,33 +55,58 @@ def joint_rows(model: Model, dofs: Sequence[int], desired: Array) -> Rows:
 def point_rows(
     model: Model,
     kin: Kinematics,
-    links: Sequence[int],
+    links: Sequence[int] | Array,
     points: Array,
     directions: Array,
     desired: Array,
-    others: Sequence[int] | None = None,
+    others: Sequence[int] | Array | None = None,
 ) -> Rows:
     """The accelerations along directions (m, 3) of the links' points now at points (m, 3).
 
-    links, others: static indices; with others (-1 is the world) the acceleration is relative to
+    links, others: indices (m,); with others (-1 is the world) the acceleration is relative to
     the point of that link at the same place, and the forces act on the two in pairs. Only the
     bodies move, not the direction: for one that turns, subtract its share from ``desired``.
     """
     desired = jnp.asarray(desired, model.mass.dtype)
     zeros = jnp.zeros((len(links), model.topology.n_links, 6), desired.dtype)
     force, drift = zeros, jnp.zeros_like(desired)
-    for sign, of in ((1.0, links), (-1.0, others if others is not None else [-1] * len(links))):
-        row = np.flatnonzero(np.array(of) >= 0)
-        if not row.size:
-            continue
-        link = jnp.asarray(np.array(of)[row])
-        at, along = points[row], directions[row]
-        force = force.at[row, link].add(sign * wrench_at(at, kin.reference[link], along))
+    of_links = jnp.asarray(links, int)
+    of_others = jnp.full_like(of_links, -1) if others is None else jnp.asarray(others, int)
+    row = np.arange(len(of_links))
+    for sign, link in ((1.0, of_links), (-1.0, of_others)):
+        moves = jnp.where(link >= 0, sign, 0.0).astype(desired.dtype)
+        link = jnp.maximum(link, 0)
+        wrench = wrench_at(points, kin.reference[link], directions)
+        force = force.at[row, link].add(moves[:, None] * wrench)
         bias = kin.bias[link]
-        turning = cross(kin.velocity[link, :3], point_velocity(kin, link, at))
-        falling = bias[:, 3:] + cross(bias[:, :3], at - kin.reference[link]) + turning
-        drift = drift.at[row].add(sign * jnp.sum(along * falling, axis=-1))
+        turning = cross(kin.velocity[link, :3], point_velocity(kin, link, points))
+        falling = bias[:, 3:] + cross(bias[:, :3], points - kin.reference[link]) + turning
+        drift = drift + moves * jnp.sum(directions * falling, axis=-1)
     return Rows(force, jnp.zeros((len(links), model.topology.nv), desired.dtype), drift, desired)
+
+
+def grip_rows(model: Model, kin: Kinematics, holds: Array, desired: Array) -> Rows:
+    """The accelerations of the grips' two points against each other; desired (ng, K) [m/s^2].
+
+    holds (ng,) bool: the others become rows of zeros. K as in ``constraints.rows.grip_rows``.
+    """
+    top = model.topology
+    axes = grip_axes(top, kin.axis.dtype)
+    k = len(axes)
+    directions = jnp.where(holds[:, None, None], axes, 0.0).reshape(-1, 3)
+    sides = [
+        point_rows(
+            model,
+            kin,
+            np.repeat(link, k).tolist(),
+            jnp.repeat(at, k, axis=0),
+            directions,
+            jnp.zeros(desired.size),
+        )
+        for link, at in zip((top.grip_link, top.grip_other), grip_points(model, kin))
+    ]
+    apart = jax.tree.map(jnp.subtract, *sides)
+    return replace(apart, desired=jnp.where(holds[:, None], desired, 0.0).reshape(-1))
 
 
 def stacked(*parts: Rows) -> Rows:

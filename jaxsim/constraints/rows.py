@@ -1,4 +1,4 @@
-"""Rows of the step's complementarity problem: Jacobians and target velocities.
+"""Rows of the step's problem: Jacobians and target velocities of contacts, limits and grips.
 
 Velocity level, as in Stewart and Trinkle (1996): a gap may close within the step but not beyond,
 ``J v >= -gap / h``; what has sunk in comes out with the time constant ``stabilization_time``.
@@ -11,10 +11,11 @@ import numpy as np
 from jax import Array
 
 from jaxsim.collision.contacts import Contacts
+from jaxsim.collision.nearest import Chosen
 from jaxsim.collision.slots import contact_slots
 from jaxsim.dynamics.kinematics import Kinematics, matmul
-from jaxsim.math.rotation import cross
-from jaxsim.math.safe import safe_normalize
+from jaxsim.math.rotation import cross, quat_log, rotate
+from jaxsim.math.safe import safe_norm, safe_normalize
 from jaxsim.math.spatial import wrench_at
 from jaxsim.model.model import Model
 from jaxsim.model.topology import Topology
@@ -29,6 +30,7 @@ class Layout:
     contact_rows: int  # rows a point: 2 in the plane, 3 in space
     limits: int
     limit_block: int
+    grips: int
 
     @property
     def contact_blocks(self) -> int:
@@ -43,19 +45,31 @@ class Layout:
         return self.contact_blocks * self.contact_block * self.contact_rows
 
     @property
+    def n_limit_rows(self) -> int:
+        return self.limit_blocks * self.limit_block
+
+    @property
     def n_rows(self) -> int:
-        return self.n_contact_rows + self.limit_blocks * self.limit_block
+        return self.n_contact_rows + self.n_limit_rows + self.grips * self.grip_rows
+
+    @property
+    def grip_rows(self) -> int:
+        """Rows of a grip: one less than in space in the plane, as for contacts."""
+        return self.contact_rows
 
 
-def row_layout(top: Topology) -> Layout:
-    """Blocks of up to two contact points and of up to three joint limits."""
-    contacts, limits = contact_slots(top).count, len(top.limited_joints)
+def row_layout(top: Topology, contacts: int | None = None) -> Layout:
+    """Blocks of up to two contact points (by default of all slots), of up to three joint limits,
+    and of a grip."""
+    contacts = contact_slots(top).count if contacts is None else contacts
+    limits = len(top.limited_joints)
     return Layout(
         contacts=contacts,
         contact_block=_even_block(contacts, 2),
         contact_rows=2 if top.planar else 3,
         limits=limits,
         limit_block=_even_block(limits, 3),
+        grips=top.n_grips,
     )
 
 
@@ -82,15 +96,26 @@ def contact_frame(top: Topology, normal: Array) -> Array:
     return jnp.stack([normal, first, second], axis=1)
 
 
-def contact_jacobian(model: Model, kin: Kinematics, contacts: Contacts, frame: Array) -> Array:
-    """(nc, K, nv): relative velocity of a against b at each contact, along its frame's axes."""
+def contact_jacobian(
+    model: Model,
+    kin: Kinematics,
+    contacts: Contacts,
+    frame: Array,
+    chosen: Chosen | None = None,
+) -> Array:
+    """(nc, K, nv): relative velocity of a against b at each contact, along its frame's axes.
+
+    chosen: the slots that the contacts are of, if not all.
+    """
     top = model.topology
     slots = contact_slots(top)
-    J = jnp.zeros((slots.count, frame.shape[1], top.nv), frame.dtype)
+    J = jnp.zeros((contacts.gap.shape[0], frame.shape[1], top.nv), frame.dtype)
     for link, sign in ((slots.link_a, 1.0), (slots.link_b, -1.0)):
         if not (link >= 0).any():
             continue
         carried = sign * top.link_dofs[link] * (link >= 0)[:, None]
+        if chosen is not None:
+            link, carried = jnp.asarray(link)[chosen.slot], chosen.gather(jnp.asarray(carried))
         reference = kin.reference[link][:, None]
         wrench = wrench_at(contacts.point[:, None], reference, frame)
         along = matmul(wrench.reshape(-1, 6), kin.axis.T).reshape(J.shape)
@@ -115,18 +140,76 @@ def contact_targets(
 
 def limit_rows(
     model: Model, q: Array, dt: Array | float, stabilization_time: Array | float
-):
-    """Signed unit rows of the nearer limit of each limited joint.
+) -> tuple[Array, Array, Array]:
+    """The nearer limit of each limited joint: J (nl, nv), target (nl,) [rad/s or m/s], gap (nl,).
 
-    Returns dof (nl,) static indices, sign (nl,), target (nl,) [rad/s or m/s], gap (nl,).
+    A limited ball joint may turn by ``joint_upper`` from the zero pose, about any axis.
     """
     top = model.topology
     joints = np.array(top.limited_joints, int)
-    dof = np.array(top.v_start, int)[joints]
-    position = q[np.array(top.q_start, int)[joints]]
+    is_ball = np.array([top.joint_kinds[j] == "ball" for j in joints], bool)
+    first_q, first_v = np.array(top.q_start, int)[joints], np.array(top.v_start, int)[joints]
+    position = q[first_q]
     below, above = position - model.joint_lower[joints], model.joint_upper[joints] - position
     at_lower = below <= above
     gap = jnp.where(at_lower, below, above)
     sign = jnp.where(at_lower, 1.0, -1.0).astype(q.dtype)
+    J = jnp.zeros((len(joints), top.nv), q.dtype).at[np.arange(len(joints)), first_v].set(sign)
+    if is_ball.any():
+        turned = quat_log(q[first_q[is_ball][:, None] + np.arange(4)])
+        rows, dofs = np.flatnonzero(is_ball)[:, None], first_v[is_ball][:, None] + np.arange(3)
+        J = J.at[rows, dofs].set(-safe_normalize(turned))
+        gap = gap.at[is_ball].set(model.joint_upper[joints[is_ball]] - safe_norm(turned))
     target = jnp.where(gap > 0, -gap / dt, -gap / stabilization_time)
-    return dof, sign, target, gap
+    return J, target, gap
+
+
+def limit_sign(top: Topology, J: Array) -> Array:
+    """(nl,) the direction of each limit's row: 1 up or -1 down, of a ball -1, back."""
+    is_ball = np.array([top.joint_kinds[j] == "ball" for j in top.limited_joints], bool)
+    return jnp.where(is_ball, -1.0, jnp.sum(J, axis=1)).astype(J.dtype)
+
+
+def grip_axes(top: Topology, dtype) -> Array:
+    """(K, 3) the directions in which a grip holds: in the plane x and z."""
+    return jnp.asarray(np.eye(3)[[0, 2]] if top.planar else np.eye(3), dtype)
+
+
+def grip_points(model: Model, kin: Kinematics) -> tuple[Array, Array]:
+    """Where each grip's two points are in the world now, (ng, 3) each [m]."""
+    points = []
+    for link, local in (
+        (model.topology.grip_link, model.grip_point),
+        (model.topology.grip_other, model.grip_other_point),
+    ):
+        link = np.array(link, int)
+        carried = kin.link_pos[link] + rotate(kin.link_rot[link], local)
+        points.append(jnp.where((link >= 0)[:, None], carried, local))
+    return points[0], points[1]
+
+
+def grip_rows(
+    model: Model,
+    kin: Kinematics,
+    holds: Array,
+    stabilization_time: Array | float,
+) -> tuple[Array, Array]:
+    """Rows that hold the grips' points together: J (ng, K, nv), target (ng, K) [m/s].
+
+    holds (ng,) bool: the others are rows of zeros. K is 3, in the plane 2 (x and z). What has come
+    apart closes with the time constant, as for contacts.
+    """
+    top = model.topology
+    axes = grip_axes(top, kin.axis.dtype)
+    along_axes = jnp.broadcast_to(axes, (top.n_grips, *axes.shape))
+    J = jnp.zeros((top.n_grips, len(axes), top.nv), kin.axis.dtype)
+    points = grip_points(model, kin)
+    for link, at, sign in zip((top.grip_link, top.grip_other), points, (1.0, -1.0)):
+        link = np.array(link, int)
+        wrench = wrench_at(at[:, None], kin.reference[link][:, None], along_axes)
+        along = matmul(wrench.reshape(-1, 6), kin.axis.T).reshape(J.shape)
+        carried = sign * top.link_dofs[link] * (link >= 0)[:, None]
+        J = J + jnp.asarray(carried, J.dtype)[:, None] * along
+    J = jnp.where(holds[:, None, None], J, 0.0)
+    closing = matmul(points[1] - points[0], axes.T) / stabilization_time
+    return J, jnp.where(holds[:, None], closing, 0.0)

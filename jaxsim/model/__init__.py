@@ -1,6 +1,7 @@
 """What is simulated: topology (static), Model (numbers), State, and the checking builder."""
 
 from jaxsim.model.builder import ModelBuilder
+from jaxsim.model.drives import Drive
 from jaxsim.model.errors import ModelError
 from jaxsim.model.joints import Joint, ball, fixed, free, hinge, slide
 from jaxsim.model.model import Model
@@ -9,6 +10,7 @@ from jaxsim.model.state import State, check_state, neutral_state
 from jaxsim.model.topology import Topology
 
 __all__ = [
+    "Drive",
     "Joint",
     "Model",
     "ModelBuilder",

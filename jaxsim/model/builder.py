@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxsim.model import checks
+from jaxsim.model.drives import Drive, stacked
 from jaxsim.model.errors import ModelError
 from jaxsim.model.joints import V_SIZE, Joint, fixed
 from jaxsim.model.model import Model
@@ -25,6 +26,16 @@ class _Link:
     com: np.ndarray
     inertia: np.ndarray
     joints: tuple[Joint, ...]
+
+
+@dataclass(frozen=True)
+class _Grip:
+    name: str
+    link: int
+    other: int
+    point: np.ndarray
+    other_point: np.ndarray
+    strength: float
 
 
 class ModelBuilder:
@@ -45,6 +56,7 @@ class ModelBuilder:
         self._links: list[_Link] = []
         self._shapes: list[tuple[int, Shape]] = []
         self._pairs: list[tuple[int, int]] = []
+        self._grips: list[_Grip] = []
 
     def add_link(
         self,
@@ -139,6 +151,45 @@ class ModelBuilder:
             )
         self._pairs.append((a, b))
 
+    def add_grip(
+        self,
+        name: str,
+        link: str,
+        point: Sequence[float],
+        other: str = "world",
+        other_point: Sequence[float] = (0.0, 0.0, 0.0),
+        strength: float = np.inf,
+    ) -> None:
+        """Let a point of a link be held to a point of another or of the world.
+
+        point (3,) in the link's frame, other_point (3,) in the other's or the world's [m];
+        strength [N]: a larger force tears it off for good. ``Control.hold`` switches it.
+        """
+        where = f"grip {name!r}"
+        if not name or name in [grip.name for grip in self._grips]:
+            raise ModelError(f"{where}: the name is {'taken' if name else 'empty'}")
+        names = [entry.name for entry in self._links]
+        for what in (link, other):
+            if what not in names and not (what == "world" and what is other):
+                raise ModelError(
+                    f"{where}: unknown link {what!r}; use one of: {', '.join(names)}; what is held "
+                    "on to may be the world"
+                )
+        if link == other:
+            raise ModelError(f"{where}: link {link!r} cannot hold on to itself")
+        if np.isnan(strength) or strength <= 0:
+            raise ModelError(f"{where}: strength is {strength}; give a positive force [N]")
+        self._grips.append(
+            _Grip(
+                name=name,
+                link=names.index(link),
+                other=WORLD if other == "world" else names.index(other),
+                point=checks.vector(f"{where}: point", point, 3),
+                other_point=checks.vector(f"{where}: other_point", other_point, 3),
+                strength=float(strength),
+            )
+        )
+
     def build(self) -> Model:
         """The Model, in JAX's default float precision. Raises ModelError for an empty scene."""
         if not self._links:
@@ -170,14 +221,18 @@ class ModelBuilder:
             shape_size=np.array([s.size for s in shapes]).reshape(-1, 3),
             friction=[s.friction for s in shapes],
             restitution=[s.restitution for s in shapes],
+            grip_point=np.array([g.point for g in self._grips]).reshape(-1, 3),
+            grip_other_point=np.array([g.other_point for g in self._grips]).reshape(-1, 3),
+            grip_strength=[g.strength for g in self._grips],
         )
         dtype = jnp.zeros(0).dtype
-        numbers = {
+        drives = stacked([joint.drive for joint in joints if joint.drive is not None])
+
+        def numbers(values):
             # numpy first: one device transfer each, no op-by-op compilation
-            key: jax.device_put(np.asarray(value, dtype))
-            for key, value in arrays.items()
-        }
-        return Model(topology=topology, **numbers)
+            return {name: jax.device_put(np.asarray(v, dtype)) for name, v in values.items()}
+
+        return Model(topology=topology, drive=Drive(**numbers(drives)), **numbers(arrays))
 
     def _topology(self) -> Topology:
         last: dict[int, int] = {WORLD: WORLD}
@@ -199,11 +254,15 @@ class ModelBuilder:
             joint_link=tuple(link_of),
             joint_limited=tuple(joint.limits is not None for joint in joints),
             joint_actuated=tuple(joint.max_torque is not None for joint in joints),
+            joint_driven=tuple(joint.drive is not None for joint in joints),
             shape_names=tuple(shape.name for _, shape in self._shapes),
             shape_kinds=tuple(shape.kind for _, shape in self._shapes),
             shape_link=tuple(link for link, _ in self._shapes),
             shape_pairs=tuple(self._world_pairs() + self._pairs),
             covered_ends=self._covered_ends(),
+            grip_names=tuple(grip.name for grip in self._grips),
+            grip_link=tuple(grip.link for grip in self._grips),
+            grip_other=tuple(grip.other for grip in self._grips),
             planar=self._is_planar(joints),
         )
 

@@ -105,12 +105,29 @@ def joint(where: str, value: Joint, taken: list[str], on_world: bool, alone: boo
             raise ModelError(f"{what}: {field} is negative")
     if value.max_torque is not None and number(f"{what}: max_torque", value.max_torque) <= 0:
         raise ModelError(f"{what}: max_torque must be positive; leave it out for no actuator")
+    drive(what, value)
     if value.limits is not None:
-        if value.kind not in ("hinge", "slide"):
-            raise ModelError(f"{what}: only hinges and slides can have limits")
+        if value.kind not in ("hinge", "slide", "ball"):
+            raise ModelError(f"{what}: only hinges, slides and balls can have limits")
         lower, upper = vector(f"{what}: limits", value.limits, 2)
+        if value.kind == "ball" and lower != 0:
+            raise ModelError(f"{what}: limits of a ball are (0, greatest angle), not {lower:g}")
         if lower >= upper:
             raise ModelError(f"{what}: limits out of order, lower {lower:g} >= upper {upper:g}")
+
+
+def drive(what: str, value: Joint) -> None:
+    """Check the prescribed motion of a joint."""
+    if value.drive is None:
+        return
+    if value.kind not in ("hinge", "slide"):
+        raise ModelError(f"{what}: only hinges and slides can be driven; stack several of them")
+    if value.max_torque is not None or value.limits is not None:
+        raise ModelError(f"{what}: a driven joint needs neither max_torque nor limits")
+    for name, number_given in vars(value.drive).items():
+        if name == "end" and number_given == np.inf:
+            continue
+        number(f"{what}: drive.{name}", number_given)
 
 
 def shape(where: str, value: Shape, link: int) -> None:

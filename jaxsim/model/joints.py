@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jaxsim.model.drives import Drive
+
 Q_SIZE = {"fixed": 0, "hinge": 1, "slide": 1, "ball": 4, "free": 7}
 V_SIZE = {"fixed": 0, "hinge": 1, "slide": 1, "ball": 3, "free": 6}
 ANGULAR = ("hinge", "ball")
@@ -19,9 +21,10 @@ class Joint:
     """One joint of a link; build it with :func:`hinge`, :func:`slide`, ...
 
     axis: (3,) unit vector in the link's frame at the zero pose; anchor: (3,) point of the link's
-    frame through which the axis passes [m]; limits: (lower, upper) [rad or m] or None;
-    damping [N m s/rad or N s/m], armature [kg m^2 or kg], kp, kd: gains of the joint's PD
-    controller; max_torque [N m or N], None for an unactuated joint.
+    frame through which the axis passes [m]; limits: (lower, upper) [rad or m] or None, of a ball
+    joint (0, greatest angle from the zero pose); damping [N m s/rad or N s/m], armature [kg m^2 or
+    kg], kp, kd: gains of the joint's PD controller; max_torque [N m or N], None for an unactuated
+    joint; drive: a hinge or slide that has one follows it, whatever the forces.
     """
 
     name: str
@@ -34,6 +37,7 @@ class Joint:
     kp: float = 0.0
     kd: float = 0.0
     max_torque: float | None = None
+    drive: Drive | None = None
 
 
 def hinge(name: str, axis, **options) -> Joint:

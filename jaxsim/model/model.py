@@ -6,17 +6,19 @@ from dataclasses import dataclass
 import jax
 from jax import Array
 
+from jaxsim.model.drives import Drive
 from jaxsim.model.topology import Topology
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Model:
-    """Bodies, joints and shapes of a scene.
+    """Bodies, joints, shapes and grips of a scene.
 
     ``topology`` is static; all other fields are arrays (nl links, nj joints counting fixed ones,
-    nv degrees of freedom, ns shapes). Use ``dataclasses.replace`` (or :meth:`replace`) to change
-    numbers; a vmapped function may take a Model with a leading batch axis on any field.
+    nv degrees of freedom, ns shapes, nd driven joints, ng grips). Use ``dataclasses.replace`` (or
+    :meth:`replace`) to change numbers; a vmapped function may take a Model with a leading batch
+    axis on any field.
     """
 
     topology: Topology = dataclasses.field(metadata={"static": True})
@@ -29,7 +31,8 @@ class Model:
     joint_axis: Array  # (nj, 3) unit axis, in the joint's own frame
     joint_anchor: Array  # (nj, 3) point on the axis, in the joint's own frame [m]
     joint_lower: Array  # (nj,) [rad or m]; meaningless where the joint has no limits
-    joint_upper: Array  # (nj,)
+    joint_upper: Array  # (nj,) of a ball joint its greatest angle [rad]
+    drive: Drive  # of (nd,) arrays, one for each driven joint
     damping: Array  # (nv,) passive joint damping [N m s/rad or N s/m]
     armature: Array  # (nv,) added to the diagonal of the mass matrix [kg m^2 or kg]
     gain_p: Array  # (nv,) PD stiffness [N m/rad or N/m]
@@ -40,6 +43,9 @@ class Model:
     shape_size: Array  # (ns, 3), see jaxsim.model.shapes [m]
     friction: Array  # (ns,) Coulomb coefficient; a contact uses sqrt(a b)
     restitution: Array  # (ns,) in [0, 1]; a contact uses the larger
+    grip_point: Array  # (ng, 3) in the frame of the link that holds [m]
+    grip_other_point: Array  # (ng, 3) in the frame of the link held on to, or the world [m]
+    grip_strength: Array  # (ng,) the force at which it breaks [N]
 
     def replace(self, **changes) -> "Model":
         """A copy with some fields changed."""

@@ -22,6 +22,8 @@ class State:
     qd: Array  # (nv,) velocities [m/s, rad/s]
     time: Array  # () [s]
     impulse: Array  # (n_rows,) last impulses of the constraint rows [N s], the warm start
+    broken: Array | None = None  # (ng,) bool: grips that were torn off; None where there are none
+    tangent: Array | None = None  # (nc, 3) unit, against each contact's last slip: of event_step
 
     def replace(self, **changes) -> "State":
         """A copy with some fields changed."""
@@ -29,7 +31,7 @@ class State:
 
 
 def neutral_q(model: Model) -> np.ndarray:
-    """(nq,) all joints at zero, all rotations at the identity."""
+    """(nq,) all joints at zero, all rotations at the identity; see ``neutral_state``."""
     top = model.topology
     q = np.zeros(top.nq)
     for kind, start in zip(top.joint_kinds, top.q_start, strict=True):
@@ -39,13 +41,18 @@ def neutral_q(model: Model) -> np.ndarray:
 
 
 def neutral_state(model: Model, n_rows: int = 0) -> State:
-    """The zero pose at rest, at time 0, in the model's precision."""
-    dtype = model.mass.dtype
+    """The zero pose at rest at time 0, in the model's precision; driven joints where they begin."""
+    dtype, top = model.mass.dtype, model.topology
+    q = jnp.asarray(neutral_q(model), dtype)
+    if top.driven_dofs.size:
+        driven = np.array(top.q_start)[np.flatnonzero(top.joint_driven)]
+        q = q.at[driven].set(model.drive.position(0.0))
     return State(
-        q=jnp.asarray(neutral_q(model), dtype),
-        qd=jnp.zeros(model.topology.nv, dtype),
+        q=q,
+        qd=jnp.zeros(top.nv, dtype),
         time=jnp.zeros((), dtype),
         impulse=jnp.zeros(n_rows, dtype),
+        broken=jnp.zeros(top.n_grips, bool) if top.n_grips else None,
     )
 
 

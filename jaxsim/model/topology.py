@@ -32,11 +32,15 @@ class Topology:
     joint_link: tuple[int, ...]
     joint_limited: tuple[bool, ...]
     joint_actuated: tuple[bool, ...]
+    joint_driven: tuple[bool, ...]
     shape_names: tuple[str, ...]
     shape_kinds: tuple[str, ...]
     shape_link: tuple[int, ...]
     shape_pairs: tuple[tuple[int, int], ...]
     covered_ends: tuple[tuple[int, int], ...]  # (shape, end) balls hidden inside a neighbour's
+    grip_names: tuple[str, ...]
+    grip_link: tuple[int, ...]
+    grip_other: tuple[int, ...]  # the link it holds on to, -1 for the world
     planar: bool  # every joint moves in the x-z plane
 
     @property
@@ -182,6 +186,19 @@ class Topology:
     def actuated_dofs(self) -> np.ndarray:
         """Indices into v of the joints that have a motor."""
         return np.array([self.v_start[j] for j in self.actuated_joints], int)
+
+    @cached_property
+    def driven_dofs(self) -> np.ndarray:
+        """Indices into v of the joints whose motion is prescribed."""
+        return np.array([s for s, d in zip(self.v_start, self.joint_driven) if d], INDEX)
+
+    @property
+    def n_grips(self) -> int:
+        return len(self.grip_names)
+
+    def grip(self, name: str) -> int:
+        """Index of a grip by name; KeyError lists the names."""
+        return _find(name, self.grip_names, "grip")
 
     def ends_of(self, shape: int) -> tuple[int, ...]:
         """The balls of a sphere or capsule that can touch something first."""

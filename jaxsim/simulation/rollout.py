@@ -16,6 +16,7 @@ from jax import Array
 
 from jaxsim.fused import choose_backend, fuse_one
 from jaxsim.model import Model, State
+from jaxsim.simulation.events import EventConfig, EventInfo, event_step, ready
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.step import Control, Observation, StepConfig, StepInfo, observe, step
 
@@ -30,7 +31,7 @@ class Sample:
     seen: Observation
     memory: Any
     control: Control
-    info: StepInfo
+    info: StepInfo | EventInfo
     dt: Array
 
 
@@ -72,7 +73,7 @@ def rollout(
     model: Model,
     controller: Any,
     state: State,
-    config: StepConfig,
+    config: StepConfig | EventConfig,
     steps: int,
     measures: Mapping[str, Measure] | None = None,
     record: Callable[[Sample], Any] | None = None,
@@ -82,9 +83,11 @@ def rollout(
 ) -> RolloutResult:
     """Simulate ``steps`` steps of one character, under forces from outside if ``pushes`` says so.
 
-    controller: see controllers.protocol; measures by name; record(sample) is kept for the first
-    of every ``record_every`` steps, which must divide ``steps``. Raises ValueError where it does
-    not. A member of a batch that goes non-finite stays so and does not touch the others.
+    config: of ``step`` (velocities, one solve a step) or of ``event_step`` (accelerations, impacts,
+    parts of a step). controller: see controllers.protocol; measures by name; record(sample) is kept
+    for the first of every ``record_every`` steps, which must divide ``steps``. Raises ValueError
+    where it does not. A member of a batch that goes non-finite stays so and does not touch the
+    others.
 
     backend: "fused" runs all steps, under ``vmap`` of all members, as one kernel (see
     ``jaxsim.fused``; of the model, whatever is known when it is traced is built in), "xla" as a
@@ -123,6 +126,9 @@ def _simulate(
     model, controller, state, config, pushes, steps, measures, record, record_every
 ) -> RolloutResult:
     """``rollout`` in plain JAX."""
+    by_events = isinstance(config, EventConfig)
+    advance = event_step if by_events else step
+    state = ready(model, state) if by_events else state
     memory = controller.init(model, state)
     folded = {
         name: jax.tree.map(lambda x: jnp.asarray(x, _dtype(x, state)), measure.initial)
@@ -133,7 +139,7 @@ def _simulate(
         state, memory, folded = carry
         seen = observe(model, state, config)
         memory, control = controller.update(memory, model, state, seen, config.dt)
-        after, info = step(model, state, seen, control, config, pushes)
+        after, info = advance(model, state, seen, control, config, pushes)
         sample = Sample(model, state, seen, memory, control, info, jnp.asarray(config.dt))
         folded = {
             name: jax.tree.map(

@@ -13,21 +13,33 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxsim.collision.contacts import Contacts, find_contacts
+from jaxsim.collision.contacts import Contacts, find_contacts, take
+from jaxsim.collision.nearest import Chosen, nearest
 from jaxsim.collision.slots import contact_slots
 from jaxsim.constraints.rows import (
+    Layout,
     contact_frame,
     contact_jacobian,
     contact_targets,
+    grip_axes,
+    grip_rows,
     limit_rows,
+    limit_sign,
     row_layout,
 )
 from jaxsim.dynamics.jacobians import center_of_mass, com_velocity
-from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics, integrate, matmul
+from jaxsim.dynamics.kinematics import (
+    Kinematics,
+    forward_kinematics,
+    integrate,
+    matmul,
+    point_velocity,
+)
 from jaxsim.dynamics.rigid import bias_force, mass_matrix
-from jaxsim.math.safe import safe_max
+from jaxsim.math.safe import safe_max, safe_norm
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
+from jaxsim.model.topology import Topology
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.solvers.pgs import Rows, natural_residual, solve
 from jaxsim.solvers.tree_factor import lower_product, solve_lower, whiten
@@ -36,19 +48,27 @@ from jaxsim.solvers.tree_factor import lower_product, solve_lower, whiten
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class StepConfig:
-    """Numbers of the integrator; all but ``sweeps`` may be batched."""
+    """Numbers of the integrator; all but ``sweeps`` and ``contacts`` may be batched.
+
+    Where a model has more than ``contacts`` places for a contact, the nearest are solved for, and
+    ``StepInfo.left_out`` tells how many there was no place for.
+    """
 
     dt: Array | float = 0.00025  # [s]
     stabilization_time: Array | float = 0.02  # time constant of penetration recovery [s]
     bounce_speed: Array | float = 0.1  # slower impacts do not bounce [m/s]
     touch_distance: Array | float = 0.001  # a smaller gap counts as contact [m]
+    near_distance: Array | float = 0.01  # what comes nearer in a step is solved for [m]
     sweeps: int = dataclasses.field(default=8, metadata={"static": True})  # Gauss-Seidel passes
+    contacts: int = dataclasses.field(default=40, metadata={"static": True})  # solved for, at most
 
     def __post_init__(self):
         if isinstance(self.dt, float) and not 0 < self.dt < 1:
             raise ValueError(f"dt is {self.dt} s; give a positive time step, such as 0.00025")
         if isinstance(self.sweeps, int) and self.sweeps < 1:
             raise ValueError(f"sweeps is {self.sweeps}; at least one is needed")
+        if isinstance(self.contacts, int) and self.contacts < 1:
+            raise ValueError(f"contacts is {self.contacts}; at least one is needed")
 
 
 @jax.tree_util.register_dataclass
@@ -70,6 +90,7 @@ class Control:
 
     torque: Array  # (nv,) at the step's first instant, within the actuators' limits [N m or N]
     damping: Array  # (nv,) -d torque / d qd, treated implicitly; 0 where the actuator saturates
+    hold: Array | None = None  # (ng,) bool: the grips that are closed; None for all
 
 
 @jax.tree_util.register_dataclass
@@ -78,9 +99,11 @@ class StepInfo:
     """What happened in a step."""
 
     contact_force: Array  # (nc, 3) on shape a, in the world [N]
-    limit_torque: Array  # (n limited joints,) along the joint [N m or N]
+    limit_torque: Array  # (n limited joints,) along the joint, of a ball about its axis [N m or N]
+    grip_force: Array  # (ng, 3) on the link that holds, in the world [N]
     residual: Array  # () of the complementarity problem, see ``natural_residual`` [m/s]
     penetration: Array  # () deepest at the step's first instant [m]
+    left_out: Array  # () int: contacts that were near and not solved for
 
 
 def observe(model: Model, state: State, config: StepConfig) -> Observation:
@@ -116,85 +139,179 @@ def step(
     pushes: forces from outside; one acts in a step if it does at the step's first instant.
     Non-finite input gives non-finite output of this member of a batch alone.
     """
-    layout, top, dt = row_layout(model.topology), model.topology, config.dt
+    top, dt = model.topology, config.dt
     kin, contacts = seen.kin, seen.contacts
     with jax.named_scope("rows"):
+        chosen = choose(model, kin, contacts, config)
+        if chosen is not None:
+            contacts = take(contacts, chosen)
+        layout = row_layout(top, contacts.gap.shape[0])
         frame = contact_frame(top, contacts.normal)
-        J = contact_jacobian(model, kin, contacts, frame)
+        J = contact_jacobian(model, kin, contacts, frame, chosen)
         approach = matmul(J[:, 0], state.qd)
         normal_target = contact_targets(
             contacts, approach, dt, config.stabilization_time, config.bounce_speed
         )
-        limit_dof, limit_sign, limit_target, _ = limit_rows(
-            model, state.q, dt, config.stabilization_time
-        )
+        tangent_zero = jnp.zeros((layout.contacts, layout.contact_rows - 1), J.dtype)
+        contact_target = jnp.concatenate([normal_target[:, None], tangent_zero], axis=1)
+        J_limit, limit_target, _ = limit_rows(model, state.q, dt, config.stabilization_time)
+        rows = [J.reshape(-1, top.nv), J_limit]
+        targets = [contact_target.reshape(-1), limit_target]
+        if layout.grips:
+            holds = holding(model, state, control)
+            J_grip, grip_target = grip_rows(model, kin, holds, config.stabilization_time)
+            rows.append(J_grip.reshape(-1, top.nv))
+            targets.append(grip_target.reshape(-1))
+        rows, target = jnp.concatenate(rows), jnp.concatenate(targets)
     with jax.named_scope("free_motion"):
         damping = control.damping + model.damping
         M = mass_matrix(model, kin) + jnp.diag(dt * damping)
         force = control.torque - model.damping * state.qd - bias_force(model, kin)
         if pushes is not None:
             force = force + push_torque(model, kin, pushes, state.time)
-        limit_columns = jnp.zeros((top.nv, layout.limits), M.dtype)
-        limit_columns = limit_columns.at[limit_dof, np.arange(layout.limits)].set(limit_sign)
-        columns = jnp.concatenate(
-            [J.reshape(-1, top.nv).T, limit_columns, (dt * force)[:, None]], axis=1
-        )
-        L, white = whiten(top, M, columns)
+        change = dt * force
+        if top.driven_dofs.size:
+            driven = drive_velocity(model, state, dt, config.stabilization_time)
+            M, rows, target, change = _driven(top, driven, state.qd, M, rows, target, change)
+        L, white = whiten(top, M, jnp.concatenate([rows.T, change[:, None]], axis=1))
         y = lower_product(top, L, state.qd) + white[:, -1]
     with jax.named_scope("impulses"):
-        n_contact = layout.contacts * layout.contact_rows
-        tangent_zero = jnp.zeros((layout.contacts, layout.contact_rows - 1), y.dtype)
-        targets = jnp.concatenate([normal_target[:, None], tangent_zero], axis=1)
-        warm_contact, warm_limit = (
-            state.impulse[: layout.n_contact_rows],
-            state.impulse[layout.n_contact_rows :],
+        families = _families(layout, white[:, :-1].T, target, contacts.friction)
+        warm = _warm_start(top, layout, state.impulse, chosen)
+        families = tuple(
+            dataclasses.replace(f, impulse=w.reshape(f.target.shape))
+            for f, w in zip(families, warm)
+            if f.target.size
         )
-        families = (
-            _blocks(
-                white[:, :n_contact].T,
-                targets.reshape(-1),
-                warm_contact,
-                contacts.friction,
-                layout.contact_blocks,
-                layout.contact_block,
-            ),
-            _blocks(
-                white[:, n_contact:-1].T,
-                limit_target,
-                warm_limit,
-                jnp.zeros(layout.limits, y.dtype),
-                layout.limit_blocks,
-                layout.limit_block,
-            ),
-        )
-        families, y = solve(tuple(f for f in families if f.target.size), y, config.sweeps)
+        families, y = solve(families, y, config.sweeps)
         residual = natural_residual(families, y)
         impulse = jnp.concatenate([f.impulse.reshape(-1) for f in families] or [state.impulse])
     with jax.named_scope("integrate"):
         qd = solve_lower(top, L, y)
+        if top.driven_dofs.size:
+            qd = qd.at[top.driven_dofs].set(driven)
         q = integrate(model, state.q, qd, dt)
-    contact_impulse = impulse[:n_contact].reshape(layout.contacts, layout.contact_rows)
-    limit_impulse = impulse[layout.n_contact_rows :][: layout.limits]
+    of_contact, of_limit, of_grip = _split(layout, impulse)
+    contact_force = jnp.sum(of_contact[:, :, None] * frame, axis=1) / dt
+    grip_force = matmul(of_grip, grip_axes(top, J.dtype)) / dt
+    if chosen is not None:
+        contact_force = chosen.scatter(contact_force)
+        of_contact = chosen.scatter(of_contact)
+        full = row_layout(top)
+        padding = jnp.zeros(full.n_contact_rows - of_contact.size, J.dtype)
+        impulse = jnp.concatenate(
+            [of_contact.reshape(-1), padding, impulse[layout.n_contact_rows :]]
+        )
     info = StepInfo(
-        contact_force=jnp.sum(contact_impulse[:, :, None] * frame, axis=1) / dt,
-        limit_torque=limit_sign * limit_impulse / dt,
+        contact_force=contact_force,
+        limit_torque=limit_sign(top, J_limit) * of_limit / dt,
+        grip_force=grip_force,
         residual=residual,
-        penetration=safe_max(jnp.append(-contacts.gap, 0.0)),
+        penetration=safe_max(jnp.append(-seen.contacts.gap, 0.0)),
+        left_out=jnp.zeros((), int) if chosen is None else chosen.left_out,
     )
-    return State(q=q, qd=qd, time=state.time + dt, impulse=impulse), info
+    broken = state.broken
+    if broken is not None:
+        broken = broken | (safe_norm(grip_force) > model.grip_strength)
+    return State(q=q, qd=qd, time=state.time + dt, impulse=impulse, broken=broken), info
 
 
-def _blocks(x, target, impulse, friction, blocks: int, points: int) -> Rows:
-    """Pad rows with idle ones (x = 0) to whole blocks."""
-    rows = impulse.shape[0]
-    missing, size = rows - x.shape[0], rows // max(blocks, 1)
-    idle_points = blocks * points - friction.shape[0]
+def choose(model: Model, kin: Kinematics, contacts: Contacts, config: StepConfig) -> Chosen | None:
+    """The contacts that a step solves for; None for all."""
+    slots = contact_slots(model.topology)
+    count = min(slots.count, config.contacts)
+    if count == slots.count:
+        return None
+    approach = jnp.zeros_like(contacts.gap)
+    for link, sign in ((slots.link_a, 1.0), (slots.link_b, -1.0)):
+        velocity = point_velocity(kin, jnp.asarray(np.maximum(link, 0)), contacts.point)
+        along = jnp.sum(velocity * contacts.normal, axis=-1)
+        approach = approach + sign * jnp.where(link >= 0, along, 0.0)
+    ahead = contacts.gap + config.dt * jnp.minimum(approach, 0.0)
+    return nearest(ahead, count, config.near_distance)
+
+
+def holding(model: Model, state: State, control: Control) -> Array:
+    """(ng,) bool: the grips that hold now."""
+    broken = jnp.zeros(model.topology.n_grips, bool) if state.broken is None else state.broken
+    return ~broken if control.hold is None else control.hold & ~broken
+
+
+def drive_velocity(
+    model: Model, state: State, dt: Array | float, recovery_time: Array | float
+) -> Array:
+    """(nd,) velocities for the next ``dt`` of the driven joints; one that is astray comes back."""
+    joints = np.flatnonzero(model.topology.joint_driven)
+    now = model.drive.position(state.time)
+    ahead = model.drive.position(state.time + dt)
+    astray = now - state.q[np.array(model.topology.q_start, int)[joints]]
+    return (ahead - now) / dt + astray / recovery_time
+
+
+def _driven(top: Topology, velocity, qd, M, rows, target, change):
+    """The same problem without the driven freedoms: what they do to the others is known."""
+    d = top.driven_dofs
+    target = target - matmul(rows[:, d], velocity)
+    change = (change - matmul(M[:, d], velocity - qd[d])).at[d].set(0.0)
+    M = M.at[d].set(0.0).at[:, d].set(0.0).at[d, d].set(1.0)
+    return M, rows.at[:, d].set(0.0), target, change
+
+
+def _families(layout: Layout, x, target, friction) -> tuple[Rows, Rows, Rows]:
+    """Contacts, limits and grips, padded with idle rows (x = 0) to whole blocks."""
+    first, last = layout.contacts * layout.contact_rows, -layout.grips * layout.grip_rows
+    last = x.shape[0] + last
+    return (
+        _blocks(x[:first], target[:first], friction, layout.contact_blocks, layout.contact_block),
+        _blocks(
+            x[first:last],
+            target[first:last],
+            jnp.zeros(layout.limits, x.dtype),
+            layout.limit_blocks,
+            layout.limit_block,
+        ),
+        dataclasses.replace(
+            _blocks(
+                x[last:],
+                target[last:],
+                jnp.zeros(layout.grips * layout.grip_rows, x.dtype),
+                layout.grips,
+                layout.grip_rows,
+            ),
+            held=True,
+        ),
+    )
+
+
+def _blocks(x, target, friction, blocks: int, points: int) -> Rows:
+    size = points * (x.shape[0] // max(friction.shape[0], 1))
+    missing, idle_points = blocks * size - x.shape[0], blocks * points - friction.shape[0]
     return Rows(
         x=jnp.pad(x, ((0, missing), (0, 0))).reshape(blocks, size, x.shape[1]),
         target=jnp.pad(target, (0, missing)).reshape(blocks, size),
-        impulse=impulse.reshape(blocks, size),
+        impulse=jnp.zeros((blocks, size), x.dtype),
         friction=jnp.pad(friction, (0, idle_points)).reshape(blocks, points),
     )
+
+
+def _warm_start(top: Topology, layout: Layout, impulse: Array, chosen: Chosen | None):
+    """The last impulses of contacts, limits and grips, with the padding of the blocks."""
+    full = row_layout(top)
+    n, last = full.n_contact_rows, full.n_contact_rows + full.n_limit_rows
+    of_contact = impulse[:n]
+    if chosen is not None:
+        kept = of_contact[: full.contacts * full.contact_rows].reshape(-1, full.contact_rows)
+        kept = chosen.gather(kept).reshape(-1)
+        of_contact = jnp.pad(kept, (0, layout.n_contact_rows - kept.size))
+    return of_contact, impulse[n:last], impulse[last:]
+
+
+def _split(layout: Layout, impulse: Array) -> tuple[Array, Array, Array]:
+    """Impulses of the contacts (nc, K), limits (nl,) and grips (ng, K), without padding."""
+    n, last = layout.n_contact_rows, layout.n_contact_rows + layout.n_limit_rows
+    of_contact = impulse[:n].reshape(-1, layout.contact_rows)[: layout.contacts]
+    of_grip = impulse[last : layout.n_rows].reshape(-1, layout.grip_rows)
+    return of_contact, impulse[n : n + layout.limits], of_grip
 
 
 def _touching(model: Model, contacts: Contacts, distance) -> Array:

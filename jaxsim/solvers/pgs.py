@@ -4,12 +4,14 @@ Unknown impulses f with, for a row of velocity r = J v - b and local friction co
 
     limit, contact normal:  r >= 0, f >= 0, r f = 0
     friction (one or two rows after their normal):  |f_t| <= mu f_n, f_t opposes r_t
+    held (a grip):  r = 0, f of any sign
 
 Source: Kokkevis, Practical Physics for Articulated Characters (2004), section 4 (the rows);
 Jourdan, Alart and Jean (1998) for Gauss-Seidel with local projection. The problem is solved in
 whitened coordinates y (see ``tree_factor.whiten``), where an impulse f on a row x changes y by x f.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,6 +35,7 @@ class Rows:
     target: Array  # (n, P * K) b, the velocity a row should reach [m/s or rad/s]
     impulse: Array  # (n, P * K) warm start in, solution out [N s or N m s]
     friction: Array  # (n, P)
+    held: bool = dataclasses.field(default=False, metadata={"static": True})  # an equation a point
 
     @property
     def rows_per_point(self) -> int:
@@ -59,14 +62,15 @@ def solve(families: tuple[Rows, ...], y: Array, sweeps: int) -> tuple[tuple[Rows
         out = []
         for family, D, impulse in zip(unit, delassus, impulses, strict=True):
             blocks = (family.x, D, family.target, impulse, family.friction)
-            y, impulse = jax.lax.scan(partial(_visit, family.rows_per_point), y, blocks)
+            visit = partial(_visit, family.rows_per_point, family.held)
+            y, impulse = jax.lax.scan(visit, y, blocks)
             out.append(impulse)
         return (y, tuple(out)), None
 
     impulses = tuple(family.impulse for family in unit)
     (y, impulses), _ = jax.lax.scan(sweep, (y, impulses), None, length=sweeps)
     solved = tuple(
-        Rows(family.x, family.target, safe_divide(impulse, scale), family.friction)
+        dataclasses.replace(family, impulse=safe_divide(impulse, scale))
         for family, impulse, scale in zip(families, impulses, scales, strict=True)
     )
     return solved, y
@@ -88,7 +92,8 @@ def _unit(family: Rows, scale: Array) -> Rows:
     shorter: then an impulse answers a residual one to one."""
     inverse = safe_divide(jnp.ones_like(scale), scale)
     points = (*family.friction.shape, family.rows_per_point)
-    return Rows(
+    return dataclasses.replace(
+        family,
         x=family.x * inverse[..., None],
         target=family.target * inverse,
         impulse=family.impulse * scale,
@@ -96,7 +101,7 @@ def _unit(family: Rows, scale: Array) -> Rows:
     )
 
 
-def _visit(rows_per_point: int, y: Array, block):
+def _visit(rows_per_point: int, held: bool, y: Array, block):
     """Update one block's impulses and the velocity; its rows have length 1.
 
     The changes within the block are kept as scalars: XLA fuses their chain, where it would make
@@ -116,7 +121,8 @@ def _visit(rows_per_point: int, y: Array, block):
     for point in range(friction.shape[0]):
         first = point * rows_per_point
         normal = trial(first)
-        normal = jnp.where(normal <= 0, 0, normal)  # NaN stays
+        if not held:
+            normal = jnp.where(normal <= 0, 0, normal)  # NaN stays
         new.append(normal)
         if rows_per_point > 1:
             tangents = jnp.stack([trial(first + 1 + i) for i in range(rows_per_point - 1)])
@@ -155,7 +161,8 @@ def natural_residual(families: tuple[Rows, ...], y: Array) -> Array:
         d = jnp.sum(family.x * family.x, axis=-1).reshape(shape)
         f = family.impulse.reshape(shape)
         real = d > 0
-        f_new = jnp.maximum(f[..., 0] - safe_divide(r[..., 0], d[..., 0]), 0.0)
+        f_new = f[..., 0] - safe_divide(r[..., 0], d[..., 0])
+        f_new = f_new if family.held else jnp.maximum(f_new, 0.0)
         parts = [jnp.where(real[..., 0], jnp.abs(f_new - f[..., 0]) * d[..., 0], 0.0)]
         if k > 1:
             bound = (family.friction * f[..., 0])[..., None]

@@ -1,9 +1,12 @@
 """Everything the builder refuses, with the words it says: the place first, then the remedy."""
 
+import re
+
 import numpy as np
 import pytest
 
 from jaxsim.model import (
+    Drive,
     Joint,
     ModelBuilder,
     ModelError,
@@ -82,7 +85,16 @@ JOINTS = {
     "NaN limit": ([hinge("hip", (0, 1, 0), limits=(NAN, 1))], "limits is", "finite"),
     "infinite limit": ([hinge("hip", (0, 1, 0), limits=(0, np.inf))], "limits is", "finite"),
     "one limit": ([hinge("hip", (0, 1, 0), limits=(1,))], "limits has shape (1,)"),
-    "limits of a ball": ([ball("hip", limits=(-1, 1))], "only hinges and slides"),
+    "limits of a ball": ([ball("hip", limits=(-1, 1))], "(0, greatest angle), not -1"),
+    "driven ball": ([ball("hip", drive=Drive())], "only hinges and slides can be driven"),
+    "driven with a motor": (
+        [hinge("hip", (0, 1, 0), max_torque=1, drive=Drive())],
+        "neither max_torque nor limits",
+    ),
+    "drive without number": (
+        [hinge("hip", (0, 1, 0), drive=Drive(rate=np.nan))],
+        "drive.rate is nan",
+    ),
     "duplicate joint name": ([hinge("shoulder", (0, 1, 0))], "the name is taken"),
     "duplicate within the link": (
         [hinge("hip", (0, 1, 0)), hinge("hip", (1, 0, 0))],
@@ -202,3 +214,19 @@ def test_the_limit_of_the_triangle_inequality_is_allowed():
     b.add_link("plate", "world", mass=1.0, inertia=(0.1, 0.2, 0.3))
     b.add_link("rod", "world", mass=1.0, inertia=(1e-9, 0.2, 0.2))
     assert b.build().topology.n_links == 4
+
+
+@pytest.mark.parametrize(
+    ("grip", "words"),
+    [
+        (("", "arm", (0, 0, 0)), "the name is empty"),
+        (("hand", "leg", (0, 0, 0)), "unknown link 'leg'; use one of: trunk, arm"),
+        (("hand", "world", (0, 0, 0)), "unknown link 'world'"),
+        (("hand", "arm", (0, 0, 0), "arm"), "cannot hold on to itself"),
+        (("hand", "arm", (0, 0)), "point has shape (2,)"),
+        (("hand", "arm", (0, 0, 0), "world", (0, 0, 1), 0.0), "strength is 0.0"),
+    ],
+)
+def test_bad_grips(grip, words):
+    with pytest.raises(ModelError, match=re.escape(words)):
+        builder().add_grip(*grip)

@@ -11,7 +11,7 @@ from jaxsim.constraints.rows import row_layout
 from jaxsim.model import ModelBuilder, box, free, hinge, plane, sphere
 from jaxsim.model.state import neutral_state
 from jaxsim.simulation import events
-from jaxsim.simulation.events import EventConfig, event_step, moving
+from jaxsim.simulation.events import EventConfig, event_step, ready
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import Control, StepConfig, no_control
 from tests.compiling import quick_jit
@@ -56,10 +56,15 @@ def run(model, state, config, steps):
     """States and infos after every interval; one number of steps saves compiling."""
 
     def one(state, _):
-        state, info = event_step(model, state, no_control(model), config)
+        state, info = event_step(model, state, None, no_control(model), config)
         return state, (state, info)
 
     return jax.lax.scan(one, state, length=steps)[1]
+
+
+def moving(model, q, qd):
+    state = neutral_state(model, row_layout(model.topology).n_rows)
+    return ready(model, state.replace(q=jnp.asarray(q, float), qd=jnp.asarray(qd, float)))
 
 
 def begin(model, height, velocity=(0, 0, 0), spin=(0, 0, 0)):
@@ -160,12 +165,12 @@ def test_bounds_are_told_and_members_stay_apart(ball):
     config = EventConfig(dt=1 / 30, parts=3)
     starts = [begin(model, TALL), begin(model, RADIUS + 1e-3, (0, 0, -5.0)), begin(model, 0.3)]
     batch = jax.tree.map(lambda *x: jnp.stack(x), *starts)
-    batch = events.Moving(batch.q.at[2, 2].set(jnp.nan), batch.qd, batch.time, batch.tangent)
+    batch = batch.replace(q=batch.q.at[2, 2].set(jnp.nan))
 
     @quick_jit
     @jax.vmap
     def one(state):
-        return event_step(model, state, no_control(model), config)
+        return event_step(model, state, None, no_control(model), config)
 
     states, info = one(batch)
     assert info.status.tolist() == [events.DONE, events.UNFINISHED, events.UNSOLVED]
@@ -179,7 +184,8 @@ def test_a_torque_loses_what_its_damping_takes_within_the_interval():
     b.add_link("wheel", "world", mass=1.0, inertia=(1, 0.5, 1), joints=[hinge("axle", (0, 1, 0))])
     model = b.build()
     control = Control(jnp.array([3.0]), jnp.array([2.0]))
-    state, info = event_step(model, moving(model, [0.0], [1.0]), control, EventConfig(dt=1e-3))
+    start = moving(model, [0.0], [1.0])
+    state, info = event_step(model, start, None, control, EventConfig(dt=1e-3))
     np.testing.assert_allclose(state.qd, [1 + 1e-3 * 3 / 0.5], rtol=1e-12)
     assert info.tries == 1
 

@@ -1,0 +1,67 @@
+"""The contact points that a step solves for, where a model has many more places for them."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+HALVINGS = 24
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Chosen:
+    """``count`` of n slots, in their order."""
+
+    slot: Array  # (count,) int; a place that stays empty holds some slot
+    used: Array  # (count,) bool
+    place: Array  # (n,) int: where a slot went, or -1
+    left_out: Array  # () int: slots within the margin for which there was no place
+
+    def gather(self, values: Array) -> Array:
+        """(count, ...) from (n, ...); zeros at empty places."""
+        used = self.used.reshape(-1, *[1] * (values.ndim - 1))
+        return jnp.where(used, values[self.slot], 0)
+
+    def scatter(self, values: Array) -> Array:
+        """(n, ...) from (count, ...); zeros where a slot was not chosen."""
+        chosen = (self.place >= 0).reshape(-1, *[1] * (values.ndim - 1))
+        return jnp.where(chosen, values[jnp.maximum(self.place, 0)], 0)
+
+
+def nearest(gap: Array, count: int, margin: Array | float) -> Chosen:
+    """Of the slots with a gap (n,) below the margin [m] the ``count`` with the least, or all.
+
+    They keep their order, so that a solver that visits them one by one does so in the same way from
+    step to step. A gap that is not a number is never chosen.
+    """
+    n = gap.shape[0]
+    gap = jax.lax.stop_gradient(gap)
+    margin = jnp.asarray(jax.lax.stop_gradient(margin), gap.dtype)
+    near = gap < margin
+
+    def more(bounds):
+        _, high, tries = bounds
+        return (jnp.sum(gap < high) > count) & (tries < HALVINGS)
+
+    def halve(bounds):
+        """Keeps: at most ``count`` gaps are below low."""
+        low, high, tries = bounds
+        middle = 0.5 * (low + high)
+        few = jnp.sum(gap < middle) <= count
+        low, high = jnp.where(few, middle, low), jnp.where(few, high, middle)
+        return low, high, tries + 1
+
+    least = jnp.min(gap, initial=margin, where=near)
+    low, high, _ = jax.lax.while_loop(more, halve, (least, margin, jnp.asarray(0)))
+    # Exactly ``count`` lie below high, or so many lie between low and high that order decides.
+    surely = gap < low
+    perhaps = (gap < high) & ~surely
+    room = count - jnp.sum(surely)
+    chosen = surely | (perhaps & (jnp.cumsum(perhaps) <= room))
+    place = jnp.where(chosen, jnp.cumsum(chosen) - 1, -1)
+    goes = place == jnp.arange(count)[:, None]
+    slot = jnp.sum(jnp.where(goes, jnp.arange(n), 0), axis=1)
+    left_out = jnp.sum(near) - jnp.sum(chosen)
+    return Chosen(slot=slot, used=jnp.any(goes, axis=1), place=place, left_out=left_out)
