@@ -47,7 +47,7 @@ from jaxsim.model.model import Model
 from jaxsim.model.state import State
 from jaxsim.simulation.constrained import enforce, resolve_impact
 from jaxsim.simulation.pushes import Pushes, push_torque
-from jaxsim.simulation.step import Control, Observation, drive_velocity, holding
+from jaxsim.simulation.step import Control, Observation, holding, prescribed
 from jaxsim.solvers.lcp import (
     SOLVED,
     Bounds,
@@ -105,6 +105,7 @@ class EventInfo:
     contact_force: Array  # (nc, 3) on shape a, the mean over the interval, impacts included [N]
     limit_torque: Array  # (nl,) the same, see StepInfo [N m or N]
     grip_force: Array  # (ng, 3) the same, on the link that holds [N]
+    motion_force: Array  # (nv,) the same, of drives and MotionControl [N m or N]
     penetration: Array  # () deepest at the end [m]
     left_out: Array  # () int: most contacts for which there was no row
 
@@ -163,8 +164,8 @@ def event_step(
             model, after.kin, qd, impact_rows, impact_bounds, solver=_solver(config)
         )
         unsolved = (found.solution.status != SOLVED) | (hits & (impact.solution.status != SOLVED))
-        forces = before.forces(model, found.solution.force)
-        blows = after.forces(model, jnp.where(hits, impact.solution.force, 0.0))
+        forces = before.forces(model, control, found.solution.force)
+        blows = after.forces(model, control, jnp.where(hits, impact.solution.force, 0.0))
         mean = [(h * f + blow) / dt for f, blow in zip(forces, blows)]
         tried = tried.replace(qd=jnp.where(hits, impact.qdd, qd))
         if state.broken is not None:
@@ -179,6 +180,7 @@ def event_step(
             contact_force=info.contact_force + mean[0],
             limit_torque=info.limit_torque + mean[1],
             grip_force=info.grip_force + mean[2],
+            motion_force=info.motion_force + mean[3],
             penetration=after.penetration(),
             left_out=jnp.maximum(info.left_out, before.left_out),
         )
@@ -202,6 +204,7 @@ def event_step(
         contact_force=jnp.zeros((contact_slots(top).count, 3), dt.dtype),
         limit_torque=jnp.zeros(len(top.limited_joints), dt.dtype),
         grip_force=jnp.zeros((top.n_grips, 3), dt.dtype),
+        motion_force=jnp.zeros_like(begin.qd),
         penetration=zero,
         left_out=count,
     )
@@ -231,6 +234,7 @@ class _Scene:
     limit_gap: Array  # (nl,)
     limit_J: Array  # (nl, nv)
     chosen: Chosen | None  # the contacts that the rows are of, if not all
+    driven: np.ndarray  # (nv,) bool: freedoms of driven joints
 
     @classmethod
     def of(cls, model: Model, state: State, config: EventConfig) -> "_Scene":
@@ -252,7 +256,8 @@ class _Scene:
         chosen = None
         if config.contacts < slots.count:
             chosen = nearest(contacts.gap, config.contacts, config.touch_distance)
-        return cls(kin, contacts, tangent, gap, limit_J, chosen)
+        driven = np.isin(np.arange(model.topology.nv), model.topology.driven_dofs)
+        return cls(kin, contacts, tangent, gap, limit_J, chosen, driven)
 
     def holding(self, model: Model, torque: Array) -> "_Scene":
         """The same, with friction against the way that a contact would begin to slide, where it
@@ -279,7 +284,7 @@ class _Scene:
         return take(self.contacts, self.chosen), self.chosen.gather(self.tangent)
 
     def _rows(self, model: Model, state: State, control: Control) -> Rows:
-        """Normal and tangent of each contact, limits, driven joints, grips; nothing desired yet."""
+        """Normal and tangent of contacts, limits, prescribed motion, grips; nothing desired yet."""
         top = model.topology
         slots, (contacts, tangent) = contact_slots(top), self._taken()
         directions = jnp.stack([contacts.normal, tangent], axis=1).reshape(-1, 3)
@@ -292,10 +297,11 @@ class _Scene:
         touch = point_rows(model, self.kin, links[0], points, directions, zeros, links[1])
         limits = joint_rows(model, [0] * len(self.limit_gap), jnp.zeros(len(self.limit_gap)))
         limits = dataclasses.replace(limits, torque=self.limit_J)
-        driven = joint_rows(model, top.driven_dofs.tolist(), jnp.zeros(len(top.driven_dofs)))
+        dofs = _given_dofs(model, control)
+        given = joint_rows(model, dofs, jnp.zeros(len(dofs)))
         shape = (top.n_grips, len(grip_axes(top, zeros.dtype)))
         grips = grip_rows(model, self.kin, holding(model, state, control), jnp.zeros(shape))
-        return stacked(touch, limits, driven, grips)
+        return stacked(touch, limits, given, grips)
 
     def _bounds(self, rows: Rows) -> Bounds:
         contacts, _ = self._taken()
@@ -309,12 +315,14 @@ class _Scene:
             lambda x: x.astype(rows.drift.dtype) if x.dtype.kind == "f" else x, bounds
         )
 
-    def _touching(self, rows: Rows, config: EventConfig) -> Array:
+    def _touching(self, rows: Rows, control: Control, config: EventConfig) -> Array:
         """(m,) which rows act."""
         contacts, _ = self._taken()
         near = jnp.repeat(contacts.gap <= config.touch_distance, 2)
         limits = self.limit_gap <= config.touch_distance
         rest = jnp.ones(len(rows.drift) - len(near) - len(limits), bool)
+        if control.motion is not None:
+            rest = rest.at[: len(self.driven)].set(self.driven | control.motion.on)
         return jnp.concatenate([near, limits, rest])
 
     def rows(self, model: Model, state: State, control: Control, h: Array, config: EventConfig):
@@ -325,16 +333,17 @@ class _Scene:
         gap_drift = self._gap_drift(model, state)
         gap_drift = gap_drift if self.chosen is None else self.chosen.gather(gap_drift)
         drift = rows.drift.at[: 2 * len(gap_drift) : 2].set(gap_drift)
-        driven = drive_velocity(model, state, h, config.recovery_time)
+        given = prescribed(model, state, control, h, config.recovery_time)
+        given = speed[:0] if given is None else given[1][np.array(_given_dofs(model, control), int)]
         holds = holding(model, state, control)
         _, closing = velocity_grip_rows(model, self.kin, holds, config.recovery_time)
         contacts, _ = self._taken()
         out = jnp.maximum(-contacts.gap, 0.0) / config.recovery_time
         out = jnp.stack([out, jnp.zeros_like(out)], axis=1).reshape(-1)
         back = jnp.maximum(-self.limit_gap, 0.0) / config.recovery_time
-        wanted = jnp.concatenate([out, back, driven, closing.reshape(-1)])
+        wanted = jnp.concatenate([out, back, given, closing.reshape(-1)])
         rows = dataclasses.replace(rows, drift=drift, desired=(wanted - speed) / h)
-        return _acting(rows, self._touching(rows, config)), self._bounds(rows)
+        return _acting(rows, self._touching(rows, control, config)), self._bounds(rows)
 
     def _gap_drift(self, model: Model, state: State) -> Array:
         """(nc,) second derivative of the gaps in time where qdd = 0: of a rolling ball it is 0,
@@ -354,7 +363,7 @@ class _Scene:
         """Whether something that touches approaches; the rows and bounds of the impact."""
         rows, (contacts, _) = self._rows(model, state, control), self._taken()
         speed = matmul(row_jacobian(model, self.kin, rows), state.qd)
-        acts = self._touching(rows, config)
+        acts = self._touching(rows, control, config)
         n, last = 2 * len(contacts.gap), 2 * len(contacts.gap) + len(self.limit_gap)
         restitution = jnp.concatenate([contacts.restitution, 0 * self.limit_gap])
         across = jnp.concatenate([speed[:n:2], speed[n:last]])
@@ -373,8 +382,8 @@ class _Scene:
         new = jnp.concatenate([self.contacts.gap, self.limit_gap])
         return jnp.any((new < -depth) & (new < old))
 
-    def forces(self, model: Model, force: Array) -> tuple[Array, Array, Array]:
-        """Of the contacts (nc, 3) and grips (ng, 3) in the world, of the limits (nl,)."""
+    def forces(self, model: Model, control: Control, force: Array) -> tuple[Array, ...]:
+        """Of contacts (nc, 3), limits (nl,), grips (ng, 3) and prescribed motion (nv,)."""
         top, (contacts, tangent) = model.topology, self._taken()
         n, last = 2 * len(contacts.gap), 2 * len(contacts.gap) + len(self.limit_gap)
         pairs = force[:n].reshape(-1, 2)
@@ -384,10 +393,18 @@ class _Scene:
         axes = grip_axes(top, force.dtype)
         of_grip = force[len(force) - top.n_grips * len(axes) :].reshape(-1, len(axes))
         of_limit = limit_sign(top, self.limit_J) * force[n:last]
-        return of_contact, of_limit, matmul(of_grip, axes)
+        dofs = np.array(_given_dofs(model, control), int)
+        of_motion = jnp.zeros(top.nv, force.dtype).at[dofs].set(force[last : last + len(dofs)])
+        return of_contact, of_limit, matmul(of_grip, axes), of_motion
 
     def penetration(self) -> Array:
         return jnp.max(-self.contacts.gap, initial=0.0)
+
+
+def _given_dofs(model: Model, control: Control) -> list[int]:
+    """The freedoms that may have prescribed motion: those driven, or all where a control says."""
+    top = model.topology
+    return top.driven_dofs.tolist() if control.motion is None else list(range(top.nv))
 
 
 def _acting(rows: Rows, acts: Array) -> Rows:

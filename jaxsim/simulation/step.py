@@ -85,12 +85,26 @@ class Observation:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
+class MotionControl:
+    """Freedoms whose accelerations are met exactly, by whatever force it takes.
+
+    Kokkevis (2004), section 8.3; ``constraints.acceleration.target_acceleration`` gives the
+    accelerations of his equation 22.
+    """
+
+    acceleration: Array  # (nv,) [m/s^2 or rad/s^2]
+    on: Array  # (nv,) bool: the freedoms that it holds for
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class Control:
     """Generalised forces for one step, and how they fall with velocity within it."""
 
     torque: Array  # (nv,) at the step's first instant, within the actuators' limits [N m or N]
     damping: Array  # (nv,) -d torque / d qd, treated implicitly; 0 where the actuator saturates
     hold: Array | None = None  # (ng,) bool: the grips that are closed; None for all
+    motion: MotionControl | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -101,6 +115,9 @@ class StepInfo:
     contact_force: Array  # (nc, 3) on shape a, in the world [N]
     limit_torque: Array  # (n limited joints,) along the joint, of a ball about its axis [N m or N]
     grip_force: Array  # (ng, 3) on the link that holds, in the world [N]
+    motion_force: (
+        Array  # (nv,) what prescribed motion takes, of drives and MotionControl [N m or N]
+    )
     residual: Array  # () of the complementarity problem, see ``natural_residual`` [m/s]
     penetration: Array  # () deepest at the step's first instant [m]
     left_out: Array  # () int: contacts that were near and not solved for
@@ -169,14 +186,14 @@ def step(
         force = control.torque - model.damping * state.qd - bias_force(model, kin)
         if pushes is not None:
             force = force + push_torque(model, kin, pushes, state.time)
-        change = dt * force
-        if top.driven_dofs.size:
-            driven = drive_velocity(model, state, dt, config.stabilization_time)
-            M, rows, target, change = _driven(top, driven, state.qd, M, rows, target, change)
-        L, white = whiten(top, M, jnp.concatenate([rows.T, change[:, None]], axis=1))
+        free = _Free(M, rows, target, dt * force)
+        given = prescribed(model, state, control, dt, config.stabilization_time)
+        rest = free if given is None else free.without(*given, state.qd)
+        columns = jnp.concatenate([rest.rows.T, rest.change[:, None]], axis=1)
+        L, white = whiten(top, rest.M, columns)
         y = lower_product(top, L, state.qd) + white[:, -1]
     with jax.named_scope("impulses"):
-        families = _families(layout, white[:, :-1].T, target, contacts.friction)
+        families = _families(layout, white[:, :-1].T, rest.target, contacts.friction)
         warm = _warm_start(top, layout, state.impulse, chosen)
         families = tuple(
             dataclasses.replace(f, impulse=w.reshape(f.target.shape))
@@ -188,12 +205,17 @@ def step(
         impulse = jnp.concatenate([f.impulse.reshape(-1) for f in families] or [state.impulse])
     with jax.named_scope("integrate"):
         qd = solve_lower(top, L, y)
-        if top.driven_dofs.size:
-            qd = qd.at[top.driven_dofs].set(driven)
+        if given is not None:
+            qd = jnp.where(given[0], given[1], qd)
         q = integrate(model, state.q, qd, dt)
     of_contact, of_limit, of_grip = _split(layout, impulse)
     contact_force = jnp.sum(of_contact[:, :, None] * frame, axis=1) / dt
     grip_force = matmul(of_grip, grip_axes(top, J.dtype)) / dt
+    motion_force = jnp.zeros_like(qd)
+    if given is not None:
+        impulses = jnp.concatenate([of_contact.reshape(-1), of_limit, of_grip.reshape(-1)])
+        missing = matmul(free.M, qd - state.qd) - free.change - matmul(impulses, free.rows)
+        motion_force = jnp.where(given[0], missing, 0.0) / dt
     if chosen is not None:
         contact_force = chosen.scatter(contact_force)
         of_contact = chosen.scatter(of_contact)
@@ -206,6 +228,7 @@ def step(
         contact_force=contact_force,
         limit_torque=limit_sign(top, J_limit) * of_limit / dt,
         grip_force=grip_force,
+        motion_force=motion_force,
         residual=residual,
         penetration=safe_max(jnp.append(-seen.contacts.gap, 0.0)),
         left_out=jnp.zeros((), int) if chosen is None else chosen.left_out,
@@ -248,13 +271,42 @@ def drive_velocity(
     return (ahead - now) / dt + astray / recovery_time
 
 
-def _driven(top: Topology, velocity, qd, M, rows, target, change):
-    """The same problem without the driven freedoms: what they do to the others is known."""
-    d = top.driven_dofs
-    target = target - matmul(rows[:, d], velocity)
-    change = (change - matmul(M[:, d], velocity - qd[d])).at[d].set(0.0)
-    M = M.at[d].set(0.0).at[:, d].set(0.0).at[d, d].set(1.0)
-    return M, rows.at[:, d].set(0.0), target, change
+def prescribed(
+    model: Model, state: State, control: Control, dt: Array | float, recovery_time: Array | float
+) -> tuple[Array | np.ndarray, Array] | None:
+    """Freedoms whose motion is given, (nv,) bool, and their velocities (nv,) after ``dt``."""
+    top, motion = model.topology, control.motion
+    driven = np.zeros(top.nv, bool)
+    driven[top.driven_dofs] = True
+    if motion is None and not driven.any():
+        return None
+    velocity = state.qd if motion is None else state.qd + dt * motion.acceleration
+    if driven.any():
+        of_drives = drive_velocity(model, state, dt, recovery_time)
+        velocity = velocity.at[top.driven_dofs].set(of_drives)
+    return driven if motion is None else driven | motion.on, velocity
+
+
+@dataclass(frozen=True)
+class _Free:
+    """A problem M (v - qd) = change + rows^T impulses, rows v against target."""
+
+    M: Array  # (nv, nv)
+    rows: Array  # (m, nv)
+    target: Array  # (m,)
+    change: Array  # (nv,)
+
+    def without(self, given, velocity, qd) -> "_Free":
+        """Without the freedoms whose velocity is given: what they do to the others is known."""
+        known = jnp.where(given, velocity, 0.0)
+        moved = matmul(self.M, jnp.where(given, velocity - qd, 0.0))
+        kept = ~given[:, None] & ~given
+        return _Free(
+            M=jnp.where(kept, self.M, 0.0) + jnp.diag(jnp.asarray(given, qd.dtype)),
+            rows=jnp.where(given, 0.0, self.rows),
+            target=self.target - matmul(self.rows, known),
+            change=jnp.where(given, 0.0, self.change - moved),
+        )
 
 
 def _families(layout: Layout, x, target, friction) -> tuple[Rows, Rows, Rows]:

@@ -1,5 +1,6 @@
 """Driven bodies, grips, limits of ball joints, and the choice of contacts; float64, both steps."""
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -9,12 +10,13 @@ import pytest
 
 from jaxsim.constraints.rows import row_layout
 from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.dynamics.rigid import inverse_dynamics
 from jaxsim.math.rotation import quat_log
 from jaxsim.model import Drive, ModelBuilder, ball, box, free, hinge, plane, slide
 from jaxsim.model.state import neutral_state
 from jaxsim.simulation.events import EventConfig
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig, no_control
+from jaxsim.simulation.step import MotionControl, StepConfig, no_control
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -165,9 +167,8 @@ def test_a_grip_breaks_at_its_strength_and_stays_broken(hanger, config):
 def test_a_controller_opens_a_grip(hanger, config):
     class LetsGo(Limp):
         def update(self, memory, model, state, seen, dt):
-            control = no_control(model)
             hold = jnp.stack([jnp.array(True), state.time < 0.05 - 1e-9])
-            return memory, type(control)(control.torque, control.damping, hold)
+            return memory, replace(no_control(model), hold=hold)
 
     result = simulate(hanger, begin(hanger, q=HANGING), config, 0.1, LetsGo())
     np.testing.assert_allclose(result.state.qd[8], -G * 0.05, rtol=0.01)
@@ -190,6 +191,46 @@ def test_a_ball_joint_turns_no_further_than_its_limit(config):
     axis = kin.link_rot[0] @ quat_log(result.state.q) / angle[-1]
     pull = np.dot(axis, np.cross(kin.com[0], np.array(model.gravity)))
     np.testing.assert_allclose(torque, [abs(pull)], rtol=0.02)
+
+
+@pytest.fixture(scope="module")
+def acrobat(x64_module):
+    """A body with an arm of two links, on the ground by its feet."""
+    b = ModelBuilder()
+    b.add_link("body", "world", joints=[free("root")], **CRATE)
+    b.add_shape("body", box([HALF] * 3, name="body"))
+    rod = dict(mass=0.5, com=(0, 0, 0.2), inertia=(0.01, 0.01, 0.001))
+    b.add_link("arm", "body", pos=(0, 0, HALF), joints=[hinge("shoulder", (0, 1, 0))], **rod)
+    b.add_link("hand", "arm", pos=(0, 0, 0.4), joints=[hinge("elbow", (1, 0, 0))], **rod)
+    b.add_shape("world", plane(name="ground"))
+    return b.build()
+
+
+class Moves(Limp):
+    """Shoulder at 3 rad/s^2, elbow free."""
+
+    def update(self, memory, model, state, seen, dt):
+        on = jnp.arange(model.topology.nv) == 6
+        motion = MotionControl(jnp.where(on, 3.0, 0.0), on)
+        return memory, replace(no_control(model), motion=motion)
+
+
+@by_both
+@pytest.mark.parametrize("height", [HALF, 1.0], ids=["standing", "falling"])
+def test_motion_control_meets_the_acceleration_whatever_else_happens(acrobat, config, height):
+    seconds = 0.1
+    q = [0, 0, height, 1, 0, 0, 0, 0.3, -0.4]
+    state, info = simulate(acrobat, begin(acrobat, q=q), config, seconds, Moves()).record
+    np.testing.assert_allclose(state.qd[:, 6], 3.0 * state.time, atol=1e-9)
+    assert np.abs(np.diff(state.qd[:, 7])).max() > 0  # the elbow swings
+
+    # Its force is what inverse dynamics asks for, with the contact forces, at the step's start.
+    k = -2
+    kin = forward_kinematics(acrobat, state.q[k], state.qd[k])
+    qdd = (state.qd[k + 1] - state.qd[k]) / config.dt
+    needed = inverse_dynamics(acrobat, kin, qdd)  # the contacts do no work on the shoulder
+    np.testing.assert_allclose(info.motion_force[k, 6], needed[6], rtol=1e-6, atol=1e-8)
+    assert (info.motion_force[:, :6] == 0).all() and (info.motion_force[:, 7] == 0).all()
 
 
 @pytest.fixture(scope="module")
