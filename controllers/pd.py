@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
+from jaxsim.math.rotation import quat_conjugate, quat_log, quat_multiply
 from jaxsim.model import Model, State
 from jaxsim.simulation.step import Control, Observation
 
@@ -22,12 +24,33 @@ def clipped(model: Model, torque: Array, damping: Array) -> Control:
     return Control(torque=bounded, damping=jnp.where(within, damping, 0.0))
 
 
+def pose_error(model: Model, target: Array, q: Array) -> Array:
+    """(nv,) the way from q (nq,) to the target (nq,) [rad or m], zero for free joints.
+
+    Of a ball it is the rotation vector from one to the other, the short way round, in the link's
+    axes: those of its velocity, torque and gains.
+    """
+    top = model.topology
+    error = jnp.zeros(top.nv, q.dtype)
+    joints = np.concatenate([top.joints_of("hinge"), top.joints_of("slide")])
+    at, dofs = np.array(top.q_start)[joints], np.array(top.v_start)[joints]
+    error = error.at[dofs].set(target[at] - q[at])
+    for joint in top.joints_of("ball"):
+        at, dof = top.q_start[joint], top.v_start[joint]
+        now, wanted = q[at : at + 4], target[at : at + 4]
+        turn = quat_log(quat_multiply(quat_conjugate(now), wanted))
+        error = error.at[dof : dof + 3].set(turn)
+    return error
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class PoseController:
-    """Holds every actuated hinge and slide at a target with the model's own gains.
+    """Holds every actuated hinge, slide and ball at a target with the model's own gains.
 
-    target (nv,) [rad or m]; entries of unactuated joints are ignored. Source: Shen, equation 3.2.
+    target (nq,) [rad, m, unit quaternions]; entries of unactuated joints are ignored. Sources:
+    Shen, equation 3.2; for balls tau = kp L(q_r q^-1) - kd w, equation 1 of the document on the
+    topple-free foot, here in the link's axes.
     """
 
     target: Array
@@ -40,8 +63,5 @@ class PoseController:
         self, memory: None, model: Model, state: State, seen: Observation, dt: Array
     ) -> tuple[None, Control]:
         """kp (target - q) - kd qd, clipped."""
-        top = model.topology
-        if top.nq != top.nv:
-            raise ValueError("PoseController needs a model of hinges and slides only")
-        torque = model.gain_p * (self.target - state.q) - model.gain_d * state.qd
-        return None, clipped(model, torque, model.gain_d)
+        error = pose_error(model, self.target, state.q)
+        return None, clipped(model, model.gain_p * error - model.gain_d * state.qd, model.gain_d)

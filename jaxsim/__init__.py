@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING
 from jaxsim.exports import lazy
 
 if TYPE_CHECKING:
-    from jaxsim.characters.planar_human import planar_human, posed, set_chair_height, start
+    from jaxsim.characters.human import articulated_human, ball_joint_human
+    from jaxsim.characters.planar_human import planar_human, set_chair_height
+    from jaxsim.characters.poses import posed
+    from jaxsim.characters.scaling import scaled
+    from jaxsim.characters.starts import start
     from jaxsim.io.motion import Motion, load_motion, save_motion
     from jaxsim.model import Model, ModelBuilder, ModelError, State
     from jaxsim.simulation.pushes import Pushes, push, pushes_together
@@ -43,18 +47,21 @@ _PLACE_OF = {
     "State": "jaxsim.model",
     "StepConfig": "jaxsim.simulation.step",
     "StepInfo": "jaxsim.simulation.step",
+    "articulated_human": "jaxsim.characters.human",
+    "ball_joint_human": "jaxsim.characters.human",
     "failed_members": "jaxsim.simulation.rollout",
     "load_motion": "jaxsim.io.motion",
     "no_control": "jaxsim.simulation.step",
     "observe": "jaxsim.simulation.step",
     "planar_human": "jaxsim.characters.planar_human",
-    "posed": "jaxsim.characters.planar_human",
+    "posed": "jaxsim.characters.poses",
     "push": "jaxsim.simulation.pushes",
     "pushes_together": "jaxsim.simulation.pushes",
     "rollout": "jaxsim.simulation.rollout",
     "save_motion": "jaxsim.io.motion",
+    "scaled": "jaxsim.characters.scaling",
     "set_chair_height": "jaxsim.characters.planar_human",
-    "start": "jaxsim.characters.planar_human",
+    "start": "jaxsim.characters.starts",
     "step": "jaxsim.simulation.step",
     "write_filmstrip": "jaxsim.viewer",
     "write_page": "jaxsim.viewer",
@@ -74,6 +81,8 @@ __all__ = [
     "State",
     "StepConfig",
     "StepInfo",
+    "articulated_human",
+    "ball_joint_human",
     "failed_members",
     "load_motion",
     "no_control",
@@ -84,6 +93,7 @@ __all__ = [
     "pushes_together",
     "rollout",
     "save_motion",
+    "scaled",
     "set_chair_height",
     "start",
     "step",

@@ -14,8 +14,8 @@ import numpy as np
 from jax import Array
 
 from jaxsim.characters.lamina import tapered_capsule_lamina
+from jaxsim.characters.poses import posed, sided
 from jaxsim.collision.contacts import lowest_point
-from jaxsim.constraints.rows import row_layout
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.model import (
     Model,
@@ -24,7 +24,6 @@ from jaxsim.model import (
     State,
     box,
     hinge,
-    neutral_state,
     plane,
     slide,
     tapered_capsule,
@@ -102,8 +101,8 @@ def planar_human(chair_height: float | None = None, friction: float = FRICTION) 
         _attach(b, joint, joint, parent, child, child, friction)
     for side in ("left", "right"):
         for joint, (parent, child) in LIMBS.items():
-            own_parent = parent if parent in ("trunk", "pelvis") else _sided(side, parent)
-            _attach(b, _sided(side, joint), joint, own_parent, _sided(side, child), child, friction)
+            own_parent = parent if parent in ("trunk", "pelvis") else sided(side, parent)
+            _attach(b, sided(side, joint), joint, own_parent, sided(side, child), child, friction)
     b.add_shape("world", plane(name="ground", friction=friction))
     if chair_height is not None:
         if not chair_height > 0:
@@ -127,10 +126,6 @@ def set_chair_height(model: Model, height) -> Model:
     size = jnp.stack([jnp.asarray(CHAIR_DEPTH / 2), jnp.asarray(0.25), jnp.asarray(height / 2)])
     pos = jnp.stack([jnp.zeros(()), jnp.zeros(()), jnp.asarray(height / 2)])
     return model.with_shape("chair", size=size, pos=pos)
-
-
-def _sided(side: str, name: str) -> str:
-    return side + name[0].upper() + name[1:]
 
 
 def _root_joints() -> list:
@@ -232,15 +227,3 @@ def _sitting(model: Model) -> tuple[dict[str, float | Array], Array]:
         "ankles": sole - shank_angle,
     }
     return pose, place
-
-
-def posed(model: Model, degrees: Mapping[str, float | Array]) -> State:
-    """A state at rest from joint angles in degrees by joint name or plural ("knees")."""
-    top = model.topology
-    state = neutral_state(model, row_layout(top).n_rows)
-    q = state.q
-    for name, angle in degrees.items():
-        sides = [_sided(side, name.removesuffix("s")) for side in ("left", "right")]
-        for joint in [name] if name in top.joint_names else sides:
-            q = q.at[top.q_start[top.joint(joint)]].set(jnp.deg2rad(angle))
-    return state.replace(q=q)

@@ -1,0 +1,384 @@
+"""Two humans in space: one of hinges and capsules, one of ball joints and boxes.
+
+Both stand upright in the zero pose, arms down, palms to the thighs; x is forward, y left, z up.
+Each link's frame is parallel to these axes and sits at the joint by which the link hangs on its
+parent; the pelvis is the root, its frame between the hips. docs/characters.md has the tables with
+their sources, and what was chosen where these say nothing.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jaxsim.characters.anthropometry import (
+    ADULT,
+    ANKLE_AT,
+    ANKLE_HEIGHT,
+    BALL_AT,
+    DENSITY,
+    FOOT_BREADTH,
+    HIP_HALF,
+    SHOULDER,
+    SHOULDER_HALF,
+    TOE_HEIGHT,
+    Body,
+    find_build,
+    foot_and_toes,
+    joined,
+    moved,
+    segments,
+    toe_joint,
+)
+from jaxsim.characters.poses import MIRROR, SIDES, posed, sided
+from jaxsim.collision.contacts import lowest_point
+from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.model import (
+    Joint,
+    Model,
+    ModelBuilder,
+    ModelError,
+    State,
+    ball,
+    box,
+    capsule,
+    free,
+    hinge,
+    plane,
+    sphere,
+)
+from jaxsim.model.shapes import Shape
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A hinge: its axis (of a pair the left one's), range [deg], and at ADULT's size kp [N m/rad],
+    kd [N m s/rad] and greatest torque [N m]. Angles are positive as the name says."""
+
+    axis: tuple[int, int, int]
+    range: tuple[float, float]
+    kp: float
+    kd: float
+    torque: float
+
+
+X, Y, Z = (1, 0, 0), (0, 1, 0), (0, 0, 1)  # of a pair of limbs: to abduct, to bend back
+BACK_X, BACK_Y, BACK_Z = (-1, 0, 0), (0, -1, 0), (0, 0, -1)
+
+# Ranges: American Academy of Orthopaedic Surgeons, "Joint Motion" (1965). Torques: see the docs.
+TURNS = {
+    "waistFlexion": Turn(Y, (-15, 50), 800, 115, 234),
+    "waistBend": Turn(X, (-35, 35), 800, 115, 159),
+    "waistRotation": Turn(Z, (-45, 45), 300, 30, 100),
+    "spineFlexion": Turn(Y, (-10, 30), 600, 60, 234),
+    "neckFlexion": Turn(Y, (-45, 45), 80, 8, 40),
+    "neckBend": Turn(X, (-45, 45), 80, 8, 40),
+    "neckRotation": Turn(Z, (-60, 60), 40, 2.5, 20),
+    "shoulderFlexion": Turn(BACK_Y, (-60, 180), 200, 18, 92),
+    "shoulderAbduction": Turn(X, (-30, 180), 200, 18, 71),
+    "shoulderRotation": Turn(BACK_Z, (-90, 70), 60, 3, 52),
+    "elbowFlexion": Turn(BACK_Y, (0, 150), 100, 6, 77),
+    "wristFlexion": Turn(BACK_X, (-70, 80), 20, 0.6, 15),
+    "hipFlexion": Turn(BACK_Y, (-30, 120), 500, 70, 190),
+    "hipAbduction": Turn(X, (-30, 45), 500, 70, 150),
+    "hipRotation": Turn(BACK_Z, (-45, 45), 150, 12, 60),
+    "kneeFlexion": Turn(Y, (-10, 135), 500, 40, 168),
+    "ankleFlexion": Turn(BACK_Y, (-50, 20), 600, 45, 126),
+    "ankleInversion": Turn(BACK_X, (-15, 35), 250, 20, 40),
+    "toeExtension": Turn(BACK_Y, (-45, 70), 40, 1.5, 25),
+}
+# Link: its parent and its hinges in their order. What is called both is there on both sides.
+AXIAL = {
+    "abdomen": ("pelvis", ("waistFlexion", "waistBend", "waistRotation")),
+    "chest": ("abdomen", ("spineFlexion",)),
+    "head": ("chest", ("neckFlexion", "neckBend", "neckRotation")),
+}
+LIMBS = {
+    "upperArm": ("chest", ("shoulderFlexion", "shoulderAbduction", "shoulderRotation")),
+    "forearm": ("upperArm", ("elbowFlexion",)),
+    "hand": ("forearm", ("wristFlexion",)),
+    "thigh": ("pelvis", ("hipFlexion", "hipAbduction", "hipRotation")),
+    "shank": ("thigh", ("kneeFlexion",)),
+    "foot": ("shank", ("ankleFlexion", "ankleInversion")),
+    "toes": ("foot", ("toeExtension",)),
+}
+
+
+@dataclass(frozen=True)
+class Swivel:
+    """A ball joint: at ADULT's size kp [N m/rad], kd [N m s/rad], greatest torque about each of
+    the link's axes [N m]."""
+
+    kp: float
+    kd: float
+    torque: float
+
+
+SWIVELS = {
+    "waist": Swivel(800, 115, 234),
+    "spine": Swivel(600, 60, 234),
+    "neck": Swivel(80, 8, 40),
+    "shoulder": Swivel(200, 18, 92),
+    "elbow": Swivel(100, 6, 77),
+    "hip": Swivel(500, 70, 190),
+    "knee": Swivel(500, 40, 168),
+    "ankle": Swivel(600, 45, 126),
+}
+BALL_AXIAL = {
+    "abdomen": ("pelvis", "waist"),
+    "chest": ("abdomen", "spine"),
+    "head": ("chest", "neck"),
+}
+BALL_LIMBS = {
+    "upperArm": ("chest", "shoulder"),
+    "forearm": ("upperArm", "elbow"),
+    "thigh": ("pelvis", "hip"),
+    "shank": ("thigh", "knee"),
+    "foot": ("shank", "ankle"),
+}
+PASSIVE = 0.02  # damping of the joints without their motors, in shares of kd
+ARMATURE = 0.005  # of the shoulders' hinges [kg m^2]: with the arm straight out two axes fall together
+BREADTH = 1.4  # of the trunk, in its depths
+
+
+def articulated_human(
+    build: str = "adult",
+    stature: float | None = None,
+    mass: float | None = None,
+    friction: float = 0.8,
+) -> Model:
+    """A human of 18 links with 31 hinge freedoms and a free root, on flat ground.
+
+    Capsules, a ball for the head, boxes for feet and toes; each joint has limits and gains.
+    build: "adult" or "child" (six years); stature [m] and mass [kg] by default 1.75 and 72, of the
+    child 1.15 and 20. Gains and torques keep their effect in a body of another size (Hof 1996).
+    Raises ModelError for another build, or a stature or mass that is not positive.
+
+    Source of the structure: Jain, Ye, Liu (2009), section 4: 18 body nodes, 31 + 6 freedoms.
+    """
+    sizes = _Sizes(build, stature, mass)
+    bodies = sizes.bodies
+    bodies["foot"], bodies["toes"] = foot_and_toes(bodies["foot"], sizes.stature)
+    b = ModelBuilder()
+    _add_root(b, bodies["pelvis"], _capsule_shape("pelvis", bodies["pelvis"], sizes), friction)
+    for sides, links in ((("",), AXIAL), (SIDES, LIMBS)):
+        for side in sides:
+            for link, (parent, names) in links.items():
+                joints = [_hinge(side, name, sizes) for name in names]
+                shape = _capsule_shape(link, bodies[link], sizes)
+                _add(b, side, link, parent, joints, shape, sizes, friction)
+    b.add_shape("world", plane(name="ground", friction=friction))
+    return b.build()
+
+
+def ball_joint_human(
+    build: str = "adult",
+    stature: float | None = None,
+    mass: float | None = None,
+    friction: float = 1.0,
+) -> Model:
+    """A human of 14 boxes with 13 ball joints, 39 inner freedoms, and a free root, on flat ground.
+
+    The hands are part of the forearms. Its joints have gains but no limits. Arguments and errors
+    as for :func:`articulated_human`.
+
+    Source of the structure: the document on the topple-free foot, section 6 and figure 7.
+    """
+    sizes = _Sizes(build, stature, mass)
+    bodies = sizes.bodies
+    forearm, hand = bodies["forearm"], bodies["hand"]
+    below = moved(hand, (0, 0, -forearm.length))
+    length = forearm.length + hand.length
+    bodies["forearm"] = joined(length, (forearm, 1.0), (below, 1.0))
+    b = ModelBuilder()
+    _add_root(b, bodies["pelvis"], _box_shape("pelvis", bodies["pelvis"], sizes), friction)
+    for sides, links in ((("",), BALL_AXIAL), (SIDES, BALL_LIMBS)):
+        for side in sides:
+            for link, (parent, name) in links.items():
+                shape = _box_shape(link, bodies[link], sizes)
+                _add(b, side, link, parent, [_ball(side, name, sizes)], shape, sizes, friction)
+    b.add_shape("world", plane(name="ground", friction=friction))
+    return b.build()
+
+
+class _Sizes:
+    """What the tables come to for one body, in SI units."""
+
+    def __init__(self, build: str, stature: float | None, mass: float | None):
+        shares = find_build(build)
+        self.stature = float(shares.stature if stature is None else stature)
+        self.mass = float(shares.mass if mass is None else mass)
+        if not (self.stature > 0 and self.mass > 0):
+            raise ModelError(
+                f"stature {self.stature:g} m and mass {self.mass:g} kg; both must be positive"
+            )
+        self.bodies = segments(shares, self.stature, self.mass)
+        # torque as weight times length, time as the root of length (Hof 1996)
+        heavier, longer = self.mass / ADULT.mass, self.stature / ADULT.stature
+        self.torque = heavier * longer
+        self.damping = heavier * longer**1.5
+        self.inertia = heavier * longer**2
+
+    def offset(self, link: str) -> np.ndarray:
+        """(3,) where a link hangs on its parent, of a pair the left one [m]."""
+        bodies, tall = self.bodies, self.stature
+        return np.array(
+            {
+                "abdomen": (0, 0, bodies["pelvis"].length),
+                "chest": (0, 0, bodies["abdomen"].length),
+                "head": (0, 0, bodies["chest"].length),
+                "upperArm": (0, SHOULDER_HALF * tall, (1 - SHOULDER) * bodies["chest"].length),
+                "forearm": (0, 0, -bodies["upperArm"].length),
+                "hand": (0, 0, -bodies["forearm"].length),
+                "thigh": (0, HIP_HALF * tall, 0),
+                "shank": (0, 0, -bodies["thigh"].length),
+                "foot": (0, 0, -bodies["shank"].length),
+                "toes": toe_joint(self.whole_foot, tall),
+            }[link]
+        )
+
+    @property
+    def whole_foot(self) -> Body:
+        foot, toes = self.bodies["foot"], self.bodies.get("toes")
+        return foot if toes is None else joined(foot.length + toes.length, (foot, 1.0))
+
+
+def _add_root(b: ModelBuilder, body: Body, shape: Shape, friction: float) -> None:
+    b.add_link(
+        "pelvis",
+        "world",
+        mass=body.mass,
+        com=body.com.tolist(),
+        inertia=body.inertia,
+        joints=[free("root")],
+    )
+    b.add_shape("pelvis", _named(shape, "pelvis", friction))
+
+
+def _add(b: ModelBuilder, side, link, parent, joints, shape, sizes: _Sizes, friction) -> None:
+    body, pos = sizes.bodies[link], sizes.offset(link)
+    own, above = link, parent
+    if side:
+        own = sided(side, link)
+        above = sided(side, parent) if parent in LIMBS else parent
+        pos = pos * (1, 1 if side == "left" else -1, 1)
+    b.add_link(
+        own,
+        above,
+        pos=pos,
+        mass=body.mass,
+        com=body.com.tolist(),
+        inertia=body.inertia,
+        joints=joints,
+    )
+    b.add_shape(own, _named(shape, own, friction))
+
+
+def _named(shape: Shape, name: str, friction: float) -> Shape:
+    return Shape(**{**shape.__dict__, "name": name, "friction": friction})
+
+
+def _hinge(side: str, name: str, sizes: _Sizes) -> Joint:
+    turn = TURNS[name]
+    axis = np.array(turn.axis) * (MIRROR if side == "right" else 1)
+    return hinge(
+        sided(side, name) if side else name,
+        axis,
+        limits=tuple(np.deg2rad(turn.range)),
+        kp=turn.kp * sizes.torque,
+        kd=turn.kd * sizes.damping,
+        max_torque=turn.torque * sizes.torque,
+        damping=PASSIVE * turn.kd * sizes.damping,
+        armature=ARMATURE * sizes.inertia if name.startswith("shoulder") else 0.0,
+    )
+
+
+def _ball(side: str, name: str, sizes: _Sizes) -> Joint:
+    swivel = SWIVELS[name]
+    return ball(
+        sided(side, name) if side else name,
+        kp=swivel.kp * sizes.torque,
+        kd=swivel.kd * sizes.damping,
+        max_torque=swivel.torque * sizes.torque,
+        damping=PASSIVE * swivel.kd * sizes.damping,
+    )
+
+
+ACROSS = (np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5))  # the shape's x axis along the link's y
+DOWN = (np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0)  # along the link's -z
+
+
+def _capsule_shape(link: str, body: Body, sizes: _Sizes) -> Shape:
+    """What a link of the articulated human touches with; its volume is about that of its mass."""
+    section = body.mass / DENSITY / body.length  # [m^2]
+    if link in ("foot", "toes"):
+        return _foot_box(link, body, sizes)
+    if link == "head":
+        radius = (3 * body.mass / DENSITY / (4 * np.pi)) ** (1 / 3)
+        return sphere(radius, pos=(0, 0, body.length - radius))
+    if link in ("pelvis", "abdomen", "chest"):
+        radius = np.sqrt(section / np.pi / BREADTH)
+        middle = (0, 0, body.length / 2)
+        return capsule(radius, (BREADTH - 1) * radius, pos=middle, quat=ACROSS)
+    # from joint to joint, so that the ends of neighbours share their centres
+    radius = np.sqrt(section / np.pi)
+    reach = body.length - (radius if link == "hand" else 0)
+    return capsule(radius, reach / 2, pos=(0, 0, -reach / 2), quat=DOWN)
+
+
+def _box_shape(link: str, body: Body, sizes: _Sizes) -> Shape:
+    """What a link of the ball-joint human touches with; its volume is that of its mass."""
+    section = body.mass / DENSITY / body.length  # [m^2]
+    if link == "foot":
+        return _foot_box("whole foot", body, sizes)
+    if link == "head":
+        section *= HEAD_SHARE**-1
+        height = HEAD_SHARE * body.length
+        half = np.sqrt(section) / 2
+        return box((half, half, height / 2), pos=(0, 0, body.length - height / 2))
+    upward = link in ("pelvis", "abdomen", "chest")
+    depth = np.sqrt(section / (BREADTH if upward else 1)) / 2
+    half = (depth, BREADTH * depth if upward else depth, body.length / 2)
+    return box(half, pos=(0, 0, body.length / 2 * (1 if upward else -1)))
+
+
+HEAD_SHARE = 0.85  # of the way from the cervicale to the vertex; below it is the neck
+
+
+def _foot_box(part: str, body: Body, sizes: _Sizes) -> Shape:
+    """Heel to ball, ball to tip, or heel to tip; flat on the ground in the zero pose."""
+    tall, sole = sizes.stature, -ANKLE_HEIGHT * sizes.stature
+    breadth = FOOT_BREADTH * tall / 2
+    if part == "toes":
+        height = TOE_HEIGHT * tall / 2
+        return box((body.length / 2, breadth, height), pos=(body.length / 2, 0, 0))
+    whole = body.length / BALL_AT if part == "foot" else body.length
+    height = FOOT_THICKNESS * tall / 2
+    middle = body.length / 2 - ANKLE_AT * whole
+    return box((body.length / 2, breadth, height), pos=(middle, 0, sole + height))
+
+
+FOOT_THICKNESS = 0.03  # of the foot's box, in shares of the stature
+
+T_POSE = {"shoulderAbduction": 90.0}
+BALL_T_POSE = {"shoulder": (90.0, 0.0, 0.0)}
+# start: the root's turn about y [quarters of a circle], and whether the arms are out
+STARTS = {"standing": (0, False), "t_pose": (0, True), "supine": (-1, False), "prone": (1, False)}
+
+
+def start(model: Model, name: str) -> State:
+    """A start pose at rest, the lowest point on the ground, the pelvis above the origin.
+
+    name: "standing", "t_pose", "supine" (face up, head to -x) or "prone" (head to +x). Works under
+    vmap over models. Raises ModelError for another name.
+    """
+    if name not in STARTS:
+        raise ModelError(f"no start named {name!r}; choose from {', '.join(STARTS)}")
+    quarters, arms_out = STARTS[name]
+    of_hinges = "leftShoulderAbduction" in model.topology.joint_names
+    state = posed(model, (T_POSE if of_hinges else BALL_T_POSE) if arms_out else {})
+    half = quarters * np.pi / 4
+    quat = np.array([np.cos(half), 0, np.sin(half), 0])
+    root = model.topology.q_start[model.topology.joint("root")]
+    q = state.q.at[root + 3 : root + 7].set(quat.astype(state.q.dtype))
+    low = lowest_point(model, forward_kinematics(model, q, state.qd))
+    return state.replace(q=q.at[root + 2].add(-low))

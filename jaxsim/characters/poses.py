@@ -1,0 +1,55 @@
+"""Poses of any character from angles by joint name."""
+
+from collections.abc import Mapping
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.constraints.rows import row_layout
+from jaxsim.math.rotation import quat_exp
+from jaxsim.model import Model, State, neutral_state
+from jaxsim.model.joints import Q_SIZE
+
+SIDES = ("left", "right")
+MIRROR = np.array([-1.0, 1.0, -1.0])  # of a rotation, in the x-z plane
+
+
+def sided(side: str, name: str) -> str:
+    """ "left", "knee" -> "leftKnee"."""
+    return side + name[0].upper() + name[1:]
+
+
+def unsided(name: str) -> str:
+    """ "leftKnee" -> "knee"; names of the middle stay."""
+    for side in SIDES:
+        rest = name.removeprefix(side)
+        if rest and rest != name and rest[0].isupper():
+            return rest[0].lower() + rest[1:]
+    return name
+
+
+def posed(model: Model, degrees: Mapping[str, float | Array | tuple]) -> State:
+    """A state at rest from joint angles in degrees by joint name.
+
+    A name without its side ("knee", also "knees") sets both joints. Hinges take a number; balls
+    (3,), the rotation vector from the parent's axes, which is mirrored on the right if the name
+    has no side. Raises KeyError for a name that is neither, or a joint that is no hinge or ball.
+    """
+    top = model.topology
+    state = neutral_state(model, row_layout(top).n_rows)
+    q = state.q
+    for name, angle in degrees.items():
+        both = name not in top.joint_names
+        names = [sided(side, name.removesuffix("s")) for side in SIDES] if both else [name]
+        for joint, sign in zip(names, (np.ones(3), MIRROR)):
+            index = top.joint(joint)
+            start, kind = top.q_start[index], top.joint_kinds[index]
+            if kind == "ball":
+                turn = quat_exp(jnp.deg2rad(jnp.asarray(angle, q.dtype)) * sign.astype(q.dtype))
+                q = q.at[start : start + 4].set(turn)
+            elif Q_SIZE[kind] == 1:
+                q = q.at[start].set(jnp.deg2rad(angle))
+            else:
+                raise KeyError(f"joint {joint!r} is {kind}; only hinges and balls take angles")
+    return state.replace(q=q)

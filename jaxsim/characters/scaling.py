@@ -1,0 +1,157 @@
+"""Bodies of other sizes from one model, as arrays."""
+
+from collections.abc import Mapping
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.characters.poses import unsided
+from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.dynamics.rigid import mass_matrix
+from jaxsim.math.rotation import quat_to_matrix
+from jaxsim.model import Model, ModelError
+from jaxsim.model.shapes import BALL_KINDS
+from jaxsim.model.state import neutral_q
+from jaxsim.model.topology import WORLD, Topology
+
+Factors = Mapping[str, float | Array] | float | Array
+
+
+def scaled(
+    model: Model, sizes: Factors = 1.0, masses: Factors = 1.0, strength: Factors | None = None
+) -> Model:
+    """The model with links of other sizes and masses, which may be traced or batched.
+
+    sizes: factors of each link along its frame's axes: one number, (nl,), (nl, 3), or a mapping
+    from link names to a number or (3,). A name without its side ("thigh") means both sides. Of the
+    humans in space a limb's or the trunk's length is z, a foot's x. The link's joints, centre of
+    mass and shapes move along, and so do the links that hang on it.
+
+    masses: factors of each link's mass: one number, (nl,), or a mapping. A body of the same
+    density has the product of the sizes. The inertia is that of the stretched body: each element
+    of mass moves with the link's axes.
+
+    strength: factors of kp and of the greatest torque of each link's joints; kd follows, so that
+    each freedom keeps its damping ratio in the zero pose. Bodies that move alike, slowed by the
+    root of their size, have masses times sizes (Hof 1996). None leaves all gains as they are.
+
+    Shapes of the world, limits, passive damping and armature stay. A round shape stretched across
+    its axis takes the geometric mean of the two factors; a shape turned against its link's axes is
+    stretched along its own. Raises ModelError for an unknown name or a wrong shape of the factors.
+    """
+    top = model.topology
+    dtype = model.mass.dtype
+    size = _factors("sizes", top, sizes, dtype, (3,))
+    mass = _factors("masses", top, masses, dtype, ())
+    new = model.replace(
+        mass=model.mass * mass,
+        com=model.com * size,
+        inertia=_stretched_inertia(model.inertia, size, mass),
+        **_moved_joints(model, size),
+        **_stretched_shapes(model, size),
+    )
+    if strength is None:
+        return new
+    return _strengthened(model, new, _factors("strength", top, strength, dtype, ()))
+
+
+def _factors(what: str, top: Topology, given: Factors, dtype, tail: tuple[int, ...]) -> Array:
+    """(nl, *tail) from what the user gave."""
+    shape = (top.n_links, *tail)
+    if isinstance(given, Mapping):
+        factors = jnp.ones(shape, dtype)
+        for name, value in given.items():
+            links = _links_of(what, top, name)
+            factors = factors.at[links].set(_checked(f"{what}[{name!r}]", value, dtype, tail))
+        return factors
+    value = jnp.asarray(given, dtype)
+    if value.shape not in ((), shape[:1], shape):
+        raise ModelError(
+            f"{what} has shape {value.shape}; give one number, {shape[:1]}"
+            + (f", {shape}" if tail else "")
+            + " or a mapping from link names"
+        )
+    return jnp.broadcast_to(value[:, None] if tail and value.ndim == 1 else value, shape)
+
+
+def _checked(where: str, value, dtype, tail: tuple[int, ...]) -> Array:
+    value = jnp.asarray(value, dtype)
+    if value.shape not in ((), tail):
+        raise ModelError(
+            f"{where} has shape {value.shape}; give one number" + (f" or {tail}" if tail else "")
+        )
+    return value
+
+
+def _links_of(what: str, top: Topology, name: str) -> np.ndarray:
+    """The links that a name with or without its side means."""
+    found = [i for i, own in enumerate(top.link_names) if name in (own, unsided(own))]
+    if not found:
+        names = dict.fromkeys(unsided(own) for own in top.link_names)
+        raise ModelError(f"{what}: no link named {name!r}; the links are: {', '.join(names)}")
+    return np.array(found)
+
+
+def _stretched_inertia(inertia: Array, size: Array, mass: Array) -> Array:
+    """(nl, 3, 3): the second moments of mass stretch with the axes, and the inertia follows."""
+    eye = jnp.eye(3, dtype=inertia.dtype)
+
+    def trace(x):
+        return jnp.trace(x, axis1=-2, axis2=-1)[:, None, None]
+
+    second = trace(inertia) / 2 * eye - inertia
+    second = mass[:, None, None] * size[:, :, None] * second * size[:, None, :]
+    return trace(second) * eye - second
+
+
+def _moved_joints(model: Model, size: Array) -> dict[str, Array]:
+    """A joint sits in the frame of the link before it, its anchor in its own."""
+    top = model.topology
+    own = np.array(top.joint_link)
+    before = np.array([WORLD if p == WORLD else top.joint_link[p] for p in top.joint_parent])
+    rooted = (before == WORLD)[:, None]
+    return {
+        "joint_pos": model.joint_pos * jnp.where(rooted, 1.0, size[before]),
+        "joint_anchor": model.joint_anchor * size[own],
+    }
+
+
+def _stretched_shapes(model: Model, size: Array) -> dict[str, Array]:
+    top = model.topology
+    if not top.shape_kinds:
+        return {}
+    link = np.array(top.shape_link)
+    size = jnp.where((link == WORLD)[:, None], 1.0, size[link])
+    axes = quat_to_matrix(model.shape_quat)
+    along = jnp.sqrt(jnp.sum((size[:, :, None] * axes) ** 2, axis=1))  # (ns, 3)
+    x, y, z = along[:, 0], along[:, 1], along[:, 2]
+    radius = jnp.sqrt(y * z)
+    by_kind = {
+        "box": along,
+        "sphere": jnp.stack([jnp.cbrt(x * y * z)] * 3, axis=-1),
+        "capsule": jnp.stack([radius, radius, x], axis=-1),
+        "plane": jnp.ones_like(along),
+    }
+    factor = by_kind["plane"]
+    for kind in ("box", "sphere", "capsule"):
+        same = [k == kind or (kind == "capsule" and k in BALL_KINDS[1:]) for k in top.shape_kinds]
+        factor = jnp.where(np.array(same)[:, None], by_kind[kind], factor)
+    return {"shape_pos": model.shape_pos * size, "shape_size": model.shape_size * factor}
+
+
+def _strengthened(old: Model, new: Model, strength: Array) -> Model:
+    factor = strength[np.array(old.topology.dof_link)]
+    carried = _carried_inertia(new) / _carried_inertia(old)
+    return new.replace(
+        gain_p=new.gain_p * factor,
+        torque_limit=new.torque_limit * factor,
+        gain_d=new.gain_d * jnp.sqrt(factor * carried),
+    )
+
+
+def _carried_inertia(model: Model) -> Array:
+    """(nv,) what each freedom moves in the zero pose [kg m^2 or kg]."""
+    q = jnp.asarray(neutral_q(model), model.mass.dtype)
+    kin = forward_kinematics(model, q, jnp.zeros(model.topology.nv, q.dtype))
+    return jnp.diagonal(mass_matrix(model, kin))
