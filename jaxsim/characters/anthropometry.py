@@ -65,6 +65,7 @@ HIP_HALF = 0.05  # to the hip joint; ours
 ANKLE_AT = 0.25  # from the heel to the ankle
 BALL_AT = 0.73  # from the heel to the joint of the toes
 TOE_MASS = 0.12  # of the foot's mass
+TOE_HEIGHT = 0.015  # their thickness, in shares of the stature; ours
 
 DENSITY = 1000.0  # of the shapes' volumes [kg/m^3]
 
@@ -199,23 +200,19 @@ def foot_and_toes(foot: Body, stature: float) -> tuple[Body, Body]:
 
     Together they have the foot's mass, centre of mass and inertia.
     """
-    length, breadth = (1 - BALL_AT) * foot.length, FOOT_BREADTH * stature
-    height = TOE_HEIGHT * stature
-    mass = TOE_MASS * foot.mass
-    square = np.array([length, breadth, height]) ** 2
-    box = mass / 12 * np.diag(square.sum() - square)
-    toes = Body(length, mass, np.array([length / 2, 0, 0]), box)
-    rest = joined(foot.length - length, (foot, 1.0), (moved(toes, toe_joint(foot, stature)), -1.0))
+    sides = np.array([(1 - BALL_AT) * foot.length, FOOT_BREADTH * stature, TOE_HEIGHT * stature])
+    mass, square = TOE_MASS * foot.mass, sides**2
+    inertia = mass / 12 * np.diag(square.sum() - square)
+    toes = Body(float(sides[0]), mass, np.array([sides[0] / 2, 0, 0]), inertia)
+    length = BALL_AT * foot.length
+    rest = joined(length, (foot, 1.0), (moved(toes, toe_joint(stature)), -1.0))
     return rest, toes
 
 
-TOE_HEIGHT = 0.015  # thickness of the toes in shares of the stature; ours
-
-
-def toe_joint(foot: Body, stature: float) -> np.ndarray:
+def toe_joint(stature: float) -> np.ndarray:
     """(3,) where the toes bend, in the foot's frame [m]."""
-    height = (TOE_HEIGHT / 2 - ANKLE_HEIGHT) * stature
-    return np.array([(BALL_AT - ANKLE_AT) * foot.length, 0, height])
+    ahead, below = (BALL_AT - ANKLE_AT) * FOOT_LENGTH, ANKLE_HEIGHT - TOE_HEIGHT / 2
+    return stature * np.array([ahead, 0.0, -below])
 
 
 def find_build(name: str) -> Build:

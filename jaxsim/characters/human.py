@@ -6,7 +6,7 @@ parent; the pelvis is the root, its frame between the hips. docs/characters.md h
 their sources, and what was chosen where these say nothing.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,9 +14,9 @@ from jaxsim.characters.anthropometry import (
     ADULT,
     ANKLE_AT,
     ANKLE_HEIGHT,
-    BALL_AT,
     DENSITY,
     FOOT_BREADTH,
+    FOOT_LENGTH,
     HIP_HALF,
     SHOULDER,
     SHOULDER_HALF,
@@ -124,20 +124,23 @@ SWIVELS = {
     "ankle": Swivel(600, 45, 126),
 }
 BALL_AXIAL = {
-    "abdomen": ("pelvis", "waist"),
-    "chest": ("abdomen", "spine"),
-    "head": ("chest", "neck"),
+    "abdomen": ("pelvis", ("waist",)),
+    "chest": ("abdomen", ("spine",)),
+    "head": ("chest", ("neck",)),
 }
 BALL_LIMBS = {
-    "upperArm": ("chest", "shoulder"),
-    "forearm": ("upperArm", "elbow"),
-    "thigh": ("pelvis", "hip"),
-    "shank": ("thigh", "knee"),
-    "foot": ("shank", "ankle"),
+    "upperArm": ("chest", ("shoulder",)),
+    "forearm": ("upperArm", ("elbow",)),
+    "thigh": ("pelvis", ("hip",)),
+    "shank": ("thigh", ("knee",)),
+    "foot": ("shank", ("ankle",)),
 }
 PASSIVE = 0.02  # damping of the joints without their motors, in shares of kd
-ARMATURE = 0.005  # of the shoulders' hinges [kg m^2]: with the arm straight out two axes fall together
+# Of the shoulders' hinges [kg m^2]: with the arm straight out to the side two axes fall together.
+ARMATURE = 0.005
 BREADTH = 1.4  # of the trunk, in its depths
+HEAD_SHARE = 0.85  # of the way from the cervicale to the vertex; below it is the neck
+FOOT_THICKNESS = 0.03  # of the foot's box, in shares of the stature
 
 
 def articulated_human(
@@ -158,16 +161,7 @@ def articulated_human(
     sizes = _Sizes(build, stature, mass)
     bodies = sizes.bodies
     bodies["foot"], bodies["toes"] = foot_and_toes(bodies["foot"], sizes.stature)
-    b = ModelBuilder()
-    _add_root(b, bodies["pelvis"], _capsule_shape("pelvis", bodies["pelvis"], sizes), friction)
-    for sides, links in ((("",), AXIAL), (SIDES, LIMBS)):
-        for side in sides:
-            for link, (parent, names) in links.items():
-                joints = [_hinge(side, name, sizes) for name in names]
-                shape = _capsule_shape(link, bodies[link], sizes)
-                _add(b, side, link, parent, joints, shape, sizes, friction)
-    b.add_shape("world", plane(name="ground", friction=friction))
-    return b.build()
+    return _built(sizes, AXIAL, LIMBS, _hinge, _capsule_shape, friction)
 
 
 def ball_joint_human(
@@ -189,15 +183,7 @@ def ball_joint_human(
     below = moved(hand, (0, 0, -forearm.length))
     length = forearm.length + hand.length
     bodies["forearm"] = joined(length, (forearm, 1.0), (below, 1.0))
-    b = ModelBuilder()
-    _add_root(b, bodies["pelvis"], _box_shape("pelvis", bodies["pelvis"], sizes), friction)
-    for sides, links in ((("",), BALL_AXIAL), (SIDES, BALL_LIMBS)):
-        for side in sides:
-            for link, (parent, name) in links.items():
-                shape = _box_shape(link, bodies[link], sizes)
-                _add(b, side, link, parent, [_ball(side, name, sizes)], shape, sizes, friction)
-    b.add_shape("world", plane(name="ground", friction=friction))
-    return b.build()
+    return _built(sizes, BALL_AXIAL, BALL_LIMBS, _ball, _box_shape, friction)
 
 
 class _Sizes:
@@ -232,49 +218,33 @@ class _Sizes:
                 "thigh": (0, HIP_HALF * tall, 0),
                 "shank": (0, 0, -bodies["thigh"].length),
                 "foot": (0, 0, -bodies["shank"].length),
-                "toes": toe_joint(self.whole_foot, tall),
+                "toes": toe_joint(tall),
             }[link]
         )
 
-    @property
-    def whole_foot(self) -> Body:
-        foot, toes = self.bodies["foot"], self.bodies.get("toes")
-        return foot if toes is None else joined(foot.length + toes.length, (foot, 1.0))
 
+def _built(sizes: _Sizes, axial, limbs, joint_of, shape_of, friction: float) -> Model:
+    """The model of the tables: ``joint_of(side, name, sizes)`` and ``shape_of(link, sizes)``."""
+    b = ModelBuilder()
 
-def _add_root(b: ModelBuilder, body: Body, shape: Shape, friction: float) -> None:
-    b.add_link(
-        "pelvis",
-        "world",
-        mass=body.mass,
-        com=body.com.tolist(),
-        inertia=body.inertia,
-        joints=[free("root")],
-    )
-    b.add_shape("pelvis", _named(shape, "pelvis", friction))
+    def add(name, parent, link, pos, joints):
+        body = sizes.bodies[link]
+        com = body.com.tolist()
+        b.add_link(
+            name, parent, pos=pos, mass=body.mass, com=com, inertia=body.inertia, joints=joints
+        )
+        b.add_shape(name, replace(shape_of(link, sizes), name=name, friction=friction))
 
-
-def _add(b: ModelBuilder, side, link, parent, joints, shape, sizes: _Sizes, friction) -> None:
-    body, pos = sizes.bodies[link], sizes.offset(link)
-    own, above = link, parent
-    if side:
-        own = sided(side, link)
-        above = sided(side, parent) if parent in LIMBS else parent
-        pos = pos * (1, 1 if side == "left" else -1, 1)
-    b.add_link(
-        own,
-        above,
-        pos=pos,
-        mass=body.mass,
-        com=body.com.tolist(),
-        inertia=body.inertia,
-        joints=joints,
-    )
-    b.add_shape(own, _named(shape, own, friction))
-
-
-def _named(shape: Shape, name: str, friction: float) -> Shape:
-    return Shape(**{**shape.__dict__, "name": name, "friction": friction})
+    add("pelvis", "world", "pelvis", np.zeros(3), [free("root")])
+    for link, (parent, names) in axial.items():
+        add(link, parent, link, sizes.offset(link), [joint_of("", n, sizes) for n in names])
+    for side, mirror in zip(SIDES, (1, -1)):
+        for link, (parent, names) in limbs.items():
+            pos = sizes.offset(link) * (1, mirror, 1)
+            above = sided(side, parent) if parent in limbs else parent
+            add(sided(side, link), above, link, pos, [joint_of(side, n, sizes) for n in names])
+    b.add_shape("world", plane(name="ground", friction=friction))
+    return b.build()
 
 
 def _hinge(side: str, name: str, sizes: _Sizes) -> Joint:
@@ -307,8 +277,9 @@ ACROSS = (np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5))  # the shape's x axis along the 
 DOWN = (np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0)  # along the link's -z
 
 
-def _capsule_shape(link: str, body: Body, sizes: _Sizes) -> Shape:
+def _capsule_shape(link: str, sizes: _Sizes) -> Shape:
     """What a link of the articulated human touches with; its volume is about that of its mass."""
+    body = sizes.bodies[link]
     section = body.mass / DENSITY / body.length  # [m^2]
     if link in ("foot", "toes"):
         return _foot_box(link, body, sizes)
@@ -325,15 +296,15 @@ def _capsule_shape(link: str, body: Body, sizes: _Sizes) -> Shape:
     return capsule(radius, reach / 2, pos=(0, 0, -reach / 2), quat=DOWN)
 
 
-def _box_shape(link: str, body: Body, sizes: _Sizes) -> Shape:
+def _box_shape(link: str, sizes: _Sizes) -> Shape:
     """What a link of the ball-joint human touches with; its volume is that of its mass."""
+    body = sizes.bodies[link]
     section = body.mass / DENSITY / body.length  # [m^2]
     if link == "foot":
-        return _foot_box("whole foot", body, sizes)
+        return _foot_box(link, body, sizes)
     if link == "head":
-        section *= HEAD_SHARE**-1
         height = HEAD_SHARE * body.length
-        half = np.sqrt(section) / 2
+        half = np.sqrt(section / HEAD_SHARE) / 2
         return box((half, half, height / 2), pos=(0, 0, body.length - height / 2))
     upward = link in ("pelvis", "abdomen", "chest")
     depth = np.sqrt(section / (BREADTH if upward else 1)) / 2
@@ -341,23 +312,17 @@ def _box_shape(link: str, body: Body, sizes: _Sizes) -> Shape:
     return box(half, pos=(0, 0, body.length / 2 * (1 if upward else -1)))
 
 
-HEAD_SHARE = 0.85  # of the way from the cervicale to the vertex; below it is the neck
-
-
-def _foot_box(part: str, body: Body, sizes: _Sizes) -> Shape:
-    """Heel to ball, ball to tip, or heel to tip; flat on the ground in the zero pose."""
+def _foot_box(link: str, body: Body, sizes: _Sizes) -> Shape:
+    """A foot from its heel on, or toes from their joint on; flat on the ground in the zero pose."""
     tall, sole = sizes.stature, -ANKLE_HEIGHT * sizes.stature
     breadth = FOOT_BREADTH * tall / 2
-    if part == "toes":
+    if link == "toes":
         height = TOE_HEIGHT * tall / 2
         return box((body.length / 2, breadth, height), pos=(body.length / 2, 0, 0))
-    whole = body.length / BALL_AT if part == "foot" else body.length
     height = FOOT_THICKNESS * tall / 2
-    middle = body.length / 2 - ANKLE_AT * whole
+    middle = body.length / 2 - ANKLE_AT * FOOT_LENGTH * tall
     return box((body.length / 2, breadth, height), pos=(middle, 0, sole + height))
 
-
-FOOT_THICKNESS = 0.03  # of the foot's box, in shares of the stature
 
 T_POSE = {"shoulderAbduction": 90.0}
 BALL_T_POSE = {"shoulder": (90.0, 0.0, 0.0)}

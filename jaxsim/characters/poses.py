@@ -49,7 +49,7 @@ def posed(model: Model, degrees: Mapping[str, float | Array | tuple]) -> State:
                 turn = quat_exp(jnp.deg2rad(jnp.asarray(angle, q.dtype)) * sign.astype(q.dtype))
                 q = q.at[start : start + 4].set(turn)
             elif Q_SIZE[kind] == 1:
-                q = q.at[start].set(jnp.deg2rad(angle))
+                q = q.at[start].set(jnp.deg2rad(jnp.asarray(angle, q.dtype)))
             else:
                 raise KeyError(f"joint {joint!r} is {kind}; only hinges and balls take angles")
     return state.replace(q=q)

@@ -32,13 +32,15 @@ def scaled(
     density has the product of the sizes. The inertia is that of the stretched body: each element
     of mass moves with the link's axes.
 
-    strength: factors of kp and of the greatest torque of each link's joints; kd follows, so that
-    each freedom keeps its damping ratio in the zero pose. Bodies that move alike, slowed by the
-    root of their size, have masses times sizes (Hof 1996). None leaves all gains as they are.
+    strength: factors of kp and of the greatest torque of each link's joints; kd and the passive
+    damping follow, so that each freedom keeps its damping ratio in the zero pose. Bodies that move
+    alike, slowed by the root of their size, have masses times sizes (Hof 1996). None leaves gains
+    and damping as they are.
 
-    Shapes of the world, limits, passive damping and armature stay. A round shape stretched across
-    its axis takes the geometric mean of the two factors; a shape turned against its link's axes is
-    stretched along its own. Raises ModelError for an unknown name or a wrong shape of the factors.
+    Shapes of the world and limits stay; armature goes with the link's mass and squared size. A
+    round shape stretched across its axis takes the geometric mean of the two factors; a shape
+    turned against its link's axes is stretched along its own. Raises ModelError for an unknown
+    name or a wrong shape of the factors.
     """
     top = model.topology
     dtype = model.mass.dtype
@@ -48,6 +50,7 @@ def scaled(
         mass=model.mass * mass,
         com=model.com * size,
         inertia=_stretched_inertia(model.inertia, size, mass),
+        armature=model.armature * _armature_factor(top, size, mass),
         **_moved_joints(model, size),
         **_stretched_shapes(model, size),
     )
@@ -117,6 +120,15 @@ def _moved_joints(model: Model, size: Array) -> dict[str, Array]:
     }
 
 
+def _armature_factor(top: Topology, size: Array, mass: Array) -> Array:
+    """(nv,) mass times the mean square of the sizes where the freedom is a rotation."""
+    square = jnp.mean(size**2, axis=1)
+    kinds = np.array([top.joint_kinds[j] for j in top.dof_joint])
+    turns = (kinds != "slide") & (top.dof_stage > 0)
+    link = top.dof_link
+    return mass[link] * jnp.where(turns, square[link], 1.0)
+
+
 def _stretched_shapes(model: Model, size: Array) -> dict[str, Array]:
     top = model.topology
     if not top.shape_kinds:
@@ -143,10 +155,12 @@ def _stretched_shapes(model: Model, size: Array) -> dict[str, Array]:
 def _strengthened(old: Model, new: Model, strength: Array) -> Model:
     factor = strength[np.array(old.topology.dof_link)]
     carried = _carried_inertia(new) / _carried_inertia(old)
+    damping = jnp.sqrt(factor * carried)
     return new.replace(
         gain_p=new.gain_p * factor,
         torque_limit=new.torque_limit * factor,
-        gain_d=new.gain_d * jnp.sqrt(factor * carried),
+        gain_d=new.gain_d * damping,
+        damping=new.damping * damping,
     )
 
 
