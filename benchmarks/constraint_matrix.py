@@ -17,9 +17,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks._bodies import body_of_37
 from benchmarks._engines import interleaved
 from benchmarks._machine import commit, machine, publish, table, today, versions
+from jaxsim.characters.human import articulated_human
 from jaxsim.characters.planar_human import planar_human
 from jaxsim.constraints.acceleration import METHODS, net_effects, point_rows, row_jacobian
 from jaxsim.dynamics.articulated import acceleration_deltas, articulated_body, articulated_inertia
@@ -129,9 +129,9 @@ def parse(words: list[str]) -> argparse.Namespace:
 def main(words: list[str]) -> str:
     """Measure, print and return the tables."""
     options = parse(words)
-    models = {"planar human, 18 freedoms": planar_human, "3-D body, 37 freedoms": body_of_37}
+    models = {"planar human, 18 freedoms": planar_human, "human in space, 37 freedoms": articulated_human}
     if options.quick:
-        models.pop("3-D body, 37 freedoms")
+        models.pop("human in space, 37 freedoms")
     parts = []
     with session(options.device, "float32", cpu_devices=cores()):
         print(machine(), flush=True)

@@ -18,10 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks._bodies import body_of_37
 from benchmarks._engines import interleaved
 from benchmarks._machine import commit, machine, publish, table, today, versions
 from jaxsim.constraints.acceleration import net_effects, point_rows, row_jacobian
+from jaxsim.characters.human import articulated_human
 from jaxsim.dynamics.articulated import articulated_body
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
 from jaxsim.fused import fuse
@@ -37,7 +37,7 @@ EXACT = 20_000
 
 def problems(batch: int):
     """K (batch, m, m), b (batch, m), and what a force does to qdd (batch, m, nv); float64."""
-    model = body_of_37()
+    model = articulated_human()
     top = model.topology
     links = [int(k) for k in np.linspace(0, top.n_links - 1, POINTS)]
 
