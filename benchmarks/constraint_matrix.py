@@ -129,7 +129,10 @@ def parse(words: list[str]) -> argparse.Namespace:
 def main(words: list[str]) -> str:
     """Measure, print and return the tables."""
     options = parse(words)
-    models = {"planar human, 18 freedoms": planar_human, "human in space, 37 freedoms": articulated_human}
+    models = {
+        "planar human, 18 freedoms": planar_human,
+        "human in space, 37 freedoms": articulated_human,
+    }
     if options.quick:
         models.pop("human in space, 37 freedoms")
     parts = []

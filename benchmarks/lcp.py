@@ -20,8 +20,8 @@ import numpy as np
 
 from benchmarks._engines import interleaved
 from benchmarks._machine import commit, machine, publish, table, today, versions
-from jaxsim.constraints.acceleration import net_effects, point_rows, row_jacobian
 from jaxsim.characters.human import articulated_human
+from jaxsim.constraints.acceleration import net_effects, point_rows, row_jacobian
 from jaxsim.dynamics.articulated import articulated_body
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
 from jaxsim.fused import fuse

@@ -26,7 +26,7 @@ def scaled(
     sizes: factors of each link along its frame's axes: one number, (nl,), (nl, 3), or a mapping
     from link names to a number or (3,). A name without its side ("thigh") means both sides. Of the
     humans in space a limb's or the trunk's length is z, a foot's x. The link's joints, centre of
-    mass and shapes move along, and so do the links that hang on it.
+    mass, shapes and grips move along, and so do the links that hang on it.
 
     masses: factors of each link's mass: one number, (nl,), or a mapping. A body of the same
     density has the product of the sizes. The inertia is that of the stretched body: each element
@@ -52,6 +52,7 @@ def scaled(
         inertia=_stretched_inertia(model.inertia, size, mass),
         armature=model.armature * _armature_factor(top, size, mass),
         **_moved_joints(model, size),
+        **_moved_grips(model, size),
         **_stretched_shapes(model, size),
     )
     if strength is None:
@@ -117,6 +118,17 @@ def _moved_joints(model: Model, size: Array) -> dict[str, Array]:
     return {
         "joint_pos": model.joint_pos * jnp.where(rooted, 1.0, size[before]),
         "joint_anchor": model.joint_anchor * size[own],
+    }
+
+
+def _moved_grips(model: Model, size: Array) -> dict[str, Array]:
+    """Where links hold and are held, in their frames."""
+    top = model.topology
+    own, other = np.array(top.grip_link, int), np.array(top.grip_other, int)
+    in_world = (other == WORLD)[:, None]
+    return {
+        "grip_point": model.grip_point * size[own],
+        "grip_other_point": model.grip_other_point * jnp.where(in_world, 1.0, size[other]),
     }
 
 

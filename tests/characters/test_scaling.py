@@ -38,13 +38,15 @@ def chain(x64_module):
     b.add_shape("leftArm", capsule(0.05, 0.2, pos=(0, 0.1, 0), name="capsule"))
     b.add_shape("ball", sphere(0.1, name="sphere"))
     b.add_shape("world", plane(name="ground"))
+    b.add_grip("hold", "ball", (0.1, 0.0, 0.2), "leftArm", (0.3, 0.1, 0.0))
+    b.add_grip("bar", "leftArm", (0.1, 0.2, 0.3), other_point=(1.0, 2.0, 3.0))
     return b.build()
 
 
 def same(got, wanted, rtol=1e-12) -> None:
     """All arrays of two models agree."""
     for name in wanted.__dataclass_fields__:
-        if name != "topology":
+        if name not in ("topology", "drive"):
             a, b = np.asarray(getattr(got, name)), np.asarray(getattr(wanted, name))
             np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-12, err_msg=name)
 
@@ -120,6 +122,8 @@ def test_stretches_along_one_axis(chain):
     joint = top.joint("a")
     np.testing.assert_allclose(new.joint_pos[joint], chain.joint_pos[joint])
     np.testing.assert_allclose(new.joint_anchor[joint], d @ chain.joint_anchor[joint])
+    np.testing.assert_allclose(new.grip_point, [[0.1, 0, 0.2], d @ [0.1, 0.2, 0.3]])
+    np.testing.assert_allclose(new.grip_other_point, [d @ [0.3, 0.1, 0], [1, 2, 3]])
     shape = top.shape("capsule")
     wanted = [0.05 * np.sqrt(1.6), 0.05 * np.sqrt(1.6), 0.3]
     np.testing.assert_allclose(new.shape_size[shape], wanted)
