@@ -8,7 +8,6 @@ from jaxsim.io.frames import IDENTITY, Frame, turn
 from jaxsim.io.mujoco_report import Report, element_names
 from jaxsim.model.builder import ModelBuilder
 from jaxsim.model.checks import rotation
-from jaxsim.model.errors import ModelError
 from jaxsim.model.joints import Joint
 
 SMALLEST = 1e-15  # mass [kg] and moment [kg m^2] that MuJoCo still takes for a moving body
@@ -38,8 +37,10 @@ def add_links(
     for b in range(1, mj.nbody):
         within = places[mj.body_parentid[b]].frame @ zero[b]
         places.append(Place(names[b], names[owner[b]], IDENTITY if owner[b] == b else within))
-        if owner[b] != b and mj.body_mass[b] == 0 and mj.body_weldid[b] != 0:
-            report.note("massless bodies became part of the link that carries them", names[b])
+        if owner[b] == 0:
+            report.note("bodies that never move became part of the world", names[b])
+        elif owner[b] != b:
+            report.note("bodies without a mass of their own became part of their parent", names[b])
     for b in range(1, mj.nbody):
         if owner[b] != b:
             continue
@@ -132,7 +133,7 @@ def _joints(
     joints = []
     for count, first in zip(mj.body_jntnum, mj.body_jntadr):
         own = range(first, first + count)
-        lines = _lines_of_motion(mujoco, mj, own, names)
+        lines = _lines_of_motion(mujoco, mj, own)
         joints.append(
             [
                 _joint(mj, j, names[j], kinds[j], *line, motors.get(j, {}))
@@ -142,24 +143,18 @@ def _joints(
     return joints
 
 
-def _lines_of_motion(
-    mujoco: Any, mj: Any, own: range, names: list[str]
-) -> list[tuple[np.ndarray, np.ndarray]]:
+def _lines_of_motion(mujoco: Any, mj: Any, own: range) -> list[tuple[np.ndarray, np.ndarray]]:
     """Axis and anchor of each joint of one body, in the frame that the body has at the zero pose.
 
     With A_i the way back from the ref of joint i and J_i its motion, the body's motion is
-    A_1 J_1 A_2 J_2 ...; taking each J_i past the later A_k turns its axis and anchor by them.
+    A_1 J_1 A_2 J_2 ...; taking each J_i past the later A_k turns its axis and anchor by them. No
+    rotation follows a ball joint in a body (MuJoCo refuses that), so a ball's anchor only shifts.
     """
     lines = []
     later = IDENTITY
     for j in reversed(own):
         axis, anchor = mj.jnt_axis[j], mj.jnt_pos[j]
         if later is not IDENTITY:
-            if int(mj.jnt_type[j]) == mujoco.mjtJoint.mjJNT_BALL:
-                raise ModelError(
-                    f"joint {names[j]!r}: a joint with a ref follows this ball joint in the same "
-                    "body; give it a body of its own"
-                )
             axis = rotation(later.quat).T @ axis
             anchor = later.inverse().place(anchor)
         lines.append((axis, anchor))

@@ -78,9 +78,9 @@ def list_unsupported(mujoco: Any, mj: Any, tangible: list[int], report: Report) 
             report.lacks("physics switched off by a flag", flag.lower())
     if mj.opt.enableflags & mujoco.mjtEnableBit.mjENBL_OVERRIDE:
         report.lacks(SOFTNESS, "option flag override")
-    harmless = [f"{getattr(mj, n)} {what}" for n, what in HARMLESS if getattr(mj, n)]
-    if harmless:
-        report.note("ignored, as the motion does not depend on them: " + ", ".join(harmless))
+    for count, what in HARMLESS:
+        if getattr(mj, count):
+            report.note("ignored, as the motion does not depend on them", what)
 
 
 def _unusual(mj: Any, plain: Any, field: str) -> list[int]:
