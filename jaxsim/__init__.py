@@ -15,6 +15,8 @@ from jaxsim.exports import lazy
 
 if TYPE_CHECKING:
     from jaxsim.characters.planar_human import planar_human, posed, set_chair_height, start
+    from jaxsim.io.mjcf import to_mjcf
+    from jaxsim.io.model_file import Imported, load_model
     from jaxsim.io.motion import Motion, load_motion, save_motion
     from jaxsim.model import Model, ModelBuilder, ModelError, State
     from jaxsim.simulation.pushes import Pushes, push, pushes_together
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 _PLACE_OF = {
     "Control": "jaxsim.simulation.step",
+    "Imported": "jaxsim.io.model_file",
     "Measure": "jaxsim.simulation.rollout",
     "Model": "jaxsim.model",
     "ModelBuilder": "jaxsim.model",
@@ -44,6 +47,7 @@ _PLACE_OF = {
     "StepConfig": "jaxsim.simulation.step",
     "StepInfo": "jaxsim.simulation.step",
     "failed_members": "jaxsim.simulation.rollout",
+    "load_model": "jaxsim.io.model_file",
     "load_motion": "jaxsim.io.motion",
     "no_control": "jaxsim.simulation.step",
     "observe": "jaxsim.simulation.step",
@@ -56,6 +60,7 @@ _PLACE_OF = {
     "set_chair_height": "jaxsim.characters.planar_human",
     "start": "jaxsim.characters.planar_human",
     "step": "jaxsim.simulation.step",
+    "to_mjcf": "jaxsim.io.mjcf",
     "write_filmstrip": "jaxsim.viewer",
     "write_page": "jaxsim.viewer",
     "write_plots": "jaxsim.viewer",
@@ -63,6 +68,7 @@ _PLACE_OF = {
 
 __all__ = [
     "Control",
+    "Imported",
     "Measure",
     "Model",
     "ModelBuilder",
@@ -75,6 +81,7 @@ __all__ = [
     "StepConfig",
     "StepInfo",
     "failed_members",
+    "load_model",
     "load_motion",
     "no_control",
     "observe",
@@ -87,6 +94,7 @@ __all__ = [
     "set_chair_height",
     "start",
     "step",
+    "to_mjcf",
     "write_filmstrip",
     "write_page",
     "write_plots",

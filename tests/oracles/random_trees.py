@@ -53,7 +53,7 @@ def structures(draw, smallest: int = 2, largest: int = 20) -> Structure:
     return tuple(links)
 
 
-def drawn_structure(seed: int, largest: int = 12) -> Structure:
+def drawn_structure(seed: int, largest: int = 8) -> Structure:
     """A random tree of up to ``largest`` links, drawn from the seed."""
     rng = np.random.default_rng(seed)
     links = []
