@@ -40,3 +40,19 @@ def turn(axis: np.ndarray, angle: float, anchor: np.ndarray) -> Frame:
 def _multiply(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     scalar = p[0] * q[0] - p[1:] @ q[1:]
     return np.concatenate([[scalar], p[0] * q[1:] + q[0] * p[1:] + np.cross(p[1:], q[1:])])
+
+
+def quaternion_of(rotation_matrix: np.ndarray) -> np.ndarray:
+    """(4,) unit quaternion of a rotation matrix (3, 3), w >= 0.
+
+    The eigenvector of the largest eigenvalue of a symmetric matrix, so that there is no singular
+    case. Source: Bar-Itzhack (2000), New method for extracting the quaternion from a rotation
+    matrix.
+    """
+    R = rotation_matrix
+    K = np.zeros((4, 4))
+    K[0, 0] = np.trace(R)
+    K[0, 1:] = K[1:, 0] = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
+    K[1:, 1:] = R + R.T - np.trace(R) * np.eye(3)
+    quat = np.linalg.eigh(K)[1][:, -1]
+    return -quat if quat[0] < 0 else quat

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from jaxsim.io.frames import X_ALONG_Z, Frame
+from jaxsim.io.frames import X_ALONG_Z, Frame, quaternion_of
 from jaxsim.model.checks import rotation
 from jaxsim.model.errors import ModelError
 from jaxsim.model.joints import Q_SIZE, V_SIZE
@@ -135,7 +135,7 @@ def _add_body(parent: ET.Element, m: _Numbers, top: Topology, link: int) -> ET.E
         "inertial",
         pos=_text(m["com"][link]),
         mass=_text(m["mass"][link]),
-        fullinertia=_text(_six(m["inertia"][link])),
+        **_principal(m["inertia"][link]),
     )
     for j in joints:
         if top.joint_kinds[j] != "fixed":
@@ -144,18 +144,15 @@ def _add_body(parent: ET.Element, m: _Numbers, top: Topology, link: int) -> ET.E
     return body
 
 
-def _six(inertia: np.ndarray) -> np.ndarray:
-    """xx, yy, zz, xy, xz, yz of (3, 3).
+def _principal(inertia: np.ndarray) -> dict[str, str]:
+    """Principal moments and axes of (3, 3); MuJoCo would find them less precisely.
 
-    MuJoCo refuses a plate whose largest moment, as it computes it, is above the sum of the others
-    by one rounding; the largest stays below it by a part in 10^12.
+    MuJoCo refuses a plate whose largest moment is above the sum of the others by one rounding.
     """
     moments, axes = np.linalg.eigh(inertia)
-    excess = moments[2] * (1 + 1e-12) - (moments[0] + moments[1])
-    if excess > 0:
-        moved = axes[:, 2] * np.sqrt(excess)
-        inertia = inertia - np.outer(moved, moved)
-    return inertia[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
+    moments[2] = min(moments[2], moments[0] + moments[1])
+    axes[:, 0] *= np.linalg.det(axes)  # a rotation, not a reflection
+    return {"diaginertia": _text(moments), "quat": _text(quaternion_of(axes))}
 
 
 def _add_joint(body: ET.Element, m: _Numbers, top: Topology, j: int) -> None:

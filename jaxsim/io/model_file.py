@@ -58,13 +58,7 @@ def load_model(
     """
     mujoco = load_mujoco()
     report = Report()
-    if isinstance(source, mujoco.MjModel):
-        title, mj = "the MjModel", source
-    else:
-        found = find_source(source)
-        title, mj = found.title, compile_source(found, report)
-        if is_urdf(found) and "<mimic" in found.text and not mj.neq:
-            report.lacks("joints that follow others (mimic)")
+    title, mj = _read(mujoco, source, report)
     model = _build(mujoco, mj, title, self_collision, report)
     unsupported = report.unsupported()
     if strict and unsupported:
@@ -82,9 +76,20 @@ def load_model(
     )
 
 
+def _read(mujoco: Any, source: Any, report: Report) -> tuple[str, Any]:
+    """What messages call the model, and MuJoCo's compiled one."""
+    if isinstance(source, mujoco.MjModel):
+        return "the MjModel", source
+    found = find_source(source)
+    mj = compile_source(found, report)
+    if is_urdf(found) and "<mimic" in found.text and not mj.neq:
+        report.lacks("joints that follow others (mimic)")  # dropped by older versions of MuJoCo
+    return found.title, mj
+
+
 def _build(mujoco: Any, mj: Any, title: str, self_collision: bool, report: Report) -> Model:
     weightless = mj.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY
-    builder = ModelBuilder(np.zeros(3) if weightless else mj.opt.gravity)
+    builder = ModelBuilder([0.0] * 3 if weightless else mj.opt.gravity.tolist())
     list_unsupported(mujoco, mj, tangible_geoms(mj), report)
     motors = joint_motors(mujoco, mj, report)
     try:

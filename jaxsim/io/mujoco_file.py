@@ -44,7 +44,7 @@ def find_source(path_or_text: str | Path) -> Source:
 
 
 def compile_source(source: Source, report: Report) -> Any:
-    """The compiled model. ModelError gives MuJoCo's reason.
+    """The compiled model; a ModelError gives MuJoCo's reason.
 
     Where mesh files are missing, the meshes are left out, if the file itself states the inertia of
     their bodies; meshes are of no use here anyway. A URDF's links are kept apart, not fused.
@@ -53,21 +53,24 @@ def compile_source(source: Source, report: Report) -> Any:
     try:
         return _parse(mujoco, source).compile()
     except ValueError as error:
-        reason = str(error)
-    spec = None
+        reason = " ".join(str(error).split())
     if "<mesh" in source.text:
-        spec = _parse_again(mujoco, source)
-    names = _drop_meshes(mujoco, spec) if spec is not None else []
-    if names:
-        try:
-            mj = spec.compile()
-        except ValueError:
-            pass
-        else:
+        mj, names = _compile_without_meshes(mujoco, source)
+        if mj is not None:
             for name in names:
                 report.lacks("meshes (their files were not found)", name)
             return mj
-    raise ModelError(f"{source.title}: MuJoCo cannot read it: {_one_line(reason)}")
+    raise ModelError(f"{source.title}: MuJoCo cannot read it: {reason}")
+
+
+def _compile_without_meshes(mujoco: Any, source: Source) -> tuple[Any, list[str]]:
+    """The model and the names of the geoms it lost; None and no names where that does not help."""
+    try:
+        spec = _parse(mujoco, source)
+        names = _drop_meshes(mujoco, spec)
+        return (spec.compile(), names) if names else (None, [])
+    except ValueError:
+        return None, []
 
 
 def _parse(mujoco: Any, source: Source) -> Any:
@@ -78,14 +81,6 @@ def _parse(mujoco: Any, source: Source) -> Any:
     if is_urdf(source):
         spec.compiler.fusestatic = False
     return spec
-
-
-def _parse_again(mujoco: Any, source: Source) -> Any:
-    """A fresh specification, as a failed compilation may leave half of its work behind."""
-    try:
-        return _parse(mujoco, source)
-    except ValueError:
-        return None
 
 
 def _drop_meshes(mujoco: Any, spec: Any) -> list[str]:
@@ -118,7 +113,3 @@ def _delete(spec: Any, element: Any) -> None:
 def is_urdf(source: Source) -> bool:
     """Whether the root element is that of a URDF."""
     return re.search(r"<robot[\s>]", source.text) is not None
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
