@@ -12,7 +12,7 @@ from jaxsim.constraints.rows import row_layout
 from jaxsim.io.mujoco_file import compile_source, find_source, is_urdf, load_mujoco
 from jaxsim.io.mujoco_links import add_links
 from jaxsim.io.mujoco_motors import joint_motors
-from jaxsim.io.mujoco_report import Report
+from jaxsim.io.mujoco_report import Report, element_names
 from jaxsim.io.mujoco_shapes import add_shapes, tangible_geoms
 from jaxsim.io.mujoco_support import list_unsupported
 from jaxsim.model.builder import ModelBuilder
@@ -103,7 +103,7 @@ def _build(mujoco: Any, mj: Any, title: str, self_collision: bool, report: Repor
 
 
 def _keyframes(mujoco: Any, mj: Any, model: Model) -> dict[str, State]:
-    names = [mujoco.mj_id2name(mj, mujoco.mjtObj.mjOBJ_KEY, k) or f"key{k}" for k in range(mj.nkey)]
+    names = element_names(mujoco, mj, "key", [f"key{k}" for k in range(mj.nkey)])
     return {
         name: _state(model, mj.key_qpos[k], mj.key_qvel[k], mj.key_time[k])
         for k, name in enumerate(names)
