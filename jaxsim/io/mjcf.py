@@ -29,7 +29,7 @@ def to_mjcf(model: Model, timestep: float = 0.001, *, actuators: bool = False) -
       the whole of it; its side no longer touches boxes. Balls that can never touch first
       (``Topology.covered_ends``) are left out, as they are here.
     - A contact takes the larger of the two frictions there, sqrt(a b) here; they agree where all
-      shapes have one coefficient. Restitution is not exported.
+      shapes have one coefficient. Restitution, drives and grips are not exported.
 
     Links touch the world and, where a pair says so, one another. MuJoCo orders bodies depth first:
     see :func:`mjcf_q_index`. Raises ModelError if a number is not finite, or the freedoms of one

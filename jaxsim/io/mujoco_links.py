@@ -171,8 +171,8 @@ def _joint(mj: Any, j: int, name: str, kind: str, axis, anchor, motor: dict) -> 
     )
     if kind in ("hinge", "slide"):
         fields["axis"] = tuple(axis.tolist())
-        if mj.jnt_limited[j]:
-            fields["limits"] = tuple(mj.jnt_range[j].tolist())
+    if mj.jnt_limited[j]:
+        fields["limits"] = tuple(mj.jnt_range[j].tolist())  # of a ball (0, greatest angle)
     if kind != "free":
         fields["anchor"] = tuple(anchor.tolist())
     return Joint(name, kind, **fields)

@@ -62,9 +62,6 @@ def list_unsupported(mujoco: Any, mj: Any, tangible: list[int], report: Report) 
         for i in _unusual(mj, plain, field):
             if kind != "geom" or i in tangible:
                 report.lacks(what, _name(mujoco, mj, kind, i))
-    for j in range(mj.njnt):
-        if mj.jnt_limited[j] and int(mj.jnt_type[j]) == mujoco.mjtJoint.mjJNT_BALL:
-            report.lacks("limits of ball joints", _name(mujoco, mj, "joint", j))
     for count, kind, what in COUNTS:
         for i in range(getattr(mj, count, 0)):
             report.lacks(what, _name(mujoco, mj, kind, i))

@@ -14,7 +14,7 @@ def every_kind() -> ModelBuilder:
     b.add_link("base", "world", joints=[free("float", damping=0.1)], **body)
     b.add_link("other", "world", pos=(3, 0, 0), **body)
     above = dict(pos=(0, 0, 1), quat=turned)
-    b.add_link("arm", "base", **above, joints=[ball("ball", armature=0.2)], **body)
+    b.add_link("arm", "base", **above, joints=[ball("ball", armature=0.2, limits=(0, 1.5))], **body)
     b.add_link("leg", "base", joints=[slide("in", (1, 1, 0)), hinge("turn", (0, 0, 2))], **body)
     options = dict(anchor=(0.3, 0, 0), limits=(-1, 2), damping=0.5, kp=9, kd=2, max_torque=7)
     b.add_link("hand", "arm", joints=[hinge("wrist", (0, 1, 0), **options)], **body)

@@ -362,7 +362,6 @@ def test_all_that_is_not_supported_is_listed_in_one_message():
         "mocap bodies (they stay where the file puts them): bird",
         "margins and gaps of contacts: yolk",
         "softness of contacts (solref, solimp): yolk",
-        "limits of ball joints: ball",
         "tendons: string",
         "equality constraints: tied",
         "fluid forces (option density, viscosity, wind)",
@@ -382,6 +381,9 @@ def test_all_that_is_not_supported_is_listed_in_one_message():
         "load_model(..., strict=False) loads the rest"
     )
     assert "ignored, as the motion does not depend on them: sites, sensors" in imported.notes
+    ball = imported.model.topology.joint("ball")
+    assert imported.model.topology.joint_limited[ball]
+    np.testing.assert_allclose(imported.model.joint_upper[ball], np.pi / 180)
     assert any("floor with yolk (0.707 for 1)" in line for line in imported.notes)
     assert imported.report().count("\n") == len(wanted) + len(imported.notes) + 1
 
