@@ -30,7 +30,10 @@ from tests.oracles.random_trees import (
 
 pytestmark = pytest.mark.usefixtures("x64")
 
-RTOL = 1e-9
+RTOL = 1e-11
+RTOL_SOLVED = 1e-9  # of accelerations: what solves with the mass matrix is as good as its condition
+SOLVED = ("articulated_body", "solve with the mass matrix", "forward after inverse")
+ZERO = 1e-9  # [SI unit] smaller ones are zero but for rounding, such as a spin of a body on rails
 MODELS = 17  # of each structure, every one with its own numbers: 204 in the 12 examples
 DT = 0.37
 
@@ -144,11 +147,12 @@ def theirs(tree: Tree, q, qd, tau, qdd, local):
 
 
 def assert_agree(name: str, got, wanted) -> None:
-    """To RTOL of the largest entry; zeros to RTOL of one SI unit."""
+    """To the tolerance of the largest entry; zeros to that of one SI unit."""
     size = np.abs(wanted).max(initial=0.0)
     error = np.abs(np.asarray(got) - wanted).max(initial=0.0)
+    tolerance = (RTOL_SOLVED if name in SOLVED else RTOL) * (size if size > ZERO else 1.0)
     assert np.shape(got) == np.shape(wanted), name
-    assert error <= RTOL * (size or 1.0), f"{name}: error {error:.3g} of {size:.3g}"
+    assert error <= tolerance, f"{name}: error {error:.3g} of {size:.3g}"
 
 
 def assert_trees_agree(trees: list[Tree], seed: int) -> None:
