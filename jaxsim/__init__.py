@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from jaxsim.characters.poses import posed
     from jaxsim.characters.scaling import scaled
     from jaxsim.characters.starts import start
+    from jaxsim.io.mjcf import to_mjcf
+    from jaxsim.io.model_file import Imported, load_model
     from jaxsim.io.motion import Motion, load_motion, save_motion
     from jaxsim.model import Model, ModelBuilder, ModelError, State
     from jaxsim.simulation.pushes import Pushes, push, pushes_together
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 _PLACE_OF = {
     "Control": "jaxsim.simulation.step",
+    "Imported": "jaxsim.io.model_file",
     "Measure": "jaxsim.simulation.rollout",
     "Model": "jaxsim.model",
     "ModelBuilder": "jaxsim.model",
@@ -50,6 +53,7 @@ _PLACE_OF = {
     "articulated_human": "jaxsim.characters.human",
     "ball_joint_human": "jaxsim.characters.human",
     "failed_members": "jaxsim.simulation.rollout",
+    "load_model": "jaxsim.io.model_file",
     "load_motion": "jaxsim.io.motion",
     "no_control": "jaxsim.simulation.step",
     "observe": "jaxsim.simulation.step",
@@ -63,6 +67,7 @@ _PLACE_OF = {
     "set_chair_height": "jaxsim.characters.planar_human",
     "start": "jaxsim.characters.starts",
     "step": "jaxsim.simulation.step",
+    "to_mjcf": "jaxsim.io.mjcf",
     "write_filmstrip": "jaxsim.viewer",
     "write_page": "jaxsim.viewer",
     "write_plots": "jaxsim.viewer",
@@ -70,6 +75,7 @@ _PLACE_OF = {
 
 __all__ = [
     "Control",
+    "Imported",
     "Measure",
     "Model",
     "ModelBuilder",
@@ -84,6 +90,7 @@ __all__ = [
     "articulated_human",
     "ball_joint_human",
     "failed_members",
+    "load_model",
     "load_motion",
     "no_control",
     "observe",
@@ -97,6 +104,7 @@ __all__ = [
     "set_chair_height",
     "start",
     "step",
+    "to_mjcf",
     "write_filmstrip",
     "write_page",
     "write_plots",

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from jaxsim.io.frames import X_ALONG_Z, Frame, quaternion_of
 from jaxsim.model.checks import rotation
 from jaxsim.model.errors import ModelError
 from jaxsim.model.joints import Q_SIZE, V_SIZE
@@ -15,8 +16,11 @@ from jaxsim.model.topology import WORLD, Topology
 __all__ = ["mjcf_link_order", "mjcf_q_index", "mjcf_v_index", "to_mjcf"]
 
 
-def to_mjcf(model: Model, timestep: float = 0.001) -> str:
+def to_mjcf(model: Model, timestep: float = 0.001, *, actuators: bool = False) -> str:
     """MJCF text of a model, with the names of its links, joints and shapes; timestep [s].
+
+    actuators: add a position servo with the gains and the torque limit of every actuated joint.
+    It holds the zero pose until it is told otherwise, so by default there is none.
 
     Exact are poses, inertias, joints, limits, damping, armature and gravity, so the equations of
     free motion agree to rounding. What MuJoCo has no word for:
@@ -25,11 +29,11 @@ def to_mjcf(model: Model, timestep: float = 0.001) -> str:
       the whole of it; its side no longer touches boxes. Balls that can never touch first
       (``Topology.covered_ends``) are left out, as they are here.
     - A contact takes the larger of the two frictions there, sqrt(a b) here; they agree where all
-      shapes have one coefficient. Restitution, gains and torque limits are not exported.
+      shapes have one coefficient. Restitution, drives and grips are not exported.
 
     Links touch the world and, where a pair says so, one another. MuJoCo orders bodies depth first:
     see :func:`mjcf_q_index`. Raises ModelError if a number is not finite, or the freedoms of one
-    ball or free joint differ in damping or armature.
+    ball or free joint differ in damping or armature, or an actuated joint is one of these.
     """
     m = _Numbers(model)
     top = model.topology
@@ -42,6 +46,8 @@ def to_mjcf(model: Model, timestep: float = 0.001) -> str:
     for link, parent in enumerate(top.link_parent):
         elements[link] = _add_body(elements[parent], m, top, link)
     _add_pairs(root, m, top)
+    if actuators:
+        _add_actuators(root, m, top)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode") + "\n"
 
@@ -129,7 +135,7 @@ def _add_body(parent: ET.Element, m: _Numbers, top: Topology, link: int) -> ET.E
         "inertial",
         pos=_text(m["com"][link]),
         mass=_text(m["mass"][link]),
-        fullinertia=_text(_six(m["inertia"][link])),
+        **_principal(m["inertia"][link]),
     )
     for j in joints:
         if top.joint_kinds[j] != "fixed":
@@ -138,18 +144,15 @@ def _add_body(parent: ET.Element, m: _Numbers, top: Topology, link: int) -> ET.E
     return body
 
 
-def _six(inertia: np.ndarray) -> np.ndarray:
-    """xx, yy, zz, xy, xz, yz of (3, 3).
+def _principal(inertia: np.ndarray) -> dict[str, str]:
+    """Principal moments and axes of (3, 3); MuJoCo would find them less precisely.
 
-    MuJoCo refuses a plate whose largest moment is above the sum of the others by one rounding; the
-    excess is taken off.
+    MuJoCo refuses a plate whose largest moment is above the sum of the others by one rounding.
     """
     moments, axes = np.linalg.eigh(inertia)
-    excess = moments[2] - (moments[0] + moments[1])
-    if excess > 0:
-        moved = axes[:, 2] * np.sqrt(excess + 1e-12 * moments[2])
-        inertia = inertia - np.outer(moved, moved)
-    return inertia[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
+    moments[2] = min(moments[2], moments[0] + moments[1])
+    axes[:, 0] *= np.linalg.det(axes)  # a rotation, not a reflection
+    return {"diaginertia": _text(moments), "quat": _text(quaternion_of(axes))}
 
 
 def _add_joint(body: ET.Element, m: _Numbers, top: Topology, j: int) -> None:
@@ -201,12 +204,13 @@ def _geoms(m: _Numbers, top: Topology, s: int) -> Iterable[tuple[str, dict[str, 
     elif kind == "sphere":
         yield name, {"type": "sphere", "size": _text(size[0]), "pos": _text(pos)}
     elif kind in BALL_KINDS:
-        half = size[2] * rotation(quat)[:, 0]
-        ends = (pos + half, pos - half)
         if size[0] == size[1]:
-            along = _text(np.concatenate(ends))
-            yield name, {"type": "capsule", "size": _text(size[0]), "fromto": along}
+            turned = Frame(pos, quat) @ X_ALONG_Z.inverse()
+            where = {"pos": _text(pos), "quat": _text(turned.quat)}
+            yield name, {"type": "capsule", "size": _text(size[[0, 2]]), **where}
         else:
+            half = size[2] * rotation(quat)[:, 0]
+            ends = (pos + half, pos - half)
             for end in top.ends_of(s):
                 where = {"size": _text(size[end]), "pos": _text(ends[end])}
                 yield f"{name}_{end}", {"type": "sphere", **where}
@@ -231,3 +235,25 @@ def _add_pairs(root: ET.Element, m: _Numbers, top: Topology) -> None:
                     geom2=geom_b,
                     friction=_text([friction, friction, 0.0, 0.0, 0.0]),
                 )
+
+
+def _add_actuators(root: ET.Element, m: _Numbers, top: Topology) -> None:
+    """Servos whose force is the PD law of the joint."""
+    element = _add(root, "actuator")
+    for j in top.actuated_joints:
+        name = top.joint_names[j]
+        if V_SIZE[top.joint_kinds[j]] != 1:
+            raise ModelError(
+                f"joint {name!r}: a {top.joint_kinds[j]} joint's actuator cannot be exported; "
+                "leave out actuators=True"
+            )
+        dof, limit = top.v_start[j], m["torque_limit"][top.v_start[j]]
+        _add(
+            element,
+            "position",
+            name=name,
+            joint=name,
+            kp=_text(m["gain_p"][dof]),
+            kv=_text(m["gain_d"][dof]),
+            forcerange=_text([-limit, limit]),
+        )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+import jax
 import mujoco
 import numpy as np
 from hypothesis import strategies as st
@@ -49,6 +50,17 @@ def structures(draw, smallest: int = 2, largest: int = 20) -> Structure:
     for i in range(draw(st.integers(smallest, largest))):
         parent = draw(st.integers(-1, i - 1))
         links.append((parent, draw(st.sampled_from((FREE, *STACKS) if parent < 0 else STACKS))))
+    return tuple(links)
+
+
+def drawn_structure(seed: int, largest: int = 8) -> Structure:
+    """A random tree of up to ``largest`` links, drawn from the seed."""
+    rng = np.random.default_rng(seed)
+    links = []
+    for i in range(rng.integers(2, largest + 1)):
+        parent = int(rng.integers(-1, i))
+        choices = (FREE, *STACKS) if parent < 0 else STACKS
+        links.append((parent, choices[rng.integers(len(choices))]))
     return tuple(links)
 
 
@@ -129,6 +141,11 @@ def random_tree(structure: Structure, seed: int = 0) -> Tree:
         above = spec.worldbody if parent < 0 else bodies[parent]
         bodies.append(_add_body(above, name, frame, inertial, joints))
     return Tree(builder.build(), spec.compile())
+
+
+def stacked(trees: list[Tree]) -> Model:
+    """The models of trees of one structure as a batch."""
+    return jax.tree.map(lambda *arrays: np.stack(arrays), *[tree.model for tree in trees])
 
 
 def _inertia(rng: np.random.Generator) -> np.ndarray:

@@ -1,0 +1,115 @@
+"""MJCF and URDF by MuJoCo's own reader: a file or text in, a compiled ``MjModel`` out."""
+
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jaxsim.io.mujoco_report import Report
+from jaxsim.model.errors import ModelError
+
+
+class Source(NamedTuple):
+    """Where a model comes from: the title that messages use, and the path or the text."""
+
+    title: str
+    path: Path | None
+    text: str
+
+
+def load_mujoco() -> Any:
+    """The module ``mujoco``; ImportError names the extra to install."""
+    try:
+        import mujoco
+    except ImportError as error:
+        raise ImportError(
+            'reading MJCF and URDF needs MuJoCo: pip install "jaxsim-characters[models]"',
+            name=error.name,
+        ) from error
+    return mujoco
+
+
+def find_source(path_or_text: str | Path) -> Source:
+    """The file or the text. ModelError if there is no such file or it is no text."""
+    if isinstance(path_or_text, str) and "<" in path_or_text:
+        return Source("the model text", None, path_or_text)
+    path = Path(path_or_text)
+    if not path.is_file():
+        raise ModelError(
+            f"{path}: there is no such file; give the path of a .xml or .urdf file, or its text"
+        )
+    try:
+        return Source(str(path), path, path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise ModelError(f"{path}: this is no text; an MJCF or URDF file is needed") from None
+
+
+def compile_source(source: Source, report: Report) -> Any:
+    """The compiled model; a ModelError gives MuJoCo's reason.
+
+    Where mesh files are missing, the meshes are left out, if the file itself states the inertia of
+    their bodies; meshes are of no use here anyway. A URDF's links are kept apart, not fused.
+    """
+    mujoco = load_mujoco()
+    try:
+        return _parse(mujoco, source).compile()
+    except ValueError as error:
+        reason = " ".join(str(error).split())
+    if "<mesh" in source.text:
+        mj, names = _compile_without_meshes(mujoco, source)
+        if mj is not None:
+            for name in names:
+                report.lacks("meshes (their files were not found)", name)
+            return mj
+    raise ModelError(f"{source.title}: MuJoCo cannot read it: {reason}")
+
+
+def _compile_without_meshes(mujoco: Any, source: Source) -> tuple[Any, list[str]]:
+    """The model and the names of the geoms it lost; None and no names where that does not help."""
+    try:
+        spec = _parse(mujoco, source)
+        names = _drop_meshes(mujoco, spec)
+        return (spec.compile(), names) if names else (None, [])
+    except ValueError:
+        return None, []
+
+
+def _parse(mujoco: Any, source: Source) -> Any:
+    if source.path is None:
+        spec = mujoco.MjSpec.from_string(source.text)
+    else:
+        spec = mujoco.MjSpec.from_file(str(source.path))
+    if is_urdf(source):
+        spec.compiler.fusestatic = False
+    return spec
+
+
+def _drop_meshes(mujoco: Any, spec: Any) -> list[str]:
+    """Delete mesh geoms that give no inertia, and all meshes; the geoms' names that are lost."""
+    if spec.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE:
+        return []
+    lost = []
+    for body in spec.bodies:
+        for geom in body.geoms:
+            if geom.type != mujoco.mjtGeom.mjGEOM_MESH:
+                continue
+            if not (body.explicitinertial or body.name == "world"):
+                return []
+            lost.append((geom, geom.name or geom.meshname))
+    for geom, _ in lost:
+        _delete(spec, geom)
+    for mesh in list(spec.meshes):
+        _delete(spec, mesh)
+    return [name for _, name in lost]
+
+
+def _delete(spec: Any, element: Any) -> None:
+    """Before MuJoCo 3.4 an element deletes itself."""
+    if hasattr(spec, "delete"):
+        spec.delete(element)
+    else:
+        element.delete()
+
+
+def is_urdf(source: Source) -> bool:
+    """Whether the root element is that of a URDF."""
+    return re.search(r"<robot[\s>]", source.text) is not None

@@ -1,0 +1,59 @@
+"""What a reader leaves out or changes, as lines that name the elements concerned."""
+
+from typing import Any
+
+SHOWN = 5  # names in a line
+
+
+class Report:
+    """Collects names under headings, in the order in which these first come up."""
+
+    def __init__(self):
+        self._lacks: dict[str, list[str]] = {}
+        self._notes: dict[str, list[str]] = {}
+
+    def lacks(self, what: str, name: str = "") -> None:
+        """The file has ``what``, of which the simulator has no equal: the motion would differ."""
+        _add(self._lacks, what, name)
+
+    def note(self, what: str, name: str = "") -> None:
+        """Something done in another way, or ignored without harm to the motion."""
+        _add(self._notes, what, name)
+
+    def unsupported(self) -> tuple[str, ...]:
+        return _lines(self._lacks)
+
+    def notes(self) -> tuple[str, ...]:
+        return _lines(self._notes)
+
+
+def _add(entries: dict[str, list[str]], what: str, name: str) -> None:
+    names = entries.setdefault(what, [])
+    if name and name not in names:
+        names.append(name)
+
+
+def _lines(entries: dict[str, list[str]]) -> tuple[str, ...]:
+    return tuple(f"{what}: {_some(names)}" if names else what for what, names in entries.items())
+
+
+def _some(names: list[str]) -> str:
+    rest = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def element_names(mujoco: Any, mj: Any, kind: str, made: list[str]) -> list[str]:
+    """Names of all bodies, joints, geoms ..., all different; ``made`` for those without one."""
+    type_ = getattr(mujoco.mjtObj, f"mjOBJ_{kind.upper()}")
+    given = [mujoco.mj_id2name(mj, type_, i) or "" for i in range(len(made))]
+    taken = set(given)
+    names = []
+    for name, base in zip(given, made):
+        count = 1
+        while not name:
+            tried = base if count == 1 else f"{base}_{count}"
+            name = "" if tried in taken else tried
+            count += 1
+        taken.add(name)
+        names.append(name)
+    return names

@@ -1,0 +1,185 @@
+"""MuJoCo's geoms as shapes, and the pairs of them that may touch."""
+
+from typing import Any
+
+import numpy as np
+
+from jaxsim.io.frames import X_ALONG_Z, Frame
+from jaxsim.io.mujoco_links import Place
+from jaxsim.io.mujoco_report import Report, element_names
+from jaxsim.model.builder import ModelBuilder
+from jaxsim.model.errors import ModelError
+from jaxsim.model.shapes import Shape, box, capsule, plane, sphere
+
+Pair = tuple[int, int]
+
+
+def add_shapes(
+    mujoco: Any,
+    mj: Any,
+    builder: ModelBuilder,
+    places: list[Place],
+    self_collision: bool,
+    report: Report,
+) -> None:
+    """Add every geom that can touch something, and let touch what may touch in the file."""
+    kinds = [mujoco.mjtGeom(kind).name.removeprefix("mjGEOM_").lower() for kind in mj.geom_type]
+    made = [f"{places[b].body}_{kind}" for b, kind in zip(mj.geom_bodyid, kinds)]
+    names = element_names(mujoco, mj, "geom", made)
+    added = [
+        g
+        for g in tangible_geoms(mj)
+        if _add_shape(mj, builder, places[mj.geom_bodyid[g]], g, kinds[g], names[g], report)
+    ]
+    wanted = [pair for pair in wanted_pairs(mujoco, mj) if set(pair) <= set(added)]
+    links = [places[b].link for b in mj.geom_bodyid]
+    _add_pairs(builder, added, wanted, links, names, self_collision, report)
+    _compare_surfaces(mj, wanted, names, report)
+
+
+def tangible_geoms(mj: Any) -> list[int]:
+    """Geoms that may touch something; all others are only seen."""
+    in_pairs = {*mj.pair_geom1.tolist(), *mj.pair_geom2.tolist()}
+    by_mask = np.flatnonzero(mj.geom_contype | mj.geom_conaffinity)
+    return sorted(in_pairs | set(by_mask.tolist()))
+
+
+def wanted_pairs(mujoco: Any, mj: Any) -> list[Pair]:
+    """Pairs of geoms that MuJoCo lets touch: explicit ones, and those that pass its filters."""
+    pairs = {_ordered(*pair) for pair in zip(mj.pair_geom1.tolist(), mj.pair_geom2.tolist())}
+    geoms = np.flatnonzero(mj.geom_contype | mj.geom_conaffinity).tolist()
+    flags = mj.opt.disableflags
+    if flags & mujoco.mjtDisableBit.mjDSBL_CONTACT:
+        return []
+    filter_parent = not flags & mujoco.mjtDisableBit.mjDSBL_FILTERPARENT
+    excluded = {(int(s) >> 16, int(s) & 0xFFFF) for s in mj.exclude_signature}
+    for i, a in enumerate(geoms):
+        for b in geoms[i + 1 :]:
+            if _passes_masks(mj, a, b) and not _same_or_parent(mj, a, b, filter_parent):
+                bodies = int(mj.geom_bodyid[a]), int(mj.geom_bodyid[b])
+                if bodies not in excluded and bodies[::-1] not in excluded:
+                    pairs.add((a, b))
+    return sorted(pairs)
+
+
+def _ordered(a: int, b: int) -> Pair:
+    return min(a, b), max(a, b)
+
+
+def _passes_masks(mj: Any, a: int, b: int) -> bool:
+    type_, affinity = mj.geom_contype, mj.geom_conaffinity
+    return bool(type_[a] & affinity[b] or type_[b] & affinity[a])
+
+
+def _same_or_parent(mj: Any, a: int, b: int, filter_parent: bool) -> bool:
+    """Bodies welded together, or parent and child of which neither is the world."""
+    weld_a, weld_b = (mj.body_weldid[mj.geom_bodyid[g]] for g in (a, b))
+    if weld_a == weld_b:
+        return True
+    if not filter_parent or weld_a == 0 or weld_b == 0:
+        return False
+    parent_a, parent_b = (mj.body_weldid[mj.body_parentid[w]] for w in (weld_a, weld_b))
+    return bool(weld_a == parent_b or weld_b == parent_a)
+
+
+def _add_shape(
+    mj: Any, builder: ModelBuilder, place: Place, g: int, kind: str, name: str, report: Report
+) -> bool:
+    """Whether the builder takes it."""
+    size = mj.geom_size[g]
+    shapes = {
+        "sphere": lambda **options: sphere(size[0], **options),
+        "capsule": lambda **options: capsule(size[0], size[1], **options),
+        "box": lambda **options: box(size, **options),
+        "plane": plane,
+    }
+    if kind not in shapes:
+        report.lacks(f"geoms of type {kind}", name)
+        return False
+    frame = place.frame @ Frame(mj.geom_pos[g], mj.geom_quat[g])
+    if kind == "capsule":
+        frame = frame @ X_ALONG_Z
+    shape: Shape = shapes[kind](
+        pos=tuple(frame.pos.tolist()),
+        quat=tuple(frame.quat.tolist()),
+        friction=float(mj.geom_friction[g, 0]),
+        name=name,
+    )
+    try:
+        builder.add_shape(place.link, shape)
+    except ModelError:
+        where = "the world" if place.link == "world" else "a moving link"
+        report.lacks(f"geoms of type {kind} on {where}", name)
+        return False
+    return True
+
+
+def _add_pairs(
+    builder: ModelBuilder,
+    added: list[int],
+    wanted: list[Pair],
+    links: list[str],
+    names: list[str],
+    self_collision: bool,
+    report: Report,
+) -> None:
+    """Pairs of links; a link and the world touch by themselves."""
+    world = [g for g in added if links[g] == "world"]
+    moving = [g for g in added if links[g] != "world"]
+    for pair in sorted({_ordered(a, b) for a in moving for b in world} - set(wanted)):
+        report.lacks(
+            "pairs with the world that shall not touch (they do here)", _pair_name(names, *pair)
+        )
+    left_out = 0
+    for a, b in wanted:
+        if "world" in (links[a], links[b]):
+            continue
+        if not self_collision:
+            left_out += 1
+        elif not _add_pair(builder, names[a], names[b]):
+            report.lacks("pairs of links' shapes that cannot touch", _pair_name(names, a, b))
+    if left_out:
+        report.note(f"{left_out} pairs of links do not touch, as self_collision is off")
+
+
+def _add_pair(builder: ModelBuilder, a: str, b: str) -> bool:
+    """Whether the builder takes the pair, in one order or the other."""
+    for pair in ((a, b), (b, a)):
+        try:
+            builder.add_pair(*pair)
+        except ModelError:
+            continue
+        return True
+    return False
+
+
+def _pair_name(names: list[str], a: int, b: int) -> str:
+    return f"{names[a]} with {names[b]}"
+
+
+def _compare_surfaces(mj: Any, wanted: list[Pair], names: list[str], report: Report) -> None:
+    """Friction as contacts have it in the file and here."""
+    explicit = {
+        _ordered(a, b): (mj.pair_friction[i], mj.pair_dim[i])
+        for i, (a, b) in enumerate(zip(mj.pair_geom1.tolist(), mj.pair_geom2.tolist()))
+    }
+    for a, b in wanted:
+        friction = mj.geom_friction[[a, b]]
+        sliding = np.repeat(friction[:, 0].max(), 2)
+        condim = mj.geom_condim[[a, b]].max()
+        if (a, b) in explicit:
+            sliding, condim = explicit[a, b][0][:2], explicit[a, b][1]
+        if condim == 1:
+            report.lacks("contacts without friction (condim 1)", _pair_name(names, a, b))
+            continue
+        if condim > 3:
+            report.lacks(
+                f"torsional or rolling friction (condim {condim})", _pair_name(names, a, b)
+            )
+        ours = np.sqrt(friction[:, 0].prod())
+        if not np.allclose(sliding, ours, rtol=1e-6, atol=1e-12):
+            report.note(
+                "contacts with another friction: sqrt(a b) here, the larger one or the pair's own "
+                "in the file",
+                f"{_pair_name(names, a, b)} ({ours:.3g} for {sliding[0]:.3g})",
+            )
