@@ -235,28 +235,28 @@ def test_motion_control_meets_the_acceleration_whatever_else_happens(acrobat, co
 
 @pytest.fixture(scope="module")
 def crates(x64_module):
-    """Three crates on the ground: 24 places for a contact."""
+    """Two crates on the ground: 16 places for a contact."""
     b = ModelBuilder()
-    for name in ("a", "b", "c"):
+    for name in ("a", "b"):
         b.add_link(name, "world", joints=[free(name)], **CRATE)
         b.add_shape(name, box([HALF] * 3, name=name))
     b.add_shape("world", plane(name="ground"))
     return b.build()
 
 
-CRATES = [0, 0, HALF, 1, 0, 0, 0, 1, 0, HALF + 0.02, 1, 0, 0, 0, 2, 0, 0.5, 1, 0, 0, 0]
+CRATES = [0, 0, HALF, 1, 0, 0, 0, 1, 0, HALF + 0.02, 1, 0, 0, 0]
 
 
 @pytest.mark.parametrize("kind", STEPS)
 def test_the_nearest_contacts_are_as_good_as_all(crates, kind):
-    """Of 24 places 12 can touch at a time: a step that solves for 12 does the same."""
-    seconds, config = 0.4, STEPS[kind]
+    """Of 16 places 8 can touch at a time: a step that solves for 8 does the same."""
+    seconds, config = 0.25, STEPS[kind]
     all_ = simulate(crates, begin(crates, q=CRATES), config, seconds)
-    few = type(config)(**{**vars(config), "contacts": 12})
+    few = type(config)(**{**vars(config), "contacts": 8})
     chosen = simulate(crates, begin(crates, q=CRATES), few, seconds)
     np.testing.assert_allclose(chosen.state.q, all_.state.q, atol=1e-5)
     force = chosen.record[1].contact_force[-1].sum(axis=0)
-    np.testing.assert_allclose(force, [0, 0, 3 * MASS * G], rtol=1e-3, atol=0.1)
+    np.testing.assert_allclose(force, [0, 0, 2 * MASS * G], rtol=1e-3, atol=0.1)
     assert (chosen.record[1].left_out == 0).all()
 
 
