@@ -68,7 +68,12 @@ def window(field: Field, point: Array, reach: int) -> Array:
     """(2 reach + 1, 2 reach + 1, 2) indices of the nodes around the one nearest to a point."""
     middle = jnp.round(jax.lax.stop_gradient(field.grid(point))).astype(np.int32)
     middle = jnp.clip(middle, 0, field.shape - 1)
-    return middle + np.stack(np.mgrid[-reach : reach + 1, -reach : reach + 1], -1).astype(np.int32)
+    return middle + _square(-reach, reach + 1)
+
+
+def _square(start: int, stop: int) -> np.ndarray:
+    """(n, n, 2) indices from start to stop along both axes."""
+    return np.moveaxis(np.mgrid[start:stop, start:stop], 0, -1).astype(np.int32)
 
 
 def triangles(nodes: Array) -> tuple[Array, Array]:
@@ -91,7 +96,7 @@ def surface(field: Field, point: Array) -> tuple[Array, Array]:
     """Signed distance () of a point (3,) to the plane of the triangle below it, its normal (3,)."""
     place = field.grid(point)
     first = jnp.clip(jnp.floor(jax.lax.stop_gradient(place)), 0, field.shape - 2)
-    index = first.astype(np.int32) + np.stack(np.mgrid[:2, :2], -1).astype(np.int32)
+    index = first.astype(np.int32) + _square(0, 2)
     corner, normal = triangles(field.nodes(index))
     share = place - first
     normal = jnp.where(share[1] > share[0], normal[1, 0, 0], normal[0, 0, 0])

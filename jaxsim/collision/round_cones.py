@@ -89,7 +89,8 @@ def _stationary(offset, u, v, radii_a, radii_b) -> tuple[Array, Array]:
     p = distance * wide_a - jnp.sum(offset * u)
     q = distance * wide_b + jnp.sum(offset * v)
     s, t = (p * vv + q * uv) / mm, (q * uu + p * uv) / mm
-    return tuple(jnp.where(proper & opens, jnp.clip(x, 0, 1), 0) for x in (s, t))
+    exists = proper & opens
+    return jnp.where(exists, jnp.clip(s, 0, 1), 0), jnp.where(exists, jnp.clip(t, 0, 1), 0)
 
 
 def _aside(u: Array, v: Array) -> Array:

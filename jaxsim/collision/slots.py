@@ -104,7 +104,8 @@ def _rows(top: Topology, a: int, b: int) -> list[tuple[str, tuple[int, ...]]]:
             "cannot touch; balls come before boxes, both before planes and height fields, and the "
             "last two touch neither one another nor themselves"
         )
-    rows = [(f"ball_{surface}", (a, end, b)) for end in top.ends_of(a)]
+    rows: list[tuple[str, tuple[int, ...]]] = []
+    rows += [(f"ball_{surface}", (a, end, b)) for end in top.ends_of(a)]
     if kind_a != "sphere" and surface == "box":
         rows.append(("side_box", (a, b)))
     if kind_a != "sphere" and surface == "field":

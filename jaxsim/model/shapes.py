@@ -87,5 +87,5 @@ def height_field(heights, half_extents, **options) -> Shape:
             "rows along x and columns along y"
         )
     hx, hy = np.asarray(half_extents, float).tolist()
-    rows = tuple(tuple(row) for row in grid.tolist())
+    rows = tuple(tuple(map(float, row)) for row in list(grid))
     return Shape("height_field", (hx, hy, 0.0), heights=rows, **options)
