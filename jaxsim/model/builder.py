@@ -175,8 +175,8 @@ class ModelBuilder:
         if not name or name in [grip.name for grip in self._grips]:
             raise ModelError(f"{where}: the name is {'taken' if name else 'empty'}")
         names = [entry.name for entry in self._links]
-        for what in (link, other):
-            if what not in names and not (what == "world" and what is other):
+        for what, known in ((link, names), (other, ["world", *names])):
+            if what not in known:
                 raise ModelError(
                     f"{where}: unknown link {what!r}; use one of: {', '.join(names)}; what is held "
                     "on to may be the world"

@@ -13,6 +13,7 @@ in common with the mask of the other. Every shape has bit 1 in both unless it sa
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -87,5 +88,5 @@ def height_field(heights, half_extents, **options) -> Shape:
             "rows along x and columns along y"
         )
     hx, hy = np.asarray(half_extents, float).tolist()
-    rows = tuple(tuple(map(float, row)) for row in list(grid))
-    return Shape("height_field", (hx, hy, 0.0), heights=rows, **options)
+    rows: Any = grid.tolist()
+    return Shape("height_field", (hx, hy, 0.0), heights=tuple(map(tuple, rows)), **options)
