@@ -543,6 +543,7 @@ def test_all_families_run_as_one_kernel(everything):
         np.testing.assert_allclose(x, y, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_overlapping_pairs_are_those_with_a_slot_below_zero(scene, look, poses):
     for q in poses[:3]:
         contacts, *_ = look(scene, q[None])
