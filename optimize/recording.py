@@ -227,7 +227,7 @@ def motion_of(
 
 
 def shapes_of(model: Model) -> tuple[Shape, ...]:
-    """The model's shapes as a Motion holds them."""
+    """The model's shapes as a Motion holds them; it has no height fields."""
     top = model.topology
     pos, quat = np.asarray(model.shape_pos, float), np.asarray(model.shape_quat, float)
     size = np.asarray(model.shape_size, float)
@@ -241,4 +241,5 @@ def shapes_of(model: Model) -> tuple[Shape, ...]:
     return tuple(
         Shape(kind, top.shape_link[s], pos[s], quat[s], size[s][kept[kind]])
         for s, kind in enumerate(top.shape_kinds)
+        if kind in kept
     )

@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -9,15 +10,16 @@ import numpy as np
 from jax import Array
 
 from jaxsim.collision.box_box import FAR, box_box
+from jaxsim.collision.box_field import CORNERS, box_field
+from jaxsim.collision.height_field import Field, ball_field, side_field
 from jaxsim.collision.nearest import Chosen
 from jaxsim.collision.pairs import ball_box, ball_plane, box_corner_plane, side_box
+from jaxsim.collision.round_cones import nearest_balls, side_side
 from jaxsim.collision.slots import contact_slots
-from jaxsim.dynamics.kinematics import Kinematics, matmul
+from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics, matmul
 from jaxsim.math.rotation import compose, quat_to_matrix, rotate
 from jaxsim.math.safe import safe_max, safe_sqrt
 from jaxsim.model.model import Model
-
-_CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
 
 
 @jax.tree_util.register_dataclass
@@ -34,9 +36,26 @@ class Contacts:
 
 def find_contacts(model: Model, kin: Kinematics) -> Contacts:
     """Fill every contact slot of the model (see ``contact_slots``)."""
-    top = model.topology
-    slots = contact_slots(top)
+    slots = contact_slots(model.topology)
     pos, rot = shape_poses(model, kin)
+    found = [*_flat_contacts(model, pos, rot), *_field_contacts(model, pos, rot)]
+    if not found:
+        empty = jnp.zeros((0, 3), model.mass.dtype)
+        found.append((empty, empty, empty[:, 0]))
+    point, normal, gap = (jnp.concatenate(x) for x in zip(*found, strict=True))
+    a, b = slots.shape_a, slots.shape_b
+    return Contacts(
+        point=point,
+        normal=normal,
+        gap=gap,
+        friction=safe_sqrt(model.friction[a] * model.friction[b]),
+        restitution=jnp.maximum(model.restitution[a], model.restitution[b]),
+    )
+
+
+def _flat_contacts(model: Model, pos: Array, rot: Array) -> list[tuple[Array, Array, Array]]:
+    """Points, normals and gaps of all families but those of height fields."""
+    slots = contact_slots(model.topology)
     size = model.shape_size
     ends = _ball_centers(pos, rot, size)
     out = []
@@ -54,26 +73,76 @@ def find_contacts(model: Model, kin: Kinematics) -> Contacts:
         out.append((point, normal, jnp.where(counts, gap, FAR)))
     if len(slots.box_plane):
         s, b = slots.box_plane.T
-        local = jnp.asarray(_CORNERS, size.dtype) * size[s][:, None]
+        local = jnp.asarray(CORNERS, size.dtype) * size[s][:, None]
         corners = pos[s][:, None] + matmul(local, jnp.swapaxes(rot[s], 1, 2))
         each = jax.vmap(jax.vmap(box_corner_plane, (0, None, None)))(corners, pos[b], rot[b])
-        out.append(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), each))
+        out.append(_in_one_row(each))
     if len(slots.box_box):
         s, b = slots.box_box.T
         each = jax.vmap(box_box)(pos[s], rot[s], size[s], pos[b], rot[b], size[b])
-        out.append(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), each))
-    if not out:
-        empty = jnp.zeros((0, 3), model.mass.dtype)
-        out.append((empty, empty, empty[:, 0]))
-    point, normal, gap = (jnp.concatenate(x) for x in zip(*out, strict=True))
-    a, b = slots.shape_a, slots.shape_b
-    return Contacts(
-        point=point,
-        normal=normal,
-        gap=gap,
-        friction=safe_sqrt(model.friction[a] * model.friction[b]),
-        restitution=jnp.maximum(model.restitution[a], model.restitution[b]),
-    )
+        out.append(_in_one_row(each))
+    sphere = np.array([kind == "sphere" for kind in model.topology.shape_kinds])
+    radii = jnp.stack([size[:, 0], jnp.where(sphere, size[:, 0], size[:, 1])], axis=1)
+    if len(slots.ball_ball):
+        a, b = slots.ball_ball.T
+        out.append(jax.vmap(nearest_balls)(ends[a], radii[a], ends[b], radii[b]))
+    if len(slots.side_side):
+        a, b = slots.side_side.T
+        out.append(_in_one_row(jax.vmap(side_side)(ends[a], radii[a], ends[b], radii[b])))
+    return out
+
+
+def _field_contacts(model: Model, pos: Array, rot: Array) -> list[tuple[Array, Array, Array]]:
+    """The same of the families of height fields; fields one after the other."""
+    top, slots, size = model.topology, contact_slots(model.topology), model.shape_size
+    ends = _ball_centers(pos, rot, size)
+    out = []
+    for family in ("ball_field", "side_field", "box_field"):
+        rows = getattr(slots, family)
+        for shape in dict.fromkeys(rows[:, -1].tolist()):
+            mine = rows[rows[:, -1] == shape]
+            number = top.shape_field[shape]
+            reach = top.field_reach[number]
+            field = Field(model.heights[number], size[shape, :2])
+            local_ends = matmul(ends - pos[shape], rot[shape])
+            s = mine[:, 0]
+            if family == "ball_field":
+                e = mine[:, 1]
+                find = partial(ball_field, field=field, reach=reach.ball)
+                each = jax.vmap(find)(local_ends[s, e], size[s, e])
+            elif family == "side_field":
+                half = jnp.asarray(mine[:, 1], size.dtype)
+                find = partial(side_field, field=field, reach=reach)
+                *each, counts = jax.vmap(find)(local_ends[s], size[s, :2], half)
+                each = each[0], each[1], jnp.where(counts, each[2], FAR)
+            else:
+                place = matmul(pos[s] - pos[shape], rot[shape])
+                turn = matmul(rot[shape].T, rot[s])
+                each = jax.vmap(partial(box_field, field=field, reach=reach))(place, turn, size[s])
+            point, normal, gap = each if family == "side_field" else _in_one_row(each)
+            turned = (matmul(x, rot[shape].T) for x in (point, normal))
+            point, normal = turned
+            out.append((pos[shape] + point, normal, gap))
+    return out
+
+
+def _in_one_row(each: tuple[Array, ...]) -> tuple[Array, ...]:
+    """(pairs, slots, ...) to (pairs slots, ...)."""
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), each)
+
+
+def overlapping_pairs(model: Model, q: Array) -> tuple[tuple[str, str], ...]:
+    """Names of the shapes, of those that may touch, that overlap at q (nq,)."""
+    top = model.topology
+
+    @jax.jit
+    def gaps(model, q):
+        kin = forward_kinematics(model, q, jnp.zeros(top.nv, q.dtype))
+        return find_contacts(model, kin).gap
+
+    slots, deep = contact_slots(top), np.asarray(gaps(model, q)) < 0
+    pairs = zip(slots.shape_a[deep].tolist(), slots.shape_b[deep].tolist(), strict=True)
+    return tuple((top.shape_names[a], top.shape_names[b]) for a, b in dict.fromkeys(pairs))
 
 
 def take(contacts: Contacts, chosen: Chosen) -> Contacts:

@@ -13,6 +13,8 @@ from jaxsim.model.model import Model
 from jaxsim.model.shapes import BALL_KINDS
 from jaxsim.model.topology import WORLD, Topology
 
+GROUND = 10.0  # how far the ground of an exported height field goes down [m]
+
 __all__ = ["mjcf_link_order", "mjcf_q_index", "mjcf_v_index", "to_mjcf"]
 
 
@@ -26,12 +28,14 @@ def to_mjcf(model: Model, timestep: float = 0.001, *, actuators: bool = False) -
     free motion agree to rounding. What MuJoCo has no word for:
 
     - A tapered capsule becomes its two end balls, named with _0 and _1. Against planes that is
-      the whole of it; its side no longer touches boxes. Balls that can never touch first
+      the whole of it; its side no longer touches anything. Balls that can never touch first
       (``Topology.covered_ends``) are left out, as they are here.
     - A contact takes the larger of the two frictions there, sqrt(a b) here; they agree where all
-      shapes have one coefficient. Restitution, drives and grips are not exported.
+      shapes have one coefficient, and in pairs. Restitution, drives and grips are not exported.
+    - The ground of a height field reaches GROUND below its lowest point there; here it has no end.
 
-    Links touch the world and, where a pair says so, one another. MuJoCo orders bodies depth first:
+    Shapes touch that touch here: by contype and conaffinity where links touch all of the world, in
+    pairs where they do not, and where links touch one another. MuJoCo orders bodies depth first:
     see :func:`mjcf_q_index`. Raises ModelError if a number is not finite, or the freedoms of one
     ball or free joint differ in damping or armature, or an actuated joint is one of these.
     """
@@ -40,6 +44,7 @@ def to_mjcf(model: Model, timestep: float = 0.001, *, actuators: bool = False) -
     root = ET.Element("mujoco", model="jaxsim")
     _add(root, "compiler", angle="radian", autolimits="true", inertiafromgeom="false")
     _add(root, "option", timestep=_text(timestep), gravity=_text(m["gravity"]))
+    _add_assets(root, m, top)
     world = _add(root, "worldbody")
     _add_geoms(world, m, top, WORLD)
     elements = {WORLD: world}
@@ -101,6 +106,13 @@ class _Numbers:
         array = np.asarray(getattr(self.model, name), float)
         if not np.isfinite(array).all():
             raise ModelError(f"model.{name} is not finite; it cannot be exported")
+        return array
+
+    def heights(self, top: Topology, s: int) -> np.ndarray:
+        """The grid of a height field."""
+        array = np.asarray(self.model.heights[top.shape_field[s]], float)
+        if not np.isfinite(array).all():
+            raise ModelError(f"the heights of {top.shape_names[s]!r} are not finite")
         return array
 
 
@@ -175,9 +187,35 @@ def _add_joint(body: ET.Element, m: _Numbers, top: Topology, j: int) -> None:
     _add(body, "joint", **attributes)
 
 
+def _add_assets(root: ET.Element, m: _Numbers, top: Topology) -> None:
+    """The grids of the height fields; MuJoCo scales them from 0 to the difference of heights."""
+    fields = [s for s, number in enumerate(top.shape_field) if number >= 0]
+    asset = _add(root, "asset") if fields else root
+    for s in fields:
+        grid, (hx, hy, _) = m.heights(top, s), m["shape_size"][s]
+        rise = float(np.ptp(grid))
+        _add(
+            asset,
+            "hfield",
+            name=top.shape_names[s],
+            nrow=str(grid.shape[1]),
+            ncol=str(grid.shape[0]),
+            elevation=_text(grid.T[::-1]),  # the first row has the largest y
+            size=_text([hx, hy, rise if rise > 0 else 1.0, GROUND]),
+        )
+
+
+def _of_all_the_world(top: Topology) -> bool:
+    """True where every shape of a link touches every shape of the world."""
+    world = [s for s, link in enumerate(top.shape_link) if link == WORLD]
+    links = [s for s, link in enumerate(top.shape_link) if link != WORLD]
+    pairs = {frozenset(pair) for pair in top.shape_pairs}
+    return all(frozenset((a, b)) in pairs for a in world for b in links)
+
+
 def _add_geoms(parent: ET.Element, m: _Numbers, top: Topology, link: int) -> None:
     """The shapes of a link or of the world; the former touch only the latter."""
-    of_link = link != WORLD
+    of_link, by_bits = link != WORLD, _of_all_the_world(top)
     for s, owner in enumerate(top.shape_link):
         if owner != link:
             continue
@@ -186,8 +224,8 @@ def _add_geoms(parent: ET.Element, m: _Numbers, top: Topology, link: int) -> Non
                 parent,
                 "geom",
                 name=name,
-                contype=str(int(of_link)),
-                conaffinity=str(int(not of_link)),
+                contype=str(int(of_link and by_bits)),
+                conaffinity=str(int(not of_link and by_bits)),
                 friction=_text([m["friction"][s], 0.0, 0.0]),
                 **attributes,
             )
@@ -201,6 +239,9 @@ def _geoms(m: _Numbers, top: Topology, s: int) -> Iterable[tuple[str, dict[str, 
         yield name, {"type": "plane", "size": "0 0 1", "pos": _text(pos), "quat": _text(quat)}
     elif kind == "box":
         yield name, {"type": "box", "size": _text(size), "pos": _text(pos), "quat": _text(quat)}
+    elif kind == "height_field":
+        low = pos + rotation(quat)[:, 2] * m.heights(top, s).min()
+        yield name, {"type": "hfield", "hfield": name, "pos": _text(low), "quat": _text(quat)}
     elif kind == "sphere":
         yield name, {"type": "sphere", "size": _text(size[0]), "pos": _text(pos)}
     elif kind in BALL_KINDS:
@@ -219,10 +260,10 @@ def _geoms(m: _Numbers, top: Topology, s: int) -> Iterable[tuple[str, dict[str, 
 
 
 def _add_pairs(root: ET.Element, m: _Numbers, top: Topology) -> None:
-    """Pairs of links' shapes, with the friction a contact has here."""
-    contact = None
+    """Pairs of shapes that do not touch by their bits, with the friction a contact has here."""
+    contact, by_bits = None, _of_all_the_world(top)
     for a, b in top.shape_pairs:
-        if WORLD in (top.shape_link[a], top.shape_link[b]):
+        if by_bits and WORLD in (top.shape_link[a], top.shape_link[b]):
             continue
         contact = _add(root, "contact") if contact is None else contact
         friction = np.sqrt(m["friction"][a] * m["friction"][b])

@@ -5,7 +5,15 @@ from jaxsim.model.drives import Drive
 from jaxsim.model.errors import ModelError
 from jaxsim.model.joints import Joint, ball, fixed, free, hinge, slide
 from jaxsim.model.model import Model
-from jaxsim.model.shapes import Shape, box, capsule, plane, sphere, tapered_capsule
+from jaxsim.model.shapes import (
+    Shape,
+    box,
+    capsule,
+    height_field,
+    plane,
+    sphere,
+    tapered_capsule,
+)
 from jaxsim.model.state import State, check_state, neutral_state
 from jaxsim.model.topology import Topology
 
@@ -24,6 +32,7 @@ __all__ = [
     "check_state",
     "fixed",
     "free",
+    "height_field",
     "hinge",
     "neutral_state",
     "plane",

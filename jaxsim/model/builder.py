@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, combinations, product
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +11,10 @@ import numpy as np
 from jaxsim.model import checks
 from jaxsim.model.drives import Drive, stacked
 from jaxsim.model.errors import ModelError
+from jaxsim.model.height_fields import field_index, field_reaches
 from jaxsim.model.joints import V_SIZE, Joint, fixed
 from jaxsim.model.model import Model
-from jaxsim.model.shapes import BALL_KINDS, Shape
+from jaxsim.model.shapes import BALL_KINDS, RANK, Shape
 from jaxsim.model.topology import WORLD, Topology
 
 
@@ -57,6 +59,7 @@ class ModelBuilder:
         self._shapes: list[tuple[int, Shape]] = []
         self._pairs: list[tuple[int, int]] = []
         self._grips: list[_Grip] = []
+        self._excluded: set[frozenset[int]] = set()
 
     def add_link(
         self,
@@ -118,8 +121,9 @@ class ModelBuilder:
     def add_shape(self, link: str, shape: Shape) -> str:
         """Attach a collision shape to a link or to "world"; returns its name.
 
-        A shape of a link touches every plane and box of the world. Links do not touch one another
-        unless :meth:`add_pair` says so.
+        A shape of a link touches every shape of the world that its ``group`` and ``mask`` let it
+        touch. Links do not touch one another unless :meth:`add_pair` or :meth:`add_self_collision`
+        says so. Planes and height fields belong to the world; the rest may be on either.
         """
         names = [entry.name for entry in self._links]
         if link != "world" and link not in names:
@@ -138,16 +142,18 @@ class ModelBuilder:
         return name
 
     def add_pair(self, shape_a: str, shape_b: str) -> None:
-        """Let two links' shapes touch; b must be a box."""
-        names = [shape.name for _, shape in self._shapes]
-        for name in (shape_a, shape_b):
-            if name not in names:
-                raise ModelError(f"pair: no shape {name!r}; the shapes are: {', '.join(names)}")
-        a, b = names.index(shape_a), names.index(shape_b)
-        if self._shapes[b][1].kind != "box" or self._shapes[a][1].kind == "plane":
+        """Let two shapes touch, in either order and whatever their ``group`` and ``mask`` say.
+
+        Nothing changes if they do already. Raises ModelError for unknown names and for shapes that
+        never move against one another.
+        """
+        a, b = self._pair(shape_a, shape_b)
+        link_a, link_b = self._shapes[a][0], self._shapes[b][0]
+        if link_a == link_b:
+            where = "the world" if link_a == WORLD else f"link {self._links[link_a].name!r}"
             raise ModelError(
-                f"pair {shape_a!r}, {shape_b!r}: links touch one another only by box shapes so "
-                "far; the second must be a box, the first a sphere, capsule or box"
+                f"pair {shape_a!r}, {shape_b!r}: both belong to {where} and never move against "
+                "one another; a pair needs shapes of two links, or of a link and the world"
             )
         self._pairs.append((a, b))
 
@@ -189,6 +195,67 @@ class ModelBuilder:
                 strength=float(strength),
             )
         )
+
+    def exclude_pair(self, shape_a: str, shape_b: str) -> None:
+        """Never let two shapes touch, whatever else says that they do."""
+        self._excluded.add(frozenset(self._pair(shape_a, shape_b)))
+
+    def add_self_collision(
+        self, links: Sequence[str] | None = None, exclude: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        """Let the shapes that the given links (by default all) have by now touch one another.
+
+        Left out are shapes of one link, of links welded to one another and of neighbours across a
+        joint, shapes whose ``group`` and ``mask`` keep them apart, and the pairs in ``exclude``,
+        two names of links or shapes each. Which shapes overlap in a pose, such as those of two
+        thighs at the hips, ``jaxsim.collision.contacts.overlapping_pairs`` finds in the built
+        model; give what it returns to :meth:`exclude_pair`.
+        """
+        names = [link.name for link in self._links]
+        shapes = [shape.name for _, shape in self._shapes]
+        for given, known in ((links or (), names), (chain(*exclude), [*names, *shapes])):
+            for name in given:
+                if name not in known:
+                    raise ModelError(
+                        f"self-collision: no {name!r}; the names are: {', '.join(known)}"
+                    )
+        apart = {frozenset(pair) for pair in exclude}
+        chosen = [
+            (i, link, shape)
+            for i, (link, shape) in enumerate(self._shapes)
+            if link != WORLD and (links is None or names[link] in links)
+        ]
+        for (i, link_a, a), (j, link_b, b) in combinations(chosen, 2):
+            called = product((a.name, names[link_a]), (b.name, names[link_b]))
+            if (
+                not self._are_neighbours(link_a, link_b)
+                and a.may_touch(b)
+                and not any(frozenset(pair) in apart for pair in called)
+            ):
+                self._pairs.append((i, j))
+
+    def _pair(self, *pair: str) -> tuple[int, int]:
+        """Indices of two shapes."""
+        names = [shape.name for _, shape in self._shapes]
+        for name in pair:
+            if name not in names:
+                raise ModelError(f"pair: no shape {name!r}; the shapes are: {', '.join(names)}")
+        return names.index(pair[0]), names.index(pair[1])
+
+    def _are_neighbours(self, link_a: int, link_b: int) -> bool:
+        """True for links of one rigid body, and of two bodies with a joint between them."""
+        a, b = self._body(link_a), self._body(link_b)
+        return a == b or a == self._above(b) != WORLD or b == self._above(a) != WORLD
+
+    def _body(self, link: int) -> int:
+        """The first link that ``link`` is welded to; WORLD if it cannot move."""
+        while link != WORLD and all(joint.kind == "fixed" for joint in self._links[link].joints):
+            link = self._links[link].parent
+        return link
+
+    def _above(self, body: int) -> int:
+        """The body that carries a body, or WORLD."""
+        return WORLD if body == WORLD else self._body(self._links[body].parent)
 
     def build(self) -> Model:
         """The Model, in JAX's default float precision. Raises ModelError for an empty scene."""
@@ -232,7 +299,13 @@ class ModelBuilder:
             # numpy first: one device transfer each, no op-by-op compilation
             return {name: jax.device_put(np.asarray(v, dtype)) for name, v in values.items()}
 
-        return Model(topology=topology, drive=Drive(**numbers(drives)), **numbers(arrays))
+        grids = [np.asarray(s.heights, dtype) for s in shapes if s.kind == "height_field"]
+        return Model(
+            topology=topology,
+            drive=Drive(**numbers(drives)),
+            heights=tuple(map(jax.device_put, grids)),
+            **numbers(arrays),
+        )
 
     def _topology(self) -> Topology:
         last: dict[int, int] = {WORLD: WORLD}
@@ -245,6 +318,8 @@ class ModelBuilder:
                 before = len(parents) - 1
             last[index] = before
         joints = [joint for link in self._links for joint in link.joints]
+        shapes = [shape for _, shape in self._shapes]
+        pairs = self._all_pairs()
         return Topology(
             link_names=tuple(link.name for link in self._links),
             link_parent=tuple(link.parent for link in self._links),
@@ -255,29 +330,47 @@ class ModelBuilder:
             joint_limited=tuple(joint.limits is not None for joint in joints),
             joint_actuated=tuple(joint.max_torque is not None for joint in joints),
             joint_driven=tuple(joint.drive is not None for joint in joints),
-            shape_names=tuple(shape.name for _, shape in self._shapes),
-            shape_kinds=tuple(shape.kind for _, shape in self._shapes),
+            shape_names=tuple(shape.name for shape in shapes),
+            shape_kinds=tuple(shape.kind for shape in shapes),
             shape_link=tuple(link for link, _ in self._shapes),
-            shape_pairs=tuple(self._world_pairs() + self._pairs),
-            covered_ends=self._covered_ends(),
+            shape_pairs=pairs,
+            covered_ends=self._covered_ends(pairs),
             grip_names=tuple(grip.name for grip in self._grips),
             grip_link=tuple(grip.link for grip in self._grips),
             grip_other=tuple(grip.other for grip in self._grips),
-            planar=self._is_planar(joints),
+            planar=self._is_planar(joints, pairs),
+            shape_field=field_index([shape.kind for shape in shapes]),
+            field_reach=field_reaches(shapes, pairs),
         )
 
-    def _world_pairs(self) -> list[tuple[int, int]]:
+    def _all_pairs(self) -> tuple[tuple[int, int], ...]:
+        """Every two shapes that may touch, once, in the order in which the collision takes them.
+
+        Balls come before boxes, and both before planes and height fields.
+        """
         moving = [i for i, (link, _) in enumerate(self._shapes) if link != WORLD]
         world = [i for i, (link, _) in enumerate(self._shapes) if link == WORLD]
-        return [(a, b) for b in world for a in moving]
+        shapes = [shape for _, shape in self._shapes]
+        of_world = [(a, b) for b in world for a in moving if shapes[a].may_touch(shapes[b])]
+        pairs = [
+            (b, a) if RANK[shapes[a].kind] > RANK[shapes[b].kind] else (a, b)
+            for a, b in of_world + self._pairs
+            if frozenset((a, b)) not in self._excluded
+        ]
+        return tuple({frozenset(pair): pair for pair in pairs}.values())
 
-    def _covered_ends(self) -> tuple[tuple[int, int], ...]:
+    def _covered_ends(self, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         """Balls that can never touch first: concentric with a larger one across a joint.
 
         The knee ends of thigh and shank share a centre at every angle, so the smaller ball (of
         equal ones the child's) is dropped from the contact slots. Decided from the numbers given
-        here; only where friction and restitution agree.
+        here; only where friction and restitution agree, and the larger ball touches all that the
+        smaller one does (other balls apart, which do not touch by ends).
         """
+        partners: dict[int, set[int]] = {}
+        for a, b in pairs:
+            if self._shapes[b][1].kind not in BALL_KINDS:
+                partners.setdefault(a, set()).add(b)
         ends = []
         for s, (link, shape) in enumerate(self._shapes):
             if link == WORLD or shape.kind not in BALL_KINDS:
@@ -286,7 +379,6 @@ class ModelBuilder:
             for end, sign in ((0, 1.0), (1, -1.0))[: 1 if shape.kind == "sphere" else 2]:
                 centre = np.asarray(shape.pos) + sign * shape.size[2] * axis
                 ends.append((s, end, link, centre, shape.size[end], shape))
-        in_pair = {s for pair in self._pairs for s in pair}
         covered = []
         for s, end, link, centre, radius, shape in ends:
             for other_s, other_end, other_link, other_centre, other_radius, other in ends:
@@ -296,7 +388,8 @@ class ModelBuilder:
                     other.restitution,
                 )
                 smaller = (radius, -s, -end) < (other_radius, -other_s, -other_end)
-                if shared and same_surface and smaller and not {s, other_s} & in_pair:
+                as_much = partners.get(s, set()) <= partners.get(other_s, set())
+                if shared and same_surface and smaller and as_much:
                     covered.append((s, end))
                     break
         return tuple(covered)
@@ -320,16 +413,21 @@ class ModelBuilder:
                 return True
         return False
 
-    def _is_planar(self, joints: list[Joint]) -> bool:
-        """All motion in the x-z plane, and all planes and boxes upright in it."""
+    def _is_planar(self, joints: list[Joint], pairs: Sequence[tuple[int, int]]) -> bool:
+        """All motion in the x-z plane, and all normals of contacts."""
 
         def about_y(quat) -> bool:
             return abs(quat[1]) + abs(quat[3]) < 1e-12
 
+        shapes = [shape for _, shape in self._shapes]
+        of_balls = {s for pair in pairs if shapes[pair[1]].kind in BALL_KINDS for s in pair}
+        across = {round(y, 12) for s in of_balls for y in self._ball_heights(s)}
         along_y = {"hinge": 1.0, "slide": 0.0, "fixed": None}
         return (
             all(about_y(link.quat) for link in self._links)
-            and all(about_y(s.quat) for _, s in self._shapes if s.kind in ("plane", "box"))
+            and all(about_y(s.quat) for s in shapes if s.kind in ("plane", "box"))
+            and not any(s.kind == "height_field" for s in shapes)
+            and len(across) <= 1
             and all(joint.kind in along_y for joint in joints)
             and all(
                 along_y[j.kind] is None
@@ -337,3 +435,13 @@ class ModelBuilder:
                 for j in joints
             )
         )
+
+    def _ball_heights(self, index: int) -> list[float]:
+        """Distances of a ball shape's ends from the x-z plane, where all turns are about y [m]."""
+        link, shape = self._shapes[index]
+        offset = shape.pos[1]
+        while link != WORLD:
+            offset, link = offset + self._links[link].pos[1], self._links[link].parent
+        half = 0.0 if shape.kind == "sphere" else shape.size[2]
+        reach = half * checks.rotation(shape.quat)[1, 0]
+        return [offset + reach, offset - reach]

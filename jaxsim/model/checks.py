@@ -4,7 +4,7 @@ import numpy as np
 
 from jaxsim.model.errors import ModelError
 from jaxsim.model.joints import V_SIZE, Joint
-from jaxsim.model.shapes import KINDS, Shape
+from jaxsim.model.shapes import KINDS, WORLD_KINDS, Shape
 from jaxsim.model.topology import WORLD
 
 
@@ -141,10 +141,14 @@ def shape(where: str, value: Shape, link: int) -> None:
         raise ModelError(f"{where}: friction is negative")
     if not 0 <= number(f"{where}: restitution", value.restitution) <= 1:
         raise ModelError(f"{where}: restitution is {value.restitution:g}; it lies in [0, 1]")
-    needed = {"sphere": 1, "capsule": 3, "tapered_capsule": 3, "box": 3, "plane": 0}[value.kind]
+    for field in ("group", "mask"):
+        bits = getattr(value, field)
+        if not isinstance(bits, int) or bits < 0:
+            raise ModelError(f"{where}: {field} is {bits!r}; give bits, a whole number from 0")
+    needed = {"sphere": 1, "plane": 0, "height_field": 2}.get(value.kind, 3)
     if (size[:needed] <= 0).any():
         raise ModelError(f"{where}: sizes {size[:needed].tolist()} must be positive")
-    if value.kind == "plane" and link != WORLD:
-        raise ModelError(f"{where}: a plane belongs to the world")
-    if value.kind in ("sphere", "capsule", "tapered_capsule") and link == WORLD:
-        raise ModelError(f"{where}: the world is made of planes and boxes; use a box")
+    if value.kind in WORLD_KINDS and link != WORLD:
+        raise ModelError(f"{where}: a {value.kind.replace('_', ' ')} belongs to the world")
+    if value.kind == "height_field":
+        finite(f"{where}: heights", value.heights)

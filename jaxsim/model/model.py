@@ -4,6 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 
 from jaxsim.model.drives import Drive
@@ -46,14 +47,16 @@ class Model:
     grip_point: Array  # (ng, 3) in the frame of the link that holds [m]
     grip_other_point: Array  # (ng, 3) in the frame of the link held on to, or the world [m]
     grip_strength: Array  # (ng,) the force at which it breaks [N]
+    heights: tuple[Array, ...] = ()  # (nx, ny) of each height field, along its z axis [m]
 
     def replace(self, **changes) -> "Model":
         """A copy with some fields changed."""
         return dataclasses.replace(self, **changes)
 
     def with_shape(self, name: str, **changes) -> "Model":
-        """A copy with pos, quat, size, friction or restitution of one shape set."""
+        """A copy with pos, quat, size, friction, restitution or heights of one shape set."""
         index = self.topology.shape(name)
+        field = self.topology.shape_field[index]
         fields = {
             "pos": "shape_pos",
             "quat": "shape_quat",
@@ -63,6 +66,11 @@ class Model:
         }
         new = {}
         for key, value in changes.items():
+            if key == "heights" and field >= 0:
+                old = self.heights[field]
+                grid = jnp.broadcast_to(jnp.asarray(value, old.dtype), old.shape)
+                new[key] = (*self.heights[:field], grid, *self.heights[field + 1 :])
+                continue
             if key not in fields:
                 raise KeyError(f"a shape has no {key!r}; choose from {', '.join(fields)}")
             new[fields[key]] = getattr(self, fields[key]).at[index].set(value)

@@ -6,14 +6,23 @@ A capsule's segment runs along the shape's x axis from +half_length (end 0) to -
 
     sphere (r, 0, 0)   capsule, tapered_capsule (r0, r1, half_length)
     box (hx, hy, hz)   plane (0, 0, 0), normal along the shape's z axis
+    height_field (hx, hy, 0), its heights along the shape's z axis are ``Model.heights``
+
+``group`` and ``mask`` are bits: two shapes are candidates for contact if the group of one has a bit
+in common with the mask of the other. Every shape has bit 1 in both unless it says otherwise.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-KINDS = ("sphere", "capsule", "tapered_capsule", "box", "plane")
+from jaxsim.model.errors import ModelError
+
+KINDS = ("sphere", "capsule", "tapered_capsule", "box", "plane", "height_field")
 BALL_KINDS = ("sphere", "capsule", "tapered_capsule")
+WORLD_KINDS = ("plane", "height_field")  # only the world has them
+RANK = {**dict.fromkeys(BALL_KINDS, 0), "box": 1, "plane": 2, "height_field": 2}
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,13 @@ class Shape:
     friction: float = 0.8
     restitution: float = 0.0
     name: str = ""
+    group: int = 1
+    mask: int = 1
+    heights: tuple[tuple[float, ...], ...] = ()  # of a height field: rows along x, columns along y
+
+    def may_touch(self, other: "Shape") -> bool:
+        """True where the group of one meets the mask of the other."""
+        return bool(self.group & other.mask or other.group & self.mask)
 
 
 def sphere(radius: float, **options) -> Shape:
@@ -53,3 +69,24 @@ def box(half_extents, **options) -> Shape:
 def plane(**options) -> Shape:
     """The half space below the shape's z axis; belongs to the world."""
     return Shape("plane", (0.0, 0.0, 0.0), **options)
+
+
+def height_field(heights, half_extents, **options) -> Shape:
+    """Solid ground below a grid of heights (nx, ny) [m]; belongs to the world.
+
+    heights[i, j] stands over x from -half_extents[0] to +half_extents[0] and y likewise, both ends
+    included. Each cell is two triangles, split from its corner (i, j) to (i + 1, j + 1). There is
+    nothing to touch outside of the extents.
+    """
+    try:
+        grid = np.asarray(heights, float)
+    except (TypeError, ValueError):
+        grid = np.zeros(0)
+    if grid.ndim != 2 or min(grid.shape) < 2:
+        raise ModelError(
+            f"shape {options.get('name', '')!r}: heights must be a grid of at least 2 x 2 numbers, "
+            "rows along x and columns along y"
+        )
+    hx, hy = np.asarray(half_extents, float).tolist()
+    rows: Any = grid.tolist()
+    return Shape("height_field", (hx, hy, 0.0), heights=tuple(map(tuple, rows)), **options)

@@ -7,6 +7,7 @@ masks, depth levels, index tables) is derived here once, as numpy constants.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,15 @@ WORLD = -1
 # Kept index arrays are int32: with int64 ones, JAX 0.10 fails to trace a function in float32 that
 # it has already traced in float64, and the other way round.
 INDEX = np.int32
+
+
+class FieldReach(NamedTuple):
+    """How much of a height field is looked at around what may touch it, in cells."""
+
+    ball: int  # cells to each side of the node nearest to a ball
+    side: int  # cells to each side of the node nearest to half a capsule
+    box: int  # nodes to each side of the one nearest to a box
+    box_lines: int  # grid lines of one direction that an edge of a box can cross
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,8 @@ class Topology:
     grip_link: tuple[int, ...]
     grip_other: tuple[int, ...]  # the link it holds on to, -1 for the world
     planar: bool  # every joint moves in the x-z plane
+    shape_field: tuple[int, ...] = ()  # (ns,) which of the model's heights a shape has, else -1
+    field_reach: tuple[FieldReach, ...] = ()  # one a height field
 
     @property
     def n_links(self) -> int:

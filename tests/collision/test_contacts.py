@@ -8,16 +8,18 @@ import numpy as np
 import pytest
 
 from jaxsim.characters.planar_human import planar_human
-from jaxsim.collision.contacts import FAR, find_contacts, lowest_point
+from jaxsim.collision.contacts import FAR, find_contacts, lowest_point, overlapping_pairs
 from jaxsim.collision.pairs import ball_box, ball_plane, box_distance, side_box
 from jaxsim.collision.slots import contact_slots
 from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.fused import fuse
 from jaxsim.model import (
     ModelBuilder,
     ModelError,
     box,
     capsule,
     free,
+    height_field,
     hinge,
     plane,
     sphere,
@@ -476,8 +478,79 @@ def test_a_model_without_shapes_has_no_contacts():
     assert empty.gap.shape == (0,) and empty.normal.shape == (0, 3)
 
 
-def test_pairs_without_a_routine_are_named(scene):
+@pytest.mark.parametrize("pair", [("block", "marble"), ("slope", "slope"), ("slope", "block")])
+def test_pairs_without_a_routine_are_named(scene, pair):
     top = scene.topology
-    wrong = dataclasses.replace(top, shape_pairs=((top.shape("marble"), top.shape("rod")),))
-    with pytest.raises(ModelError, match=r"'marble' \(sphere\) and 'rod' \(capsule\) cannot touch"):
+    wrong = dataclasses.replace(top, shape_pairs=(tuple(top.shape(name) for name in pair),))
+    with pytest.raises(ModelError, match=rf"'{pair[0]}' \(\w+\) and '{pair[1]}' .* cannot touch"):
         contact_slots(wrong)
+
+
+# ---- every family at once --------------------------------------------------------------------
+
+
+def build_all():
+    """A ball, a cone and a crate over bars, a ball and a height field of the world."""
+    b = ModelBuilder()
+    shapes = (
+        sphere(0.1),
+        tapered_capsule(0.1, 0.06, 0.2),
+        box((0.1, 0.15, 0.1)),
+        capsule(0.1, 0.2),
+    )
+    for name, shape in zip(("ball", "cone", "crate", "rod"), shapes, strict=True):
+        b.add_link(name, "world", joints=[free(name + "_free")], **BODY)
+        b.add_shape(name, dataclasses.replace(shape, name=name))
+    b.add_shape("world", capsule(0.05, 0.6, name="bar", pos=(0, 0, 0.3), quat=TURN))
+    b.add_shape("world", sphere(0.3, name="dome"))
+    heights = 0.1 * np.random.default_rng(0).normal(size=(7, 6))
+    b.add_shape("world", height_field(heights, (1.0, 0.8), name="rubble", quat=SLOPE))
+    b.add_shape("world", height_field(heights[:2, :2], (2.0, 2.0), name="ramp", pos=(0, 0, -0.5)))
+    b.add_self_collision()
+    return b.build()
+
+
+@pytest.fixture(scope="module")
+def everything(x64_module):
+    """The model of all families, contacts as a function of q, and poses."""
+    model = build_all()
+    rng = np.random.default_rng(3)
+    q = rng.normal(size=(8, 4, 7))
+    q[..., :3] = 0.4 * rng.normal(size=(8, 4, 3)) + [0, 0, 0.2]
+    q[..., 3:] /= np.linalg.norm(q[..., 3:], axis=-1, keepdims=True)
+
+    def one(q):
+        kin = forward_kinematics(model, q, jnp.zeros(model.topology.nv))
+        return find_contacts(model, kin)
+
+    return model, one, q.reshape(8, 28)
+
+
+def test_the_slots_of_all_families():
+    slots = contact_slots(build_all().topology)
+    at_crate = (1 + 3 + 3) + (3 + 1)  # of links, then of the world
+    of_balls = (1 + 1 + 2) + (1 + 1) + 2 * (2 + 1)
+    on_field = 2 + 2 * (4 + 2) + 24
+    assert slots.count == at_crate + of_balls + 2 * on_field
+
+
+@pytest.mark.slow
+def test_all_families_run_as_one_kernel(everything):
+    """Under the fused back end as under XLA."""
+    _, one, q = everything
+    expected = quick_jit(jax.vmap(one))(q)
+    for x, y in zip(jax.tree.leaves(fuse(one)(q)), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_overlapping_pairs_are_those_with_a_slot_below_zero(scene, look, poses):
+    for q in poses[:3]:
+        contacts, *_ = look(scene, q[None])
+        slots, top = contact_slots(scene.topology), scene.topology
+        deep = np.asarray(contacts.gap[0]) < 0
+        named = {
+            (top.shape_names[a], top.shape_names[b])
+            for a, b in zip(slots.shape_a[deep], slots.shape_b[deep], strict=True)
+        }
+        assert set(overlapping_pairs(scene, jnp.asarray(q))) == named

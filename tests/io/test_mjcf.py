@@ -12,6 +12,9 @@ from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.io.mjcf import mjcf_link_order, mjcf_q_index, mjcf_v_index, to_mjcf
 from jaxsim.model import (
     ModelError,
+    capsule,
+    height_field,
+    sphere,
 )
 from tests.compiling import quick_jit
 from tests.io.scenes import every_kind
@@ -172,6 +175,39 @@ def test_float32_models_load():
     names = {mj.geom(i).name for i in range(mj.ngeom)}
     assert {"head_0", "head_1", "leftFoot_1"} <= names
     assert "pelvis_1" not in names  # covered by the thighs' balls
+
+
+def test_pairs_that_bits_cannot_say_are_written_out(x64):
+    """Shapes that leave out some of the world, and links that touch one another."""
+    b = every_kind()
+    b.add_shape("world", sphere(0.3, name="hold", group=2, mask=2))
+    b.add_shape("base", capsule(0.1, 0.2, name="grip", group=2, mask=2, friction=0.3))
+    b.add_pair("rod", "ball")
+    top = b.build().topology
+    mj = mujoco.MjModel.from_xml_string(to_mjcf(b.build()))
+    wanted = {frozenset((top.shape_names[a], top.shape_names[b])) for a, b in top.shape_pairs}
+    found = {frozenset(mj.geom(g).name for g in pair) for pair in zip(mj.pair_geom1, mj.pair_geom2)}
+    assert found == wanted and frozenset(("grip", "hold")) in wanted
+    assert not mj.geom_contype.any() and not mj.geom_conaffinity.any()
+    assert frozenset(("rod", "ball")) in wanted and frozenset(("grip", "floor")) not in wanted
+
+
+def test_a_height_field_is_exported_with_its_place(x64):
+    """MuJoCo's rows run along y, the last one first, and start at the lowest point."""
+    b = every_kind()
+    heights = np.random.default_rng(0).normal(size=(5, 4))
+    b.add_shape("world", height_field(heights, (2, 1), name="hills", pos=(0, 0, 3)))
+    b.add_shape("world", height_field(np.ones((2, 2)), (1, 1), name="flat"))
+    model = b.build()
+    mj = mujoco.MjModel.from_xml_string(to_mjcf(model))
+    hills = mj.hfield("hills")
+    grid = hills.data.reshape(4, 5).T * hills.size[2] + mj.geom("hills").pos[2] - 3
+    # MuJoCo keeps float32; the geom's pos is that of the field
+    np.testing.assert_allclose(grid, heights, atol=1e-6)
+    np.testing.assert_allclose(hills.size[:2], [2, 1])
+    np.testing.assert_allclose(mj.geom("flat").pos, [0, 0, 1])
+    with pytest.raises(ModelError, match="heights of 'flat' are not finite"):
+        to_mjcf(model.with_shape("flat", heights=np.nan))
 
 
 def test_what_cannot_be_exported_is_refused():

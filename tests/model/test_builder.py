@@ -11,6 +11,7 @@ from jaxsim.model import (
     box,
     capsule,
     free,
+    height_field,
     hinge,
     plane,
     slide,
@@ -144,8 +145,104 @@ def test_pairs_of_links():
     b = leg()
     b.add_link("drum", "world", joints=[slide("lift", (0, 0, 1))], **BODY)
     b.add_shape("drum", box((1, 1, 1), name="lid"))
-    b.add_pair("lower", "lid")
+    for pair in (("lower", "lid"), ("lid", "lower"), ("lower", "upper")):
+        b.add_pair(*pair)
+    assert b.build().topology.shape_pairs == ((1, 2), (1, 0))
+    b.exclude_pair("upper", "lower")
     assert b.build().topology.shape_pairs == ((1, 2),)
+
+
+def names_of(model) -> set[tuple[str, str]]:
+    top = model.topology
+    return {(top.shape_names[a], top.shape_names[b]) for a, b in top.shape_pairs}
+
+
+def test_everything_may_be_on_the_world_and_balls_come_first():
+    b = leg()
+    b.add_shape("shank", box((0.1, 0.1, 0.1), name="shoe"))
+    b.add_shape("world", sphere(0.1, name="hold"))
+    b.add_shape("world", capsule(0.1, 0.5, name="bar"))
+    b.add_shape("world", height_field(np.zeros((4, 3)), (1.5, 1.5), name="ground"))
+    model = b.build()
+    assert names_of(model) == {
+        *((link, other) for link in ("upper", "lower") for other in ("hold", "bar", "ground")),
+        ("hold", "shoe"),
+        ("bar", "shoe"),
+        ("shoe", "ground"),
+    }
+    top = model.topology
+    assert top.shape_field == (-1, -1, -1, -1, -1, 0)
+    assert [grid.shape for grid in model.heights] == [(4, 3)]
+    changed = model.with_shape("ground", heights=jnp.ones((4, 3)), friction=0.2)
+    np.testing.assert_array_equal(changed.heights[0], np.ones((4, 3)))
+    with pytest.raises(KeyError, match="no 'heights'"):
+        model.with_shape("bar", heights=1.0)
+    with pytest.raises(ValueError):
+        model.with_shape("ground", heights=jnp.ones((3, 4)))
+
+
+def test_group_and_mask_choose_the_pairs():
+    """One shape's group must meet the other's mask, one way or the other; a pair overrules them."""
+    b = leg()
+    b.add_shape("shank", sphere(0.1, name="ghost", group=0, mask=0))
+    b.add_shape("shank", sphere(0.1, name="special", group=2, mask=0))
+    b.add_shape("world", plane(name="ground"))
+    b.add_shape("world", plane(name="trap", group=0, mask=2))
+    assert names_of(b.build()) == {("upper", "ground"), ("lower", "ground"), ("special", "trap")}
+    b.add_pair("ground", "ghost")
+    assert ("ghost", "ground") in names_of(b.build())
+
+
+def crowd() -> ModelBuilder:
+    """A trunk with two arms, one with a welded hand that holds a finger, and a loose ball."""
+    b = ModelBuilder()
+    b.add_link("trunk", "world", joints=[free("root")], **BODY)
+    b.add_link("left", "trunk", joints=[ball("left_shoulder")], **BODY)
+    b.add_link(
+        "right", "trunk", joints=[hinge("yaw", (0, 0, 1)), hinge("pitch", (0, 1, 0))], **BODY
+    )
+    b.add_link("hand", "left", **BODY)
+    b.add_link("finger", "hand", joints=[hinge("knuckle", (0, 1, 0))], **BODY)
+    b.add_link("loose", "world", joints=[free("float")], **BODY)
+    for name in ("trunk", "left", "right", "hand", "finger", "loose"):
+        b.add_shape(name, sphere(0.1, name=name + "_ball"))
+    return b
+
+
+def test_self_collision_leaves_out_neighbours():
+    """Across a joint, also where a weld stands between."""
+    b = crowd()
+    b.add_self_collision()
+    b.add_self_collision()  # again changes nothing
+    pairs = {tuple(x.removesuffix("_ball") for x in pair) for pair in names_of(b.build())}
+    loose = {(name, "loose") for name in ("trunk", "left", "right", "hand", "finger")}
+    assert pairs == loose | {
+        ("trunk", "finger"),
+        ("left", "right"),
+        ("right", "hand"),
+        ("right", "finger"),
+    }
+    assert len(b.build().topology.shape_pairs) == len(pairs)
+
+
+def test_self_collision_of_some():
+    b = crowd()
+    b.add_shape("left", sphere(0.1, name="elbow"))
+    exclude = [("right", "hand"), ("elbow", "right"), ("finger", "left")]
+    b.add_self_collision(links=["left", "right", "hand"], exclude=exclude)
+    assert names_of(b.build()) == {("left_ball", "right_ball")}
+
+
+def test_a_covered_ball_stays_where_the_larger_one_does_not_touch_as_much():
+    b = leg()
+    b.add_link("drum", "world", joints=[slide("lift", (0, 0, 1))], **BODY)
+    b.add_shape("drum", box((1, 1, 1), name="lid"))
+    b.add_shape("world", plane(name="ground"))
+    assert b.build().topology.covered_ends == ((1, 1),)
+    b.add_pair("lower", "lid")
+    assert b.build().topology.covered_ends == ()
+    b.add_pair("upper", "lid")
+    assert b.build().topology.covered_ends == ((1, 1),)
 
 
 def test_the_smaller_ball_at_a_joint_is_dropped():
@@ -180,6 +277,16 @@ def test_planar_scenes_are_recognised(change, planar):
     b.add_link("foot", "shank", **change, **BODY)
     assert b.build().topology.planar is planar
     b.add_shape("world", plane(quat=(np.sqrt(0.5), np.sqrt(0.5), 0, 0)))
+    assert not b.build().topology.planar
+
+
+def test_balls_beside_one_another_are_not_planar():
+    """A normal between two balls must lie in the plane."""
+    for y, planar in ((0.0, True), (0.01, False)):
+        b = leg()
+        b.add_shape("world", sphere(0.1, name="hold", pos=(0, y, 0)))
+        assert b.build().topology.planar is planar
+    b.add_shape("world", height_field(np.zeros((2, 2)), (1, 1)))
     assert not b.build().topology.planar
 
 

@@ -15,6 +15,7 @@ from jaxsim.model import (
     capsule,
     fixed,
     free,
+    height_field,
     hinge,
     plane,
     slide,
@@ -23,6 +24,7 @@ from jaxsim.model import (
 )
 
 NAN = float("nan")
+GRID = np.zeros((3, 3))
 GOOD = dict(mass=1.0, com=(0.1, 0, 0), inertia=(0.1, 0.2, 0.2))
 
 
@@ -128,7 +130,11 @@ SHAPES = {
     "negative friction": ("arm", sphere(0.1, name="s", friction=-0.1), "friction is negative"),
     "restitution above 1": ("arm", sphere(0.1, name="s", restitution=1.1), "restitution is 1.1"),
     "plane of a link": ("arm", plane(name="s"), "a plane belongs to the world"),
-    "capsule of the world": ("world", capsule(0.1, 0.2, name="s"), "use a box"),
+    "field of a link": ("arm", height_field(GRID, (1, 1), name="s"), "field belongs to the world"),
+    "field of no width": ("world", height_field(GRID, (1, 0), name="s"), "must be positive"),
+    "NaN height": ("world", height_field([[0, 0], [0, NAN]], (1, 1), name="s"), "finite"),
+    "no bits": ("arm", capsule(0.1, 0.2, name="s", group=0.5), "group is 0.5", "bits"),
+    "negative bits": ("arm", capsule(0.1, 0.2, name="s", mask=-1), "mask is -1", "bits"),
 }
 
 
@@ -181,14 +187,40 @@ def test_bad_free_joints(joints, frame, words):
 @pytest.mark.parametrize(
     "pair, words",
     [
-        (("hand", "foot"), "no shape 'foot'; the shapes are: hand, block"),
-        (("block", "hand"), "the second must be a box"),
+        (("hand", "foot"), "no shape 'foot'; the shapes are: hand, block, wall, finger"),
+        (("block", "wall"), "both belong to the world"),
+        (("hand", "finger"), "both belong to link 'arm'"),
     ],
 )
 def test_bad_pairs(pair, words):
+    b = builder()
+    b.add_shape("world", box((1, 1, 1), name="wall"))
+    b.add_shape("arm", sphere(0.1, name="finger"))
     with pytest.raises(ModelError) as error:
-        builder().add_pair(*pair)
+        b.add_pair(*pair)
     check(error, words)
+
+
+def test_bad_self_collision():
+    with pytest.raises(ModelError, match="no 'leg'; the names are: trunk, arm"):
+        builder().add_self_collision(links=["arm", "leg"])
+    with pytest.raises(ModelError, match="no 'foot'; the names are: trunk, arm, hand, block"):
+        builder().add_self_collision(exclude=[("hand", "foot")])
+    with pytest.raises(ModelError, match="no shape 'foot'"):
+        builder().exclude_pair("hand", "foot")
+
+
+@pytest.mark.parametrize("heights", [[1.0, 2.0], [[1.0, 2.0], [3.0]], [[1.0, 2.0]], "hills"])
+def test_bad_grids(heights):
+    with pytest.raises(ModelError, match="shape 'hills': heights must be a grid"):
+        height_field(heights, (1, 1), name="hills")
+
+
+def test_a_field_of_too_small_cells_is_refused():
+    b = builder()
+    b.add_shape("world", height_field(np.zeros((101, 3)), (0.5, 1), name="gravel"))
+    with pytest.raises(ModelError, match=r"'hand' is too large for the cells of 'gravel'.*0\.01 m"):
+        b.build()
 
 
 def test_bad_scenes():

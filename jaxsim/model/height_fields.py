@@ -1,0 +1,56 @@
+"""How much of a height field the shapes that may touch it have to look at; static."""
+
+import math
+from collections.abc import Sequence
+
+from jaxsim.model.errors import ModelError
+from jaxsim.model.shapes import BALL_KINDS, Shape
+from jaxsim.model.topology import FieldReach
+
+MOST = 6  # cells or nodes to each side
+
+
+def field_index(kinds: Sequence[str]) -> tuple[int, ...]:
+    """(ns,) the number of each height field among the height fields, -1 for other shapes."""
+    fields = [i for i, kind in enumerate(kinds) if kind == "height_field"]
+    return tuple(fields.index(i) if kind == "height_field" else -1 for i, kind in enumerate(kinds))
+
+
+def field_reaches(
+    shapes: Sequence[Shape], pairs: Sequence[tuple[int, int]]
+) -> tuple[FieldReach, ...]:
+    """One a height field, from the sizes given here: a batch with larger shapes needs a larger one.
+
+    Raises ModelError where a shape is so large against the cells that it would touch too many.
+    """
+    return tuple(
+        _reach(field, [shapes[a] for a, b in pairs if b == index])
+        for index, field in enumerate(shapes)
+        if field.kind == "height_field"
+    )
+
+
+def _reach(field: Shape, touching: Sequence[Shape]) -> FieldReach:
+    nx, ny = len(field.heights), len(field.heights[0])
+    cell = min(2 * field.size[0] / (nx - 1), 2 * field.size[1] / (ny - 1))
+    ball, side, box, edge = 0.0, 0.0, 0.0, 0.0
+    for shape in touching:
+        if shape.kind in BALL_KINDS:
+            radius = max(shape.size[:2])
+            needed = radius + (0.0 if shape.kind == "sphere" else shape.size[2] / 2)
+            ball, side = max(ball, radius), max(side, needed)
+        else:
+            needed = math.hypot(*shape.size)
+            box, edge = max(box, needed), max(edge, 2 * max(shape.size))
+        if needed > (MOST - 0.5) * cell:
+            raise ModelError(
+                f"shape {shape.name!r} is too large for the cells of {field.name!r}, which are "
+                f"{cell:.3g} m wide; make them at least {needed / (MOST - 0.5):.3g} m wide, or the "
+                "shape smaller"
+            )
+    return FieldReach(
+        ball=math.ceil(ball / cell + 0.5),
+        side=math.ceil(side / cell + 0.5),
+        box=math.floor(box / cell + 0.5),
+        box_lines=math.floor(math.sqrt(2) * edge / cell) + 1,
+    )
