@@ -47,10 +47,10 @@ def solve(families: tuple[Rows, ...], y: Array, sweeps: int) -> tuple[tuple[Rows
 
     Returns the families with their impulses and the whitened velocity after them. Differentiable
     in both modes (fixed trip counts); the gradient is that of the iteration, not of the exact
-    solution.
+    solution (for which see ``implicit.solve``).
     """
-    scales = tuple(_lengths(family) for family in families)
-    unit = tuple(map(_unit, families, scales))
+    scales = tuple(lengths(family) for family in families)
+    unit = tuple(map(unit_rows, families, scales))
     for family in unit:
         y = y + jnp.einsum("nrv,nr->v", family.x, family.impulse, precision="highest")
     delassus = tuple(
@@ -76,7 +76,7 @@ def solve(families: tuple[Rows, ...], y: Array, sweeps: int) -> tuple[tuple[Rows
     return solved, y
 
 
-def _lengths(family: Rows) -> Array:
+def lengths(family: Rows) -> Array:
     """(n, P * K) the lengths of the rows; two tangents of a point share the larger one, so that at
     the fixed point the force opposes the slip."""
     k = family.rows_per_point
@@ -87,7 +87,7 @@ def _lengths(family: Rows) -> Array:
     return safe_sqrt(d).reshape(family.target.shape)
 
 
-def _unit(family: Rows, scale: Array) -> Rows:
+def unit_rows(family: Rows, scale: Array) -> Rows:
     """The same problem with rows of length 1 (of zeros: 0), and impulses longer by what they are
     shorter: then an impulse answers a residual one to one."""
     inverse = safe_divide(jnp.ones_like(scale), scale)
