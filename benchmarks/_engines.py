@@ -100,7 +100,9 @@ def make_task(
 
 def on_ground(model: Model, q: Array, height: int) -> Array:
     """q (nq,) with its lowest point at height 0; ``height`` is the index of the root's z in q."""
-    return q.at[height].add(-lowest_point(model, forward_kinematics(model, q, jnp.zeros_like(model.damping))))
+    return q.at[height].add(
+        -lowest_point(model, forward_kinematics(model, q, jnp.zeros_like(model.damping)))
+    )
 
 
 @jax.tree_util.register_dataclass
