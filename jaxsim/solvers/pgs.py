@@ -125,18 +125,20 @@ def _visit(rows_per_point: int, held: bool, y: Array, block):
             normal = jnp.where(normal <= 0, 0, normal)  # NaN stays
         new.append(normal)
         if rows_per_point > 1:
-            tangents = jnp.stack([trial(first + 1 + i) for i in range(rows_per_point - 1)])
+            tangents = [trial(first + 1 + i) for i in range(rows_per_point - 1)]
             new.extend(_project(tangents, friction[point] * normal))
     impulse_new = jnp.stack(new)
     return y + matmul(impulse_new - impulse, x), impulse_new
 
 
-def _project(tangent: Array, bound: Array) -> Array:
-    """The nearest point to ``tangent`` (1,) or (2,) with norm at most ``bound``."""
-    if tangent.shape[0] == 1:
-        tangent = jnp.where(tangent > bound, bound, tangent)
-        return jnp.where(tangent < -bound, -bound, tangent)
-    return tangent * jnp.minimum(1.0, safe_divide(bound, safe_norm(tangent), otherwise=1.0))
+def _project(tangent: list[Array], bound: Array) -> list[Array]:
+    """The nearest point to ``tangent`` (one or two numbers) with norm at most ``bound``."""
+    if len(tangent) == 1:
+        clipped = jnp.where(tangent[0] > bound, bound, tangent[0])
+        return [jnp.where(clipped < -bound, -bound, clipped)]
+    size = safe_sqrt(tangent[0] * tangent[0] + tangent[1] * tangent[1])
+    scale = jnp.minimum(1.0, safe_divide(bound, size, otherwise=1.0))
+    return [tangent[0] * scale, tangent[1] * scale]
 
 
 def _larger(x: Array) -> Array:
