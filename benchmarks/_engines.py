@@ -22,6 +22,7 @@ from optimize.batch import batched
 from optimize.cli_setup import cores
 
 DT = 0.001  # [s]
+CONFIG = StepConfig(dt=DT)
 POOL = 48  # poses that differ
 TORQUES = 1009  # rows of the table of random torques; a prime, so that members do not repeat
 STRENGTH = 0.2  # of the greatest torque of each joint
@@ -50,6 +51,7 @@ class Task:
     torques: np.ndarray  # (TORQUES, nv)
     state: State  # (batch, ...)
     offset: np.ndarray  # (batch,)
+    config: StepConfig = CONFIG
 
     @property
     def batch(self) -> int:
@@ -67,6 +69,7 @@ def make_task(
     poses: np.ndarray,
     batch: int,
     settle: int = 500,
+    config: StepConfig = CONFIG,
 ) -> Task:
     """Characters that fall over or lie on the ground, each in another way.
 
@@ -83,7 +86,7 @@ def make_task(
         limp = RandomTorques(jnp.zeros((TORQUES, model.topology.nv)), jnp.zeros((), int))
         if not settle:
             return state
-        settled = rollout(model, limp, state, StepConfig(dt=DT), settle).state
+        settled = rollout(model, limp, state, config, settle).state
         return settled.replace(time=state.time)
 
     rng = np.random.default_rng(0)
@@ -95,6 +98,7 @@ def make_task(
         torques=torques.astype(limit.dtype),
         state=jax.tree.map(lambda x: x[np.arange(batch) % pool], begun),
         offset=(np.arange(batch) * 7) % TORQUES,
+        config=config,
     )
 
 
@@ -130,15 +134,19 @@ def residual(sample) -> Array:
     return sample.info.residual
 
 
-def member_function(model: Model, steps: int, watched: tuple = (touching,)):
+def left_out(sample) -> Array:
+    """() number of near contacts that were not solved for."""
+    return sample.info.left_out.astype(sample.dt.dtype)
+
+
+def member_function(task: Task, steps: int, watched: tuple = (touching,)):
     """``member((state, offset), torques)`` gives Ran, with the means of what is watched."""
     measures: dict[str, Measure] = {what.__name__: total(what) for what in watched}
 
     def member(member, torques):
         state, offset = member
         controller = RandomTorques(torques, offset)
-        config = StepConfig(dt=DT)
-        result = rollout(model, controller, state, config, steps, measures, backend="xla")
+        result = rollout(task.model, controller, state, task.config, steps, measures, backend="xla")
         means = {name: value / (steps * DT) for name, value in result.measures.items()}
         return Ran(result.state, means, result.finite)
 
@@ -162,7 +170,7 @@ class Fused:
 
 
 def make_fused(task: Task, steps: int) -> Fused:
-    member = fuse(member_function(task.model, steps), ((0, 0), None))
+    member = fuse(member_function(task, steps), ((0, 0), None))
     members, torques = jax.device_put(((task.state, task.offset), task.torques))
     begun = time.perf_counter()
     ran = jax.block_until_ready(member(members, torques))
@@ -180,7 +188,7 @@ def make_fused(task: Task, steps: int) -> Fused:
 def operations(task: Task, steps: int) -> int:
     """Operations of a fused step of one character; x y + z is one."""
     one = jax.tree.map(lambda x: x[0], (task.state, task.offset))
-    step = explain(member_function(task.model, steps), one, task.torques).step
+    step = explain(member_function(task, steps), one, task.torques).step
     assert step is not None
     return step.total
 
@@ -224,7 +232,7 @@ class Xla:
 
 
 def make_xla(task: Task, steps: int, chunk: int) -> Xla:
-    member = member_function(task.model, steps)
+    member = member_function(task, steps)
     members, shared = (task.state, task.offset), task.torques
     on_device = jax.device_put((members, shared))
     begun = time.perf_counter()

@@ -23,12 +23,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks._engines import (
+    DT,
     POOL,
     MujocoTask,
     Ran,
     Task,
     Theirs,
     interleaved,
+    left_out,
     lift,
     make_fused,
     make_task,
@@ -53,6 +55,7 @@ from jaxsim.model.state import neutral_q, neutral_state
 from jaxsim.simulation.step import StepConfig
 from optimize.cli_setup import cores, session
 
+CONTACTS = 24  # the nearest that ours solves for
 BATCHES = (1, 16, 64, 256, 1024, 4096, 8192)
 MJX_SETTINGS = {"MJX": (0, 0), "MJX, 1 iteration": (1, 4)}  # iterations, of line search; 0: default
 GOALS = {"XLA / MJX": 1.5, "fused / MJX": 20.0, "fused / MuJoCo C": 6.0}
@@ -60,7 +63,7 @@ GOAL_COMPILE = 0.5  # of MJX's
 GOAL_GPU, GOAL_LATENCY, GOAL_BYTES = 20e6, 100e-6, 8e3  # steps/s; [s] a step to 4096; a world
 
 
-def humanoid_task(batch: int, settle: int = 500) -> Task:
+def humanoid_task(batch: int, contacts: int = CONTACTS, settle: int = 500) -> Task:
     """Humanoids that fall in all orientations and end up on the ground, limbs bent at random."""
     model = articulated_human()
     top = model.topology
@@ -76,7 +79,7 @@ def humanoid_task(batch: int, settle: int = 500) -> Task:
         q = integrate(model, jnp.asarray(neutral_q(model), turn.dtype), turn, 1.0)
         return begun.replace(q=on_ground(model, q, height=2))
 
-    return make_task(model, start, turn, batch, settle)
+    return make_task(model, start, turn, batch, settle, StepConfig(dt=DT, contacts=contacts))
 
 
 # ---- MJX -------------------------------------------------------------------------------------
@@ -203,11 +206,15 @@ def solved_rows(task: Task, options) -> list[list[str]]:
         cells += [f"{1e3 * x:.3g}" for x in (found.mean, found.worst, found.sinking)]
         return cells
 
-    run = fuse(member_function(model, options.steps, (touching, lift, residual)), ((0, 0), None))
+    run = fuse(
+        member_function(task, options.steps, (touching, lift, residual, left_out)), ((0, 0), None)
+    )
     ran: Ran = jax.tree.map(np.asarray, run((task.state, task.offset), task.torques))
     means = {name: float(np.mean(value)) for name, value in ran.means.items()}
-    slots, sweeps = contact_slots(top).count, f"{StepConfig().sweeps} sweeps"
-    sweeps += f", {1e3 * means['residual']:.2g} mm/s left"
+    sweeps = f"{task.config.sweeps} sweeps, {1e3 * means['residual']:.2g} mm/s left"
+    slots = f"{min(contact_slots(top).count, task.config.contacts)} of {contact_slots(top).count}"
+    if means["left_out"]:
+        slots += f", {means['left_out']:.2g} left out"
     rows = [
         row(
             "ours",
@@ -382,6 +389,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--least", type=float, default=0.5, help="seconds of each repeat")
     parser.add_argument("--slow", type=int, default=1024, help="the largest batch for XLA and MJX")
     parser.add_argument("--mujoco", type=int, default=4096, help="the same for MuJoCo C")
+    parser.add_argument("--contacts", type=int, default=CONTACTS, help="places for them, of ours")
     parser.add_argument("--mjx", metavar="PYTHON", help="the Python of an environment with MJX")
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
     parser.add_argument("--quick", action="store_true", help="two small batches, few steps")
@@ -402,7 +410,7 @@ def main(words: list[str]) -> str:
 
         batches = options.batch or BATCHES
         print(f"{machine()}; batches {batches}", flush=True)
-        largest = humanoid_task(max(batches), settle=0 if options.quick else 500)
+        largest = humanoid_task(max(batches), options.contacts, 0 if options.quick else 500)
         count, top = operations(largest, options.steps), peak()
         solved = solved_rows(largest.first(min(POOL, max(batches))), options)
         print(table(SOLVED_HEADER, solved), flush=True)
