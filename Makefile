@@ -1,5 +1,5 @@
 # make demo    tune a character and open the motion in a browser
-# make test    the tests, docstring examples and notebooks (not those marked slow)
+# make test    the tests, docstring examples and notebooks (not those marked slow), on all cores
 # make lint    ruff, pyright, import directions
 # make bench   the benchmarks
 # make clean   remove what the other targets made
@@ -24,7 +24,7 @@ demo: $(VENV)/.installed-viewer
 	$(BIN)/jaxsim demo --out demo $(ARGS)
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""The planar human in contact under random torques, for our engine and for MuJoCo's."""
+"""A character in contact under random torques, for our engine and for MuJoCo's."""
 
 import dataclasses
 import time
@@ -11,7 +11,6 @@ import numpy as np
 from jax import Array
 
 from benchmarks._hlo import Counts, count
-from jaxsim.characters.planar_human import planar_human, start
 from jaxsim.collision.contacts import lowest_point
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.fused import explain, fuse
@@ -23,7 +22,7 @@ from optimize.batch import batched
 from optimize.cli_setup import cores
 
 DT = 0.001  # [s]
-STARTS = ("standing", "supine", "prone")
+CONFIG = StepConfig(dt=DT)
 POOL = 48  # poses that differ
 TORQUES = 1009  # rows of the table of random torques; a prime, so that members do not repeat
 STRENGTH = 0.2  # of the greatest torque of each joint
@@ -52,6 +51,7 @@ class Task:
     torques: np.ndarray  # (TORQUES, nv)
     state: State  # (batch, ...)
     offset: np.ndarray  # (batch,)
+    config: StepConfig = CONFIG
 
     @property
     def batch(self) -> int:
@@ -63,63 +63,92 @@ class Task:
         return dataclasses.replace(self, state=state, offset=self.offset[:batch])
 
 
-def make_task(batch: int, settle: int = 500) -> Task:
+def make_task(
+    model: Model,
+    start: Callable[[Array], State],
+    poses: np.ndarray,
+    batch: int,
+    settle: int = 500,
+    config: StepConfig = CONFIG,
+) -> Task:
     """Characters that fall over or lie on the ground, each in another way.
 
-    They begin standing or lying, turned and bent a little at random, and then go limp for
-    ``settle`` steps. The kd of their joints is passive damping, which both engines treat
-    implicitly. Members beyond the first POOL repeat their poses, not their torques.
+    ``start(poses[k])`` is the state of one that falls or lies; for ``settle`` steps it goes limp,
+    then each joint gets random torques. Members beyond the first len(poses) repeat their poses,
+    not their torques.
     """
-    model = planar_human()
-    model = model.replace(damping=model.gain_d)
-    rng = np.random.default_rng(0)
-    pool = min(POOL, batch)
-    noise = np.zeros((pool, model.topology.nq))
-    noise[:, 2:] = 0.1 * rng.normal(size=noise[:, 2:].shape)
+    pool = min(len(poses), batch)
 
     @jax.jit
-    def begin(model, noise):
-        poses = jax.tree.map(lambda *x: jnp.stack(x), *(start(model, name) for name in STARTS))
-        state = jax.tree.map(lambda x: x[jnp.arange(pool) % len(STARTS)], poses)
-
-        def on_ground(q):
-            low = lowest_point(model, forward_kinematics(model, q, 0 * q))
-            return q.at[1].add(-low)
-
-        state = state.replace(q=jax.vmap(on_ground)(state.q + noise))
+    @jax.vmap
+    def begin(pose):
+        state = start(pose)
         limp = RandomTorques(jnp.zeros((TORQUES, model.topology.nv)), jnp.zeros((), int))
         if not settle:
             return state
-        config = StepConfig(dt=DT)
-        settled = jax.vmap(lambda s: rollout(model, limp, s, config, settle).state)(state)
+        settled = rollout(model, limp, state, config, settle).state
         return settled.replace(time=state.time)
 
+    rng = np.random.default_rng(0)
     limit = np.asarray(model.torque_limit)
     torques = STRENGTH * limit * rng.uniform(-1, 1, (TORQUES, limit.size))
-    begun = jax.tree.map(np.asarray, begin(model, noise.astype(limit.dtype)))
+    begun = jax.tree.map(np.asarray, begin(poses[:pool].astype(limit.dtype)))
     return Task(
         model=model,
         torques=torques.astype(limit.dtype),
         state=jax.tree.map(lambda x: x[np.arange(batch) % pool], begun),
         offset=(np.arange(batch) * 7) % TORQUES,
+        config=config,
     )
 
 
+def on_ground(model: Model, q: Array, height: int) -> Array:
+    """q (nq,) with its lowest point at height 0; ``height`` is the index of the root's z in q."""
+    return q.at[height].add(
+        -lowest_point(model, forward_kinematics(model, q, jnp.zeros_like(model.damping)))
+    )
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Ran:
+    """What a member's run gives; means over its steps."""
+
+    state: State
+    means: dict[str, Array]
+    finite: Array  # () bool
+
+
 def touching(sample) -> Array:
-    """() number of balls that press on the ground."""
-    return jnp.sum(sample.info.contact_force[:, 2] > 0) / sample.dt
+    """() number of points that press on the ground."""
+    return jnp.sum(sample.info.contact_force[:, 2] > 0)
 
 
-def member_function(model: Model, steps: int):
-    """``member((state, offset), torques)``: the last state, mean contacts, finite."""
-    measures: dict[str, Measure] = {"contacts": total(touching)}
+def lift(sample) -> Array:
+    """() vertical force of the ground [N]."""
+    return jnp.sum(sample.info.contact_force[:, 2])
+
+
+def residual(sample) -> Array:
+    """() what the solver leaves unsolved [m/s], see ``natural_residual``."""
+    return sample.info.residual
+
+
+def left_out(sample) -> Array:
+    """() number of near contacts that were not solved for."""
+    return sample.info.left_out.astype(sample.dt.dtype)
+
+
+def member_function(task: Task, steps: int, watched: tuple = (touching,)):
+    """``member((state, offset), torques)`` gives Ran, with the means of what is watched."""
+    measures: dict[str, Measure] = {what.__name__: total(what) for what in watched}
 
     def member(member, torques):
         state, offset = member
         controller = RandomTorques(torques, offset)
-        config = StepConfig(dt=DT)
-        result = rollout(model, controller, state, config, steps, measures, backend="xla")
-        return result.state, result.measures["contacts"] / steps, result.finite
+        result = rollout(task.model, controller, state, task.config, steps, measures, backend="xla")
+        means = {name: value / (steps * DT) for name, value in result.measures.items()}
+        return Ran(result.state, means, result.finite)
 
     return member
 
@@ -133,29 +162,33 @@ class Fused:
 
     run: Callable[[], object]
     compile_seconds: float
-    contacts: float
+    ran: Ran
+
+    @property
+    def contacts(self) -> float:
+        return float(np.mean(self.ran.means["touching"]))
 
 
 def make_fused(task: Task, steps: int) -> Fused:
-    member = fuse(member_function(task.model, steps), ((0, 0), None))
+    member = fuse(member_function(task, steps), ((0, 0), None))
     members, torques = jax.device_put(((task.state, task.offset), task.torques))
     begun = time.perf_counter()
-    _, contacts, finite = jax.block_until_ready(member(members, torques))
+    ran = jax.block_until_ready(member(members, torques))
     first = time.perf_counter() - begun
-    _check_finite(task, finite)
+    _check_finite(task, ran.finite)
     begun = time.perf_counter()
     jax.block_until_ready(member(members, torques))
     return Fused(
         run=lambda: jax.block_until_ready(member(members, torques)),
         compile_seconds=first - (time.perf_counter() - begun),
-        contacts=float(np.mean(contacts)),
+        ran=ran,
     )
 
 
 def operations(task: Task, steps: int) -> int:
     """Operations of a fused step of one character; x y + z is one."""
     one = jax.tree.map(lambda x: x[0], (task.state, task.offset))
-    step = explain(member_function(task.model, steps), one, task.torques).step
+    step = explain(member_function(task, steps), one, task.torques).step
     assert step is not None
     return step.total
 
@@ -199,13 +232,13 @@ class Xla:
 
 
 def make_xla(task: Task, steps: int, chunk: int) -> Xla:
-    member = member_function(task.model, steps)
+    member = member_function(task, steps)
     members, shared = (task.state, task.offset), task.torques
     on_device = jax.device_put((members, shared))
     begun = time.perf_counter()
     program = jax.jit(jax.vmap(member, ((0, 0), None))).lower(*on_device).compile()
     compile_seconds = time.perf_counter() - begun
-    _check_finite(task, jax.block_until_ready(program(*on_device))[2])
+    _check_finite(task, jax.block_until_ready(program(*on_device)).finite)
     runs = {"vmap": lambda: jax.block_until_ready(program(*on_device))}
     devices = len(jax.devices())
     if task.batch >= 2 * devices and (devices > 1 or jax.default_backend() == "cpu"):
@@ -222,6 +255,32 @@ def make_xla(task: Task, steps: int, chunk: int) -> Xla:
     )
 
 
+class MujocoTask:
+    """A task in MuJoCo's words: the exported model, states and torques in its order."""
+
+    def __init__(self, task: Task):
+        import mujoco
+
+        top = task.model.topology
+        self.xml = to_mjcf(task.model, DT)
+        self.mj = mujoco.MjModel.from_xml_string(self.xml)
+        self.qpos = np.zeros((task.batch, self.mj.nq))
+        self.qvel = np.zeros((task.batch, self.mj.nv))
+        self.table = np.zeros((TORQUES, self.mj.nv))
+        self.qpos[:, mjcf_q_index(top)] = task.state.q
+        self.qvel[:, mjcf_v_index(top)] = task.state.qd
+        self.table[:, mjcf_v_index(top)] = task.torques
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What MuJoCo's solver did, on average."""
+
+    contacts: float  # with a force
+    iterations: float
+    lift: float  # vertical force on the root's translation [N]
+
+
 class Theirs:
     """MuJoCo C, its rollout on all cores, the model exported from ours."""
 
@@ -229,17 +288,15 @@ class Theirs:
         import mujoco
         from mujoco.rollout import Rollout
 
-        top = task.model.topology
-        self.mj = mj = mujoco.MjModel.from_xml_string(to_mjcf(task.model, DT))
+        given = MujocoTask(task)
+        self.mj = mj = given.mj
         spec = mujoco.mjtState.mjSTATE_FULLPHYSICS
         self.initial = np.zeros((task.batch, mujoco.mj_stateSize(mj, spec)))
         data = mujoco.MjData(mj)
-        for row, q, qd in zip(self.initial, task.state.q, task.state.qd):
-            data.qpos[mjcf_q_index(top)], data.qvel[mjcf_v_index(top)] = q, qd
+        for row, data.qpos[:], data.qvel[:] in zip(self.initial, given.qpos, given.qvel):
             mujoco.mj_getState(mj, data, row, spec)
         rows = (task.offset[:, None] + np.arange(steps)) % TORQUES
-        self.control = np.zeros((task.batch, steps, mj.nv))
-        self.control[:, :, mjcf_v_index(top)] = task.torques[rows]
+        self.control = given.table[rows]
         threads = max(1, min(cores(), task.batch))
         self.data = [mujoco.MjData(mj) for _ in range(threads)]
         self.pool = Rollout(nthread=threads if threads > 1 else 0)
@@ -260,8 +317,13 @@ class Theirs:
             sensordata=self.sensors,
         )
 
-    def contacts(self, members: int = POOL) -> float:
-        """Mean number of contacts with a force, of the first few members."""
+    def last(self) -> tuple[np.ndarray, np.ndarray]:
+        """qpos and qvel after the last run."""
+        nq, nv = self.mj.nq, self.mj.nv
+        return self.out[:, -1, 1 : 1 + nq], self.out[:, -1, 1 + nq : 1 + nq + nv]
+
+    def solved(self, members: int = POOL) -> Solved:
+        """Of the first few members."""
         import mujoco
 
         data, found = self.data[0], []
@@ -272,8 +334,9 @@ class Theirs:
             for torque in self.control[k]:
                 data.qfrc_applied[:] = torque
                 mujoco.mj_step(self.mj, data)
-                found.append(sum(self._force(data, c) > 0 for c in range(data.ncon)))
-        return float(np.mean(found))
+                pressing = sum(self._force(data, c) > 0 for c in range(data.ncon))
+                found.append((pressing, data.solver_niter[0], data.qfrc_constraint[2]))
+        return Solved(*np.mean(found, axis=0).tolist())
 
     def _force(self, data, contact: int) -> float:
         import mujoco

@@ -135,7 +135,8 @@ def contact_targets(
     depth = jnp.maximum(-contacts.gap, 0.0)
     target = jnp.where(contacts.gap > 0, -open_gap / dt, depth / stabilization_time)
     hits = (contacts.gap + dt * approach <= 0) & (approach < -bounce_speed)
-    return jnp.where(hits, jnp.maximum(target, -contacts.restitution * approach), target)
+    bounces = hits & (contacts.restitution > 0)  # what does not bounce goes on to the surface
+    return jnp.where(bounces, jnp.maximum(target, -contacts.restitution * approach), target)
 
 
 def limit_rows(

@@ -185,13 +185,16 @@ def integrate(model: Model, q: Array, qd: Array, dt: Array | float) -> Array:
     if len(simple) == top.nv and top.nq == top.nv:
         return q + qd * dt
     out = q.at[q_start[simple]].add(qd[v_start[simple]] * dt) if simple.size else q
-    for kind in ("ball", "free"):
-        for joint in top.joints_of(kind):
-            i = q_start[joint] + Q_SIZE[kind] - 4
-            k = v_start[joint] + V_SIZE[kind] - 3
-            out = out.at[i : i + 4].set(quat_integrate(q[i : i + 4], qd[k : k + 3], dt))
-            if kind == "free":
-                out = out.at[i - 3 : i].set(q[i - 3 : i] + qd[k - 3 : k] * dt)
+    turning = np.concatenate([top.joints_of("ball"), top.joints_of("free")]).astype(int)
+    if turning.size:
+        sizes = np.array([[Q_SIZE[k], V_SIZE[k]] for k in top.joint_kinds])[turning]
+        i = (q_start[turning] + sizes[:, 0] - 4)[:, None] + np.arange(4)
+        k = (v_start[turning] + sizes[:, 1] - 3)[:, None] + np.arange(3)
+        out = out.at[i].set(quat_integrate(q[i], qd[k], dt))
+    flying = top.joints_of("free")
+    if flying.size:
+        i = q_start[flying][:, None] + np.arange(3)
+        out = out.at[i].add(qd[v_start[flying][:, None] + np.arange(3)] * dt)
     return out
 
 

@@ -9,7 +9,7 @@ from jaxsim.io.mujoco_links import Place
 from jaxsim.io.mujoco_report import Report, element_names
 from jaxsim.model.builder import ModelBuilder
 from jaxsim.model.errors import ModelError
-from jaxsim.model.shapes import Shape, box, capsule, plane, sphere
+from jaxsim.model.shapes import Shape, box, capsule, height_field, plane, sphere
 
 Pair = tuple[int, int]
 
@@ -31,9 +31,17 @@ def add_shapes(
         for g in tangible_geoms(mj)
         if _add_shape(mj, builder, places[mj.geom_bodyid[g]], g, kinds[g], names[g], report)
     ]
-    wanted = [pair for pair in wanted_pairs(mujoco, mj) if set(pair) <= set(added)]
     links = [places[b].link for b in mj.geom_bodyid]
-    _add_pairs(builder, added, wanted, links, names, self_collision, report)
+    wanted = [
+        (a, b) for a, b in wanted_pairs(mujoco, mj) if {a, b} <= set(added) and links[a] != links[b]
+    ]
+    if not self_collision:
+        with_world = [pair for pair in wanted if "world" in (links[pair[0]], links[pair[1]])]
+        left_out = len(wanted) - len(with_world)
+        wanted = with_world
+        if left_out:
+            report.note(f"{left_out} pairs of links do not touch, as self_collision is off")
+    _add_pairs(builder, added, wanted, links, names)
     _compare_surfaces(mj, wanted, names, report)
 
 
@@ -92,6 +100,7 @@ def _add_shape(
         "capsule": lambda **options: capsule(size[0], size[1], **options),
         "box": lambda **options: box(size, **options),
         "plane": plane,
+        "hfield": lambda **options: height_field(*_grid(mj, int(mj.geom_dataid[g])), **options),
     }
     if kind not in shapes:
         report.lacks(f"geoms of type {kind}", name)
@@ -114,43 +123,25 @@ def _add_shape(
     return True
 
 
+def _grid(mj: Any, field: int) -> tuple[np.ndarray, np.ndarray]:
+    """Heights (nx, ny) and half extents (2,) of a height field [m]; MuJoCo has y along rows."""
+    rows, columns = mj.hfield_nrow[field], mj.hfield_ncol[field]
+    first = mj.hfield_adr[field]
+    data = mj.hfield_data[first : first + rows * columns].reshape(rows, columns)
+    return data.T.astype(float) * mj.hfield_size[field, 2], mj.hfield_size[field, :2]
+
+
 def _add_pairs(
-    builder: ModelBuilder,
-    added: list[int],
-    wanted: list[Pair],
-    links: list[str],
-    names: list[str],
-    self_collision: bool,
-    report: Report,
+    builder: ModelBuilder, added: list[int], wanted: list[Pair], links: list[str], names: list[str]
 ) -> None:
-    """Pairs of links; a link and the world touch by themselves."""
+    """Let the wanted pairs touch; those of a link and the world do so unless they are excluded."""
     world = [g for g in added if links[g] == "world"]
     moving = [g for g in added if links[g] != "world"]
-    for pair in sorted({_ordered(a, b) for a in moving for b in world} - set(wanted)):
-        report.lacks(
-            "pairs with the world that shall not touch (they do here)", _pair_name(names, *pair)
-        )
-    left_out = 0
+    for a, b in sorted({_ordered(a, b) for a in moving for b in world} - set(wanted)):
+        builder.exclude_pair(names[a], names[b])
     for a, b in wanted:
-        if "world" in (links[a], links[b]):
-            continue
-        if not self_collision:
-            left_out += 1
-        elif not _add_pair(builder, names[a], names[b]):
-            report.lacks("pairs of links' shapes that cannot touch", _pair_name(names, a, b))
-    if left_out:
-        report.note(f"{left_out} pairs of links do not touch, as self_collision is off")
-
-
-def _add_pair(builder: ModelBuilder, a: str, b: str) -> bool:
-    """Whether the builder takes the pair, in one order or the other."""
-    for pair in ((a, b), (b, a)):
-        try:
-            builder.add_pair(*pair)
-        except ModelError:
-            continue
-        return True
-    return False
+        if "world" not in (links[a], links[b]):
+            builder.add_pair(names[a], names[b])
 
 
 def _pair_name(names: list[str], a: int, b: int) -> str:

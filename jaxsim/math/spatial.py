@@ -8,7 +8,7 @@ Rigid Body Dynamics Algorithms (2008), chapter 2.
 import jax.numpy as jnp
 from jax import Array
 
-from jaxsim.math.rotation import cross
+from jaxsim.math.rotation import cross, rotate
 
 
 def spatial(angular: Array, linear: Array) -> Array:
@@ -35,7 +35,7 @@ def inertia_apply(mass: Array, first: Array, second: Array, m: Array) -> Array:
     (..., 3, 3), the inertia about the reference [kg m^2]; m (..., 6). Returns (..., 6).
     """
     w, u = m[..., :3], m[..., 3:]
-    moment = jnp.sum(second * w[..., None, :], axis=-1) + cross(first, u)
+    moment = rotate(second, w) + cross(first, u)
     return spatial(moment, mass[..., None] * u - cross(first, w))
 
 

@@ -41,17 +41,24 @@ from jaxsim.model.model import Model
 from jaxsim.model.state import State
 from jaxsim.model.topology import Topology
 from jaxsim.simulation.pushes import Pushes, push_torque
+from jaxsim.solvers import implicit
 from jaxsim.solvers.pgs import Rows, natural_residual, solve
 from jaxsim.solvers.tree_factor import lower_product, solve_lower, whiten
+
+DERIVATIVES = ("iteration", "implicit")
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class StepConfig:
-    """Numbers of the integrator; all but ``sweeps`` and ``contacts`` may be batched.
+    """Numbers of the integrator; all but ``sweeps``, ``contacts``, ``derivative`` may be batched.
 
     Where a model has more than ``contacts`` places for a contact, the nearest are solved for, and
     ``StepInfo.left_out`` tells how many there was no place for.
+
+    derivative: of the impulses, "iteration" (that of the sweeps) or "implicit" (that of the solved
+    problem, see ``solvers.implicit``; it needs sweeps enough to solve it). smoothing: of the
+    implicit derivative, and of nothing else.
     """
 
     dt: Array | float = 0.00025  # [s]
@@ -61,6 +68,8 @@ class StepConfig:
     near_distance: Array | float = 0.01  # what comes nearer in a step is solved for [m]
     sweeps: int = dataclasses.field(default=8, metadata={"static": True})  # Gauss-Seidel passes
     contacts: int = dataclasses.field(default=40, metadata={"static": True})  # solved for, at most
+    derivative: str = dataclasses.field(default="iteration", metadata={"static": True})
+    smoothing: Array | float = 0.0  # relaxes complementarity in the derivative [J]
 
     def __post_init__(self):
         if isinstance(self.dt, float) and not 0 < self.dt < 1:
@@ -69,6 +78,10 @@ class StepConfig:
             raise ValueError(f"sweeps is {self.sweeps}; at least one is needed")
         if isinstance(self.contacts, int) and self.contacts < 1:
             raise ValueError(f"contacts is {self.contacts}; at least one is needed")
+        if self.derivative not in DERIVATIVES:
+            raise ValueError(f"derivative {self.derivative!r}: there are {', '.join(DERIVATIVES)}")
+        if self.derivative == "iteration" and isinstance(self.smoothing, float) and self.smoothing:
+            raise ValueError('smoothing acts with derivative="implicit" only')
 
 
 @jax.tree_util.register_dataclass
@@ -200,7 +213,10 @@ def step(
             for f, w in zip(families, warm)
             if f.target.size
         )
-        families, y = solve(families, y, config.sweeps)
+        if config.derivative == "implicit":
+            families, y = implicit.solve(families, y, config.sweeps, config.smoothing)
+        else:
+            families, y = solve(families, y, config.sweeps)
         residual = natural_residual(families, y)
         impulse = jnp.concatenate([f.impulse.reshape(-1) for f in families] or [state.impulse])
     with jax.named_scope("integrate"):

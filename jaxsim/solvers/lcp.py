@@ -10,7 +10,9 @@ Kokkevis, Practical Physics for Articulated Characters (2004), equations 19 to 2
 -w where the bound holds. Section 6 there recommends projected Gauss-Seidel.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +21,7 @@ from jax import Array
 
 from jaxsim.dynamics.kinematics import matmul
 from jaxsim.math.safe import safe_divide, safe_sqrt
+from jaxsim.solvers.implicit import ROUNDS, proximal_weight, relaxed_positive, solution_of
 
 # A status. Unfinished: the tolerance asks for more iterations, or the rows contradict each other.
 SOLVED, UNFINISHED, NOT_FINITE = 0, 1, 2
@@ -82,15 +85,21 @@ def gauss_seidel(
     iterations: int = 100,
     tolerance: float = 1e-6,
     early: bool = False,
+    smoothing: Array | float = 0.0,
 ) -> Solution:
     """Projected Gauss-Seidel from ``start`` (m,), or from zero.
 
     K (m, m) with a diagonal that is not negative (a row of zeros stays idle), b (m,).
     tolerance: of the natural residual, relative to the largest |b|; it decides the status, and
-    with ``early`` (not differentiable in reverse) the end. Where rows contradict each other the
-    forces stay bounded: a sweep adds at most what the rows miss, over K's diagonal.
+    with ``early`` the end. Where rows contradict each other the forces stay bounded: a sweep adds
+    at most what the rows miss, over K's diagonal. The forces' derivative, in both modes, is that of
+    the conditions at the solution (``solvers.implicit``), whatever found it; smoothing () relaxes
+    it, in the unit of a force times a row's.
     """
+    return _solved(_gauss_seidel, K, b, bounds, start, iterations, tolerance, early, smoothing)
 
+
+def _gauss_seidel(K: Array, b: Array, bounds: Bounds, start: Array):
     def sweep(f):
         def visit(f, row):
             index, K_i, b_i, lower, upper, normal, inverse = row
@@ -102,8 +111,7 @@ def gauss_seidel(
         return jax.lax.scan(visit, f, rows)[0]
 
     inverse = safe_divide(jnp.ones_like(b), jnp.diagonal(K))
-    f = jnp.zeros_like(b) if start is None else start
-    return _repeat(sweep, f, lambda f: f, K, b, bounds, iterations, tolerance, early)
+    return sweep, start, lambda f: f
 
 
 def accelerated_gradient(
@@ -114,14 +122,20 @@ def accelerated_gradient(
     iterations: int = 300,
     tolerance: float = 1e-6,
     early: bool = False,
+    smoothing: Array | float = 0.0,
 ) -> Solution:
     """Projected gradient with Nesterov's momentum and restarts: all rows at once.
 
     For symmetric K. Needs more iterations than Gauss-Seidel, each a product with K and no chain
-    of rows. Arguments as there; forces of contradictory rows grow with the square of the
-    iterations. Source: O'Donoghue and Candes, Adaptive restart for accelerated
+    of rows. Arguments and derivative as there; forces of contradictory rows grow with the square
+    of the iterations. Source: O'Donoghue and Candes, Adaptive restart for accelerated
     gradient schemes (2015).
     """
+    way = _accelerated_gradient
+    return _solved(way, K, b, bounds, start, iterations, tolerance, early, smoothing)
+
+
+def _accelerated_gradient(K: Array, b: Array, bounds: Bounds, start: Array):
     diagonal = safe_sqrt(jnp.diagonal(K))
     scale = safe_divide(jnp.ones_like(diagonal), diagonal)
     unit = K * scale[:, None] * scale[None, :]
@@ -143,10 +157,8 @@ def accelerated_gradient(
         momentum = jnp.where(back, 0.0, (t - 1) / t_new)
         return new, new + momentum * (new - x), t_new
 
-    f = jnp.zeros_like(b) if start is None else start
-    x = f * diagonal
-    state = x, x, jnp.ones((), b.dtype)
-    return _repeat(once, state, lambda s: s[0] * scale, K, b, bounds, iterations, tolerance, early)
+    x = start * diagonal
+    return once, (x, x, jnp.ones((), b.dtype)), lambda state: state[0] * scale
 
 
 def natural_residual(K: Array, b: Array, bounds: Bounds, f: Array) -> Array:
@@ -177,29 +189,96 @@ def _clip(x: Array, lower: Array, upper: Array) -> Array:
     return jnp.where(x > upper, upper, x)
 
 
-def _repeat(once, state, forces, K, b, bounds, iterations, tolerance, early: bool) -> Solution:
+def _solved(
+    way, K, b, bounds, start, iterations: int, tolerance: float, early: bool, smoothing
+) -> Solution:
     if not b.shape[0]:
         return Solution(b, jnp.zeros((), b.dtype), jnp.asarray(0), jnp.asarray(SOLVED))
-    allowed = tolerance * jnp.max(jnp.abs(b), initial=0.0)
+    start = jnp.zeros_like(b) if start is None else start
+    run = _Run(way, iterations, tolerance, early)
+    force, count = _forces(run, K, b, bounds, start, jnp.asarray(smoothing, b.dtype))
+    off, allowed = natural_residual(K, b, bounds, force), _allowed(tolerance, b)
+    finite = jnp.isfinite(off) & jnp.isfinite(allowed)
+    status = jnp.where(finite, jnp.where(off <= allowed, SOLVED, UNFINISHED), NOT_FINITE)
+    return Solution(force, off, count, status)
+
+
+def _allowed(tolerance: float, b: Array) -> Array:
+    return tolerance * jnp.max(jnp.abs(b), initial=0.0)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """How a problem is solved; way(K, b, bounds, start) gives an iteration: what to do once, the
+    state to begin with, and the forces of a state."""
+
+    way: Callable
+    iterations: int
+    tolerance: float
+    early: bool
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _forces(run: _Run, K: Array, b: Array, bounds: Bounds, start: Array, smoothing: Array):
+    """(m,) the forces, and () how many iterations they took."""
+    once, state, forces = run.way(K, b, bounds, start)
+    if not run.early:
+        state, _ = jax.lax.scan(lambda s, _: (once(s), None), state, None, length=run.iterations)
+        return forces(state), jnp.asarray(run.iterations)
+    allowed = _allowed(run.tolerance, b)
 
     def residual(state):
         return natural_residual(K, b, bounds, forces(state))
 
-    if early:
+    def goes_on(carry):
+        count, _, off = carry
+        return (count < run.iterations) & (off > allowed)  # not of NaN
 
-        def goes_on(carry):
-            count, _, off = carry
-            return (count < iterations) & (off > allowed)  # not of NaN
+    def again(carry):
+        count, state, _ = carry
+        state = once(state)
+        return count + 1, state, residual(state)
 
-        def again(carry):
-            count, state, _ = carry
-            state = once(state)
-            return count + 1, state, residual(state)
+    count, state, _ = jax.lax.while_loop(goes_on, again, (0, state, residual(state)))
+    return forces(state), jnp.asarray(count)
 
-        count, state, off = jax.lax.while_loop(goes_on, again, (0, state, residual(state)))
-    else:
-        state, _ = jax.lax.scan(lambda s, _: (once(s), None), state, None, length=iterations)
-        count, off = iterations, residual(state)
-    finite = jnp.isfinite(off) & jnp.isfinite(allowed)
-    status = jnp.where(finite, jnp.where(off <= allowed, SOLVED, UNFINISHED), NOT_FINITE)
-    return Solution(forces(state), off, jnp.asarray(count), status)
+
+@_forces.defjvp
+def _forces_jvp(run: _Run, primals, tangents):
+    """Each row free, at a bound, or with smoothing in between; see ``solvers.implicit``."""
+    K, b, bounds, start, smoothing = primals
+    K_dot, b_dot, bounds_dot, *_ = tangents
+    f, count = _forces(run, K, b, bounds, start, smoothing)
+    m, d = f.shape[0], jnp.diagonal(K)
+    inverse = safe_divide(jnp.ones_like(d), d)
+    trial = f - (matmul(K, f) + b) * inverse
+    relax = smoothing * inverse
+    has_normal = bounds.normal >= 0
+    pushing, _ = relaxed_positive(trial, relax)
+    normal = jnp.where(has_normal, pushing[bounds.normal], 1.0)
+    coefficient = jnp.where(has_normal, bounds.upper, 0.0)
+    above = _inside(trial - bounds.lower, relax)
+    below = _inside(jnp.where(has_normal, coefficient * normal, bounds.upper) - trial, relax)
+    free = jnp.where(d > 0, above * below, 0.0)
+
+    weight = proximal_weight(f.dtype)
+    real = jnp.where(d > 0, 1.0, 0.0)
+    by_normal = jnp.where(has_normal, (1 - below) * coefficient * real, 0.0)
+    one_hot = (bounds.normal[:, None] == jnp.arange(m)[None, :]).astype(f.dtype)
+    system = (free * inverse)[:, None] * K - by_normal[:, None] * one_hot
+    system = system + jnp.diag(1 - free + weight * free)
+    solution = solution_of(system)
+    moved = matmul(K_dot, f) + b_dot
+    upper_dot = (1 - below) * normal * bounds_dot.upper
+    source = ((1 - above) * bounds_dot.lower + upper_dot) * real - free * inverse * moved
+    f_dot = jnp.zeros_like(f)
+    for _ in range(ROUNDS):
+        f_dot = solution(source + weight * free * f_dot)
+    return (f, count), (f_dot, np.zeros(count.shape, jax.dtypes.float0))
+
+
+def _inside(distance: Array, relax: Array) -> Array:
+    """1 within a bound and 0 beyond it, or with smoothing in between."""
+    finite = jnp.isfinite(distance)
+    slope = relaxed_positive(jnp.where(finite, distance, 1.0), relax)[1]
+    return jnp.where(finite, slope, 1.0)

@@ -47,10 +47,10 @@ def solve(families: tuple[Rows, ...], y: Array, sweeps: int) -> tuple[tuple[Rows
 
     Returns the families with their impulses and the whitened velocity after them. Differentiable
     in both modes (fixed trip counts); the gradient is that of the iteration, not of the exact
-    solution.
+    solution (for which see ``implicit.solve``).
     """
-    scales = tuple(_lengths(family) for family in families)
-    unit = tuple(map(_unit, families, scales))
+    scales = tuple(lengths(family) for family in families)
+    unit = tuple(map(unit_rows, families, scales))
     for family in unit:
         y = y + jnp.einsum("nrv,nr->v", family.x, family.impulse, precision="highest")
     delassus = tuple(
@@ -76,7 +76,7 @@ def solve(families: tuple[Rows, ...], y: Array, sweeps: int) -> tuple[tuple[Rows
     return solved, y
 
 
-def _lengths(family: Rows) -> Array:
+def lengths(family: Rows) -> Array:
     """(n, P * K) the lengths of the rows; two tangents of a point share the larger one, so that at
     the fixed point the force opposes the slip."""
     k = family.rows_per_point
@@ -87,7 +87,7 @@ def _lengths(family: Rows) -> Array:
     return safe_sqrt(d).reshape(family.target.shape)
 
 
-def _unit(family: Rows, scale: Array) -> Rows:
+def unit_rows(family: Rows, scale: Array) -> Rows:
     """The same problem with rows of length 1 (of zeros: 0), and impulses longer by what they are
     shorter: then an impulse answers a residual one to one."""
     inverse = safe_divide(jnp.ones_like(scale), scale)
@@ -125,18 +125,20 @@ def _visit(rows_per_point: int, held: bool, y: Array, block):
             normal = jnp.where(normal <= 0, 0, normal)  # NaN stays
         new.append(normal)
         if rows_per_point > 1:
-            tangents = jnp.stack([trial(first + 1 + i) for i in range(rows_per_point - 1)])
+            tangents = [trial(first + 1 + i) for i in range(rows_per_point - 1)]
             new.extend(_project(tangents, friction[point] * normal))
     impulse_new = jnp.stack(new)
     return y + matmul(impulse_new - impulse, x), impulse_new
 
 
-def _project(tangent: Array, bound: Array) -> Array:
-    """The nearest point to ``tangent`` (1,) or (2,) with norm at most ``bound``."""
-    if tangent.shape[0] == 1:
-        tangent = jnp.where(tangent > bound, bound, tangent)
-        return jnp.where(tangent < -bound, -bound, tangent)
-    return tangent * jnp.minimum(1.0, safe_divide(bound, safe_norm(tangent), otherwise=1.0))
+def _project(tangent: list[Array], bound: Array) -> list[Array]:
+    """The nearest point to ``tangent`` (one or two numbers) with norm at most ``bound``."""
+    if len(tangent) == 1:
+        clipped = jnp.where(tangent[0] > bound, bound, tangent[0])
+        return [jnp.where(clipped < -bound, -bound, clipped)]
+    size = safe_sqrt(tangent[0] * tangent[0] + tangent[1] * tangent[1])
+    scale = jnp.minimum(1.0, safe_divide(bound, size, otherwise=1.0))
+    return [tangent[0] * scale, tangent[1] * scale]
 
 
 def _larger(x: Array) -> Array:

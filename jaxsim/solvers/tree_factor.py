@@ -22,21 +22,17 @@ def whiten(top: Topology, M: Array, B: Array) -> tuple[Array, Array]:
     order = level_order(top)
     ancestors = jnp.asarray(top.dof_ancestors[np.ix_(order, order)], M.dtype)
     nv = top.nv
-    work = jnp.concatenate([M[order][:, order], B[order]], axis=1)
-    lower, solved = [], []
+    given = jnp.concatenate([M[order][:, order], B[order]], axis=1)
+    done = jnp.zeros((0, given.shape[1]), M.dtype)  # [L, L^-T B] of the levels below
     last = nv
     for level in reversed(top.dof_levels):
         first = last - len(level)
-        here = work[first:last]
+        here = given[first:last] - matmul(done[:, first:last].T, done)
         rows = here / jnp.sqrt(jnp.diagonal(here[:, first:last]))[:, None]
         L_k = rows[:, :nv] * ancestors[first:last]
-        lower.insert(0, L_k)
-        solved.insert(0, rows[:, nv:])
-        if first:
-            rest = jnp.concatenate([L_k, rows[:, nv:]], axis=1)
-            work = work[:first] - matmul(L_k[:, :first].T, rest)
+        done = jnp.concatenate([jnp.concatenate([L_k, rows[:, nv:]], axis=1), done])
         last = first
-    return jnp.concatenate(lower), jnp.concatenate(solved)
+    return done[:, :nv], done[:, nv:]
 
 
 def lower_product(top: Topology, L: Array, v: Array) -> Array:

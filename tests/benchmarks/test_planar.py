@@ -9,15 +9,16 @@ import pytest
 
 pytest.importorskip("mujoco", reason="the benchmark compares with it")
 
-from benchmarks._engines import TORQUES, Theirs, make_task
+from benchmarks._engines import TORQUES, Theirs
 from benchmarks._machine import si, table
+from benchmarks.planar import planar_task
 from jaxsim.io.mjcf import mjcf_q_index, mjcf_v_index
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_both_engines_get_the_same_task():
-    task = make_task(5, settle=0)
+    task = planar_task(5, settle=0)
     theirs = Theirs(task.first(3), steps=6)
     top = task.model.topology
     assert task.batch == 5 and theirs.initial.shape[0] == 3

@@ -14,7 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
     ("script", "line"),
     [
         ("constraint_matrix.py", "| rows | XLA mass [us]"),
+        ("gradients.py", "Largest error without smoothing"),
         ("lcp.py", "| solver               | iterations |"),
+        ("throughput.py", "| batch | engine "),
     ],
 )
 def test_quick_run_prints_a_table(script, line):

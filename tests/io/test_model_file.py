@@ -373,7 +373,6 @@ def test_all_that_is_not_supported_is_listed_in_one_message():
         "actuators with a constant force, negative stiffness or negative damping: odd",
         "geoms of type ellipsoid: shell",
         "geoms of type cylinder: wood",
-        "pairs with the world that shall not touch (they do here): floor with ghost",
     )
     assert imported.unsupported == wanted
     assert str(caught.value) == (
@@ -385,10 +384,47 @@ def test_all_that_is_not_supported_is_listed_in_one_message():
     assert imported.model.topology.joint_limited[ball]
     np.testing.assert_allclose(imported.model.joint_upper[ball], np.pi / 180)
     assert any("floor with yolk (0.707 for 1)" in line for line in imported.notes)
+    assert pair_names(imported.model.topology) == {("floor", "yolk")}
     assert imported.report().count("\n") == len(wanted) + len(imported.notes) + 1
 
 
+def test_height_fields_and_shapes_of_the_world():
+    """Heights where MuJoCo's rays meet the ground; no two shapes of the world touch."""
+    text = """<mujoco><asset>
+      <hfield name="hills" nrow="2" ncol="3" size="4 2 0.5 1" elevation="0 1 5  4 2 3"/></asset>
+      <worldbody>
+      <geom name="ground" type="hfield" hfield="hills" pos="1 2 0.3" euler="0 0 30"/>
+      <geom name="rock" size="0.3" pos="2 0 0"/><geom name="log" type="capsule" size="0.1 1"/>
+      <body name="ball" pos="0 0 3"><freejoint/><geom size="0.2"/></body></worldbody></mujoco>"""
+    imported = load_model(text)
+    model, top = imported.model, imported.model.topology
+    ball = "ball_sphere"
+    pairs = {tuple(sorted((ball, other))) for other in ("ground", "rock", "log")}
+    assert pair_names(top) == pairs
+    mj = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(mj)
+    mujoco.mj_forward(mj, data)
+    (heights,) = model.heights
+    ground = top.shape("ground")
+    half = np.asarray(model.shape_size[ground, :2])
+    np.testing.assert_array_equal(half, [4, 2])
+    for i, x in enumerate(np.linspace(-1, 1, 3)):
+        for j, y in enumerate(np.linspace(-1, 1, 2)):
+            # just inside of the field's edge; the height over it, from rays of the field alone
+            local = np.array([x * half[0], y * half[1], 0]) * (1 - 1e-9)
+            start = quat_to_matrix(model.shape_quat[ground]) @ local + model.shape_pos[ground]
+            above = np.asarray(start) + np.array([0, 0, 9.0])
+            distance = mujoco.mj_rayHfield(mj, data, 0, above, np.array([0, 0, -1.0]))
+            np.testing.assert_allclose(heights[i, j], 9 - distance, atol=1e-6)
+    back = load_model(to_mjcf(model)).model
+    assert_same(back, model)
+    np.testing.assert_allclose(back.heights[0], heights, atol=1e-7)
+
+
 def test_humanoid_file():
+    itself = load_model(MODELS / "humanoid.xml").model.topology
+    world = {itself.shape("floor")}
+    assert sum(not world & set(pair) for pair in itself.shape_pairs) == 109
     imported = load_model(MODELS / "humanoid.xml", self_collision=False)
     model, top = imported.model, imported.model.topology
     assert (top.nq, top.nv, len(top.actuated_joints)) == (28, 27, 21)

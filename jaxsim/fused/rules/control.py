@@ -13,7 +13,7 @@ from jaxsim.fused.rules.shapes import together
 from jaxsim.fused.work import work
 
 UNROLL = 6000  # a scan with no more work than this, counted before folding, is unrolled,
-UNROLL_ROWS = 24_000  # and one over rows with no more than this: it knows them one by one then
+UNROLL_ROWS = 60_000  # and one over rows with no more than this: it knows them one by one then
 MOST_UNROLLED = 64  # rounds
 BOTH = 200  # branches with no more work than this are all computed
 THOROUGH = 10_000  # work of a body that may be lowered several times
