@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks._machine import commit, machine, publish, table, today, versions
 from benchmarks._ragdolls import GROUNDS, Limp, falls, measures, ragdoll
-from jaxsim.model import Model
+from jaxsim.model import Model, State
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import StepConfig
 from optimize.cli_setup import cores, session
@@ -48,21 +48,24 @@ def simulate(model: Model, config: StepConfig, options, name: str) -> dict[str, 
         )
         return {**found.measures, "finite": found.finite}
 
+    # the last chunk is filled up, so that all have one shape
+    indices = np.arange(-(-options.members // options.chunk) * options.chunk)
+    chunks = np.minimum(indices, options.members - 1).reshape(-1, options.chunk)
     parts = []
-    for first in range(0, options.members, options.chunk):
-        last = min(first + options.chunk, options.members)
-        # the last chunk is filled up, so that all have one shape
-        index = np.minimum(np.arange(first, first + options.chunk), options.members - 1)
+    for index in chunks:
         began = clock.perf_counter()
-        found = jax.device_get(run(jax.tree.map(lambda x: x[index], states)))
-        parts.append(jax.tree.map(lambda x: x[: last - first], found))
-        so_far = summary(_joined(parts), options.seconds)
-        print(f"{name}: {last} falls, {clock.perf_counter() - began:.0f} s, {so_far}", flush=True)
-    return _joined(parts)
+        parts.append(jax.device_get(run(_members(states, index))))
+        so_far = summary(_joined(parts, options.members), options.seconds)
+        print(f"{name}: {clock.perf_counter() - began:.0f} s, {so_far}", flush=True)
+    return _joined(parts, options.members)
 
 
-def _joined(parts):
-    return jax.tree.map(lambda *x: np.concatenate(x), *parts)
+def _members(states: State, index: np.ndarray) -> State:
+    return jax.tree.map(lambda x: x[index], states)
+
+
+def _joined(parts, most: int):
+    return jax.tree.map(lambda *x: np.concatenate(x)[:most], *parts)
 
 
 def summary(found, seconds: float) -> dict[str, str]:
