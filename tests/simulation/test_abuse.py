@@ -18,8 +18,11 @@ from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 
-HALF, DT, STEPS = 0.1, 0.002, 500
-CONFIGS = {"velocities": StepConfig(dt=DT), "events": EventConfig(dt=DT, parts=8, iterations=50)}
+HALF = 0.1
+CONFIGS = {
+    "velocities": StepConfig(dt=0.002),
+    "events": EventConfig(dt=0.01, parts=8, iterations=20),
+}
 SCHEMES = ["velocities", pytest.param("events", marks=pytest.mark.slow)]
 by_both = pytest.mark.parametrize("scheme", SCHEMES)
 
@@ -54,13 +57,14 @@ MEASURES = {
 
 @partial(quick_jit, static_argnames=("scheme", "backend"))
 def together(model, mass, state, torque, scheme, backend="xla"):
-    """All members of a batch; each has its masses, state and torque."""
+    """A second of all members of a batch; each has its masses, state and torque."""
+    config = CONFIGS[scheme]
 
     def one(mass, state, torque):
         inertia = model.inertia * (mass / model.mass)[:, None, None]
         member = model.replace(mass=mass, inertia=inertia)
         return rollout(
-            member, Twist(torque), state, CONFIGS[scheme], STEPS, MEASURES, backend=backend
+            member, Twist(torque), state, config, round(1 / config.dt), MEASURES, backend=backend
         )
 
     return jax.vmap(one)(mass, state, torque)
@@ -151,7 +155,7 @@ def test_what_begins_deep_inside_comes_out_slowly(crates):
 
 def test_huge_velocities_are_bounded(crates):
     """Falling or spinning with up to 1e6 m/s or rad/s: never more energy than at the start."""
-    q, qd, mass = abused()
+    qd = abused()[1]
     m = {name: value[FAST] for name, value in crates[2].measures.items()}
     moving = 0.5 * np.sum(qd[FAST, 6:9] ** 2 + qd[FAST, 0:3] ** 2, axis=1)
     turning = 0.5 * 2 / 3 * HALF**2 * np.sum(qd[FAST, 3:6] ** 2 + qd[FAST, 9:12] ** 2, axis=1)
