@@ -94,7 +94,7 @@ def _spread(values: np.ndarray) -> str:
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--grounds", nargs="+", choices=GROUNDS, default=list(GROUNDS))
     parser.add_argument("--steps", nargs="+", type=float, default=[1.0, 4.0], help="[ms]")
     parser.add_argument("--sweeps", nargs="+", type=int, default=[StepConfig().sweeps, 30])
