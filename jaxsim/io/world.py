@@ -1,0 +1,403 @@
+"""World files: TOML that says what stands, lies, moves and flies around a character.
+
+`read_world` checks a file and gives a `World`, plain numbers; `jaxsim.io.world_model` builds the
+Model and State from it. docs/worlds.md has all tables and keys.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxsim.io.height_maps import GENERATORS
+from jaxsim.io.toml_table import Table, WorldError, read_toml
+from jaxsim.model import Joint, Shape, hinge, slide
+from jaxsim.model.drives import Drive
+
+__all__ = [
+    "Body",
+    "CharacterSpec",
+    "DrivenBody",
+    "Grip",
+    "KeyPose",
+    "Shove",
+    "World",
+    "WorldError",
+    "read_world",
+]
+
+Vector = tuple[float, ...]
+ZERO: Vector = (0.0, 0.0, 0.0)
+FRICTION = 0.8
+CONTROLLERS = ("pd", "ragdoll", "motion")
+SCHEMES = ("velocities", "events")
+SOLIDS = ("sphere", "capsule", "tapered_capsule", "box")
+
+
+@dataclass(frozen=True)
+class Body:
+    """A loose thing: one solid shape of even density, whose frame is the body's."""
+
+    name: str
+    shape: Shape
+    mass: float  # [kg]
+    pos: Vector = ZERO  # [m]
+    quat: Vector = (1.0, 0.0, 0.0, 0.0)
+    velocity: Vector = ZERO  # in the world's frame [m/s]
+    angular_velocity: Vector = ZERO  # in the world's frame [rad/s]
+    throw_at: float | None = None  # held until then, and thrown with its velocity [s]
+
+
+@dataclass(frozen=True)
+class DrivenBody:
+    """A shape that moves as its joints' drives say, whatever pushes against it."""
+
+    name: str
+    shape: Shape
+    joints: tuple[Joint, ...]
+    pos: Vector = ZERO  # [m]
+    quat: Vector = (1.0, 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Grip:
+    """A point of a link held to a point of another or of the world, for a time."""
+
+    name: str
+    link: str
+    point: Vector = ZERO  # in the link's frame [m]
+    to: str = "world"
+    to_point: Vector | None = None  # [m]; None: where the point is at the start
+    strength: float = np.inf  # [N]
+    close: float = 0.0  # [s]
+    open: float = np.inf  # [s]
+
+
+@dataclass(frozen=True)
+class Shove:
+    """A force on a link for a time."""
+
+    link: str
+    force: Vector  # in the world's frame [N]
+    start: float = 0.0  # [s]
+    duration: float = np.inf  # [s]
+    point: Vector | None = None  # in the link's frame [m]; None: its centre of mass
+
+
+@dataclass(frozen=True)
+class KeyPose:
+    """Joint angles that are reached at a time."""
+
+    time: float  # [s]
+    pose: dict[str, Any]  # joint name -> [deg], of a ball (3,) rotation vector
+
+
+@dataclass(frozen=True)
+class CharacterSpec:
+    """Who is in the world, where and how it begins, and what drives it."""
+
+    model: str  # a built-in character's name or a model file
+    options: dict[str, Any] = field(default_factory=dict)  # of the built-in character's function
+    start: str | None = None  # a start pose or key frame; None: the first one there is
+    pose: dict[str, Any] = field(default_factory=dict)  # on top of it, as in KeyPose
+    pos: Vector = ZERO  # added to the start pose [m]
+    quat: Vector = (1.0, 0.0, 0.0, 0.0)  # turns the start pose about the world's origin first
+    velocity: Vector = ZERO  # of the root [m/s]
+    angular_velocity: Vector = ZERO  # of the root, in the world's frame [rad/s]
+    self_collision: bool = False
+    controller: str = "pd"
+    settling_time: float = 0.1  # of the controller "motion" [s]
+    keys: tuple[KeyPose, ...] = ()  # what "motion" follows, in the order of time
+
+
+@dataclass(frozen=True)
+class World:
+    """A whole world file. SI units and radians, but for poses."""
+
+    name: str = "world"
+    title: str = ""
+    gravity: Vector = (0.0, 0.0, -9.81)  # [m/s^2]
+    seconds: float = 5.0  # how long a simulation is by default [s]
+    dt: float | None = None  # [s]; None: the default of the scheme
+    scheme: str = "velocities"  # "velocities": StepConfig, "events": EventConfig
+    sweeps: int | None = None  # of the solver, for "velocities"
+    contacts: int | None = None  # solved for, at most
+    fixed: tuple[Shape, ...] = ()
+    bodies: tuple[Body, ...] = ()
+    driven: tuple[DrivenBody, ...] = ()
+    grips: tuple[Grip, ...] = ()
+    shoves: tuple[Shove, ...] = ()
+    character: CharacterSpec | None = None
+    folder: Path = Path()  # where model files are looked for
+
+
+def read_world(path: str | os.PathLike[str]) -> World:
+    """Read and check a world file.
+
+    Raises WorldError, naming the file, the table, the key and what to give instead, for a file that
+    is not there or no TOML, unknown or missing keys, and values of the wrong kind or size. What
+    needs the whole scene (names of links, overlaps) is checked when it is built.
+    """
+    path = Path(path)
+    file = read_toml(path)
+    general = file.table("world") or Table(path.name, "[world]", {})
+    friction = general.number("friction", FRICTION, least=0.0)
+    values = dict(
+        name=path.stem,
+        title=general.text("title", ""),
+        gravity=general.vector("gravity", World.gravity),
+        seconds=general.number("seconds", World.seconds, above=0.0),
+        dt=general.number("dt", None, above=0.0),
+        scheme=general.choice("scheme", SCHEMES, World.scheme),
+        sweeps=general.whole("sweeps", None, least=1),
+        contacts=general.whole("contacts", None, least=1),
+        folder=path.parent,
+    )
+    if values["sweeps"] and values["scheme"] != "velocities":
+        raise general.error('belongs to the scheme "velocities"; leave it out', "sweeps")
+    general.done()
+    character = file.table("character")
+    world = World(
+        **values,
+        fixed=tuple(
+            shape for t in file.tables("fixed") for shape in _repeated(t, _fixed, friction)
+        ),
+        bodies=tuple(body for t in file.tables("body") for body in _repeated(t, _body, friction)),
+        driven=tuple(_driven(t, friction) for t in file.tables("driven")),
+        grips=tuple(map(_grip, file.tables("grip"))),
+        shoves=tuple(map(_shove, file.tables("push"))),
+        character=None if character is None else _character(character),
+    )
+    file.done()
+    _check_names(file, world)
+    return world
+
+
+def _check_names(file: Table, world: World) -> None:
+    shapes = [shape.name for shape in world.fixed if shape.name]
+    movers = [body.name for body in (*world.bodies, *world.driven)]
+    for names in (shapes, movers, [grip.name for grip in world.grips]):
+        for name in names:
+            if names.count(name) > 1:
+                raise file.error(f"the name {name!r} is given twice; give each its own")
+
+
+# ---- tables
+
+
+def _repeated(table: Table, read: Callable, friction: float) -> list:
+    """What a table declares, once or several times in a row."""
+    repeat = table.table("repeat")
+    count, offset = 1, np.zeros(3)
+    if repeat is not None:
+        count = repeat.whole("count", least=1)
+        offset = np.array(repeat.vector("offset"))
+        repeat.done()
+    found = [read(table, friction, f"_{k + 1}" if repeat else "", k * offset) for k in range(count)]
+    table.done()
+    return found
+
+
+def _fixed(table: Table, friction: float, suffix: str, offset: np.ndarray) -> Shape:
+    pos = tuple((np.array(table.vector("pos", ZERO)) + offset).tolist())
+    name = table.text("name", "")
+    kinds = (*SOLIDS, "plane", "height_field")
+    placed = dict(pos=pos, quat=_turn(table), name=name + suffix if name else "")
+    return _shape(table, kinds, friction, **placed)
+
+
+def _body(table: Table, friction: float, suffix: str, offset: np.ndarray) -> Body:
+    name = table.text("name") + suffix
+    body = Body(
+        name=name,
+        shape=_shape(table, SOLIDS, friction, name=name),
+        mass=table.number("mass", above=0.0),
+        pos=tuple((np.array(table.vector("pos")) + offset).tolist()),
+        quat=_turn(table),
+        velocity=table.vector("velocity", ZERO),
+        angular_velocity=table.vector("angular_velocity", ZERO),
+        throw_at=table.number("throw_at", None, above=0.0),
+    )
+    if body.throw_at is not None and any(body.angular_velocity):
+        raise table.error(
+            "a body with throw_at flies without turning; leave this out", "angular_velocity"
+        )
+    if body.throw_at is not None and not any(body.velocity):
+        raise table.error("a body with throw_at needs the velocity it is thrown with", "velocity")
+    return body
+
+
+def _driven(table: Table, friction: float) -> DrivenBody:
+    name = table.text("name")
+    motions = table.tables("motion")
+    if not motions:
+        raise table.error("is missing; give at least one [[driven.motion]]", "motion")
+    joints = tuple(_motion(each, f"{name}_{k}") for k, each in enumerate(motions, 1))
+    shape = _shape(table, SOLIDS, friction, name=name)
+    body = DrivenBody(name, shape, joints, table.vector("pos", ZERO), _turn(table))
+    table.done()
+    return body
+
+
+def _motion(table: Table, name: str) -> Joint:
+    if table.has("turn") == table.has("slide"):
+        raise table.error("give either turn or slide, with an axis, as in turn = [0, 0, 1]")
+    turns = table.has("turn")
+    axis = table.vector("turn" if turns else "slide")
+    if not any(axis):
+        raise table.error("an axis needs a length", "turn" if turns else "slide")
+    unit = np.pi / 180 if turns else 1.0
+
+    def number(key: str) -> float:
+        return unit * table.number(key + "_deg" if turns else key, 0.0)
+
+    drive = Drive(
+        start=number("start"),
+        rate=number("rate"),
+        amplitude=number("amplitude"),
+        frequency=table.number("frequency", 0.0, least=0.0),
+        phase=np.deg2rad(table.number("phase_deg", 0.0)),
+        begin=table.number("begin", 0.0),
+        end=table.number("end", np.inf),
+    )
+    table.done()
+    return (hinge if turns else slide)(name, axis, drive=drive)
+
+
+def _grip(table: Table) -> Grip:
+    grip = Grip(
+        name=table.text("name"),
+        link=table.text("link"),
+        point=table.vector("point", ZERO),
+        to=table.text("to", "world"),
+        to_point=table.vector("to_point", None),
+        strength=table.number("strength", np.inf, above=0.0),
+        close=table.number("close", 0.0, least=0.0),
+        open=table.number("open", np.inf, above=0.0),
+    )
+    if grip.open <= grip.close:
+        raise table.error(f"is {grip.open:g} s, not after close ({grip.close:g} s)", "open")
+    table.done()
+    return grip
+
+
+def _shove(table: Table) -> Shove:
+    shove = Shove(
+        link=table.text("link"),
+        force=table.vector("force"),
+        start=table.number("start", 0.0, least=0.0),
+        duration=table.number("duration", np.inf, above=0.0),
+        point=table.vector("point", None),
+    )
+    table.done()
+    return shove
+
+
+def _character(table: Table) -> CharacterSpec:
+    options = {
+        "build": table.text("build", None),
+        "stature": table.number("stature", None, above=0.0),
+        "mass": table.number("mass", None, above=0.0),
+        "friction": table.number("friction", None, least=0.0),
+    }
+    spec = CharacterSpec(
+        model=table.text("model"),
+        options={key: value for key, value in options.items() if value is not None},
+        start=table.text("start", None),
+        pose=_pose(table),
+        pos=table.vector("pos", ZERO),
+        quat=_turn(table),
+        velocity=table.vector("velocity", ZERO),
+        angular_velocity=table.vector("angular_velocity", ZERO),
+        self_collision=table.flag("self_collision", False),
+        controller=table.choice("controller", CONTROLLERS, CharacterSpec.controller),
+        settling_time=table.number("settling_time", CharacterSpec.settling_time, above=0.0),
+        keys=tuple(map(_key_pose, table.tables("key"))),
+    )
+    times = [key.time for key in spec.keys]
+    if sorted(set(times)) != times:
+        raise table.error(f"the times of the keys are {times}; they must increase", "key")
+    for key in ("key", "settling_time"):
+        if table.has(key) and spec.controller != "motion":
+            raise table.error('belongs to controller = "motion"', key)
+    if spec.controller == "motion" and not spec.keys:
+        raise table.error("is missing; give at least one [[character.key]] to follow", "key")
+    table.done()
+    return spec
+
+
+def _key_pose(table: Table) -> KeyPose:
+    key = KeyPose(table.number("time", above=0.0), _pose(table))
+    table.done()
+    return key
+
+
+def _pose(table: Table) -> dict[str, Any]:
+    pose = table.table("pose")
+    if pose is None:
+        return {}
+    return {
+        name: pose.vector(name) if isinstance(pose.take(name), list) else pose.number(name)
+        for name in pose.keys()
+    }
+
+
+# ---- shapes and places
+
+
+def _turn(table: Table) -> Vector:
+    """The quaternion of turn_deg, an axis times an angle."""
+    turn = np.deg2rad(table.vector("turn_deg", ZERO))
+    angle = float(np.linalg.norm(turn))
+    axis = turn / angle if angle > 0 else np.zeros(3)
+    return (float(np.cos(angle / 2)), *(np.sin(angle / 2) * axis).tolist())
+
+
+def _shape(table: Table, kinds: tuple[str, ...], friction: float, **placed) -> Shape:
+    kind = table.choice("shape", kinds)
+    surface = dict(
+        friction=table.number("friction", friction, least=0.0),
+        restitution=table.number("restitution", 0.0, least=0.0, most=1.0),
+    )
+    heights: tuple = ()
+    if kind == "sphere":
+        size = (table.number("radius", above=0.0), 0.0, 0.0)
+    elif kind == "capsule":
+        radius = table.number("radius", above=0.0)
+        size = (radius, radius, table.number("half_length", above=0.0))
+    elif kind == "tapered_capsule":
+        radii = [table.number(name, above=0.0) for name in ("radius0", "radius1")]
+        size = (*radii, table.number("half_length", above=0.0))
+    elif kind == "box":
+        size = table.vector("half_extents", above=0.0)
+    elif kind == "plane":
+        size = ZERO
+    else:
+        size = (*table.vector("half_extents", size=2, above=0.0), 0.0)
+        heights = _heights(table)
+    return Shape(kind, size, heights=heights, **surface, **placed)
+
+
+def _heights(table: Table) -> tuple[tuple[float, ...], ...]:
+    """Given as rows, or made by a generator."""
+    if table.has("heights") == table.has("generator"):
+        raise table.error("give either heights or a generator")
+    if table.has("heights"):
+        try:
+            grid = np.array(table.take("heights"), float)
+        except (TypeError, ValueError):
+            grid = np.zeros(0)
+        if grid.ndim != 2 or min(grid.shape) < 2 or not np.isfinite(grid).all():
+            raise table.error("give at least 2 rows, along x, of equally many numbers", "heights")
+        return tuple(map(tuple, grid.tolist()))
+    make = GENERATORS[table.choice("generator", tuple(GENERATORS))]
+    grid = make(
+        rows=table.whole("rows", 16, least=2),
+        columns=table.whole("columns", 16, least=2),
+        height=table.number("height", above=0.0),
+        seed=table.whole("seed", 0),
+    )
+    return tuple(map(tuple, grid.tolist()))

@@ -1,0 +1,391 @@
+"""From a World to the Model, State and forces that a simulation takes."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxsim.characters.human import articulated_human, ball_joint_human
+from jaxsim.characters.planar_human import planar_human
+from jaxsim.characters.poses import MIRROR, SIDES, sided
+from jaxsim.characters.starts import start as start_pose
+from jaxsim.collision.contacts import lowest_point, overlapping_pairs
+from jaxsim.constraints.rows import row_layout
+from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.io.model_file import load_model
+from jaxsim.io.solids import solid
+from jaxsim.io.toml_table import WorldError, suggestion
+from jaxsim.io.world import Body, CharacterSpec, Grip, World
+from jaxsim.model import Model, ModelBuilder, State, free, neutral_state
+from jaxsim.model.adopt import add_model
+from jaxsim.model.checks import rotation
+from jaxsim.model.joints import Q_SIZE
+from jaxsim.simulation.pushes import Pushes, push, pushes_together
+
+BUILT_IN = {
+    "articulated_human": articulated_human,
+    "ball_joint_human": ball_joint_human,
+    "planar_human": planar_human,
+}
+MODEL_FILES = (".xml", ".mjcf", ".urdf")
+THROW_TIME = 0.05  # in which a held body gets the velocity it is thrown with [s]
+
+
+# Compiled as wholes: one operation after the other, each would be compiled by itself.
+_begun = jax.jit(start_pose, static_argnames="name")
+_kinematics = jax.jit(forward_kinematics)
+_low = jax.jit(lambda model, q, qd: lowest_point(model, forward_kinematics(model, q, qd)))
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A trajectory by key frames: all targets q at times, the first at the start."""
+
+    time: np.ndarray  # (n,) [s]
+    q: np.ndarray  # (n, nq)
+
+
+@dataclass(frozen=True)
+class WorldModel:
+    """What a simulation of a world takes; all numbers are arrays of the model from here on."""
+
+    model: Model
+    state: State
+    pushes: Pushes | None
+    grip_close: np.ndarray  # (ng,) [s]
+    grip_open: np.ndarray  # (ng,) [s]
+    roles: tuple[str, ...]  # (nl,) "character", "prop" or "driven"
+    keys: Keys | None  # what the controller "motion" follows
+    notes: tuple[str, ...]  # what a user should know
+
+
+def built_in(model: str) -> bool:
+    """Whether a character's name is that of a built-in one; WorldError if it is no file either."""
+    if model in BUILT_IN:
+        return True
+    if model.lower().endswith(MODEL_FILES):
+        return False
+    raise WorldError(
+        f"there is no character {model!r}{suggestion(model, list(BUILT_IN))}; give one of "
+        f"{', '.join(BUILT_IN)}, or a file that ends in {', '.join(MODEL_FILES)}"
+    )
+
+
+def build_world(world: World) -> WorldModel:
+    """Model, start state and forces of a world, in JAX's default float precision.
+
+    Links are in the order character, bodies, driven bodies; all that moves may touch all else that
+    moves and all that is fixed. The character's links touch one another only if it says
+    ``self_collision``; then shapes that overlap at the start never do.
+
+    Raises WorldError or ModelError, naming the place, for what does not fit together.
+    """
+    if world.character is None and not world.bodies:
+        raise WorldError(f"{world.name}: nothing moves in it; give a [character] or a [[body]]")
+    notes: list[str] = []
+    mover = None if world.character is None else _character(world, world.character, notes)
+    builder = _builder(world, mover)
+    if world.character is not None and world.character.self_collision:
+        builder.add_self_collision(mover.model.topology.link_names)
+        for pair in _overlaps(mover):
+            builder.exclude_pair(*pair)
+    grips = [*world.grips, *_hands(world)]
+    _add_grips(world, builder, mover, grips)
+    model = builder.build()
+    state = _start(world, model, mover)
+    top = model.topology
+    kinds = {body.name: "prop" for body in world.bodies}
+    kinds |= {body.name: "driven" for body in world.driven}
+    own = len(top.link_names) - sum(1 for name in top.link_names if name in kinds)
+    roles = ["character"] * own + [kinds[name] for name in top.link_names[own:]]
+    return WorldModel(
+        model=model,
+        state=state,
+        pushes=_pushes(world, model),
+        grip_close=np.array([grip.close for grip in grips]),
+        grip_open=np.array([grip.open for grip in grips]),
+        roles=tuple(roles),
+        keys=_keys(world, model, state),
+        notes=tuple(notes),
+    )
+
+
+@dataclass(frozen=True)
+class _Character:
+    """The character by itself."""
+
+    model: Model
+    state: State
+
+
+def _character(world: World, spec: CharacterSpec, notes: list[str]) -> _Character:
+    if built_in(spec.model):
+        try:
+            model = BUILT_IN[spec.model](**spec.options)
+        except TypeError:
+            raise WorldError(
+                f"{world.name}: [character]: {spec.model} has none of these: "
+                f"{', '.join(spec.options)}; leave them out"
+            ) from None
+        state = _begun(model, name=spec.start or "standing")
+        state = state.replace(q=_posed(world, model, state.q, spec.pose))
+        return _Character(model, _on_ground(model, state) if spec.pose else state)
+    if spec.options:
+        raise WorldError(
+            f"{world.name}: [character]: {', '.join(spec.options)} belong to built-in characters;"
+            " a model file has its own"
+        )
+    imported = load_model(world.folder / spec.model, strict=False)
+    if imported.report():
+        notes.append(imported.report())
+    state = imported.state
+    if spec.start is not None:
+        if spec.start not in imported.keyframes:
+            known = list(imported.keyframes)
+            raise WorldError(
+                f"{world.name}: [character], key 'start': {spec.model} has no key frame "
+                f"{spec.start!r}{suggestion(spec.start, known)}; it has: "
+                + (", ".join(known) or "none")
+            )
+        state = imported.keyframes[spec.start]
+    return _Character(
+        imported.model, state.replace(q=_posed(world, imported.model, state.q, spec.pose))
+    )
+
+
+def _overlaps(mover: _Character) -> tuple[tuple[str, str], ...]:
+    """Shapes of the character that overlap in its start pose."""
+    builder = ModelBuilder()
+    add_model(builder, mover.model, world_shapes=False)
+    builder.add_self_collision()
+    return overlapping_pairs(builder.build(), mover.state.q)
+
+
+def _on_ground(model: Model, state: State) -> State:
+    """The root lifted or lowered until the lowest point is at height 0."""
+    root = next((j for j, kind in enumerate(model.topology.joint_kinds) if kind == "free"), None)
+    if root is None:
+        return state
+    low = float(_low(model, state.q, state.qd))
+    return state.replace(q=state.q.at[model.topology.q_start[root] + 2].add(-low))
+
+
+def _posed(world: World, model: Model, q: Any, pose: dict[str, Any]) -> Any:
+    """q with the joints of a pose set; a name without its side sets both joints."""
+    top = model.topology
+    q = np.array(q, float)
+    for name, angle in pose.items():
+        both = [sided(side, name) for side in SIDES]
+        names = [name] if name in top.joint_names else [n for n in both if n in top.joint_names]
+        if not names:
+            movable = [n for n, kind in zip(top.joint_names, top.joint_kinds) if Q_SIZE[kind] < 7]
+            raise WorldError(
+                f"{world.name}: pose: there is no joint {name!r}{suggestion(name, movable)}; "
+                f"the joints are: {', '.join(movable)}"
+            )
+        for joint, sign in zip(names, (np.ones(3), MIRROR)):
+            index = top.joint(joint)
+            kind, at = top.joint_kinds[index], top.q_start[index]
+            if kind == "ball":
+                turn = np.deg2rad(np.broadcast_to(np.asarray(angle, float), (3,))) * sign
+                half = np.linalg.norm(turn) / 2
+                q[at : at + 4] = [np.cos(half), *(0.5 * np.sinc(half / np.pi) * turn)]
+            elif kind in ("hinge", "slide") and np.ndim(angle) == 0:
+                q[at] = np.deg2rad(angle) if kind == "hinge" else angle
+            else:
+                raise WorldError(
+                    f"{world.name}: pose: joint {joint!r} is a {kind}; hinges and slides take a "
+                    "number, balls three"
+                )
+    return jnp.asarray(q, model.mass.dtype)
+
+
+# ---- the model
+
+
+def _builder(world: World, mover: _Character | None) -> ModelBuilder:
+    builder = ModelBuilder(world.gravity)
+    groups: list[list[str]] = []  # shapes of what moves together
+    if mover is not None:
+        # A model file by itself keeps its ground.
+        alone = not world.fixed
+        add_model(builder, mover.model, world_shapes=alone)
+        top = mover.model.topology
+        groups.append([n for n, link in zip(top.shape_names, top.shape_link) if link >= 0])
+    for body in world.bodies:
+        com, inertia = solid(body.shape, body.mass)
+        builder.add_link(
+            body.name, "world", joints=[free(body.name)], mass=body.mass, com=com, inertia=inertia
+        )
+        groups.append([builder.add_shape(body.name, body.shape)])
+    for driven in world.driven:
+        com, inertia = solid(driven.shape, 1.0)  # what it weighs changes nothing
+        builder.add_link(
+            driven.name,
+            "world",
+            pos=driven.pos,
+            quat=driven.quat,
+            joints=driven.joints,
+            mass=1.0,
+            com=com,
+            inertia=inertia,
+        )
+        groups.append([builder.add_shape(driven.name, driven.shape)])
+    for shape in world.fixed:
+        builder.add_shape("world", shape)
+    _pair_up(builder, groups, len(world.driven))
+    return builder
+
+
+def _pair_up(builder: ModelBuilder, groups: list[list[str]], driven: int) -> None:
+    """Let all that moves touch one another, but not driven bodies: they give way to nothing."""
+    loose = len(groups) - driven
+    for i, one in enumerate(groups):
+        for j in range(i + 1, len(groups)):
+            if i < loose:
+                for a in one:
+                    for b in groups[j]:
+                        builder.add_pair(a, b)
+
+
+def _hands(world: World) -> list[Grip]:
+    """What holds the bodies that will be thrown."""
+    return [
+        Grip(f"hand_of_{body.name}", body.name, to="world", to_point=None, open=_let_go(body))
+        for body in world.bodies
+        if body.throw_at is not None
+    ]
+
+
+def _let_go(body: Body) -> float:
+    return max((body.throw_at or 0.0) - THROW_TIME, 0.0)
+
+
+def _add_grips(
+    world: World, builder: ModelBuilder, mover: _Character | None, grips: list[Grip]
+) -> None:
+    if not grips:
+        return
+    bare = builder.build()
+    state = _start(world, bare, mover)
+    kin = _kinematics(bare, state.q, state.qd)
+    pos, rot = np.asarray(kin.link_pos), np.asarray(kin.link_rot)
+    names = bare.topology.link_names
+    for grip in grips:
+        for key, link in (("link", grip.link), ("to", grip.to)):
+            if link not in names and not (key == "to" and link == "world"):
+                raise WorldError(
+                    f"{world.name}: [[grip]] {grip.name!r}, key {key!r}: there is no link {link!r}"
+                    f"{suggestion(link, names)}; the links are: {', '.join(names)}"
+                )
+        point = np.array(grip.point)
+        link = names.index(grip.link)
+        if grip.name.startswith("hand_of_") and grip not in world.grips:
+            point = np.asarray(bare.com)[link]
+        there = grip.to_point
+        if there is None:
+            there = pos[link] + rot[link] @ point
+            if grip.to != "world":
+                other = names.index(grip.to)
+                there = rot[other].T @ (there - pos[other])
+        builder.add_grip(grip.name, grip.link, point, grip.to, there, grip.strength)
+
+
+# ---- state and forces
+
+
+def _start(world: World, model: Model, mover: _Character | None) -> State:
+    top = model.topology
+    state = neutral_state(model, row_layout(top).n_rows)
+    q, qd = np.array(state.q, float), np.array(state.qd, float)
+    if mover is not None:
+        own = mover.model.topology
+        q[: own.nq], qd[: own.nv] = np.asarray(mover.state.q), np.asarray(mover.state.qd)
+        _place_root(world, own, q, qd)
+    for body in world.bodies:
+        joint = top.joint(body.name)
+        at, dof = top.q_start[joint], top.v_start[joint]
+        q[at : at + 7] = [*body.pos, *body.quat]
+        if body.throw_at is None:
+            qd[dof : dof + 3] = body.velocity
+            qd[dof + 3 : dof + 6] = rotation(body.quat).T @ np.array(body.angular_velocity)
+    dtype = model.mass.dtype
+    return state.replace(q=jnp.asarray(q, dtype), qd=jnp.asarray(qd, dtype))
+
+
+def _place_root(world: World, top: Any, q: np.ndarray, qd: np.ndarray) -> None:
+    spec = world.character
+    assert spec is not None
+    root = next((j for j, kind in enumerate(top.joint_kinds) if kind == "free"), None)
+    given = any((*spec.pos, *spec.velocity, *spec.angular_velocity)) or abs(spec.quat[0]) < 1
+    if root is None:
+        slides = _planar_root(top)
+        if slides is not None and not any((*spec.angular_velocity, spec.pos[1], spec.velocity[1])):
+            for joint, axis in slides:
+                q[top.q_start[joint]] += spec.pos[axis]
+                qd[top.v_start[joint]] += spec.velocity[axis]
+            given = abs(spec.quat[0]) < 1
+        if given:
+            raise WorldError(
+                f"{world.name}: [character]: {spec.model} has no free root, so that pos, turn_deg,"
+                " velocity and angular_velocity do not apply; leave them out"
+            )
+        return
+    at, dof = top.q_start[root], top.v_start[root]
+    turn = rotation(spec.quat)
+    q[at : at + 3] = turn @ q[at : at + 3] + np.array(spec.pos)
+    q[at + 3 : at + 7] = _multiply(np.array(spec.quat), q[at + 3 : at + 7])
+    qd[dof : dof + 3] += np.array(spec.velocity)
+    qd[dof + 3 : dof + 6] += rotation(q[at + 3 : at + 7]).T @ np.array(spec.angular_velocity)
+
+
+def _planar_root(top: Any) -> list[tuple[int, int]] | None:
+    """The slides along x and z of a planar character's root, with their axes."""
+    if not top.planar:
+        return None
+    slides = [j for j, kind in enumerate(top.joint_kinds) if kind == "slide"][:2]
+    return list(zip(slides, (0, 2)))
+
+
+def _multiply(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    w, u = p[0] * q[0] - p[1:] @ q[1:], p[0] * q[1:] + q[0] * p[1:] + np.cross(p[1:], q[1:])
+    return np.array([w, *u])
+
+
+def _pushes(world: World, model: Model) -> Pushes | None:
+    found = [
+        push(model, shove.link, shove.force, shove.start, shove.duration, shove.point)
+        for shove in world.shoves
+    ]
+    for body in world.bodies:
+        if body.throw_at is not None:
+            start = _let_go(body)
+            time = body.throw_at - start
+            force = body.mass * (np.array(body.velocity) / time - np.array(world.gravity))
+            found.append(push(model, body.name, force.tolist(), start, time))
+    return pushes_together(*found) if found else None
+
+
+def _keys(world: World, model: Model, state: State) -> Keys | None:
+    spec = world.character
+    if spec is None or not spec.keys:
+        return None
+    times, poses = [0.0], [np.asarray(state.q)]
+    for key in spec.keys:
+        times.append(key.time)
+        poses.append(np.asarray(_posed(world, model, poses[-1], key.pose)))
+    return Keys(np.array(times), np.stack(poses))
+
+
+def alone(model: str) -> World:
+    """The world of a character by itself: the ground it comes with, or a plane."""
+    spec = CharacterSpec(model=model)
+    return World(name=model, character=spec)
+
+
+def with_character(world: World, model: str) -> World:
+    """The same world with another character in the place of its own."""
+    old = world.character or CharacterSpec(model=model)
+    return replace(world, character=replace(old, model=model, options={}))
