@@ -56,6 +56,7 @@ class Simulation:
     script: Script | None  # None without one: a world
     notes: tuple[str, ...]
     interrupted: bool
+    world: str | None = None  # text of the world file, if there was one
 
 
 class Written(NamedTuple):
@@ -248,7 +249,8 @@ def failure_notes(bad: int | None, time: np.ndarray, interrupted: bool) -> list[
 def write_simulation(
     folder: str | os.PathLike, simulation: Simulation, with_script: bool = True
 ) -> Written:
-    """Write motion.html, trajectory.npz, summary.json, script.scl, plots.png and filmstrip.png.
+    """Write motion.html, trajectory.npz, summary.json, plots.png, filmstrip.png, and what was
+    simulated: script.scl, or world.toml.
 
     The folder is made if need be. Files of these names are replaced, each as a whole; others stay
     as they are. Without matplotlib the pictures are left out, and ``missing`` says so.
@@ -269,7 +271,10 @@ def write_simulation(
             files.append(folder / name)
 
     text = to_json(summary, "the summary")
-    if with_script:
+    if simulation.world is not None:
+        source = simulation.world
+        put("world.toml", lambda path: write_atomic(path, source.encode()))
+    if with_script and simulation.script is not None:
         put("script.scl", lambda path: write_atomic(path, simulation.script.source.encode()))
     put("summary.json", lambda path: write_atomic(path, text.encode()))
     put("trajectory.npz", lambda path: save_motion(path, motion))

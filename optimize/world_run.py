@@ -12,6 +12,7 @@ from jax import Array
 
 from controllers.key_motion import key_motion
 from controllers.pd import PoseController
+from jaxsim.collision.slots import contact_slots
 from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.io.motion import Motion
 from jaxsim.io.world import World
@@ -251,12 +252,14 @@ def _simulation(
         "versions": versions(),
     }
     notes = (*built.notes, *failure_notes(bad, time, run.interrupted))
-    return Simulation(motion, summaries.json_safe(summary), None, notes, run.interrupted)
+    return Simulation(motion, summaries.json_safe(summary), None, notes, run.interrupted, world.source)
 
 
 def _motion(world: World, built: WorldModel, frames: WorldFrame, time: np.ndarray) -> Motion:
     model, top = built.model, built.model.topology
     used = np.any(frames.contact_force != 0, axis=(0, 2))  # most places for contacts never are
+    sign, outer = _sides(built)
+    force = frames.contact_force * sign[:, None]
     heights = {
         name: frames.link_pos[:, top.link(name), 2]
         for name in ("head", "pelvis")
@@ -274,7 +277,8 @@ def _motion(world: World, built: WorldModel, frames: WorldFrame, time: np.ndarra
         link_pos=frames.link_pos,
         link_quat=frames.link_quat,
         contact_pos=frames.contact_pos[:, used],
-        contact_force=frames.contact_force[:, used],
+        contact_force=force[:, used],
+        contact_outer=outer[used],
         phase=np.full(len(time), -1),
         torque=frames.torque,
         torque_limit=np.asarray(model.torque_limit)[motor_dofs(model)],
@@ -287,3 +291,14 @@ def _motion(world: World, built: WorldModel, frames: WorldFrame, time: np.ndarra
         grip_force=frames.grip_force,
         grip_closed=frames.grip_closed,
     )
+
+
+def _sides(built: WorldModel) -> tuple[np.ndarray, np.ndarray]:
+    """Of each place for a contact: 1, or -1 where shape b is the one of the two that matters; and
+    whether the surroundings act there on the character, or on any loose body if there is none."""
+    rank = {"character": 2, "prop": 1, "driven": 0}
+    role = np.array([*map(rank.get, built.roles), -1])  # the last is the world's, link -1
+    slots = contact_slots(built.model.topology)
+    a, b = role[slots.link_a], role[slots.link_b]
+    outer = (a != b) & (np.maximum(a, b) == role.max())
+    return np.where(b > a, -1.0, 1.0), outer

@@ -138,6 +138,7 @@ class Motion:
     planar: bool = False  # the character stays in the x-z plane
     phase_events: tuple[tuple[float, str, str], ...] = ()  # ([s], phase, what ended the last one)
     com: np.ndarray | None = field(default=None)  # (T, 3) [m] centre of mass, if known
+    contact_outer: np.ndarray | None = None  # (nc,) bool: not between links; all if not given
     link_roles: tuple[str, ...] = ()  # (nl,) of ROLES; "character" for all if not given
     grip_names: tuple[str, ...] = ()  # (ng,)
     grip_pos: np.ndarray | None = None  # (T, ng, 3) [m] the point that is held, in the world
@@ -166,6 +167,9 @@ class Motion:
             value = getattr(self, name)
             put(name, none if value is None else _float_array(value))
         closed = none[:, :, 0] if self.grip_closed is None else self.grip_closed
+        nc = self.contact_pos.shape[1] if self.contact_pos.ndim == 3 else 0
+        outer = np.ones(nc, bool) if self.contact_outer is None else self.contact_outer
+        put("contact_outer", np.asarray(outer, dtype=bool))
         put("grip_closed", np.asarray(closed, dtype=bool))
         put("heights", {str(k): _float_array(v) for k, v in self.heights.items()})
         self._check()
@@ -192,6 +196,7 @@ class Motion:
             arrays.append(("com", self.com, (n, 3)))
         ng = len(self.grip_names)
         grips = {"grip_pos": (n, ng, 3), "grip_force": (n, ng, 3), "grip_closed": (n, ng)}
+        grips["contact_outer"] = (nc,)
         arrays += [(name, getattr(self, name), shape) for name, shape in grips.items()]
         for name, array, shape in arrays:
             agrees = array.ndim == len(shape) and all(
@@ -264,6 +269,7 @@ _FLOAT_FIELDS = (
 
 
 _GRIP_FIELDS = ("grip_pos", "grip_force", "grip_closed")  # since version 2
+_OUTER = "contact_outer"
 _NEW_META = ("link_roles", "grip_names")
 _META_FIELDS = ("title", "link_names", "joint_names", "phase_names", "planar", "phase_events")
 
@@ -295,7 +301,7 @@ def save_motion(path: str | os.PathLike[str], motion: Motion) -> None:
 
     Raises FileNotFoundError if the folder does not exist.
     """
-    arrays = {name: getattr(motion, name) for name in (*_FLOAT_FIELDS, "phase", *_GRIP_FIELDS)}
+    arrays = {name: getattr(motion, name) for name in (*_FLOAT_FIELDS, "phase", *_GRIP_FIELDS, _OUTER)}
     if motion.com is not None:
         arrays["com"] = motion.com
     arrays |= {f"height_{i}": v for i, v in enumerate(motion.heights.values())}
@@ -343,7 +349,7 @@ def load_motion(path: str | os.PathLike[str]) -> Motion:
         values |= {name: stored[name] for name in (*_FLOAT_FIELDS, "phase")}
         if version > 1:
             values |= {name: meta[name] for name in _NEW_META}
-            values |= {name: stored[name] for name in _GRIP_FIELDS}
+            values |= {name: stored[name] for name in (*_GRIP_FIELDS, _OUTER)}
         return Motion(**values, com=stored.get("com"))
     except KeyError as error:
         raise MotionFileError(f"{path} lacks {error}") from error

@@ -132,6 +132,7 @@ class World:
     shoves: tuple[Shove, ...] = ()
     character: CharacterSpec | None = None
     folder: Path = Path()  # where model files are looked for
+    source: str | None = None  # the text of the file
 
 
 def read_world(path: str | os.PathLike[str]) -> World:
@@ -155,6 +156,7 @@ def read_world(path: str | os.PathLike[str]) -> World:
         sweeps=general.whole("sweeps", None, least=1),
         contacts=general.whole("contacts", None, least=1),
         folder=path.parent,
+        source=path.read_text("utf-8"),
     )
     if values["sweeps"] and values["scheme"] != "velocities":
         raise general.error('belongs to the scheme "velocities"; leave it out', "sweeps")

@@ -1,6 +1,7 @@
 """From a World to the Model, State and forces that a simulation takes."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -379,13 +380,17 @@ def _keys(world: World, model: Model, state: State) -> Keys | None:
     return Keys(np.array(times), np.stack(poses))
 
 
-def alone(model: str) -> World:
-    """The world of a character by itself: the ground it comes with, or a plane."""
-    spec = CharacterSpec(model=model)
-    return World(name=model, character=spec)
-
-
-def with_character(world: World, model: str) -> World:
-    """The same world with another character in the place of its own."""
+def with_character(world: World | None, model: str) -> World:
+    """A world with another character in the place of its own; None: on its own ground."""
+    if world is None:
+        return World(name=Path(model).stem, character=CharacterSpec(model=model))
     old = world.character or CharacterSpec(model=model)
-    return replace(world, character=replace(old, model=model, options={}))
+    path = model if model in BUILT_IN else str(Path(model).resolve())
+    return replace(world, character=replace(old, model=path, options={}))
+
+
+def begun(world: World, start: str) -> World:
+    """A world whose character begins in another start pose. Raises WorldError without one."""
+    if world.character is None:
+        raise WorldError(f"{world.name}: there is no character that could begin {start!r}")
+    return replace(world, character=replace(world.character, start=start))
