@@ -10,10 +10,9 @@ from typing import Any
 
 from controllers.scl.load import script_controller
 from jaxsim.characters.planar_human import planar_human
-from jaxsim.io.world import read_world
 from jaxsim.io.world_model import begun, with_character
 from jaxsim.viewer.values import plain_text
-from optimize.gallery import gallery
+from optimize.gallery import find_world, gallery
 from optimize.objectives import TERMS
 from optimize.run_folder import RunFolder, command_line
 from optimize.scene import read_script
@@ -77,7 +76,7 @@ def _of_world(args: argparse.Namespace) -> Simulation:
                 f"--{option.replace('_', '-')} belongs to a SCRIPT; a world file says such things"
                 " itself (docs/worlds.md)"
             )
-    world = read_world(args.world) if args.world is not None else None
+    world = find_world(args.world) if args.world is not None else None
     if args.character is not None:
         world = with_character(world, args.character)
     if args.start is not None:

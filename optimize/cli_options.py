@@ -15,7 +15,7 @@ SCRIPT drives the planar human; it is a file, or the name of a script that comes
 {scripts}.
 
 --world reads a world file: fixed, loose and driven things, grips, pushes, and a character with what
-drives it (docs/worlds.md). --character puts another character in its place, or stands alone on its
+drives it (docs/worlds.md); shipped ones go by name: {worlds}. --character puts another character in its place, or stands alone on its
 ground: {characters}, or an MJCF or URDF file."""
 SIMULATE_EXAMPLES = """\
 examples:
@@ -86,7 +86,8 @@ def _scripts() -> dict[str, str]:
     from controllers.scl.load import shipped_scripts
     from jaxsim.io.world_model import BUILT_IN
 
-    return {"scripts": ", ".join(shipped_scripts()), "characters": ", ".join(BUILT_IN)}
+    scripts, characters = ", ".join(shipped_scripts()), ", ".join(BUILT_IN)
+    return {"scripts": scripts, "characters": characters, **_worlds()}
 
 
 def _worlds() -> dict[str, str]:
@@ -192,7 +193,7 @@ def _scene(parser: argparse.ArgumentParser) -> None:
 def _simulate_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("script", metavar="SCRIPT", nargs="?", help="a script file, or a shipped one by name")
-    add("--world", metavar="FILE", help="a world file, in the place of a script")
+    add("--world", metavar="FILE", help="a world file, or a shipped one by name")
     add("--character", metavar="NAME", help="a built-in character or a model file")
     _scene(parser)
     add("--seconds", type=_positive, metavar="S", help="how long [s] (the world's, or 5)")

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from controllers.key_motion import key_motion
-from controllers.pd import PoseController
+from controllers.motion import MotionController, TrackingController, Trajectory, inner_freedoms
 from jaxsim.collision.slots import contact_slots
 from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.io.motion import Motion
@@ -121,15 +120,23 @@ def _config(world: World) -> StepConfig | EventConfig:
 def _controller(world: World, built: WorldModel) -> Any:
     spec, model = world.character, built.model
     inner: Any = Limp()
-    if spec is not None and spec.controller == "pd":
-        inner = PoseController(built.state.q)
-    elif spec is not None and built.keys is not None:
-        links = built.roles.count("character")
-        inner = key_motion(model, built.keys.time, built.keys.q, spec.settling_time, links)
+    if spec is not None and spec.controller != "ragdoll":
+        path = Trajectory(*(jnp.asarray(x, model.mass.dtype) for x in (built.keys)))
+        inner = TrackingController(path)
+        if spec.controller == "motion":
+            inner = MotionController(path, spec.settling_time, on=_followers(built))
     if not model.topology.n_grips:
         return inner
     times = [jnp.asarray(t, model.mass.dtype) for t in (built.grip_close, built.grip_open)]
     return Gripping(inner, *times)
+
+
+def _followers(built: WorldModel) -> np.ndarray:
+    """(nv,) bool: the character's freedoms with motors, or without any all its inner ones."""
+    top = built.model.topology
+    own = np.array([role == "character" for role in built.roles])[top.dof_link]
+    motors = np.isin(np.arange(top.nv), motor_dofs(built.model)) & own
+    return motors if motors.any() else inner_freedoms(built.model) & own
 
 
 def _record(built: WorldModel) -> Callable[[Sample], WorldFrame]:

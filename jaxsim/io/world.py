@@ -110,7 +110,7 @@ class CharacterSpec:
     self_collision: bool = False
     controller: str = "pd"
     settling_time: float = 0.1  # of the controller "motion" [s]
-    keys: tuple[KeyPose, ...] = ()  # what "motion" follows, in the order of time
+    keys: tuple[KeyPose, ...] = ()  # what "pd" and "motion" follow, in the order of time
 
 
 @dataclass(frozen=True)
@@ -322,11 +322,10 @@ def _character(table: Table) -> CharacterSpec:
     times = [key.time for key in spec.keys]
     if sorted(set(times)) != times:
         raise table.error(f"the times of the keys are {times}; they must increase", "key")
-    for key in ("key", "settling_time"):
-        if table.has(key) and spec.controller != "motion":
-            raise table.error('belongs to controller = "motion"', key)
-    if spec.controller == "motion" and not spec.keys:
-        raise table.error("is missing; give at least one [[character.key]] to follow", "key")
+    if spec.keys and spec.controller == "ragdoll":
+        raise table.error('a ragdoll follows nothing; choose controller = "pd" or "motion"', "key")
+    if table.has("settling_time") and spec.controller != "motion":
+        raise table.error('belongs to controller = "motion"', "settling_time")
     table.done()
     return spec
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +31,7 @@ BUILT_IN = {
     "planar_human": planar_human,
 }
 MODEL_FILES = (".xml", ".mjcf", ".urdf")
+BETWEEN = 24  # straight lines between two keys
 THROW_TIME = 0.05  # in which a held body gets the velocity it is thrown with [s]
 
 
@@ -40,9 +41,8 @@ _kinematics = jax.jit(forward_kinematics)
 _low = jax.jit(lambda model, q, qd: lowest_point(model, forward_kinematics(model, q, qd)))
 
 
-@dataclass(frozen=True)
-class Keys:
-    """A trajectory by key frames: all targets q at times, the first at the start."""
+class Keys(NamedTuple):
+    """What a character follows: poses with straight lines between them, the first at the start."""
 
     time: np.ndarray  # (n,) [s]
     q: np.ndarray  # (n, nq)
@@ -58,7 +58,7 @@ class WorldModel:
     grip_close: np.ndarray  # (ng,) [s]
     grip_open: np.ndarray  # (ng,) [s]
     roles: tuple[str, ...]  # (nl,) "character", "prop" or "driven"
-    keys: Keys | None  # what the controller "motion" follows
+    keys: Keys
     notes: tuple[str, ...]  # what a user should know
 
 
@@ -97,6 +97,8 @@ def build_world(world: World) -> WorldModel:
     model = builder.build()
     state = _start(world, model, mover)
     top = model.topology
+    if not world.fixed and -1 not in top.shape_link:
+        notes.append("there is no ground; a [[fixed]] table of a world file can give one")
     kinds = {body.name: "prop" for body in world.bodies}
     kinds |= {body.name: "driven" for body in world.driven}
     own = len(top.link_names) - sum(1 for name in top.link_names if name in kinds)
@@ -369,15 +371,30 @@ def _pushes(world: World, model: Model) -> Pushes | None:
     return pushes_together(*found) if found else None
 
 
-def _keys(world: World, model: Model, state: State) -> Keys | None:
-    spec = world.character
-    if spec is None or not spec.keys:
-        return None
-    times, poses = [0.0], [np.asarray(state.q)]
-    for key in spec.keys:
-        times.append(key.time)
-        poses.append(np.asarray(_posed(world, model, poses[-1], key.pose)))
-    return Keys(np.array(times), np.stack(poses))
+def _keys(world: World, model: Model, state: State) -> Keys:
+    """Between two keys joints go 10 u^3 - 15 u^4 + 6 u^5 of the way, at rest at both (the way of
+    least jerk, Flash and Hogan 1985)."""
+    begun, time, q = np.asarray(state.q), [0.0], [np.asarray(state.q)]
+    for key in world.character.keys if world.character else ():
+        goal = np.asarray(_posed(world, model, q[-1], key.pose))
+        u = np.arange(1, BETWEEN + 1) / BETWEEN
+        part = u**3 * (10 + u * (6 * u - 15))
+        time += (time[-1] + (key.time - time[-1]) * u).tolist()
+        q += _between(model, q[-1], goal, part)
+    return Keys(np.array(time), np.stack(q, dtype=begun.dtype))
+
+
+def _between(model: Model, begin: np.ndarray, goal: np.ndarray, part: np.ndarray) -> list:
+    """Poses (nq,) at the given parts of the way."""
+    poses = begin + part[:, None] * (goal - begin)
+    for joint, kind in enumerate(model.topology.joint_kinds):
+        if kind == "ball":  # the shorter way round, at an even speed
+            at = slice(model.topology.q_start[joint], model.topology.q_start[joint] + 4)
+            p, q = begin[at], goal[at] * (1.0 if begin[at] @ goal[at] >= 0 else -1.0)
+            angle = np.arccos(np.clip(p @ q, -1.0, 1.0))
+            near, far = (np.sinc(x * angle / np.pi) * x for x in (1 - part, part))
+            poses[:, at] = (near[:, None] * p + far[:, None] * q) / np.sinc(angle / np.pi)
+    return list(poses)
 
 
 def with_character(world: World | None, model: str) -> World:
