@@ -10,6 +10,7 @@ from typing import Any
 
 from controllers.scl.load import script_controller
 from jaxsim.characters.planar_human import planar_human
+from jaxsim.io.world import World
 from jaxsim.io.world_model import begun, with_character
 from jaxsim.viewer.values import plain_text
 from optimize.gallery import find_world, gallery
@@ -76,7 +77,7 @@ def _of_world(args: argparse.Namespace) -> Simulation:
                 f"--{option.replace('_', '-')} belongs to a SCRIPT; a world file says such things"
                 " itself (docs/worlds.md)"
             )
-    world = find_world(args.world) if args.world is not None else None
+    world = World() if args.world is None else find_world(args.world)
     if args.character is not None:
         world = with_character(world, args.character)
     if args.start is not None:

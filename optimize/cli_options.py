@@ -15,8 +15,9 @@ SCRIPT drives the planar human; it is a file, or the name of a script that comes
 {scripts}.
 
 --world reads a world file: fixed, loose and driven things, grips, pushes, and a character with what
-drives it (docs/worlds.md); shipped ones go by name: {worlds}. --character puts another character in its place, or stands alone on its
-ground: {characters}, or an MJCF or URDF file."""
+drives it (docs/worlds.md); shipped ones go by name: {worlds}.
+--character puts another character in its place, or stands alone on its ground: an MJCF or URDF
+file, or one of {characters}."""
 SIMULATE_EXAMPLES = """\
 examples:
   jaxsim simulate walk --seconds 10 --out runs/walk
@@ -276,7 +277,9 @@ def parser() -> argparse.ArgumentParser:
     def command(name: str, about: str, description: str, examples: str) -> _Parser:
         return commands.add_parser(name, help=about, description=description, epilog=examples)
 
-    simulate = command("simulate", "a script, a world or a character, as a page", SIMULATE, SIMULATE_EXAMPLES)
+    simulate = command(
+        "simulate", "a script, a world or a character, as a page", SIMULATE, SIMULATE_EXAMPLES
+    )
     simulate.fill = _scripts
     _simulate_options(simulate)
     tune = command("tune", "find better numbers for a script", TUNE, TUNE_EXAMPLES)

@@ -314,9 +314,8 @@ def shapes_of(model: Model) -> tuple[Shape, ...]:
         "plane": [],
         "height_field": [0, 1],
     }
-    heights = [
-        () if field < 0 else np.asarray(model.heights[field], float) for field in top.shape_field
-    ]
+    grids = [() if field < 0 else np.asarray(model.heights[field]) for field in top.shape_field]
+    heights = [tuple(tuple(map(float, row)) for row in grid) for grid in grids]
     return tuple(
         Shape(kind, top.shape_link[s], pos[s], quat[s], size[s][kept[kind]], heights[s])
         for s, kind in enumerate(top.shape_kinds)

@@ -162,7 +162,9 @@ def _run(
     controller = script_controller(scene.script, scene.model)
     measures = measures_of(scene.model, terms)
     now = first_progress(scene.state, begin(scene.model, controller, scene.state), measures)
-    run_piece = pieces(scene.model, measures, script_frame(scene.model), every, StepConfig(), backend)
+    run_piece = pieces(
+        scene.model, measures, script_frame(scene.model), every, StepConfig(), backend
+    )
     events: list[Event] = []
 
     def note(before: Progress, after: Progress) -> None:
@@ -272,10 +274,11 @@ def write_simulation(
 
     text = to_json(summary, "the summary")
     if simulation.world is not None:
-        source = simulation.world
-        put("world.toml", lambda path: write_atomic(path, source.encode()))
+        world = simulation.world
+        put("world.toml", lambda path: write_atomic(path, world.encode()))
     if with_script and simulation.script is not None:
-        put("script.scl", lambda path: write_atomic(path, simulation.script.source.encode()))
+        script = simulation.script.source
+        put("script.scl", lambda path: write_atomic(path, script.encode()))
     put("summary.json", lambda path: write_atomic(path, text.encode()))
     put("trajectory.npz", lambda path: save_motion(path, motion))
     put("motion.html", lambda path: write_page(path, motion, summaries.page_rows(summary)))

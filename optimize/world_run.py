@@ -124,7 +124,7 @@ def _controller(world: World, built: WorldModel) -> Any:
         path = Trajectory(*(jnp.asarray(x, model.mass.dtype) for x in (built.keys)))
         inner = TrackingController(path)
         if spec.controller == "motion":
-            inner = MotionController(path, spec.settling_time, on=_followers(built))
+            inner = MotionController(path, spec.settling_time, on=jnp.asarray(_followers(built)))
     if not model.topology.n_grips:
         return inner
     times = [jnp.asarray(t, model.mass.dtype) for t in (built.grip_close, built.grip_open)]
@@ -194,7 +194,8 @@ def _measures(built: WorldModel, scheme: str) -> dict[str, Measure]:
 
     def torque_ratio(sample: Sample) -> Array:
         limit = sample.model.torque_limit
-        share = jnp.abs(sample.control.torque) / jnp.where(limit > 0, limit, jnp.inf)
+        torque = sample.control.torque + sample.info.motion_force
+        share = jnp.abs(torque) / jnp.where(limit > 0, limit, jnp.inf)
         return jnp.max(share, initial=0.0)
 
     def strongest(sample: Sample) -> Array:
@@ -259,7 +260,9 @@ def _simulation(
         "versions": versions(),
     }
     notes = (*built.notes, *failure_notes(bad, time, run.interrupted))
-    return Simulation(motion, summaries.json_safe(summary), None, notes, run.interrupted, world.source)
+    return Simulation(
+        motion, summaries.json_safe(summary), None, notes, run.interrupted, world.source
+    )
 
 
 def _motion(world: World, built: WorldModel, frames: WorldFrame, time: np.ndarray) -> Motion:

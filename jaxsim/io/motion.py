@@ -103,9 +103,15 @@ class Shape:
         grid = np.asarray(self.heights, dtype=float)
         good = grid.ndim == 2 and min(grid.shape) >= 2 and np.isfinite(grid).all()
         if (self.kind == "height_field") != (grid.size > 0) or (grid.size and not good):
-            raise ValueError(f"{self.kind}: heights have shape {grid.shape}, a height field needs"
-                " a grid of at least 2 x 2 finite numbers, another kind none")
+            raise ValueError(
+                f"{self.kind}: heights have shape {grid.shape}, a height field needs"
+                " a grid of at least 2 x 2 finite numbers, another kind none"
+            )
         object.__setattr__(self, "heights", tuple(map(tuple, grid.tolist())) if grid.size else ())
+
+
+def _none() -> np.ndarray:
+    return np.zeros(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,9 +147,15 @@ class Motion:
     contact_outer: np.ndarray | None = None  # (nc,) bool: not between links; all if not given
     link_roles: tuple[str, ...] = ()  # (nl,) of ROLES; "character" for all if not given
     grip_names: tuple[str, ...] = ()  # (ng,)
-    grip_pos: np.ndarray | None = None  # (T, ng, 3) [m] the point that is held, in the world
-    grip_force: np.ndarray | None = None  # (T, ng, 3) [N] on the link that holds, in the world
-    grip_closed: np.ndarray | None = None  # (T, ng) bool; open or torn off where False
+    grip_pos: np.ndarray = field(
+        default_factory=_none
+    )  # (T, ng, 3) [m] the point that is held, in the world
+    grip_force: np.ndarray = field(
+        default_factory=_none
+    )  # (T, ng, 3) [N] on the link that holds, in the world
+    grip_closed: np.ndarray = field(
+        default_factory=_none
+    )  # (T, ng) bool; open or torn off where False
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -162,15 +174,17 @@ class Motion:
         roles = self.link_roles or ("character",) * self.n_links
         put("link_roles", tuple(map(str, roles)))
         put("grip_names", tuple(map(str, self.grip_names)))
-        none = np.zeros((self.time.shape[0] if self.time.ndim else 0, 0, 3))
-        for name in ("grip_pos", "grip_force"):
-            value = getattr(self, name)
-            put(name, none if value is None else _float_array(value))
-        closed = none[:, :, 0] if self.grip_closed is None else self.grip_closed
+        frames = self.time.shape[0] if self.time.ndim else 0
+        if not self.grip_names:
+            put("grip_pos", np.zeros((frames, 0, 3)))
+            put("grip_force", np.zeros((frames, 0, 3)))
+            put("grip_closed", np.zeros((frames, 0)))
+        put("grip_pos", _float_array(self.grip_pos))
+        put("grip_force", _float_array(self.grip_force))
+        put("grip_closed", np.asarray(self.grip_closed, dtype=bool))
         nc = self.contact_pos.shape[1] if self.contact_pos.ndim == 3 else 0
         outer = np.ones(nc, bool) if self.contact_outer is None else self.contact_outer
         put("contact_outer", np.asarray(outer, dtype=bool))
-        put("grip_closed", np.asarray(closed, dtype=bool))
         put("heights", {str(k): _float_array(v) for k, v in self.heights.items()})
         self._check()
 
@@ -301,7 +315,9 @@ def save_motion(path: str | os.PathLike[str], motion: Motion) -> None:
 
     Raises FileNotFoundError if the folder does not exist.
     """
-    arrays = {name: getattr(motion, name) for name in (*_FLOAT_FIELDS, "phase", *_GRIP_FIELDS, _OUTER)}
+    arrays = {
+        name: getattr(motion, name) for name in (*_FLOAT_FIELDS, "phase", *_GRIP_FIELDS, _OUTER)
+    }
     if motion.com is not None:
         arrays["com"] = motion.com
     arrays |= {f"height_{i}": v for i, v in enumerate(motion.heights.values())}

@@ -23,10 +23,10 @@ def solid(shape: Shape, mass: float) -> tuple[tuple[float, ...], np.ndarray]:
     x, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
     square = _radius_square(x, r0, r1, half)
     share = square * width / np.sum(square * width) * mass
-    com = float(np.sum(share * x))
+    com = float(np.sum(share * x) / mass)
     across = np.sum(share * (square / 4 + (x - com) ** 2))
     along = np.sum(share * square / 2)
-    return (com / mass, 0.0, 0.0), np.array([along, across, across])
+    return (com, 0.0, 0.0), np.array([along, across, across])
 
 
 def _radius_square(x: np.ndarray, r0: float, r1: float, half: float) -> np.ndarray:

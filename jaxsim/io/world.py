@@ -146,7 +146,7 @@ def read_world(path: str | os.PathLike[str]) -> World:
     file = read_toml(path)
     general = file.table("world") or Table(path.name, "[world]", {})
     friction = general.number("friction", FRICTION, least=0.0)
-    values = dict(
+    values: dict[str, Any] = dict(
         name=path.stem,
         title=general.text("title", ""),
         gravity=general.vector("gravity", World.gravity),
@@ -207,8 +207,9 @@ def _fixed(table: Table, friction: float, suffix: str, offset: np.ndarray) -> Sh
     pos = tuple((np.array(table.vector("pos", ZERO)) + offset).tolist())
     name = table.text("name", "")
     kinds = (*SOLIDS, "plane", "height_field")
-    placed = dict(pos=pos, quat=_turn(table), name=name + suffix if name else "")
-    return _shape(table, kinds, friction, **placed)
+    bits = int(table.flag("touch", True))
+    placed: dict[str, Any] = dict(pos=pos, quat=_turn(table), name=name + suffix if name else "")
+    return _shape(table, kinds, friction, group=bits, mask=bits, **placed)
 
 
 def _body(table: Table, friction: float, suffix: str, offset: np.ndarray) -> Body:
@@ -359,10 +360,11 @@ def _turn(table: Table) -> Vector:
 
 def _shape(table: Table, kinds: tuple[str, ...], friction: float, **placed) -> Shape:
     kind = table.choice("shape", kinds)
-    surface = dict(
+    surface: dict[str, Any] = dict(
         friction=table.number("friction", friction, least=0.0),
         restitution=table.number("restitution", 0.0, least=0.0, most=1.0),
     )
+    size: Any = ZERO
     heights: tuple = ()
     if kind == "sphere":
         size = (table.number("radius", above=0.0), 0.0, 0.0)
@@ -374,9 +376,7 @@ def _shape(table: Table, kinds: tuple[str, ...], friction: float, **placed) -> S
         size = (*radii, table.number("half_length", above=0.0))
     elif kind == "box":
         size = table.vector("half_extents", above=0.0)
-    elif kind == "plane":
-        size = ZERO
-    else:
+    elif kind == "height_field":
         size = (*table.vector("half_extents", size=2, above=0.0), 0.0)
         heights = _heights(table)
     return Shape(kind, size, heights=heights, **surface, **placed)
@@ -386,19 +386,19 @@ def _heights(table: Table) -> tuple[tuple[float, ...], ...]:
     """Given as rows, or made by a generator."""
     if table.has("heights") == table.has("generator"):
         raise table.error("give either heights or a generator")
-    if table.has("heights"):
+    if table.has("generator"):
+        make = GENERATORS[table.choice("generator", tuple(GENERATORS))]
+        grid = make(
+            rows=table.whole("rows", 16, least=2),
+            columns=table.whole("columns", 16, least=2),
+            height=table.number("height", above=0.0),
+            seed=table.whole("seed", 0),
+        )
+    else:
         try:
             grid = np.array(table.take("heights"), float)
         except (TypeError, ValueError):
             grid = np.zeros(0)
         if grid.ndim != 2 or min(grid.shape) < 2 or not np.isfinite(grid).all():
             raise table.error("give at least 2 rows, along x, of equally many numbers", "heights")
-        return tuple(map(tuple, grid.tolist()))
-    make = GENERATORS[table.choice("generator", tuple(GENERATORS))]
-    grid = make(
-        rows=table.whole("rows", 16, least=2),
-        columns=table.whole("columns", 16, least=2),
-        height=table.number("height", above=0.0),
-        seed=table.whole("seed", 0),
-    )
-    return tuple(map(tuple, grid.tolist()))
+    return tuple(tuple(map(float, row)) for row in grid)

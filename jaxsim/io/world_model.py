@@ -88,7 +88,7 @@ def build_world(world: World) -> WorldModel:
     notes: list[str] = []
     mover = None if world.character is None else _character(world, world.character, notes)
     builder = _builder(world, mover)
-    if world.character is not None and world.character.self_collision:
+    if mover is not None and world.character is not None and world.character.self_collision:
         builder.add_self_collision(mover.model.topology.link_names)
         for pair in _overlaps(mover):
             builder.exclude_pair(*pair)
@@ -256,7 +256,7 @@ def _pair_up(builder: ModelBuilder, groups: list[list[str]], driven: int) -> Non
 def _hands(world: World) -> list[Grip]:
     """What holds the bodies that will be thrown."""
     return [
-        Grip(f"hand_of_{body.name}", body.name, to="world", to_point=None, open=_let_go(body))
+        Grip(f"hand_of_{body.name}", body.name, solid(body.shape, 1.0)[0], open=_let_go(body))
         for body in world.bodies
         if body.throw_at is not None
     ]
@@ -269,13 +269,7 @@ def _let_go(body: Body) -> float:
 def _add_grips(
     world: World, builder: ModelBuilder, mover: _Character | None, grips: list[Grip]
 ) -> None:
-    if not grips:
-        return
-    bare = builder.build()
-    state = _start(world, bare, mover)
-    kin = _kinematics(bare, state.q, state.qd)
-    pos, rot = np.asarray(kin.link_pos), np.asarray(kin.link_rot)
-    names = bare.topology.link_names
+    names = builder.link_names
     for grip in grips:
         for key, link in (("link", grip.link), ("to", grip.to)):
             if link not in names and not (key == "to" and link == "world"):
@@ -283,17 +277,31 @@ def _add_grips(
                     f"{world.name}: [[grip]] {grip.name!r}, key {key!r}: there is no link {link!r}"
                     f"{suggestion(link, names)}; the links are: {', '.join(names)}"
                 )
-        point = np.array(grip.point)
-        link = names.index(grip.link)
-        if grip.name.startswith("hand_of_") and grip not in world.grips:
-            point = np.asarray(bare.com)[link]
-        there = grip.to_point
+    open_ended = [link for g in grips if g.to_point is None for link in (g.link, g.to)]
+    poses = _poses(world, builder, mover, set(open_ended) - {"world"})
+    for grip in grips:
+        there: Any = grip.to_point
         if there is None:
-            there = pos[link] + rot[link] @ point
+            pos, rot = poses[grip.link]
+            there = pos + rot @ np.array(grip.point)
             if grip.to != "world":
-                other = names.index(grip.to)
-                there = rot[other].T @ (there - pos[other])
-        builder.add_grip(grip.name, grip.link, point, grip.to, there, grip.strength)
+                pos, rot = poses[grip.to]
+                there = rot.T @ (there - pos)
+        builder.add_grip(grip.name, grip.link, grip.point, grip.to, there, grip.strength)
+
+
+def _poses(
+    world: World, builder: ModelBuilder, mover: _Character | None, links: set[str]
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Places (3,) and rotations (3, 3) at the start; of loose bodies without kinematics."""
+    poses = {b.name: (np.array(b.pos), rotation(b.quat)) for b in world.bodies}
+    if links - set(poses):
+        bare = builder.build()
+        state = _start(world, bare, mover)
+        kin = _kinematics(bare, state.q, state.qd)
+        pairs = zip(np.asarray(kin.link_pos, float), np.asarray(kin.link_rot, float), strict=True)
+        poses |= dict(zip(bare.topology.link_names, pairs, strict=True))
+    return poses
 
 
 # ---- state and forces
@@ -397,13 +405,14 @@ def _between(model: Model, begin: np.ndarray, goal: np.ndarray, part: np.ndarray
     return list(poses)
 
 
-def with_character(world: World | None, model: str) -> World:
-    """A world with another character in the place of its own; None: on its own ground."""
-    if world is None:
-        return World(name=Path(model).stem, character=CharacterSpec(model=model))
-    old = world.character or CharacterSpec(model=model)
-    path = model if model in BUILT_IN else str(Path(model).resolve())
-    return replace(world, character=replace(old, model=path, options={}))
+def with_character(world: World, model: str) -> World:
+    """A world with another character, a built-in one or a file, in the place of its own; in an
+    empty world it keeps the ground it comes with."""
+    spec = world.character or CharacterSpec(model)
+    path = model if built_in(model) else str(Path(model).resolve())
+    if not (world.fixed or world.bodies or world.driven):
+        world = replace(world, name=Path(model).stem)
+    return replace(world, character=replace(spec, model=path, options={}))
 
 
 def begun(world: World, start: str) -> World:

@@ -1,5 +1,7 @@
 """A built model's links, shapes, pairs and grips as declarations of another scene."""
 
+from typing import Any
+
 import numpy as np
 
 from jaxsim.model.builder import ModelBuilder
@@ -63,7 +65,7 @@ def _joint(model: Model, numbers: dict[str, np.ndarray], joint: int) -> Joint:
     top = model.topology
     kind = top.joint_kinds[joint]
     limits = (float(numbers["joint_lower"][joint]), float(numbers["joint_upper"][joint]))
-    fields = dict(
+    fields: dict[str, Any] = dict(
         name=top.joint_names[joint],
         kind=kind,
         axis=tuple(numbers["joint_axis"][joint].tolist()),
