@@ -239,7 +239,8 @@ def _driven(table: Table, friction: float) -> DrivenBody:
     if not motions:
         raise table.error("is missing; give at least one [[driven.motion]]", "motion")
     joints = tuple(_motion(each, f"{name}_{k}") for k, each in enumerate(motions, 1))
-    shape = _shape(table, SOLIDS, friction, name=name)
+    # It gives way to nothing: only what it is paired with, loose bodies, touches it.
+    shape = _shape(table, SOLIDS, friction, name=name, group=0, mask=0)
     body = DrivenBody(name, shape, joints, table.vector("pos", ZERO), _turn(table))
     table.done()
     return body
@@ -401,4 +402,5 @@ def _heights(table: Table) -> tuple[tuple[float, ...], ...]:
             grid = np.zeros(0)
         if grid.ndim != 2 or min(grid.shape) < 2 or not np.isfinite(grid).all():
             raise table.error("give at least 2 rows, along x, of equally many numbers", "heights")
-    return tuple(tuple(map(float, row)) for row in grid)
+    rows: Any = grid.tolist()
+    return tuple(map(tuple, rows))

@@ -33,6 +33,7 @@ BUILT_IN = {
 MODEL_FILES = (".xml", ".mjcf", ".urdf")
 BETWEEN = 24  # straight lines between two keys
 THROW_TIME = 0.05  # in which a held body gets the velocity it is thrown with [s]
+EARLY = 0.0005  # begins and ends between two steps, whose times are rounded [s]
 
 
 # Compiled as wholes: one operation after the other, each would be compiled by itself.
@@ -263,7 +264,7 @@ def _hands(world: World) -> list[Grip]:
 
 
 def _let_go(body: Body) -> float:
-    return max((body.throw_at or 0.0) - THROW_TIME, 0.0)
+    return max((body.throw_at or 0.0) - THROW_TIME, 0.0) - EARLY
 
 
 def _add_grips(
@@ -373,7 +374,7 @@ def _pushes(world: World, model: Model) -> Pushes | None:
     for body in world.bodies:
         if body.throw_at is not None:
             start = _let_go(body)
-            time = body.throw_at - start
+            time = body.throw_at - EARLY - start
             force = body.mass * (np.array(body.velocity) / time - np.array(world.gravity))
             found.append(push(model, body.name, force.tolist(), start, time))
     return pushes_together(*found) if found else None
