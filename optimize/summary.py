@@ -29,6 +29,7 @@ LABELS = {
         "finite": "all values finite",
         "failed_at": "first value not finite [s]",
         "largest_penetration": "largest penetration [m]",
+        "first_penetration": "overlap at the start [m]",
         "largest_residual": "largest solver residual [m/s; events: m/s²]",
         "most_left_out": "most contacts left out in a step",
         "left_out_time": "time with contacts left out [s]",

@@ -206,10 +206,14 @@ def _measures(built: WorldModel, scheme: str) -> dict[str, Measure]:
         "largest_residual": largest(lambda sample: sample.info.residual, 0.0),
         "largest_contact_force": largest(strongest, 0.0),
         "most_left_out": largest(lambda sample: sample.info.left_out, 0.0),
+        "first_penetration": largest(
+            lambda sample: jnp.where(sample.state.time <= 0, sample.info.penetration, 0.0), 0.0
+        ),
         "left_out_time": total(lambda sample: jnp.asarray(sample.info.left_out > 0, float)),
-        "max_torque_ratio": largest(torque_ratio, 0.0),
         "torn_at": Measure(none, torn),
     }
+    if motor_dofs(built.model).size:
+        measures["max_torque_ratio"] = largest(torque_ratio, 0.0)
     if scheme == "events":
         for name, status in (("unfinished_time", UNFINISHED), ("unsolved_time", DONE)):
             measures[name] = total(_status_share(status))
@@ -259,7 +263,9 @@ def _simulation(
         **run_conditions(run, float(time[-1]), every, dt),
         "versions": versions(),
     }
-    notes = (*built.notes, *failure_notes(bad, time, run.interrupted))
+    overlap = float(measured["first_penetration"])
+    deep = [f"shapes overlap by {1e3 * overlap:.1f} mm at the start"] if overlap > 1e-3 else []
+    notes = (*built.notes, *deep, *failure_notes(bad, time, run.interrupted))
     return Simulation(
         motion, summaries.json_safe(summary), None, notes, run.interrupted, world.source
     )
