@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from jaxsim.io.mjcf import to_mjcf
     from jaxsim.io.model_file import Imported, load_model
     from jaxsim.io.motion import Motion, load_motion, save_motion
-    from jaxsim.io.world import World, read_world
+    from jaxsim.io.world import World
+    from jaxsim.io.world_file import read_world
     from jaxsim.io.world_model import WorldModel, build_world
     from jaxsim.model import Model, ModelBuilder, ModelError, State
     from jaxsim.simulation.pushes import Pushes, push, pushes_together
@@ -66,7 +67,7 @@ _PLACE_OF = {
     "posed": "jaxsim.characters.poses",
     "push": "jaxsim.simulation.pushes",
     "pushes_together": "jaxsim.simulation.pushes",
-    "read_world": "jaxsim.io.world",
+    "read_world": "jaxsim.io.world_file",
     "rollout": "jaxsim.simulation.rollout",
     "save_motion": "jaxsim.io.motion",
     "scaled": "jaxsim.characters.scaling",

@@ -11,7 +11,7 @@ from typing import Any
 from controllers.scl.load import script_controller
 from jaxsim.characters.planar_human import planar_human
 from jaxsim.io.world import World
-from jaxsim.io.world_model import begun, with_character
+from jaxsim.io.world_character import begun, with_character
 from jaxsim.viewer.values import plain_text
 from optimize.gallery import find_world, gallery
 from optimize.objectives import TERMS

@@ -85,7 +85,7 @@ examples:
 
 def _scripts() -> dict[str, str]:
     from controllers.scl.load import shipped_scripts
-    from jaxsim.io.world_model import BUILT_IN
+    from jaxsim.io.world_character import BUILT_IN
 
     scripts, characters = ", ".join(shipped_scripts()), ", ".join(BUILT_IN)
     return {"scripts": scripts, "characters": characters, **_worlds()}

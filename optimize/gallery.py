@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from jaxsim.io.motion import write_bytes
 from jaxsim.io.toml_table import WorldError, suggestion
-from jaxsim.io.world import World, read_world
+from jaxsim.io.world import World
+from jaxsim.io.world_file import read_world
 from optimize.run_folder import RunFolder
 from optimize.simulate import write_simulation
 from optimize.world_run import simulate_world

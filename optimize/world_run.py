@@ -113,7 +113,7 @@ def simulate_world(
 
 def _config(world: World) -> StepConfig | EventConfig:
     given = {"contacts": world.contacts, "sweeps": world.sweeps}
-    options = {name: value for name, value in given.items() if value is not None}
+    options: dict[str, Any] = {k: value for k, value in given.items() if value is not None}
     return (EventConfig if world.scheme == "events" else StepConfig)(**options)
 
 

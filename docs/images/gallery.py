@@ -1,7 +1,7 @@
 """The picture of the gallery: each page at one time, in headless Chromium, side by side.
 
-    jaxsim gallery --out g
-    python docs/images/gallery.py g docs/images/gallery.png
+jaxsim gallery --out g
+python docs/images/gallery.py g docs/images/gallery.png
 """
 
 import subprocess

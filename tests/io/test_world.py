@@ -6,8 +6,10 @@ import pytest
 
 from jaxsim.io.solids import solid
 from jaxsim.io.toml_table import WorldError
-from jaxsim.io.world import World, read_world
-from jaxsim.io.world_model import build_world, with_character
+from jaxsim.io.world import World
+from jaxsim.io.world_character import with_character
+from jaxsim.io.world_file import read_world
+from jaxsim.io.world_model import build_world
 from jaxsim.model import ModelBuilder, ModelError, box, capsule, hinge, plane, sphere
 from jaxsim.model import tapered_capsule as cone
 from jaxsim.model.adopt import add_model
