@@ -40,10 +40,10 @@ def main(gallery: Path, out: Path) -> None:
         for axis, (name, time) in zip(axes.flat, TIMES.items(), strict=False):
             picture = Path(folder) / f"{name}.png"
             shot(gallery / name / "motion.html", time, picture)
-            axis.imshow(plt.imread(picture)[55:510, 60:840])
+            axis.imshow(plt.imread(picture)[55:510, 20:860])
             axis.set_title(f"{name}, {time:g} s", fontsize=9)
     figure.tight_layout(pad=0.4)
-    figure.savefig(out, dpi=75)
+    figure.savefig(out, dpi=68)
 
 
 if __name__ == "__main__":
