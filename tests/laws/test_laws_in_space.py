@@ -26,7 +26,7 @@ from tests.laws.bodies import G, Limp, add_ball, add_crate, begin, surface
 pytestmark = pytest.mark.usefixtures("x64_module")
 
 CONFIGS = {
-    "velocities": StepConfig(sweeps=100),
+    "velocities": StepConfig(sweeps=300),
     "events": EventConfig(
         iterations=1000,
         tolerance=1e-9,
@@ -104,7 +104,7 @@ def cases(model: Model, dt: float) -> dict:
     out = {
         "level": (
             surface(model, MU),
-            place(model, crate=((0, 0, 0), (1.6, 1.2, 0)), ball=((0, 0, 0), (1.12, -0.84, 0))),
+            place(model, crate=((0, 0, 0), (2.4, 1.8, 0)), ball=((0, 0, 0), (1.12, -0.84, 0))),
             dt,
         ),
         "dropped": (
@@ -204,7 +204,7 @@ def test_a_ball_bounces_to_e_squared_of_its_height(results, kind, e):
 def test_a_sliding_crate_stops_where_coulomb_says(results, kind):
     q, qd = motion(results(kind)["level"], "crate")
     way = q[-1, :2] - q[0, :2]
-    np.testing.assert_allclose(np.hypot(*way), 2.0**2 / (2 * MU * G), rtol=0.01)
+    np.testing.assert_allclose(np.hypot(*way), 3.0**2 / (2 * MU * G), rtol=0.01)
     np.testing.assert_allclose(way[1] / way[0], 0.75, rtol=1e-6)
     np.testing.assert_allclose(qd[-1], 0, atol=1e-6)
 
@@ -350,7 +350,8 @@ def test_mujoco_slides_as_far(yard, results, kind):
     result, (model, state, *_) = results(kind)["level"], cases(yard, STEP[kind])["level"]
     q, _ = by_mujoco(model, state, float(result.state.time))
     begun, ours = state.q.reshape(-1, 7)[:2, :2], result.state.q.reshape(-1, 7)[:2, :2]
-    np.testing.assert_allclose(ours - begun, q[:2, :2] - begun, rtol=0.01)
+    distance = (np.linalg.norm(end - begun, axis=1) for end in (ours, q[:2, :2]))
+    np.testing.assert_allclose(*distance, rtol=0.01)  # of the ball, which rolls on, and the crate
 
 
 @by_both
