@@ -1,19 +1,20 @@
 """Bodies against one another in space: Newton's cradle, and a stack of ten; float64."""
 
-from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxsim.model import ModelBuilder
+from jaxsim.collision.slots import contact_slots
+from jaxsim.model import ModelBuilder, plane
 from jaxsim.simulation.events import EventConfig
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import StepConfig
 from tests.compiling import quick_jit
-from tests.laws.bodies import Limp, add_ball, begin
+from tests.laws.bodies import G, Limp, add_ball, add_crate, begin
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 
@@ -41,7 +42,7 @@ def cradle(x64_module):
     names = [f"ball{k}" for k in range(5)]
     for name in names:
         add_ball(b, name, RADIUS, friction=0.0, restitution=1.0)
-    for pair in zip(names, names[1:]):
+    for pair in pairwise(names):
         b.add_pair(*pair)
     model = b.build()
 
@@ -89,3 +90,66 @@ def test_newtons_cradle(cradle, kind, name):
     assert (np.diff(speed[-1]) > -1e-6).all()  # they part
     if name != "nearly touching":
         np.testing.assert_allclose(speed[-1], AT_ONCE if name == "touching" else LAST, atol=1e-6)
+
+
+# ---- a stack ---------------------------------------------------------------------------------
+
+BOXES, HALF = 10, 0.1
+# The warm start forgets faster than depth is undone, 1 - 0.98 > dt / 0.1: see docs/physics.md.
+QUIET = StepConfig(dt=1e-3, sweeps=16, contacts=60, stabilization_time=0.1, warm_start=0.98)
+
+
+@cache
+def stack(double: bool):
+    """The model, its state at rest, and a function that goes on for a second."""
+    b = ModelBuilder()
+    names = [f"box{k}" for k in range(BOXES)]
+    for k, name in enumerate(names):
+        own = {} if k == 0 else dict(group=2, mask=2)  # only the lowest meets the ground
+        add_crate(b, name, [HALF] * 3, **own)
+    b.add_shape("world", plane(name="ground"))
+    for pair in pairwise(names):
+        b.add_pair(*pair)
+    model = b.build()
+    q = np.zeros((BOXES, 7))
+    q[:, 2], q[:, 3] = HALF * (1 + 2 * np.arange(BOXES)), 1
+
+    def second(state):
+        def record(sample):
+            return sample.state.q.reshape(BOXES, 7)[:, :3], sample.info
+
+        return rollout(
+            model, Limp(), state, QUIET, 1000, record=record, record_every=10, backend="xla"
+        )
+
+    del double  # the precision in which the caller stands
+    return model, begin(model, q), quick_jit(second)
+
+
+@pytest.mark.parametrize(
+    ("double", "seconds"),
+    [
+        pytest.param(True, 1, id="float64, 1 s"),
+        pytest.param(True, 10, id="float64, 10 s", marks=pytest.mark.slow),
+        pytest.param(False, 10, id="float32, 10 s", marks=pytest.mark.slow),
+    ],
+)
+def test_a_stack_of_ten_boxes_rests(double, seconds):
+    """No box drifts by a millimetre, and each carries those above it."""
+    with jax.enable_x64(double):
+        model, state, second = stack(double)
+        begun = np.asarray(state.q).reshape(BOXES, 7)[:, :3]
+        drift, force = [], np.zeros(0)
+        for _ in range(seconds):
+            result = second(state)
+            state, (place, info) = result.state, result.record
+            drift.append(np.abs(np.asarray(place) - begun).max())
+            force = np.asarray(info.contact_force)[..., 2]
+            assert not np.asarray(info.left_out).any()
+    assert max(drift) < 1e-3, f"drift by second [m]: {drift}"
+    slots = contact_slots(model.topology)
+    for k in range(BOXES):
+        below = slots.link_b if k else slots.link_a
+        on = (np.minimum(slots.link_a, slots.link_b) == k - 1) & (below <= k)
+        carried = np.abs(force[:, on].sum(axis=1)).mean()
+        np.testing.assert_allclose(carried, (BOXES - k) * G, rtol=0.02)
