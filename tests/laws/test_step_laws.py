@@ -516,3 +516,5 @@ def test_settings_that_make_no_sense_are_refused():
         StepConfig(dt=-0.1)
     with pytest.raises(ValueError, match="sweeps is 0"):
         StepConfig(sweeps=0)
+    with pytest.raises(ValueError, match=r"warm_start is 1\.5"):
+        StepConfig(warm_start=1.5)
