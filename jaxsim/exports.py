@@ -1,6 +1,6 @@
 """Public names of a package that are loaded when they are first used (PEP 562).
 
-    __getattr__, __dir__ = lazy(__name__, {"simulate": "package.module"})
+__getattr__, __dir__ = lazy(__name__, {"simulate": "package.module"})
 """
 
 import importlib

@@ -78,9 +78,7 @@ def forward_kinematics(model: Model, q: Array, qd: Array) -> Kinematics:
     anchor = zero_pos + rotate(zero_rot, model.joint_anchor)
     axis = rotate(zero_rot, model.joint_axis)
     # a ball turns about its anchor; a free joint about the link's origin
-    anchor = jnp.where(
-        np.array([k == "free" for k in top.joint_kinds])[:, None], pos, anchor
-    )
+    anchor = jnp.where(np.array([k == "free" for k in top.joint_kinds])[:, None], pos, anchor)
 
     last = np.array(top.link_joint)
     link_rot, link_pos = rot[last], pos[last]

@@ -80,6 +80,7 @@ class EventConfig:
     bounce_speed: Array | float = 0.1  # slower impacts do not bounce [m/s, rad/s]
     slip_speed: Array | float = 1e-3  # slower contacts stick, and keep their tangent [m/s]
     recovery_time: Array | float = 0.02  # time constant in which depth is undone [s]
+    recovery_speed: Array | float = 1.0  # the fastest of it, of contacts [m/s]
     contacts: int = dataclasses.field(default=40, metadata={"static": True})  # see StepConfig
     halvings: int = dataclasses.field(default=8, metadata={"static": True})  # of the interval
     parts: int = dataclasses.field(default=64, metadata={"static": True})  # tries, all told
@@ -252,7 +253,7 @@ class _Scene:
         kept = safe_normalize(last - n * jnp.sum(last * n, -1, keepdims=True))
         speed = safe_norm(slides, keepdims=True)
         tangent = jnp.where(speed > config.slip_speed, -safe_normalize(slides), kept)
-        limit_J, _, gap = limit_rows(model, state.q, 1.0, 1.0)
+        limit_J, _, gap = limit_rows(model, state.q, state.qd, 0.0, 1.0)
         chosen = None
         if config.contacts < slots.count:
             chosen = nearest(contacts.gap, config.contacts, config.touch_distance)
@@ -338,7 +339,8 @@ class _Scene:
         holds = holding(model, state, control)
         _, closing = velocity_grip_rows(model, self.kin, holds, config.recovery_time)
         contacts, _ = self._taken()
-        out = jnp.maximum(-contacts.gap, 0.0) / config.recovery_time
+        depth = jnp.maximum(-contacts.gap, 0.0)
+        out = jnp.minimum(depth / config.recovery_time, config.recovery_speed)
         out = jnp.stack([out, jnp.zeros_like(out)], axis=1).reshape(-1)
         back = jnp.maximum(-self.limit_gap, 0.0) / config.recovery_time
         wanted = jnp.concatenate([out, back, given, closing.reshape(-1)])

@@ -63,6 +63,7 @@ class StepConfig:
 
     dt: Array | float = 0.00025  # [s]
     stabilization_time: Array | float = 0.02  # time constant of penetration recovery [s]
+    recovery_speed: Array | float = 1.0  # the fastest of it, for what begins deep inside [m/s]
     bounce_speed: Array | float = 0.1  # slower impacts do not bounce [m/s]
     touch_distance: Array | float = 0.001  # a smaller gap counts as contact [m]
     near_distance: Array | float = 0.01  # what comes nearer in a step is solved for [m]
@@ -183,11 +184,18 @@ def step(
         J = contact_jacobian(model, kin, contacts, frame, chosen)
         approach = matmul(J[:, 0], state.qd)
         normal_target = contact_targets(
-            contacts, approach, dt, config.stabilization_time, config.bounce_speed
+            contacts,
+            approach,
+            dt,
+            config.stabilization_time,
+            config.recovery_speed,
+            config.bounce_speed,
         )
         tangent_zero = jnp.zeros((layout.contacts, layout.contact_rows - 1), J.dtype)
         contact_target = jnp.concatenate([normal_target[:, None], tangent_zero], axis=1)
-        J_limit, limit_target, _ = limit_rows(model, state.q, dt, config.stabilization_time)
+        J_limit, limit_target, _ = limit_rows(
+            model, state.q, state.qd, dt, config.stabilization_time
+        )
         rows = [J.reshape(-1, top.nv), J_limit]
         targets = [contact_target.reshape(-1), limit_target]
         if layout.grips:

@@ -45,14 +45,18 @@ class Rows:
 def solve(families: tuple[Rows, ...], y: Array, sweeps: int) -> tuple[tuple[Rows, ...], Array]:
     """``sweeps`` passes over all blocks of all families; y (nv,) the whitened free velocity.
 
+    They begin with what serves of the warm start, see :func:`useful_share`.
     Returns the families with their impulses and the whitened velocity after them. Differentiable
     in both modes (fixed trip counts); the gradient is that of the iteration, not of the exact
     solution (for which see ``implicit.solve``).
     """
     scales = tuple(lengths(family) for family in families)
     unit = tuple(map(unit_rows, families, scales))
+    change = jnp.zeros_like(y)
     for family in unit:
-        y = y + jnp.einsum("nrv,nr->v", family.x, family.impulse, precision="highest")
+        change = change + jnp.einsum("nrv,nr->v", family.x, family.impulse, precision="highest")
+    share = useful_share(unit, y, change)
+    y = y + share * change
     delassus = tuple(
         jnp.einsum("nrv,nsv->nrs", family.x, family.x, precision="highest") for family in unit
     )
@@ -67,13 +71,29 @@ def solve(families: tuple[Rows, ...], y: Array, sweeps: int) -> tuple[tuple[Rows
             out.append(impulse)
         return (y, tuple(out)), None
 
-    impulses = tuple(family.impulse for family in unit)
+    impulses = tuple(share * family.impulse for family in unit)
     (y, impulses), _ = jax.lax.scan(sweep, (y, impulses), None, length=sweeps)
     solved = tuple(
         dataclasses.replace(family, impulse=safe_divide(impulse, scale))
         for family, impulse, scale in zip(families, impulses, scales, strict=True)
     )
     return solved, y
+
+
+def useful_share(families: tuple[Rows, ...], y: Array, change: Array) -> Array:
+    """() in [0, 1]: how much of the warm start to begin with.
+
+    Without friction a solution has the least |y + s change|^2 / 2 - s (impulses . targets) of all
+    that may be; s is the best for the last impulses as a whole. Those of bodies at rest pass
+    unchanged. Those of an impact, a step later, would throw the body back, more than a few sweeps
+    can undo. change (nv,) is what they all do to y.
+    """
+    reached = jnp.zeros((), y.dtype)
+    for family in families:
+        reached = reached + jnp.sum(family.impulse * family.target)
+    share = safe_divide(reached - jnp.sum(change * y), jnp.sum(change * change))
+    share = jnp.where(share < 0, 0, share)  # NaN stays
+    return jnp.where(share > 1, 1, share)
 
 
 def lengths(family: Rows) -> Array:

@@ -1,0 +1,171 @@
+"""Random falls of the 3-D human, and what is measured of them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.characters.human import articulated_human
+from jaxsim.collision.contacts import find_contacts, lowest_point, overlapping_pairs
+from jaxsim.constraints.rows import limit_rows, row_layout
+from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.dynamics.momentum import kinetic_energy, potential_energy
+from jaxsim.math.rotation import quat_exp
+from jaxsim.model import (
+    Model,
+    ModelBuilder,
+    State,
+    box,
+    height_field,
+    neutral_state,
+    plane,
+)
+from jaxsim.model.adopt import add_model
+from jaxsim.simulation.rollout import Measure, Sample, largest, total
+from jaxsim.simulation.step import StepConfig, no_control
+
+GROUNDS = ("boxes", "rough")
+FIELD, CELL, ROUGHNESS = 10.0, 0.25, 0.12  # side of the field, of a cell, range of heights [m]
+BOXES = (  # half extents, position, turn about z: about where the falls begin
+    ((0.25, 0.30, 0.15), (0.5, 0.1, 0.15), 0.3),
+    ((0.30, 0.40, 0.10), (-0.7, 0.3, 0.10), -0.6),
+    ((0.15, 0.60, 0.20), (0.1, 0.9, 0.20), 1.2),
+    ((0.40, 0.20, 0.25), (0.1, -0.8, 0.25), 0.1),
+)
+TALLEST = 0.5  # of the boxes [m]
+
+
+class Limp:
+    """No torque."""
+
+    def init(self, model, state):
+        return ()
+
+    def update(self, memory, model, state, seen, dt):
+        return memory, no_control(model)
+
+
+def ragdoll(ground: str, self_collision: bool) -> Model:
+    """The 37-freedom human over boxes on a plane or on rough ground."""
+    builder = ModelBuilder()
+    add_model(builder, articulated_human(), world_shapes=False)
+    if ground == "rough":
+        n = round(FIELD / CELL) + 1
+        heights = ROUGHNESS * np.random.default_rng(0).uniform(size=(n, n))
+        builder.add_shape("world", height_field(heights, (FIELD / 2, FIELD / 2), name="ground"))
+    else:
+        builder.add_shape("world", plane(name="ground"))
+    for k, (half, pos, turn) in enumerate(BOXES):
+        quat = (np.cos(turn / 2), 0.0, 0.0, np.sin(turn / 2))
+        builder.add_shape("world", box(half, pos=pos, quat=quat, name=f"box{k}"))
+    if self_collision:
+        builder.add_self_collision()
+        model = builder.build()
+        for pair in overlapping_pairs(model, _upright(model)):
+            builder.exclude_pair(*pair)
+    return builder.build()
+
+
+def _upright(model: Model) -> Array:
+    """The zero pose, far above everything."""
+    return neutral_state(model).q.at[2].add(100.0)
+
+
+def falls(model: Model, count: int, seed: int = 0) -> State:
+    """(count, ...) states: random poses within the limits, velocities, and heights over all shapes.
+
+    Poses in which shapes of the body overlap by over a centimetre are drawn again.
+    """
+    top = model.topology
+    zero = neutral_state(model, row_layout(top).n_rows)
+    hinges = np.array([j for j, kind in enumerate(top.joint_kinds) if kind == "hinge"])
+    at = np.array(top.q_start)[hinges]
+
+    @jax.jit
+    @jax.vmap
+    def draw(key):
+        keys = jax.random.split(key, 6)
+        lower, upper = model.joint_lower[hinges], model.joint_upper[hinges]
+        angles = lower + (upper - lower) * jax.random.uniform(keys[0], lower.shape)
+        place = jax.random.uniform(keys[1], (2,), minval=-1.0, maxval=1.0)
+        turn = quat_exp(2.0 * jax.random.normal(keys[2], (3,)))
+        q = zero.q.at[at].set(angles).at[:2].set(place).at[3:7].set(turn)
+        low = lowest_point(model, forward_kinematics(model, q, zero.qd))
+        height = jax.random.uniform(keys[3], minval=0.02, maxval=1.0)
+        q = q.at[2].add(TALLEST + height - low)
+        speed = jnp.full(top.nv, 2.0).at[:3].set(1.5).at[3:6].set(3.0)
+        qd = speed * jax.random.normal(keys[4], (top.nv,))
+        gap = find_contacts(model, forward_kinematics(model, q, qd)).gap
+        return q, qd, jnp.min(gap, initial=1.0) > -0.01
+
+    keys = jax.random.split(jax.random.key(seed), 16 * count)
+    q, qd, good = map(np.asarray, draw(keys))
+    chosen = np.flatnonzero(good)[:count]
+    assert len(chosen) == count, "too few poses without overlap"
+    zeros = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), zero)
+    return zeros.replace(q=jnp.asarray(q[chosen]), qd=jnp.asarray(qd[chosen]))
+
+
+def energy(sample: Sample) -> Array:
+    """() kinetic and potential energy at the step's first instant [J]."""
+    kin = sample.seen.kin
+    of_motion = kinetic_energy(sample.model, kin, sample.state.qd)
+    return of_motion + potential_energy(sample.model, kin)
+
+
+def recovery_work(sample: Sample, config: StepConfig) -> Array:
+    """() the most that undoing penetration and exceeded limits may add in a step [J].
+
+    A row that has gone too deep is given the velocity depth / time; its impulse does at most as
+    much work as impulse times that velocity (Stewart and Trinkle's step dissipates the rest).
+    """
+    contacts = sample.seen.contacts
+    force = jnp.sum(sample.info.contact_force * contacts.normal, axis=-1)
+    depth = jnp.maximum(-contacts.gap, 0.0)
+    gap = _limit_gaps(sample)
+    beyond = jnp.maximum(-gap, 0.0)
+    out = jnp.minimum(depth / config.stabilization_time, config.recovery_speed)
+    back = beyond / config.stabilization_time
+    return config.dt * (jnp.sum(force * out) + jnp.sum(jnp.abs(sample.info.limit_torque) * back))
+
+
+def risen(config: StepConfig) -> Measure:
+    """(work, least, rise): the largest rise over any stretch of time of the energy less the work of
+    recovery so far."""
+
+    def update(value, sample):
+        work, least, rise = value
+        left = energy(sample) - work
+        least = jnp.minimum(least, left)
+        return work + recovery_work(sample, config), least, jnp.maximum(rise, left - least)
+
+    return Measure((0.0, jnp.inf, 0.0), update)
+
+
+def beyond_limit(sample: Sample) -> Array:
+    """() by how much a joint is beyond its limit [rad]."""
+    return jnp.max(-_limit_gaps(sample))
+
+
+def _limit_gaps(sample: Sample) -> Array:
+    """(nl,) how far each limited joint is from the nearer limit, negative beyond it [rad]."""
+    return limit_rows(sample.model, sample.state.q, sample.state.qd, 0.0, 1.0)[2]
+
+
+def measures(config: StepConfig, seconds: float, settled: float = 1.0) -> dict[str, Measure]:
+    """What a run reports of each fall; "settled" in its last second."""
+
+    def late(sample, value):
+        return jnp.where(sample.state.time > seconds - settled, value, 0.0)
+
+    return {
+        "beyond": largest(beyond_limit),
+        "deepest": largest(lambda s: s.info.penetration),
+        "depth": largest(lambda s: late(s, s.info.penetration)),
+        "speed": largest(lambda s: late(s, jnp.max(jnp.abs(s.state.qd)))),
+        "residual": largest(lambda s: s.info.residual),
+        "residual_sum": total(lambda s: s.info.residual),
+        "left_out": largest(lambda s: s.info.left_out.astype(s.state.q.dtype)),
+        "energy": risen(config),
+        "first_energy": Measure(-jnp.inf, lambda v, s: jnp.where(v == -jnp.inf, energy(s), v)),
+    }

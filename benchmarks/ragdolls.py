@@ -1,0 +1,148 @@
+"""Random falls of the 3-D human: what stays within its bounds, and what does not.
+
+    python benchmarks/ragdolls.py                    256 falls of 10 s each; hours on two cores
+    python benchmarks/ragdolls.py --grounds boxes --steps 4 --members 64
+    python benchmarks/ragdolls.py --record           and append the table to benchmarks/RESULTS.md
+    python benchmarks/ragdolls.py --quick            two minutes, to see that it runs
+
+See docs/robustness.md and benchmarks/README.md.
+"""
+
+import argparse
+import shlex
+import sys
+import time as clock
+
+import jax
+import numpy as np
+
+from benchmarks._machine import commit, machine, publish, table, today, versions
+from benchmarks._ragdolls import GROUNDS, Limp, falls, measures, ragdoll
+from jaxsim.model import Model, State
+from jaxsim.simulation.rollout import rollout
+from jaxsim.simulation.step import StepConfig
+from optimize.cli_setup import cores, session
+
+HEADER = ["ground", "self", "step [ms]", "sweeps", "falls", "not finite"]
+HEADER += ["beyond a limit [deg]", "over 1 deg", "depth settled [mm]", "over 5 mm"]
+HEADER += ["energy without cause [J]", "of recovery [J]", "residual, worst", "mean"]
+HEADER += ["left out", "fastest joint, settled [rad/s]", "seconds"]
+
+
+def simulate(model: Model, config: StepConfig, options, name: str) -> dict[str, np.ndarray]:
+    """The measures of every fall, ``options.chunk`` at a time."""
+    steps = round(options.seconds / config.dt)
+    states = falls(model, options.members, options.seed)
+
+    @jax.jit
+    @jax.vmap
+    def run(state):
+        found = rollout(
+            model,
+            Limp(),
+            state,
+            config,
+            steps,
+            measures=measures(config, options.seconds),
+            backend=options.backend,
+        )
+        return {**found.measures, "finite": found.finite}
+
+    # the last chunk is filled up, so that all have one shape
+    indices = np.arange(-(-options.members // options.chunk) * options.chunk)
+    chunks = np.minimum(indices, options.members - 1).reshape(-1, options.chunk)
+    parts = []
+    for index in chunks:
+        began = clock.perf_counter()
+        parts.append(jax.device_get(run(_members(states, index))))
+        so_far = summary(_joined(parts, options.members), options.seconds)
+        print(f"{name}: {clock.perf_counter() - began:.0f} s, {so_far}", flush=True)
+    return _joined(parts, options.members)
+
+
+def _members(states: State, index: np.ndarray) -> State:
+    return jax.tree.map(lambda x: x[index], states)
+
+
+def _joined(parts, most: int):
+    return jax.tree.map(lambda *x: np.concatenate(x)[:most], *parts)
+
+
+def summary(found, seconds: float) -> dict[str, str]:
+    """The cells of a row, by name."""
+    beyond, depth = np.rad2deg(found["beyond"]), 1e3 * found["depth"]
+    work, _, rise = found["energy"]
+    return {
+        "falls": str(len(beyond)),
+        "not finite": str(int(np.sum(~found["finite"]))),
+        "beyond a limit [deg]": _spread(beyond),
+        "over 1 deg": str(int(np.sum(beyond > 1))),
+        "depth settled [mm]": _spread(depth),
+        "over 5 mm": str(int(np.sum(depth > 5))),
+        "energy without cause [J]": _spread(rise),
+        "of recovery [J]": _spread(work),
+        "residual, worst": f"{found['residual'].max():.2g}",
+        "mean": f"{found['residual_sum'].mean() / seconds:.2g}",
+        "left out": f"{found['left_out'].max():.0f}",
+        "fastest joint, settled [rad/s]": _spread(found["speed"]),
+    }
+
+
+def _spread(values: np.ndarray) -> str:
+    """Median, 95th of a hundred, and the worst."""
+    return " / ".join(f"{x:.2g}" for x in np.quantile(values, (0.5, 0.95, 1.0)))
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--grounds", nargs="+", choices=GROUNDS, default=list(GROUNDS))
+    parser.add_argument("--steps", nargs="+", type=float, default=[1.0, 4.0], help="[ms]")
+    parser.add_argument("--sweeps", nargs="+", type=int, default=[StepConfig().sweeps, 30])
+    parser.add_argument("--members", type=int, default=256, help="falls in each run")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each fall")
+    parser.add_argument("--self-collision", choices=("no", "yes", "both"), default="both")
+    parser.add_argument("--precision", choices=("float32", "float64"), default="float32")
+    parser.add_argument("--backend", choices=("xla", "fused"), default="xla")
+    parser.add_argument("--chunk", type=int, default=32, help="falls in one batch")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
+    parser.add_argument("--quick", action="store_true", help="a few falls of half a second")
+    options = parser.parse_args(words)
+    if options.quick:
+        options.grounds, options.steps, options.sweeps = ["boxes"], [4.0], [8]
+        options.members, options.chunk, options.seconds = 8, 8, 0.5
+        options.self_collision = "no"
+    options.words = words
+    return options
+
+
+def main(words: list[str]) -> str:
+    """Measure, print and return the table."""
+    options = parse(words)
+    own = {"no": (False,), "yes": (True,), "both": (False, True)}[options.self_collision]
+    rows = []
+    with session("cpu", options.precision, cpu_devices=cores()):
+        for ground, collide in [(g, c) for g in options.grounds for c in own]:
+            model = ragdoll(ground, collide)
+            for dt, sweeps in [(d, s) for d in options.steps for s in options.sweeps]:
+                config = StepConfig(dt=dt / 1e3, sweeps=sweeps)
+                known = [ground, "yes" if collide else "no", f"{dt:g}", str(sweeps)]
+                began = clock.perf_counter()
+                found = simulate(model, config, options, ", ".join(known))
+                cells = summary(found, options.seconds)
+                cells["seconds"] = f"{clock.perf_counter() - began:.0f}"
+                rows.append(known + [cells[name] for name in HEADER[len(known) :]])
+    text = "\n\n".join(
+        [
+            f"## Random falls, {today()}, {machine()}",
+            f"commit {commit()}; {versions(jax)}; {options.precision}, {options.backend}, "
+            f"{options.seconds:g} s each; median / 95% / worst",
+            f"`{shlex.join(['python', 'benchmarks/ragdolls.py', *options.words])}`",
+            table(HEADER, rows) + "\n",
+        ]
+    )
+    return publish(text, options.record)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
