@@ -112,7 +112,8 @@ def simulate_world(
 
 
 def _config(world: World) -> StepConfig | EventConfig:
-    given = {"contacts": world.contacts, "sweeps": world.sweeps}
+    names = ("contacts", "sweeps", "warm_start", "stabilization_time")
+    given = {name: getattr(world, name) for name in names}
     options: dict[str, Any] = {k: value for k, value in given.items() if value is not None}
     return (EventConfig if world.scheme == "events" else StepConfig)(**options)
 

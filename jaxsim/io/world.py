@@ -98,7 +98,9 @@ class World:
     seconds: float = 5.0  # how long a simulation is by default [s]
     dt: float | None = None  # [s]; None: the default of the scheme
     scheme: str = "velocities"  # "velocities": StepConfig, "events": EventConfig
-    sweeps: int | None = None  # of the solver, for "velocities"
+    sweeps: int | None = None  # of the solver; these three are for "velocities", see StepConfig
+    warm_start: float | None = None
+    stabilization_time: float | None = None  # [s]
     contacts: int | None = None  # solved for, at most
     fixed: tuple[Shape, ...] = ()
     bodies: tuple[Body, ...] = ()

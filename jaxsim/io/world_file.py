@@ -52,12 +52,15 @@ def read_world(path: str | os.PathLike[str]) -> World:
         dt=general.number("dt", None, above=0.0),
         scheme=general.choice("scheme", SCHEMES, World.scheme),
         sweeps=general.whole("sweeps", None, least=1),
+        warm_start=general.number("warm_start", None, least=0.0, most=1.0),
+        stabilization_time=general.number("stabilization_time", None, above=0.0),
         contacts=general.whole("contacts", None, least=1),
         folder=path.parent,
         source=path.read_text("utf-8"),
     )
-    if values["sweeps"] and values["scheme"] != "velocities":
-        raise general.error('belongs to the scheme "velocities"; leave it out', "sweeps")
+    for key in ("sweeps", "warm_start", "stabilization_time"):
+        if values[key] is not None and values["scheme"] != "velocities":
+            raise general.error('belongs to the scheme "velocities"; leave it out', key)
     general.done()
     character = file.table("character")
     world = World(
