@@ -21,7 +21,7 @@ FAR = 1e3  # gap of a slot without a point [m]
 PARALLEL = 1e-3  # sine of the angle between edges below which they have no common normal
 PREFER = 1e-3  # how much deeper a preferred axis may be, as a part of the least half extent
 ALIKE = 0.9998  # cosine (of 0.02 rad): closer to a face normal, an edge axis yields to it
-RIM = 1e-3  # tolerance of the clipping, as a part of the least half extent
+RIM = 5e-4  # tolerance of the clipping, as a part of the least half extent
 FACE = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])  # of a face, going round
 
 
