@@ -302,7 +302,7 @@ def motion_of(
 
 
 def shapes_of(model: Model) -> tuple[Shape, ...]:
-    """The model's shapes as a Motion holds them; it has no height fields."""
+    """The model's shapes as a Motion holds them."""
     top = model.topology
     pos, quat = np.asarray(model.shape_pos, float), np.asarray(model.shape_quat, float)
     size = np.asarray(model.shape_size, float)
