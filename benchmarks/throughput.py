@@ -122,8 +122,8 @@ class Mjx:
             JAX_PLATFORMS="cpu" if jax.default_backend() == "cpu" else "cuda",
             JAX_COMPILATION_CACHE_DIR=self.folder.name,
         )
-        if jax.default_backend() == "cpu":  # with more threads in a process it can stand still
-            env["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+        if jax.default_backend() == "cpu":
+            env["NPROC"] = "8"  # with two threads XLA can stand still for ever in batched loops
         with open(folder / "errors", "w") as errors:
             return subprocess.Popen(
                 command,

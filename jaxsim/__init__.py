@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from jaxsim.io.mjcf import to_mjcf
     from jaxsim.io.model_file import Imported, load_model
     from jaxsim.io.motion import Motion, load_motion, save_motion
+    from jaxsim.io.world import World
+    from jaxsim.io.world_file import read_world
+    from jaxsim.io.world_model import WorldModel, build_world
     from jaxsim.model import Model, ModelBuilder, ModelError, State
     from jaxsim.simulation.pushes import Pushes, push, pushes_together
     from jaxsim.simulation.rollout import Measure, Sample, failed_members, rollout
@@ -50,8 +53,11 @@ _PLACE_OF = {
     "State": "jaxsim.model",
     "StepConfig": "jaxsim.simulation.step",
     "StepInfo": "jaxsim.simulation.step",
+    "World": "jaxsim.io.world",
+    "WorldModel": "jaxsim.io.world_model",
     "articulated_human": "jaxsim.characters.human",
     "ball_joint_human": "jaxsim.characters.human",
+    "build_world": "jaxsim.io.world_model",
     "failed_members": "jaxsim.simulation.rollout",
     "load_model": "jaxsim.io.model_file",
     "load_motion": "jaxsim.io.motion",
@@ -61,6 +67,7 @@ _PLACE_OF = {
     "posed": "jaxsim.characters.poses",
     "push": "jaxsim.simulation.pushes",
     "pushes_together": "jaxsim.simulation.pushes",
+    "read_world": "jaxsim.io.world_file",
     "rollout": "jaxsim.simulation.rollout",
     "save_motion": "jaxsim.io.motion",
     "scaled": "jaxsim.characters.scaling",
@@ -87,8 +94,11 @@ __all__ = [
     "State",
     "StepConfig",
     "StepInfo",
+    "World",
+    "WorldModel",
     "articulated_human",
     "ball_joint_human",
+    "build_world",
     "failed_members",
     "load_model",
     "load_motion",
@@ -98,6 +108,7 @@ __all__ = [
     "posed",
     "push",
     "pushes_together",
+    "read_world",
     "rollout",
     "save_motion",
     "scaled",

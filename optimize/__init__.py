@@ -21,12 +21,14 @@ from jaxsim.exports import lazy
 if TYPE_CHECKING:
     from optimize.batch import batched
     from optimize.evolution import Evaluation, EvolutionResult, evolve
+    from optimize.gallery import find_world
     from optimize.objectives import OBJECTIVES, TERMS, Objective, Term, objective
     from optimize.problem import ScriptProblem
     from optimize.run_folder import RunFolder
     from optimize.simulate import Simulation, write_simulation
     from optimize.tunables import Tunables
     from optimize.tune import TuneResult
+    from optimize.world_run import simulate_world
 
 _PLACE_OF = {
     "Evaluation": "optimize.evolution",
@@ -42,7 +44,9 @@ _PLACE_OF = {
     "TuneResult": "optimize.tune",
     "batched": "optimize.batch",
     "evolve": "optimize.evolution",
+    "find_world": "optimize.gallery",
     "objective": "optimize.objectives",
+    "simulate_world": "optimize.world_run",
     "write_simulation": "optimize.simulate",
 }
 
@@ -60,7 +64,9 @@ __all__ = [
     "TuneResult",
     "batched",
     "evolve",
+    "find_world",
     "objective",
+    "simulate_world",
     "write_simulation",
 ]
 

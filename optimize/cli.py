@@ -1,4 +1,4 @@
-"""The command line: jaxsim simulate, tune, check, view, demo.
+"""The command line: jaxsim simulate, tune, check, view, demo, gallery.
 
 Exit codes: 0 done; 1 done, but the motion is not finite or every member failed; 2 bad input;
 130 interrupted, with what is complete kept.
@@ -62,6 +62,7 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
         "tune": cli_commands.run_tune,
         "check": cli_commands.run_check,
         "demo": cli_demo.run_demo,
+        "gallery": cli_commands.run_gallery,
     }[name]
 
 

@@ -10,13 +10,17 @@ from typing import Any
 
 from controllers.scl.load import script_controller
 from jaxsim.characters.planar_human import planar_human
+from jaxsim.io.world import World
+from jaxsim.io.world_character import begun, with_character
 from jaxsim.viewer.values import plain_text
+from optimize.gallery import find_world, gallery
 from optimize.objectives import TERMS
 from optimize.run_folder import RunFolder, command_line
 from optimize.scene import read_script
 from optimize.simulate import Simulation, simulate, write_simulation
 from optimize.summary import table
 from optimize.tune import TuneResult, tune
+from optimize.world_run import simulate_world
 
 INTERRUPTED = 130
 
@@ -34,18 +38,7 @@ def run_simulate(args: argparse.Namespace) -> int:
             f"{args.out} holds a tuning run, whose script would be overwritten;"
             " choose another --out"
         )
-    simulation = simulate(
-        args.script,
-        start=args.start,
-        seconds=args.seconds,
-        dt=args.dt,
-        chair_height=args.chair_height,
-        friction=args.friction,
-        fps=args.fps,
-        objective=args.objective,
-        progress=not args.quiet,
-        backend=args.backend or "fused",
-    )
+    simulation = _of_script(args) if args.script is not None else _of_world(args)
     say(*(note if "\n" in note else f"note: {note}" for note in simulation.notes))
     if args.out is not None:
         written = write_simulation(args.out, simulation)
@@ -54,6 +47,58 @@ def run_simulate(args: argparse.Namespace) -> int:
     if args.out is None and not args.json:
         say("nothing was written; --out DIR keeps the motion as a page, plots and data")
     return _outcome(simulation)
+
+
+def _of_script(args: argparse.Namespace) -> Simulation:
+    if args.world is not None or args.character is not None:
+        raise ValueError(
+            "give either a SCRIPT, which drives the planar human, or --world and --character"
+        )
+    return simulate(
+        args.script,
+        start=args.start,
+        seconds=args.seconds or 5.0,
+        dt=args.dt or 0.00025,
+        chair_height=args.chair_height,
+        friction=args.friction,
+        fps=args.fps,
+        objective=args.objective,
+        progress=not args.quiet,
+        backend=args.backend or "fused",
+    )
+
+
+def _of_world(args: argparse.Namespace) -> Simulation:
+    if args.world is None and args.character is None:
+        raise ValueError("give a SCRIPT, --world FILE or --character NAME; see jaxsim simulate -h")
+    for option in ("chair_height", "friction", "objective"):
+        if getattr(args, option) is not None:
+            raise ValueError(
+                f"--{option.replace('_', '-')} belongs to a SCRIPT; a world file says such things"
+                " itself (docs/worlds.md)"
+            )
+    world = World() if args.world is None else find_world(args.world)
+    if args.character is not None:
+        world = with_character(world, args.character)
+    if args.start is not None:
+        world = begun(world, args.start)
+    return simulate_world(
+        world,
+        seconds=args.seconds,
+        dt=args.dt,
+        fps=args.fps,
+        progress=not args.quiet,
+        backend=args.backend or "xla",
+    )
+
+
+def run_gallery(args: argparse.Namespace) -> int:
+    """Simulate the shipped worlds, and write their pages and the one that shows them."""
+    done = gallery(
+        args.out, only=args.only, progress=not args.quiet, backend=args.backend or "xla", say=say
+    )
+    print(done.page.resolve().as_uri())
+    return INTERRUPTED if done.interrupted else 0 if done.finite else 1
 
 
 def _outcome(simulation: Simulation) -> int:

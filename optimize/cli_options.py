@@ -7,16 +7,26 @@ from collections.abc import Callable
 import jaxsim
 
 SIMULATE = """\
-Simulate a script and write the motion: a page that plays offline (motion.html), a film strip, plots
-of heights, phases and torques against their limits, the trajectory, and a summary.
+Simulate a script, a world or a character, and write the motion: a page that plays offline
+(motion.html), a film strip, plots of heights, phases and torques against their limits, the
+trajectory, and a summary.
 
-SCRIPT is a file, or the name of a script that comes with the package: {scripts}."""
+SCRIPT drives the planar human; it is a file, or the name of a script that comes with the package:
+{scripts}.
+
+--world reads a world file: fixed, loose and driven things, grips, pushes, and a character with what
+drives it (docs/worlds.md); shipped ones go by name: {worlds}.
+--character puts another character in its place, or stands alone on its ground: an MJCF or URDF
+file, or one of {characters}."""
 SIMULATE_EXAMPLES = """\
 examples:
   jaxsim simulate walk --seconds 10 --out runs/walk
   jaxsim simulate sit_to_stand --chair-height 0.5 --out runs/chair
   jaxsim simulate my_kip_up.scl --start supine --dt 0.00025 --out runs/kip
-  jaxsim simulate walk --json | python -m json.tool"""
+  jaxsim simulate walk --json | python -m json.tool
+  jaxsim simulate --world stairs.toml --out runs/stairs
+  jaxsim simulate --character ball_joint_human --start prone --out runs/prone
+  jaxsim simulate --character robot.xml --world stairs.toml --seconds 3 --out runs/robot"""
 TUNE = """\
 Tune the numbers of a script that are marked with '@', as in [waist @30], by CMA-ES. The result
 folder keeps all that is needed to run it again: script, options, versions, history, checkpoint,
@@ -41,6 +51,7 @@ examples:
   jaxsim tune kip.scl --objective athletic-kip-up --out runs/kip
   jaxsim check kip.scl
   jaxsim view runs/walk
+  jaxsim gallery --out gallery                              worlds in space
 
 jaxsim COMMAND --help tells all about a command."""
 
@@ -63,10 +74,27 @@ class _Parser(argparse.ArgumentParser):
         return super().format_help()
 
 
+GALLERY = """\
+Simulate the worlds that come with the package, and write a page for each and one that shows them
+all: {worlds}."""
+GALLERY_EXAMPLES = """\
+examples:
+  jaxsim gallery --out gallery
+  jaxsim gallery --only box_stack --out gallery"""
+
+
 def _scripts() -> dict[str, str]:
     from controllers.scl.load import shipped_scripts
+    from jaxsim.io.world_character import BUILT_IN
 
-    return {"scripts": ", ".join(shipped_scripts())}
+    scripts, characters = ", ".join(shipped_scripts()), ", ".join(BUILT_IN)
+    return {"scripts": scripts, "characters": characters, **_worlds()}
+
+
+def _worlds() -> dict[str, str]:
+    from optimize.gallery import shipped_worlds
+
+    return {"worlds": ", ".join(shipped_worlds())}
 
 
 def _objectives() -> dict[str, str]:
@@ -136,7 +164,9 @@ def _general(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("general")
     group.add_argument("--device", choices=("cpu", "gpu"), help="where to compute")
     group.add_argument(
-        "--backend", choices=("fused", "xla"), help="one kernel a rollout (default), or XLA"
+        "--backend",
+        choices=("fused", "xla"),
+        help="one kernel a rollout (default, but for worlds), or XLA",
     )
     group.add_argument("--precision", choices=("float32", "float64"), help="of the numbers")
     group.add_argument(
@@ -150,7 +180,8 @@ def _scene(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--start",
         metavar="POSE",
-        help="standing, sitting, supine or prone (default: as the script's name says)",
+        help="where to begin: standing, sitting, supine, prone, ... (default: as the script's name"
+        " or the world says)",
     )
     parser.add_argument(
         "--chair-height", type=_positive, metavar="M", help="for the start sitting [m] (0.45)"
@@ -161,11 +192,18 @@ def _scene(parser: argparse.ArgumentParser) -> None:
 
 
 def _simulate_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("script", metavar="SCRIPT", help="a script file, or a shipped one by name")
-    _scene(parser)
     add = parser.add_argument
-    add("--seconds", type=_positive, default=5.0, metavar="S", help="how long [s] (5)")
-    add("--dt", type=_positive, default=0.00025, metavar="S", help="time step [s] (0.00025)")
+    add("script", metavar="SCRIPT", nargs="?", help="a script file, or a shipped one by name")
+    add("--world", metavar="FILE", help="a world file, or a shipped one by name")
+    add("--character", metavar="NAME", help="a built-in character or a model file")
+    _scene(parser)
+    add("--seconds", type=_positive, metavar="S", help="how long [s] (the world's, or 5)")
+    add(
+        "--dt",
+        type=_positive,
+        metavar="S",
+        help="time step [s] (0.00025; the world's, or 0.001)",
+    )
     add("--fps", type=_positive, default=120.0, metavar="N", help="frames kept a second (120)")
     add("--objective", metavar="NAME", help="judge the motion too (see jaxsim tune --help)")
     add("--out", metavar="DIR", help="folder for the results; its other files stay")
@@ -220,6 +258,12 @@ def _demo_options(parser: argparse.ArgumentParser) -> None:
     add("--no-open", action="store_true", help="only print where the page is")
 
 
+def _gallery_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--out", required=True, metavar="DIR", help="result folder; a folder in it for each world")
+    add("--only", metavar="NAME", help="this world alone")
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
     main = _Parser(
@@ -233,7 +277,9 @@ def parser() -> argparse.ArgumentParser:
     def command(name: str, about: str, description: str, examples: str) -> _Parser:
         return commands.add_parser(name, help=about, description=description, epilog=examples)
 
-    simulate = command("simulate", "a script's motion, as a page", SIMULATE, SIMULATE_EXAMPLES)
+    simulate = command(
+        "simulate", "a script, a world or a character, as a page", SIMULATE, SIMULATE_EXAMPLES
+    )
     simulate.fill = _scripts
     _simulate_options(simulate)
     tune = command("tune", "find better numbers for a script", TUNE, TUNE_EXAMPLES)
@@ -248,6 +294,9 @@ def parser() -> argparse.ArgumentParser:
     about = "Tune a rise from a chair for some generations and show it; a minute or two."
     demo = command("demo", "see it work", about, DEMO_EXAMPLES)
     _demo_options(demo)
-    for each in (simulate, tune, check, view, demo):
+    gallery = command("gallery", "worlds to look at", GALLERY, GALLERY_EXAMPLES)
+    gallery.fill = _worlds
+    _gallery_options(gallery)
+    for each in (simulate, tune, check, view, demo, gallery):
         _general(each)
     return main

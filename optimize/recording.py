@@ -4,14 +4,16 @@ Every piece runs the same compiled function, whatever the length of the motion, 
 simulation can show progress, be interrupted, and stop where numbers are no longer finite.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import time as clock
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from tqdm import tqdm
 
 from controllers.scl.controller import EVENTS_KEPT, ScriptController
 from jaxsim.dynamics.kinematics import Kinematics
@@ -19,6 +21,8 @@ from jaxsim.fused import choose_backend, fuse_one
 from jaxsim.io.motion import Motion, Shape
 from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.model import Model, State
+from jaxsim.simulation.events import EventConfig
+from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout import Measure, Sample, largest, rollout, total
 from jaxsim.simulation.step import StepConfig
 from optimize.objectives import TERMS, contactless
@@ -65,7 +69,7 @@ class Progress:
 class _Continued:
     """A controller in the middle of its work."""
 
-    controller: ScriptController
+    controller: Any
     memory: Any
 
     def init(self, model: Model, state: State) -> Any:
@@ -106,29 +110,8 @@ def begin(model: Model, controller: ScriptController, state: State) -> Any:
     return controller.init(model, state)
 
 
-def pieces(model: Model, terms: tuple[str, ...], every: int, backend: str = "fused"):
-    """The function ``piece(controller, progress, dt, steps) -> (progress, frames)``, compiled.
-
-    ``PIECE`` frames, one every ``every`` steps; measures take in no more than ``steps``. New
-    numbers, of the script among them, compile nothing anew.
-    """
-
-    def piece(controller: ScriptController, progress: Progress, dt: Array, steps: Array):
-        return _piece(model, terms, every, controller, progress, StepConfig(dt=dt), steps)
-
-    return fuse_one(piece) if choose_backend(backend) == "fused" else jax.jit(piece)
-
-
-def _piece(
-    model: Model,
-    terms: tuple[str, ...],
-    every: int,
-    controller: ScriptController,
-    progress: Progress,
-    config: StepConfig,
-    steps: Array,
-) -> tuple[Progress, Frame]:
-    measures = measures_of(model, terms)
+def script_frame(model: Model) -> Callable[[Sample], Frame]:
+    """What is kept of a step under a script."""
     dofs = model.topology.actuated_dofs
 
     def record(sample: Sample) -> Frame:
@@ -147,35 +130,127 @@ def _piece(
             touching=sample.seen.touching,
         )
 
-    def measure(folded, sample: Sample):
-        count, old = folded
-        new = {
-            name: jnp.asarray(each.update(old[name], sample), old[name].dtype)
-            for name, each in measures.items()
-        }
-        keep = count < steps
-        return count + 1, jax.tree.map(lambda n, o: jnp.where(keep, n, o), new, old)
-
-    result = rollout(
-        model,
-        _Continued(controller, progress.memory),
-        progress.state,
-        config,
-        PIECE * every,
-        {"all": Measure((progress.count, progress.measured), measure)},
-        record,
-        every,
-        backend="xla",  # ``pieces`` fuses the whole
-    )
-    count, measured = result.measures["all"]
-    return Progress(result.state, result.memory, count, measured), result.record
+    return record
 
 
-def first_progress(model: Model, state: State, memory: Any, terms: tuple[str, ...]) -> Progress:
+def pieces(
+    model: Model,
+    measures: Mapping[str, Measure],
+    record: Callable[[Sample], Any],
+    every: int,
+    config: StepConfig | EventConfig,
+    backend: str = "fused",
+    pushes: Pushes | None = None,
+):
+    """The function ``piece(controller, progress, dt, steps) -> (progress, frames)``, compiled.
+
+    ``PIECE`` frames of ``record``, one every ``every`` steps; measures take in no more than
+    ``steps``. New numbers, of a script among them, compile nothing anew; ``dt`` is not the
+    config's.
+    """
+
+    def piece(controller: Any, progress: Progress, dt: Array, steps: Array):
+        def measure(folded, sample: Sample):
+            count, old = folded
+            new = {
+                name: jax.tree.map(
+                    lambda n, o: jnp.asarray(n, o.dtype), each.update(old[name], sample), old[name]
+                )
+                for name, each in measures.items()
+            }
+            keep = count < steps
+            return count + 1, jax.tree.map(lambda n, o: jnp.where(keep, n, o), new, old)
+
+        result = rollout(
+            model,
+            _Continued(controller, progress.memory),
+            progress.state,
+            replace(config, dt=dt),
+            PIECE * every,
+            {"all": Measure((progress.count, progress.measured), measure)},
+            record,
+            every,
+            backend="xla",  # fused as a whole, below
+            pushes=pushes,
+        )
+        count, measured = result.measures["all"]
+        return Progress(result.state, result.memory, count, measured), result.record
+
+    return fuse_one(piece) if choose_backend(backend) == "fused" else jax.jit(piece)
+
+
+def first_progress(state: State, memory: Any, measures: Mapping[str, Measure]) -> Progress:
     """Before the first piece."""
-    dtype = state.q.dtype
-    initial = {name: jnp.asarray(m.initial, dtype) for name, m in measures_of(model, terms).items()}
+
+    def typed(x):
+        array = jnp.asarray(x)
+        floats = jnp.issubdtype(array.dtype, jnp.floating)
+        return jnp.asarray(array, state.q.dtype if floats else array.dtype)
+
+    initial = {name: jax.tree.map(typed, m.initial) for name, m in measures.items()}
     return Progress(state, memory, jnp.zeros((), jnp.int32), initial)
+
+
+@dataclass
+class Run:
+    """What comes out of the simulated pieces."""
+
+    pieces: list[Any]  # frames, on the host
+    progress: Progress
+    compile_seconds: float
+    run_seconds: float
+    interrupted: bool
+
+
+def run_pieces(
+    run_piece: Callable,
+    controller: Any,
+    first: Progress,
+    dt: float,
+    steps: int,
+    every: int,
+    show: bool,
+    after: Callable[[Progress, Progress], None] = lambda before, now: None,
+) -> Run:
+    """Simulate piece after piece, to the frame at the end of ``steps``.
+
+    run_piece: of ``pieces``; show: a progress bar; after: called with the progress before and after
+    each piece. Ends early where values are not finite, and with Ctrl-C once a piece is there.
+    """
+    began = clock.perf_counter()
+    step = jnp.asarray(dt, first.state.q.dtype)
+    jax.block_until_ready(run_piece(controller, first, step, steps))  # compiles
+    run = Run([], first, clock.perf_counter() - began, 0.0, False)
+    began = clock.perf_counter()
+    count = -(-(steps // every + 1) // PIECE)
+    bar = tqdm(total=steps, unit="step", desc="simulating", disable=None if show else True)
+    try:
+        with bar:
+            for _ in range(count):
+                now, frames = run_piece(controller, run.progress, step, steps)
+                frames = jax.tree.map(np.asarray, frames)
+                after(run.progress, now)
+                run.progress = now
+                run.pieces.append(frames)
+                bar.update(min(PIECE * every, steps - bar.n))
+                if not np.isfinite(frames.q).all():
+                    break
+    except KeyboardInterrupt:
+        if not run.pieces:
+            raise
+        run.interrupted = True
+    run.run_seconds = clock.perf_counter() - began
+    return run
+
+
+def frames_of(run: Run, steps: int, every: int) -> tuple[Any, int | None]:
+    """All frames as one, to the end or the first that is not finite, and that one's number."""
+    frames = jax.tree.map(lambda *parts: np.concatenate(parts), *run.pieces)
+    wanted = min(steps // every + 1, len(frames.q))
+    good = np.isfinite(frames.q).all(axis=1) & np.isfinite(frames.qd).all(axis=1)
+    bad = None if good[:wanted].all() else int(np.argmin(good))
+    wanted = wanted if bad is None else bad + 1  # the first bad frame is kept, as evidence
+    return jax.tree.map(lambda x: x[:wanted], frames), bad
 
 
 def new_events(before: int, memory: Any) -> Iterator[Event]:
@@ -227,7 +302,7 @@ def motion_of(
 
 
 def shapes_of(model: Model) -> tuple[Shape, ...]:
-    """The model's shapes as a Motion holds them; it has no height fields."""
+    """The model's shapes as a Motion holds them."""
     top = model.topology
     pos, quat = np.asarray(model.shape_pos, float), np.asarray(model.shape_quat, float)
     size = np.asarray(model.shape_size, float)
@@ -237,9 +312,12 @@ def shapes_of(model: Model) -> tuple[Shape, ...]:
         "tapered_capsule": [0, 1, 2],
         "box": [0, 1, 2],
         "plane": [],
+        "height_field": [0, 1],
     }
+    grids = [() if field < 0 else np.asarray(model.heights[field]) for field in top.shape_field]
+    heights = [tuple(tuple(map(float, row)) for row in grid) for grid in grids]
     return tuple(
-        Shape(kind, top.shape_link[s], pos[s], quat[s], size[s][kept[kind]])
+        Shape(kind, top.shape_link[s], pos[s], quat[s], size[s][kept[kind]], heights[s])
         for s, kind in enumerate(top.shape_kinds)
         if kind in kept
     )

@@ -8,15 +8,12 @@ write_simulation("walk_folder", simulation)
 """
 
 import os
-import time as clock
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from tqdm import tqdm
 
 from controllers.scl.ast import Script
 from controllers.scl.load import script_controller
@@ -30,13 +27,17 @@ from optimize.objectives import objective as objective_named
 from optimize.recording import (
     PIECE,
     Event,
-    Frame,
     Progress,
+    Run,
     begin,
     first_progress,
+    frames_of,
+    measures_of,
     motion_of,
     new_events,
     pieces,
+    run_pieces,
+    script_frame,
 )
 from optimize.run_folder import to_json, versions, write_atomic
 from optimize.scene import Scene, check_number, set_scene
@@ -52,9 +53,10 @@ class Simulation:
 
     motion: Motion
     summary: dict[str, Any]
-    script: Script
+    script: Script | None  # None without one: a world
     notes: tuple[str, ...]
     interrupted: bool
+    world: str | None = None  # text of the world file, if there was one
 
 
 class Written(NamedTuple):
@@ -130,8 +132,8 @@ def simulate_scene(
     terms = tuple(judged.weights) if judged else ()
     every = frame_step(seconds, dt, fps)
     steps = -(-round(seconds / dt) // every) * every
-    run = _run(scene, StepConfig(dt=float(dt)), steps, every, terms, progress, backend)
-    return _simulation(scene, run, steps, every, float(dt), judged)
+    run, events = _run(scene, float(dt), steps, every, terms, progress, backend)
+    return _simulation(scene, run, events, steps, every, float(dt), judged)
 
 
 def frame_step(seconds: float, dt: float, fps: float) -> int:
@@ -147,76 +149,47 @@ def frame_step(seconds: float, dt: float, fps: float) -> int:
     return min(divisors, key=lambda k: abs(k - wanted), default=min(steps, round(wanted)))
 
 
-@dataclass
-class _Run:
-    """What comes out of the simulated pieces."""
-
-    pieces: list[Frame]
-    events: list[Event]
-    progress: Progress
-    compile_seconds: float
-    run_seconds: float
-    interrupted: bool
-
-
 def _run(
     scene: Scene,
-    config: StepConfig,
+    dt: float,
     steps: int,
     every: int,
     terms: tuple[str, ...],
     progress: bool,
     backend: str,
-) -> _Run:
-    """Simulate piece after piece, to the frame at the end."""
-    began = clock.perf_counter()
+) -> tuple[Run, list[Event]]:
+    """Simulate to the frame at the end, noting the changes of phase."""
     controller = script_controller(scene.script, scene.model)
-    memory = begin(scene.model, controller, scene.state)
-    now = first_progress(scene.model, scene.state, memory, terms)
-    run_piece = pieces(scene.model, terms, every, backend)
-    dt = jnp.asarray(config.dt, scene.state.q.dtype)
-    jax.block_until_ready(run_piece(controller, now, dt, steps))  # compiles
-    run = _Run([], [], now, clock.perf_counter() - began, 0.0, False)
-    began = clock.perf_counter()
-    count = -(-(steps // every + 1) // PIECE)
-    bar = tqdm(total=steps, unit="step", desc="simulating", disable=None if progress else True)
-    try:
-        with bar:
-            for _ in range(count):
-                before = int(run.progress.memory.events)
-                after, frames = run_piece(controller, run.progress, dt, steps)
-                frames = jax.tree.map(np.asarray, frames)
-                events = list(new_events(before, after.memory))
-                run.progress, run.events = after, run.events + events
-                run.pieces.append(frames)
-                bar.update(min(PIECE * every, steps - bar.n))
-                if not np.isfinite(frames.q).all():
-                    break
-    except KeyboardInterrupt:
-        if not run.pieces:
-            raise
-        run.interrupted = True
-    run.run_seconds = clock.perf_counter() - began
-    return run
+    measures = measures_of(scene.model, terms)
+    now = first_progress(scene.state, begin(scene.model, controller, scene.state), measures)
+    run_piece = pieces(
+        scene.model, measures, script_frame(scene.model), every, StepConfig(), backend
+    )
+    events: list[Event] = []
+
+    def note(before: Progress, after: Progress) -> None:
+        events.extend(new_events(int(before.memory.events), after.memory))
+
+    run = run_pieces(run_piece, controller, now, dt, steps, every, progress, note)
+    return run, events
 
 
 def _simulation(
-    scene: Scene, run: _Run, steps: int, every: int, dt: float, judged: Objective | None
+    scene: Scene,
+    run: Run,
+    events: list[Event],
+    steps: int,
+    every: int,
+    dt: float,
+    judged: Objective | None,
 ) -> Simulation:
     """Put the pieces together."""
-    frames: Frame = jax.tree.map(lambda *parts: np.concatenate(parts), *run.pieces)
-    wanted = min(steps // every + 1, len(frames.q))
-    bad = _first_bad(frames)
-    if bad is not None and bad < wanted:
-        wanted = bad + 1  # the first bad frame is kept, as evidence
-    else:
-        bad = None
-    frames = jax.tree.map(lambda x: x[:wanted], frames)
+    frames, bad = frames_of(run, steps, every)
     first = float(scene.state.time)
-    time = first + np.arange(wanted) * every * dt
+    time = first + np.arange(len(frames.q)) * every * dt
     end = float(time[-1])
     names = tuple(phase.name for phase in scene.script.phases)
-    events = [event for event in run.events if event.time < end - dt / 2]
+    events = [event for event in events if event.time < end - dt / 2]
     phases = summaries.phases_of(scene.script, events, first, end)
     title = f"{Path(scene.name).stem}: {end - first:g} s, begun {scene.start}"
     motion = motion_of(scene.model, frames, time, title, names, summaries.phase_events(phases))
@@ -231,25 +204,26 @@ def _simulation(
         summary["objective"] = {"name": judged.name, "total": np.asarray(total), "parts": parts}
     summary["versions"] = versions()
     script_notes = map(str, scene.script.warnings)
-    notes = (*script_notes, *scene.notes, *_failure_notes(bad, time, run.interrupted))
+    notes = (*script_notes, *scene.notes, *failure_notes(bad, time, run.interrupted))
     return Simulation(motion, summaries.json_safe(summary), scene.script, notes, run.interrupted)
 
 
-def _first_bad(frames: Frame) -> int | None:
-    """The first frame with a configuration or velocity that is not finite."""
-    good = np.isfinite(frames.q).all(axis=1) & np.isfinite(frames.qd).all(axis=1)
-    return None if good.all() else int(np.argmin(good))
-
-
-def _conditions(scene: Scene, run: _Run, seconds: float, every: int, dt: float) -> dict[str, Any]:
+def _conditions(scene: Scene, run: Run, seconds: float, every: int, dt: float) -> dict[str, Any]:
     """How the motion was simulated."""
-    device = next(iter(run.progress.state.q.devices()))
-    steps = len(run.pieces) * PIECE * every
     return {
         "script": scene.name,
         "start": scene.start,
         "chair_height": scene.chair_height,
         "friction": scene.friction,
+        **run_conditions(run, seconds, every, dt),
+    }
+
+
+def run_conditions(run: Run, seconds: float, every: int, dt: float) -> dict[str, Any]:
+    """The same, of any simulation."""
+    device = next(iter(run.progress.state.q.devices()))
+    steps = len(run.pieces) * PIECE * every
+    return {
         "seconds": seconds,
         "dt": dt,
         "precision": str(run.progress.state.q.dtype),
@@ -261,12 +235,13 @@ def _conditions(scene: Scene, run: _Run, seconds: float, every: int, dt: float) 
     }
 
 
-def _failure_notes(bad: int | None, time: np.ndarray, interrupted: bool) -> list[str]:
+def failure_notes(bad: int | None, time: np.ndarray, interrupted: bool) -> list[str]:
+    """What a user should know of a motion that broke off."""
     notes = []
     if bad is not None:
         notes.append(
             f"the motion is not finite from {time[bad]:.4f} s on; a smaller time step or weaker"
-            " forces in the script may help"
+            " forces may help"
         )
     if interrupted:
         notes.append(f"interrupted at {time[-1]:.4f} s; what was simulated until then is kept")
@@ -276,7 +251,8 @@ def _failure_notes(bad: int | None, time: np.ndarray, interrupted: bool) -> list
 def write_simulation(
     folder: str | os.PathLike, simulation: Simulation, with_script: bool = True
 ) -> Written:
-    """Write motion.html, trajectory.npz, summary.json, script.scl, plots.png and filmstrip.png.
+    """Write motion.html, trajectory.npz, summary.json, plots.png, filmstrip.png, and what was
+    simulated: script.scl, or world.toml.
 
     The folder is made if need be. Files of these names are replaced, each as a whole; others stay
     as they are. Without matplotlib the pictures are left out, and ``missing`` says so.
@@ -297,8 +273,12 @@ def write_simulation(
             files.append(folder / name)
 
     text = to_json(summary, "the summary")
-    if with_script:
-        put("script.scl", lambda path: write_atomic(path, simulation.script.source.encode()))
+    if simulation.world is not None:
+        world = simulation.world
+        put("world.toml", lambda path: write_atomic(path, world.encode()))
+    if with_script and simulation.script is not None:
+        script = simulation.script.source
+        put("script.scl", lambda path: write_atomic(path, script.encode()))
     put("summary.json", lambda path: write_atomic(path, text.encode()))
     put("trajectory.npz", lambda path: save_motion(path, motion))
     put("motion.html", lambda path: write_page(path, motion, summaries.page_rows(summary)))

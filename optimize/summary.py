@@ -21,15 +21,29 @@ LABELS = {
         "energy": "squared torques over time [(N m)² s]",
         "max_torque_ratio": "greatest torque, of its limit",
         "contacts_at_end": "in contact at the end",
+        "final_com_height": "centre of mass at the end [m]",
+        "largest_contact_force": "largest contact force in a step [N]",
+        "broken_grips": "grips torn off",
     },
     "Accuracy": {
         "finite": "all values finite",
         "failed_at": "first value not finite [s]",
         "largest_penetration": "largest penetration [m]",
-        "largest_residual": "largest solver residual [m/s]",
+        "first_penetration": "overlap at the start [m]",
+        "largest_residual": "largest solver residual [m/s; events: m/s²]",
+        "most_left_out": "most contacts left out in a step",
+        "left_out_time": "time with contacts left out [s]",
+        "unfinished_time": "time of steps not used up [s]",
+        "unsolved_time": "time of steps with forces not solved for [s]",
     },
     "Conditions": {
         "script": "script",
+        "world": "world",
+        "character": "character",
+        "controller": "controller",
+        "scheme": "scheme of the step",
+        "links": "links",
+        "freedoms": "degrees of freedom",
         "start": "start",
         "chair_height": "chair height [m]",
         "friction": "friction coefficient",
@@ -154,8 +168,9 @@ def table(summary: Mapping[str, Any]) -> str:
     for group, rows in groups.items():
         lines.append(group)
         lines += [f"  {label:<{width}}  {plain_text(value)}" for label, value in rows.items()]
-    lines.append("Phases")
-    for phase in summary["phases"]:
+    phases = summary.get("phases", [])
+    lines += ["Phases"] if phases else []
+    for phase in phases:
         why = phase["ended_by"] or "end of the simulation"
         lines.append(f"  {phase['start']:7.3f} s  {phase['name']:<20}  {why}")
     return "\n".join(lines)

@@ -21,8 +21,8 @@ FAR = 1e3  # gap of a slot without a point [m]
 PARALLEL = 1e-3  # sine of the angle between edges below which they have no common normal
 PREFER = 1e-3  # how much deeper a preferred axis may be, as a part of the least half extent
 ALIKE = 0.9998  # cosine (of 0.02 rad): closer to a face normal, an edge axis yields to it
-RIM = 1e-4  # tolerance of the clipping, as a part of the least half extent
-_CORNERS = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])  # of a face, going round
+RIM = 5e-4  # tolerance of the clipping, as a part of the least half extent
+FACE = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])  # of a face, going round
 
 
 def box_box(
@@ -110,7 +110,7 @@ def _face_points(ref_half, center, axes, half, tolerance, apart) -> tuple[Array,
     frame = _pick(jnp.stack([jnp.roll(axes, -k, 0) for k in range(3)]), facing)
     extent = _pick(jnp.stack([jnp.roll(half, -k) for k in range(3)]), facing)
     out, u, v = -_sign(frame[0, 0]) * frame[0], frame[1], frame[2]
-    signs = jnp.asarray(_CORNERS, center.dtype)
+    signs = jnp.asarray(FACE, center.dtype)
     middle = center + extent[0] * out
     start = middle + signs[:, :1] * extent[1] * u + signs[:, 1:] * extent[2] * v
     clipped, exists = _clip_edges(start, rim, tolerance)

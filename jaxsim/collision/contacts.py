@@ -10,10 +10,10 @@ import numpy as np
 from jax import Array
 
 from jaxsim.collision.box_box import FAR, box_box
-from jaxsim.collision.box_field import CORNERS, box_field
+from jaxsim.collision.box_field import box_field
 from jaxsim.collision.height_field import Field, ball_field, side_field
 from jaxsim.collision.nearest import Chosen
-from jaxsim.collision.pairs import ball_box, ball_plane, box_corner_plane, side_box
+from jaxsim.collision.pairs import ball_box, ball_plane, box_plane, side_box
 from jaxsim.collision.round_cones import nearest_balls, side_side
 from jaxsim.collision.slots import contact_slots
 from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics, matmul
@@ -73,9 +73,7 @@ def _flat_contacts(model: Model, pos: Array, rot: Array) -> list[tuple[Array, Ar
         out.append((point, normal, jnp.where(counts, gap, FAR)))
     if len(slots.box_plane):
         s, b = slots.box_plane.T
-        local = jnp.asarray(CORNERS, size.dtype) * size[s][:, None]
-        corners = pos[s][:, None] + matmul(local, jnp.swapaxes(rot[s], 1, 2))
-        each = jax.vmap(jax.vmap(box_corner_plane, (0, None, None)))(corners, pos[b], rot[b])
+        each = jax.vmap(box_plane)(pos[s], rot[s], size[s], pos[b], rot[b])
         out.append(_in_one_row(each))
     if len(slots.box_box):
         s, b = slots.box_box.T

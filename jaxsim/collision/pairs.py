@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from jaxsim.collision.box_box import FACE
 from jaxsim.math.safe import safe_norm
 
 BISECTIONS = 14
@@ -71,6 +72,22 @@ def side_box(ends: Array, radii: Array, pos: Array, rot: Array, half: Array):
     return (*ball_box(center, radius, pos, rot, half), inner)
 
 
-def box_corner_plane(corner: Array, pos: Array, rot: Array):
-    """A corner (3,) of a box against a half space."""
-    return ball_plane(corner, jnp.zeros((), corner.dtype), pos, rot)
+def box_plane(center: Array, turn: Array, half: Array, pos: Array, rot: Array):
+    """The corners of a box's lowest face against the half space below the z axis of (pos, rot).
+
+    center (3,), turn (3, 3), half (3,) of the box. Points (4, 3), normals (4, 3), gaps (4,). The
+    lowest face is the one that looks down most; the lowest corner is always one of its. Gradients
+    take the choice of the face as given.
+    """
+    normal = rot[:, 2]
+    edges = turn.T * half[:, None]
+    facing = jnp.argmax(jnp.abs(jnp.sum(turn * normal[:, None], axis=0)))
+    out, u, v = (
+        sum(jnp.where(facing == k, edges[(k + i) % 3], 0.0) for k in range(3)) for i in range(3)
+    )
+    down = jnp.where(jnp.sum(out * normal) > 0, -out, out)
+    signs = jnp.asarray(FACE, center.dtype)
+    corners = center + down + signs[:, :1] * u + signs[:, 1:] * v
+    gap = jnp.sum((corners - pos) * normal, axis=-1)
+    normals = jnp.broadcast_to(normal, corners.shape)
+    return corners - normal * (gap / 2)[:, None], normals, gap

@@ -19,12 +19,12 @@ from jaxsim.model.errors import ModelError
 from jaxsim.model.shapes import BALL_KINDS
 from jaxsim.model.topology import INDEX, Topology
 
-BOX_CORNERS = 8
+FACE_CORNERS = 4
 FAMILIES = {  # name -> index columns and contact slots of a row, in the order of the slots
     "ball_plane": (3, 1),
     "ball_box": (3, 1),
     "side_box": (2, 1),
-    "box_plane": (2, BOX_CORNERS),
+    "box_plane": (2, FACE_CORNERS),
     "box_box": (2, BOX_BOX_SLOTS),
     "ball_ball": (2, 1),
     "side_side": (2, 2),
@@ -44,7 +44,7 @@ class Slots:
     ball_plane: np.ndarray  # (n, 3) shape, end, plane
     ball_box: np.ndarray  # (n, 3) shape, end, box
     side_box: np.ndarray  # (n, 2) capsule, box
-    box_plane: np.ndarray  # (n, 2) box, plane: 8 slots each
+    box_plane: np.ndarray  # (n, 2) box, plane: 4 slots each
     box_box: np.ndarray  # (n, 2) box, box: 13 slots each
     ball_ball: np.ndarray  # (n, 2) two shapes with balls, one of them a sphere
     side_side: np.ndarray  # (n, 2) two capsules: 2 slots each

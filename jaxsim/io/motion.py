@@ -30,7 +30,8 @@ __all__ = [
 ]
 
 FORMAT_NAME = "jaxsim-motion"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 2: height fields, grips, roles of links; 1 lacks them and is read too
+ROLES = ("character", "prop", "driven")
 
 SHAPE_SIZES = {  # kind -> the numbers in `Shape.size`, all in [m]
     "sphere": ("radius",),
@@ -38,6 +39,7 @@ SHAPE_SIZES = {  # kind -> the numbers in `Shape.size`, all in [m]
     "tapered_capsule": ("radius_0", "radius_1", "half_length"),
     "box": ("half_x", "half_y", "half_z"),
     "plane": (),
+    "height_field": ("half_x", "half_y"),
 }
 
 
@@ -63,10 +65,13 @@ class Shape:
 
     The segment of a capsule runs along the shape's local x axis. Of a tapered capsule, end 0
     (radius_0) lies at x = +half_length and end 1 (radius_1) at x = -half_length. The normal of
-    a plane is its local z axis. `size` holds the numbers that `SHAPE_SIZES` lists for the kind.
+    a plane is its local z axis. A height field has `heights` (nx, ny) along its z axis, evenly over
+    x from -half_x to half_x and y likewise, each cell split from corner (i, j) to (i + 1, j + 1).
+    `size` holds the numbers that `SHAPE_SIZES` lists for the kind.
 
     Raises ValueError for an unknown kind, a wrong number of sizes, a negative or non-finite
-    size, and a quaternion that is not of unit length.
+    size, a quaternion that is not of unit length, and heights that are no grid or that belong to
+    another kind.
     """
 
     kind: str  # one of SHAPE_SIZES
@@ -74,6 +79,7 @@ class Shape:
     pos: tuple[float, ...] = (0.0, 0.0, 0.0)  # [m] origin of the shape in the link's frame
     quat: tuple[float, ...] = (1.0, 0.0, 0.0, 0.0)  # orientation in the link's frame, w first
     size: tuple[float, ...] = ()  # [m]
+    heights: tuple[tuple[float, ...], ...] = ()  # [m] of a height field
 
     def __post_init__(self) -> None:
         if self.kind not in SHAPE_SIZES:
@@ -94,6 +100,18 @@ class Shape:
             raise ValueError(f"{self.kind}: negative size {self.size}")
         if abs(float(np.linalg.norm(self.quat)) - 1.0) > 1e-3:
             raise ValueError(f"{self.kind}: quat {self.quat} is not of unit length")
+        grid = np.asarray(self.heights, dtype=float)
+        good = grid.ndim == 2 and min(grid.shape) >= 2 and np.isfinite(grid).all()
+        if (self.kind == "height_field") != (grid.size > 0) or (grid.size and not good):
+            raise ValueError(
+                f"{self.kind}: heights have shape {grid.shape}, a height field needs"
+                " a grid of at least 2 x 2 finite numbers, another kind none"
+            )
+        object.__setattr__(self, "heights", tuple(map(tuple, grid.tolist())) if grid.size else ())
+
+
+def _none() -> np.ndarray:
+    return np.zeros(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +144,18 @@ class Motion:
     planar: bool = False  # the character stays in the x-z plane
     phase_events: tuple[tuple[float, str, str], ...] = ()  # ([s], phase, what ended the last one)
     com: np.ndarray | None = field(default=None)  # (T, 3) [m] centre of mass, if known
+    contact_outer: np.ndarray | None = None  # (nc,) bool: not between links; all if not given
+    link_roles: tuple[str, ...] = ()  # (nl,) of ROLES; "character" for all if not given
+    grip_names: tuple[str, ...] = ()  # (ng,)
+    grip_pos: np.ndarray = field(
+        default_factory=_none
+    )  # (T, ng, 3) [m] the point that is held, in the world
+    grip_force: np.ndarray = field(
+        default_factory=_none
+    )  # (T, ng, 3) [N] on the link that holds, in the world
+    grip_closed: np.ndarray = field(
+        default_factory=_none
+    )  # (T, ng) bool; open or torn off where False
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -141,6 +171,20 @@ class Motion:
         if self.com is not None:
             put("com", _float_array(self.com))
         put("phase", np.asarray(self.phase, dtype=np.int32))
+        roles = self.link_roles or ("character",) * self.n_links
+        put("link_roles", tuple(map(str, roles)))
+        put("grip_names", tuple(map(str, self.grip_names)))
+        frames = self.time.shape[0] if self.time.ndim else 0
+        if not self.grip_names:
+            put("grip_pos", np.zeros((frames, 0, 3)))
+            put("grip_force", np.zeros((frames, 0, 3)))
+            put("grip_closed", np.zeros((frames, 0)))
+        put("grip_pos", _float_array(self.grip_pos))
+        put("grip_force", _float_array(self.grip_force))
+        put("grip_closed", np.asarray(self.grip_closed, dtype=bool))
+        nc = self.contact_pos.shape[1] if self.contact_pos.ndim == 3 else 0
+        outer = np.ones(nc, bool) if self.contact_outer is None else self.contact_outer
+        put("contact_outer", np.asarray(outer, dtype=bool))
         put("heights", {str(k): _float_array(v) for k, v in self.heights.items()})
         self._check()
 
@@ -164,6 +208,10 @@ class Motion:
         arrays += [(f"heights[{k!r}]", v, (n,)) for k, v in self.heights.items()]
         if self.com is not None:
             arrays.append(("com", self.com, (n, 3)))
+        ng = len(self.grip_names)
+        grips = {"grip_pos": (n, ng, 3), "grip_force": (n, ng, 3), "grip_closed": (n, ng)}
+        grips["contact_outer"] = (nc,)
+        arrays += [(name, getattr(self, name), shape) for name, shape in grips.items()]
         for name, array, shape in arrays:
             agrees = array.ndim == len(shape) and all(
                 w in (any_size, s) for s, w in zip(array.shape, shape, strict=True)
@@ -176,6 +224,8 @@ class Motion:
             raise ValueError(f"motion: time decreases at frame {frame}")
         if n and (self.phase.min() < -1 or self.phase.max() >= len(self.phase_names)):
             raise ValueError(f"motion: phase must be -1 to {len(self.phase_names) - 1}")
+        if len(self.link_roles) != nl or not set(self.link_roles) <= set(ROLES):
+            raise ValueError(f"motion: link_roles needs {nl} of {', '.join(ROLES)}")
         if np.any(np.isnan(self.torque_limit)):
             raise ValueError("motion: torque_limit holds NaN; use inf for no limit")
         for shape in self.shapes:
@@ -218,7 +268,7 @@ class Motion:
     def take(self, index: np.ndarray) -> Motion:
         """The motion at some frames. index: (n,) increasing frame numbers, or a (T,) mask."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        for name in (*_FLOAT_FIELDS, "phase"):
+        for name in (*_FLOAT_FIELDS, "phase", *_GRIP_FIELDS):
             if name != "torque_limit":
                 values[name] = values[name][index]
         values["heights"] = {k: v[index] for k, v in self.heights.items()}
@@ -232,6 +282,9 @@ _FLOAT_FIELDS = (
 )
 
 
+_GRIP_FIELDS = ("grip_pos", "grip_force", "grip_closed")  # since version 2
+_OUTER = "contact_outer"
+_NEW_META = ("link_roles", "grip_names")
 _META_FIELDS = ("title", "link_names", "joint_names", "phase_names", "planar", "phase_events")
 
 
@@ -262,11 +315,13 @@ def save_motion(path: str | os.PathLike[str], motion: Motion) -> None:
 
     Raises FileNotFoundError if the folder does not exist.
     """
-    arrays = {name: getattr(motion, name) for name in (*_FLOAT_FIELDS, "phase")}
+    arrays = {
+        name: getattr(motion, name) for name in (*_FLOAT_FIELDS, "phase", *_GRIP_FIELDS, _OUTER)
+    }
     if motion.com is not None:
         arrays["com"] = motion.com
     arrays |= {f"height_{i}": v for i, v in enumerate(motion.heights.values())}
-    meta = {name: getattr(motion, name) for name in _META_FIELDS}
+    meta = {name: getattr(motion, name) for name in (*_META_FIELDS, *_NEW_META)}
     meta["shapes"] = [vars(shape) for shape in motion.shapes]
     meta["heights"] = list(motion.heights)
     buffer = io.BytesIO()
@@ -296,9 +351,11 @@ def load_motion(path: str | os.PathLike[str]) -> Motion:
         raise MotionFileError(f"{path} is not a motion file, or is damaged: {error}") from error
     if str(stored.get("format")) != FORMAT_NAME:
         raise MotionFileError(f"{path} is an .npz file, but not a motion")
-    if int(stored.get("version", -1)) != FORMAT_VERSION:
+    version = int(stored.get("version", -1))
+    if not 1 <= version <= FORMAT_VERSION:
         raise MotionFileError(
-            f"{path} has motion format {stored.get('version')}, this jaxsim reads {FORMAT_VERSION}"
+            f"{path} has motion format {stored.get('version')}, this jaxsim reads 1 to"
+            f" {FORMAT_VERSION}"
         )
     try:
         meta = json.loads(str(stored["meta"]))
@@ -306,6 +363,9 @@ def load_motion(path: str | os.PathLike[str]) -> Motion:
         values["shapes"] = tuple(Shape(**shape) for shape in meta["shapes"])
         values["heights"] = {k: stored[f"height_{i}"] for i, k in enumerate(meta["heights"])}
         values |= {name: stored[name] for name in (*_FLOAT_FIELDS, "phase")}
+        if version > 1:
+            values |= {name: meta[name] for name in _NEW_META}
+            values |= {name: stored[name] for name in (*_GRIP_FIELDS, _OUTER)}
         return Motion(**values, com=stored.get("com"))
     except KeyError as error:
         raise MotionFileError(f"{path} lacks {error}") from error

@@ -61,6 +61,11 @@ class ModelBuilder:
         self._grips: list[_Grip] = []
         self._excluded: set[frozenset[int]] = set()
 
+    @property
+    def link_names(self) -> tuple[str, ...]:
+        """Names of the links declared so far."""
+        return tuple(link.name for link in self._links)
+
     def add_link(
         self,
         name: str,

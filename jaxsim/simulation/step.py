@@ -67,6 +67,7 @@ class StepConfig:
     bounce_speed: Array | float = 0.1  # slower impacts do not bounce [m/s]
     touch_distance: Array | float = 0.001  # a smaller gap counts as contact [m]
     near_distance: Array | float = 0.01  # what comes nearer in a step is solved for [m]
+    warm_start: Array | float = 1.0  # how much of the last impulses a step begins with; see docs
     sweeps: int = dataclasses.field(default=8, metadata={"static": True})  # Gauss-Seidel passes
     contacts: int = dataclasses.field(default=40, metadata={"static": True})  # solved for, at most
     derivative: str = dataclasses.field(default="iteration", metadata={"static": True})
@@ -75,6 +76,8 @@ class StepConfig:
     def __post_init__(self):
         if isinstance(self.dt, float) and not 0 < self.dt < 1:
             raise ValueError(f"dt is {self.dt} s; give a positive time step, such as 0.00025")
+        if isinstance(self.warm_start, float) and not 0 <= self.warm_start <= 1:
+            raise ValueError(f"warm_start is {self.warm_start}; give a part, from 0 to 1")
         if isinstance(self.sweeps, int) and self.sweeps < 1:
             raise ValueError(f"sweeps is {self.sweeps}; at least one is needed")
         if isinstance(self.contacts, int) and self.contacts < 1:
@@ -217,7 +220,7 @@ def step(
         families = _families(layout, white[:, :-1].T, rest.target, contacts.friction)
         warm = _warm_start(top, layout, state.impulse, chosen)
         families = tuple(
-            dataclasses.replace(f, impulse=w.reshape(f.target.shape))
+            dataclasses.replace(f, impulse=config.warm_start * w.reshape(f.target.shape))
             for f, w in zip(families, warm)
             if f.target.size
         )

@@ -65,7 +65,8 @@ def write_filmstrip(path: str | os.PathLike[str], motion: Motion, frames: int = 
 
 
 def side_outline(shape: Shape, pos: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    """(n, 2) [m]: the outline of a shape seen along y, as x and z of a convex polygon.
+    """(n, 2) [m]: the outline of a shape seen along y, as x and z of a polygon, convex but for
+    height fields (the upper edge of each row).
 
     pos: (3,) [m] and axes: (3, 3) (one axis per row): the shape's frame in the world. Not for
     planes, which have no outline: raises ValueError.
@@ -75,11 +76,23 @@ def side_outline(shape: Shape, pos: np.ndarray, axes: np.ndarray) -> np.ndarray:
     if shape.kind == "box":
         signs = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, 8).T
         return _hull((pos + (signs * np.array(shape.size)) @ axes)[:, [0, 2]])
+    if shape.kind == "height_field":
+        return _field_outline(shape, pos, axes)
     if shape.kind == "sphere":
         return _circle(pos, shape.size[0])
     radius_0, radius_1 = shape.size[0], shape.size[-2]
     half = shape.size[-1] * axes[0]
     return _hull(np.concatenate([_circle(pos + half, radius_0), _circle(pos - half, radius_1)]))
+
+
+def _field_outline(shape: Shape, pos: np.ndarray, axes: np.ndarray) -> np.ndarray:
+    heights = np.array(shape.heights)
+    sides = [np.linspace(-h, h, n) for h, n in zip(shape.size, heights.shape, strict=True)]
+    local = np.stack([*np.meshgrid(*sides, indexing="ij"), heights], axis=-1)
+    points = (pos + local @ axes)[..., [0, 2]]
+    top = points[np.arange(len(points)), points[..., 1].argmax(axis=1)]
+    low = points[..., 1].min() - 0.02
+    return np.concatenate([top, [[top[-1, 0], low], [top[0, 0], low]]])
 
 
 def _circle(centre: np.ndarray, radius: float) -> np.ndarray:

@@ -63,7 +63,8 @@ def read_page(path: str | os.PathLike[str]) -> dict[str, Any]:
     contact_start (n + 1,) and contact (m, 6): the active contacts of frame i are rows
     contact_start[i] to contact_start[i + 1], position [m] and force [N]; phase (n,); force (n,)
     and force_peak (n,) [N]: normal to the ground, at the frame and its peak until the next;
-    com (n, 3) [m], no rows if not known; heights (n, number of heights) [m].
+    com (n, 3) [m], no rows if not known; heights (n, number of heights) [m]; grip_pos and
+    grip_force (n, ng, 3) [m, N]; grip_closed (n, ng), 0 or 1.
     Raises ValueError if the file is not such a page.
     """
     page = Path(path).read_text("utf-8")
@@ -102,13 +103,20 @@ def _page_data(motion: Motion, fps: float) -> dict[str, object]:
         "force_peak": _packed(peaks, "<f4"),
         "heights": _packed(np.stack(heights, 1) if heights else np.zeros((len(index), 0)), "<f4"),
         "com": _packed(np.zeros((0, 3)) if shown.com is None else shown.com, "<f4"),
+        "grip_pos": _packed(shown.grip_pos, "<f4"),
+        "grip_force": _packed(shown.grip_force, "<f4"),
+        "grip_closed": _packed(shown.grip_closed, "|u1"),
     }
     return {
         "title": motion.title,
         "planar": motion.planar,
         "start": float(start),
         "notice": "" if bad is None else _notice(bad.frame, bad.time, bad.field),
-        "links": [{"name": n, "side": side_of(n)[0]} for n in motion.link_names],
+        "links": [
+            {"name": name, "side": side_of(name)[0], "role": role}
+            for name, role in zip(motion.link_names, motion.link_roles, strict=True)
+        ],
+        "grips": list(motion.grip_names),
         "phases": list(motion.phase_names),
         "bands": [(a - float(start), b - float(start), p) for a, b, p in phase_bands(full)],
         "events": [(t - float(start), p, why) for t, p, why in motion.phase_events],
@@ -116,7 +124,12 @@ def _page_data(motion: Motion, fps: float) -> dict[str, object]:
         "force_step": _force_step(contact[:, 3:]),
         "quat_scale": QUAT_SCALE,
         "shapes": [
-            {**vars(shape), "pos": _rounded(shape.pos), "size": _rounded(shape.size)}
+            {
+                **vars(shape),
+                "pos": _rounded(shape.pos),
+                "size": _rounded(shape.size),
+                "heights": [_rounded(row) for row in shape.heights],
+            }
             for shape in motion.shapes
         ],
         "arrays": arrays,

@@ -52,8 +52,8 @@ def ground_normal(motion: Motion) -> np.ndarray:
 
 
 def normal_force(motion: Motion) -> np.ndarray:
-    """(T,) [N]: the sum of the contact forces along the normal of the ground."""
-    return motion.contact_force.sum(axis=1) @ ground_normal(motion)
+    """(T,) [N]: the sum of the surroundings' contact forces along the normal of the ground."""
+    return motion.contact_force[:, motion.contact_outer].sum(axis=1) @ ground_normal(motion)
 
 
 def side_of(name: str) -> tuple[str, str]:

@@ -125,6 +125,23 @@ def rewrite(path, **changes):
     np.savez(path, **{name: array for name, array in stored.items() if array is not None})
 
 
+def test_files_of_the_first_version_are_read(tmp_path):
+    path, motion = tmp_path / "motion.npz", make_motion()
+    save_motion(path, motion)
+    with np.load(path) as file:
+        meta = json.loads(str(file["meta"]))
+    for name in ("link_roles", "grip_names"):
+        del meta[name]
+    for shape in meta["shapes"]:
+        del shape["heights"]
+    new = dict.fromkeys(("grip_pos", "grip_force", "grip_closed", "contact_outer"))
+    rewrite(path, version=np.array(1), meta=np.array(json.dumps(meta)), **new)
+    old = load_motion(path)
+    assert old.link_roles == ("character",) * motion.n_links and old.grip_names == ()
+    assert old.grip_pos.shape == (7, 0, 3) and old.contact_outer.all()
+    np.testing.assert_array_equal(old.link_pos, motion.link_pos)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -153,6 +170,9 @@ def test_wrong_content_is_named(tmp_path, changes, message):
         ({"link_pos": np.zeros((7, 3, 3))}, "link_pos has shape"),
         ({"contact_force": np.zeros((7, 2, 3))}, "contact_force has shape"),
         ({"contact_pos": np.zeros((7, 9))}, "contact_pos has shape"),
+        ({"link_roles": ("king",)}, "link_roles needs"),
+        ({"grip_names": ("hold",)}, "grip_pos has shape"),
+        ({"contact_outer": np.zeros(5)}, "contact_outer has shape"),
         ({"torque_limit": np.zeros(2)}, "torque_limit has shape"),
         ({"torque_limit": np.array([np.nan])}, "torque_limit holds NaN"),
         ({"heights": {"head": np.zeros(6)}}, r"heights\['head'\] has shape"),

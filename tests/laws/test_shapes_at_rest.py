@@ -1,7 +1,5 @@
 """What lies on bars, on one another and on height fields comes to rest, under both back ends."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,25 +17,14 @@ from jaxsim.model import (
     tapered_capsule,
 )
 from jaxsim.simulation.rollout import largest, rollout
-from jaxsim.simulation.step import StepConfig, no_control
+from jaxsim.simulation.step import StepConfig
+from tests.laws.bodies import Limp
 
 pytestmark = [pytest.mark.usefixtures("x64_module"), pytest.mark.slow]
 
 DT = 0.002
 X, Y = np.meshgrid(np.linspace(-1.5, 1.5, 13), np.linspace(-1, 1, 9), indexing="ij")
 ROUGH = 0.04 * np.random.default_rng(0).normal(size=X.shape)
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Limp:
-    """No torque at all."""
-
-    def init(self, model, state):
-        return None
-
-    def update(self, memory, model, state, seen, dt):
-        return None, no_control(model)
 
 
 def scene(shapes, *world):

@@ -18,10 +18,10 @@ from jaxsim.model import Model, ModelBuilder, State, box, hinge, neutral_state, 
 from jaxsim.simulation.rollout import failed_members, final, largest, rollout, total
 from jaxsim.simulation.step import StepConfig
 from tests.compiling import quick_jit
+from tests.laws.bodies import G, surface
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 
-G = 9.81
 DT = 0.001
 STEPS, EVERY = 600, 10  # of the scene
 RADIUS = 0.1
@@ -85,15 +85,6 @@ def at_rest(model: Model, **moves: dict) -> State:
         for key, value in values.items():
             (qd if key[0] == "v" else q)[top.dof(name + key.removeprefix("v").title())] += value
     return state.replace(q=jnp.asarray(q), qd=jnp.asarray(qd))
-
-
-def surface(model: Model, friction: float = 0.4, restitution: float = 0.0, tilt: float = 0.0):
-    """The scene with one friction and restitution, its ground sloping down towards +x by tilt."""
-    return model.replace(
-        friction=jnp.full_like(model.friction, friction),
-        restitution=jnp.full_like(model.restitution, restitution),
-        gravity=G * jnp.array([np.sin(tilt), 0.0, -np.cos(tilt)]),
-    )
 
 
 def forces_on(model: Model, force: np.ndarray, name: str, other: str) -> np.ndarray:
@@ -516,3 +507,5 @@ def test_settings_that_make_no_sense_are_refused():
         StepConfig(dt=-0.1)
     with pytest.raises(ValueError, match="sweeps is 0"):
         StepConfig(sweeps=0)
+    with pytest.raises(ValueError, match=r"warm_start is 1\.5"):
+        StepConfig(warm_start=1.5)

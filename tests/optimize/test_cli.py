@@ -42,7 +42,7 @@ def test_help_is_quick_and_names_the_commands():
     code += "except SystemExit: sys.exit('jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for name in ("simulate", "tune", "check", "view", "demo"):
+    for name in ("simulate", "tune", "check", "view", "demo", "gallery"):
         assert name in done.stdout
 
 
@@ -54,6 +54,7 @@ def test_help_is_quick_and_names_the_commands():
         ("check", ("example:",)),
         ("view", ("example:",)),
         ("demo", ("example:",)),
+        ("gallery", ("examples:", "rotating_platform")),
     ],
 )
 def test_every_command_has_help_with_examples(name, words, capsys):
@@ -69,7 +70,6 @@ def test_every_command_has_help_with_examples(name, words, capsys):
     [
         (["simulate", "walk", "--dt", "nan"], "--dt: expected a positive number, got 'nan'"),
         (["simulate", "walk", "--friction", "-1"], "expected a number of at least 0"),
-        (["simulate"], "required: SCRIPT"),
         (["tune", "walk"], "required: --out"),
         (["tune", "walk", "--out", "x", "--population", "3"], "at least 4, got '3'"),
         (["tune", "walk", "--out", "x", "--tune", "model.mass"], "PATH=LOWER:UPPER"),
@@ -88,6 +88,14 @@ def test_wrong_usage_is_told(arguments, message, capsys):
 @pytest.mark.parametrize(
     "arguments, message",
     [
+        (["simulate"], "give a SCRIPT, --world FILE or --character NAME"),
+        (["simulate", "walk", "--world", "box_stack"], "give either a SCRIPT"),
+        (["simulate", "--world", "box_stak"], "did you mean 'box_stack'?"),
+        (["simulate", "--world", "none.toml"], "there is no such world file"),
+        (["simulate", "--world", "box_stack", "--friction", "1"], "--friction belongs to a SCRIPT"),
+        (["simulate", "--world", "box_stack", "--start", "prone"], "no character that could begin"),
+        (["simulate", "--character", "articulated_humna"], "did you mean 'articulated_human'?"),
+        (["gallery", "--only", "stak", "--out", "OUT"], "no shipped world 'stak'"),
         (["simulate", "wlak"], "did you mean 'walk'?"),
         (["simulate", "walk", "--start", "flying"], "choose from standing, supine"),
         (["simulate", "walk", "--objective", "stnd"], "choose from: athletic-kip-up"),

@@ -15,10 +15,11 @@ from jaxsim.simulation.events import EventConfig, event_step, ready
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import Control, StepConfig, no_control
 from tests.compiling import quick_jit
+from tests.laws.bodies import G, surface
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 
-G, RADIUS, HALF = 9.81, 0.1, 0.1
+RADIUS, HALF = 0.1, 0.1
 TALL = RADIUS + 0.5
 STEPS = 300
 
@@ -41,14 +42,6 @@ def crate(x64_module):
     b.add_shape("crate", box([HALF] * 3, name="crate"))
     b.add_shape("world", plane(name="ground"))
     return b.build()
-
-
-def surface(model, friction=0.4, restitution=0.0, tilt=0.0):
-    return model.replace(
-        friction=jnp.full_like(model.friction, friction),
-        restitution=jnp.full_like(model.restitution, restitution),
-        gravity=G * jnp.array([np.sin(tilt), 0.0, -np.cos(tilt)]),
-    )
 
 
 @partial(quick_jit, static_argnums=3)

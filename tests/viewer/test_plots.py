@@ -130,3 +130,11 @@ def test_matplotlib_is_loaded_late():
     code = "import sys, jaxsim.viewer; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "False", done.stderr
+
+
+def test_outline_of_a_height_field():
+    field = Shape("height_field", -1, size=(1, 2), heights=((0, 0.1), (0.3, 0.2), (0, 0)))
+    outline = side_outline(field, np.array([5.0, 0, 1]), np.eye(3))
+    np.testing.assert_allclose(
+        outline, [[4, 1.1], [5, 1.3], [6, 1], [6, 0.98], [4, 0.98]], atol=1e-12
+    )

@@ -1,0 +1,166 @@
+"""TOML tables whose every key is checked; a mistake names file, table, key and remedy."""
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+
+class WorldError(ValueError):
+    """A world file that cannot be used."""
+
+
+REQUIRED: Any = object()
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """'; did you mean 'mass'?' where a known name is near, else nothing."""
+    near = get_close_matches(name, known, 1, 0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def read_toml(path: Path) -> "Table":
+    """The whole file. Raises WorldError for a file that is not there or is no TOML."""
+    if not path.is_file():
+        raise WorldError(f"{path}: there is no such world file")
+    try:
+        values = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise WorldError(f"{path}: this is not TOML: {error}") from error
+    return Table(path.name, "", values)
+
+
+class Table:
+    """One table; the readers take a key each, and ``done`` finds keys that none has taken."""
+
+    def __init__(self, file: str, where: str, values: Any):
+        self.file, self.where = file, where
+        if not isinstance(values, Mapping):
+            raise self.error(f"is {values!r}; a table is needed")
+        self._values = dict(values)
+        self._known: list[str] = []
+
+    def error(self, message: str, key: str = "") -> WorldError:
+        """An error at this table, or at a key of it."""
+        place = ", ".join(part for part in (self.where, key and f"key {key!r}") if part)
+        return WorldError(f"{self.file}: {place + ': ' if place else ''}{message}")
+
+    def take(self, key: str, default: Any = REQUIRED) -> Any:
+        """The value as it stands in the file."""
+        self._known.append(key)
+        if key in self._values:
+            return self._values[key]
+        if default is REQUIRED:
+            near = get_close_matches(key, [k for k in self._values if k not in self._known], 1, 0.6)
+            hint = f" (is {near[0]!r} meant to be it?)" if near else ""
+            raise self.error(f"is missing{hint}", key)
+        return default
+
+    def keys(self) -> list[str]:
+        """All keys that the file gives."""
+        return list(self._values)
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there."""
+        return key in self._values
+
+    def number(
+        self,
+        key: str,
+        default: Any = REQUIRED,
+        above: float = -math.inf,
+        least: float = -math.inf,
+        most: float = math.inf,
+    ) -> Any:
+        """A finite number within bounds."""
+        value = self.take(key, default)
+        if value is default:
+            return value
+        good = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not good or not math.isfinite(value) or value <= above or not least <= value <= most:
+            bounds = [
+                f"above {above:g}" if above > -math.inf else "",
+                f"of at least {least:g}" if least > -math.inf else "",
+                f"of at most {most:g}" if most < math.inf else "",
+            ]
+            wanted = " ".join(["a finite number", " and ".join(filter(None, bounds))]).strip()
+            raise self.error(f"is {value!r}; give {wanted}", key)
+        return float(value)
+
+    def whole(self, key: str, default: Any = REQUIRED, least: int = 0) -> Any:
+        """A whole number."""
+        value = self.take(key, default)
+        if value is default:
+            return value
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise self.error(f"is {value!r}; give a whole number of at least {least}", key)
+        return value
+
+    def vector(self, key: str, default: Any = REQUIRED, size: int = 3, above: float = -math.inf):
+        """``size`` finite numbers."""
+        value = self.take(key, default)
+        if value is default:
+            return value
+        numbers = isinstance(value, list) and all(
+            isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v)
+            for v in value
+        )
+        if not numbers or len(value) != size or min(value) <= above:
+            more = f", each above {above:g}" if above > -math.inf else ""
+            raise self.error(f"is {value!r}; give {size} numbers in brackets{more}", key)
+        return tuple(map(float, value))
+
+    def text(self, key: str, default: Any = REQUIRED) -> Any:
+        """A text that is not empty."""
+        value = self.take(key, default)
+        if value is not default and not (isinstance(value, str) and value):
+            raise self.error(f"is {value!r}; give a text in quotes", key)
+        return value
+
+    def choice(self, key: str, known: Sequence[str], default: Any = REQUIRED) -> Any:
+        """One of some names."""
+        value = self.text(key, default)
+        if value is not default and value not in known:
+            hint = suggestion(value, known)
+            raise self.error(f"is {value!r}{hint}; choose from {', '.join(known)}", key)
+        return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        """true or false."""
+        value = self.take(key, default)
+        if not isinstance(value, bool):
+            raise self.error(f"is {value!r}; give true or false", key)
+        return value
+
+    def table(self, key: str) -> "Table | None":
+        """A table in it, None if it is not there."""
+        value = self.take(key, None)
+        return None if value is None else Table(self.file, self._place(f"[{key}]"), value)
+
+    def tables(self, key: str) -> "list[Table]":
+        """An array of tables; empty if it is not there."""
+        value = self.take(key, [])
+        if not isinstance(value, list):
+            raise self.error(f"one of them begins with [[{key}]], in double brackets", key)
+        return [
+            Table(self.file, self._place(f"[[{key}]] {k}{_called(each)}"), each)
+            for k, each in enumerate(value, 1)
+        ]
+
+    def _place(self, name: str) -> str:
+        return f"{self.where}, {name}" if self.where else name
+
+    def done(self) -> None:
+        """Raise WorldError for a key that nothing has taken."""
+        for key in self._values:
+            if key not in self._known:
+                known = sorted(set(self._known))
+                hint = suggestion(key, known)
+                raise self.error(f"is not known here{hint}; the keys are: {', '.join(known)}", key)
+
+
+def _called(values: Any) -> str:
+    name = values.get("name") if isinstance(values, Mapping) else None
+    return f" {name!r}" if isinstance(name, str) else ""

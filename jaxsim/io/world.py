@@ -1,0 +1,112 @@
+"""What is in a world, as plain numbers: see `jaxsim.io.world_file`, which reads it from TOML."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxsim.model import Joint, Shape
+
+Vector = tuple[float, ...]
+ZERO: Vector = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Body:
+    """A loose thing: one solid shape of even density, whose frame is the body's."""
+
+    name: str
+    shape: Shape
+    mass: float  # [kg]
+    pos: Vector = ZERO  # [m]
+    quat: Vector = (1.0, 0.0, 0.0, 0.0)
+    velocity: Vector = ZERO  # in the world's frame [m/s]
+    angular_velocity: Vector = ZERO  # in the world's frame [rad/s]
+    throw_at: float | None = None  # held until then, and thrown with its velocity [s]
+
+
+@dataclass(frozen=True)
+class DrivenBody:
+    """A shape that moves as its joints' drives say, whatever pushes against it."""
+
+    name: str
+    shape: Shape
+    joints: tuple[Joint, ...]
+    pos: Vector = ZERO  # [m]
+    quat: Vector = (1.0, 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Grip:
+    """A point of a link held to a point of another or of the world, for a time."""
+
+    name: str
+    link: str
+    point: Vector = ZERO  # in the link's frame [m]
+    to: str = "world"
+    to_point: Vector | None = None  # [m]; None: where the point is at the start
+    strength: float = np.inf  # [N]
+    close: float = 0.0  # [s]
+    open: float = np.inf  # [s]
+
+
+@dataclass(frozen=True)
+class Shove:
+    """A force on a link for a time."""
+
+    link: str
+    force: Vector  # in the world's frame [N]
+    start: float = 0.0  # [s]
+    duration: float = np.inf  # [s]
+    point: Vector | None = None  # in the link's frame [m]; None: its centre of mass
+
+
+@dataclass(frozen=True)
+class KeyPose:
+    """Joint angles that are reached at a time."""
+
+    time: float  # [s]
+    pose: dict[str, Any]  # joint name -> [deg], of a ball (3,) rotation vector
+
+
+@dataclass(frozen=True)
+class CharacterSpec:
+    """Who is in the world, where and how it begins, and what drives it."""
+
+    model: str  # a built-in character's name or a model file
+    options: dict[str, Any] = field(default_factory=dict)  # of the built-in character's function
+    start: str | None = None  # a start pose or key frame; None: the first one there is
+    pose: dict[str, Any] = field(default_factory=dict)  # on top of it, as in KeyPose
+    pos: Vector = ZERO  # added to the start pose [m]
+    quat: Vector = (1.0, 0.0, 0.0, 0.0)  # turns the start pose about the world's origin first
+    velocity: Vector = ZERO  # of the root [m/s]
+    angular_velocity: Vector = ZERO  # of the root, in the world's frame [rad/s]
+    self_collision: bool = False
+    controller: str = "pd"
+    settling_time: float = 0.1  # of the controller "motion" [s]
+    keys: tuple[KeyPose, ...] = ()  # what "pd" and "motion" follow, in the order of time
+
+
+@dataclass(frozen=True)
+class World:
+    """A whole world file. SI units and radians, but for poses."""
+
+    name: str = "world"
+    title: str = ""
+    gravity: Vector = (0.0, 0.0, -9.81)  # [m/s^2]
+    seconds: float = 5.0  # how long a simulation is by default [s]
+    dt: float | None = None  # [s]; None: the default of the scheme
+    scheme: str = "velocities"  # "velocities": StepConfig, "events": EventConfig
+    sweeps: int | None = None  # of the solver; these three are for "velocities", see StepConfig
+    warm_start: float | None = None
+    stabilization_time: float | None = None  # [s]
+    contacts: int | None = None  # solved for, at most
+    fixed: tuple[Shape, ...] = ()
+    bodies: tuple[Body, ...] = ()
+    driven: tuple[DrivenBody, ...] = ()
+    grips: tuple[Grip, ...] = ()
+    shoves: tuple[Shove, ...] = ()
+    character: CharacterSpec | None = None
+    folder: Path = Path()  # where model files are looked for
+    source: str | None = None  # the text of the file

@@ -1,0 +1,226 @@
+"""The character of a world: its model, where and how it begins, what it follows."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxsim.characters.human import articulated_human, ball_joint_human
+from jaxsim.characters.planar_human import planar_human
+from jaxsim.characters.poses import MIRROR, SIDES, sided
+from jaxsim.characters.starts import start as start_pose
+from jaxsim.collision.contacts import lowest_point, overlapping_pairs
+from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.io.model_file import load_model
+from jaxsim.io.toml_table import WorldError, suggestion
+from jaxsim.io.world import CharacterSpec, World
+from jaxsim.model import Model, ModelBuilder, State
+from jaxsim.model.adopt import add_model
+from jaxsim.model.checks import rotation
+from jaxsim.model.joints import Q_SIZE
+
+BUILT_IN = {
+    "articulated_human": articulated_human,
+    "ball_joint_human": ball_joint_human,
+    "planar_human": planar_human,
+}
+MODEL_FILES = (".xml", ".mjcf", ".urdf")
+BETWEEN = 24  # straight lines between two keys
+
+# Compiled as wholes: one operation after the other, each would be compiled by itself.
+_begun = jax.jit(start_pose, static_argnames="name")
+_low = jax.jit(lambda model, q, qd: lowest_point(model, forward_kinematics(model, q, qd)))
+
+
+class Keys(NamedTuple):
+    """What a character follows: poses with straight lines between them, the first at the start."""
+
+    time: np.ndarray  # (n,) [s]
+    q: np.ndarray  # (n, nq)
+
+
+def built_in(model: str) -> bool:
+    """Whether a character's name is that of a built-in one; WorldError if it is no file either."""
+    if model in BUILT_IN:
+        return True
+    if model.lower().endswith(MODEL_FILES):
+        return False
+    raise WorldError(
+        f"there is no character {model!r}{suggestion(model, list(BUILT_IN))}; give one of "
+        f"{', '.join(BUILT_IN)}, or a file that ends in {', '.join(MODEL_FILES)}"
+    )
+
+
+@dataclass(frozen=True)
+class Character:
+    """The character by itself."""
+
+    model: Model
+    state: State
+
+
+def load_character(world: World, spec: CharacterSpec, notes: list[str]) -> Character:
+    if built_in(spec.model):
+        try:
+            model = BUILT_IN[spec.model](**spec.options)
+        except TypeError:
+            raise WorldError(
+                f"{world.name}: [character]: {spec.model} has none of these: "
+                f"{', '.join(spec.options)}; leave them out"
+            ) from None
+        state = _begun(model, name=spec.start or "standing")
+        state = state.replace(q=posed_q(world, model, state.q, spec.pose))
+        return Character(model, _on_ground(model, state) if spec.pose else state)
+    if spec.options:
+        raise WorldError(
+            f"{world.name}: [character]: {', '.join(spec.options)} belong to built-in characters;"
+            " a model file has its own"
+        )
+    imported = load_model(world.folder / spec.model, strict=False)
+    if imported.report():
+        notes.append(imported.report())
+    state = imported.state
+    if spec.start is not None:
+        if spec.start not in imported.keyframes:
+            known = list(imported.keyframes)
+            raise WorldError(
+                f"{world.name}: [character], key 'start': {spec.model} has no key frame "
+                f"{spec.start!r}{suggestion(spec.start, known)}; it has: "
+                + (", ".join(known) or "none")
+            )
+        state = imported.keyframes[spec.start]
+    return Character(
+        imported.model, state.replace(q=posed_q(world, imported.model, state.q, spec.pose))
+    )
+
+
+def overlaps(mover: Character) -> tuple[tuple[str, str], ...]:
+    """Shapes of the character that overlap in its start pose."""
+    builder = ModelBuilder()
+    add_model(builder, mover.model, world_shapes=False)
+    builder.add_self_collision()
+    return overlapping_pairs(builder.build(), mover.state.q)
+
+
+def _on_ground(model: Model, state: State) -> State:
+    """The root lifted or lowered until the lowest point is at height 0."""
+    root = next((j for j, kind in enumerate(model.topology.joint_kinds) if kind == "free"), None)
+    if root is None:
+        return state
+    low = float(_low(model, state.q, state.qd))
+    return state.replace(q=state.q.at[model.topology.q_start[root] + 2].add(-low))
+
+
+def posed_q(world: World, model: Model, q: Any, pose: dict[str, Any]) -> Any:
+    """q with the joints of a pose set; a name without its side sets both joints."""
+    top = model.topology
+    q = np.array(q, float)
+    for name, angle in pose.items():
+        both = [sided(side, name) for side in SIDES]
+        names = [name] if name in top.joint_names else [n for n in both if n in top.joint_names]
+        if not names:
+            movable = [n for n, kind in zip(top.joint_names, top.joint_kinds) if Q_SIZE[kind] < 7]
+            raise WorldError(
+                f"{world.name}: pose: there is no joint {name!r}{suggestion(name, movable)}; "
+                f"the joints are: {', '.join(movable)}"
+            )
+        for joint, sign in zip(names, (np.ones(3), MIRROR)):
+            index = top.joint(joint)
+            kind, at = top.joint_kinds[index], top.q_start[index]
+            if kind == "ball":
+                turn = np.deg2rad(np.broadcast_to(np.asarray(angle, float), (3,))) * sign
+                half = np.linalg.norm(turn) / 2
+                q[at : at + 4] = [np.cos(half), *(0.5 * np.sinc(half / np.pi) * turn)]
+            elif kind in ("hinge", "slide") and np.ndim(angle) == 0:
+                q[at] = np.deg2rad(angle) if kind == "hinge" else angle
+            else:
+                raise WorldError(
+                    f"{world.name}: pose: joint {joint!r} is a {kind}; hinges and slides take a "
+                    "number, balls three"
+                )
+    return jnp.asarray(q, model.mass.dtype)
+
+
+def place_root(world: World, top: Any, q: np.ndarray, qd: np.ndarray) -> None:
+    spec = world.character
+    assert spec is not None
+    root = next((j for j, kind in enumerate(top.joint_kinds) if kind == "free"), None)
+    given = any((*spec.pos, *spec.velocity, *spec.angular_velocity)) or abs(spec.quat[0]) < 1
+    if root is None:
+        slides = _planar_root(top)
+        if slides is not None and not any((*spec.angular_velocity, spec.pos[1], spec.velocity[1])):
+            for joint, axis in slides:
+                q[top.q_start[joint]] += spec.pos[axis]
+                qd[top.v_start[joint]] += spec.velocity[axis]
+            given = abs(spec.quat[0]) < 1
+        if given:
+            raise WorldError(
+                f"{world.name}: [character]: {spec.model} has no free root, so that pos, turn_deg,"
+                " velocity and angular_velocity do not apply; leave them out"
+            )
+        return
+    at, dof = top.q_start[root], top.v_start[root]
+    turn = rotation(spec.quat)
+    q[at : at + 3] = turn @ q[at : at + 3] + np.array(spec.pos)
+    q[at + 3 : at + 7] = _multiply(np.array(spec.quat), q[at + 3 : at + 7])
+    qd[dof : dof + 3] += np.array(spec.velocity)
+    qd[dof + 3 : dof + 6] += rotation(q[at + 3 : at + 7]).T @ np.array(spec.angular_velocity)
+
+
+def _planar_root(top: Any) -> list[tuple[int, int]] | None:
+    """The slides along x and z of a planar character's root, with their axes."""
+    if not top.planar:
+        return None
+    slides = [j for j, kind in enumerate(top.joint_kinds) if kind == "slide"][:2]
+    return list(zip(slides, (0, 2)))
+
+
+def _multiply(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    w, u = p[0] * q[0] - p[1:] @ q[1:], p[0] * q[1:] + q[0] * p[1:] + np.cross(p[1:], q[1:])
+    return np.array([w, *u])
+
+
+def keys_of(world: World, model: Model, state: State) -> Keys:
+    """Between two keys joints go 10 u^3 - 15 u^4 + 6 u^5 of the way, at rest at both (the way of
+    least jerk, Flash and Hogan 1985)."""
+    begun, time, q = np.asarray(state.q), [0.0], [np.asarray(state.q)]
+    for key in world.character.keys if world.character else ():
+        goal = np.asarray(posed_q(world, model, q[-1], key.pose))
+        u = np.arange(1, BETWEEN + 1) / BETWEEN
+        part = u**3 * (10 + u * (6 * u - 15))
+        time += (time[-1] + (key.time - time[-1]) * u).tolist()
+        q += _between(model, q[-1], goal, part)
+    return Keys(np.array(time), np.stack(q, dtype=begun.dtype))
+
+
+def _between(model: Model, begin: np.ndarray, goal: np.ndarray, part: np.ndarray) -> list:
+    """Poses (nq,) at the given parts of the way."""
+    poses = begin + part[:, None] * (goal - begin)
+    for joint, kind in enumerate(model.topology.joint_kinds):
+        if kind == "ball":  # the shorter way round, at an even speed
+            at = slice(model.topology.q_start[joint], model.topology.q_start[joint] + 4)
+            p, q = begin[at], goal[at] * (1.0 if begin[at] @ goal[at] >= 0 else -1.0)
+            angle = np.arccos(np.clip(p @ q, -1.0, 1.0))
+            near, far = (np.sinc(x * angle / np.pi) * x for x in (1 - part, part))
+            poses[:, at] = (near[:, None] * p + far[:, None] * q) / np.sinc(angle / np.pi)
+    return list(poses)
+
+
+def with_character(world: World, model: str) -> World:
+    """A world with another character, a built-in one or a file, in the place of its own; in an
+    empty world it keeps the ground it comes with."""
+    spec = world.character or CharacterSpec(model)
+    path = model if built_in(model) else str(Path(model).resolve())
+    if not (world.fixed or world.bodies or world.driven):
+        world = replace(world, name=Path(model).stem)
+    return replace(world, character=replace(spec, model=path, options={}))
+
+
+def begun(world: World, start: str) -> World:
+    """A world whose character begins in another start pose. Raises WorldError without one."""
+    if world.character is None:
+        raise WorldError(f"{world.name}: there is no character that could begin {start!r}")
+    return replace(world, character=replace(world.character, start=start))

@@ -1,0 +1,307 @@
+"""World files: TOML that says what stands, lies, moves and flies around a character.
+
+`read_world` checks a file and gives a `World`; `jaxsim.io.world_model` builds the Model and State
+from it. docs/worlds.md has all tables and keys.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxsim.io.height_maps import GENERATORS
+from jaxsim.io.toml_table import Table, read_toml
+from jaxsim.io.world import (
+    ZERO,
+    Body,
+    CharacterSpec,
+    DrivenBody,
+    Grip,
+    KeyPose,
+    Shove,
+    Vector,
+    World,
+)
+from jaxsim.model import Joint, Shape, hinge, slide
+from jaxsim.model.drives import Drive
+
+FRICTION = 0.8
+CONTROLLERS = ("pd", "ragdoll", "motion")
+SCHEMES = ("velocities", "events")
+SOLIDS = ("sphere", "capsule", "tapered_capsule", "box")
+
+
+def read_world(path: str | os.PathLike[str]) -> World:
+    """Read and check a world file.
+
+    Raises WorldError, naming the file, the table, the key and what to give instead, for a file that
+    is not there or no TOML, unknown or missing keys, and values of the wrong kind or size. What
+    needs the whole scene (names of links, overlaps) is checked when it is built.
+    """
+    path = Path(path)
+    file = read_toml(path)
+    general = file.table("world") or Table(path.name, "[world]", {})
+    friction = general.number("friction", FRICTION, least=0.0)
+    values: dict[str, Any] = dict(
+        name=path.stem,
+        title=general.text("title", ""),
+        gravity=general.vector("gravity", World.gravity),
+        seconds=general.number("seconds", World.seconds, above=0.0),
+        dt=general.number("dt", None, above=0.0),
+        scheme=general.choice("scheme", SCHEMES, World.scheme),
+        sweeps=general.whole("sweeps", None, least=1),
+        warm_start=general.number("warm_start", None, least=0.0, most=1.0),
+        stabilization_time=general.number("stabilization_time", None, above=0.0),
+        contacts=general.whole("contacts", None, least=1),
+        folder=path.parent,
+        source=path.read_text("utf-8"),
+    )
+    for key in ("sweeps", "warm_start", "stabilization_time"):
+        if values[key] is not None and values["scheme"] != "velocities":
+            raise general.error('belongs to the scheme "velocities"; leave it out', key)
+    general.done()
+    character = file.table("character")
+    world = World(
+        **values,
+        fixed=tuple(
+            shape for t in file.tables("fixed") for shape in _repeated(t, _fixed, friction)
+        ),
+        bodies=tuple(body for t in file.tables("body") for body in _repeated(t, _body, friction)),
+        driven=tuple(_driven(t, friction) for t in file.tables("driven")),
+        grips=tuple(map(_grip, file.tables("grip"))),
+        shoves=tuple(map(_shove, file.tables("push"))),
+        character=None if character is None else _character(character),
+    )
+    file.done()
+    _check_names(file, world)
+    return world
+
+
+def _check_names(file: Table, world: World) -> None:
+    shapes = [shape.name for shape in world.fixed if shape.name]
+    movers = [body.name for body in (*world.bodies, *world.driven)]
+    for names in (shapes, movers, [grip.name for grip in world.grips]):
+        for name in names:
+            if names.count(name) > 1:
+                raise file.error(f"the name {name!r} is given twice; give each its own")
+
+
+# ---- tables
+
+
+def _repeated(table: Table, read: Callable, friction: float) -> list:
+    """What a table declares, once or several times in a row."""
+    repeat = table.table("repeat")
+    count, offset = 1, np.zeros(3)
+    if repeat is not None:
+        count = repeat.whole("count", least=1)
+        offset = np.array(repeat.vector("offset"))
+        repeat.done()
+    found = [read(table, friction, f"_{k + 1}" if repeat else "", k * offset) for k in range(count)]
+    table.done()
+    return found
+
+
+def _fixed(table: Table, friction: float, suffix: str, offset: np.ndarray) -> Shape:
+    pos = tuple((np.array(table.vector("pos", ZERO)) + offset).tolist())
+    name = table.text("name", "")
+    kinds = (*SOLIDS, "plane", "height_field")
+    bits = int(table.flag("touch", True))
+    placed: dict[str, Any] = dict(pos=pos, quat=_turn(table), name=name + suffix if name else "")
+    return _shape(table, kinds, friction, group=bits, mask=bits, **placed)
+
+
+def _body(table: Table, friction: float, suffix: str, offset: np.ndarray) -> Body:
+    name = table.text("name") + suffix
+    body = Body(
+        name=name,
+        shape=_shape(table, SOLIDS, friction, name=name),
+        mass=table.number("mass", above=0.0),
+        pos=tuple((np.array(table.vector("pos")) + offset).tolist()),
+        quat=_turn(table),
+        velocity=table.vector("velocity", ZERO),
+        angular_velocity=table.vector("angular_velocity", ZERO),
+        throw_at=table.number("throw_at", None, above=0.0),
+    )
+    if body.throw_at is not None and any(body.angular_velocity):
+        raise table.error(
+            "a body with throw_at flies without turning; leave this out", "angular_velocity"
+        )
+    if body.throw_at is not None and not any(body.velocity):
+        raise table.error("a body with throw_at needs the velocity it is thrown with", "velocity")
+    return body
+
+
+def _driven(table: Table, friction: float) -> DrivenBody:
+    name = table.text("name")
+    motions = table.tables("motion")
+    if not motions:
+        raise table.error("is missing; give at least one [[driven.motion]]", "motion")
+    joints = tuple(_motion(each, f"{name}_{k}") for k, each in enumerate(motions, 1))
+    # It gives way to nothing: only what it is paired with, loose bodies, touches it.
+    shape = _shape(table, SOLIDS, friction, name=name, group=0, mask=0)
+    body = DrivenBody(name, shape, joints, table.vector("pos", ZERO), _turn(table))
+    table.done()
+    return body
+
+
+def _motion(table: Table, name: str) -> Joint:
+    if table.has("turn") == table.has("slide"):
+        raise table.error("give either turn or slide, with an axis, as in turn = [0, 0, 1]")
+    turns = table.has("turn")
+    axis = table.vector("turn" if turns else "slide")
+    if not any(axis):
+        raise table.error("an axis needs a length", "turn" if turns else "slide")
+    unit = np.pi / 180 if turns else 1.0
+
+    def number(key: str) -> float:
+        return unit * table.number(key + "_deg" if turns else key, 0.0)
+
+    drive = Drive(
+        start=number("start"),
+        rate=number("rate"),
+        amplitude=number("amplitude"),
+        frequency=table.number("frequency", 0.0, least=0.0),
+        phase=np.deg2rad(table.number("phase_deg", 0.0)),
+        begin=table.number("begin", 0.0),
+        end=table.number("end", np.inf),
+    )
+    table.done()
+    return (hinge if turns else slide)(name, axis, drive=drive)
+
+
+def _grip(table: Table) -> Grip:
+    grip = Grip(
+        name=table.text("name"),
+        link=table.text("link"),
+        point=table.vector("point", ZERO),
+        to=table.text("to", "world"),
+        to_point=table.vector("to_point", None),
+        strength=table.number("strength", np.inf, above=0.0),
+        close=table.number("close", 0.0, least=0.0),
+        open=table.number("open", np.inf, above=0.0),
+    )
+    if grip.open <= grip.close:
+        raise table.error(f"is {grip.open:g} s, not after close ({grip.close:g} s)", "open")
+    table.done()
+    return grip
+
+
+def _shove(table: Table) -> Shove:
+    shove = Shove(
+        link=table.text("link"),
+        force=table.vector("force"),
+        start=table.number("start", 0.0, least=0.0),
+        duration=table.number("duration", np.inf, above=0.0),
+        point=table.vector("point", None),
+    )
+    table.done()
+    return shove
+
+
+def _character(table: Table) -> CharacterSpec:
+    options = {
+        "build": table.text("build", None),
+        "stature": table.number("stature", None, above=0.0),
+        "mass": table.number("mass", None, above=0.0),
+        "friction": table.number("friction", None, least=0.0),
+    }
+    spec = CharacterSpec(
+        model=table.text("model"),
+        options={key: value for key, value in options.items() if value is not None},
+        start=table.text("start", None),
+        pose=_pose(table),
+        pos=table.vector("pos", ZERO),
+        quat=_turn(table),
+        velocity=table.vector("velocity", ZERO),
+        angular_velocity=table.vector("angular_velocity", ZERO),
+        self_collision=table.flag("self_collision", False),
+        controller=table.choice("controller", CONTROLLERS, CharacterSpec.controller),
+        settling_time=table.number("settling_time", CharacterSpec.settling_time, above=0.0),
+        keys=tuple(map(_key_pose, table.tables("key"))),
+    )
+    times = [key.time for key in spec.keys]
+    if sorted(set(times)) != times:
+        raise table.error(f"the times of the keys are {times}; they must increase", "key")
+    if spec.keys and spec.controller == "ragdoll":
+        raise table.error('a ragdoll follows nothing; choose controller = "pd" or "motion"', "key")
+    if table.has("settling_time") and spec.controller != "motion":
+        raise table.error('belongs to controller = "motion"', "settling_time")
+    table.done()
+    return spec
+
+
+def _key_pose(table: Table) -> KeyPose:
+    key = KeyPose(table.number("time", above=0.0), _pose(table))
+    table.done()
+    return key
+
+
+def _pose(table: Table) -> dict[str, Any]:
+    pose = table.table("pose")
+    if pose is None:
+        return {}
+    return {
+        name: pose.vector(name) if isinstance(pose.take(name), list) else pose.number(name)
+        for name in pose.keys()
+    }
+
+
+# ---- shapes and places
+
+
+def _turn(table: Table) -> Vector:
+    """The quaternion of turn_deg, an axis times an angle."""
+    turn = np.deg2rad(table.vector("turn_deg", ZERO))
+    angle = float(np.linalg.norm(turn))
+    axis = turn / angle if angle > 0 else np.zeros(3)
+    return (float(np.cos(angle / 2)), *(np.sin(angle / 2) * axis).tolist())
+
+
+def _shape(table: Table, kinds: tuple[str, ...], friction: float, **placed) -> Shape:
+    kind = table.choice("shape", kinds)
+    surface: dict[str, Any] = dict(
+        friction=table.number("friction", friction, least=0.0),
+        restitution=table.number("restitution", 0.0, least=0.0, most=1.0),
+    )
+    size: Any = ZERO
+    heights: tuple = ()
+    if kind == "sphere":
+        size = (table.number("radius", above=0.0), 0.0, 0.0)
+    elif kind == "capsule":
+        radius = table.number("radius", above=0.0)
+        size = (radius, radius, table.number("half_length", above=0.0))
+    elif kind == "tapered_capsule":
+        radii = [table.number(name, above=0.0) for name in ("radius0", "radius1")]
+        size = (*radii, table.number("half_length", above=0.0))
+    elif kind == "box":
+        size = table.vector("half_extents", above=0.0)
+    elif kind == "height_field":
+        size = (*table.vector("half_extents", size=2, above=0.0), 0.0)
+        heights = _heights(table)
+    return Shape(kind, size, heights=heights, **surface, **placed)
+
+
+def _heights(table: Table) -> tuple[tuple[float, ...], ...]:
+    """Given as rows, or made by a generator."""
+    if table.has("heights") == table.has("generator"):
+        raise table.error("give either heights or a generator")
+    if table.has("generator"):
+        make = GENERATORS[table.choice("generator", tuple(GENERATORS))]
+        grid = make(
+            rows=table.whole("rows", 16, least=2),
+            columns=table.whole("columns", 16, least=2),
+            height=table.number("height", above=0.0),
+            seed=table.whole("seed", 0),
+        )
+    else:
+        try:
+            grid = np.array(table.take("heights"), float)
+        except (TypeError, ValueError):
+            grid = np.zeros(0)
+        if grid.ndim != 2 or min(grid.shape) < 2 or not np.isfinite(grid).all():
+            raise table.error("give at least 2 rows, along x, of equally many numbers", "heights")
+    rows: Any = grid.tolist()
+    return tuple(map(tuple, rows))

@@ -1,0 +1,223 @@
+"""From a World to the Model, State and forces that a simulation takes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxsim.constraints.rows import row_layout
+from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.io.solids import solid
+from jaxsim.io.toml_table import WorldError, suggestion
+from jaxsim.io.world import Body, Grip, World
+from jaxsim.io.world_character import (
+    Character,
+    Keys,
+    keys_of,
+    load_character,
+    overlaps,
+    place_root,
+)
+from jaxsim.model import Model, ModelBuilder, State, free, neutral_state
+from jaxsim.model.adopt import add_model
+from jaxsim.model.checks import rotation
+from jaxsim.simulation.pushes import Pushes, push, pushes_together
+
+THROW_TIME = 0.05  # in which a held body gets the velocity it is thrown with [s]
+EARLY = 0.0005  # begins and ends between two steps, whose times are rounded [s]
+
+
+# Compiled as a whole: one operation after the other, each would be compiled by itself.
+_kinematics = jax.jit(forward_kinematics)
+
+
+@dataclass(frozen=True)
+class WorldModel:
+    """What a simulation of a world takes; all numbers are arrays of the model from here on."""
+
+    model: Model
+    state: State
+    pushes: Pushes | None
+    grip_close: np.ndarray  # (ng,) [s]
+    grip_open: np.ndarray  # (ng,) [s]
+    roles: tuple[str, ...]  # (nl,) "character", "prop" or "driven"
+    keys: Keys
+    notes: tuple[str, ...]  # what a user should know
+
+
+def build_world(world: World) -> WorldModel:
+    """Model, start state and forces of a world, in JAX's default float precision.
+
+    Links are in the order character, bodies, driven bodies; all that moves may touch all else that
+    moves and all that is fixed. The character's links touch one another only if it says
+    ``self_collision``; then shapes that overlap at the start never do.
+
+    Raises WorldError or ModelError, naming the place, for what does not fit together.
+    """
+    if world.character is None and not world.bodies:
+        raise WorldError(f"{world.name}: nothing moves in it; give a [character] or a [[body]]")
+    notes: list[str] = []
+    mover = None if world.character is None else load_character(world, world.character, notes)
+    builder = _builder(world, mover)
+    if mover is not None and world.character is not None and world.character.self_collision:
+        builder.add_self_collision(mover.model.topology.link_names)
+        for pair in overlaps(mover):
+            builder.exclude_pair(*pair)
+    grips = [*world.grips, *_hands(world)]
+    _add_grips(world, builder, mover, grips)
+    model = builder.build()
+    state = _start(world, model, mover)
+    top = model.topology
+    if not world.fixed and -1 not in top.shape_link:
+        notes.append("there is no ground; a [[fixed]] table of a world file can give one")
+    kinds = {body.name: "prop" for body in world.bodies}
+    kinds |= {body.name: "driven" for body in world.driven}
+    own = len(top.link_names) - sum(1 for name in top.link_names if name in kinds)
+    roles = ["character"] * own + [kinds[name] for name in top.link_names[own:]]
+    return WorldModel(
+        model=model,
+        state=state,
+        pushes=_pushes(world, model),
+        grip_close=np.array([grip.close for grip in grips]),
+        grip_open=np.array([grip.open for grip in grips]),
+        roles=tuple(roles),
+        keys=keys_of(world, model, state),
+        notes=tuple(notes),
+    )
+
+
+# ---- the model
+
+
+def _builder(world: World, mover: Character | None) -> ModelBuilder:
+    builder = ModelBuilder(world.gravity)
+    groups: list[list[str]] = []  # shapes of what moves together
+    if mover is not None:
+        # A model file by itself keeps its ground.
+        alone = not world.fixed
+        add_model(builder, mover.model, world_shapes=alone)
+        top = mover.model.topology
+        groups.append([n for n, link in zip(top.shape_names, top.shape_link) if link >= 0])
+    for body in world.bodies:
+        com, inertia = solid(body.shape, body.mass)
+        builder.add_link(
+            body.name, "world", joints=[free(body.name)], mass=body.mass, com=com, inertia=inertia
+        )
+        groups.append([builder.add_shape(body.name, body.shape)])
+    for driven in world.driven:
+        com, inertia = solid(driven.shape, 1.0)  # what it weighs changes nothing
+        builder.add_link(
+            driven.name,
+            "world",
+            pos=driven.pos,
+            quat=driven.quat,
+            joints=driven.joints,
+            mass=1.0,
+            com=com,
+            inertia=inertia,
+        )
+        groups.append([builder.add_shape(driven.name, driven.shape)])
+    for shape in world.fixed:
+        builder.add_shape("world", shape)
+    _pair_up(builder, groups, len(world.driven))
+    return builder
+
+
+def _pair_up(builder: ModelBuilder, groups: list[list[str]], driven: int) -> None:
+    """Let all that moves touch one another, but not driven bodies: they give way to nothing."""
+    loose = len(groups) - driven
+    for i, one in enumerate(groups):
+        for j in range(i + 1, len(groups)):
+            if i < loose:
+                for a in one:
+                    for b in groups[j]:
+                        builder.add_pair(a, b)
+
+
+def _hands(world: World) -> list[Grip]:
+    """What holds the bodies that will be thrown."""
+    return [
+        Grip(f"hand_of_{body.name}", body.name, solid(body.shape, 1.0)[0], open=_let_go(body))
+        for body in world.bodies
+        if body.throw_at is not None
+    ]
+
+
+def _let_go(body: Body) -> float:
+    return max((body.throw_at or 0.0) - THROW_TIME, 0.0) - EARLY
+
+
+def _add_grips(
+    world: World, builder: ModelBuilder, mover: Character | None, grips: list[Grip]
+) -> None:
+    names = builder.link_names
+    for grip in grips:
+        for key, link in (("link", grip.link), ("to", grip.to)):
+            if link not in names and not (key == "to" and link == "world"):
+                raise WorldError(
+                    f"{world.name}: [[grip]] {grip.name!r}, key {key!r}: there is no link {link!r}"
+                    f"{suggestion(link, names)}; the links are: {', '.join(names)}"
+                )
+    open_ended = [link for g in grips if g.to_point is None for link in (g.link, g.to)]
+    poses = _poses(world, builder, mover, set(open_ended) - {"world"})
+    for grip in grips:
+        there: Any = grip.to_point
+        if there is None:
+            pos, rot = poses[grip.link]
+            there = pos + rot @ np.array(grip.point)
+            if grip.to != "world":
+                pos, rot = poses[grip.to]
+                there = rot.T @ (there - pos)
+        builder.add_grip(grip.name, grip.link, grip.point, grip.to, there, grip.strength)
+
+
+def _poses(
+    world: World, builder: ModelBuilder, mover: Character | None, links: set[str]
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Places (3,) and rotations (3, 3) at the start; of loose bodies without kinematics."""
+    poses = {b.name: (np.array(b.pos), rotation(b.quat)) for b in world.bodies}
+    if links - set(poses):
+        bare = builder.build()
+        state = _start(world, bare, mover)
+        kin = _kinematics(bare, state.q, state.qd)
+        pairs = zip(np.asarray(kin.link_pos, float), np.asarray(kin.link_rot, float), strict=True)
+        poses |= dict(zip(bare.topology.link_names, pairs, strict=True))
+    return poses
+
+
+# ---- state and forces
+
+
+def _start(world: World, model: Model, mover: Character | None) -> State:
+    top = model.topology
+    state = neutral_state(model, row_layout(top).n_rows)
+    q, qd = np.array(state.q, float), np.array(state.qd, float)
+    if mover is not None:
+        own = mover.model.topology
+        q[: own.nq], qd[: own.nv] = np.asarray(mover.state.q), np.asarray(mover.state.qd)
+        place_root(world, own, q, qd)
+    for body in world.bodies:
+        joint = top.joint(body.name)
+        at, dof = top.q_start[joint], top.v_start[joint]
+        q[at : at + 7] = [*body.pos, *body.quat]
+        if body.throw_at is None:
+            qd[dof : dof + 3] = body.velocity
+            qd[dof + 3 : dof + 6] = rotation(body.quat).T @ np.array(body.angular_velocity)
+    dtype = model.mass.dtype
+    return state.replace(q=jnp.asarray(q, dtype), qd=jnp.asarray(qd, dtype))
+
+
+def _pushes(world: World, model: Model) -> Pushes | None:
+    found = [
+        push(model, shove.link, shove.force, shove.start, shove.duration, shove.point)
+        for shove in world.shoves
+    ]
+    for body in world.bodies:
+        if body.throw_at is not None:
+            start = _let_go(body)
+            time = body.throw_at - EARLY - start
+            force = body.mass * (np.array(body.velocity) / time - np.array(world.gravity))
+            found.append(push(model, body.name, force.tolist(), start, time))
+    return pushes_together(*found) if found else None
