@@ -125,7 +125,7 @@ def main(words: list[str]) -> str:
         for ground, collide in [(g, c) for g in options.grounds for c in own]:
             model = ragdoll(ground, collide)
             for dt, sweeps in [(d, s) for d in options.steps for s in options.sweeps]:
-                config = StepConfig(dt=dt / 1e3, sweeps=sweeps)
+                config = StepConfig(dt=dt / 1e3, sweeps=sweeps, bounded_start=True)
                 known = [ground, "yes" if collide else "no", f"{dt:g}", str(sweeps)]
                 began = clock.perf_counter()
                 found = simulate(model, config, options, ", ".join(known))

@@ -42,7 +42,7 @@ from jaxsim.model.state import State
 from jaxsim.model.topology import Topology
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.solvers import implicit
-from jaxsim.solvers.pgs import Rows, natural_residual, solve
+from jaxsim.solvers.pgs import Rows, natural_residual, solve, useful_start
 from jaxsim.solvers.tree_factor import lower_product, solve_lower, whiten
 
 DERIVATIVES = ("iteration", "implicit")
@@ -68,6 +68,8 @@ class StepConfig:
     touch_distance: Array | float = 0.001  # a smaller gap counts as contact [m]
     near_distance: Array | float = 0.01  # what comes nearer in a step is solved for [m]
     warm_start: Array | float = 1.0  # how much of the last impulses a step begins with; see docs
+    # whether a warm start that gains energy is scaled down, see ``solvers.pgs.useful_start``
+    bounded_start: bool = dataclasses.field(default=False, metadata={"static": True})
     sweeps: int = dataclasses.field(default=8, metadata={"static": True})  # Gauss-Seidel passes
     contacts: int = dataclasses.field(default=40, metadata={"static": True})  # solved for, at most
     derivative: str = dataclasses.field(default="iteration", metadata={"static": True})
@@ -224,6 +226,8 @@ def step(
             for f, w in zip(families, warm)
             if f.target.size
         )
+        if config.bounded_start:
+            families = useful_start(families, y)
         if config.derivative == "implicit":
             families, y = implicit.solve(families, y, config.sweeps, config.smoothing)
         else:

@@ -44,19 +44,14 @@ class Rows:
 
 def solve(families: tuple[Rows, ...], y: Array, sweeps: int) -> tuple[tuple[Rows, ...], Array]:
     """``sweeps`` passes over all blocks of all families; y (nv,) the whitened free velocity.
-
-    They begin with what serves of the warm start, see :func:`useful_share`.
     Returns the families with their impulses and the whitened velocity after them. Differentiable
     in both modes (fixed trip counts); the gradient is that of the iteration, not of the exact
     solution (for which see ``implicit.solve``).
     """
     scales = tuple(lengths(family) for family in families)
     unit = tuple(map(unit_rows, families, scales))
-    change = jnp.zeros_like(y)
     for family in unit:
-        change = change + jnp.einsum("nrv,nr->v", family.x, family.impulse, precision="highest")
-    share = useful_share(unit, y, change)
-    y = y + share * change
+        y = y + jnp.einsum("nrv,nr->v", family.x, family.impulse, precision="highest")
     delassus = tuple(
         jnp.einsum("nrv,nsv->nrs", family.x, family.x, precision="highest") for family in unit
     )
@@ -71,7 +66,7 @@ def solve(families: tuple[Rows, ...], y: Array, sweeps: int) -> tuple[tuple[Rows
             out.append(impulse)
         return (y, tuple(out)), None
 
-    impulses = tuple(share * family.impulse for family in unit)
+    impulses = tuple(family.impulse for family in unit)
     (y, impulses), _ = jax.lax.scan(sweep, (y, impulses), None, length=sweeps)
     solved = tuple(
         dataclasses.replace(family, impulse=safe_divide(impulse, scale))
@@ -80,20 +75,22 @@ def solve(families: tuple[Rows, ...], y: Array, sweeps: int) -> tuple[tuple[Rows
     return solved, y
 
 
-def useful_share(families: tuple[Rows, ...], y: Array, change: Array) -> Array:
-    """() in [0, 1]: how much of the warm start to begin with.
+def useful_start(families: tuple[Rows, ...], y: Array) -> tuple[Rows, ...]:
+    """The families with their warm start times s in [0, 1]: as much of it as serves.
 
     Without friction a solution has the least |y + s change|^2 / 2 - s (impulses . targets) of all
     that may be; s is the best for the last impulses as a whole. Those of bodies at rest pass
     unchanged. Those of an impact, a step later, would throw the body back, more than a few sweeps
-    can undo. change (nv,) is what they all do to y.
+    can undo. Without a warm start the derivative with regard to it is zero.
     """
-    reached = jnp.zeros((), y.dtype)
+    change, reached = jnp.zeros_like(y), jnp.zeros((), y.dtype)
     for family in families:
+        change = change + jnp.einsum("nrv,nr->v", family.x, family.impulse, precision="highest")
         reached = reached + jnp.sum(family.impulse * family.target)
     share = safe_divide(reached - jnp.sum(change * y), jnp.sum(change * change))
     share = jnp.where(share < 0, 0, share)  # NaN stays
-    return jnp.where(share > 1, 1, share)
+    share = jnp.where(share > 1, 1, share)
+    return tuple(dataclasses.replace(f, impulse=share * f.impulse) for f in families)
 
 
 def lengths(family: Rows) -> Array:

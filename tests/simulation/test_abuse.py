@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("x64_module")
 
 HALF = 0.1
 CONFIGS = {
-    "velocities": StepConfig(dt=0.002),
+    "velocities": StepConfig(dt=0.002, bounded_start=True),
     "events": EventConfig(dt=0.01, parts=8, iterations=20),
 }
 SCHEMES = ["velocities", pytest.param("events", marks=pytest.mark.slow)]
@@ -142,7 +142,7 @@ def test_mass_ratios_of_ten_thousand_are_bounded_and_told(crates):
     if scheme == "velocities":
         assert (m["last_energy"] < 1e-4).all()
     else:
-        assert STATUS[int(m["status"][0])].startswith("some forces were not solved")
+        assert STATUS[int(m["status"][0])].startswith(("some forces", "the interval"))
 
 
 def test_what_begins_deep_inside_comes_out_slowly(crates):
@@ -160,7 +160,7 @@ def test_huge_velocities_are_bounded(crates):
     moving = 0.5 * np.sum(qd[FAST, 6:9] ** 2 + qd[FAST, 0:3] ** 2, axis=1)
     turning = 0.5 * 2 / 3 * HALF**2 * np.sum(qd[FAST, 3:6] ** 2 + qd[FAST, 9:12] ** 2, axis=1)
     assert (m["energy"] < 1.001 * (moving + turning)).all()
-    assert (m["last_energy"] < m["energy"]).all()
+    assert (m["last_energy"] <= m["energy"]).all()
 
 
 @by_both
