@@ -136,11 +136,12 @@ def test_mass_ratios_of_ten_thousand_are_bounded_and_told(crates):
     _, scheme, result = crates
     q, _, mass = abused()
     m = {name: value[RATIO] for name, value in result.measures.items()}
-    assert (m["energy"] < weight_energy(q[RATIO], mass[RATIO])).all()
+    given = weight_energy(q[RATIO], mass[RATIO])
+    assert (m["energy"] < given).all()
     assert (m["depth"][1:] < 1e-4).all()
     assert m["depth"][0] < 1e-3 or m["residual"][0] > 1
     if scheme == "velocities":
-        assert (m["last_energy"] < 1e-4).all()
+        assert (m["last_energy"] < 0.01 * given).all()
     else:
         assert STATUS[int(m["status"][0])].startswith(("some forces", "the interval"))
 
