@@ -17,7 +17,6 @@ from jaxsim.collision.contacts import Contacts, find_contacts, take
 from jaxsim.collision.nearest import Chosen, nearest
 from jaxsim.collision.slots import contact_slots
 from jaxsim.constraints.rows import (
-    Layout,
     contact_frame,
     contact_jacobian,
     contact_targets,
@@ -39,10 +38,10 @@ from jaxsim.dynamics.rigid import bias_force, mass_matrix
 from jaxsim.math.safe import safe_max, safe_norm
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
-from jaxsim.model.topology import Topology
 from jaxsim.simulation.pushes import Pushes, push_torque
+from jaxsim.simulation.row_blocks import row_families, split_impulses, warm_start
 from jaxsim.solvers import implicit
-from jaxsim.solvers.pgs import Rows, natural_residual, solve, useful_start
+from jaxsim.solvers.pgs import natural_residual, solve, useful_start
 from jaxsim.solvers.tree_factor import lower_product, solve_lower, whiten
 
 DERIVATIVES = ("iteration", "implicit")
@@ -183,29 +182,7 @@ def step(
             contacts = take(contacts, chosen)
         layout = row_layout(top, contacts.gap.shape[0])
         frame = contact_frame(top, contacts.normal)
-        J = contact_jacobian(model, kin, contacts, frame, chosen)
-        approach = matmul(J[:, 0], state.qd)
-        normal_target = contact_targets(
-            contacts,
-            approach,
-            dt,
-            config.stabilization_time,
-            config.recovery_speed,
-            config.bounce_speed,
-        )
-        tangent_zero = jnp.zeros((layout.contacts, layout.contact_rows - 1), J.dtype)
-        contact_target = jnp.concatenate([normal_target[:, None], tangent_zero], axis=1)
-        J_limit, limit_target, _ = limit_rows(
-            model, state.q, state.qd, dt, config.stabilization_time
-        )
-        rows = [J.reshape(-1, top.nv), J_limit]
-        targets = [contact_target.reshape(-1), limit_target]
-        if layout.grips:
-            holds = holding(model, state, control)
-            J_grip, grip_target = grip_rows(model, kin, holds, config.stabilization_time)
-            rows.append(J_grip.reshape(-1, top.nv))
-            targets.append(grip_target.reshape(-1))
-        rows, target = jnp.concatenate(rows), jnp.concatenate(targets)
+        J_limit, rows, target = _rows(model, state, kin, contacts, chosen, frame, control, config)
     with jax.named_scope("free_motion"):
         damping = control.damping + model.damping
         M = mass_matrix(model, kin) + jnp.diag(dt * damping)
@@ -219,8 +196,8 @@ def step(
         L, white = whiten(top, rest.M, columns)
         y = lower_product(top, L, state.qd) + white[:, -1]
     with jax.named_scope("impulses"):
-        families = _families(layout, white[:, :-1].T, rest.target, contacts.friction)
-        warm = _warm_start(top, layout, state.impulse, chosen)
+        families = row_families(layout, white[:, :-1].T, rest.target, contacts.friction)
+        warm = warm_start(top, layout, state.impulse, chosen)
         families = tuple(
             dataclasses.replace(f, impulse=config.warm_start * w.reshape(f.target.shape))
             for f, w in zip(families, warm)
@@ -239,9 +216,9 @@ def step(
         if given is not None:
             qd = jnp.where(given[0], given[1], qd)
         q = integrate(model, state.q, qd, dt)
-    of_contact, of_limit, of_grip = _split(layout, impulse)
+    of_contact, of_limit, of_grip = split_impulses(layout, impulse)
     contact_force = jnp.sum(of_contact[:, :, None] * frame, axis=1) / dt
-    grip_force = matmul(of_grip, grip_axes(top, J.dtype)) / dt
+    grip_force = matmul(of_grip, grip_axes(top, y.dtype)) / dt
     motion_force = jnp.zeros_like(qd)
     if given is not None:
         impulses = jnp.concatenate([of_contact.reshape(-1), of_limit, of_grip.reshape(-1)])
@@ -251,7 +228,7 @@ def step(
         contact_force = chosen.scatter(contact_force)
         of_contact = chosen.scatter(of_contact)
         full = row_layout(top)
-        padding = jnp.zeros(full.n_contact_rows - of_contact.size, J.dtype)
+        padding = jnp.zeros(full.n_contact_rows - of_contact.size, y.dtype)
         impulse = jnp.concatenate(
             [of_contact.reshape(-1), padding, impulse[layout.n_contact_rows :]]
         )
@@ -268,6 +245,32 @@ def step(
     if broken is not None:
         broken = broken | (safe_norm(grip_force) > model.grip_strength)
     return State(q=q, qd=qd, time=state.time + dt, impulse=impulse, broken=broken), info
+
+
+def _rows(model, state, kin, contacts, chosen, frame, control, config):
+    """J of the limits, and of all rows J (m, nv) and the velocities they are to reach (m,)."""
+    top, dt, layout = model.topology, config.dt, row_layout(model.topology, contacts.gap.shape[0])
+    J = contact_jacobian(model, kin, contacts, frame, chosen)
+    approach = matmul(J[:, 0], state.qd)
+    normal_target = contact_targets(
+        contacts,
+        approach,
+        dt,
+        config.stabilization_time,
+        config.recovery_speed,
+        config.bounce_speed,
+    )
+    tangent_zero = jnp.zeros((layout.contacts, layout.contact_rows - 1), J.dtype)
+    contact_target = jnp.concatenate([normal_target[:, None], tangent_zero], axis=1)
+    J_limit, limit_target, _ = limit_rows(model, state.q, state.qd, dt, config.stabilization_time)
+    rows = [J.reshape(-1, top.nv), J_limit]
+    targets = [contact_target.reshape(-1), limit_target]
+    if layout.grips:
+        holds = holding(model, state, control)
+        J_grip, grip_target = grip_rows(model, kin, holds, config.stabilization_time)
+        rows.append(J_grip.reshape(-1, top.nv))
+        targets.append(grip_target.reshape(-1))
+    return J_limit, jnp.concatenate(rows), jnp.concatenate(targets)
 
 
 def choose(model: Model, kin: Kinematics, contacts: Contacts, config: StepConfig) -> Chosen | None:
@@ -338,63 +341,6 @@ class _Free:
             target=self.target - matmul(self.rows, known),
             change=jnp.where(given, 0.0, self.change - moved),
         )
-
-
-def _families(layout: Layout, x, target, friction) -> tuple[Rows, Rows, Rows]:
-    """Contacts, limits and grips, padded with idle rows (x = 0) to whole blocks."""
-    first, last = layout.contacts * layout.contact_rows, -layout.grips * layout.grip_rows
-    last = x.shape[0] + last
-    return (
-        _blocks(x[:first], target[:first], friction, layout.contact_blocks, layout.contact_block),
-        _blocks(
-            x[first:last],
-            target[first:last],
-            jnp.zeros(layout.limits, x.dtype),
-            layout.limit_blocks,
-            layout.limit_block,
-        ),
-        dataclasses.replace(
-            _blocks(
-                x[last:],
-                target[last:],
-                jnp.zeros(layout.grips * layout.grip_rows, x.dtype),
-                layout.grips,
-                layout.grip_rows,
-            ),
-            held=True,
-        ),
-    )
-
-
-def _blocks(x, target, friction, blocks: int, points: int) -> Rows:
-    size = points * (x.shape[0] // max(friction.shape[0], 1))
-    missing, idle_points = blocks * size - x.shape[0], blocks * points - friction.shape[0]
-    return Rows(
-        x=jnp.pad(x, ((0, missing), (0, 0))).reshape(blocks, size, x.shape[1]),
-        target=jnp.pad(target, (0, missing)).reshape(blocks, size),
-        impulse=jnp.zeros((blocks, size), x.dtype),
-        friction=jnp.pad(friction, (0, idle_points)).reshape(blocks, points),
-    )
-
-
-def _warm_start(top: Topology, layout: Layout, impulse: Array, chosen: Chosen | None):
-    """The last impulses of contacts, limits and grips, with the padding of the blocks."""
-    full = row_layout(top)
-    n, last = full.n_contact_rows, full.n_contact_rows + full.n_limit_rows
-    of_contact = impulse[:n]
-    if chosen is not None:
-        kept = of_contact[: full.contacts * full.contact_rows].reshape(-1, full.contact_rows)
-        kept = chosen.gather(kept).reshape(-1)
-        of_contact = jnp.pad(kept, (0, layout.n_contact_rows - kept.size))
-    return of_contact, impulse[n:last], impulse[last:]
-
-
-def _split(layout: Layout, impulse: Array) -> tuple[Array, Array, Array]:
-    """Impulses of the contacts (nc, K), limits (nl,) and grips (ng, K), without padding."""
-    n, last = layout.n_contact_rows, layout.n_contact_rows + layout.n_limit_rows
-    of_contact = impulse[:n].reshape(-1, layout.contact_rows)[: layout.contacts]
-    of_grip = impulse[last : layout.n_rows].reshape(-1, layout.grip_rows)
-    return of_contact, impulse[n : n + layout.limits], of_grip
 
 
 def _touching(model: Model, contacts: Contacts, distance) -> Array:
