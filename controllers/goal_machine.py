@@ -1,0 +1,177 @@
+"""State machines of goals: which goals count now, with what weights.
+
+A controller is M = (S, T). A state is a set of weighted goals and a condition D; where D fails, the
+first applicable of the states that transitions lead to takes over, the nearest first. All of it is
+tables and masks, so one program runs many characters in different states.
+
+Source: Jain, Ye, Liu (2009), section 5.1.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.goals import Goal
+from controllers.senses import Senses
+from jaxsim.synthesis.config import Units
+from jaxsim.synthesis.tasks import Rows, Tasks, position_rows, stacked, velocity_rows
+
+
+def _same(senses, notes):
+    return notes
+
+
+@dataclass(frozen=True)
+class GoalState:
+    """goals: name -> weight. holds(senses, notes) is the condition D; enter(senses, notes) is done
+    when the state takes over, keep(senses, notes) in every step that it lasts."""
+
+    goals: Mapping[str, float]
+    holds: Callable[[Senses, Any], Array]
+    enter: Callable[[Senses, Any], Any] = _same
+    keep: Callable[[Senses, Any], Any] = _same
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Memory:
+    """Where a machine is."""
+
+    state: Array  # () int
+    since: Array  # () time at which it came there [s]
+    steps: Array  # (ns,) int: how often each state was entered
+    notes: Any  # what the machine's own conditions and goals remember
+
+
+@dataclass(frozen=True)
+class GoalMachine:
+    """states by name, the first is the start; transitions: name -> names, the first comes first.
+
+    notes: what conditions and goals remember at the start, a pytree. Raises ValueError for a goal, a
+    state or a transition that names something unknown.
+    """
+
+    goals: tuple[Goal, ...]
+    states: Mapping[str, GoalState]
+    transitions: Mapping[str, tuple[str, ...]]
+    notes: Any = ()
+    still: Callable[[Senses, Any], Array] | None = None  # (ne,) weights, see Tasks.still
+    order: tuple[tuple[int, ...], ...] = field(init=False)  # by state, whom to ask, nearest first
+
+    def __post_init__(self):
+        names, known = list(self.states), [goal.name for goal in self.goals]
+        if len(set(known)) < len(known):
+            raise ValueError(f"two goals have one name: {', '.join(known)}")
+        for name, state in self.states.items():
+            for goal, weight in state.goals.items():
+                if goal not in known:
+                    raise ValueError(
+                        f"state {name!r} weighs a goal {goal!r}; there are {', '.join(known)}"
+                    )
+                if not np.isfinite(weight):
+                    raise ValueError(f"state {name!r}: the weight of {goal!r} is {weight}")
+        for name, followers in self.transitions.items():
+            for end in (name, *followers):
+                if end not in names:
+                    raise ValueError(
+                        f"transition {name!r} -> {', '.join(followers)}: no state {end!r}; the "
+                        f"states are {', '.join(names)}"
+                    )
+        order = []
+        for name in names:
+            reached = [name]
+            for at in reached:
+                reached += [s for s in self.transitions.get(at, ()) if s not in reached]
+            order.append(tuple(names.index(s) for s in reached[1:]))
+        object.__setattr__(self, "order", tuple(order))
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        return tuple(self.states)
+
+    def weights(self) -> Array:
+        """(ns, ng) as declared: what a tuner tunes and a batch may vary."""
+        return jnp.array(
+            [[s.goals.get(goal.name, 0.0) for goal in self.goals] for s in self.states.values()]
+        )
+
+    def begin(self, senses: Senses) -> Memory:
+        """In the first state."""
+        first = next(iter(self.states.values()))
+        return Memory(
+            state=jnp.asarray(0),
+            since=senses.time,
+            steps=jnp.zeros(len(self.states), int),
+            notes=first.enter(senses, self.notes),
+        )
+
+    def advance(self, memory: Memory, senses: Senses) -> Memory:
+        """Stay where the condition holds, else search along the transitions."""
+        states = list(self.states.values())
+        kept = _pick(memory.state, [s.keep(senses, memory.notes) for s in states])
+        entered = [s.enter(senses, kept) for s in states]
+        may_stay = _pick(memory.state, [s.holds(senses, kept) for s in states])
+        applies = jnp.stack([s.holds(senses, e) for s, e in zip(states, entered)])
+        follower = jnp.stack([self._first(order, k, applies) for k, order in enumerate(self.order)])
+        chosen = jnp.where(may_stay, memory.state, _pick(memory.state, list(follower)))
+        moved = chosen != memory.state
+        notes = _pick(chosen, entered)
+        return Memory(
+            state=chosen,
+            since=jnp.where(moved, senses.time, memory.since),
+            steps=memory.steps + jnp.where(moved & (chosen == jnp.arange(len(states))), 1, 0),
+            notes=jax.tree.map(lambda new, old: jnp.where(moved, new, old), notes, kept),
+        )
+
+    def _first(self, order: tuple[int, ...], own: int, applies: Array) -> Array:
+        chosen = jnp.asarray(own)
+        for k in reversed(order):
+            chosen = jnp.where(applies[k], k, chosen)
+        return chosen
+
+    def tasks(self, memory: Memory, senses: Senses, weights: Array, unit: Units, torque, dt):
+        """``synthesize``'s tasks(view, at_v): the goals of the present state."""
+        now = weights[memory.state]
+
+        def tasks(view, at_v) -> Tasks:
+            here = senses.with_view(view)
+            rows, relaxed = [], jnp.zeros(view.effectors.count, view.v.dtype)
+            for k, goal in enumerate(self.goals):
+                size = {"one": 1.0}.get(goal.unit) or getattr(unit, goal.unit)
+                if goal.level == "force":
+                    relaxed = relaxed + jnp.where(goal.rows(here, memory.notes), now[k], 0.0)
+                    continue
+                error, J = goal.rows(here, memory.notes)
+                scale = jnp.sqrt(jnp.maximum(now[k], 0.0)) / size
+                if goal.level == "velocity":
+                    rows.append(velocity_rows(J, -error, scale))
+                else:
+                    rows.append(position_rows(view, error, J, at_v, scale, dt))
+            still = jnp.ones(view.effectors.count, view.v.dtype)
+            if self.still is not None:
+                still = self.still(here, memory.notes)
+            return Tasks(
+                goals=stacked(*rows),
+                relax=relaxed.astype(view.v.dtype),
+                still=still,
+                torque=jnp.asarray(torque, view.v.dtype),
+            )
+
+        return tasks
+
+
+def _pick(index: Array, options: list) -> Any:
+    """The index-th of some pytrees of one structure."""
+
+    def one(*leaves):
+        out = leaves[0]
+        for k, leaf in enumerate(leaves[1:], start=1):
+            out = jnp.where(index == k, leaf, out)
+        return out
+
+    return jax.tree.map(one, *options)

@@ -1,0 +1,121 @@
+"""Kinematic goals: an error and its Jacobian, with a unit; weights stand in the states.
+
+Source: Jain, Ye, Liu (2009), sections 5.1 and 6.1. Each is a small function of the senses and of
+what the controller remembers; where no Jacobian is given it is found by ``residual_goal``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.senses import Senses, support_center
+from jaxsim.dynamics.jacobians import angular_jacobian
+from jaxsim.dynamics.kinematics import forward_kinematics, integrate
+from jaxsim.math.rotation import cross
+from jaxsim.synthesis.view import look
+
+LEVELS = ("position", "velocity", "force")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """``rows(senses, memory)`` gives the error (m,) and J (m, nv) with d error / dt = J v.
+
+    Of a goal on velocities the error is minus the velocity that J v is to have; of one on forces
+    rows gives (ne,) bool: whose contact forces are to vanish. unit: a field of
+    ``synthesis.config.Units``, or "one".
+    """
+
+    name: str
+    unit: str
+    rows: Callable[[Senses, Any], Any]
+    level: str = "position"
+
+    def __post_init__(self):
+        if self.level not in LEVELS:
+            raise ValueError(f"goal {self.name!r}: level {self.level!r}; there are {LEVELS}")
+
+
+def residual_goal(name: str, unit: str, residual: Callable[[Senses, Any], Array]) -> Goal:
+    """A goal from its error (m,) alone; the Jacobian is found by forward differentiation."""
+
+    def rows(senses: Senses, memory):
+        view = senses.view
+
+        def error(v):
+            q = integrate(view.model, view.q, v, 1.0)
+            return residual(senses.with_view(look(view.model, view.effectors, q, view.v)), memory)
+
+        zero = jnp.zeros_like(view.v)
+        return error(zero), jax.jacfwd(error)(zero)
+
+    return Goal(name, unit, rows)
+
+
+def damping() -> Goal:
+    """Gqv: avoid sudden movements."""
+    return Goal(
+        "damping",
+        "rate",
+        lambda senses, _: (jnp.zeros_like(senses.view.v), jnp.eye(senses.view.v.shape[0])),
+        "velocity",
+    )
+
+
+def com_over(name: str, where: Callable[[Senses, Any], Array]) -> Goal:
+    """Gcp, Gcf: the centre of mass over a point (2,) of the ground."""
+
+    def rows(senses: Senses, memory):
+        view = senses.view
+        return view.com[:2] - where(senses, memory), view.com_jacobian[:2]
+
+    return Goal(name, "com", rows)
+
+
+def com_velocity(name: str, target: Callable[[Senses, Any], Array]) -> Goal:
+    """Gcv: the centre of mass moves with a velocity (3,)."""
+
+    def rows(senses: Senses, memory):
+        return -target(senses, memory), senses.view.com_jacobian
+
+    return Goal(name, "com", rows, "velocity")
+
+
+def upright(link: str) -> Goal:
+    """Gspine: the z axis of a link along the vertical; the error is their cross product."""
+
+    def rows(senses: Senses, _):
+        view = senses.view
+        index = view.link(link)
+        spine = view.kin.link_rot[index][:, 2]
+        up = jnp.asarray(np.array([0.0, 0.0, 1.0]), spine.dtype)
+        turn = angular_jacobian(view.model, view.kin, index)  # (3, nv)
+        change = cross(turn.T, spine[None, :])  # (nv, 3) d spine / dt
+        error = cross(spine, up)[:2]
+        return error, cross(change, up[None, :]).T[:2]
+
+    return Goal("spine", "one", rows)
+
+
+def pose(name: str, joints: tuple[str, ...], target: Callable[[Senses, Any], Array]) -> Goal:
+    """Gpose: hinges at angles (len(joints),) [rad]."""
+
+    def rows(senses: Senses, memory):
+        top = senses.view.model.topology
+        q = np.array([top.q_start[top.joint(j)] for j in joints])
+        v = np.array([top.dof(j) for j in joints])
+        J = np.zeros((len(joints), top.nv))
+        J[np.arange(len(joints)), v] = 1.0
+        return senses.view.q[q] - target(senses, memory), jnp.asarray(J, senses.view.q.dtype)
+
+    return Goal(name, "one", rows)
+
+
+def relax(name: str, whose: Callable[[Senses, Any], Array]) -> Goal:
+    """Gc: the contact forces of some effectors (ne,) bool vanish."""
+    return Goal(name, "force", whose, "force")

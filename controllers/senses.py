@@ -1,0 +1,99 @@
+"""What a controller by goals perceives: support, load on the feet, what a hand or foot can reach."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.math.safe import safe_divide, safe_norm
+from jaxsim.model import Model
+from jaxsim.synthesis.view import View
+
+DIRECTIONS = 24  # in which the edge of the support is looked for
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Objects:
+    """no flying balls on their way; without any, arrays of length 0."""
+
+    position: Array  # (no, 3) [m]
+    velocity: Array  # (no, 3) [m/s]
+    radius: Array  # (no,) [m]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Senses:
+    """One character's view of itself and its surroundings."""
+
+    view: View
+    touching: Array  # (ne,) bool: effectors on a surface
+    force: Array  # (ne, 3) on the effectors in the last step [N]
+    weight: Array  # () of the body [N]
+    time: Array  # () [s]
+    objects: Objects | None = None
+
+    def with_view(self, view: View) -> "Senses":
+        """The same, with positions of another configuration."""
+        return dataclasses.replace(self, view=view)
+
+    def group(self, name: str) -> np.ndarray:
+        """(ne,) bool: the effectors of a foot or hand."""
+        return self.view.effectors.of(name)
+
+    def place(self, groups: Array) -> Array:
+        """(3,) the middle of some effectors (ne,) bool [m]."""
+        part = jnp.where(groups, 1.0, 0.0).astype(self.view.position.dtype)
+        return safe_divide(part @ self.view.position, jnp.sum(part))
+
+    def load(self, groups: Array) -> Array:
+        """() normal force on some effectors (ne,) bool, in body weights."""
+        normal = jnp.sum(self.force * self.view.near.normal, axis=-1)
+        return jnp.sum(jnp.where(groups, normal, 0.0)) / self.weight
+
+
+def support_center(senses: Senses, bearing: Array) -> Array:
+    """(2,) the middle of the feet that bear: of each the middle of its points on the ground [m].
+
+    bearing (ne,) bool. Where none bears, the middle of all points.
+    """
+    effectors = senses.view.effectors
+    on = bearing[None, :] & effectors.in_group  # (groups, ne)
+    counts = jnp.sum(on, axis=1)
+    place = senses.view.position[:, :2]
+    middle = safe_divide(jnp.where(on, 1.0, 0.0).astype(place.dtype) @ place, counts[:, None])
+    groups = jnp.sum(counts > 0)
+    mean = safe_divide(jnp.sum(middle, axis=0), groups.astype(place.dtype))
+    return jnp.where(groups > 0, mean, jnp.mean(place, axis=0))
+
+
+def support_margin(senses: Senses, bearing: Array, point: Array) -> Array:
+    """() how far a point (2,) of the ground is inside of the hull of the bearing points [m].
+
+    Negative outside. The hull is that of ``DIRECTIONS`` tangents.
+    """
+    angle = 2 * np.pi * np.arange(DIRECTIONS) / DIRECTIONS
+    direction = jnp.asarray(np.stack([np.cos(angle), np.sin(angle)], axis=1), point.dtype)
+    along = jnp.where(bearing, direction @ (senses.view.position[:, :2] - point).T, -jnp.inf)
+    return jnp.min(jnp.max(along, axis=1))
+
+
+def reachable(senses: Senses, shoulder: dict[str, str], length: dict[str, Array]) -> Array:
+    """(ne, nf) bool: the surfaces that an effector could be brought to from where the body is.
+
+    shoulder: group -> the link at whose origin the limb begins; length: group -> of the limb [m].
+    Source: Jain, Ye, Liu (2009), section 5.2. Groups that are not named reach nothing.
+    """
+    view = senses.view
+    rows = []
+    for group, name in zip(view.effectors.groups, view.effectors.names):
+        where = view.effectors.group_names[group]
+        if where not in shoulder:
+            rows.append(jnp.zeros(view.surfaces.gap.shape[1], bool))
+            continue
+        rows.append(surface_gap(view.model, view.kin.link_pos[view.link(shoulder[where])]) < length[where])
+    return jnp.stack(rows)

@@ -1,0 +1,1 @@
+"""Motion by a constrained optimisation at every step: goals in, the next configuration out."""

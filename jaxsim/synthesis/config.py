@@ -1,0 +1,69 @@
+"""How a step is synthesised: numbers that a batch may vary, and choices that shape the program."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.dynamics.jacobians import center_of_mass
+from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.collision.contacts import lowest_point
+from jaxsim.model import Model
+from jaxsim.model.state import neutral_q
+
+FORMS = ("backward", "central")
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Units:
+    """What an error of one is, so that one set of weights serves bodies of any size."""
+
+    com: Array  # () of the centre of mass [m]
+    limb: Array  # () of hands and feet on their way [m]
+    contact: Array  # () of points in contact [m]
+    rate: Array  # () of joint velocities [rad/s]
+    torque: Array  # () of a change of joint torque [N m]
+    force: Array  # () of contact forces: the body's weight [N]
+
+
+def units(model: Model) -> Units:
+    """Units of a body: a hundredth of the height of its centre of mass ...
+
+    ... over its lowest point in the zero pose; the rates that go with that by Froude's similarity;
+    a hundredth of the weight at that height.
+    """
+    zero = jnp.zeros(model.topology.nv, model.mass.dtype)
+    kin = forward_kinematics(model, jnp.asarray(neutral_q(model), model.mass.dtype), zero)
+    height = center_of_mass(model, kin)[2] - lowest_point(model, kin)
+    gravity = jnp.sqrt(jnp.sum(model.gravity**2))
+    weight = model.mass.sum() * gravity
+    return Units(0.3 * height, 0.025 * height, 0.001 * height, jnp.sqrt(gravity / height) / 3, 5 * weight * height, weight)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class SynthesisConfig:
+    """Settings of ``synthesize``; the static ones shape the program."""
+
+    dt: Array | float = 0.01  # [s]
+    response_delay: Array | float = 0.2  # torques are held to those at a push's onset [s]
+    touch_distance: Array | float = 0.0005  # a smaller gap counts as contact [m]
+    slip_speed: Array | float = 0.05  # faster, a contact slides [m/s]
+    form: str = dataclasses.field(default="backward", metadata={"static": True})
+    sequence: int = dataclasses.field(default=3, metadata={"static": True})  # QPs, if central
+    passes: int = dataclasses.field(default=3, metadata={"static": True})  # to let contacts break
+    iterations: int = dataclasses.field(default=12, metadata={"static": True})  # of a QP
+    torque_limits: bool = dataclasses.field(default=False, metadata={"static": True})
+
+    def __post_init__(self):
+        if self.form not in FORMS:
+            raise ValueError(f"form {self.form!r}: there are {', '.join(FORMS)}")
+        if isinstance(self.dt, float) and not 0 < self.dt < 1:
+            raise ValueError(f"dt is {self.dt} s; give a positive time step, such as 0.01")
+        for name in ("sequence", "passes", "iterations"):
+            if isinstance(getattr(self, name), int) and getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; at least one is needed")

@@ -1,0 +1,68 @@
+"""How an effector may push on what it touches: the bases of its contact force.
+
+Source: Jain, Ye, Liu (2009), section 4.2, equations 11 and 12.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from jaxsim.constraints.rows import contact_frame
+from jaxsim.math.safe import safe_divide, safe_norm
+from jaxsim.synthesis.view import View
+
+EDGES = 4  # coefficients of a contact
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class ContactModes:
+    """Which effectors are in contact in this step, and how."""
+
+    on: Array  # (ne,) bool: may carry force
+    sliding: Array  # (ne,) bool: faster along the surface than ``slip_speed``
+    basis: Array  # (ne, 4, 3) force of each coefficient; zero rows where it has none
+    signed: Array  # (ne,) bool: a grip, whose coefficients may be negative
+
+
+def contact_modes(
+    view: View,
+    touch_distance: Array | float,
+    slip_speed: Array | float,
+    dt: Array | float,
+    blocked: Array | None = None,
+    grip: Array | None = None,
+) -> ContactModes:
+    """Contact of what touches, or at its present velocity will within ``dt``.
+
+    blocked (ne,) bool: must not carry force, because it would leave the surface while it does.
+    grip (ne,) bool: hold on, with any force. A static contact has the four edges of the friction
+    pyramid (equation 11), a sliding one the single direction n - mu v / |v| (equation 12), a grip
+    the three axes of the contact's frame.
+    """
+    near, velocity = view.near, view.velocity
+    frame = contact_frame(view.model.topology, near.normal)
+    normal, first, second = frame[:, 0], frame[:, 1], frame[:, 2]
+    approach = jnp.sum(velocity * normal, axis=-1)
+    on = (near.gap <= touch_distance) | (near.gap + dt * approach <= 0)
+    if blocked is not None:
+        on = on & ~blocked
+    along = velocity - approach[:, None] * normal
+    speed = safe_norm(along)
+    sliding = on & (speed > slip_speed)
+    mu = near.friction[:, None]
+    edges = [normal + mu * first, normal + mu * second]
+    edges += [normal - mu * first, normal - mu * second]
+    static = jnp.stack(edges, axis=1)
+    slip = safe_divide(along, speed[:, None])
+    first_only = jnp.zeros(EDGES, static.dtype).at[0].set(1.0)
+    kinetic = (normal - mu * slip)[:, None, :] * first_only[:, None]
+    basis = jnp.where(sliding[:, None, None], kinetic, static)
+    signed = jnp.zeros_like(on) if grip is None else grip
+    if grip is not None:
+        axes = jnp.concatenate([frame, jnp.zeros_like(frame[:, :1])], axis=1)
+        basis = jnp.where(grip[:, None, None], axes, basis)
+        on, sliding = on | grip, sliding & ~grip
+    return ContactModes(on, sliding, jnp.where(on[:, None, None], basis, 0.0), signed)

@@ -1,0 +1,112 @@
+"""Points of a body that may bear on its surroundings: heels, balls and tips of the feet, hands."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.characters.poses import SIDES, sided
+from jaxsim.dynamics.jacobians import motion_jacobian
+from jaxsim.dynamics.kinematics import Kinematics
+from jaxsim.math.rotation import quat_rotate, rotate
+from jaxsim.model import Model, ModelError
+from jaxsim.model.topology import INDEX
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Effectors:
+    """ne points, each of a shape of a link; those of one group (a foot, a hand) act together."""
+
+    names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+    shapes: tuple[int, ...] = dataclasses.field(metadata={"static": True})
+    links: tuple[int, ...] = dataclasses.field(metadata={"static": True})
+    group_names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+    groups: tuple[int, ...] = dataclasses.field(metadata={"static": True})  # (ne,) index
+    point: Array  # (ne, 3) in the link's frame [m]
+
+    @property
+    def count(self) -> int:
+        return len(self.names)
+
+    def of(self, group: str) -> np.ndarray:
+        """(ne,) bool: the points of a group; KeyError lists the groups."""
+        if group not in self.group_names:
+            raise KeyError(f"no group {group!r}; the groups are: {', '.join(self.group_names)}")
+        return np.array(self.groups) == self.group_names.index(group)
+
+    @property
+    def in_group(self) -> np.ndarray:
+        """(n groups, ne) bool."""
+        return np.arange(len(self.group_names))[:, None] == np.array(self.groups)
+
+    def positions(self, kin: Kinematics) -> Array:
+        """(ne, 3) in the world [m]."""
+        link = np.array(self.links, INDEX)
+        return kin.link_pos[link] + rotate(kin.link_rot[link], self.point)
+
+    def jacobians(self, model: Model, kin: Kinematics, positions: Array) -> Array:
+        """(ne, 3, nv): d(velocities of the points now at ``positions`` (ne, 3)) / d qd."""
+        carried = model.topology.link_dofs[np.array(self.links, INDEX)]
+        along = jax.vmap(lambda point: motion_jacobian(model, kin, point))(positions)
+        return jnp.swapaxes(jnp.asarray(carried, along.dtype)[:, :, None] * along, 1, 2)
+
+
+def effectors(
+    model: Model, points: Sequence[tuple[str, str, str, Sequence[float] | Array]]
+) -> Effectors:
+    """Points as (name, group, shape, place): place (3,) in shares of the shape's half size.
+
+    A box's half extents are its size; a capsule reaches half its length and a radius along x, a
+    radius across. Raises ModelError for a shape that the model lacks or that belongs to the world.
+    """
+    top = model.topology
+    shapes, positions, names, groups = [], [], [], []
+    for name, group, shape, place in points:
+        if shape not in top.shape_names or top.shape_link[top.shape(shape)] < 0:
+            own = [s for s, link in zip(top.shape_names, top.shape_link) if link >= 0]
+            raise ModelError(
+                f"effector {name!r}: no link has a shape {shape!r}; there are {', '.join(own)}"
+            )
+        index = top.shape(shape)
+        size, kind = model.shape_size[index], top.shape_kinds[index]
+        if kind != "box":
+            across = size[0]
+            reach = across if kind == "sphere" else across + size[2]
+            size = jnp.stack([reach, across, across])
+        local = jnp.asarray(place, size.dtype) * size
+        positions.append(model.shape_pos[index] + quat_rotate(model.shape_quat[index], local))
+        shapes.append(index)
+        names.append(name)
+        groups.append(group)
+    group_names = tuple(dict.fromkeys(groups))
+    return Effectors(
+        names=tuple(names),
+        shapes=tuple(shapes),
+        links=tuple(top.shape_link[s] for s in shapes),
+        group_names=group_names,
+        groups=tuple(group_names.index(g) for g in groups),
+        point=jnp.stack(positions),
+    )
+
+
+def human_effectors(model: Model) -> Effectors:
+    """Of each foot the heel and the ball, left and right, and the tip; of each hand its end.
+
+    For ``articulated_human`` of any size. The soles are flat on the ground in the zero pose.
+    """
+    points = []
+    for side in SIDES:
+        foot, toes, hand = (sided(side, link) for link in ("foot", "toes", "hand"))
+        for end, x in (("Heel", -1.0), ("Ball", 1.0)):
+            for edge, y in (("Left", 1.0), ("Right", -1.0)):
+                points.append((f"{foot}{end}{edge}", foot, foot, (x, y, -1.0)))
+        points.append((f"{toes}Tip", foot, toes, (1.0, 0.0, -1.0)))
+    for side in SIDES:
+        hand = sided(side, "hand")
+        points.append((hand, hand, hand, (1.0, 0.0, 0.0)))
+    return effectors(model, points)

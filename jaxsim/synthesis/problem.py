@@ -1,0 +1,150 @@
+"""The optimisation of one step as a quadratic problem.
+
+Source: Jain, Ye, Liu (2009), equations 9 to 14 and appendix B, in the tangent space.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.dynamics.kinematics import forward_kinematics, matmul
+from jaxsim.dynamics.rigid import bias_force, mass_matrix
+from jaxsim.model import Topology
+from jaxsim.solvers.qp import Problem
+from jaxsim.synthesis.config import SynthesisConfig, Units
+from jaxsim.synthesis.contact_forces import EDGES, ContactModes
+from jaxsim.synthesis.tasks import Tasks
+from jaxsim.synthesis.view import View
+
+FAR = 1.0  # a point further away than this is left alone [m]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Motion:
+    """The equations of motion of a step: L = M v' / dt - force coefficients + rest."""
+
+    M: Array  # (nv, nv)
+    force: Array  # (nv, ne EDGES) generalised force of each coefficient
+    rest: Array  # (nv,) L without v' and coefficients
+
+    def needed(self, v: Array, coefficients: Array, dt) -> Array:
+        """L (nv,): the generalised force that the joints must give [N m or N]."""
+        return matmul(self.M, v) / dt - matmul(self.force, coefficients) + self.rest
+
+
+def driven_by_muscles(top: Topology) -> np.ndarray:
+    """(nv,) bool: freedoms whose joint has a motor. The others obey L = 0."""
+    return np.array([top.joint_actuated[j] for j in top.dof_joint], bool)
+
+
+def equations_of_motion(
+    view: View, modes: ContactModes, outside: Array, at_v: Array, config: SynthesisConfig, unit: Units
+) -> Motion:
+    """L of the interval from q, linear in v'; outside (nv,) generalised forces of pushes [N m, N].
+
+    Backward differences take h at the velocity before (equation 8); central ones at the mean of
+    both (equation 3), linearised at ``at_v``.
+    """
+    model, dt = view.model, config.dt
+    M = mass_matrix(model, view.kin)
+    along = jnp.einsum("eid,eci->dec", view.jacobian, modes.basis)
+    force = unit.force * along.reshape(view.v.shape[0], -1)
+    rest = -matmul(M, view.v) / dt - outside
+    if config.form == "backward":
+        return Motion(M, force, rest + bias_force(model, view.kin))
+
+    def bias(v):
+        return bias_force(model, forward_kinematics(model, view.q, (view.v + v) / 2))
+
+    change = jax.jacfwd(bias)(at_v)
+    return Motion(M + dt * change, force, rest + bias(at_v) - matmul(change, at_v))
+
+
+def step_problem(
+    view: View,
+    ahead: View,
+    at_v: Array,
+    motion: Motion,
+    modes: ContactModes,
+    tasks: Tasks,
+    torque: Array,
+    config: SynthesisConfig,
+    unit: Units,
+) -> Problem:
+    """The quadratic problem in x = (v', coefficients); see the module's documentation.
+
+    ahead: the configuration that ``at_v`` (nv,) leads to, where positions are linearised (view
+    itself and zero in the backward form). torque (nv,): what the joint torques should stay at.
+    """
+    top, dt = view.model.topology, config.dt
+    nv, ne = view.v.shape[0], view.effectors.count
+    muscles = np.flatnonzero(driven_by_muscles(top))
+    root = np.flatnonzero(~driven_by_muscles(top))
+    L = jnp.concatenate([motion.M / dt, -motion.force], axis=1)
+
+    scale = jnp.sqrt(tasks.torque) / unit.torque
+    smooth = scale * L[muscles], scale * (torque - motion.rest)[muscles]
+    goals = _wide(tasks.goals.J, ne * EDGES), tasks.goals.r
+    still = _contacts_stay(view, ahead, at_v, modes, tasks, dt, unit)
+    relaxed = jnp.sqrt(jnp.repeat(tasks.relax, EDGES))
+    relax = jnp.concatenate([jnp.zeros((ne * EDGES, nv), view.v.dtype), jnp.diag(relaxed)], axis=1)
+    J, r = zip(smooth, goals, still, (relax, jnp.zeros(ne * EDGES, view.v.dtype)))
+
+    A, b = [L[root] / unit.force], [-motion.rest[root] / unit.force]
+    if tasks.fixed is not None:
+        A.append(_wide(tasks.fixed.J, ne * EDGES))
+        b.append(tasks.fixed.r)
+    normal_motion = dt * jnp.einsum("ei,eid->ed", ahead.near.normal, ahead.jacobian)
+    away = ahead.near.gap > FAR
+    G = [_wide(jnp.where(away[:, None], 0.0, normal_motion) / unit.contact, ne * EDGES)]
+    h = [jnp.where(away, -1.0, matmul(normal_motion, at_v) - ahead.near.gap) / unit.contact]
+    if config.torque_limits:
+        limit = view.model.torque_limit[muscles]
+        for sign in (1.0, -1.0):
+            G.append(sign * L[muscles] / unit.torque)
+            h.append((-limit - sign * motion.rest[muscles]) / unit.torque)
+    lower, upper = _velocity_bounds(view, dt)
+    free = jnp.repeat(modes.signed, EDGES)
+    return Problem(
+        J=jnp.concatenate(J),
+        r=jnp.concatenate(r),
+        A=jnp.concatenate(A),
+        b=jnp.concatenate(b),
+        G=jnp.concatenate(G),
+        h=jnp.concatenate(h),
+        lower=jnp.concatenate([lower, jnp.where(free, -jnp.inf, 0.0).astype(lower.dtype)]),
+        upper=jnp.concatenate([upper, jnp.full(ne * EDGES, jnp.inf, lower.dtype)]),
+    )
+
+
+def _wide(J: Array, more: int) -> Array:
+    return jnp.concatenate([J, jnp.zeros((J.shape[0], more), J.dtype)], axis=1)
+
+
+def _contacts_stay(view, ahead, at_v, modes, tasks, dt, unit):
+    """Rows (3 ne): the points in contact stay where they are on the surface, at no gap."""
+    weight = jnp.sqrt(jnp.where(modes.on, tasks.still, 0.0)) / unit.contact
+    gap = view.near.gap[:, None] * view.near.normal
+    moved = ahead.position - view.position + jnp.where(modes.on[:, None], gap, 0.0)
+    J = dt * ahead.jacobian
+    r = jnp.einsum("eid,d->ei", J, at_v) - moved
+    J = (weight[:, None, None] * J).reshape(-1, J.shape[-1])
+    return _wide(J, modes.on.shape[0] * EDGES), (weight[:, None] * r).reshape(-1)
+
+
+def _velocity_bounds(view: View, dt) -> tuple[Array, Array]:
+    """(nv,) velocities that keep hinges and slides within their limits at the step's end."""
+    top, model = view.model.topology, view.model
+    lower = jnp.full(top.nv, -jnp.inf, view.v.dtype)
+    upper = -lower
+    joints = [j for j in top.limited_joints if top.joint_kinds[j] in ("hinge", "slide")]
+    if not joints:
+        return lower, upper
+    at = np.array(joints)
+    dofs, q = np.array(top.v_start)[at], view.q[np.array(top.q_start)[at]]
+    lower = lower.at[dofs].set((model.joint_lower[at] - q) / dt)
+    return lower, upper.at[dofs].set((model.joint_upper[at] - q) / dt)
