@@ -19,9 +19,9 @@ from jax import Array, lax
 from jaxsim.dynamics.kinematics import matmul
 from jaxsim.math.safe import safe_divide, safe_sqrt
 
-NEAR = 0.1  # least slack and multiplier of a warm start; the slowest lane decides, so large
-FAR = 1e4
-STEP = 0.99  # part of the way to the nearest bound
+NEAR = 0.1  # least slack and multiplier to start with; the slowest member decides, so large
+STEP = 0.995  # part of the way to the nearest bound
+FAR = 1e4  # times the scale: no solution is looked for beyond
 
 
 @jax.tree_util.register_dataclass

@@ -114,8 +114,8 @@ def solve_levels(
 
 
 def default_tolerance(dtype) -> float:
-    """6e-5 in float32 and 3e-8 in float64."""
-    return {4: 6e-5, 8: 3e-8}[jnp.dtype(dtype).itemsize]
+    """2e-5 in float32 and 3e-8 in float64."""
+    return {4: 2e-5, 8: 3e-8}[jnp.dtype(dtype).itemsize]
 
 
 @dataclass(frozen=True)
@@ -203,10 +203,10 @@ def scaled(p: Problem) -> tuple[ip.Scaled, ip.Scale]:
     size = jnp.where(size > 0, size, 1.0)
     scale = ip.Scale(d * size, of_A * size, one.inequality * size, size)
     f = _fields(p, scale)
-    ridge = jnp.where((in_J > 0) | (in_rest > 0), 10 * eps, 1.0).astype(d.dtype)
+    idle_column = jnp.where((in_J > 0) | (in_rest > 0), 0.0, 1.0)
     real = jnp.concatenate([has_lower & ~fixed, has_upper & ~fixed, ~idle])
-    H = matmul(f["J"].T, f["J"]) + jnp.diag(ridge)
-    return ip.Scaled(**f, real=real, fixed=fixed, H=H, ridge=ridge), scale
+    H = matmul(f["J"].T, f["J"]) + jnp.diag(idle_column + 10 * eps)
+    return ip.Scaled(**f, real=real, fixed=fixed, H=H, ridge=idle_column), scale
 
 
 def _fields(p: Problem, scale: ip.Scale) -> dict[str, Array]:
@@ -234,19 +234,19 @@ def cold(q: ip.Scaled) -> ip.Point:
     x = jnp.maximum(jnp.where(q.real[:n], q.d[:n], -jnp.inf), 0.0)
     x = jnp.minimum(jnp.where(q.real[n : 2 * n], -q.d[n : 2 * n], jnp.inf), x)
     x = jnp.where(q.fixed, q.d[:n], x)
-    return _with_room(q, x, jnp.zeros_like(q.b), jnp.zeros_like(q.d), 1.0)
+    return _with_room(q, x, jnp.zeros_like(q.b), jnp.zeros_like(q.d))
 
 
 def warm(q: ip.Scaled, scale: ip.Scale, start: Solution) -> ip.Point:
     """A start from the solution of another problem."""
     x = jnp.where(q.fixed, q.d[: q.ridge.shape[0]], start.x / scale.x)
     z = jnp.concatenate([start.at_lower, start.at_upper, start.inequality]) / scale.inequality
-    return _with_room(q, x, start.equality / scale.equality, z, ip.NEAR)
+    return _with_room(q, x, start.equality / scale.equality, z)
 
 
-def _with_room(q: ip.Scaled, x: Array, y: Array, z: Array, least: float) -> ip.Point:
-    s = jnp.maximum(ip.inequalities(q, x) - q.d, least)
-    z = jnp.maximum(z, least)
+def _with_room(q: ip.Scaled, x: Array, y: Array, z: Array) -> ip.Point:
+    s = jnp.maximum(ip.inequalities(q, x) - q.d, ip.NEAR)
+    z = jnp.maximum(z, ip.NEAR)
     return ip.Point(x, y, jnp.where(q.real, z, 0.0), jnp.where(q.real, s, 1.0))
 
 
