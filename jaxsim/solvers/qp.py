@@ -1,0 +1,279 @@
+"""Small convex quadratic programs in batches: least squares under equations and inequalities.
+
+Solved by ``interior_point`` in scaled units, with a status instead of an error; ``qp_derivative``
+gives the derivative of the solution. See docs/qp.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.dynamics.kinematics import matmul
+from jaxsim.math.safe import safe_norm
+from jaxsim.solvers import interior_point as ip
+from jaxsim.solvers.lcp import NOT_FINITE, SOLVED, UNFINISHED
+from jaxsim.solvers.qp_derivative import moved
+
+INFEASIBLE = 3  # beside the codes of ``lcp``: no x fits all constraints
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Problem:
+    """Minimise |J x - r|^2 / 2 subject to A x = b, G x >= h and lower <= x <= upper.
+
+    An idle row is one of zeros, with b = 0 or h <= 0; a bound that does not exist is infinite. An
+    unknown that nothing depends on (a column of zeros) comes out as the bound nearest to 0, or 0.
+    """
+
+    J: Array  # (m, n) stacked, weighted tasks
+    r: Array  # (m,)
+    A: Array  # (e, n)
+    b: Array  # (e,)
+    G: Array  # (k, n)
+    h: Array  # (k,)
+    lower: Array  # (n,)
+    upper: Array  # (n,)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Solution:
+    """x with the multipliers of its constraints, and how well they solve the problem.
+
+    J^T (J x - r) = A^T equality + G^T inequality + at_lower - at_upper.
+    """
+
+    x: Array  # (n,)
+    equality: Array  # (e,)
+    inequality: Array  # (k,) not negative, as are those of bounds
+    at_lower: Array  # (n,)
+    at_upper: Array  # (n,)
+    status: Array  # () int: SOLVED, UNFINISHED, INFEASIBLE or NOT_FINITE
+    primal: Array  # () what the constraints miss, relative (see ``interior_point.measures``)
+    dual: Array  # () the gradient that is left over, relative
+    gap: Array  # () the root of the largest product of a multiplier and its slack, relative
+    iterations: Array  # () int
+    violated: Array  # (e + k + n,) bool: rows of A, rows of G and bounds that are not met
+
+
+def solve(
+    problem: Problem,
+    start: Solution | None = None,
+    iterations: int = 30,
+    tolerance: float | None = None,
+    smoothing: float | Array = 0.0,
+) -> Solution:
+    """The solution, from that of a problem like it or from nothing.
+
+    tolerance: of ``primal``, ``dual`` and ``gap``, which ends the iterations and decides the
+    status; default ``default_tolerance``. At most ``iterations``; under ``vmap`` all members wait
+    for the slowest. A member that fails keeps its last finite iterate, and has no influence on
+    others. The derivative of x and the multipliers, in both modes, is that of the conditions at
+    the solution, whatever found it; smoothing () relaxes there multiplier times slack = 0 to
+    = smoothing, in the unit of the objective, so that constraints about to be active have a
+    derivative. It never acts on the solution. None goes to ``start``.
+    """
+    dtype = problem.J.dtype
+    run = _Run(iterations, default_tolerance(dtype) if tolerance is None else tolerance)
+    x, y, z, report = _solution(run, problem, start, jnp.asarray(smoothing, dtype))
+    n = x.shape[0]
+    return Solution(x, y, z[2 * n :], z[:n], z[n : 2 * n], *report)
+
+
+def solve_levels(
+    levels: tuple[tuple[Array, Array], ...],
+    A: Array,
+    b: Array,
+    G: Array,
+    h: Array,
+    lower: Array,
+    upper: Array,
+    iterations: int = 30,
+    tolerance: float | None = None,
+    smoothing: float | Array = 0.0,
+) -> tuple[Solution, ...]:
+    """A solution for each level (J, r): the least |J x - r| among the x that are best for all
+    levels before, under the constraints of a ``Problem``. The last one is the answer.
+
+    Each level's achieved J x becomes equations of the next. ``equality`` and ``violated`` of a
+    level have these rows after those of A.
+    """
+    solutions = []
+    for J, r in levels:
+        problem = Problem(J, r, A, b, G, h, lower, upper)
+        solutions.append(solve(problem, None, iterations, tolerance, smoothing))
+        A = jnp.concatenate([A, J])
+        b = jnp.concatenate([b, matmul(J, solutions[-1].x)])
+    return tuple(solutions)
+
+
+def default_tolerance(dtype) -> float:
+    """2e-5 in float32 and 3e-8 in float64."""
+    return {4: 2e-5, 8: 3e-8}[jnp.dtype(dtype).itemsize]
+
+
+@dataclass(frozen=True)
+class _Run:
+    iterations: int
+    tolerance: float
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _solution(run: _Run, problem: Problem, start: Solution | None, smoothing: Array):
+    """x (n,), y (e,), z (2 n + k,), and the other fields of a ``Solution``."""
+    q, scale = scaled(problem)
+    p, report = _iterated(run, q, scale, start)
+    return p.x * scale.x, p.y * scale.equality, p.z * scale.inequality, report
+
+
+@_solution.defjvp
+def _solution_jvp(run: _Run, primals, tangents):
+    problem, start, smoothing = primals
+    q, scale = scaled(problem)
+    p, report = _iterated(run, q, scale, start)
+    out = p.x * scale.x, p.y * scale.equality, p.z * scale.inequality
+    bounds = problem.lower, problem.upper
+    dot = replace(
+        tangents[0],
+        lower=_where_finite(bounds[0], tangents[0].lower),
+        upper=_where_finite(bounds[1], tangents[0].upper),
+    )
+    dot = replace(q, **_fields(dot, scale))
+    dx, dy, dz = moved(q, p, dot, smoothing / (scale.size * scale.size))
+    dots = dx * scale.x, dy * scale.equality, dz * scale.inequality
+    none = tuple(
+        jnp.zeros_like(v)
+        if jnp.issubdtype(v.dtype, jnp.floating)
+        else np.zeros(v.shape, jax.dtypes.float0)
+        for v in report
+    )
+    return (*out, report), (*dots, none)
+
+
+def _where_finite(bound: Array, value: Array) -> Array:
+    return jnp.where(jnp.isfinite(bound), value, 0.0)
+
+
+def _iterated(run: _Run, q: ip.Scaled, scale: ip.Scale, start: Solution | None):
+    """The last point, and the fields of a ``Solution`` after the multipliers."""
+    tolerance = jnp.asarray(run.tolerance, q.H.dtype)
+    p = cold(q) if start is None else warm(q, scale, start)
+    p, count = ip.iterate(q, p, run.iterations, tolerance)
+    primal, dual, gap = ip.measures(q, p)
+    solved = (primal <= tolerance) & (dual <= tolerance) & (gap <= tolerance)
+    failed = jnp.where(ip.contradicts(q, p), INFEASIBLE, UNFINISHED)
+    status = jnp.where(solved, SOLVED, failed)
+    status = jnp.where(jnp.isfinite(primal + dual + gap), status, NOT_FINITE)
+    n = p.x.shape[0]
+    low = jnp.where(q.real, ip.inequalities(q, p.x) - q.d, 0.0) < -tolerance
+    missed = jnp.abs(matmul(q.A, p.x) - q.b) > tolerance
+    violated = jnp.concatenate([missed, low[2 * n :], low[:n] | low[n : 2 * n]])
+    off = ip.gradient(q, p.x) - matmul(p.y, q.A) - ip.pulled_back(q, p.z)
+    off = jnp.concatenate([off, -off, jnp.zeros_like(q.d[2 * n :])])
+    fixed = jnp.concatenate([q.fixed, q.fixed, jnp.zeros_like(q.real[2 * n :])])
+    p = replace(p, z=jnp.where(fixed, jnp.maximum(off, 0.0), p.z))
+    return p, (status, primal, dual, gap, count, violated)
+
+
+def scaled(p: Problem) -> tuple[ip.Scaled, ip.Scale]:
+    """Columns to the length 1 in J, then rows of A and G, then the size of the solution."""
+    eps = float(jnp.finfo(p.J.dtype).eps)
+    in_J, in_rest = safe_norm(p.J, axis=0), safe_norm(jnp.concatenate([p.A, p.G]), axis=0)
+    d = _inverse(jnp.where(in_J > 0, in_J, in_rest))
+    of_A, of_G = _inverse(safe_norm(p.A * d)), _inverse(safe_norm(p.G * d))
+    has_lower, has_upper = p.lower > -jnp.inf, p.upper < jnp.inf
+    fixed = has_lower & has_upper & (p.lower == p.upper)
+    idle = (safe_norm(p.G) == 0) & (p.h <= 0)
+    p = replace(
+        p,
+        lower=jnp.where(has_lower, p.lower, 0.0),
+        upper=jnp.where(has_upper, p.upper, 0.0),
+        h=jnp.where(idle, 0.0, p.h),
+    )
+    one = ip.Scale(d, of_A, jnp.concatenate([1 / d, 1 / d, of_G]), jnp.ones((), d.dtype))
+    f = _fields(p, one)
+    pull = jnp.abs(matmul(f["r"], f["J"]))
+    size = jnp.max(jnp.concatenate([pull, jnp.abs(f["b"]), f["d"]]), initial=0.0)
+    size = jnp.where(size > 0, size, 1.0)
+    scale = ip.Scale(d * size, of_A * size, one.inequality * size, size)
+    f = _fields(p, scale)
+    idle_column = jnp.where((in_J > 0) | (in_rest > 0), 0.0, 1.0)
+    real = jnp.concatenate([has_lower & ~fixed, has_upper & ~fixed, ~idle])
+    H = matmul(f["J"].T, f["J"]) + jnp.diag(idle_column + 10 * eps)
+    return ip.Scaled(**f, real=real, fixed=fixed, H=H, ridge=idle_column), scale
+
+
+def _fields(p: Problem, scale: ip.Scale) -> dict[str, Array]:
+    """The numbers of a problem, or their tangents, in scaled units."""
+    n = p.J.shape[1]
+    d, size = scale.x / scale.size, scale.size
+    of_A, of_G = scale.equality / size, scale.inequality[2 * n :] / size
+    return dict(
+        J=p.J * d,
+        r=p.r / size,
+        A=p.A * d * of_A[:, None],
+        b=p.b * of_A / size,
+        G=p.G * d * of_G[:, None],
+        d=jnp.concatenate([p.lower / scale.x, -p.upper / scale.x, p.h * of_G / size]),
+    )
+
+
+def _inverse(length: Array) -> Array:
+    return 1 / jnp.where(length > 0, length, 1.0)
+
+
+def cold(q: ip.Scaled) -> ip.Point:
+    """A start from nothing: as near to 0 as the bounds allow."""
+    n = q.ridge.shape[0]
+    x = jnp.maximum(jnp.where(q.real[:n], q.d[:n], -jnp.inf), 0.0)
+    x = jnp.minimum(jnp.where(q.real[n : 2 * n], -q.d[n : 2 * n], jnp.inf), x)
+    x = jnp.where(q.fixed, q.d[:n], x)
+    return _with_room(q, x, jnp.zeros_like(q.b), jnp.zeros_like(q.d))
+
+
+def warm(q: ip.Scaled, scale: ip.Scale, start: Solution) -> ip.Point:
+    """A start from the solution of another problem."""
+    x = jnp.where(q.fixed, q.d[: q.ridge.shape[0]], start.x / scale.x)
+    z = jnp.concatenate([start.at_lower, start.at_upper, start.inequality]) / scale.inequality
+    return _with_room(q, x, start.equality / scale.equality, z)
+
+
+def _with_room(q: ip.Scaled, x: Array, y: Array, z: Array) -> ip.Point:
+    s = jnp.maximum(ip.inequalities(q, x) - q.d, ip.NEAR)
+    z = jnp.maximum(z, ip.NEAR)
+    return ip.Point(x, y, jnp.where(q.real, z, 0.0), jnp.where(q.real, s, 1.0))
+
+
+class QPError(ValueError):
+    """Members of a batch that were not solved."""
+
+
+def check(solution: Solution, names: Sequence[str] = ()) -> None:
+    """Raise ``QPError`` if a member failed: how many and how, which rows are violated, and what
+    to do. ``names`` are those of ``Solution.violated``: rows of A, rows of G, unknowns. Outside jit.
+    """
+    status = np.asarray(solution.status).reshape(-1)
+    failed = status != SOLVED
+    if not failed.any():
+        return
+    words = {
+        UNFINISHED: "unfinished (allow more iterations, or a larger tolerance)",
+        INFEASIBLE: "infeasible (make one of the rows named a task, or move its bound)",
+        NOT_FINITE: "not finite (look for a NaN or an infinity in J, r, A, b, G or h)",
+    }
+    parts = [f"{np.sum(status == s)} {text}" for s, text in words.items() if (status == s).any()]
+    violated = np.asarray(solution.violated).reshape(len(status), -1)[failed].sum(axis=0)
+    rows = [
+        f"{names[k] if k < len(names) else f'row {k}'} ({violated[k]})"
+        for k in np.argsort(-violated, kind="stable")[:10]
+        if violated[k]
+    ]
+    text = f"{failed.sum()} of {len(status)} members failed, first {np.argmax(failed)}: "
+    text += "; ".join(parts)
+    raise QPError(text + (f"; violated in how many: {', '.join(rows)}" if rows else ""))

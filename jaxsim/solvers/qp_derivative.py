@@ -1,0 +1,49 @@
+"""The derivative of a QP's solution, from the conditions that hold there."""
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from jaxsim.dynamics.kinematics import matmul
+from jaxsim.solvers.implicit import ROUNDS, proximal_weight, relaxed_positive
+from jaxsim.solvers.interior_point import (
+    Point,
+    Scaled,
+    factor,
+    inequalities,
+    pulled_back,
+    solve_factored,
+)
+
+
+def moved(q: Scaled, p: Point, dot: Scaled, smoothing: Array) -> tuple[Array, Array, Array]:
+    """The change of x, y and z by that of the problem; smoothing () in the scaled unit.
+
+    Of an inequality (1 - D) dz + D ds = 0, with D 1 where it holds x and 0 where it does not.
+    """
+    n, real = p.x.shape[0], q.real
+    delta = proximal_weight(p.x.dtype)
+    D = jnp.where(real, relaxed_positive(p.z - p.s, smoothing)[1], 0.0)
+    answer = 1 / (1 - D + delta * D)
+    f = factor(q, D * answer, jnp.asarray(delta, p.x.dtype))
+
+    error = matmul(q.J, p.x) - q.r
+    g1 = -matmul(error, dot.J) - matmul(matmul(dot.J, p.x) - dot.r, q.J)
+    g1 = g1 + matmul(p.y, dot.A) + matmul(p.z[2 * n :], dot.G)
+    g2 = dot.b - matmul(dot.A, p.x)
+    at_bounds = jnp.zeros_like(p.z[: 2 * n])
+    g3 = jnp.where(real, dot.d - jnp.concatenate([at_bounds, matmul(dot.G, p.x)]), 0.0)
+
+    def again(change, _):
+        """One step of refinement; the regularised matrix is the preconditioner."""
+        dx, dy, dz = change
+        r1 = g1 - matmul(matmul(q.J, dx), q.J) - q.ridge * dx
+        r1 = jnp.where(q.fixed, 0.0, r1 + matmul(dy, q.A) + pulled_back(q, dz))
+        r2 = g2 - matmul(q.A, dx)
+        base = (D * (g3 - inequalities(q, dx)) - (1 - D) * dz) * answer
+        more, dy_more = solve_factored(f, r1 + pulled_back(q, base), r2, q.A)
+        dz = dz + base - D * answer * inequalities(q, more)
+        return (dx + more, dy + dy_more, dz), None
+
+    dx = jnp.where(q.fixed, 0.5 * (dot.d[:n] - dot.d[n : 2 * n]), 0.0)
+    change = dx, jnp.zeros_like(p.y), jnp.zeros_like(p.z)
+    return lax.scan(again, change, None, length=ROUNDS)[0]
