@@ -3,7 +3,7 @@
 Source: Jain, Ye, Liu (2009), section 6.1.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,8 @@ from jaxsim.math.safe import safe_norm
 
 FEET = ("leftFoot", "rightFoot")
 CLEARANCE = 0.06  # of a foot on its way, at most [m]
+SUNK = -0.03  # where a foot is sent that is put down [m]
+FORESIGHT = 1.0
 RELAXED = 0.05  # a foot that bears less than this part of the weight can be lifted
 
 
@@ -27,12 +29,13 @@ class Step:
     """The step that is being taken."""
 
     swing: Array  # () int: 0 the left, 1 the right foot
-    distance: Array  # () of the foot to its place, in the last step [m]
-    worse: Array  # () bool: it grows
+    distance: Array  # () the foot's least distance to its place so far [m]
+    begun: Array  # () when the foot was free to go [s]
+    placing: Array  # () bool: the foot goes down
 
 
-def first_step() -> Step:
-    return Step(jnp.asarray(0), jnp.asarray(1e3), jnp.asarray(False))
+def no_step() -> Step:
+    return Step(jnp.asarray(0), jnp.asarray(1e3), jnp.asarray(0.0), jnp.asarray(False))
 
 
 def foot(senses: Senses, which: Array) -> Array:
@@ -46,15 +49,26 @@ def bearing_feet(senses: Senses) -> Array:
     return senses.touching & (senses.group(FEET[0]) | senses.group(FEET[1]))
 
 
+def com_ahead(senses: Senses) -> Array:
+    """(2,) where the centre of mass is going: x + v sqrt(z / g), its capture point.
+
+    The document's condition and step look at x alone; see docs/synthesis.md for what that survives.
+    """
+    view = senses.view
+    height = jnp.maximum(view.com[2], 0.1)
+    time = jnp.sqrt(height / jnp.sqrt(jnp.sum(view.model.gravity**2)))
+    return view.com[:2] + FORESIGHT * time * view.com_velocity[:2]
+
+
 def com_is_supported(senses: Senses, _) -> Array:
     """The centre of mass is over the support polygon."""
-    return support_margin(senses, bearing_feet(senses), senses.view.com[:2]) >= 0
+    return support_margin(senses, bearing_feet(senses), com_ahead(senses)) >= 0
 
 
 def lift_farther_foot(senses: Senses, step: Step) -> Step:
     """"The foot farther from the ground projection of the COM is easier to lift." """
-    apart = [safe_norm(senses.place(senses.group(f))[:2] - senses.view.com[:2]) for f in FEET]
-    return Step(jnp.where(apart[1] > apart[0], 1, 0), jnp.full_like(apart[0], 1e3), jnp.asarray(False))
+    apart = [safe_norm(senses.place(senses.group(f))[:2] - com_ahead(senses)) for f in FEET]
+    return replace(step, swing=jnp.where(apart[1] > apart[0], 1, 0))
 
 
 def foot_is_loaded(senses: Senses, step: Step) -> Array:
@@ -63,21 +77,25 @@ def foot_is_loaded(senses: Senses, step: Step) -> Array:
 
 def foot_place(senses: Senses, step: Step) -> Array:
     """(2,) where the foot should be for the COM to be midway between the feet."""
-    return 2 * senses.view.com[:2] - senses.place(foot(senses, 1 - step.swing))[:2]
-
-
-def watch_foot(senses: Senses, step: Step) -> Step:
-    here = senses.place(foot(senses, step.swing))[:2]
-    distance = safe_norm(here - foot_place(senses, step))
-    return Step(step.swing, distance, distance > step.distance)
-
-
-def foot_approaches(senses: Senses, step: Step) -> Array:
-    return ~step.worse
+    return 2 * com_ahead(senses) - senses.place(foot(senses, 1 - step.swing))[:2]
 
 
 def start_step(senses: Senses, step: Step) -> Step:
-    return Step(step.swing, jnp.full_like(step.distance, 1e3), jnp.asarray(False))
+    return Step(step.swing, jnp.full_like(step.distance, 1e3), senses.time, jnp.asarray(False))
+
+
+def watch_foot(senses: Senses, step: Step) -> Step:
+    """Once the foot does not come nearer to its place any more, it is put down."""
+    here = senses.place(foot(senses, step.swing))[:2]
+    distance = safe_norm(here - foot_place(senses, step))
+    late = senses.time - step.begun
+    worse = (distance > step.distance) & (late > 0.1) | (late > 0.4)
+    least = jnp.minimum(distance, step.distance)
+    return Step(step.swing, least, step.begun, step.placing | worse | (distance < 0.03))
+
+
+def foot_is_under_way(senses: Senses, step: Step) -> Array:
+    return ~(step.placing & (senses.touching & foot(senses, step.swing)).any())
 
 
 def foot_to_place() -> Goal:
@@ -103,8 +121,7 @@ def foot_to_place() -> Goal:
             Js.append(jnp.einsum("e,eij->ij", pick, view.jacobian))
             errors.append(here)
         middle, half = (errors[0] + errors[1]) / 2, safe_norm(errors[1] - errors[0]) / 2
-        left = safe_norm(middle[:2] - place)
-        height = jnp.minimum(CLEARANCE, 0.5 * left)
+        height = jnp.where(step.placing, SUNK, CLEARANCE)
         out = []
         for sign, here in zip((-1.0, 1.0), errors):
             target = jnp.append(place + sign * half * forward, height)
@@ -112,10 +129,6 @@ def foot_to_place() -> Goal:
         return jnp.concatenate(out), jnp.concatenate(Js)
 
     return Goal("foot", "limb", rows)
-
-
-def all_still(senses: Senses, step: Step) -> Array:
-    return jnp.ones(senses.view.effectors.count)
 
 
 def balance_machine() -> GoalMachine:
@@ -136,9 +149,10 @@ def balance_machine() -> GoalMachine:
             ),
             "takeStep": GoalState(
                 {"damping": 3.0, "spine": 20.0, "foot": 0.8},
-                foot_approaches,
+                foot_is_under_way,
                 start_step,
                 watch_foot,
+                lambda senses, step: foot(senses, step.swing),
             ),
         },
         transitions={
@@ -146,5 +160,5 @@ def balance_machine() -> GoalMachine:
             "relaxFoot": ("takeStep",),
             "takeStep": ("balance",),
         },
-        notes=first_step(),
+        notes=no_step(),
     )

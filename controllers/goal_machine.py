@@ -26,15 +26,21 @@ def _same(senses, notes):
     return notes
 
 
+def _nothing(senses, notes):
+    return jnp.zeros(senses.view.effectors.count, bool)
+
+
 @dataclass(frozen=True)
 class GoalState:
     """goals: name -> weight. holds(senses, notes) is the condition D; enter(senses, notes) is done
-    when the state takes over, keep(senses, notes) in every step that it lasts."""
+    when the state takes over, keep(senses, notes) in every step that it lasts. lifts(senses, notes)
+    (ne,) bool: the effectors that need not stay where they touch."""
 
     goals: Mapping[str, float]
     holds: Callable[[Senses, Any], Array]
     enter: Callable[[Senses, Any], Any] = _same
     keep: Callable[[Senses, Any], Any] = _same
+    lifts: Callable[[Senses, Any], Array] = _nothing
 
 
 @jax.tree_util.register_dataclass
@@ -60,7 +66,6 @@ class GoalMachine:
     states: Mapping[str, GoalState]
     transitions: Mapping[str, tuple[str, ...]]
     notes: Any = ()
-    still: Callable[[Senses, Any], Array] | None = None  # (ne,) weights, see Tasks.still
     order: tuple[tuple[int, ...], ...] = field(init=False)  # by state, whom to ask, nearest first
 
     def __post_init__(self):
@@ -152,9 +157,8 @@ class GoalMachine:
                     rows.append(velocity_rows(J, -error, scale))
                 else:
                     rows.append(position_rows(view, error, J, at_v, scale, dt))
-            still = jnp.ones(view.effectors.count, view.v.dtype)
-            if self.still is not None:
-                still = self.still(here, memory.notes)
+            lifted = [s.lifts(here, memory.notes) for s in self.states.values()]
+            still = jnp.where(_pick(memory.state, lifted), 0.0, 1.0).astype(view.v.dtype)
             return Tasks(
                 goals=stacked(*rows),
                 relax=relaxed.astype(view.v.dtype),

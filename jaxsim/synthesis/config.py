@@ -27,7 +27,8 @@ class Units:
     contact: Array  # () of points in contact [m]
     rate: Array  # () of joint velocities [rad/s]
     torque: Array  # () of a change of joint torque [N m]
-    force: Array  # () of contact forces: the body's weight [N]
+    load: Array  # () of contact forces that should vanish [N]
+    force: Array  # () the body's weight, in which forces are solved for [N]
 
 
 def units(model: Model) -> Units:
@@ -41,7 +42,7 @@ def units(model: Model) -> Units:
     height = center_of_mass(model, kin)[2] - lowest_point(model, kin)
     gravity = jnp.sqrt(jnp.sum(model.gravity**2))
     weight = model.mass.sum() * gravity
-    return Units(0.3 * height, 0.025 * height, 0.001 * height, jnp.sqrt(gravity / height) / 3, 5 * weight * height, weight)
+    return Units(0.3 * height, 0.025 * height, 0.001 * height, jnp.sqrt(gravity / height) / 3, 5 * weight * height, 0.02 * weight, weight)
 
 
 @jax.tree_util.register_dataclass

@@ -90,7 +90,7 @@ def step_problem(
     smooth = scale * L[muscles], scale * (torque - motion.rest)[muscles]
     goals = _wide(tasks.goals.J, ne * EDGES), tasks.goals.r
     still = _contacts_stay(view, ahead, at_v, modes, tasks, dt, unit)
-    relaxed = jnp.sqrt(jnp.repeat(tasks.relax, EDGES))
+    relaxed = jnp.sqrt(jnp.repeat(tasks.relax, EDGES)) * (unit.force / unit.load)
     relax = jnp.concatenate([jnp.zeros((ne * EDGES, nv), view.v.dtype), jnp.diag(relaxed)], axis=1)
     J, r = zip(smooth, goals, still, (relax, jnp.zeros(ne * EDGES, view.v.dtype)))
 
