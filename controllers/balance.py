@@ -16,11 +16,24 @@ from controllers.goals import Goal
 from controllers.senses import Senses, support_center, support_margin
 from jaxsim.math.safe import safe_norm
 
+SOLE = 1.0  # weight of the goal ``sole_down``
 FEET = ("leftFoot", "rightFoot")
-CLEARANCE = 0.06  # of a foot on its way, at most [m]
-SUNK = -0.03  # where a foot is sent that is put down [m]
-FORESIGHT = 1.0
-RELAXED = 0.05  # a foot that bears less than this part of the weight can be lifted
+THIGHS = ("leftThigh", "rightThigh")
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Gait:
+    """How a protective step is taken, where the document says nothing. Arrays: may be tuned."""
+
+    time: Array | float = 0.25  # a step is meant to take [s]
+    reach: Array | float = 0.5  # of a step at most, in heights of the centre of mass
+    beyond: Array | float = 0.06  # how much further than needed a foot is put [m]
+    clearance: Array | float = 0.06  # of a foot on its way [m]
+    sunk: Array | float = 0.15  # how far below the ground a foot is sent that is put down [m]
+    margin: Array | float = 0.0  # of the support polygon within which balance is lost [m]
+    relaxed: Array | float = 0.05  # a foot with a smaller load can be lifted [body weights]
+    sole: Array | float = 0.06  # a foot on its edge bears, in a moment, on what is not higher [m]
 
 
 @jax.tree_util.register_dataclass
@@ -31,11 +44,15 @@ class Step:
     swing: Array  # () int: 0 the left, 1 the right foot
     distance: Array  # () the foot's least distance to its place so far [m]
     begun: Array  # () when the foot was free to go [s]
+    stepping: Array  # () bool: the foot is off, or about to be
     placing: Array  # () bool: the foot goes down
+    place: Array  # (2,) where it goes [m]
+    gait: Gait
 
 
-def no_step() -> Step:
-    return Step(jnp.asarray(0), jnp.asarray(1e3), jnp.asarray(0.0), jnp.asarray(False))
+def no_step(gait: Gait) -> Step:
+    no = jnp.asarray(False)
+    return Step(jnp.asarray(0), jnp.asarray(1e3), jnp.asarray(0.0), no, no, jnp.zeros(2), gait)
 
 
 def foot(senses: Senses, which: Array) -> Array:
@@ -44,9 +61,14 @@ def foot(senses: Senses, which: Array) -> Array:
     return jnp.where(which == 0, left, right)
 
 
-def bearing_feet(senses: Senses) -> Array:
-    """(ne,) bool: points of the feet on the ground."""
-    return senses.touching & (senses.group(FEET[0]) | senses.group(FEET[1]))
+def bearing_feet(senses: Senses, step: Step) -> Array:
+    """(ne,) bool: the points of feet that touch the ground, but those lifted too far."""
+    view = senses.view
+    bears = jnp.zeros(view.effectors.count, bool)
+    for name in FEET:
+        own = senses.group(name)
+        bears = bears | (own & (senses.touching & own).any())
+    return bears & (view.near.gap < step.gait.sole)
 
 
 def com_ahead(senses: Senses) -> Array:
@@ -55,43 +77,76 @@ def com_ahead(senses: Senses) -> Array:
     The document's condition and step look at x alone; see docs/synthesis.md for what that survives.
     """
     view = senses.view
-    height = jnp.maximum(view.com[2], 0.1)
-    time = jnp.sqrt(height / jnp.sqrt(jnp.sum(view.model.gravity**2)))
-    return view.com[:2] + FORESIGHT * time * view.com_velocity[:2]
+    return view.com[:2] + fall_time(senses) * view.com_velocity[:2]
 
 
-def com_is_supported(senses: Senses, _) -> Array:
+def com_is_supported(senses: Senses, step: Step) -> Array:
     """The centre of mass is over the support polygon."""
-    return support_margin(senses, bearing_feet(senses), com_ahead(senses)) >= 0
+    return support_margin(senses, bearing_feet(senses, step), com_ahead(senses)) >= step.gait.margin
 
 
 def lift_farther_foot(senses: Senses, step: Step) -> Step:
     """"The foot farther from the ground projection of the COM is easier to lift." """
     apart = [safe_norm(senses.place(senses.group(f))[:2] - com_ahead(senses)) for f in FEET]
-    return replace(step, swing=jnp.where(apart[1] > apart[0], 1, 0))
+    swing = jnp.where(apart[1] > apart[0], 1, 0)
+    return replace(step, swing=swing, stepping=jnp.asarray(False))
 
 
 def foot_is_loaded(senses: Senses, step: Step) -> Array:
-    return senses.load(foot(senses, step.swing)) > RELAXED
+    return senses.load(foot(senses, step.swing)) > step.gait.relaxed
 
 
-def foot_place(senses: Senses, step: Step) -> Array:
-    """(2,) where the foot should be for the COM to be midway between the feet."""
-    return 2 * com_ahead(senses) - senses.place(foot(senses, 1 - step.swing))[:2]
+def next_place(senses: Senses, step: Step) -> Array:
+    """(2,) where the foot should be: where the COM is going once it lands, midway between the feet
+    across the body.
+
+    On one leg the capture point runs away from the foot as exp(t sqrt(g / z)). Not further from the
+    COM than a leg reaches.
+    """
+    view = senses.view
+    hips = [view.kin.link_pos[view.link(name)][:2] for name in THIGHS]
+    half = safe_norm(hips[0] - hips[1]) / 2
+    forward = heading(senses)
+    left = jnp.stack([-forward[1], forward[0]])
+    side = jnp.where(step.swing == 0, half, -half)
+    stance = senses.place(foot(senses, 1 - step.swing))[:2]
+    remaining = jnp.clip(step.gait.time - (senses.time - step.begun), 0.0, step.gait.time)
+    place = stance + (com_ahead(senses) - stance) * jnp.exp(remaining / fall_time(senses))
+    away = place - view.com[:2]
+    away = away * (1 + step.gait.beyond / jnp.maximum(safe_norm(away), 1e-2))
+    away = away * jnp.minimum(1.0, step.gait.reach * view.com[2] / jnp.maximum(safe_norm(away), 1e-6))
+    return view.com[:2] + away + side * left
+
+
+def fall_time(senses: Senses) -> Array:
+    """() sqrt(z / g), the time constant of falling over [s]."""
+    view = senses.view
+    return jnp.sqrt(jnp.maximum(view.com[2], 0.1) / jnp.sqrt(jnp.sum(view.model.gravity**2)))
+
+
+def heading(senses: Senses) -> Array:
+    """(2,) unit, where the pelvis looks."""
+    view = senses.view
+    forward = view.kin.link_rot[view.link("pelvis")][:2, 0]
+    return forward / jnp.maximum(safe_norm(forward), 1e-6)
 
 
 def start_step(senses: Senses, step: Step) -> Step:
-    return Step(step.swing, jnp.full_like(step.distance, 1e3), senses.time, jnp.asarray(False))
+    begun = replace(
+        step, begun=senses.time, stepping=jnp.asarray(True), placing=jnp.asarray(False)
+    )
+    return replace(begun, distance=jnp.full_like(step.distance, 1e3), place=next_place(senses, begun))
 
 
 def watch_foot(senses: Senses, step: Step) -> Step:
-    """Once the foot does not come nearer to its place any more, it is put down."""
-    here = senses.place(foot(senses, step.swing))[:2]
-    distance = safe_norm(here - foot_place(senses, step))
+    """The place is found anew until the foot does not come nearer any more; then it is put down."""
+    place = jnp.where(step.placing, step.place, next_place(senses, step))
+    distance = safe_norm(senses.place(foot(senses, step.swing))[:2] - place)
     late = senses.time - step.begun
-    worse = (distance > step.distance) & (late > 0.1) | (late > 0.4)
+    worse = (distance > step.distance) & (late > step.gait.time / 2)
+    placing = step.placing | worse | (late > step.gait.time)
     least = jnp.minimum(distance, step.distance)
-    return Step(step.swing, least, step.begun, step.placing | worse | (distance < 0.03))
+    return replace(step, distance=least, placing=placing, place=place)
 
 
 def foot_is_under_way(senses: Senses, step: Step) -> Array:
@@ -108,9 +163,7 @@ def foot_to_place() -> Goal:
     def rows(senses: Senses, step: Step):
         view = senses.view
         names = view.effectors.names
-        forward = view.kin.link_rot[view.link("pelvis")][:2, 0]
-        forward = forward / jnp.maximum(safe_norm(forward), 1e-6)
-        place = foot_place(senses, step)
+        forward = heading(senses)
         errors, Js = [], []
         for end in ("Heel", "Ball"):
             pairs = [
@@ -121,34 +174,55 @@ def foot_to_place() -> Goal:
             Js.append(jnp.einsum("e,eij->ij", pick, view.jacobian))
             errors.append(here)
         middle, half = (errors[0] + errors[1]) / 2, safe_norm(errors[1] - errors[0]) / 2
-        height = jnp.where(step.placing, SUNK, CLEARANCE)
+        height = jnp.where(step.placing, -step.gait.sunk, step.gait.clearance)
         out = []
         for sign, here in zip((-1.0, 1.0), errors):
-            target = jnp.append(place + sign * half * forward, height)
+            target = jnp.append(step.place + sign * half * forward, height)
             out.append(here - target)
         return jnp.concatenate(out), jnp.concatenate(Js)
 
     return Goal("foot", "limb", rows)
 
 
-def balance_machine() -> GoalMachine:
+def sole_down() -> Goal:
+    """A foot that bears comes down with all of its sole.
+
+    Not in the document, whose feet are presumably flat when they land: on its heel alone a body
+    cannot stop.
+    """
+
+    def rows(senses: Senses, step: Step):
+        view = senses.view
+        normal = jnp.einsum("ei,eid->ed", view.near.normal, view.jacobian)
+        mask = bearing_feet(senses, step) & ~(step.stepping & foot(senses, step.swing))
+        return jnp.where(mask, view.near.gap, 0.0), jnp.where(mask[:, None], normal, 0.0)
+
+    return Goal("sole", "limb", rows)
+
+
+def balance_machine(gait: Gait = Gait()) -> GoalMachine:
     """Section 6.1.2: keep balance, and step where that fails."""
     return GoalMachine(
         goals=(
-            goals.com_over("com", lambda s, _: support_center(s, bearing_feet(s))),
+            goals.com_over("com", lambda s, step: support_center(s, bearing_feet(s, step))),
             goals.com_over("com_foot", lambda s, step: s.place(foot(s, 1 - step.swing))[:2]),
             goals.upright("chest"),
             goals.damping(),
             foot_to_place(),
+            sole_down(),
             goals.relax("relax", lambda s, step: foot(s, step.swing)),
         ),
         states={
-            "balance": GoalState({"com": 5.0, "spine": 70.0, "damping": 0.5}, com_is_supported),
+            "balance": GoalState(
+                {"com": 5.0, "spine": 70.0, "damping": 0.5, "sole": SOLE},
+                com_is_supported,
+                keep=lift_farther_foot,
+            ),
             "relaxFoot": GoalState(
-                {"damping": 0.2, "com_foot": 50.0, "relax": 1.0}, foot_is_loaded, lift_farther_foot
+                {"damping": 0.2, "com_foot": 50.0, "relax": 1.0, "sole": SOLE}, foot_is_loaded
             ),
             "takeStep": GoalState(
-                {"damping": 3.0, "spine": 20.0, "foot": 0.8},
+                {"damping": 3.0, "spine": 20.0, "foot": 0.8, "sole": SOLE},
                 foot_is_under_way,
                 start_step,
                 watch_foot,
@@ -160,5 +234,5 @@ def balance_machine() -> GoalMachine:
             "relaxFoot": ("takeStep",),
             "takeStep": ("balance",),
         },
-        notes=no_step(),
+        notes=no_step(gait),
     )

@@ -139,7 +139,7 @@ class GoalMachine:
             chosen = jnp.where(applies[k], k, chosen)
         return chosen
 
-    def tasks(self, memory: Memory, senses: Senses, weights: Array, unit: Units, torque, dt):
+    def tasks(self, memory: Memory, senses: Senses, weights: Array, unit: Units, dt):
         """``synthesize``'s tasks(view, at_v): the goals of the present state."""
         now = weights[memory.state]
 
@@ -163,7 +163,7 @@ class GoalMachine:
                 goals=stacked(*rows),
                 relax=relaxed.astype(view.v.dtype),
                 still=still,
-                torque=jnp.asarray(torque, view.v.dtype),
+                torque=jnp.ones((), view.v.dtype),
             )
 
         return tasks

@@ -24,6 +24,11 @@ class Objects:
     velocity: Array  # (no, 3) [m/s]
     radius: Array  # (no,) [m]
 
+    def at(self, time: Array, gravity: Array) -> "Objects":
+        """The same after a free flight of ``time`` [s]."""
+        fallen = self.position + self.velocity * time + gravity * time**2 / 2
+        return Objects(fallen, self.velocity + gravity * time, self.radius)
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -80,20 +85,3 @@ def support_margin(senses: Senses, bearing: Array, point: Array) -> Array:
     direction = jnp.asarray(np.stack([np.cos(angle), np.sin(angle)], axis=1), point.dtype)
     along = jnp.where(bearing, direction @ (senses.view.position[:, :2] - point).T, -jnp.inf)
     return jnp.min(jnp.max(along, axis=1))
-
-
-def reachable(senses: Senses, shoulder: dict[str, str], length: dict[str, Array]) -> Array:
-    """(ne, nf) bool: the surfaces that an effector could be brought to from where the body is.
-
-    shoulder: group -> the link at whose origin the limb begins; length: group -> of the limb [m].
-    Source: Jain, Ye, Liu (2009), section 5.2. Groups that are not named reach nothing.
-    """
-    view = senses.view
-    rows = []
-    for group, name in zip(view.effectors.groups, view.effectors.names):
-        where = view.effectors.group_names[group]
-        if where not in shoulder:
-            rows.append(jnp.zeros(view.surfaces.gap.shape[1], bool))
-            continue
-        rows.append(surface_gap(view.model, view.kin.link_pos[view.link(shoulder[where])]) < length[where])
-    return jnp.stack(rows)
