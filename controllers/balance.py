@@ -16,8 +16,9 @@ from controllers.goals import Goal
 from controllers.senses import Senses, support_center, support_margin
 from jaxsim.math.safe import safe_norm
 
-SOLE = 1.0  # weight of the goal ``sole_down``
+SOLE = 30.0  # weight of the goal ``sole_down``
 FEET = ("leftFoot", "rightFoot")
+HANDS = ("leftHand", "rightHand")
 THIGHS = ("leftThigh", "rightThigh")
 
 
@@ -27,13 +28,13 @@ class Gait:
     """How a protective step is taken, where the document says nothing. Arrays: may be tuned."""
 
     time: Array | float = 0.25  # a step is meant to take [s]
-    reach: Array | float = 0.5  # of a step at most, in heights of the centre of mass
-    beyond: Array | float = 0.06  # how much further than needed a foot is put [m]
-    clearance: Array | float = 0.06  # of a foot on its way [m]
-    sunk: Array | float = 0.15  # how far below the ground a foot is sent that is put down [m]
-    margin: Array | float = 0.0  # of the support polygon within which balance is lost [m]
+    reach: Array | float = 0.46  # of a step at most, in heights of the centre of mass
+    beyond: Array | float = 0.1  # how much further than needed a foot is put [m]
+    clearance: Array | float = 0.05  # of a foot on its way [m]
+    sunk: Array | float = 0.2  # how far below the ground a foot is sent that is put down [m]
+    margin: Array | float = -0.02  # of the support polygon within which balance is lost [m]
     relaxed: Array | float = 0.05  # a foot with a smaller load can be lifted [body weights]
-    sole: Array | float = 0.06  # a foot on its edge bears, in a moment, on what is not higher [m]
+    sole: Array | float = 0.13  # a foot on its edge bears, in a moment, on what is not higher [m]
 
 
 @jax.tree_util.register_dataclass
@@ -50,9 +51,9 @@ class Step:
     gait: Gait
 
 
-def no_step(gait: Gait) -> Step:
+def no_step(gait: Gait, swing: int = 0) -> Step:
     no = jnp.asarray(False)
-    return Step(jnp.asarray(0), jnp.asarray(1e3), jnp.asarray(0.0), no, no, jnp.zeros(2), gait)
+    return Step(jnp.asarray(swing), jnp.asarray(1e3), jnp.asarray(0.0), no, no, jnp.zeros(2), gait)
 
 
 def foot(senses: Senses, which: Array) -> Array:
@@ -81,8 +82,12 @@ def com_ahead(senses: Senses) -> Array:
 
 
 def com_is_supported(senses: Senses, step: Step) -> Array:
-    """The centre of mass is over the support polygon."""
-    return support_margin(senses, bearing_feet(senses, step), com_ahead(senses)) >= step.gait.margin
+    """The centre of mass is going to stay over what bears: feet, and hands on a wall."""
+    hands = [senses.group(name) for name in HANDS if name in senses.view.effectors.group_names]
+    bearing = bearing_feet(senses, step)
+    for hand in hands:
+        bearing = bearing | (senses.touching & hand)
+    return support_margin(senses, bearing, com_ahead(senses)) >= step.gait.margin
 
 
 def lift_farther_foot(senses: Senses, step: Step) -> Step:

@@ -8,7 +8,7 @@ Source: Jain, Ye, Liu (2009), section 5.1.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -105,14 +105,32 @@ class GoalMachine:
             [[s.goals.get(goal.name, 0.0) for goal in self.goals] for s in self.states.values()]
         )
 
+    def adding(
+        self, goal: Goal, weight: float | Mapping[str, float], **changes: Any
+    ) -> "GoalMachine":
+        """With one more goal, of one weight in all states or of one by state; changes: of fields."""
+        by_state = weight if isinstance(weight, Mapping) else dict.fromkeys(self.states, weight)
+        states = {
+            name: replace(state, goals={**state.goals, goal.name: by_state.get(name, 0.0)})
+            for name, state in self.states.items()
+        }
+        return replace(self, goals=(*self.goals, goal), states=states, **changes)
+
     def begin(self, senses: Senses) -> Memory:
         """In the first state."""
         first = next(iter(self.states.values()))
+        dtype = senses.view.q.dtype
+
+        def typed(x):
+            x = jnp.asarray(x)
+            return x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x
+
+        notes = jax.tree.map(typed, first.enter(senses, jax.tree.map(typed, self.notes)))
         return Memory(
             state=jnp.asarray(0),
             since=senses.time,
             steps=jnp.zeros(len(self.states), int),
-            notes=first.enter(senses, self.notes),
+            notes=notes,
         )
 
     def advance(self, memory: Memory, senses: Senses) -> Memory:

@@ -113,7 +113,7 @@ def pose(name: str, joints: tuple[str, ...], target: Callable[[Senses, Any], Arr
         J[np.arange(len(joints)), v] = 1.0
         return senses.view.q[q] - target(senses, memory), jnp.asarray(J, senses.view.q.dtype)
 
-    return Goal(name, "one", rows)
+    return Goal(name, "angle", rows)
 
 
 def relax(name: str, whose: Callable[[Senses, Any], Array]) -> Goal:

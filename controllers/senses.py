@@ -1,6 +1,7 @@
 """What a controller by goals perceives: support, load on the feet, what a hand or foot can reach."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import jax
@@ -9,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from jaxsim.math.safe import safe_divide, safe_norm
-from jaxsim.model import Model
+from jaxsim.synthesis.surfaces import surfaces
 from jaxsim.synthesis.view import View
 
 DIRECTIONS = 24  # in which the edge of the support is looked for
@@ -85,3 +86,27 @@ def support_margin(senses: Senses, bearing: Array, point: Array) -> Array:
     direction = jnp.asarray(np.stack([np.cos(angle), np.sin(angle)], axis=1), point.dtype)
     along = jnp.where(bearing, direction @ (senses.view.position[:, :2] - point).T, -jnp.inf)
     return jnp.min(jnp.max(along, axis=1))
+
+
+def reachable(senses: Senses, limbs: Mapping[str, str]) -> Array:
+    """(ne, nf) bool: the visual sensor. Which surfaces each effector can be brought to now.
+
+    limbs: group of effectors -> the link at whose origin their limb begins; other groups reach
+    nothing. A surface is in reach if it is nearer to that point than the limb is long.
+    Source: Jain, Ye, Liu (2009), sections 5.2 and 6.1.3.
+    """
+    view, top = senses.view, senses.view.model.topology
+    roots, lengths = [], []
+    for index, (link, group) in enumerate(zip(view.effectors.links, view.effectors.groups)):
+        first = limbs.get(view.effectors.group_names[group])
+        at, length = view.position[index], jnp.zeros((), view.q.dtype)
+        while first is not None:
+            length = length + safe_norm(at - view.kin.link_pos[link])
+            at = view.kin.link_pos[link]
+            if link == top.link(first):
+                break
+            link = top.link_parent[link]
+        roots.append(at)
+        lengths.append(length)
+    gap = surfaces(view.model, jnp.stack(roots)).gap
+    return gap < jnp.stack(lengths)[:, None]

@@ -25,6 +25,7 @@ class Units:
     com: Array  # () of the centre of mass [m]
     limb: Array  # () of hands and feet on their way [m]
     contact: Array  # () of points in contact [m]
+    angle: Array  # () of a joint's angle [rad]
     rate: Array  # () of joint velocities [rad/s]
     torque: Array  # () of a change of joint torque [N m]
     load: Array  # () of contact forces that should vanish [N]
@@ -42,7 +43,16 @@ def units(model: Model) -> Units:
     height = center_of_mass(model, kin)[2] - lowest_point(model, kin)
     gravity = jnp.sqrt(jnp.sum(model.gravity**2))
     weight = model.mass.sum() * gravity
-    return Units(0.3 * height, 0.025 * height, 0.001 * height, jnp.sqrt(gravity / height) / 3, 5 * weight * height, 0.02 * weight, weight)
+    return Units(
+        com=0.3 * height,
+        limb=0.025 * height,
+        contact=0.001 * height,
+        angle=jnp.asarray(0.1, height.dtype),
+        rate=jnp.sqrt(gravity / height) / 3,
+        torque=5 * weight * height,
+        load=0.02 * weight,
+        force=weight,
+    )
 
 
 @jax.tree_util.register_dataclass

@@ -1,0 +1,340 @@
+"""Run a scene of synthesised motion: to a motion with a summary that says whether it is physical."""
+
+import time as clock
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tqdm import tqdm
+
+from controllers.goal_control import Body, Frame, Moment, begin_moment, body, run
+from controllers.goal_machine import GoalMachine
+from controllers.senses import Objects
+from jaxsim.characters.human import articulated_human, start
+from jaxsim.characters.poses import posed
+from jaxsim.io.motion import Motion, Shape
+from jaxsim.math.rotation import matrix_to_quat
+from jaxsim.model import Model, State, box
+from jaxsim.model.adopt import add_model
+from jaxsim.model.builder import ModelBuilder
+from jaxsim.simulation.pushes import Pushes, push, pushes_together
+from jaxsim.synthesis.config import SynthesisConfig
+from jaxsim.synthesis.effectors import human_effectors
+from optimize import summary as summaries
+from optimize.recording import shapes_of
+from optimize.run_folder import versions
+from optimize.simulate import Simulation, failure_notes
+from optimize.synthesis_scenes import Ball, SynthesisScene, Wall
+
+PIECE = 50  # frames between two looks at the clock
+WALL = (0.05, 2.0, 1.25)  # half extents [m]
+FALLEN = 0.6  # a body whose centre of mass is lower than this part of its height at the start fell
+
+
+class SceneFrame(NamedTuple):
+    """What is kept of a frame."""
+
+    q: Any
+    v: Any
+    link_pos: Any
+    link_quat: Any
+    com: Any
+    position: Any
+    force: Any
+    torque: Any
+    state: Any
+    touching: Any
+    sliding: Any
+    root_residual: Any
+    cone_excess: Any
+    penetration: Any
+    status: Any
+    passes: Any
+    leaving: Any
+
+
+def keep(frame: Frame) -> SceneFrame:
+    """Of one frame what pages, plots and tests need."""
+    view, info = frame.senses.view, frame.info
+    return SceneFrame(
+        q=frame.start.q,
+        v=frame.start.v,
+        link_pos=view.kin.link_pos,
+        link_quat=matrix_to_quat(view.kin.link_rot),
+        com=view.com,
+        position=view.position,
+        force=info.force,
+        torque=info.torque,
+        state=frame.memory.state,
+        touching=frame.senses.touching,
+        sliding=info.sliding,
+        root_residual=info.root_residual,
+        cone_excess=info.cone_excess,
+        penetration=info.penetration,
+        status=info.status,
+        passes=info.passes,
+        leaving=info.leaving,
+    )
+
+
+class Setting(NamedTuple):
+    """A scene as arrays."""
+
+    body: Body
+    machine: GoalMachine
+    state: State
+    pushes: Pushes | None
+    objects: Objects | None
+
+
+def set_up(scene: SynthesisScene, model: Model | None = None) -> Setting:
+    """Build what a scene describes; model: another body, with the scene's surroundings in it."""
+    if model is None:
+        model = with_walls(articulated_human(scene.build, friction=scene.friction), scene.walls)
+    state = posed(model, dict(scene.pose_deg)) if scene.pose_deg else start(model, "standing")
+    pushes = None
+    if scene.pushes:
+        angles = [np.deg2rad(p.direction_deg) for p in scene.pushes]
+        pushes = pushes_together(
+            *(
+                push(
+                    model,
+                    p.link,
+                    (p.force * np.cos(a), p.force * np.sin(a), 0.0),
+                    start=p.start,
+                    duration=p.duration,
+                )
+                for p, a in zip(scene.pushes, angles)
+            )
+        )
+    thrown = thrown_balls(model, scene.balls) if scene.balls else None
+    return Setting(body(model, human_effectors), scene.machine(), state, pushes, thrown)
+
+
+def with_walls(model: Model, walls: tuple[Wall, ...]) -> Model:
+    """The model's characters and world, and walls."""
+    if not walls:
+        return model
+    b = ModelBuilder()
+    add_model(b, model)
+    for wall in walls:
+        a = np.deg2rad(wall.direction_deg)
+        away = wall.distance + WALL[0]
+        quat = (float(np.cos(a / 2)), 0.0, 0.0, float(np.sin(a / 2)))
+        at = (away * np.cos(a), away * np.sin(a), WALL[2])
+        b.add_shape("world", box(WALL, name=wall.name, pos=at, quat=quat, friction=0.8))
+    return b.build()
+
+
+def thrown_balls(model: Model, balls: tuple[Ball, ...]) -> Objects:
+    """Balls at time 0, on the way to where they are to be."""
+    dtype, gravity = model.mass.dtype, np.asarray(model.gravity)
+    velocity = np.array([np.array(b.velocity) - gravity * b.arrives for b in balls])
+    position = np.array(
+        [
+            np.array(b.target) - np.array(b.velocity) * b.arrives + gravity * b.arrives**2 / 2
+            for b in balls
+        ]
+    )
+    return Objects(
+        jnp.asarray(position, dtype),
+        jnp.asarray(velocity, dtype),
+        jnp.asarray([b.radius for b in balls], dtype),
+    )
+
+
+def synthesize_scene(
+    scene: SynthesisScene,
+    *,
+    config: SynthesisConfig | None = None,
+    progress: bool = False,
+) -> Simulation:
+    """Run a scene; every frame is kept. Ctrl-C ends it with what is there, and so does a frame that
+    is not finite. Runs on JAX's default device in its default precision."""
+    config = config or SynthesisConfig()
+    setting = set_up(scene)
+    frames, timing = _run(setting, config, scene.seconds, progress)
+    return _simulation(scene, setting, frames, timing, float(config.dt))
+
+
+class Timing(NamedTuple):
+    compile_seconds: float
+    run_seconds: float
+    interrupted: bool
+
+
+def _run(
+    setting: Setting, config: SynthesisConfig, seconds: float, progress: bool
+) -> tuple[SceneFrame, Timing]:
+    machine = setting.machine
+    weights = machine.weights().astype(setting.body.model.mass.dtype)
+
+    @jax.jit
+    def first() -> Moment:
+        return begin_moment(setting.body, machine, setting.state, config, setting.objects)
+
+    @jax.jit
+    def piece(moment):
+        more = setting.pushes, setting.objects
+        return run(setting.body, machine, weights, moment, config, PIECE, keep, *more)
+
+    begun = clock.perf_counter()
+    moment = first()
+    compiled = piece.lower(moment).compile()
+    compile_seconds = clock.perf_counter() - begun
+    total = -(-round(seconds / float(config.dt)) // PIECE)
+    kept, interrupted = [], False
+    begun = clock.perf_counter()
+    bar = tqdm(total=total * PIECE, unit="frame", disable=not progress)
+    try:
+        for _ in range(total):
+            moment, frames = compiled(moment)
+            kept.append(jax.tree.map(np.asarray, frames))
+            bar.update(PIECE)
+            if not np.isfinite(kept[-1].q).all():
+                break
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        bar.close()
+    if not kept:
+        raise KeyboardInterrupt
+    run_seconds = clock.perf_counter() - begun
+    frames = jax.tree.map(lambda *x: np.concatenate(x), *kept)
+    return frames, Timing(compile_seconds, run_seconds, interrupted)
+
+
+def _simulation(
+    scene: SynthesisScene, setting: Setting, frames: SceneFrame, timing: Timing, dt: float
+) -> Simulation:
+    model, machine = setting.body.model, setting.machine
+    time = np.arange(len(frames.q)) * dt
+    finite = np.isfinite(frames.q).all(axis=1)
+    bad = None if finite.all() else int(np.argmin(finite))
+    limit = np.asarray(model.torque_limit)
+    motors = np.flatnonzero(limit > 0)
+    entered = np.flatnonzero(np.diff(frames.state, prepend=-1))
+    names = [machine.state_names[k] for k in frames.state[entered]]
+    hands = [n in ("leftHand", "rightHand") for n in setting.body.effectors.names]
+    summary = {
+        "standing": bool(frames.com[-1, 2] > FALLEN * frames.com[0, 2]),
+        "final_com_height": frames.com[-1, 2],
+        "steps_taken": names.count("takeStep"),
+        "hand_support_time": dt * (np.abs(frames.force[:, hands]).sum((1, 2)) > 0).sum(),
+        "sliding_time": dt * frames.sliding.any(axis=1).sum(),
+        "max_torque_ratio": np.max(np.abs(frames.torque[:, motors]) / limit[motors]),
+        "finite": bad is None,
+        "failed_at": None if bad is None else time[bad],
+        "largest_root_residual": np.nanmax(frames.root_residual),
+        "largest_cone_excess": np.nanmax(frames.cone_excess),
+        "largest_penetration": np.nanmax(frames.penetration),
+        "rolled_back": int((frames.passes > 1).sum()),
+        "unsolved_frames": int((frames.status != 0).sum()),
+        "character": f"articulated_human, {scene.build}",
+        "friction": scene.friction,
+        "total_mass": np.asarray(model.total_mass),
+        "seconds": len(time) * dt,
+        "dt": dt,
+        "precision": str(frames.q.dtype),
+        "interrupted": timing.interrupted,
+        "compile_seconds": timing.compile_seconds,
+        "run_seconds": timing.run_seconds,
+        "steps_per_second": len(time) / max(timing.run_seconds, 1e-9),
+        "versions": versions(),
+    }
+    if setting.objects is not None:
+        summary["ball_clearance"] = float(ball_clearance(setting, frames, time).min())
+    motion = scene_motion(scene, setting, frames, time)
+    notes = failure_notes(bad, time, timing.interrupted)
+    if not summary["standing"]:
+        notes.append("the character is not standing at the end")
+    return Simulation(motion, summaries.json_safe(summary), None, tuple(notes), timing.interrupted)
+
+
+def scene_motion(
+    scene: SynthesisScene, setting: Setting, frames: SceneFrame, time: np.ndarray
+) -> Motion:
+    """What the page shows; balls are links that fly."""
+    model, machine = setting.body.model, setting.machine
+    top = model.topology
+    motors = np.flatnonzero(np.asarray(model.torque_limit) > 0)
+    entered = np.flatnonzero(np.diff(frames.state, prepend=-1))
+    link_pos, link_quat = frames.link_pos, frames.link_quat
+    names, roles, shapes = list(top.link_names), ["character"] * top.n_links, list(shapes_of(model))
+    if setting.objects is not None:
+        flight = _flight(setting, time)
+        for k, radius in enumerate(np.asarray(setting.objects.radius)):
+            shapes.append(Shape("sphere", len(names), size=(float(radius),)))
+            names.append(f"ball_{k + 1}")
+            roles.append("prop")
+            still = np.broadcast_to([1.0, 0.0, 0.0, 0.0], (len(time), 1, 4))
+            link_pos = np.concatenate([link_pos, flight[:, k : k + 1]], axis=1)
+            link_quat = np.concatenate([link_quat, still], axis=1)
+    return Motion(
+        title=f"{scene.title}: {time[-1]:g} s",
+        link_names=tuple(names),
+        joint_names=tuple(top.joint_names[top.dof_joint[d]] for d in motors),
+        phase_names=machine.state_names,
+        shapes=tuple(shapes),
+        time=time,
+        q=frames.q,
+        qd=frames.v,
+        link_pos=link_pos,
+        link_quat=link_quat,
+        contact_pos=frames.position,
+        contact_force=frames.force,
+        phase=frames.state,
+        torque=frames.torque[:, motors],
+        torque_limit=np.asarray(model.torque_limit)[motors],
+        heights={
+            "head": frames.link_pos[:, top.link("head"), 2],
+            "pelvis": frames.link_pos[:, top.link("pelvis"), 2],
+            "com": frames.com[:, 2],
+        },
+        com=frames.com,
+        phase_events=tuple(
+            (float(time[k]), machine.state_names[frames.state[k]], "its condition") for k in entered
+        ),
+        link_roles=tuple(roles),
+    )
+
+
+def _flight(setting: Setting, time: np.ndarray) -> np.ndarray:
+    """(T, no, 3) where the balls are."""
+    balls, gravity = setting.objects, np.asarray(setting.body.model.gravity)
+    assert balls is not None
+    t = time[:, None, None]
+    return np.asarray(balls.position) + np.asarray(balls.velocity) * t + gravity * t**2 / 2
+
+
+def ball_clearance(setting: Setting, frames: SceneFrame, time: np.ndarray) -> np.ndarray:
+    """(T,) least distance between a ball and a sphere or capsule of the body [m]; negative: hit."""
+    top, model = setting.body.model.topology, setting.body.model
+    flight, balls = _flight(setting, time), setting.objects
+    assert balls is not None
+    least = np.full(len(time), np.inf)
+    rotation = _matrices(frames.link_quat)
+    for s, kind in enumerate(top.shape_kinds):
+        link = top.shape_link[s]
+        if link < 0 or kind not in ("sphere", "capsule"):
+            continue
+        size, local = np.asarray(model.shape_size[s]), np.asarray(model.shape_pos[s])
+        axis = _matrices(np.asarray(model.shape_quat[s])[None])[0][:, 0] * size[2]
+        ends = [
+            frames.link_pos[:, link] + np.einsum("tij,j->ti", rotation[:, link], local + sign * axis)
+            for sign in (1.0, -1.0)
+        ]
+        along = ends[1] - ends[0]
+        length2 = np.maximum((along**2).sum(-1), 1e-12)
+        for k, radius in enumerate(np.asarray(balls.radius)):
+            u = np.clip(((flight[:, k] - ends[0]) * along).sum(-1) / length2, 0, 1)
+            apart = np.linalg.norm(flight[:, k] - ends[0] - u[:, None] * along, axis=-1)
+            least = np.minimum(least, apart - radius - size[0])
+    return least
+
+
+def _matrices(quat: np.ndarray) -> np.ndarray:
+    from jaxsim.math.rotation import quat_to_matrix
+
+    return np.asarray(quat_to_matrix(jnp.asarray(quat)))
