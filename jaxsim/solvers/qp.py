@@ -164,37 +164,37 @@ def _iterated(run: _Run, q: ip.Scaled, scale: ip.Scale, start: Solution | None):
     """The last point, and the fields of a ``Solution`` after the multipliers."""
     tolerance = jnp.asarray(run.tolerance, q.H.dtype)
     p = cold(q) if start is None else warm(q, scale, start)
-    p, count = ip.iterate(q, p, run.iterations, tolerance)
-    primal, dual, gap = ip.measures(q, p)
+    end = ip.iterate(q, p, run.iterations, tolerance)
+    p, off = end.point, end.off
+    primal, dual, gap = ip.measures(q, p, off)
     solved = (primal <= tolerance) & (dual <= tolerance) & (gap <= tolerance)
-    failed = jnp.where(ip.contradicts(q, p), INFEASIBLE, UNFINISHED)
+    failed = jnp.where(off.contradicts, INFEASIBLE, UNFINISHED)
     status = jnp.where(solved, SOLVED, failed)
     status = jnp.where(jnp.isfinite(primal + dual + gap), status, NOT_FINITE)
     n = p.x.shape[0]
     low = jnp.where(q.real, ip.inequalities(q, p.x) - q.d, 0.0) < -tolerance
-    missed = jnp.abs(matmul(q.A, p.x) - q.b) > tolerance
+    missed = jnp.abs(off.equation) > tolerance
     violated = jnp.concatenate([missed, low[2 * n :], low[:n] | low[n : 2 * n]])
-    off = ip.gradient(q, p.x) - matmul(p.y, q.A) - ip.pulled_back(q, p.z)
-    off = jnp.concatenate([off, -off, jnp.zeros_like(q.d[2 * n :])])
+    held = ip.gradient(q, p.x) - matmul(p.y, q.A) - ip.pulled_back(q, p.z)
+    held = jnp.concatenate([held, -held, jnp.zeros_like(q.d[2 * n :])])
     fixed = jnp.concatenate([q.fixed, q.fixed, jnp.zeros_like(q.real[2 * n :])])
-    p = replace(p, z=jnp.where(fixed, jnp.maximum(off, 0.0), p.z))
-    return p, (status, primal, dual, gap, count, violated)
+    p = replace(p, z=jnp.where(fixed, jnp.maximum(held, 0.0), p.z))
+    return p, (status, primal, dual, gap, end.count, violated)
 
 
 def scaled(p: Problem) -> tuple[ip.Scaled, ip.Scale]:
     """Columns to the length 1 in J, then rows of A and G, then the size of the solution."""
-    eps = float(jnp.finfo(p.J.dtype).eps)
     in_J, in_rest = safe_norm(p.J, axis=0), safe_norm(jnp.concatenate([p.A, p.G]), axis=0)
     d = _inverse(jnp.where(in_J > 0, in_J, in_rest))
     of_A, of_G = _inverse(safe_norm(p.A * d)), _inverse(safe_norm(p.G * d))
     has_lower, has_upper = p.lower > -jnp.inf, p.upper < jnp.inf
     fixed = has_lower & has_upper & (p.lower == p.upper)
-    idle = (safe_norm(p.G) == 0) & (p.h <= 0)
+    idle_row = (safe_norm(p.G) == 0) & (p.h <= 0)
     p = replace(
         p,
         lower=jnp.where(has_lower, p.lower, 0.0),
         upper=jnp.where(has_upper, p.upper, 0.0),
-        h=jnp.where(idle, 0.0, p.h),
+        h=jnp.where(idle_row, 0.0, p.h),
     )
     one = ip.Scale(d, of_A, jnp.concatenate([1 / d, 1 / d, of_G]), jnp.ones((), d.dtype))
     f = _fields(p, one)
@@ -203,10 +203,11 @@ def scaled(p: Problem) -> tuple[ip.Scaled, ip.Scale]:
     size = jnp.where(size > 0, size, 1.0)
     scale = ip.Scale(d * size, of_A * size, one.inequality * size, size)
     f = _fields(p, scale)
-    idle_column = jnp.where((in_J > 0) | (in_rest > 0), 0.0, 1.0)
-    real = jnp.concatenate([has_lower & ~fixed, has_upper & ~fixed, ~idle])
-    H = matmul(f["J"].T, f["J"]) + jnp.diag(idle_column + 10 * eps)
-    return ip.Scaled(**f, real=real, fixed=fixed, H=H, ridge=idle_column), scale
+    idle = jnp.where((in_J > 0) | (in_rest > 0), 0.0, 1.0)
+    real = jnp.concatenate([has_lower & ~fixed, has_upper & ~fixed, ~idle_row])
+    rows = jnp.concatenate([f["J"], f["A"]])
+    H = matmul(rows.T, rows) + jnp.diag(idle)
+    return ip.Scaled(**f, real=real, fixed=fixed, H=H, idle=idle), scale
 
 
 def _fields(p: Problem, scale: ip.Scale) -> dict[str, Array]:
@@ -230,7 +231,7 @@ def _inverse(length: Array) -> Array:
 
 def cold(q: ip.Scaled) -> ip.Point:
     """A start from nothing: as near to 0 as the bounds allow."""
-    n = q.ridge.shape[0]
+    n = q.idle.shape[0]
     x = jnp.maximum(jnp.where(q.real[:n], q.d[:n], -jnp.inf), 0.0)
     x = jnp.minimum(jnp.where(q.real[n : 2 * n], -q.d[n : 2 * n], jnp.inf), x)
     x = jnp.where(q.fixed, q.d[:n], x)
@@ -239,7 +240,7 @@ def cold(q: ip.Scaled) -> ip.Point:
 
 def warm(q: ip.Scaled, scale: ip.Scale, start: Solution) -> ip.Point:
     """A start from the solution of another problem."""
-    x = jnp.where(q.fixed, q.d[: q.ridge.shape[0]], start.x / scale.x)
+    x = jnp.where(q.fixed, q.d[: q.idle.shape[0]], start.x / scale.x)
     z = jnp.concatenate([start.at_lower, start.at_upper, start.inequality]) / scale.inequality
     return _with_room(q, x, start.equality / scale.equality, z)
 
