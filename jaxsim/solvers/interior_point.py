@@ -21,7 +21,6 @@ from jaxsim.math.safe import safe_divide, safe_sqrt
 
 NEAR = 0.1  # least slack and multiplier to start with; the slowest member decides, so large
 STEP = 0.995  # part of the way to the nearest bound
-FAR = 1e4  # times the scale: no solution is looked for beyond
 
 
 @jax.tree_util.register_dataclass
@@ -50,6 +49,7 @@ class Scale:
     equality: Array  # (e,) of multipliers
     inequality: Array  # (c,) of multipliers
     size: Array  # () of the solution
+    finite: Array  # () bool: all numbers of the problem are
 
 
 @jax.tree_util.register_dataclass
@@ -165,9 +165,10 @@ class Residual:
 
 
 def residual(problem: Scaled, p: Point) -> Residual:
-    """The multipliers prove that no x smaller than ``FAR`` times the scale fits all constraints
-    (Farkas) when they add these up to 0 >= something positive."""
-    n, fixed = p.x.shape[0], problem.fixed
+    """At a point. Its multipliers prove that nothing fits all constraints (Farkas) when they add
+    these up to 0 >= something positive, with a 0 so small that x would need 1e3 (float32) or 1e7
+    (float64) times the scale of the problem."""
+    n, fixed, eps = p.x.shape[0], problem.fixed, float(jnp.finfo(p.x.dtype).eps)
     pull = matmul(p.y, problem.A) + pulled_back(problem, p.z)
     reach = jnp.sum(p.y * problem.b) + jnp.sum(p.z * problem.d)
     reach = reach - jnp.sum(jnp.where(fixed, pull * problem.d[:n], 0.0))
@@ -177,7 +178,7 @@ def residual(problem: Scaled, p: Point) -> Residual:
         jnp.where(fixed, 0.0, gradient(problem, p.x) - pull),
         problem.b - matmul(problem.A, p.x),
         jnp.where(problem.real, inequalities(problem, p.x) - problem.d - p.s, 0.0),
-        (reach > FAR * against) & (reach > 1e-4 * size),
+        reach > (against + eps * size) / eps**0.45,
     )
 
 
