@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
+from jaxsim.collision.contacts import lowest_point
 from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import forward_kinematics
-from jaxsim.collision.contacts import lowest_point
 from jaxsim.model import Model
 from jaxsim.model.state import neutral_q
 
@@ -32,17 +31,25 @@ class Units:
 
 
 def units(model: Model) -> Units:
-    """Units of a body: a hundredth of the height of its centre of mass ...
+    """Units of a body: parts of the height of its centre of mass over its lowest point in the zero
+    pose, of its weight, and of the rate that goes with that height by Froude's similarity.
 
-    ... over its lowest point in the zero pose; the rates that go with that by Froude's similarity;
-    a hundredth of the weight at that height.
+    docs/synthesis.md says how the parts were chosen.
     """
     zero = jnp.zeros(model.topology.nv, model.mass.dtype)
     kin = forward_kinematics(model, jnp.asarray(neutral_q(model), model.mass.dtype), zero)
     height = center_of_mass(model, kin)[2] - lowest_point(model, kin)
     gravity = jnp.sqrt(jnp.sum(model.gravity**2))
     weight = model.mass.sum() * gravity
-    return Units(0.3 * height, 0.025 * height, 0.001 * height, jnp.sqrt(gravity / height) / 3, 5 * weight * height, 0.02 * weight, weight)
+    return Units(
+        0.3 * height,
+        0.025 * height,
+        0.001 * height,
+        jnp.sqrt(gravity / height) / 3,
+        5 * weight * height,
+        0.02 * weight,
+        weight,
+    )
 
 
 @jax.tree_util.register_dataclass
