@@ -353,6 +353,39 @@ def test_fused_is_xla(batch):
     np.testing.assert_allclose(s.x, expected.x, atol=2e-5)
 
 
+def in_levels(p: qp.Problem, rows: tuple[slice, ...]):
+    levels = tuple((p.J[each], p.r[each]) for each in rows)
+    return qp.solve_levels(levels, p.A, p.b, p.G, p.h, p.lower, p.upper)
+
+
+def test_levels_are_those_solved_one_after_the_other(batch):
+    """A first level that can be met, so that the reference has room at the second."""
+    first, second = slice(0, 2), slice(2, M)
+    inside = solve(batch).x + 0.0
+    met = batch.r.at[:, first].set(jnp.einsum("bij,bj->bi", batch.J[:, first], inside))
+    p = replace(batch, r=met)
+    one_level, both = quick_jit(jax.vmap(lambda p: in_levels(p, (first, second))))(p)
+    assert (one_level.status == qp.SOLVED).all() and (both.status == qp.SOLVED).all()
+    for k in range(8):
+        member = one(p, k)
+        rest = replace(member, J=member.J[second], r=member.r[second],
+                       A=jnp.concatenate([member.A, member.J[first]]),
+                       b=jnp.concatenate([member.b, member.r[first]]))  # fmt: skip
+        np.testing.assert_allclose(both.x[k], reference(rest), atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_levels_give_way_in_their_order(dtype):
+    """In a unit box: x0 = 2 is answered by 1; then x0 + x1 = 0.5 by x1 = 0; then x1 + x2 = 0.7,
+    and x0 = 0 may not move what the first level has."""
+    J = jnp.asarray([[1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 0]], dtype)
+    r = jnp.asarray([2, 0.5, 0.7, 0], dtype)
+    none, row = jnp.zeros((0, 3), dtype), jnp.zeros(0, dtype)
+    p = qp.Problem(J, r, none, row, none, row, jnp.zeros(3, dtype), jnp.ones(3, dtype))
+    last = quick_jit(lambda p: in_levels(p, (slice(0, 1), slice(1, 2), slice(2, 4))))(p)[-1]
+    np.testing.assert_allclose(last.x, [1, 0, 0.7], atol=1e-3 if dtype == jnp.float32 else 1e-6)
+
+
 def test_never_a_false_solved(batch):
     """What says solved has small residuals in the units of the problem, whatever was asked."""
     rng = np.random.default_rng(11)
