@@ -36,8 +36,7 @@ class Scaled:
     d: Array  # (c,) of C x >= d with C = (1, -1, G); 0 where there is no bound
     real: Array  # (c,) bool: the inequality exists
     fixed: Array  # (n,) bool: the bounds are one number, which d and -d name
-    H: Array  # (n, n) J^T J + A^T A, and 1 for an idle unknown
-    idle: Array  # (n,) 1 where nothing depends on an unknown, else 0
+    H: Array  # (n, n) J^T J + A^T A
 
 
 @jax.tree_util.register_dataclass
@@ -76,7 +75,7 @@ def pulled_back(problem: Scaled, z: Array) -> Array:
 
 def gradient(problem: Scaled, x: Array) -> Array:
     """Of the objective, from the rows themselves: H alone has lost half of the digits."""
-    return matmul(matmul(problem.J, x) - problem.r, problem.J) + problem.idle * x
+    return matmul(matmul(problem.J, x) - problem.r, problem.J)
 
 
 @dataclass(frozen=True)
@@ -265,7 +264,8 @@ def step(problem: Scaled, p: Point, off: Residual, caution: Array) -> Point:
     part = jnp.minimum(longest(straight), 1.0)
     after = jnp.sum(jnp.where(real, (p.s + part * straight.s) * (p.z + part * straight.z), 0.0))
     now = jnp.sum(jnp.where(real, product, 0.0))
-    centre = safe_divide(after, now) ** 3 * safe_divide(now, jnp.sum(1.0 * real))
-    to = direction(product + straight.s * straight.z - centre)
+    centre = safe_divide(after, now) ** 3 * safe_divide(now, jnp.sum(real, dtype=now.dtype))
+    # A short predictor says little of the second order: all of it can make the iterates cycle.
+    to = direction(product + part * straight.s * straight.z - centre)
     part = jnp.minimum(STEP * longest(to), 1.0)
     return jax.tree.map(lambda old, new: old + part * new, p, to)

@@ -28,7 +28,7 @@ class Problem:
     """Minimise |J x - r|^2 / 2 subject to A x = b, G x >= h and lower <= x <= upper.
 
     An idle row is one of zeros, with b = 0 or h <= 0; a bound that does not exist is infinite. An
-    unknown that nothing depends on (a column of zeros) comes out as the bound nearest to 0, or 0.
+    unknown that nothing depends on (a column of zeros) comes out as 0, or as the bound next to it.
     """
 
     J: Array  # (m, n) stacked, weighted tasks
@@ -81,7 +81,8 @@ def solve(
     """
     dtype = problem.J.dtype
     run = _Run(iterations, default_tolerance(dtype) if tolerance is None else tolerance)
-    x, y, z, report = _solution(run, problem, start, jnp.asarray(smoothing, dtype))
+    smoothing = jnp.asarray(smoothing, dtype)
+    x, y, z, report = _solution(run, _pinned(problem), start, smoothing)
     n = x.shape[0]
     return Solution(x, y, z[2 * n :], z[:n], z[n : 2 * n], *report)
 
@@ -94,15 +95,16 @@ def solve_levels(
     h: Array,
     lower: Array,
     upper: Array,
-    iterations: int = 30,
+    iterations: int = 50,
     tolerance: float | None = None,
     smoothing: float | Array = 0.0,
 ) -> tuple[Solution, ...]:
     """A solution for each level (J, r): the least |J x - r| among the x that are best for all
     levels before, under the constraints of a ``Problem``. The last one is the answer.
 
-    Each level's achieved J x becomes equations of the next. ``equality`` and ``violated`` of a
-    level have these rows after those of A.
+    The J x that a level achieves becomes equations of the next ones; ``equality`` and ``violated``
+    of a level have these rows after those of A. Where they leave the inequalities no room, the
+    iterations are more, and in float32 one member in ten ends unfinished (docs/qp.md).
     """
     solutions = []
     for J, r in levels:
@@ -111,6 +113,15 @@ def solve_levels(
         A = jnp.concatenate([A, J])
         b = jnp.concatenate([b, matmul(J, solutions[-1].x)])
     return tuple(solutions)
+
+
+def _pinned(p: Problem) -> Problem:
+    """Unknowns that nothing depends on get the value in their bounds nearest to 0."""
+    used = jnp.any(jnp.concatenate([p.J, p.A, p.G]) != 0, axis=0)
+    idle = ~used & (p.lower <= p.upper)
+    value = jnp.where(p.lower > 0, p.lower, jnp.where(p.upper < 0, p.upper, 0.0))
+    lower, upper = (jnp.where(idle, value, bound) for bound in (p.lower, p.upper))
+    return replace(p, lower=lower, upper=upper)
 
 
 def default_tolerance(dtype) -> float:
@@ -197,7 +208,6 @@ def scaled(p: Problem) -> tuple[ip.Scaled, ip.Scale]:
     p = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), p)
 
     in_J, in_rest = safe_norm(p.J, axis=0), safe_norm(jnp.concatenate([p.A, p.G]), axis=0)
-    idle = jnp.where((in_J > 0) | (in_rest > 0), 0.0, 1.0)
     d = _inverse(jnp.where(in_J > 0, in_J, in_rest))
     of_A, of_G = _inverse(safe_norm(p.A * d)), _inverse(safe_norm(p.G * d))
     fixed = has_lower & has_upper & (p.lower == p.upper)
@@ -213,8 +223,7 @@ def scaled(p: Problem) -> tuple[ip.Scaled, ip.Scale]:
     f = _fields(p, scale)
     real = jnp.concatenate([has_lower & ~fixed, has_upper & ~fixed, real_row])
     rows = jnp.concatenate([f["J"], f["A"]])
-    H = matmul(rows.T, rows) + jnp.diag(idle)
-    return ip.Scaled(**f, real=real, fixed=fixed, H=H, idle=idle), scale
+    return ip.Scaled(**f, real=real, fixed=fixed, H=matmul(rows.T, rows)), scale
 
 
 def _fields(p: Problem, scale: ip.Scale) -> dict[str, Array]:
@@ -238,7 +247,7 @@ def _inverse(length: Array) -> Array:
 
 def _cold(q: ip.Scaled) -> ip.Point:
     """A start from nothing: as near to 0 as the bounds allow."""
-    n = q.idle.shape[0]
+    n = q.H.shape[0]
     x = jnp.maximum(jnp.where(q.real[:n], q.d[:n], -jnp.inf), 0.0)
     x = jnp.minimum(jnp.where(q.real[n : 2 * n], -q.d[n : 2 * n], jnp.inf), x)
     x = jnp.where(q.fixed, q.d[:n], x)
@@ -250,7 +259,7 @@ def _warm(q: ip.Scaled, scale: ip.Scale, start: Solution) -> ip.Point:
     cold = _cold(q)
     given = (start.x, start.equality, start.inequality, start.at_lower, start.at_upper)
     finite = jnp.isfinite(sum(jnp.sum(x) for x in given))
-    x = jnp.where(q.fixed, q.d[: q.idle.shape[0]], start.x / scale.x)
+    x = jnp.where(q.fixed, q.d[: q.H.shape[0]], start.x / scale.x)
     z = jnp.concatenate([start.at_lower, start.at_upper, start.inequality]) / scale.inequality
     p = _with_room(q, x, start.equality / scale.equality, z)
     return jax.tree.map(lambda a, b: jnp.where(finite, a, b), p, cold)

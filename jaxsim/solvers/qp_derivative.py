@@ -37,7 +37,7 @@ def moved(q: Scaled, p: Point, dot: Scaled, smoothing: Array) -> tuple[Array, Ar
     def again(change, _):
         """One step of refinement; the regularised matrix is the preconditioner."""
         dx, dy, dz = change
-        r1 = g1 - matmul(matmul(q.J, dx), q.J) - q.idle * dx
+        r1 = g1 - matmul(matmul(q.J, dx), q.J)
         r1 = jnp.where(q.fixed, 0.0, r1 + matmul(dy, q.A) + pulled_back(q, dz))
         r2 = g2 - matmul(q.A, dx)
         base = (D * (g3 - inequalities(q, dx)) - (1 - D) * dz) * answer
