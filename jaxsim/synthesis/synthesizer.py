@@ -225,7 +225,12 @@ def _attempts(view, tasks, torque, outside, unit, config) -> Callable[[Array], _
         return jax.tree.map(lambda x: x[-1], results)
 
     one = backward() if config.form == "backward" else central
-    return lambda blocked: _result(view, *one(blocked), unit, config)
+
+    def attempt(blocked):
+        modes, solution = one(blocked)
+        return _result(view, modes, solution, unit, config)
+
+    return attempt
 
 
 def _result(view: View, modes: ContactModes, solution: qp.Solution, unit, config) -> _Result:
