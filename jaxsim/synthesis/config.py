@@ -64,7 +64,7 @@ class SynthesisConfig:
     form: str = dataclasses.field(default="backward", metadata={"static": True})
     sequence: int = dataclasses.field(default=3, metadata={"static": True})  # QPs, if central
     passes: int = dataclasses.field(default=3, metadata={"static": True})  # to let contacts break
-    iterations: int = dataclasses.field(default=12, metadata={"static": True})  # of a QP
+    iterations: int = dataclasses.field(default=40, metadata={"static": True})  # of a QP, at most
     torque_limits: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def __post_init__(self):

@@ -65,22 +65,30 @@ def with_contacts(view: View, motion: Motion, modes: ContactModes, unit: Units) 
     return replace(motion, force=unit.force * along.reshape(view.v.shape[0], -1))
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Linearised:
+    """What a step is about, linear in v' where it is not by itself."""
+
+    ahead: View  # the configuration that ``at_v`` leads to, where positions are linearised
+    at_v: Array  # (nv,); in the backward form zero, and ``ahead`` the step's beginning
+    tasks: Tasks
+    motion: Motion
+
+
 def step_problem(
     view: View,
-    ahead: View,
-    at_v: Array,
-    motion: Motion,
+    linear: Linearised,
     modes: ContactModes,
-    tasks: Tasks,
     torque: Array,
     config: SynthesisConfig,
     unit: Units,
 ) -> Problem:
     """The quadratic problem in x = (v', coefficients); see the module's documentation.
 
-    ahead: the configuration that ``at_v`` (nv,) leads to, where positions are linearised (view
-    itself and zero in the backward form). torque (nv,): what the joint torques should stay at.
+    torque (nv,): what the joint torques should stay at.
     """
+    ahead, at_v, tasks, motion = linear.ahead, linear.at_v, linear.tasks, linear.motion
     top, dt = view.model.topology, config.dt
     nv, ne = view.v.shape[0], view.effectors.count
     muscles = np.flatnonzero(driven_by_muscles(top))

@@ -27,6 +27,7 @@ from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes, contact_modes
 from jaxsim.synthesis.effectors import Effectors
 from jaxsim.synthesis.problem import (
+    Linearised,
     driven_by_muscles,
     equations_of_motion,
     step_problem,
@@ -120,15 +121,7 @@ def synthesize(
     Non-finite input gives non-finite output and a status, of this member of a batch alone.
     """
     model = view.model
-    outside, starts = jnp.zeros_like(state.v), jnp.zeros((), bool)
-    if pushes is not None:
-        outside = push_torque(model, view.kin, pushes, state.time)
-        since = state.time - pushes.start
-        starts = ((since >= 0) & (since < config.dt) & (pushes.duration > 0)).any()
-    held = jnp.where(starts, state.torque, state.held)
-    held_until = jnp.where(starts, state.time + config.response_delay, state.held_until)
-    target = jnp.where(state.time < held_until, held, state.torque)
-
+    held, held_until, target, outside = _outside(view, state, config, pushes)
     attempt = _attempts(view, tasks, target, outside, unit, config)
     passes, result = _passes(attempt, view, config)
     result = replace(
@@ -161,6 +154,37 @@ def synthesize(
         held_until=held_until,
     )
     return after, info
+
+
+def first_problem(
+    view: View,
+    state: SynthesisState,
+    tasks: Callable[[View, Array], Tasks],
+    unit: Units,
+    config: SynthesisConfig,
+    pushes: Pushes | None = None,
+) -> qp.Problem:
+    """The problem that the first pass of ``synthesize`` solves in the backward form: to look at,
+    and to measure solvers with."""
+    _, _, target, outside = _outside(view, state, config, pushes)
+    at_v, M = jnp.zeros_like(view.v), mass_matrix(view.model, view.kin)
+    motion = equations_of_motion(view, M, outside, at_v, config)
+    none = jnp.zeros(view.near.gap.shape, bool)
+    linear = Linearised(view, at_v, tasks(view, at_v), motion)
+    return _problem(view, linear, none, target, unit, config)[1]
+
+
+def _outside(view: View, state: SynthesisState, config, pushes: Pushes | None):
+    """Torques at the last push's onset and until when they are held, those that torques should stay
+    at, and the generalised forces of pushes."""
+    outside, starts = jnp.zeros_like(state.v), jnp.zeros((), bool)
+    if pushes is not None:
+        outside = push_torque(view.model, view.kin, pushes, state.time)
+        since = state.time - pushes.start
+        starts = ((since >= 0) & (since < config.dt) & (pushes.duration > 0)).any()
+    held = jnp.where(starts, state.torque, state.held)
+    held_until = jnp.where(starts, state.time + config.response_delay, state.held_until)
+    return held, held_until, jnp.where(state.time < held_until, held, state.torque), outside
 
 
 @jax.tree_util.register_dataclass
@@ -198,27 +222,25 @@ def _passes(attempt: Callable[[Array], _Result], view: View, config) -> tuple[Ar
 def _attempts(view, tasks, torque, outside, unit, config) -> Callable[[Array], _Result]:
     """One pass, of the contacts (ne,) bool that must not carry force: a QP, or in the central form
     a sequence, each linearised where the last one led."""
-    model, dt, nv = view.model, config.dt, view.v.shape[0]
+    model, nv = view.model, view.v.shape[0]
     M = mass_matrix(model, view.kin)
 
-    def solved(ahead, at_v, wanted, equations, blocked):
-        modes = contact_modes(
-            view, config.touch_distance, config.slip_speed, dt, blocked, wanted.grip
-        )
-        motion = with_contacts(view, equations, modes, unit)
-        problem = step_problem(view, ahead, at_v, motion, modes, wanted, torque, config, unit)
+    def linearised(ahead, at_v):
+        motion = equations_of_motion(view, M, outside, at_v, config)
+        return Linearised(ahead, at_v, tasks(ahead, at_v), motion)
+
+    def solved(linear, blocked):
+        modes, problem = _problem(view, linear, blocked, torque, unit, config)
         return modes, qp.solve(problem, iterations=config.iterations)
 
     def backward():
-        at_v = jnp.zeros_like(view.v)
-        wanted, equations = tasks(view, at_v), equations_of_motion(view, M, outside, at_v, config)
-        return lambda blocked: solved(view, at_v, wanted, equations, blocked)
+        linear = linearised(view, jnp.zeros_like(view.v))
+        return lambda blocked: solved(linear, blocked)
 
     def central(blocked):
         def once(at_v, _):
-            ahead = look(model, view.effectors, integrate(model, view.q, at_v, dt), at_v)
-            equations = equations_of_motion(view, M, outside, at_v, config)
-            result = solved(ahead, at_v, tasks(ahead, at_v), equations, blocked)
+            q = integrate(model, view.q, at_v, config.dt)
+            result = solved(linearised(look(model, view.effectors, q, at_v), at_v), blocked)
             return result[1].x[:nv], result
 
         results = jax.lax.scan(once, view.v, None, length=config.sequence)[1]
@@ -231,6 +253,15 @@ def _attempts(view, tasks, torque, outside, unit, config) -> Callable[[Array], _
         return _result(view, modes, solution, unit, config)
 
     return attempt
+
+
+def _problem(view: View, linear: Linearised, blocked: Array, torque: Array, unit, config):
+    """How the effectors touch, and the problem."""
+    near, slow = config.touch_distance, config.slip_speed
+    modes = contact_modes(view, near, slow, config.dt, blocked, linear.tasks.grip)
+    motion = with_contacts(view, linear.motion, modes, unit)
+    linear = replace(linear, motion=motion)
+    return modes, step_problem(view, linear, modes, torque, config, unit)
 
 
 def _result(view: View, modes: ContactModes, solution: qp.Solution, unit, config) -> _Result:
