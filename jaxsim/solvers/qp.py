@@ -28,7 +28,7 @@ class Problem:
     """Minimise |J x - r|^2 / 2 subject to A x = b, G x >= h and lower <= x <= upper.
 
     An idle row is one of zeros, with b = 0 or h <= 0; a bound that does not exist is infinite. An
-    unknown that nothing depends on (a column of zeros) comes out as the bound nearest to 0, or 0.
+    unknown that nothing depends on (a column of zeros) comes out as 0, or as the bound next to it.
     """
 
     J: Array  # (m, n) stacked, weighted tasks
@@ -81,7 +81,8 @@ def solve(
     """
     dtype = problem.J.dtype
     run = _Run(iterations, default_tolerance(dtype) if tolerance is None else tolerance)
-    x, y, z, report = _solution(run, problem, start, jnp.asarray(smoothing, dtype))
+    smoothing = jnp.asarray(smoothing, dtype)
+    x, y, z, report = _solution(run, _pinned(problem), start, smoothing)
     n = x.shape[0]
     return Solution(x, y, z[2 * n :], z[:n], z[n : 2 * n], *report)
 
@@ -94,15 +95,16 @@ def solve_levels(
     h: Array,
     lower: Array,
     upper: Array,
-    iterations: int = 30,
+    iterations: int = 50,
     tolerance: float | None = None,
     smoothing: float | Array = 0.0,
 ) -> tuple[Solution, ...]:
     """A solution for each level (J, r): the least |J x - r| among the x that are best for all
     levels before, under the constraints of a ``Problem``. The last one is the answer.
 
-    Each level's achieved J x becomes equations of the next. ``equality`` and ``violated`` of a
-    level have these rows after those of A.
+    The J x that a level achieves becomes equations of the next ones; ``equality`` and ``violated``
+    of a level have these rows after those of A. Where they leave the inequalities no room, the
+    iterations are more, and in float32 one member in ten ends unfinished (docs/qp.md).
     """
     solutions = []
     for J, r in levels:
@@ -111,6 +113,15 @@ def solve_levels(
         A = jnp.concatenate([A, J])
         b = jnp.concatenate([b, matmul(J, solutions[-1].x)])
     return tuple(solutions)
+
+
+def _pinned(p: Problem) -> Problem:
+    """Unknowns that nothing depends on get the value in their bounds nearest to 0."""
+    used = jnp.any(jnp.concatenate([p.J, p.A, p.G]) != 0, axis=0)
+    idle = ~used & (p.lower <= p.upper)
+    value = jnp.where(p.lower > 0, p.lower, jnp.where(p.upper < 0, p.upper, 0.0))
+    lower, upper = (jnp.where(idle, value, bound) for bound in (p.lower, p.upper))
+    return replace(p, lower=lower, upper=upper)
 
 
 def default_tolerance(dtype) -> float:
@@ -138,75 +149,81 @@ def _solution_jvp(run: _Run, primals, tangents):
     q, scale = scaled(problem)
     p, report = _iterated(run, q, scale, start)
     out = p.x * scale.x, p.y * scale.equality, p.z * scale.inequality
-    bounds = problem.lower, problem.upper
-    dot = replace(
-        tangents[0],
-        lower=_where_finite(bounds[0], tangents[0].lower),
-        upper=_where_finite(bounds[1], tangents[0].upper),
-    )
-    dot = replace(q, **_fields(dot, scale))
+    dot = replace(q, **_fields(tangents[0], scale))
     dx, dy, dz = moved(q, p, dot, smoothing / (scale.size * scale.size))
     dots = dx * scale.x, dy * scale.equality, dz * scale.inequality
-    none = tuple(
-        jnp.zeros_like(v)
-        if jnp.issubdtype(v.dtype, jnp.floating)
-        else np.zeros(v.shape, jax.dtypes.float0)
-        for v in report
-    )
+    none = jax.tree.map(_no_tangent, report)
     return (*out, report), (*dots, none)
 
 
-def _where_finite(bound: Array, value: Array) -> Array:
-    return jnp.where(jnp.isfinite(bound), value, 0.0)
+def _no_tangent(x: Array):
+    floating = jnp.issubdtype(x.dtype, jnp.floating)
+    return jnp.zeros_like(x) if floating else np.zeros(x.shape, jax.dtypes.float0)
 
 
 def _iterated(run: _Run, q: ip.Scaled, scale: ip.Scale, start: Solution | None):
     """The last point, and the fields of a ``Solution`` after the multipliers."""
     tolerance = jnp.asarray(run.tolerance, q.H.dtype)
-    p = cold(q) if start is None else warm(q, scale, start)
-    p, count = ip.iterate(q, p, run.iterations, tolerance)
-    primal, dual, gap = ip.measures(q, p)
+    p = _cold(q) if start is None else _warm(q, scale, start)
+    end = ip.iterate(q, p, run.iterations, tolerance)
+    p, off = end.point, end.off
+    primal, dual, gap = (jnp.where(scale.finite, x, jnp.nan) for x in ip.measures(q, p, off))
     solved = (primal <= tolerance) & (dual <= tolerance) & (gap <= tolerance)
-    failed = jnp.where(ip.contradicts(q, p), INFEASIBLE, UNFINISHED)
-    status = jnp.where(solved, SOLVED, failed)
-    status = jnp.where(jnp.isfinite(primal + dual + gap), status, NOT_FINITE)
+    status = jnp.where(solved, SOLVED, jnp.where(off.contradicts, INFEASIBLE, UNFINISHED))
+    status = jnp.where(jnp.isfinite(primal + dual + gap), status, NOT_FINITE).astype(jnp.int32)
+
     n = p.x.shape[0]
-    low = jnp.where(q.real, ip.inequalities(q, p.x) - q.d, 0.0) < -tolerance
-    missed = jnp.abs(matmul(q.A, p.x) - q.b) > tolerance
+    low = jnp.where(q.real | _of_bounds(q.fixed, q), ip.inequalities(q, p.x) - q.d, 0.0)
+    low = low < -tolerance
+    missed = jnp.abs(off.equation) > tolerance
+    size = jnp.maximum(ip.largest(p.y), ip.largest(p.z))  # of rows that contradict each other
+    told = jnp.where(off.contradicts & ~solved, 1e-3 * size, -1.0)
+    missed, low = missed & (jnp.abs(p.y) > told), low & (p.z > told)
     violated = jnp.concatenate([missed, low[2 * n :], low[:n] | low[n : 2 * n]])
-    off = ip.gradient(q, p.x) - matmul(p.y, q.A) - ip.pulled_back(q, p.z)
-    off = jnp.concatenate([off, -off, jnp.zeros_like(q.d[2 * n :])])
-    fixed = jnp.concatenate([q.fixed, q.fixed, jnp.zeros_like(q.real[2 * n :])])
-    p = replace(p, z=jnp.where(fixed, jnp.maximum(off, 0.0), p.z))
-    return p, (status, primal, dual, gap, count, violated)
+
+    held = ip.gradient(q, p.x) - matmul(p.y, q.A) - ip.pulled_back(q, p.z)
+    held = jnp.concatenate([held, -held, jnp.zeros_like(q.d[2 * n :])])
+    p = replace(p, z=jnp.where(_of_bounds(q.fixed, q), jnp.maximum(held, 0.0), p.z))
+    return p, (status, primal, dual, gap, end.count, violated)
+
+
+def _of_bounds(which: Array, q: ip.Scaled) -> Array:
+    """(c,) bool: both bounds of some unknowns (n,)."""
+    return jnp.concatenate([which, which, jnp.zeros_like(q.real[2 * which.shape[0] :])])
 
 
 def scaled(p: Problem) -> tuple[ip.Scaled, ip.Scale]:
-    """Columns to the length 1 in J, then rows of A and G, then the size of the solution."""
-    eps = float(jnp.finfo(p.J.dtype).eps)
-    in_J, in_rest = safe_norm(p.J, axis=0), safe_norm(jnp.concatenate([p.A, p.G]), axis=0)
-    d = _inverse(jnp.where(in_J > 0, in_J, in_rest))
-    of_A, of_G = _inverse(safe_norm(p.A * d)), _inverse(safe_norm(p.G * d))
-    has_lower, has_upper = p.lower > -jnp.inf, p.upper < jnp.inf
-    fixed = has_lower & has_upper & (p.lower == p.upper)
-    idle = (safe_norm(p.G) == 0) & (p.h <= 0)
+    """Columns to the length 1 in J, then rows of A and G, then the size of the solution.
+
+    What is not finite becomes a problem of zeros, which no number of its can harm.
+    """
+    has_lower, has_upper, has_row = p.lower != -jnp.inf, p.upper != jnp.inf, p.h != -jnp.inf
     p = replace(
         p,
         lower=jnp.where(has_lower, p.lower, 0.0),
         upper=jnp.where(has_upper, p.upper, 0.0),
-        h=jnp.where(idle, 0.0, p.h),
+        h=jnp.where(has_row, p.h, 0.0),
     )
-    one = ip.Scale(d, of_A, jnp.concatenate([1 / d, 1 / d, of_G]), jnp.ones((), d.dtype))
+    finite = jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(p)]).all()
+    p = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), p)
+
+    in_J, in_rest = safe_norm(p.J, axis=0), safe_norm(jnp.concatenate([p.A, p.G]), axis=0)
+    d = _inverse(jnp.where(in_J > 0, in_J, in_rest))
+    of_A, of_G = _inverse(safe_norm(p.A * d)), _inverse(safe_norm(p.G * d))
+    fixed = has_lower & has_upper & (p.lower == p.upper)
+    real_row = has_row & ((safe_norm(p.G) > 0) | (p.h > 0))
+    p = replace(p, h=jnp.where(real_row, p.h, 0.0))
+
+    one = ip.Scale(d, of_A, jnp.concatenate([1 / d, 1 / d, of_G]), jnp.ones((), d.dtype), finite)
     f = _fields(p, one)
     pull = jnp.abs(matmul(f["r"], f["J"]))
     size = jnp.max(jnp.concatenate([pull, jnp.abs(f["b"]), f["d"]]), initial=0.0)
     size = jnp.where(size > 0, size, 1.0)
-    scale = ip.Scale(d * size, of_A * size, one.inequality * size, size)
+    scale = ip.Scale(d * size, of_A * size, one.inequality * size, size, finite)
     f = _fields(p, scale)
-    idle_column = jnp.where((in_J > 0) | (in_rest > 0), 0.0, 1.0)
-    real = jnp.concatenate([has_lower & ~fixed, has_upper & ~fixed, ~idle])
-    H = matmul(f["J"].T, f["J"]) + jnp.diag(idle_column + 10 * eps)
-    return ip.Scaled(**f, real=real, fixed=fixed, H=H, ridge=idle_column), scale
+    real = jnp.concatenate([has_lower & ~fixed, has_upper & ~fixed, real_row])
+    rows = jnp.concatenate([f["J"], f["A"]])
+    return ip.Scaled(**f, real=real, fixed=fixed, H=matmul(rows.T, rows)), scale
 
 
 def _fields(p: Problem, scale: ip.Scale) -> dict[str, Array]:
@@ -228,20 +245,24 @@ def _inverse(length: Array) -> Array:
     return 1 / jnp.where(length > 0, length, 1.0)
 
 
-def cold(q: ip.Scaled) -> ip.Point:
+def _cold(q: ip.Scaled) -> ip.Point:
     """A start from nothing: as near to 0 as the bounds allow."""
-    n = q.ridge.shape[0]
+    n = q.H.shape[0]
     x = jnp.maximum(jnp.where(q.real[:n], q.d[:n], -jnp.inf), 0.0)
     x = jnp.minimum(jnp.where(q.real[n : 2 * n], -q.d[n : 2 * n], jnp.inf), x)
     x = jnp.where(q.fixed, q.d[:n], x)
     return _with_room(q, x, jnp.zeros_like(q.b), jnp.zeros_like(q.d))
 
 
-def warm(q: ip.Scaled, scale: ip.Scale, start: Solution) -> ip.Point:
-    """A start from the solution of another problem."""
-    x = jnp.where(q.fixed, q.d[: q.ridge.shape[0]], start.x / scale.x)
+def _warm(q: ip.Scaled, scale: ip.Scale, start: Solution) -> ip.Point:
+    """A start from the solution of another problem; from nothing if it is not finite."""
+    cold = _cold(q)
+    given = (start.x, start.equality, start.inequality, start.at_lower, start.at_upper)
+    finite = jnp.isfinite(sum(jnp.sum(x) for x in given))
+    x = jnp.where(q.fixed, q.d[: q.H.shape[0]], start.x / scale.x)
     z = jnp.concatenate([start.at_lower, start.at_upper, start.inequality]) / scale.inequality
-    return _with_room(q, x, start.equality / scale.equality, z)
+    p = _with_room(q, x, start.equality / scale.equality, z)
+    return jax.tree.map(lambda a, b: jnp.where(finite, a, b), p, cold)
 
 
 def _with_room(q: ip.Scaled, x: Array, y: Array, z: Array) -> ip.Point:
@@ -256,7 +277,7 @@ class QPError(ValueError):
 
 def check(solution: Solution, names: Sequence[str] = ()) -> None:
     """Raise ``QPError`` if a member failed: how many and how, which rows are violated, and what
-    to do. ``names`` are those of ``Solution.violated``: rows of A, rows of G, unknowns. Outside jit.
+    to do. names: those of ``Solution.violated``, rows of A, rows of G, unknowns. Not inside jit.
     """
     status = np.asarray(solution.status).reshape(-1)
     failed = status != SOLVED

@@ -24,7 +24,8 @@ def moved(q: Scaled, p: Point, dot: Scaled, smoothing: Array) -> tuple[Array, Ar
     delta = proximal_weight(p.x.dtype)
     D = jnp.where(real, relaxed_positive(p.z - p.s, smoothing)[1], 0.0)
     answer = 1 / (1 - D + delta * D)
-    f = factor(q, D * answer, jnp.asarray(delta, p.x.dtype))
+    ridge = 10 * jnp.finfo(p.x.dtype).eps
+    f = factor(q, D * answer, ridge, delta)
 
     error = matmul(q.J, p.x) - q.r
     g1 = -matmul(error, dot.J) - matmul(matmul(dot.J, p.x) - dot.r, q.J)
@@ -36,11 +37,11 @@ def moved(q: Scaled, p: Point, dot: Scaled, smoothing: Array) -> tuple[Array, Ar
     def again(change, _):
         """One step of refinement; the regularised matrix is the preconditioner."""
         dx, dy, dz = change
-        r1 = g1 - matmul(matmul(q.J, dx), q.J) - q.ridge * dx
+        r1 = g1 - matmul(matmul(q.J, dx), q.J)
         r1 = jnp.where(q.fixed, 0.0, r1 + matmul(dy, q.A) + pulled_back(q, dz))
         r2 = g2 - matmul(q.A, dx)
         base = (D * (g3 - inequalities(q, dx)) - (1 - D) * dz) * answer
-        more, dy_more = solve_factored(f, r1 + pulled_back(q, base), r2, q.A)
+        more, dy_more = solve_factored(f, q.A, r1 + pulled_back(q, base), r2)
         dz = dz + base - D * answer * inequalities(q, more)
         return (dx + more, dy + dy_more, dz), None
 

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
+from jaxsim.collision.contacts import lowest_point
 from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import forward_kinematics
-from jaxsim.collision.contacts import lowest_point
 from jaxsim.model import Model
 from jaxsim.model.state import neutral_q
 
@@ -33,10 +32,10 @@ class Units:
 
 
 def units(model: Model) -> Units:
-    """Units of a body: a hundredth of the height of its centre of mass ...
+    """Units of a body: parts of the height of its centre of mass over its lowest point in the zero
+    pose, of its weight, and of the rate that goes with that height by Froude's similarity.
 
-    ... over its lowest point in the zero pose; the rates that go with that by Froude's similarity;
-    a hundredth of the weight at that height.
+    docs/synthesis.md says how the parts were chosen.
     """
     zero = jnp.zeros(model.topology.nv, model.mass.dtype)
     kin = forward_kinematics(model, jnp.asarray(neutral_q(model), model.mass.dtype), zero)
@@ -67,7 +66,7 @@ class SynthesisConfig:
     form: str = dataclasses.field(default="backward", metadata={"static": True})
     sequence: int = dataclasses.field(default=3, metadata={"static": True})  # QPs, if central
     passes: int = dataclasses.field(default=3, metadata={"static": True})  # to let contacts break
-    iterations: int = dataclasses.field(default=12, metadata={"static": True})  # of a QP
+    iterations: int = dataclasses.field(default=40, metadata={"static": True})  # of a QP, at most
     torque_limits: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def __post_init__(self):

@@ -3,7 +3,7 @@
 Source: Jain, Ye, Liu (2009), equations 9 to 14 and appendix B, in the tangent space.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from jaxsim.dynamics.kinematics import forward_kinematics, matmul
-from jaxsim.dynamics.rigid import bias_force, mass_matrix
+from jaxsim.dynamics.rigid import bias_force
 from jaxsim.model import Topology
 from jaxsim.solvers.qp import Problem
 from jaxsim.synthesis.config import SynthesisConfig, Units
@@ -25,15 +25,11 @@ FAR = 1.0  # a point further away than this is left alone [m]
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Motion:
-    """The equations of motion of a step: L = M v' / dt - force coefficients + rest."""
+    """The equations of motion of a step: L = inertia v' - force coefficients + rest."""
 
-    M: Array  # (nv, nv)
-    force: Array  # (nv, ne EDGES) generalised force of each coefficient
+    inertia: Array  # (nv, nv) M / dt, and in the central form what h changes with v'
     rest: Array  # (nv,) L without v' and coefficients
-
-    def needed(self, v: Array, coefficients: Array, dt) -> Array:
-        """L (nv,): the generalised force that the joints must give [N m or N]."""
-        return matmul(self.M, v) / dt - matmul(self.force, coefficients) + self.rest
+    force: Array  # (nv, ne EDGES) generalised force of each coefficient
 
 
 def driven_by_muscles(top: Topology) -> np.ndarray:
@@ -42,49 +38,62 @@ def driven_by_muscles(top: Topology) -> np.ndarray:
 
 
 def equations_of_motion(
-    view: View, modes: ContactModes, outside: Array, at_v: Array, config: SynthesisConfig, unit: Units
+    view: View, M: Array, outside: Array, at_v: Array, config: SynthesisConfig
 ) -> Motion:
-    """L of the interval from q, linear in v'; outside (nv,) generalised forces of pushes [N m, N].
+    """L of the interval from q without contacts, linear in v'.
 
-    Backward differences take h at the velocity before (equation 8); central ones at the mean of
-    both (equation 3), linearised at ``at_v``.
+    M (nv, nv) at q; outside (nv,) generalised forces of pushes [N m, N]. Backward differences take
+    h at the velocity before (equation 8); central ones at the mean of both (equation 3), linearised
+    at ``at_v``.
     """
     model, dt = view.model, config.dt
-    M = mass_matrix(model, view.kin)
-    along = jnp.einsum("eid,eci->dec", view.jacobian, modes.basis)
-    force = unit.force * along.reshape(view.v.shape[0], -1)
+    none = jnp.zeros((view.v.shape[0], 0), view.v.dtype)
     rest = -matmul(M, view.v) / dt - outside
     if config.form == "backward":
-        return Motion(M, force, rest + bias_force(model, view.kin))
+        return Motion(M / dt, rest + bias_force(model, view.kin), none)
 
     def bias(v):
         return bias_force(model, forward_kinematics(model, view.q, (view.v + v) / 2))
 
     change = jax.jacfwd(bias)(at_v)
-    return Motion(M + dt * change, force, rest + bias(at_v) - matmul(change, at_v))
+    return Motion(M / dt + change, rest + bias(at_v) - matmul(change, at_v), none)
+
+
+def with_contacts(view: View, motion: Motion, modes: ContactModes, unit: Units) -> Motion:
+    """The same with the forces of contacts."""
+    along = jnp.einsum("eid,eci->dec", view.jacobian, modes.basis)
+    return replace(motion, force=unit.force * along.reshape(view.v.shape[0], -1))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Linearised:
+    """What a step is about, linear in v' where it is not by itself."""
+
+    ahead: View  # the configuration that ``at_v`` leads to, where positions are linearised
+    at_v: Array  # (nv,); in the backward form zero, and ``ahead`` the step's beginning
+    tasks: Tasks
+    motion: Motion
 
 
 def step_problem(
     view: View,
-    ahead: View,
-    at_v: Array,
-    motion: Motion,
+    linear: Linearised,
     modes: ContactModes,
-    tasks: Tasks,
     torque: Array,
     config: SynthesisConfig,
     unit: Units,
 ) -> Problem:
     """The quadratic problem in x = (v', coefficients); see the module's documentation.
 
-    ahead: the configuration that ``at_v`` (nv,) leads to, where positions are linearised (view
-    itself and zero in the backward form). torque (nv,): what the joint torques should stay at.
+    torque (nv,): what the joint torques should stay at.
     """
+    ahead, at_v, tasks, motion = linear.ahead, linear.at_v, linear.tasks, linear.motion
     top, dt = view.model.topology, config.dt
     nv, ne = view.v.shape[0], view.effectors.count
     muscles = np.flatnonzero(driven_by_muscles(top))
     root = np.flatnonzero(~driven_by_muscles(top))
-    L = jnp.concatenate([motion.M / dt, -motion.force], axis=1)
+    L = jnp.concatenate([motion.inertia, -motion.force], axis=1)
 
     scale = jnp.sqrt(tasks.torque) / unit.torque
     smooth = scale * L[muscles], scale * (torque - motion.rest)[muscles]

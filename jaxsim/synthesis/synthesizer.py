@@ -1,8 +1,8 @@
 """The next configuration and the contact forces, by one optimisation a step.
 
-Unknown are the velocity v' of the step (q' = q (+) v' dt) and the coefficients lambda of the contact
-forces F. With L(v', lambda) = M (v' - v) / dt + h - J^T F(lambda) - Q_ext, the generalised force
-that the joints must give,
+Unknown are the velocity v' of the step (q' = q (+) v' dt) and the coefficients lambda of the
+contact forces F. With L(v', lambda) = M (v' - v) / dt + h - J^T F(lambda) - Q_ext, the generalised
+force that the joints must give,
 
     minimise   goals + |L_joints - L_joints(previous)|^2 + motion of the points in contact
     subject to L_root = 0, no penetration, lambda >= 0, joint limits.
@@ -10,25 +10,29 @@ that the joints must give,
 Source: Jain, Ye, Liu (2009), sections 4 to 4.3 and appendix B, in the tangent space.
 """
 
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
-from jaxsim.dynamics.rigid import inverse_dynamics
-from jaxsim.math.safe import safe_max, safe_norm
+from jaxsim.dynamics.rigid import inverse_dynamics, mass_matrix
+from jaxsim.math.safe import safe_divide, safe_max, safe_norm
 from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.solvers import qp
 from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes, contact_modes
 from jaxsim.synthesis.effectors import Effectors
-from jaxsim.synthesis.problem import driven_by_muscles, equations_of_motion, step_problem
+from jaxsim.synthesis.problem import (
+    Linearised,
+    driven_by_muscles,
+    equations_of_motion,
+    step_problem,
+    with_contacts,
+)
 from jaxsim.synthesis.tasks import Tasks, velocity_rows
 from jaxsim.synthesis.view import View, look
 
@@ -55,16 +59,18 @@ class SynthesisState:
 class SynthesisInfo:
     """What a step came to, and whether it is physical."""
 
-    root_residual: Array  # () largest |L_root| of RNEA with the result: force that has no source [N]
+    root_residual: Array  # () largest |L_root| of RNEA with the result: force without a source [N]
     cone_excess: Array  # () by how much a contact force leaves Coulomb's cone [N]
     penetration: Array  # () deepest effector at the step's beginning [m]
     torque: Array  # (nv,) of the joints [N m or N]
+    effort: Array  # () the largest torque, of joints with a limit, as a part of that
     force: Array  # (ne, 3) on the effectors, in the world [N]
     on: Array  # (ne,) bool: in contact
     sliding: Array  # (ne,) bool
     leaving: Array  # (ne,) bool: leaves its surface and still carries force, after the last pass
     passes: Array  # () int: how often the step was rolled back, and once
     status: Array  # () int of ``solvers.qp``
+    iterations: Array  # () int, of the last QP
     residual: Array  # () relative, the larger of the QP's primal and dual one
     violated: Array  # bool: rows of the QP that are not met
 
@@ -96,7 +102,7 @@ def begin(
     )
     view = look(model, effectors, state.q, state.qd)
     _, info = synthesize(view, start, lambda *_: tasks, unit, config)
-    return dataclasses.replace(start, torque=info.torque, force=info.force)
+    return replace(start, torque=info.torque, force=info.force)
 
 
 def synthesize(
@@ -115,41 +121,26 @@ def synthesize(
     Non-finite input gives non-finite output and a status, of this member of a batch alone.
     """
     model = view.model
-    outside, starts = jnp.zeros_like(state.v), jnp.zeros((), bool)
-    if pushes is not None:
-        outside = push_torque(model, view.kin, pushes, state.time)
-        since = state.time - pushes.start
-        starts = ((since >= 0) & (since < config.dt) & (pushes.duration > 0)).any()
-    held = jnp.where(starts, state.torque, state.held)
-    held_until = jnp.where(starts, state.time + config.response_delay, state.held_until)
-    target = jnp.where(state.time < held_until, held, state.torque)
-
-    def attempt(blocked):
-        return _solve(view, tasks, target, outside, blocked, unit, config)
-
-    def again(carry):
-        count, blocked, result = carry
-        blocked = blocked | result.leaving
-        return count + 1, blocked, attempt(blocked)
-
-    def leaves(carry):
-        count, _, result = carry
-        return (count < config.passes) & result.leaving.any()
-
-    none = jnp.zeros(view.near.gap.shape, bool)
-    passes, _, result = jax.lax.while_loop(leaves, again, (jnp.asarray(1), none, attempt(none)))
+    held, held_until, target, outside = _outside(view, state, config, pushes)
+    attempt = _attempts(view, tasks, target, outside, unit, config)
+    passes, result = _passes(attempt, view, config)
+    result = replace(
+        result, v=jnp.where(result.solution.status == qp.NOT_FINITE, jnp.nan, result.v)
+    )
     torque, root_residual = _needed(view, result, outside, config)
     info = SynthesisInfo(
         root_residual=root_residual,
         cone_excess=_cone_excess(view, result),
         penetration=safe_max(jnp.append(-view.near.gap, 0.0)),
         torque=torque,
+        effort=_effort(model, torque),
         force=result.force,
         on=result.modes.on,
         sliding=result.modes.sliding,
         leaving=result.leaving,
         passes=passes,
         status=result.solution.status,
+        iterations=result.solution.iterations,
         residual=jnp.maximum(result.solution.primal, result.solution.dual),
         violated=result.solution.violated,
     )
@@ -165,6 +156,37 @@ def synthesize(
     return after, info
 
 
+def first_problem(
+    view: View,
+    state: SynthesisState,
+    tasks: Callable[[View, Array], Tasks],
+    unit: Units,
+    config: SynthesisConfig,
+    pushes: Pushes | None = None,
+) -> qp.Problem:
+    """The problem that the first pass of ``synthesize`` solves in the backward form: to look at,
+    and to measure solvers with."""
+    _, _, target, outside = _outside(view, state, config, pushes)
+    at_v, M = jnp.zeros_like(view.v), mass_matrix(view.model, view.kin)
+    motion = equations_of_motion(view, M, outside, at_v, config)
+    none = jnp.zeros(view.near.gap.shape, bool)
+    linear = Linearised(view, at_v, tasks(view, at_v), motion)
+    return _problem(view, linear, none, target, unit, config)[1]
+
+
+def _outside(view: View, state: SynthesisState, config, pushes: Pushes | None):
+    """Torques at the last push's onset and until when they are held, those that torques should stay
+    at, and the generalised forces of pushes."""
+    outside, starts = jnp.zeros_like(state.v), jnp.zeros((), bool)
+    if pushes is not None:
+        outside = push_torque(view.model, view.kin, pushes, state.time)
+        since = state.time - pushes.start
+        starts = ((since >= 0) & (since < config.dt) & (pushes.duration > 0)).any()
+    held = jnp.where(starts, state.torque, state.held)
+    held_until = jnp.where(starts, state.time + config.response_delay, state.held_until)
+    return held, held_until, jnp.where(state.time < held_until, held, state.torque), outside
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class _Result:
@@ -177,39 +199,84 @@ class _Result:
     solution: qp.Solution
 
 
-def _solve(view, tasks, torque, outside, blocked, unit, config) -> _Result:
-    """One pass: a QP, or in the central form a sequence, each linearised where the last one led."""
-    model, dt, nv = view.model, config.dt, view.v.shape[0]
-    modes = contact_modes(view, config.touch_distance, config.slip_speed, dt, blocked)
+def _passes(attempt: Callable[[Array], _Result], view: View, config) -> tuple[Array, _Result]:
+    """How many passes it took, and what the last one came to: a loop around one program."""
+    none = jnp.zeros(view.near.gap.shape, bool)
+    if config.passes == 1:
+        return jnp.asarray(1), attempt(none)
 
-    def once(ahead, at_v):
-        wanted = tasks(ahead, at_v)
-        now = modes
-        if wanted.grip is not None:
-            now = contact_modes(
-                view, config.touch_distance, config.slip_speed, dt, blocked, wanted.grip
-            )
-        motion = equations_of_motion(view, now, outside, at_v, config, unit)
-        problem = step_problem(view, ahead, at_v, motion, now, wanted, torque, config, unit)
-        return now, qp.solve(problem, iterations=config.iterations)
+    def again(carry):
+        count, blocked, _ = carry
+        result = attempt(blocked)
+        return count + 1, blocked | result.leaving, result
 
-    now, solution = once(view, jnp.zeros_like(view.v))
-    if config.form == "central":
-        for _ in range(config.sequence - 1):
-            at_v = solution.x[:nv]
-            q = integrate(model, view.q, at_v, dt)
-            now, solution = once(look(model, view.effectors, q, at_v), at_v)
+    def goes_on(carry):
+        count, _, result = carry
+        return (count == 0) | (count < config.passes) & result.leaving.any()
+
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(attempt, none))
+    passes, _, result = jax.lax.while_loop(goes_on, again, (jnp.asarray(0), none, nothing))
+    return passes, result
+
+
+def _attempts(view, tasks, torque, outside, unit, config) -> Callable[[Array], _Result]:
+    """One pass, of the contacts (ne,) bool that must not carry force: a QP, or in the central form
+    a sequence, each linearised where the last one led."""
+    model, nv = view.model, view.v.shape[0]
+    M = mass_matrix(model, view.kin)
+
+    def linearised(ahead, at_v):
+        motion = equations_of_motion(view, M, outside, at_v, config)
+        return Linearised(ahead, at_v, tasks(ahead, at_v), motion)
+
+    def solved(linear, blocked):
+        modes, problem = _problem(view, linear, blocked, torque, unit, config)
+        return modes, qp.solve(problem, iterations=config.iterations)
+
+    def backward():
+        linear = linearised(view, jnp.zeros_like(view.v))
+        return lambda blocked: solved(linear, blocked)
+
+    def central(blocked):
+        def once(at_v, _):
+            q = integrate(model, view.q, at_v, config.dt)
+            result = solved(linearised(look(model, view.effectors, q, at_v), at_v), blocked)
+            return result[1].x[:nv], result
+
+        results = jax.lax.scan(once, view.v, None, length=config.sequence)[1]
+        return jax.tree.map(lambda x: x[-1], results)
+
+    one = backward() if config.form == "backward" else central
+
+    def attempt(blocked):
+        modes, solution = one(blocked)
+        return _result(view, modes, solution, unit, config)
+
+    return attempt
+
+
+def _problem(view: View, linear: Linearised, blocked: Array, torque: Array, unit, config):
+    """How the effectors touch, and the problem."""
+    near, slow = config.touch_distance, config.slip_speed
+    modes = contact_modes(view, near, slow, config.dt, blocked, linear.tasks.grip)
+    motion = with_contacts(view, linear.motion, modes, unit)
+    linear = replace(linear, motion=motion)
+    return modes, step_problem(view, linear, modes, torque, config, unit)
+
+
+def _result(view: View, modes: ContactModes, solution: qp.Solution, unit, config) -> _Result:
+    nv = view.v.shape[0]
     v, coefficients = solution.x[:nv], solution.x[nv:].reshape(-1, EDGES)
-    force = unit.force * jnp.sum(coefficients[:, :, None] * now.basis, axis=1)
+    force = unit.force * jnp.sum(coefficients[:, :, None] * modes.basis, axis=1)
     normal_force = jnp.sum(force * view.near.normal, axis=-1)
     moved = jnp.sum(view.near.normal * (view.jacobian @ v), axis=-1)
-    parts = view.near.gap + dt * moved > config.touch_distance
-    leaving = now.on & ~now.signed & parts & (normal_force > CARRIES * unit.force)
-    return _Result(v, force, now, leaving, solution)
+    parts = view.near.gap + config.dt * moved > config.touch_distance
+    leaving = modes.on & ~modes.signed & parts & (normal_force > CARRIES * unit.force)
+    return _Result(v, force, modes, leaving, solution)
 
 
 def _needed(view: View, result: _Result, outside: Array, config) -> tuple[Array, Array]:
-    """Joint torques (nv,) of the motion that was found, by RNEA, and what is missing at the root."""
+    """Joint torques (nv,) of the motion found, by RNEA, and what is missing at the root."""
     model, kin = view.model, view.kin
     if config.form == "central":
         kin = forward_kinematics(model, view.q, (view.v + result.v) / 2)
@@ -217,6 +284,12 @@ def _needed(view: View, result: _Result, outside: Array, config) -> tuple[Array,
     needed = needed - jnp.einsum("eid,ei->d", view.jacobian, result.force)
     muscles = driven_by_muscles(model.topology)
     return jnp.where(muscles, needed, 0.0), safe_max(jnp.abs(jnp.where(muscles, 0.0, needed)))
+
+
+def _effort(model: Model, torque: Array) -> Array:
+    """() the largest of torque (nv,) over its limit; freedoms without a limit do not count."""
+    limit = model.torque_limit
+    return safe_max(jnp.append(safe_divide(jnp.abs(torque), limit), 0.0))
 
 
 def _cone_excess(view: View, result: _Result) -> Array:

@@ -42,7 +42,7 @@ def position_rows(view: View, error: Array, J: Array, at_v: Array, scale: Array,
     return Rows(_times(scale, moved), scale * (moved @ at_v - error))
 
 
-def velocity_rows(J: Array, target: Array, scale: Array) -> Rows:
+def velocity_rows(J: Array, target: Array, scale: Array | float) -> Rows:
     """Rows that bring J v' to a target (m,)."""
     return Rows(_times(scale, J), scale * target)
 

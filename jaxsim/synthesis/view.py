@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 from jax import Array
 
 from jaxsim.dynamics.jacobians import center_of_mass, com_jacobian

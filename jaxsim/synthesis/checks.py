@@ -1,0 +1,118 @@
+"""What is wrong with a scene, told before it runs. For the host; status tells the rest."""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.model import Model, State
+from jaxsim.model.state import check_state
+from jaxsim.simulation.pushes import Pushes
+from jaxsim.solvers import qp
+from jaxsim.synthesis.config import SynthesisConfig
+from jaxsim.synthesis.effectors import Effectors
+from jaxsim.synthesis.surfaces import world_surfaces
+from jaxsim.synthesis.synthesizer import SynthesisInfo, SynthesisState
+from jaxsim.synthesis.tasks import Tasks
+from jaxsim.synthesis.view import View, look
+
+SUNK = 0.005  # an effector deeper than this at the start is a mistake [m]
+
+
+class SynthesisError(ValueError):
+    """A scene that cannot be synthesised, or members of a batch that failed."""
+
+
+def check_setup(
+    model: Model,
+    effectors: Effectors,
+    state: State | SynthesisState,
+    config: SynthesisConfig | None = None,
+    pushes: Pushes | None = None,
+    tasks: Callable[[View, Array], Tasks] | None = None,
+) -> None:
+    """Raise ``SynthesisError`` or ``ModelError`` for what a step could only answer with a status.
+
+    State that does not fit the model or is not finite, friction that is not positive, an effector
+    below the ground, a surface that synthesis does not know, pushes that are not finite, settings
+    out of their range, and with ``tasks`` (those of ``synthesize``) goals whose weight or target is
+    no number. Arrays of one character; call it for each of a batch.
+    """
+    v = state.v if isinstance(state, SynthesisState) else state.qd
+    check_state(model, State(q=state.q, qd=v, time=state.time, impulse=v[:0]))
+    for shape in sorted({*effectors.shapes, *world_surfaces(model.topology)}):
+        name, mu = model.topology.shape_names[shape], float(model.friction[shape])
+        if not (np.isfinite(mu) and mu > 0):
+            raise SynthesisError(
+                f"friction of shape {name!r} is {mu}; contacts need a positive coefficient, such "
+                "as 0.2 for ice"
+            )
+    view = look(model, effectors, state.q, v)
+    for name, depth in zip(effectors.names, -np.asarray(view.near.gap)):
+        if depth > SUNK:
+            raise SynthesisError(
+                f"effector {name!r} begins {1000 * depth:.0f} mm inside of a surface; raise the "
+                "character, or bend what is in the way"
+            )
+    if config is not None:
+        _check_config(config)
+    if pushes is not None:
+        for field in ("point", "force", "start"):
+            if not np.isfinite(np.asarray(getattr(pushes, field))).all():
+                raise SynthesisError(f"pushes: {field} is not finite")
+    if tasks is not None:
+        _check_tasks(tasks(view, jnp.zeros_like(v)))
+
+
+def _check_tasks(tasks: Tasks) -> None:
+    """Goals by the number of their row; the rest by its name."""
+    for name in ("goals", "fixed"):
+        rows = getattr(tasks, name)
+        if rows is None:
+            continue
+        finite = np.isfinite(np.asarray(rows.J)).all(axis=1) & np.isfinite(np.asarray(rows.r))
+        if not finite.all():
+            raise SynthesisError(
+                f"row {int(finite.argmin())} of the {name} is not finite: its weight, target or "
+                "Jacobian is no number"
+            )
+    for name in ("relax", "still", "torque"):
+        value = np.asarray(getattr(tasks, name))
+        if not (np.isfinite(value) & (value >= 0)).all():
+            raise SynthesisError(f"weight {name!r} is {value}; weights are zero or more")
+
+
+def _check_config(config: SynthesisConfig) -> None:
+    """Numbers that were arrays when the config was made."""
+    limits = {"dt": 0.0, "touch_distance": 0.0, "slip_speed": 0.0, "response_delay": None}
+    for name, least in limits.items():
+        value = np.asarray(getattr(config, name))
+        bad = ~np.isfinite(value) | (value < 0 if least is None else value <= least)
+        if bad.any():
+            kind = "zero or more" if least is None else "positive"
+            raise SynthesisError(f"{name} is {value.reshape(-1)[bad.argmax()]}; it is {kind}")
+
+
+def check_run(info: SynthesisInfo) -> None:
+    """Raise ``SynthesisError`` if steps of a run failed: infos (steps,) or (members, steps).
+
+    Says which member failed first, at which step, how, and how many did. What was synthesised
+    before that step is good.
+    """
+    status = np.atleast_2d(np.asarray(info.status))
+    failed = status != qp.SOLVED
+    if not failed.any():
+        return
+    words = {
+        qp.UNFINISHED: "unfinished (allow more iterations)",
+        qp.INFEASIBLE: "infeasible (constraints contradict each other: see info.violated)",
+        qp.NOT_FINITE: "not finite (a target, weight or state is no number)",
+    }
+    first = np.where(failed.any(axis=1), failed.argmax(axis=1), status.shape[1])
+    member = int(first.argmin())
+    step = int(first[member])
+    raise SynthesisError(
+        f"{failed.any(axis=1).sum()} of {len(status)} members failed; first member {member} at "
+        f"step {step}: {words[int(status[member, step])]}. Steps before that are good."
+    )

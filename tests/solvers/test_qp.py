@@ -1,0 +1,401 @@
+"""Small QPs, against enumeration of what holds, finite differences, and solving twice."""
+
+from dataclasses import fields, replace
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.optimize
+
+from jaxsim.fused import fuse
+from jaxsim.solvers import qp
+from tests.compiling import quick_jit
+
+pytestmark = pytest.mark.usefixtures("x64_module")
+
+NQ, NF, E, K, M = 6, 4, 3, 5, 18  # velocities, forces, equations, inequalities, tasks
+N = NQ + NF
+MASKED = N - 1  # a force that nothing depends on
+IDLE = K - 1  # a row of G
+MEMBERS = 48
+NAMES = [f"A{i}" for i in range(E)] + [f"G{i}" for i in range(K)] + [f"x{i}" for i in range(N)]
+
+
+def problems(seed: int = 0, members: int = MEMBERS) -> qp.Problem:
+    """Random ones in the shape of the per-step problem, with a point inside of all constraints."""
+    rng = np.random.default_rng(seed)
+    size = 10 ** rng.uniform(-1, 1, (members, M))
+    J = rng.normal(size=(members, M, N)) * size[..., None]
+    A, G = rng.normal(size=(members, E, N)), rng.normal(size=(members, K, N))
+    inside = np.concatenate(
+        [0.3 * rng.normal(size=(members, NQ)), rng.exponential(size=(members, NF))], axis=1
+    )
+    lower, upper = np.full((members, N), -np.inf), np.full((members, N), np.inf)
+    lower[:, 2:NQ] = inside[:, 2:NQ] - rng.uniform(0.05, 0.5, (members, NQ - 2))
+    upper[:, 2:NQ] = inside[:, 2:NQ] + rng.uniform(0.05, 0.5, (members, NQ - 2))
+    lower[:, NQ:] = 0
+    for matrix in (J, A, G):
+        matrix[:, :, MASKED] = 0
+    h = np.einsum("bij,bj->bi", G, inside) - rng.uniform(0.01, 0.5, (members, K))
+    G[:, IDLE], h[:, IDLE] = 0, -1
+    b = np.einsum("bij,bj->bi", A, inside)
+    r = rng.normal(size=(members, M)) * size
+    return qp.Problem(*map(jnp.asarray, (J, r, A, b, G, h, lower, upper)))
+
+
+def one(p, k: int = 0):
+    return jax.tree.map(lambda x: x[k], p)
+
+
+def single(p):
+    """In float32."""
+    return jax.tree.map(lambda x: x.astype(jnp.float32) if x.dtype == jnp.float64 else x, p)
+
+
+def with_(p: qp.Problem, **values) -> qp.Problem:
+    """``p`` with some of its arrays changed by functions that edit them."""
+    changed = {}
+    for name, edit in values.items():
+        array = np.array(getattr(p, name))
+        edit(array)
+        changed[name] = jnp.asarray(array)
+    return replace(p, **changed)
+
+
+@cache
+def solver(**options):
+    return quick_jit(jax.vmap(partial(qp.solve, **options)))
+
+
+solve = solver()
+
+
+def reference(p: qp.Problem) -> np.ndarray:
+    """x of one member as a least-distance problem, by non-negative least squares, which is an
+    active-set method (Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23)."""
+    J, r, A, b, G, h, lower, upper = (np.asarray(getattr(p, f.name)) for f in fields(p))
+    eye, low, high = np.eye(J.shape[1]), np.isfinite(lower), np.isfinite(upper)
+    C = np.concatenate([A, -A, G, eye[low], -eye[high]])
+    d = np.concatenate([b, -b, h, lower[low], -upper[high]])
+    idle = ~np.concatenate([J, A, G]).any(axis=0)
+    L = np.linalg.cholesky(J.T @ J + np.diag(1.0 * idle))
+    free = np.linalg.solve(L, J.T @ r)  # x = L^-T (u + free), the least |u|
+    rows = np.linalg.solve(L, C.T).T
+    stacked = np.concatenate([rows.T, (d - rows @ free)[None]])
+    goal = np.append(np.zeros(len(L)), 1.0)
+    left = stacked @ scipy.optimize.nnls(stacked, goal, maxiter=1000)[0] - goal
+    return np.linalg.solve(L.T, free - left[:-1] / left[-1])
+
+
+@pytest.fixture(scope="module")
+def batch(x64_module):
+    return problems()
+
+
+@pytest.fixture(scope="module")
+def wanted(batch):
+    return np.stack([reference(one(batch, k)) for k in range(MEMBERS)])
+
+
+def relative(x, wanted):
+    return np.linalg.norm(np.asarray(x, float) - wanted, axis=1) / np.linalg.norm(wanted, axis=1)
+
+
+def assert_optimal(p: qp.Problem, s: qp.Solution, atol: float):
+    """The conditions of Karush, Kuhn and Tucker, in the units of the problem."""
+    J, r, A, b, G, h, lower, upper = (np.asarray(getattr(p, f.name), float) for f in fields(p))
+    x, y, z, low, high = (
+        np.asarray(v, float) for v in (s.x, s.equality, s.inequality, s.at_lower, s.at_upper)
+    )
+    gradient = np.einsum("bij,bi->bj", J, np.einsum("bij,bj->bi", J, x) - r)
+    pull = np.einsum("bij,bi->bj", A, y) + np.einsum("bij,bi->bj", G, z) + low - high
+    np.testing.assert_allclose(gradient, pull, atol=atol * np.abs(gradient).max())
+    room = np.einsum("bij,bj->bi", G, x) - h
+    np.testing.assert_allclose(np.einsum("bij,bj->bi", A, x), b, atol=atol)
+    for slack, force in ((room, z), (x - lower, low), (upper - x, high)):
+        assert (slack > -atol).all() and (force >= 0).all()
+        there = np.isfinite(slack)
+        assert (force[~there] == 0).all()
+        assert (np.minimum(slack, force)[there] < 1e3 * atol).all()
+
+
+def test_solutions_are_those_of_an_active_set_method(batch, wanted):
+    s = solver(tolerance=1e-10)(batch)
+    assert (s.status == qp.SOLVED).all() and not s.violated.any()
+    assert relative(s.x, wanted).max() < 1e-7
+    assert_optimal(batch, s, 1e-9)
+    for measure in (s.primal, s.dual, s.gap):
+        assert (measure <= 1e-10).all()
+    held = np.concatenate([s.inequality, s.at_lower, s.at_upper], axis=1) > 1e-6
+    assert held.any(axis=1).all() and held.mean() < 0.5  # constraints of both kinds occur
+
+
+def test_float32(batch, wanted):
+    s = solve(single(batch))
+    assert s.x.dtype == jnp.float32
+    assert (s.status == qp.SOLVED).all()
+    error = relative(s.x, wanted)
+    assert np.median(error) < 1e-4 and error.max() < 1e-3
+    assert_optimal(batch, s, 1e-5)
+    error = relative(solver(tolerance=3e-6)(single(batch)).x, wanted)
+    assert np.median(error) < 2e-5 and error.max() < 1e-4
+
+
+def test_masked_rows_and_columns_are_idle(batch):
+    s = solve(batch)
+    assert (s.x[:, MASKED] == 0).all()
+    assert (s.inequality[:, IDLE] == 0).all()
+    fewer = jax.tree.map(np.asarray, batch)
+    without = qp.Problem(
+        *(np.delete(getattr(fewer, f), MASKED, axis=-1) for f in ("J",)), fewer.r,
+        np.delete(fewer.A, MASKED, axis=-1), fewer.b,
+        np.delete(np.delete(fewer.G, MASKED, axis=-1), IDLE, axis=1),
+        np.delete(fewer.h, IDLE, axis=1),
+        np.delete(fewer.lower, MASKED, axis=1), np.delete(fewer.upper, MASKED, axis=1),
+    )  # fmt: skip
+    absent = solve(without).x
+    np.testing.assert_allclose(np.delete(s.x, MASKED, axis=1), absent, atol=1e-6)
+    said_otherwise = solve(with_(batch, h=lambda h: h.__setitem__((..., IDLE), -np.inf))).x
+    np.testing.assert_allclose(said_otherwise, s.x, atol=1e-6)
+    above = solve(with_(batch, lower=lambda x: x.__setitem__((..., MASKED), 0.25)))
+    np.testing.assert_allclose(above.x[:, MASKED], 0.25, atol=1e-6)
+    idle = solve(with_(batch, A=lambda A: A.__setitem__((slice(None), 0), 0),
+                       b=lambda b: b.__setitem__((..., 0), 0)))  # fmt: skip
+    assert (idle.status == qp.SOLVED).all()
+
+
+def copy_row(a):
+    a[:, 1] = a[:, 0]
+
+
+def combine_rows(a):
+    a[:, 2] = a[:, 0] - 2 * a[:, 1]
+
+
+@pytest.mark.parametrize("edit", [copy_row, combine_rows])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_dependent_rows_change_nothing(batch, dtype, edit):
+    p = with_(batch, A=edit, b=edit)
+    if edit is copy_row:
+        p = with_(p, G=edit, h=edit)
+    s = solve(single(p) if dtype == "float32" else p)
+    assert (s.status == qp.SOLVED).all()
+    expected = np.stack([reference(one(p, k)) for k in range(8)])
+    assert relative(s.x[:8], expected).max() < (1e-3 if dtype == "float32" else 1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+@pytest.mark.parametrize("names", ["Jr", "AbGh", "x"])
+def test_units_change_nothing(batch, wanted, names, scale):
+    if names == "x":
+        changed = {n: getattr(batch, n) * scale for n in ("r", "b", "h", "lower", "upper")}
+        wanted = wanted * scale
+    else:
+        changed = {n: getattr(batch, n) * scale for n in names}
+    p = single(replace(batch, **changed))
+    s = solve(p)
+    assert (s.status == qp.SOLVED).all()
+    assert relative(s.x, wanted).max() < 1e-3
+
+
+def test_fixed_unknowns_keep_their_value(batch):
+    p = with_(batch, lower=lambda x: x.__setitem__((..., 3), 0.1),
+              upper=lambda x: x.__setitem__((..., 3), 0.1))  # fmt: skip
+    s = solve(p)
+    good = s.status == qp.SOLVED
+    assert good.mean() > 0.8 and set(np.asarray(s.status).tolist()) <= {qp.SOLVED, qp.INFEASIBLE}
+    np.testing.assert_allclose(s.x[:, 3], 0.1, rtol=1e-12)
+    assert_optimal(one(p, good), one(s, good), 1e-8)
+
+
+INFEASIBLE = {
+    "equations": (lambda p: with_(p, A=copy_row, b=lambda b: b.__setitem__((..., 1), b[:, 0] + 1)),
+                  {"A0", "A1"}),
+    "a row of zeros": (lambda p: with_(p, A=lambda A: A.__setitem__((slice(None), 0), 0),
+                                       b=lambda b: b.__setitem__((..., 0), 1)), {"A0"}),
+    "inequalities": (lambda p: with_(p, G=lambda G: G.__setitem__((slice(None), 0), -G[:, 1]),
+                                     h=lambda h: h.__setitem__((..., 0), 1 - h[:, 1])),
+                     {"G0", "G1"}),
+    "bounds": (lambda p: with_(p, lower=lambda x: x.__setitem__((..., 3), 1 + p.upper[:, 3])),
+               {"x3"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", INFEASIBLE)
+def test_infeasible_problems_name_the_rows(batch, kind):
+    edit, expected = INFEASIBLE[kind]
+    p = edit(batch)
+    s = solve(p)
+    assert (s.status == qp.INFEASIBLE).all()
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(s))
+    for row in s.violated:
+        named = {NAMES[k] for k in np.flatnonzero(row)}
+        assert named and named <= expected
+    coarse = solve(single(p))
+    assert not (coarse.status == qp.SOLVED).any()
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(coarse))
+
+
+def test_check_says_what_failed_and_what_to_do(batch):
+    qp.check(solve(batch), NAMES)
+    p = with_(batch, J=lambda J: J.__setitem__((2, 0, 0), np.nan),
+              lower=lambda x: x.__setitem__((5, 3), 9))  # fmt: skip
+    with pytest.raises(qp.QPError) as error:
+        qp.check(solve(p), NAMES)
+    text = str(error.value)
+    for part in (f"2 of {MEMBERS}", "first 2", "1 infeasible", "1 not finite", "x3", "NaN"):
+        assert part in text
+    with pytest.raises(qp.QPError, match=r"unfinished \(allow more iterations.*row"):
+        qp.check(solver(iterations=1)(batch))
+
+
+@pytest.mark.parametrize("field", [f.name for f in fields(qp.Problem)])
+def test_broken_members_change_no_bit_of_others(batch, field):
+    whole = solve(batch)
+    broken = with_(batch, **{field: lambda x: x[3].reshape(-1).__setitem__(0, np.nan)})
+    s = solve(broken)
+    assert s.status[3] == qp.NOT_FINITE
+    assert np.isfinite(s.x[3]).all()
+    others = np.arange(MEMBERS) != 3
+    for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(s)):
+        np.testing.assert_array_equal(a[others], b[others])
+
+
+def test_a_warm_start_saves_iterations(batch):
+    s = solve(batch)
+    rng = np.random.default_rng(7)
+    near = jax.tree.map(lambda x: x * (1 + 3e-3 * rng.normal(size=x.shape)), batch)
+    near = replace(near, h=batch.h, lower=batch.lower, upper=batch.upper)
+    cold = solve(near)
+    warm = quick_jit(jax.vmap(qp.solve))(near, s)
+    assert (warm.status == qp.SOLVED).all()
+    np.testing.assert_allclose(warm.x, cold.x, atol=1e-6)
+    assert warm.iterations.max() < cold.iterations.max()
+    assert warm.iterations.mean() < cold.iterations.mean()
+    lost = jax.tree.map(lambda x: x * jnp.nan if x.dtype == jnp.float64 else x, s)
+    assert (quick_jit(jax.vmap(qp.solve))(near, lost).status == qp.SOLVED).all()
+
+
+def answers(p: qp.Problem, smoothing=0.0):
+    """A number that all of the solution enters."""
+    s = qp.solve(p, smoothing=smoothing, tolerance=1e-9, iterations=40)
+    parts = jnp.concatenate([s.x, s.equality, s.inequality, s.at_lower, s.at_upper])
+    return jnp.sum(jnp.sin(parts) * jnp.cos(jnp.arange(parts.shape[0])))
+
+
+value_and_grad = quick_jit(jax.value_and_grad(answers))
+
+
+@pytest.mark.parametrize("field", [f.name for f in fields(qp.Problem)])
+def test_gradient_is_that_of_differences(batch, field):
+    p = one(batch)
+    _, gradient = value_and_grad(p)
+    rng = np.random.default_rng(1)
+    x = getattr(p, field)
+    direction = np.where(np.isfinite(x) & (np.asarray(x) != 0), rng.normal(size=x.shape), 0.0)
+    step = 1e-6
+    ends = [value_and_grad(replace(p, **{field: x + s * step * direction}))[0] for s in (1, -1)]
+    difference = (ends[0] - ends[1]) / (2 * step)
+    slope = np.sum(np.where(direction != 0, getattr(gradient, field) * direction, 0.0))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+    assert abs(slope) > 1e-3
+    np.testing.assert_allclose(slope, difference, rtol=1e-5)
+
+
+def test_forward_and_reverse_derivatives_agree(batch):
+    p = one(batch)
+    rng = np.random.default_rng(2)
+    dot = jax.tree.map(lambda x: jnp.asarray(rng.normal(size=x.shape)), p)
+    _, forward = quick_jit(lambda p, dot: jax.jvp(answers, (p,), (dot,)))(p, dot)
+    _, gradient = value_and_grad(p)
+    pairs = zip(jax.tree.leaves(gradient), jax.tree.leaves(dot))
+    np.testing.assert_allclose(forward, sum(jnp.sum(a * b) for a, b in pairs), rtol=1e-9)
+
+
+def test_smoothing_acts_on_the_derivative_alone(batch):
+    """x >= 0 with the minimum at t: for t < 0 x does not move, with smoothing it does."""
+
+    def x_of(t, smoothing):
+        zero = jnp.zeros
+        p = qp.Problem(jnp.ones((1, 1)), t[None], zero((0, 1)), zero(0), zero((0, 1)), zero(0),
+                       zero(1), jnp.full(1, jnp.inf))  # fmt: skip
+        return qp.solve(p, smoothing=smoothing).x[0]
+
+    both = quick_jit(jax.value_and_grad(x_of))
+    for t in (-0.5, 0.5):
+        exact, slope = both(jnp.asarray(t), 0.0)
+        np.testing.assert_allclose(slope, 1.0 * (t > 0), atol=1e-12)
+        for kappa in (0.01, 0.1, 1.0):
+            value, slope = both(jnp.asarray(t), kappa)
+            assert value == exact
+            root = np.sqrt(t * t + 4 * kappa)  # x (x - t) = kappa
+            np.testing.assert_allclose(slope, (1 + t / root) / 2, rtol=1e-6)
+
+
+def test_vmap_jit_and_one_by_one_agree(batch):
+    s = solve(batch)
+    alone = quick_jit(qp.solve)
+    for k in range(3):
+        np.testing.assert_allclose(alone(one(batch, k)).x, s.x[k], atol=1e-9)
+    nested = jax.tree.map(lambda x: x.reshape(2, -1, *x.shape[1:]), batch)
+    twice = quick_jit(jax.vmap(jax.vmap(qp.solve)))(nested)
+    np.testing.assert_allclose(twice.x.reshape(s.x.shape), s.x, atol=1e-9)
+
+
+def test_fused_is_xla(batch):
+    p = single(one(batch, slice(16)))
+    p = with_(p, J=lambda J: J.__setitem__((2, 0, 0), np.nan))
+    s, expected = fuse(qp.solve)(p), solve(p)
+    np.testing.assert_array_equal(s.status, expected.status)
+    assert (np.abs(s.iterations - expected.iterations) <= 2).all()
+    np.testing.assert_allclose(s.x, expected.x, atol=2e-5)
+
+
+def in_levels(p: qp.Problem, rows: tuple[slice, ...]):
+    levels = tuple((p.J[each], p.r[each]) for each in rows)
+    return qp.solve_levels(levels, p.A, p.b, p.G, p.h, p.lower, p.upper)
+
+
+def test_levels_are_those_solved_one_after_the_other(batch):
+    """A first level that can be met, so that the reference has room at the second."""
+    first, second = slice(0, 2), slice(2, M)
+    inside = solve(batch).x + 0.0
+    met = batch.r.at[:, first].set(jnp.einsum("bij,bj->bi", batch.J[:, first], inside))
+    p = replace(batch, r=met)
+    one_level, both = quick_jit(jax.vmap(lambda p: in_levels(p, (first, second))))(p)
+    assert (one_level.status == qp.SOLVED).all() and (both.status == qp.SOLVED).all()
+    for k in range(8):
+        member = one(p, k)
+        rest = replace(member, J=member.J[second], r=member.r[second],
+                       A=jnp.concatenate([member.A, member.J[first]]),
+                       b=jnp.concatenate([member.b, member.r[first]]))  # fmt: skip
+        np.testing.assert_allclose(both.x[k], reference(rest), atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_levels_give_way_in_their_order(dtype):
+    """In a unit box: x0 = 2 is answered by 1; then x0 + x1 = 0.5 by x1 = 0; then x1 + x2 = 0.7,
+    and x0 = 0 may not move what the first level has."""
+    J = jnp.asarray([[1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 0]], dtype)
+    r = jnp.asarray([2, 0.5, 0.7, 0], dtype)
+    none, row = jnp.zeros((0, 3), dtype), jnp.zeros(0, dtype)
+    p = qp.Problem(J, r, none, row, none, row, jnp.zeros(3, dtype), jnp.ones(3, dtype))
+    last = quick_jit(lambda p: in_levels(p, (slice(0, 1), slice(1, 2), slice(2, 4))))(p)[-1]
+    np.testing.assert_allclose(last.x, [1, 0, 0.7], atol=1e-3 if dtype == jnp.float32 else 1e-6)
+
+
+def test_never_a_false_solved(batch):
+    """What says solved has small residuals in the units of the problem, whatever was asked."""
+    rng = np.random.default_rng(11)
+    p = problems(3, 256)
+    p = with_(p, h=lambda h: h.__iadd__(rng.exponential(size=h.shape) * (h != -1)))
+    for version in (p, single(p)):
+        s = solve(version)
+        good, lost = (np.asarray(s.status == k) for k in (qp.SOLVED, qp.INFEASIBLE))
+        assert good.any() and lost.any()
+        assert_optimal(one(p, good), one(s, good), 1e-8 if version is p else 1e-4)
+        assert not s.violated[good].any() and s.violated[lost].any(axis=1).all()
+        short = solver(iterations=5)(version)
+        assert not ((short.status == qp.SOLVED) & lost).any()

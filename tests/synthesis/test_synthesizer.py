@@ -1,0 +1,289 @@
+"""A synthesised step is physical."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxsim import push
+from jaxsim.dynamics.articulated import articulated_body
+from jaxsim.dynamics.kinematics import forward_kinematics, integrate
+from jaxsim.dynamics.momentum import angular_momentum, linear_momentum
+from jaxsim.simulation.pushes import push_torque
+from jaxsim.solvers.lcp import NOT_FINITE, SOLVED
+from jaxsim.synthesis.config import FORMS, SynthesisConfig
+from jaxsim.synthesis.view import look
+from tests.compiling import quick_jit
+from tests.synthesis.hopper import (
+    DT,
+    HANDLE,
+    LIMIT,
+    crouched,
+    hopper,
+    hopper_effectors,
+    repeated,
+    runner,
+    wish,
+)
+
+pytestmark = pytest.mark.usefixtures("x64_module")
+
+STEPS = 40
+WEIGHT = 40 * 9.81  # [N]
+
+
+@pytest.fixture(scope="module")
+def model(x64_module):
+    return hopper()
+
+
+@pytest.fixture(scope="module")
+def programs(x64_module):
+    """By form; and one that keeps torque limits."""
+    made = {f: quick_jit(runner(SynthesisConfig(form=f, iterations=30, sequence=6))) for f in FORMS}
+    limited = SynthesisConfig(torque_limits=True, iterations=30)
+    return {**made, "limited": quick_jit(runner(limited))}
+
+
+@pytest.fixture(scope="module")
+def run(model, programs):
+    """What STEPS steps come to; from a crouch, to stay there, without pushes, unless said."""
+
+    def of(state=None, wanted=None, pushes=None, dt=DT, form="backward", model=model):
+        state = crouched(model) if state is None else state
+        wanted = wish(model, state) if wanted is None else wanted
+        if wanted.com.ndim == 1:
+            wanted = repeated(wanted, STEPS)
+        pushes = push(model, "trunk", (0, 0, 0)) if pushes is None else pushes
+        return programs[form](model, jnp.asarray(dt), state, wanted, pushes)
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def shoved(model, run):
+    """By form: 30 degrees from the front, with a step's time on the way to a slip."""
+    shove = push(model, "trunk", (150.0, 80.0, 0), start=0.1, duration=0.1)
+    return {form: run(pushes=shove, form=form) for form in FORMS}, shove
+
+
+@pytest.fixture(scope="module")
+def jump(model, run):
+    """By form: push off, then fly. The states and infos, and how many steps are on the ground."""
+
+    def of(form="backward"):
+        state = crouched(model)
+        up = wish(model, state, rise=jnp.array([0.2, 0, 2.5]), rise_weight=1.0, com_weight=0.0)
+        return run(state, replace(up, joint_weight=jnp.asarray(0.0)), form=form)
+
+    return {form: of(form) for form in FORMS}
+
+
+def norm(x):
+    return np.linalg.norm(x, axis=-1)
+
+
+def seen(model, states):
+    """``look`` at every state of a run."""
+    one = lambda q, v: look(model, hopper_effectors(model), q, v)  # noqa: E731
+    return quick_jit(jax.vmap(one))(states.q, states.v)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_articulated_body_gives_the_acceleration_back(model, shoved, jump, form):
+    """Torques and contact forces fed to ABA, at the velocity at which the form takes h."""
+    results, shove = shoved
+
+    def accelerated(before, after, info):
+        mean = before.v if form == "backward" else (before.v + after.v) / 2
+        kin = forward_kinematics(model, before.q, mean)
+        view = look(model, hopper_effectors(model), before.q, before.v)
+        outside = push_torque(model, view.kin, shove, before.time)
+        contact = jnp.einsum("eid,ei->d", view.jacobian, info.force)
+        return articulated_body(model, kin, info.torque + contact + outside)
+
+    given = quick_jit(jax.vmap(accelerated))(*results[form])
+    before, after, info = results[form]
+    wanted = (after.v - before.v) / DT
+    assert np.abs(info.torque).max() > 50 and norm(after.v).max() > 0.5  # not at rest
+    np.testing.assert_allclose(given, wanted, rtol=0, atol=1e-8 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("case", ["standing", "pushed", "jumping"])
+def test_forces_have_sources_and_stay_in_the_cone(model, run, shoved, jump, form, case):
+    results = {"standing": lambda: run(form=form), "pushed": lambda: shoved[0][form]}
+    results["jumping"] = lambda: jump[form]
+    before, _, info = results[case]()
+    assert (info.status == SOLVED).all()
+    assert info.root_residual.max() < 1e-6
+    view = seen(model, before)
+    normal = np.sum(info.force * view.near.normal, axis=-1)
+    along = norm(info.force - normal[..., None] * view.near.normal)
+    assert normal.max() > 50
+    assert (along - view.near.friction * normal).max() < 1e-6
+    assert info.cone_excess.max() < 1e-6
+    assert not info.leaving.any()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("case", ["pushed", "jumping"])
+def test_nothing_sinks_in(shoved, jump, form, case):
+    """Nonpenetration is linear in the step: what is left is of the order |v|^2 dt^2."""
+    _, after, info = shoved[0][form] if case == "pushed" else jump[form]
+    assert info.penetration.max() < 0.1 * (norm(after.v).max() * DT) ** 2 + 1e-9
+
+
+def on_ice(model, friction=0.05):
+    """Sliding at 0.6 m/s to the front and the left, standing."""
+    ice = model.replace(friction=jnp.full_like(model.friction, friction))
+    return ice, crouched(ice, qd=[0.5, 0.3, 0, 0, 0, 0, 0, 0, 0])
+
+
+def glide(model, state):
+    """To keep its torques, and nothing else: the whole body slides."""
+    return wish(model, state, com_weight=0.0, joint_weight=0.0, still=0.0, torque=1e3)
+
+
+def test_friction_of_a_sliding_contact_is_against_the_slip(model, run):
+    ice, state = on_ice(model)
+    before, _, info = run(state, glide(ice, state), model=ice)
+    view = seen(ice, before)
+    slides = np.asarray(info.sliding)
+    assert slides.sum() > 30 and (slides[:5] == np.asarray(info.on)[:5]).all()
+    velocity = np.einsum("teid,td->tei", view.jacobian, before.v)
+    slip, force = velocity[slides], np.asarray(info.force)[slides]
+    slip, normal, along = slip[:, :2], force[:, 2], force[:, :2]
+    assert normal.max() > 50
+    wanted = -0.05 * normal[:, None] * slip / norm(slip)[:, None]
+    np.testing.assert_allclose(along, wanted, atol=1e-9 * WEIGHT)
+
+
+def test_on_ice_friction_takes_momentum_away_at_its_rate(model, run):
+    """While all that touches slides, the horizontal force is mu times the vertical one, but for
+    points that slip in somewhat different directions, since the body turns."""
+    ice, state = on_ice(model, 0.2)
+    before, after, info = run(state, glide(ice, state), model=ice)
+    total = np.asarray(info.force).sum(axis=1)
+    first = int(np.argmin(info.sliding.any(axis=1)))
+    assert first > 15
+    np.testing.assert_allclose(norm(total[:first, :2]), 0.2 * total[:first, 2], rtol=0.01)
+    assert norm(after.v[-1, :2]) < 0.5 * norm(before.v[0, :2])
+
+
+@pytest.mark.parametrize("form, order", [("backward", 1), ("central", 2)])
+def test_flight_keeps_momentum(model, run, form, order):
+    """Of first order in dt with backward differences, of second with central ones: halving the
+    step halves the error, or quarters it. Momentum is taken between two steps, where v belongs."""
+    rate = [1.0, 0.2, 2.0, 0.5, 1.5, -0.8, 2.0, -3.0, 1.0]
+    state = crouched(model, height=1.0, qd=rate)
+
+    def error(dt):
+        """Of 0.2 s: [N s], [N m s]."""
+        wanted = wish(model, state, com_weight=0.0, torque=1e8)
+        before, after, info = run(state, wanted, dt=dt, form=form)
+        assert not info.on.any() and np.abs(info.torque).max() > 3
+
+        def between(b, a):
+            kin = forward_kinematics(model, integrate(model, b.q, a.v, dt / 2), a.v)
+            return linear_momentum(model, kin), angular_momentum(model, kin)
+
+        linear, angular = quick_jit(jax.vmap(between))(before, after)
+        count = round(0.2 / dt)
+        fall = 40 * model.gravity * dt * np.arange(count)[:, None]
+        off = linear[:count] - linear[0] - fall, angular[:count] - angular[0]
+        return np.array([norm(x).max() for x in off])
+
+    coarse, fine = error(0.01), error(0.005)
+    assert (coarse < (0.1 if order == 1 else 1e-3)).all()
+    np.testing.assert_allclose(np.log2(coarse / fine), order, atol=0.3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_leaves_the_ground_carries_nothing(model, run, form):
+    """The pass that lifts a point which still carries is rolled back, without its force."""
+    state = crouched(model)
+    up = wish(model, state, rise=jnp.array([0.1, 0, 2.0]), rise_weight=5.0, com_weight=0.0)
+    up = replace(up, joint_weight=jnp.asarray(0.0), torque=jnp.asarray(1e3))
+    _, after, info = run(state, up, form=form)
+    assert info.passes.max() > 1
+    assert not info.leaving.any()
+    left = np.asarray(seen(model, after).near.gap) > 2 * SynthesisConfig().touch_distance
+    assert left[:, :HANDLE].any() and not left[:, :HANDLE].all()
+    assert norm(info.force).max() > 50 and norm(info.force)[left].max() < 2e-3 * WEIGHT
+
+
+def test_a_grip_in_the_air_carries_the_body(model, run):
+    """It pulls, which no contact does, and stays where it was."""
+    state = crouched(model, height=0.5)
+    _, after, info = run(state, wish(model, state, grip=True))
+    assert info.on[:, HANDLE].all() and not info.on[:, :HANDLE].any()
+    np.testing.assert_allclose(info.force[-1, HANDLE], [0, 0, WEIGHT], atol=0.05 * WEIGHT)
+    assert info.root_residual.max() < 1e-6
+    held = seen(model, after).position[:, HANDLE]
+    assert norm(held - held[0]).max() < 1e-4
+
+
+def test_torque_limits_are_an_option_that_is_kept(model, run):
+    """A knee that may give a tenth gives a tenth, where it would give more."""
+    weak = model.replace(torque_limit=model.torque_limit * 0.15)
+    shove = push(model, "trunk", (150.0, 0, 0), start=0.05, duration=0.1)
+    free, kept = (run(pushes=shove, model=weak, form=f)[2] for f in ("backward", "limited"))
+    assert free.effort.max() > 1.1
+    np.testing.assert_allclose(
+        free.effort, np.abs(free.torque[:, 6:]).max(axis=1) / (0.15 * LIMIT), rtol=1e-12
+    )
+    solved = np.asarray(kept.status) == SOLVED
+    assert solved.sum() > 10 and kept.effort[solved].max() < 1 + 1e-6
+
+
+def test_joint_limits_are_kept(model, run):
+    state = crouched(model, height=1.0)
+    wanted = wish(model, state, joints=jnp.array([3.0, -4.0, 2.0]), joint_weight=1e3)
+    _, after, _ = run(state, replace(wanted, torque=jnp.asarray(1e-3)))
+    angle = np.asarray(after.q[:, 7:])
+    lower, upper = np.asarray(model.joint_lower[1:]), np.asarray(model.joint_upper[1:])
+    assert (angle > lower - 1e-9).all() and (angle < upper + 1e-9).all()
+    np.testing.assert_allclose(angle[-1], [1.5, -2.0, 1.0], atol=1e-3)
+
+
+def test_torques_answer_a_push_after_the_delay(model, run):
+    """What torques should stay at is for 0.2 s what they were at the push, then the last ones."""
+    shove = push(model, "trunk", (60.0, 0, 0), start=0.1, duration=0.05)
+    state = crouched(model)
+    stiff = wish(model, state, torque=1e4, com_weight=0.0, joint_weight=0.0)
+    before, after, info = run(state, stiff, shove)
+    at = np.asarray(before.time)
+    onset = int(np.argmax(at >= 0.1))
+    held = np.asarray(before.torque[onset])
+    during = np.asarray(after.held_until) > at + DT / 2
+    assert during.sum() == 20 and during[onset]
+    np.testing.assert_array_equal(after.held[during], np.broadcast_to(held, (20, 9)))
+    assert np.abs(info.torque[during] - held).max() < 1.0  # [N m]
+    assert np.abs(after.v[during]).max() > 0.1  # it gives way
+
+
+def test_one_bad_member_changes_nobody_else(model, programs, run):
+    state = crouched(model)
+    wanted = repeated(wish(model, state), STEPS)
+    bad = replace(wanted, com=wanted.com.at[5:].set(jnp.nan))
+    shoves = [push(model, "trunk", (f, 0, 0), start=0.05, duration=0.1) for f in (0.0, 40.0, 80.0)]
+
+    def stacked(*parts):
+        return jax.tree.map(lambda *x: jnp.stack(x), *parts)
+
+    batch = quick_jit(
+        jax.vmap(runner(SynthesisConfig(iterations=30)), in_axes=(None, None, None, 0, 0))
+    )
+    args = (model, jnp.asarray(DT), state)
+    healthy = batch(*args, stacked(wanted, wanted, wanted), stacked(*shoves))
+    mixed = batch(*args, stacked(wanted, bad, wanted), stacked(*shoves))
+    for a, b in zip(jax.tree.leaves(healthy), jax.tree.leaves(mixed)):
+        np.testing.assert_array_equal(a[::2], b[::2])
+    status = np.asarray(mixed[2].status)
+    assert (status[1, :5] == SOLVED).all() and (status[1, 5:] == NOT_FINITE).all()
+    assert (status[::2] == SOLVED).all()
+    assert np.isnan(mixed[1].q[1, 5:]).any(axis=1).all()  # nothing goes on from a failed step
+    np.testing.assert_array_equal(healthy[1].q[1, :5], mixed[1].q[1, :5])
