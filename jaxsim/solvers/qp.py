@@ -174,8 +174,8 @@ def _iterated(run: _Run, q: ip.Scaled, scale: ip.Scale, start: Solution | None):
 
     n = p.x.shape[0]
     low = jnp.where(q.real | _of_bounds(q.fixed, q), ip.inequalities(q, p.x) - q.d, 0.0)
-    low = low < -tolerance
-    missed = jnp.abs(off.equation) > tolerance
+    allowed = tolerance * ip.reach(q, p)
+    low, missed = low < -allowed, jnp.abs(off.equation) > allowed
     size = jnp.maximum(ip.largest(p.y), ip.largest(p.z))  # of rows that contradict each other
     told = jnp.where(off.contradicts & ~solved, 1e-3 * size, -1.0)
     missed, low = missed & (jnp.abs(p.y) > told), low & (p.z > told)
