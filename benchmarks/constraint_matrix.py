@@ -32,6 +32,10 @@ from jaxsim.model.state import neutral_q
 from optimize.cli_setup import cores, session
 
 ROWS = (1, 2, 4, 8, 16, 32, 60)
+BODIES = {
+    "planar": ("planar human, 18 freedoms", planar_human),
+    "human": ("human in space, 37 freedoms", articulated_human),
+}
 
 
 def members(model: Model, batch: int):
@@ -113,6 +117,7 @@ def measured(functions: dict, given, options) -> tuple[list[str], list[str]]:
 def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=("cpu", "gpu"))
+    parser.add_argument("--bodies", nargs="+", choices=BODIES, default=list(BODIES))
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--rows", type=int, nargs="+", default=list(ROWS))
     parser.add_argument("--repeats", type=int, default=5, help="the best of so many counts")
@@ -123,22 +128,17 @@ def parse(words: list[str]) -> argparse.Namespace:
     options.words = words
     if options.quick:
         options.batch, options.rows, options.repeats, options.least = 16, [2], 1, 0.0
+        options.bodies = ["planar"]
     return options
 
 
 def main(words: list[str]) -> str:
     """Measure, print and return the tables."""
     options = parse(words)
-    models = {
-        "planar human, 18 freedoms": planar_human,
-        "human in space, 37 freedoms": articulated_human,
-    }
-    if options.quick:
-        models.pop("human in space, 37 freedoms")
     parts = []
     with session(options.device, "float32", cpu_devices=cores()):
         print(machine(), flush=True)
-        for title, build in models.items():
+        for title, build in (BODIES[name] for name in options.bodies):
             model = build()
             given = members(model, options.batch)
             header = [f"{title}, batch {options.batch}"]

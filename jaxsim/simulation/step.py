@@ -267,12 +267,12 @@ def _rows(model, state, kin, contacts, chosen, frame, control, config):
     tangent_zero = jnp.zeros((layout.contacts, layout.contact_rows - 1), J.dtype)
     contact_target = jnp.concatenate([normal_target[:, None], tangent_zero], axis=1)
     J_limit, limit_target, _ = limit_rows(model, state.q, state.qd, dt, config.stabilization_time)
-    rows = [J.reshape(-1, top.nv), J_limit]
+    rows = [J.reshape(contact_target.size, top.nv), J_limit]
     targets = [contact_target.reshape(-1), limit_target]
     if layout.grips:
         holds = holding(model, state, control)
         J_grip, grip_target = grip_rows(model, kin, holds, config.stabilization_time)
-        rows.append(J_grip.reshape(-1, top.nv))
+        rows.append(J_grip.reshape(grip_target.size, top.nv))
         targets.append(grip_target.reshape(-1))
     return J_limit, jnp.concatenate(rows), jnp.concatenate(targets)
 
