@@ -63,6 +63,7 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
         "check": cli_commands.run_check,
         "demo": cli_demo.run_demo,
         "gallery": cli_commands.run_gallery,
+        "synthesize": cli_commands.run_synthesize,
     }[name]
 
 

@@ -86,15 +86,17 @@ SMALL = tuple(
     Push(60.0, 45.0 * k, start=5.0 + 6.0 * k) for k in range(8)
 )  # one from each side, over a minute
 SCENES: dict[str, SynthesisScene] = {
-    "stand": SynthesisScene("Standing for a minute, pushed eight times", pushes=SMALL, seconds=60.0),
+    "stand": SynthesisScene(
+        "Standing for a minute, pushed eight times", pushes=SMALL, seconds=60.0
+    ),
     "one_foot": SynthesisScene("On one foot, then in a pose", one_foot_machine),
-    "push": SynthesisScene("Pushed: as many steps as it takes", pushes=(Push(350.0),)),
+    "push": SynthesisScene("Pushed: as many steps as it takes", pushes=(Push(300.0),)),
     "ice": SynthesisScene("The same on ice", friction=0.2, pushes=(Push(150.0),)),
     "near_wall": SynthesisScene(
         "A wall within reach", by_walls, walls=(Wall(0.55),), pushes=(Push(300.0),)
     ),
     "far_wall": SynthesisScene(
-        "A wall some steps away", by_walls, walls=(Wall(1.2),), pushes=(Push(350.0),)
+        "A wall some steps away", by_walls, walls=(Wall(1.2),), pushes=(Push(300.0),)
     ),
     "two_walls": SynthesisScene(
         "Walls ahead and to the left",

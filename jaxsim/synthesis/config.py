@@ -21,7 +21,8 @@ FORMS = ("backward", "central")
 class Units:
     """What an error of one is, so that one set of weights serves bodies of any size."""
 
-    com: Array  # () of the centre of mass [m]
+    com: Array  # () of the centre of mass in balance [m]
+    shift: Array  # () of the centre of mass on its way to a foot [m]
     limb: Array  # () of hands and feet on their way [m]
     contact: Array  # () of points in contact [m]
     angle: Array  # () of a joint's angle [rad]
@@ -44,6 +45,7 @@ def units(model: Model) -> Units:
     weight = model.mass.sum() * gravity
     return Units(
         com=0.3 * height,
+        shift=height,
         limb=0.025 * height,
         contact=0.001 * height,
         angle=jnp.asarray(0.1, height.dtype),
