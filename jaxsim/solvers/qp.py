@@ -65,7 +65,7 @@ class Solution:
 def solve(
     problem: Problem,
     start: Solution | None = None,
-    iterations: int = 30,
+    iterations: int = 50,
     tolerance: float | None = None,
     smoothing: float | Array = 0.0,
 ) -> Solution:
