@@ -19,7 +19,7 @@ from jax import Array, lax
 from jaxsim.dynamics.kinematics import matmul
 from jaxsim.math.safe import safe_divide, safe_sqrt
 
-NEAR = 0.1  # least slack and multiplier to start with; the slowest member decides, so large
+COLD, WARM = 0.1, 3e-3  # least slack and multiplier to start with
 STEP = 0.995  # part of the way to the nearest bound
 
 
