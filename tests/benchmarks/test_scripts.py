@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("gradients.py", "Largest error without smoothing"),
         ("lcp.py", "| solver               | iterations |"),
         ("schemes.py", "| scheme     | step [ms] |"),
+        ("synthesis.py", "| batch | frames/s |"),
         ("throughput.py", "| batch | engine "),
     ],
 )
