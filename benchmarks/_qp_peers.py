@@ -46,7 +46,7 @@ def jax_solvers():
 
         return one
 
-    osqp = jaxopt.OSQP(eq_qp_solve="lu", tol=1e-3, maxiter=4000)
+    osqp = jaxopt.OSQP(eq_qp_solve="lu", tol=1e-3, maxiter=1000)
 
     def of_osqp(Q, q, A, b, G, h):
         out = osqp.run(params_obj=(Q, q), params_eq=(A, b), params_ineq=(G, h))

@@ -1,7 +1,8 @@
-"""Two solvers of contact problems: time and accuracy by the number of iterations.
+"""Solvers of contact problems: time and accuracy by the number of iterations.
 
     python benchmarks/lcp.py             the table; on a GPU as well: --device gpu
     python benchmarks/lcp.py --record    and append it to benchmarks/RESULTS.md
+    python benchmarks/lcp.py --no-friction    unilateral rows alone, and these as a QP as well
     python benchmarks/lcp.py --quick     seconds, to see that it runs
 
 Random poses of the 37-DOF body with 16 contact points, a normal and a tangent row each, pressed by
@@ -26,12 +27,14 @@ from jaxsim.dynamics.articulated import articulated_body
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
 from jaxsim.fused import fuse
 from jaxsim.model.state import neutral_q
-from jaxsim.solvers.lcp import accelerated_gradient, gauss_seidel, with_friction
+from jaxsim.solvers import qp
+from jaxsim.solvers.lcp import accelerated_gradient, gauss_seidel, unilateral, with_friction
 from optimize.cli_setup import cores, session
 
 POINTS = 16
 SOLVERS = {"Gauss-Seidel": gauss_seidel, "accelerated gradient": accelerated_gradient}
 ITERATIONS = {"Gauss-Seidel": (5, 10, 20, 50, 100), "accelerated gradient": (10, 30, 100, 300)}
+QP_ITERATIONS = (6, 10)  # at most
 EXACT = 20_000
 
 
@@ -64,12 +67,31 @@ def problems(batch: int):
     return one(*state, local, rng.uniform(0, 2 * np.pi, (batch, POINTS)))
 
 
+def as_tasks(K, b):
+    """J (batch, m, m) and r of |J f - r|^2 / 2 = f K f / 2 + b f + constant; K must be positive
+    definite, which a little more on the diagonal makes it."""
+    m = K.shape[-1]
+    more = 1e-12 * jnp.trace(K, axis1=1, axis2=2)[:, None, None] * jnp.eye(m)
+    L = jnp.linalg.cholesky(K + more)
+    r = jax.vmap(lambda L, b: jax.scipy.linalg.solve_triangular(L, -b, lower=True))(L, b)
+    return jnp.swapaxes(L, 1, 2), r
+
+
+def pushing(J, r, iterations: int):
+    """Forces that only push, as a QP: a solution with the field of ``lcp.Solution`` used here."""
+    m = r.shape[0]
+    none, row = jnp.zeros((0, m), r.dtype), jnp.zeros(0, r.dtype)
+    bounds = jnp.zeros(m, r.dtype), jnp.full(m, jnp.inf, r.dtype)
+    return qp.solve(qp.Problem(J, r, none, row, none, row, *bounds), None, iterations)
+
+
 def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=("cpu", "gpu"))
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--repeats", type=int, default=5, help="the best of so many counts")
     parser.add_argument("--least", type=float, default=0.2, help="seconds of each repeat")
+    parser.add_argument("--no-friction", action="store_true", help="unilateral rows, QP as well")
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
     parser.add_argument("--quick", action="store_true", help="few members, few iterations")
     options = parser.parse_args(words)
@@ -82,7 +104,8 @@ def parse(words: list[str]) -> argparse.Namespace:
 def main(words: list[str]) -> str:
     """Measure, print and return the table."""
     options = parse(words)
-    bounds = with_friction(jnp.full(POINTS, 0.6))
+    frictionless = options.no_friction
+    bounds = unilateral(2 * POINTS) if frictionless else with_friction(jnp.full(POINTS, 0.6))
     with session(options.device, "float64", cpu_devices=cores()):
         K, b, effects = problems(options.batch)
         exact = jax.jit(
@@ -94,14 +117,21 @@ def main(words: list[str]) -> str:
         known = np.asarray(exact.status) == 0
         single = [x.astype(jnp.float32) for x in (K, b)]
         few = jax.tree.map(lambda x: x.astype(jnp.float32) if x.dtype == float else x, bounds)
-        runs, found = {}, {}
-        for name, solver in SOLVERS.items():
-            for count in ITERATIONS[name][: 1 if options.quick else None]:
-                one = partial(solver, bounds=few, iterations=count)
+        runs, found, counts = {}, {}, dict(ITERATIONS)
+        if frictionless:
+            tasks = [x.astype(jnp.float32) for x in as_tasks(K, b)]
+            counts["QP, interior point"] = QP_ITERATIONS
+        for name in counts:
+            for count in counts[name][: 1 if options.quick else None]:
+                if name in SOLVERS:
+                    one, given = partial(SOLVERS[name], bounds=few, iterations=count), single
+                else:
+                    one, given = partial(pushing, iterations=count), tasks
                 for backend, run in (("XLA", jax.jit(jax.vmap(one))), ("fused", fuse(one, (0, 0)))):
                     key = (name, count, backend)
-                    runs[key] = lambda run=run: jax.block_until_ready(run(*single).force)
-                    force = np.asarray(runs[key](), float)
+                    runs[key] = lambda run=run, given=given: jax.block_until_ready(run(*given))
+                    out = runs[key]()
+                    force = np.asarray(out.x if hasattr(out, "x") else out.force, float)
                     off = np.einsum("pm,pmv->pv", force, effects) - wanted
                     size = np.linalg.norm(wanted, axis=1)
                     error = (np.linalg.norm(off, axis=1) / size)[known]
@@ -115,8 +145,8 @@ def main(words: list[str]) -> str:
                 *(f"{1e6 * best[name, count, be] / options.batch:.3g}" for be in ("XLA", "fused")),
                 *(f"{x:.1e}" for x in found[name, count, "fused"]),
             ]
-            for name in SOLVERS
-            for count in ITERATIONS[name]
+            for name in counts
+            for count in counts[name]
             if (name, count, "XLA") in best
         ]
         text = "\n\n".join(

@@ -3,6 +3,7 @@
     python benchmarks/qp.py --peers PYTHON    with the solvers in the environment of that Python
     python benchmarks/qp.py --record          and append the tables to benchmarks/RESULTS.md
     python benchmarks/qp.py --problems FILE   those of a file: the fields of qp.Problem, stacked
+    python benchmarks/qp.py --abuse 100000    instead: infeasible, degenerate, badly scaled ones
     python benchmarks/qp.py --quick           seconds, to see that it runs
 
 Random problems in the shape of a per-step optimisation over velocities and contact forces, unless
@@ -214,6 +215,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--velocities", type=int, default=37, help="first unknowns, for the error")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 16, 256, 1024, 4096])
     parser.add_argument("--cores", type=int, nargs="+", default=[0], help="that all are pinned to")
+    parser.add_argument("--abuse", type=int, metavar="COUNT", help="so many hard small ones")
     parser.add_argument("--fused", action="store_true", help="ours fused as well (small shapes)")
     parser.add_argument("--repeats", type=int, default=5, help="the best of so many counts")
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
@@ -236,6 +238,23 @@ def main(words: list[str]) -> str:
     from benchmarks._machine import commit, machine, publish, table, today, versions
     from optimize.cli_setup import session
 
+    if options.abuse:
+        from benchmarks._qp_abuse import abuse
+
+        with session(options.device, "float64"):
+            found = abuse(lambda n, seed: random_problems(n, **SHAPES["tiny"], seed=seed),
+                          options.abuse)  # fmt: skip
+            titles = ["kind", "problems", "solved", "unfinished", "not finite", "infeasible",
+                      "numbers not finite", "false"]  # fmt: skip
+            text = "\n\n".join(
+                [
+                    f"## Hard small QPs, {today()}, {machine()}",
+                    f"commit {commit()}; {versions(jax)}; float32",
+                    f"`{shlex.join(['python', 'benchmarks/qp.py', *options.words])}`",
+                    table(titles, found) + "\n",
+                ]
+            )
+        return publish(text, options.record)
     if options.problems:
         p = {k: v[: options.members] for k, v in np.load(options.problems).items()}
         source = options.problems
@@ -266,8 +285,8 @@ def main(words: list[str]) -> str:
             f"`{shlex.join(['python', 'benchmarks/qp.py', *options.words])}`",
             f"{source}: {n} unknowns, {m} tasks, {e} equations, {k} inequalities;"
             f" condition of the velocities' block {np.median(condition):.0e};"
-            f" {len(p['r'])} members, {known} with a known solution; float32 unless it says otherwise, quadprog, ProxQP"
-            " and Clarabel in float64",
+            f" {len(p['r'])} members, {known} with a known solution; float32 unless it says"
+            " otherwise, quadprog, ProxQP and Clarabel in float64",
             table(
                 ["solver", *(f"us, batch {b}" for b in options.batch), "compile [s]",
                  "error of velocities, median / p99", "of all", "not done", "not finite"],

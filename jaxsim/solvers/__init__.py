@@ -1,1 +1,1 @@
-"""Small batched solvers: tree-sparse factorisation, projected Gauss-Seidel."""
+"""Small batched solvers: tree-sparse factorisation, projected Gauss-Seidel, interior-point QPs."""

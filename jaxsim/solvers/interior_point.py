@@ -19,7 +19,7 @@ from jax import Array, lax
 from jaxsim.dynamics.kinematics import matmul
 from jaxsim.math.safe import safe_divide, safe_sqrt
 
-NEAR = 0.1  # least slack and multiplier to start with; the slowest member decides, so large
+COLD, WARM = 0.1, 3e-3  # least slack and multiplier to start with
 STEP = 0.995  # part of the way to the nearest bound
 
 
@@ -182,11 +182,17 @@ def residual(problem: Scaled, p: Point) -> Residual:
 
 
 def measures(problem: Scaled, p: Point, off: Residual) -> tuple[Array, Array, Array]:
-    """() each, relative: what the constraints miss, the gradient left, and the root of the largest
-    product of a multiplier and its slack."""
+    """() each: what the constraints miss, over what x and they have; the gradient left, and the
+    root of the largest product of a multiplier and its slack, both over the scale of the tasks."""
     product = jnp.where(problem.real, p.s * p.z, 0.0)
-    primal = largest(jnp.concatenate([off.equation, off.room]))
+    primal = largest(jnp.concatenate([off.equation, off.room])) / reach(problem, p)
     return primal, largest(off.gradient), safe_sqrt(largest(product))
+
+
+def reach(problem: Scaled, p: Point) -> Array:
+    """() the size of x and of what the constraints ask for."""
+    sizes = jnp.concatenate([jnp.abs(p.x), jnp.abs(problem.b), problem.d])
+    return jnp.max(sizes, initial=0.0) + float(jnp.finfo(p.x.dtype).eps)
 
 
 def largest(x: Array) -> Array:
