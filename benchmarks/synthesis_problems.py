@@ -20,7 +20,7 @@ from jaxsim.synthesis.config import SynthesisConfig
 from optimize.cli_setup import cores, session
 
 EVERY = 10
-CASES = {"standing": (1.0, 10.0), "stepping": (1.0, 300.0), "slipping": (0.2, 150.0)}
+CASES = {"standing": (1.0, 10.0), "stepping": (1.0, 400.0), "slipping": (0.2, 400.0)}
 
 
 def harvest(members: int, count: int) -> dict[str, np.ndarray]:
