@@ -69,6 +69,7 @@ class SynthesisConfig:
     sequence: int = dataclasses.field(default=3, metadata={"static": True})  # QPs, if central
     passes: int = dataclasses.field(default=3, metadata={"static": True})  # to let contacts break
     iterations: int = dataclasses.field(default=40, metadata={"static": True})  # of a QP, at most
+    tolerance: float | None = dataclasses.field(default=None, metadata={"static": True})  # of a QP
     torque_limits: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def __post_init__(self):
