@@ -90,14 +90,14 @@ SCENES: dict[str, SynthesisScene] = {
     "stand": SynthesisScene(
         "Standing for a minute, pushed eight times", pushes=SMALL, seconds=60.0
     ),
-    "one_foot": SynthesisScene("On one foot, then in a pose", one_foot_machine),
+    "one_foot": SynthesisScene("On one foot, then in a pose", one_foot_machine, seconds=12.0),
     "push": SynthesisScene("Pushed: as many steps as it takes", pushes=(Push(300.0),)),
     "ice": SynthesisScene("The same on ice", friction=0.2, pushes=(Push(250.0),)),
     "near_wall": SynthesisScene(
         "A wall within reach", by_walls, walls=(Wall(0.55),), pushes=(Push(300.0),)
     ),
     "far_wall": SynthesisScene(
-        "A wall some steps away", by_walls, walls=(Wall(1.2),), pushes=(Push(300.0),)
+        "A wall some steps away", by_walls, walls=(Wall(0.9),), pushes=(Push(300.0),)
     ),
     "two_walls": SynthesisScene(
         "Walls ahead and to the left",

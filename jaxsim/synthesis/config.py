@@ -67,7 +67,7 @@ class SynthesisConfig:
     slip_speed: Array | float = 0.05  # faster, a contact slides [m/s]
     form: str = dataclasses.field(default="backward", metadata={"static": True})
     sequence: int = dataclasses.field(default=3, metadata={"static": True})  # QPs, if central
-    passes: int = dataclasses.field(default=3, metadata={"static": True})  # to let contacts break
+    passes: int = dataclasses.field(default=6, metadata={"static": True})  # to let contacts break
     iterations: int = dataclasses.field(default=40, metadata={"static": True})  # of a QP, at most
     tolerance: float | None = dataclasses.field(default=None, metadata={"static": True})  # of a QP
     torque_limits: bool = dataclasses.field(default=False, metadata={"static": True})

@@ -13,10 +13,10 @@ from jaxsim.synthesis.config import SynthesisConfig
 from optimize.synthesis_run import keep, set_up, synthesize_scene
 from optimize.synthesis_scenes import SCENES, Push, changed, find_scene
 
-FRAMES = 250
+FRAMES = 320
 BATCH = {  # scenes of one structure: one program
-    "standing": SCENES["push"],
-    "pushed": dataclasses.replace(SCENES["push"], pushes=(Push(300.0, start=0.3),)),
+    "standing": dataclasses.replace(SCENES["push"], pushes=(Push(0.0),)),
+    "pushed": SCENES["push"],
     "ice": dataclasses.replace(SCENES["ice"], pushes=(Push(60.0, start=0.3),)),
     "child": dataclasses.replace(SCENES["child"], pushes=(Push(30.0, start=0.3),)),
 }
@@ -71,11 +71,9 @@ def test_a_push_makes_it_step_and_balance_again(frames):
 
 def test_without_a_push_it_stands_still(frames):
     kept, names = frames[0]["standing"], frames[1]
-    before = slice(0, 95)  # the push comes at 1 s
-    assert entered(kept.state[before], names) == ["balance"]
-    assert np.abs(kept.v[before]).max() < 0.05
-    weight = np.abs(kept.force[before, :, 2].sum(axis=1))
-    assert np.allclose(weight, 72 * 9.81, rtol=0.02)
+    assert entered(kept.state, names) == ["balance"]
+    assert np.abs(kept.v).max() < 0.05
+    assert np.allclose(kept.force[:, :, 2].sum(axis=1), 72 * 9.81, rtol=0.02)
 
 
 def test_a_scene_can_be_changed():
@@ -86,7 +84,7 @@ def test_a_scene_can_be_changed():
 
 
 def test_mistakes_are_told():
-    with pytest.raises(ValueError, match=r"'pusch' .*is 'push' meant.*near_wall"):
+    with pytest.raises(ValueError, match=r"'pusch'; did you mean 'push'.*near_wall"):
         find_scene("pusch")
     with pytest.raises(ValueError, match="friction is -1"):
         changed(SCENES["push"], friction=-1.0)
