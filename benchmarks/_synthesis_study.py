@@ -2,7 +2,7 @@
 
 The 37-DOF human is thrown, spinning, and keeps its joint torques at zero for 0.2 s: a motion that
 does not depend on the step by itself, as that of a controller does. Reference: the central form
-with a step of 1/16 of the smallest.
+with a quarter of the smallest step.
 """
 
 import time
@@ -66,7 +66,7 @@ def study(quick: bool) -> str:
 
     runs = {form: thrown(form) for form in FORMS}
     sizes = STEPS[1:2] if quick else STEPS
-    fine = min(sizes) / (2 if quick else 16)
+    fine = min(sizes) / (2 if quick else 4)
     exact, _ = runs["central"](fine, round(SECONDS / fine))
     rows = []
     for dt in sizes:
