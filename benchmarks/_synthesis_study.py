@@ -23,7 +23,7 @@ from jaxsim.synthesis.view import look
 
 SECONDS = 0.2
 STEPS = (0.02, 0.01, 0.005, 0.0025)  # [s]
-POSE = {"knees": 40, "hipFlexion": 40, "elbowFlexion": 50, "shoulderAbduction": 40}
+POSE = {"kneeFlexion": 40, "hipFlexion": 40, "elbowFlexion": 50, "shoulderAbduction": 40}
 LIMP = 1e8  # weight that keeps the torques
 
 
