@@ -92,7 +92,7 @@ SCENES: dict[str, SynthesisScene] = {
     ),
     "one_foot": SynthesisScene("On one foot, then in a pose", one_foot_machine, seconds=12.0),
     "push": SynthesisScene("Pushed: as many steps as it takes", pushes=(Push(300.0),)),
-    "ice": SynthesisScene("The same on ice", friction=0.2, pushes=(Push(250.0),)),
+    "ice": SynthesisScene("The same on ice", friction=0.2, pushes=(Push(300.0),)),
     "near_wall": SynthesisScene(
         "A wall within reach", by_walls, walls=(Wall(0.55),), pushes=(Push(300.0),)
     ),

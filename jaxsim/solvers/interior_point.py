@@ -89,7 +89,7 @@ class Factor:
     small_inverse: Array  # (e,)
 
 
-def factor(problem: Scaled, weight: Array, ridge: Array, delta: Array) -> Factor:
+def factor(problem: Scaled, weight: Array, ridge: Array | float, delta: Array | float) -> Factor:
     """K = H + A^T A + C^T weight C + ridge, weight (c,), and what the equations need of it.
 
     A^T A changes no solution, and A K^-1 A^T is then at most 1: rows A below K with 2 on the
