@@ -8,16 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from controllers.balance import balance_machine
+from controllers.goal_control import Body, perceive
 from controllers.senses import Senses
 from jaxsim import Model, articulated_human, start
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.synthesis.config import SynthesisConfig, units
 from jaxsim.synthesis.effectors import human_effectors
 from jaxsim.synthesis.synthesizer import begin, first_problem, synthesize
-from jaxsim.synthesis.view import look
 
 PUSHED = 0.1  # when all are pushed, for 0.2 s [s]
-TORQUE = 1.0  # weight on the change of torques
 
 
 @dataclass(frozen=True)
@@ -39,9 +38,7 @@ class Scene:
 
     def senses(self, model: Model, state) -> Senses:
         _, points, unit, _ = self.human
-        view = look(model, points, state.q, state.v)
-        touching = view.near.gap <= self.config.touch_distance
-        return Senses(view, touching, state.force, unit.force, state.time)
+        return perceive(Body(model, points, unit), state, self.config)
 
     def asked(self, model: Model, carry):
         """Senses, the controller's memory, and tasks of a step."""
@@ -49,7 +46,7 @@ class Scene:
         senses = self.senses(model, state)
         memory = machine.advance(memory, senses)
         weights = machine.weights().astype(state.q.dtype)
-        tasks = machine.tasks(memory, senses, weights, unit, TORQUE, self.config.dt)
+        tasks = machine.tasks(memory, senses, weights, unit, self.config.dt)
         return senses, memory, tasks
 
     def step(self, model: Model, carry, pushes: Pushes):
@@ -57,8 +54,7 @@ class Scene:
         senses, memory, tasks = self.asked(model, carry)
         unit = self.human[2]
         after, info = synthesize(senses.view, carry[0], tasks, unit, self.config, pushes)
-        dtype = carry[0].q.dtype
-        return (after, _cast(memory, dtype)), info
+        return (after, memory), info
 
     def problem(self, model: Model, carry, pushes: Pushes):
         """The step's first QP."""
@@ -73,8 +69,7 @@ class Scene:
             state = begin(model, points, state, unit, self.config)
             return state, machine.begin(self.senses(model, state))
 
-        carry = jax.jit(first)(start(model, "standing"))
-        return _cast(carry, carry[0].q.dtype)
+        return jax.jit(first)(start(model, "standing"))
 
     def pushes(self, force) -> Pushes:
         """On the pelvis, force (..., 3) [N]; a batch where force is one."""
@@ -89,13 +84,6 @@ class Scene:
             start=jnp.full(shape, PUSHED, force.dtype),
             duration=jnp.full(shape, 0.2, force.dtype),
         )
-
-
-def _cast(tree, dtype):
-    """Floats in one precision: a controller's constants may be in JAX's default."""
-    return jax.tree.map(
-        lambda x: x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x, tree
-    )
 
 
 def around(count: int, strongest: float) -> np.ndarray:
