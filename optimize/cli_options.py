@@ -52,6 +52,7 @@ examples:
   jaxsim check kip.scl
   jaxsim view runs/walk
   jaxsim gallery --out gallery                              worlds in space
+  jaxsim pushmap --out runs/pushes                          which pushes it survives
 
 jaxsim COMMAND --help tells all about a command."""
 
@@ -297,6 +298,8 @@ def parser() -> argparse.ArgumentParser:
     gallery = command("gallery", "worlds to look at", GALLERY, GALLERY_EXAMPLES)
     gallery.fill = _worlds
     _gallery_options(gallery)
-    for each in (simulate, tune, check, view, demo, gallery):
+    from optimize.cli_push_options import add_push_commands
+
+    for each in (simulate, tune, check, view, demo, gallery, *add_push_commands(command)):
         _general(each)
     return main
