@@ -4,9 +4,10 @@ The loss looks at a short horizon, ``HORIZON`` after the push: the mean squared 
 capture point from the middle of the feet [m^2]. A character that brings its feet there stands.
 
 The passes of a step that let contacts break are a loop without a fixed end, which has no reverse
-mode, so the derivative is taken forward, one direction for each number: few numbers, many steps. The
-machine's choice of states is discrete; within a choice the loss is smooth, and where a number only
-moves the moment of a choice (a margin, a load) the derivative is zero although the loss may jump.
+mode, so the derivative is taken forward, one direction for each number: few numbers, many steps.
+The machine's choice of states is discrete; within a choice the loss is smooth, and where a number
+only moves the moment of a choice (a margin, a load) the derivative is zero although the loss may
+jump.
 """
 
 from dataclasses import replace
@@ -20,11 +21,10 @@ from tqdm import tqdm
 
 from controllers.balance import FEET, com_ahead, no_step
 from controllers.goal_control import Frame, begin_moment, run
-from jaxsim.simulation.pushes import push
 from optimize.batch import batched
 from optimize.push_map import CONFIG
 from optimize.push_report import write_arrays
-from optimize.push_survival import LINK, Trial
+from optimize.push_survival import Trial, trial_push
 from optimize.synthesis_run import Setting
 
 PUSHED_AT = 0.05  # [s], as soon as it stands
@@ -37,7 +37,7 @@ DIFFERENCE = {"float64": 1e-4, "float32": 1e-2}  # of a logarithm
 def strayed(frame: Frame) -> Array:
     """() squared distance of the capture point from the middle of the feet [m^2]."""
     senses = frame.senses
-    middle = sum(senses.place(senses.group(name))[:2] for name in FEET) / len(FEET)
+    middle = sum(senses.place(jnp.asarray(senses.group(name)))[:2] for name in FEET) / len(FEET)
     return jnp.sum((com_ahead(senses) - middle) ** 2)
 
 
@@ -45,17 +45,17 @@ def short_loss(setting: Setting, trial: Trial) -> Array:
     """() [m^2], of one trial."""
     machine = replace(setting.machine, notes=no_step(trial.gait))
     moment = begin_moment(setting.body, machine, trial.start, CONFIG)
-    way = jnp.cos(trial.direction), jnp.sin(trial.direction), jnp.zeros_like(trial.force)
-    force = trial.force * jnp.stack(way)
-    pushes = push(setting.body.model, LINK, force, start=PUSHED_AT, duration=trial.duration)
+    pushes = trial_push(setting.body.model, trial, PUSHED_AT)
     frames = round((PUSHED_AT + HORIZON) / float(CONFIG.dt))
-    loss = run(setting.body, machine, trial.weights, moment, CONFIG, frames, strayed, pushes)[1]
+    weights = jnp.asarray(trial.weights)
+    loss = run(setting.body, machine, weights, moment, CONFIG, frames, strayed, pushes)[1]
     return jnp.mean(loss)
 
 
-def descend(setting: Setting, numbers, trials, options, folder, resume: bool, progress: bool):
-    """Adam over x. Best x (n,), lines of the report, and whether it was interrupted."""
-    n, count = len(numbers.names), options.pushes
+def programs(setting: Setting, numbers, trials, count: int):
+    """value(x) and value_and_slope(x), x (n,): the mean loss over ``count`` pushes, and its
+    derivative (n,)."""
+    n = len(numbers.names)
 
     def at(x, trial: Trial, body) -> Array:
         weights, gait = numbers.control(x)
@@ -72,34 +72,37 @@ def descend(setting: Setting, numbers, trials, options, folder, resume: bool, pr
 
     chunk = -(-count // len(jax.devices()))
     sloped = batched(slopes, chunk)
-    valued = batched(lambda member, body: at(*member, body), chunk)
+    valued = batched(lambda member, body: at(member[0], member[1], body), chunk)
     pushes = trials(np.zeros((1, n)))
-    dtype = pushes.force.dtype
 
-    def value_and_slope(x):
-        every = np.broadcast_to(x.astype(dtype), (count, n))
-        values, rows = sloped((every, pushes), setting.body)
-        return values.mean(), rows.mean(axis=0)
+    def members(x):
+        return np.broadcast_to(x.astype(pushes.force.dtype), (count, n)), pushes
 
     def value(x):
-        every = np.broadcast_to(x.astype(dtype), (count, n))
-        return valued((every, pushes), setting.body).mean()
+        return valued(members(x), setting.body).mean()
 
+    def value_and_slope(x):
+        values, rows = sloped(members(x), setting.body)
+        return values.mean(), rows.mean(axis=0)
+
+    return value, value_and_slope
+
+
+def descend(setting: Setting, numbers, trials, options, folder, resume: bool, progress: bool):
+    """Adam over x. Best x (n,), lines of the report, and whether it was interrupted."""
+    n = len(numbers.names)
+    value, value_and_slope = programs(setting, numbers, trials, options.pushes)
     adam = optax.adam(options.sigma / 2)
-    x, seen = np.zeros(n), np.zeros((0, n + 1))
-    state, lines = adam.init(jnp.asarray(x)), []
+    x, seen, lines = np.zeros(n), np.zeros((0, n + 1)), []
+    state = adam.init(jnp.asarray(x))
     if resume and (folder / STATE).is_file():
         x, seen, state, lines = _kept(folder, state)
     interrupted = False
-    bar = tqdm(
-        total=options.generations, initial=len(seen), unit="step", desc="descent",
-        disable=not progress,
-    )  # fmt: skip
+    bar = tqdm(total=options.generations + 1, initial=len(seen), unit="step", disable=not progress)
     try:
         while len(seen) <= options.generations:
             loss, slope = value_and_slope(x)
-            if not lines:
-                lines = compared(numbers.names, x, slope, value)
+            lines = lines or compared(numbers.names, x, slope, value)
             if not (np.isfinite(loss) and np.isfinite(slope).all()):
                 lines.append(f"step {len(seen)}: loss or derivative is not finite; stopped")
                 break
@@ -119,7 +122,7 @@ def descend(setting: Setting, numbers, trials, options, folder, resume: bool, pr
         raise KeyboardInterrupt if interrupted else FloatingPointError("; ".join(lines))
     best = int(np.argmin(seen[:, 0]))
     head = [
-        f"gradient, {len(seen) - 1} steps, {count} pushes, {HORIZON:g} s after the push's onset",
+        f"gradient, {len(seen) - 1} steps, {options.pushes} pushes, for {HORIZON:g} s",
         f"loss [m^2]: {seen[0, 0]:.6f} before, {seen[best, 0]:.6f} after step {best}",
     ]
     return seen[best, 1:], [*head, "", *lines], interrupted

@@ -34,6 +34,7 @@ FORCES = (300.0, 450.0)  # [N], in turn: about as many are survived as not
 DURATION = 0.2  # of each push [s]
 AFTER = 2.0  # that it should stand after the push [s]
 DIRECTIONS = 8
+TUNED_ON = 1000  # the first seed of starts: a map of the same seed has others
 OFFSET = 0.1  # what one means for a number that is not positive
 
 
@@ -95,7 +96,9 @@ def tunable_numbers(machine: GoalMachine) -> Numbers:
 def fixed_pushes(setting, numbers: Numbers, count: int, seed: int) -> Callable[[np.ndarray], Trial]:
     """trials(x): for x (m, n) the same ``count`` pushes each, (m * count) in all: around the body,
     of ``FORCES`` in turn, each from a start of its own."""
-    starts = jax.tree.map(np.asarray, start_states(setting.body.model, setting.state, count, seed))
+    starts = jax.tree.map(
+        np.asarray, start_states(setting.body.model, setting.state, count, TUNED_ON + seed)
+    )
     dtype = starts.q.dtype
     k = np.arange(count)
     direction = (2 * np.pi * (k % DIRECTIONS) / DIRECTIONS).astype(dtype)
@@ -182,7 +185,7 @@ def _evolved(setting, numbers, trials, options: TuningOptions, folder, resume, p
         return Evaluation(
             fitness=1 - lasted.mean(1)[where],
             parts={"stood": stood.mean(1)[where]},
-            failed=~finite.any(1)[where],
+            failed=np.logical_not(finite.any(1))[where],
         )
 
     result = evolve(
@@ -214,6 +217,7 @@ def _created(out, options: TuningOptions, command: list[str] | None) -> RunFolde
         "seconds": AFTER,
         "dt": float(CONFIG.dt),
         "weights": None,
+        "precision": jnp.zeros(()).dtype.name,
         "command": command or command_line(),
     }
     return RunFolder.create(out, config)

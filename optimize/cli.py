@@ -42,9 +42,11 @@ def _run(args: argparse.Namespace) -> int:
         return run_view(args)
     pushes = args.name in ("pushmap", "tune-balance")
     searches = args.name in ("tune", "demo") or pushes
-    kept = _config(args.out) if args.name == "tune" and args.resume else {}
+    kept = _config(args.out) if getattr(args, "resume", False) else {}
     device = args.device or (None if searches else "cpu")
-    precision = args.precision or kept.get("precision") or ("float32" if searches else None)
+    fine = args.name == "tune-balance" and args.method == "gradient"
+    default = "float32" if searches and not fine else None
+    precision = args.precision or kept.get("precision") or default
     devices = 1
     if pushes:
         devices = cli_setup.cores()

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
@@ -79,6 +80,7 @@ def _created(out, options: MapOptions, command: list[str] | None) -> RunFolder:
         "seconds": options.seconds,
         "dt": float(CONFIG.dt),
         "weights": options.control,
+        "precision": jnp.zeros(()).dtype.name,
         "command": command or command_line(),
     }
     return RunFolder.create(out, config)

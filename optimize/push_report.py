@@ -11,6 +11,7 @@ import numpy as np
 from jaxsim.viewer.plots import LINE_COLOURS, SOFT, new_figure, save_figure
 from optimize.push_search import UNTRIED, PushMap
 from optimize.run_folder import RunFolder, write_atomic
+from optimize.synthesis_scenes import changed, find_scene
 
 TABLE, CSV, ARRAYS, PLOT = "push_map.txt", "push_map.csv", "push_map.npz", "push_map.png"
 PARTS = {"least": 0.0, "quarter": 0.25, "median": 0.5, "3 quarters": 0.75, "most": 1.0}
@@ -43,6 +44,7 @@ def arrays(found: PushMap) -> dict[str, np.ndarray]:
         "tolerated": found.tolerated,
         "below": found.below,
         "failed": found.failed,
+        "first_fall": found.first_fall,
         "quantiles": found.quantiles(tuple(PARTS.values())),
         "parts": np.array(tuple(PARTS.values())),
         "durations": np.array(found.options.durations),
@@ -53,8 +55,9 @@ def arrays(found: PushMap) -> dict[str, np.ndarray]:
 def title(found: PushMap) -> str:
     """What the map is of."""
     o = found.options
-    of = [o.scene, o.build, None if o.friction is None else f"friction {o.friction:g}"]
-    return ", ".join(part for part in of if part)
+    scene = changed(find_scene(o.scene), build=o.build, friction=o.friction)
+    around = "" if o.scene == "push" else f", scene {o.scene}"
+    return f"{scene.build}, friction {scene.friction:g}{around}"
 
 
 def table(found: PushMap) -> str:
@@ -67,22 +70,26 @@ def table(found: PushMap) -> str:
         "",
         f"{'duration':>8}  {'direction':>14}  "
         + "  ".join(f"{name:>10}" for name in PARTS)
-        + "  weaker not",
+        + "  first fall  weaker not",
     ]
     quantiles = found.quantiles(tuple(PARTS.values()))
+    first = found.first_fall.min(axis=-1)
     weaker = (found.below == 0).any(axis=0).sum(axis=-1)
     for d, duration in enumerate(o.durations):
         for k, angle in enumerate(o.directions_deg):
             name = f"{SIDES.get(round(angle), '')} {angle:.0f} deg".strip()
             row = "  ".join(f"{x:10.0f}" for x in quantiles[:, d, k])
-            lines.append(f"{duration:6.2f} s  {name:>14}  {row}  {weaker[d, k]:10d}")
+            lines.append(
+                f"{duration:6.2f} s  {name:>14}  {row}  {first[d, k]:10.0f}  {weaker[d, k]:10d}"
+            )
     return "\n".join([*lines, "", *notes(found)])
 
 
 def notes(found: PushMap) -> list[str]:
     """Exceptions that a table hides."""
     o = found.options
-    out = [f"weaker not: starts that did not survive one of the {o.checks} next weaker forces"]
+    out = ["first fall: the weakest force that is known to have made one of the starts fall"]
+    out += [f"weaker not: starts that did not survive one of the {o.checks} next weaker forces"]
     ceiling = int((found.tolerated == o.top * o.resolution).sum())
     if ceiling:
         out.append(f"{ceiling} of {found.tolerated.size} cells survived the strongest push")
@@ -122,13 +129,13 @@ def plot_push_map(path: str | os.PathLike, found: PushMap) -> None:
     """
     o = found.options
     figure = new_figure(PANEL * len(o.durations), PANEL + 0.5)
-    figure.suptitle(
-        f"Largest push survived [N]: {title(found)}; {o.starts} starts", fontsize=11, x=0.02,
-        ha="left", parse_math=False,
-    )  # fmt: skip
+    head = f"Largest push survived [N]\n{title(found)}; {o.starts} starts"
+    figure.suptitle(head, fontsize=10, x=0.02, ha="left", parse_math=False)
     around = np.deg2rad(np.append(o.directions_deg, 360.0))
     quantiles = found.quantiles(tuple(PARTS.values()))
     closed = np.concatenate([quantiles, quantiles[:, :, :1]], axis=2)
+    fall = np.minimum(found.first_fall.min(axis=-1), o.strongest)
+    first = np.concatenate([fall, fall[:, :1]], axis=1)
     for d, duration in enumerate(o.durations):
         axis: Any = figure.add_subplot(1, len(o.durations), d + 1, projection="polar")
         least, quarter, median, three, most = closed[:, d]
@@ -136,10 +143,12 @@ def plot_push_map(path: str | os.PathLike, found: PushMap) -> None:
         band: dict[str, Any] = {"color": colour, "lw": 0}
         axis.fill_between(around, least, most, **band, alpha=0.15, label="all starts")
         axis.fill_between(around, quarter, three, **band, alpha=0.3, label="half of them")
+        axis.plot(around, first[d], color=SOFT, lw=1.0, ls="--", label="a fall from here")
         axis.plot(around, median, color=colour, lw=1.6, marker="o", ms=3, label="median")
         axis.set_theta_zero_location("N")
         axis.set_ylim(0, max(closed.max() * 1.05, o.resolution))
         axis.set_xticks(np.deg2rad([0, 90, 180, 270]), ["forward", "left", "backward", "right"])
+        axis.set_rlabel_position(112.5)
         axis.tick_params(labelsize=8, colors=SOFT)
         axis.set_title(f"for {duration:g} s", fontsize=10, parse_math=False)
         axis.legend(loc="lower left", bbox_to_anchor=(-0.12, -0.16), fontsize=7, frameon=False)

@@ -129,6 +129,17 @@ class PushMap:
         return np.quantile(np.nan_to_num(self.tolerated), parts, axis=2, method="inverted_cdf")
 
     @property
+    def first_fall(self) -> np.ndarray:
+        """(durations, directions, starts) the weakest force that is known not to be survived [N];
+        infinite where the strongest push was, and no weaker one is known."""
+        step, held = self.options.resolution, np.nan_to_num(self.tolerated, nan=-1.0)
+        above = np.where(np.isnan(self.tolerated), 0.0, held + step)
+        first = np.where(held >= self.options.top * step, np.inf, above)
+        for k, stood in enumerate(self.below):
+            first = np.where(stood == 0, held - (k + 1) * step, first)
+        return first
+
+    @property
     def least(self) -> float:
         """[N] over all cells."""
         return float(np.nan_to_num(self.tolerated).min())

@@ -15,7 +15,7 @@ from controllers.goal_machine import GoalMachine
 from jaxsim.collision.contacts import lowest_point
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
 from jaxsim.model import Model, State
-from jaxsim.simulation.pushes import push
+from jaxsim.simulation.pushes import Pushes
 from jaxsim.synthesis.config import SynthesisConfig
 from optimize.batch import batched
 from optimize.synthesis_run import FALLEN, Setting
@@ -32,10 +32,10 @@ class Trial:
     """One member: a start, a horizontal push, and the numbers of its controller."""
 
     start: State
-    force: Array  # () [N]
-    direction: Array  # () [rad]: 0 forward, pi / 2 to the left
-    duration: Array  # () [s]
-    weights: Array  # (ns, ng) of the machine
+    force: Array | np.ndarray  # () [N]
+    direction: Array | np.ndarray  # () [rad]: 0 forward, pi / 2 to the left
+    duration: Array | np.ndarray  # () [s]
+    weights: Array | np.ndarray  # (ns, ng) of the machine
     gait: Gait
 
 
@@ -70,6 +70,20 @@ def start_states(model: Model, standing: State, count: int, seed: int) -> State:
     return jax.vmap(one)(turn, rate)
 
 
+def trial_push(model: Model, trial: Trial, begins: float) -> Pushes:
+    """The push of one trial, at the centre of mass of the pelvis, from ``begins`` [s]."""
+    link = model.topology.link(LINK)
+    force, angle = jnp.asarray(trial.force), jnp.asarray(trial.direction)
+    way = jnp.stack([jnp.cos(angle), jnp.sin(angle), jnp.zeros_like(angle)])
+    return Pushes(
+        link=jnp.array([link]),
+        point=model.com[link][None],
+        force=(force * way)[None],
+        start=jnp.full_like(force, begins)[None],
+        duration=jnp.asarray(trial.duration)[None],
+    )
+
+
 def trial_outcome(trial: Trial, setting: Setting, machine: GoalMachine, config, frames: int):
     """Outcome of ``frames`` frames. It stands while its centre of mass is above ``FALLEN`` of its
     height at the start.
@@ -79,14 +93,12 @@ def trial_outcome(trial: Trial, setting: Setting, machine: GoalMachine, config, 
     machine = replace(machine, notes=no_step(trial.gait))
     body, objects = setting.body, setting.objects
     first = begin_moment(body, machine, trial.start, config, objects)
-    way = jnp.cos(trial.direction), jnp.sin(trial.direction), jnp.zeros_like(trial.force)
-    force = trial.force * jnp.stack(way)
-    pushes = push(body.model, LINK, force, start=PUSHED_AT, duration=trial.duration)
+    pushes, weights = trial_push(body.model, trial, PUSHED_AT), jnp.asarray(trial.weights)
 
     def one(carry, _):
         moment, height, stands, finite = carry
         felt = replace(pushes, force=jnp.where(stands, pushes.force, 0.0))
-        after, frame = advance(body, machine, trial.weights, moment, config, felt, objects)
+        after, frame = advance(body, machine, weights, moment, config, felt, objects)
         com = frame.senses.view.com[2]
         height = jnp.where(jnp.isnan(height), com, height)
         whole = jnp.isfinite(after.state.q).all() & jnp.isfinite(after.state.v).all()

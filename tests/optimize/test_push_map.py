@@ -41,6 +41,8 @@ def test_bisection_finds_the_largest_force_of_the_grid_in_every_cell():
     wanted = np.where(LIMITS < 0, np.nan, np.minimum(LIMITS // 20 * 20, 300))
     np.testing.assert_array_equal(found.tolerated.ravel(), wanted)
     assert np.isnan(wanted).sum() == 2 and (wanted == 300).sum() >= 2
+    falls = np.where(LIMITS < 0, 0, np.where(wanted == 300, np.inf, wanted + 20))
+    np.testing.assert_array_equal(found.first_fall.ravel(), falls)
     tried = found.below.reshape(2, -1)
     for k in range(2):
         np.testing.assert_array_equal(tried[k] == 1, wanted >= 20 * (k + 1))
@@ -62,6 +64,7 @@ def test_a_hole_below_the_tolerance_is_told():
     np.testing.assert_array_equal(found.tolerated, limits.reshape(OPTIONS.shape))
     holes = (found.below == 0).any(axis=0)
     assert np.argwhere(holes).tolist() == [[0, 1, 2]]
+    assert found.first_fall[0, 1, 2] == 160 and found.first_fall[0, 1, 1] == 220
     rows = [line.split() for line in table(found).splitlines() if "left 90 deg" in line]
     assert [row[-1] for row in rows] == ["1", "0"]
 
