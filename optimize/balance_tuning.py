@@ -24,7 +24,7 @@ from controllers.balance import Gait, balance_machine
 from controllers.goal_machine import GoalMachine
 from optimize.evolution import Evaluation, evolve
 from optimize.push_map import CONFIG
-from optimize.push_survival import Trial, start_states, survival
+from optimize.push_survival import PUSHED_AT, Trial, start_states, survival
 from optimize.run_folder import RunFolder, command_line
 from optimize.synthesis_run import set_up
 from optimize.synthesis_scenes import find_scene
@@ -186,6 +186,7 @@ def _evolved(setting, numbers, trials, options: TuningOptions, folder, resume, p
             fitness=1 - lasted.mean(1)[where],
             parts={"stood": stood.mean(1)[where]},
             failed=np.logical_not(finite.any(1))[where],
+            steps=len(given.force) * round((PUSHED_AT + DURATION + AFTER) / float(CONFIG.dt)),
         )
 
     result = evolve(

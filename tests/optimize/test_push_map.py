@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -9,12 +10,15 @@ import pytest
 
 from controllers.balance import Gait, balance_machine
 from optimize import push_map as module
-from optimize.balance_tuning import TuningOptions, tunable_numbers
+from optimize.balance_gradient import programs
+from optimize.balance_tuning import TuningOptions, fixed_pushes, tunable_numbers
 from optimize.cli import main
 from optimize.push_map import STATE, controller_arrays, push_map
 from optimize.push_report import ARRAYS, CSV, PLOT, TABLE, table
 from optimize.push_search import UNTRIED, MapOptions
 from optimize.run_folder import RunFolder
+from optimize.synthesis_run import set_up
+from optimize.synthesis_scenes import find_scene
 
 OPTIONS = MapOptions(
     directions=4, durations=(0.1, 0.2), starts=3, resolution=20.0, strongest=300.0, seed=3
@@ -218,3 +222,19 @@ def test_a_weak_push_is_survived_and_a_very_strong_one_is_not():
     found = push_map(options)
     assert not found.failed.any()
     assert (found.tolerated >= 150).all() and (found.tolerated < 1500).all()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("x64")
+def test_the_gradient_agrees_with_finite_differences():
+    setting = set_up(replace(find_scene("push"), pushes=()))
+    numbers = tunable_numbers(setting.machine)
+    value, value_and_slope = programs(
+        setting, numbers, fixed_pushes(setting, numbers, 2, seed=0), 2
+    )
+    x = np.zeros(len(numbers.names))
+    loss, slope = value_and_slope(x)
+    assert loss == pytest.approx(value(x), rel=1e-9)
+    k = int(np.argmax(np.abs(slope)))
+    step = 1e-4 * np.eye(len(x))[k]
+    assert slope[k] == pytest.approx((value(x + step) - value(x - step)) / 2e-4, rel=1e-2)
