@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from controllers.balance import Gait, balance_machine
+from optimize import balance_tuning as tuning
 from optimize import push_map as module
 from optimize.balance_gradient import programs
 from optimize.balance_tuning import TuningOptions, fixed_pushes, tunable_numbers
@@ -16,6 +17,7 @@ from optimize.cli import main
 from optimize.push_map import STATE, controller_arrays, push_map
 from optimize.push_report import ARRAYS, CSV, PLOT, TABLE, table
 from optimize.push_search import UNTRIED, MapOptions
+from optimize.push_survival import Outcome
 from optimize.run_folder import RunFolder
 from optimize.synthesis_run import set_up
 from optimize.synthesis_scenes import find_scene
@@ -211,6 +213,31 @@ def test_tuned_numbers_are_factors_and_zero_is_the_document():
     assert float(gait.margin) == pytest.approx(Gait().margin + 0.1)
     with pytest.raises(ValueError, match="there are cma, gradient"):
         TuningOptions(method="guess")
+
+
+def test_tuning_keeps_the_best_and_goes_on(tmp_path, monkeypatch, capsys):
+    def survival(setting, config, seconds, members):
+        def run(trials):
+            lasted = np.exp(-np.abs(np.asarray(trials.gait.time) - 0.3))
+            return Outcome(lasted > 0.99, np.ones(len(lasted), bool), lasted)
+
+        return run, members
+
+    monkeypatch.setattr(tuning, "survival", survival)
+    jax.devices()
+    out = tmp_path / "tuned"
+    begin = ["tune-balance", "--out", str(out), "--pushes", "2", "--quiet"]
+    assert main([*begin, "--generations", "3", "--population", "6"]) == 0
+    best = json.loads((out / "best.json").read_text())
+    assert np.shape(best["weights"]) == (3, 7) and 0.25 < best["gait"]["time"] < 0.4
+    report = (out / "report.txt").read_text()
+    assert "0.0488 before" in report and "gait.time " in report
+    assert capsys.readouterr().out == report
+    assert main(["tune-balance", "--out", str(out), "--resume", "--quiet"]) == 0
+    assert json.loads((out / "best.json").read_text()) == best
+    assert main(["tune-balance", "--out", str(out), "--resume", "--sigma", "1"]) == 2
+    with pytest.raises(ValueError, match="another kind of run"):
+        push_map(out=out, resume=True, survive=below(LIMITS))
 
 
 @pytest.mark.slow
