@@ -15,7 +15,8 @@ import numpy as np
 
 def dense(p: dict) -> dict:
     """Q, q, A, b, G, h of x^T Q x / 2 + q x, A x = b, G x <= h: bounds that any member has are
-    rows, idle where a member has none."""
+    rows, idle where a member has none. Their tolerances are absolute: the objective is divided by
+    ``size``, the largest |q|."""
     J, n = p["J"], p["J"].shape[2]
     eye = np.eye(n)
     G, h = [-p["G"]], [-p["h"]]
@@ -28,7 +29,10 @@ def dense(p: dict) -> dict:
     used = np.concatenate([J, p["A"], p["G"]], axis=1).any(axis=1)
     Q = Q + eye * ~used[:, None, :]  # as ours: what nothing depends on is 0
     q = -np.einsum("bij,bi->bj", J, p["r"])
-    return dict(Q=Q, q=q, A=p["A"], b=p["b"], G=np.concatenate(G, 1), h=np.concatenate(h, 1))
+    size = np.abs(q).max(axis=1)
+    Q, q = Q / size[:, None, None], q / size[:, None]
+    G, h = np.concatenate(G, axis=1), np.concatenate(h, axis=1)
+    return dict(size=size, Q=Q, q=q, A=p["A"], b=p["b"], G=G, h=h)
 
 
 def jax_solvers():
@@ -46,7 +50,7 @@ def jax_solvers():
 
         return one
 
-    osqp = jaxopt.OSQP(eq_qp_solve="lu", tol=1e-3, maxiter=4000)
+    osqp = jaxopt.OSQP(eq_qp_solve="lu", tol=1e-3, maxiter=1000)
 
     def of_osqp(Q, q, A, b, G, h):
         out = osqp.run(params_obj=(Q, q), params_eq=(A, b), params_ineq=(G, h))
@@ -100,7 +104,7 @@ def timed_jax(problems: dict, options: dict, out: dict, say: dict):
             if batch == count:
                 say[name]["compile"] = compiled
                 if "gradient" in name:
-                    out[name] = np.asarray(found)
+                    out[name] = np.asarray(found) / problems["size"][:, None]
                 else:
                     out[name], done = map(np.asarray, found)
                     say[name]["done"] = int(done.sum())

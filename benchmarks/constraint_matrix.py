@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks._engines import interleaved
 from benchmarks._machine import commit, machine, publish, table, today, versions
 from jaxsim.characters.human import articulated_human
-from jaxsim.characters.planar_human import planar_human
+from jaxsim.characters.planar_human import planar_human, start
 from jaxsim.constraints.acceleration import METHODS, net_effects, point_rows, row_jacobian
 from jaxsim.dynamics.articulated import acceleration_deltas, articulated_body, articulated_inertia
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
@@ -29,9 +29,15 @@ from jaxsim.fused import explain, fuse
 from jaxsim.math.spatial import spatial
 from jaxsim.model import Model
 from jaxsim.model.state import neutral_q
+from jaxsim.simulation import events
+from jaxsim.simulation.step import no_control
 from optimize.cli_setup import cores, session
 
 ROWS = (1, 2, 4, 8, 16, 32, 60)
+BODIES = {
+    "planar": ("planar human, 18 freedoms", planar_human),
+    "human": ("human in space, 37 freedoms", articulated_human),
+}
 
 
 def members(model: Model, batch: int):
@@ -113,6 +119,8 @@ def measured(functions: dict, given, options) -> tuple[list[str], list[str]]:
 def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=("cpu", "gpu"))
+    parts = [*BODIES, "events"]
+    parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--rows", type=int, nargs="+", default=list(ROWS))
     parser.add_argument("--repeats", type=int, default=5, help="the best of so many counts")
@@ -123,39 +131,66 @@ def parse(words: list[str]) -> argparse.Namespace:
     options.words = words
     if options.quick:
         options.batch, options.rows, options.repeats, options.least = 16, [2], 1, 0.0
+        options.parts = ["planar"]
     return options
+
+
+def body_tables(name: str, options) -> list[str]:
+    """One call, and the whole matrix by the number of rows, of a body."""
+    title, build = BODIES[name]
+    model = build()
+    given = members(model, options.batch)
+    header = [f"{title}, batch {options.batch}"]
+    header += [f"{b} {n} [us]" for b in ("XLA", "fused") for n in calls(model)]
+    header += [f"{n} [operations]" for n in calls(model)]
+    times, counts = measured(calls(model), given, options)
+    one_call = table(header, [["one call", *times, *counts]])
+    print(one_call, flush=True)
+    header = ["rows"]
+    header += [f"{b} {n} [us]" for b in ("XLA", "fused") for n in METHODS]
+    header += [f"{n} [operations]" for n in METHODS]
+    lines = []
+    for rows in options.rows:
+        times, counts = measured(fills(model, rows), given, options)
+        lines.append([str(rows), *times, *counts])
+        print("  ".join(lines[-1]), flush=True)
+    return [one_call, table(header, lines)]
+
+
+def event_tables(options, count: int = 10, batch: int = 64) -> list[str]:
+    """A step of section 7 by the method that it takes, under XLA: the planar human, lying."""
+    model = planar_human()
+    begun = events.ready(model, start(model, "supine"))
+    speeds = 0.5 * np.random.default_rng(0).normal(size=(batch, model.topology.nv))
+    states = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), begun)
+    states = states.replace(qd=jnp.asarray(speeds, states.qd.dtype))
+    config = events.EventConfig(dt=0.004)
+
+    def run(state):
+        def once(state, _):
+            return events.event_step(model, state, None, no_control(model), config)[0], None
+
+        return jax.lax.scan(once, state, length=count)[0]
+
+    runs = {}
+    methods = ("mass", "deltas")
+    for events.METHOD in methods:  # read where the step is traced
+        program = jax.jit(jax.vmap(lambda state: run(state))).lower(states).compile()
+        runs[events.METHOD] = lambda program=program: jax.block_until_ready(program(states))
+    best = interleaved(runs, options.repeats, options.least)
+    header = [f"event_step of 4 ms, batch {batch}", *(f"XLA {n} [us]" for n in methods)]
+    times = [f"{1e6 * best[name] / count / batch:.0f}" for name in methods]
+    return [table(header, [["planar human, lying", *times]])]
 
 
 def main(words: list[str]) -> str:
     """Measure, print and return the tables."""
     options = parse(words)
-    models = {
-        "planar human, 18 freedoms": planar_human,
-        "human in space, 37 freedoms": articulated_human,
-    }
-    if options.quick:
-        models.pop("human in space, 37 freedoms")
     parts = []
     with session(options.device, "float32", cpu_devices=cores()):
         print(machine(), flush=True)
-        for title, build in models.items():
-            model = build()
-            given = members(model, options.batch)
-            header = [f"{title}, batch {options.batch}"]
-            header += [f"{b} {n} [us]" for b in ("XLA", "fused") for n in calls(model)]
-            header += [f"{n} [operations]" for n in calls(model)]
-            times, counts = measured(calls(model), given, options)
-            parts.append(table(header, [["one call", *times, *counts]]))
-            print(parts[-1], flush=True)
-            header = ["rows"]
-            header += [f"{b} {n} [us]" for b in ("XLA", "fused") for n in METHODS]
-            header += [f"{n} [operations]" for n in METHODS]
-            lines = []
-            for rows in options.rows:
-                times, counts = measured(fills(model, rows), given, options)
-                lines.append([str(rows), *times, *counts])
-                print("  ".join(lines[-1]), flush=True)
-            parts.append(table(header, lines))
+        for name in options.parts:
+            parts += event_tables(options) if name == "events" else body_tables(name, options)
         head = [
             f"## Constraint matrix, {today()}, {machine()}",
             f"commit {commit()}; {versions(jax)}; float32, microseconds a member",

@@ -184,6 +184,8 @@ def rows(p: dict, options, out: dict, say: dict, exact, exact_gradient) -> list[
             continue
         us = {int(k): v for k, v in found["us"].items()}
         cells = [f"{us[b]:.3g}" if b in us else "-" for b in options.batch]
+        if us.keys() == {1}:  # a loop over members
+            cells = [f"{us[1]:.3g}"] * len(cells)
         if "gradient" in name:
             g = out[name]
             if g.shape != exact_gradient.shape:  # that of q = -J^T r

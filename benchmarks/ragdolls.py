@@ -3,6 +3,7 @@
     python benchmarks/ragdolls.py                    256 falls of 10 s each; hours on two cores
     python benchmarks/ragdolls.py --grounds boxes --steps 4 --members 64
     python benchmarks/ragdolls.py --record           and append the table to benchmarks/RESULTS.md
+    python benchmarks/ragdolls.py --keep runs/falls  go on where a stopped run of this commit was
     python benchmarks/ragdolls.py --quick            two minutes, to see that it runs
 
 See docs/robustness.md and benchmarks/README.md.
@@ -12,6 +13,7 @@ import argparse
 import shlex
 import sys
 import time as clock
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -52,12 +54,41 @@ def simulate(model: Model, config: StepConfig, options, name: str) -> dict[str, 
     indices = np.arange(-(-options.members // options.chunk) * options.chunk)
     chunks = np.minimum(indices, options.members - 1).reshape(-1, options.chunk)
     parts = []
-    for index in chunks:
-        began = clock.perf_counter()
-        parts.append(jax.device_get(run(_members(states, index))))
+    for number, index in enumerate(chunks):
+        kept = _kept(options, name, number)
+        part = _load(kept)
+        if part is None:
+            began = clock.perf_counter()
+            part = jax.device_get(run(_members(states, index)))
+            part["seconds"] = np.full(len(index), (clock.perf_counter() - began) / len(index))
+            _save(kept, part)
+        parts.append(part)
         so_far = summary(_joined(parts, options.members), options.seconds)
-        print(f"{name}: {clock.perf_counter() - began:.0f} s, {so_far}", flush=True)
+        print(f"{name}: {np.sum(part['seconds']):.0f} s, {so_far}", flush=True)
     return _joined(parts, options.members)
+
+
+def _kept(options, name: str, number: int) -> Path | None:
+    """The file of a chunk's measures; by all that they depend on, the commit among it."""
+    if options.keep is None:
+        return None
+    what = [name, options.members, options.chunk, options.seconds, options.seed]
+    words = [str(x) for x in (*what, options.precision, options.backend, commit(), number)]
+    return options.keep / ("-".join(words).replace(", ", "-").replace(" ", "_") + ".npz")
+
+
+def _load(path: Path | None) -> dict | None:
+    if path is None or not path.exists():
+        return None
+    with np.load(path) as file:
+        part = {name: file[name] for name in file.files}
+    return {**part, "energy": tuple(part["energy"])}
+
+
+def _save(path: Path | None, part: dict) -> None:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(path, **part)
 
 
 def _members(states: State, index: np.ndarray) -> State:
@@ -85,6 +116,7 @@ def summary(found, seconds: float) -> dict[str, str]:
         "mean": f"{found['residual_sum'].mean() / seconds:.2g}",
         "left out": f"{found['left_out'].max():.0f}",
         "fastest joint, settled [rad/s]": _spread(found["speed"]),
+        "seconds": f"{found['seconds'].sum():.0f}",
     }
 
 
@@ -105,6 +137,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--backend", choices=("xla", "fused"), default="xla")
     parser.add_argument("--chunk", type=int, default=32, help="falls in one batch")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path, help="a folder that keeps what is done of a run")
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
     parser.add_argument("--quick", action="store_true", help="a few falls of half a second")
     options = parser.parse_args(words)
@@ -127,10 +160,8 @@ def main(words: list[str]) -> str:
             for dt, sweeps in [(d, s) for d in options.steps for s in options.sweeps]:
                 config = StepConfig(dt=dt / 1e3, sweeps=sweeps, bounded_start=True)
                 known = [ground, "yes" if collide else "no", f"{dt:g}", str(sweeps)]
-                began = clock.perf_counter()
                 found = simulate(model, config, options, ", ".join(known))
                 cells = summary(found, options.seconds)
-                cells["seconds"] = f"{clock.perf_counter() - began:.0f}"
                 rows.append(known + [cells[name] for name in HEADER[len(known) :]])
     text = "\n\n".join(
         [

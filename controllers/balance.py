@@ -15,6 +15,7 @@ from controllers.goal_machine import GoalMachine, GoalState
 from controllers.goals import Goal
 from controllers.senses import Senses, support_center, support_margin
 from jaxsim.math.safe import safe_norm
+from jaxsim.synthesis.view import View
 
 SOLE = 30.0  # weight of the goal ``sole_down``
 FEET = ("leftFoot", "rightFoot")
@@ -91,7 +92,7 @@ def com_is_supported(senses: Senses, step: Step) -> Array:
 
 
 def lift_farther_foot(senses: Senses, step: Step) -> Step:
-    """"The foot farther from the ground projection of the COM is easier to lift." """
+    """ "The foot farther from the ground projection of the COM is easier to lift." """
     apart = [safe_norm(senses.place(senses.group(f))[:2] - com_ahead(senses)) for f in FEET]
     swing = jnp.where(apart[1] > apart[0], 1, 0)
     return replace(step, swing=swing, stepping=jnp.asarray(False))
@@ -119,7 +120,9 @@ def next_place(senses: Senses, step: Step) -> Array:
     place = stance + (com_ahead(senses) - stance) * jnp.exp(remaining / fall_time(senses))
     away = place - view.com[:2]
     away = away * (1 + step.gait.beyond / jnp.maximum(safe_norm(away), 1e-2))
-    away = away * jnp.minimum(1.0, step.gait.reach * view.com[2] / jnp.maximum(safe_norm(away), 1e-6))
+    away = away * jnp.minimum(
+        1.0, step.gait.reach * view.com[2] / jnp.maximum(safe_norm(away), 1e-6)
+    )
     return view.com[:2] + away + side * left
 
 
@@ -137,10 +140,10 @@ def heading(senses: Senses) -> Array:
 
 
 def start_step(senses: Senses, step: Step) -> Step:
-    begun = replace(
-        step, begun=senses.time, stepping=jnp.asarray(True), placing=jnp.asarray(False)
+    begun = replace(step, begun=senses.time, stepping=jnp.asarray(True), placing=jnp.asarray(False))
+    return replace(
+        begun, distance=jnp.full_like(step.distance, 1e3), place=next_place(senses, begun)
     )
-    return replace(begun, distance=jnp.full_like(step.distance, 1e3), place=next_place(senses, begun))
 
 
 def watch_foot(senses: Senses, step: Step) -> Step:
@@ -167,26 +170,26 @@ def foot_to_place() -> Goal:
 
     def rows(senses: Senses, step: Step):
         view = senses.view
-        names = view.effectors.names
-        forward = heading(senses)
-        errors, Js = [], []
+        ends = []
         for end in ("Heel", "Ball"):
-            pairs = [
-                np.array([n in (f"{f}{end}Left", f"{f}{end}Right") for n in names]) / 2 for f in FEET
-            ]
-            pick = jnp.where(step.swing == 0, pairs[0], pairs[1]).astype(view.q.dtype)
-            here = pick @ view.position
-            Js.append(jnp.einsum("e,eij->ij", pick, view.jacobian))
-            errors.append(here)
-        middle, half = (errors[0] + errors[1]) / 2, safe_norm(errors[1] - errors[0]) / 2
+            pick = jnp.where(step.swing == 0, *(_middle(view, f"{f}{end}") for f in FEET))
+            ends.append((pick @ view.position, jnp.einsum("e,eij->ij", pick, view.jacobian)))
+        (heel, J_heel), (ball, J_ball) = ends
+        ahead = heading(senses) * safe_norm(ball - heel) / 2
         height = jnp.where(step.placing, -step.gait.sunk, step.gait.clearance)
-        out = []
-        for sign, here in zip((-1.0, 1.0), errors):
-            target = jnp.append(step.place + sign * half * forward, height)
-            out.append(here - target)
-        return jnp.concatenate(out), jnp.concatenate(Js)
+        errors = (
+            heel - jnp.append(step.place - ahead, height),
+            ball - jnp.append(step.place + ahead, height),
+        )
+        return jnp.concatenate(errors), jnp.concatenate([J_heel, J_ball])
 
     return Goal("foot", "limb", rows)
+
+
+def _middle(view: View, edge: str) -> Array:
+    """(ne,) shares of the effectors left and right of an edge of the sole."""
+    both = [name in (f"{edge}Left", f"{edge}Right") for name in view.effectors.names]
+    return jnp.asarray(np.array(both) / 2, view.q.dtype)
 
 
 def sole_down() -> Goal:
@@ -210,7 +213,9 @@ def balance_machine(gait: Gait = Gait()) -> GoalMachine:
     return GoalMachine(
         goals=(
             goals.com_over("com", lambda s, step: support_center(s, bearing_feet(s, step))),
-            goals.com_over("com_foot", lambda s, step: s.place(foot(s, 1 - step.swing))[:2]),
+            goals.com_over(
+                "com_foot", lambda s, step: s.place(foot(s, 1 - step.swing))[:2], "shift"
+            ),
             goals.upright("chest"),
             goals.damping(),
             foot_to_place(),

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax import Array
 
 from controllers.goal_machine import GoalMachine, Memory
@@ -91,7 +90,7 @@ def advance(
     pushes: Pushes | None = None,
     objects: Objects | None = None,
 ) -> tuple[Moment, Frame]:
-    """One frame: perceive, let the machine choose, synthesise. weights (ns, ng), see the machine."""
+    """One frame: perceive, let the machine choose, synthesise. weights (ns, ng): the machine's."""
     state = moment.state
     senses = perceive(body, state, config, objects)
     memory = machine.advance(moment.memory, senses)

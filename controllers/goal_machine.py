@@ -19,7 +19,7 @@ from jax import Array
 from controllers.goals import Goal
 from controllers.senses import Senses
 from jaxsim.synthesis.config import Units
-from jaxsim.synthesis.tasks import Rows, Tasks, position_rows, stacked, velocity_rows
+from jaxsim.synthesis.tasks import Tasks, position_rows, stacked, velocity_rows
 
 
 def _same(senses, notes):
@@ -58,8 +58,8 @@ class Memory:
 class GoalMachine:
     """states by name, the first is the start; transitions: name -> names, the first comes first.
 
-    notes: what conditions and goals remember at the start, a pytree. Raises ValueError for a goal, a
-    state or a transition that names something unknown.
+    notes: what conditions and goals remember at the start, a pytree. Raises ValueError for a state
+    or a transition that names something unknown.
     """
 
     goals: tuple[Goal, ...]
@@ -108,7 +108,7 @@ class GoalMachine:
     def adding(
         self, goal: Goal, weight: float | Mapping[str, float], **changes: Any
     ) -> "GoalMachine":
-        """With one more goal, of one weight in all states or of one by state; changes: of fields."""
+        """With one more goal: one weight for all states, or by state; changes: of fields."""
         by_state = weight if isinstance(weight, Mapping) else dict.fromkeys(self.states, weight)
         states = {
             name: replace(state, goals={**state.goals, goal.name: by_state.get(name, 0.0)})

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from controllers.senses import Senses, support_center
+from controllers.senses import Senses
 from jaxsim.dynamics.jacobians import angular_jacobian
-from jaxsim.dynamics.kinematics import forward_kinematics, integrate
+from jaxsim.dynamics.kinematics import integrate
 from jaxsim.math.rotation import cross
 from jaxsim.synthesis.view import look
 
@@ -67,14 +67,14 @@ def damping() -> Goal:
     )
 
 
-def com_over(name: str, where: Callable[[Senses, Any], Array]) -> Goal:
+def com_over(name: str, where: Callable[[Senses, Any], Array], unit: str = "com") -> Goal:
     """Gcp, Gcf: the centre of mass over a point (2,) of the ground."""
 
     def rows(senses: Senses, memory):
         view = senses.view
         return view.com[:2] - where(senses, memory), view.com_jacobian[:2]
 
-    return Goal(name, "com", rows)
+    return Goal(name, unit, rows)
 
 
 def com_velocity(name: str, target: Callable[[Senses, Any], Array]) -> Goal:

@@ -28,7 +28,9 @@ CRANE = {
 }
 
 
-def one_foot_machine(pose_deg: Mapping[str, float] = CRANE, stance: str = "leftFoot") -> GoalMachine:
+def one_foot_machine(
+    pose_deg: Mapping[str, float] = CRANE, stance: str = "leftFoot"
+) -> GoalMachine:
     """Shift the weight to ``stance``, then take up a pose (hinges by name [deg]) there.
 
     Raises ValueError for a foot that is none.
@@ -54,7 +56,7 @@ def one_foot_machine(pose_deg: Mapping[str, float] = CRANE, stance: str = "leftF
             goals.com_over("com", over_stance),
             goals.upright("chest"),
             goals.damping(),
-            goals.relax("relax", lambda senses, _: senses.group(FEET[swing])),
+            goals.relax("relax", lambda senses, _: jnp.asarray(senses.group(FEET[swing]))),
             goals.pose("pose", tuple(pose_deg), lambda senses, _: jnp.asarray(angles)),
             sole_down(),
         ),
@@ -64,7 +66,7 @@ def one_foot_machine(pose_deg: Mapping[str, float] = CRANE, stance: str = "leftF
             "pose": GoalState(
                 {**balance, "pose": 1.0},
                 lambda senses, _: jnp.asarray(True),
-                lifts=lambda senses, _: senses.group(FEET[swing]),
+                lifts=lambda senses, _: jnp.asarray(senses.group(FEET[swing])),
             ),
         },
         transitions={"shift": ("relax",), "relax": ("pose",)},

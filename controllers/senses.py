@@ -1,4 +1,4 @@
-"""What a controller by goals perceives: support, load on the feet, what a hand or foot can reach."""
+"""What a controller by goals perceives: support, load on the feet, what is in reach."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -51,12 +51,12 @@ class Senses:
         """(ne,) bool: the effectors of a foot or hand."""
         return self.view.effectors.of(name)
 
-    def place(self, groups: Array) -> Array:
+    def place(self, groups: Array | np.ndarray) -> Array:
         """(3,) the middle of some effectors (ne,) bool [m]."""
         part = jnp.where(groups, 1.0, 0.0).astype(self.view.position.dtype)
         return safe_divide(part @ self.view.position, jnp.sum(part))
 
-    def load(self, groups: Array) -> Array:
+    def load(self, groups: Array | np.ndarray) -> Array:
         """() normal force on some effectors (ne,) bool, in body weights."""
         normal = jnp.sum(self.force * self.view.near.normal, axis=-1)
         return jnp.sum(jnp.where(groups, normal, 0.0)) / self.weight

@@ -9,12 +9,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from controllers.goals import Goal
 from controllers.senses import Senses, reachable
 from jaxsim.dynamics.jacobians import point_jacobian
-from jaxsim.math.rotation import cross
 from jaxsim.math.safe import safe_divide, safe_norm, safe_normalize
 
 ARMS = {"leftHand": "leftUpperArm", "rightHand": "rightUpperArm"}

@@ -70,8 +70,8 @@ class Numbers(NamedTuple):
         """weights (ns, ng) and gait at x (n,)."""
         rows, columns = np.nonzero(self.weights)
         x = jnp.asarray(x)
-        weights = jnp.asarray(self.weights, x.dtype)
-        weights = weights.at[rows, columns].multiply(jnp.exp(x[: len(rows)]))
+        own = self.weights[rows, columns] * jnp.exp(x[: len(rows)])
+        weights = jnp.zeros(self.weights.shape, x.dtype).at[rows, columns].set(own)
         moved = {}
         for field, by in zip(fields(Gait), x[len(rows) :]):
             own = getattr(self.gait, field.name)

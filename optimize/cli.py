@@ -68,6 +68,7 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
         "check": cli_commands.run_check,
         "demo": cli_demo.run_demo,
         "gallery": cli_commands.run_gallery,
+        "synthesize": cli_commands.run_synthesize,
         "pushmap": cli_push.run_pushmap,
         "tune-balance": cli_push.run_tune_balance,
     }[name]

@@ -13,12 +13,14 @@ from jaxsim.characters.planar_human import planar_human
 from jaxsim.io.world import World
 from jaxsim.io.world_character import begun, with_character
 from jaxsim.viewer.values import plain_text
-from optimize.gallery import find_world, gallery
+from optimize.gallery import find_world, gallery, write_index
 from optimize.objectives import TERMS
 from optimize.run_folder import RunFolder, command_line
 from optimize.scene import read_script
 from optimize.simulate import Simulation, simulate, write_simulation
 from optimize.summary import table
+from optimize.synthesis_run import synthesize_scene
+from optimize.synthesis_scenes import SCENES, changed, find_scene
 from optimize.tune import TuneResult, tune
 from optimize.world_run import simulate_world
 
@@ -99,6 +101,40 @@ def run_gallery(args: argparse.Namespace) -> int:
     )
     print(done.page.resolve().as_uri())
     return INTERRUPTED if done.interrupted else 0 if done.finite else 1
+
+
+def run_synthesize(args: argparse.Namespace) -> int:
+    """Synthesise a scene, or all of them. 1: the motion is not finite."""
+    if args.backend == "fused":
+        raise ValueError("scenes run with --backend xla; the fused back end is for batches")
+    names = list(SCENES) if args.scene == "all" else [args.scene]
+    if args.scene == "all" and args.out is None:
+        raise ValueError("all scenes need a folder: give --out DIR")
+    outcome, done = 0, {}
+    for name in names:
+        scene = changed(
+            find_scene(name),
+            push=args.push,
+            direction_deg=args.direction,
+            duration=args.duration,
+            build=args.build,
+            friction=args.friction,
+            seconds=args.seconds,
+        )
+        say(f"{name}: {scene.title}")
+        simulation = synthesize_scene(scene, progress=not args.quiet)
+        say(*(f"note: {note}" for note in simulation.notes))
+        if args.out is not None:
+            folder = Path(args.out) / name if args.scene == "all" else Path(args.out)
+            written = write_simulation(folder, simulation)
+            say(*(f"wrote {file}" for file in written.files), *written.missing)
+        print(json.dumps(simulation.summary, indent=2) if args.json else table(simulation.summary))
+        outcome, done[name] = max(outcome, _outcome(simulation)), scene.title
+        if simulation.interrupted:
+            break
+    if args.scene == "all" and args.out is not None:
+        print(write_index(Path(args.out), done).resolve().as_uri())
+    return outcome
 
 
 def _outcome(simulation: Simulation) -> int:

@@ -52,6 +52,7 @@ examples:
   jaxsim check kip.scl
   jaxsim view runs/walk
   jaxsim gallery --out gallery                              worlds in space
+  jaxsim synthesize push --out runs/push                    a human that keeps its balance
   jaxsim pushmap --out runs/pushes                          which pushes it survives
 
 jaxsim COMMAND --help tells all about a command."""
@@ -82,6 +83,29 @@ GALLERY_EXAMPLES = """\
 examples:
   jaxsim gallery --out gallery
   jaxsim gallery --only box_stack --out gallery"""
+
+
+SYNTHESIZE = """\
+Synthesise a behaviour of the 37-freedom human by per-step optimisation, and write its page, film
+strip, plots and summary. The controller is a state machine of goals (docs/behaviours.md). Scenes:
+
+{scenes}
+
+SCENE may be "all": each in a folder of its name, and a page that shows them."""
+SYNTHESIZE_EXAMPLES = """\
+examples:
+  jaxsim synthesize push --out runs/push
+  jaxsim synthesize push --push 300 --direction 90 --out runs/left
+  jaxsim synthesize push --build child --push 60 --friction 0.2 --out runs/child
+  jaxsim synthesize all --out runs/behaviours"""
+
+
+def _scenes() -> dict[str, str]:
+    from optimize.synthesis_scenes import SCENES
+
+    width = max(map(len, SCENES))
+    lines = (f"  {name:<{width}}  {scene.title}" for name, scene in SCENES.items())
+    return {"scenes": "\n".join(lines)}
 
 
 def _scripts() -> dict[str, str]:
@@ -265,6 +289,19 @@ def _gallery_options(parser: argparse.ArgumentParser) -> None:
     add("--only", metavar="NAME", help="this world alone")
 
 
+def _synthesize_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("scene", metavar="SCENE", help="a scene by name, or all")
+    add("--out", metavar="DIR", help="folder for the results; its other files stay")
+    add("--push", type=_coefficient, metavar="N", help="force on the pelvis instead of its own [N]")
+    add("--direction", type=float, metavar="DEG", help="in which it pushes: 0 forward, 90 left")
+    add("--duration", type=_positive, metavar="S", help="how long [s]")
+    add("--build", choices=("adult", "child"), help="the body")
+    add("--friction", type=_positive, metavar="MU", help="coefficient of friction")
+    add("--seconds", type=_positive, metavar="S", help="how long [s]")
+    add("--json", action="store_true", help="print the summary as JSON")
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
     main = _Parser(
@@ -298,8 +335,22 @@ def parser() -> argparse.ArgumentParser:
     gallery = command("gallery", "worlds to look at", GALLERY, GALLERY_EXAMPLES)
     gallery.fill = _worlds
     _gallery_options(gallery)
+    synthesize = command(
+        "synthesize", "behaviours by per-step optimisation", SYNTHESIZE, SYNTHESIZE_EXAMPLES
+    )
+    synthesize.fill = _scenes
+    _synthesize_options(synthesize)
     from optimize.cli_push_options import add_push_commands
 
-    for each in (simulate, tune, check, view, demo, gallery, *add_push_commands(command)):
+    for each in (
+        simulate,
+        tune,
+        check,
+        view,
+        demo,
+        gallery,
+        synthesize,
+        *add_push_commands(command),
+    ):
         _general(each)
     return main

@@ -2,7 +2,7 @@
 
 import html
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
@@ -80,7 +80,8 @@ def gallery(
         interrupted = simulation.interrupted
         if interrupted:
             break
-    return Gallery(write_index(folder, names), finite, interrupted)
+    titles = {name: find_world(name).title for name in names if _is_there(folder, name)}
+    return Gallery(write_index(folder, titles), finite, interrupted)
 
 
 PAGE = """<!DOCTYPE html>
@@ -100,13 +101,17 @@ img {{ max-width: 100%; background: #fff; border-radius: 6px; }}
 """
 
 
-def write_index(folder: Path, names: tuple[str, ...]) -> Path:
-    """The page that links the worlds whose pages are in the folder."""
+def _is_there(folder: Path, name: str) -> bool:
+    return (folder / name / RunFolder.MOTION).is_file()
+
+
+def write_index(folder: Path, titles: Mapping[str, str]) -> Path:
+    """The page that links the results whose pages are in the folder: name -> title."""
     sections = []
-    for name in names:
-        if not (folder / name / RunFolder.MOTION).is_file():
+    for name, plain in titles.items():
+        if not _is_there(folder, name):
             continue
-        link, title = f"{name}/{RunFolder.MOTION}", html.escape(find_world(name).title)
+        link, title = f"{name}/{RunFolder.MOTION}", html.escape(plain)
         strip = folder / name / "filmstrip.png"
         picture = f'<a href="{link}"><img src="{name}/filmstrip.png" alt=""></a>'
         sections.append(

@@ -42,7 +42,7 @@ class Frame(NamedTuple):
     contact_pos: Any
     contact_force: Any
     phase: Any
-    torque: Any  # (actuated joints,) [N m]
+    torque: Any  # (actuated freedoms,) [N m]
     touching: Any  # (nl,) bool
 
 
@@ -281,7 +281,7 @@ def motion_of(
     return Motion(
         title=title,
         link_names=top.link_names,
-        joint_names=tuple(top.joint_names[j] for j in top.actuated_joints),
+        joint_names=top.actuated_dof_names,
         phase_names=phase_names,
         shapes=shapes_of(model),
         time=time,

@@ -1,4 +1,4 @@
-"""Run a scene of synthesised motion: to a motion with a summary that says whether it is physical."""
+"""Run a scene of synthesised motion, to a motion and a summary: what happened, was it physical."""
 
 import time as clock
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from jaxsim.model import Model, State, box
 from jaxsim.model.adopt import add_model
 from jaxsim.model.builder import ModelBuilder
 from jaxsim.simulation.pushes import Pushes, push, pushes_together
+from jaxsim.synthesis.checks import check_setup
 from jaxsim.synthesis.config import SynthesisConfig
 from jaxsim.synthesis.effectors import human_effectors
 from optimize import summary as summaries
@@ -109,7 +110,9 @@ def set_up(scene: SynthesisScene, model: Model | None = None) -> Setting:
             )
         )
     thrown = thrown_balls(model, scene.balls) if scene.balls else None
-    return Setting(body(model, human_effectors), scene.machine(), state, pushes, thrown)
+    own = body(model, human_effectors)
+    check_setup(model, own.effectors, state, None, pushes)
+    return Setting(own, scene.machine(), state, pushes, thrown)
 
 
 def with_walls(model: Model, walls: tuple[Wall, ...]) -> Model:
@@ -170,18 +173,19 @@ def _run(
     machine = setting.machine
     weights = machine.weights().astype(setting.body.model.mass.dtype)
 
+    # whatever is an array is an argument, so that scenes of one structure share a program
     @jax.jit
-    def first() -> Moment:
-        return begin_moment(setting.body, machine, setting.state, config, setting.objects)
+    def first(body, state, objects) -> Moment:
+        return begin_moment(body, machine, state, config, objects)
 
     @jax.jit
-    def piece(moment):
-        more = setting.pushes, setting.objects
-        return run(setting.body, machine, weights, moment, config, PIECE, keep, *more)
+    def piece(body, moment, pushes, objects):
+        return run(body, machine, weights, moment, config, PIECE, keep, pushes, objects)
 
     begun = clock.perf_counter()
-    moment = first()
-    compiled = piece.lower(moment).compile()
+    moment = first(setting.body, setting.state, setting.objects)
+    around = setting.pushes, setting.objects
+    compiled = piece.lower(setting.body, moment, *around).compile()
     compile_seconds = clock.perf_counter() - begun
     total = -(-round(seconds / float(config.dt)) // PIECE)
     kept, interrupted = [], False
@@ -189,7 +193,7 @@ def _run(
     bar = tqdm(total=total * PIECE, unit="frame", disable=not progress)
     try:
         for _ in range(total):
-            moment, frames = compiled(moment)
+            moment, frames = compiled(setting.body, moment, *around)
             kept.append(jax.tree.map(np.asarray, frames))
             bar.update(PIECE)
             if not np.isfinite(kept[-1].q).all():
@@ -322,7 +326,8 @@ def ball_clearance(setting: Setting, frames: SceneFrame, time: np.ndarray) -> np
         size, local = np.asarray(model.shape_size[s]), np.asarray(model.shape_pos[s])
         axis = _matrices(np.asarray(model.shape_quat[s])[None])[0][:, 0] * size[2]
         ends = [
-            frames.link_pos[:, link] + np.einsum("tij,j->ti", rotation[:, link], local + sign * axis)
+            frames.link_pos[:, link]
+            + np.einsum("tij,j->ti", rotation[:, link], local + sign * axis)
             for sign in (1.0, -1.0)
         ]
         along = ends[1] - ends[0]

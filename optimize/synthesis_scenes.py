@@ -70,7 +70,7 @@ def by_walls() -> GoalMachine:
 def dodging(harmful: bool) -> GoalMachine:
     """The balance controller out of the way of balls; of a harmful one with the document's other
     weights (section 6.1.4)."""
-    machine = balance_machine().adding(dodge(near=2.5), DODGE_WEIGHT)
+    machine = balance_machine().adding(dodge(near=SEEN), DODGE_WEIGHT)
     if not harmful:
         return machine
     weights = {"com": 2.0, "spine": 30.0, "damping": 0.5}
@@ -80,21 +80,24 @@ def dodging(harmful: bool) -> GoalMachine:
 
 
 HANDS_WEIGHT = 0.8  # as of a foot on its way
-DODGE_WEIGHT = 1.0  # the document's weights are in the goal itself
+DODGE_WEIGHT = 3.0  # times the document's, which are in the goal itself
+SEEN = 4.0  # from where on a ball is dodged [m]
 
 SMALL = tuple(
     Push(60.0, 45.0 * k, start=5.0 + 6.0 * k) for k in range(8)
 )  # one from each side, over a minute
 SCENES: dict[str, SynthesisScene] = {
-    "stand": SynthesisScene("Standing for a minute, pushed eight times", pushes=SMALL, seconds=60.0),
-    "one_foot": SynthesisScene("On one foot, then in a pose", one_foot_machine),
-    "push": SynthesisScene("Pushed: as many steps as it takes", pushes=(Push(350.0),)),
-    "ice": SynthesisScene("The same on ice", friction=0.2, pushes=(Push(150.0),)),
+    "stand": SynthesisScene(
+        "Standing for a minute, pushed eight times", pushes=SMALL, seconds=60.0
+    ),
+    "one_foot": SynthesisScene("On one foot, then in a pose", one_foot_machine, seconds=12.0),
+    "push": SynthesisScene("Pushed: as many steps as it takes", pushes=(Push(300.0),)),
+    "ice": SynthesisScene("The same on ice", friction=0.2, pushes=(Push(300.0),)),
     "near_wall": SynthesisScene(
         "A wall within reach", by_walls, walls=(Wall(0.55),), pushes=(Push(300.0),)
     ),
     "far_wall": SynthesisScene(
-        "A wall some steps away", by_walls, walls=(Wall(1.2),), pushes=(Push(350.0),)
+        "A wall some steps away", by_walls, walls=(Wall(0.9),), pushes=(Push(300.0),)
     ),
     "two_walls": SynthesisScene(
         "Walls ahead and to the left",
@@ -111,11 +114,11 @@ SCENES: dict[str, SynthesisScene] = {
     "dodge_harmful_ball": SynthesisScene(
         "Out of the way of a harmful ball",
         lambda: dodging(True),
-        balls=(Ball((0.0, 0.05, 1.25), (-5.0, 0.0, 0.0), radius=0.12),),
+        balls=(Ball((0.0, 0.1, 1.25), (-5.0, 0.0, 0.0), radius=0.12),),
         seconds=6.0,
     ),
     "child": SynthesisScene(
-        "A child, the same controller and weights", build="child", pushes=(Push(60.0),)
+        "A child, the same controller and weights", build="child", pushes=(Push(90.0),)
     ),
 }
 

@@ -136,13 +136,13 @@ def _followers(built: WorldModel) -> np.ndarray:
     """(nv,) bool: the character's freedoms with motors, or without any all its inner ones."""
     top = built.model.topology
     own = np.array([role == "character" for role in built.roles])[top.dof_link]
-    motors = np.isin(np.arange(top.nv), motor_dofs(built.model)) & own
+    motors = np.isin(np.arange(top.nv), top.actuated_dofs) & own
     return motors if motors.any() else inner_freedoms(built.model) & own
 
 
 def _record(built: WorldModel) -> Callable[[Sample], WorldFrame]:
     top = built.model.topology
-    dofs = motor_dofs(built.model)
+    dofs = top.actuated_dofs
     held = np.array(top.grip_link, int)
     own = np.array([role == "character" for role in built.roles])
     weight = own if own.any() else ~own
@@ -165,23 +165,6 @@ def _record(built: WorldModel) -> Callable[[Sample], WorldFrame]:
         )
 
     return record
-
-
-def motor_dofs(model: Model) -> np.ndarray:
-    """Indices into v of all freedoms that have a motor."""
-    top = model.topology
-    motors = np.array(top.joint_actuated, bool)
-    return np.flatnonzero(motors[top.dof_joint]) if top.nv else np.zeros(0, int)
-
-
-def _dof_names(model: Model) -> tuple[str, ...]:
-    top = model.topology
-    names = []
-    for dof in motor_dofs(model):
-        joint = int(top.dof_joint[dof])
-        axis = "" if top.joint_kinds[joint] != "ball" else f" {'xyz'[dof - top.v_start[joint]]}"
-        names.append(top.joint_names[joint] + axis)
-    return tuple(names)
 
 
 def _measures(built: WorldModel, scheme: str) -> dict[str, Measure]:
@@ -213,7 +196,7 @@ def _measures(built: WorldModel, scheme: str) -> dict[str, Measure]:
         "left_out_time": total(lambda sample: jnp.asarray(sample.info.left_out > 0, float)),
         "torn_at": Measure(none, torn),
     }
-    if motor_dofs(built.model).size:
+    if built.model.topology.actuated_dofs.size:
         measures["max_torque_ratio"] = largest(torque_ratio, 0.0)
     if scheme == "events":
         for name, status in (("unfinished_time", UNFINISHED), ("unsolved_time", DONE)):
@@ -285,7 +268,7 @@ def _motion(world: World, built: WorldModel, frames: WorldFrame, time: np.ndarra
     return Motion(
         title=world.title or f"{world.name}: {time[-1]:g} s",
         link_names=top.link_names,
-        joint_names=_dof_names(model),
+        joint_names=top.actuated_dof_names,
         phase_names=(),
         shapes=shapes_of(model),
         time=time,
@@ -298,7 +281,7 @@ def _motion(world: World, built: WorldModel, frames: WorldFrame, time: np.ndarra
         contact_outer=outer[used],
         phase=np.full(len(time), -1),
         torque=frames.torque,
-        torque_limit=np.asarray(model.torque_limit)[motor_dofs(model)],
+        torque_limit=np.asarray(model.torque_limit)[top.actuated_dofs],
         heights={**heights, "com": frames.com[:, 2]},
         planar=top.planar,
         com=frames.com,

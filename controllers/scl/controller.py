@@ -203,9 +203,7 @@ def _targets(program, values, memory: Memory, model: Model, angles, links, seen)
         index = np.arange(len(program.dofs))
         wanted = jnp.where((mode == IK_FIRST) & (index == first), wanted_first, wanted)
         wanted = jnp.where((mode == IK_SECOND) & (index == second), wanted_second, wanted)
-    wanted = jnp.where(
-        (mode == IK_FIRST) | (mode == IK_SECOND), _near(wanted, middle), wanted
-    )
+    wanted = jnp.where((mode == IK_FIRST) | (mode == IK_SECOND), _near(wanted, middle), wanted)
     relaxed = mode == RELAX
     strength = values[jnp.asarray(program.strength)[p]]
     gain_p = jnp.where(relaxed, 0.0, model.gain_p[program.dofs])
@@ -300,10 +298,7 @@ def _foot_span(program: Program, phase: Array, model: Model, seen: Observation) 
     local = model.shape_pos[shapes]
     rot, pos = seen.kin.link_rot[bases], seen.kin.link_pos[bases]
     x = jnp.stack(
-        [
-            pos[:, 0] + jnp.sum(rot[:, 0] * (local + side * half), axis=-1)
-            for side in (1.0, -1.0)
-        ],
+        [pos[:, 0] + jnp.sum(rot[:, 0] * (local + side * half), axis=-1) for side in (1.0, -1.0)],
         axis=-1,
     )
     used = jnp.asarray(program.feet[:, bases])[phase][:, None]

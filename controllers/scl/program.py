@@ -59,9 +59,7 @@ class Program:
     @property
     def _key(self) -> tuple:
         values = [getattr(self, field.name) for field in fields(self)]
-        return tuple(
-            (v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values
-        )
+        return tuple((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values)
 
     def __hash__(self) -> int:
         return hash(self._key)

@@ -196,8 +196,19 @@ class Topology:
 
     @cached_property
     def actuated_dofs(self) -> np.ndarray:
-        """Indices into v of the joints that have a motor."""
-        return np.array([self.v_start[j] for j in self.actuated_joints], int)
+        """Indices into v of all freedoms of the joints that have a motor."""
+        return np.flatnonzero(np.array(self.joint_actuated, bool)[self.dof_joint])
+
+    @cached_property
+    def actuated_dof_names(self) -> tuple[str, ...]:
+        """The joint of each of them, of a ball joint with the axis: "neck x"."""
+        names = []
+        for dof, joint in zip(self.actuated_dofs, self.dof_joint[self.actuated_dofs]):
+            axis = (
+                f" {'xyz'[dof - self.v_start[joint]]}" if self.joint_kinds[joint] == "ball" else ""
+            )
+            names.append(self.joint_names[joint] + axis)
+        return tuple(names)
 
     @cached_property
     def driven_dofs(self) -> np.ndarray:

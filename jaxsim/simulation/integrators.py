@@ -1,4 +1,4 @@
-"""The Runge-Kutta method for smooth motion: no contact, no limits, fourth order in the step."""
+"""The Runge-Kutta method for smooth motion, and what the time step's own method does to energy."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,8 @@ import numpy as np
 from jax import Array
 
 from jaxsim.dynamics.articulated import articulated_body
-from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics, integrate
+from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics, integrate, matmul
+from jaxsim.dynamics.momentum import kinetic_energy
 from jaxsim.math.rotation import quat_normalize
 from jaxsim.model.joints import Q_SIZE
 from jaxsim.model.model import Model
@@ -42,6 +43,22 @@ def runge_kutta(
     start = (q, qd), (jnp.zeros_like(q), jnp.zeros_like(qd))
     ((q_new, qd_new), _), _ = jax.lax.scan(stage, start, weights)
     return _unit_quaternions(model, q_new), qd_new
+
+
+def energy_error(
+    model: Model, kin: Kinematics, inertia: Array, bias: Array, before: Array, q: Array, qd: Array
+) -> Array:
+    """() by how much kinetic and potential energy rose more than all forces have done work [J].
+
+    A step from kin and the velocities ``before`` (nv,) to q and qd holds the mass matrix (nv, nv)
+    and the impulse of the bias force (nv,) as they were. This is what that makes, or loses, of
+    second order in the step. To rounding, energy rises by it and by the work of all impulses, each
+    at the mean of its velocities before and after.
+    """
+    after = forward_kinematics(model, q, qd)
+    fallen = jnp.sum(model.mass[:, None] * (after.com - kin.com) * model.gravity)
+    of_motion = kinetic_energy(model, after, qd) - jnp.sum(qd * matmul(inertia, qd)) / 2
+    return of_motion - fallen - jnp.sum(bias * (before + qd)) / 2
 
 
 def _unit_quaternions(model: Model, q: Array) -> Array:

@@ -38,6 +38,7 @@ from jaxsim.dynamics.rigid import bias_force, mass_matrix
 from jaxsim.math.safe import safe_max, safe_norm
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
+from jaxsim.simulation.integrators import energy_error
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.row_blocks import row_families, split_impulses, warm_start
 from jaxsim.solvers import implicit
@@ -137,6 +138,7 @@ class StepInfo:
         Array  # (nv,) what prescribed motion takes, of drives and MotionControl [N m or N]
     )
     residual: Array  # () of the complementarity problem, see ``natural_residual`` [m/s]
+    energy_error: Array  # () made by the integration, see ``energy_error`` [J]
     penetration: Array  # () deepest at the step's first instant [m]
     left_out: Array  # () int: contacts that were near and not solved for
 
@@ -185,8 +187,9 @@ def step(
         J_limit, rows, target = _rows(model, state, kin, contacts, chosen, frame, control, config)
     with jax.named_scope("free_motion"):
         damping = control.damping + model.damping
-        M = mass_matrix(model, kin) + jnp.diag(dt * damping)
-        force = control.torque - model.damping * state.qd - bias_force(model, kin)
+        inertia, bias = mass_matrix(model, kin), bias_force(model, kin)
+        M = inertia + jnp.diag(dt * damping)
+        force = control.torque - model.damping * state.qd - bias
         if pushes is not None:
             force = force + push_torque(model, kin, pushes, state.time)
         free = _Free(M, rows, target, dt * force)
@@ -238,6 +241,7 @@ def step(
         grip_force=grip_force,
         motion_force=motion_force,
         residual=residual,
+        energy_error=energy_error(model, kin, inertia, dt * bias, state.qd, q, qd),
         penetration=safe_max(jnp.append(-seen.contacts.gap, 0.0)),
         left_out=jnp.zeros((), int) if chosen is None else chosen.left_out,
     )
@@ -263,12 +267,12 @@ def _rows(model, state, kin, contacts, chosen, frame, control, config):
     tangent_zero = jnp.zeros((layout.contacts, layout.contact_rows - 1), J.dtype)
     contact_target = jnp.concatenate([normal_target[:, None], tangent_zero], axis=1)
     J_limit, limit_target, _ = limit_rows(model, state.q, state.qd, dt, config.stabilization_time)
-    rows = [J.reshape(-1, top.nv), J_limit]
+    rows = [J.reshape(contact_target.size, top.nv), J_limit]
     targets = [contact_target.reshape(-1), limit_target]
     if layout.grips:
         holds = holding(model, state, control)
         J_grip, grip_target = grip_rows(model, kin, holds, config.stabilization_time)
-        rows.append(J_grip.reshape(-1, top.nv))
+        rows.append(J_grip.reshape(grip_target.size, top.nv))
         targets.append(grip_target.reshape(-1))
     return J_limit, jnp.concatenate(rows), jnp.concatenate(targets)
 

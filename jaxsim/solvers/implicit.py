@@ -134,7 +134,7 @@ class _Points:
         k = family.rows_per_point
         scale = pgs.lengths(family)
         unit = pgs.unit_rows(family, scale)
-        x = unit.x.reshape(-1, k, y.shape[0])
+        x = unit.x.reshape(impulse.size // k, k, y.shape[0])
         trial = (impulse * scale + unit.target).reshape(-1, k) - matmul(x, y)
         value, slope = relaxed_positive(trial[:, 0], smoothing)
         if family.held:

@@ -19,7 +19,7 @@ from jax import Array, lax
 from jaxsim.dynamics.kinematics import matmul
 from jaxsim.math.safe import safe_divide, safe_sqrt
 
-NEAR = 0.1  # least slack and multiplier to start with; the slowest member decides, so large
+COLD, WARM = 0.1, 3e-3  # least slack and multiplier to start with
 STEP = 0.995  # part of the way to the nearest bound
 
 
@@ -89,7 +89,7 @@ class Factor:
     small_inverse: Array  # (e,)
 
 
-def factor(problem: Scaled, weight: Array, ridge: Array, delta: Array) -> Factor:
+def factor(problem: Scaled, weight: Array, ridge: Array | float, delta: Array | float) -> Factor:
     """K = H + A^T A + C^T weight C + ridge, weight (c,), and what the equations need of it.
 
     A^T A changes no solution, and A K^-1 A^T is then at most 1: rows A below K with 2 on the

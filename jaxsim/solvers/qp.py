@@ -65,7 +65,7 @@ class Solution:
 def solve(
     problem: Problem,
     start: Solution | None = None,
-    iterations: int = 30,
+    iterations: int = 50,
     tolerance: float | None = None,
     smoothing: float | Array = 0.0,
 ) -> Solution:
@@ -251,7 +251,7 @@ def _cold(q: ip.Scaled) -> ip.Point:
     x = jnp.maximum(jnp.where(q.real[:n], q.d[:n], -jnp.inf), 0.0)
     x = jnp.minimum(jnp.where(q.real[n : 2 * n], -q.d[n : 2 * n], jnp.inf), x)
     x = jnp.where(q.fixed, q.d[:n], x)
-    return _with_room(q, x, jnp.zeros_like(q.b), jnp.zeros_like(q.d))
+    return _with_room(q, x, jnp.zeros_like(q.b), jnp.zeros_like(q.d), ip.COLD)
 
 
 def _warm(q: ip.Scaled, scale: ip.Scale, start: Solution) -> ip.Point:
@@ -261,13 +261,13 @@ def _warm(q: ip.Scaled, scale: ip.Scale, start: Solution) -> ip.Point:
     finite = jnp.isfinite(sum(jnp.sum(x) for x in given))
     x = jnp.where(q.fixed, q.d[: q.H.shape[0]], start.x / scale.x)
     z = jnp.concatenate([start.at_lower, start.at_upper, start.inequality]) / scale.inequality
-    p = _with_room(q, x, start.equality / scale.equality, z)
+    p = _with_room(q, x, start.equality / scale.equality, z, ip.WARM)
     return jax.tree.map(lambda a, b: jnp.where(finite, a, b), p, cold)
 
 
-def _with_room(q: ip.Scaled, x: Array, y: Array, z: Array) -> ip.Point:
-    s = jnp.maximum(ip.inequalities(q, x) - q.d, ip.NEAR)
-    z = jnp.maximum(z, ip.NEAR)
+def _with_room(q: ip.Scaled, x: Array, y: Array, z: Array, least: float) -> ip.Point:
+    s = jnp.maximum(ip.inequalities(q, x) - q.d, least)
+    z = jnp.maximum(z, least)
     return ip.Point(x, y, jnp.where(q.real, z, 0.0), jnp.where(q.real, s, 1.0))
 
 

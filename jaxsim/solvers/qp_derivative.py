@@ -24,7 +24,7 @@ def moved(q: Scaled, p: Point, dot: Scaled, smoothing: Array) -> tuple[Array, Ar
     delta = proximal_weight(p.x.dtype)
     D = jnp.where(real, relaxed_positive(p.z - p.s, smoothing)[1], 0.0)
     answer = 1 / (1 - D + delta * D)
-    ridge = 10 * jnp.finfo(p.x.dtype).eps
+    ridge = 10 * float(jnp.finfo(p.x.dtype).eps)
     f = factor(q, D * answer, ridge, delta)
 
     error = matmul(q.J, p.x) - q.r

@@ -21,7 +21,8 @@ FORMS = ("backward", "central")
 class Units:
     """What an error of one is, so that one set of weights serves bodies of any size."""
 
-    com: Array  # () of the centre of mass [m]
+    com: Array  # () of the centre of mass in balance [m]
+    shift: Array  # () of the centre of mass on its way to a foot [m]
     limb: Array  # () of hands and feet on their way [m]
     contact: Array  # () of points in contact [m]
     angle: Array  # () of a joint's angle [rad]
@@ -44,6 +45,7 @@ def units(model: Model) -> Units:
     weight = model.mass.sum() * gravity
     return Units(
         com=0.3 * height,
+        shift=height,
         limb=0.025 * height,
         contact=0.001 * height,
         angle=jnp.asarray(0.1, height.dtype),
@@ -65,8 +67,9 @@ class SynthesisConfig:
     slip_speed: Array | float = 0.05  # faster, a contact slides [m/s]
     form: str = dataclasses.field(default="backward", metadata={"static": True})
     sequence: int = dataclasses.field(default=3, metadata={"static": True})  # QPs, if central
-    passes: int = dataclasses.field(default=3, metadata={"static": True})  # to let contacts break
+    passes: int = dataclasses.field(default=6, metadata={"static": True})  # to let contacts break
     iterations: int = dataclasses.field(default=40, metadata={"static": True})  # of a QP, at most
+    tolerance: float | None = dataclasses.field(default=None, metadata={"static": True})  # of a QP
     torque_limits: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def __post_init__(self):

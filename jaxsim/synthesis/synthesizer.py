@@ -231,7 +231,7 @@ def _attempts(view, tasks, torque, outside, unit, config) -> Callable[[Array], _
 
     def solved(linear, blocked):
         modes, problem = _problem(view, linear, blocked, torque, unit, config)
-        return modes, qp.solve(problem, iterations=config.iterations)
+        return modes, qp.solve(problem, None, config.iterations, config.tolerance)
 
     def backward():
         linear = linearised(view, jnp.zeros_like(view.v))

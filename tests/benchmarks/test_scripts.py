@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("lcp.py", "| solver               | iterations |"),
         ("qp.py", "| solver                   | us, batch 1 |"),
         ("schemes.py", "| scheme     | step [ms] |"),
+        ("synthesis.py", "| batch | frames/s |"),
         ("throughput.py", "| batch | engine "),
     ],
 )

@@ -73,5 +73,11 @@ def test_falls_on_boxes_and_rough_ground(ground):
 
 
 @pytest.mark.slow
-def test_the_study_runs():
-    assert "energy without cause [J]" in main(["--quick"])
+def test_the_study_runs_and_goes_on_where_it_was(tmp_path):
+    words = ["--quick", "--keep", str(tmp_path)]
+    first = main(words)
+    assert "energy without cause [J]" in first
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert len(kept) == 1
+    assert main(words) == first  # the seconds, too: nothing was run again
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == kept

@@ -14,9 +14,20 @@ from jaxsim.collision.slots import contact_slots
 from jaxsim.constraints.rows import row_layout
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.dynamics.momentum import kinetic_energy, potential_energy
-from jaxsim.model import Model, ModelBuilder, State, box, hinge, neutral_state, plane, slide, sphere
+from jaxsim.model import (
+    Model,
+    ModelBuilder,
+    State,
+    ball,
+    box,
+    hinge,
+    neutral_state,
+    plane,
+    slide,
+    sphere,
+)
 from jaxsim.simulation.rollout import failed_members, final, largest, rollout, total
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import Control, StepConfig
 from tests.compiling import quick_jit
 from tests.laws.bodies import G, surface
 
@@ -225,6 +236,52 @@ def test_damped_wheel_slows_down_as_implicit_euler_does(scene, simulate, damping
     speed = np.asarray(result.record[1])[:, -1]
     steps = np.arange(len(speed)) * EVERY
     np.testing.assert_allclose(speed, 5.0 * (1 + DT * damping / WHEEL) ** -steps, atol=1e-12)
+
+
+# ---- what the integration makes ---------------------------------------------------------------
+
+
+class Twist:
+    """The same torque all the time."""
+
+    def __init__(self, torque):
+        self.torque = torque
+
+    def init(self, model, state):
+        return ()
+
+    def update(self, memory, model, state, seen, dt):
+        return memory, Control(torque=self.torque, damping=jnp.zeros_like(self.torque))
+
+
+def test_energy_rises_by_the_work_of_the_torques_and_the_error_of_the_integration():
+    """At every step, to rounding; the error is of second order in the step."""
+    b, rod = ModelBuilder(), dict(mass=1.3, com=(0.5, 0, 0), inertia=(0.01, 0.1, 0.11))
+    b.add_link("upper", "world", joints=[ball("shoulder", damping=0.2)], **rod)
+    b.add_link("lower", "upper", pos=(1, 0, 0), joints=[hinge("elbow", (0, 1, 0))], **rod)
+    model, torque = b.build(), jnp.array([1.0, 2.0, -3.0, 0.5])
+    state = neutral_state(model).replace(
+        q=jnp.array([1.0, 0, 0, 0, 0.4]), qd=jnp.array([0.3, -2.0, 1.0, 9.0])
+    )
+
+    def record(sample):
+        return energy(sample), sample.state.qd, sample.info.energy_error
+
+    @quick_jit
+    def run(dt):
+        return rollout(model, Twist(torque), state, StepConfig(dt=dt), 50, record=record).record
+
+    dt, first = 0.001, []
+    for h in (dt, dt / 2):
+        total_energy, qd, made = map(np.asarray, run(h))
+        middle = (qd[1:] + qd[:-1]) / 2
+        work = h * np.sum(
+            middle * (np.asarray(torque) - np.asarray(model.damping) * qd[1:]), axis=1
+        )
+        np.testing.assert_allclose(np.diff(total_energy) - work, made[:-1], atol=1e-12)
+        first.append(made[0])
+    assert abs(first[0]) > 1e-5
+    np.testing.assert_allclose(first[0] / first[1], 4, rtol=0.1)
 
 
 # ---- the planar human ------------------------------------------------------------------------

@@ -80,6 +80,8 @@ def test_numbers(model):
     assert model.joint_upper.tolist()[1] == pytest.approx(0.2)
     assert model.topology.limited_joints == (1,)
     assert model.topology.actuated_joints == (1, 4)
+    assert model.topology.actuated_dofs.tolist() == [6, 8, 9, 10]  # all three of a ball joint
+    assert model.topology.actuated_dof_names == ("reach", "pivot x", "pivot y", "pivot z")
     assert model.damping.tolist() == pytest.approx([0] * 7 + [0.7] + [0] * 3)
     assert model.armature.tolist() == pytest.approx([0] * 7 + [0.01] + [0] * 3)
     assert model.gain_p.tolist() == [0] * 6 + [3, 0, 2, 2, 2]

@@ -270,6 +270,23 @@ def test_contacts_without_a_place_are_counted(crates, kind):
     assert np.isfinite(result.state.q).all()
 
 
+@pytest.mark.parametrize("backend", ["xla", "fused"])
+def test_a_world_without_a_freedom_stands_still(backend):
+    """Contacts and a grip of what cannot move; the steps have no unknown."""
+    b = ModelBuilder()
+    b.add_link("post", "world", pos=(0, 0, HALF - 0.01), **CRATE)
+    b.add_shape("post", box([HALF] * 3, name="post"))
+    b.add_shape("world", plane(name="ground"))
+    b.add_grip("bar", "post", (0, 0, 0.5))
+    model = b.build()
+    implicit = StepConfig(dt=DT, derivative="implicit", bounded_start=True)
+    for config in (*STEPS.values(), implicit):
+        result = simulate(model, begin(model), config, 0.01, backend=backend)
+        assert result.finite and result.state.q.shape == (0,)
+        assert (result.record[1].contact_force == 0).all()
+        np.testing.assert_allclose(result.record[1].penetration, 0.01)
+
+
 def test_a_world_of_all_this_is_one_kernel(cart, hanger, crates):
     """Fused and XLA agree to rounding."""
     few = StepConfig(dt=DT, sweeps=8, contacts=7)

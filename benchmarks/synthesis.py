@@ -1,0 +1,176 @@
+"""Frames per second of the synthesizer, what a frame is made of, and the seconds to compile it.
+
+    python benchmarks/synthesis.py             one character and batches, in XLA
+    python benchmarks/synthesis.py --study     the two forms: accuracy and cost by the time step
+    python benchmarks/synthesis.py --record    and append the tables to benchmarks/RESULTS.md
+    python benchmarks/synthesis.py --quick     seconds, to see that it runs
+
+The 37-DOF human stands, each member of a batch pushed for 0.2 s in its own direction by up to
+150 N, so that some step. See benchmarks/README.md.
+"""
+
+import argparse
+import os
+import shlex
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+
+from benchmarks._machine import commit, machine, publish, table, today, versions
+from benchmarks._synthesis import Scene, around
+from benchmarks._synthesis_study import study
+from jaxsim.solvers import qp
+from jaxsim.synthesis.config import SynthesisConfig
+from optimize.cli_setup import cores, session
+
+STRONGEST = 150.0  # push [N]
+
+
+def batched(run):
+    """One character's function for a batch, an equal part on each device."""
+    devices = jax.devices()
+
+    def of(*given):
+        members = jax.vmap(run)
+        if jax.tree.leaves(given)[0].shape[0] % len(devices):
+            return members(*given)
+        spec = PartitionSpec("batch")
+        mesh = Mesh(np.array(devices), ("batch",))
+        return jax.shard_map(members, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)(
+            *given
+        )
+
+    return of
+
+
+def compiled(run, *given):
+    """The program, and how many seconds of the processor it took to make."""
+    begun = time.process_time()
+    program = jax.jit(run).lower(*given).compile()
+    return program, time.process_time() - begun
+
+
+def seconds(program, given, repeats: int) -> np.ndarray:
+    """(2,) of the fastest call: by the clock, and of all cores for this process alone."""
+    best = np.full(2, np.inf)
+    for _ in range(repeats):
+        begun = np.array([time.perf_counter(), time.process_time()])
+        jax.block_until_ready(program(*given))
+        best = np.minimum(best, [time.perf_counter(), time.process_time()] - begun)
+    return best
+
+
+def frames(scene: Scene, batch: int, options) -> list[str]:
+    """A row of the table: what it takes a batch, in microseconds of each frame."""
+    count = options.frames
+
+    def run(carry, pushes):
+        def step(carry, _):
+            carry, info = scene.step(model, carry, pushes)
+            return carry, (info.status, info.passes, info.iterations)
+
+        return jax.lax.scan(step, carry, None, length=count)
+
+    model, first = scene.human[0], scene.begin()
+    pushes = scene.pushes(around(batch, STRONGEST))
+    carry = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), first)
+    whole, making = compiled(batched(run), carry, pushes)
+    total, busy = seconds(whole, (carry, pushes), options.repeats) / count
+    carry, (status, passes, iterations) = whole(carry, pushes)
+
+    def looked(carry, pushes):
+        return scene.senses(model, carry[0])
+
+    def assembled(carry, pushes):
+        return scene.problem(model, carry, pushes)
+
+    parts = []
+    for part in (looked, assembled):
+        program, _ = compiled(batched(part), carry, pushes)
+        parts.append(seconds(program, (carry, pushes), options.repeats)[1])
+    problem = program(carry, pushes)
+
+    def solved(problem):
+        return qp.solve(problem, iterations=scene.config.iterations)
+
+    program, _ = compiled(batched(solved), problem)
+    parts.append(seconds(program, (problem,), options.repeats)[1])
+    dynamics, assembly, solve = (1e6 * x / batch for x in parts)
+    status = np.asarray(status)
+    return [
+        str(batch),
+        f"{batch / total:.0f}",
+        f"{1e6 * busy / batch:.0f}",
+        f"{dynamics:.0f}",
+        f"{max(assembly - dynamics, 0.0):.0f}",
+        f"{solve:.0f}",
+        f"{making:.0f}",
+        f"{np.mean(passes):.2f}",
+        f"{np.mean(iterations):.1f} / {np.max(iterations)}",
+        f"{(status != qp.SOLVED).sum()} of {status.size}",
+    ]
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", choices=("cpu", "gpu"))
+    parser.add_argument("--precision", choices=("float32", "float64"), default="float32")
+    parser.add_argument("--batch", type=int, nargs="+", default=[1, 16, 256, 4096])
+    parser.add_argument("--frames", type=int, default=50, help="of each run")
+    parser.add_argument("--repeats", type=int, default=3, help="the best of so many")
+    parser.add_argument("--study", action="store_true", help="the two forms instead")
+    parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
+    parser.add_argument("--quick", action="store_true", help="few frames, one character")
+    options = parser.parse_args(words)
+    options.words = words
+    if options.quick:
+        options.batch, options.frames, options.repeats = [1], 2, 1
+    return options
+
+
+HEADER = [
+    "batch",
+    "frames/s",
+    "frame, CPU [us]",
+    "dynamics [us]",
+    "assembly [us]",
+    "solve [us]",
+    "compile, CPU [s]",
+    "passes",
+    "iterations, mean / max",
+    "failed",
+]
+
+
+def main(words: list[str]) -> str:
+    """Measure, print and return the tables."""
+    options = parse(words)
+    precision = "float64" if options.study else options.precision
+    with session(options.device, precision, cache=False, cpu_devices=cores()):
+        load = os.getloadavg()[0]
+        if options.study:
+            title, body = "Synthesis, two forms", study(options.quick)
+        else:
+            title, rows = "Synthesis", []
+            for batch in options.batch:
+                rows.append(frames(Scene(SynthesisConfig()), batch, options))
+                print(*rows[-1], flush=True)
+            body = table(HEADER, rows)
+        text = "\n\n".join(
+            [
+                f"## {title}, {today()}, {machine()}",
+                f"commit {commit()}; {versions(jax)}; {precision}; load of the machine {load:.1f} "
+                f"at the start, {os.getloadavg()[0]:.1f} at the end",
+                f"`{shlex.join(['python', 'benchmarks/synthesis.py', *options.words])}`",
+                body + "\n",
+            ]
+        )
+    return publish(text, options.record)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

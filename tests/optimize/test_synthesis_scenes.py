@@ -1,0 +1,154 @@
+"""The behaviours do what they are for, and every frame of them is physical."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from controllers.goal_control import begin_moment, run
+from jaxsim.synthesis.checks import SynthesisError
+from jaxsim.synthesis.config import SynthesisConfig
+from optimize.synthesis_run import keep, set_up, synthesize_scene
+from optimize.synthesis_scenes import SCENES, Push, changed, find_scene
+
+FRAMES = 320
+BATCH = {  # scenes of one structure: one program
+    "standing": dataclasses.replace(SCENES["push"], pushes=(Push(0.0),)),
+    "pushed": SCENES["push"],
+    "ice": dataclasses.replace(SCENES["ice"], pushes=(Push(60.0, start=0.3),)),
+    "child": dataclasses.replace(SCENES["child"], pushes=(Push(30.0, start=0.3),)),
+}
+
+
+@pytest.fixture(scope="module")
+def frames():
+    """All of BATCH for FRAMES frames, in float64: name -> SceneFrame."""
+    with jax.enable_x64(True):
+        settings = [set_up(scene) for scene in BATCH.values()]
+        bodies, states, pushes = (
+            jax.tree.map(lambda *x: jnp.stack(x), *parts)
+            for parts in zip(*((s.body, s.state, s.pushes) for s in settings))
+        )
+        machine, config = settings[0].machine, SynthesisConfig()
+        weights = machine.weights()
+
+        @jax.jit
+        @jax.vmap
+        def together(body, state, pushes):
+            moment = begin_moment(body, machine, state, config)
+            return run(body, machine, weights, moment, config, FRAMES, keep, pushes)[1]
+
+        kept = jax.tree.map(np.asarray, together(bodies, states, pushes))
+    return {
+        name: jax.tree.map(lambda x, k=k: x[k], kept) for k, name in enumerate(BATCH)
+    }, machine.state_names
+
+
+def entered(states, names) -> list[str]:
+    """The states that a character went through."""
+    return [names[k] for k in states[np.flatnonzero(np.diff(states, prepend=-1))]]
+
+
+@pytest.mark.parametrize("name", BATCH)
+def test_every_frame_is_physical(frames, name):
+    kept = frames[0][name]
+    assert kept.root_residual.max() < 1e-6
+    assert kept.cone_excess.max() < 1e-6
+    assert kept.penetration.max() < 1e-3
+    assert not kept.leaving.any()
+    assert kept.com[-1, 2] > 0.9 * kept.com[0, 2]
+
+
+def test_a_push_makes_it_step_and_balance_again(frames):
+    kept, names = frames[0]["pushed"], frames[1]
+    states = entered(kept.state, names)
+    assert states[:3] == ["balance", "relaxFoot", "takeStep"]
+    assert states[-1] == "balance"
+    assert kept.com[-1, 0] > kept.com[0, 0] + 0.1  # it went where it was pushed
+
+
+def test_without_a_push_it_stands_still(frames):
+    kept, names = frames[0]["standing"], frames[1]
+    assert entered(kept.state, names) == ["balance"]
+    assert np.abs(kept.v).max() < 0.05
+    assert np.allclose(kept.force[:, :, 2].sum(axis=1), 72 * 9.81, rtol=0.02)
+
+
+def test_a_scene_can_be_changed():
+    scene = changed(SCENES["push"], push=80.0, direction_deg=90.0, build="child", seconds=2.0)
+    assert scene.pushes[0].force == 80.0
+    assert scene.pushes[0].direction_deg == 90.0
+    assert (scene.build, scene.seconds) == ("child", 2.0)
+
+
+def test_mistakes_are_told():
+    with pytest.raises(ValueError, match=r"'pusch'; did you mean 'push'.*near_wall"):
+        find_scene("pusch")
+    with pytest.raises(ValueError, match="friction is -1"):
+        changed(SCENES["push"], friction=-1.0)
+    broken = dataclasses.replace(SCENES["push"], pose_deg={"hipFlexion": 0.0}, friction=0.0)
+    with pytest.raises(SynthesisError, match="friction of shape"):
+        set_up(broken)
+
+
+def expect_stand(summary, motion):
+    assert summary["steps_taken"] == 0
+
+
+def expect_one_foot(summary, motion):
+    assert motion.phase_names[motion.phase[-1]] == "pose"
+    right = motion.contact_force[-100:, 5:10]
+    assert np.abs(right).max() == 0  # the right foot is in the air
+    knee = motion.joint_names.index("rightKneeFlexion") + 7
+    assert abs(np.rad2deg(motion.q[-1, knee]) - 90) < 15
+
+
+def expect_steps(summary, motion):
+    assert summary["steps_taken"] >= 1
+
+
+def expect_slip(summary, motion):
+    assert summary["sliding_time"] > 0.02
+
+
+def expect_hand(summary, motion):
+    assert summary["hand_support_time"] > 0.1
+
+
+def expect_steps_then_hand(summary, motion):
+    expect_steps(summary, motion)
+    expect_hand(summary, motion)
+
+
+def expect_miss(summary, motion):
+    assert summary["ball_clearance"] > 0
+
+
+EXPECTED = {
+    "stand": expect_stand,
+    "one_foot": expect_one_foot,
+    "push": expect_steps,
+    "ice": expect_slip,
+    "near_wall": expect_hand,
+    "far_wall": expect_steps_then_hand,
+    "two_walls": expect_hand,
+    "dodge_tennis_ball": expect_miss,
+    "dodge_harmful_ball": expect_miss,
+    "child": expect_steps,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCENES)
+def test_a_scene_does_what_it_is_for(name):
+    with jax.enable_x64(True):
+        simulation = synthesize_scene(SCENES[name])
+    summary = simulation.summary
+    assert summary["standing"]
+    assert summary["finite"]
+    assert summary["largest_root_residual"] < 1e-6
+    assert summary["largest_cone_excess"] < 1e-6
+    assert summary["largest_penetration"] < 2e-3
+    EXPECTED[name](summary, simulation.motion)
