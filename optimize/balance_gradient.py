@@ -7,7 +7,8 @@ The passes of a step that let contacts break are a loop without a fixed end, whi
 mode, so the derivative is taken forward, one direction for each number: few numbers, many steps.
 The machine's choice of states is discrete; within a choice the loss is smooth, and where a number
 only moves the moment of a choice (a margin, a load) the derivative is zero although the loss may
-jump.
+jump. So it is for the time that a step takes, in part: the comparison with finite differences shows
+which derivatives can be trusted.
 """
 
 from dataclasses import replace
@@ -30,6 +31,7 @@ from optimize.synthesis_run import Setting
 PUSHED_AT = 0.05  # [s], as soon as it stands
 HORIZON = 0.5  # [s]
 STATE = "gradient.npz"
+RATE = 0.2  # of Adam, in step sizes of CMA-ES
 CHECKED = 4  # numbers whose derivative is compared with finite differences
 DIFFERENCE = {"float64": 1e-4, "float32": 1e-2}  # of a logarithm
 
@@ -92,7 +94,7 @@ def descend(setting: Setting, numbers, trials, options, folder, resume: bool, pr
     """Adam over x. Best x (n,), lines of the report, and whether it was interrupted."""
     n = len(numbers.names)
     value, value_and_slope = programs(setting, numbers, trials, options.pushes)
-    adam = optax.adam(options.sigma / 2)
+    adam = optax.adam(RATE * options.sigma)
     x, seen, lines = np.zeros(n), np.zeros((0, n + 1)), []
     state = adam.init(jnp.asarray(x))
     if resume and (folder / STATE).is_file():
