@@ -107,7 +107,7 @@ def next_place(senses: Senses, step: Step) -> Array:
     across the body.
 
     On one leg the capture point runs away from the foot as exp(t sqrt(g / z)). Not further from the
-    COM than a leg reaches.
+    COM than a leg reaches, or leans without slipping.
     """
     view = senses.view
     hips = [view.kin.link_pos[view.link(name)][:2] for name in THIGHS]
@@ -120,10 +120,9 @@ def next_place(senses: Senses, step: Step) -> Array:
     place = stance + (com_ahead(senses) - stance) * jnp.exp(remaining / fall_time(senses))
     away = place - view.com[:2]
     away = away * (1 + step.gait.beyond / jnp.maximum(safe_norm(away), 1e-2))
-    away = away * jnp.minimum(
-        1.0, step.gait.reach * view.com[2] / jnp.maximum(safe_norm(away), 1e-6)
-    )
-    return view.com[:2] + away + side * left
+    most = jnp.minimum(step.gait.reach, jnp.min(view.near.friction)) * view.com[2]
+    share = jnp.minimum(1.0, most / jnp.maximum(safe_norm(away), 1e-6))
+    return view.com[:2] + share * away + side * left
 
 
 def fall_time(senses: Senses) -> Array:

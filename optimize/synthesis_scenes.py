@@ -68,11 +68,11 @@ def by_walls() -> GoalMachine:
 
 
 def dodging(harmful: bool) -> GoalMachine:
-    """The balance controller out of the way of balls; of a harmful one with the document's other
-    weights (section 6.1.4)."""
-    machine = balance_machine().adding(dodge(near=SEEN), DODGE_WEIGHT)
+    """The balance controller out of the way of balls; of a harmful one from further away, with more
+    weight and the document's other weights of balance (section 6.1.4)."""
     if not harmful:
-        return machine
+        return balance_machine().adding(dodge(near=2.5), 1.0)
+    machine = balance_machine().adding(dodge(near=4.0), 3.0)
     weights = {"com": 2.0, "spine": 30.0, "damping": 0.5}
     calm = machine.states["balance"]
     states = {**machine.states, "balance": replace(calm, goals={**calm.goals, **weights})}
@@ -80,8 +80,6 @@ def dodging(harmful: bool) -> GoalMachine:
 
 
 HANDS_WEIGHT = 0.8  # as of a foot on its way
-DODGE_WEIGHT = 3.0  # times the document's, which are in the goal itself
-SEEN = 4.0  # from where on a ball is dodged [m]
 
 SMALL = tuple(
     Push(60.0, 45.0 * k, start=5.0 + 6.0 * k) for k in range(8)
@@ -103,7 +101,7 @@ SCENES: dict[str, SynthesisScene] = {
         "Walls ahead and to the left",
         by_walls,
         walls=(Wall(0.6), Wall(0.7, 90.0, "side_wall")),
-        pushes=(Push(300.0, 45.0),),
+        pushes=(Push(250.0, 45.0),),
     ),
     "dodge_tennis_ball": SynthesisScene(
         "Out of the way of a tennis ball",
