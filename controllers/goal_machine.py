@@ -19,7 +19,13 @@ from jax import Array
 from controllers.goals import Goal
 from controllers.senses import Senses
 from jaxsim.synthesis.config import Units
-from jaxsim.synthesis.tasks import Tasks, position_rows, stacked, velocity_rows
+from jaxsim.synthesis.tasks import (
+    Tasks,
+    position_rows,
+    root_of_weight,
+    stacked,
+    velocity_rows,
+)
 
 
 def _same(senses, notes):
@@ -170,7 +176,7 @@ class GoalMachine:
                     relaxed = relaxed + jnp.where(goal.rows(here, memory.notes), now[k], 0.0)
                     continue
                 error, J = goal.rows(here, memory.notes)
-                scale = jnp.sqrt(jnp.maximum(now[k], 0.0)) / size
+                scale = root_of_weight(now[k]) / size
                 if goal.level == "velocity":
                     rows.append(velocity_rows(J, -error, scale))
                 else:

@@ -1,4 +1,4 @@
-"""The command line: jaxsim simulate, tune, check, view, demo, gallery.
+"""The command line: jaxsim simulate, tune, check, view, demo, gallery, pushmap, ...
 
 Exit codes: 0 done; 1 done, but the motion is not finite or every member failed; 2 bad input;
 130 interrupted, with what is complete kept.
@@ -40,12 +40,17 @@ def _run(args: argparse.Namespace) -> int:
         from optimize.cli_commands import run_view
 
         return run_view(args)
-    searches = args.name in ("tune", "demo")
-    kept = _config(args.out) if args.name == "tune" and args.resume else {}
+    pushes = args.name in ("pushmap", "tune-balance")
+    searches = args.name in ("tune", "demo") or pushes
+    kept = _config(args.out) if getattr(args, "resume", False) else {}
     device = args.device or (None if searches else "cpu")
-    precision = args.precision or kept.get("precision") or ("float32" if searches else None)
+    fine = args.name == "tune-balance" and args.method == "gradient"
+    default = "float32" if searches and not fine else None
+    precision = args.precision or kept.get("precision") or default
     devices = 1
-    if searches:
+    if pushes:
+        devices = cli_setup.cores()
+    elif searches:
         population = args.population or kept.get("population") or 20
         devices = min(cli_setup.cores(), -(-population // (kept.get("chunk") or 10)))
     with cli_setup.session(device, precision, not args.no_cache, devices) as notes:
@@ -55,7 +60,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _command(name: str) -> Callable[[argparse.Namespace], int]:
-    from optimize import cli_commands, cli_demo
+    from optimize import cli_commands, cli_demo, cli_push
 
     return {
         "simulate": cli_commands.run_simulate,
@@ -64,6 +69,8 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
         "demo": cli_demo.run_demo,
         "gallery": cli_commands.run_gallery,
         "synthesize": cli_commands.run_synthesize,
+        "pushmap": cli_push.run_pushmap,
+        "tune-balance": cli_push.run_tune_balance,
     }[name]
 
 

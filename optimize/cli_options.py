@@ -53,6 +53,7 @@ examples:
   jaxsim view runs/walk
   jaxsim gallery --out gallery                              worlds in space
   jaxsim synthesize push --out runs/push                    a human that keeps its balance
+  jaxsim pushmap --out runs/pushes                          which pushes it survives
 
 jaxsim COMMAND --help tells all about a command."""
 
@@ -339,6 +340,17 @@ def parser() -> argparse.ArgumentParser:
     )
     synthesize.fill = _scenes
     _synthesize_options(synthesize)
-    for each in (simulate, tune, check, view, demo, gallery, synthesize):
+    from optimize.cli_push_options import add_push_commands
+
+    for each in (
+        simulate,
+        tune,
+        check,
+        view,
+        demo,
+        gallery,
+        synthesize,
+        *add_push_commands(command),
+    ):
         _general(each)
     return main

@@ -16,7 +16,7 @@ from jaxsim.model import Topology
 from jaxsim.solvers.qp import Problem
 from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes
-from jaxsim.synthesis.tasks import Tasks
+from jaxsim.synthesis.tasks import Tasks, root_of_weight
 from jaxsim.synthesis.view import View
 
 FAR = 1.0  # a point further away than this is left alone [m]
@@ -99,7 +99,7 @@ def step_problem(
     smooth = scale * L[muscles], scale * (torque - motion.rest)[muscles]
     goals = _wide(tasks.goals.J, ne * EDGES), tasks.goals.r
     still = _contacts_stay(view, ahead, at_v, modes, tasks, dt, unit)
-    relaxed = jnp.sqrt(jnp.repeat(tasks.relax, EDGES)) * (unit.force / unit.load)
+    relaxed = root_of_weight(jnp.repeat(tasks.relax, EDGES)) * (unit.force / unit.load)
     relax = jnp.concatenate([jnp.zeros((ne * EDGES, nv), view.v.dtype), jnp.diag(relaxed)], axis=1)
     J, r = zip(smooth, goals, still, (relax, jnp.zeros(ne * EDGES, view.v.dtype)))
 

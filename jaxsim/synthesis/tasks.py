@@ -71,3 +71,9 @@ def plain_tasks(view: View, damping: Array | float) -> Tasks:
 def with_changes(tasks: Tasks, **changes) -> Tasks:
     """A copy with some fields changed."""
     return dataclasses.replace(tasks, **changes)
+
+
+def root_of_weight(weight: Array) -> Array:
+    """sqrt of weights, 0 where they are not positive; the slope there is 0, not infinite."""
+    off = weight <= 0
+    return jnp.where(off, 0.0, jnp.sqrt(jnp.where(off, 1.0, weight)))

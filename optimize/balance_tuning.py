@@ -1,0 +1,234 @@
+"""Tuning of the balance controller: the weights of its goals and the numbers of its steps.
+
+    tune_balance(TuningOptions(method="cma"), out="runs/tuned", progress=True)
+
+Two ways. "cma": CMA-ES on a smooth stand-in for the smallest push of the map, which changes in
+steps and costs a bisection: the mean part of the time that the character stands, over a fixed
+batch of pushes about as strong as the map's. "gradient": see ``optimize.balance_gradient``.
+
+The document's weights stay the default; what is found here goes into a file that ``jaxsim pushmap
+--weights`` takes, and only such a map, with other starts, says what was gained.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.balance import Gait, balance_machine
+from controllers.goal_machine import GoalMachine
+from optimize.evolution import Evaluation, evolve
+from optimize.push_map import CONFIG
+from optimize.push_survival import PUSHED_AT, Trial, start_states, survival
+from optimize.run_folder import RunFolder, command_line
+from optimize.synthesis_run import set_up
+from optimize.synthesis_scenes import find_scene
+
+METHODS = ("cma", "gradient")
+FORCES = (300.0, 450.0)  # [N], in turn: about as many are survived as not
+DURATION = 0.2  # of each push [s]
+AFTER = 2.0  # that it should stand after the push [s]
+DIRECTIONS = 8
+TUNED_ON = 1000  # the first seed of starts: a map of the same seed has others
+OFFSET = 0.1  # what one means for a number that is not positive
+
+
+@dataclass(frozen=True)
+class TuningOptions:
+    """How to tune. Raises ValueError for an unknown method and for numbers that cannot be."""
+
+    method: str = "cma"
+    generations: int = 10  # or steps of the gradient
+    population: int = 8
+    pushes: int = 16  # that a member is judged by
+    sigma: float = 0.15  # first step size, and that of the gradient: of logarithms
+    seed: int = 0
+
+    def __post_init__(self):
+        if self.method not in METHODS:
+            raise ValueError(f"method {self.method!r}: there are {', '.join(METHODS)}")
+        if self.generations < 1 or self.pushes < 1:
+            raise ValueError("at least one generation and one push are needed")
+
+
+class Numbers(NamedTuple):
+    """What is tuned, as a vector x (n,) of logarithms of factors; zero is the controller as it is.
+
+    A number that is not positive gets ``OFFSET`` x added.
+    """
+
+    names: tuple[str, ...]
+    weights: np.ndarray  # (ns, ng)
+    gait: Gait
+
+    def control(self, x: Array | np.ndarray) -> tuple[Array, Gait]:
+        """weights (ns, ng) and gait at x (n,)."""
+        rows, columns = np.nonzero(self.weights)
+        x = jnp.asarray(x)
+        own = self.weights[rows, columns] * jnp.exp(x[: len(rows)])
+        weights = jnp.zeros(self.weights.shape, x.dtype).at[rows, columns].set(own)
+        moved = {}
+        for field, by in zip(fields(Gait), x[len(rows) :]):
+            own = getattr(self.gait, field.name)
+            moved[field.name] = own * jnp.exp(by) if own > 0 else own + OFFSET * by
+        return weights, Gait(**moved)
+
+
+class Tuned(NamedTuple):
+    x: np.ndarray
+    report: str
+    interrupted: bool
+
+
+def tunable_numbers(machine: GoalMachine) -> Numbers:
+    """Weights that are not zero, then the gait."""
+    weights = np.asarray(machine.weights())
+    goals = [goal.name for goal in machine.goals]
+    names = [f"{machine.state_names[s]}.{goals[g]}" for s, g in np.argwhere(weights)]
+    return Numbers((*names, *(f"gait.{f.name}" for f in fields(Gait))), weights, machine.notes.gait)
+
+
+def fixed_pushes(setting, numbers: Numbers, count: int, seed: int) -> Callable[[np.ndarray], Trial]:
+    """trials(x): for x (m, n) the same ``count`` pushes each, (m * count) in all: around the body,
+    of ``FORCES`` in turn, each from a start of its own."""
+    starts = jax.tree.map(
+        np.asarray, start_states(setting.body.model, setting.state, count, TUNED_ON + seed)
+    )
+    dtype = starts.q.dtype
+    k = np.arange(count)
+    direction = (2 * np.pi * (k % DIRECTIONS) / DIRECTIONS).astype(dtype)
+    force = np.asarray(FORCES, dtype)[(k // DIRECTIONS) % len(FORCES)]
+    controls = jax.jit(jax.vmap(numbers.control))
+
+    def trials(x: np.ndarray) -> Trial:
+        members = len(x)
+        weights, gait = jax.tree.map(
+            lambda a: np.repeat(np.asarray(a), count, axis=0), controls(jnp.asarray(x, dtype))
+        )
+
+        def every(a):
+            return np.concatenate([a] * members)
+
+        return Trial(
+            start=jax.tree.map(every, starts),
+            force=every(force),
+            direction=every(direction),
+            duration=np.full(members * count, DURATION, dtype),
+            weights=weights,
+            gait=gait,
+        )
+
+    return trials
+
+
+def tune_balance(
+    options: TuningOptions | None = None,
+    out: str | os.PathLike = "tuned",
+    *,
+    resume: bool = False,
+    progress: bool = False,
+    command: list[str] | None = None,
+) -> Tuned:
+    """Tune in a folder: config, history, the state after each generation, best.json, report.txt.
+
+    resume: go on with the run in the folder, with its own options. Raises as
+    ``push_map.push_map`` does.
+    """
+    setting = set_up(replace(find_scene("push"), pushes=()))
+    numbers = tunable_numbers(balance_machine())
+    options = _resumed(out, options) if resume else options or TuningOptions()
+    folder = RunFolder.open(out) if resume else _created(out, options, command)
+    trials = fixed_pushes(setting, numbers, options.pushes, options.seed)
+    if options.method == "gradient":
+        from optimize.balance_gradient import descend
+
+        method = descend
+    else:
+        method = _evolved
+    x, lines, interrupted = method(setting, numbers, trials, options, folder, resume, progress)
+    report = "\n".join([*lines, "", *changes(numbers, x)])
+    weights, gait = jax.tree.map(np.asarray, numbers.control(x))
+    best: dict[str, Any] = {"weights": weights, "gait": asdict(gait), "x": x}
+    folder.write_json(RunFolder.BEST, best)
+    folder.write_text("report.txt", report + "\n")
+    return Tuned(x, report, interrupted)
+
+
+def changes(numbers: Numbers, x: np.ndarray) -> list[str]:
+    """A table: each number before and after."""
+
+    def flat(x):
+        weights, gait = numbers.control(x)
+        return [*np.asarray(weights)[np.nonzero(numbers.weights)], *asdict(gait).values()]
+
+    rows = zip(numbers.names, flat(np.zeros_like(x)), flat(x))
+    return [f"{name:<22} {before:10.4g} -> {after:10.4g}" for name, before, after in rows]
+
+
+def _evolved(setting, numbers, trials, options: TuningOptions, folder, resume, progress):
+    """Best x (n,), lines of the report, and whether it was interrupted."""
+    run, width = survival(setting, CONFIG, DURATION + AFTER, options.population * options.pushes)
+
+    def evaluate(x: np.ndarray) -> Evaluation:
+        members, where = np.unique(x, axis=0, return_inverse=True)
+        given, parts = trials(members), []
+        for first in range(0, len(given.force), width):
+            part = slice(first, first + width)
+            parts.append(run(jax.tree.map(lambda a: a[part], given)))  # noqa: B023
+        stood, finite, lasted = (np.concatenate(a).reshape(len(members), -1) for a in zip(*parts))
+        where = where.reshape(-1)
+        return Evaluation(
+            fitness=1 - lasted.mean(1)[where],
+            parts={"stood": stood.mean(1)[where]},
+            failed=np.logical_not(finite.any(1))[where],
+            steps=len(given.force) * round((PUSHED_AT + DURATION + AFTER) / float(CONFIG.dt)),
+        )
+
+    result = evolve(
+        evaluate,
+        np.zeros(len(numbers.names)),
+        sigma=options.sigma,
+        population=options.population,
+        generations=options.generations,
+        seed=options.seed,
+        folder=folder,
+        resume=resume,
+        progress=progress,
+    )
+    start, best = result.history[0], result.best_parts
+    lines = [
+        f"CMA-ES, {result.generations} generations of {options.population},"
+        f" {options.pushes} pushes of {' and '.join(f'{f:g}' for f in FORCES)} N for {DURATION} s",
+        f"part of the time that it fell: {start.best:.4f} before, {result.best_fitness:.4f} after",
+        f"pushes survived: {start.best_parts['stood']:.4f} before, {best.get('stood')} after",
+    ]
+    return result.best_x, lines, result.interrupted
+
+
+def _created(out, options: TuningOptions, command: list[str] | None) -> RunFolder:
+    config = {
+        "objective": "balance",
+        "tune_balance": asdict(options),
+        "seed": options.seed,
+        "seconds": AFTER,
+        "dt": float(CONFIG.dt),
+        "weights": None,
+        "precision": jnp.zeros(()).dtype.name,
+        "command": command or command_line(),
+    }
+    return RunFolder.create(out, config)
+
+
+def _resumed(out, options: TuningOptions | None) -> TuningOptions:
+    if options is not None:
+        raise ValueError("a run that is resumed goes on with its own options; give no others")
+    folder = RunFolder.open(out)
+    kept = folder.read_json(RunFolder.CONFIG).get("tune_balance")
+    if kept is None:
+        raise ValueError(f"{folder.path} holds another kind of run, no tuning of the balance")
+    return TuningOptions(**kept)

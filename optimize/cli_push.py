@@ -1,0 +1,96 @@
+"""The commands about pushes: jaxsim pushmap, jaxsim tune-balance."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from optimize.balance_tuning import TuningOptions, tune_balance
+from optimize.cli_commands import INTERRUPTED, say
+from optimize.push_map import push_map
+from optimize.push_report import TABLE
+from optimize.push_search import MapOptions
+from optimize.run_folder import RunFolder, command_line
+
+MAP_OPTIONS = ("scene", "build", "friction", "directions", "durations", "starts", "resolution")
+MAP_OPTIONS += ("strongest", "checks", "seconds", "seed")
+
+
+def run_pushmap(args: argparse.Namespace) -> int:
+    """Search, write the folder, print the table. 1: no cell was finite."""
+    _only_xla(args)
+    given = _given(args, MAP_OPTIONS)
+    if args.weights is not None:
+        given["control"] = read_control(args.weights)
+    options = _options(MapOptions, given, args.resume)
+    try:
+        found = push_map(
+            options,
+            args.out,
+            resume=args.resume,
+            progress=not args.quiet,
+            command=command_line(["jaxsim", *args.argv]),
+        )
+    except KeyboardInterrupt:
+        return _interrupted(args)
+    say(*found.missing)
+    print((Path(args.out) / TABLE).read_text(), end="")
+    return 1 if (found.failed > 0).all() else 0
+
+
+def run_tune_balance(args: argparse.Namespace) -> int:
+    """Tune, write the folder, print what was gained."""
+    _only_xla(args)
+    given = _given(args, ("method", "generations", "population", "pushes", "seed", "sigma"))
+    options = _options(TuningOptions, given, args.resume)
+    try:
+        result = tune_balance(
+            options,
+            args.out,
+            resume=args.resume,
+            progress=not args.quiet,
+            command=command_line(["jaxsim", *args.argv]),
+        )
+    except KeyboardInterrupt:
+        return _interrupted(args)
+    print(result.report)
+    return INTERRUPTED if result.interrupted else 0
+
+
+def read_control(path: str) -> dict[str, Any]:
+    """Weights and gait from a file. Raises ValueError for what is no such file."""
+    try:
+        held = json.loads(Path(path).read_text("utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None
+    control = {
+        key: held[key] for key in ("weights", "gait") if isinstance(held, dict) and key in held
+    }
+    if not control:
+        raise ValueError(f"{path} holds neither weights nor a gait; jaxsim tune-balance writes one")
+    return control
+
+
+def _given(args: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+
+
+def _options(kind: type, given: dict[str, Any], resume: bool) -> Any:
+    """None to resume with those of the folder."""
+    if resume and given:
+        raise ValueError(
+            f"--resume goes on with the options of the run; leave out {', '.join(sorted(given))}"
+        )
+    return None if resume else kind(**given)
+
+
+def _only_xla(args: argparse.Namespace) -> None:
+    if args.backend == "fused":
+        raise ValueError("--backend fused: pushes run under XLA only")
+
+
+def _interrupted(args: argparse.Namespace) -> int:
+    if not (Path(args.out) / RunFolder.CONFIG).is_file():
+        raise KeyboardInterrupt
+    say(f"\ninterrupted; to go on: jaxsim {args.name} --out {args.out} --resume")
+    return INTERRUPTED

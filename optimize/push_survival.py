@@ -1,0 +1,139 @@
+"""Who is still standing after a push: a batch of characters, each with its own start and push."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.balance import Gait, Step, no_step
+from controllers.goal_control import advance, begin_moment
+from controllers.goal_machine import GoalMachine
+from jaxsim.collision.contacts import lowest_point
+from jaxsim.dynamics.kinematics import forward_kinematics, integrate
+from jaxsim.model import Model, State
+from jaxsim.simulation.pushes import Pushes
+from jaxsim.synthesis.config import SynthesisConfig
+from optimize.batch import batched
+from optimize.synthesis_run import FALLEN, Setting
+
+LINK = "pelvis"
+PUSHED_AT = 0.5  # [s], until which a start has settled
+ANGLE, RATE = 0.02, 0.1  # deviations of a start's joints [rad], [rad/s]
+WIDEST = 64  # characters that are computed together on a device, at most
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Trial:
+    """One member: a start, a horizontal push, and the numbers of its controller."""
+
+    start: State
+    force: Array | np.ndarray  # () [N]
+    direction: Array | np.ndarray  # () [rad]: 0 forward, pi / 2 to the left
+    duration: Array | np.ndarray  # () [s]
+    weights: Array | np.ndarray  # (ns, ng) of the machine
+    gait: Gait
+
+
+class Outcome(NamedTuple):
+    """Of one trial, or arrays of many."""
+
+    stood: Array  # () bool: to the end, and finite
+    finite: Array  # () bool
+    lasted: Array  # () part of the time that it stood, 0 to 1
+
+
+def start_states(model: Model, standing: State, count: int, seed: int) -> State:
+    """``count`` starts, with a leading axis: ``standing`` first, then with small normal deviations
+    of all joints, within their limits, and of their velocities; the lowest point on the ground."""
+    top = model.topology
+    root = np.isin(np.asarray(top.dof_joint), top.joint("root"))
+    key = jax.random.split(jax.random.key(seed), 2)
+    shape, dtype = (count, top.nv), model.mass.dtype
+    some = jnp.where((jnp.arange(count) > 0)[:, None] & ~root, 1.0, 0.0).astype(dtype)
+    hinges = np.array([j for j in top.limited_joints if top.joint_kinds[j] in ("hinge", "slide")])
+    at = np.array(top.q_start)[hinges]
+    turn = ANGLE * some * jax.random.normal(key[0], shape, dtype)
+    rate = RATE * some * jax.random.normal(key[1], shape, dtype)
+
+    def one(turn, rate):
+        q = integrate(model, standing.q, turn, jnp.ones((), dtype))
+        bounds = model.joint_lower[hinges], model.joint_upper[hinges]
+        q = q.at[at].set(jnp.clip(q[at], *bounds))
+        low = lowest_point(model, forward_kinematics(model, q, rate))
+        return standing.replace(q=q.at[top.q_start[top.joint("root")] + 2].add(-low), qd=rate)
+
+    return jax.vmap(one)(turn, rate)
+
+
+def trial_push(model: Model, trial: Trial, begins: float) -> Pushes:
+    """The push of one trial, at the centre of mass of the pelvis, from ``begins`` [s]."""
+    link = model.topology.link(LINK)
+    force, angle = jnp.asarray(trial.force), jnp.asarray(trial.direction)
+    way = jnp.stack([jnp.cos(angle), jnp.sin(angle), jnp.zeros_like(angle)])
+    return Pushes(
+        link=jnp.array([link]),
+        point=model.com[link][None],
+        force=(force * way)[None],
+        start=jnp.full_like(force, begins)[None],
+        duration=jnp.asarray(trial.duration)[None],
+    )
+
+
+def trial_outcome(trial: Trial, setting: Setting, machine: GoalMachine, config, frames: int):
+    """Outcome of ``frames`` frames. It stands while its centre of mass is above ``FALLEN`` of its
+    height at the start.
+
+    Who fell waits in its start unpushed: its last gasps would cost the others of its batch time.
+    """
+    machine = replace(machine, notes=no_step(trial.gait))
+    body, objects = setting.body, setting.objects
+    first = begin_moment(body, machine, trial.start, config, objects)
+    pushes, weights = trial_push(body.model, trial, PUSHED_AT), jnp.asarray(trial.weights)
+
+    def one(carry, _):
+        moment, height, stands, finite = carry
+        felt = replace(pushes, force=jnp.where(stands, pushes.force, 0.0))
+        after, frame = advance(body, machine, weights, moment, config, felt, objects)
+        com = frame.senses.view.com[2]
+        height = jnp.where(jnp.isnan(height), com, height)
+        whole = jnp.isfinite(after.state.q).all() & jnp.isfinite(after.state.v).all()
+        finite = finite & (whole | ~stands)
+        stands = stands & whole & (com > FALLEN * height)
+        moment = jax.tree.map(lambda new, old: jnp.where(stands, new, old), after, first)
+        return (moment, height, stands, finite), stands
+
+    yes = jnp.asarray(True)
+    begun = first, jnp.full_like(trial.force, jnp.nan), yes, yes
+    (_, _, stood, finite), stands = jax.lax.scan(one, begun, None, length=frames)
+    return Outcome(stood, finite, jnp.mean(jnp.where(stands, 1.0, 0.0)))
+
+
+def survival(
+    setting: Setting, config: SynthesisConfig, seconds: float, members: int
+) -> tuple[Callable[[Trial], Outcome], int]:
+    """``run(trials)`` -> Outcome, both with a leading axis, for ``seconds`` after a push's onset;
+    and how many trials a call computes at once: fewer are filled up, more compile anew.
+
+    members: of the largest batch that there will be.
+
+    Machines without steps of balance have no gait: ValueError.
+    """
+    machine = setting.machine
+    if not isinstance(machine.notes, Step):
+        raise ValueError("pushes are for the balance controller; this scene has another one")
+    frames = round((PUSHED_AT + seconds) / float(config.dt))
+
+    def one(trial: Trial, shared) -> Outcome:
+        own_body, objects = shared
+        own = setting._replace(body=own_body, objects=objects)
+        return trial_outcome(trial, own, machine, config, frames)
+
+    chunk = min(WIDEST, -(-members // len(jax.devices())))
+    run = batched(one, chunk)
+    shared = setting.body, setting.objects
+    return (lambda trials: run(trials, shared)), chunk * len(jax.devices())
