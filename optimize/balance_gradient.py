@@ -26,7 +26,7 @@ from optimize.batch import batched
 from optimize.push_map import CONFIG
 from optimize.push_report import write_arrays
 from optimize.push_survival import Trial, trial_push
-from optimize.synthesis_run import Setting
+from optimize.synthesis_setting import Setting
 
 PUSHED_AT = 0.05  # [s], as soon as it stands
 HORIZON = 0.5  # [s]

@@ -26,8 +26,8 @@ from optimize.evolution import Evaluation, evolve
 from optimize.push_map import CONFIG
 from optimize.push_survival import PUSHED_AT, Trial, start_states, survival
 from optimize.run_folder import RunFolder, command_line
-from optimize.synthesis_run import set_up
 from optimize.synthesis_scenes import find_scene
+from optimize.synthesis_setting import set_up
 
 METHODS = ("cma", "gradient")
 FORCES = (300.0, 450.0)  # [N], in turn: about as many are survived as not

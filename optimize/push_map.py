@@ -22,8 +22,8 @@ from optimize.push_report import write_arrays, write_report
 from optimize.push_search import MapOptions, PushMap, Search, Survive, begin_search, bisect
 from optimize.push_survival import Trial, start_states, survival
 from optimize.run_folder import RunFolder, command_line
-from optimize.synthesis_run import set_up
 from optimize.synthesis_scenes import changed, find_scene
+from optimize.synthesis_setting import set_up
 
 STATE = "push_map_state.npz"
 CONFIG = SynthesisConfig(passes=2, iterations=20)  # fewer than the default, for speed

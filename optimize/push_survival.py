@@ -18,7 +18,8 @@ from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.synthesis.config import SynthesisConfig
 from optimize.batch import batched
-from optimize.synthesis_run import FALLEN, Setting
+from optimize.synthesis_run import FALLEN
+from optimize.synthesis_setting import Setting
 
 LINK = "pelvis"
 PUSHED_AT = 0.5  # [s], until which a start has settled

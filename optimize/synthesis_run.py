@@ -8,28 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from controllers.goal_control import Body, Frame, Moment, begin_moment, body, run
-from controllers.goal_machine import GoalMachine
-from controllers.senses import Objects
-from jaxsim.characters.human import articulated_human, start
-from jaxsim.characters.poses import posed
+from controllers.goal_control import Frame, Moment, begin_moment, run
 from jaxsim.io.motion import Motion, Shape
 from jaxsim.math.rotation import matrix_to_quat
-from jaxsim.model import Model, State, box
-from jaxsim.model.adopt import add_model
-from jaxsim.model.builder import ModelBuilder
-from jaxsim.simulation.pushes import Pushes, push, pushes_together
-from jaxsim.synthesis.checks import check_setup
 from jaxsim.synthesis.config import SynthesisConfig
-from jaxsim.synthesis.effectors import human_effectors
 from optimize import summary as summaries
 from optimize.recording import shapes_of
 from optimize.run_folder import versions
 from optimize.simulate import Simulation, failure_notes
-from optimize.synthesis_scenes import Ball, SynthesisScene, Wall
+from optimize.synthesis_scenes import SynthesisScene
+from optimize.synthesis_setting import Setting, set_up
+from optimize.synthesis_setting import flight as flight_of
 
 PIECE = 50  # frames between two looks at the clock
-WALL = (0.05, 2.0, 1.25)  # half extents [m]
 FALLEN = 0.6  # a body whose centre of mass is lower than this part of its height at the start fell
 
 
@@ -76,74 +67,6 @@ def keep(frame: Frame) -> SceneFrame:
         status=info.status,
         passes=info.passes,
         leaving=info.leaving,
-    )
-
-
-class Setting(NamedTuple):
-    """A scene as arrays."""
-
-    body: Body
-    machine: GoalMachine
-    state: State
-    pushes: Pushes | None
-    objects: Objects | None
-
-
-def set_up(scene: SynthesisScene, model: Model | None = None) -> Setting:
-    """Build what a scene describes; model: another body, with the scene's surroundings in it."""
-    if model is None:
-        model = with_walls(articulated_human(scene.build, friction=scene.friction), scene.walls)
-    state = posed(model, dict(scene.pose_deg)) if scene.pose_deg else start(model, "standing")
-    pushes = None
-    if scene.pushes:
-        angles = [np.deg2rad(p.direction_deg) for p in scene.pushes]
-        pushes = pushes_together(
-            *(
-                push(
-                    model,
-                    p.link,
-                    (p.force * np.cos(a), p.force * np.sin(a), 0.0),
-                    start=p.start,
-                    duration=p.duration,
-                )
-                for p, a in zip(scene.pushes, angles)
-            )
-        )
-    thrown = thrown_balls(model, scene.balls) if scene.balls else None
-    own = body(model, human_effectors)
-    check_setup(model, own.effectors, state, None, pushes)
-    return Setting(own, scene.machine(), state, pushes, thrown)
-
-
-def with_walls(model: Model, walls: tuple[Wall, ...]) -> Model:
-    """The model's characters and world, and walls."""
-    if not walls:
-        return model
-    b = ModelBuilder()
-    add_model(b, model)
-    for wall in walls:
-        a = np.deg2rad(wall.direction_deg)
-        away = wall.distance + WALL[0]
-        quat = (float(np.cos(a / 2)), 0.0, 0.0, float(np.sin(a / 2)))
-        at = (away * np.cos(a), away * np.sin(a), WALL[2])
-        b.add_shape("world", box(WALL, name=wall.name, pos=at, quat=quat, friction=0.8))
-    return b.build()
-
-
-def thrown_balls(model: Model, balls: tuple[Ball, ...]) -> Objects:
-    """Balls at time 0, on the way to where they are to be."""
-    dtype, gravity = model.mass.dtype, np.asarray(model.gravity)
-    velocity = np.array([np.array(b.velocity) - gravity * b.arrives for b in balls])
-    position = np.array(
-        [
-            np.array(b.target) - np.array(b.velocity) * b.arrives + gravity * b.arrives**2 / 2
-            for b in balls
-        ]
-    )
-    return Objects(
-        jnp.asarray(position, dtype),
-        jnp.asarray(velocity, dtype),
-        jnp.asarray([b.radius for b in balls], dtype),
     )
 
 
@@ -267,7 +190,7 @@ def scene_motion(
     link_pos, link_quat = frames.link_pos, frames.link_quat
     names, roles, shapes = list(top.link_names), ["character"] * top.n_links, list(shapes_of(model))
     if setting.objects is not None:
-        flight = _flight(setting, time)
+        flight = flight_of(setting, time)
         for k, radius in enumerate(np.asarray(setting.objects.radius)):
             shapes.append(Shape("sphere", len(names), size=(float(radius),)))
             names.append(f"ball_{k + 1}")
@@ -304,18 +227,10 @@ def scene_motion(
     )
 
 
-def _flight(setting: Setting, time: np.ndarray) -> np.ndarray:
-    """(T, no, 3) where the balls are."""
-    balls, gravity = setting.objects, np.asarray(setting.body.model.gravity)
-    assert balls is not None
-    t = time[:, None, None]
-    return np.asarray(balls.position) + np.asarray(balls.velocity) * t + gravity * t**2 / 2
-
-
 def ball_clearance(setting: Setting, frames: SceneFrame, time: np.ndarray) -> np.ndarray:
     """(T,) least distance between a ball and a sphere or capsule of the body [m]; negative: hit."""
     top, model = setting.body.model.topology, setting.body.model
-    flight, balls = _flight(setting, time), setting.objects
+    flight, balls = flight_of(setting, time), setting.objects
     assert balls is not None
     least = np.full(len(time), np.inf)
     rotation = _matrices(frames.link_quat)

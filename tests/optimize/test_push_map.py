@@ -19,8 +19,8 @@ from optimize.push_report import ARRAYS, CSV, PLOT, TABLE, table
 from optimize.push_search import UNTRIED, MapOptions
 from optimize.push_survival import Outcome
 from optimize.run_folder import RunFolder
-from optimize.synthesis_run import set_up
 from optimize.synthesis_scenes import find_scene
+from optimize.synthesis_setting import set_up
 
 OPTIONS = MapOptions(
     directions=4, durations=(0.1, 0.2), starts=3, resolution=20.0, strongest=300.0, seed=3

@@ -10,8 +10,9 @@ import pytest
 from controllers.goal_control import begin_moment, run
 from jaxsim.synthesis.checks import SynthesisError
 from jaxsim.synthesis.config import SynthesisConfig
-from optimize.synthesis_run import keep, set_up, synthesize_scene
+from optimize.synthesis_run import keep, synthesize_scene
 from optimize.synthesis_scenes import SCENES, Push, changed, find_scene
+from optimize.synthesis_setting import set_up
 
 FRAMES = 320
 BATCH = {  # scenes of one structure: one program

@@ -1,0 +1,97 @@
+"""Scenes of synthesised motion as arrays: the body, its controller, walls, pushes and balls."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from controllers.goal_control import Body, body
+from controllers.goal_machine import GoalMachine
+from controllers.senses import Objects
+from jaxsim.characters.human import articulated_human, start
+from jaxsim.characters.poses import posed
+from jaxsim.model import Model, State, box
+from jaxsim.model.adopt import add_model
+from jaxsim.model.builder import ModelBuilder
+from jaxsim.simulation.pushes import Pushes, push, pushes_together
+from jaxsim.synthesis.checks import check_setup
+from jaxsim.synthesis.effectors import human_effectors
+from optimize.synthesis_scenes import Ball, SynthesisScene, Wall
+
+WALL = (0.05, 2.0, 1.25)  # half extents [m]
+
+
+class Setting(NamedTuple):
+    """A scene as arrays."""
+
+    body: Body
+    machine: GoalMachine
+    state: State
+    pushes: Pushes | None
+    objects: Objects | None
+
+
+def set_up(scene: SynthesisScene, model: Model | None = None) -> Setting:
+    """Build what a scene describes; model: another body, with the scene's surroundings in it."""
+    if model is None:
+        model = with_walls(articulated_human(scene.build, friction=scene.friction), scene.walls)
+    state = posed(model, dict(scene.pose_deg)) if scene.pose_deg else start(model, "standing")
+    pushes = None
+    if scene.pushes:
+        angles = [np.deg2rad(p.direction_deg) for p in scene.pushes]
+        pushes = pushes_together(
+            *(
+                push(
+                    model,
+                    p.link,
+                    (p.force * np.cos(a), p.force * np.sin(a), 0.0),
+                    start=p.start,
+                    duration=p.duration,
+                )
+                for p, a in zip(scene.pushes, angles)
+            )
+        )
+    thrown = thrown_balls(model, scene.balls) if scene.balls else None
+    own = body(model, human_effectors)
+    check_setup(model, own.effectors, state, None, pushes)
+    return Setting(own, scene.machine(), state, pushes, thrown)
+
+
+def with_walls(model: Model, walls: tuple[Wall, ...]) -> Model:
+    """The model's characters and world, and walls."""
+    if not walls:
+        return model
+    b = ModelBuilder()
+    add_model(b, model)
+    for wall in walls:
+        a = np.deg2rad(wall.direction_deg)
+        away = wall.distance + WALL[0]
+        quat = (float(np.cos(a / 2)), 0.0, 0.0, float(np.sin(a / 2)))
+        at = (away * np.cos(a), away * np.sin(a), WALL[2])
+        b.add_shape("world", box(WALL, name=wall.name, pos=at, quat=quat, friction=0.8))
+    return b.build()
+
+
+def thrown_balls(model: Model, balls: tuple[Ball, ...]) -> Objects:
+    """Balls at time 0, on the way to where they are to be."""
+    dtype, gravity = model.mass.dtype, np.asarray(model.gravity)
+    velocity = np.array([np.array(b.velocity) - gravity * b.arrives for b in balls])
+    position = np.array(
+        [
+            np.array(b.target) - np.array(b.velocity) * b.arrives + gravity * b.arrives**2 / 2
+            for b in balls
+        ]
+    )
+    return Objects(
+        jnp.asarray(position, dtype),
+        jnp.asarray(velocity, dtype),
+        jnp.asarray([b.radius for b in balls], dtype),
+    )
+
+
+def flight(setting: Setting, time: np.ndarray) -> np.ndarray:
+    """(T, no, 3) where the balls are."""
+    balls, gravity = setting.objects, np.asarray(setting.body.model.gravity)
+    assert balls is not None
+    t = time[:, None, None]
+    return np.asarray(balls.position) + np.asarray(balls.velocity) * t + gravity * t**2 / 2
