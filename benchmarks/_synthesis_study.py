@@ -6,6 +6,7 @@ with a quarter of the smallest step.
 """
 
 import time
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +19,7 @@ from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.synthesis.config import FORMS, SynthesisConfig, units
 from jaxsim.synthesis.effectors import human_effectors
 from jaxsim.synthesis.synthesizer import SynthesisState, synthesize
-from jaxsim.synthesis.tasks import plain_tasks, with_changes
+from jaxsim.synthesis.tasks import plain_tasks
 from jaxsim.synthesis.view import look
 
 SECONDS = 0.2
@@ -57,7 +58,7 @@ def study(quick: bool) -> str:
                 view = look(model, points, state.q, state.v)
 
                 def tasks(view, at_v):
-                    return with_changes(plain_tasks(view, 0.0), torque=jnp.asarray(LIMP))
+                    return replace(plain_tasks(view, 0.0), torque=jnp.asarray(LIMP))
 
                 state, info = synthesize(view, state, tasks, unit, own)
                 return state, jnp.maximum(residual, info.root_residual)

@@ -171,7 +171,7 @@ class GoalMachine:
             here = senses.with_view(view)
             rows, relaxed = [], jnp.zeros(view.effectors.count, view.v.dtype)
             for k, goal in enumerate(self.goals):
-                size = {"one": 1.0}.get(goal.unit) or getattr(unit, goal.unit)
+                size = 1.0 if goal.unit == "one" else getattr(unit, goal.unit)
                 if goal.level == "force":
                     relaxed = relaxed + jnp.where(goal.rows(here, memory.notes), now[k], 0.0)
                     continue

@@ -5,7 +5,7 @@ what the controller remembers; where no Jacobian is given it is found by ``resid
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import jax
@@ -17,6 +17,7 @@ from controllers.senses import Senses
 from jaxsim.dynamics.jacobians import angular_jacobian
 from jaxsim.dynamics.kinematics import integrate
 from jaxsim.math.rotation import cross
+from jaxsim.synthesis.config import Units
 from jaxsim.synthesis.view import look
 
 LEVELS = ("position", "velocity", "force")
@@ -37,6 +38,11 @@ class Goal:
     level: str = "position"
 
     def __post_init__(self):
+        units = ["one", *(field.name for field in fields(Units))]
+        if self.unit not in units:
+            raise ValueError(
+                f"goal {self.name!r}: unit {self.unit!r}; there are {', '.join(units)}"
+            )
         if self.level not in LEVELS:
             raise ValueError(f"goal {self.name!r}: level {self.level!r}; there are {LEVELS}")
 

@@ -119,7 +119,13 @@ def synthesize(
     (view is of that configuration). A contact that leaves its surface in the solution and still
     carries force makes the step start again without that force, up to ``config.passes`` times.
     Non-finite input gives non-finite output and a status, of this member of a batch alone.
+    Products are taken at the highest precision, never in TF32.
     """
+    with jax.default_matmul_precision("highest"):
+        return _synthesize(view, state, tasks, unit, config, pushes)
+
+
+def _synthesize(view, state, tasks, unit, config, pushes) -> tuple[SynthesisState, SynthesisInfo]:
     model = view.model
     held, held_until, target, outside = _outside(view, state, config, pushes)
     attempt = _attempts(view, tasks, target, outside, unit, config)

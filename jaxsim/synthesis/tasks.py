@@ -1,6 +1,5 @@
 """What a controller asks of a step: weighted rows on the velocity, and how contacts may move."""
 
-import dataclasses
 from dataclasses import dataclass
 
 import jax
@@ -66,11 +65,6 @@ def plain_tasks(view: View, damping: Array | float) -> Tasks:
         still=jnp.ones(ne, view.v.dtype),
         torque=jnp.ones((), view.v.dtype),
     )
-
-
-def with_changes(tasks: Tasks, **changes) -> Tasks:
-    """A copy with some fields changed."""
-    return dataclasses.replace(tasks, **changes)
 
 
 def root_of_weight(weight: Array) -> Array:

@@ -46,6 +46,11 @@ class View:
 
 def look(model: Model, effectors: Effectors, q: Array, v: Array) -> View:
     """See a configuration q (nq,) that moves with v (nv,)."""
+    with jax.default_matmul_precision("highest"):
+        return _look(model, effectors, q, v)
+
+
+def _look(model: Model, effectors: Effectors, q: Array, v: Array) -> View:
     kin = forward_kinematics(model, q, v)
     position = effectors.positions(kin)
     found = surfaces(model, position)

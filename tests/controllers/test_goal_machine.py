@@ -120,5 +120,7 @@ def test_mistakes_are_told(change, message):
 def test_a_weight_that_is_no_number_is_told():
     with pytest.raises(ValueError, match="weight of 'a' is nan"):
         GoalMachine(GOALS, {"only": GoalState({"a": float("nan")}, lambda s, _: True)}, {})
+    with pytest.raises(ValueError, match="unit 'inch'; there are one, com"):
+        Goal("x", "inch", lambda senses, notes: None)
     with pytest.raises(ValueError, match="level 'speed'"):
         Goal("x", "one", lambda senses, notes: None, "speed")
