@@ -76,7 +76,7 @@ def bearing_feet(senses: Senses, step: Step) -> Array:
 def com_ahead(senses: Senses) -> Array:
     """(2,) where the centre of mass is going: x + v sqrt(z / g), its capture point.
 
-    The document's condition and step look at x alone; see docs/synthesis.md for what that survives.
+    The document's condition and step look at x alone; see docs/behaviours.md.
     """
     view = senses.view
     return view.com[:2] + fall_time(senses) * view.com_velocity[:2]
@@ -164,7 +164,7 @@ def foot_to_place() -> Goal:
     """Gp: the heel and the ball of the lifted foot to their places, the sole level.
 
     The document says where the foot goes, not how: the sole stays parallel to the ground and along
-    the pelvis, and is lifted in proportion to the way that is left, up to ``CLEARANCE``.
+    the pelvis, ``Gait.clearance`` above it, until the foot is put down.
     """
 
     def rows(senses: Senses, step: Step):

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from controllers.goal_control import Frame, Moment, begin_moment, run
 from jaxsim.io.motion import Motion, Shape
-from jaxsim.math.rotation import matrix_to_quat
+from jaxsim.math.rotation import matrix_to_quat, quat_to_matrix
 from jaxsim.synthesis.config import SynthesisConfig
 from optimize import summary as summaries
 from optimize.recording import shapes_of
@@ -255,6 +255,4 @@ def ball_clearance(setting: Setting, frames: SceneFrame, time: np.ndarray) -> np
 
 
 def _matrices(quat: np.ndarray) -> np.ndarray:
-    from jaxsim.math.rotation import quat_to_matrix
-
     return np.asarray(quat_to_matrix(jnp.asarray(quat)))

@@ -91,7 +91,6 @@ def thrown_balls(model: Model, balls: tuple[Ball, ...]) -> Objects:
 
 def flight(setting: Setting, time: np.ndarray) -> np.ndarray:
     """(T, no, 3) where the balls are."""
-    balls, gravity = setting.objects, np.asarray(setting.body.model.gravity)
-    assert balls is not None
-    t = time[:, None, None]
-    return np.asarray(balls.position) + np.asarray(balls.velocity) * t + gravity * t**2 / 2
+    assert setting.objects is not None
+    at = setting.objects.at(jnp.asarray(time)[:, None, None], setting.body.model.gravity)
+    return np.asarray(at.position)
