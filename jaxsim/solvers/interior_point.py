@@ -19,7 +19,9 @@ from jax import Array, lax
 from jaxsim.dynamics.kinematics import matmul
 from jaxsim.math.safe import safe_divide, safe_sqrt
 
-COLD, WARM = 0.1, 3e-3  # least slack and multiplier to start with
+COLD, LEAST = 0.1, 1e-3  # slack and multiplier to start with, at least
+WARM = 0.1  # the same, as a part of the residual of the point that is given
+MOST = 1e6  # times the usual regularisation
 STEP = 0.995  # part of the way to the nearest bound
 
 
@@ -185,7 +187,9 @@ def measures(problem: Scaled, p: Point, off: Residual) -> tuple[Array, Array, Ar
     """() each: what the constraints miss, over what x and they have; the gradient left, and the
     root of the largest product of a multiplier and its slack, both over the scale of the tasks."""
     product = jnp.where(problem.real, p.s * p.z, 0.0)
-    primal = largest(jnp.concatenate([off.equation, off.room])) / reach(problem, p)
+    scale = reach(problem, p)
+    far = jnp.maximum(scale, jnp.abs(problem.d))  # of a bound far away the slack has few digits
+    primal = largest(jnp.concatenate([off.equation / scale, off.room / far]))
     return primal, largest(off.gradient), safe_sqrt(largest(product))
 
 
@@ -210,17 +214,14 @@ class Run:
     off: Residual
     count: Array  # () iterations done
     done: Array  # () bool: solved, or found to contradict itself
+    left: Array  # () the larger of the relative residuals
     caution: Array  # () times the usual regularisation
 
 
 def iterate(problem: Scaled, p: Point, iterations: int, tolerance: Array) -> Run:
-    """The last finite point. A step that fails is not taken, and tried again with more
-    regularisation."""
-
-    def is_done(p: Point, off: Residual) -> Array:
-        primal, dual, gap = measures(problem, p, off)
-        solved = (primal <= tolerance) & (dual <= tolerance) & (gap <= tolerance)
-        return solved | off.contradicts
+    """The last finite point. A step that is not finite is not taken, and tried again with more
+    regularisation; so goes on a point whose gap is closed but whose residual does not fall, which
+    is what rounding does to rows with large multipliers."""
 
     def goes_on(run: Run):
         return (run.count < iterations) & ~run.done
@@ -232,12 +233,23 @@ def iterate(problem: Scaled, p: Point, iterations: int, tolerance: Array) -> Run
         p, off = jax.tree.map(
             lambda new, old: jnp.where(good, new, old), (p, off), (run.point, run.off)
         )
-        caution = jnp.where(good, run.caution, 100 * run.caution)
-        return Run(p, off, run.count + 1, is_done(p, off), caution)
+        left, gap = rest(p, off)
+        stuck = (gap <= tolerance) & (left > run.left / 2)
+        caution = run.caution * jnp.where(good, jnp.where(stuck, 10.0, 1.0), 100.0)
+        caution = jnp.minimum(caution, MOST)
+        return Run(p, off, run.count + 1, ended(off, left, gap), left, caution)
+
+    def rest(p: Point, off: Residual) -> tuple[Array, Array]:
+        primal, dual, gap = measures(problem, p, off)
+        return jnp.maximum(primal, dual), gap
+
+    def ended(off: Residual, left: Array, gap: Array) -> Array:
+        return ((left <= tolerance) & (gap <= tolerance)) | off.contradicts
 
     off = residual(problem, p)
+    left, gap = rest(p, off)
     caution = jnp.ones((), p.x.dtype)
-    start = Run(p, off, jnp.asarray(0, jnp.int32), is_done(p, off), caution)
+    start = Run(p, off, jnp.asarray(0, jnp.int32), ended(off, left, gap), left, caution)
     return lax.while_loop(goes_on, again, start)
 
 

@@ -261,13 +261,18 @@ def _warm(q: ip.Scaled, scale: ip.Scale, start: Solution) -> ip.Point:
     finite = jnp.isfinite(sum(jnp.sum(x) for x in given))
     x = jnp.where(q.fixed, q.d[: q.H.shape[0]], start.x / scale.x)
     z = jnp.concatenate([start.at_lower, start.at_upper, start.inequality]) / scale.inequality
-    p = _with_room(q, x, start.equality / scale.equality, z, ip.WARM)
+    z, y = jnp.where(q.real, z, 0.0), start.equality / scale.equality
+    s = jnp.where(q.real, jnp.maximum(ip.inequalities(q, x) - q.d, 0.0), 0.0)
+    p = ip.Point(x, y, z, s)
+    primal, dual, _ = ip.measures(q, p, ip.residual(q, p))
+    least = jnp.clip(ip.WARM * jnp.maximum(primal, dual), ip.LEAST, ip.COLD)
+    p = _with_room(q, x, y, z, least)
     return jax.tree.map(lambda a, b: jnp.where(finite, a, b), p, cold)
 
 
-def _with_room(q: ip.Scaled, x: Array, y: Array, z: Array, least: float) -> ip.Point:
+def _with_room(q: ip.Scaled, x: Array, y: Array, z: Array, least: Array | float) -> ip.Point:
     s = jnp.maximum(ip.inequalities(q, x) - q.d, least)
-    z = jnp.maximum(z, least)
+    z = jnp.maximum(z, least * jnp.minimum(1.0, 1 / s))  # a bound that is far away hardly pushes
     return ip.Point(x, y, jnp.where(q.real, z, 0.0), jnp.where(q.real, s, 1.0))
 
 

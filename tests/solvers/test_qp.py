@@ -278,6 +278,25 @@ def test_a_warm_start_saves_iterations(batch):
     assert (quick_jit(jax.vmap(qp.solve))(near, lost).status == qp.SOLVED).all()
 
 
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_bounds_far_away_cost_few_iterations(batch, dtype):
+    """A joint in the middle of its range has a limit a thousand times further than it will move."""
+    batch = batch if dtype == jnp.float64 else single(batch)
+
+    def bounds(value):
+        def edit(x):
+            x[:, :2] = value
+
+        return edit
+
+    none = with_(batch, lower=bounds(-np.inf), upper=bounds(np.inf))
+    far = with_(batch, lower=bounds(-1e4), upper=bounds(2e4))
+    a, b = solve(none), solve(far)
+    assert (b.status == qp.SOLVED).all()
+    assert b.iterations.mean() < a.iterations.mean() + 1.5
+    np.testing.assert_allclose(b.x, a.x, atol=1e-6 if dtype == jnp.float64 else 1e-3)
+
+
 def answers(p: qp.Problem, smoothing=0.0):
     """A number that all of the solution enters."""
     s = qp.solve(p, smoothing=smoothing, tolerance=1e-9, iterations=40)
