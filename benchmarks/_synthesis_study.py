@@ -18,7 +18,7 @@ from jaxsim.dynamics.articulated import articulated_body
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.synthesis.config import FORMS, SynthesisConfig, units
 from jaxsim.synthesis.effectors import human_effectors
-from jaxsim.synthesis.synthesizer import SynthesisState, synthesize
+from jaxsim.synthesis.synthesizer import SynthesisState, no_start, synthesize
 from jaxsim.synthesis.tasks import plain_tasks
 from jaxsim.synthesis.view import look
 
@@ -50,7 +50,8 @@ def study(quick: bool) -> str:
             before = v - fall * dt / 2 if form == "central" else v  # where v belongs
             none = jnp.zeros((points.count, 3))
             zero = jnp.zeros(())
-            first = SynthesisState(q, before, zero, 0 * v, none, 0 * v, zero - 1)
+            last = no_start(model, points, v.dtype, config)
+            first = SynthesisState(q, before, zero, 0 * v, none, 0 * v, zero - 1, last)
 
             def step(_, carry):
                 state, residual = carry

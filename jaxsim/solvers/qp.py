@@ -43,6 +43,18 @@ class Problem:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
+class Start:
+    """What a solution leaves to the next problem: the fields of ``Solution`` of these names."""
+
+    x: Array  # (n,)
+    equality: Array  # (e,)
+    inequality: Array  # (k,)
+    at_lower: Array  # (n,)
+    at_upper: Array  # (n,)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class Solution:
     """x with the multipliers of its constraints, and how well they solve the problem.
 
@@ -64,7 +76,7 @@ class Solution:
 
 def solve(
     problem: Problem,
-    start: Solution | None = None,
+    start: Start | Solution | None = None,
     iterations: int = 50,
     tolerance: float | None = None,
     smoothing: float | Array = 0.0,
@@ -136,7 +148,7 @@ class _Run:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _solution(run: _Run, problem: Problem, start: Solution | None, smoothing: Array):
+def _solution(run: _Run, problem: Problem, start: Start | Solution | None, smoothing: Array):
     """x (n,), y (e,), z (2 n + k,), and the other fields of a ``Solution``."""
     q, scale = scaled(problem)
     p, report = _iterated(run, q, scale, start)
@@ -161,7 +173,7 @@ def _no_tangent(x: Array):
     return jnp.zeros_like(x) if floating else np.zeros(x.shape, jax.dtypes.float0)
 
 
-def _iterated(run: _Run, q: ip.Scaled, scale: ip.Scale, start: Solution | None):
+def _iterated(run: _Run, q: ip.Scaled, scale: ip.Scale, start: Start | Solution | None):
     """The last point, and the fields of a ``Solution`` after the multipliers."""
     tolerance = jnp.asarray(run.tolerance, q.H.dtype)
     p = _cold(q) if start is None else _warm(q, scale, start)
@@ -254,7 +266,7 @@ def _cold(q: ip.Scaled) -> ip.Point:
     return _with_room(q, x, jnp.zeros_like(q.b), jnp.zeros_like(q.d), ip.COLD)
 
 
-def _warm(q: ip.Scaled, scale: ip.Scale, start: Solution) -> ip.Point:
+def _warm(q: ip.Scaled, scale: ip.Scale, start: Start | Solution) -> ip.Point:
     """A start from the solution of another problem; from nothing if it is not finite."""
     cold = _cold(q)
     given = (start.x, start.equality, start.inequality, start.at_lower, start.at_upper)

@@ -11,7 +11,7 @@ Source: Jain, Ye, Liu (2009), sections 4 to 4.3 and appendix B, in the tangent s
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import jax
 import jax.numpy as jnp
@@ -52,6 +52,7 @@ class SynthesisState:
     force: Array  # (ne, 3) contact forces in that step, on the effectors [N]
     held: Array  # (nv,) torque at the onset of the last push
     held_until: Array  # () [s]
+    last: qp.Start  # of the step that led here: where the next QP starts
 
 
 @jax.tree_util.register_dataclass
@@ -92,6 +93,7 @@ def begin(
         force=jnp.zeros((effectors.count, 3), zero.dtype),
         held=zero,
         held_until=state.time - 1.0,
+        last=no_start(model, effectors, zero.dtype, config),
     )
     goals = velocity_rows(jnp.eye(zero.shape[0], dtype=zero.dtype), state.qd, HOLD)
     tasks = Tasks(
@@ -101,8 +103,17 @@ def begin(
         torque=jnp.full((), EVEN, zero.dtype),
     )
     view = look(model, effectors, state.q, state.qd)
-    _, info = synthesize(view, start, lambda *_: tasks, unit, config)
-    return replace(start, torque=info.torque, force=info.force)
+    after, info = synthesize(view, start, lambda *_: tasks, unit, config)
+    return replace(start, torque=info.torque, force=info.force, last=after.last)
+
+
+def no_start(model: Model, effectors: Effectors, dtype, config: SynthesisConfig) -> qp.Start:
+    """What the solver starts from where there was no step yet."""
+    muscles = int(driven_by_muscles(model.topology).sum())
+    nv, ne = model.topology.nv, effectors.count
+    x = jnp.zeros(nv + EDGES * ne, dtype)
+    rows = ne + (2 * muscles if config.torque_limits else 0)
+    return qp.Start(x, jnp.zeros(nv - muscles, dtype), jnp.zeros(rows, dtype), x, x)
 
 
 def synthesize(
@@ -129,7 +140,10 @@ def _synthesize(view, state, tasks, unit, config, pushes) -> tuple[SynthesisStat
     model = view.model
     held, held_until, target, outside = _outside(view, state, config, pushes)
     attempt = _attempts(view, tasks, target, outside, unit, config)
-    passes, result = _passes(attempt, view, config)
+    passes, result = _passes(attempt, state.last, view, config)
+    solution = result.solution
+    last = {f.name: getattr(solution, f.name) for f in fields(qp.Start)}
+    last["equality"] = solution.equality[: state.last.equality.shape[0]]
     result = replace(
         result, v=jnp.where(result.solution.status == qp.NOT_FINITE, jnp.nan, result.v)
     )
@@ -158,6 +172,7 @@ def _synthesize(view, state, tasks, unit, config, pushes) -> tuple[SynthesisStat
         force=result.force,
         held=held,
         held_until=held_until,
+        last=qp.Start(**last),
     )
     return after, info
 
@@ -205,27 +220,31 @@ class _Result:
     solution: qp.Solution
 
 
-def _passes(attempt: Callable[[Array], _Result], view: View, config) -> tuple[Array, _Result]:
+_Attempt = Callable[[Array, qp.Start], _Result]
+
+
+def _passes(attempt: _Attempt, last: qp.Start, view: View, config) -> tuple[Array, _Result]:
     """How many passes it took, and what the last one came to: a loop around one program."""
     none = jnp.zeros(view.near.gap.shape, bool)
     if config.passes == 1:
-        return jnp.asarray(1), attempt(none)
+        return jnp.asarray(1), attempt(none, last)
 
     def again(carry):
         count, blocked, _ = carry
-        result = attempt(blocked)
+        result = attempt(blocked, last)
         return count + 1, blocked | result.leaving, result
 
     def goes_on(carry):
         count, _, result = carry
         return (count == 0) | (count < config.passes) & result.leaving.any()
 
-    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(attempt, none))
+    shapes = jax.eval_shape(attempt, none, last)
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
     passes, _, result = jax.lax.while_loop(goes_on, again, (jnp.asarray(0), none, nothing))
     return passes, result
 
 
-def _attempts(view, tasks, torque, outside, unit, config) -> Callable[[Array], _Result]:
+def _attempts(view, tasks, torque, outside, unit, config) -> _Attempt:
     """One pass, of the contacts (ne,) bool that must not carry force: a QP, or in the central form
     a sequence, each linearised where the last one led."""
     model, nv = view.model, view.v.shape[0]
@@ -235,18 +254,21 @@ def _attempts(view, tasks, torque, outside, unit, config) -> Callable[[Array], _
         motion = equations_of_motion(view, M, outside, at_v, config)
         return Linearised(ahead, at_v, tasks(ahead, at_v), motion)
 
-    def solved(linear, blocked):
+    def solved(linear, blocked, last):
         modes, problem = _problem(view, linear, blocked, torque, unit, config)
-        return modes, qp.solve(problem, None, config.iterations, config.tolerance)
+        more = problem.b.shape[0] - last.equality.shape[0]  # rows of ``Tasks.fixed``
+        last = replace(last, equality=jnp.pad(last.equality, (0, more)))
+        return modes, qp.solve(problem, last, config.iterations, config.tolerance)
 
     def backward():
         linear = linearised(view, jnp.zeros_like(view.v))
-        return lambda blocked: solved(linear, blocked)
+        return lambda blocked, last: solved(linear, blocked, last)
 
-    def central(blocked):
+    def central(blocked, last):
         def once(at_v, _):
             q = integrate(model, view.q, at_v, config.dt)
-            result = solved(linearised(look(model, view.effectors, q, at_v), at_v), blocked)
+            ahead = look(model, view.effectors, q, at_v)
+            result = solved(linearised(ahead, at_v), blocked, last)
             return result[1].x[:nv], result
 
         results = jax.lax.scan(once, view.v, None, length=config.sequence)[1]
@@ -254,8 +276,8 @@ def _attempts(view, tasks, torque, outside, unit, config) -> Callable[[Array], _
 
     one = backward() if config.form == "backward" else central
 
-    def attempt(blocked):
-        modes, solution = one(blocked)
+    def attempt(blocked, last):
+        modes, solution = one(blocked, last)
         return _result(view, modes, solution, unit, config)
 
     return attempt
