@@ -30,12 +30,16 @@ from optimize.cli_setup import cores, session
 STRONGEST = 150.0  # push [N]
 
 
-def batched(run):
-    """One character's function for a batch, an equal part on each device."""
+def batched(run, chunk: int | None = None):
+    """One character's function for a batch, an equal part on each device, there so many at once."""
     devices = jax.devices()
 
+    def members(*given):
+        return jax.lax.map(lambda one: run(*one), given, batch_size=chunk) if chunk else (
+            jax.vmap(run)(*given)
+        )
+
     def of(*given):
-        members = jax.vmap(run)
         if jax.tree.leaves(given)[0].shape[0] % len(devices):
             return members(*given)
         spec = PartitionSpec("batch")
@@ -78,7 +82,7 @@ def frames(scene: Scene, batch: int, options) -> list[str]:
     model, first = scene.human[0], scene.begin()
     pushes = scene.pushes(around(batch, STRONGEST))
     carry = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), first)
-    whole, making = compiled(batched(run), carry, pushes)
+    whole, making = compiled(batched(run, options.chunk), carry, pushes)
     total, busy = seconds(whole, (carry, pushes), options.repeats) / count
     carry, (status, passes, iterations) = whole(carry, pushes)
 
@@ -120,6 +124,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--device", choices=("cpu", "gpu"))
     parser.add_argument("--precision", choices=("float32", "float64"), default="float32")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 16, 256, 4096])
+    parser.add_argument("--chunk", type=int, help="characters at once on a core; all, if not given")
     parser.add_argument("--frames", type=int, default=50, help="of each run")
     parser.add_argument("--repeats", type=int, default=3, help="the best of so many")
     parser.add_argument("--study", action="store_true", help="the two forms instead")

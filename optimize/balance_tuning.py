@@ -30,6 +30,7 @@ from optimize.synthesis_scenes import find_scene
 from optimize.synthesis_setting import set_up
 
 METHODS = ("cma", "gradient")
+PARTS = ("weights", "gait")
 FORCES = (300.0, 450.0)  # [N], in turn: about as many are survived as not
 DURATION = 0.2  # of each push [s]
 AFTER = 2.0  # that it should stand after the push [s]
@@ -40,7 +41,7 @@ OFFSET = 0.1  # what one means for a number that is not positive
 
 @dataclass(frozen=True)
 class TuningOptions:
-    """How to tune. Raises ValueError for an unknown method and for numbers that cannot be."""
+    """How to tune. Raises ValueError for what there is not or cannot be."""
 
     method: str = "cma"
     generations: int = 10  # or steps of the gradient
@@ -48,8 +49,11 @@ class TuningOptions:
     pushes: int = 16  # that a member is judged by
     sigma: float = 0.15  # first step size, and that of the gradient: of logarithms
     seed: int = 0
+    only: str | None = None  # one of PARTS instead of both
 
     def __post_init__(self):
+        if self.only not in (None, *PARTS):
+            raise ValueError(f"only {self.only!r}: there are {', '.join(PARTS)}")
         if self.method not in METHODS:
             raise ValueError(f"method {self.method!r}: there are {', '.join(METHODS)}")
         if self.generations < 1 or self.pushes < 1:
@@ -62,7 +66,8 @@ class Numbers(NamedTuple):
     A number that is not positive gets ``OFFSET`` x added.
     """
 
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # (n)
+    places: np.ndarray  # (n,) among all weights that are not zero, then the gait
     weights: np.ndarray  # (ns, ng)
     gait: Gait
 
@@ -70,6 +75,7 @@ class Numbers(NamedTuple):
         """weights (ns, ng) and gait at x (n,)."""
         rows, columns = np.nonzero(self.weights)
         x = jnp.asarray(x)
+        x = jnp.zeros(len(rows) + len(fields(Gait)), x.dtype).at[self.places].set(x)
         own = self.weights[rows, columns] * jnp.exp(x[: len(rows)])
         weights = jnp.zeros(self.weights.shape, x.dtype).at[rows, columns].set(own)
         moved = {}
@@ -85,12 +91,16 @@ class Tuned(NamedTuple):
     interrupted: bool
 
 
-def tunable_numbers(machine: GoalMachine) -> Numbers:
-    """Weights that are not zero, then the gait."""
+def tunable_numbers(machine: GoalMachine, only: str | None = None) -> Numbers:
+    """Weights that are not zero, then the gait; or one of these ``PARTS``."""
     weights = np.asarray(machine.weights())
     goals = [goal.name for goal in machine.goals]
     names = [f"{machine.state_names[s]}.{goals[g]}" for s, g in np.argwhere(weights)]
-    return Numbers((*names, *(f"gait.{f.name}" for f in fields(Gait))), weights, machine.notes.gait)
+    own = {"weights": names, "gait": [f"gait.{f.name}" for f in fields(Gait)]}
+    part = np.repeat(PARTS, [len(own[p]) for p in PARTS])
+    places = np.flatnonzero((part == only) | (only is None))
+    every = [*own["weights"], *own["gait"]]
+    return Numbers(tuple(every[k] for k in places), places, weights, machine.notes.gait)
 
 
 def fixed_pushes(setting, numbers: Numbers, count: int, seed: int) -> Callable[[np.ndarray], Trial]:
@@ -140,8 +150,8 @@ def tune_balance(
     ``push_map.push_map`` does.
     """
     setting = set_up(replace(find_scene("push"), pushes=()))
-    numbers = tunable_numbers(balance_machine())
     options = _resumed(out, options) if resume else options or TuningOptions()
+    numbers = tunable_numbers(balance_machine(), options.only)
     folder = RunFolder.open(out) if resume else _created(out, options, command)
     trials = fixed_pushes(setting, numbers, options.pushes, options.seed)
     if options.method == "gradient":
@@ -164,7 +174,8 @@ def changes(numbers: Numbers, x: np.ndarray) -> list[str]:
 
     def flat(x):
         weights, gait = numbers.control(x)
-        return [*np.asarray(weights)[np.nonzero(numbers.weights)], *asdict(gait).values()]
+        every = [*np.asarray(weights)[np.nonzero(numbers.weights)], *asdict(gait).values()]
+        return [every[k] for k in numbers.places]
 
     rows = zip(numbers.names, flat(np.zeros_like(x)), flat(x))
     return [f"{name:<22} {before:10.4g} -> {after:10.4g}" for name, before, after in rows]

@@ -41,7 +41,7 @@ def run_pushmap(args: argparse.Namespace) -> int:
 def run_tune_balance(args: argparse.Namespace) -> int:
     """Tune, write the folder, print what was gained."""
     _only_xla(args)
-    given = _given(args, ("method", "generations", "population", "pushes", "seed", "sigma"))
+    given = _given(args, ("method", "generations", "population", "pushes", "seed", "sigma", "only"))
     options = _options(TuningOptions, given, args.resume)
     try:
         result = tune_balance(

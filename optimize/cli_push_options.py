@@ -74,3 +74,4 @@ def _tune_balance_options(parser: argparse.ArgumentParser) -> None:
     add("--pushes", type=_at_least(1), metavar="N", help="that each member is judged by (16)")
     add("--seed", type=_at_least(0), metavar="S", help="of the random numbers (0)")
     add("--sigma", type=_positive, metavar="X", help="first step size, relative (0.15)")
+    add("--only", choices=("weights", "gait"), help="weights of goals, or numbers of steps (both)")

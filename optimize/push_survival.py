@@ -24,7 +24,7 @@ from optimize.synthesis_setting import Setting
 LINK = "pelvis"
 PUSHED_AT = 0.5  # [s], until which a start has settled
 ANGLE, RATE = 0.02, 0.1  # deviations of a start's joints [rad], [rad/s]
-WIDEST = 64  # characters that are computed together on a device, at most
+WIDEST = 32  # characters that are computed together on a device: all wait for the slowest QP
 
 
 @jax.tree_util.register_dataclass

@@ -26,6 +26,7 @@ LABELS = {
         "broken_grips": "grips torn off",
         "standing": "standing at the end",
         "steps_taken": "steps taken",
+        "longest_step": "longest step [m]",
         "hand_support_time": "with a hand on a wall [s]",
         "sliding_time": "with a foot that slides [s]",
         "ball_clearance": "least distance of a ball to the body [m]",

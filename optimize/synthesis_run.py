@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
+from controllers.balance import FEET
 from controllers.goal_control import Frame, Moment, begin_moment, run
 from jaxsim.io.motion import Motion, Shape
 from jaxsim.math.rotation import matrix_to_quat, quat_to_matrix
@@ -149,6 +150,7 @@ def _simulation(
         "final_com_height": frames.com[-1, 2],
         "steps_taken": names.count("takeStep"),
         "hand_support_time": dt * (np.abs(frames.force[:, hands]).sum((1, 2)) > 0).sum(),
+        "longest_step": max(step_lengths(setting, frames), default=0.0),
         "sliding_time": dt * frames.sliding.any(axis=1).sum(),
         "max_torque_ratio": np.max(np.abs(frames.torque[:, motors]) / limit[motors]),
         "finite": bad is None,
@@ -177,6 +179,19 @@ def _simulation(
     if not summary["standing"]:
         notes.append("the character is not standing at the end")
     return Simulation(motion, summaries.json_safe(summary), None, tuple(notes), timing.interrupted)
+
+
+def step_lengths(setting: Setting, frames: SceneFrame) -> list[float]:
+    """Of each visit of ``takeStep``: how far the foot that went further got over the ground [m]."""
+    machine, points = setting.machine, setting.body.effectors
+    if "takeStep" not in machine.state_names:
+        return []
+    places = [frames.position[:, points.of(foot), :2].mean(axis=1) for foot in FEET]
+    place = np.stack(places)  # (2, T, 2)
+    stepping = frames.state == machine.state_names.index("takeStep")
+    edges = np.flatnonzero(np.diff(stepping.astype(int), prepend=0, append=0))
+    moved = [place[:, min(b, len(stepping) - 1)] - place[:, a] for a, b in zip(*[iter(edges)] * 2)]
+    return [float(np.linalg.norm(m, axis=1).max()) for m in moved]
 
 
 def scene_motion(

@@ -141,9 +141,7 @@ def _synthesize(view, state, tasks, unit, config, pushes) -> tuple[SynthesisStat
     held, held_until, target, outside = _outside(view, state, config, pushes)
     attempt = _attempts(view, tasks, target, outside, unit, config)
     passes, result = _passes(attempt, state.last, view, config)
-    solution = result.solution
-    last = {f.name: getattr(solution, f.name) for f in fields(qp.Start)}
-    last["equality"] = solution.equality[: state.last.equality.shape[0]]
+    last = _start(result.solution)
     result = replace(
         result, v=jnp.where(result.solution.status == qp.NOT_FINITE, jnp.nan, result.v)
     )
@@ -172,7 +170,7 @@ def _synthesize(view, state, tasks, unit, config, pushes) -> tuple[SynthesisStat
         force=result.force,
         held=held,
         held_until=held_until,
-        last=qp.Start(**last),
+        last=replace(last, equality=last.equality[: state.last.equality.shape[0]]),
     )
     return after, info
 
@@ -224,14 +222,15 @@ _Attempt = Callable[[Array, qp.Start], _Result]
 
 
 def _passes(attempt: _Attempt, last: qp.Start, view: View, config) -> tuple[Array, _Result]:
-    """How many passes it took, and what the last one came to: a loop around one program."""
+    """How many passes it took, and what the last one came to: a loop around one program. A pass
+    starts where the one before ended, so that members of a batch who only wait are done at once."""
     none = jnp.zeros(view.near.gap.shape, bool)
     if config.passes == 1:
         return jnp.asarray(1), attempt(none, last)
 
     def again(carry):
-        count, blocked, _ = carry
-        result = attempt(blocked, last)
+        count, blocked, before = carry
+        result = attempt(blocked, _start(before.solution))
         return count + 1, blocked | result.leaving, result
 
     def goes_on(carry):
@@ -239,9 +238,26 @@ def _passes(attempt: _Attempt, last: qp.Start, view: View, config) -> tuple[Arra
         return (count == 0) | (count < config.passes) & result.leaving.any()
 
     shapes = jax.eval_shape(attempt, none, last)
-    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-    passes, _, result = jax.lax.while_loop(goes_on, again, (jnp.asarray(0), none, nothing))
+    before = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    last = _with_equations(last, before.solution.equality.shape[0])
+    before = replace(before, solution=replace(before.solution, **_named(last)))
+    passes, _, result = jax.lax.while_loop(goes_on, again, (jnp.asarray(0), none, before))
     return passes, result
+
+
+def _start(solution: qp.Solution) -> qp.Start:
+    """What a solution leaves to the next problem."""
+    return qp.Start(**_named(solution))
+
+
+def _named(start: qp.Start | qp.Solution) -> dict[str, Array]:
+    return {f.name: getattr(start, f.name) for f in fields(qp.Start)}
+
+
+def _with_equations(start: qp.Start, count: int) -> qp.Start:
+    """With multipliers of so many equations: those of the root, and of ``Tasks.fixed``."""
+    more = count - start.equality.shape[0]
+    return replace(start, equality=jnp.pad(start.equality, (0, more)))
 
 
 def _attempts(view, tasks, torque, outside, unit, config) -> _Attempt:
@@ -256,9 +272,8 @@ def _attempts(view, tasks, torque, outside, unit, config) -> _Attempt:
 
     def solved(linear, blocked, last):
         modes, problem = _problem(view, linear, blocked, torque, unit, config)
-        more = problem.b.shape[0] - last.equality.shape[0]  # rows of ``Tasks.fixed``
-        last = replace(last, equality=jnp.pad(last.equality, (0, more)))
-        return modes, qp.solve(problem, last, config.iterations, config.tolerance)
+        start = _with_equations(last, problem.b.shape[0])
+        return modes, qp.solve(problem, start, config.iterations, config.tolerance)
 
     def backward():
         linear = linearised(view, jnp.zeros_like(view.v))

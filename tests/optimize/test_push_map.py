@@ -215,6 +215,21 @@ def test_tuned_numbers_are_factors_and_zero_is_the_document():
         TuningOptions(method="guess")
 
 
+@pytest.mark.parametrize("only", ["weights", "gait"])
+def test_a_part_of_the_numbers_can_be_tuned_alone(only):
+    machine = balance_machine()
+    numbers = tunable_numbers(machine, only)
+    assert all(name.startswith("gait.") == (only == "gait") for name in numbers.names)
+    weights, gait = numbers.control(np.full(len(numbers.names), np.log(2)))
+    scale = 2.0 if only == "weights" else 1.0
+    np.testing.assert_allclose(weights, scale * machine.weights(), rtol=1e-6)
+    assert float(gait.time) == pytest.approx(Gait().time * (2.0 if only == "gait" else 1.0))
+    report = tuning.changes(numbers, np.zeros(len(numbers.names)))
+    assert [line.split()[0] for line in report] == list(numbers.names)
+    with pytest.raises(ValueError, match="there are weights, gait"):
+        TuningOptions(only="feet")
+
+
 def test_tuning_keeps_the_best_and_goes_on(tmp_path, monkeypatch, capsys):
     def survival(setting, config, seconds, members):
         def run(trials):

@@ -7,11 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from controllers import goals
 from controllers.goal_control import begin_moment, run
+from controllers.goal_machine import GoalMachine, GoalState
+from controllers.senses import support_center
 from jaxsim.synthesis.checks import SynthesisError
 from jaxsim.synthesis.config import SynthesisConfig
 from optimize.synthesis_run import keep, synthesize_scene
-from optimize.synthesis_scenes import SCENES, Push, changed, find_scene
+from optimize.synthesis_scenes import SCENES, Push, SynthesisScene, changed, find_scene
 from optimize.synthesis_setting import set_up
 
 FRAMES = 320
@@ -94,6 +97,26 @@ def test_mistakes_are_told():
         set_up(broken)
 
 
+def test_a_run_keeps_its_frames_up_to_the_one_that_is_not_finite():
+    def astray() -> GoalMachine:
+        """A target that is no number after 0.8 s."""
+
+        def where(senses, _):
+            return jnp.where(senses.time < 0.795, support_center(senses, senses.touching), jnp.nan)
+
+        only = GoalState({"com": 5.0, "damping": 0.5}, lambda senses, _: senses.time > -1.0)
+        return GoalMachine((goals.com_over("com", where), goals.damping()), {"only": only}, {})
+
+    scene = SynthesisScene("Astray", astray, seconds=2.0)
+    simulation = synthesize_scene(scene)
+    summary, motion = simulation.summary, simulation.motion
+    assert not summary["finite"] and not summary["standing"]
+    assert summary["failed_at"] == pytest.approx(0.81)
+    assert len(motion.time) == 100  # to the end of the half second that it failed in
+    assert np.isfinite(motion.q[:81]).all() and np.isnan(motion.q[81:, 0]).all()
+    assert any("0.81" in note for note in simulation.notes)
+
+
 def expect_stand(summary, motion):
     assert summary["steps_taken"] == 0
 
@@ -111,6 +134,7 @@ def expect_steps(summary, motion):
 
 
 def expect_slip(summary, motion):
+    expect_steps(summary, motion)
     assert summary["sliding_time"] > 0.02
 
 

@@ -287,3 +287,24 @@ def test_one_bad_member_changes_nobody_else(model, programs, run):
     assert (status[::2] == SOLVED).all()
     assert np.isnan(mixed[1].q[1, 5:]).any(axis=1).all()  # nothing goes on from a failed step
     np.testing.assert_array_equal(healthy[1].q[1, :5], mixed[1].q[1, :5])
+
+
+def test_reverse_mode_goes_through_steps_of_one_pass(model):
+    """Where a trunk goes in five steps, by its push and by the weight of a goal."""
+    state, steps = crouched(model), 5
+    run = runner(SynthesisConfig(iterations=40, passes=1, tolerance=1e-10))
+
+    def place(x):
+        shove = push(model, "trunk", (1.0, 0.5, 0), start=0.0, duration=0.1)
+        shove = replace(shove, force=x[0] * shove.force)
+        wanted = repeated(wish(model, state, com_weight=x[1]), steps)
+        _, after, info = run(model, jnp.asarray(DT), state, wanted, shove)
+        return after.v[-1] @ jnp.cos(jnp.arange(after.v.shape[1])), info.status
+
+    x = jnp.array([30.0, 5.0])
+    (_, status), reverse = quick_jit(jax.value_and_grad(place, has_aux=True))(x)
+    assert (status == SOLVED).all()
+    value = quick_jit(lambda x: place(x)[0])
+    differences = [(value(x + h) - value(x - h)) / 2e-3 for h in 1e-3 * jnp.eye(2)]
+    assert np.abs(differences).min() > 1e-5
+    np.testing.assert_allclose(reverse, differences, rtol=1e-4)
