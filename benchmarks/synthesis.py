@@ -35,8 +35,10 @@ def batched(run, chunk: int | None = None):
     devices = jax.devices()
 
     def members(*given):
-        return jax.lax.map(lambda one: run(*one), given, batch_size=chunk) if chunk else (
-            jax.vmap(run)(*given)
+        return (
+            jax.lax.map(lambda one: run(*one), given, batch_size=chunk)
+            if chunk
+            else (jax.vmap(run)(*given))
         )
 
     def of(*given):

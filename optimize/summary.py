@@ -29,6 +29,7 @@ LABELS = {
         "longest_step": "longest step [m]",
         "hand_support_time": "with a hand on a wall [s]",
         "sliding_time": "with a foot that slides [s]",
+        "slip_distance": "way of feet that slide [m]",
         "ball_clearance": "least distance of a ball to the body [m]",
     },
     "Accuracy": {

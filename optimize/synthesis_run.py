@@ -152,6 +152,7 @@ def _simulation(
         "hand_support_time": dt * (np.abs(frames.force[:, hands]).sum((1, 2)) > 0).sum(),
         "longest_step": max(step_lengths(setting, frames), default=0.0),
         "sliding_time": dt * frames.sliding.any(axis=1).sum(),
+        "slip_distance": slip_distance(frames),
         "max_torque_ratio": np.max(np.abs(frames.torque[:, motors]) / limit[motors]),
         "finite": bad is None,
         "failed_at": None if bad is None else time[bad],
@@ -192,6 +193,12 @@ def step_lengths(setting: Setting, frames: SceneFrame) -> list[float]:
     edges = np.flatnonzero(np.diff(stepping.astype(int), prepend=0, append=0))
     moved = [place[:, min(b, len(stepping) - 1)] - place[:, a] for a, b in zip(*[iter(edges)] * 2)]
     return [float(np.linalg.norm(m, axis=1).max()) for m in moved]
+
+
+def slip_distance(frames: SceneFrame) -> float:
+    """How far the point that slides fastest gets over the ground, added up over all frames [m]."""
+    moved = np.linalg.norm(np.diff(frames.position[..., :2], axis=0), axis=-1)
+    return float(np.where(frames.sliding[:-1], moved, 0.0).max(axis=1).sum())
 
 
 def scene_motion(

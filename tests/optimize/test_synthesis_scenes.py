@@ -1,6 +1,7 @@
 """The behaviours do what they are for, and every frame of them is physical."""
 
 import dataclasses
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -165,11 +166,16 @@ EXPECTED = {
 }
 
 
+@cache
+def played(name):
+    with jax.enable_x64(True):
+        return synthesize_scene(SCENES[name])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCENES)
 def test_a_scene_does_what_it_is_for(name):
-    with jax.enable_x64(True):
-        simulation = synthesize_scene(SCENES[name])
+    simulation = played(name)
     summary = simulation.summary
     assert summary["standing"]
     assert summary["finite"]
@@ -177,3 +183,12 @@ def test_a_scene_does_what_it_is_for(name):
     assert summary["largest_cone_excess"] < 1e-6
     assert summary["largest_penetration"] < 2e-3
     EXPECTED[name](summary, simulation.motion)
+
+
+@pytest.mark.slow
+def test_on_ice_feet_slip_further_and_steps_are_smaller():
+    """Section 6.1.3: the same controller, weights and push."""
+    firm, ice = played("push").summary, played("ice").summary
+    assert SCENES["push"].pushes == SCENES["ice"].pushes
+    assert ice["longest_step"] < 0.8 * firm["longest_step"]
+    assert ice["slip_distance"] > firm["slip_distance"]
