@@ -66,7 +66,7 @@ class Numbers(NamedTuple):
     A number that is not positive gets ``OFFSET`` x added.
     """
 
-    names: tuple[str, ...]  # (n)
+    names: tuple[str, ...]
     places: np.ndarray  # (n,) among all weights that are not zero, then the gait
     weights: np.ndarray  # (ns, ng)
     gait: Gait

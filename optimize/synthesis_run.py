@@ -190,8 +190,8 @@ def step_lengths(setting: Setting, frames: SceneFrame) -> list[float]:
     places = [frames.position[:, points.of(foot), :2].mean(axis=1) for foot in FEET]
     place = np.stack(places)  # (2, T, 2)
     stepping = frames.state == machine.state_names.index("takeStep")
-    edges = np.flatnonzero(np.diff(stepping.astype(int), prepend=0, append=0))
-    moved = [place[:, min(b, len(stepping) - 1)] - place[:, a] for a, b in zip(*[iter(edges)] * 2)]
+    visits = np.flatnonzero(np.diff(stepping.astype(int), prepend=0, append=0)).reshape(-1, 2)
+    moved = [place[:, min(end, len(stepping) - 1)] - place[:, begun] for begun, end in visits]
     return [float(np.linalg.norm(m, axis=1).max()) for m in moved]
 
 

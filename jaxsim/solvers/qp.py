@@ -44,7 +44,7 @@ class Problem:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Start:
-    """What a solution leaves to the next problem: the fields of ``Solution`` of these names."""
+    """Where to begin: what a ``Solution`` leaves to the next problem."""
 
     x: Array  # (n,)
     equality: Array  # (e,)
@@ -73,15 +73,19 @@ class Solution:
     iterations: Array  # () int
     violated: Array  # (e + k + n,) bool: rows of A, rows of G and bounds that are not met
 
+    @property
+    def start(self) -> Start:
+        return Start(self.x, self.equality, self.inequality, self.at_lower, self.at_upper)
+
 
 def solve(
     problem: Problem,
-    start: Start | Solution | None = None,
+    start: Start | None = None,
     iterations: int = 50,
     tolerance: float | None = None,
     smoothing: float | Array = 0.0,
 ) -> Solution:
-    """The solution, from that of a problem like it or from nothing.
+    """The solution, from the ``start`` that a problem like it left, or from nothing.
 
     tolerance: of ``primal``, ``dual`` and ``gap``, which ends the iterations and decides the
     status; default ``default_tolerance``. At most ``iterations``; under ``vmap`` all members wait
@@ -148,7 +152,7 @@ class _Run:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _solution(run: _Run, problem: Problem, start: Start | Solution | None, smoothing: Array):
+def _solution(run: _Run, problem: Problem, start: Start | None, smoothing: Array):
     """x (n,), y (e,), z (2 n + k,), and the other fields of a ``Solution``."""
     q, scale = scaled(problem)
     p, report = _iterated(run, q, scale, start)
@@ -173,7 +177,7 @@ def _no_tangent(x: Array):
     return jnp.zeros_like(x) if floating else np.zeros(x.shape, jax.dtypes.float0)
 
 
-def _iterated(run: _Run, q: ip.Scaled, scale: ip.Scale, start: Start | Solution | None):
+def _iterated(run: _Run, q: ip.Scaled, scale: ip.Scale, start: Start | None):
     """The last point, and the fields of a ``Solution`` after the multipliers."""
     tolerance = jnp.asarray(run.tolerance, q.H.dtype)
     p = _cold(q) if start is None else _warm(q, scale, start)
@@ -266,7 +270,7 @@ def _cold(q: ip.Scaled) -> ip.Point:
     return _with_room(q, x, jnp.zeros_like(q.b), jnp.zeros_like(q.d), ip.COLD)
 
 
-def _warm(q: ip.Scaled, scale: ip.Scale, start: Start | Solution) -> ip.Point:
+def _warm(q: ip.Scaled, scale: ip.Scale, start: Start) -> ip.Point:
     """A start from the solution of another problem; from nothing if it is not finite."""
     cold = _cold(q)
     given = (start.x, start.equality, start.inequality, start.at_lower, start.at_upper)

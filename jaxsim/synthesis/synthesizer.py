@@ -11,7 +11,7 @@ Source: Jain, Ye, Liu (2009), sections 4 to 4.3 and appendix B, in the tangent s
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -141,7 +141,6 @@ def _synthesize(view, state, tasks, unit, config, pushes) -> tuple[SynthesisStat
     held, held_until, target, outside = _outside(view, state, config, pushes)
     attempt = _attempts(view, tasks, target, outside, unit, config)
     passes, result = _passes(attempt, state.last, view, config)
-    last = _start(result.solution)
     result = replace(
         result, v=jnp.where(result.solution.status == qp.NOT_FINITE, jnp.nan, result.v)
     )
@@ -170,7 +169,7 @@ def _synthesize(view, state, tasks, unit, config, pushes) -> tuple[SynthesisStat
         force=result.force,
         held=held,
         held_until=held_until,
-        last=replace(last, equality=last.equality[: state.last.equality.shape[0]]),
+        last=_next_start(state.last, result),
     )
     return after, info
 
@@ -229,35 +228,25 @@ def _passes(attempt: _Attempt, last: qp.Start, view: View, config) -> tuple[Arra
         return jnp.asarray(1), attempt(none, last)
 
     def again(carry):
-        count, blocked, before = carry
-        result = attempt(blocked, _start(before.solution))
-        return count + 1, blocked | result.leaving, result
+        count, blocked, last, _ = carry
+        result = attempt(blocked, last)
+        return count + 1, blocked | result.leaving, _next_start(last, result), result
 
     def goes_on(carry):
-        count, _, result = carry
+        count, _, _, result = carry
         return (count == 0) | (count < config.passes) & result.leaving.any()
 
     shapes = jax.eval_shape(attempt, none, last)
-    before = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-    last = _with_equations(last, before.solution.equality.shape[0])
-    before = replace(before, solution=replace(before.solution, **_named(last)))
-    passes, _, result = jax.lax.while_loop(goes_on, again, (jnp.asarray(0), none, before))
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    begun = jnp.asarray(0), none, last, nothing
+    passes, _, _, result = jax.lax.while_loop(goes_on, again, begun)
     return passes, result
 
 
-def _start(solution: qp.Solution) -> qp.Start:
-    """What a solution leaves to the next problem."""
-    return qp.Start(**_named(solution))
-
-
-def _named(start: qp.Start | qp.Solution) -> dict[str, Array]:
-    return {f.name: getattr(start, f.name) for f in fields(qp.Start)}
-
-
-def _with_equations(start: qp.Start, count: int) -> qp.Start:
-    """With multipliers of so many equations: those of the root, and of ``Tasks.fixed``."""
-    more = count - start.equality.shape[0]
-    return replace(start, equality=jnp.pad(start.equality, (0, more)))
+def _next_start(last: qp.Start, result: _Result) -> qp.Start:
+    """What a result leaves to the next QP; of the equations only those of the root."""
+    start = result.solution.start
+    return replace(start, equality=start.equality[: last.equality.shape[0]])
 
 
 def _attempts(view, tasks, torque, outside, unit, config) -> _Attempt:
@@ -272,7 +261,8 @@ def _attempts(view, tasks, torque, outside, unit, config) -> _Attempt:
 
     def solved(linear, blocked, last):
         modes, problem = _problem(view, linear, blocked, torque, unit, config)
-        start = _with_equations(last, problem.b.shape[0])
+        more = problem.b.shape[0] - last.equality.shape[0]  # rows of ``Tasks.fixed``
+        start = replace(last, equality=jnp.pad(last.equality, (0, more)))
         return modes, qp.solve(problem, start, config.iterations, config.tolerance)
 
     def backward():

@@ -269,13 +269,13 @@ def test_a_warm_start_saves_iterations(batch):
     near = jax.tree.map(lambda x: x * (1 + 3e-3 * rng.normal(size=x.shape)), batch)
     near = replace(near, h=batch.h, lower=batch.lower, upper=batch.upper)
     cold = solve(near)
-    warm = quick_jit(jax.vmap(qp.solve))(near, s)
+    warm = quick_jit(jax.vmap(qp.solve))(near, s.start)
     assert (warm.status == qp.SOLVED).all()
     np.testing.assert_allclose(warm.x, cold.x, atol=1e-6)
     assert warm.iterations.max() < cold.iterations.max()
     assert warm.iterations.mean() < cold.iterations.mean()
     lost = jax.tree.map(lambda x: x * jnp.nan if x.dtype == jnp.float64 else x, s)
-    assert (quick_jit(jax.vmap(qp.solve))(near, lost).status == qp.SOLVED).all()
+    assert (quick_jit(jax.vmap(qp.solve))(near, lost.start).status == qp.SOLVED).all()
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
