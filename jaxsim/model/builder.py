@@ -11,23 +11,12 @@ import numpy as np
 from jaxsim.model import checks
 from jaxsim.model.drives import Drive, stacked
 from jaxsim.model.errors import ModelError
+from jaxsim.model.facts import LinkRecord, covered_ends, is_planar
 from jaxsim.model.height_fields import field_index, field_reaches
 from jaxsim.model.joints import V_SIZE, Joint, fixed
 from jaxsim.model.model import Model
-from jaxsim.model.shapes import BALL_KINDS, RANK, Shape
+from jaxsim.model.shapes import RANK, Shape
 from jaxsim.model.topology import WORLD, Topology
-
-
-@dataclass(frozen=True)
-class _Link:
-    name: str
-    parent: int
-    pos: np.ndarray
-    quat: np.ndarray
-    mass: float
-    com: np.ndarray
-    inertia: np.ndarray
-    joints: tuple[Joint, ...]
 
 
 @dataclass(frozen=True)
@@ -55,7 +44,7 @@ class ModelBuilder:
 
     def __init__(self, gravity: Sequence[float] = (0.0, 0.0, -9.81)):
         self._gravity = checks.vector("gravity", gravity, 3)
-        self._links: list[_Link] = []
+        self._links: list[LinkRecord] = []
         self._shapes: list[tuple[int, Shape]] = []
         self._pairs: list[tuple[int, int]] = []
         self._grips: list[_Grip] = []
@@ -111,7 +100,7 @@ class ModelBuilder:
                 "defaults and place the link by the state"
             )
         self._links.append(
-            _Link(
+            LinkRecord(
                 name=name,
                 parent=WORLD if parent == "world" else names.index(parent),
                 pos=pos,
@@ -339,11 +328,11 @@ class ModelBuilder:
             shape_kinds=tuple(shape.kind for shape in shapes),
             shape_link=tuple(link for link, _ in self._shapes),
             shape_pairs=pairs,
-            covered_ends=self._covered_ends(pairs),
+            covered_ends=covered_ends(self._links, self._shapes, pairs),
             grip_names=tuple(grip.name for grip in self._grips),
             grip_link=tuple(grip.link for grip in self._grips),
             grip_other=tuple(grip.other for grip in self._grips),
-            planar=self._is_planar(joints, pairs),
+            planar=is_planar(self._links, self._shapes, pairs),
             shape_field=field_index([shape.kind for shape in shapes]),
             field_reach=field_reaches(shapes, pairs),
         )
@@ -363,90 +352,3 @@ class ModelBuilder:
             if frozenset((a, b)) not in self._excluded
         ]
         return tuple({frozenset(pair): pair for pair in pairs}.values())
-
-    def _covered_ends(self, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-        """Balls that can never touch first: concentric with a larger one across a joint.
-
-        The knee ends of thigh and shank share a centre at every angle, so the smaller ball (of
-        equal ones the child's) is dropped from the contact slots. Decided from the numbers given
-        here; only where friction and restitution agree, and the larger ball touches all that the
-        smaller one does (other balls apart, which do not touch by ends).
-        """
-        partners: dict[int, set[int]] = {}
-        for a, b in pairs:
-            if self._shapes[b][1].kind not in BALL_KINDS:
-                partners.setdefault(a, set()).add(b)
-        ends = []
-        for s, (link, shape) in enumerate(self._shapes):
-            if link == WORLD or shape.kind not in BALL_KINDS:
-                continue
-            axis = checks.rotation(shape.quat)[:, 0]
-            for end, sign in ((0, 1.0), (1, -1.0))[: 1 if shape.kind == "sphere" else 2]:
-                centre = np.asarray(shape.pos) + sign * shape.size[2] * axis
-                ends.append((s, end, link, centre, shape.size[end], shape))
-        covered = []
-        for s, end, link, centre, radius, shape in ends:
-            for other_s, other_end, other_link, other_centre, other_radius, other in ends:
-                shared = self._shared_centre(link, centre, other_link, other_centre)
-                same_surface = (shape.friction, shape.restitution) == (
-                    other.friction,
-                    other.restitution,
-                )
-                smaller = (radius, -s, -end) < (other_radius, -other_s, -other_end)
-                as_much = partners.get(s, set()) <= partners.get(other_s, set())
-                if shared and same_surface and smaller and as_much:
-                    covered.append((s, end))
-                    break
-        return tuple(covered)
-
-    def _shared_centre(self, link_a: int, point_a, link_b: int, point_b) -> bool:
-        """True where both points are the common rotation centre of two neighbouring links."""
-        for child, child_point, parent, parent_point in (
-            (link_a, point_a, link_b, point_b),
-            (link_b, point_b, link_a, point_a),
-        ):
-            entry = self._links[child]
-            if entry.parent != parent:
-                continue
-            turns = all(j.kind in ("hinge", "ball", "fixed") for j in entry.joints)
-            anchored = all(
-                j.kind == "fixed" or np.allclose(j.anchor, child_point, atol=1e-9)
-                for j in entry.joints
-            )
-            at_parent = entry.pos + checks.rotation(entry.quat) @ child_point
-            if turns and anchored and np.allclose(at_parent, parent_point, atol=1e-9):
-                return True
-        return False
-
-    def _is_planar(self, joints: list[Joint], pairs: Sequence[tuple[int, int]]) -> bool:
-        """All motion in the x-z plane, and all normals of contacts."""
-
-        def about_y(quat) -> bool:
-            return abs(quat[1]) + abs(quat[3]) < 1e-12
-
-        shapes = [shape for _, shape in self._shapes]
-        of_balls = {s for pair in pairs if shapes[pair[1]].kind in BALL_KINDS for s in pair}
-        across = {round(y, 12) for s in of_balls for y in self._ball_heights(s)}
-        along_y = {"hinge": 1.0, "slide": 0.0, "fixed": None}
-        return (
-            all(about_y(link.quat) for link in self._links)
-            and all(about_y(s.quat) for s in shapes if s.kind in ("plane", "box"))
-            and not any(s.kind == "height_field" for s in shapes)
-            and len(across) <= 1
-            and all(joint.kind in along_y for joint in joints)
-            and all(
-                along_y[j.kind] is None
-                or abs(abs(j.axis[1]) / np.linalg.norm(j.axis) - along_y[j.kind]) < 1e-12
-                for j in joints
-            )
-        )
-
-    def _ball_heights(self, index: int) -> list[float]:
-        """Distances of a ball shape's ends from the x-z plane, where all turns are about y [m]."""
-        link, shape = self._shapes[index]
-        offset = shape.pos[1]
-        while link != WORLD:
-            offset, link = offset + self._links[link].pos[1], self._links[link].parent
-        half = 0.0 if shape.kind == "sphere" else shape.size[2]
-        reach = half * checks.rotation(shape.quat)[1, 0]
-        return [offset + reach, offset - reach]

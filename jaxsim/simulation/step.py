@@ -229,12 +229,7 @@ def step(
         motion_force = jnp.where(given[0], missing, 0.0) / dt
     if chosen is not None:
         contact_force = chosen.scatter(contact_force)
-        of_contact = chosen.scatter(of_contact)
-        full = row_layout(top)
-        padding = jnp.zeros(full.n_contact_rows - of_contact.size, y.dtype)
-        impulse = jnp.concatenate(
-            [of_contact.reshape(-1), padding, impulse[layout.n_contact_rows :]]
-        )
+        impulse = _of_all_slots(top, layout, chosen, of_contact, impulse)
     info = StepInfo(
         contact_force=contact_force,
         limit_torque=limit_sign(top, J_limit) * of_limit / dt,
@@ -249,6 +244,13 @@ def step(
     if broken is not None:
         broken = broken | (safe_norm(grip_force) > model.grip_strength)
     return State(q=q, qd=qd, time=state.time + dt, impulse=impulse, broken=broken), info
+
+
+def _of_all_slots(top, layout, chosen, of_contact: Array, impulse: Array) -> Array:
+    """Impulses of the rows of all contacts, from those of the chosen ones."""
+    of_contact = chosen.scatter(of_contact)
+    padding = jnp.zeros(row_layout(top).n_contact_rows - of_contact.size, impulse.dtype)
+    return jnp.concatenate([of_contact.reshape(-1), padding, impulse[layout.n_contact_rows :]])
 
 
 def _rows(model, state, kin, contacts, chosen, frame, control, config):

@@ -1,0 +1,236 @@
+"""One configuration in the step of events: what touches, and the constraints that act there."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.collision.contacts import Contacts, find_contacts, take
+from jaxsim.collision.nearest import Chosen, nearest
+from jaxsim.collision.slots import contact_slots
+from jaxsim.constraints.acceleration import (
+    Rows,
+    grip_rows,
+    joint_rows,
+    point_rows,
+    row_jacobian,
+    stacked,
+)
+from jaxsim.constraints.rows import (
+    contact_frame,
+    contact_jacobian,
+    grip_axes,
+    limit_rows,
+    limit_sign,
+)
+from jaxsim.constraints.rows import grip_rows as velocity_grip_rows
+from jaxsim.dynamics.articulated import articulated_body
+from jaxsim.dynamics.kinematics import (
+    Kinematics,
+    forward_kinematics,
+    integrate,
+    matmul,
+    point_velocity,
+)
+from jaxsim.math.safe import safe_norm, safe_normalize
+from jaxsim.model.model import Model
+from jaxsim.model.state import State
+from jaxsim.simulation.event_config import EventConfig
+from jaxsim.simulation.step import Control, holding, prescribed
+from jaxsim.solvers.lcp import Bounds, bilateral, together, unilateral, with_friction
+
+
+@dataclass(frozen=True)
+class EventScene:
+    """Contacts, limits and grips of one configuration."""
+
+    kin: Kinematics
+    contacts: Contacts
+    tangent: Array  # (nc, 3) against the slip, or the last one
+    limit_gap: Array  # (nl,)
+    limit_J: Array  # (nl, nv)
+    chosen: Chosen | None  # the contacts that the rows are of, if not all
+    driven: np.ndarray  # (nv,) bool: freedoms of driven joints
+
+    @classmethod
+    def of(cls, model: Model, state: State, config: EventConfig) -> "EventScene":
+        kin = forward_kinematics(model, state.q, state.qd)
+        contacts = find_contacts(model, kin)
+        slots = contact_slots(model.topology)
+        slip = jnp.zeros_like(contacts.point)
+        for link, sign in ((slots.link_a, 1.0), (slots.link_b, -1.0)):
+            moves = jnp.asarray((link >= 0)[:, None], slip.dtype)
+            velocity = point_velocity(kin, jnp.asarray(np.maximum(link, 0)), contacts.point)
+            slip = slip + sign * moves * velocity
+        n = contacts.normal
+        slides = slip - n * jnp.sum(slip * n, axis=-1, keepdims=True)
+        last = jnp.asarray(state.tangent)
+        kept = safe_normalize(last - n * jnp.sum(last * n, -1, keepdims=True))
+        speed = safe_norm(slides, keepdims=True)
+        tangent = jnp.where(speed > config.slip_speed, -safe_normalize(slides), kept)
+        limit_J, _, gap = limit_rows(model, state.q, state.qd, 0.0, 1.0)
+        chosen = None
+        if config.contacts < slots.count:
+            chosen = nearest(contacts.gap, config.contacts, config.touch_distance)
+        driven = np.isin(np.arange(model.topology.nv), model.topology.driven_dofs)
+        return cls(kin, contacts, tangent, gap, limit_J, chosen, driven)
+
+    def holding(self, model: Model, torque: Array) -> "EventScene":
+        """The same, with friction against the way that a contact would begin to slide, where it
+        never slid; the document takes any tangent then, and lets it slide for a step."""
+        contacts, _ = self._taken()
+        frame = contact_frame(model.topology, contacts.normal)
+        J = contact_jacobian(model, self.kin, contacts, frame, self.chosen)
+        along = matmul(J, articulated_body(model, self.kin, torque))[:, 1:, None]
+        begins = -safe_normalize(jnp.sum(along * frame[:, 1:], axis=1))
+        if self.chosen is not None:
+            begins = self.chosen.scatter(begins)
+        slid = jnp.any(self.tangent != 0, axis=-1, keepdims=True)
+        return dataclasses.replace(self, tangent=jnp.where(slid, self.tangent, begins))
+
+    @property
+    def left_out(self) -> Array:
+        """() int: contacts that touch and have no row."""
+        return jnp.zeros((), int) if self.chosen is None else self.chosen.left_out
+
+    def _taken(self) -> tuple[Contacts, Array]:
+        """The contacts that have rows, and their tangents."""
+        if self.chosen is None:
+            return self.contacts, self.tangent
+        return take(self.contacts, self.chosen), self.chosen.gather(self.tangent)
+
+    def _rows(self, model: Model, state: State, control: Control) -> Rows:
+        """Normal and tangent of contacts, limits, prescribed motion, grips; nothing desired yet."""
+        top = model.topology
+        slots, (contacts, tangent) = contact_slots(top), self._taken()
+        directions = jnp.stack([contacts.normal, tangent], axis=1).reshape(-1, 3)
+        points = jnp.repeat(contacts.point, 2, axis=0)
+        links = [jnp.asarray(link) for link in (slots.link_a, slots.link_b)]
+        if self.chosen is not None:
+            links = [link[self.chosen.slot] for link in links]
+        links = [jnp.repeat(link, 2) for link in links]
+        zeros = jnp.zeros(len(points))
+        touch = point_rows(model, self.kin, links[0], points, directions, zeros, links[1])
+        limits = joint_rows(model, [0] * len(self.limit_gap), jnp.zeros(len(self.limit_gap)))
+        limits = dataclasses.replace(limits, torque=self.limit_J)
+        dofs = _given_dofs(model, control)
+        given = joint_rows(model, dofs, jnp.zeros(len(dofs)))
+        shape = (top.n_grips, len(grip_axes(top, zeros.dtype)))
+        grips = grip_rows(model, self.kin, holding(model, state, control), jnp.zeros(shape))
+        return stacked(touch, limits, given, grips)
+
+    def _bounds(self, rows: Rows) -> Bounds:
+        contacts, _ = self._taken()
+        count, limits = 2 * len(contacts.gap), len(self.limit_gap)
+        bounds = together(
+            with_friction(contacts.friction),
+            unilateral(limits),
+            bilateral(len(rows.drift) - count - limits),
+        )
+        return jax.tree.map(
+            lambda x: x.astype(rows.drift.dtype) if x.dtype.kind == "f" else x, bounds
+        )
+
+    def _touching(self, rows: Rows, control: Control, config: EventConfig) -> Array:
+        """(m,) which rows act."""
+        contacts, _ = self._taken()
+        near = jnp.repeat(contacts.gap <= config.touch_distance, 2)
+        limits = self.limit_gap <= config.touch_distance
+        rest = jnp.ones(len(rows.drift) - len(near) - len(limits), bool)
+        if control.motion is not None:
+            rest = rest.at[: len(self.driven)].set(self.driven | control.motion.on)
+        return jnp.concatenate([near, limits, rest])
+
+    def rows(self, model: Model, state: State, control: Control, h: Array, config: EventConfig):
+        """Acceleration constraints: what touches gains no approach within h, what has sunk in comes
+        out, sliding stops, driven joints move as they must, and grips stay closed."""
+        rows = self._rows(model, state, control)
+        speed = matmul(row_jacobian(model, self.kin, rows), state.qd)
+        gap_drift = self._gap_drift(model, state)
+        gap_drift = gap_drift if self.chosen is None else self.chosen.gather(gap_drift)
+        drift = rows.drift.at[: 2 * len(gap_drift) : 2].set(gap_drift)
+        given = prescribed(model, state, control, h, config.recovery_time)
+        given = speed[:0] if given is None else given[1][np.array(_given_dofs(model, control), int)]
+        holds = holding(model, state, control)
+        _, closing = velocity_grip_rows(model, self.kin, holds, config.recovery_time)
+        contacts, _ = self._taken()
+        depth = jnp.maximum(-contacts.gap, 0.0)
+        out = jnp.minimum(depth / config.recovery_time, config.recovery_speed)
+        out = jnp.stack([out, jnp.zeros_like(out)], axis=1).reshape(-1)
+        back = jnp.maximum(-self.limit_gap, 0.0) / config.recovery_time
+        wanted = jnp.concatenate([out, back, given, closing.reshape(-1)])
+        rows = dataclasses.replace(rows, drift=drift, desired=(wanted - speed) / h)
+        return _acting(rows, self._touching(rows, control, config)), self._bounds(rows)
+
+    def _gap_drift(self, model: Model, state: State) -> Array:
+        """(nc,) second derivative of the gaps in time where qdd = 0: of a rolling ball it is 0,
+        while the material point that touches is drawn to the centre."""
+
+        def gap(t):
+            q = integrate(model, state.q, state.qd, t)
+            return find_contacts(model, forward_kinematics(model, q, state.qd)).gap
+
+        def rate(t):
+            return jax.jvp(gap, (t,), (jnp.ones_like(t),))[1]
+
+        at = jnp.zeros((), state.q.dtype)
+        return jax.jvp(rate, (at,), (jnp.ones_like(at),))[1]
+
+    def impact(self, model: Model, state: State, control: Control, config: EventConfig):
+        """Whether something that touches approaches; the rows and bounds of the impact."""
+        rows, (contacts, _) = self._rows(model, state, control), self._taken()
+        speed = matmul(row_jacobian(model, self.kin, rows), state.qd)
+        acts = self._touching(rows, control, config)
+        n, last = 2 * len(contacts.gap), 2 * len(contacts.gap) + len(self.limit_gap)
+        restitution = jnp.concatenate([contacts.restitution, 0 * self.limit_gap])
+        across = jnp.concatenate([speed[:n:2], speed[n:last]])
+        target = jnp.where(across < -config.bounce_speed, -restitution * across, 0.0)
+        wanted = jnp.zeros_like(speed).at[:n:2].set(target[: n // 2])
+        wanted = wanted.at[n:last].set(target[n // 2 :]).at[last:].set(speed[last:])
+        index = jnp.arange(len(speed))
+        pushes = ((index < n) & (index % 2 == 0)) | ((index >= n) & (index < last))
+        hits = jnp.any(acts & pushes & (speed < wanted - 1e-9))
+        rows = dataclasses.replace(rows, desired=wanted - speed)
+        return hits, _acting(rows, acts), self._bounds(rows)
+
+    def deeper_than(self, before: "EventScene", depth) -> Array:
+        """() whether something went deeper than allowed in between."""
+        old = jnp.concatenate([before.contacts.gap, before.limit_gap])
+        new = jnp.concatenate([self.contacts.gap, self.limit_gap])
+        return jnp.any((new < -depth) & (new < old))
+
+    def forces(self, model: Model, control: Control, force: Array) -> tuple[Array, ...]:
+        """Of contacts (nc, 3), limits (nl,), grips (ng, 3) and prescribed motion (nv,)."""
+        top, (contacts, tangent) = model.topology, self._taken()
+        n, last = 2 * len(contacts.gap), 2 * len(contacts.gap) + len(self.limit_gap)
+        pairs = force[:n].reshape(-1, 2)
+        of_contact = pairs[:, :1] * contacts.normal + pairs[:, 1:] * tangent
+        if self.chosen is not None:
+            of_contact = self.chosen.scatter(of_contact)
+        axes = grip_axes(top, force.dtype)
+        of_grip = force[len(force) - top.n_grips * len(axes) :].reshape(-1, len(axes))
+        of_limit = limit_sign(top, self.limit_J) * force[n:last]
+        dofs = np.array(_given_dofs(model, control), int)
+        of_motion = jnp.zeros(top.nv, force.dtype).at[dofs].set(force[last : last + len(dofs)])
+        return of_contact, of_limit, matmul(of_grip, axes), of_motion
+
+    def penetration(self) -> Array:
+        return jnp.max(-self.contacts.gap, initial=0.0)
+
+
+def _given_dofs(model: Model, control: Control) -> list[int]:
+    """The freedoms that may have prescribed motion: those driven, or all where a control says."""
+    top = model.topology
+    return top.driven_dofs.tolist() if control.motion is None else list(range(top.nv))
+
+
+def _acting(rows: Rows, acts: Array) -> Rows:
+    """The others become rows of zeros, which stay idle."""
+
+    def masked(x):
+        return jnp.where(acts.reshape(-1, *[1] * (x.ndim - 1)), x, 0.0)
+
+    return jax.tree.map(masked, rows)
