@@ -214,14 +214,14 @@ class Run:
     off: Residual
     count: Array  # () iterations done
     done: Array  # () bool: solved, or found to contradict itself
-    left: Array  # () the larger of the relative residuals
+    dual: Array  # () the gradient left, relative
     caution: Array  # () times the usual regularisation
 
 
 def iterate(problem: Scaled, p: Point, iterations: int, tolerance: Array) -> Run:
     """The last finite point. A step that is not finite is not taken, and tried again with more
-    regularisation; so goes on a point whose gap is closed but whose residual does not fall, which
-    is what rounding does to rows with large multipliers."""
+    regularisation; so goes on a point at which nothing but a gradient is left that does not fall,
+    which is what rounding does to rows with large multipliers."""
 
     def goes_on(run: Run):
         return (run.count < iterations) & ~run.done
@@ -233,23 +233,19 @@ def iterate(problem: Scaled, p: Point, iterations: int, tolerance: Array) -> Run
         p, off = jax.tree.map(
             lambda new, old: jnp.where(good, new, old), (p, off), (run.point, run.off)
         )
-        left, gap = rest(p, off)
-        stuck = (gap <= tolerance) & (left > run.left / 2)
+        primal, dual, gap = measures(problem, p, off)
+        stuck = (primal <= tolerance) & (gap <= tolerance) & (dual > run.dual / 2)
         caution = run.caution * jnp.where(good, jnp.where(stuck, 10.0, 1.0), 100.0)
         caution = jnp.minimum(caution, MOST)
-        return Run(p, off, run.count + 1, ended(off, left, gap), left, caution)
+        return Run(p, off, run.count + 1, ended(off, primal, dual, gap), dual, caution)
 
-    def rest(p: Point, off: Residual) -> tuple[Array, Array]:
-        primal, dual, gap = measures(problem, p, off)
-        return jnp.maximum(primal, dual), gap
-
-    def ended(off: Residual, left: Array, gap: Array) -> Array:
-        return ((left <= tolerance) & (gap <= tolerance)) | off.contradicts
+    def ended(off: Residual, *left: Array) -> Array:
+        return jnp.stack([x <= tolerance for x in left]).all() | off.contradicts
 
     off = residual(problem, p)
-    left, gap = rest(p, off)
+    left = measures(problem, p, off)
     caution = jnp.ones((), p.x.dtype)
-    start = Run(p, off, jnp.asarray(0, jnp.int32), ended(off, left, gap), left, caution)
+    start = Run(p, off, jnp.asarray(0, jnp.int32), ended(off, *left), left[1], caution)
     return lax.while_loop(goes_on, again, start)
 
 
