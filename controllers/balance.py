@@ -26,16 +26,20 @@ THIGHS = ("leftThigh", "rightThigh")
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Gait:
-    """How a protective step is taken, where the document says nothing. Arrays: may be tuned."""
+    """How a protective step is taken, where the document says nothing. Arrays: may be tuned.
 
-    time: Array | float = 0.25  # a step is meant to take [s]
-    reach: Array | float = 0.46  # of a step at most, in heights of the centre of mass
-    beyond: Array | float = 0.1  # how much further than needed a foot is put [m]
-    clearance: Array | float = 0.05  # of a foot on its way [m]
-    sunk: Array | float = 0.2  # how far below the ground a foot is sent that is put down [m]
-    margin: Array | float = -0.02  # of the support polygon within which balance is lost [m]
+    Lengths are in heights of the standing body's centre of mass, times in sqrt(height / g), so that
+    bodies of any size step alike.
+    """
+
+    time: Array | float = 0.78  # a step is meant to take
+    reach: Array | float = 0.46  # of a step at most, in heights of the centre of mass as it is now
+    beyond: Array | float = 0.1  # how much further than needed a foot is put
+    clearance: Array | float = 0.05  # of a foot on its way
+    sunk: Array | float = 0.2  # how far below the ground a foot is sent that is put down
+    margin: Array | float = -0.02  # of the support polygon within which balance is lost
     relaxed: Array | float = 0.05  # a foot with a smaller load can be lifted [body weights]
-    sole: Array | float = 0.13  # a foot on its edge bears, in a moment, on what is not higher [m]
+    sole: Array | float = 0.13  # a foot on its edge bears, in a moment, on what is not higher
 
 
 @jax.tree_util.register_dataclass
@@ -70,7 +74,7 @@ def bearing_feet(senses: Senses, step: Step) -> Array:
     for name in FEET:
         own = senses.group(name)
         bears = bears | (own & (senses.touching & own).any())
-    return bears & (view.near.gap < step.gait.sole)
+    return bears & (view.near.gap < step.gait.sole * senses.height)
 
 
 def com_ahead(senses: Senses) -> Array:
@@ -88,7 +92,7 @@ def com_is_supported(senses: Senses, step: Step) -> Array:
     bearing = bearing_feet(senses, step)
     for hand in hands:
         bearing = bearing | (senses.touching & hand)
-    return support_margin(senses, bearing, com_ahead(senses)) >= step.gait.margin
+    return support_margin(senses, bearing, com_ahead(senses)) >= step.gait.margin * senses.height
 
 
 def lift_farther_foot(senses: Senses, step: Step) -> Step:
@@ -116,10 +120,12 @@ def next_place(senses: Senses, step: Step) -> Array:
     left = jnp.stack([-forward[1], forward[0]])
     side = jnp.where(step.swing == 0, half, -half)
     stance = senses.place(foot(senses, 1 - step.swing))[:2]
-    remaining = jnp.clip(step.gait.time - (senses.time - step.begun), 0.0, step.gait.time)
+    lasts = step_time(senses, step)
+    remaining = jnp.clip(lasts - (senses.time - step.begun), 0.0, lasts)
     place = stance + (com_ahead(senses) - stance) * jnp.exp(remaining / fall_time(senses))
     away = place - view.com[:2]
-    away = away * (1 + step.gait.beyond / jnp.maximum(safe_norm(away), 1e-2))
+    beyond = step.gait.beyond * senses.height
+    away = away * (1 + beyond / jnp.maximum(safe_norm(away), 1e-2))
     most = jnp.minimum(step.gait.reach, jnp.min(view.near.friction)) * view.com[2]
     share = jnp.minimum(1.0, most / jnp.maximum(safe_norm(away), 1e-6))
     return view.com[:2] + share * away + side * left
@@ -127,8 +133,16 @@ def next_place(senses: Senses, step: Step) -> Array:
 
 def fall_time(senses: Senses) -> Array:
     """() sqrt(z / g), the time constant of falling over [s]."""
-    view = senses.view
-    return jnp.sqrt(jnp.maximum(view.com[2], 0.1) / jnp.sqrt(jnp.sum(view.model.gravity**2)))
+    return _pendulum(senses, jnp.maximum(senses.view.com[2], 0.1))
+
+
+def step_time(senses: Senses, step: Step) -> Array:
+    """() what a step is meant to take [s]."""
+    return step.gait.time * _pendulum(senses, senses.height)
+
+
+def _pendulum(senses: Senses, height: Array) -> Array:
+    return jnp.sqrt(height / jnp.sqrt(jnp.sum(senses.view.model.gravity**2)))
 
 
 def heading(senses: Senses) -> Array:
@@ -150,8 +164,9 @@ def watch_foot(senses: Senses, step: Step) -> Step:
     place = jnp.where(step.placing, step.place, next_place(senses, step))
     distance = safe_norm(senses.place(foot(senses, step.swing))[:2] - place)
     late = senses.time - step.begun
-    worse = (distance > step.distance) & (late > step.gait.time / 2)
-    placing = step.placing | worse | (late > step.gait.time)
+    lasts = step_time(senses, step)
+    worse = (distance > step.distance) & (late > lasts / 2)
+    placing = step.placing | worse | (late > lasts)
     least = jnp.minimum(distance, step.distance)
     return replace(step, distance=least, placing=placing, place=place)
 
@@ -175,7 +190,7 @@ def foot_to_place() -> Goal:
             ends.append((pick @ view.position, jnp.einsum("e,eij->ij", pick, view.jacobian)))
         (heel, J_heel), (ball, J_ball) = ends
         ahead = heading(senses) * safe_norm(ball - heel) / 2
-        height = jnp.where(step.placing, -step.gait.sunk, step.gait.clearance)
+        height = senses.height * jnp.where(step.placing, -step.gait.sunk, step.gait.clearance)
         errors = (
             heel - jnp.append(step.place - ahead, height),
             ball - jnp.append(step.place + ahead, height),

@@ -64,6 +64,7 @@ def perceive(
         touching=view.near.gap <= config.touch_distance,
         force=state.force,
         weight=body.unit.force,
+        height=body.unit.shift,
         time=state.time,
         objects=objects,
     )

@@ -40,6 +40,7 @@ class Senses:
     touching: Array  # (ne,) bool: effectors on a surface
     force: Array  # (ne, 3) on the effectors in the last step [N]
     weight: Array  # () of the body [N]
+    height: Array  # () of its centre of mass when it stands [m]
     time: Array  # () [s]
     objects: Objects | None = None
 

@@ -48,7 +48,9 @@ def senses(x64_module):
     v = jnp.linspace(-1, 1, model.topology.nv)
     view = look(model, hopper_effectors(model), q, v)
     none = jnp.zeros(view.effectors.count)
-    return Senses(view, none > 0, none[:, None] * jnp.ones(3), jnp.array(400.0), jnp.array(0.0))
+    zero = jnp.array(0.0)
+    forces = none[:, None] * jnp.ones(3)
+    return Senses(view, none > 0, forces, jnp.array(400.0), jnp.array(1.0), zero)
 
 
 @pytest.mark.parametrize("name", GOALS)
