@@ -18,6 +18,7 @@ from jaxsim.math.safe import safe_norm
 from jaxsim.synthesis.view import View
 
 SOLE = 30.0  # weight of the goal ``sole_down``
+SWINGS = 0.05  # weight of the goal ``relax`` for a foot on its way
 FEET = ("leftFoot", "rightFoot")
 HANDS = ("leftHand", "rightHand")
 THIGHS = ("leftThigh", "rightThigh")
@@ -38,6 +39,7 @@ class Gait:
     clearance: Array | float = 0.05  # of a foot on its way
     sunk: Array | float = 0.2  # how far below the ground a foot is sent that is put down
     margin: Array | float = -0.02  # of the support polygon within which balance is lost
+    settled: Array | float = 0.05  # the same where a step ends
     relaxed: Array | float = 0.05  # a foot with a smaller load can be lifted [body weights]
     sole: Array | float = 0.13  # a foot on its edge bears, in a moment, on what is not higher
 
@@ -87,12 +89,14 @@ def com_ahead(senses: Senses) -> Array:
 
 
 def com_is_supported(senses: Senses, step: Step) -> Array:
-    """The centre of mass is going to stay over what bears: feet, and hands on a wall."""
+    """The centre of mass is going to stay over what bears: feet, and hands on a wall. After a step
+    it has to be further inside (``Gait.settled``), else the next step follows at once."""
     hands = [senses.group(name) for name in HANDS if name in senses.view.effectors.group_names]
     bearing = bearing_feet(senses, step)
     for hand in hands:
         bearing = bearing | (senses.touching & hand)
-    return support_margin(senses, bearing, com_ahead(senses)) >= step.gait.margin * senses.height
+    margin = jnp.where(step.stepping, step.gait.settled, step.gait.margin)
+    return support_margin(senses, bearing, com_ahead(senses)) >= margin * senses.height
 
 
 def lift_farther_foot(senses: Senses, step: Step) -> Step:
@@ -153,6 +157,10 @@ def heading(senses: Senses) -> Array:
 
 
 def start_step(senses: Senses, step: Step) -> Step:
+    """With the farther foot, but not with one that carries load."""
+    farther = lift_farther_foot(senses, step)
+    loaded = foot_is_loaded(senses, farther)
+    step = replace(step, swing=jnp.where(loaded, step.swing, farther.swing))
     begun = replace(step, begun=senses.time, stepping=jnp.asarray(True), placing=jnp.asarray(False))
     return replace(
         begun, distance=jnp.full_like(step.distance, 1e3), place=next_place(senses, begun)
@@ -207,17 +215,24 @@ def _middle(view: View, edge: str) -> Array:
 
 
 def sole_down() -> Goal:
-    """A foot that bears comes down with all of its sole.
+    """A foot that bears comes down where it is, with all of its sole; so does, during a step, the
+    other foot, which may just have landed.
 
     Not in the document, whose feet are presumably flat when they land: on its heel alone a body
-    cannot stop.
+    cannot stop, and a foot that bounces off goes on as it came.
     """
 
     def rows(senses: Senses, step: Step):
         view = senses.view
         normal = jnp.einsum("ei,eid->ed", view.near.normal, view.jacobian)
-        mask = bearing_feet(senses, step) & ~(step.stepping & foot(senses, step.swing))
-        return jnp.where(mask, view.near.gap, 0.0), jnp.where(mask[:, None], normal, 0.0)
+        low = view.near.gap < step.gait.sole * senses.height
+        other = foot(senses, 1 - step.swing) & low
+        mask = jnp.where(step.stepping, other, bearing_feet(senses, step))
+        across = view.near.normal[:, :, None] * normal[:, None, :]
+        J = jnp.where(senses.touching[:, None, None], across, view.jacobian)
+        error = jnp.where(mask[:, None], view.near.gap[:, None] * view.near.normal, 0.0)
+        J = jnp.where(mask[:, None, None], J, 0.0)
+        return error.reshape(-1), J.reshape(-1, J.shape[-1])
 
     return Goal("sole", "limb", rows)
 
@@ -243,10 +258,12 @@ def balance_machine(gait: Gait = Gait()) -> GoalMachine:
                 keep=lift_farther_foot,
             ),
             "relaxFoot": GoalState(
-                {"damping": 0.2, "com_foot": 50.0, "relax": 1.0, "sole": SOLE}, foot_is_loaded
+                {"damping": 0.2, "com_foot": 50.0, "relax": 1.0, "sole": SOLE},
+                foot_is_loaded,
+                lift_farther_foot,
             ),
             "takeStep": GoalState(
-                {"damping": 3.0, "spine": 20.0, "foot": 0.8, "sole": SOLE},
+                {"damping": 3.0, "spine": 20.0, "foot": 0.8, "relax": SWINGS, "sole": SOLE},
                 foot_is_under_way,
                 start_step,
                 watch_foot,
@@ -256,7 +273,7 @@ def balance_machine(gait: Gait = Gait()) -> GoalMachine:
         transitions={
             "balance": ("relaxFoot",),
             "relaxFoot": ("takeStep",),
-            "takeStep": ("balance",),
+            "takeStep": ("balance", "relaxFoot", "takeStep"),
         },
         notes=no_step(gait),
     )

@@ -1,8 +1,9 @@
 """State machines of goals: which goals count now, with what weights.
 
 A controller is M = (S, T). A state is a set of weighted goals and a condition D; where D fails, the
-first applicable of the states that transitions lead to takes over, the nearest first. All of it is
-tables and masks, so one program runs many characters in different states.
+first applicable of the states that transitions lead to takes over, the nearest first. A transition
+from a state to itself enters it anew. All of it is tables and masks, so one program runs many
+characters in different states.
 
 Source: Jain, Ye, Liu (2009), section 5.1.
 """
@@ -95,10 +96,11 @@ class GoalMachine:
                     )
         order = []
         for name in names:
-            reached = [name]
+            reached = list(dict.fromkeys(self.transitions.get(name, ())))
             for at in reached:
-                reached += [s for s in self.transitions.get(at, ()) if s not in reached]
-            order.append(tuple(names.index(s) for s in reached[1:]))
+                more = self.transitions.get(at, ()) if at != name else ()
+                reached += [s for s in more if s not in (name, *reached)]
+            order.append(tuple(names.index(s) for s in reached))
         object.__setattr__(self, "order", tuple(order))
 
     @property
@@ -146,9 +148,9 @@ class GoalMachine:
         entered = [s.enter(senses, kept) for s in states]
         may_stay = _pick(memory.state, [s.holds(senses, kept) for s in states])
         applies = jnp.stack([s.holds(senses, e) for s, e in zip(states, entered)])
-        follower = jnp.stack([self._first(order, k, applies) for k, order in enumerate(self.order)])
-        chosen = jnp.where(may_stay, memory.state, _pick(memory.state, list(follower)))
-        moved = chosen != memory.state
+        follower = _pick(memory.state, [self._first(order, applies) for order in self.order])
+        moved = ~may_stay & (follower >= 0)
+        chosen = jnp.where(moved, follower, memory.state)
         notes = _pick(chosen, entered)
         return Memory(
             state=chosen,
@@ -157,8 +159,9 @@ class GoalMachine:
             notes=jax.tree.map(lambda new, old: jnp.where(moved, new, old), notes, kept),
         )
 
-    def _first(self, order: tuple[int, ...], own: int, applies: Array) -> Array:
-        chosen = jnp.asarray(own)
+    def _first(self, order: tuple[int, ...], applies: Array) -> Array:
+        """The first state of an order that applies, else -1."""
+        chosen = jnp.asarray(-1)
         for k in reversed(order):
             chosen = jnp.where(applies[k], k, chosen)
         return chosen

@@ -22,6 +22,7 @@ from optimize.synthesis_setting import Setting, set_up
 from optimize.synthesis_setting import flight as flight_of
 
 PIECE = 50  # frames between two looks at the clock
+SLIPS = 0.05  # of the weight on a point that slips, at least
 FALLEN = 0.6  # a body whose centre of mass is lower than this part of its height at the start fell
 
 
@@ -37,6 +38,7 @@ class SceneFrame(NamedTuple):
     force: Any
     torque: Any
     state: Any
+    since: Any
     touching: Any
     sliding: Any
     root_residual: Any
@@ -60,6 +62,7 @@ def keep(frame: Frame) -> SceneFrame:
         force=info.force,
         torque=info.torque,
         state=frame.memory.state,
+        since=frame.memory.since,
         touching=frame.senses.touching,
         sliding=info.sliding,
         root_residual=info.root_residual,
@@ -142,8 +145,7 @@ def _simulation(
     bad = None if finite.all() else int(np.argmin(finite))
     limit = np.asarray(model.torque_limit)
     motors = np.flatnonzero(limit > 0)
-    entered = np.flatnonzero(np.diff(frames.state, prepend=-1))
-    names = [machine.state_names[k] for k in frames.state[entered]]
+    names = [machine.state_names[k] for k in frames.state[entries(frames)]]
     hands = [n in ("leftHand", "rightHand") for n in setting.body.effectors.names]
     summary = {
         "standing": bool(frames.com[-1, 2] > FALLEN * frames.com[0, 2]),
@@ -152,7 +154,7 @@ def _simulation(
         "hand_support_time": dt * (np.abs(frames.force[:, hands]).sum((1, 2)) > 0).sum(),
         "longest_step": max(step_lengths(setting, frames), default=0.0),
         "sliding_time": dt * frames.sliding.any(axis=1).sum(),
-        "slip_distance": slip_distance(frames),
+        "slip_distance": slip_distance(frames, setting.body.unit.force),
         "max_torque_ratio": np.max(np.abs(frames.torque[:, motors]) / limit[motors]),
         "finite": bad is None,
         "failed_at": None if bad is None else time[bad],
@@ -182,6 +184,11 @@ def _simulation(
     return Simulation(motion, summaries.json_safe(summary), None, tuple(notes), timing.interrupted)
 
 
+def entries(frames: SceneFrame) -> np.ndarray:
+    """Frames in which a state of the machine was entered, perhaps anew."""
+    return np.flatnonzero(np.diff(frames.since, prepend=-1.0))
+
+
 def step_lengths(setting: Setting, frames: SceneFrame) -> list[float]:
     """Of each visit of ``takeStep``: how far the foot that went further got over the ground [m]."""
     machine, points = setting.machine, setting.body.effectors
@@ -189,16 +196,19 @@ def step_lengths(setting: Setting, frames: SceneFrame) -> list[float]:
         return []
     places = [frames.position[:, points.of(foot), :2].mean(axis=1) for foot in FEET]
     place = np.stack(places)  # (2, T, 2)
-    stepping = frames.state == machine.state_names.index("takeStep")
-    visits = np.flatnonzero(np.diff(stepping.astype(int), prepend=0, append=0)).reshape(-1, 2)
-    moved = [place[:, min(end, len(stepping) - 1)] - place[:, begun] for begun, end in visits]
-    return [float(np.linalg.norm(m, axis=1).max()) for m in moved]
+    begun = entries(frames)
+    ended = np.append(begun[1:], len(frames.state) - 1)
+    stepping = frames.state[begun] == machine.state_names.index("takeStep")
+    moved = place[:, ended[stepping]] - place[:, begun[stepping]]
+    return np.linalg.norm(moved, axis=2).max(axis=0).tolist()
 
 
-def slip_distance(frames: SceneFrame) -> float:
-    """How far the point that slides fastest gets over the ground, added up over all frames [m]."""
+def slip_distance(frames: SceneFrame, weight: float) -> float:
+    """How far the point that slides fastest under a load gets over the ground, added up over all
+    frames [m]. A toe that drags along as its foot is lifted does not count."""
     moved = np.linalg.norm(np.diff(frames.position[..., :2], axis=0), axis=-1)
-    return float(np.where(frames.sliding[:-1], moved, 0.0).max(axis=1).sum())
+    slips = frames.sliding & (np.linalg.norm(frames.force, axis=-1) > SLIPS * float(weight))
+    return float(np.where(slips[:-1], moved, 0.0).max(axis=1).sum())
 
 
 def scene_motion(
@@ -208,7 +218,6 @@ def scene_motion(
     model, machine = setting.body.model, setting.machine
     top = model.topology
     motors = np.flatnonzero(np.asarray(model.torque_limit) > 0)
-    entered = np.flatnonzero(np.diff(frames.state, prepend=-1))
     link_pos, link_quat = frames.link_pos, frames.link_quat
     names, roles, shapes = list(top.link_names), ["character"] * top.n_links, list(shapes_of(model))
     if setting.objects is not None:
@@ -243,7 +252,8 @@ def scene_motion(
         },
         com=frames.com,
         phase_events=tuple(
-            (float(time[k]), machine.state_names[frames.state[k]], "its condition") for k in entered
+            (float(time[k]), machine.state_names[frames.state[k]], "its condition")
+            for k in entries(frames)
         ),
         link_roles=tuple(roles),
     )

@@ -95,13 +95,13 @@ SCENES: dict[str, SynthesisScene] = {
         "A wall within reach", by_walls, walls=(Wall(0.55),), pushes=(Push(300.0),)
     ),
     "far_wall": SynthesisScene(
-        "A wall some steps away", by_walls, walls=(Wall(0.9),), pushes=(Push(300.0),)
+        "A wall some steps away", by_walls, walls=(Wall(0.85),), pushes=(Push(500.0),)
     ),
     "two_walls": SynthesisScene(
         "Walls ahead and to the left",
         by_walls,
         walls=(Wall(0.6), Wall(0.7, 90.0, "side_wall")),
-        pushes=(Push(250.0, 45.0),),
+        pushes=(Push(300.0, 60.0),),
     ),
     "dodge_tennis_ball": SynthesisScene(
         "Out of the way of a tennis ball",
