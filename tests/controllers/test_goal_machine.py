@@ -73,6 +73,26 @@ def test_notes_are_made_on_entering_and_kept_after():
     assert memory.steps.tolist() == [0, 1, 0]
 
 
+@pytest.mark.parametrize(
+    ("transitions", "entered", "mark"),
+    [
+        ({"on": ("off", "on")}, 2, 3.3),
+        ({"on": ("off",), "off": ("on",)}, 0, 1.0),  # a way round is no transition to itself
+    ],
+)
+def test_a_transition_to_itself_enters_a_state_anew(transitions, entered, mark):
+    """A state that lasts until x passes its mark; entering it sets the mark to x + 1."""
+    on = GoalState({"a": 1.0}, lambda s, mark: s.x < mark, enter=lambda s, mark: s.x + 1)
+    off = GoalState({"a": 1.0}, lambda s, mark: s.x < 0)
+    m = GoalMachine(GOALS, {"on": on, "off": off}, transitions, notes=jnp.zeros(()))
+    memory = m.begin(senses(0.0))
+    for k, x in enumerate([0.5, 1.2, 1.4, 1.8, 2.3]):
+        memory = m.advance(memory, senses(x, 0.1 * k))
+    assert m.state_names[int(memory.state)] == "on"
+    assert memory.steps.tolist() == [entered, 0]
+    assert float(memory.notes) == pytest.approx(mark)
+
+
 def test_members_of_a_batch_are_in_different_states():
     m = machine()
     memory = m.begin(senses(0.0))
