@@ -68,7 +68,7 @@ def start_states(model: Model, standing: State, count: int, seed: int) -> State:
         low = lowest_point(model, forward_kinematics(model, q, rate))
         return standing.replace(q=q.at[top.q_start[top.joint("root")] + 2].add(-low), qd=rate)
 
-    return jax.vmap(one)(turn, rate)
+    return jax.jit(jax.vmap(one))(turn, rate)
 
 
 def trial_push(model: Model, trial: Trial, begins: float) -> Pushes:

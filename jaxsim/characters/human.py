@@ -7,7 +7,9 @@ their sources, and what was chosen where these say nothing.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
+import jax
 import numpy as np
 
 from jaxsim.characters.anthropometry import (
@@ -330,6 +332,7 @@ BALL_T_POSE = {"shoulder": (90.0, 0.0, 0.0)}
 STARTS = {"standing": (0, False), "t_pose": (0, True), "supine": (-1, False), "prone": (1, False)}
 
 
+@partial(jax.jit, static_argnames="name")
 def start(model: Model, name: str) -> State:
     """A start pose at rest, the lowest point on the ground, the pelvis above the origin.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -18,6 +19,8 @@ from jaxsim.synthesis.tasks import Tasks
 from jaxsim.synthesis.view import View, look
 
 SUNK = 0.005  # an effector deeper than this at the start is a mistake [m]
+
+_seen = jax.jit(look)  # as a whole: one operation after the other, each would be compiled by itself
 
 
 class SynthesisError(ValueError):
@@ -48,7 +51,7 @@ def check_setup(
                 f"friction of shape {name!r} is {mu}; contacts need a positive coefficient, such "
                 "as 0.2 for ice"
             )
-    view = look(model, effectors, state.q, v)
+    view = _seen(model, effectors, state.q, v)
     for name, depth in zip(effectors.names, -np.asarray(view.near.gap)):
         if depth > SUNK:
             raise SynthesisError(

@@ -32,6 +32,7 @@ class Units:
     force: Array  # () the body's weight, in which forces are solved for [N]
 
 
+@jax.jit
 def units(model: Model) -> Units:
     """Units of a body: parts of the height of its centre of mass over its lowest point in the zero
     pose, of its weight, and of the rate that goes with that height by Froude's similarity.
