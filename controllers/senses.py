@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxsim.math.safe import safe_divide, safe_norm
+from jaxsim.math.safe import safe_divide, safe_norm, safe_sqrt
 from jaxsim.synthesis.surfaces import surfaces
 from jaxsim.synthesis.view import View
 
@@ -26,9 +26,14 @@ class Objects:
     radius: Array  # (no,) [m]
 
     def at(self, time: Array, gravity: Array) -> "Objects":
-        """The same after a free flight of ``time`` [s]."""
-        fallen = self.position + self.velocity * time + gravity * time**2 / 2
-        return Objects(fallen, self.velocity + gravity * time, self.radius)
+        """The same after a free flight of ``time`` [s]; who lands, at height 0, stays there."""
+        up, down = self.velocity[:, 2], -gravity[2]
+        drop = jnp.maximum(self.position[:, 2] - self.radius, 0.0)
+        lands = (up + safe_sqrt(up**2 + 2 * down * drop)) / down
+        flown = jnp.minimum(time, lands[:, None])
+        fallen = self.position + self.velocity * flown + gravity * flown**2 / 2
+        moves = jnp.where(time < lands[:, None], self.velocity + gravity * flown, 0.0)
+        return Objects(fallen, moves, self.radius)
 
 
 @jax.tree_util.register_dataclass

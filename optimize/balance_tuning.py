@@ -31,7 +31,7 @@ from optimize.synthesis_setting import set_up
 
 METHODS = ("cma", "gradient")
 PARTS = ("weights", "gait")
-FORCES = (300.0, 450.0)  # [N], in turn: about as many are survived as not
+FORCES = (450.0, 650.0)  # [N], in turn: about as many are survived as not
 DURATION = 0.2  # of each push [s]
 AFTER = 2.0  # that it should stand after the push [s]
 DIRECTIONS = 8

@@ -43,7 +43,7 @@ class Ball:
 
     target: tuple[float, float, float]
     velocity: tuple[float, float, float]  # when it arrives [m/s]
-    arrives: float = 1.5
+    arrives: float = 0.8
     radius: float = 0.033  # a tennis ball
 
 
@@ -106,13 +106,13 @@ SCENES: dict[str, SynthesisScene] = {
     "dodge_tennis_ball": SynthesisScene(
         "Out of the way of a tennis ball",
         lambda: dodging(False),
-        balls=(Ball((0.0, 0.05, 1.6), (-8.0, 0.0, 0.0)),),
+        balls=(Ball((0.0, 0.05, 1.6), (-8.0, 0.0, -3.0)),),
         seconds=6.0,
     ),
     "dodge_harmful_ball": SynthesisScene(
         "Out of the way of a harmful ball",
         lambda: dodging(True),
-        balls=(Ball((0.0, 0.1, 1.25), (-5.0, 0.0, 0.0), radius=0.12),),
+        balls=(Ball((0.0, 0.1, 1.25), (-4.0, 0.0, -4.5), arrives=1.0, radius=0.12),),
         seconds=6.0,
     ),
     "child": SynthesisScene(
