@@ -154,7 +154,7 @@ def _simulation(
         "hand_support_time": dt * (np.abs(frames.force[:, hands]).sum((1, 2)) > 0).sum(),
         "longest_step": max(step_lengths(setting, frames), default=0.0),
         "sliding_time": dt * frames.sliding.any(axis=1).sum(),
-        "slip_distance": slip_distance(frames, setting.body.unit.force),
+        "slip_distance": slip_distance(frames, float(setting.body.unit.force)),
         "max_torque_ratio": np.max(np.abs(frames.torque[:, motors]) / limit[motors]),
         "finite": bad is None,
         "failed_at": None if bad is None else time[bad],
@@ -207,7 +207,7 @@ def slip_distance(frames: SceneFrame, weight: float) -> float:
     """How far the point that slides fastest under a load gets over the ground, added up over all
     frames [m]. A toe that drags along as its foot is lifted does not count."""
     moved = np.linalg.norm(np.diff(frames.position[..., :2], axis=0), axis=-1)
-    slips = frames.sliding & (np.linalg.norm(frames.force, axis=-1) > SLIPS * float(weight))
+    slips = frames.sliding & (np.linalg.norm(frames.force, axis=-1) > SLIPS * weight)
     return float(np.where(slips[:-1], moved, 0.0).max(axis=1).sum())
 
 
