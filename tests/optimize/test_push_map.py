@@ -267,6 +267,17 @@ def test_a_weak_push_is_survived_and_a_very_strong_one_is_not():
 
 
 @pytest.mark.slow
+def test_most_starts_survive_350_n_from_every_direction():
+    """The goal of the map for the adult on firm ground; docs/behaviours.md has the whole map."""
+    options = MapOptions(durations=(0.2,), starts=4)
+    cells = np.arange(np.prod(options.shape))
+    stood, finite = module.grid_survival(options)(cells, np.full(len(cells), 350.0))
+    assert finite.all()
+    by_direction = stood.reshape(options.shape).sum(axis=(0, 2))
+    assert (by_direction >= 3).all(), by_direction
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 def test_the_gradient_agrees_with_finite_differences():
     setting = set_up(replace(find_scene("push"), pushes=()))
