@@ -5,6 +5,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+THREADS = 8  # of XLA on a CPU, at least
+
 
 class NoDevice(ValueError):
     """A device that was asked for and is not there."""
@@ -39,16 +41,34 @@ def session(
     import jax
 
     notes: list[str] = []
-    started = not _update("jax_num_cpu_devices", cpu_devices)
-    if started and cpu_devices > 1 and jax.local_device_count("cpu") < cpu_devices:
-        notes.append("JAX has already started; its CPU is used as it is")
-    if device == "cpu" and not started:
-        _update("jax_platforms", "cpu")
-    _check_device(device)
-    if precision is None:
-        precision = "float64" if jax.default_backend() == "cpu" else "float32"
-    with _cache(cache), jax.enable_x64(precision == "float64"):
-        yield notes
+    with _more_threads():
+        started = not _update("jax_num_cpu_devices", cpu_devices)
+        if started and cpu_devices > 1 and jax.local_device_count("cpu") < cpu_devices:
+            notes.append("JAX has already started; its CPU is used as it is")
+        if device == "cpu" and not started:
+            _update("jax_platforms", "cpu")
+        _check_device(device)
+        if precision is None:
+            precision = "float64" if jax.default_backend() == "cpu" else "float32"
+        with _cache(cache), jax.enable_x64(precision == "float64"):
+            yield notes
+
+
+@contextlib.contextmanager
+def _more_threads() -> Iterator[None]:
+    """XLA starts with as many threads as NPROC says: with THREADS, unless the user has set it.
+
+    With two, a batch of factorisations in a loop, as in the synthesis, can wait for itself for
+    ever.
+    """
+    if "NPROC" in os.environ or cores() >= THREADS:
+        yield
+        return
+    os.environ["NPROC"] = str(THREADS)
+    try:
+        yield
+    finally:
+        os.environ.pop("NPROC", None)
 
 
 def _update(name: str, value: object) -> bool:

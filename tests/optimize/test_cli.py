@@ -1,6 +1,7 @@
 """The command line: results on stdout, all else on stderr, exit codes, nothing half-done."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -354,3 +355,18 @@ def test_a_cache_folder_of_the_users_is_kept(tmp_path):
 def test_a_session_that_comes_too_late_for_devices_says_so():
     with cli_setup.session(None, None, cpu_devices=jax.local_device_count() + 1) as notes:
         assert any("already started" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("given", "cores", "inside"), [(None, 2, "8"), (None, 64, None), ("1", 2, "1")]
+)
+def test_small_machines_get_more_threads(monkeypatch, given, cores, inside):
+    """With two threads XLA can hang on batched factorisations."""
+    monkeypatch.setattr(cli_setup, "cores", lambda: cores)
+    if given is None:
+        monkeypatch.delenv("NPROC", raising=False)
+    else:
+        monkeypatch.setenv("NPROC", given)
+    with cli_setup.session(None, None):
+        assert os.environ.get("NPROC") == inside
+    assert os.environ.get("NPROC") == given
