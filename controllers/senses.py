@@ -29,7 +29,8 @@ class Objects:
         """The same after a free flight of ``time`` [s]; who lands, at height 0, stays there."""
         up, down = self.velocity[:, 2], -gravity[2]
         drop = jnp.maximum(self.position[:, 2] - self.radius, 0.0)
-        lands = (up + safe_sqrt(up**2 + 2 * down * drop)) / down
+        lands = safe_divide(up + safe_sqrt(up**2 + 2 * down * drop), down)
+        lands = jnp.where(down > 0, lands, jnp.inf)
         flown = jnp.minimum(time, lands[:, None])
         fallen = self.position + self.velocity * flown + gravity * flown**2 / 2
         moves = jnp.where(time < lands[:, None], self.velocity + gravity * flown, 0.0)

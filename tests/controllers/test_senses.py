@@ -31,6 +31,8 @@ def test_a_ball_flies_and_stays_where_it_lands():
     np.testing.assert_allclose(late.position[:, 2], start.radius, atol=1e-12)
     np.testing.assert_array_equal(late.position, later.position)
     np.testing.assert_array_equal(late.velocity, np.zeros((2, 3)))
+    free = start.at(jnp.asarray(3.0), np.zeros(3))
+    np.testing.assert_allclose(free.position, start.position + 3.0 * start.velocity)
 
 
 @pytest.mark.parametrize("name", ["dodge_tennis_ball", "dodge_harmful_ball"])
