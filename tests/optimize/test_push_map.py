@@ -258,12 +258,12 @@ def test_tuning_keeps_the_best_and_goes_on(tmp_path, monkeypatch, capsys):
 @pytest.mark.slow
 def test_a_weak_push_is_survived_and_a_very_strong_one_is_not():
     options = MapOptions(
-        directions=2, durations=(0.2,), starts=2, resolution=150.0, strongest=1500.0, seconds=2.0,
+        directions=2, durations=(0.2,), starts=2, resolution=150.0, strongest=3000.0, seconds=2.0,
         checks=1,
     )  # fmt: skip
     found = push_map(options)
     assert not found.failed.any()
-    assert (found.tolerated >= 150).all() and (found.tolerated < 1500).all()
+    assert (found.tolerated >= 150).all() and (found.tolerated < 3000).all()
 
 
 @pytest.mark.slow
