@@ -225,8 +225,7 @@ def step(
     motion_force = jnp.zeros_like(qd)
     if given is not None:
         impulses = jnp.concatenate([of_contact.reshape(-1), of_limit, of_grip.reshape(-1)])
-        missing = matmul(free.M, qd - state.qd) - free.change - matmul(impulses, free.rows)
-        motion_force = jnp.where(given[0], missing, 0.0) / dt
+        motion_force = jnp.where(given[0], free.missing(qd - state.qd, impulses), 0.0) / dt
     if chosen is not None:
         contact_force = chosen.scatter(contact_force)
         impulse = _of_all_slots(top, layout, chosen, of_contact, impulse)
@@ -335,6 +334,10 @@ class _Free:
     rows: Array  # (m, nv)
     target: Array  # (m,)
     change: Array  # (nv,)
+
+    def missing(self, change: Array, impulses: Array) -> Array:
+        """(nv,) what it takes besides for a change of velocity (nv,) with impulses (m,)."""
+        return matmul(self.M, change) - self.change - matmul(impulses, self.rows)
 
     def without(self, given, velocity, qd) -> "_Free":
         """Without the freedoms whose velocity is given: what they do to the others is known."""

@@ -115,4 +115,4 @@ def test_bodies_of_any_size_step_alike(both_feet):
     heights = [float(s.height) for s in bodies]
     assert 0.6 < heights[1] / heights[0] < 0.8
     assert times[0] / times[1] == pytest.approx(np.sqrt(heights[0] / heights[1]))
-    assert times[0] == pytest.approx(0.78 * np.sqrt(heights[0] / 9.81), rel=1e-3)
+    assert times[0] == pytest.approx(Gait().time * np.sqrt(heights[0] / 9.81), rel=1e-3)
