@@ -42,7 +42,7 @@ def _vmapped(leaves, dims, *, kernel: Kernel, own, batch):
     moved, new_own = [], []
     for x, d, mine in zip(leaves, dims, own):
         mapped = d is not None
-        if mapped:
+        if d:
             x = jnp.moveaxis(x, d, 0)
         if batch is not None and (mapped or mine):
             if not mapped:

@@ -55,6 +55,8 @@ def _sub(b, x, y):
         return b.op("neg", y)
     if y.op == "neg":
         return b.op("add", x, y.args[0])
+    if x.op == "neg":  # a sign moves outwards, where it meets a sum or another sign
+        return b.op("neg", b.op("add", x.args[0], y))
     if x is y and x.dtype.kind in "iu":
         return b.constant(x.dtype.type(0))
     return None

@@ -2,7 +2,8 @@
 
 The forward kernel returns, besides the outputs, what the backward kernel needs. The scans
 that stay loops are checkpointed: the forward kernel keeps their carries, the backward kernel
-recomputes a round from them and goes back through it.
+recomputes a round from them and goes back through it. What ``jax.ad_checkpoint.checkpoint_name``
+calls "costly" is kept as well, and not computed again.
 """
 
 import jax
@@ -12,6 +13,8 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jaxsim.fused.call import call
 from jaxsim.fused.launch import Kernel
 from jaxsim.fused.rules.control import stays_loop
+
+_KEPT = jax.checkpoint_policies.save_only_these_names("costly")
 
 
 def differentiable(kernel: Kernel):
@@ -95,7 +98,7 @@ def _checkpointed(closed: ClosedJaxpr) -> ClosedJaxpr:
         if eqn.primitive.name in ("jit", "pjit", "scan"):
             inner = _checkpointed(eqn.params["jaxpr"])
             if eqn.primitive.name == "scan" and stays_loop(eqn):
-                body = jax.checkpoint(jaxpr_as_fun(inner), prevent_cse=False)
+                body = jax.checkpoint(jaxpr_as_fun(inner), prevent_cse=False, policy=_KEPT)
                 specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in inner.in_avals]
                 inner = jax.make_jaxpr(body)(*specs)
             eqn = eqn.replace(params={**eqn.params, "jaxpr": inner})

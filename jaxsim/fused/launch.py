@@ -157,7 +157,14 @@ def _array(x, shape, dtype, platform: str, as_numpy: bool) -> Any:
         return _empty(shape, dtype, as_numpy)
     if as_numpy:
         return x.numpy().reshape(shape)
-    return jax.dlpack.from_dlpack(x).reshape(shape)
+    return jax.dlpack.from_dlpack(_shaped(x, shape))
+
+
+def _shaped(x, shape):
+    """With its shape from the start: JAX's own reshape would copy."""
+    import drjit as dr
+
+    return dr.tensor_t(type(x))(x, shape)
 
 
 def _empty(shape, dtype, as_numpy: bool) -> Any:

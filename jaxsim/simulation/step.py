@@ -57,8 +57,8 @@ class StepConfig:
     ``StepInfo.left_out`` tells how many there was no place for.
 
     derivative: of the impulses, "iteration" (that of the sweeps) or "implicit" (that of the solved
-    problem, see ``solvers.implicit``; it needs sweeps enough to solve it). smoothing: of the
-    implicit derivative, and of nothing else.
+    problem, see ``solvers.implicit``: exact with sweeps enough to solve it, and less costly).
+    smoothing: of the implicit derivative, and of nothing else.
     """
 
     dt: Array | float = 0.00025  # [s]

@@ -7,10 +7,14 @@ change of the problem changes the solution by the linear system
     (1 - D) df + D dr = (what the bounds' own change does),
 
 whatever iteration found it: a row that pushes or sticks keeps dr = 0, one that is open has df = 0,
-one that slides follows its normal force. Duplicate rows make the system singular; it is solved by
-``ROUNDS`` steps of the proximal point method (Rockafellar 1976), whose fixed point is that of the
-system itself. Source of the idea: de Avila Belbute-Peres et al., End-to-end differentiable physics
-for learning and control (2018).
+one that slides follows its normal force. Source of the idea: de Avila Belbute-Peres et al.,
+End-to-end differentiable physics for learning and control (2018).
+
+``solve`` iterates this system with the very sweeps that solved the problem, linearised where they
+ended (the two phases of Christianson, Reverse accumulation and attractive fixed points, 1994): it
+is as good as these converge, duplicate rows included. ``solvers.lcp`` has the system as a matrix
+and takes ``solution_of``; there duplicate rows make it singular, and ``ROUNDS`` steps of the
+proximal point method (Rockafellar 1976) lead to the fixed point of the system itself.
 
 ``smoothing`` relaxes complementarity f r = 0 to f r = smoothing [J], as an interior-point method
 does (Howell et al., Dojo, 2022). It replaces the steps of D by slopes, so that a contact about to
@@ -18,13 +22,15 @@ be made, or just lost, has a derivative. It acts here alone and never on the sol
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.ad_checkpoint import checkpoint_name
+from jax.lax import stop_gradient
 
 from jaxsim.dynamics.kinematics import matmul
 from jaxsim.math.safe import safe_divide, safe_norm, safe_sqrt
@@ -51,10 +57,10 @@ def solve(
 ) -> tuple[tuple[Rows, ...], Array]:
     """``pgs.solve`` with the derivative of the exact solution, in both modes.
 
-    It is taken at what the sweeps return: as good as these converge (``pgs.natural_residual``).
-    No derivative goes to the warm start. Where duplicate rows leave impulses undetermined the
-    velocity still has a derivative, and the impulses have one only along changes that fit all rows.
-    smoothing () [J].
+    It is that of as many sweeps, each as at what they return: as good as they converge
+    (``pgs.natural_residual``). What is left of the warm start has its derivative too. Where
+    duplicate rows leave impulses undetermined the velocity still has a derivative, and the impulses
+    have one only along changes that fit all rows. smoothing () [J].
     """
     impulses, y = _solution(sweeps, families, y, jnp.asarray(smoothing, y.dtype))
     solved = (replace(family, impulse=f) for family, f in zip(families, impulses, strict=True))
@@ -69,124 +75,68 @@ def _solution(sweeps: int, families: tuple[Rows, ...], y: Array, smoothing: Arra
 
 @_solution.defjvp
 def _solution_jvp(sweeps: int, primals, tangents):
-    """In whitened coordinates: the unknowns are the nv velocities, however many rows there are."""
+    """As many sweeps as there were, linearised at what they return, on the changes.
+
+    A change of rows acts at unchanged impulses and velocity, before the first sweep and in their
+    residuals.
+    """
     (families, y, smoothing), (families_dot, y_dot, _) = primals, tangents
-    impulses, y = _solution(sweeps, families, y, smoothing)
-    weight = proximal_weight(y.dtype)
-    points = [
-        _Points.at(family, impulse, y, smoothing, weight)
-        for family, impulse in zip(families, impulses, strict=True)
-    ]
-    system = jnp.eye(y.shape[0], dtype=y.dtype)
-    for p in points:
-        system = system + jnp.einsum("pkv,pkw->vw", p.x, p.response(p.x), precision="highest")
-    velocity = solution_of(system)
+    impulses, y = checkpoint_name(_solution(sweeps, families, y, smoothing), "costly")
+    scales = tuple(map(pgs.lengths, families))
+    unit = tuple(map(pgs.unit_rows, families, scales))
+    inverses = [safe_divide(jnp.ones_like(scale), scale) for scale in scales]
 
-    moved = [p.moved(dot) for p, dot in zip(points, families_dot, strict=True)]
-    y_dot = y_dot + sum(m.pushed for m in moved)
+    targets, frictions, begin = [], [], []
+    for given, dot, u, f, scale, inverse in zip(
+        families, families_dot, unit, impulses, scales, inverses, strict=True
+    ):
+        targets.append((dot.target - matmul(dot.x, y)) * inverse)
+        frictions.append(dot.friction * safe_divide(u.friction, given.friction, 1.0))
+        begin.append(scale * dot.impulse)
+        y_dot = y_dot + jnp.einsum("nrv,nr->v", dot.x, f, precision="highest")
+        y_dot = y_dot + jnp.einsum("nrv,nr->v", u.x, begin[-1], precision="highest")
 
-    def again(changes, _):
-        """What impulses do at an unchanged velocity, then the velocity that all agree on."""
-        held = [
-            m.bound - p.response((m.residual - weight * f)[..., None])[..., 0]
-            for p, m, f in zip(points, moved, changes, strict=True)
-        ]
-        y_end = velocity(y_dot + sum(p.push(f) for p, f in zip(points, held, strict=True)))
-        changes = [
-            f - p.response(matmul(p.x, y_end)[..., None])[..., 0]
-            for p, f in zip(points, held, strict=True)
-        ]
-        return changes, y_end
+    coupling, cone = tuple(map(pgs.delassus, unit)), relaxed_cone(smoothing)
 
-    nothing = [jnp.zeros_like(m.residual) for m in moved]
-    changes, velocities = jax.lax.scan(again, nothing, None, length=ROUNDS)
-    impulses_dot = tuple(
-        (f * p.inverse_length).reshape(dot.target.shape)
-        for f, p, dot in zip(changes, points, families_dot, strict=True)
+    def once(y, impulses, targets, frictions):
+        moved = (
+            replace(u, target=t, friction=m)
+            for u, t, m in zip(unit, targets, frictions, strict=True)
+        )
+        return pgs.sweep(tuple(moved), coupling, cone, y, impulses)
+
+    at = [tuple(getattr(u, name) for u in unit) for name in ("target", "friction")]
+    reached = tuple(f * scale for f, scale in zip(impulses, scales, strict=True))
+    _, linear = jax.linearize(once, y, reached, *at)
+    held = tuple(targets), tuple(frictions)
+    (y_dot, changes), _ = jax.lax.scan(
+        lambda now, _: (linear(*now, *held), None), (y_dot, tuple(begin)), None, length=sweeps
     )
-    return (impulses, y), (impulses_dot, velocities[-1])
+    impulses_dot = tuple(f * inverse for f, inverse in zip(changes, inverses, strict=True))
+    return (impulses, y), (impulses_dot, y_dot)
 
 
-@dataclass(frozen=True)
-class _Moved:
-    """How a change of the problem reaches the points, at unchanged impulses and velocity after."""
+def relaxed_cone(smoothing: Array) -> pgs.Cone:
+    """The values of the cone of friction, and the slopes of the relaxed one."""
 
-    residual: Array  # (p, K) change of the rows' residuals
-    bound: Array  # (p, K) change of the impulses by that of the friction coefficients
-    pushed: Array  # (nv,) change of the velocity
+    def normal(trial: Array) -> Array:
+        at = stop_gradient(trial)
+        return jnp.where(at <= 0, 0, at) + relaxed_positive(at, smoothing)[1] * (trial - at)
 
+    def tangents(trial: list[Array], bound: Array) -> list[Array]:
+        """Within the cone they answer to the trial; on it to the bound, turning with it."""
+        at, limit = stop_gradient(jnp.stack(trial)), stop_gradient(bound)
+        size = safe_norm(at)
+        _, sticks = relaxed_positive(limit - size, smoothing)
+        turns = jnp.where(size < limit, 1.0, safe_divide(limit, size))
+        along = safe_divide(at, size)
+        change = jnp.stack(trial) - at
+        forth = jnp.sum(along * change)
+        slope = sticks * forth + (1 - sticks) * (bound - limit)
+        across = turns * (change - along * forth) if len(trial) > 1 else 0.0
+        return list(turns * at + along * slope + across)
 
-@dataclass(frozen=True)
-class _Points:
-    """The points of a family at the solution, with rows of length 1, and how they answer."""
-
-    x: Array  # (p, K, nv)
-    inverse_length: Array  # (p, K) of the rows as given; 0 of idle ones
-    impulse: Array  # (p, K) as given
-    velocity: Array  # (nv,) after the impulses
-    normal: Array  # (p,) change of the normal impulse by its residual, negative
-    tangent: Array  # (p, K - 1, K - 1) the same of the tangents
-    follow: Array  # (p, K - 1) change of the tangents by the normal impulse
-    by_friction: Array  # (p, K - 1) and by the friction coefficient as given
-
-    @staticmethod
-    def at(family: Rows, impulse: Array, y: Array, smoothing: Array, weight: float) -> "_Points":
-        k = family.rows_per_point
-        scale = pgs.lengths(family)
-        unit = pgs.unit_rows(family, scale)
-        x = unit.x.reshape(impulse.size // k, k, y.shape[0])
-        trial = (impulse * scale + unit.target).reshape(-1, k) - matmul(x, y)
-        value, slope = relaxed_positive(trial[:, 0], smoothing)
-        if family.held:
-            value, slope = trial[:, 0], jnp.ones_like(slope)
-        friction = unit.friction.reshape(-1)
-        tangents = trial[:, 1:]
-        size = safe_norm(tangents, keepdims=True)
-        along = safe_divide(tangents, size)
-        bound = (friction * value)[:, None]
-        _, sticks = relaxed_positive(bound - size, smoothing)  # 1: within the cone, 0: it slides
-        turns = jnp.where(size < bound, 1.0, safe_divide(bound, size))
-        outer = along[:, :, None] * along[:, None, :]
-        across = jnp.eye(k - 1, dtype=y.dtype) - outer
-        answer = [_proximal(share, weight)[..., None] for share in (sticks, turns)]
-        follow = along * (1 - sticks) / (1 - sticks + weight * sticks)
-        inverse = safe_divide(jnp.ones_like(scale), scale).reshape(-1, k)
-        ratio = scale.reshape(-1, k)[:, -1:] * inverse[:, :1]  # of friction, unit rows to given
-        return _Points(
-            x=x,
-            inverse_length=inverse,
-            impulse=impulse.reshape(-1, k),
-            velocity=y,
-            normal=_proximal(slope, weight),
-            tangent=answer[0] * outer + answer[1] * across,
-            follow=follow * friction[:, None],
-            by_friction=follow * value[:, None] * ratio,
-        )
-
-    def response(self, residual: Array) -> Array:
-        """(p, K, m): minus the change of the impulses by that of the residuals (p, K, m)."""
-        normal = self.normal[:, None, None] * residual[:, :1]
-        tangent = matmul(self.tangent, residual[:, 1:]) + self.follow[:, :, None] * normal
-        return jnp.concatenate([normal, tangent], axis=1)
-
-    def push(self, impulse: Array) -> Array:
-        """(nv,) what unit impulses (p, K) do to the velocity."""
-        return jnp.einsum("pkv,pk->v", self.x, impulse, precision="highest")
-
-    def moved(self, dot: Rows) -> _Moved:
-        x = dot.x.reshape(self.x.shape)
-        target = dot.target.reshape(self.impulse.shape)
-        bound = self.by_friction * dot.friction.reshape(-1, 1)
-        return _Moved(
-            residual=(matmul(x, self.velocity) - target) * self.inverse_length,
-            bound=jnp.concatenate([jnp.zeros_like(target[:, :1]), bound], axis=1),
-            pushed=jnp.einsum("pkv,pk->v", x, self.impulse, precision="highest"),
-        )
-
-
-def _proximal(share: Array, weight: float) -> Array:
-    """(1 - D + weight D)^-1 D of a row with D = share."""
-    return share / (1 - share + weight * share)
+    return pgs.Cone(normal, tangents)
 
 
 def solution_of(A: Array) -> Callable[[Array], Array]:

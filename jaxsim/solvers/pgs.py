@@ -12,8 +12,10 @@ whitened coordinates y (see ``tree_factor.whiten``), where an impulse f on a row
 """
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -52,22 +54,9 @@ def solve(families: tuple[Rows, ...], y: Array, sweeps: int) -> tuple[tuple[Rows
     unit = tuple(map(unit_rows, families, scales))
     for family in unit:
         y = y + jnp.einsum("nrv,nr->v", family.x, family.impulse, precision="highest")
-    delassus = tuple(
-        jnp.einsum("nrv,nsv->nrs", family.x, family.x, precision="highest") for family in unit
-    )
-
-    def sweep(carry, _):
-        y, impulses = carry
-        out = []
-        for family, D, impulse in zip(unit, delassus, impulses, strict=True):
-            blocks = (family.x, D, family.target, impulse, family.friction)
-            visit = partial(_visit, family.rows_per_point, family.held)
-            y, impulse = jax.lax.scan(visit, y, blocks)
-            out.append(impulse)
-        return (y, tuple(out)), None
-
-    impulses = tuple(family.impulse for family in unit)
-    (y, impulses), _ = jax.lax.scan(sweep, (y, impulses), None, length=sweeps)
+    start = y, tuple(family.impulse for family in unit)
+    again = partial(sweep, unit, tuple(map(delassus, unit)), Cone(_positive, _project))
+    (y, impulses), _ = jax.lax.scan(lambda now, _: (again(*now), None), start, None, length=sweeps)
     solved = tuple(
         dataclasses.replace(family, impulse=safe_divide(impulse, scale))
         for family, impulse, scale in zip(families, impulses, scales, strict=True)
@@ -91,6 +80,33 @@ def useful_start(families: tuple[Rows, ...], y: Array) -> tuple[Rows, ...]:
     share = jnp.where(share < 0, 0, share)  # NaN stays
     share = jnp.where(share > 1, 1, share)
     return tuple(dataclasses.replace(f, impulse=share * f.impulse) for f in families)
+
+
+class Cone(NamedTuple):
+    """The impulses that may be, as the nearest ones to those of a trial."""
+
+    normal: Callable[[Array], Array]
+    tangents: Callable[[list[Array], Array], list[Array]]  # of one or two, and their bound
+
+
+def delassus(family: Rows) -> Array:
+    """(n, P * K, P * K) what the rows of a block do to one another."""
+    return jnp.einsum("nrv,nsv->nrs", family.x, family.x, precision="highest")
+
+
+def sweep(unit: tuple[Rows, ...], coupling: tuple[Array, ...], cone: Cone, y: Array, impulses):
+    """One pass over all blocks of all families, whose rows have length 1.
+
+    coupling: ``delassus`` of the families. y (nv,): the velocity with ``impulses``, an array of a
+    family each. Returns both after the pass.
+    """
+    out = []
+    for family, D, impulse in zip(unit, coupling, impulses, strict=True):
+        blocks = (family.x, D, family.target, impulse, family.friction)
+        visit = partial(_visit, family.rows_per_point, family.held, cone)
+        y, impulse = jax.lax.scan(visit, y, blocks)
+        out.append(impulse)
+    return y, tuple(out)
 
 
 def lengths(family: Rows) -> Array:
@@ -118,34 +134,38 @@ def unit_rows(family: Rows, scale: Array) -> Rows:
     )
 
 
-def _visit(rows_per_point: int, held: bool, y: Array, block):
+def _visit(rows_per_point: int, held: bool, cone: Cone, y: Array, block):
     """Update one block's impulses and the velocity; its rows have length 1.
 
     The changes within the block are kept as scalars: XLA fuses their chain, where it would make
-    three kernels a point of updates to the vector of residuals. Bounds are said with ``where``,
-    which has a simpler derivative than the maximum.
+    three kernels a point of updates to the vector of residuals.
     """
-    x, delassus, target, impulse, friction = block
+    x, D, target, impulse, friction = block
     free = impulse + target - matmul(x, y)
     new: list[Array] = []
 
     def trial(row: int) -> Array:
         now = free[row]
         for other, value in enumerate(new):
-            now = now - delassus[row, other] * (value - impulse[other])
+            now = now - D[row, other] * (value - impulse[other])
         return now
 
     for point in range(friction.shape[0]):
         first = point * rows_per_point
         normal = trial(first)
         if not held:
-            normal = jnp.where(normal <= 0, 0, normal)  # NaN stays
+            normal = cone.normal(normal)
         new.append(normal)
         if rows_per_point > 1:
             tangents = [trial(first + 1 + i) for i in range(rows_per_point - 1)]
-            new.extend(_project(tangents, friction[point] * normal))
+            new.extend(cone.tangents(tangents, friction[point] * normal))
     impulse_new = jnp.stack(new)
     return y + matmul(impulse_new - impulse, x), impulse_new
+
+
+def _positive(normal: Array) -> Array:
+    """The normal impulse, or 0. ``where`` has a simpler derivative than the maximum; NaN stays."""
+    return jnp.where(normal <= 0, 0, normal)
 
 
 def _project(tangent: list[Array], bound: Array) -> list[Array]:

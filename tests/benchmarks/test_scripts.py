@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("constraint_matrix.py", "| rows | XLA mass [us]"),
         ("gradients.py", "Largest error without smoothing"),
         ("lcp.py", "| solver               | iterations |"),
+        ("rollout_gradient.py", "| derivative | batch |"),
         ("qp.py", "| solver                   | us, batch 1 |"),
         ("schemes.py", "| scheme     | step [ms] |"),
         ("synthesis.py", "| batch | frames/s |"),

@@ -54,6 +54,8 @@ def test_arguments_may_be_arrays_numbers_and_trees():
         (lambda z, p, q: z - (p + q), {"fnma": 2}),
         (lambda z, p, q: z - (p - q), {"fma": 1, "fnma": 1}),
         (lambda z, p, q: (p + q) - z, {"fma": 1, "fms": 1}),
+        (lambda z, p, q: z + (-p - q), {"fnma": 2}),
+        (lambda z, p, q: z - (-p - q), {"fma": 2}),
         (lambda z, p, q: (p + q) + jnp.sin(z), {"add": 1, "fma": 1, "mul": 1, "sin": 1}),
     ],
 )

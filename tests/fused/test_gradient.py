@@ -7,8 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 
 from jaxsim.fused import fuse
+from jaxsim.fused.gradient import _Pair
+from jaxsim.fused.launch import Kernel
+from jaxsim.fused.program import walk
 from tests.compiling import quick_jit
 from tests.fused import agree
 from tests.fused.cases import randoms
@@ -174,6 +178,32 @@ def test_inside_jit_and_with_the_value(name):
     step = jax.jit(jax.value_and_grad(partial(_loss, fuse(fn, in_axes), WEIGHTS)))
     want = quick_jit(jax.value_and_grad(partial(_loss, jax.vmap(fn, in_axes), WEIGHTS)))(*args)
     agree.same(step(*args), want, RTOL, atol=1e-12)
+
+
+def test_what_is_named_costly_is_not_computed_again():
+    """Of a function whose derivative takes its value alone."""
+
+    def moved(named, x):
+        @jax.custom_jvp
+        def hard(x):
+            return jnp.exp(x)
+
+        @hard.defjvp
+        def _(primals, tangents):
+            y = hard(*primals)
+            y = checkpoint_name(y, "costly") if named else y
+            return y, y * tangents[0]
+
+        return lax.scan(lambda x, _: (0.1 * x - hard(x), None), x, None, length=5000)[0]
+
+    def exponentials(named):
+        kernel = Kernel(jax.make_jaxpr(partial(moved, named))(X[0]))
+        return sum(v.op == "exp" for v in walk(_Pair(kernel)._backward.program.block))
+
+    assert (exponentials(False), exponentials(True)) == (X.shape[1], 0)
+    x = jnp.asarray(X)
+    named, plain = (jax.grad(lambda x, n=n: fuse(partial(moved, n))(x).sum())(x) for n in (1, 0))
+    agree.same(named, plain, RTOL)
 
 
 def test_of_one_member_and_over_a_batch_of_gradients():

@@ -136,6 +136,7 @@ def _reduce_precision(lowering, eqn, x):
     return x
 
 
-@rule("stop_gradient", "copy", "copy_p", "device_put", "optimization_barrier", "pvary", "pcast")
+@rule("stop_gradient", "copy", "copy_p", "device_put", "optimization_barrier")
+@rule("pvary", "pcast", "name")
 def _identity(lowering, eqn, *args):
     return list(args)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 
 from tests.fused.cases import INT_MAX, INT_MIN, UINT_MAX, case, pairs, randoms
 
@@ -193,10 +194,11 @@ def looked_up(y, x):
     return {"le_to": found, "lt_to": jnp.interp(x, table, table**2 + y)}
 
 
-@case("reduce_precision", "stop_gradient", "copy", args=[EDGES], folds=True)
+@case("reduce_precision", "stop_gradient", "copy", "name", args=[EDGES], folds=True)
 def unchanged(x):
     bits = (8, 23) if x.dtype == jnp.float32 else (11, 52)
     same = {"stop_gradient": lax.stop_gradient(x), "copy": jnp.copy(x)}
+    same["name"] = checkpoint_name(x, "costly")
     return same | {"reduce_precision": lax.reduce_precision(x, *bits)}
 
 
