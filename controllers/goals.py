@@ -122,6 +122,31 @@ def pose(name: str, joints: tuple[str, ...], target: Callable[[Senses, Any], Arr
     return Goal(name, "angle", rows)
 
 
+def reach(
+    name: str,
+    effector: str,
+    target: Callable[[Senses, Any], Array],
+    start: Array | float = -jnp.inf,
+    end: Array | float = jnp.inf,
+) -> Goal:
+    """An effector to a point (3,) of the world, from time ``start`` until ``end`` [s].
+
+    KeyError, when the goal is first used, for an effector that the body lacks.
+    """
+
+    def rows(senses: Senses, memory):
+        view = senses.view
+        names = view.effectors.names
+        if effector not in names:
+            raise KeyError(f"goal {name!r}: no effector {effector!r}; there are {', '.join(names)}")
+        at = names.index(effector)
+        now = (senses.time >= start) & (senses.time < end)
+        error = view.position[at] - target(senses, memory)
+        return jnp.where(now, error, 0.0), jnp.where(now, view.jacobian[at], 0.0)
+
+    return Goal(name, "limb", rows)
+
+
 def relax(name: str, whose: Callable[[Senses, Any], Array]) -> Goal:
     """Gc: the contact forces of some effectors (ne,) bool vanish."""
     return Goal(name, "force", whose, "force")

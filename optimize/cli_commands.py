@@ -20,7 +20,7 @@ from optimize.scene import read_script
 from optimize.simulate import Simulation, simulate, write_simulation
 from optimize.summary import table
 from optimize.synthesis_run import synthesize_scene
-from optimize.synthesis_scenes import SCENES, changed, find_scene
+from optimize.synthesis_scenes import SCENES, Reach, changed, find_scene
 from optimize.tune import TuneResult, tune
 from optimize.world_run import simulate_world
 
@@ -120,6 +120,7 @@ def run_synthesize(args: argparse.Namespace) -> int:
             build=args.build,
             friction=args.friction,
             seconds=args.seconds,
+            reaches=tuple(_reach(*words) for words in args.reach),
         )
         say(f"{name}: {scene.title}")
         simulation = synthesize_scene(scene, progress=not args.quiet)
@@ -135,6 +136,17 @@ def run_synthesize(args: argparse.Namespace) -> int:
     if args.scene == "all" and args.out is not None:
         print(write_index(Path(args.out), done).resolve().as_uri())
     return outcome
+
+
+def _reach(effector: str, *numbers: str) -> Reach:
+    try:
+        x, y, z, start, end = map(float, numbers)
+    except ValueError:
+        raise ValueError(
+            f"--reach {effector} {' '.join(numbers)}: after the effector stand five numbers, where"
+            " it is to be (x, y, z) [m], from when, until when [s]"
+        ) from None
+    return Reach(effector, (x, y, z), start, end)
 
 
 def _outcome(simulation: Simulation) -> int:

@@ -97,6 +97,7 @@ examples:
   jaxsim synthesize push --out runs/push
   jaxsim synthesize push --push 300 --direction 90 --out runs/left
   jaxsim synthesize push --build child --push 60 --friction 0.2 --out runs/child
+  jaxsim synthesize stand --seconds 8 --reach rightHand 0.4 -0.3 1.4 1 4 --out runs/reach
   jaxsim synthesize all --out runs/behaviours"""
 
 
@@ -299,6 +300,14 @@ def _synthesize_options(parser: argparse.ArgumentParser) -> None:
     add("--build", choices=("adult", "child"), help="the body")
     add("--friction", type=_positive, metavar="MU", help="coefficient of friction")
     add("--seconds", type=_positive, metavar="S", help="how long [s]")
+    add(
+        "--reach",
+        action="append",
+        default=[],
+        nargs=6,
+        metavar=("EFFECTOR", "X", "Y", "Z", "FROM", "TO"),
+        help="a goal for a while: an effector (rightHand) to a point [m]; may be given again",
+    )
     add("--json", action="store_true", help="print the summary as JSON")
 
 

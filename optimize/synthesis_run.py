@@ -23,6 +23,7 @@ from optimize.synthesis_setting import flight as flight_of
 
 PIECE = 50  # frames between two looks at the clock
 SLIPS = 0.05  # of the weight on a point that slips, at least
+TARGET = 0.03  # the ball that shows where an effector is to go [m]
 FALLEN = 0.6  # a body whose centre of mass is lower than this part of its height at the start fell
 
 
@@ -177,6 +178,11 @@ def _simulation(
     }
     if setting.objects is not None:
         summary["ball_clearance"] = float(ball_clearance(setting, frames, time).min())
+    for k, asked in enumerate(scene.reaches):
+        at = frames.position[:, setting.body.effectors.names.index(asked.effector)]
+        asked_for = (time >= asked.start) & (time <= asked.end)
+        apart = np.linalg.norm(at - asked.target, axis=1)[asked_for]
+        summary[f"reach_{k + 1}_distance"] = apart[-1] if apart.size else None
     motion = scene_motion(scene, setting, frames, time)
     notes = failure_notes(bad, time, timing.interrupted)
     if not summary["standing"]:
@@ -229,6 +235,7 @@ def scene_motion(
             still = np.broadcast_to([1.0, 0.0, 0.0, 0.0], (len(time), 1, 4))
             link_pos = np.concatenate([link_pos, flight[:, k : k + 1]], axis=1)
             link_quat = np.concatenate([link_quat, still], axis=1)
+    shapes += [Shape("sphere", -1, r.target, size=(TARGET,)) for r in scene.reaches]
     return Motion(
         title=f"{scene.title}: {time[-1]:g} s",
         link_names=tuple(names),

@@ -48,6 +48,31 @@ class Ball:
 
 
 @dataclass(frozen=True)
+class Reach:
+    """A goal added for a while: an effector to a point of the world.
+
+    Raises ValueError for a place or times that are not finite, or an end that is not after the
+    start.
+    """
+
+    effector: str
+    target: tuple[float, float, float]  # [m]
+    start: float  # [s]
+    end: float  # [s]
+    weight: float = 2.0
+
+    def __post_init__(self):
+        numbers = (*self.target, self.start, self.end, self.weight)
+        if not np.isfinite(numbers).all():
+            raise ValueError(f"reach of {self.effector!r}: {numbers} are not all finite")
+        if self.end <= self.start:
+            raise ValueError(
+                f"reach of {self.effector!r}: it ends at {self.end:g} s, and begins at"
+                f" {self.start:g} s"
+            )
+
+
+@dataclass(frozen=True)
 class SynthesisScene:
     """One character, a machine of goals, and its surroundings."""
 
@@ -58,6 +83,7 @@ class SynthesisScene:
     walls: tuple[Wall, ...] = ()
     pushes: tuple[Push, ...] = ()
     balls: tuple[Ball, ...] = ()
+    reaches: tuple[Reach, ...] = ()
     seconds: float = 10.0
     pose_deg: Mapping[str, float] = field(default_factory=dict)
 
@@ -139,8 +165,10 @@ def changed(
     build: str | None = None,
     friction: float | None = None,
     seconds: float | None = None,
+    reaches: tuple[Reach, ...] = (),
 ) -> SynthesisScene:
-    """A scene with another push (in the place of its own), body, ground or length."""
+    """A scene with another push (in the place of its own), body, ground or length, or with goals
+    added."""
     if push is not None or direction_deg is not None or duration is not None:
         first = scene.pushes[0] if scene.pushes else Push(0.0)
         given = {"force": push, "direction_deg": direction_deg, "duration": duration}
@@ -149,4 +177,5 @@ def changed(
     if friction is not None and not (np.isfinite(friction) and friction > 0):
         raise ValueError(f"friction is {friction}; a body needs a positive one to stand")
     changes = {"build": build, "friction": friction, "seconds": seconds}
+    scene = replace(scene, reaches=(*scene.reaches, *reaches))
     return replace(scene, **{key: value for key, value in changes.items() if value is not None})

@@ -7,9 +7,11 @@ import numpy as np
 
 from controllers.goal_control import Body, body
 from controllers.goal_machine import GoalMachine
+from controllers.goals import reach
 from controllers.senses import Objects
 from jaxsim.characters.human import articulated_human, start
 from jaxsim.characters.poses import posed
+from jaxsim.io.toml_table import suggestion
 from jaxsim.model import Model, State, box
 from jaxsim.model.adopt import add_model
 from jaxsim.model.builder import ModelBuilder
@@ -54,7 +56,23 @@ def set_up(scene: SynthesisScene, model: Model | None = None) -> Setting:
     thrown = thrown_balls(model, scene.balls) if scene.balls else None
     own = body(model, human_effectors)
     check_setup(model, own.effectors, state, None, pushes)
-    return Setting(own, scene.machine(), state, pushes, thrown)
+    return Setting(own, with_reaches(scene, own.effectors.names), state, pushes, thrown)
+
+
+def with_reaches(scene: SynthesisScene, effectors: tuple[str, ...]) -> GoalMachine:
+    """The scene's machine with the goals that are added for a while."""
+    machine = scene.machine()
+    for k, asked in enumerate(scene.reaches):
+        if asked.effector not in effectors:
+            raise ValueError(
+                f"reach: no effector {asked.effector!r}{suggestion(asked.effector, effectors)};"
+                f" there are {', '.join(effectors)}"
+            )
+        where = jnp.asarray(asked.target)
+        name, times = f"reach_{k + 1}", (asked.start, asked.end)
+        goal = reach(name, asked.effector, lambda *_, where=where: where, *times)
+        machine = machine.adding(goal, asked.weight)
+    return machine
 
 
 def with_walls(model: Model, walls: tuple[Wall, ...]) -> Model:
