@@ -37,6 +37,7 @@ from jaxsim.math.safe import safe_divide, safe_norm, safe_sqrt
 from jaxsim.solvers import pgs
 from jaxsim.solvers.pgs import Rows
 
+SOLVED = 1e-4  # the part of the velocity that one more sweep may change
 ROUNDS = 4  # an error shrinks to proximal_weight / (least eigenvalue of the rows) in each
 
 
@@ -78,7 +79,9 @@ def _solution_jvp(sweeps: int, primals, tangents):
     """As many sweeps as there were, linearised at what they return, on the changes.
 
     A change of rows acts at unchanged impulses and velocity, before the first sweep and in their
-    residuals.
+    residuals. Where one more sweep would still change the velocity, what slides does not follow its
+    normal impulse: the linear sweeps are then those of a convex problem, and cannot grow without
+    bound from step to step, as they do at some ends of sweeps that solve nothing.
     """
     (families, y, smoothing), (families_dot, y_dot, _) = primals, tangents
     impulses, y = checkpoint_name(_solution(sweeps, families, y, smoothing), "costly")
@@ -96,7 +99,11 @@ def _solution_jvp(sweeps: int, primals, tangents):
         y_dot = y_dot + jnp.einsum("nrv,nr->v", dot.x, f, precision="highest")
         y_dot = y_dot + jnp.einsum("nrv,nr->v", u.x, begin[-1], precision="highest")
 
-    coupling, cone = tuple(map(pgs.delassus, unit)), relaxed_cone(smoothing)
+    coupling = tuple(map(pgs.delassus, unit))
+    reached = tuple(f * scale for f, scale in zip(impulses, scales, strict=True))
+    further, _ = pgs.sweep(unit, coupling, pgs.CONE, y, reached)
+    solved = jnp.sum((further - y) ** 2) <= SOLVED**2 * jnp.sum(y * y)
+    cone = relaxed_cone(smoothing, jnp.where(solved, jnp.ones_like(smoothing), 0))
 
     def once(y, impulses, targets, frictions):
         moved = (
@@ -106,7 +113,6 @@ def _solution_jvp(sweeps: int, primals, tangents):
         return pgs.sweep(tuple(moved), coupling, cone, y, impulses)
 
     at = [tuple(getattr(u, name) for u in unit) for name in ("target", "friction")]
-    reached = tuple(f * scale for f, scale in zip(impulses, scales, strict=True))
     _, linear = jax.linearize(once, y, reached, *at)
     held = tuple(targets), tuple(frictions)
     (y_dot, changes), _ = jax.lax.scan(
@@ -116,8 +122,9 @@ def _solution_jvp(sweeps: int, primals, tangents):
     return (impulses, y), (impulses_dot, y_dot)
 
 
-def relaxed_cone(smoothing: Array) -> pgs.Cone:
-    """The values of the cone of friction, and the slopes of the relaxed one."""
+def relaxed_cone(smoothing: Array, follows: Array) -> pgs.Cone:
+    """The values of the cone of friction, and the slopes of the relaxed one; impulses that slide
+    follow their bound that much, 0 to 1."""
 
     def normal(trial: Array) -> Array:
         at = stop_gradient(trial)
@@ -132,7 +139,7 @@ def relaxed_cone(smoothing: Array) -> pgs.Cone:
         along = safe_divide(at, size)
         change = jnp.stack(trial) - at
         forth = jnp.sum(along * change)
-        slope = sticks * forth + (1 - sticks) * (bound - limit)
+        slope = sticks * forth + follows * (1 - sticks) * (bound - limit)
         across = turns * (change - along * forth) if len(trial) > 1 else 0.0
         return list(turns * at + along * slope + across)
 

@@ -55,7 +55,7 @@ def solve(families: tuple[Rows, ...], y: Array, sweeps: int) -> tuple[tuple[Rows
     for family in unit:
         y = y + jnp.einsum("nrv,nr->v", family.x, family.impulse, precision="highest")
     start = y, tuple(family.impulse for family in unit)
-    again = partial(sweep, unit, tuple(map(delassus, unit)), Cone(_positive, _project))
+    again = partial(sweep, unit, tuple(map(delassus, unit)), CONE)
     (y, impulses), _ = jax.lax.scan(lambda now, _: (again(*now), None), start, None, length=sweeps)
     solved = tuple(
         dataclasses.replace(family, impulse=safe_divide(impulse, scale))
@@ -176,6 +176,9 @@ def _project(tangent: list[Array], bound: Array) -> list[Array]:
     size = safe_sqrt(tangent[0] * tangent[0] + tangent[1] * tangent[1])
     scale = jnp.minimum(1.0, safe_divide(bound, size, otherwise=1.0))
     return [tangent[0] * scale, tangent[1] * scale]
+
+
+CONE = Cone(_positive, _project)
 
 
 def _larger(x: Array) -> Array:
