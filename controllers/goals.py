@@ -17,10 +17,12 @@ from controllers.senses import Senses
 from jaxsim.dynamics.jacobians import angular_jacobian
 from jaxsim.dynamics.kinematics import integrate
 from jaxsim.math.rotation import cross
+from jaxsim.math.safe import safe_sqrt
 from jaxsim.synthesis.config import Units
 from jaxsim.synthesis.view import look
 
 LEVELS = ("position", "velocity", "force")
+OVERTURNED = 0.1  # [rad]
 
 
 @dataclass(frozen=True)
@@ -92,18 +94,35 @@ def com_velocity(name: str, target: Callable[[Senses, Any], Array]) -> Goal:
     return Goal(name, "com", rows, "velocity")
 
 
+def tilt(spine: Array) -> Array:
+    """(2,) the horizontal rotation vector [rad] that brings a unit vector (3,) to the vertical.
+
+    To first order it is their cross product, but its length is the angle, so that it also says how
+    to get up from far down. Within ``OVERTURNED`` of upside down, where no way up is the shorter
+    one, it falls off to zero; value and slope stay finite.
+    """
+    square = spine[0] ** 2 + spine[1] ** 2
+    small = (square < 1e-3) & (spine[2] > 0)  # where angle / sine is better found by its series
+    sine = safe_sqrt(jnp.where(small, 1.0, square))
+    series = 1 + square * (1 / 6 + square * (3 / 40 + square * (5 / 112 + square * 35 / 1152)))
+    least = jnp.where(spine[2] < 0, np.sin(OVERTURNED), 0.0)
+    far = jnp.arctan2(sine, spine[2]) / jnp.maximum(sine, least)
+    return jnp.where(small, series, far) * jnp.stack([spine[1], -spine[0]])
+
+
 def upright(link: str) -> Goal:
-    """Gspine: the z axis of a link along the vertical; the error is their cross product."""
+    """Gspine: the z axis of a link along the vertical; the error is ``tilt``.
+
+    The document's error is the cross product, which shrinks beyond 90 degrees.
+    """
 
     def rows(senses: Senses, _):
         view = senses.view
         index = view.link(link)
         spine = view.kin.link_rot[index][:, 2]
-        up = jnp.asarray(np.array([0.0, 0.0, 1.0]), spine.dtype)
         turn = angular_jacobian(view.model, view.kin, index)  # (3, nv)
         change = cross(turn.T, spine[None, :])  # (nv, 3) d spine / dt
-        error = cross(spine, up)[:2]
-        return error, cross(change, up[None, :]).T[:2]
+        return tilt(spine), jax.jacfwd(tilt)(spine) @ change.T
 
     return Goal("spine", "one", rows)
 

@@ -20,7 +20,8 @@ ANGLES = (0.1, -0.2, 0.3)  # [rad]
 
 def spine(senses, _):
     z = senses.view.kin.link_rot[senses.view.link("trunk")][:, 2]
-    return jnp.stack([z[1], -z[0]])  # z x up
+    sine = jnp.hypot(z[0], z[1])
+    return jnp.arctan2(sine, z[2]) / sine * jnp.stack([z[1], -z[0]])  # z x up, as long as the angle
 
 
 def angles(senses, _):
@@ -53,6 +54,16 @@ def senses(x64_module):
     return Senses(view, none > 0, forces, jnp.array(400.0), jnp.array(1.0), zero)
 
 
+def leaning(senses, degrees, towards=0.7):
+    """The same body, its trunk turned from the vertical by an angle."""
+    half = jnp.deg2rad(degrees) / 2
+    axis = jnp.array([-jnp.sin(towards), jnp.cos(towards), 0.0])
+    turned = jnp.concatenate([jnp.cos(half)[None], jnp.sin(half) * axis])
+    view = senses.view
+    q = view.q.at[3:7].set(turned)
+    return senses.with_view(look(view.model, view.effectors, q, view.v))
+
+
 @pytest.mark.parametrize("name", GOALS)
 def test_given_jacobians_are_the_automatic_ones(senses, name):
     given, residual = GOALS[name]
@@ -77,3 +88,53 @@ def test_velocity_goals_name_the_velocity_that_they_measure(senses):
     rate = quick_jit(jax.jacfwd(com))(jnp.zeros(()))
     np.testing.assert_allclose(J @ view.v, rate, atol=1e-12)
     np.testing.assert_array_equal(error, -target)
+
+
+@quick_jit
+def upright_and_slopes(senses):
+    """error (2,), J (2, nv), and the error's central differences (2, nv)."""
+    goal, view, step = goals.upright("trunk"), senses.view, 1e-5
+
+    def error(direction, by):
+        q = integrate(view.model, view.q, direction, by)
+        there = senses.with_view(look(view.model, view.effectors, q, view.v))
+        return goal.rows(there, None)[0]
+
+    def slope(direction):
+        return (error(direction, step) - error(direction, -step)) / (2 * step)
+
+    return *goal.rows(senses, None), jax.vmap(slope, out_axes=1)(jnp.eye(view.v.shape[0]))
+
+
+@pytest.mark.parametrize("degrees", [0.0, 1.0, 1.8, 1.9, 45.0, 90.0, 150.0, 170.0])
+def test_the_tilt_is_as_long_as_its_angle_and_its_jacobian_is_its_slope(senses, degrees):
+    """In any case of the formula: by its series, by the arc, and far down."""
+    error, J, slopes = upright_and_slopes(leaning(senses, degrees))
+    back_up = np.array([np.sin(0.7), -np.cos(0.7)])
+    np.testing.assert_allclose(error, np.deg2rad(degrees) * back_up, atol=1e-9)
+    np.testing.assert_allclose(J, slopes, atol=1e-7)
+
+
+@quick_jit
+def tilt_and_slopes(spine):
+    """Its value, its slope forward and in reverse, and the slope's slope, which a tuner needs."""
+    forward = jax.jacfwd(goals.tilt)
+    return (
+        goals.tilt(spine),
+        forward(spine),
+        jax.jacrev(goals.tilt)(spine),
+        jax.jacrev(forward)(spine),
+    )
+
+
+def test_the_tilt_is_finite_where_there_is_no_angle_and_where_no_way_is_the_shorter():
+    for dtype in (jnp.float32, jnp.float64):
+        for z in (1.0, -1.0):
+            error, slope, reverse, curvature = tilt_and_slopes(jnp.array([0.0, 0.0, z], dtype))
+            np.testing.assert_array_equal(error, 0.0)
+            np.testing.assert_allclose(slope, reverse, rtol=1e-6)
+            assert np.isfinite(slope).all() and np.isfinite(curvature).all()
+    almost = jnp.array([np.sin(0.02), 0.0, -np.cos(0.02)])  # upside down
+    error, slope, *_ = tilt_and_slopes(almost)
+    assert np.abs(error).max() < np.pi
+    assert np.abs(slope).max() < 40
