@@ -70,12 +70,15 @@ def foot(senses: Senses, which: Array) -> Array:
 
 
 def bearing_feet(senses: Senses, step: Step) -> Array:
-    """(ne,) bool: the points of feet that touch the ground, but those lifted too far."""
+    """(ne,) bool: the points of feet that touch the ground, but those lifted too far; and of feet
+    that are about to, if no step is taken: a body that is put down has not lost its balance.
+    """
     view = senses.view
     bears = jnp.zeros(view.effectors.count, bool)
+    lands = ~step.stepping & (view.near.gap < step.gait.clearance * senses.height)
     for name in FEET:
         own = senses.group(name)
-        bears = bears | (own & (senses.touching & own).any())
+        bears = bears | (own & ((senses.touching | lands) & own).any())
     return bears & (view.near.gap < step.gait.sole * senses.height)
 
 
