@@ -152,6 +152,20 @@ def expect_miss(summary, motion):
     assert summary["ball_clearance"] > 0
 
 
+def tilt_deg(motion, link="chest"):
+    """(frames,) of a link's z axis from the vertical."""
+    w, x, y, z = np.moveaxis(motion.link_quat[:, motion.link_names.index(link)], -1, 0)
+    return np.rad2deg(np.arctan2(2 * np.hypot(w * y + x * z, y * z - w * x), 1 - 2 * (x**2 + y**2)))
+
+
+def expect_bow_and_rise(summary, motion):
+    """It bows deeply out of the way, and is upright again in the end."""
+    expect_miss(summary, motion)
+    tilt = tilt_deg(motion)
+    assert tilt.max() > 50
+    assert tilt[-100:].max() < 10
+
+
 EXPECTED = {
     "stand": expect_stand,
     "one_foot": expect_one_foot,
@@ -161,7 +175,7 @@ EXPECTED = {
     "far_wall": expect_steps_then_hand,
     "two_walls": expect_hand,
     "dodge_tennis_ball": expect_miss,
-    "dodge_harmful_ball": expect_miss,
+    "dodge_harmful_ball": expect_bow_and_rise,
     "child": expect_steps,
 }
 
