@@ -55,8 +55,9 @@ def set_up(scene: SynthesisScene, model: Model | None = None) -> Setting:
         )
     thrown = thrown_balls(model, scene.balls) if scene.balls else None
     own = body(model, human_effectors)
+    machine = with_reaches(scene, own.effectors.names)
     check_setup(model, own.effectors, state, None, pushes)
-    return Setting(own, with_reaches(scene, own.effectors.names), state, pushes, thrown)
+    return Setting(own, machine, state, pushes, thrown)
 
 
 def with_reaches(scene: SynthesisScene, effectors: tuple[str, ...]) -> GoalMachine:

@@ -1,5 +1,7 @@
 """Goals: the Jacobians that are given are those that automatic differentiation finds."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +17,7 @@ from tests.synthesis.hopper import JOINTS, crouched, hopper, hopper_effectors
 pytestmark = pytest.mark.usefixtures("x64_module")
 
 PLACE = (0.2, -0.1)  # [m]
+POINT = (0.2, -0.1, 0.4)  # [m]
 ANGLES = (0.1, -0.2, 0.3)  # [rad]
 
 
@@ -35,6 +38,10 @@ GOALS = {
         lambda s, _: s.view.com[:2] - np.array(PLACE),
     ),
     "upright": (goals.upright("trunk"), spine),
+    "reach": (
+        goals.reach("reach", "handle", lambda s, _: np.array(POINT), 0.0, 1.0),
+        lambda s, _: s.view.position[s.view.effectors.names.index("handle")] - np.array(POINT),
+    ),
     "pose": (goals.pose("pose", JOINTS, lambda s, _: np.array(ANGLES)), angles),
 }
 
@@ -74,6 +81,15 @@ def test_given_jacobians_are_the_automatic_ones(senses, name):
     assert np.abs(J).max() > 0.1
     np.testing.assert_allclose(error, own_error, rtol=0, atol=1e-12)
     np.testing.assert_allclose(J, own_J, rtol=0, atol=1e-12)
+
+
+def test_a_reach_asks_for_nothing_at_other_times(senses):
+    goal, _ = GOALS["reach"]
+    for time, asked in ((0.0, True), (0.999, True), (1.0, False), (-0.001, False)):
+        error, J = goal.rows(dataclasses.replace(senses, time=jnp.asarray(time)), None)
+        assert np.any(error) == np.any(J) == asked
+    with pytest.raises(KeyError, match=r"no effector 'hand'; there are .*handle"):
+        goals.reach("reach", "hand", lambda s, _: np.array(POINT)).rows(senses, None)
 
 
 def test_velocity_goals_name_the_velocity_that_they_measure(senses):

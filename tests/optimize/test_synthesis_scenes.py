@@ -15,7 +15,7 @@ from controllers.senses import support_center
 from jaxsim.synthesis.checks import SynthesisError
 from jaxsim.synthesis.config import SynthesisConfig
 from optimize.synthesis_run import keep, synthesize_scene
-from optimize.synthesis_scenes import SCENES, Push, SynthesisScene, changed, find_scene
+from optimize.synthesis_scenes import SCENES, Push, Reach, SynthesisScene, changed, find_scene
 from optimize.synthesis_setting import set_up
 
 FRAMES = 320
@@ -93,6 +93,13 @@ def test_mistakes_are_told():
         find_scene("pusch")
     with pytest.raises(ValueError, match="friction is -1"):
         changed(SCENES["push"], friction=-1.0)
+    with pytest.raises(ValueError, match=r"'leftHand': \(nan, .* are not all finite"):
+        Reach("leftHand", (np.nan, 0.0, 1.0), 1.0, 2.0)
+    with pytest.raises(ValueError, match="it ends at 1 s, and begins at 2 s"):
+        Reach("leftHand", (0.3, 0.0, 1.0), 2.0, 1.0)
+    asked = changed(SCENES["push"], reaches=(Reach("leftHnd", (0.3, 0.0, 1.0), 1.0, 2.0),))
+    with pytest.raises(ValueError, match=r"'leftHnd'; did you mean 'leftHand'.*rightHand"):
+        set_up(asked)
     broken = dataclasses.replace(SCENES["push"], pose_deg={"hipFlexion": 0.0}, friction=0.0)
     with pytest.raises(SynthesisError, match="friction of shape"):
         set_up(broken)
@@ -206,3 +213,15 @@ def test_on_ice_feet_slip_and_steps_are_smaller():
     assert SCENES["push"].pushes == SCENES["ice"].pushes
     assert ice["longest_step"] < 0.8 * firm["longest_step"]
     assert ice["sliding_time"] > 0.1  # of one step, which hardly slips under load
+
+
+@pytest.mark.slow
+def test_a_hand_reaches_for_a_point_for_a_while():
+    """Once it need not, nothing holds it there, and nobody falls."""
+    asked = Reach("rightHand", (0.4, -0.3, 1.4), 0.5, 2.5)
+    simulation = synthesize_scene(changed(SCENES["push"], push=0.0, seconds=4.0, reaches=(asked,)))
+    assert simulation.summary["reach_1_distance"] < 0.02
+    assert simulation.summary["standing"]
+    hand = simulation.motion.contact_pos[:, -1]
+    assert np.linalg.norm(hand[20] - asked.target) > 0.3
+    assert np.linalg.norm(hand[-1] - asked.target) > 0.02
