@@ -94,7 +94,7 @@ def _solution_jvp(sweeps: int, primals, tangents):
         families, families_dot, unit, impulses, scales, inverses, strict=True
     ):
         targets.append((dot.target - matmul(dot.x, y)) * inverse)
-        frictions.append(dot.friction * safe_divide(u.friction, given.friction, 1.0))
+        frictions.append(pgs.unit_rows(replace(given, friction=dot.friction), scale).friction)
         begin.append(scale * dot.impulse)
         y_dot = y_dot + jnp.einsum("nrv,nr->v", dot.x, f, precision="highest")
         y_dot = y_dot + jnp.einsum("nrv,nr->v", u.x, begin[-1], precision="highest")

@@ -134,6 +134,22 @@ def test_duplicate_contacts_do_not_change_the_derivative_of_the_velocity():
     np.testing.assert_allclose(once[1], [[-0.1 * np.sqrt(2.0), 0], [0, 0]], atol=1e-9)
 
 
+@pytest.mark.parametrize("friction", [0.0, 0.5])
+def test_rows_of_different_lengths_have_the_derivative_by_friction(friction):
+    """Of a block that slides; without friction, too."""
+    rows = block_on_the_ground(1)
+    rows = replace(rows, x=rows.x * jnp.array([1.0, 3.0])[None, :, None])
+
+    @quick_jit
+    def after(friction):
+        given = replace(rows, friction=friction + 0 * rows.friction)
+        return implicit.solve((given,), jnp.array([2.0, -0.1]), 20)[1]
+
+    slope = jax.jacfwd(after)(friction)
+    np.testing.assert_allclose(slope, (after(friction + 1e-6) - after(friction)) / 1e-6, atol=1e-9)
+    np.testing.assert_allclose(slope, [-0.3, 0], atol=1e-9)
+
+
 # ---- smoothing ---------------------------------------------------------------------------------
 
 
