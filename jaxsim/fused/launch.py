@@ -164,7 +164,8 @@ def _shaped(x, shape):
     """With its shape from the start: JAX's own reshape would copy."""
     import drjit as dr
 
-    return dr.tensor_t(type(x))(x, shape)
+    tensor: Any = dr.tensor_t(type(x))
+    return tensor(x, shape)
 
 
 def _empty(shape, dtype, as_numpy: bool) -> Any:
