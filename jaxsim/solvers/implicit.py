@@ -128,7 +128,7 @@ def relaxed_cone(smoothing: Array, follows: Array) -> pgs.Cone:
 
     def normal(trial: Array) -> Array:
         at = stop_gradient(trial)
-        return jnp.where(at <= 0, 0, at) + relaxed_positive(at, smoothing)[1] * (trial - at)
+        return pgs.CONE.normal(at) + relaxed_positive(at, smoothing)[1] * (trial - at)
 
     def tangents(trial: list[Array], bound: Array) -> list[Array]:
         """Within the cone they answer to the trial; on it to the bound, turning with it."""
