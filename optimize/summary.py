@@ -30,6 +30,7 @@ LABELS = {
         "hand_support_time": "with a hand on a wall [s]",
         "sliding_time": "with a foot that slides [s]",
         "slip_distance": "way of feet that slide [m]",
+        "reach_distance": "furthest from where an effector was to be [m]",
         "ball_clearance": "least distance of a ball to the body [m]",
     },
     "Accuracy": {

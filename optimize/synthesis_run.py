@@ -178,16 +178,27 @@ def _simulation(
     }
     if setting.objects is not None:
         summary["ball_clearance"] = float(ball_clearance(setting, frames, time).min())
-    for k, asked in enumerate(scene.reaches):
-        at = frames.position[:, setting.body.effectors.names.index(asked.effector)]
-        asked_for = (time >= asked.start) & (time <= asked.end)
-        apart = np.linalg.norm(at - asked.target, axis=1)[asked_for]
-        summary[f"reach_{k + 1}_distance"] = apart[-1] if apart.size else None
+    if scene.reaches:
+        summary["reach_distance"] = reach_distance(scene, setting, frames, time)
     motion = scene_motion(scene, setting, frames, time)
     notes = failure_notes(bad, time, timing.interrupted)
     if not summary["standing"]:
         notes.append("the character is not standing at the end")
     return Simulation(motion, summaries.json_safe(summary), None, tuple(notes), timing.interrupted)
+
+
+def reach_distance(
+    scene: SynthesisScene, setting: Setting, frames: SceneFrame, time: np.ndarray
+) -> float | None:
+    """How far the effectors were from their places as their goals ended, the furthest [m]; None if
+    the run ended before any began."""
+    apart = []
+    for asked in scene.reaches:
+        during = np.flatnonzero((time >= asked.start) & (time <= asked.end))
+        if during.size:
+            at = setting.body.effectors.names.index(asked.effector)
+            apart.append(np.linalg.norm(frames.position[during[-1], at] - asked.target))
+    return max(apart, default=None)
 
 
 def entries(frames: SceneFrame) -> np.ndarray:
