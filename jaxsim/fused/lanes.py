@@ -1,8 +1,14 @@
 """How many lanes share a vector instruction on the CPU.
 
-With AVX-512 Dr.Jit puts 16 lanes together. A lane of a rollout keeps hundreds of numbers beside
-those in registers; those of 16 lanes are more than the nearest cache holds, and a small batch
-leaves cores idle. 8 lanes then take about half the time of 16.
+Dr.Jit puts 16 lanes together with AVX-512, and 8 with AVX2, whatever the size of their numbers.
+
+In float64 that is two vectors for every number: twice the instructions, of which a large kernel
+then takes more than twice the time to compile, and no more speed. Half as many lanes fill a vector.
+A batch of a few lanes is best off with four.
+
+In float32 a lane of a rollout keeps hundreds of numbers beside those in registers; those of 16
+lanes are more than the nearest cache holds, and a small batch leaves cores idle. 8 lanes then take
+about half the time of 16.
 """
 
 import ctypes
@@ -12,6 +18,7 @@ from pathlib import Path
 
 MOST = 16
 NARROW = 8
+LEAST = 4
 LARGE = 256  # lanes a core from which on 16 are faster, if they are of 32 bits
 
 _LIBRARIES = {"linux": "libdrjit-core.so", "darwin": "libdrjit-core.dylib"}
@@ -30,8 +37,10 @@ def set_lanes(batch: int, doubles: bool) -> int:
         return 0
     import drjit as dr
 
-    many = batch >= LARGE * dr.thread_count() and not doubles
-    width = MOST if many else NARROW
+    if doubles:
+        width = LEAST if batch <= LEAST * dr.thread_count() else core.most // 2
+    else:
+        width = core.most if batch >= LARGE * dr.thread_count() else NARROW
     if core.width() != width:
         core.set_target(core.cpu(), core.features(), width)
     return width
@@ -49,6 +58,7 @@ class _Core:
         self.width.restype = ctypes.c_uint
         self.set_target.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint]
         self.set_target.restype = None
+        self.most = self.width()  # before any of it is changed
 
 
 @cache
@@ -61,4 +71,4 @@ def _core() -> _Core | None:
         core = _Core(ctypes.CDLL(str(folder / _LIBRARIES.get(sys.platform, "none"))))
     except (OSError, AttributeError):
         return None
-    return core if core.width() == MOST else None
+    return core if core.most in (NARROW, MOST) else None

@@ -19,7 +19,7 @@ class EventConfig:
     slip_speed: Array | float = 1e-3  # slower contacts stick, and keep their tangent [m/s]
     recovery_time: Array | float = 0.02  # time constant in which depth is undone [s]
     recovery_speed: Array | float = 1.0  # the fastest of it, of contacts [m/s]
-    contacts: int = dataclasses.field(default=40, metadata={"static": True})  # see StepConfig
+    contacts: int | None = dataclasses.field(default=None, metadata={"static": True})  # StepConfig
     halvings: int = dataclasses.field(default=8, metadata={"static": True})  # of the interval
     parts: int = dataclasses.field(default=64, metadata={"static": True})  # tries, all told
     iterations: int = dataclasses.field(default=200, metadata={"static": True})  # of the solver
@@ -27,5 +27,6 @@ class EventConfig:
 
     def __post_init__(self):
         for name, least in (("contacts", 1), ("halvings", 0), ("parts", 1), ("iterations", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is {getattr(self, name)}; give {least} or more")
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name} is {value}; give {least} or more")

@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 
 from jaxsim.collision.contacts import Contacts, find_contacts, take
-from jaxsim.collision.nearest import Chosen, nearest
+from jaxsim.collision.nearest import Chosen, nearest, solved_for
 from jaxsim.collision.slots import contact_slots
 from jaxsim.constraints.acceleration import (
     Rows,
@@ -73,8 +73,9 @@ class EventScene:
         tangent = jnp.where(speed > config.slip_speed, -safe_normalize(slides), kept)
         limit_J, _, gap = limit_rows(model, state.q, state.qd, 0.0, 1.0)
         chosen = None
-        if config.contacts < slots.count:
-            chosen = nearest(contacts.gap, config.contacts, config.touch_distance)
+        count = solved_for(slots.count, config.contacts)
+        if count < slots.count:
+            chosen = nearest(contacts.gap, count, config.touch_distance)
         driven = np.isin(np.arange(model.topology.nv), model.topology.driven_dofs)
         return cls(kin, contacts, tangent, gap, limit_J, chosen, driven)
 

@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from jaxsim.collision.contacts import Contacts, find_contacts, take
-from jaxsim.collision.nearest import Chosen, nearest
+from jaxsim.collision.nearest import Chosen, nearest, solved_for
 from jaxsim.collision.slots import contact_slots
 from jaxsim.constraints.rows import (
     contact_frame,
@@ -54,7 +54,7 @@ class StepConfig:
     """Numbers of the integrator; all but ``sweeps``, ``contacts``, ``derivative`` may be batched.
 
     Where a model has more than ``contacts`` places for a contact, the nearest are solved for, and
-    ``StepInfo.left_out`` tells how many there was no place for.
+    ``StepInfo.left_out`` tells how many there was no place for. None: see ``collision.nearest``.
 
     derivative: of the impulses, "iteration" (that of the sweeps) or "implicit" (that of the solved
     problem, see ``solvers.implicit``: exact with sweeps enough to solve it, and less costly).
@@ -71,7 +71,7 @@ class StepConfig:
     # whether a warm start that gains energy is scaled down, see ``solvers.pgs.useful_start``
     bounded_start: bool = dataclasses.field(default=False, metadata={"static": True})
     sweeps: int = dataclasses.field(default=8, metadata={"static": True})  # Gauss-Seidel passes
-    contacts: int = dataclasses.field(default=40, metadata={"static": True})  # solved for, at most
+    contacts: int | None = dataclasses.field(default=None, metadata={"static": True})  # at most
     derivative: str = dataclasses.field(default="iteration", metadata={"static": True})
     smoothing: Array | float = 0.0  # relaxes complementarity in the derivative [J]
 
@@ -281,7 +281,7 @@ def _rows(model, state, kin, contacts, chosen, frame, control, config):
 def choose(model: Model, kin: Kinematics, contacts: Contacts, config: StepConfig) -> Chosen | None:
     """The contacts that a step solves for; None for all."""
     slots = contact_slots(model.topology)
-    count = min(slots.count, config.contacts)
+    count = solved_for(slots.count, config.contacts)
     if count == slots.count:
         return None
     approach = jnp.zeros_like(contacts.gap)

@@ -73,10 +73,11 @@ def test_batches_of_any_size(batch):
     agree(lambda x: (jnp.sin(x), jnp.sum(x), x[:0], jnp.argmax(x)), x)
 
 
-def test_bits_do_not_depend_on_how_many_lanes_go_together():
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_bits_do_not_depend_on_how_many_lanes_go_together(dtype):
     """A large batch may take wider vectors than a small one."""
     many = LARGE * (os.cpu_count() or 1)
-    x = jnp.asarray(np.random.default_rng(0).normal(size=(many, 3)), jnp.float32)
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(many, 3)), dtype)
 
     def fn(x):
         turned, _ = lax.scan(lambda c, _: (jnp.sin(c) / (1 + c @ c), None), x, length=99)
@@ -84,7 +85,8 @@ def test_bits_do_not_depend_on_how_many_lanes_go_together():
 
     fused = fuse(fn)
     whole = np.asarray(fused(x))
-    np.testing.assert_array_equal(fused(x[:21]), whole[:21])
+    for few in (3, 21):
+        np.testing.assert_array_equal(fused(x[:few]), whole[:few])
     np.testing.assert_allclose(whole, jax.vmap(fn)(x), rtol=1e-5)
     import drjit  # after the back end, which chooses its library
 
