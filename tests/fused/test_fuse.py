@@ -73,6 +73,7 @@ def test_batches_of_any_size(batch):
     agree(lambda x: (jnp.sin(x), jnp.sum(x), x[:0], jnp.argmax(x)), x)
 
 
+@pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_bits_do_not_depend_on_how_many_lanes_go_together(dtype):
     """A large batch may take wider vectors than a small one."""
