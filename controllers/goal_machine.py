@@ -18,6 +18,7 @@ import numpy as np
 from jax import Array
 
 from controllers.goals import Goal
+from controllers.holds import Held, Hold, held_now, hold_rows
 from controllers.senses import Senses
 from jaxsim.synthesis.config import Units
 from jaxsim.synthesis.tasks import (
@@ -59,20 +60,23 @@ class Memory:
     since: Array  # () time at which it came there [s]
     steps: Array  # (ns,) int: how often each state was entered
     notes: Any  # what the machine's own conditions and goals remember
+    held: Held | None = None  # of the machine's holds
 
 
 @dataclass(frozen=True)
 class GoalMachine:
     """states by name, the first is the start; transitions: name -> names, the first comes first.
 
-    notes: what conditions and goals remember at the start, a pytree. Raises ValueError for a state
-    or a transition that names something unknown.
+    notes: what conditions and goals remember at the start, a pytree. holds: constraints besides the
+    goals, whatever the state. Raises ValueError for a state or a transition that names something
+    unknown.
     """
 
     goals: tuple[Goal, ...]
     states: Mapping[str, GoalState]
     transitions: Mapping[str, tuple[str, ...]]
     notes: Any = ()
+    holds: tuple[Hold, ...] = ()
     order: tuple[tuple[int, ...], ...] = field(init=False)  # by state, whom to ask, nearest first
 
     def __post_init__(self):
@@ -139,6 +143,7 @@ class GoalMachine:
             since=senses.time,
             steps=jnp.zeros(len(self.states), int),
             notes=notes,
+            held=held_now(self.holds, senses, None) if self.holds else None,
         )
 
     def advance(self, memory: Memory, senses: Senses) -> Memory:
@@ -157,6 +162,7 @@ class GoalMachine:
             since=jnp.where(moved, senses.time, memory.since),
             steps=memory.steps + jnp.where(moved & (chosen == jnp.arange(len(states))), 1, 0),
             notes=jax.tree.map(lambda new, old: jnp.where(moved, new, old), notes, kept),
+            held=held_now(self.holds, senses, memory.held) if self.holds else None,
         )
 
     def _first(self, order: tuple[int, ...], applies: Array) -> Array:
@@ -186,11 +192,16 @@ class GoalMachine:
                     rows.append(position_rows(view, error, J, at_v, scale, dt))
             lifted = [s.lifts(here, memory.notes) for s in self.states.values()]
             still = jnp.where(_pick(memory.state, lifted), 0.0, 1.0).astype(view.v.dtype)
+            fixed = grip = None
+            if memory.held is not None:
+                fixed, grip = hold_rows(self.holds, memory.held, view, at_v, unit, dt)
             return Tasks(
                 goals=stacked(*rows),
                 relax=relaxed.astype(view.v.dtype),
                 still=still,
                 torque=jnp.ones((), view.v.dtype),
+                fixed=fixed,
+                grip=grip,
             )
 
         return tasks

@@ -8,6 +8,7 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
+from controllers.holds import Hold
 from controllers.scl.load import script_controller
 from jaxsim.characters.planar_human import planar_human
 from jaxsim.io.world import World
@@ -121,6 +122,7 @@ def run_synthesize(args: argparse.Namespace) -> int:
             friction=args.friction,
             seconds=args.seconds,
             reaches=tuple(_reach(*words) for words in args.reach),
+            holds=tuple(_hold(*words) for words in args.hold),
         )
         say(f"{name}: {scene.title}")
         simulation = synthesize_scene(scene, progress=not args.quiet)
@@ -147,6 +149,17 @@ def _reach(effector: str, *numbers: str) -> Reach:
             " it is to be (x, y, z) [m], from when, until when [s]"
         ) from None
     return Reach(effector, (x, y, z), start, end)
+
+
+def _hold(effector: str, *numbers: str) -> Hold:
+    try:
+        start, end = map(float, numbers)
+    except ValueError:
+        raise ValueError(
+            f"--hold {effector} {' '.join(numbers)}: after the effector stand two numbers, from"
+            " when, until when [s]"
+        ) from None
+    return Hold(effector, start, end)
 
 
 def _outcome(simulation: Simulation) -> int:

@@ -98,6 +98,7 @@ examples:
   jaxsim synthesize push --push 300 --direction 90 --out runs/left
   jaxsim synthesize push --build child --push 60 --friction 0.2 --out runs/child
   jaxsim synthesize stand --seconds 8 --reach rightHand 0.4 -0.3 1.4 1 4 --out runs/reach
+  jaxsim synthesize push --hold leftHand 0.5 4 --out runs/hold
   jaxsim synthesize all --out runs/behaviours"""
 
 
@@ -307,6 +308,14 @@ def _synthesize_options(parser: argparse.ArgumentParser) -> None:
         nargs=6,
         metavar=("EFFECTOR", "X", "Y", "Z", "FROM", "TO"),
         help="a goal for a while: an effector (rightHand) to a point [m]; may be given again",
+    )
+    add(
+        "--hold",
+        action="append",
+        default=[],
+        nargs=3,
+        metavar=("EFFECTOR", "FROM", "TO"),
+        help="a constraint for a while: an effector stays where it is, by any force; also again",
     )
     add("--json", action="store_true", help="print the summary as JSON")
 

@@ -27,10 +27,12 @@ LABELS = {
         "standing": "standing at the end",
         "steps_taken": "steps taken",
         "longest_step": "longest step [m]",
-        "hand_support_time": "with a hand on a wall [s]",
+        "hand_support_time": "with a force on a hand [s]",
         "sliding_time": "with a foot that slides [s]",
         "slip_distance": "way of feet that slide [m]",
         "reach_distance": "furthest from where an effector was to be [m]",
+        "hold_drift": "furthest from where an effector was held [m]",
+        "largest_hold_force": "greatest force of what is held [N]",
         "ball_clearance": "least distance of a ball to the body [m]",
     },
     "Accuracy": {

@@ -180,6 +180,9 @@ def _simulation(
         summary["ball_clearance"] = float(ball_clearance(setting, frames, time).min())
     if scene.reaches:
         summary["reach_distance"] = reach_distance(scene, setting, frames, time)
+    if scene.holds:
+        drift, pull = hold_measures(scene, setting, frames, time)
+        summary |= {"hold_drift": drift, "largest_hold_force": pull}
     motion = scene_motion(scene, setting, frames, time)
     notes = failure_notes(bad, time, timing.interrupted)
     if not summary["standing"]:
@@ -199,6 +202,22 @@ def reach_distance(
             at = setting.body.effectors.names.index(asked.effector)
             apart.append(np.linalg.norm(frames.position[during[-1], at] - asked.target))
     return max(apart, default=None)
+
+
+def hold_measures(
+    scene: SynthesisScene, setting: Setting, frames: SceneFrame, time: np.ndarray
+) -> tuple[float | None, float | None]:
+    """How far any effector got from where it was held [m], and the greatest force of that [N]; None
+    if the run ended before any hold began."""
+    drifts, pulls = [], []
+    for asked in scene.holds:
+        during = np.flatnonzero((time >= asked.start) & (time < asked.end))
+        if during.size:
+            at = setting.body.effectors.names.index(asked.effector)
+            place = frames.position[during, at]
+            drifts.append(np.linalg.norm(place - place[0], axis=1).max())
+            pulls.append(np.linalg.norm(frames.force[during, at], axis=1).max())
+    return max(drifts, default=None), max(pulls, default=None)
 
 
 def entries(frames: SceneFrame) -> np.ndarray:

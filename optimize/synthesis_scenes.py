@@ -10,6 +10,7 @@ import numpy as np
 
 from controllers.balance import balance_machine
 from controllers.goal_machine import GoalMachine
+from controllers.holds import Hold
 from controllers.one_foot import one_foot_machine
 from controllers.surroundings import dodge, hands_to_wall
 from jaxsim.io.toml_table import suggestion
@@ -84,6 +85,7 @@ class SynthesisScene:
     pushes: tuple[Push, ...] = ()
     balls: tuple[Ball, ...] = ()
     reaches: tuple[Reach, ...] = ()
+    holds: tuple[Hold, ...] = ()
     seconds: float = 10.0
     pose_deg: Mapping[str, float] = field(default_factory=dict)
 
@@ -166,9 +168,10 @@ def changed(
     friction: float | None = None,
     seconds: float | None = None,
     reaches: tuple[Reach, ...] = (),
+    holds: tuple[Hold, ...] = (),
 ) -> SynthesisScene:
     """A scene with another push (in the place of its own), body, ground or length, or with goals
-    added."""
+    and constraints added."""
     if push is not None or direction_deg is not None or duration is not None:
         first = scene.pushes[0] if scene.pushes else Push(0.0)
         given = {"force": push, "direction_deg": direction_deg, "duration": duration}
@@ -177,5 +180,5 @@ def changed(
     if friction is not None and not (np.isfinite(friction) and friction > 0):
         raise ValueError(f"friction is {friction}; a body needs a positive one to stand")
     changes = {"build": build, "friction": friction, "seconds": seconds}
-    scene = replace(scene, reaches=(*scene.reaches, *reaches))
+    scene = replace(scene, reaches=(*scene.reaches, *reaches), holds=(*scene.holds, *holds))
     return replace(scene, **{key: value for key, value in changes.items() if value is not None})

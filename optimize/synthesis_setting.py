@@ -1,5 +1,6 @@
 """Scenes of synthesised motion as arrays: the body, its controller, walls, pushes and balls."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -55,20 +56,21 @@ def set_up(scene: SynthesisScene, model: Model | None = None) -> Setting:
         )
     thrown = thrown_balls(model, scene.balls) if scene.balls else None
     own = body(model, human_effectors)
-    machine = with_reaches(scene, own.effectors.names)
+    machine = with_additions(scene, own.effectors.names)
     check_setup(model, own.effectors, state, None, pushes)
     return Setting(own, machine, state, pushes, thrown)
 
 
-def with_reaches(scene: SynthesisScene, effectors: tuple[str, ...]) -> GoalMachine:
-    """The scene's machine with the goals that are added for a while."""
-    machine = scene.machine()
-    for k, asked in enumerate(scene.reaches):
+def with_additions(scene: SynthesisScene, effectors: tuple[str, ...]) -> GoalMachine:
+    """The scene's machine with the goals and constraints that are added for a while."""
+    for asked in (*scene.reaches, *scene.holds):
         if asked.effector not in effectors:
             raise ValueError(
-                f"reach: no effector {asked.effector!r}{suggestion(asked.effector, effectors)};"
+                f"there is no effector {asked.effector!r}{suggestion(asked.effector, effectors)};"
                 f" there are {', '.join(effectors)}"
             )
+    machine = replace(scene.machine(), holds=scene.holds)
+    for k, asked in enumerate(scene.reaches):
         where = jnp.asarray(asked.target)
         name, times = f"reach_{k + 1}", (asked.start, asked.end)
         goal = reach(name, asked.effector, lambda *_, where=where: where, *times)

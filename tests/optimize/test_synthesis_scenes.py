@@ -11,6 +11,7 @@ import pytest
 from controllers import goals
 from controllers.goal_control import begin_moment, run
 from controllers.goal_machine import GoalMachine, GoalState
+from controllers.holds import Hold
 from controllers.senses import support_center
 from jaxsim.synthesis.checks import SynthesisError
 from jaxsim.synthesis.config import SynthesisConfig
@@ -98,6 +99,9 @@ def test_mistakes_are_told():
     with pytest.raises(ValueError, match="it ends at 1 s, and begins at 2 s"):
         Reach("leftHand", (0.3, 0.0, 1.0), 2.0, 1.0)
     asked = changed(SCENES["push"], reaches=(Reach("leftHnd", (0.3, 0.0, 1.0), 1.0, 2.0),))
+    with pytest.raises(ValueError, match=r"'leftHnd'; did you mean 'leftHand'.*rightHand"):
+        set_up(asked)
+    asked = changed(SCENES["push"], holds=(Hold("leftHnd", 1.0, 2.0),))
     with pytest.raises(ValueError, match=r"'leftHnd'; did you mean 'leftHand'.*rightHand"):
         set_up(asked)
     broken = dataclasses.replace(SCENES["push"], pose_deg={"hipFlexion": 0.0}, friction=0.0)
@@ -213,6 +217,20 @@ def test_on_ice_feet_slip_and_steps_are_smaller():
     assert SCENES["push"].pushes == SCENES["ice"].pushes
     assert ice["longest_step"] < 0.8 * firm["longest_step"]
     assert ice["sliding_time"] > 0.1  # of one step, which hardly slips under load
+
+
+@pytest.mark.slow
+def test_a_hand_that_holds_on_makes_steps_needless():
+    """What takes steps without it (``push``, and here more) takes none; then it lets go."""
+    asked = Hold("leftHand", 0.5, 4.0)
+    with jax.enable_x64(True):
+        summary = synthesize_scene(changed(SCENES["push"], push=450.0, holds=(asked,))).summary
+    assert played("push").summary["steps_taken"] > 0
+    assert summary["steps_taken"] == 0
+    assert summary["standing"]
+    assert summary["hold_drift"] < 1e-4
+    assert summary["largest_hold_force"] > 450.0
+    assert summary["largest_root_residual"] < 1e-6
 
 
 @pytest.mark.slow
