@@ -102,7 +102,20 @@ def reachable(senses: Senses, limbs: Mapping[str, str]) -> Array:
     nothing. A surface is in reach if it is nearer to that point than the limb is long.
     Source: Jain, Ye, Liu (2009), sections 5.2 and 6.1.3.
     """
-    view, top = senses.view, senses.view.model.topology
+    roots, lengths = _limbs(senses.view, limbs)
+    return surfaces(senses.view.model, roots).gap < lengths[:, None]
+
+
+def reachable_points(senses: Senses, limbs: Mapping[str, str], points: Array) -> Array:
+    """(ne, np) bool: the same of points (np, 3) of the world [m], which may move: holds, or another
+    character's hands, its ``view.position[view.effectors.of("rightHand")]``."""
+    roots, lengths = _limbs(senses.view, limbs)
+    return safe_norm(points[None] - roots[:, None]) < lengths[:, None]
+
+
+def _limbs(view: View, limbs: Mapping[str, str]) -> tuple[Array, Array]:
+    """Where each effector's limb begins (ne, 3), and how long it is (ne,) [m]; 0 without a limb."""
+    top = view.model.topology
     roots, lengths = [], []
     for index, (link, group) in enumerate(zip(view.effectors.links, view.effectors.groups)):
         first = limbs.get(view.effectors.group_names[group])
@@ -115,5 +128,4 @@ def reachable(senses: Senses, limbs: Mapping[str, str]) -> Array:
             link = top.link_parent[link]
         roots.append(at)
         lengths.append(length)
-    gap = surfaces(view.model, jnp.stack(roots)).gap
-    return gap < jnp.stack(lengths)[:, None]
+    return jnp.stack(roots), jnp.stack(lengths)

@@ -5,9 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from controllers.senses import Objects
-from optimize.synthesis_scenes import SCENES
-from optimize.synthesis_setting import thrown_balls
+from controllers.senses import Objects, Senses, reachable, reachable_points
+from controllers.surroundings import ARMS
+from jaxsim.characters.human import articulated_human, start
+from jaxsim.synthesis.effectors import human_effectors
+from jaxsim.synthesis.surfaces import world_surfaces
+from jaxsim.synthesis.view import look
+from optimize.synthesis_scenes import SCENES, Wall
+from optimize.synthesis_setting import thrown_balls, with_walls
+from tests.compiling import quick_jit
 from tests.synthesis.hopper import hopper
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -45,3 +51,39 @@ def test_balls_of_scenes_fly_above_the_ground_to_where_they_are_aimed(name):
         there = thrown.at(jnp.asarray(ball.arrives), np.asarray(model.gravity))
         np.testing.assert_allclose(there.position[k], ball.target, atol=1e-9)
         np.testing.assert_allclose(there.velocity[k], ball.velocity, atol=1e-9)
+
+
+def test_hands_reach_walls_holds_and_the_hands_of_another_who_is_near():
+    """Two humans face to face, the other on a step; a wall in front of the first."""
+    wall = Wall(0.5)
+    model = with_walls(articulated_human("adult"), (wall,))
+    own = human_effectors(model)
+
+    @quick_jit
+    def sensed(away):
+        q = start(model, "standing").q
+        turned_round = jnp.array([0.0, 0.0, 0.0, 1.0])
+        other = q.at[0].add(away).at[2].add(0.5).at[3:7].set(turned_round)
+        none = jnp.zeros(model.topology.nv)
+        views = [look(model, own, x, none) for x in (q, other)]
+        count = jnp.zeros(own.count)
+        here = Senses(views[0], count > 0, count[:, None] * jnp.ones(3), *jnp.ones((3,)))
+        theirs = views[1].position[own.of("rightHand")]
+        shoulder = views[0].kin.link_pos[model.topology.link("leftUpperArm")]
+        arm = views[0].kin.link_pos[model.topology.link("leftForearm")] - shoulder
+        return (
+            reachable(here, ARMS),
+            reachable_points(here, ARMS, theirs),
+            reachable_points(here, ARMS, shoulder + 0.99 * jnp.stack([arm, 3 * arm])),
+        )
+
+    hands = own.of("leftHand") | own.of("rightHand")
+    walls = [model.topology.shape_names[s] for s in world_surfaces(model.topology)]
+    surfaces, near, along = map(np.asarray, sensed(0.4))
+    assert not surfaces[~hands].any()  # feet have no limb here
+    assert surfaces[hands][:, walls.index(wall.name)].all()
+    assert not surfaces[hands][:, walls.index("ground")].any()
+    assert near[own.of("leftHand")].all()
+    assert not near[~hands].any()
+    np.testing.assert_array_equal(along[own.of("leftHand")], [[True, False]])
+    assert not np.asarray(sensed(2.0)[1]).any()
