@@ -23,6 +23,7 @@ COLD, LEAST = 0.1, 1e-3  # slack and multiplier to start with, at least
 WARM = 0.1  # the same, as a part of the residual of the point that is given
 MOST = 1e6  # times the usual regularisation
 STEP = 0.995  # part of the way to the nearest bound
+OWN = 50.0  # a row is met to the tolerance of x's scale, and to so many times it of its own terms
 
 
 @jax.tree_util.register_dataclass
@@ -184,12 +185,23 @@ def residual(problem: Scaled, p: Point) -> Residual:
 
 
 def measures(problem: Scaled, p: Point, off: Residual) -> tuple[Array, Array, Array]:
-    """() each: what the constraints miss, over what x and they have; the gradient left, and the
+    """() each: what the constraints miss, over what x and they have (of a row whose own terms are
+    smaller than that by more than ``OWN``, over so many times these); the gradient left, and the
     root of the largest product of a multiplier and its slack, both over the scale of the tasks."""
     product = jnp.where(problem.real, p.s * p.z, 0.0)
-    scale = reach(problem, p)
-    far = jnp.maximum(scale, jnp.abs(problem.d))  # of a bound far away the slack has few digits
-    primal = largest(jnp.concatenate([off.equation / scale, off.room / far]))
+    scale, size, n = reach(problem, p), jnp.abs(p.x), p.x.shape[0]
+    in_A = matmul(jnp.abs(problem.A), size) + jnp.abs(problem.b)
+    in_G = matmul(jnp.abs(problem.G), size) + jnp.abs(problem.d[2 * n :])
+    bounds = jnp.maximum(scale, jnp.abs(problem.d[: 2 * n]))  # of one far away s has few digits
+    rows = jnp.maximum(jnp.minimum(scale, OWN * in_G), jnp.abs(problem.d[2 * n :]))
+    primal = jnp.concatenate(
+        [
+            safe_divide(off.equation, jnp.minimum(scale, OWN * in_A)),
+            off.room[: 2 * n] / bounds,
+            safe_divide(off.room[2 * n :], rows),
+        ]
+    )
+    primal = largest(primal)
     return primal, largest(off.gradient), safe_sqrt(largest(product))
 
 
