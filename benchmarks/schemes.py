@@ -191,6 +191,7 @@ def plot(found, steps, path: Path) -> None:
 
 def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", choices=("cpu", "gpu"))
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
     parser.add_argument("--quick", action="store_true", help="two steps, without the human")
     options = parser.parse_args(words)
@@ -204,7 +205,7 @@ def main(words: list[str]) -> str:
     steps = STEPS[-2:] if options.quick else STEPS
     scenes = {k: f for k, f in SCENES.items() if not (options.quick and k == "fall")}
     columns = [c for c in COLUMNS if c[0] in scenes]
-    with session("cpu", "float64", cpu_devices=cores()):
+    with session(options.device, "float64", cpu_devices=cores()):
         found = {}
         for scheme, config in SCHEMES.items():
             for dt in steps:
