@@ -194,15 +194,12 @@ def measures(problem: Scaled, p: Point, off: Residual) -> tuple[Array, Array, Ar
     in_G = matmul(jnp.abs(problem.G), size) + jnp.abs(problem.d[2 * n :])
     bounds = jnp.maximum(scale, jnp.abs(problem.d[: 2 * n]))  # of one far away s has few digits
     rows = jnp.maximum(jnp.minimum(scale, OWN * in_G), jnp.abs(problem.d[2 * n :]))
-    primal = jnp.concatenate(
-        [
-            safe_divide(off.equation, jnp.minimum(scale, OWN * in_A)),
-            off.room[: 2 * n] / bounds,
-            safe_divide(off.room[2 * n :], rows),
-        ]
-    )
-    primal = largest(primal)
-    return primal, largest(off.gradient), safe_sqrt(largest(product))
+    missed = [
+        safe_divide(off.equation, jnp.minimum(scale, OWN * in_A)),
+        off.room[: 2 * n] / bounds,
+        safe_divide(off.room[2 * n :], rows),
+    ]
+    return largest(jnp.concatenate(missed)), largest(off.gradient), safe_sqrt(largest(product))
 
 
 def reach(problem: Scaled, p: Point) -> Array:

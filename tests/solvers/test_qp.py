@@ -10,6 +10,7 @@ import pytest
 import scipy.optimize
 
 from jaxsim.fused import fuse
+from jaxsim.solvers import interior_point as ip
 from jaxsim.solvers import qp
 from tests.compiling import quick_jit
 
@@ -416,3 +417,20 @@ def test_never_a_false_solved(batch):
         assert good.any() and lost.any()
         assert_optimal(one(p, good), one(s, good), 1e-8 if version is p else 1e-4)
         assert not s.violated[good].any() and s.violated[lost].any(axis=1).all()
+
+
+def test_a_row_of_small_terms_is_not_met_because_x_is_large():
+    """An equation and an inequality on a small unknown, missed by a third of their terms."""
+    none, row = jnp.zeros((0, 2)), jnp.array([[0.0, 1.0]])
+    tasks = jnp.array([[1.0, 0.0]]), jnp.ones(1)
+    bounds = jnp.full(2, -jnp.inf), jnp.full(2, jnp.inf)
+    missed = jnp.full(1, 2e-6)
+    for p in (
+        qp.Problem(*tasks, row, missed, none, jnp.zeros(0), *bounds),
+        qp.Problem(*tasks, none, jnp.zeros(0), row, missed, *bounds),
+    ):
+        q, _ = qp.scaled(p)
+        point = ip.Point(jnp.array([1.0, 1e-6]), 0 * q.b, 0 * q.d, 0 * q.d)
+        primal, dual, gap = ip.measures(q, point, ip.residual(q, point))
+        assert primal > 100 * qp.default_tolerance(jnp.float32)
+        assert max(dual, gap) < 1e-6
