@@ -33,9 +33,11 @@ class Gait:
     bodies of any size step alike.
     """
 
-    time: Array | float = 0.78  # a step is meant to take
+    time: Array | float = 0.78  # a step is meant to take, until the foot is put down
+    landing: Array | float = 0.16  # putting it down takes
     reach: Array | float = 0.46  # of a step at most, in heights of the centre of mass as it is now
     beyond: Array | float = 0.1  # how much further than needed a foot is put
+    across: Array | float = 0.5  # of half a hip's width: how far beyond it a foot is that crosses
     clearance: Array | float = 0.05  # of a foot on its way
     sunk: Array | float = 0.2  # how far below the ground a foot is sent that is put down
     margin: Array | float = -0.02  # of the support polygon within which balance is lost
@@ -114,8 +116,9 @@ def foot_is_loaded(senses: Senses, step: Step) -> Array:
 
 
 def next_place(senses: Senses, step: Step) -> Array:
-    """(2,) where the foot should be: where the COM is going once it lands, midway between the feet
-    across the body.
+    """(2,) where the foot should be: where the COM is going once it lands, and half a hip's width to
+    its own side of that, so that both feet have it between them. Where it is going past the other
+    foot, this one crosses, and is put beyond it on that side instead (``Gait.across``).
 
     On one leg the capture point runs away from the foot as exp(t sqrt(g / z)). Not further from the
     COM than a leg reaches, or leans without slipping.
@@ -125,17 +128,19 @@ def next_place(senses: Senses, step: Step) -> Array:
     half = safe_norm(hips[0] - hips[1]) / 2
     forward = heading(senses)
     left = jnp.stack([-forward[1], forward[0]])
-    side = jnp.where(step.swing == 0, half, -half)
+    own_side = jnp.where(step.swing == 0, 1.0, -1.0) * left
     stance = senses.place(foot(senses, 1 - step.swing))[:2]
     lasts = step_time(senses, step)
-    remaining = jnp.clip(lasts - (senses.time - step.begun), 0.0, lasts)
+    lands = step.gait.landing * _pendulum(senses, senses.height)
+    remaining = jnp.clip(lasts - (senses.time - step.begun), 0.0, lasts) + lands
     place = stance + (com_ahead(senses) - stance) * jnp.exp(remaining / fall_time(senses))
     away = place - view.com[:2]
     beyond = step.gait.beyond * senses.height
     away = away * (1 + beyond / jnp.maximum(safe_norm(away), 1e-2))
     most = jnp.minimum(step.gait.reach, jnp.min(view.near.friction)) * view.com[2]
     share = jnp.minimum(1.0, most / jnp.maximum(safe_norm(away), 1e-6))
-    return view.com[:2] + share * away + side * left
+    aside = jnp.clip((place - stance) @ own_side, -step.gait.across * half, half)
+    return view.com[:2] + share * away + aside * own_side
 
 
 def fall_time(senses: Senses) -> Array:
@@ -144,7 +149,7 @@ def fall_time(senses: Senses) -> Array:
 
 
 def step_time(senses: Senses, step: Step) -> Array:
-    """() what a step is meant to take [s]."""
+    """() what a step is meant to take, until the foot is put down [s]."""
     return step.gait.time * _pendulum(senses, senses.height)
 
 

@@ -31,9 +31,8 @@ from optimize.synthesis_setting import set_up
 
 METHODS = ("cma", "gradient")
 PARTS = ("weights", "gait")
-FORCES = (450.0, 650.0)  # [N], in turn: about as many are survived as not
 DURATION = 0.2  # of each push [s]
-AFTER = 2.0  # that it should stand after the push [s]
+AFTER = 4.0  # that it should stand after the push [s]: of who falls, many do after two
 DIRECTIONS = 8
 TUNED_ON = 1000  # the first seed of starts: a map of the same seed has others
 OFFSET = 0.1  # what one means for a number that is not positive
@@ -47,6 +46,7 @@ class TuningOptions:
     generations: int = 10  # or steps of the gradient
     population: int = 8
     pushes: int = 16  # that a member is judged by
+    forces: tuple[float, ...] = (450.0, 650.0)  # of them, in turn; about as many are survived [N]
     sigma: float = 0.15  # first step size, and that of the gradient: of logarithms
     seed: int = 0
     only: str | None = None  # one of PARTS instead of both
@@ -58,6 +58,8 @@ class TuningOptions:
             raise ValueError(f"method {self.method!r}: there are {', '.join(METHODS)}")
         if self.generations < 1 or self.pushes < 1:
             raise ValueError("at least one generation and one push are needed")
+        if not self.forces or not all(0 < force < np.inf for force in self.forces):
+            raise ValueError(f"forces {self.forces}: give at least one, each more than zero [N]")
 
 
 class Numbers(NamedTuple):
@@ -103,16 +105,18 @@ def tunable_numbers(machine: GoalMachine, only: str | None = None) -> Numbers:
     return Numbers(tuple(every[k] for k in places), places, weights, machine.notes.gait)
 
 
-def fixed_pushes(setting, numbers: Numbers, count: int, seed: int) -> Callable[[np.ndarray], Trial]:
+def fixed_pushes(
+    setting, numbers: Numbers, count: int, forces: tuple[float, ...], seed: int
+) -> Callable[[np.ndarray], Trial]:
     """trials(x): for x (m, n) the same ``count`` pushes each, (m * count) in all: around the body,
-    of ``FORCES`` in turn, each from a start of its own."""
+    of ``forces`` [N] in turn, each from a start of its own."""
     starts = jax.tree.map(
         np.asarray, start_states(setting.body.model, setting.state, count, TUNED_ON + seed)
     )
     dtype = starts.q.dtype
     k = np.arange(count)
     direction = (2 * np.pi * (k % DIRECTIONS) / DIRECTIONS).astype(dtype)
-    force = np.asarray(FORCES, dtype)[(k // DIRECTIONS) % len(FORCES)]
+    force = np.asarray(forces, dtype)[(k // DIRECTIONS) % len(forces)]
     controls = jax.jit(jax.vmap(numbers.control))
 
     def trials(x: np.ndarray) -> Trial:
@@ -153,7 +157,7 @@ def tune_balance(
     options = _resumed(out, options) if resume else options or TuningOptions()
     numbers = tunable_numbers(balance_machine(), options.only)
     folder = RunFolder.open(out) if resume else _created(out, options, command)
-    trials = fixed_pushes(setting, numbers, options.pushes, options.seed)
+    trials = fixed_pushes(setting, numbers, options.pushes, options.forces, options.seed)
     if options.method == "gradient":
         from optimize.balance_gradient import descend
 
@@ -214,7 +218,7 @@ def _evolved(setting, numbers, trials, options: TuningOptions, folder, resume, p
     start, best = result.history[0], result.best_parts
     lines = [
         f"CMA-ES, {result.generations} generations of {options.population},"
-        f" {options.pushes} pushes of {' and '.join(f'{f:g}' for f in FORCES)} N for {DURATION} s",
+        f" {options.pushes} pushes of {' and '.join(f'{f:g}' for f in options.forces)} N for {DURATION} s",
         f"part of the time that it fell: {start.best:.4f} before, {result.best_fitness:.4f} after",
         f"pushes survived: {start.best_parts['stood']:.4f} before, {best.get('stood')} after",
     ]
@@ -242,4 +246,5 @@ def _resumed(out, options: TuningOptions | None) -> TuningOptions:
     kept = folder.read_json(RunFolder.CONFIG).get("tune_balance")
     if kept is None:
         raise ValueError(f"{folder.path} holds another kind of run, no tuning of the balance")
-    return TuningOptions(**kept)
+    forces = tuple(kept.get("forces", TuningOptions.forces))
+    return TuningOptions(**{**kept, "forces": forces})

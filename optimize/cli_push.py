@@ -14,6 +14,7 @@ from optimize.run_folder import RunFolder, command_line
 
 MAP_OPTIONS = ("scene", "build", "friction", "directions", "durations", "starts", "resolution")
 MAP_OPTIONS += ("strongest", "checks", "seconds", "seed")
+TUNING_OPTIONS = ("method", "generations", "population", "pushes", "forces", "seed", "sigma", "only")
 
 
 def run_pushmap(args: argparse.Namespace) -> int:
@@ -41,7 +42,7 @@ def run_pushmap(args: argparse.Namespace) -> int:
 def run_tune_balance(args: argparse.Namespace) -> int:
     """Tune, write the folder, print what was gained."""
     _only_xla(args)
-    given = _given(args, ("method", "generations", "population", "pushes", "seed", "sigma", "only"))
+    given = _given(args, TUNING_OPTIONS)
     options = _options(TuningOptions, given, args.resume)
     try:
         result = tune_balance(

@@ -42,7 +42,7 @@ def add_push_commands(command: Callable[..., argparse.ArgumentParser]) -> list:
     return [pushmap, balance]
 
 
-def _durations(text: str) -> tuple[float, ...]:
+def _several(text: str) -> tuple[float, ...]:
     return tuple(_positive(part) for part in text.split(","))
 
 
@@ -55,7 +55,7 @@ def _pushmap_options(parser: argparse.ArgumentParser) -> None:
     add("--friction", type=_positive, metavar="MU", help="coefficient of friction (the scene's)")
     add("--starts", type=_at_least(1), metavar="N", help="slightly different ones (16)")
     add("--directions", type=_at_least(1), metavar="N", help="around the body (8)")
-    add("--durations", type=_durations, metavar="S,S", help="of a push [s] (0.1,0.2,0.4)")
+    add("--durations", type=_several, metavar="S,S", help="of a push [s] (0.1,0.2,0.4)")
     add("--resolution", type=_positive, metavar="N", help="steps of the force [N] (25)")
     add("--strongest", type=_positive, metavar="N", help="force that is tried [N] (750)")
     add("--checks", type=_at_least(0), metavar="K", help="weaker forces that are tried too (2)")
@@ -72,6 +72,7 @@ def _tune_balance_options(parser: argparse.ArgumentParser) -> None:
     add("--generations", type=_at_least(1), metavar="N", help="or steps of the gradient (10)")
     add("--population", type=_at_least(4), metavar="P", help="members of a generation (8)")
     add("--pushes", type=_at_least(1), metavar="N", help="that each member is judged by (16)")
+    add("--forces", type=_several, metavar="N,N", help="of the pushes, in turn [N] (450,650)")
     add("--seed", type=_at_least(0), metavar="S", help="of the random numbers (0)")
     add("--sigma", type=_positive, metavar="X", help="first step size, relative (0.15)")
     add("--only", choices=("weights", "gait"), help="weights of goals, or numbers of steps (both)")
