@@ -116,9 +116,9 @@ def foot_is_loaded(senses: Senses, step: Step) -> Array:
 
 
 def next_place(senses: Senses, step: Step) -> Array:
-    """(2,) where the foot should be: where the COM is going once it lands, and half a hip's width to
-    its own side of that, so that both feet have it between them. Where it is going past the other
-    foot, this one crosses, and is put beyond it on that side instead (``Gait.across``).
+    """(2,) where the foot should be: where the COM is going once it lands, and half a hip's width
+    to its own side of that, so that both feet have it between them. Where it is going past the
+    other foot, this one crosses, and is put beyond it on that side instead (``Gait.across``).
 
     On one leg the capture point runs away from the foot as exp(t sqrt(g / z)). Not further from the
     COM than a leg reaches, or leans without slipping.

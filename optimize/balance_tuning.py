@@ -216,9 +216,10 @@ def _evolved(setting, numbers, trials, options: TuningOptions, folder, resume, p
         progress=progress,
     )
     start, best = result.history[0], result.best_parts
+    forces = " and ".join(f"{force:g}" for force in options.forces)
     lines = [
         f"CMA-ES, {result.generations} generations of {options.population},"
-        f" {options.pushes} pushes of {' and '.join(f'{f:g}' for f in options.forces)} N for {DURATION} s",
+        f" {options.pushes} pushes of {forces} N for {DURATION} s",
         f"part of the time that it fell: {start.best:.4f} before, {result.best_fitness:.4f} after",
         f"pushes survived: {start.best_parts['stood']:.4f} before, {best.get('stood')} after",
     ]

@@ -121,8 +121,8 @@ def run_synthesize(args: argparse.Namespace) -> int:
             build=args.build,
             friction=args.friction,
             seconds=args.seconds,
-            reaches=tuple(_reach(*words) for words in args.reach),
-            holds=tuple(_hold(*words) for words in args.hold),
+            reaches=tuple(map(_reach, args.reach)),
+            holds=tuple(map(_hold, args.hold)),
         )
         say(f"{name}: {scene.title}")
         simulation = synthesize_scene(scene, progress=not args.quiet)
@@ -140,26 +140,24 @@ def run_synthesize(args: argparse.Namespace) -> int:
     return outcome
 
 
-def _reach(effector: str, *numbers: str) -> Reach:
-    try:
-        x, y, z, start, end = map(float, numbers)
-    except ValueError:
-        raise ValueError(
-            f"--reach {effector} {' '.join(numbers)}: after the effector stand five numbers, where"
-            " it is to be (x, y, z) [m], from when, until when [s]"
-        ) from None
+def _reach(words: list[str]) -> Reach:
+    what = "five numbers, where it is to be (x, y, z) [m], from when, until when [s]"
+    effector, x, y, z, start, end = _with_numbers("--reach", words, what)
     return Reach(effector, (x, y, z), start, end)
 
 
-def _hold(effector: str, *numbers: str) -> Hold:
+def _hold(words: list[str]) -> Hold:
+    return Hold(*_with_numbers("--hold", words, "two numbers, from when, until when [s]"))
+
+
+def _with_numbers(option: str, words: list[str], what: str) -> tuple:
+    """An effector and what follows it as numbers."""
+    effector, *numbers = words
     try:
-        start, end = map(float, numbers)
+        return effector, *map(float, numbers)
     except ValueError:
-        raise ValueError(
-            f"--hold {effector} {' '.join(numbers)}: after the effector stand two numbers, from"
-            " when, until when [s]"
-        ) from None
-    return Hold(effector, start, end)
+        given = " ".join(words)
+        raise ValueError(f"{option} {given}: after the effector stand {what}") from None
 
 
 def _outcome(simulation: Simulation) -> int:

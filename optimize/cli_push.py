@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +15,18 @@ from optimize.run_folder import RunFolder, command_line
 
 MAP_OPTIONS = ("scene", "build", "friction", "directions", "durations", "starts", "resolution")
 MAP_OPTIONS += ("strongest", "checks", "seconds", "seed")
-TUNING_OPTIONS = ("method", "generations", "population", "pushes", "forces", "seed", "sigma", "only")
+TUNING_OPTIONS = ("method", "generations", "population", "pushes", "forces", "seed", "sigma")
+TUNING_OPTIONS += ("only",)
 
 
 def run_pushmap(args: argparse.Namespace) -> int:
     """Search, write the folder, print the table. 1: no cell was finite."""
-    _only_xla(args)
     given = _given(args, MAP_OPTIONS)
     if args.weights is not None:
         given["control"] = read_control(args.weights)
-    options = _options(MapOptions, given, args.resume)
-    try:
-        found = push_map(
-            options,
-            args.out,
-            resume=args.resume,
-            progress=not args.quiet,
-            command=command_line(["jaxsim", *args.argv]),
-        )
-    except KeyboardInterrupt:
-        return _interrupted(args)
+    found = _in_folder(push_map, MapOptions, given, args)
+    if found is None:
+        return INTERRUPTED
     say(*found.missing)
     print((Path(args.out) / TABLE).read_text(), end="")
     return 1 if (found.failed > 0).all() else 0
@@ -41,11 +34,22 @@ def run_pushmap(args: argparse.Namespace) -> int:
 
 def run_tune_balance(args: argparse.Namespace) -> int:
     """Tune, write the folder, print what was gained."""
-    _only_xla(args)
-    given = _given(args, TUNING_OPTIONS)
-    options = _options(TuningOptions, given, args.resume)
+    result = _in_folder(tune_balance, TuningOptions, _given(args, TUNING_OPTIONS), args)
+    if result is None:
+        return INTERRUPTED
+    print(result.report)
+    return INTERRUPTED if result.interrupted else 0
+
+
+def _in_folder(
+    work: Callable[..., Any], kind: type, given: dict[str, Any], args: argparse.Namespace
+) -> Any:
+    """What ``work`` finds in its folder; None if it was interrupted and can go on."""
+    if args.backend == "fused":
+        raise ValueError("--backend fused: pushes run under XLA only")
+    options = _options(kind, given, args.resume)
     try:
-        result = tune_balance(
+        return work(
             options,
             args.out,
             resume=args.resume,
@@ -53,9 +57,10 @@ def run_tune_balance(args: argparse.Namespace) -> int:
             command=command_line(["jaxsim", *args.argv]),
         )
     except KeyboardInterrupt:
-        return _interrupted(args)
-    print(result.report)
-    return INTERRUPTED if result.interrupted else 0
+        if not (Path(args.out) / RunFolder.CONFIG).is_file():
+            raise
+        say(f"\ninterrupted; to go on: jaxsim {args.name} --out {args.out} --resume")
+        return None
 
 
 def read_control(path: str) -> dict[str, Any]:
@@ -83,15 +88,3 @@ def _options(kind: type, given: dict[str, Any], resume: bool) -> Any:
             f"--resume goes on with the options of the run; leave out {', '.join(sorted(given))}"
         )
     return None if resume else kind(**given)
-
-
-def _only_xla(args: argparse.Namespace) -> None:
-    if args.backend == "fused":
-        raise ValueError("--backend fused: pushes run under XLA only")
-
-
-def _interrupted(args: argparse.Namespace) -> int:
-    if not (Path(args.out) / RunFolder.CONFIG).is_file():
-        raise KeyboardInterrupt
-    say(f"\ninterrupted; to go on: jaxsim {args.name} --out {args.out} --resume")
-    return INTERRUPTED

@@ -271,33 +271,48 @@ def motion_of(
     phase_events: tuple[tuple[float, str, str], ...],
 ) -> Motion:
     """The record of frames (T along their first axes, on the host) as a Motion."""
+    return model_motion(
+        model,
+        frames,
+        time,
+        title,
+        frames.link_com,
+        phase_names=phase_names,
+        contact_pos=frames.contact_pos,
+        contact_force=frames.contact_force,
+        phase=frames.phase,
+        phase_events=phase_events,
+    )
+
+
+def model_motion(
+    model: Model, frames: Any, time: np.ndarray, title: str, drawn: np.ndarray, **rest: Any
+) -> Motion:
+    """The Motion of a model that moves by its motors.
+
+    frames: with q, qd, link_pos, link_quat, com and torque, T along their first axes. drawn
+    (T, nl, 3): the points of the links whose heights are drawn. rest: what else there is.
+    """
     top = model.topology
-    dofs = top.actuated_dofs
     heights = {
-        name: frames.link_com[:, top.link(name), 2]
-        for name in ("head", "pelvis")
-        if name in top.link_names
+        name: drawn[:, top.link(name), 2] for name in ("head", "pelvis") if name in top.link_names
     }
     return Motion(
         title=title,
         link_names=top.link_names,
         joint_names=top.actuated_dof_names,
-        phase_names=phase_names,
         shapes=shapes_of(model),
         time=time,
         q=frames.q,
         qd=frames.qd,
         link_pos=frames.link_pos,
         link_quat=frames.link_quat,
-        contact_pos=frames.contact_pos,
-        contact_force=frames.contact_force,
-        phase=frames.phase,
         torque=frames.torque,
-        torque_limit=np.asarray(model.torque_limit)[dofs],
+        torque_limit=np.asarray(model.torque_limit)[top.actuated_dofs],
         heights={**heights, "com": frames.com[:, 2]},
         planar=top.planar,
-        phase_events=phase_events,
         com=frames.com,
+        **rest,
     )
 
 

@@ -22,7 +22,7 @@ from jaxsim.simulation.events import DONE, UNFINISHED, EventConfig, EventInfo, r
 from jaxsim.simulation.rollout import Measure, Sample, largest, total
 from jaxsim.simulation.step import Control, StepConfig, holding, no_control
 from optimize import summary as summaries
-from optimize.recording import Run, first_progress, frames_of, pieces, run_pieces, shapes_of
+from optimize.recording import Run, first_progress, frames_of, model_motion, pieces, run_pieces
 from optimize.run_folder import versions
 from optimize.simulate import Simulation, failure_notes, frame_step, run_conditions
 
@@ -256,37 +256,22 @@ def _simulation(
 
 
 def _motion(world: World, built: WorldModel, frames: WorldFrame, time: np.ndarray) -> Motion:
-    model, top = built.model, built.model.topology
     used = np.any(frames.contact_force != 0, axis=(0, 2))  # most places for contacts never are
     sign, outer = _sides(built)
     force = frames.contact_force * sign[:, None]
-    heights = {
-        name: frames.link_pos[:, top.link(name), 2]
-        for name in ("head", "pelvis")
-        if name in top.link_names
-    }
-    return Motion(
-        title=world.title or f"{world.name}: {time[-1]:g} s",
-        link_names=top.link_names,
-        joint_names=top.actuated_dof_names,
+    return model_motion(
+        built.model,
+        frames,
+        time,
+        world.title or f"{world.name}: {time[-1]:g} s",
+        frames.link_pos,
         phase_names=(),
-        shapes=shapes_of(model),
-        time=time,
-        q=frames.q,
-        qd=frames.qd,
-        link_pos=frames.link_pos,
-        link_quat=frames.link_quat,
         contact_pos=frames.contact_pos[:, used],
         contact_force=force[:, used],
         contact_outer=outer[used],
         phase=np.full(len(time), -1),
-        torque=frames.torque,
-        torque_limit=np.asarray(model.torque_limit)[top.actuated_dofs],
-        heights={**heights, "com": frames.com[:, 2]},
-        planar=top.planar,
-        com=frames.com,
         link_roles=built.roles,
-        grip_names=top.grip_names,
+        grip_names=built.model.topology.grip_names,
         grip_pos=frames.grip_pos,
         grip_force=frames.grip_force,
         grip_closed=frames.grip_closed,

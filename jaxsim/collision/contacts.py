@@ -1,6 +1,7 @@
 """All contact slots of a configuration."""
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -91,7 +92,11 @@ def _flat_contacts(model: Model, pos: Array, rot: Array) -> list[tuple[Array, Ar
 
 
 def _field_contacts(model: Model, pos: Array, rot: Array) -> list[tuple[Array, Array, Array]]:
-    """The same of the families of height fields; fields one after the other."""
+    """The same of the families of height fields; fields one after the other.
+
+    So are the shapes: what one looks at around it is a large program, which a kernel then holds
+    but once.
+    """
     top, slots, size = model.topology, contact_slots(model.topology), model.shape_size
     ends = _ball_centers(pos, rot, size)
     out = []
@@ -107,21 +112,27 @@ def _field_contacts(model: Model, pos: Array, rot: Array) -> list[tuple[Array, A
             if family == "ball_field":
                 e = mine[:, 1]
                 find = partial(ball_field, field=field, reach=reach.ball)
-                each = jax.vmap(find)(local_ends[s, e], size[s, e])
+                each = _one_by_one(find, local_ends[s, e], size[s, e])
             elif family == "side_field":
                 half = jnp.asarray(mine[:, 1], size.dtype)
                 find = partial(side_field, field=field, reach=reach)
-                *each, counts = jax.vmap(find)(local_ends[s], size[s, :2], half)
+                *each, counts = _one_by_one(find, local_ends[s], size[s, :2], half)
                 each = each[0], each[1], jnp.where(counts, each[2], FAR)
             else:
                 place = matmul(pos[s] - pos[shape], rot[shape])
                 turn = matmul(rot[shape].T, rot[s])
-                each = jax.vmap(partial(box_field, field=field, reach=reach))(place, turn, size[s])
+                find = partial(box_field, field=field, reach=reach)
+                each = _one_by_one(find, place, turn, size[s])
             point, normal, gap = each if family == "side_field" else _in_one_row(each)
             turned = (matmul(x, rot[shape].T) for x in (point, normal))
             point, normal = turned
             out.append((pos[shape] + point, normal, gap))
     return out
+
+
+def _one_by_one(find: Callable, *arrays: Array) -> tuple[Array, ...]:
+    """find(*rows) of each row of the arrays."""
+    return jax.lax.map(lambda rows: find(*rows), arrays)
 
 
 def _in_one_row(each: tuple[Array, ...]) -> tuple[Array, ...]:
