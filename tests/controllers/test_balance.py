@@ -10,8 +10,10 @@ import pytest
 from controllers.balance import (
     Gait,
     bearing_feet,
+    com_ahead,
     com_is_supported,
     foot,
+    next_place,
     no_step,
     sole_down,
     start_step,
@@ -90,6 +92,23 @@ def test_a_step_ends_further_inside_of_the_support_than_balance_is_lost(both_fee
         assert calm or not stepping
     assert answers[0] == (True, True) and answers[-1] == (False, False)
     assert (True, False) in answers
+
+
+@pytest.mark.parametrize("swing", [0, 1])
+def test_both_feet_have_between_them_where_the_body_is_going(both_feet, swing):
+    """The foot on its way lands to its own side of that, or past it where it has to cross."""
+    gait = Gait(time=0.0, landing=0.0, beyond=0.0)
+    ahead = quick_jit(lambda s: (com_ahead(s)[1], next_place(s, no_step(gait, swing))[1]))
+    own = 1.0 if swing == 0 else -1.0
+    stance = own * float(both_feet.place(foot(both_feet, 1 - swing))[1])
+    beyond = []
+    for velocity in np.linspace(-1.0, 0.5, 31):
+        going, place = (own * float(y) for y in ahead(moving(both_feet, (0.0, own * velocity))))
+        assert (place > going) == (going > stance)
+        beyond.append(place - going)
+    assert np.min(np.diff(beyond)) > -1e-12
+    assert beyond[0] == pytest.approx(-gait.across * beyond[-1])
+    assert np.max(np.diff(beyond)) < 0.02  # no jump where it begins to cross
 
 
 def test_the_foot_that_stands_during_a_step_comes_down_where_it_is(senses):
