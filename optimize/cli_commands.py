@@ -121,6 +121,7 @@ def run_synthesize(args: argparse.Namespace) -> int:
             build=args.build,
             friction=args.friction,
             seconds=args.seconds,
+            torque_limits=args.torque_limits,
             reaches=tuple(map(_reach, args.reach)),
             holds=tuple(map(_hold, args.hold)),
         )

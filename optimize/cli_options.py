@@ -301,6 +301,7 @@ def _synthesize_options(parser: argparse.ArgumentParser) -> None:
     add("--build", choices=("adult", "child"), help="the body")
     add("--friction", type=_positive, metavar="MU", help="coefficient of friction")
     add("--seconds", type=_positive, metavar="S", help="how long [s]")
+    add("--torque-limits", action="store_true", default=None, help="joints keep to them")
     add(
         "--reach",
         action="append",

@@ -13,8 +13,8 @@ from optimize.push_report import TABLE
 from optimize.push_search import MapOptions
 from optimize.run_folder import RunFolder, command_line
 
-MAP_OPTIONS = ("scene", "build", "friction", "directions", "durations", "starts", "resolution")
-MAP_OPTIONS += ("strongest", "checks", "seconds", "seed")
+MAP_OPTIONS = ("scene", "build", "friction", "torque_limits", "directions", "durations", "starts")
+MAP_OPTIONS += ("resolution", "strongest", "checks", "seconds", "seed")
 TUNING_OPTIONS = ("method", "generations", "population", "pushes", "forces", "seed", "sigma")
 TUNING_OPTIONS += ("only",)
 

@@ -53,6 +53,7 @@ def _pushmap_options(parser: argparse.ArgumentParser) -> None:
     add("--scene", metavar="NAME", help="what stands around it: push, near_wall, ... (push)")
     add("--build", metavar="NAME", help="adult, child, ... (the scene's)")
     add("--friction", type=_positive, metavar="MU", help="coefficient of friction (the scene's)")
+    add("--torque-limits", action="store_true", default=None, help="joints keep to them")
     add("--starts", type=_at_least(1), metavar="N", help="slightly different ones (16)")
     add("--directions", type=_at_least(1), metavar="N", help="around the body (8)")
     add("--durations", type=_several, metavar="S,S", help="of a push [s] (0.1,0.2,0.4)")

@@ -22,7 +22,6 @@ from optimize.push_report import write_arrays, write_report
 from optimize.push_search import MapOptions, PushMap, Search, Survive, begin_search, bisect
 from optimize.push_survival import Trial, start_states, survival
 from optimize.run_folder import RunFolder, command_line
-from optimize.synthesis_scenes import changed, find_scene
 from optimize.synthesis_setting import set_up
 
 STATE = "push_map_state.npz"
@@ -122,11 +121,12 @@ def controller_arrays(machine: GoalMachine, control: Mapping[str, Any] | None) -
 
 def grid_survival(options: MapOptions, progress: bool = False) -> Survive:
     """Survival of the map's cells, by simulation."""
-    scene = changed(find_scene(options.scene), build=options.build, friction=options.friction)
+    scene = options.changed_scene()
     setting = set_up(replace(scene, pushes=()))
     weights, gait = controller_arrays(setting.machine, options.control)
     seconds = max(options.durations) + options.seconds
-    run, width = survival(setting, CONFIG, seconds, int(np.prod(options.shape)))
+    config = replace(CONFIG, torque_limits=scene.torque_limits)
+    run, width = survival(setting, config, seconds, int(np.prod(options.shape)))
     model = setting.body.model
     starts = jax.tree.map(
         np.asarray, start_states(model, setting.state, options.starts, options.seed)

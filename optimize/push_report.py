@@ -11,7 +11,6 @@ import numpy as np
 from jaxsim.viewer.plots import LINE_COLOURS, SOFT, new_figure, save_figure
 from optimize.push_search import UNTRIED, PushMap
 from optimize.run_folder import RunFolder, write_atomic
-from optimize.synthesis_scenes import changed, find_scene
 
 TABLE, CSV, ARRAYS, PLOT = "push_map.txt", "push_map.csv", "push_map.npz", "push_map.png"
 PARTS = {"least": 0.0, "quarter": 0.25, "median": 0.5, "3 quarters": 0.75, "most": 1.0}
@@ -55,9 +54,10 @@ def arrays(found: PushMap) -> dict[str, np.ndarray]:
 def title(found: PushMap) -> str:
     """What the map is of."""
     o = found.options
-    scene = changed(find_scene(o.scene), build=o.build, friction=o.friction)
+    scene = o.changed_scene()
     around = "" if o.scene == "push" else f", scene {o.scene}"
-    return f"{scene.build}, friction {scene.friction:g}{around}"
+    limits = ", within torque limits" if scene.torque_limits else ""
+    return f"{scene.build}, friction {scene.friction:g}{around}{limits}"
 
 
 def table(found: PushMap) -> str:

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
+from optimize.synthesis_scenes import SynthesisScene, changed, find_scene
+
 UNTRIED = -1
 
 Survive = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -31,6 +33,7 @@ class MapOptions:
     scene: str = "push"  # by name; its own pushes do not count
     build: str | None = None  # the scene's
     friction: float | None = None  # the scene's
+    torque_limits: bool | None = None  # whether joints keep to theirs; the scene's
     directions: int = 8
     durations: tuple[float, ...] = (0.1, 0.2, 0.4)  # [s]
     starts: int = 16
@@ -53,6 +56,15 @@ class MapOptions:
             raise ValueError(f"durations are {self.durations}; give positive ones in seconds")
         if self.strongest < self.resolution:
             raise ValueError("the strongest push is weaker than the resolution")
+
+    def changed_scene(self) -> SynthesisScene:
+        """What the pushes happen in. ValueError for an unknown scene."""
+        return changed(
+            find_scene(self.scene),
+            build=self.build,
+            friction=self.friction,
+            torque_limits=self.torque_limits,
+        )
 
     @property
     def shape(self) -> tuple[int, int, int]:

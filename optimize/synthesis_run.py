@@ -83,7 +83,7 @@ def synthesize_scene(
 ) -> Simulation:
     """Run a scene; every frame is kept. Ctrl-C ends it with what is there, and so does a frame that
     is not finite. Runs on JAX's default device in its default precision."""
-    config = config or SynthesisConfig()
+    config = config or SynthesisConfig(torque_limits=scene.torque_limits)
     setting = set_up(scene)
     frames, timing = _run(setting, config, scene.seconds, progress)
     return _simulation(scene, setting, frames, timing, float(config.dt))

@@ -86,6 +86,7 @@ class SynthesisScene:
     balls: tuple[Ball, ...] = ()
     reaches: tuple[Reach, ...] = ()
     holds: tuple[Hold, ...] = ()
+    torque_limits: bool = False  # whether joints keep to theirs
     seconds: float = 10.0
     pose_deg: Mapping[str, float] = field(default_factory=dict)
 
@@ -169,9 +170,10 @@ def changed(
     seconds: float | None = None,
     reaches: tuple[Reach, ...] = (),
     holds: tuple[Hold, ...] = (),
+    torque_limits: bool | None = None,
 ) -> SynthesisScene:
-    """A scene with another push (in the place of its own), body, ground or length, or with goals
-    and constraints added."""
+    """A scene with another push (in the place of its own), body, ground or length, with or without
+    limits of the torques, or with goals and constraints added."""
     if push is not None or direction_deg is not None or duration is not None:
         first = scene.pushes[0] if scene.pushes else Push(0.0)
         given = {"force": push, "direction_deg": direction_deg, "duration": duration}
@@ -180,5 +182,6 @@ def changed(
     if friction is not None and not (np.isfinite(friction) and friction > 0):
         raise ValueError(f"friction is {friction}; a body needs a positive one to stand")
     changes = {"build": build, "friction": friction, "seconds": seconds}
+    changes["torque_limits"] = torque_limits
     scene = replace(scene, reaches=(*scene.reaches, *reaches), holds=(*scene.holds, *holds))
     return replace(scene, **{key: value for key, value in changes.items() if value is not None})

@@ -15,7 +15,7 @@ from optimize.balance_gradient import programs
 from optimize.balance_tuning import TuningOptions, fixed_pushes, tunable_numbers
 from optimize.cli import main
 from optimize.push_map import STATE, controller_arrays, push_map
-from optimize.push_report import ARRAYS, CSV, PLOT, TABLE, table
+from optimize.push_report import ARRAYS, CSV, PLOT, TABLE, table, title
 from optimize.push_search import UNTRIED, MapOptions
 from optimize.push_survival import Outcome
 from optimize.run_folder import RunFolder
@@ -158,6 +158,12 @@ def test_bad_options_are_told(options, says):
         MapOptions(**options)
 
 
+def test_the_title_says_what_the_pushes_happen_in():
+    found = push_map(replace(OPTIONS, build="child", torque_limits=True), survive=below(LIMITS))
+    assert title(found) == "child, friction 1, within torque limits"
+    assert found.options.changed_scene().torque_limits
+
+
 def test_a_controller_from_a_file_is_checked():
     machine = balance_machine()
     weights, gait = controller_arrays(machine, {"gait": {"time": 0.3}})
@@ -213,6 +219,9 @@ def test_tuned_numbers_are_factors_and_zero_is_the_document():
     assert float(gait.margin) == pytest.approx(Gait().margin + 0.1)
     with pytest.raises(ValueError, match="there are cma, gradient"):
         TuningOptions(method="guess")
+    for forces in ((), (300.0, -1.0), (float("nan"),)):
+        with pytest.raises(ValueError, match="each more than zero"):
+            TuningOptions(forces=forces)
 
 
 @pytest.mark.parametrize("only", ["weights", "gait"])
@@ -267,14 +276,13 @@ def test_a_weak_push_is_survived_and_a_very_strong_one_is_not():
 
 
 @pytest.mark.slow
-def test_most_starts_survive_350_n_from_every_direction():
+def test_nearly_all_starts_survive_350_n_from_every_direction():
     """The goal of the map for the adult on firm ground; docs/behaviours.md has the whole map."""
-    options = MapOptions(durations=(0.2,), starts=4)
+    options = MapOptions(durations=(0.2,), starts=4)  # 32 cells
     cells = np.arange(np.prod(options.shape))
     stood, finite = module.grid_survival(options)(cells, np.full(len(cells), 350.0))
     assert finite.all()
-    by_direction = stood.reshape(options.shape).sum(axis=(0, 2))
-    assert (by_direction >= 3).all(), by_direction
+    assert stood.sum() >= len(cells) - 1, stood.reshape(options.shape)
 
 
 @pytest.mark.slow

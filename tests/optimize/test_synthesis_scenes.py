@@ -87,6 +87,7 @@ def test_a_scene_can_be_changed():
     assert scene.pushes[0].force == 80.0
     assert scene.pushes[0].direction_deg == 90.0
     assert (scene.build, scene.seconds) == ("child", 2.0)
+    assert not scene.torque_limits and changed(scene, torque_limits=True).torque_limits
 
 
 def test_mistakes_are_told():
@@ -217,6 +218,17 @@ def test_on_ice_feet_slip_and_steps_are_smaller():
     assert SCENES["push"].pushes == SCENES["ice"].pushes
     assert ice["longest_step"] < 0.8 * firm["longest_step"]
     assert ice["sliding_time"] > 0.1  # of one step, which hardly slips under load
+
+
+@pytest.mark.slow
+def test_the_same_push_is_survived_within_torque_limits():
+    with jax.enable_x64(True):
+        summary = synthesize_scene(changed(SCENES["push"], torque_limits=True)).summary
+    assert played("push").summary["max_torque_ratio"] > 2
+    assert summary["max_torque_ratio"] < 1 + 1e-6
+    assert summary["steps_taken"] > 0
+    assert summary["standing"]
+    assert summary["largest_root_residual"] < 1e-6
 
 
 @pytest.mark.slow
