@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 HALVINGS = 24
@@ -75,8 +76,9 @@ def nearest(gap: Array, count: int, margin: Array | float) -> Chosen:
     perhaps = (gap < high) & ~surely
     room = count - jnp.sum(surely)
     chosen = surely | (perhaps & (jnp.cumsum(perhaps) <= room))
-    place = jnp.where(chosen, jnp.cumsum(chosen) - 1, -1)
-    goes = place == jnp.arange(count)[:, None]
-    slot = jnp.sum(jnp.where(goes, jnp.arange(n), 0), axis=1)
-    left_out = jnp.sum(near) - jnp.sum(chosen)
-    return Chosen(slot=slot, used=jnp.any(goes, axis=1), place=place, left_out=left_out)
+    filled = jnp.cumsum(chosen)  # places up to and with this slot
+    place = jnp.where(chosen, filled - 1, -1)
+    slot = jnp.minimum(jnp.searchsorted(filled, np.arange(1, count + 1)), n - 1)
+    used = np.arange(count) < filled[-1]
+    left_out = jnp.sum(near) - filled[-1]
+    return Chosen(slot=slot, used=used, place=place, left_out=left_out)

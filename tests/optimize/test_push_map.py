@@ -291,7 +291,7 @@ def test_the_gradient_agrees_with_finite_differences():
     setting = set_up(replace(find_scene("push"), pushes=()))
     numbers = tunable_numbers(setting.machine)
     value, value_and_slope = programs(
-        setting, numbers, fixed_pushes(setting, numbers, 2, (300.0,), seed=0), 2
+        setting, numbers, fixed_pushes(setting, numbers, 2, (450.0,), seed=0), 2
     )
     x = np.zeros(len(numbers.names))
     loss, slope = value_and_slope(x)
