@@ -141,7 +141,7 @@ SCENES: dict[str, SynthesisScene] = {
     "dodge_harmful_ball": SynthesisScene(
         "Out of the way of a harmful ball",
         lambda: dodging(True),
-        balls=(Ball((0.0, 0.05, 1.25), (-4.0, 0.0, -4.5), arrives=1.0, radius=0.12),),
+        balls=(Ball((0.0, 0.15, 1.25), (-4.0, 0.0, -4.5), arrives=1.0, radius=0.12),),
         seconds=6.0,
     ),
     "child": SynthesisScene(
