@@ -79,6 +79,6 @@ def nearest(gap: Array, count: int, margin: Array | float) -> Chosen:
     filled = jnp.cumsum(chosen)  # places up to and with this slot
     place = jnp.where(chosen, filled - 1, -1)
     slot = jnp.minimum(jnp.searchsorted(filled, np.arange(1, count + 1)), n - 1)
-    used = np.arange(count) < filled[-1]
+    used = jnp.arange(count) < filled[-1]
     left_out = jnp.sum(near) - filled[-1]
     return Chosen(slot=slot, used=used, place=place, left_out=left_out)
