@@ -256,6 +256,9 @@ def _parts(frame: _Frame, around: int, place: str) -> dict[Block, Part]:
             used += _used_in(inner)
         last.update((id(v), k) for v in used if v.block is block)
     last.update((id(v), len(block.ops)) for v in frame.ends if v.block is block)
+    ending: dict[int, list[int]] = {}
+    for v, k in last.items():
+        ending.setdefault(k, []).append(v)
     alive = {id(v) for v in frame.begin if id(v) in last}
     most, operations = len(alive), 0
     within: dict[Block, Part] = {}
@@ -268,7 +271,8 @@ def _parts(frame: _Frame, around: int, place: str) -> dict[Block, Part]:
             operations += (inner.rounds or 1) * found[inner.block].operations
             within |= found
         made = value.data.results if value.op in ("loop", "branch") else [value]
-        alive = {v for v in alive if last[v] > k} | {id(v) for v in made if id(v) in last}
+        alive.difference_update(ending.get(k, ()))
+        alive.update(id(v) for v in made if id(v) in last)
         most = max(most, len(alive))
     own = Part(
         kind=frame.kind,
