@@ -3,6 +3,7 @@
 import csv
 import json
 from dataclasses import replace
+from importlib.resources import files
 
 import jax
 import numpy as np
@@ -14,6 +15,7 @@ from optimize import push_map as module
 from optimize.balance_gradient import programs
 from optimize.balance_tuning import TuningOptions, fixed_pushes, tunable_numbers
 from optimize.cli import main
+from optimize.cli_push import read_control
 from optimize.push_map import STATE, controller_arrays, push_map
 from optimize.push_report import ARRAYS, CSV, PLOT, TABLE, table, title
 from optimize.push_search import UNTRIED, MapOptions
@@ -162,6 +164,15 @@ def test_the_title_says_what_the_pushes_happen_in():
     found = push_map(replace(OPTIONS, build="child", torque_limits=True), survive=below(LIMITS))
     assert title(found) == "child, friction 1, within torque limits"
     assert found.options.changed_scene().torque_limits
+
+
+def test_the_tuned_controller_that_ships_fits_the_machine():
+    machine = balance_machine()
+    shipped = files("controllers") / "tuned" / "balance.json"
+    weights, gait = controller_arrays(machine, read_control(str(shipped)))
+    own = np.asarray(machine.weights())
+    np.testing.assert_array_equal(weights > 0, own > 0)  # the same goals, otherwise weighted
+    assert set(vars(gait)) == set(vars(Gait())) and gait.time != Gait().time
 
 
 def test_a_controller_from_a_file_is_checked():
