@@ -244,8 +244,13 @@ def _resumed(out, options: TuningOptions | None) -> TuningOptions:
     if options is not None:
         raise ValueError("a run that is resumed goes on with its own options; give no others")
     folder = RunFolder.open(out)
-    kept = folder.read_json(RunFolder.CONFIG).get("tune_balance")
+    config = folder.read_json(RunFolder.CONFIG)
+    kept = config.get("tune_balance")
     if kept is None:
         raise ValueError(f"{folder.path} holds another kind of run, no tuning of the balance")
-    forces = tuple(kept.get("forces", TuningOptions.forces))
-    return TuningOptions(**{**kept, "forces": forces})
+    if config["seconds"] != AFTER:
+        raise ValueError(
+            f"{folder.path} was judged by {config['seconds']:g} s after a push, now it is"
+            f" {AFTER:g} s; begin a new run"
+        )
+    return TuningOptions(**{**kept, "forces": tuple(kept["forces"])})

@@ -181,7 +181,11 @@ def changed(
         scene = replace(scene, pushes=(replace(first, **own),))
     if friction is not None and not (np.isfinite(friction) and friction > 0):
         raise ValueError(f"friction is {friction}; a body needs a positive one to stand")
-    changes = {"build": build, "friction": friction, "seconds": seconds}
-    changes["torque_limits"] = torque_limits
+    changes = {
+        "build": build,
+        "friction": friction,
+        "seconds": seconds,
+        "torque_limits": torque_limits,
+    }
     scene = replace(scene, reaches=(*scene.reaches, *reaches), holds=(*scene.holds, *holds))
     return replace(scene, **{key: value for key, value in changes.items() if value is not None})

@@ -27,6 +27,7 @@ from optimize.synthesis_setting import set_up
 OPTIONS = MapOptions(
     directions=4, durations=(0.1, 0.2), starts=3, resolution=20.0, strongest=300.0, seed=3
 )
+TUNED = str(files("controllers") / "tuned" / "balance.json")
 CELLS = int(np.prod(OPTIONS.shape))
 # Falls without a push, tolerates less than a step, ..., more than the strongest push.
 LIMITS = np.linspace(-20.0, 320.0, CELLS)
@@ -168,11 +169,12 @@ def test_the_title_says_what_the_pushes_happen_in():
 
 def test_the_tuned_controller_that_ships_fits_the_machine():
     machine = balance_machine()
-    shipped = files("controllers") / "tuned" / "balance.json"
-    weights, gait = controller_arrays(machine, read_control(str(shipped)))
+    control = read_control(TUNED)
+    weights, gait = controller_arrays(machine, control)
     own = np.asarray(machine.weights())
     np.testing.assert_array_equal(weights > 0, own > 0)  # the same goals, otherwise weighted
-    assert set(vars(gait)) == set(vars(Gait())) and gait.time != Gait().time
+    assert set(control["gait"]) == set(vars(Gait()))
+    assert gait.time != Gait().time
 
 
 def test_a_controller_from_a_file_is_checked():
@@ -271,6 +273,9 @@ def test_tuning_keeps_the_best_and_goes_on(tmp_path, monkeypatch, capsys):
     assert main(["tune-balance", "--out", str(out), "--resume", "--quiet"]) == 0
     assert json.loads((out / "best.json").read_text()) == best
     assert main(["tune-balance", "--out", str(out), "--resume", "--sigma", "1"]) == 2
+    monkeypatch.setattr(tuning, "AFTER", 1.0)
+    with pytest.raises(ValueError, match="was judged by 4 s after a push"):
+        tuning.tune_balance(out=out, resume=True)
     with pytest.raises(ValueError, match="another kind of run"):
         push_map(out=out, resume=True, survive=below(LIMITS))
 
@@ -287,11 +292,13 @@ def test_a_weak_push_is_survived_and_a_very_strong_one_is_not():
 
 
 @pytest.mark.slow
-def test_nearly_all_starts_survive_350_n_from_every_direction():
-    """The goal of the map for the adult on firm ground; docs/behaviours.md has the whole map."""
-    options = MapOptions(durations=(0.2,), starts=4)  # 32 cells
+@pytest.mark.parametrize(("control", "force"), [(None, 350.0), (TUNED, 550.0)])
+def test_nearly_all_starts_survive_a_push_from_every_direction(control, force):
+    """350 N is the goal for the adult on firm ground; docs/behaviours.md has the maps."""
+    control = control and read_control(control)
+    options = MapOptions(durations=(0.2,), starts=4, control=control)  # 32 cells
     cells = np.arange(np.prod(options.shape))
-    stood, finite = module.grid_survival(options)(cells, np.full(len(cells), 350.0))
+    stood, finite = module.grid_survival(options)(cells, np.full(len(cells), force))
     assert finite.all()
     assert stood.sum() >= len(cells) - 1, stood.reshape(options.shape)
 
