@@ -89,6 +89,11 @@ class Builder:
             self._known[key] = value
         return value
 
+    def read_now(self, memory: Memory, index: Value) -> Value:
+        """A number of local memory that is written again and again: read here, in this order."""
+        load = Value("load", (index,), memory.dtype, self.block, memory, self.source)
+        return self._place(load)
+
     def store(self, memory: Memory, index: Value, number: Value, block: Block | None = None):
         """Write to memory, here and now (or at the end of another block)."""
         block = self.block if block is None else block

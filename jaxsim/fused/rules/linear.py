@@ -5,9 +5,13 @@ import math
 import numpy as np
 
 from jaxsim.fused.lower import Lowering, rule
+from jaxsim.fused.rules import tiles
 from jaxsim.fused.rules.elementwise import apply
 
 RUN = 9  # terms that are summed one after the other; longer sums are halved
+MOST_ROWS = 24  # of a matrix whose Cholesky factor is written out; of larger ones loops make it
+MOST_PRODUCTS = 20_000  # of two matrices that are written out
+FULL = 0.25  # part of the entries of a product that a term must have for loops to add it up
 
 
 def total(lowering: Lowering, terms: list, dtype):
@@ -138,19 +142,50 @@ def _dot_general(lowering, eqn, x, y):
     left = np.transpose(x, (*bx, *fx, *cx)).reshape(batch, rows, inner)
     right = np.transpose(y, (*by, *fy, *cy)).reshape(batch, columns, inner)
     out = np.empty((batch, rows, columns), object)
+    for n in range(batch):
+        out[n] = _product(lowering, left[n], right[n], dtype)
+    return out.reshape(eqn.outvars[0].aval.shape)
+
+
+def _product(lowering: Lowering, left, right, dtype) -> np.ndarray:
+    """left right^T (p, q) of objects left (p, m) and right (q, m).
+
+    Where there is much to do, the terms that most entries have are added up in loops over tiles.
+    """
     make = lowering.builder.op
-    for n, i, j in np.ndindex(batch, rows, columns):
-        terms = []
-        for a, c in zip(left[n, i], right[n, j]):
-            if (a.is_constant and a.data == 0) or (c.is_constant and c.data == 0):
+    filled = [np.array([[not _is_zero(v) for v in row] for row in side]) for side in (left, right)]
+    work = math.prod(filled[k].sum(axis=0) if filled[k].size else 0 for k in (0, 1))
+    dense = np.flatnonzero(work > FULL * len(left) * len(right))
+    same = left.shape == right.shape and all(a is c for a, c in zip(left.flat, right.flat))
+    looped = np.sum(work[dense]) > (2 if same else 1) * MOST_PRODUCTS
+    out = np.empty((len(left), len(right)), object)
+    if looped:
+        parts = [_converted(lowering, side[:, dense], dtype) for side in (left, right)]
+        of_loops = tiles.product(lowering.builder, parts[0], parts[0] if same else parts[1])
+        left, right = np.delete(left, dense, axis=1), np.delete(right, dense, axis=1)
+    for i, j in np.ndindex(out.shape):
+        terms = [of_loops[i, j]] if looped else []
+        for a, c in zip(left[i], right[j]):
+            if _is_zero(a) or _is_zero(c):
                 continue
             if a.dtype != dtype:
                 a = make("convert", a, dtype=dtype)
             if c.dtype != dtype:
                 c = make("convert", c, dtype=dtype)
             terms.append(make("mul", a, c))
-        out[n, i, j] = total(lowering, terms, dtype)
-    return out.reshape(eqn.outvars[0].aval.shape)
+        out[i, j] = total(lowering, terms, dtype)
+    return out
+
+
+def _is_zero(value) -> bool:
+    return value.is_constant and value.data == 0
+
+
+def _converted(lowering: Lowering, array: np.ndarray, dtype) -> np.ndarray:
+    out = np.empty(array.shape, object)
+    for at, value in np.ndenumerate(array):
+        out[at] = value if value.dtype == dtype else lowering.builder.op("convert", value, dtype=dtype)
+    return out
 
 
 @rule("cholesky")
@@ -162,6 +197,9 @@ def _cholesky(lowering, eqn, a):
     n = a.shape[-1]
     for batch in np.ndindex(a.shape[:-2]):
         m, L = a[batch], out[batch]
+        if n > MOST_ROWS:
+            L[...] = tiles.cholesky(lowering.builder, m)
+            continue
         for j in range(n):
             squares = [make("neg", make("mul", v, v)) for v in L[j, :j]]
             L[j, j] = make("sqrt", total(lowering, [m[j, j], *squares], zero.dtype))
