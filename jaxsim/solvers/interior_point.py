@@ -11,6 +11,7 @@ factorisation of the size of x does, with a small one for the equations.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -115,36 +116,44 @@ def factor(problem: Scaled, weight: Array, ridge: Array | float, delta: Array | 
 
 
 def forward(lower: Array, inverse: Array, b: Array) -> Array:
-    """lower^-1 b of b (n,), row by row: for a batch on a CPU three times as fast as XLA's own."""
+    """lower^-1 b of b (n,); inverse (n,): one over the diagonal."""
+    return lax.platform_dependent(
+        lower, inverse, b, cpu=_forward_by_rows, default=partial(_solved, transposed=False)
+    )
+
+
+def backward(lower: Array, inverse: Array, b: Array) -> Array:
+    """lower^-T b of b (n,)."""
+    return lax.platform_dependent(
+        lower, inverse, b, cpu=_backward_by_rows, default=partial(_solved, transposed=True)
+    )
+
+
+def _solved(lower: Array, _: Array, b: Array, transposed: bool) -> Array:
+    return lax.linalg.triangular_solve(
+        lower, b[:, None], left_side=True, lower=True, transpose_a=transposed
+    )[:, 0]
+
+
+def _forward_by_rows(lower: Array, inverse: Array, b: Array) -> Array:
+    """For a batch on a CPU three times as fast as XLA's own."""
 
     def visit(x, row):
         i, L_i, inverse_i, b_i = row
         return x.at[i].set((b_i - matmul(L_i, x)) * inverse_i), None
 
-    x, index = jnp.zeros_like(b), jnp.arange(b.shape[0])
-    for rows in _pieces(b.shape[0]):
-        x, _ = lax.scan(visit, x, (index[rows], lower[rows], inverse[rows], b[rows]))
-    return x
+    rows = jnp.arange(b.shape[0]), lower, inverse, b
+    return lax.scan(visit, jnp.zeros_like(b), rows)[0]
 
 
-def backward(lower: Array, inverse: Array, b: Array) -> Array:
-    """lower^-T b of b (n,)."""
-
+def _backward_by_rows(lower: Array, inverse: Array, b: Array) -> Array:
     def visit(b, row):
         i, L_i, inverse_i = row
         x_i = b[i] * inverse_i
         return b - L_i * x_i, x_i
 
-    index, parts = jnp.arange(b.shape[0]), []
-    for rows in reversed(_pieces(b.shape[0])):
-        b, x = lax.scan(visit, b, (index[rows], lower[rows], inverse[rows]), reverse=True)
-        parts.insert(0, x)
-    return jnp.concatenate(parts) if parts else b
-
-
-def _pieces(n: int) -> list[slice]:
-    """Rows in loops so short that the fused back end unrolls them."""
-    return [slice(k, min(k + 48, n)) for k in range(0, n, 48)]
+    rows = jnp.arange(b.shape[0]), lower, inverse
+    return lax.scan(visit, b, rows, reverse=True)[1]
 
 
 def solve_factored(f: Factor, A: Array, g: Array, e: Array) -> tuple[Array, Array]:

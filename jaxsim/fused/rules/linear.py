@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from jaxsim.fused.builder import Builder
 from jaxsim.fused.lower import Lowering, rule
 from jaxsim.fused.rules import tiles
 from jaxsim.fused.rules.elementwise import apply
@@ -14,16 +15,15 @@ MOST_PRODUCTS = 20_000  # of two matrices that are written out
 FULL = 0.25  # part of the entries of a product that a term must have for loops to add it up
 
 
-def total(lowering: Lowering, terms: list, dtype):
+def total(b: Builder, terms: list, dtype):
     """The sum of values, in halves, so that a long one is no long chain."""
-    b = lowering.builder
     if not terms:
         return b.constant(np.zeros((), dtype))
     terms = [t for t in terms if not (t.is_constant and t.data == 0)] or terms[:1]
     if len(terms) > RUN:
         half = len(terms) // 2
         return b.op(
-            "add", total(lowering, terms[:half], dtype), total(lowering, terms[half:], dtype)
+            "add", total(b, terms[:half], dtype), total(b, terms[half:], dtype)
         )
     result = terms[0]
     for term in terms[1:]:
@@ -47,7 +47,7 @@ def _over_axes(lowering, x, axes, combine):
 @rule("reduce_sum")
 def _reduce_sum(lowering, eqn, x):
     dtype = eqn.outvars[0].aval.dtype
-    return _over_axes(lowering, x, eqn.params["axes"], lambda row: total(lowering, row, dtype))
+    return _over_axes(lowering, x, eqn.params["axes"], lambda row: total(lowering.builder, row, dtype))
 
 
 def _reduction(op: str, identity):
@@ -173,7 +173,7 @@ def _product(lowering: Lowering, left, right, dtype) -> np.ndarray:
             if c.dtype != dtype:
                 c = make("convert", c, dtype=dtype)
             terms.append(make("mul", a, c))
-        out[i, j] = total(lowering, terms, dtype)
+        out[i, j] = total(lowering.builder, terms, dtype)
     return out
 
 
@@ -202,10 +202,10 @@ def _cholesky(lowering, eqn, a):
             continue
         for j in range(n):
             squares = [make("neg", make("mul", v, v)) for v in L[j, :j]]
-            L[j, j] = make("sqrt", total(lowering, [m[j, j], *squares], zero.dtype))
+            L[j, j] = make("sqrt", total(lowering.builder, [m[j, j], *squares], zero.dtype))
             for i in range(j + 1, n):
                 products = [make("neg", make("mul", v, w)) for v, w in zip(L[i, :j], L[j, :j])]
-                rest = total(lowering, [m[i, j], *products], zero.dtype)
+                rest = total(lowering.builder, [m[i, j], *products], zero.dtype)
                 L[i, j] = make("div", rest, L[j, j])
     return out
 
@@ -213,23 +213,29 @@ def _cholesky(lowering, eqn, a):
 @rule("triangular_solve")
 def _triangular_solve(lowering, eqn, a, b):
     p = eqn.params
+    left, unit = bool(p["left_side"]), bool(p["unit_diagonal"])
     a, b = lowering.objects(a), lowering.objects(b)
-    make, dtype = lowering.builder.op, np.dtype(eqn.outvars[0].aval.dtype)
-    if not p["left_side"]:  # x a = b is a^T x^T = b^T
-        a, b = np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2)
-    lower_part = bool(p["lower"]) == bool(p["left_side"])
-    if p["transpose_a"]:
-        a, lower_part = np.swapaxes(a, -1, -2), not lower_part
+    if not left:  # x a = b is a^T x^T = b^T
+        b = np.swapaxes(b, -1, -2)
+    if not p["lower"]:  # the transpose of a lower triangle
+        a = np.swapaxes(a, -1, -2)
+    transposed = (not p["lower"]) ^ (not left) ^ bool(p["transpose_a"])
+    way = _solve if a.shape[-1] <= MOST_ROWS else tiles.solve
     out = np.empty(b.shape, object)
-    n = a.shape[-1]
-    order = range(n) if lower_part else range(n - 1, -1, -1)
     for batch in np.ndindex(b.shape[:-2]):
-        m, x = a[batch], out[batch]
         for column in range(b.shape[-1]):
-            done: list[int] = []
-            for i in order:
-                products = [make("neg", make("mul", m[i, k], x[k, column])) for k in done]
-                rest = total(lowering, [b[(*batch, i, column)], *products], dtype)
-                x[i, column] = rest if p["unit_diagonal"] else make("div", rest, m[i, i])
-                done.append(i)
-    return out if p["left_side"] else np.swapaxes(out, -1, -2)
+            at = (*batch, slice(None), column)
+            out[at] = way(lowering.builder, a[batch], b[at], transposed, unit)
+    return out if left else np.swapaxes(out, -1, -2)
+
+
+def _solve(b: Builder, m, right, transposed: bool, unit: bool) -> np.ndarray:
+    """m^-1 right (n,) of a lower triangle m (n, n), or m^-T right."""
+    m = m.T if transposed else m
+    x, done = np.empty(len(m), object), []
+    for i in range(len(m))[:: -1 if transposed else 1]:
+        products = [b.op("neg", b.op("mul", m[i, k], x[k])) for k in done]
+        rest = total(b, [right[i], *products], right[i].dtype)
+        x[i] = rest if unit else b.op("div", rest, m[i, i])
+        done.append(i)
+    return x

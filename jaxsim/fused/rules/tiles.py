@@ -1,12 +1,13 @@
-"""Large matrices in local memory: products and Cholesky factors as loops over tiles.
+"""Large matrices in local memory: products, Cholesky factors and triangular solutions as loops.
 
 Written out, the factor of 90 rows would be a hundred thousand operations. Here a tile of 8 by 8
-numbers is worked on in registers, and loops go over the tiles, which lie one after the other in
-local memory: all of a product, those of the lower triangle of a factor, row by row of tiles.
+numbers is worked on in registers, and loops go over the tiles: all of a product, those of the lower
+triangle of a factor, row by row. What stands at one place of all tiles is a memory of its own, so
+that the 64 numbers of a tile are addressed by a single computed index, the number of the tile.
 """
 
-import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,233 +15,285 @@ from jaxsim.fused.builder import Builder
 from jaxsim.fused.program import Memory, Value
 
 TILE = 8
-SIZE = TILE * TILE
 RUN = 4  # terms of a product that a round adds
-INT = np.dtype(np.int32)
+Wanted = Callable[[int, int], bool]
 
 
+def whole(i: int, j: int) -> bool:
+    """All entries of a tile."""
+    return True
+
+
+def lower(i: int, j: int) -> bool:
+    """Those of its lower triangle."""
+    return j <= i
+
+
+@dataclass(frozen=True)
 class Tiles:
     """Local memory of tiles, which loops read and write in turn."""
 
-    def __init__(self, builder: Builder, count: int, dtype: np.dtype):
-        self.builder = builder
-        self.memory = Memory("local", dtype, count * SIZE)
+    builder: Builder
+    places: np.ndarray  # (8, 8) of Memory
 
-    def read(self, start: Value, wanted=lambda i, j: True) -> np.ndarray:
+    @classmethod
+    def of(cls, builder: Builder, count: int, dtype: np.dtype) -> "Tiles":
+        """Memory of so many tiles."""
+        places = np.empty((TILE, TILE), object)
+        for at in np.ndindex(TILE, TILE):
+            places[at] = Memory("local", dtype, count)
+        return cls(builder, places)
+
+    def read(self, tile: Value, wanted: Wanted = whole) -> np.ndarray:
         """A tile (8, 8) as it is now; entries that are not wanted are None."""
         out = np.empty((TILE, TILE), object)
-        for i, j in np.ndindex(TILE, TILE):
-            if wanted(i, j):
-                out[i, j] = self.builder.read_now(self.memory, _after(self.builder, start, i, j))
+        for at in np.ndindex(TILE, TILE):
+            if wanted(*at):
+                out[at] = self.builder.read_now(self.places[at], tile)
         return out
 
-    def write(self, start: Value, tile: np.ndarray) -> None:
-        """Write the entries of a tile (8, 8) that are not None."""
-        for i, j in np.ndindex(TILE, TILE):
-            if tile[i, j] is not None:
-                self.builder.store(self.memory, _after(self.builder, start, i, j), tile[i, j])
+    def write(self, tile: Value, numbers: np.ndarray) -> None:
+        """Write those of a tile's numbers (8, 8) that are not None."""
+        for at, number in np.ndenumerate(numbers):
+            if number is not None:
+                self.builder.store(self.places[at], tile, number)
 
 
-def _number(builder: Builder, k: int) -> Value:
-    return builder.constant(INT.type(k))
+def cholesky(b: Builder, m: np.ndarray) -> np.ndarray:
+    """The lower factor (n, n) of m (n, n), objects of which the lower triangle is read."""
+    tiles, count = _lower_tiles(b, m), _tiles(len(m))
+
+    def column(j, values):
+        (row_j,) = values  # the number of the first tile in row j
+        diagonal, inverse = _factor(b, _reduced(tiles, row_j, row_j, j, lower))
+        tiles.write(b.op("add", row_j, j), diagonal)
+
+        def row(i, values):
+            (row_i,) = values
+            tile = _reduced(tiles, row_i, row_j, j, whole)
+            for c, r in np.ndindex(TILE, TILE):
+                rest = _minus(b, tile[r, c], tile[r, :c], diagonal[c, :c])
+                tile[r, c] = b.op("mul", rest, inverse[c])
+            tiles.write(b.op("add", row_i, j), tile)
+            return [_next_row(b, row_i, i)]
+
+        _loop(b, _next(b, j), _number(b, count), [_next_row(b, row_j, j)], row)
+        return [_next_row(b, row_j, j)]
+
+    _loop(b, _number(b, 0), _number(b, count), [_number(b, 0)], column)
+    out = np.full((count * TILE, count * TILE), b.constant(m[0, 0].dtype.type(0)), object)
+    for i, j, number in _numbered(count):
+        tile = tiles.read(_number(b, number), lower if i == j else whole)
+        for at in zip(*np.nonzero(tile)):
+            out[TILE * i + at[0], TILE * j + at[1]] = tile[at]
+    return out[: len(m), : len(m)]
 
 
-def _after(builder: Builder, start: Value, i: int, j: int) -> Value:
-    return builder.op("add", start, _number(builder, TILE * i + j))
+def _reduced(tiles: Tiles, row_i: Value, row_j: Value, j: Value, wanted: Wanted) -> np.ndarray:
+    """The tile (i, j) of a factor to be, less the products of those before it in rows i and j."""
+    b = tiles.builder
+    entries = [at for at in np.ndindex(TILE, TILE) if wanted(*at)]
+    tile = tiles.read(b.op("add", row_i, j), wanted)
+
+    def minus(k, values):
+        x = tiles.read(b.op("add", row_i, k))
+        y = x if row_i is row_j else tiles.read(b.op("add", row_j, k))
+        return [_minus(b, v, x[r], y[c]) for v, (r, c) in zip(values, entries)]
+
+    values = _loop(b, _number(b, 0), j, [tile[at] for at in entries], minus)
+    for at, value in zip(entries, values):
+        tile[at] = value
+    return tile
+
+
+def _factor(b: Builder, m: np.ndarray) -> tuple[np.ndarray, list[Value]]:
+    """The lower factor of a tile, and one over its diagonal."""
+    out, inverse, one = m.copy(), [], b.constant(m[0, 0].dtype.type(1))
+    for j in range(TILE):
+        for i in range(j, TILE):
+            rest = _minus(b, out[i, j], out[i, :j], out[j, :j])
+            if i == j:
+                out[j, j] = b.op("sqrt", rest)
+                inverse.append(b.op("div", one, out[j, j]))
+            else:
+                out[i, j] = b.op("mul", rest, inverse[j])
+    return out, inverse
+
+
+def solve(b: Builder, m: np.ndarray, right: np.ndarray, transposed: bool, unit: bool) -> np.ndarray:
+    """m^-1 right (n,) of a lower triangle m (n, n), or m^-T right."""
+    n, dtype = len(m), m[0, 0].dtype
+    tiles, count = _tiles_of_factor(b, m) or _lower_tiles(b, m), _tiles(n)
+    padded = np.full(count * TILE, b.constant(dtype.type(0)), object)
+    padded[:n] = right
+    places = [Memory("local", dtype, count) for _ in range(TILE)]
+    for k, value in enumerate(padded):
+        b.store(places[k % TILE], _number(b, k // TILE), value)
+    last = _number(b, count - 1)
+
+    def read(at: Value) -> list[Value]:
+        return [b.read_now(place, at) for place in places]
+
+    def step(k, values):
+        i = b.op("sub", last, k) if transposed else k
+        row_i = _row(b, i)
+
+        def minus(j, values):
+            tile = tiles.read(b.op("add", _row(b, j), i) if transposed else b.op("add", row_i, j))
+            tile = tile.T if transposed else tile
+            x = read(j)
+            return [_minus(b, v, tile[r], x) for r, v in enumerate(values)]
+
+        ends = (_next(b, i), _number(b, count)) if transposed else (_number(b, 0), i)
+        x = _loop(b, *ends, read(i), minus)
+        tile = tiles.read(b.op("add", row_i, i), lower)
+        order = range(TILE)[::-1] if transposed else range(TILE)
+        done: list[int] = []
+        for r in order:
+            along = [tile[c, r] if transposed else tile[r, c] for c in done]
+            x[r] = _minus(b, x[r], along, [x[c] for c in done])
+            if not unit:
+                x[r] = b.op("div", x[r], tile[r, r])
+            done.append(r)
+        for place, value in zip(places, x):
+            b.store(place, i, value)
+        return []
+
+    _loop(b, _number(b, 0), _number(b, count), [], step)
+    out = [b.read_now(places[k % TILE], _number(b, k // TILE)) for k in range(n)]
+    return np.array(out, object)
+
+
+def product(b: Builder, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """left right^T (p, q) of objects left (p, m) and right (q, m); half of it where they are one."""
+    same, dtype = left is right, left[0, 0].dtype
+    rows, columns, rounds = _tiles(len(left)), _tiles(len(right)), -(-left.shape[1] // RUN)
+    x = _columns(b, left, rounds)
+    y = x if same else _columns(b, right, rounds)
+    numbers = [(i, j) for i in range(rows) for j in range(i + 1 if same else columns)]
+    tiles = Tiles.of(b, len(numbers), dtype)
+    zero = b.constant(dtype.type(0))
+
+    def entry(memories: np.ndarray, k: Value, of: int, at: Value) -> np.ndarray:
+        """(RUN, 8) numbers of RUN columns."""
+        index = b.op("add", b.op("mul", k, _number(b, of)), at)
+        out = np.empty(memories.shape, object)
+        for place, memory in np.ndenumerate(memories):
+            out[place] = b.load(memory, index)
+        return out
+
+    def row(i, values):
+        def column(j, values):
+            def plus(k, values):
+                of_x, of_y = entry(x, k, rows, i), entry(y, k, columns, j)
+                pairs = zip(values, np.ndindex(TILE, TILE))
+                return [_plus(b, v, of_x[:, r], of_y[:, c]) for v, (r, c) in pairs]
+
+            tile = _loop(b, _number(b, 0), _number(b, rounds), [zero] * TILE**2, plus)
+            tiles.write(values[0], np.array(tile, object).reshape(TILE, TILE))
+            return [_next(b, values[0])]
+
+        return _loop(b, _number(b, 0), _next(b, i) if same else _number(b, columns), values, column)
+
+    _loop(b, _number(b, 0), _number(b, rows), [_number(b, 0)], row)
+    out = np.empty((rows, TILE, columns, TILE), object)
+    for number, (i, j) in enumerate(numbers):
+        out[i, :, j] = tiles.read(_number(b, number))
+        if same:
+            out[j, :, i] = out[i, :, j].T
+    return out.reshape(rows * TILE, columns * TILE)[: len(left), : len(right)]
+
+
+def _columns(b: Builder, rows: np.ndarray, rounds: int) -> np.ndarray:
+    """Memory (RUN, 8) of the columns of ``rows`` (p, m), filled up with zeros: number k count + i of
+    memory (l, r) is that of row 8 i + r in column RUN k + l."""
+    count = _tiles(len(rows))
+    padded = np.full((RUN * rounds, TILE * count), b.constant(rows[0, 0].dtype.type(0)), object)
+    padded[: rows.shape[1], : len(rows)] = rows.T
+    out = np.empty((RUN, TILE), object)
+    for at in np.ndindex(RUN, TILE):
+        out[at] = b.stored(list(padded[at[0] :: RUN, at[1] :: TILE].reshape(-1)))
+    return out
+
+
+# --- of all
 
 
 def _tiles(n: int) -> int:
     return -(-n // TILE)
 
 
-def _lower(i: int, j: int) -> bool:
-    return j <= i
+def _number(b: Builder, k: int) -> Value:
+    return b.constant(np.int32(k))
+
+
+def _next(b: Builder, k: Value) -> Value:
+    return b.op("add", k, _number(b, 1))
+
+
+def _next_row(b: Builder, first: Value, i: Value) -> Value:
+    """The number of the first tile in row i + 1 of a lower triangle, from that of row i."""
+    return b.op("add", first, _next(b, i))
+
+
+def _row(b: Builder, i: Value) -> Value:
+    """The number of the first tile in row i of a lower triangle."""
+    twice = b.op("mul", i, _next(b, i))
+    return b.op("shift_right_logical", twice, _number(b, 1))
+
+
+def _numbered(count: int):
+    """Row, column and number of the tiles of a lower triangle."""
+    return ((i, j, i * (i + 1) // 2 + j) for i in range(count) for j in range(i + 1))
+
+
+def _lower_tiles(b: Builder, m: np.ndarray) -> Tiles:
+    """Memory that holds the lower triangle of m (n, n), filled up with that of the identity."""
+    n, count, dtype = len(m), _tiles(len(m)), m[0, 0].dtype
+    padded = np.full((count * TILE, count * TILE), b.constant(dtype.type(0)), object)
+    np.fill_diagonal(padded, b.constant(dtype.type(1)))
+    padded[:n, :n] = m
+    tiles = Tiles.of(b, count * (count + 1) // 2, dtype)
+    for i, j, number in _numbered(count):
+        tile = padded[TILE * i : TILE * (i + 1), TILE * j : TILE * (j + 1)].copy()
+        if i == j:
+            tile[np.triu_indices(TILE, 1)] = None
+        tiles.write(_number(b, number), tile)
+    return tiles
+
+
+def _tiles_of_factor(b: Builder, m: np.ndarray) -> Tiles | None:
+    """The memory that m (n, n) was read from, if it is the beginning of a factor in tiles."""
+    places = np.empty((TILE, TILE), object)
+    for at in zip(*np.tril_indices(len(m))):
+        value, (i, r), (j, c) = m[at], divmod(at[0], TILE), divmod(at[1], TILE)
+        if value.op != "load" or not value.args[0].is_constant:
+            return None
+        places[r, c] = places[r, c] or value.data
+        if value.data is not places[r, c] or value.args[0].data != i * (i + 1) // 2 + j:
+            return None
+    return Tiles(b, places)
 
 
 def _loop(b: Builder, first: Value, last: Value, carry: list[Value], body: Callable) -> list[Value]:
     """carry = body(k, carry) for k from ``first`` up to before ``last``; the last carry."""
 
     def round_(_, values):
-        k = values[1]
-        out = body(k, values[2:])
-        k = b.op("add", k, _number(b, 1))
+        out = body(values[1], values[2:])
+        k = _next(b, values[1])
         return [b.op("lt", k, last), k, *out]
 
     return b.loop([b.op("lt", first, last), first, *carry], None, round_, alive=0)[2:]
 
 
-def _minus_product(b: Builder, c: np.ndarray, x: np.ndarray, y: np.ndarray, wanted) -> np.ndarray:
-    """c - x y^T of tiles, of the entries that are wanted."""
-    out = np.empty((TILE, TILE), object)
-    for i, j in np.ndindex(TILE, TILE):
-        if wanted(i, j):
-            out[i, j] = c[i, j]
-            for k in range(TILE):
-                out[i, j] = b.op("sub", out[i, j], b.op("mul", x[i, k], y[j, k]))
-    return out
+def _minus(b: Builder, value: Value, x, y) -> Value:
+    """value - sum x y."""
+    for u, v in zip(x, y):
+        value = b.op("sub", value, b.op("mul", u, v))
+    return value
 
 
-def cholesky(b: Builder, m: np.ndarray) -> np.ndarray:
-    """The lower factor (n, n) of m (n, n), objects of which the lower triangle is read."""
-    n, dtype = len(m), m[0, 0].dtype
-    count = _tiles(n)
-    zero, one = (b.constant(dtype.type(x)) for x in (0, 1))
-    tiles = Tiles(b, count * (count + 1) // 2, dtype)
-    starts = {}
-    for i in range(count):
-        for j in range(i + 1):
-            starts[i, j] = _number(b, SIZE * (i * (i + 1) // 2 + j))
-    padded = np.full((count * TILE, count * TILE), zero, object)
-    np.fill_diagonal(padded, one)
-    padded[:n, :n] = m
-    for (i, j), start in starts.items():
-        tile = padded[TILE * i : TILE * (i + 1), TILE * j : TILE * (j + 1)].copy()
-        if i == j:
-            tile[np.triu_indices(TILE, 1)] = None
-        tiles.write(start, tile)
-
-    end, size = _number(b, count), _number(b, SIZE)
-
-    def next_row(start: Value, k: Value) -> Value:
-        """Where the row of tiles after that of k, which begins at ``start``, begins."""
-        return b.op("add", start, b.op("mul", b.op("add", k, _number(b, 1)), size))
-
-    def reduced(row_i: Value, row_j: Value, j: Value, wanted) -> np.ndarray:
-        """The tile (i, j) less the products of those before it."""
-        column = b.op("mul", j, size)
-        first = tiles.read(b.op("add", row_i, column), wanted)
-        at = [entry for entry in np.ndindex(TILE, TILE) if wanted(*entry)]
-
-        def minus(k, values):
-            tile = _filled(at, values)
-            along = b.op("mul", k, size)
-            x = tiles.read(b.op("add", row_i, along))
-            y = x if row_i is row_j else tiles.read(b.op("add", row_j, along))
-            tile = _minus_product(b, tile, x, y, wanted)
-            return [tile[entry] for entry in at]
-
-        return _filled(at, _loop(b, _number(b, 0), j, [first[entry] for entry in at], minus))
-
-    def column(j, values):
-        (row_j,) = values
-        diagonal, inverse = _small_factor(b, reduced(row_j, row_j, j, _lower))
-        along = b.op("mul", j, size)
-        tiles.write(b.op("add", row_j, along), diagonal)
-
-        def row(i, values):
-            (row_i,) = values
-            tile = reduced(row_i, row_j, j, lambda *_: True)
-            for c in range(TILE):
-                for r in range(TILE):
-                    for k in range(c):
-                        product = b.op("mul", tile[r, k], diagonal[c, k])
-                        tile[r, c] = b.op("sub", tile[r, c], product)
-                    tile[r, c] = b.op("mul", tile[r, c], inverse[c])
-            tiles.write(b.op("add", row_i, along), tile)
-            return [next_row(row_i, i)]
-
-        below = b.op("add", j, _number(b, 1))
-        _loop(b, below, end, [next_row(row_j, j)], row)
-        return [next_row(row_j, j)]
-
-    _loop(b, _number(b, 0), end, [_number(b, 0)], column)
-    out = np.full(padded.shape, zero, object)
-    for (i, j), start in starts.items():
-        tile = tiles.read(start, _lower if i == j else lambda *_: True)
-        tile[tile == None] = zero  # noqa: E711
-        out[TILE * i : TILE * (i + 1), TILE * j : TILE * (j + 1)] = tile
-    return out[:n, :n]
-
-
-def _filled(at: list[tuple[int, int]], values: list[Value]) -> np.ndarray:
-    tile = np.empty((TILE, TILE), object)
-    for entry, value in zip(at, values):
-        tile[entry] = value
-    return tile
-
-
-def _small_factor(b: Builder, m: np.ndarray) -> tuple[np.ndarray, list[Value]]:
-    """The lower factor of a tile, and one over its diagonal."""
-    out, inverse = m.copy(), []
-    one = b.constant(m[0, 0].dtype.type(1))
-    for j in range(TILE):
-        for i in range(j, TILE):
-            for k in range(j):
-                out[i, j] = b.op("sub", out[i, j], b.op("mul", out[i, k], out[j, k]))
-            if i == j:
-                out[j, j] = b.op("sqrt", out[j, j])
-                inverse.append(b.op("div", one, out[j, j]))
-            else:
-                out[i, j] = b.op("mul", out[i, j], inverse[j])
-    return out, inverse
-
-
-def product(b: Builder, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """left right^T (p, q) of objects left (p, m) and right (q, m); half of it where they are one."""
-    same = left is right
-    (p, m), q, dtype = left.shape, len(right), left[0, 0].dtype
-    rounds = -(-m // RUN)
-    x = _columns(b, left, rounds)
-    y = x if same else _columns(b, right, rounds)
-    rows, columns = _tiles(p), _tiles(q)
-    tiles = Tiles(b, rows * (rows + 1) // 2 if same else rows * columns, dtype)
-    zero, zero_at, side = b.constant(dtype.type(0)), _number(b, 0), _number(b, TILE)
-
-    def entries(memory: Memory, start: Value, width: int) -> np.ndarray:
-        """(RUN, 8) from RUN rows of the memory."""
-        out = np.empty((RUN, TILE), object)
-        for k, i in np.ndindex(RUN, TILE):
-            at = b.op("add", start, _number(b, k * width + i))
-            out[k, i] = b.load(memory, at)
-        return out
-
-    def one_tile(row: Value, column: Value) -> list[Value]:
-        def plus(k, values):
-            to_x, to_y = (
-                b.op("add", b.op("mul", k, _number(b, RUN * TILE * count)), b.op("mul", at, side))
-                for count, at in ((rows, row), (columns, column))
-            )
-            of_x = entries(x, to_x, TILE * rows)
-            of_y = entries(y, to_y, TILE * columns)
-            values = list(values)
-            for entry, (i, j) in enumerate(np.ndindex(TILE, TILE)):
-                for a, c in zip(of_x[:, i], of_y[:, j]):
-                    values[entry] = b.op("add", values[entry], b.op("mul", a, c))
-            return values
-
-        return _loop(b, zero_at, _number(b, rounds), [zero] * SIZE, plus)
-
-    def over_columns(row, values):
-        def over(column, values):
-            tile = np.array(one_tile(row, column), object).reshape(TILE, TILE)
-            tiles.write(values[0], tile)
-            return [b.op("add", values[0], _number(b, SIZE))]
-
-        last = b.op("add", row, _number(b, 1)) if same else _number(b, columns)
-        return _loop(b, zero_at, last, [values[0]], over)
-
-    _loop(b, zero_at, _number(b, rows), [zero_at], over_columns)
-    out = np.empty((TILE * rows, TILE * columns), object)
-    start = 0
-    for i in range(rows):
-        for j in range(i + 1 if same else columns):
-            tile = tiles.read(_number(b, start))
-            start += SIZE
-            out[TILE * i : TILE * (i + 1), TILE * j : TILE * (j + 1)] = tile
-            if same:
-                out[TILE * j : TILE * (j + 1), TILE * i : TILE * (i + 1)] = tile.T
-    return out[:p, :q]
-
-
-def _columns(b: Builder, rows: np.ndarray, rounds: int) -> Memory:
-    """Memory of the columns of ``rows`` (p, m), one after the other, filled up with zeros."""
-    p, m = rows.shape
-    zero = b.constant(rows[0, 0].dtype.type(0))
-    padded = np.full((RUN * rounds, TILE * _tiles(p)), zero, object)
-    padded[:m, :p] = rows.T
-    return b.stored(list(padded.reshape(-1)))
-
-
-def bytes_of_factor(n: int, dtype: np.dtype) -> int:
-    """Of the local memory that ``cholesky`` takes."""
-    return math.comb(_tiles(n) + 1, 2) * SIZE * dtype.itemsize
+def _plus(b: Builder, value: Value, x, y) -> Value:
+    for u, v in zip(x, y):
+        value = b.op("add", value, b.op("mul", u, v))
+    return value
