@@ -117,15 +117,19 @@ def factor(problem: Scaled, weight: Array, ridge: Array | float, delta: Array | 
 
 def forward(lower: Array, inverse: Array, b: Array) -> Array:
     """lower^-1 b of b (n,); inverse (n,): one over the diagonal."""
+    if not b.size:
+        return b
     return lax.platform_dependent(
-        lower, inverse, b, cpu=_forward_by_rows, default=partial(_solved, transposed=False)
+        lower, inverse, b, fused=partial(_solved, transposed=False), default=_forward_by_rows
     )
 
 
 def backward(lower: Array, inverse: Array, b: Array) -> Array:
     """lower^-T b of b (n,)."""
+    if not b.size:
+        return b
     return lax.platform_dependent(
-        lower, inverse, b, cpu=_backward_by_rows, default=partial(_solved, transposed=True)
+        lower, inverse, b, fused=partial(_solved, transposed=True), default=_backward_by_rows
     )
 
 
@@ -169,14 +173,14 @@ def solve_factored(f: Factor, A: Array, g: Array, e: Array) -> tuple[Array, Arra
 class Residual:
     """What is left of the conditions at a point."""
 
-    gradient: Array  # (n,) that no multiplier takes; of a fixed unknown 0
+    gradient: Array  # (n,) that no multiplier takes; that of fixed unknowns does not count
     equation: Array  # (e,) b - A x
     room: Array  # (c,) C x - d - s
     contradicts: Array  # () bool: see ``residual``
 
 
-def residual(problem: Scaled, p: Point) -> Residual:
-    """At a point. Its multipliers prove that nothing fits all constraints (Farkas) when they add
+def residual(problem: Scaled, p: Point, slope: Array) -> Residual:
+    """At a point with the ``gradient`` slope (n,). Its multipliers prove that nothing fits all constraints (Farkas) when they add
     these up to 0 >= something positive, with a 0 so small that x would need 1e3 (float32) or 1e7
     (float64) times the scale of the problem."""
     n, fixed, eps = p.x.shape[0], problem.fixed, float(jnp.finfo(p.x.dtype).eps)
@@ -186,7 +190,7 @@ def residual(problem: Scaled, p: Point) -> Residual:
     against = jnp.sum(jnp.abs(jnp.where(fixed, 0.0, pull)))
     size = jnp.sum(jnp.abs(p.y)) + jnp.sum(p.z)
     return Residual(
-        jnp.where(fixed, 0.0, gradient(problem, p.x) - pull),
+        slope - pull,
         problem.b - matmul(problem.A, p.x),
         jnp.where(problem.real, inequalities(problem, p.x) - problem.d - p.s, 0.0),
         reach > (against + eps * size) / eps**0.45,
@@ -208,7 +212,8 @@ def measures(problem: Scaled, p: Point, off: Residual) -> tuple[Array, Array, Ar
         off.room[: 2 * n] / bounds,
         safe_divide(off.room[2 * n :], rows),
     ]
-    return largest(jnp.concatenate(missed)), largest(off.gradient), safe_sqrt(largest(product))
+    left = jnp.where(problem.fixed, 0.0, off.gradient)
+    return largest(jnp.concatenate(missed)), largest(left), safe_sqrt(largest(product))
 
 
 def reach(problem: Scaled, p: Point) -> Array:
@@ -236,8 +241,10 @@ class Run:
     caution: Array  # () times the usual regularisation
 
 
-def iterate(problem: Scaled, p: Point, iterations: int, tolerance: Array) -> Run:
-    """The last finite point. A step that is not finite is not taken, and tried again with more
+def iterate(
+    problem: Scaled, p: Point, slope: Array, iterations: int, tolerance: Array
+) -> Run:
+    """The last finite point from p on, whose ``gradient`` is slope (n,). A step that is not finite is not taken, and tried again with more
     regularisation; so goes on a point at which nothing but a gradient is left that does not fall,
     which is what rounding does to rows with large multipliers."""
 
@@ -246,7 +253,7 @@ def iterate(problem: Scaled, p: Point, iterations: int, tolerance: Array) -> Run
 
     def again(run: Run) -> Run:
         p = step(problem, run.point, run.off, run.caution)
-        off = residual(problem, p)
+        off = residual(problem, p, gradient(problem, p.x))
         good = jnp.isfinite(sum(jnp.sum(leaf) for leaf in jax.tree.leaves((p, off))))
         p, off = jax.tree.map(
             lambda new, old: jnp.where(good, new, old), (p, off), (run.point, run.off)
@@ -260,7 +267,7 @@ def iterate(problem: Scaled, p: Point, iterations: int, tolerance: Array) -> Run
     def ended(off: Residual, *left: Array) -> Array:
         return jnp.stack([x <= tolerance for x in left]).all() | off.contradicts
 
-    off = residual(problem, p)
+    off = residual(problem, p, slope)
     left = measures(problem, p, off)
     caution = jnp.ones((), p.x.dtype)
     start = Run(p, off, jnp.asarray(0, jnp.int32), ended(off, *left), left[1], caution)
@@ -280,7 +287,7 @@ def step(problem: Scaled, p: Point, off: Residual, caution: Array) -> Point:
     def direction(product: Array):
         """With s dz + z ds = -product and C dx - ds + soft dz = -room."""
         base = jnp.where(real, -(product + p.z * off.room) * answer, 0.0)
-        g = pulled_back(problem, base) - off.gradient
+        g = jnp.where(problem.fixed, 0.0, pulled_back(problem, base) - off.gradient)
         dx, dy = solve_factored(f, problem.A, g, off.equation)
         moved = inequalities(problem, dx)
         dz = base - weight * moved

@@ -180,8 +180,8 @@ def _no_tangent(x: Array):
 def _iterated(run: _Run, q: ip.Scaled, scale: ip.Scale, start: Start | None):
     """The last point, and the fields of a ``Solution`` after the multipliers."""
     tolerance = jnp.asarray(run.tolerance, q.H.dtype)
-    p = _cold(q) if start is None else _warm(q, scale, start)
-    end = ip.iterate(q, p, run.iterations, tolerance)
+    begun = _cold(q) if start is None else _warm(q, scale, start)
+    end = ip.iterate(q, *begun, run.iterations, tolerance)
     p, off = end.point, end.off
     primal, dual, gap = (jnp.where(scale.finite, x, jnp.nan) for x in ip.measures(q, p, off))
     solved = (primal <= tolerance) & (dual <= tolerance) & (gap <= tolerance)
@@ -197,8 +197,7 @@ def _iterated(run: _Run, q: ip.Scaled, scale: ip.Scale, start: Start | None):
     missed, low = missed & (jnp.abs(p.y) > told), low & (p.z > told)
     violated = jnp.concatenate([missed, low[2 * n :], low[:n] | low[n : 2 * n]])
 
-    held = ip.gradient(q, p.x) - matmul(p.y, q.A) - ip.pulled_back(q, p.z)
-    held = jnp.concatenate([held, -held, jnp.zeros_like(q.d[2 * n :])])
+    held = jnp.concatenate([off.gradient, -off.gradient, jnp.zeros_like(q.d[2 * n :])])
     p = replace(p, z=jnp.where(_of_bounds(q.fixed, q), jnp.maximum(held, 0.0), p.z))
     return p, (status, primal, dual, gap, end.count, violated)
 
@@ -236,7 +235,7 @@ def scaled(p: Problem) -> tuple[ip.Scaled, ip.Scale]:
     size = jnp.max(jnp.concatenate([pull, jnp.abs(f["b"]), f["d"]]), initial=0.0)
     size = jnp.where(size > 0, size, 1.0)
     scale = ip.Scale(d * size, of_A * size, one.inequality * size, size, finite)
-    f = _fields(p, scale)
+    f |= {name: f[name] / size for name in ("r", "b", "d")}
     real = jnp.concatenate([has_lower & ~fixed, has_upper & ~fixed, real_row])
     rows = jnp.concatenate([f["J"], f["A"]])
     return ip.Scaled(**f, real=real, fixed=fixed, H=matmul(rows.T, rows)), scale
@@ -261,29 +260,34 @@ def _inverse(length: Array) -> Array:
     return 1 / jnp.where(length > 0, length, 1.0)
 
 
-def _cold(q: ip.Scaled) -> ip.Point:
-    """A start from nothing: as near to 0 as the bounds allow."""
+def _cold(q: ip.Scaled) -> tuple[ip.Point, Array]:
+    """A start from nothing, and the objective's gradient there."""
+    x = _nearest(q)
+    return _with_room(q, x, jnp.zeros_like(q.b), jnp.zeros_like(q.d), ip.COLD), ip.gradient(q, x)
+
+
+def _nearest(q: ip.Scaled) -> Array:
+    """x (n,) as near to 0 as the bounds allow."""
     n = q.H.shape[0]
     x = jnp.maximum(jnp.where(q.real[:n], q.d[:n], -jnp.inf), 0.0)
     x = jnp.minimum(jnp.where(q.real[n : 2 * n], -q.d[n : 2 * n], jnp.inf), x)
-    x = jnp.where(q.fixed, q.d[:n], x)
-    return _with_room(q, x, jnp.zeros_like(q.b), jnp.zeros_like(q.d), ip.COLD)
+    return jnp.where(q.fixed, q.d[:n], x)
 
 
-def _warm(q: ip.Scaled, scale: ip.Scale, start: Start) -> ip.Point:
-    """A start from the solution of another problem; from nothing if it is not finite."""
-    cold = _cold(q)
+def _warm(q: ip.Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]:
+    """The same from the solution of another problem; from nothing if it is not finite."""
     given = (start.x, start.equality, start.inequality, start.at_lower, start.at_upper)
     finite = jnp.isfinite(sum(jnp.sum(x) for x in given))
     x = jnp.where(q.fixed, q.d[: q.H.shape[0]], start.x / scale.x)
     z = jnp.concatenate([start.at_lower, start.at_upper, start.inequality]) / scale.inequality
-    z, y = jnp.where(q.real, z, 0.0), start.equality / scale.equality
+    x = jnp.where(finite, x, _nearest(q))
+    y = jnp.where(finite, start.equality / scale.equality, 0.0)
+    z = jnp.where(finite & q.real, z, 0.0)
     s = jnp.where(q.real, jnp.maximum(ip.inequalities(q, x) - q.d, 0.0), 0.0)
-    p = ip.Point(x, y, z, s)
-    primal, dual, _ = ip.measures(q, p, ip.residual(q, p))
+    p, slope = ip.Point(x, y, z, s), ip.gradient(q, x)
+    primal, dual, _ = ip.measures(q, p, ip.residual(q, p, slope))
     least = jnp.clip(ip.WARM * jnp.maximum(primal, dual), ip.LEAST, ip.COLD)
-    p = _with_room(q, x, y, z, least)
-    return jax.tree.map(lambda a, b: jnp.where(finite, a, b), p, cold)
+    return _with_room(q, x, y, z, jnp.where(finite, least, ip.COLD)), slope
 
 
 def _with_room(q: ip.Scaled, x: Array, y: Array, z: Array, least: Array | float) -> ip.Point:

@@ -39,13 +39,14 @@ def inline(lowering: Lowering, jaxpr, args):
 
 @rule("platform_index")
 def _platform_index(lowering, eqn):
-    """What is meant for any platform; what is for one of them gets round a weakness of XLA there."""
+    """``lax.platform_dependent``: fused functions are a platform of their own, "fused", if there is
+    one of that name; else they do as the CPU does."""
     platforms = eqn.params["platforms"]
-    for wanted in (lambda names: names is None, lambda names: names is not None and "cpu" in names):
+    for wanted in ("fused", "cpu"):
         for k, names in enumerate(platforms):
-            if wanted(names):
+            if names is not None and wanted in names:
                 return np.asarray(k, np.int32)
-    return np.asarray(0, np.int32)
+    return np.asarray(platforms.index(None) if None in platforms else 0, np.int32)
 
 
 @rule("cond")

@@ -133,7 +133,10 @@ for _name, _op in (("cumsum", "add"), ("cumprod", "mul"), ("cummax", "max"), ("c
 def _dot_general(lowering, eqn, x, y):
     (cx, cy), (bx, by) = eqn.params["dimension_numbers"]
     dtype = np.dtype(eqn.outvars[0].aval.dtype)
-    x, y = lowering.objects(x), lowering.objects(y)
+    x, y = (
+        lowering.objects(a if v.aval.dtype == dtype else apply(lowering, "convert", dtype, a))
+        for v, a in zip(eqn.invars, (x, y))
+    )
     fx = [d for d in range(x.ndim) if d not in (*cx, *bx)]
     fy = [d for d in range(y.ndim) if d not in (*cy, *by)]
     count = [int(np.prod([a.shape[d] for d in dims], dtype=int))
@@ -143,49 +146,42 @@ def _dot_general(lowering, eqn, x, y):
     right = np.transpose(y, (*by, *fy, *cy)).reshape(batch, columns, inner)
     out = np.empty((batch, rows, columns), object)
     for n in range(batch):
-        out[n] = _product(lowering, left[n], right[n], dtype)
+        out[n] = _product(lowering.builder, left[n], right[n], dtype)
     return out.reshape(eqn.outvars[0].aval.shape)
 
 
-def _product(lowering: Lowering, left, right, dtype) -> np.ndarray:
+def _product(b: Builder, left: np.ndarray, right: np.ndarray, dtype) -> np.ndarray:
     """left right^T (p, q) of objects left (p, m) and right (q, m).
 
-    Where there is much to do, the terms that most entries have are added up in loops over tiles.
+    Where there is much to do, the terms that many entries have are added up in loops over tiles.
     """
-    make = lowering.builder.op
-    filled = [np.array([[not _is_zero(v) for v in row] for row in side]) for side in (left, right)]
-    work = math.prod(filled[k].sum(axis=0) if filled[k].size else 0 for k in (0, 1))
-    dense = np.flatnonzero(work > FULL * len(left) * len(right))
+    terms = _filled(left) * _filled(right)
+    dense = np.flatnonzero(terms > FULL * len(left) * len(right))
     same = left.shape == right.shape and all(a is c for a, c in zip(left.flat, right.flat))
-    looped = np.sum(work[dense]) > (2 if same else 1) * MOST_PRODUCTS
-    out = np.empty((len(left), len(right)), object)
+    looped = np.sum(terms[dense]) > (2 if same else 1) * MOST_PRODUCTS
+    of_loops = None
     if looped:
-        parts = [_converted(lowering, side[:, dense], dtype) for side in (left, right)]
-        of_loops = tiles.product(lowering.builder, parts[0], parts[0] if same else parts[1])
+        part = left[:, dense]
+        of_loops = tiles.product(b, part, part if same else right[:, dense])
         left, right = np.delete(left, dense, axis=1), np.delete(right, dense, axis=1)
+    out = np.empty((len(left), len(right)), object)
     for i, j in np.ndindex(out.shape):
-        terms = [of_loops[i, j]] if looped else []
-        for a, c in zip(left[i], right[j]):
-            if _is_zero(a) or _is_zero(c):
-                continue
-            if a.dtype != dtype:
-                a = make("convert", a, dtype=dtype)
-            if c.dtype != dtype:
-                c = make("convert", c, dtype=dtype)
-            terms.append(make("mul", a, c))
-        out[i, j] = total(lowering.builder, terms, dtype)
+        pairs = zip(left[i], right[j])
+        products = [b.op("mul", a, c) for a, c in pairs if not (_is_zero(a) or _is_zero(c))]
+        out[i, j] = total(b, products if of_loops is None else [of_loops[i, j], *products], dtype)
     return out
+
+
+def _filled(rows: np.ndarray) -> np.ndarray:
+    """(m,) how many of the rows (p, m) are not zero in each column."""
+    count = np.zeros(rows.shape[1], int)
+    for at, value in np.ndenumerate(rows):
+        count[at[1]] += not _is_zero(value)
+    return count
 
 
 def _is_zero(value) -> bool:
     return value.is_constant and value.data == 0
-
-
-def _converted(lowering: Lowering, array: np.ndarray, dtype) -> np.ndarray:
-    out = np.empty(array.shape, object)
-    for at, value in np.ndenumerate(array):
-        out[at] = value if value.dtype == dtype else lowering.builder.op("convert", value, dtype=dtype)
-    return out
 
 
 @rule("cholesky")
