@@ -50,6 +50,7 @@ class TuningOptions:
     sigma: float = 0.15  # first step size, and that of the gradient: of logarithms
     seed: int = 0
     only: str | None = None  # one of PARTS instead of both
+    backend: str | None = None  # "fused" or "xla"; the faster one; the gradient takes XLA
 
     def __post_init__(self):
         if self.only not in (None, *PARTS):
@@ -187,7 +188,8 @@ def changes(numbers: Numbers, x: np.ndarray) -> list[str]:
 
 def _evolved(setting, numbers, trials, options: TuningOptions, folder, resume, progress):
     """Best x (n,), lines of the report, and whether it was interrupted."""
-    run, width = survival(setting, CONFIG, DURATION + AFTER, options.population * options.pushes)
+    members = options.population * options.pushes
+    run, width = survival(setting, CONFIG, DURATION + AFTER, members, options.backend)
 
     def evaluate(x: np.ndarray) -> Evaluation:
         members, where = np.unique(x, axis=0, return_inverse=True)
@@ -253,4 +255,4 @@ def _resumed(out, options: TuningOptions | None) -> TuningOptions:
             f"{folder.path} was judged by {config['seconds']:g} s after a push, now it is"
             f" {AFTER:g} s; begin a new run"
         )
-    return TuningOptions(**{**kept, "forces": tuple(kept["forces"])})
+    return TuningOptions(**{"backend": "xla", **kept, "forces": tuple(kept["forces"])})

@@ -14,9 +14,9 @@ from optimize.push_search import MapOptions
 from optimize.run_folder import RunFolder, command_line
 
 MAP_OPTIONS = ("scene", "build", "friction", "torque_limits", "directions", "durations", "starts")
-MAP_OPTIONS += ("resolution", "strongest", "checks", "seconds", "seed")
+MAP_OPTIONS += ("resolution", "strongest", "checks", "seconds", "seed", "backend")
 TUNING_OPTIONS = ("method", "generations", "population", "pushes", "forces", "seed", "sigma")
-TUNING_OPTIONS += ("only",)
+TUNING_OPTIONS += ("only", "backend")
 
 
 def run_pushmap(args: argparse.Namespace) -> int:
@@ -45,8 +45,6 @@ def _in_folder(
     work: Callable[..., Any], kind: type, given: dict[str, Any], args: argparse.Namespace
 ) -> Any:
     """What ``work`` finds in its folder; None if it was interrupted and can go on."""
-    if args.backend == "fused":
-        raise ValueError("--backend fused: pushes run under XLA only")
     options = _options(kind, given, args.resume)
     try:
         return work(

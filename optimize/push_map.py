@@ -93,7 +93,7 @@ def _resumed(out, options: MapOptions | None) -> tuple[MapOptions, Search]:
     kept = folder.read_json(RunFolder.CONFIG).get("push_map")
     if kept is None:
         raise ValueError(f"{folder.path} holds another kind of run, no push map")
-    own = MapOptions(**{**kept, "durations": tuple(kept["durations"])})
+    own = MapOptions(**{"backend": "xla", **kept, "durations": tuple(kept["durations"])})
     if not (folder / STATE).is_file():
         return own, begin_search(own)
     with np.load(folder / STATE) as held:
@@ -126,7 +126,7 @@ def grid_survival(options: MapOptions, progress: bool = False) -> Survive:
     weights, gait = controller_arrays(setting.machine, options.control)
     seconds = max(options.durations) + options.seconds
     config = replace(CONFIG, torque_limits=scene.torque_limits)
-    run, width = survival(setting, config, seconds, int(np.prod(options.shape)))
+    run, width = survival(setting, config, seconds, int(np.prod(options.shape)), options.backend)
     model = setting.body.model
     starts = jax.tree.map(
         np.asarray, start_states(model, setting.state, options.starts, options.seed)

@@ -43,6 +43,7 @@ class MapOptions:
     seconds: float = 4.0  # that it must stand after the push
     seed: int = 0  # of the starts
     control: dict[str, Any] | None = None  # weights and gait of another controller
+    backend: str | None = None  # "fused" or "xla"; the faster one
 
     def __post_init__(self):
         for name in ("directions", "starts"):

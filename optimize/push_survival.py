@@ -10,10 +10,11 @@ import numpy as np
 from jax import Array
 
 from controllers.balance import Gait, Step, no_step
-from controllers.goal_control import advance, begin_moment
+from controllers.goal_control import Moment, advance, begin_moment
 from controllers.goal_machine import GoalMachine
 from jaxsim.collision.contacts import lowest_point
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
+from jaxsim.fused import choose_backend, fuse
 from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.synthesis.config import SynthesisConfig
@@ -85,15 +86,18 @@ def trial_push(model: Model, trial: Trial, begins: float) -> Pushes:
     )
 
 
-def trial_outcome(trial: Trial, setting: Setting, machine: GoalMachine, config, frames: int):
-    """Outcome of ``frames`` frames. It stands while its centre of mass is above ``FALLEN`` of its
-    height at the start.
+def trial_moment(trial: Trial, setting: Setting, config) -> Moment:
+    """Where a trial begins."""
+    return begin_moment(setting.body, _own(trial, setting), trial.start, config, setting.objects)
+
+
+def trial_outcome(trial: Trial, first: Moment, setting: Setting, config, frames: int) -> Outcome:
+    """Outcome of ``frames`` frames from ``trial_moment`` on. It stands while its centre of mass is
+    above ``FALLEN`` of its height at the start.
 
     Who fell waits in its start unpushed: its last gasps would cost the others of its batch time.
     """
-    machine = replace(machine, notes=no_step(trial.gait))
-    body, objects = setting.body, setting.objects
-    first = begin_moment(body, machine, trial.start, config, objects)
+    body, objects, machine = setting.body, setting.objects, _own(trial, setting)
     pushes, weights = trial_push(body.model, trial, PUSHED_AT), jnp.asarray(trial.weights)
 
     def one(carry, _):
@@ -114,27 +118,53 @@ def trial_outcome(trial: Trial, setting: Setting, machine: GoalMachine, config, 
     return Outcome(stood, finite, jnp.mean(jnp.where(stands, 1.0, 0.0)))
 
 
+def _own(trial: Trial, setting: Setting) -> GoalMachine:
+    """The machine with the gait of a trial."""
+    return replace(setting.machine, notes=no_step(trial.gait))
+
+
 def survival(
-    setting: Setting, config: SynthesisConfig, seconds: float, members: int
+    setting: Setting,
+    config: SynthesisConfig,
+    seconds: float,
+    members: int,
+    backend: str | None = None,
 ) -> tuple[Callable[[Trial], Outcome], int]:
     """``run(trials)`` -> Outcome, both with a leading axis, for ``seconds`` after a push's onset;
-    and how many trials a call computes at once: fewer are filled up, more compile anew.
+    and how many trials to give a call.
 
-    members: of the largest batch that there will be.
+    members: of the largest batch that there will be. backend: "fused", all frames of a trial as
+    one kernel, or "xla"; None takes the faster one, fused on a CPU. XLA computes some trials at
+    once, fills fewer up, and compiles anew for more.
 
     Machines without steps of balance have no gait: ValueError.
     """
-    machine = setting.machine
-    if not isinstance(machine.notes, Step):
+    if not isinstance(setting.machine.notes, Step):
         raise ValueError("pushes are for the balance controller; this scene has another one")
     frames = round((PUSHED_AT + seconds) / float(config.dt))
+    chunk = min(WIDEST, -(-members // len(jax.devices())))
+    shared = setting.body, setting.objects
+
+    def of(shared) -> Setting:
+        return setting._replace(body=shared[0], objects=shared[1])
+
+    if choose_backend(backend or fastest_backend()) == "fused":
+        begin = batched(lambda trial, shared: trial_moment(trial, of(shared), config), chunk)
+        kernel = fuse(lambda trial, first: trial_outcome(trial, first, setting, config, frames))
+
+        def run(trials: Trial) -> Outcome:
+            return jax.tree.map(np.asarray, kernel(trials, begin(trials, shared)))
+
+        return run, members
 
     def one(trial: Trial, shared) -> Outcome:
-        own_body, objects = shared
-        own = setting._replace(body=own_body, objects=objects)
-        return trial_outcome(trial, own, machine, config, frames)
+        own = of(shared)
+        return trial_outcome(trial, trial_moment(trial, own, config), own, config, frames)
 
-    chunk = min(WIDEST, -(-members // len(jax.devices())))
-    run = batched(one, chunk)
-    shared = setting.body, setting.objects
-    return (lambda trials: run(trials, shared)), chunk * len(jax.devices())
+    every = batched(one, chunk)
+    return (lambda trials: every(trials, shared)), chunk * len(jax.devices())
+
+
+def fastest_backend() -> str:
+    """On a GPU a kernel of this size would take too long to compile."""
+    return "fused" if jax.default_backend() == "cpu" else "xla"

@@ -14,7 +14,7 @@ from jaxsim.fused.errors import FuseError
 from jaxsim.fused.operations import operations
 from jaxsim.fused.program import Block, Branch, Loop, Memory, Program, Value, walk
 
-LOCAL_BYTES = 65_536  # of all local memory of a lane
+LOCAL_BYTES = 131_072  # of all local memory of a lane
 
 
 TYPES = {

@@ -253,7 +253,7 @@ def test_a_part_of_the_numbers_can_be_tuned_alone(only):
 
 
 def test_tuning_keeps_the_best_and_goes_on(tmp_path, monkeypatch, capsys):
-    def survival(setting, config, seconds, members):
+    def survival(setting, config, seconds, members, backend):
         def run(trials):
             lasted = np.exp(-np.abs(np.asarray(trials.gait.time) - 0.83))
             return Outcome(lasted > 0.99, np.ones(len(lasted), bool), lasted)

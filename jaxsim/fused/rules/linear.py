@@ -219,19 +219,17 @@ def _triangular_solve(lowering, eqn, a, b):
     way = _solve if a.shape[-1] <= MOST_ROWS else tiles.solve
     out = np.empty(b.shape, object)
     for batch in np.ndindex(b.shape[:-2]):
-        for column in range(b.shape[-1]):
-            at = (*batch, slice(None), column)
-            out[at] = way(lowering.builder, a[batch], b[at], transposed, unit)
+        out[batch] = way(lowering.builder, a[batch], b[batch], transposed, unit)
     return out if left else np.swapaxes(out, -1, -2)
 
 
 def _solve(b: Builder, m, right, transposed: bool, unit: bool) -> np.ndarray:
-    """m^-1 right (n,) of a lower triangle m (n, n), or m^-T right."""
+    """m^-1 right (n, k) of a lower triangle m (n, n), or m^-T right."""
     m = m.T if transposed else m
-    x, done = np.empty(len(m), object), []
-    for i in range(len(m))[:: -1 if transposed else 1]:
-        products = [b.op("neg", b.op("mul", m[i, k], x[k])) for k in done]
-        rest = total(b, [right[i], *products], right[i].dtype)
-        x[i] = rest if unit else b.op("div", rest, m[i, i])
-        done.append(i)
+    x, order = np.empty(right.shape, object), range(len(m))[:: -1 if transposed else 1]
+    for column in range(right.shape[1]):
+        for done, i in enumerate(order):
+            products = [b.op("neg", b.op("mul", m[i, k], x[k, column])) for k in order[:done]]
+            rest = total(b, [right[i, column], *products], m[i, i].dtype)
+            x[i, column] = rest if unit else b.op("div", rest, m[i, i])
     return x

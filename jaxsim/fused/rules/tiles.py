@@ -121,47 +121,53 @@ def _factor(b: Builder, m: np.ndarray) -> tuple[np.ndarray, list[Value]]:
 
 
 def solve(b: Builder, m: np.ndarray, right: np.ndarray, transposed: bool, unit: bool) -> np.ndarray:
-    """m^-1 right (n,) of a lower triangle m (n, n), or m^-T right."""
-    n, dtype = len(m), m[0, 0].dtype
-    tiles, count = _tiles_of_factor(b, m) or _lower_tiles(b, m), _tiles(n)
-    padded = np.full(count * TILE, b.constant(dtype.type(0)), object)
+    """m^-1 right (n, k) of a lower triangle m (n, n), or m^-T right; a column after the other."""
+    n, count, dtype = len(m), _tiles(len(m)), m[0, 0].dtype
+    tiles = _tiles_of_factor(b, m) or _lower_tiles(b, m)
+    padded = np.full((count * TILE, right.shape[1]), b.constant(dtype.type(0)), object)
     padded[:n] = right
-    places = [Memory("local", dtype, count) for _ in range(TILE)]
-    for k, value in enumerate(padded):
-        b.store(places[k % TILE], _number(b, k // TILE), value)
-    last = _number(b, count - 1)
+    places = [Memory("local", dtype, count) for _ in range(TILE)]  # of one column
+    rows = [(places[k % TILE], _number(b, k // TILE)) for k in range(len(padded))]
+    out = np.empty(right.shape, object)
+    for column in range(right.shape[1]):
+        for (place, at), value in zip(rows, padded[:, column]):
+            b.store(place, at, value)
+        _loop(b, _number(b, 0), _number(b, count), [], _substitute(tiles, places, transposed, unit))
+        out[:, column] = [b.read_now(place, at) for place, at in rows[:n]]
+    return out
+
+
+def _substitute(tiles: Tiles, places: list[Memory], transposed: bool, unit: bool) -> Callable:
+    """A round of a loop: the next eight unknowns."""
+    b, count = tiles.builder, places[0].size
+    last, order = _number(b, count - 1), range(TILE)[:: -1 if transposed else 1]
 
     def read(at: Value) -> list[Value]:
         return [b.read_now(place, at) for place in places]
 
-    def step(k, values):
+    def step(k, _):
         i = b.op("sub", last, k) if transposed else k
         row_i = _row(b, i)
 
         def minus(j, values):
             tile = tiles.read(b.op("add", _row(b, j), i) if transposed else b.op("add", row_i, j))
-            tile = tile.T if transposed else tile
             x = read(j)
-            return [_minus(b, v, tile[r], x) for r, v in enumerate(values)]
+            return [_minus(b, v, row, x) for v, row in zip(values, tile.T if transposed else tile)]
 
         ends = (_next(b, i), _number(b, count)) if transposed else (_number(b, 0), i)
         x = _loop(b, *ends, read(i), minus)
         tile = tiles.read(b.op("add", row_i, i), lower)
-        order = range(TILE)[::-1] if transposed else range(TILE)
-        done: list[int] = []
-        for r in order:
-            along = [tile[c, r] if transposed else tile[r, c] for c in done]
-            x[r] = _minus(b, x[r], along, [x[c] for c in done])
+        for done, r in enumerate(order):
+            known = order[:done]
+            along = [tile[c, r] if transposed else tile[r, c] for c in known]
+            x[r] = _minus(b, x[r], along, [x[c] for c in known])
             if not unit:
                 x[r] = b.op("div", x[r], tile[r, r])
-            done.append(r)
         for place, value in zip(places, x):
             b.store(place, i, value)
         return []
 
-    _loop(b, _number(b, 0), _number(b, count), [], step)
-    out = [b.read_now(places[k % TILE], _number(b, k // TILE)) for k in range(n)]
-    return np.array(out, object)
+    return step
 
 
 def product(b: Builder, left: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -109,6 +109,7 @@ def branches(x, v, n, rows):
     picked = [
         lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos),
         lax.platform_dependent(x, default=jnp.tan),
+        lax.platform_dependent(x, fused=lambda x: x + x, cpu=lambda x: 2 * x, default=jnp.tan),
     ]
     return {"cond": found, "platform_index": picked}
 

@@ -1,0 +1,132 @@
+"""Products, factors and solutions of matrices too large to be written out."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from jaxsim.fused import explain, fuse
+from jaxsim.fused.program import walk
+from jaxsim.fused.rules.linear import MOST_PRODUCTS, MOST_ROWS
+from tests.compiling import quick_jit
+from tests.fused.agree import agree
+from tests.fused.cases import randoms
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+B, N, TIMES = 3, 29, 40  # four rows of tiles, the last not full
+SOME = randoms(80, B, N, N)
+SPD = SOME @ np.swapaxes(SOME, 1, 2) + N * np.eye(N)
+RIGHT = randoms(81, B, N, 2)
+RTOL = {"float32": 1e-3, "float64": 1e-10}  # rounding times the condition of the matrix
+cholesky = partial(lax.linalg.cholesky, symmetrize_input=False)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_factor_and_what_it_solves(dtype):
+    def solved(a, b):
+        lower = cholesky(a)
+        first = lax.linalg.triangular_solve(lower, b, left_side=True, lower=True)
+        return lower, first, lax.linalg.triangular_solve(
+            lower, first, left_side=True, lower=True, transpose_a=True
+        )
+
+    a, b = (jnp.asarray(x, dtype) for x in (SPD, RIGHT))
+    _, _, x = agree(solved, a, b, rtol=RTOL, atol=1e-5 if dtype == "float32" else 1e-13)
+    np.testing.assert_allclose(np.asarray(a) @ x, b, atol=1e-4 if dtype == "float32" else 1e-12)
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("lower", [True, False])
+def test_every_kind_of_triangle(left, lower):
+    """Of one that is no factor here, and whose other half holds something else."""
+
+    def solved(a, b):
+        right = b if left else b.T
+        ways = [(t, u) for t in (True, False) for u in (True, False)]
+        return [
+            lax.linalg.triangular_solve(
+                a, right, left_side=left, lower=lower, transpose_a=t, unit_diagonal=u
+            )
+            for t, u in ways
+        ]
+
+    triangle = 0.3 * SOME + 2 * np.eye(N)
+    agree(solved, triangle, RIGHT, rtol={"float64": 1e-9}, atol=1e-12)
+
+
+def test_the_leading_part_of_a_factor_is_read_where_it_is():
+    """The factor of rows 0 to 26 with what stands below, as QPs use it; no copy is made."""
+
+    def solved(a, b):
+        lower = cholesky(a)[:27, :27]
+        return lax.linalg.triangular_solve(lower, b[:27], left_side=True, lower=True)
+
+    agree(solved, SPD, RIGHT, rtol=RTOL)
+    stores = [v for v in walk(explain(solved, SPD[0], RIGHT[0]).program.block) if v.op == "store"]
+    of_factor = 8 * 8 * 10 - 4 * 28  # ten tiles, of four on the diagonal the lower half
+    in_loops = 36 + 64  # a tile on the diagonal, and one below
+    of_solution = 2 * (32 + 8)
+    assert len(stores) == of_factor + in_loops + of_solution
+
+
+def test_a_factor_in_a_loop_is_made_anew_in_each_round():
+    def rounds(a):
+        def one(carry, scale):
+            lower = cholesky(a * (1 + scale) + carry * jnp.eye(N))
+            return lower[-1, -1], lower[:, 3]
+
+        return lax.scan(one, a[0, 0], jnp.linspace(0.0, 1.0, TIMES).astype(a.dtype))
+
+    agree(rounds, SPD, rtol=RTOL)
+
+
+def test_members_that_are_not_positive_definite_are_not_finite_alone():
+    a = SPD.copy()
+    a[1] -= 40 * N * np.eye(N)
+    got = np.asarray(fuse(cholesky)(a))
+    assert np.isnan(got[1]).any()
+    assert np.array_equal(got[::2], np.asarray(fuse(cholesky)(SPD))[::2])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_products(dtype):
+    x, y = (jnp.asarray(10 * a, dtype) for a in (randoms(82, B, 28, 27), randoms(83, B, 27, 28)))
+    assert 28 * 27 * 28 > MOST_PRODUCTS
+    agree(lambda x, y: x @ y, x, y, atol=1e-5)
+
+
+def test_columns_with_few_numbers_are_added_one_by_one():
+    """A sum of what most entries have and of what few have: one in loops, the other not."""
+    few = np.zeros((N + 20, N + 20))
+    few[np.arange(N + 20), np.arange(N + 20)] = 3.0
+
+    def squared(x):
+        rows = jnp.concatenate([jnp.tile(x, (2, 2))[: N + 20, : N + 20], few * x[0, 0]])
+        return rows.T @ rows
+
+    agree(squared, SOME, rtol=RTOL, atol=1e-12)
+
+
+def test_there_is_little_code():
+    """A tenth of the n^3 / 3 operations of the factor, and less."""
+    n = 64
+    a = jax.ShapeDtypeStruct((n, n), np.float64)
+    assert n > MOST_ROWS and explain(cholesky, a).after < n**3 / 3 / 10
+
+
+def test_gradients():
+    def energy(f, a, b):
+        return jnp.sum(jnp.sin(f(a, b)))
+
+    def solution(a, b):
+        lower = cholesky(a)
+        return lax.linalg.triangular_solve(lower, b[:, :1], left_side=True, lower=True)
+
+    got = jax.grad(partial(energy, fuse(solution)), argnums=(0, 1))(SPD, RIGHT)
+    wanted = quick_jit(jax.grad(partial(energy, jax.vmap(solution)), argnums=(0, 1)))(SPD, RIGHT)
+    for x, y in zip(got, wanted):
+        np.testing.assert_allclose(x, y, atol=1e-11)
