@@ -1,13 +1,17 @@
 """The 37-DOF human under plain goals: stands, is pushed, lifts a foot and puts it down."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from benchmarks._synthesis import PUSHED, Scene
 from jaxsim import articulated_human, push, start
 from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.fused import fuse
 from jaxsim.model.state import neutral_q
 from jaxsim.solvers.lcp import SOLVED
 from jaxsim.synthesis.config import SynthesisConfig, units
@@ -127,3 +131,28 @@ def test_the_ground_carries_the_weight_and_the_push(human, motion):
     began = np.asarray(states.time)[2:] - 0.01
     wanted[(began >= 0.1) & (began < 0.2), :2] -= [40.0, 20.0]
     assert np.abs(total[2:] - wanted).max() < 0.01 * mass * 9.81
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_human_as_a_kernel(dtype):
+    """Twenty frames of the balance controller, three humans pushed each in its way."""
+    with jax.enable_x64(dtype == "float64"):
+        scene = Scene(SynthesisConfig())
+        model, first = scene.human[0], scene.begin()
+        first = replace(first[0], time=first[0].time + PUSHED), first[1]  # pushed at once
+
+        def pushed(force):
+            def step(carry, _):
+                carry, info = scene.step(model, carry, scene.pushes(force))
+                return carry, (carry[0].q, info.root_residual, info.status)
+
+            return jax.lax.scan(step, first, None, length=20)[1]
+
+        forces = jnp.array([[200.0, 0, 0], [-50.0, 120.0, 0], [0, -150.0, 0]])
+        q, residual, status = map(np.asarray, fuse(pushed)(forces))
+        wanted = np.asarray(quick_jit(jax.vmap(pushed))(forces)[0])
+    assert (status == SOLVED).all()
+    assert residual.max() < {"float32": 1e-2, "float64": 1e-8}[dtype]  # [N]
+    np.testing.assert_allclose(q, wanted, atol={"float32": 1e-3, "float64": 1e-7}[dtype])
+    assert np.abs(q[:, -1] - q[:, 0]).max(axis=1).min() > 0.005  # none stands still
