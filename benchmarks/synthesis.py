@@ -1,6 +1,6 @@
 """Frames per second of the synthesizer, what a frame is made of, and the seconds to compile it.
 
-    python benchmarks/synthesis.py             one character and batches, in XLA
+    python benchmarks/synthesis.py             one character and batches, fused and by XLA
     python benchmarks/synthesis.py --study     the two forms: accuracy and cost by the time step
     python benchmarks/synthesis.py --record    and append the tables to benchmarks/RESULTS.md
     python benchmarks/synthesis.py --quick     seconds, to see that it runs
@@ -13,6 +13,7 @@ import argparse
 import os
 import shlex
 import sys
+import tempfile
 import time
 
 import jax
@@ -23,6 +24,8 @@ from jax.sharding import Mesh, PartitionSpec
 from benchmarks._machine import commit, machine, publish, table, today, versions
 from benchmarks._synthesis import Scene, around
 from benchmarks._synthesis_study import study
+from jaxsim.fused import fuse
+from jaxsim.fused.fuse import BACKENDS
 from jaxsim.solvers import qp
 from jaxsim.synthesis.config import SynthesisConfig
 from optimize.cli_setup import cores, session
@@ -60,6 +63,15 @@ def compiled(run, *given):
     return program, time.process_time() - begun
 
 
+def kernel(run, given, repeats: int):
+    """The same of a kernel, whose first call makes it."""
+    program = fuse(run)
+    begun = time.process_time()
+    jax.block_until_ready(program(*given))
+    first = time.process_time() - begun
+    return program, first - seconds(program, given, repeats)[1]
+
+
 def seconds(program, given, repeats: int) -> np.ndarray:
     """(2,) of the fastest call: by the clock, and of all cores for this process alone."""
     best = np.full(2, np.inf)
@@ -70,7 +82,7 @@ def seconds(program, given, repeats: int) -> np.ndarray:
     return best
 
 
-def frames(scene: Scene, batch: int, options) -> list[str]:
+def frames(scene: Scene, backend: str, batch: int, options) -> list[str]:
     """A row of the table: what it takes a batch, in microseconds of each frame."""
     count = options.frames
 
@@ -84,31 +96,18 @@ def frames(scene: Scene, batch: int, options) -> list[str]:
     model, first = scene.human[0], scene.begin()
     pushes = scene.pushes(around(batch, STRONGEST))
     carry = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), first)
-    whole, making = compiled(batched(run, options.chunk), carry, pushes)
+    if backend == "fused":
+        whole, making = kernel(run, (carry, pushes), options.repeats)
+    else:
+        whole, making = compiled(batched(run, options.chunk), carry, pushes)
     total, busy = seconds(whole, (carry, pushes), options.repeats) / count
-    carry, (status, passes, iterations) = whole(carry, pushes)
-
-    def looked(carry, pushes):
-        return scene.senses(model, carry[0])
-
-    def assembled(carry, pushes):
-        return scene.problem(model, carry, pushes)
-
-    parts = []
-    for part in (looked, assembled):
-        program, _ = compiled(batched(part), carry, pushes)
-        parts.append(seconds(program, (carry, pushes), options.repeats)[1])
-    problem = program(carry, pushes)
-
-    def solved(problem):
-        return qp.solve(problem, iterations=scene.config.iterations)
-
-    program, _ = compiled(batched(solved), problem)
-    parts.append(seconds(program, (problem,), options.repeats)[1])
-    dynamics, assembly, solve = (1e6 * x / batch for x in parts)
+    _, (status, passes, iterations) = whole(carry, pushes)
+    parts = of_kernel if backend == "fused" else of_xla
+    dynamics, assembly, solve = parts(scene, (carry, pushes), busy, options.repeats) * 1e6 / batch
     status = np.asarray(status)
     return [
         str(batch),
+        backend,
         f"{batch / total:.0f}",
         f"{1e6 * busy / batch:.0f}",
         f"{dynamics:.0f}",
@@ -121,12 +120,43 @@ def frames(scene: Scene, batch: int, options) -> list[str]:
     ]
 
 
+def of_xla(scene: Scene, given, _, repeats: int) -> np.ndarray:
+    """(3,) seconds of all cores: to look, to do so and set up the problem, to solve it anew."""
+    model, found = scene.human[0], []
+    for part in (
+        lambda carry, pushes: scene.senses(model, carry[0]),
+        lambda carry, pushes: scene.problem(model, carry, pushes),
+    ):
+        program, _ = compiled(batched(part), *given)
+        found.append(seconds(program, given, repeats)[1])
+    problem = program(*given)
+    solve, _ = compiled(
+        batched(lambda problem: qp.solve(problem, iterations=scene.config.iterations)), problem
+    )
+    return np.array([*found, seconds(solve, (problem,), repeats)[1]])
+
+
+def of_kernel(scene: Scene, given, busy: float, repeats: int) -> np.ndarray:
+    """The same: what is set up is added up, so that nothing is written; the rest of a frame, which
+    takes ``busy``, is solving."""
+    model, found = scene.human[0], []
+    for part in (
+        lambda carry, pushes: scene.senses(model, carry[0]),
+        lambda carry, pushes: scene.problem(model, carry, pushes),
+    ):
+        program = fuse(lambda *a, part=part: [jnp.sum(x) for x in jax.tree.leaves(part(*a))])
+        program(*given)
+        found.append(seconds(program, given, repeats)[1])
+    return np.array([*found, busy - found[1]])
+
+
 def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=("cpu", "gpu"))
     parser.add_argument("--precision", choices=("float32", "float64"), default="float32")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 16, 256, 4096])
-    parser.add_argument("--chunk", type=int, help="characters at once on a core; all, if not given")
+    parser.add_argument("--backend", nargs="+", choices=BACKENDS, default=["fused", "xla"])
+    parser.add_argument("--chunk", type=int, help="of XLA: so many at once on a core; or all")
     parser.add_argument("--frames", type=int, default=50, help="of each run")
     parser.add_argument("--repeats", type=int, default=3, help="the best of so many")
     parser.add_argument("--study", action="store_true", help="the two forms instead")
@@ -135,12 +165,13 @@ def parse(words: list[str]) -> argparse.Namespace:
     options = parser.parse_args(words)
     options.words = words
     if options.quick:
-        options.batch, options.frames, options.repeats = [1], 2, 1
+        options.batch, options.frames, options.repeats, options.backend = [1], 2, 1, ["xla"]
     return options
 
 
 HEADER = [
     "batch",
+    "backend",
     "frames/s",
     "frame, CPU [us]",
     "dynamics [us]",
@@ -157,6 +188,7 @@ def main(words: list[str]) -> str:
     """Measure, print and return the tables."""
     options = parse(words)
     precision = "float64" if options.study else options.precision
+    os.environ["DRJIT_CACHE_DIR"] = tempfile.mkdtemp()  # that of others hides what compiling takes
     with session(options.device, precision, cache=False, cpu_devices=cores()):
         load = os.getloadavg()[0]
         if options.study:
@@ -164,8 +196,9 @@ def main(words: list[str]) -> str:
         else:
             title, rows = "Synthesis", []
             for batch in options.batch:
-                rows.append(frames(Scene(SynthesisConfig()), batch, options))
-                print(*rows[-1], flush=True)
+                for backend in options.backend:
+                    rows.append(frames(Scene(SynthesisConfig()), backend, batch, options))
+                    print(*rows[-1], flush=True)
             body = table(HEADER, rows)
         text = "\n\n".join(
             [

@@ -180,9 +180,9 @@ class Residual:
 
 
 def residual(problem: Scaled, p: Point, slope: Array) -> Residual:
-    """At a point with the ``gradient`` slope (n,). Its multipliers prove that nothing fits all constraints (Farkas) when they add
-    these up to 0 >= something positive, with a 0 so small that x would need 1e3 (float32) or 1e7
-    (float64) times the scale of the problem."""
+    """At a point with the ``gradient`` slope (n,). Its multipliers prove that nothing fits all
+    constraints (Farkas) when they add these up to 0 >= something positive, with a 0 so small that x
+    would need 1e3 (float32) or 1e7 (float64) times the scale of the problem."""
     n, fixed, eps = p.x.shape[0], problem.fixed, float(jnp.finfo(p.x.dtype).eps)
     pull = matmul(p.y, problem.A) + pulled_back(problem, p.z)
     reach = jnp.sum(p.y * problem.b) + jnp.sum(p.z * problem.d)
@@ -241,12 +241,11 @@ class Run:
     caution: Array  # () times the usual regularisation
 
 
-def iterate(
-    problem: Scaled, p: Point, slope: Array, iterations: int, tolerance: Array
-) -> Run:
-    """The last finite point from p on, whose ``gradient`` is slope (n,). A step that is not finite is not taken, and tried again with more
-    regularisation; so goes on a point at which nothing but a gradient is left that does not fall,
-    which is what rounding does to rows with large multipliers."""
+def iterate(problem: Scaled, p: Point, slope: Array, iterations: int, tolerance: Array) -> Run:
+    """The last finite point from p on, whose ``gradient`` is slope (n,). A step that is not finite
+    is not taken, and tried again with more regularisation; so goes on a point at which nothing but
+    a gradient is left that does not fall, which is what rounding does to rows with large
+    multipliers."""
 
     def goes_on(run: Run):
         return (run.count < iterations) & ~run.done

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("rollout_gradient.py", "| derivative | batch |"),
         ("qp.py", "| solver                   | us, batch 1 |"),
         ("schemes.py", "| scheme     | step [ms] |"),
-        ("synthesis.py", "| batch | frames/s |"),
+        ("synthesis.py", "| batch | backend |"),
         ("throughput.py", "| batch | engine "),
     ],
 )

@@ -30,8 +30,10 @@ def test_a_factor_and_what_it_solves(dtype):
     def solved(a, b):
         lower = cholesky(a)
         first = lax.linalg.triangular_solve(lower, b, left_side=True, lower=True)
-        return lower, first, lax.linalg.triangular_solve(
-            lower, first, left_side=True, lower=True, transpose_a=True
+        return (
+            lower,
+            first,
+            lax.linalg.triangular_solve(lower, first, left_side=True, lower=True, transpose_a=True),
         )
 
     a, b = (jnp.asarray(x, dtype) for x in (SPD, RIGHT))

@@ -321,7 +321,7 @@ def test_a_fused_run_is_that_of_xla(model, run, form):
 
     def moved(force):
         shove = push(model, "trunk", force, start=0.02, duration=0.05)
-        before, after, info = runner(config)(model, jnp.asarray(DT), state, few, shove)
+        _, after, info = runner(config)(model, jnp.asarray(DT), state, few, shove)
         return after.q, info.force, info.status
 
     forces = np.array([[0.0, 0, 0], [150.0, 80, 0], [np.nan, 0, 0], [-60.0, 20, 0]])

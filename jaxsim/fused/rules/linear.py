@@ -1,11 +1,12 @@
 """Sums, reductions, products and factorisations of matrices."""
 
 import math
+from functools import partial
 
 import numpy as np
 
 from jaxsim.fused.builder import Builder
-from jaxsim.fused.lower import Lowering, rule
+from jaxsim.fused.lower import rule
 from jaxsim.fused.rules import tiles
 from jaxsim.fused.rules.elementwise import apply
 
@@ -22,9 +23,7 @@ def total(b: Builder, terms: list, dtype):
     terms = [t for t in terms if not (t.is_constant and t.data == 0)] or terms[:1]
     if len(terms) > RUN:
         half = len(terms) // 2
-        return b.op(
-            "add", total(b, terms[:half], dtype), total(b, terms[half:], dtype)
-        )
+        return b.op("add", total(b, terms[:half], dtype), total(b, terms[half:], dtype))
     result = terms[0]
     for term in terms[1:]:
         result = b.op("add", result, term)
@@ -47,7 +46,8 @@ def _over_axes(lowering, x, axes, combine):
 @rule("reduce_sum")
 def _reduce_sum(lowering, eqn, x):
     dtype = eqn.outvars[0].aval.dtype
-    return _over_axes(lowering, x, eqn.params["axes"], lambda row: total(lowering.builder, row, dtype))
+    combine = partial(total, lowering.builder, dtype=dtype)
+    return _over_axes(lowering, x, eqn.params["axes"], combine)
 
 
 def _reduction(op: str, identity):

@@ -120,7 +120,7 @@ def _factor(b: Builder, m: np.ndarray) -> tuple[np.ndarray, list[Value]]:
     return out, inverse
 
 
-def solve(b: Builder, m: np.ndarray, right: np.ndarray, transposed: bool, unit: bool) -> np.ndarray:
+def solve(b: Builder, m: np.ndarray, right: np.ndarray, transposed=False, unit=False) -> np.ndarray:
     """m^-1 right (n, k) of a lower triangle m (n, n), or m^-T right; a column after the other."""
     n, count, dtype = len(m), _tiles(len(m)), m[0, 0].dtype
     tiles = _tiles_of_factor(b, m) or _lower_tiles(b, m)
@@ -171,7 +171,7 @@ def _substitute(tiles: Tiles, places: list[Memory], transposed: bool, unit: bool
 
 
 def product(b: Builder, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """left right^T (p, q) of objects left (p, m) and right (q, m); half of it where they are one."""
+    """left right^T (p, q) of objects left (p, m) and right (q, m); half of it if they are one."""
     same, dtype = left is right, left[0, 0].dtype
     rows, columns, rounds = _tiles(len(left)), _tiles(len(right)), -(-left.shape[1] // RUN)
     x = _columns(b, left, rounds)
@@ -211,8 +211,8 @@ def product(b: Builder, left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _columns(b: Builder, rows: np.ndarray, rounds: int) -> np.ndarray:
-    """Memory (RUN, 8) of the columns of ``rows`` (p, m), filled up with zeros: number k count + i of
-    memory (l, r) is that of row 8 i + r in column RUN k + l."""
+    """Memory (RUN, 8) of the columns of ``rows`` (p, m), filled up with zeros: number
+    k count + i of memory (l, r) is that of row 8 i + r in column RUN k + l."""
     count = _tiles(len(rows))
     padded = np.full((RUN * rounds, TILE * count), b.constant(rows[0, 0].dtype.type(0)), object)
     padded[: rows.shape[1], : len(rows)] = rows.T
