@@ -63,7 +63,8 @@ class Memory:
     """Numbers that are addressed by a computed index.
 
     kind: "input" (of this lane, or shared by all), "constant", "local" (of this lane, for the time
-    of the kernel) or "output". What is read by ``load`` is never written any more.
+    of the kernel) or "output". What ``Builder.load`` reads is never written any more; loads of
+    ``Builder.read_now`` stand among the stores, in the order in which they are done.
     """
 
     kind: str
