@@ -10,7 +10,7 @@ from jax import lax
 
 from jaxsim.fused import explain, fuse
 from jaxsim.fused.program import walk
-from jaxsim.fused.rules.linear import MOST_PRODUCTS, MOST_ROWS
+from jaxsim.fused.rules.linear import MOST_OF_A_MATRIX, MOST_PRODUCTS, MOST_ROWS
 from tests.compiling import quick_jit
 from tests.fused.agree import agree
 from tests.fused.cases import randoms
@@ -99,6 +99,22 @@ def test_products(dtype):
     x, y = (jnp.asarray(10 * a, dtype) for a in (randoms(82, B, 28, 27), randoms(83, B, 27, 28)))
     assert 28 * 27 * 28 > MOST_PRODUCTS
     agree(lambda x, y: x @ y, x, y, atol=1e-5)
+
+
+def test_a_matrix_and_its_transpose_times_vectors():
+    """Kept once, where it was made; in a loop over vectors that change."""
+
+    def descent(m, r):
+        def one(x, _):
+            return x - 0.01 * (m @ x - r) @ m, None
+
+        return lax.scan(one, jnp.zeros(70, m.dtype), None, length=TIMES)[0]
+
+    m, r = randoms(84, B, 61, 70), randoms(85, B, 61)
+    agree(descent, m, r, rtol=RTOL, atol=1e-12)
+    program = explain(descent, m[0], r[0]).program
+    kept = [v for v in walk(program.block) if v.op == "store" and v.block is program.block]
+    assert len(kept) == 64 * 72 and 61 * 70 > MOST_OF_A_MATRIX
 
 
 def test_columns_with_few_numbers_are_added_one_by_one():

@@ -13,6 +13,7 @@ from jaxsim.fused.rules.elementwise import apply
 RUN = 9  # terms that are summed one after the other; longer sums are halved
 MOST_ROWS = 24  # of a matrix whose Cholesky factor is written out; of larger ones loops make it
 MOST_PRODUCTS = 20_000  # of two matrices that are written out
+MOST_OF_A_MATRIX = 4_000  # the same of a matrix and a vector
 FULL = 0.25  # part of the entries of a product that a term must have for loops to add it up
 
 
@@ -155,10 +156,12 @@ def _product(b: Builder, left: np.ndarray, right: np.ndarray, dtype) -> np.ndarr
 
     Where there is much to do, the terms that many entries have are added up in loops over tiles.
     """
+    if 1 in (len(left), len(right)):
+        return _product_with_vector(b, left, right, dtype)
     terms = _filled(left) * _filled(right)
     dense = np.flatnonzero(terms > FULL * len(left) * len(right))
     same = left.shape == right.shape and all(a is c for a, c in zip(left.flat, right.flat))
-    looped = np.sum(terms[dense]) > (2 if same else 1) * MOST_PRODUCTS
+    looped = np.sum(terms[dense]) > MOST_PRODUCTS
     of_loops = None
     if looped:
         part = left[:, dense]
@@ -170,6 +173,20 @@ def _product(b: Builder, left: np.ndarray, right: np.ndarray, dtype) -> np.ndarr
         products = [b.op("mul", a, c) for a, c in pairs if not (_is_zero(a) or _is_zero(c))]
         out[i, j] = total(b, products if of_loops is None else [of_loops[i, j], *products], dtype)
     return out
+
+
+def _product_with_vector(b: Builder, left: np.ndarray, right: np.ndarray, dtype) -> np.ndarray:
+    """The same where one of both is a single row; a large and full matrix is kept in tiles."""
+    matrix, vector = (left, right[0]) if len(right) == 1 else (right, left[0])
+    count = np.sum(_filled(matrix) * [not _is_zero(v) for v in vector])
+    if count > MOST_OF_A_MATRIX and count > 0.5 * matrix.size:
+        out = tiles.times(b, matrix, vector)
+    else:
+        out = np.empty(len(matrix), object)
+        for i, row in enumerate(matrix):
+            pairs = [(a, c) for a, c in zip(row, vector) if not (_is_zero(a) or _is_zero(c))]
+            out[i] = total(b, [b.op("mul", a, c) for a, c in pairs], dtype)
+    return out.reshape(len(left), len(right))
 
 
 def _filled(rows: np.ndarray) -> np.ndarray:

@@ -15,7 +15,6 @@ from jaxsim.fused.builder import Builder
 from jaxsim.fused.program import Memory, Value
 
 TILE = 8
-RUN = 4  # terms of a product that a round adds
 Wanted = Callable[[int, int], bool]
 
 
@@ -172,54 +171,89 @@ def _substitute(tiles: Tiles, places: list[Memory], transposed: bool, unit: bool
 
 def product(b: Builder, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """left right^T (p, q) of objects left (p, m) and right (q, m); half of it if they are one."""
-    same, dtype = left is right, left[0, 0].dtype
-    rows, columns, rounds = _tiles(len(left)), _tiles(len(right)), -(-left.shape[1] // RUN)
-    x = _columns(b, left, rounds)
-    y = x if same else _columns(b, right, rounds)
-    numbers = [(i, j) for i in range(rows) for j in range(i + 1 if same else columns)]
-    tiles = Tiles.of(b, len(numbers), dtype)
-    zero = b.constant(dtype.type(0))
-
-    def entry(memories: np.ndarray, k: Value, of: int, at: Value) -> np.ndarray:
-        """(RUN, 8) numbers of RUN columns."""
-        index = b.op("add", b.op("mul", k, _number(b, of)), at)
-        out = np.empty(memories.shape, object)
-        for place, memory in np.ndenumerate(memories):
-            out[place] = b.load(memory, index)
-        return out
+    same, zero = left is right, b.constant(left[0, 0].dtype.type(0))
+    x = _Matrix.of(b, left.T)
+    y = x if same else _Matrix.of(b, right.T)
+    numbers = [(i, j) for i in range(x.columns) for j in range(i + 1 if same else y.columns)]
+    tiles = Tiles.of(b, len(numbers), zero.dtype)
 
     def row(i, values):
         def column(j, values):
             def plus(k, values):
-                of_x, of_y = entry(x, k, rows, i), entry(y, k, columns, j)
+                of_x, of_y = x.tile(k, i), y.tile(k, j)
                 pairs = zip(values, np.ndindex(TILE, TILE))
                 return [_plus(b, v, of_x[:, r], of_y[:, c]) for v, (r, c) in pairs]
 
-            tile = _loop(b, _number(b, 0), _number(b, rounds), [zero] * TILE**2, plus)
+            tile = _loop(b, _number(b, 0), _number(b, x.rows), [zero] * TILE**2, plus)
             tiles.write(values[0], np.array(tile, object).reshape(TILE, TILE))
             return [_next(b, values[0])]
 
-        return _loop(b, _number(b, 0), _next(b, i) if same else _number(b, columns), values, column)
+        last = _next(b, i) if same else _number(b, y.columns)
+        return _loop(b, _number(b, 0), last, values, column)
 
-    _loop(b, _number(b, 0), _number(b, rows), [_number(b, 0)], row)
-    out = np.empty((rows, TILE, columns, TILE), object)
+    _loop(b, _number(b, 0), _number(b, x.columns), [_number(b, 0)], row)
+    out = np.empty((x.columns, TILE, y.columns, TILE), object)
     for number, (i, j) in enumerate(numbers):
         out[i, :, j] = tiles.read(_number(b, number))
         if same:
             out[j, :, i] = out[i, :, j].T
-    return out.reshape(rows * TILE, columns * TILE)[: len(left), : len(right)]
+    return out.reshape(x.columns * TILE, y.columns * TILE)[: len(left), : len(right)]
 
 
-def _columns(b: Builder, rows: np.ndarray, rounds: int) -> np.ndarray:
-    """Memory (RUN, 8) of the columns of ``rows`` (p, m), filled up with zeros: number
-    k count + i of memory (l, r) is that of row 8 i + r in column RUN k + l."""
-    count = _tiles(len(rows))
-    padded = np.full((RUN * rounds, TILE * count), b.constant(rows[0, 0].dtype.type(0)), object)
-    padded[: rows.shape[1], : len(rows)] = rows.T
-    out = np.empty((RUN, TILE), object)
-    for at in np.ndindex(RUN, TILE):
-        out[at] = b.stored(list(padded[at[0] :: RUN, at[1] :: TILE].reshape(-1)))
-    return out
+def times(b: Builder, m: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """m x (p,) of objects m (p, q) and x (q,). A matrix and its transpose are kept once."""
+    transposed = m.shape[0] < m.shape[1]
+    matrix = _Matrix.of(b, m.T if transposed else m)
+    given, zero = _Matrix.of(b, x[:, None]), b.constant(x[0].dtype.type(0))
+    rows, columns = matrix.rows, matrix.columns
+    if transposed:
+        rows, columns = columns, rows
+    places = [Memory("local", zero.dtype, rows) for _ in range(TILE)]
+
+    def row(i, _):
+        def plus(j, values):
+            tile = matrix.tile(j, i).T if transposed else matrix.tile(i, j)
+            along = given.tile(j, _number(b, 0), width=1)[:, 0]
+            return [_plus(b, v, of_row, along) for v, of_row in zip(values, tile)]
+
+        found = _loop(b, _number(b, 0), _number(b, columns), [zero] * TILE, plus)
+        for place, value in zip(places, found):
+            b.store(place, i, value)
+        return []
+
+    _loop(b, _number(b, 0), _number(b, rows), [], row)
+    out = [b.read_now(places[k % TILE], _number(b, k // TILE)) for k in range(len(m))]
+    return np.array(out, object)
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """A matrix in local memory that is not written any more, in tiles, row by row of them."""
+
+    builder: Builder
+    places: np.ndarray  # (8, 8) of Memory
+    rows: int  # of tiles
+    columns: int
+
+    @classmethod
+    def of(cls, b: Builder, m: np.ndarray) -> "_Matrix":
+        """One of objects m (p, q), filled up with zeros; the same again for the same m."""
+        rows, columns = map(_tiles, m.shape)
+        padded = np.full((TILE * rows, TILE * columns), b.constant(m[0, 0].dtype.type(0)), object)
+        padded[: m.shape[0], : m.shape[1]] = m
+        places = np.empty((TILE, min(TILE, m.shape[1])), object)
+        for r, c in np.ndindex(places.shape):
+            places[r, c] = b.stored(list(padded[r::TILE, c::TILE].reshape(-1)))
+        return cls(b, places, rows, columns)
+
+    def tile(self, i: Value, j: Value, width: int = TILE) -> np.ndarray:
+        """Its tile (8, width) in row i and column j."""
+        b = self.builder
+        number = b.op("add", b.op("mul", i, _number(b, self.columns)), j)
+        out = np.empty((TILE, width), object)
+        for at in np.ndindex(out.shape):
+            out[at] = b.load(self.places[at], number)
+        return out
 
 
 # --- of all
