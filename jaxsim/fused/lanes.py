@@ -9,6 +9,9 @@ A batch of a few lanes is best off with four.
 In float32 a lane of a rollout keeps hundreds of numbers beside those in registers; those of 16
 lanes may be more than the nearest cache holds, and a small batch leaves cores idle. 8 lanes took
 half the time of 16 on one machine, and 1.4 times as long on another from 32 lanes on.
+
+Local memory lies on a thread's stack, all lanes' together: of a kernel that has much of it 16 lanes
+take more than a core's cache, and 128 KiB each would be all of the smallest stacks.
 """
 
 import ctypes
@@ -19,14 +22,15 @@ from pathlib import Path
 MOST = 16
 NARROW = 8
 LEAST = 4
-LARGE = 256  # lanes a core from which on 16 are faster, if they are of 32 bits
+LARGE = 256  # lanes a core from which on 16 are faster, if they are of 32 bits,
+LITTLE = 32_768  # and have no more bytes of local memory each
 
 _LIBRARIES = {"linux": "libdrjit-core.so", "darwin": "libdrjit-core.dylib"}
 
 
-def set_lanes(batch: int, doubles: bool) -> int:
+def set_lanes(batch: int, doubles: bool, local: int) -> int:
     """How many lanes go together from now on, for a kernel of ``batch`` lanes, with numbers of 64
-    bits or not; 0 where there is no choice.
+    bits or not, and ``local`` bytes of local memory a lane; 0 where there is no choice.
 
     Call it before a kernel is recorded and before it is run; a recording serves the number that it
     was made with. What each lane computes does not depend on it. There is no choice where vectors
@@ -40,7 +44,8 @@ def set_lanes(batch: int, doubles: bool) -> int:
     if doubles:
         width = LEAST if batch <= LEAST * dr.thread_count() else core.most // 2
     else:
-        width = core.most if batch >= LARGE * dr.thread_count() else NARROW
+        wide = batch >= LARGE * dr.thread_count() and local <= LITTLE
+        width = core.most if wide else NARROW
     if core.width() != width:
         core.set_target(core.cpu(), core.features(), width)
     return width

@@ -14,7 +14,7 @@ from jaxsim.fused.lanes import set_lanes
 from jaxsim.fused.llvm import prepare
 from jaxsim.fused.lower import lower, no_collection
 from jaxsim.fused.program import Memory, Program, walk
-from jaxsim.fused.replay import TYPES, Replay, check_room, constants
+from jaxsim.fused.replay import TYPES, Replay, constants, local_bytes
 
 _ONE_AT_A_TIME = threading.Lock()  # Dr.Jit records on one thread at a time
 
@@ -32,7 +32,7 @@ class Kernel:
     def program(self) -> Program:
         """Lowered when it is first asked for."""
         program = lower(self.jaxpr)
-        check_room(program)  # here, because Dr.Jit hides what is raised in a recording
+        local_bytes(program)  # checked here, because Dr.Jit hides what is raised in a recording
         return program
 
     def known(self) -> dict[int, np.ndarray]:
@@ -73,6 +73,11 @@ class Kernel:
         ]
 
     @cached_property
+    def local(self) -> int:
+        """Bytes of a lane's local memory."""
+        return local_bytes(self.program)
+
+    @cached_property
     def doubles(self) -> bool:
         """Whether it computes with floats of 64 bits."""
         return any(v.dtype == np.float64 for v in walk(self.program.block))
@@ -94,7 +99,7 @@ class Kernel:
             types = prepare(platform)
             import drjit as dr
 
-            lanes = set_lanes(batch, self.doubles) if platform == "cpu" else 0
+            lanes = set_lanes(batch, self.doubles, self.local) if platform == "cpu" else 0
             key = (own, batch, platform, lanes)
             if key not in self._recorded:
                 tables = [_buffer(types, m.values, platform) for m in self.tables]

@@ -168,8 +168,8 @@ class Replay:
             self.tables[id(memory)] = table
 
 
-def check_room(program: Program) -> None:
-    """FuseError if a lane's local memory is too large."""
+def local_bytes(program: Program) -> int:
+    """How much local memory a lane has; FuseError if that is too much."""
     bytes_ = sum(
         m.size * (4 if m.dtype == bool else m.dtype.itemsize) for m in _written(program.block)
     )
@@ -179,6 +179,7 @@ def check_room(program: Program) -> None:
             f" fused functions have room for {LOCAL_BYTES}. Keep less (fewer rows of a scan's"
             " ys that are read again), or return it and read it in a second function"
         )
+    return bytes_
 
 
 def constants(block: Block) -> list[Memory]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jaxsim.fused import explain, fuse
+from jaxsim.fused import explain, fuse, lanes
 from jaxsim.fused.program import walk
 from jaxsim.fused.rules.linear import MOST_OF_A_MATRIX, MOST_PRODUCTS, MOST_ROWS
 from tests.compiling import quick_jit
@@ -148,3 +148,12 @@ def test_gradients():
     wanted = quick_jit(jax.grad(partial(energy, jax.vmap(solution)), argnums=(0, 1)))(SPD, RIGHT)
     for x, y in zip(got, wanted):
         np.testing.assert_allclose(x, y, atol=1e-11)
+
+
+def test_kernels_with_much_local_memory_take_fewer_lanes_at_once():
+    fuse(jnp.sin)(np.ones(3))  # Dr.Jit is there
+    if lanes._core() is None:
+        pytest.skip("there is no choice")
+    many = 10**6
+    assert lanes.set_lanes(many, False, lanes.LITTLE) == lanes._core().most
+    assert lanes.set_lanes(many, False, lanes.LITTLE + 1) == lanes.NARROW
