@@ -218,7 +218,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 16, 256, 1024, 4096])
     parser.add_argument("--cores", type=int, nargs="+", default=[0], help="that all are pinned to")
     parser.add_argument("--abuse", type=int, metavar="COUNT", help="so many hard small ones")
-    parser.add_argument("--fused", action="store_true", help="ours fused as well: minutes to compile")
+    parser.add_argument("--fused", action="store_true", help="ours fused, too: a minute to compile")
     parser.add_argument("--repeats", type=int, default=5, help="the best of so many counts")
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
     parser.add_argument("--quick", action="store_true", help="few members, a tiny shape")

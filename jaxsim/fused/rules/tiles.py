@@ -8,6 +8,7 @@ that the 64 numbers of a tile are addressed by a single computed index, the numb
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class Tiles:
     """Local memory of tiles, which loops read and write in turn."""
 
     builder: Builder
-    places: np.ndarray  # (8, 8) of Memory
+    places: Any  # (8, 8) objects: Memory
 
     @classmethod
     def of(cls, builder: Builder, count: int, dtype: np.dtype) -> "Tiles":
@@ -43,7 +44,7 @@ class Tiles:
             places[at] = Memory("local", dtype, count)
         return cls(builder, places)
 
-    def read(self, tile: Value, wanted: Wanted = whole) -> np.ndarray:
+    def read(self, tile: Value, wanted: Wanted = whole) -> Any:
         """A tile (8, 8) as it is now; entries that are not wanted are None."""
         out = np.empty((TILE, TILE), object)
         for at in np.ndindex(TILE, TILE):
@@ -88,7 +89,7 @@ def cholesky(b: Builder, m: np.ndarray) -> np.ndarray:
     return out[: len(m), : len(m)]
 
 
-def _reduced(tiles: Tiles, row_i: Value, row_j: Value, j: Value, wanted: Wanted) -> np.ndarray:
+def _reduced(tiles: Tiles, row_i: Value, row_j: Value, j: Value, wanted: Wanted) -> Any:
     """The tile (i, j) of a factor to be, less the products of those before it in rows i and j."""
     b = tiles.builder
     entries = [at for at in np.ndindex(TILE, TILE) if wanted(*at)]
@@ -231,7 +232,7 @@ class _Matrix:
     """A matrix in local memory that is not written any more, in tiles, row by row of them."""
 
     builder: Builder
-    places: np.ndarray  # (8, 8) of Memory
+    places: Any  # (8, 8) objects: Memory
     rows: int  # of tiles
     columns: int
 
