@@ -134,8 +134,8 @@ def survival(
     and how many trials to give a call.
 
     members: of the largest batch that there will be. backend: "fused", all frames of a trial as
-    one kernel, or "xla"; None takes the faster one, fused on a CPU. XLA computes some trials at
-    once, fills fewer up, and compiles anew for more.
+    one kernel, or "xla"; None takes ``fastest_backend``. XLA computes some trials at once, fills
+    fewer up, and compiles anew for more.
 
     Machines without steps of balance have no gait: ValueError.
     """
@@ -148,7 +148,7 @@ def survival(
     def of(shared) -> Setting:
         return setting._replace(body=shared[0], objects=shared[1])
 
-    if choose_backend(backend or fastest_backend()) == "fused":
+    if choose_backend(backend or fastest_backend(config)) == "fused":
         begin = batched(lambda trial, shared: trial_moment(trial, of(shared), config), chunk)
         kernel = fuse(lambda trial, first: trial_outcome(trial, first, setting, config, frames))
 
@@ -165,6 +165,8 @@ def survival(
     return (lambda trials: every(trials, shared)), chunk * len(jax.devices())
 
 
-def fastest_backend() -> str:
-    """On a GPU a kernel of this size would take too long to compile."""
-    return "fused" if jax.default_backend() == "cpu" else "xla"
+def fastest_backend(config: SynthesisConfig) -> str:
+    """A kernel takes too long to compile on a GPU, and with torque limits, which double its size
+    and need more local memory than a lane has."""
+    small = jax.default_backend() == "cpu" and not config.torque_limits
+    return "fused" if small else "xla"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from controllers.balance import Gait, balance_machine
+from jaxsim.synthesis.config import SynthesisConfig
 from optimize import balance_tuning as tuning
 from optimize import push_map as module
 from optimize.balance_gradient import programs
@@ -19,7 +20,7 @@ from optimize.cli_push import read_control
 from optimize.push_map import STATE, controller_arrays, push_map
 from optimize.push_report import ARRAYS, CSV, PLOT, TABLE, table, title
 from optimize.push_search import UNTRIED, MapOptions
-from optimize.push_survival import Outcome
+from optimize.push_survival import Outcome, fastest_backend
 from optimize.run_folder import RunFolder
 from optimize.synthesis_scenes import find_scene
 from optimize.synthesis_setting import set_up
@@ -276,6 +277,13 @@ def test_tuning_keeps_the_best_and_goes_on(tmp_path, monkeypatch, capsys):
         tuning.tune_balance(out=out, resume=True)
     with pytest.raises(ValueError, match="another kind of run"):
         push_map(out=out, resume=True, survive=below(LIMITS))
+
+
+def test_the_kernel_is_the_default_where_it_is_small():
+    limited = SynthesisConfig(torque_limits=True)
+    on_cpu = jax.default_backend() == "cpu"
+    assert fastest_backend(SynthesisConfig()) == ("fused" if on_cpu else "xla")
+    assert fastest_backend(limited) == "xla"
 
 
 @pytest.mark.slow
