@@ -166,7 +166,6 @@ def survival(
 
 
 def fastest_backend(config: SynthesisConfig) -> str:
-    """A kernel takes too long to compile on a GPU, and with torque limits, which double its size
-    and need more local memory than a lane has."""
+    """A kernel takes too long to compile on a GPU, and with torque limits, which double its size."""
     small = jax.default_backend() == "cpu" and not config.torque_limits
     return "fused" if small else "xla"

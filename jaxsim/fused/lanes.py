@@ -11,7 +11,7 @@ lanes may be more than the nearest cache holds, and a small batch leaves cores i
 half the time of 16 on one machine, and 1.4 times as long on another from 32 lanes on.
 
 Local memory lies on a thread's stack, all lanes' together: of a kernel that has much of it 16 lanes
-take more than a core's cache, and 128 KiB each would be all of the smallest stacks.
+take more than a core's cache, and 128 KiB each would be all of the smallest stacks (2 MiB).
 """
 
 import ctypes

@@ -14,7 +14,7 @@ from jaxsim.fused.errors import FuseError
 from jaxsim.fused.operations import operations
 from jaxsim.fused.program import Block, Branch, Loop, Memory, Program, Value, walk
 
-LOCAL_BYTES = 131_072  # of all local memory of a lane
+LOCAL_BYTES = 196_608  # of all local memory of a lane; eight of them are a thread's stack
 
 
 TYPES = {

@@ -237,8 +237,8 @@ def scaled(p: Problem) -> tuple[ip.Scaled, ip.Scale]:
     scale = ip.Scale(d * size, of_A * size, one.inequality * size, size, finite)
     f |= {name: f[name] / size for name in ("r", "b", "d")}
     real = jnp.concatenate([has_lower & ~fixed, has_upper & ~fixed, real_row])
-    H = matmul(f["J"].T, f["J"]) + matmul(f["A"].T, f["A"])
-    return ip.Scaled(**f, real=real, fixed=fixed, H=H), scale
+    rows = jnp.concatenate([f["J"], f["A"]])
+    return ip.Scaled(**f, real=real, fixed=fixed, H=matmul(rows.T, rows)), scale
 
 
 def _fields(p: Problem, scale: ip.Scale) -> dict[str, Array]:

@@ -293,8 +293,8 @@ def test_other_dtypes_are_refused_by_name(dtype):
 
 
 def test_what_does_not_fit_is_told_with_its_line():
-    x, i = jnp.zeros((2, 40_000)), jnp.arange(2)
-    with pytest.raises(FuseError, match=f"{__file__}:.*40000 numbers.*a row at a time"):
+    x, i = jnp.zeros((2, 60_000)), jnp.arange(2)
+    with pytest.raises(FuseError, match=f"{__file__}:.*60000 numbers.*a row at a time"):
         fuse(lambda x: jnp.sum(jnp.sin(x)))(x)
     with pytest.raises(FuseError, match=f"{__file__}:.*written at a computed index"):
         fuse(lambda x, i: x[:5_000].at[i].set(0))(x, i)
