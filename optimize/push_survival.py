@@ -166,6 +166,6 @@ def survival(
 
 
 def fastest_backend(config: SynthesisConfig) -> str:
-    """A kernel takes too long to compile on a GPU, and with torque limits, which double its size."""
+    """A kernel takes too long to compile on a GPU, and with torque limits, which double it."""
     small = jax.default_backend() == "cpu" and not config.torque_limits
     return "fused" if small else "xla"
