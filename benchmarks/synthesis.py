@@ -121,13 +121,19 @@ def frames(scene: Scene, backend: str, batch: int, options) -> list[str]:
     ]
 
 
-def of_xla(scene: Scene, given, _, repeats: int) -> np.ndarray:
-    """(3,) seconds of all cores: to look, to do so and set up the problem, to solve it anew."""
-    model, found = scene.human[0], []
-    for part in (
+def before_the_solver(scene: Scene):
+    """What is timed apart: to look, and to do so and set up the problem."""
+    model = scene.human[0]
+    return (
         lambda carry, pushes: scene.senses(model, carry[0]),
         lambda carry, pushes: scene.problem(model, carry, pushes),
-    ):
+    )
+
+
+def of_xla(scene: Scene, given, _, repeats: int) -> np.ndarray:
+    """(3,) seconds of all cores: to look, to do so and set up the problem, to solve it anew."""
+    found = []
+    for part in before_the_solver(scene):
         program, _ = compiled(batched(part), *given)
         found.append(seconds(program, given, repeats)[1])
     problem = program(*given)
@@ -140,11 +146,8 @@ def of_xla(scene: Scene, given, _, repeats: int) -> np.ndarray:
 def of_kernel(scene: Scene, given, busy: float, repeats: int) -> np.ndarray:
     """The same, in a loop of so many rounds that the call does not count, and with what is set up
     added up, so that nothing is written; the rest of a frame, which takes ``busy``, is solving."""
-    model, found, rounds = scene.human[0], [], 200
-    for part in (
-        lambda carry, pushes: scene.senses(model, carry[0]),
-        lambda carry, pushes: scene.problem(model, carry, pushes),
-    ):
+    found, rounds = [], 200
+    for part in before_the_solver(scene):
 
         def looped(carry, pushes, part=part):
             def again(total, _):  # a pose that depends on the round, so that each is computed

@@ -22,6 +22,7 @@ from jax import Array
 
 from controllers.balance import Gait, balance_machine
 from controllers.goal_machine import GoalMachine
+from jaxsim.fused.fuse import BACKENDS
 from optimize.evolution import Evaluation, evolve
 from optimize.push_map import CONFIG
 from optimize.push_survival import PUSHED_AT, Trial, start_states, survival
@@ -50,13 +51,18 @@ class TuningOptions:
     sigma: float = 0.15  # first step size, and that of the gradient: of logarithms
     seed: int = 0
     only: str | None = None  # one of PARTS instead of both
-    backend: str | None = None  # "fused" or "xla"; the faster one; the gradient takes XLA
+    backend: str | None = None  # "fused" or "xla"; the faster one; the gradient: "xla"
 
     def __post_init__(self):
         if self.only not in (None, *PARTS):
             raise ValueError(f"only {self.only!r}: there are {', '.join(PARTS)}")
         if self.method not in METHODS:
             raise ValueError(f"method {self.method!r}: there are {', '.join(METHODS)}")
+        backends = (None, "xla") if self.method == "gradient" else (None, *BACKENDS)
+        if self.backend not in backends:
+            raise ValueError(
+                f"backend {self.backend!r}: {self.method} takes {' or '.join(backends[1:])}"
+            )
         if self.generations < 1 or self.pushes < 1:
             raise ValueError("at least one generation and one push are needed")
         if not self.forces or not all(0 < force < np.inf for force in self.forces):

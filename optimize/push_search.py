@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
+from jaxsim.fused.fuse import BACKENDS
 from optimize.synthesis_scenes import SynthesisScene, changed, find_scene
 
 UNTRIED = -1
@@ -55,6 +56,8 @@ class MapOptions:
         good = [np.isfinite(d) and d > 0 for d in self.durations]
         if not (good and all(good)):
             raise ValueError(f"durations are {self.durations}; give positive ones in seconds")
+        if self.backend not in (None, *BACKENDS):
+            raise ValueError(f"backend {self.backend!r}: there are {', '.join(BACKENDS)}")
         if self.strongest < self.resolution:
             raise ValueError("the strongest push is weaker than the resolution")
 

@@ -151,9 +151,19 @@ def survival(
     if choose_backend(backend or fastest_backend(config)) == "fused":
         begin = batched(lambda trial, shared: trial_moment(trial, of(shared), config), chunk)
         kernel = fuse(lambda trial, first: trial_outcome(trial, first, setting, config, frames))
+        width = chunk * len(jax.devices())
+
+        def begun(trials: Trial) -> Moment:
+            """So many at once that one program does, however many there are."""
+            pieces = range(0, len(trials.force), width)
+            parts = [
+                begin(jax.tree.map(lambda x: x[first : first + width], trials), shared)  # noqa: B023
+                for first in pieces
+            ]
+            return jax.tree.map(lambda *x: np.concatenate(x), *parts)
 
         def run(trials: Trial) -> Outcome:
-            return jax.tree.map(np.asarray, kernel(trials, begin(trials, shared)))
+            return jax.tree.map(np.asarray, kernel(trials, begun(trials)))
 
         return run, members
 

@@ -279,6 +279,15 @@ def test_tuning_keeps_the_best_and_goes_on(tmp_path, monkeypatch, capsys):
         push_map(out=out, resume=True, survive=below(LIMITS))
 
 
+def test_back_ends_that_there_are_not_are_refused():
+    with pytest.raises(ValueError, match="backend 'gpu': there are fused, xla"):
+        MapOptions(backend="gpu")
+    with pytest.raises(ValueError, match="backend 'gpu': cma takes fused or xla"):
+        TuningOptions(backend="gpu")
+    with pytest.raises(ValueError, match="backend 'fused': gradient takes xla"):
+        TuningOptions(method="gradient", backend="fused")
+
+
 def test_the_kernel_is_the_default_where_it_is_small():
     limited = SynthesisConfig(torque_limits=True)
     on_cpu = jax.default_backend() == "cpu"

@@ -214,7 +214,7 @@ def times(b: Builder, m: np.ndarray, x: np.ndarray) -> np.ndarray:
     def row(i, _):
         def plus(j, values):
             tile = matrix.tile(j, i).T if transposed else matrix.tile(i, j)
-            along = given.tile(j, _number(b, 0), width=1)[:, 0]
+            along = given.tile(j, _number(b, 0))[:, 0]
             return [_plus(b, v, of_row, along) for v, of_row in zip(values, tile)]
 
         found = _loop(b, _number(b, 0), _number(b, columns), [zero] * TILE, plus)
@@ -232,7 +232,7 @@ class _Matrix:
     """A matrix in local memory that is not written any more, in tiles, row by row of them."""
 
     builder: Builder
-    places: Any  # (8, 8) objects: Memory
+    places: Any  # (8, 8) objects: Memory; (8, 1) of a single column
     rows: int  # of tiles
     columns: int
 
@@ -247,11 +247,11 @@ class _Matrix:
             places[r, c] = b.stored(list(padded[r::TILE, c::TILE].reshape(-1)))
         return cls(b, places, rows, columns)
 
-    def tile(self, i: Value, j: Value, width: int = TILE) -> np.ndarray:
-        """Its tile (8, width) in row i and column j."""
+    def tile(self, i: Value, j: Value) -> np.ndarray:
+        """Its tile in row i and column j, of the shape of ``places``."""
         b = self.builder
         number = b.op("add", b.op("mul", i, _number(b, self.columns)), j)
-        out = np.empty((TILE, width), object)
+        out = np.empty(self.places.shape, object)
         for at in np.ndindex(out.shape):
             out[at] = b.load(self.places[at], number)
         return out
