@@ -6,9 +6,10 @@ In float64 that is two vectors for every number: twice the instructions, of whic
 then takes more than twice the time to compile, and no more speed. Half as many lanes fill a vector.
 A batch of a few lanes is best off with four.
 
-In float32 a lane of a rollout keeps hundreds of numbers beside those in registers; those of 16
-lanes may be more than the nearest cache holds, and a small batch leaves cores idle. 8 lanes took
-half the time of 16 on one machine, and 1.4 times as long on another from 32 lanes on.
+In float32 the processor decides. One that works on vectors of 512 bits at once is half again as fast
+with 16 lanes as with 8, as soon as there are more than 8 for a core. One that works on their halves
+(AMD's Zen 4) took twice the time, for what 16 lanes of a rollout keep beside the numbers in registers is
+more than its nearest cache holds, until there are hundreds for a core.
 
 Local memory lies on a thread's stack, all lanes' together: of a kernel that has much of it 16 lanes
 take more than a core's cache, and 128 KiB each would be all of the smallest stacks (2 MiB).
@@ -22,8 +23,8 @@ from pathlib import Path
 MOST = 16
 NARROW = 8
 LEAST = 4
-LARGE = 256  # lanes a core from which on 16 are faster, if they are of 32 bits,
-LITTLE = 32_768  # and have no more bytes of local memory each
+WIDE = {b"znver4": (256, 32_768)}  # by processor: so many lanes a core, in float32, go together by
+WIDE_ELSEWHERE = (NARROW + 1, 65_536)  # 16, with at most so many bytes of local memory each
 
 _LIBRARIES = {"linux": "libdrjit-core.so", "darwin": "libdrjit-core.dylib"}
 
@@ -44,7 +45,8 @@ def set_lanes(batch: int, doubles: bool, local: int) -> int:
     if doubles:
         width = LEAST if batch <= LEAST * dr.thread_count() else core.most // 2
     else:
-        wide = batch >= LARGE * dr.thread_count() and local <= LITTLE
+        lanes, bytes_ = WIDE.get(core.cpu(), WIDE_ELSEWHERE)
+        wide = batch >= lanes * dr.thread_count() and local <= bytes_
         width = core.most if wide else NARROW
     if core.width() != width:
         core.set_target(core.cpu(), core.features(), width)

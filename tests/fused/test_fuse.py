@@ -11,7 +11,6 @@ import pytest
 from jax import lax
 
 from jaxsim.fused import FusedUnavailable, FuseError, fuse, fuse_one, launch
-from jaxsim.fused.lanes import LARGE
 from tests.fused.agree import agree, by_xla, fused, numbers, same
 from tests.fused.cases import randoms
 
@@ -77,7 +76,7 @@ def test_batches_of_any_size(batch):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_bits_do_not_depend_on_how_many_lanes_go_together(dtype):
     """A large batch may take wider vectors than a small one."""
-    many = LARGE * (os.cpu_count() or 1)
+    many = 256 * (os.cpu_count() or 1)
     x = jnp.asarray(np.random.default_rng(0).normal(size=(many, 3)), dtype)
 
     def fn(x):

@@ -16,6 +16,8 @@ from jaxsim.fused.builder import Builder
 from jaxsim.fused.program import Memory, Value
 
 TILE = 8
+BLOCK = 4  # rows and columns of a sum of products that registers hold at once
+AT_ONCE = 4  # products in a round of the loop that adds them up
 Wanted = Callable[[int, int], bool]
 
 
@@ -92,17 +94,14 @@ def cholesky(b: Builder, m: np.ndarray) -> np.ndarray:
 def _reduced(tiles: Tiles, row_i: Value, row_j: Value, j: Value, wanted: Wanted) -> Any:
     """The tile (i, j) of a factor to be, less the products of those before it in rows i and j."""
     b = tiles.builder
-    entries = [at for at in np.ndindex(TILE, TILE) if wanted(*at)]
     tile = tiles.read(b.op("add", row_i, j), wanted)
 
-    def minus(k, values):
+    def factors(k):
         x = tiles.read(b.op("add", row_i, k))
-        y = x if row_i is row_j else tiles.read(b.op("add", row_j, k))
-        return [_minus(b, v, x[r], y[c]) for v, (r, c) in zip(values, entries)]
+        return x, x if row_i is row_j else tiles.read(b.op("add", row_j, k))
 
-    values = _loop(b, _number(b, 0), j, [tile[at] for at in entries], minus)
-    for at, value in zip(entries, values):
-        tile[at] = value
+    for at, taken in _sum_of_products(b, j, factors, tile[0, 0].dtype, wanted):
+        tile[at] = b.op("sub", tile[at], taken)
     return tile
 
 
@@ -180,13 +179,12 @@ def product(b: Builder, left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
     def row(i, values):
         def column(j, values):
-            def plus(k, values):
-                of_x, of_y = x.tile(k, i), y.tile(k, j)
-                pairs = zip(values, np.ndindex(TILE, TILE))
-                return [_plus(b, v, of_x[:, r], of_y[:, c]) for v, (r, c) in pairs]
-
-            tile = _loop(b, _number(b, 0), _number(b, x.rows), [zero] * TILE**2, plus)
-            tiles.write(values[0], np.array(tile, object).reshape(TILE, TILE))
+            tile = np.empty((TILE, TILE), object)
+            for at, number in _sum_of_products(
+                b, _number(b, x.rows), lambda k: (x.tile(k, i).T, y.tile(k, j).T), zero.dtype, whole
+            ):
+                tile[at] = number
+            tiles.write(values[0], tile)
             return [_next(b, values[0])]
 
         last = _next(b, i) if same else _number(b, y.columns)
@@ -260,6 +258,36 @@ class _Matrix:
 # --- of all
 
 
+def _sum_of_products(b: Builder, count: Value, factors: Callable, dtype, wanted: Wanted):
+    """The sum of x y^T, for x, y (8, 8) of ``factors(k)``, k up to before ``count``: the places of
+    the entries that are wanted, and their values.
+
+    A block of them after the other, and several products a round: a loop that carries all 64, or
+    little work a round, spends as long on moving its carries.
+    """
+    zero = b.constant(dtype.type(0))
+    at_once = _number(b, AT_ONCE.bit_length() - 1)
+    rounds = b.op("shift_right_logical", count, at_once)
+    rest = b.op("shift_left", rounds, at_once)
+    for corner in np.ndindex(TILE // BLOCK, TILE // BLOCK):
+        block = [tuple(BLOCK * np.array(corner) + at) for at in np.ndindex(BLOCK, BLOCK)]
+        block = [at for at in block if wanted(*at)]
+
+        def one(k, values, block=block):
+            x, y = factors(k)
+            return [_plus(b, v, x[r], y[c]) for v, (r, c) in zip(values, block)]
+
+        def several(k, values, one=one):
+            first = b.op("shift_left", k, at_once)
+            for further in range(AT_ONCE):
+                values = one(b.op("add", first, _number(b, further)), values)
+            return values
+
+        values = _loop(b, _number(b, 0), rounds, [zero] * len(block), several)
+        values = _loop(b, rest, count, values, one)
+        yield from zip(block, values)
+
+
 def _tiles(n: int) -> int:
     return -(-n // TILE)
 
@@ -324,7 +352,10 @@ def _loop(b: Builder, first: Value, last: Value, carry: list[Value], body: Calla
         k = _next(b, values[1])
         return [b.op("lt", k, last), k, *out]
 
-    return b.loop([b.op("lt", first, last), first, *carry], None, round_, alive=0)[2:]
+    begins = b.op("lt", first, last)
+    if begins.is_constant and not begins.data:
+        return carry
+    return b.loop([begins, first, *carry], None, round_, alive=0)[2:]
 
 
 def _minus(b: Builder, value: Value, x, y) -> Value:
