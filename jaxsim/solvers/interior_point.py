@@ -39,7 +39,8 @@ class Scaled:
     G: Array  # (k, n)
     d: Array  # (c,) of C x >= d with C = (1, -1, G); 0 where there is no bound
     real: Array  # (c,) bool: the inequality exists
-    fixed: Array  # (n,) bool: the bounds are one number, which d and -d name
+    fixed: Array  # (n,) bool: there is no choice, and
+    at: Array  # (n,) what the unknown is then; else 0
     H: Array  # (n, n) J^T J + A^T A
 
 
@@ -186,7 +187,7 @@ def residual(problem: Scaled, p: Point, slope: Array) -> Residual:
     n, fixed, eps = p.x.shape[0], problem.fixed, float(jnp.finfo(p.x.dtype).eps)
     pull = matmul(p.y, problem.A) + pulled_back(problem, p.z)
     reach = jnp.sum(p.y * problem.b) + jnp.sum(p.z * problem.d)
-    reach = reach - jnp.sum(jnp.where(fixed, pull * problem.d[:n], 0.0))
+    reach = reach - jnp.sum(pull * problem.at)
     against = jnp.sum(jnp.abs(jnp.where(fixed, 0.0, pull)))
     size = jnp.sum(jnp.abs(p.y)) + jnp.sum(p.z)
     return Residual(

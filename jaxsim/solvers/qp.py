@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from jaxsim.dynamics.kinematics import matmul
-from jaxsim.math.safe import safe_norm
+from jaxsim.math.safe import safe_norm, safe_sqrt
 from jaxsim.solvers import interior_point as ip
 from jaxsim.solvers.lcp import NOT_FINITE, SOLVED, UNFINISHED
 from jaxsim.solvers.qp_derivative import moved
@@ -98,7 +98,7 @@ def solve(
     dtype = problem.J.dtype
     run = _Run(iterations, default_tolerance(dtype) if tolerance is None else tolerance)
     smoothing = jnp.asarray(smoothing, dtype)
-    x, y, z, report = _solution(run, _pinned(problem), start, smoothing)
+    x, y, z, report = _solution(run, problem, start, smoothing)
     n = x.shape[0]
     return Solution(x, y, z[2 * n :], z[:n], z[n : 2 * n], *report)
 
@@ -131,15 +131,6 @@ def solve_levels(
     return tuple(solutions)
 
 
-def _pinned(p: Problem) -> Problem:
-    """Unknowns that nothing depends on get the value in their bounds nearest to 0."""
-    used = jnp.any(jnp.concatenate([p.J, p.A, p.G]) != 0, axis=0)
-    idle = ~used & (p.lower <= p.upper)
-    value = jnp.where(p.lower > 0, p.lower, jnp.where(p.upper < 0, p.upper, 0.0))
-    lower, upper = (jnp.where(idle, value, bound) for bound in (p.lower, p.upper))
-    return replace(p, lower=lower, upper=upper)
-
-
 def default_tolerance(dtype) -> float:
     """2e-5 in float32 and 3e-8 in float64."""
     return {4: 2e-5, 8: 3e-8}[jnp.dtype(dtype).itemsize]
@@ -165,7 +156,9 @@ def _solution_jvp(run: _Run, primals, tangents):
     q, scale = scaled(problem)
     p, report = _iterated(run, q, scale, start)
     out = p.x * scale.x, p.y * scale.equality, p.z * scale.inequality
-    dot = replace(q, **_fields(tangents[0], scale))
+    moves = tangents[0].lower, tangents[0].upper
+    at = jax.jvp(_nearest_to_0, (problem.lower, problem.upper), moves)[1] / scale.x
+    dot = replace(q, **_fields(tangents[0], scale), at=at)
     dx, dy, dz = moved(q, p, dot, smoothing / (scale.size * scale.size))
     dots = dx * scale.x, dy * scale.equality, dz * scale.inequality
     none = jax.tree.map(_no_tangent, report)
@@ -189,7 +182,7 @@ def _iterated(run: _Run, q: ip.Scaled, scale: ip.Scale, start: Start | None):
     status = jnp.where(jnp.isfinite(primal + dual + gap), status, NOT_FINITE).astype(jnp.int32)
 
     n = p.x.shape[0]
-    low = jnp.where(q.real | _of_bounds(q.fixed, q), ip.inequalities(q, p.x) - q.d, 0.0)
+    low = jnp.where(q.real, ip.inequalities(q, p.x) - q.d, 0.0)
     allowed = tolerance * ip.reach(q, p)
     low, missed = low < -allowed, jnp.abs(off.equation) > allowed
     size = jnp.maximum(ip.largest(p.y), ip.largest(p.z))  # of rows that contradict each other
@@ -198,34 +191,34 @@ def _iterated(run: _Run, q: ip.Scaled, scale: ip.Scale, start: Start | None):
     violated = jnp.concatenate([missed, low[2 * n :], low[:n] | low[n : 2 * n]])
 
     held = jnp.concatenate([off.gradient, -off.gradient, jnp.zeros_like(q.d[2 * n :])])
-    p = replace(p, z=jnp.where(_of_bounds(q.fixed, q), jnp.maximum(held, 0.0), p.z))
+    of_fixed = jnp.concatenate([q.fixed, q.fixed, jnp.zeros_like(q.real[2 * n :])])
+    p = replace(p, z=jnp.where(of_fixed, jnp.maximum(held, 0.0), p.z))
     return p, (status, primal, dual, gap, end.count, violated)
-
-
-def _of_bounds(which: Array, q: ip.Scaled) -> Array:
-    """(c,) bool: both bounds of some unknowns (n,)."""
-    return jnp.concatenate([which, which, jnp.zeros_like(q.real[2 * which.shape[0] :])])
 
 
 def scaled(p: Problem) -> tuple[ip.Scaled, ip.Scale]:
     """Columns to the length 1 in J, then rows of A and G, then the size of the solution.
 
-    What is not finite becomes a problem of zeros, which no number of its can harm.
+    What is not finite becomes a problem of zeros, which no number of its can harm. An unknown that
+    nothing depends on is fixed.
     """
     has_lower, has_upper, has_row = p.lower != -jnp.inf, p.upper != jnp.inf, p.h != -jnp.inf
+    at, single, some = _nearest_to_0(p.lower, p.upper), p.lower == p.upper, p.lower <= p.upper
     p = replace(
         p,
         lower=jnp.where(has_lower, p.lower, 0.0),
         upper=jnp.where(has_upper, p.upper, 0.0),
         h=jnp.where(has_row, p.h, 0.0),
     )
-    finite = jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(p)]).all()
-    p = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), p)
+    squares = [jnp.sum(rows * rows, axis=0) for rows in (p.J, jnp.concatenate([p.A, p.G]))]
+    sizes = (jnp.abs(x) for x in (*squares, p.r, p.b, p.h, p.lower, p.upper))
+    finite = jnp.isfinite(sum(map(jnp.sum, sizes)))
+    p, squares = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), (p, squares))
 
-    in_J, in_rest = safe_norm(p.J, axis=0), safe_norm(jnp.concatenate([p.A, p.G]), axis=0)
+    in_J, in_rest = map(safe_sqrt, squares)
     d = _inverse(jnp.where(in_J > 0, in_J, in_rest))
     of_A, of_G = _inverse(safe_norm(p.A * d)), _inverse(safe_norm(p.G * d))
-    fixed = has_lower & has_upper & (p.lower == p.upper)
+    fixed = jnp.where((in_J > 0) | (in_rest > 0), single, some)
     real_row = has_row & ((safe_norm(p.G) > 0) | (p.h > 0))
     p = replace(p, h=jnp.where(real_row, p.h, 0.0))
 
@@ -237,8 +230,15 @@ def scaled(p: Problem) -> tuple[ip.Scaled, ip.Scale]:
     scale = ip.Scale(d * size, of_A * size, one.inequality * size, size, finite)
     f |= {name: f[name] / size for name in ("r", "b", "d")}
     real = jnp.concatenate([has_lower & ~fixed, has_upper & ~fixed, real_row])
+    at = jnp.where(fixed & finite, at, 0.0) / scale.x
     rows = jnp.concatenate([f["J"], f["A"]])
-    return ip.Scaled(**f, real=real, fixed=fixed, H=matmul(rows.T, rows)), scale
+    return ip.Scaled(**f, real=real, fixed=fixed, at=at, H=matmul(rows.T, rows)), scale
+
+
+def _nearest_to_0(lower: Array, upper: Array) -> Array:
+    """The number between two bounds; between equal ones it moves half as much as each."""
+    nearest = jnp.where(lower > 0, lower, jnp.where(upper < 0, upper, 0.0))
+    return jnp.where(lower == upper, (lower + upper) / 2, nearest)
 
 
 def _fields(p: Problem, scale: ip.Scale) -> dict[str, Array]:
@@ -271,14 +271,14 @@ def _nearest(q: ip.Scaled) -> Array:
     n = q.H.shape[0]
     x = jnp.maximum(jnp.where(q.real[:n], q.d[:n], -jnp.inf), 0.0)
     x = jnp.minimum(jnp.where(q.real[n : 2 * n], -q.d[n : 2 * n], jnp.inf), x)
-    return jnp.where(q.fixed, q.d[:n], x)
+    return jnp.where(q.fixed, q.at, x)
 
 
 def _warm(q: ip.Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]:
     """The same from the solution of another problem; from nothing if it is not finite."""
     given = (start.x, start.equality, start.inequality, start.at_lower, start.at_upper)
     finite = jnp.isfinite(sum(jnp.sum(x) for x in given))
-    x = jnp.where(q.fixed, q.d[: q.H.shape[0]], start.x / scale.x)
+    x = jnp.where(q.fixed, q.at, start.x / scale.x)
     z = jnp.concatenate([start.at_lower, start.at_upper, start.inequality]) / scale.inequality
     x = jnp.where(finite, x, _nearest(q))
     y = jnp.where(finite, start.equality / scale.equality, 0.0)

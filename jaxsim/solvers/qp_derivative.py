@@ -45,6 +45,6 @@ def moved(q: Scaled, p: Point, dot: Scaled, smoothing: Array) -> tuple[Array, Ar
         dz = dz + base - D * answer * inequalities(q, more)
         return (dx + more, dy + dy_more, dz), None
 
-    dx = jnp.where(q.fixed, 0.5 * (dot.d[:n] - dot.d[n : 2 * n]), 0.0)
+    dx = jnp.where(q.fixed, dot.at, 0.0)
     change = dx, jnp.zeros_like(p.y), jnp.zeros_like(p.z)
     return lax.scan(again, change, None, length=ROUNDS)[0]
