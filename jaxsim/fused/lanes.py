@@ -6,10 +6,10 @@ In float64 that is two vectors for every number: twice the instructions, of whic
 then takes more than twice the time to compile, and no more speed. Half as many lanes fill a vector.
 A batch of a few lanes is best off with four.
 
-In float32 the processor decides. One that works on vectors of 512 bits at once is half again as fast
-with 16 lanes as with 8, as soon as there are more than 8 for a core. One that works on their halves
-(AMD's Zen 4) took twice the time, for what 16 lanes of a rollout keep beside the numbers in registers is
-more than its nearest cache holds, until there are hundreds for a core.
+In float32 the processor decides. One that works on vectors of 512 bits at once is half again as
+fast with 16 lanes as with 8, as soon as there are more than 8 for a core. One that works on their
+halves (AMD's Zen 4) took twice the time, for what 16 lanes of a rollout keep beside the numbers in
+registers is more than its nearest cache holds, until there are hundreds for a core.
 
 Local memory lies on a thread's stack, all lanes' together: of a kernel that has much of it 16 lanes
 take more than a core's cache, and 128 KiB each would be all of the smallest stacks (2 MiB).

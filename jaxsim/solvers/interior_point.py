@@ -184,7 +184,7 @@ def residual(problem: Scaled, p: Point, slope: Array) -> Residual:
     """At a point with the ``gradient`` slope (n,). Its multipliers prove that nothing fits all
     constraints (Farkas) when they add these up to 0 >= something positive, with a 0 so small that x
     would need 1e3 (float32) or 1e7 (float64) times the scale of the problem."""
-    n, fixed, eps = p.x.shape[0], problem.fixed, float(jnp.finfo(p.x.dtype).eps)
+    fixed, eps = problem.fixed, float(jnp.finfo(p.x.dtype).eps)
     pull = matmul(p.y, problem.A) + pulled_back(problem, p.z)
     reach = jnp.sum(p.y * problem.b) + jnp.sum(p.z * problem.d)
     reach = reach - jnp.sum(pull * problem.at)
@@ -238,15 +238,15 @@ class Run:
     off: Residual
     count: Array  # () iterations done
     done: Array  # () bool: solved, or found to contradict itself
-    dual: Array  # () the gradient left, relative
+    left: tuple[Array, Array, Array]  # () each: ``measures`` of the point
     caution: Array  # () times the usual regularisation
 
 
 def iterate(problem: Scaled, p: Point, slope: Array, iterations: int, tolerance: Array) -> Run:
-    """The last finite point from p on, whose ``gradient`` is slope (n,). A step that is not finite
-    is not taken, and tried again with more regularisation; so goes on a point at which nothing but
-    a gradient is left that does not fall, which is what rounding does to rows with large
-    multipliers."""
+    """The last finite point from p on, whose ``gradient`` is slope (n,), after a step at least. One
+    that is not finite is not taken, and tried again with more regularisation; so goes on a point at
+    which nothing but a gradient is left that does not fall, which is what rounding does to rows
+    with large multipliers."""
 
     def goes_on(run: Run):
         return (run.count < iterations) & ~run.done
@@ -258,19 +258,19 @@ def iterate(problem: Scaled, p: Point, slope: Array, iterations: int, tolerance:
         p, off = jax.tree.map(
             lambda new, old: jnp.where(good, new, old), (p, off), (run.point, run.off)
         )
-        primal, dual, gap = measures(problem, p, off)
-        stuck = (primal <= tolerance) & (gap <= tolerance) & (dual > run.dual / 2)
+        left = primal, dual, gap = measures(problem, p, off)
+        stuck = (primal <= tolerance) & (gap <= tolerance) & (dual > run.left[1] / 2)
         caution = run.caution * jnp.where(good, jnp.where(stuck, 10.0, 1.0), 100.0)
         caution = jnp.minimum(caution, MOST)
-        return Run(p, off, run.count + 1, ended(off, primal, dual, gap), dual, caution)
+        return Run(p, off, run.count + 1, ended(off, *left), left, caution)
 
     def ended(off: Residual, *left: Array) -> Array:
         return jnp.stack([x <= tolerance for x in left]).all() | off.contradicts
 
     off = residual(problem, p, slope)
-    left = measures(problem, p, off)
-    caution = jnp.ones((), p.x.dtype)
-    start = Run(p, off, jnp.asarray(0, jnp.int32), ended(off, *left), left[1], caution)
+    one, unknown = jnp.ones((), p.x.dtype), jnp.full((), jnp.inf, p.x.dtype)
+    left, done = (unknown, unknown, unknown), jnp.zeros((), bool)
+    start = Run(p, off, jnp.asarray(0, jnp.int32), done, left, one)
     return lax.while_loop(goes_on, again, start)
 
 

@@ -88,13 +88,16 @@ def solve(
     """The solution, from the ``start`` that a problem like it left, or from nothing.
 
     tolerance: of ``primal``, ``dual`` and ``gap``, which ends the iterations and decides the
-    status; default ``default_tolerance``. At most ``iterations``; under ``vmap`` all members wait
-    for the slowest. A member that fails keeps its last finite iterate, and has no influence on
-    others. The derivative of x and the multipliers, in both modes, is that of the conditions at
-    the solution, whatever found it; smoothing () relaxes there multiplier times slack = 0 to
-    = smoothing, in the unit of the objective, so that constraints about to be active have a
-    derivative. It never acts on the solution. None goes to ``start``.
+    status; default ``default_tolerance``. At least one, at most ``iterations``; under ``vmap`` all
+    members wait for the slowest. A member that fails keeps its last finite iterate, and has no
+    influence on others. The derivative of x and the multipliers, in both modes, is that of the
+    conditions at the solution, whatever found it; smoothing () relaxes there multiplier times
+    slack = 0 to = smoothing, in the unit of the objective, so that constraints about to be active
+    have a derivative. It never acts on the solution. None goes to ``start``. Raises ValueError
+    where ``iterations`` is none.
     """
+    if iterations < 1:
+        raise ValueError(f"iterations is {iterations}; the solver takes at least one")
     dtype = problem.J.dtype
     run = _Run(iterations, default_tolerance(dtype) if tolerance is None else tolerance)
     smoothing = jnp.asarray(smoothing, dtype)
@@ -176,7 +179,7 @@ def _iterated(run: _Run, q: ip.Scaled, scale: ip.Scale, start: Start | None):
     begun = _cold(q) if start is None else _warm(q, scale, start)
     end = ip.iterate(q, *begun, run.iterations, tolerance)
     p, off = end.point, end.off
-    primal, dual, gap = (jnp.where(scale.finite, x, jnp.nan) for x in ip.measures(q, p, off))
+    primal, dual, gap = (jnp.where(scale.finite, x, jnp.nan) for x in end.left)
     solved = (primal <= tolerance) & (dual <= tolerance) & (gap <= tolerance)
     status = jnp.where(solved, SOLVED, jnp.where(off.contradicts, INFEASIBLE, UNFINISHED))
     status = jnp.where(jnp.isfinite(primal + dual + gap), status, NOT_FINITE).astype(jnp.int32)
