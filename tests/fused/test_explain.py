@@ -304,6 +304,19 @@ def test_what_cannot_be_fused_cannot_be_explained():
         explain(jnp.sort, jax.ShapeDtypeStruct((3,), np.float32))
 
 
+def test_sums_that_are_parts_of_others_are_used_there():
+    """Of a chain of eight and two branches of three, each link's sum of all that it carries."""
+    parents, carries = [-1, *range(10), 7, 11, 12], np.zeros((14, 14))
+    for link in range(14):
+        carrier = link
+        while carrier >= 0:
+            carries[carrier, link], carrier = 1, parents[carrier]
+    x = jax.ShapeDtypeStruct((14,), np.float32)
+    assert carries.sum() > 80
+    count = explain(lambda x: jnp.asarray(carries, x.dtype) @ x, x)
+    assert count.call.operations == {"add": 13}
+
+
 def test_a_program_as_text():
     def fn(x):
         return jnp.asarray([[2.0, 0.0], [3.0, 1.0]]) @ x

@@ -156,6 +156,10 @@ def _product(b: Builder, left: np.ndarray, right: np.ndarray, dtype) -> np.ndarr
 
     Where there is much to do, the terms that many entries have are added up in loops over tiles.
     """
+    if _is_mask(left):
+        return _sums(b, left, right, dtype)
+    if _is_mask(right):
+        return _sums(b, right, left, dtype).T
     if 1 in (len(left), len(right)):
         return _product_with_vector(b, left, right, dtype)
     terms = _filled(left) * _filled(right)
@@ -172,6 +176,30 @@ def _product(b: Builder, left: np.ndarray, right: np.ndarray, dtype) -> np.ndarr
         pairs = zip(left[i], right[j])
         products = [b.op("mul", a, c) for a, c in pairs if not (_is_zero(a) or _is_zero(c))]
         out[i, j] = total(b, products if of_loops is None else [of_loops[i, j], *products], dtype)
+    return out
+
+
+def _is_mask(m: np.ndarray) -> bool:
+    """Whether it is of constants 0 and 1, in rows that pick several."""
+    return m.shape[1] > 1 and all(v.is_constant and v.data in (0, 1) for v in m.flat)
+
+
+def _sums(b: Builder, mask: np.ndarray, right: np.ndarray, dtype) -> np.ndarray:
+    """mask right^T (p, q): a sum that is part of another, as those of the branches of a tree are,
+    is used there."""
+    picked = [frozenset(np.flatnonzero([v.data for v in row])) for row in mask]
+    out = np.empty((len(mask), len(right)), object)
+    sums: dict[frozenset, np.ndarray] = {}  # the smaller ones first
+    for k in sorted(range(len(mask)), key=lambda k: len(picked[k])):
+        rest, parts = picked[k], []
+        for known in reversed(sums):
+            if known <= rest:
+                rest, parts = rest - known, [*parts, sums[known]]
+        for j, row in enumerate(right):
+            terms = [part[j] for part in parts] + [row[m] for m in sorted(rest)]
+            out[k, j] = total(b, terms, dtype)
+        if len(picked[k]) > 1:
+            sums[picked[k]] = out[k]
     return out
 
 

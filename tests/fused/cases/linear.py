@@ -87,6 +87,9 @@ def products(x, b, batched, k, long):
     found = [x @ b, x[0] @ x[1], b[:, 0] @ b, jnp.einsum("nij,nkj->nik", batched, batched)]
     found += [jnp.einsum("ij,kl->ikjl", x, b), jnp.einsum("nij,nij->n", batched, batched)]
     found += [known @ b, known @ x.T, known @ known.T @ x, x @ known[:1].T, long @ long]
+    picks = np.array([[1, 1, 1, 1], [0, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 0, 0]])
+    tree = jnp.asarray(picks, x.dtype)
+    found += [tree @ b, x @ tree.T, tree.T @ tree, tree @ x[0], jnp.asarray(picks, k.dtype) @ k]
     found += [k @ k, jnp.outer(k, k), lax.dot(x, b, preferred_element_type=jnp.float32)]
     found += [lax.dot(k > 0, k < 5), lax.dot(k, k, preferred_element_type=x.dtype)]
     found += [
