@@ -162,7 +162,8 @@ def _product(b: Builder, left: np.ndarray, right: np.ndarray, dtype) -> np.ndarr
         return _sums(b, right, left, dtype).T
     if 1 in (len(left), len(right)):
         return _product_with_vector(b, left, right, dtype)
-    terms = _filled(left) * _filled(right)
+    filled = _filled(left), _filled(right)
+    terms = filled[0].sum(axis=0) * filled[1].sum(axis=0)
     dense = np.flatnonzero(terms > FULL * len(left) * len(right))
     same = left.shape == right.shape and all(a is c for a, c in zip(left.flat, right.flat))
     looped = np.sum(terms[dense]) > MOST_PRODUCTS
@@ -170,11 +171,12 @@ def _product(b: Builder, left: np.ndarray, right: np.ndarray, dtype) -> np.ndarr
     if looped:
         part = left[:, dense]
         of_loops = tiles.product(b, part, part if same else right[:, dense])
-        left, right = np.delete(left, dense, axis=1), np.delete(right, dense, axis=1)
+        for rows in filled:
+            rows[:, dense] = False
     out = np.empty((len(left), len(right)), object)
     for i, j in np.ndindex(out.shape):
-        pairs = zip(left[i], right[j])
-        products = [b.op("mul", a, c) for a, c in pairs if not (_is_zero(a) or _is_zero(c))]
+        both = np.flatnonzero(filled[0][i] & filled[1][j])
+        products = [b.op("mul", left[i, k], right[j, k]) for k in both]
         out[i, j] = total(b, products if of_loops is None else [of_loops[i, j], *products], dtype)
     return out
 
@@ -206,27 +208,22 @@ def _sums(b: Builder, mask: np.ndarray, right: np.ndarray, dtype) -> np.ndarray:
 def _product_with_vector(b: Builder, left: np.ndarray, right: np.ndarray, dtype) -> np.ndarray:
     """The same where one of both is a single row; a large and full matrix is kept in tiles."""
     matrix, vector = (left, right[0]) if len(right) == 1 else (right, left[0])
-    count = np.sum(_filled(matrix) * [not _is_zero(v) for v in vector])
+    filled = _filled(matrix) & _filled(vector[None])
+    count = np.sum(filled)
     if count > MOST_OF_A_MATRIX and count > 0.5 * matrix.size:
         out = tiles.times(b, matrix, vector)
     else:
         out = np.empty(len(matrix), object)
         for i, row in enumerate(matrix):
-            pairs = [(a, c) for a, c in zip(row, vector) if not (_is_zero(a) or _is_zero(c))]
-            out[i] = total(b, [b.op("mul", a, c) for a, c in pairs], dtype)
+            both = np.flatnonzero(filled[i])
+            out[i] = total(b, [b.op("mul", row[k], vector[k]) for k in both], dtype)
     return out.reshape(len(left), len(right))
 
 
 def _filled(rows: np.ndarray) -> np.ndarray:
-    """(m,) how many of the rows (p, m) are not zero in each column."""
-    count = np.zeros(rows.shape[1], int)
-    for at, value in np.ndenumerate(rows):
-        count[at[1]] += not _is_zero(value)
-    return count
-
-
-def _is_zero(value) -> bool:
-    return value.is_constant and value.data == 0
+    """(p, m) bool: entries (p, m) that are not known to be zero."""
+    filled = [not (v.is_constant and v.data == 0) for v in rows.flat]
+    return np.array(filled, bool).reshape(rows.shape)
 
 
 @rule("cholesky")
