@@ -250,6 +250,8 @@ def test_check_says_what_failed_and_what_to_do(batch):
         assert part in text
     with pytest.raises(qp.QPError, match=r"unfinished \(allow more iterations.*row"):
         qp.check(solver(iterations=1)(batch))
+    with pytest.raises(ValueError, match="iterations is 0; the solver takes at least one"):
+        qp.solve(one(batch, 0), iterations=0)
 
 
 @pytest.mark.parametrize("field", [f.name for f in fields(qp.Problem)])

@@ -1,9 +1,10 @@
 """Large matrices in local memory: products, Cholesky factors and triangular solutions as loops.
 
 Written out, the factor of 90 rows would be a hundred thousand operations. Here a tile of 8 by 8
-numbers is worked on in registers, and loops go over the tiles: all of a product, those of the lower
-triangle of a factor, row by row. What stands at one place of all tiles is a memory of its own, so
-that the 64 numbers of a tile are addressed by a single computed index, the number of the tile.
+numbers is worked on in registers, a part at a time, and loops go over the tiles: all of a product,
+those of the lower triangle of a factor, row by row. What stands at one place of all tiles is a
+memory of its own, so that the 64 numbers of a tile are addressed by a single computed index, the
+number of the tile.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from jaxsim.fused.program import Memory, Value
 
 TILE = 8
 BLOCK = 4  # rows and columns of a sum of products that registers hold at once
-AT_ONCE = 4  # products in a round of the loop that adds them up
+AT_ONCE = 4  # products in a round of the loop that adds them up; a power of 2
 Wanted = Callable[[int, int], bool]
 
 
@@ -269,9 +270,11 @@ def _sum_of_products(b: Builder, count: Value, factors: Callable, dtype, wanted:
     at_once = _number(b, AT_ONCE.bit_length() - 1)
     rounds = b.op("shift_right_logical", count, at_once)
     rest = b.op("shift_left", rounds, at_once)
-    for corner in np.ndindex(TILE // BLOCK, TILE // BLOCK):
-        block = [tuple(BLOCK * np.array(corner) + at) for at in np.ndindex(BLOCK, BLOCK)]
+    for above, before in np.ndindex(TILE // BLOCK, TILE // BLOCK):
+        block = [(BLOCK * above + r, BLOCK * before + c) for r, c in np.ndindex(BLOCK, BLOCK)]
         block = [at for at in block if wanted(*at)]
+        if not block:
+            continue
 
         def one(k, values, block=block):
             x, y = factors(k)
