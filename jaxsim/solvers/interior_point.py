@@ -39,8 +39,8 @@ class Scaled:
     G: Array  # (k, n)
     d: Array  # (c,) of C x >= d with C = (1, -1, G); 0 where there is no bound
     real: Array  # (c,) bool: the inequality exists
-    fixed: Array  # (n,) bool: there is no choice, and
-    at: Array  # (n,) what the unknown is then; else 0
+    fixed: Array  # (n,) bool: there is no choice
+    at: Array  # (n,) what the bounds allow that is nearest to 0: of a fixed unknown what it is
     H: Array  # (n, n) J^T J + A^T A
 
 
@@ -187,7 +187,7 @@ def residual(problem: Scaled, p: Point, slope: Array) -> Residual:
     fixed, eps = problem.fixed, float(jnp.finfo(p.x.dtype).eps)
     pull = matmul(p.y, problem.A) + pulled_back(problem, p.z)
     reach = jnp.sum(p.y * problem.b) + jnp.sum(p.z * problem.d)
-    reach = reach - jnp.sum(pull * problem.at)
+    reach = reach - jnp.sum(jnp.where(fixed, pull * problem.at, 0.0))
     against = jnp.sum(jnp.abs(jnp.where(fixed, 0.0, pull)))
     size = jnp.sum(jnp.abs(p.y)) + jnp.sum(p.z)
     return Residual(

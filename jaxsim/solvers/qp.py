@@ -233,7 +233,7 @@ def scaled(p: Problem) -> tuple[ip.Scaled, ip.Scale]:
     scale = ip.Scale(d * size, of_A * size, one.inequality * size, size, finite)
     f |= {name: f[name] / size for name in ("r", "b", "d")}
     real = jnp.concatenate([has_lower & ~fixed, has_upper & ~fixed, real_row])
-    at = jnp.where(fixed & finite, at, 0.0) / scale.x
+    at = jnp.where(finite, at, 0.0) / scale.x
     rows = jnp.concatenate([f["J"], f["A"]])
     return ip.Scaled(**f, real=real, fixed=fixed, at=at, H=matmul(rows.T, rows)), scale
 
@@ -265,16 +265,8 @@ def _inverse(length: Array) -> Array:
 
 def _cold(q: ip.Scaled) -> tuple[ip.Point, Array]:
     """A start from nothing, and the objective's gradient there."""
-    x = _nearest(q)
-    return _with_room(q, x, jnp.zeros_like(q.b), jnp.zeros_like(q.d), ip.COLD), ip.gradient(q, x)
-
-
-def _nearest(q: ip.Scaled) -> Array:
-    """x (n,) as near to 0 as the bounds allow."""
-    n = q.H.shape[0]
-    x = jnp.maximum(jnp.where(q.real[:n], q.d[:n], -jnp.inf), 0.0)
-    x = jnp.minimum(jnp.where(q.real[n : 2 * n], -q.d[n : 2 * n], jnp.inf), x)
-    return jnp.where(q.fixed, q.at, x)
+    p = _with_room(q, q.at, jnp.zeros_like(q.b), jnp.zeros_like(q.d), ip.COLD)
+    return p, ip.gradient(q, p.x)
 
 
 def _warm(q: ip.Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]:
@@ -283,7 +275,7 @@ def _warm(q: ip.Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]
     finite = jnp.isfinite(sum(jnp.sum(x) for x in given))
     x = jnp.where(q.fixed, q.at, start.x / scale.x)
     z = jnp.concatenate([start.at_lower, start.at_upper, start.inequality]) / scale.inequality
-    x = jnp.where(finite, x, _nearest(q))
+    x = jnp.where(finite, x, q.at)
     y = jnp.where(finite, start.equality / scale.equality, 0.0)
     z = jnp.where(finite & q.real, z, 0.0)
     s = jnp.where(q.real, jnp.maximum(ip.inequalities(q, x) - q.d, 0.0), 0.0)

@@ -131,7 +131,7 @@ def test_columns_with_few_numbers_are_added_one_by_one():
 
 def test_there_is_little_code():
     """A tenth of the n^3 / 3 operations of the factor, and less."""
-    n = 80
+    n = 64
     a = jax.ShapeDtypeStruct((n, n), np.float64)
     assert n > MOST_ROWS and explain(cholesky, a).after < n**3 / 3 / 10
 

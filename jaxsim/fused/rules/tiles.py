@@ -101,7 +101,8 @@ def _reduced(tiles: Tiles, row_i: Value, row_j: Value, j: Value, wanted: Wanted)
         x = tiles.read(b.op("add", row_i, k))
         return x, x if row_i is row_j else tiles.read(b.op("add", row_j, k))
 
-    for at, taken in _sum_of_products(b, j, factors, tile[0, 0].dtype, wanted):
+    several = row_i is not row_j  # of the tiles on the diagonal there are few
+    for at, taken in _sum_of_products(b, j, factors, tile[0, 0].dtype, wanted, several):
         tile[at] = b.op("sub", tile[at], taken)
     return tile
 
@@ -181,9 +182,11 @@ def product(b: Builder, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     def row(i, values):
         def column(j, values):
             tile = np.empty((TILE, TILE), object)
-            for at, number in _sum_of_products(
-                b, _number(b, x.rows), lambda k: (x.tile(k, i).T, y.tile(k, j).T), zero.dtype, whole
-            ):
+
+            def factors(k):
+                return x.tile(k, i).T, y.tile(k, j).T
+
+            for at, number in _sum_of_products(b, _number(b, x.rows), factors, zero.dtype):
                 tile[at] = number
             tiles.write(values[0], tile)
             return [_next(b, values[0])]
@@ -259,17 +262,19 @@ class _Matrix:
 # --- of all
 
 
-def _sum_of_products(b: Builder, count: Value, factors: Callable, dtype, wanted: Wanted):
+def _sum_of_products(
+    b: Builder, count: Value, factors: Callable, dtype, wanted: Wanted = whole, several=True
+):
     """The sum of x y^T, for x, y (8, 8) of ``factors(k)``, k up to before ``count``: the places of
     the entries that are wanted, and their values.
 
-    A block of them after the other, and several products a round: a loop that carries all 64, or
-    little work a round, spends as long on moving its carries.
+    A block of them after the other, and, if several are wanted, ``AT_ONCE`` products a round: a
+    loop that carries all 64, or little work a round, spends as long on moving its carries.
     """
-    zero = b.constant(dtype.type(0))
-    at_once = _number(b, AT_ONCE.bit_length() - 1)
-    rounds = b.op("shift_right_logical", count, at_once)
-    rest = b.op("shift_left", rounds, at_once)
+    zero, at_once = b.constant(dtype.type(0)), AT_ONCE if several else 1
+    power = _number(b, at_once.bit_length() - 1)
+    rounds = b.op("shift_right_logical", count, power)
+    rest = b.op("shift_left", rounds, power)
     for above, before in np.ndindex(TILE // BLOCK, TILE // BLOCK):
         block = [(BLOCK * above + r, BLOCK * before + c) for r, c in np.ndindex(BLOCK, BLOCK)]
         block = [at for at in block if wanted(*at)]
@@ -280,13 +285,13 @@ def _sum_of_products(b: Builder, count: Value, factors: Callable, dtype, wanted:
             x, y = factors(k)
             return [_plus(b, v, x[r], y[c]) for v, (r, c) in zip(values, block)]
 
-        def several(k, values, one=one):
-            first = b.op("shift_left", k, at_once)
-            for further in range(AT_ONCE):
+        def round_(k, values, one=one):
+            first = b.op("shift_left", k, power)
+            for further in range(at_once):
                 values = one(b.op("add", first, _number(b, further)), values)
             return values
 
-        values = _loop(b, _number(b, 0), rounds, [zero] * len(block), several)
+        values = _loop(b, _number(b, 0), rounds, [zero] * len(block), round_)
         values = _loop(b, rest, count, values, one)
         yield from zip(block, values)
 
