@@ -104,9 +104,10 @@ class Ours:
         exact = self.problem(self.jnp.float64)
         run = self.jax.vmap(lambda p: self.qp.solve(p, tolerance=1e-11, iterations=60))
         solution = self.jax.jit(run)(exact)
-        return solution, np.asarray(self.jax.jit(self.gradient(1e-11, 60))(exact))
+        return solution, np.asarray(self.jax.jit(self.jax.vmap(self.slope(1e-11, 60)))(exact))
 
-    def gradient(self, tolerance=None, iterations=30):
+    def slope(self, tolerance=None, iterations=30):
+        """Of one problem: d(weight . x)/dr, the problem solved on the way."""
         from dataclasses import replace
 
         def one(p):
@@ -116,7 +117,7 @@ class Ours:
 
             return self.jax.grad(number)(p.r)
 
-        return self.jax.vmap(one)
+        return one
 
     def measure(self, out: dict, say: dict):
         jax, jnp, qp = self.jax, self.jnp, self.qp
@@ -128,10 +129,11 @@ class Ours:
         runs = {
             "ours, XLA": (jax.vmap(solve), jnp.float32),
             "ours, XLA, float64": (jax.vmap(solve), jnp.float64),
-            "ours, XLA, with gradient": (self.gradient(), jnp.float32),
+            "ours, XLA, with gradient": (jax.vmap(self.slope()), jnp.float32),
         }
         if self.options.fused:
             runs["ours, fused"] = (fuse(solve), jnp.float32)
+            runs["ours, fused, with gradient"] = (fuse(self.slope()), jnp.float32)
         for name, (run, dtype) in runs.items():
             say[name] = {"us": {}}
             for batch in sorted({*self.options.batch, self.count}):
@@ -218,7 +220,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 16, 256, 1024, 4096])
     parser.add_argument("--cores", type=int, nargs="+", default=[0], help="that all are pinned to")
     parser.add_argument("--abuse", type=int, metavar="COUNT", help="so many hard small ones")
-    parser.add_argument("--fused", action="store_true", help="ours fused, too: a minute to compile")
+    parser.add_argument("--fused", action="store_true", help="ours fused, too: two minutes to compile")
     parser.add_argument("--repeats", type=int, default=5, help="the best of so many counts")
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
     parser.add_argument("--quick", action="store_true", help="few members, a tiny shape")
