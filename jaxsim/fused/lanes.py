@@ -6,10 +6,9 @@ In float64 that is two vectors for every number: twice the instructions, of whic
 then takes more than twice the time to compile, and no more speed. Half as many lanes fill a vector.
 A batch of a few lanes is best off with four.
 
-In float32 the processor decides. One that works on vectors of 512 bits at once is half again as
-fast with 16 lanes as with 8, as soon as there are more than 8 for a core. One that works on their
-halves (AMD's Zen 4) took twice the time, for what 16 lanes of a rollout keep beside the numbers in
-registers is more than its nearest cache holds, until there are hundreds for a core.
+In float32 16 lanes are faster than 8 as soon as there are more than 8 for a core: by a fifth to a
+half where the processor works on 512 bits at once, by a tenth to a quarter where it takes them in
+halves (AMD's Zen 4), for there are half as many instructions.
 
 Local memory lies on a thread's stack, all lanes' together: of a kernel that has much of it 16 lanes
 take more than a core's cache, and 128 KiB each would be all of the smallest stacks (2 MiB).
@@ -23,8 +22,7 @@ from pathlib import Path
 MOST = 16
 NARROW = 8
 LEAST = 4
-WIDE = {b"znver4": (256, 32_768)}  # by processor: so many lanes a core, in float32, go together by
-WIDE_ELSEWHERE = (NARROW + 1, 65_536)  # 16, with at most so many bytes of local memory each
+LOCAL = 65_536  # bytes of local memory a lane, with which 16 of them go together at most
 
 _LIBRARIES = {"linux": "libdrjit-core.so", "darwin": "libdrjit-core.dylib"}
 
@@ -45,8 +43,7 @@ def set_lanes(batch: int, doubles: bool, local: int) -> int:
     if doubles:
         width = LEAST if batch <= LEAST * dr.thread_count() else core.most // 2
     else:
-        lanes, bytes_ = WIDE.get(core.cpu(), WIDE_ELSEWHERE)
-        wide = batch >= lanes * dr.thread_count() and local <= bytes_
+        wide = batch > NARROW * dr.thread_count() and local <= LOCAL
         width = core.most if wide else NARROW
     if core.width() != width:
         core.set_target(core.cpu(), core.features(), width)

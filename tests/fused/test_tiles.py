@@ -155,6 +155,5 @@ def test_kernels_with_much_local_memory_take_fewer_lanes_at_once():
     if lanes._core() is None:
         pytest.skip("there is no choice")
     core, many = lanes._core(), 10**6
-    _, most = lanes.WIDE.get(core.cpu(), lanes.WIDE_ELSEWHERE)
-    assert lanes.set_lanes(many, False, most) == core.most
-    assert lanes.set_lanes(many, False, most + 1) == lanes.NARROW
+    assert lanes.set_lanes(many, False, lanes.LOCAL) == core.most
+    assert lanes.set_lanes(many, False, lanes.LOCAL + 1) == lanes.NARROW
