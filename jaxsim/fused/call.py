@@ -13,9 +13,10 @@ fused_p = Primitive("fused")
 fused_p.multiple_results = True
 
 
-def call(kernel: Kernel, leaves) -> list:
-    """The outputs of a kernel for one character; under ``vmap`` for a batch."""
-    return fused_p.bind(*leaves, kernel=kernel, own=(False,) * len(leaves), batch=None)
+def call(kernel: Kernel, leaves, own: tuple[bool, ...], batch: int | None) -> list:
+    """The outputs of a kernel for a batch, of which leaf k has an axis in front if ``own[k]``; or,
+    with no batch, for one character, which ``vmap`` makes a batch of."""
+    return fused_p.bind(*leaves, kernel=kernel, own=own, batch=batch)
 
 
 def _lanes(batch: int | None) -> int:

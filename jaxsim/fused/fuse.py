@@ -48,7 +48,7 @@ def fuse(fn: Callable, in_axes: Any = 0, backend: str = "fused") -> Callable:
 
     @wraps(fn)
     def batched(*args):
-        args = jax.tree.map(jnp.asarray, args)  # vmap hands numpy arrays on as they are
+        args = jax.tree.map(_array, args)  # vmap hands numpy arrays on as they are
         done = one.run_batch(args, in_axes)
         return mapped(*args) if done is None else done
 
@@ -70,9 +70,10 @@ class _One:
 
     def __call__(self, *args):
         leaves, tree = jax.tree.flatten(args)
-        leaves = [jnp.asarray(x) for x in leaves]
+        leaves = list(map(_array, leaves))
         traced = self.traced(tree, [_spec(x, x.shape) for x in leaves])
-        return jax.tree.unflatten(traced.out_tree, traced.run(*traced.outer, *leaves))
+        leaves = [*traced.outer, *leaves]
+        return jax.tree.unflatten(traced.out_tree, traced.run((False,) * len(leaves), None, *leaves))
 
     def traced(self, tree, specs) -> "_Traced":
         """The kernel for arguments like these, made when they are new."""
@@ -90,15 +91,15 @@ class _One:
         return traced
 
     def run_batch(self, args, in_axes):
-        """The results for a batch without JAX's machinery, which takes milliseconds a call.
+        """The results for a batch without ``vmap``, which takes a millisecond a call.
 
-        None where it is needed: under a transformation, or for other axes than the first.
+        None where it is needed: for other axes than the first, or where fn closes over tracers.
         """
         leaves, tree = jax.tree.flatten(args)
         axes = flatten_axes(
             "in_axes", tree, tuple(in_axes) if isinstance(in_axes, list) else in_axes
         )
-        if any(isinstance(x, Tracer) for x in leaves) or set(axes) - {0, None}:
+        if set(axes) - {0, None}:
             return None
         sizes = {x.shape[:1] for x, axis in zip(leaves, axes) if axis == 0}
         if len(sizes) != 1 or () in sizes:
@@ -107,9 +108,11 @@ class _One:
         traced = self.traced(tree, list(map(_spec, leaves, shapes)))
         if traced.outer:
             return None
-        out = run(
-            *leaves, kernel=traced.kernel, own=tuple(a == 0 for a in axes), batch=sizes.pop()[0]
-        )
+        own, batch = tuple(axis == 0 for axis in axes), sizes.pop()[0]
+        if any(isinstance(x, Tracer) for x in leaves):
+            out = traced.run(own, batch, *leaves)
+        else:  # without JAX's machinery, which takes as much again
+            out = run(*leaves, kernel=traced.kernel, own=own, batch=batch)
         return jax.tree.unflatten(traced.out_tree, out)
 
 
@@ -118,6 +121,11 @@ class _Traced(NamedTuple):
     run: Callable  # of the leaves, with a custom_vjp
     outer: list  # tracers that fn closes over, the first arguments
     out_tree: Any
+
+
+def _array(x) -> jax.Array:
+    """JAX would take long over finding that there is nothing to do, above all for a tracer."""
+    return x if isinstance(x, jax.Array) else jnp.asarray(x)
 
 
 def _spec(x, shape) -> jax.ShapeDtypeStruct:

@@ -6,6 +6,8 @@ recomputes a round from them and goes back through it. What ``jax.ad_checkpoint.
 calls "costly" is kept as well, and not computed again.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
@@ -18,20 +20,20 @@ _KEPT = jax.checkpoint_policies.save_only_these_names("costly")
 
 
 def differentiable(kernel: Kernel):
-    """``call`` of the kernel's leaves as a function with a custom_vjp."""
+    """A function of ``own``, ``batch`` (those of ``call``) and leaves, with a custom_vjp."""
     pair: list[_Pair] = []
 
-    @jax.custom_vjp
-    def run(*leaves):
-        return call(kernel, leaves)
+    @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+    def run(own, batch, *leaves):
+        return call(kernel, leaves, own, batch)
 
-    def forward(*leaves):
+    def forward(own, batch, *leaves):
         if not pair:
             pair.append(_Pair(kernel))
-        return pair[0].forward(leaves)
+        return pair[0].forward(leaves, own, batch)
 
-    def backward(kept, cotangents):
-        return pair[0].backward(kept, cotangents)
+    def backward(own, batch, kept, cotangents):
+        return pair[0].backward(kept, cotangents, own, batch)
 
     run.defvjp(forward, backward)
     return run
@@ -76,18 +78,19 @@ class _Pair:
         cotangents = [jax.ShapeDtypeStruct(out[k].shape, out[k].dtype) for k in self.outs]
         self._backward = Kernel(jax.make_jaxpr(back)([kept[k] for k in passed], cotangents))
 
-    def forward(self, leaves):
+    def forward(self, leaves, own, batch):
         """The outputs, and what is kept for the way back."""
-        out = call(self._forward, leaves)
+        out = call(self._forward, leaves, own, batch)
         return out[: self.n_out], out[self.n_out :]
 
-    def backward(self, kept, cotangents):
-        """The cotangents of the leaves; None for those that are not floats."""
-        given = [cotangents[k] for k in self.outs]
-        out = call(self._backward, [*kept, *given])
+    def backward(self, kept, cotangents, own, batch):
+        """The cotangents of the leaves, of a shared one the sum of all lanes'; None for those that
+        are not floats."""
+        given = [*kept, *(cotangents[k] for k in self.outs)]
+        out = call(self._backward, given, (batch is not None,) * len(given), batch)
         full: list = [None] * self.count
         for k, x in zip(self.wanted, out):
-            full[k] = x
+            full[k] = x if own[k] or batch is None else jnp.sum(x, axis=0)
         return tuple(full)
 
 

@@ -19,6 +19,7 @@ from jaxsim.solvers import interior_point as ip
 from jaxsim.solvers.lcp import NOT_FINITE, SOLVED, UNFINISHED
 from jaxsim.solvers.qp_derivative import moved
 
+HELD = 100.0  # a bound surely pushes if its multiplier is so many times its slack, scaled
 INFEASIBLE = 3  # beside the codes of ``lcp``: no x fits all constraints
 
 
@@ -122,16 +123,33 @@ def solve_levels(
     levels before, under the constraints of a ``Problem``. The last one is the answer.
 
     The J x that a level achieves becomes equations of the next ones; ``equality`` and ``violated``
-    of a level have these rows after those of A. Where they leave the inequalities no room, the
-    iterations are more, and in float32 one member in ten ends unfinished (docs/qp.md).
+    of a level have these rows after those of A. An unknown that a bound holds stays there. Where
+    the equations leave rows of G no room, the iterations are more, and in float32 one member in
+    sixteen ends unfinished (docs/qp.md).
     """
     solutions = []
+    tolerance = default_tolerance(A.dtype) if tolerance is None else tolerance
     for J, r in levels:
         problem = Problem(J, r, A, b, G, h, lower, upper)
         solutions.append(solve(problem, None, iterations, tolerance, smoothing))
+        lower, upper = _held(problem, solutions[-1], tolerance)
         A = jnp.concatenate([A, J])
         b = jnp.concatenate([b, matmul(J, solutions[-1].x)])
     return tuple(solutions)
+
+
+def _held(p: Problem, s: Solution, tolerance: float) -> tuple[Array, Array]:
+    """The bounds, made equal where one of them surely pushes: every x that is as good lies on it,
+    and the next level is spared a slack that has no room."""
+    scale = scaled(p)[1]
+    of_bounds = scale.inequality[: s.x.shape[0]]
+
+    def pushes(multiplier: Array, slack: Array) -> Array:
+        least = jnp.maximum(HELD * slack / scale.x, 10 * tolerance)
+        return multiplier / of_bounds > least
+
+    lower = jnp.where(pushes(s.at_upper, p.upper - s.x), p.upper, p.lower)
+    return lower, jnp.where(pushes(s.at_lower, s.x - p.lower), p.lower, p.upper)
 
 
 def default_tolerance(dtype) -> float:
