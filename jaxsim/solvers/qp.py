@@ -125,7 +125,7 @@ def solve_levels(
     The J x that a level achieves becomes equations of the next ones; ``equality`` and ``violated``
     of a level have these rows after those of A. An unknown that a bound holds stays there. Where
     the equations leave rows of G no room, the iterations are more, and in float32 one member in
-    sixteen ends unfinished (docs/qp.md).
+    twelve ends unfinished (docs/qp.md).
     """
     solutions = []
     tolerance = default_tolerance(A.dtype) if tolerance is None else tolerance

@@ -412,16 +412,16 @@ def test_levels_give_way_in_their_order(dtype):
     np.testing.assert_allclose(slope, [[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0]], atol=1e-6)
 
 
-def test_a_bound_that_hardly_pushes_does_not_bind_the_next_level():
-    """The first level is best with x0 just at the bound 0, which it does not need; the second
-    moves x0 away."""
-    J, none, row = jnp.eye(2), jnp.zeros((0, 2)), jnp.zeros(0)
-    both = jnp.array([[1.0, -1.0]])
-    for r in (0.0, -1e-7):  # exactly 0, and pushed against by less than the tolerance
-        levels = (both, jnp.array([r])), (J, jnp.array([0.5, 0.5]))
-        bounds = jnp.zeros(2), jnp.ones(2)
-        last = qp.solve_levels(levels, none, row, none, row, *bounds, tolerance=1e-6)[-1]
-        np.testing.assert_allclose(last.x, 0.5, atol=1e-5)
+def test_only_a_bound_that_surely_pushes_is_held():
+    """Not one that rounding has passed, nor one whose slack is as small as its multiplier."""
+    none, row = jnp.zeros((0, 4)), jnp.zeros(0)
+    p = qp.Problem(jnp.eye(4), jnp.full(4, -1.0), none, row, none, row, jnp.zeros(4), jnp.ones(4))
+    s = qp.solve(p)  # all four rest on 0
+    s = replace(s, x=jnp.array([0, -1e-9, 1e-4, 1]), at_lower=jnp.array([1, 1e-9, 1e-4, 0]),
+                at_upper=jnp.array([0, 0, 0, 0.5]))  # fmt: skip
+    lower, upper = qp._held(p, s, 3e-8)
+    np.testing.assert_array_equal(lower, [0, 0, 0, 1])
+    np.testing.assert_array_equal(upper, [0, 1, 1, 1])
 
 
 def test_never_a_false_solved(batch):
