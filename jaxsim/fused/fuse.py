@@ -73,7 +73,8 @@ class _One:
         leaves = list(map(_array, leaves))
         traced = self.traced(tree, [_spec(x, x.shape) for x in leaves])
         leaves = [*traced.outer, *leaves]
-        return jax.tree.unflatten(traced.out_tree, traced.run((False,) * len(leaves), None, *leaves))
+        out = traced.run((False,) * len(leaves), None, *leaves)
+        return jax.tree.unflatten(traced.out_tree, out)
 
     def traced(self, tree, specs) -> "_Traced":
         """The kernel for arguments like these, made when they are new."""
@@ -118,7 +119,7 @@ class _One:
 
 class _Traced(NamedTuple):
     kernel: Kernel
-    run: Callable  # of the leaves, with a custom_vjp
+    run: Callable  # of own, batch and the leaves, with a custom_vjp
     outer: list  # tracers that fn closes over, the first arguments
     out_tree: Any
 
