@@ -223,7 +223,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--cores", type=int, nargs="+", default=[0], help="that all are pinned to")
     parser.add_argument("--abuse", type=int, metavar="COUNT", help="so many hard small ones")
     parser.add_argument("--levels", action="store_true", help="three of priority, beside one QP")
-    parser.add_argument("--fused", action="store_true", help="ours fused, too; compiles two minutes")
+    parser.add_argument("--fused", action="store_true", help="ours fused, too (two more minutes)")
     parser.add_argument("--repeats", type=int, default=5, help="the best of so many counts")
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
     parser.add_argument("--quick", action="store_true", help="few members, a tiny shape")
