@@ -17,14 +17,16 @@ ROOT = Path(__file__).resolve().parents[2]
         ("gradients.py", "Largest error without smoothing"),
         ("lcp.py", "| solver               | iterations |"),
         ("rollout_gradient.py", "| derivative | batch |"),
-        ("qp.py", "| solver                   | us, batch 1 |"),
+        ("qp.py", "| ours, fused, with gradient |"),
+        ("qp.py --levels", "| precision | one QP [us] | three levels [us] |"),
         ("schemes.py", "| scheme     | step [ms] |"),
         ("synthesis.py", "| batch | backend |"),
         ("throughput.py", "| batch | engine "),
     ],
 )
 def test_quick_run_prints_a_table(script, line):
-    command = [sys.executable, f"benchmarks/{script}", "--quick", "--device", "cpu"]
+    name, *options = script.split()
+    command = [sys.executable, f"benchmarks/{name}", *options, "--quick", "--device", "cpu"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     assert line in done.stdout
