@@ -140,13 +140,14 @@ def solve_levels(
 
 def _held(p: Problem, s: Solution, tolerance: float) -> tuple[Array, Array]:
     """The bounds, made equal where one of them surely pushes: every x that is as good lies on it,
-    and the next level is spared a slack that has no room."""
+    and the next level is spared a slack that has no room. Multipliers of what is not solved say
+    nothing of the kind: of bounds that contradict each other both push."""
     scale = scaled(p)[1]
     of_bounds = scale.inequality[: s.x.shape[0]]
 
     def pushes(multiplier: Array, slack: Array) -> Array:
         least = jnp.maximum(HELD * slack / scale.x, 10 * tolerance)
-        return multiplier / of_bounds > least
+        return (s.status == SOLVED) & (multiplier / of_bounds > least)
 
     lower = jnp.where(pushes(s.at_upper, p.upper - s.x), p.upper, p.lower)
     return lower, jnp.where(pushes(s.at_lower, s.x - p.lower), p.lower, p.upper)

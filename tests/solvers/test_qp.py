@@ -412,6 +412,17 @@ def test_levels_give_way_in_their_order(dtype):
     np.testing.assert_allclose(slope, [[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0]], atol=1e-6)
 
 
+def test_what_contradicts_itself_at_one_level_does_at_the_next():
+    """Bounds that leave nothing, both of which push, are not held."""
+    none, row = jnp.zeros((0, 2)), jnp.zeros(0)
+    levels = (jnp.eye(2)[:1], jnp.ones(1)), (jnp.eye(2)[1:], jnp.ones(1))
+    bounds = jnp.array([1.0, 0]), jnp.array([0.0, 1])
+    found = quick_jit(lambda *bounds: qp.solve_levels(levels, none, row, none, row, *bounds))(
+        *bounds
+    )
+    assert [int(s.status) for s in found] == [qp.INFEASIBLE, qp.INFEASIBLE]
+
+
 def test_only_a_bound_that_surely_pushes_is_held():
     """Not one that rounding has passed, nor one whose slack is as small as its multiplier."""
     none, row = jnp.zeros((0, 4)), jnp.zeros(0)
