@@ -5,6 +5,7 @@ all while the program is built, so that a product of matrices full of zeros neve
 """
 
 from collections import Counter
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -71,6 +72,16 @@ class Builder:
         value.block.ops.append(value)
         self._alive.append(value)
         return value
+
+    @contextmanager
+    def within(self, block: Block):
+        """Meanwhile values are made at the end of another block."""
+        before = self.block, self.floor
+        self.block = self.floor = block
+        try:
+            yield
+        finally:
+            self.block, self.floor = before
 
     # --- memory
 

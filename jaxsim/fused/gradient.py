@@ -6,14 +6,18 @@ recomputes a round from them and goes back through it. What ``jax.ad_checkpoint.
 calls "costly" is kept as well, and not computed again.
 """
 
+import math
 from functools import partial
+from itertools import pairwise
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 
 from jaxsim.fused.call import call
-from jaxsim.fused.launch import Kernel
+from jaxsim.fused.launch import PACKET, Kernel
 from jaxsim.fused.rules.control import stays_loop
 
 _KEPT = jax.checkpoint_policies.save_only_these_names("costly")
@@ -64,8 +68,15 @@ class _Pair:
         specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
         closed, (out, pull) = jax.make_jaxpr(with_pull, return_shape=True)(*specs)
         self.n_out = len(out)
-        kept, tree = jax.tree.flatten(pull)
-        whole = Kernel(closed)
+        tree = jax.tree.structure(pull)
+        beside = _Beside(closed.jaxpr, self.n_out)
+
+        def forth(*leaves):
+            out = jaxpr_as_fun(closed)(*leaves)
+            return out[: self.n_out], beside.joined(out[self.n_out :])
+
+        whole = Kernel(jax.make_jaxpr(forth)(*specs))
+        kept = whole.out_avals[self.n_out :]
         # What is known when the kernel is made, such as the model, is built into the way back too.
         known = {k - self.n_out: x for k, x in whole.known().items() if k >= self.n_out}
         passed = [k for k in range(len(kept)) if k not in known]
@@ -73,10 +84,12 @@ class _Pair:
 
         def back(given, cotangents):
             full = {**known, **dict(zip(passed, given))}
-            return list(jax.tree.unflatten(tree, [full[k] for k in range(len(kept))])(cotangents))
+            residuals = beside.apart([full[k] for k in range(len(kept))])
+            return list(jax.tree.unflatten(tree, residuals)(cotangents))
 
         cotangents = [jax.ShapeDtypeStruct(out[k].shape, out[k].dtype) for k in self.outs]
-        self._backward = Kernel(jax.make_jaxpr(back)([kept[k] for k in passed], cotangents))
+        given = [jax.ShapeDtypeStruct(kept[k].shape, kept[k].dtype) for k in passed]
+        self._backward = Kernel(jax.make_jaxpr(back)(given, cotangents))
 
     def forward(self, leaves, own, batch):
         """The outputs, and what is kept for the way back."""
@@ -92,6 +105,56 @@ class _Pair:
         for k, x in zip(self.wanted, out):
             full[k] = x if own[k] or batch is None else jnp.sum(x, axis=0)
         return tuple(full)
+
+
+class _Beside:
+    """Arrays that one loop stacks as one array, in rows of a multiple of ``PACKET`` numbers, which
+    kernels write and read that many at a time."""
+
+    def __init__(self, jaxpr: Jaxpr, first: int):
+        """Those of a jaxpr's outputs from the first on."""
+        together: dict[Any, list[int]] = {}
+        self.avals: list[Any] = [v.aval for v in jaxpr.outvars[first:]]
+        for k, (var, aval) in enumerate(zip(jaxpr.outvars[first:], self.avals)):
+            loop = _loop_of(jaxpr, var)
+            together.setdefault((loop, aval.dtype) if loop else k, []).append(k)
+        self.groups = [(group, isinstance(of, tuple)) for of, group in together.items()]
+
+    def joined(self, arrays: list) -> list:
+        """One array for each group: (rows, numbers of all) of a loop's."""
+        return [
+            self._row([arrays[k] for k in group]) if looped else arrays[group[0]]
+            for group, looped in self.groups
+        ]
+
+    def _row(self, arrays: list):
+        flat = [x.reshape(len(x), -1) for x in arrays]
+        filling = -sum(x.shape[1] for x in flat) % PACKET
+        return jnp.concatenate([*flat, jnp.zeros((len(flat[0]), filling), flat[0].dtype)], axis=1)
+
+    def apart(self, joined: list) -> list:
+        """The arrays again."""
+        arrays: dict[int, Any] = {}
+        for x, (group, looped) in zip(joined, self.groups):
+            shapes = [self.avals[k].shape for k in group]
+            ends = np.cumsum([0, *(math.prod(shape[1:]) for shape in shapes)])
+            parts = [x[:, i:j] for i, j in pairwise(ends)] if looped else [x]
+            arrays.update((k, y.reshape(s)) for k, y, s in zip(group, parts, shapes))
+        return [arrays[k] for k in range(len(arrays))]
+
+
+def _loop_of(jaxpr: Jaxpr, var) -> tuple[int, ...] | None:
+    """Names the scan that stacks a variable, if it is one that stays a loop."""
+    for eqn in jaxpr.eqns:
+        if var in eqn.outvars:
+            k, params = eqn.outvars.index(var), eqn.params
+            if eqn.primitive.name == "scan":
+                return (id(eqn),) if k >= params["num_carry"] and stays_loop(eqn) else None
+            if eqn.primitive.name in ("jit", "pjit"):
+                inner = params["jaxpr"].jaxpr
+                loop = _loop_of(inner, inner.outvars[k])
+                return loop and (id(eqn), *loop)
+    return None
 
 
 def _checkpointed(closed: ClosedJaxpr) -> ClosedJaxpr:

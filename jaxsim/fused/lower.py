@@ -8,6 +8,8 @@ import gc
 import math
 from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -16,7 +18,7 @@ from jax.extend.core import Literal
 
 from jaxsim.fused.builder import Builder
 from jaxsim.fused.errors import FuseError
-from jaxsim.fused.program import Memory, Program, Value, walk
+from jaxsim.fused.program import Block, Memory, Program, Value, walk
 from jaxsim.fused.simplify import finish
 from jaxsim.fused.source import has_place, place
 
@@ -37,20 +39,94 @@ def rule(*primitives: str) -> Callable[[Rule], Rule]:
     return enter
 
 
-class Stored:
-    """An array in memory, row after row from ``start`` on."""
+@dataclass(eq=False)
+class Stack:
+    """Rows that a loop stacks: ``values`` are those of row ``at``, in its body. They are written
+    when somebody asks for their memory; until then they can be cut and joined."""
 
-    def __init__(self, memory: Memory, shape: tuple[int, ...], start: int = 0):
-        self.memory, self.shape, self.start = memory, tuple(shape), start
+    builder: Builder
+    body: Block
+    at: Value
+    length: int
+    dtype: np.dtype
+    values: list[Value]
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Where they are written, at the end of each round."""
+        b = self.builder
+        memory = Memory("local", self.dtype, self.length * len(self.values), self.body.parent)
+        with b.within(self.body):
+            start = b.op("mul", self.at, b.constant(np.int32(len(self.values))))
+            for k, value in enumerate(self.values):
+                b.store(memory, b.op("add", start, b.constant(np.int32(k))), value)
+        return memory
+
+
+class Stored:
+    """An array in memory: its first row begins at ``start``, the next ``pitch`` numbers later."""
+
+    def __init__(
+        self, source: Memory | Stack, shape: tuple[int, ...], start=0, pitch: int | None = None
+    ):
+        self.source, self.shape, self.start = source, tuple(shape), start
+        self.pitch = self.row if pitch is None else pitch
         self._elements: np.ndarray | None = None
+
+    @property
+    def memory(self) -> Memory:
+        return self.source.memory if isinstance(self.source, Stack) else self.source
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.source.dtype
 
     @property
     def size(self) -> int:
         return math.prod(self.shape)
 
     @property
-    def dtype(self) -> np.dtype:
-        return self.memory.dtype
+    def row(self) -> int:
+        """Numbers in a row."""
+        return math.prod(self.shape[1:])
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of its memory, in its order."""
+        return self.start == 0 and self.pitch == self.row and self.size == self.memory.size
+
+    @property
+    def stack(self) -> Stack | None:
+        """The loop's rows, if it is all of them."""
+        source = self.source
+        if isinstance(source, Stack) and self.row == len(source.values):
+            return source if self.size == source.length * self.row else None
+        return None
+
+    def reshaped(self, shape) -> "Stored | None":
+        """With another shape; None if rows that lie apart would have to join."""
+        if self.pitch == self.row:
+            return Stored(self.source, shape, self.start)
+        same = tuple(shape[:1]) == self.shape[:1]
+        return Stored(self.source, shape, self.start, self.pitch) if same else None
+
+    def rows(self, first: int, last: int) -> "Stored":
+        """Some rows."""
+        shape = (last - first, *self.shape[1:])
+        return Stored(self.source, shape, self.start + first * self.pitch, self.pitch)
+
+    def columns(self, first: int, last: int) -> "Stored":
+        """Some columns of a matrix."""
+        shape = (self.shape[0], last - first)
+        if self.stack is not None:
+            cut = replace(self.stack, values=self.stack.values[first:last])
+            return Stored(cut, shape)
+        return Stored(self.source, shape, self.start + first, self.pitch)
+
+    def places(self) -> np.ndarray:
+        """Where in its memory its numbers are."""
+        rows = self.start + self.pitch * np.arange(self.shape[0] if self.shape else 1)
+        return np.add.outer(rows, np.arange(self.row)).reshape(self.shape)
 
 
 class Lowering:
@@ -76,10 +152,10 @@ class Lowering:
                         f" {array.shape} is used as a whole; read it a row at a time (as the xs of"
                         " a scan, or with dynamic_index_in_dim), or sum up as the loop runs"
                     )
-                flat = np.empty(array.size, object)
-                for k in range(array.size):
-                    flat[k] = b.load(array.memory, b.constant(np.int32(array.start + k)))
-                known = array._elements = flat.reshape(array.shape)
+                known = np.empty(array.shape, object)
+                for at, place in np.ndenumerate(array.places()):
+                    known[at] = b.load(array.memory, b.constant(np.int32(place)))
+                array._elements = known
             return known
         if array.dtype != object:
             flat = np.empty(array.size, object)
@@ -153,8 +229,7 @@ def lower(closed_jaxpr) -> Program:
     for leaf, var in enumerate(closed_jaxpr.jaxpr.outvars):
         check_dtype(var.aval.dtype, f"output {leaf} of shape {var.aval.shape}")
     read = {id(v.data) for v in walk(lowering.builder.root) if v.op == "load"}
-    parts = (a for a in outputs if isinstance(a, Stored) and a.size != a.memory.size)
-    read |= {id(part.memory) for part in parts}
+    read |= {id(a.memory) for a in outputs if isinstance(a, Stored) and not a.is_whole}
     out: list = []
     for leaf, array in enumerate(outputs):
         if _only_returned(array, read):
@@ -187,8 +262,7 @@ def _only_returned(array, read: set[int]) -> bool:
     if not isinstance(array, Stored):
         return False
     memory = array.memory
-    whole = array.start == 0 and array.size == memory.size
-    return whole and memory.kind in ("local", "output") and id(memory) not in read
+    return array.is_whole and memory.kind in ("local", "output") and id(memory) not in read
 
 
 def numeric(x) -> np.ndarray:

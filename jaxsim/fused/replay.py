@@ -4,9 +4,9 @@ Nothing runs here. Dr.Jit records the operations, compiles them once and keeps t
 so that a program seen before costs only its recording.
 """
 
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from jaxsim.fused.errors import FuseError
 from jaxsim.fused.operations import operations
 from jaxsim.fused.program import Block, Branch, Loop, Memory, Program, Value, walk
 
+PACKET = 8  # numbers of a row that are read or written together
 LOCAL_BYTES = 196_608  # of all local memory of a lane; eight of them are a thread's stack
 
 
@@ -27,15 +28,25 @@ TYPES = {
     "float64": "Float64",
 }
 
+ROWS = {"float32": "ArrayXf", "float64": "ArrayXf64"}  # several numbers of a lane
+
+
+class Buffers(Protocol):
+    """The inputs and outputs of a lane. A packet begins at a multiple of ``PACKET``."""
+
+    def read(self, memory: Memory, at) -> Any: ...
+    def write(self, leaf: int, at, number) -> None: ...
+    def read_packet(self, memory: Memory, at) -> Any: ...
+    def write_packet(self, memory: Memory, at, numbers: list) -> None: ...
+
 
 class Replay:
-    """One recording. ``read`` and ``write`` address the inputs and outputs of the lanes."""
+    """One recording."""
 
-    def __init__(self, types: ModuleType, read: Callable, write: Callable):
+    def __init__(self, types: ModuleType, buffers: Buffers):
         import drjit
 
-        self.dr, self.types = drjit, types
-        self.read, self.write = read, write
+        self.dr, self.types, self.buffers = drjit, types, buffers
         self.made: dict[int, Any] = {}  # variables by the id of their value
         self.tables: dict[int, Any] = {}  # buffers of local and constant memory, by its id
         self.operations = operations(drjit, self.type)
@@ -50,7 +61,7 @@ class Replay:
         for leaf, output in enumerate(program.outputs):
             if not isinstance(output, Memory):
                 for k, value in enumerate(output.reshape(-1)):
-                    self.write(leaf, self.types.UInt(k), self.variable(value))
+                    self.buffers.write(leaf, self.types.UInt(k), self.variable(value))
 
     def variable(self, value: Value):
         """The variable of a value."""
@@ -65,8 +76,11 @@ class Replay:
 
     def block(self, block: Block) -> None:
         """Record a block's values in their order."""
+        together = packets(block)
         for value in block.ops:
-            if value.op == "loop":
+            if id(value) in together:
+                self.packet(together[id(value)], value)
+            elif value.op == "loop":
                 self.loop(value.data)
             elif value.op == "branch":
                 self.branch(value.args[0], value.data)
@@ -78,11 +92,22 @@ class Replay:
                 args = [self.variable(a) for a in value.args]
                 self.made[id(value)] = self.operations[value.op](*args, dtype=value.dtype)
 
+    def packet(self, packet: "Packet", value: Value) -> None:
+        """Read a packet where its first number is read; write it where its last one is written."""
+        memory, numbers = packet.memory, packet.numbers
+        at = self.types.UInt(self.variable(packet.start)) + packet.offset
+        if value.op == "load" and id(value) not in self.made:
+            variables = self.buffers.read_packet(memory, at)
+            self.made.update((id(v), variables[k]) for k, v in numbers.items())
+        elif value.op == "store" and value is next(reversed(numbers.values())):
+            variables = [self.copy(numbers[k].args[1]) for k in range(PACKET)]
+            self.buffers.write_packet(memory, at, variables)
+
     def load(self, memory: Memory, index: Value):
         """A number of memory."""
         at = self.types.UInt(self.variable(index))
         if memory.kind == "input":
-            return self.read(memory, at)
+            return self.buffers.read(memory, at)
         table = self.table(memory)
         if memory.kind != "local":
             return self.dr.gather(self.type(memory.dtype), table, at)
@@ -92,7 +117,7 @@ class Replay:
         """Write to an output or to local memory."""
         at = self.types.UInt(self.variable(index))
         if memory.kind == "output":
-            self.write(memory.leaf, at, self.variable(number))
+            self.buffers.write(memory.leaf, at, self.variable(number))
         elif memory.dtype == bool:
             self.table(memory)[at] = self.dr.select(self.variable(number), self.types.UInt(1), 0)
         else:
@@ -166,6 +191,41 @@ class Replay:
             self.made[id(result)] = variable
         for memory, table in zip(written, tables):
             self.tables[id(memory)] = table
+
+
+@dataclass(eq=False)
+class Packet:
+    """``PACKET`` numbers of a memory that a block reads, or writes, by their places; they begin at
+    ``start`` + ``offset``, both multiples of it."""
+
+    memory: Memory
+    start: Value
+    offset: int
+    numbers: dict[int, Value] = field(default_factory=dict)
+
+
+def packets(block: Block) -> dict[int, Packet]:
+    """By the ids of the loads and stores that go together."""
+    found: dict[tuple, Packet] = {}
+    for value in block.ops:
+        if value.op not in ("load", "store") or value.data.kind not in ("input", "output"):
+            continue
+        memory, (start, k) = value.data, _row(value.args[0])
+        if start is not None and memory.size % PACKET == 0 and memory.dtype.kind == "f":
+            key = value.op, id(memory), id(start), k // PACKET
+            packet = found.setdefault(key, Packet(memory, start, k - k % PACKET))
+            packet.numbers.setdefault(k % PACKET, value)
+    whole = (packet for packet in found.values() if len(packet.numbers) == PACKET)
+    return {id(value): packet for packet in whole for value in packet.numbers.values()}
+
+
+def _row(index: Value) -> tuple[Value | None, int]:
+    """An index as the start of a row, a computed multiple of ``PACKET``, and the place in it."""
+    constant = [int(a.data) for a in index.args if a.is_constant]
+    if index.op == "add" and constant:
+        start, _ = _row(next(a for a in index.args if not a.is_constant))
+        return start, constant[0]
+    return index if index.op == "mul" and any(c % PACKET == 0 for c in constant) else None, 0
 
 
 def local_bytes(program: Program) -> int:

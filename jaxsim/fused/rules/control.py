@@ -6,8 +6,8 @@ from functools import partial, reduce
 import numpy as np
 
 from jaxsim.fused.errors import FuseError
-from jaxsim.fused.lower import Lowering, Stored, rule
-from jaxsim.fused.program import Memory, Value
+from jaxsim.fused.lower import Lowering, Stack, Stored, rule
+from jaxsim.fused.program import Value
 from jaxsim.fused.rules.elementwise import apply
 from jaxsim.fused.rules.shapes import together
 from jaxsim.fused.work import work
@@ -207,29 +207,24 @@ def _looped(lowering, eqn, consts, carry, xs):
     length, jaxpr = p["length"], p["jaxpr"]
     packed = _Packed(lowering, carry)
     last = b.constant(np.int32(length - 1))
-    stacks = [
-        Memory("local", np.dtype(var.aval.dtype), math.prod(var.aval.shape))
-        for var in eqn.outvars[len(carry) :]
-    ]
+    stacked = [var.aval for var in eqn.outvars[len(carry) :]]
+    stacks: list[Stack] = []
     readers = [_rows_of(lowering, x, length) for x in xs]
     fixed = _fixed_carries(jaxpr.jaxpr, len(consts), packed.shapes)
 
     def body(counter, values):
         at = b.op("sub", last, counter) if p["reverse"] else counter
         out = lowering.closed(jaxpr, [*consts, *packed.unpack(values), *(r(at) for r in readers)])
-        for memory, row in zip(stacks, out[len(carry) :]):
-            row = lowering.objects(row).reshape(-1)
-            start = b.op("mul", at, b.constant(np.int32(row.size)))
-            for k, value in enumerate(row):
-                b.store(memory, b.op("add", start, b.constant(np.int32(k))), value)
+        rows = (list(lowering.objects(row).flat) for row in out[len(carry) :])
+        stacks[:] = [
+            Stack(b, b.block, at, length, np.dtype(aval.dtype), row)
+            for aval, row in zip(stacked, rows)
+        ]
         return packed.flatten(out[: len(carry)])
 
     small = work(jaxpr.jaxpr) <= THOROUGH
     results = b.loop(packed.values, length, body, fixed=fixed, thorough=small)
-    for memory in stacks:
-        memory.home = b.block
-    shapes = [var.aval.shape for var in eqn.outvars[len(carry) :]]
-    return [*packed.unpack(results), *map(Stored, stacks, shapes)]
+    return [*packed.unpack(results), *map(Stored, stacks, (aval.shape for aval in stacked))]
 
 
 def _fixed_carries(jaxpr, n_consts: int, shapes: list[tuple[int, ...]]) -> list[int]:
@@ -250,20 +245,19 @@ def _rows_of(lowering: Lowering, x, length: int):
     if not size:
         return lambda at: np.zeros(row, x.dtype)
     if isinstance(x, Stored):
-        memory, begin = x.memory, x.start
+        memory, begin, pitch = x.memory, x.start, x.pitch
     else:
         columns = lowering.objects(x).reshape(length, size)
         same = [all(v is column[0] for v in column) for column in columns.T]
         if all(same):
             return lambda at: lowering.known(columns[0].reshape(row))
-        memory, begin = b.stored(list(columns.reshape(-1))), 0
+        memory, begin, pitch = b.stored(list(columns.reshape(-1))), 0, size
 
     def read(at):
-        start = b.op("mul", at, b.constant(np.int32(size)))
-        start = b.op("add", start, b.constant(np.int32(begin)))
+        start = b.op("mul", at, b.constant(np.int32(pitch)))
         flat = np.empty(size, object)
         for k in range(size):
-            flat[k] = b.load(memory, b.op("add", start, b.constant(np.int32(k))))
+            flat[k] = b.load(memory, b.op("add", start, b.constant(np.int32(begin + k))))
         return flat.reshape(row)
 
     return read

@@ -54,13 +54,13 @@ def _window(lowering: Lowering, x, start: list, sizes) -> np.ndarray | Stored:
         index = tuple(slice(s, s + n) for s, n in zip(start, sizes))
         whole_rows = all(s == 0 and n == m for s, n, m in zip(start[1:], sizes[1:], x.shape[1:]))
         if isinstance(x, Stored) and start and whole_rows:
-            row = math.prod(x.shape[1:])
-            return Stored(x.memory, sizes, x.start + start[0] * row)
+            return x.rows(start[0], start[0] + sizes[0])
         return lowering.objects(x)[index] if isinstance(x, Stored) else x[index]
     ranges = [x.shape[d] - sizes[d] + 1 for d in computed]
     strides = np.cumprod([1, *x.shape[:0:-1]])[::-1]
     out = np.empty(sizes, object)
     if isinstance(x, Stored) and math.prod(ranges) > CHAIN:
+        strides = [x.pitch, *strides[1:]]
         base = b.constant(np.int32(x.start))
         for d, s in enumerate(start):
             s = b.constant(np.int32(s)) if isinstance(s, int) else s

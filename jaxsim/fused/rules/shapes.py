@@ -1,8 +1,10 @@
 """Where elements go: no rule here computes a number."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from jaxsim.fused.lower import Lowering, Stored, rule
+from jaxsim.fused.lower import Lowering, Stack, Stored, rule
 
 
 def _array(lowering: Lowering, x):
@@ -33,7 +35,7 @@ def _broadcast_in_dim(lowering, eqn, x, *_):
 def _reshape(lowering, eqn, x, *_):
     shape = eqn.outvars[0].aval.shape
     if isinstance(x, Stored):
-        return Stored(x.memory, shape, x.start)
+        return x.reshaped(shape) or lowering.objects(x).reshape(shape)
     return x.reshape(shape)
 
 
@@ -49,7 +51,28 @@ def _rev(lowering, eqn, x):
 
 @rule("concatenate")
 def _concatenate(lowering, eqn, *xs):
-    return np.concatenate(together(lowering, *xs), axis=eqn.params["dimension"])
+    axis = eqn.params["dimension"]
+    stack = _side_by_side(lowering, xs) if axis == 1 and len(xs[0].shape) == 2 else None
+    if stack is not None:
+        return Stored(stack, eqn.outvars[0].aval.shape)
+    return np.concatenate(together(lowering, *xs), axis=axis)
+
+
+def _side_by_side(lowering: Lowering, xs) -> Stack | None:
+    """Rows of one loop, and constants that are the same in each, as wider rows of it."""
+    stacks = [x.stack if isinstance(x, Stored) else None for x in xs]
+    first = next(filter(None, stacks), None)
+    if first is None:
+        return None
+    values = []
+    for x, stack in zip(xs, stacks):
+        if stack is not None and (stack.body, stack.at) == (first.body, first.at):
+            values.extend(stack.values)
+        elif isinstance(x, np.ndarray) and x.dtype != object and (x == x[:1]).all():
+            values.extend(lowering.objects(x[0]))
+        else:
+            return None
+    return replace(first, values=values)
 
 
 @rule("stack")
@@ -77,10 +100,11 @@ def _split(lowering, eqn, x):
 def _slice(lowering, eqn, x):
     first, last = eqn.params["start_indices"], eqn.params["limit_indices"]
     steps = eqn.params["strides"] or (1,) * len(first)
-    whole = all(f == 0 and e == n for f, e, n in zip(first[1:], last[1:], x.shape[1:]))
-    if isinstance(x, Stored) and first and whole and all(step == 1 for step in steps):
-        row = int(np.prod(x.shape[1:], dtype=int))
-        return Stored(x.memory, eqn.outvars[0].aval.shape, x.start + first[0] * row)
+    if isinstance(x, Stored) and first and all(step == 1 for step in steps):
+        if (*first[1:], *last[1:]) == (*(0 for _ in x.shape[1:]), *x.shape[1:]):
+            return x.rows(first[0], last[0])
+        if len(first) == 2 and (first[0], last[0]) == (0, x.shape[0]):
+            return x.columns(first[1], last[1])
     return _array(lowering, x)[tuple(map(slice, first, last, steps))]
 
 
