@@ -22,12 +22,16 @@ def machine() -> str:
 
 
 def _processor() -> str:
+    """Its name; with family and model, for some machines name many processors alike."""
     path = Path("/proc/cpuinfo")
-    if path.exists():
-        for line in path.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    if not path.exists():
+        return platform.processor() or platform.machine()
+    pairs = (line.partition(":") for line in path.read_text().split("\n\n")[0].splitlines())
+    facts = {key.strip(): value.strip() for key, _, value in pairs}
+    name = facts.get("model name", platform.machine())
+    if "cpu family" in facts:
+        name += f" (family {facts['cpu family']}, model {facts.get('model')})"
+    return name
 
 
 def versions(*modules) -> str:
