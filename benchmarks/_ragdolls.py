@@ -129,15 +129,18 @@ def recovery_work(sample: Sample, config: StepConfig) -> Array:
     return config.dt * (jnp.sum(force * out) + jnp.sum(jnp.abs(sample.info.limit_torque) * back))
 
 
-def risen(config: StepConfig) -> Measure:
+def risen(config: StepConfig, integration: bool) -> Measure:
     """(work, least, rise): the largest rise over any stretch of time of the energy less the work of
-    recovery so far."""
+    recovery so far, and less what the integration made of it (``StepInfo.energy_error``)."""
 
     def update(value, sample):
         work, least, rise = value
         left = energy(sample) - work
         least = jnp.minimum(least, left)
-        return work + recovery_work(sample, config), least, jnp.maximum(rise, left - least)
+        more = recovery_work(sample, config)
+        if integration:
+            more = more + sample.info.energy_error
+        return work + more, least, jnp.maximum(rise, left - least)
 
     return Measure((0.0, jnp.inf, 0.0), update)
 
@@ -166,6 +169,7 @@ def measures(config: StepConfig, seconds: float, settled: float = 1.0) -> dict[s
         "residual": largest(lambda s: s.info.residual),
         "residual_sum": total(lambda s: s.info.residual),
         "left_out": largest(lambda s: s.info.left_out.astype(s.state.q.dtype)),
-        "energy": risen(config),
+        "energy": risen(config, integration=False),
+        "of_sweeps": risen(config, integration=True),
         "first_energy": Measure(-jnp.inf, lambda v, s: jnp.where(v == -jnp.inf, energy(s), v)),
     }

@@ -27,7 +27,8 @@ from optimize.cli_setup import cores, session
 
 HEADER = ["ground", "self", "step [ms]", "sweeps", "falls", "not finite"]
 HEADER += ["beyond a limit [deg]", "over 1 deg", "depth settled [mm]", "over 5 mm"]
-HEADER += ["energy without cause [J]", "of recovery [J]", "residual, worst", "mean"]
+HEADER += ["energy without cause [J]", "by the sweeps [J]", "of recovery [J]"]
+HEADER += ["residual, worst", "mean"]
 HEADER += ["left out", "fastest joint, settled [rad/s]", "seconds"]
 
 
@@ -82,7 +83,7 @@ def _load(path: Path | None) -> dict | None:
         return None
     with np.load(path) as file:
         part = {name: file[name] for name in file.files}
-    return {**part, "energy": tuple(part["energy"])}
+    return {**part, **{name: tuple(part[name]) for name in ("energy", "of_sweeps")}}
 
 
 def _save(path: Path | None, part: dict) -> None:
@@ -111,6 +112,7 @@ def summary(found, seconds: float) -> dict[str, str]:
         "depth settled [mm]": _spread(depth),
         "over 5 mm": str(int(np.sum(depth > 5))),
         "energy without cause [J]": _spread(rise),
+        "by the sweeps [J]": _spread(found["of_sweeps"][2]),
         "of recovery [J]": _spread(work),
         "residual, worst": f"{found['residual'].max():.2g}",
         "mean": f"{found['residual_sum'].mean() / seconds:.2g}",

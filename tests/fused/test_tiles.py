@@ -155,5 +155,15 @@ def test_kernels_with_much_local_memory_take_fewer_lanes_at_once():
     if lanes._core() is None:
         pytest.skip("there is no choice")
     core, many = lanes._core(), 10**6
-    assert lanes.set_lanes(many, False, lanes.LOCAL) == core.most
-    assert lanes.set_lanes(many, False, lanes.LOCAL + 1) == lanes.NARROW
+    most = lanes.most_local(core.cpu(), lanes.stack())
+    assert lanes.set_lanes(many, False, most) == core.most
+    assert lanes.set_lanes(many, False, most + 1) == lanes.NARROW
+
+
+def test_local_memory_of_16_lanes_fits_the_stack():
+    """Of any processor, those that do not mind much of it and others."""
+    for processor in (*lanes.LOCAL_OF, b"another"):
+        for stack in (lanes.SMALLEST_STACK, 2**23):
+            assert 16 * lanes.most_local(processor, stack) <= 3 * stack // 4
+    assert lanes.most_local(b"another", 2**23) == lanes.LOCAL
+    assert lanes.stack() >= 2**16
