@@ -10,10 +10,10 @@ In float32 16 lanes are faster than 8 as soon as there are more than 8 for a cor
 half where the processor works on 512 bits at once, by a tenth to a quarter where it takes them in
 halves (AMD's Zen 4), for there are half as many instructions.
 
-Local memory lies on a thread's stack, all lanes' together: of a kernel that has much of it 16 lanes
-take more than a core's cache. Zen 5 does not mind: a QP of 69 unknowns, with 124 KiB a lane, took
-1.5 times as long with 8 lanes. Elsewhere it was not measured, and 64 KiB are the most. Nor may it
-be more than three quarters of a stack, the smallest of which has 2 MiB.
+Local memory lies on a thread's stack, all lanes' together, and may take three quarters of it. 16
+lanes of a kernel that has much of it take more than a core's cache, and still are faster: a QP of
+69 unknowns, with 124 KiB a lane, took 1.5 times as long with 8 of them (Zen 5; elsewhere kernels of
+more than 64 KiB were not measured).
 """
 
 import ctypes
@@ -24,8 +24,6 @@ from pathlib import Path
 MOST = 16
 NARROW = 8
 LEAST = 4
-LOCAL = 65_536  # bytes of local memory a lane, with which 16 of them go together at most,
-LOCAL_OF = {b"znver5": 196_608}  # and on processors that are better off with more
 SMALLEST_STACK = 2_097_152
 
 _LIBRARIES = {"linux": "libdrjit-core.so", "darwin": "libdrjit-core.dylib"}
@@ -47,16 +45,11 @@ def set_lanes(batch: int, doubles: bool, local: int) -> int:
     if doubles:
         width = LEAST if batch <= LEAST * dr.thread_count() else core.most // 2
     else:
-        wide = batch > NARROW * dr.thread_count() and local <= most_local(core.cpu(), stack())
+        wide = batch > NARROW * dr.thread_count() and MOST * local <= 3 * stack() // 4
         width = core.most if wide else NARROW
     if core.width() != width:
         core.set_target(core.cpu(), core.features(), width)
     return width
-
-
-def most_local(processor: bytes, stack: int) -> int:
-    """Bytes of local memory a lane, with which 16 go together, on a stack of so many bytes."""
-    return min(LOCAL_OF.get(processor, LOCAL), 3 * stack // 4 // MOST)
 
 
 @cache

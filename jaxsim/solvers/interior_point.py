@@ -260,8 +260,8 @@ def iterate(problem: Scaled, p: Point, slope: Array, iterations: int, tolerance:
         )
         left = primal, dual, gap = measures(problem, p, off)
         stuck = (primal <= tolerance) & (gap <= tolerance) & (dual > run.left[1] / 2)
-        caution = run.caution * jnp.where(good, jnp.where(stuck, 10.0, 1.0), 100.0)
-        caution = jnp.minimum(caution, MOST)
+        caution = jnp.where(stuck, 10 * run.caution, run.caution)
+        caution = jnp.minimum(jnp.where(good, caution, 100 * run.caution), MOST)
         return Run(p, off, run.count + 1, ended(off, *left), left, caution)
 
     def ended(off: Residual, *left: Array) -> Array:

@@ -9,6 +9,7 @@ import pytest
 from jax import lax
 
 from jaxsim.fused import explain, fuse, lanes
+from jaxsim.fused.launch import Kernel
 from jaxsim.fused.program import walk
 from jaxsim.fused.rules.linear import MOST_OF_A_MATRIX, MOST_PRODUCTS, MOST_ROWS
 from tests.compiling import quick_jit
@@ -150,20 +151,24 @@ def test_gradients():
         np.testing.assert_allclose(x, y, atol=1e-11)
 
 
-def test_kernels_with_much_local_memory_take_fewer_lanes_at_once():
+def test_kernels_with_much_local_memory_take_fewer_lanes_at_once(monkeypatch):
     fuse(jnp.sin)(np.ones(3))  # Dr.Jit is there
     if lanes._core() is None:
         pytest.skip("there is no choice")
     core, many = lanes._core(), 10**6
-    most = lanes.most_local(core.cpu(), lanes.stack())
-    assert lanes.set_lanes(many, False, most) == core.most
-    assert lanes.set_lanes(many, False, most + 1) == lanes.NARROW
+    for stack in (lanes.SMALLEST_STACK, 2**23):
+        monkeypatch.setattr(lanes, "stack", lambda stack=stack: stack)
+        most = 3 * stack // 4 // core.most
+        assert lanes.set_lanes(many, False, most) == core.most
+        assert lanes.set_lanes(many, False, most + 1) == lanes.NARROW
 
 
-def test_local_memory_of_16_lanes_fits_the_stack():
-    """Of any processor, those that do not mind much of it and others."""
-    for processor in (*lanes.LOCAL_OF, b"another"):
-        for stack in (lanes.SMALLEST_STACK, 2**23):
-            assert 16 * lanes.most_local(processor, stack) <= 3 * stack // 4
-    assert lanes.most_local(b"another", 2**23) == lanes.LOCAL
-    assert lanes.stack() >= 2**16
+@pytest.mark.usefixtures("x64")
+def test_a_few_numbers_of_64_bits_do_not_make_the_vectors_of_a_kernel_narrow():
+    def doubles(dtype):
+        def fn(x):
+            return jnp.sin(x) * x + x[0] * jnp.where(x[1] > 0, 2.0, 3.0)
+
+        return Kernel(jax.make_jaxpr(fn)(jnp.ones(3, dtype))).doubles
+
+    assert (doubles(jnp.float32), doubles(jnp.float64)) == (False, True)
