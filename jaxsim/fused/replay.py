@@ -211,7 +211,7 @@ def packets(block: Block) -> dict[int, Packet]:
         if value.op not in ("load", "store") or value.data.kind not in ("input", "output"):
             continue
         memory, (start, k) = value.data, _row(value.args[0])
-        if start is not None and memory.size % PACKET == 0 and memory.dtype.kind == "f":
+        if start is not None and k >= 0 and not memory.size % PACKET and memory.dtype.kind == "f":
             key = value.op, id(memory), id(start), k // PACKET
             packet = found.setdefault(key, Packet(memory, start, k - k % PACKET))
             packet.numbers.setdefault(k % PACKET, value)
@@ -220,12 +220,12 @@ def packets(block: Block) -> dict[int, Packet]:
 
 
 def _row(index: Value) -> tuple[Value | None, int]:
-    """An index as the start of a row, a computed multiple of ``PACKET``, and the place in it."""
-    constant = [int(a.data) for a in index.args if a.is_constant]
-    if index.op == "add" and constant:
-        start, _ = _row(next(a for a in index.args if not a.is_constant))
-        return start, constant[0]
-    return index if index.op == "mul" and any(c % PACKET == 0 for c in constant) else None, 0
+    """An index as the start of a row, a computed multiple of ``PACKET``, and the place after it."""
+    known = [int(a.data) for a in index.args if a.is_constant]
+    if index.op == "add" and known:
+        start, k = _row(next(a for a in index.args if not a.is_constant))
+        return start, k + known[0]
+    return index if index.op == "mul" and any(c % PACKET == 0 for c in known) else None, 0
 
 
 def local_bytes(program: Program) -> int:

@@ -67,6 +67,19 @@ def test_shared_rows_move_together(dtype):
     agree.agree(_running, x, rows, in_axes=(0, None))
 
 
+def test_rows_by_a_computed_index_move_together(dtype):
+    """Of a part of an input, so that constants come before the index and behind it."""
+    rows = _rows(8, dtype)
+
+    def fn(rows, n):
+        body = rows[3:60]
+        return lax.dynamic_slice(body, (n, 0), (2, 8)), body[5:][n], rows[n + 1, 1:]
+
+    program = Kernel(jax.make_jaxpr(fn)(rows[0], 1)).program
+    assert _together(program)["load"] >= 3
+    agree.agree(fn, rows, np.array([0, 1, 30, 55, 60]))
+
+
 @pytest.mark.parametrize("width", [6, 12, 15])
 def test_other_rows_move_one_by_one(dtype, width):
     """Rows of 12 numbers begin at half a packet, or at a whole one."""
