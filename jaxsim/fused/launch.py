@@ -80,8 +80,8 @@ class Kernel:
     @cached_property
     def doubles(self) -> bool:
         """Whether most of its floats have 64 bits; with ``jax_enable_x64`` a few easily do."""
-        dtypes = [v.dtype for v in walk(self.program.block)]
-        return dtypes.count(np.float64) > dtypes.count(np.float32)
+        sizes = [v.dtype.itemsize for v in walk(self.program.block) if v.dtype.kind == "f"]
+        return sizes.count(8) > sizes.count(4)
 
     def run(self, leaves, own: tuple[bool, ...], batch: int, platform: str, as_numpy=False) -> list:
         """All lanes of a batch: ``own[k]`` says that input k has one row a lane, else it is shared.
