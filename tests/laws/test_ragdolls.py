@@ -60,6 +60,7 @@ def test_falls_on_flat_ground():
     assert (found["energy"][0] > 0).any()  # it reached the ground, or a limit
     assert np.rad2deg(found["beyond"].max()) < 1.0
     assert (found["energy"][2] < 0.01 * found["first_energy"]).all()
+    assert (found["of_sweeps"][2] < 1e-4 * found["first_energy"]).all()
 
 
 @pytest.mark.slow
@@ -70,6 +71,7 @@ def test_falls_on_boxes_and_rough_ground(ground):
     found = fallen(model, falls(model, 8), StepConfig(dt=0.004, sweeps=30, bounded_start=True), 2.0)
     assert np.rad2deg(found["beyond"].max()) < 1.0
     assert (found["energy"][2] < 0.05 * found["first_energy"]).all()
+    assert (found["of_sweeps"][2] < 1e-4 * found["first_energy"]).all()
 
 
 @pytest.mark.slow
