@@ -3,6 +3,7 @@
 import datetime
 import platform
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import jax
@@ -40,8 +41,10 @@ def versions(*modules) -> str:
     return ", ".join([f"Python {platform.python_version()}", *names])
 
 
+@cache
 def commit() -> str:
-    """The short hash of the checkout, with a word if files differ from it; "unknown" without."""
+    """The short hash of the checkout when this module was loaded, with a word if files differed
+    from it; "unknown" without."""
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -52,6 +55,9 @@ def commit() -> str:
         return git("rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+commit()  # now, for files may change while a benchmark runs
 
 
 def today() -> str:
