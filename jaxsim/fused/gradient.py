@@ -17,7 +17,8 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 
 from jaxsim.fused.call import call
-from jaxsim.fused.launch import PACKET, Kernel
+from jaxsim.fused.launch import Kernel
+from jaxsim.fused.replay import PACKET
 from jaxsim.fused.rules.control import stays_loop
 
 _KEPT = jax.checkpoint_policies.save_only_these_names("costly")

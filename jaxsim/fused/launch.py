@@ -14,7 +14,7 @@ from jaxsim.fused.lanes import set_lanes
 from jaxsim.fused.llvm import prepare
 from jaxsim.fused.lower import lower, no_collection
 from jaxsim.fused.program import Memory, Program, walk
-from jaxsim.fused.replay import PACKET, ROWS, TYPES, Replay, constants, local_bytes
+from jaxsim.fused.replay import TYPES, Buffers, Replay, constants, local_bytes
 
 _ONE_AT_A_TIME = threading.Lock()  # Dr.Jit records on one thread at a time
 
@@ -132,46 +132,10 @@ class Kernel:
             for leaf, (aval, size) in enumerate(zip(self.out_avals, sizes))
         ]
 
-        replay = Replay(types, _Buffers(types, flat, own, outputs, sizes, batch))
+        replay = Replay(types, Buffers(types, flat, own, outputs, sizes, batch))
         replay.tables.update({id(m): t for m, t in zip(self.tables, tables)})
         replay.run(self.program)
         return outputs
-
-
-class _Buffers:
-    """Where the lanes of a recording find their inputs and outputs."""
-
-    def __init__(self, types, inputs: list, own, outputs: list, sizes: list[int], batch: int):
-        import drjit as dr
-
-        self.dr, self.types, self.batch = dr, types, batch
-        self.inputs, self.own, self.outputs, self.sizes = inputs, own, outputs, sizes
-        self.lane = dr.arange(types.UInt, batch)
-
-    def read(self, memory: Memory, at):
-        """A number of an input."""
-        source = self.inputs[memory.leaf]
-        return self.dr.gather(type(source), source, self._input(memory, at))
-
-    def read_packet(self, memory: Memory, at):
-        """The next numbers of an input."""
-        source = self.inputs[memory.leaf]
-        at, shape = self._input(memory, at) // PACKET, (PACKET, self.batch)
-        return self.dr.gather(getattr(self.types, ROWS[memory.dtype.name]), source, at, shape=shape)
-
-    def write(self, leaf: int, at, number) -> None:
-        """A number of an output."""
-        index = self.lane * self.sizes[leaf] + at
-        self.dr.scatter(self.outputs[leaf], number, index, mode=self.dr.ReduceMode.Permute)
-
-    def write_packet(self, memory: Memory, at, numbers: list) -> None:
-        """The next numbers of an output."""
-        index = (self.lane * memory.size + at) // PACKET
-        row = getattr(self.types, ROWS[memory.dtype.name])(numbers)
-        self.dr.scatter(self.outputs[memory.leaf], row, index, mode=self.dr.ReduceMode.Permute)
-
-    def _input(self, memory: Memory, at):
-        return self.lane * memory.size + at if self.own[memory.leaf] else at
 
 
 def _buffer(types, x, platform: str):

@@ -6,7 +6,7 @@ so that a program seen before costs only its recording.
 
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -31,13 +31,41 @@ TYPES = {
 ROWS = {"float32": "ArrayXf", "float64": "ArrayXf64"}  # several numbers of a lane
 
 
-class Buffers(Protocol):
-    """The inputs and outputs of a lane. A packet begins at a multiple of ``PACKET``."""
+class Buffers:
+    """Where the lanes of a recording find their inputs and outputs; packets begin at multiples of
+    ``PACKET``."""
 
-    def read(self, memory: Memory, at) -> Any: ...
-    def write(self, leaf: int, at, number) -> None: ...
-    def read_packet(self, memory: Memory, at) -> Any: ...
-    def write_packet(self, memory: Memory, at, numbers: list) -> None: ...
+    def __init__(self, types, inputs: list, own, outputs: list, sizes: list[int], batch: int):
+        import drjit
+
+        self.dr, self.types, self.batch = drjit, types, batch
+        self.inputs, self.own, self.outputs, self.sizes = inputs, own, outputs, sizes
+        self.lane = drjit.arange(types.UInt, batch)
+
+    def read(self, memory: Memory, at):
+        """A number of an input."""
+        source = self.inputs[memory.leaf]
+        return self.dr.gather(type(source), source, self._input(memory, at))
+
+    def read_packet(self, memory: Memory, at):
+        """The next numbers of an input."""
+        source = self.inputs[memory.leaf]
+        at, shape = self._input(memory, at) // PACKET, (PACKET, self.batch)
+        return self.dr.gather(getattr(self.types, ROWS[memory.dtype.name]), source, at, shape=shape)
+
+    def write(self, leaf: int, at, number) -> None:
+        """A number of an output."""
+        index = self.lane * self.sizes[leaf] + at
+        self.dr.scatter(self.outputs[leaf], number, index, mode=self.dr.ReduceMode.Permute)
+
+    def write_packet(self, memory: Memory, at, numbers: list) -> None:
+        """The next numbers of an output."""
+        index = (self.lane * memory.size + at) // PACKET
+        row = getattr(self.types, ROWS[memory.dtype.name])(numbers)
+        self.dr.scatter(self.outputs[memory.leaf], row, index, mode=self.dr.ReduceMode.Permute)
+
+    def _input(self, memory: Memory, at):
+        return self.lane * memory.size + at if self.own[memory.leaf] else at
 
 
 class Replay:

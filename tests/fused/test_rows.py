@@ -63,8 +63,9 @@ def test_rows_of_whole_packets_move_together(dtype, reverse):
 
 
 def test_shared_rows_move_together(dtype):
-    x, rows = randoms(81, B, 8, low=0.5).astype(dtype), _rows(8, dtype)[0]
-    agree.agree(_running, x, rows, in_axes=(0, None))
+    x, rows = randoms(81, B, 8, low=0.5).astype(dtype), _rows(8, dtype)
+    assert _together(_program(_running, x, rows))["load"] == 1
+    agree.agree(_running, x, rows[0], in_axes=(0, None))
 
 
 def test_rows_by_a_computed_index_move_together(dtype):
