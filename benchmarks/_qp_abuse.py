@@ -104,7 +104,8 @@ def _is_false(p: dict, x: np.ndarray, exact) -> np.ndarray:
         off = np.maximum(off, 0) if sided else np.abs(off)
         terms = np.einsum("bij,bj->bi", np.abs(rows), np.abs(x)) + np.abs(bound)
         missed = np.maximum(missed, (off / np.where(terms > 0, terms, 1)).max(axis=1))
-    for off, bound in ((p["lower"] - x, p["lower"]), (x - p["upper"], p["upper"])):
+    bounded = x[:, x.shape[1] - p["lower"].shape[1] :]
+    for off, bound in ((p["lower"] - bounded, p["lower"]), (bounded - p["upper"], p["upper"])):
         size = np.where(np.isfinite(bound), np.abs(bound), 0) + np.abs(x).max(axis=1)[:, None]
         missed = np.maximum(missed, (np.maximum(off, 0) / np.where(size > 0, size, 1)).max(axis=1))
 

@@ -23,7 +23,8 @@ def dense(p: dict) -> dict:
     for bound, sign in ((p["lower"], -1), (p["upper"], 1)):
         which = np.isfinite(bound).any(axis=0)
         there = np.isfinite(bound[:, which])
-        G.append(sign * eye[which][None] * there[..., None])
+        rows = eye[n - bound.shape[1] :][which]  # of the last unknowns
+        G.append(sign * rows[None] * there[..., None])
         h.append(np.where(there, sign * bound[:, which], 1.0))
     Q = np.einsum("bij,bik->bjk", J, J)
     used = np.concatenate([J, p["A"], p["G"]], axis=1).any(axis=1)

@@ -29,12 +29,14 @@ SHAPES = {  # velocities, with limits; forces, masked; equations, inequalities, 
     "limits": dict(nv=37, limits=31, nf=48, masked=8, e=6, k=12, m=130, weak=0.3),
     "free": dict(nv=37, limits=0, nf=32, masked=0, e=6, k=8, m=118, weak=0.3),
     "tiny": dict(nv=8, limits=4, nf=8, masked=1, e=3, k=4, m=32, weak=0.3),
+    "tiny free": dict(nv=8, limits=0, nf=8, masked=1, e=3, k=4, m=32, weak=0.3),
 }
 
 
 def random_problems(count, nv, limits, nf, masked, e, k, m, weak, seed=0) -> dict[str, np.ndarray]:
     """Fields of qp.Problem, float64, members first. Tasks on velocities weigh 0.03 to 30 each, on
-    forces ``weak``; some point has room in all inequalities; two rows of G are idle."""
+    forces ``weak``; some point has room in all inequalities; two rows of G are idle. Without
+    limits the velocities have no bounds; with some, all unknowns have, most of them infinite."""
     rng = np.random.default_rng(seed)
     n, tasks = nv + nf, m - limits - nf
     J, r = np.zeros((count, m, n)), np.zeros((count, m))
@@ -61,7 +63,13 @@ def random_problems(count, nv, limits, nf, masked, e, k, m, weak, seed=0) -> dic
     b = np.einsum("bij,bj->bi", A, x)
     h = np.einsum("bij,bj->bi", G, x) - rng.uniform(0.01, 0.5, (count, k))
     G[:, -2:], h[:, -2:] = 0, -1
+    lower, upper = (x if limits else x[:, nv:] for x in (lower, upper))
     return dict(J=J, r=r, A=A, b=b, G=G, h=h, lower=lower, upper=upper)
+
+
+def _small_problems(count: int, seed: int) -> dict[str, np.ndarray]:
+    """With limits, and without: in turns."""
+    return random_problems(count, **SHAPES["tiny free" if seed % 2 else "tiny"], seed=seed)
 
 
 def best_of(run, repeats: int) -> float:
@@ -257,8 +265,7 @@ def main(words: list[str]) -> str:
         from benchmarks._qp_abuse import abuse
 
         with session(options.device, "float64"):
-            found = abuse(lambda n, seed: random_problems(n, **SHAPES["tiny"], seed=seed),
-                          options.abuse)  # fmt: skip
+            found = abuse(_small_problems, options.abuse)
             titles = ["kind", "problems", "solved", "unfinished", "not finite", "infeasible",
                       "numbers not finite", "false"]  # fmt: skip
             about = f"commit {commit()}; {versions(jax)}; float32"

@@ -18,6 +18,7 @@ from jaxsim.math.safe import safe_norm, safe_sqrt
 from jaxsim.solvers import interior_point as ip
 from jaxsim.solvers.lcp import NOT_FINITE, SOLVED, UNFINISHED
 from jaxsim.solvers.qp_derivative import moved
+from jaxsim.solvers.qp_system import Scaled, reduced
 
 HELD = 100.0  # a bound surely pushes if its multiplier is so many times its slack, scaled
 INFEASIBLE = 3  # beside the codes of ``lcp``: no x fits all constraints
@@ -30,6 +31,8 @@ class Problem:
 
     An idle row is one of zeros, with b = 0 or h <= 0; a bound that does not exist is infinite. An
     unknown that nothing depends on (a column of zeros) comes out as 0, or as the bound next to it.
+    Bounds are of the last unknowns: those before are free, which makes a solution cheaper than
+    infinite bounds do.
     """
 
     J: Array  # (m, n) stacked, weighted tasks
@@ -38,8 +41,8 @@ class Problem:
     b: Array  # (e,)
     G: Array  # (k, n)
     h: Array  # (k,)
-    lower: Array  # (n,)
-    upper: Array  # (n,)
+    lower: Array  # (nb,) of the last nb unknowns, at most n
+    upper: Array  # (nb,)
 
 
 @jax.tree_util.register_dataclass
@@ -50,8 +53,8 @@ class Start:
     x: Array  # (n,)
     equality: Array  # (e,)
     inequality: Array  # (k,)
-    at_lower: Array  # (n,)
-    at_upper: Array  # (n,)
+    at_lower: Array  # (nb,)
+    at_upper: Array  # (nb,)
 
 
 @jax.tree_util.register_dataclass
@@ -65,8 +68,8 @@ class Solution:
     x: Array  # (n,)
     equality: Array  # (e,)
     inequality: Array  # (k,) not negative, as are those of bounds
-    at_lower: Array  # (n,)
-    at_upper: Array  # (n,)
+    at_lower: Array  # (nb,)
+    at_upper: Array  # (nb,)
     status: Array  # () int: SOLVED, UNFINISHED, INFEASIBLE or NOT_FINITE
     primal: Array  # () what the constraints miss, relative (see ``interior_point.measures``)
     dual: Array  # () the gradient that is left over, relative
@@ -103,8 +106,8 @@ def solve(
     run = _Run(iterations, default_tolerance(dtype) if tolerance is None else tolerance)
     smoothing = jnp.asarray(smoothing, dtype)
     x, y, z, report = _solution(run, problem, start, smoothing)
-    n = x.shape[0]
-    return Solution(x, y, z[2 * n :], z[:n], z[n : 2 * n], *report)
+    nb = problem.lower.shape[0]
+    return Solution(x, y, z[2 * nb :], z[:nb], z[nb : 2 * nb], *report)
 
 
 def solve_levels(
@@ -143,14 +146,16 @@ def _held(p: Problem, s: Solution, tolerance: float) -> tuple[Array, Array]:
     and the next level is spared a slack that has no room. Multipliers of what is not solved say
     nothing of the kind: of bounds that contradict each other both push."""
     scale = scaled(p)[1]
-    of_bounds = scale.inequality[: s.x.shape[0]]
+    nb = p.lower.shape[0]
+    f = s.x.shape[0] - nb
+    x, of_x, of_bounds = s.x[f:], scale.x[f:], scale.inequality[:nb]
 
     def pushes(multiplier: Array, slack: Array) -> Array:
-        least = jnp.maximum(HELD * slack / scale.x, 10 * tolerance)
+        least = jnp.maximum(HELD * slack / of_x, 10 * tolerance)
         return (s.status == SOLVED) & (multiplier / of_bounds > least)
 
-    lower = jnp.where(pushes(s.at_upper, p.upper - s.x), p.upper, p.lower)
-    return lower, jnp.where(pushes(s.at_lower, s.x - p.lower), p.lower, p.upper)
+    lower = jnp.where(pushes(s.at_upper, p.upper - x), p.upper, p.lower)
+    return lower, jnp.where(pushes(s.at_lower, x - p.lower), p.lower, p.upper)
 
 
 def default_tolerance(dtype) -> float:
@@ -166,9 +171,9 @@ class _Run:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _solution(run: _Run, problem: Problem, start: Start | None, smoothing: Array):
-    """x (n,), y (e,), z (2 n + k,), and the other fields of a ``Solution``."""
+    """x (n,), y (e,), z (2 nb + k,), and the other fields of a ``Solution``."""
     q, scale = scaled(problem)
-    p, report = _iterated(run, q, scale, start)
+    p, _, report = _iterated(run, q, scale, start)
     return p.x * scale.x, p.y * scale.equality, p.z * scale.inequality, report
 
 
@@ -176,12 +181,12 @@ def _solution(run: _Run, problem: Problem, start: Start | None, smoothing: Array
 def _solution_jvp(run: _Run, primals, tangents):
     problem, start, smoothing = primals
     q, scale = scaled(problem)
-    p, report = _iterated(run, q, scale, start)
+    p, system, report = _iterated(run, q, scale, start)
     out = p.x * scale.x, p.y * scale.equality, p.z * scale.inequality
     moves = tangents[0].lower, tangents[0].upper
-    at = jax.jvp(_nearest_to_0, (problem.lower, problem.upper), moves)[1] / scale.x
-    dot = replace(q, **_fields(tangents[0], scale), at=at)
-    dx, dy, dz = moved(q, p, dot, smoothing / (scale.size * scale.size))
+    at = jax.jvp(_nearest_to_0, (problem.lower, problem.upper), moves)[1]
+    dot = replace(q, **_fields(tangents[0], scale), at=_of_all(q.free, at, 0.0) / scale.x)
+    dx, dy, dz = moved(q, system, p, dot, smoothing / (scale.size * scale.size))
     dots = dx * scale.x, dy * scale.equality, dz * scale.inequality
     none = jax.tree.map(_no_tangent, report)
     return (*out, report), (*dots, none)
@@ -192,40 +197,45 @@ def _no_tangent(x: Array):
     return jnp.zeros_like(x) if floating else np.zeros(x.shape, jax.dtypes.float0)
 
 
-def _iterated(run: _Run, q: ip.Scaled, scale: ip.Scale, start: Start | None):
-    """The last point, and the fields of a ``Solution`` after the multipliers."""
-    tolerance = jnp.asarray(run.tolerance, q.H.dtype)
+def _iterated(run: _Run, q: Scaled, scale: ip.Scale, start: Start | None):
+    """The last point, the system of a step, and the fields of a ``Solution`` after multipliers."""
+    tolerance, system = jnp.asarray(run.tolerance, q.H.dtype), reduced(q)
     begun = _cold(q) if start is None else _warm(q, scale, start)
-    end = ip.iterate(q, *begun, run.iterations, tolerance)
+    end = ip.iterate(q, system, *begun, run.iterations, tolerance)
     p, off = end.point, end.off
     primal, dual, gap = (jnp.where(scale.finite, x, jnp.nan) for x in end.left)
     solved = (primal <= tolerance) & (dual <= tolerance) & (gap <= tolerance)
     status = jnp.where(solved, SOLVED, jnp.where(off.contradicts, INFEASIBLE, UNFINISHED))
     status = jnp.where(jnp.isfinite(primal + dual + gap), status, NOT_FINITE).astype(jnp.int32)
 
-    n = p.x.shape[0]
+    nb, f = q.bounded, q.free
     low = jnp.where(q.real, ip.inequalities(q, p.x) - q.d, 0.0)
     allowed = tolerance * ip.reach(q, p)
     low, missed = low < -allowed, jnp.abs(off.equation) > allowed
     size = jnp.maximum(ip.largest(p.y), ip.largest(p.z))  # of rows that contradict each other
     told = jnp.where(off.contradicts & ~solved, 1e-3 * size, -1.0)
     missed, low = missed & (jnp.abs(p.y) > told), low & (p.z > told)
-    violated = jnp.concatenate([missed, low[2 * n :], low[:n] | low[n : 2 * n]])
+    of_x = _of_all(f, low[:nb] | low[nb : 2 * nb], False)
+    violated = jnp.concatenate([missed, low[2 * nb :], of_x])
 
-    held = jnp.concatenate([off.gradient, -off.gradient, jnp.zeros_like(q.d[2 * n :])])
-    of_fixed = jnp.concatenate([q.fixed, q.fixed, jnp.zeros_like(q.real[2 * n :])])
+    pull, fixed = off.gradient[f:], q.fixed[f:]
+    held = jnp.concatenate([pull, -pull, jnp.zeros_like(q.d[2 * nb :])])
+    of_fixed = jnp.concatenate([fixed, fixed, jnp.zeros_like(q.real[2 * nb :])])
     p = replace(p, z=jnp.where(of_fixed, jnp.maximum(held, 0.0), p.z))
-    return p, (status, primal, dual, gap, end.count, violated)
+    return p, system, (status, primal, dual, gap, end.count, violated)
 
 
-def scaled(p: Problem) -> tuple[ip.Scaled, ip.Scale]:
+def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
     """Columns to the length 1 in J, then rows of A and G, then the size of the solution.
 
     What is not finite becomes a problem of zeros, which no number of its can harm. An unknown that
     nothing depends on is fixed.
     """
     has_lower, has_upper, has_row = p.lower != -jnp.inf, p.upper != jnp.inf, p.h != -jnp.inf
-    at, single, some = _nearest_to_0(p.lower, p.upper), p.lower == p.upper, p.lower <= p.upper
+    f = p.J.shape[1] - p.lower.shape[0]
+    at = _of_all(f, _nearest_to_0(p.lower, p.upper), 0.0)
+    single = _of_all(f, p.lower == p.upper, False)
+    some = _of_all(f, p.lower <= p.upper, True)
     p = replace(
         p,
         lower=jnp.where(has_lower, p.lower, 0.0),
@@ -244,17 +254,24 @@ def scaled(p: Problem) -> tuple[ip.Scaled, ip.Scale]:
     real_row = has_row & ((safe_norm(p.G) > 0) | (p.h > 0))
     p = replace(p, h=jnp.where(real_row, p.h, 0.0))
 
-    one = ip.Scale(d, of_A, jnp.concatenate([1 / d, 1 / d, of_G]), jnp.ones((), d.dtype), finite)
-    f = _fields(p, one)
-    pull = jnp.abs(matmul(f["r"], f["J"]))
-    size = jnp.max(jnp.concatenate([pull, jnp.abs(f["b"]), f["d"]]), initial=0.0)
+    one = ip.Scale(
+        d, of_A, jnp.concatenate([1 / d[f:], 1 / d[f:], of_G]), jnp.ones((), d.dtype), finite
+    )
+    fields = _fields(p, one)
+    pull = jnp.abs(matmul(fields["r"], fields["J"]))
+    size = jnp.max(jnp.concatenate([pull, jnp.abs(fields["b"]), fields["d"]]), initial=0.0)
     size = jnp.where(size > 0, size, 1.0)
     scale = ip.Scale(d * size, of_A * size, one.inequality * size, size, finite)
-    f |= {name: f[name] / size for name in ("r", "b", "d")}
-    real = jnp.concatenate([has_lower & ~fixed, has_upper & ~fixed, real_row])
+    fields |= {name: fields[name] / size for name in ("r", "b", "d")}
+    real = jnp.concatenate([has_lower & ~fixed[f:], has_upper & ~fixed[f:], real_row])
     at = jnp.where(finite, at, 0.0) / scale.x
-    rows = jnp.concatenate([f["J"], f["A"]])
-    return ip.Scaled(**f, real=real, fixed=fixed, at=at, H=matmul(rows.T, rows)), scale
+    rows = jnp.concatenate([fields["J"], fields["A"]])
+    return Scaled(**fields, real=real, fixed=fixed, at=at, H=matmul(rows.T, rows)), scale
+
+
+def _of_all(free: int, x: Array, value: float | bool) -> Array:
+    """Of all unknowns, x being of those with bounds."""
+    return jnp.concatenate([jnp.full(free, value, x.dtype), x])
 
 
 def _nearest_to_0(lower: Array, upper: Array) -> Array:
@@ -265,16 +282,17 @@ def _nearest_to_0(lower: Array, upper: Array) -> Array:
 
 def _fields(p: Problem, scale: ip.Scale) -> dict[str, Array]:
     """The numbers of a problem, or their tangents, in scaled units."""
-    n = p.J.shape[1]
+    nb = p.lower.shape[0]
     d, size = scale.x / scale.size, scale.size
-    of_A, of_G = scale.equality / size, scale.inequality[2 * n :] / size
+    of_A, of_G = scale.equality / size, scale.inequality[2 * nb :] / size
+    of_bounds = scale.x[len(d) - nb :]
     return dict(
         J=p.J * d,
         r=p.r / size,
         A=p.A * d * of_A[:, None],
         b=p.b * of_A / size,
         G=p.G * d * of_G[:, None],
-        d=jnp.concatenate([p.lower / scale.x, -p.upper / scale.x, p.h * of_G / size]),
+        d=jnp.concatenate([p.lower / of_bounds, -p.upper / of_bounds, p.h * of_G / size]),
     )
 
 
@@ -282,13 +300,13 @@ def _inverse(length: Array) -> Array:
     return 1 / jnp.where(length > 0, length, 1.0)
 
 
-def _cold(q: ip.Scaled) -> tuple[ip.Point, Array]:
+def _cold(q: Scaled) -> tuple[ip.Point, Array]:
     """A start from nothing, and the objective's gradient there."""
     p = _with_room(q, q.at, jnp.zeros_like(q.b), jnp.zeros_like(q.d), ip.COLD)
     return p, ip.gradient(q, p.x)
 
 
-def _warm(q: ip.Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]:
+def _warm(q: Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]:
     """The same from the solution of another problem; from nothing if it is not finite."""
     given = (start.x, start.equality, start.inequality, start.at_lower, start.at_upper)
     finite = jnp.isfinite(sum(jnp.sum(x) for x in given))
@@ -304,7 +322,7 @@ def _warm(q: ip.Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]
     return _with_room(q, x, y, z, jnp.where(finite, least, ip.COLD)), slope
 
 
-def _with_room(q: ip.Scaled, x: Array, y: Array, z: Array, least: Array | float) -> ip.Point:
+def _with_room(q: Scaled, x: Array, y: Array, z: Array, least: Array | float) -> ip.Point:
     s = jnp.maximum(ip.inequalities(q, x) - q.d, least)
     z = jnp.maximum(z, least * jnp.minimum(1.0, 1 / s))  # a bound that is far away hardly pushes
     return ip.Point(x, y, jnp.where(q.real, z, 0.0), jnp.where(q.real, s, 1.0))

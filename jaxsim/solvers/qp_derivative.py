@@ -5,33 +5,29 @@ from jax import Array, lax
 
 from jaxsim.dynamics.kinematics import matmul
 from jaxsim.solvers.implicit import ROUNDS, proximal_weight, relaxed_positive
-from jaxsim.solvers.interior_point import (
-    Point,
-    Scaled,
-    factor,
-    inequalities,
-    pulled_back,
-    solve_factored,
-)
+from jaxsim.solvers.interior_point import Point, inequalities, pulled_back
+from jaxsim.solvers.qp_system import RIDGE, Reduced, Scaled, factor, solve_factored
 
 
-def moved(q: Scaled, p: Point, dot: Scaled, smoothing: Array) -> tuple[Array, Array, Array]:
+def moved(
+    q: Scaled, system: Reduced, p: Point, dot: Scaled, smoothing: Array
+) -> tuple[Array, Array, Array]:
     """The change of x, y and z by that of the problem; smoothing () in the scaled unit.
 
     Of an inequality (1 - D) dz + D ds = 0, with D 1 where it holds x and 0 where it does not.
     """
-    n, real = p.x.shape[0], q.real
+    nb, real = q.bounded, q.real
     delta = proximal_weight(p.x.dtype)
     D = jnp.where(real, relaxed_positive(p.z - p.s, smoothing)[1], 0.0)
     answer = 1 / (1 - D + delta * D)
-    ridge = 10 * float(jnp.finfo(p.x.dtype).eps)
-    f = factor(q, D * answer, ridge, delta)
+    ridge = RIDGE * float(jnp.finfo(p.x.dtype).eps)
+    f = factor(system, D * answer, ridge, delta)
 
     error = matmul(q.J, p.x) - q.r
     g1 = -matmul(error, dot.J) - matmul(matmul(dot.J, p.x) - dot.r, q.J)
-    g1 = g1 + matmul(p.y, dot.A) + matmul(p.z[2 * n :], dot.G)
+    g1 = g1 + matmul(p.y, dot.A) + matmul(p.z[2 * nb :], dot.G)
     g2 = dot.b - matmul(dot.A, p.x)
-    at_bounds = jnp.zeros_like(p.z[: 2 * n])
+    at_bounds = jnp.zeros_like(p.z[: 2 * nb])
     g3 = jnp.where(real, dot.d - jnp.concatenate([at_bounds, matmul(dot.G, p.x)]), 0.0)
 
     def again(change, _):
@@ -41,9 +37,8 @@ def moved(q: Scaled, p: Point, dot: Scaled, smoothing: Array) -> tuple[Array, Ar
         r1 = jnp.where(q.fixed, 0.0, r1 + matmul(dy, q.A) + pulled_back(q, dz))
         r2 = g2 - matmul(q.A, dx)
         base = (D * (g3 - inequalities(q, dx)) - (1 - D) * dz) * answer
-        more, dy_more = solve_factored(f, q.A, r1 + pulled_back(q, base), r2)
-        dz = dz + base - D * answer * inequalities(q, more)
-        return (dx + more, dy + dy_more, dz), None
+        more, dy_more, towards = solve_factored(f, q, r1, base, r2)
+        return (dx + more, dy + dy_more, dz + base - D * answer * towards), None
 
     dx = jnp.where(q.fixed, dot.at, 0.0)
     change = dx, jnp.zeros_like(p.y), jnp.zeros_like(p.z)

@@ -42,10 +42,12 @@ def test_a_factor_and_what_it_solves(dtype):
     np.testing.assert_allclose(np.asarray(a) @ x, b, atol=1e-4 if dtype == "float32" else 1e-12)
 
 
+@pytest.mark.parametrize("columns", [2, 11])
 @pytest.mark.parametrize("left", [True, False])
 @pytest.mark.parametrize("lower", [True, False])
-def test_every_kind_of_triangle(left, lower):
-    """Of one that is no factor here, and whose other half holds something else."""
+def test_every_kind_of_triangle(left, lower, columns):
+    """Of one that is no factor here, and whose other half holds something else; many columns go in
+    tiles."""
 
     def solved(a, b):
         right = b if left else b.T
@@ -57,8 +59,8 @@ def test_every_kind_of_triangle(left, lower):
             for t, u in ways
         ]
 
-    triangle = 0.3 * SOME + 2 * np.eye(N)
-    agree(solved, triangle, RIGHT, rtol={"float64": 1e-9}, atol=1e-12)
+    triangle, right = 0.3 * SOME + 2 * np.eye(N), randoms(82, B, N, columns)
+    agree(solved, triangle, right, rtol={"float64": 1e-9}, atol=1e-12)
 
 
 def test_the_leading_part_of_a_factor_is_read_where_it_is():

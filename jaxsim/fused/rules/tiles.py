@@ -68,16 +68,13 @@ def cholesky(b: Builder, m: np.ndarray) -> np.ndarray:
 
     def column(j, values):
         (row_j,) = values  # the number of the first tile in row j
-        diagonal, inverse = _factor(b, _reduced(tiles, row_j, row_j, j, lower))
+        diagonal, inverse = _factor(b, _reduced(tiles, row_j, tiles, row_j, j, lower))
         tiles.write(b.op("add", row_j, j), diagonal)
 
         def row(i, values):
             (row_i,) = values
-            tile = _reduced(tiles, row_i, row_j, j, whole)
-            for c, r in np.ndindex(TILE, TILE):
-                rest = _minus(b, tile[r, c], tile[r, :c], diagonal[c, :c])
-                tile[r, c] = b.op("mul", rest, inverse[c])
-            tiles.write(b.op("add", row_i, j), tile)
+            tile = _reduced(tiles, row_i, tiles, row_j, j, whole)
+            tiles.write(b.op("add", row_i, j), _divided(b, tile, diagonal, inverse))
             return [_next_row(b, row_i, i)]
 
         _loop(b, _next(b, j), _number(b, count), [_next_row(b, row_j, j)], row)
@@ -92,14 +89,15 @@ def cholesky(b: Builder, m: np.ndarray) -> np.ndarray:
     return out[: len(m), : len(m)]
 
 
-def _reduced(tiles: Tiles, row_i: Value, row_j: Value, j: Value, wanted: Wanted) -> Any:
-    """The tile (i, j) of a factor to be, less the products of those before it in rows i and j."""
-    b = tiles.builder
-    tile = tiles.read(b.op("add", row_i, j), wanted)
+def _reduced(x: Tiles, row_i: Value, y: Tiles, row_j: Value, j: Value, wanted: Wanted) -> Any:
+    """The tile j from the first one of a row of x on, less the products of those before it with
+    those of a row of y."""
+    b = x.builder
+    tile = x.read(b.op("add", row_i, j), wanted)
 
     def factors(k):
-        x = tiles.read(b.op("add", row_i, k))
-        return x, x if row_i is row_j else tiles.read(b.op("add", row_j, k))
+        left = x.read(b.op("add", row_i, k))
+        return left, left if row_i is row_j else y.read(b.op("add", row_j, k))
 
     several = row_i is not row_j  # of the tiles on the diagonal there are few
     for at, taken in _sum_of_products(b, j, factors, tile[0, 0].dtype, wanted, several):
@@ -121,10 +119,21 @@ def _factor(b: Builder, m: np.ndarray) -> tuple[np.ndarray, list[Value]]:
     return out, inverse
 
 
+def _divided(b: Builder, tile: Any, diagonal: np.ndarray, inverse: list[Value]) -> Any:
+    """A tile times the inverse of the transpose of a lower triangle; inverse: of its diagonal."""
+    for c, r in np.ndindex(TILE, TILE):
+        rest = _minus(b, tile[r, c], tile[r, :c], diagonal[c, :c])
+        tile[r, c] = b.op("mul", rest, inverse[c])
+    return tile
+
+
 def solve(b: Builder, m: np.ndarray, right: np.ndarray, transposed=False, unit=False) -> np.ndarray:
-    """m^-1 right (n, k) of a lower triangle m (n, n), or m^-T right; a column after the other."""
+    """m^-1 right (n, k) of a lower triangle m (n, n), or m^-T right; a column after the other, or
+    where m^-1 has many of them in tiles."""
     n, count, dtype = len(m), _tiles(len(m)), m[0, 0].dtype
     tiles = _tiles_of_factor(b, m) or _lower_tiles(b, m)
+    if right.shape[1] >= TILE and not transposed and not unit:
+        return _solve_together(tiles, right.T, count)[:n]
     padded = np.full((count * TILE, right.shape[1]), b.constant(dtype.type(0)), object)
     padded[:n] = right
     places = [Memory("local", dtype, count) for _ in range(TILE)]  # of one column
@@ -136,6 +145,38 @@ def solve(b: Builder, m: np.ndarray, right: np.ndarray, transposed=False, unit=F
         _loop(b, _number(b, 0), _number(b, count), [], _substitute(tiles, places, transposed, unit))
         out[:, column] = [b.read_now(place, at) for place, at in rows[:n]]
     return out
+
+
+def _solve_together(tiles: Tiles, right: np.ndarray, count: int) -> np.ndarray:
+    """The transpose of right (q, n) L^-T, filled up to whole tiles: rows of it like those below a
+    factor of which ``count`` columns of tiles are known."""
+    b, rows = tiles.builder, _tiles(len(right))
+    padded = np.full((rows * TILE, count * TILE), b.constant(right[0, 0].dtype.type(0)), object)
+    padded[: right.shape[0], : right.shape[1]] = right
+    x = Tiles.of(b, rows * count, right[0, 0].dtype)
+    cut = padded.reshape(rows, TILE, count, TILE)
+    for number, (i, j) in enumerate(np.ndindex(rows, count)):
+        x.write(_number(b, number), cut[i, :, j])
+
+    def column(j, values):
+        (row_j,) = values
+        diagonal = tiles.read(b.op("add", row_j, j), lower)
+        one = b.constant(right[0, 0].dtype.type(1))
+        inverse = [b.op("div", one, diagonal[r, r]) for r in range(TILE)]
+
+        def row(i, values):
+            (row_i,) = values
+            tile = _reduced(x, row_i, tiles, row_j, j, whole)
+            x.write(b.op("add", row_i, j), _divided(b, tile, diagonal, inverse))
+            return [b.op("add", row_i, _number(b, count))]
+
+        _loop(b, _number(b, 0), _number(b, rows), [_number(b, 0)], row)
+        return [_next_row(b, row_j, j)]
+
+    _loop(b, _number(b, 0), _number(b, count), [_number(b, 0)], column)
+    for number, (i, j) in enumerate(np.ndindex(rows, count)):
+        cut[i, :, j] = x.read(_number(b, number))
+    return padded[: len(right)].T
 
 
 def _substitute(tiles: Tiles, places: list[Memory], transposed: bool, unit: bool) -> Callable:
