@@ -98,8 +98,9 @@ def residual(problem: Scaled, p: Point, slope: Array) -> Residual:
 
 def measures(problem: Scaled, p: Point, off: Residual) -> tuple[Array, Array, Array]:
     """() each: what the constraints miss, over what x and they have (of a row whose own terms are
-    smaller than that by more than ``OWN``, over so many times these); the gradient left, and the
-    root of the largest product of a multiplier and its slack, both over the scale of the tasks."""
+    smaller than that by more than ``OWN``, over so many times these); the gradient left, or what it
+    does along x if that is more (of two columns that differ by little x is a long way off); and the
+    root of the largest product of a multiplier and its slack, all over the scale of the tasks."""
     product = jnp.where(problem.real, p.s * p.z, 0.0)
     scale, size, nb = reach(problem, p), jnp.abs(p.x), problem.bounded
     in_A = matmul(jnp.abs(problem.A), size) + jnp.abs(problem.b)
@@ -112,7 +113,8 @@ def measures(problem: Scaled, p: Point, off: Residual) -> tuple[Array, Array, Ar
         safe_divide(off.room[2 * nb :], rows),
     ]
     left = jnp.where(problem.fixed, 0.0, off.gradient)
-    return largest(jnp.concatenate(missed)), largest(left), safe_sqrt(largest(product))
+    dual = jnp.maximum(largest(left), jnp.abs(jnp.sum(left * p.x)))
+    return largest(jnp.concatenate(missed)), dual, safe_sqrt(largest(product))
 
 
 def reach(problem: Scaled, p: Point) -> Array:

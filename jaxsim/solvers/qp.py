@@ -72,7 +72,7 @@ class Solution:
     at_upper: Array  # (nb,)
     status: Array  # () int: SOLVED, UNFINISHED, INFEASIBLE or NOT_FINITE
     primal: Array  # () what the constraints miss, relative (see ``interior_point.measures``)
-    dual: Array  # () the gradient that is left over, relative
+    dual: Array  # () the gradient that is left over, or what it does along x, relative
     gap: Array  # () the root of the largest product of a multiplier and its slack, relative
     iterations: Array  # () int
     violated: Array  # (e + k + n,) bool: rows of A, rows of G and bounds that are not met

@@ -368,3 +368,16 @@ def test_a_row_of_small_terms_is_not_met_because_x_is_large():
         primal, dual, gap = ip.measures(q, point, ip.residual(q, point, ip.gradient(q, point.x)))
         assert primal > 100 * qp.default_tolerance(jnp.float32)
         assert max(dual, gap) < 1e-6
+
+
+@pytest.mark.parametrize("slope", [3e-3, 1e-3, 1e-4, 3e-5, 1e-5])
+def test_a_small_gradient_along_a_long_way_is_not_solved(slope):
+    """Columns that differ by little: the best x is 1 / slope away, down a valley in which the
+    gradient is below the tolerance where half of the objective is left."""
+    J = jnp.array([[1, 1, 0], [0, slope, 0], [0, 0, 1]], jnp.float32)
+    r, none, row = jnp.array([0.0, 1, 1], jnp.float32), jnp.zeros((0, 3), jnp.float32), jnp.zeros(0)
+    row, bounds = row.astype(jnp.float32), jnp.full(3, jnp.inf, jnp.float32)
+    s = quick_jit(qp.solve)(qp.Problem(J, r, none, row, none, row, -bounds, bounds))
+    left = np.sum(np.square(np.asarray(J, float) @ np.asarray(s.x, float) - np.asarray(r)))
+    assert s.status == qp.UNFINISHED or left < 1e-3
+    assert s.status == qp.SOLVED or slope <= 1e-3
