@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 
 from controllers.goals import Goal
-from controllers.holds import Held, Hold, held_now, hold_rows
+from controllers.holds import Held, Hold, check_holds, held_now, hold_rows
 from controllers.senses import Senses
 from jaxsim.synthesis.config import Units
 from jaxsim.synthesis.tasks import (
@@ -69,7 +69,7 @@ class GoalMachine:
 
     notes: what conditions and goals remember at the start, a pytree. holds: constraints besides the
     goals, whatever the state. Raises ValueError for a state or a transition that names something
-    unknown.
+    unknown, and for two holds of an effector at once.
     """
 
     goals: tuple[Goal, ...]
@@ -98,6 +98,7 @@ class GoalMachine:
                         f"transition {name!r} -> {', '.join(followers)}: no state {end!r}; the "
                         f"states are {', '.join(names)}"
                     )
+        check_holds(self.holds)
         order = []
         for name in names:
             reached = list(dict.fromkeys(self.transitions.get(name, ())))

@@ -147,8 +147,10 @@ def reach(
     target: Callable[[Senses, Any], Array],
     start: Array | float = -jnp.inf,
     end: Array | float = jnp.inf,
+    onset: float = 0.0,
 ) -> Goal:
-    """An effector to a point (3,) of the world, from time ``start`` until ``end`` [s].
+    """An effector to a point (3,) of the world, from time ``start`` until ``end`` [s]. Its weight
+    grows to what it is in the first ``onset`` [s]: at once, a body far from the point would jerk.
 
     KeyError, when the goal is first used, for an effector that the body lacks.
     """
@@ -160,8 +162,9 @@ def reach(
             raise KeyError(f"goal {name!r}: no effector {effector!r}; there are {', '.join(names)}")
         at = names.index(effector)
         now = (senses.time >= start) & (senses.time < end)
-        error = view.position[at] - target(senses, memory)
-        return jnp.where(now, error, 0.0), jnp.where(now, view.jacobian[at], 0.0)
+        part = jnp.clip((senses.time - start) / onset, 0.0, 1.0) if onset else 1.0
+        root = jnp.where(now, part * part * (3 - 2 * part), 0.0)  # of the weight
+        return root * (view.position[at] - target(senses, memory)), root * view.jacobian[at]
 
     return Goal(name, "limb", rows)
 

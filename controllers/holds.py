@@ -33,6 +33,26 @@ class Hold:
             )
 
 
+def check_holds(holds: Sequence[Hold]) -> None:
+    """ValueError for an effector that is to be in two places at once: nothing solves that."""
+    for k, later in enumerate(holds):
+        for earlier in holds[:k]:
+            if earlier.effector == later.effector and at_once(earlier, later):
+                raise ValueError(
+                    f"two holds of {later.effector!r}: {_times(earlier)} and {_times(later)};"
+                    " let one end before the other begins"
+                )
+
+
+def at_once(a, b) -> bool:
+    """Whether two things from ``start`` to ``end`` overlap."""
+    return a.start < b.end and b.start < a.end
+
+
+def _times(hold: Hold) -> str:
+    return f"from {hold.start:g} to {hold.end:g} s"
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Held:

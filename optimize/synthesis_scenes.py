@@ -10,7 +10,7 @@ import numpy as np
 
 from controllers.balance import balance_machine
 from controllers.goal_machine import GoalMachine
-from controllers.holds import Hold
+from controllers.holds import Hold, at_once, check_holds
 from controllers.one_foot import one_foot_machine
 from controllers.surroundings import dodge, hands_to_wall
 from jaxsim.io.toml_table import suggestion
@@ -52,8 +52,8 @@ class Ball:
 class Reach:
     """A goal added for a while: an effector to a point of the world.
 
-    Raises ValueError for a place or times that are not finite, or an end that is not after the
-    start.
+    Raises ValueError for a place or times that are not finite, an onset below zero, or an end that
+    is not after the start.
     """
 
     effector: str
@@ -61,11 +61,15 @@ class Reach:
     start: float  # [s]
     end: float  # [s]
     weight: float = 2.0
+    onset: float = 0.3  # in which it comes to its weight [s]
 
     def __post_init__(self):
-        numbers = (*self.target, self.start, self.end, self.weight)
-        if not np.isfinite(numbers).all():
-            raise ValueError(f"reach of {self.effector!r}: {numbers} are not all finite")
+        numbers = (*self.target, self.start, self.end, self.weight, self.onset)
+        if not np.isfinite(numbers).all() or self.onset < 0:
+            raise ValueError(
+                f"reach of {self.effector!r}: {numbers} are not all finite, or the last, the onset,"
+                " is negative"
+            )
         if self.end <= self.start:
             raise ValueError(
                 f"reach of {self.effector!r}: it ends at {self.end:g} s, and begins at"
@@ -89,6 +93,20 @@ class SynthesisScene:
     torque_limits: bool = False  # whether joints keep to theirs
     seconds: float = 10.0
     pose_deg: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self):
+        """ValueError where an effector is to be in two places at once."""
+        check_holds(self.holds)
+        for k, reach in enumerate(self.reaches):
+            elsewhere = [r for r in self.reaches[:k] if r.target != reach.target]
+            for other in (*elsewhere, *self.holds):
+                if other.effector == reach.effector and at_once(other, reach):
+                    what = "held" if isinstance(other, Hold) else "to reach for another point"
+                    raise ValueError(
+                        f"reach of {reach.effector!r} from {reach.start:g} to {reach.end:g} s: it"
+                        f" is {what} from {other.start:g} to {other.end:g} s; let one end before"
+                        " the other begins"
+                    )
 
 
 def by_walls() -> GoalMachine:

@@ -72,7 +72,7 @@ def with_additions(scene: SynthesisScene, effectors: tuple[str, ...]) -> GoalMac
     machine = replace(scene.machine(), holds=scene.holds)
     for k, asked in enumerate(scene.reaches):
         where = jnp.asarray(asked.target)
-        name, times = f"reach_{k + 1}", (asked.start, asked.end)
+        name, times = f"reach_{k + 1}", (asked.start, asked.end, asked.onset)
         goal = reach(name, asked.effector, lambda *_, where=where: where, *times)
         machine = machine.adding(goal, asked.weight)
     return machine

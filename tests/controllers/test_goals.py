@@ -92,6 +92,20 @@ def test_a_reach_asks_for_nothing_at_other_times(senses):
         goals.reach("reach", "hand", lambda s, _: np.array(POINT)).rows(senses, None)
 
 
+def test_a_reach_comes_to_its_weight_by_and_by(senses):
+    """Its rows grow smoothly from nothing to what they are at once without an onset."""
+    there = lambda s, _: np.array(POINT)  # noqa: E731
+    at_once, slowly = (goals.reach("reach", "handle", there, 0.1, 1.0, on) for on in (0.0, 0.4))
+    part = []
+    for time in (0.1, 0.2, 0.3, 0.4, 0.5, 0.9):
+        now = dataclasses.replace(senses, time=jnp.asarray(time))
+        full, rows = at_once.rows(now, None), slowly.rows(now, None)
+        part.append(np.linalg.norm(rows[1]) / np.linalg.norm(full[1]))
+        for a, b in zip(full, rows):
+            np.testing.assert_allclose(b, part[-1] * np.asarray(a), atol=1e-12)
+    np.testing.assert_allclose(part, [0, 5 / 32, 0.5, 27 / 32, 1, 1], atol=1e-12)
+
+
 def test_velocity_goals_name_the_velocity_that_they_measure(senses):
     """J v is the rate at which the centre of mass moves; the error is minus the target."""
     view, target = senses.view, jnp.array([0.3, 0.0, 0.1])

@@ -1,6 +1,6 @@
 """The behaviours do what they are for, and every frame of them is physical."""
 
-import dataclasses
+from dataclasses import replace
 from functools import cache
 
 import jax
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from controllers import goals
+from controllers.balance import balance_machine
 from controllers.goal_control import begin_moment, run
 from controllers.goal_machine import GoalMachine, GoalState
 from controllers.holds import Hold
@@ -21,10 +22,10 @@ from optimize.synthesis_setting import set_up
 
 FRAMES = 320
 BATCH = {  # scenes of one structure: one program
-    "standing": dataclasses.replace(SCENES["push"], pushes=(Push(0.0),)),
+    "standing": replace(SCENES["push"], pushes=(Push(0.0),)),
     "pushed": SCENES["push"],
-    "ice": dataclasses.replace(SCENES["ice"], pushes=(Push(60.0, start=0.3),)),
-    "child": dataclasses.replace(SCENES["child"], pushes=(Push(30.0, start=0.3),)),
+    "ice": replace(SCENES["ice"], pushes=(Push(60.0, start=0.3),)),
+    "child": replace(SCENES["child"], pushes=(Push(30.0, start=0.3),)),
 }
 
 
@@ -97,6 +98,8 @@ def test_mistakes_are_told():
         changed(SCENES["push"], friction=-1.0)
     with pytest.raises(ValueError, match=r"'leftHand': \(nan, .* are not all finite"):
         Reach("leftHand", (np.nan, 0.0, 1.0), 1.0, 2.0)
+    with pytest.raises(ValueError, match="the onset, is negative"):
+        Reach("leftHand", (0.3, 0.0, 1.0), 1.0, 2.0, onset=-0.1)
     with pytest.raises(ValueError, match="it ends at 1 s, and begins at 2 s"):
         Reach("leftHand", (0.3, 0.0, 1.0), 2.0, 1.0)
     asked = changed(SCENES["push"], reaches=(Reach("leftHnd", (0.3, 0.0, 1.0), 1.0, 2.0),))
@@ -105,9 +108,25 @@ def test_mistakes_are_told():
     asked = changed(SCENES["push"], holds=(Hold("leftHnd", 1.0, 2.0),))
     with pytest.raises(ValueError, match=r"'leftHnd'; did you mean 'leftHand'.*rightHand"):
         set_up(asked)
-    broken = dataclasses.replace(SCENES["push"], pose_deg={"hipFlexion": 0.0}, friction=0.0)
+    broken = replace(SCENES["push"], pose_deg={"hipFlexion": 0.0}, friction=0.0)
     with pytest.raises(SynthesisError, match="friction of shape"):
         set_up(broken)
+
+
+def test_an_effector_cannot_be_in_two_places_at_once():
+    """What contradicts itself is said before it runs, and nothing else is."""
+    there, early, late = (0.3, 0.0, 1.0), Hold("leftHand", 0.5, 2.0), Hold("leftHand", 2.0, 4.0)
+    reach = Reach("leftHand", there, 1.0, 3.0)
+    changed(SCENES["push"], holds=(early, late), reaches=(replace(reach, effector="rightHand"),))
+    changed(SCENES["push"], reaches=(reach, replace(reach, start=2.0)))
+    with pytest.raises(ValueError, match="'leftHand' from 1 to 3 s: it is held from 2 to 4 s; let"):
+        changed(SCENES["push"], holds=(late,), reaches=(reach,))
+    with pytest.raises(ValueError, match="it is to reach for another point from 1 to 3 s"):
+        changed(SCENES["push"], reaches=(reach, replace(reach, target=(0.0, 0.0, 1.0))))
+    with pytest.raises(
+        ValueError, match=r"two holds of 'leftHand': from 0\.5 to 2 s and from 1 to"
+    ):
+        replace(balance_machine(), holds=(early, replace(late, start=1.0)))
 
 
 def test_a_run_keeps_its_frames_up_to_the_one_that_is_not_finite():
