@@ -82,19 +82,20 @@ def reduced(problem: Scaled) -> Reduced:
         none = jnp.zeros((len(rows), len(rows)), rows.dtype)
         return Reduced(problem.H[:0, :0], problem.H[:0], problem.H, rows, none, fixed)
     eps = float(jnp.finfo(problem.H.dtype).eps)
-    huge = jnp.where(problem.fixed[:f], 1 / eps**2, 0.0)
+    huge = jnp.where(problem.fixed[:f], 1 / eps**2, 0.0).astype(problem.H.dtype)
 
-    def factored(ridge: Array) -> tuple[Array, Array]:
+    def factored(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        ridge = 100 * state[1]
         H = problem.H[:f, :f] + jnp.diag(huge + ridge)
-        lower = lax.linalg.cholesky(H, symmetrize_input=False)
-        return lower, 100 * ridge
+        return lax.linalg.cholesky(H, symmetrize_input=False), ridge
 
     def failed(state: tuple[Array, Array]) -> Array:
         lower, ridge = state
         return ~jnp.isfinite(jnp.sum(lower)) & (ridge < MOST * RIDGE * eps)
 
-    first = jnp.full((), RIDGE * eps, problem.H.dtype)
-    lower, _ = lax.while_loop(failed, lambda state: factored(state[1]), factored(first))
+    nan = jnp.full((f, f), jnp.nan, problem.H.dtype)
+    none_yet = nan, jnp.full((), RIDGE * eps / 100, problem.H.dtype)
+    lower, _ = lax.while_loop(failed, factored, none_yet)
     sides = jnp.concatenate([problem.H[:f, f:], rows[:, :f].T, jnp.eye(f, dtype=lower.dtype)], 1)
     sides = lax.linalg.triangular_solve(lower, sides, left_side=True, lower=True)
     across, inverse = sides[:, :-f], sides[:, -f:]

