@@ -5,6 +5,7 @@
     python benchmarks/qp.py --problems FILE   those of a file: the fields of qp.Problem, stacked
     python benchmarks/qp.py --abuse 100000    instead: infeasible, degenerate, badly scaled ones
     python benchmarks/qp.py --levels          instead: three levels of priority beside one QP
+    python benchmarks/qp.py --warm            instead: iterations of problems that change by 0.3%
     python benchmarks/qp.py --quick           seconds, to see that it runs
 
 Random problems in the shape of a per-step optimisation over velocities and contact forces, unless
@@ -231,6 +232,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--cores", type=int, nargs="+", default=[0], help="that all are pinned to")
     parser.add_argument("--abuse", type=int, metavar="COUNT", help="so many hard small ones")
     parser.add_argument("--levels", action="store_true", help="three of priority, beside one QP")
+    parser.add_argument("--warm", action="store_true", help="starts from a problem like it")
     parser.add_argument("--fused", action="store_true", help="ours fused, too (two more minutes)")
     parser.add_argument("--repeats", type=int, default=5, help="the best of so many counts")
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
@@ -270,6 +272,16 @@ def main(words: list[str]) -> str:
                       "numbers not finite", "false"]  # fmt: skip
             about = f"commit {commit()}; {versions(jax)}; float32"
             text = _report("Hard small QPs", about, options, table(titles, found))
+        return publish(text, options.record)
+    if options.warm:
+        from benchmarks._qp_warm import HEADER, warm
+
+        with session(options.device, "float32"):
+            found = warm(
+                lambda seed: random_problems(options.members, **SHAPES[options.shape], seed=seed)
+            )
+            about = f"commit {commit()}; {versions(jax)}; random, shape {options.shape}, float32"
+            text = _report("Warm starts of small QPs", about, options, table(HEADER, found))
         return publish(text, options.record)
     if options.problems:
         p = {k: v[: options.members] for k, v in np.load(options.problems).items()}
