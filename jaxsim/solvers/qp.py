@@ -98,10 +98,16 @@ def solve(
     conditions at the solution, whatever found it; smoothing () relaxes there multiplier times
     slack = 0 to = smoothing, in the unit of the objective, so that constraints about to be active
     have a derivative. It never acts on the solution. None goes to ``start``. Raises ValueError
-    where ``iterations`` is none.
+    where ``iterations`` is none, or where there are more bounds than unknowns.
     """
     if iterations < 1:
         raise ValueError(f"iterations is {iterations}; the solver takes at least one")
+    bounds, n = (problem.lower.shape, problem.upper.shape), problem.J.shape[1]
+    if bounds[0] != bounds[1] or bounds[0][0] > n:
+        raise ValueError(
+            f"lower {bounds[0]} and upper {bounds[1]}; give both the shape (nb,), of the last nb of"
+            f" the {n} unknowns"
+        )
     dtype = problem.J.dtype
     run = _Run(iterations, default_tolerance(dtype) if tolerance is None else tolerance)
     smoothing = jnp.asarray(smoothing, dtype)

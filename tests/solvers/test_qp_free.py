@@ -131,6 +131,15 @@ def test_equations_and_inequalities_may_be_absent(batch):
         np.testing.assert_allclose(s.x, expected.x, atol=1e-7)
 
 
+def test_bounds_that_fit_no_unknowns_are_told(batch):
+    p = one(batch)
+    more = jnp.zeros(N + 1)
+    with pytest.raises(ValueError, match=r"lower \(11,\) and upper \(11,\); .* of the 10 unknowns"):
+        qp.solve(replace(p, lower=more, upper=more))
+    with pytest.raises(ValueError, match=r"lower \(8,\) and upper \(10,\); give both the shape"):
+        qp.solve(replace(p, lower=p.lower[FREE:]))
+
+
 def test_broken_members_change_no_bit_of_others(batch):
     p = without_bounds(batch)
     whole = solve(p)
