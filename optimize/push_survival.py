@@ -148,7 +148,7 @@ def survival(
     def of(shared) -> Setting:
         return setting._replace(body=shared[0], objects=shared[1])
 
-    if choose_backend(backend or fastest_backend(config)) == "fused":
+    if choose_backend(backend or fastest_backend()) == "fused":
         begin = batched(lambda trial, shared: trial_moment(trial, of(shared), config), chunk)
         kernel = fuse(lambda trial, first: trial_outcome(trial, first, setting, config, frames))
         width = chunk * len(jax.devices())
@@ -175,7 +175,6 @@ def survival(
     return (lambda trials: every(trials, shared)), chunk * len(jax.devices())
 
 
-def fastest_backend(config: SynthesisConfig) -> str:
-    """A kernel takes too long to compile on a GPU, and with torque limits, which double it."""
-    small = jax.default_backend() == "cpu" and not config.torque_limits
-    return "fused" if small else "xla"
+def fastest_backend() -> str:
+    """On a GPU a kernel of a whole trial takes too long to compile."""
+    return "fused" if jax.default_backend() == "cpu" else "xla"

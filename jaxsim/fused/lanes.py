@@ -16,17 +16,14 @@ lanes of a kernel that has much of it take more than a core's cache, and still a
 more than 64 KiB were not measured).
 """
 
-import ctypes
-import sys
 from functools import cache
-from pathlib import Path
+
+from jaxsim.fused.core import core
 
 MOST = 16
 NARROW = 8
 LEAST = 4
 SMALLEST_STACK = 2_097_152
-
-_LIBRARIES = {"linux": "libdrjit-core.so", "darwin": "libdrjit-core.dylib"}
 
 
 def set_lanes(batch: int, doubles: bool, local: int) -> int:
@@ -37,18 +34,18 @@ def set_lanes(batch: int, doubles: bool, local: int) -> int:
     was made with. What each lane computes does not depend on it. There is no choice where vectors
     are shorter, or where Dr.Jit's core library does not offer it.
     """
-    core = _core()
-    if core is None:
+    found = core()
+    if found is None or found.most not in (NARROW, MOST):
         return 0
     import drjit as dr
 
     if doubles:
-        width = LEAST if batch <= LEAST * dr.thread_count() else core.most // 2
+        width = LEAST if batch <= LEAST * dr.thread_count() else found.most // 2
     else:
         wide = batch > NARROW * dr.thread_count() and MOST * local <= 3 * stack() // 4
-        width = core.most if wide else NARROW
-    if core.width() != width:
-        core.set_target(core.cpu(), core.features(), width)
+        width = found.most if wide else NARROW
+    if found.width() != width:
+        found.set_target(found.cpu(), found.features(), width)
     return width
 
 
@@ -59,31 +56,3 @@ def stack() -> int:
 
     soft = resource.getrlimit(resource.RLIMIT_STACK)[0]
     return SMALLEST_STACK if soft == resource.RLIM_INFINITY else soft
-
-
-class _Core:
-    """The functions of Dr.Jit's core library, which its Python module does not pass on."""
-
-    def __init__(self, library: ctypes.CDLL):
-        self.width = library["_Z21jit_llvm_vector_widthv"]
-        self.cpu = library["_Z19jit_llvm_target_cpuv"]
-        self.features = library["_Z24jit_llvm_target_featuresv"]
-        self.set_target = library["_Z19jit_llvm_set_targetPKcS0_j"]
-        self.cpu.restype = self.features.restype = ctypes.c_char_p
-        self.width.restype = ctypes.c_uint
-        self.set_target.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint]
-        self.set_target.restype = None
-        self.most = self.width()  # before any of it is changed
-
-
-@cache
-def _core() -> _Core | None:
-    """None where there is no choice."""
-    import drjit as dr
-
-    try:
-        folder = Path(dr.__file__).parent
-        core = _Core(ctypes.CDLL(str(folder / _LIBRARIES.get(sys.platform, "none"))))
-    except (OSError, AttributeError):
-        return None
-    return core if core.most in (NARROW, MOST) else None

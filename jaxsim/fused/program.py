@@ -65,6 +65,10 @@ class Memory:
     kind: "input" (of this lane, or shared by all), "constant", "local" (of this lane, for the time
     of the kernel) or "output". What ``Builder.load`` reads is never written any more; loads of
     ``Builder.read_now`` stand among the stores, in the order in which they are done.
+
+    Where a block writes to a known place of local memory, only that block and those within it read
+    there, after it has written: a lane that does not take part in a round has no use for what it
+    finds there, and may write, too.
     """
 
     kind: str

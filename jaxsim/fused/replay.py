@@ -4,12 +4,14 @@ Nothing runs here. Dr.Jit records the operations, compiles them once and keeps t
 so that a program seen before costs only its recording.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from jaxsim.fused.core import core
 from jaxsim.fused.errors import FuseError
 from jaxsim.fused.operations import operations
 from jaxsim.fused.program import Block, Branch, Loop, Memory, Program, Value, walk
@@ -78,6 +80,8 @@ class Replay:
         self.made: dict[int, Any] = {}  # variables by the id of their value
         self.tables: dict[int, Any] = {}  # buffers of local and constant memory, by its id
         self.operations = operations(drjit, self.type)
+        self.core = core() if types.__name__ == "drjit.llvm" else None
+        self.true = types.Bool(True)
 
     def type(self, dtype: np.dtype):
         """The array type of a dtype."""
@@ -139,17 +143,28 @@ class Replay:
         table = self.table(memory)
         if memory.kind != "local":
             return self.dr.gather(self.type(memory.dtype), table, at)
-        return table[at] == 1 if memory.dtype == bool else table[at]
+        with self.all_lanes(index):
+            return table[at] == 1 if memory.dtype == bool else table[at]
 
     def store(self, memory: Memory, index: Value, number: Value) -> None:
         """Write to an output or to local memory."""
-        at = self.types.UInt(self.variable(index))
+        at, variable = self.types.UInt(self.variable(index)), self.variable(number)
         if memory.kind == "output":
-            self.buffers.write(memory.leaf, at, self.variable(number))
-        elif memory.dtype == bool:
-            self.table(memory)[at] = self.dr.select(self.variable(number), self.types.UInt(1), 0)
-        else:
-            self.table(memory)[at] = self.variable(number)
+            self.buffers.write(memory.leaf, at, variable)
+            return
+        if memory.dtype == bool:
+            variable = self.dr.select(variable, self.types.UInt(1), 0)
+        with self.all_lanes(index):
+            self.table(memory)[at] = variable
+
+    def all_lanes(self, index: Value) -> AbstractContextManager:
+        """At a known place of local memory all lanes read and write, which is one instruction; else
+        a write by some is a read, a choice and a write, and of thousands of such reads in a loop
+        LLVM makes carries. See ``Memory`` for why the others may; at a computed place, which is
+        that of the lanes that take part, they may not."""
+        if self.core is None or not index.is_constant:
+            return nullcontext()
+        return self.core.all_lanes(self.true)
 
     def table(self, memory: Memory):
         """The buffer of local or constant memory."""

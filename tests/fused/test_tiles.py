@@ -9,6 +9,7 @@ import pytest
 from jax import lax
 
 from jaxsim.fused import explain, fuse, lanes
+from jaxsim.fused.core import core
 from jaxsim.fused.launch import Kernel
 from jaxsim.fused.program import walk
 from jaxsim.fused.rules.linear import MOST_OF_A_MATRIX, MOST_PRODUCTS, MOST_ROWS
@@ -155,13 +156,13 @@ def test_gradients():
 
 def test_kernels_with_much_local_memory_take_fewer_lanes_at_once(monkeypatch):
     fuse(jnp.sin)(np.ones(3))  # Dr.Jit is there
-    if lanes._core() is None:
+    if core() is None:
         pytest.skip("there is no choice")
-    core, many = lanes._core(), 10**6
+    many = 10**6
     for stack in (lanes.SMALLEST_STACK, 2**23):
         monkeypatch.setattr(lanes, "stack", lambda stack=stack: stack)
-        most = 3 * stack // 4 // core.most
-        assert lanes.set_lanes(many, False, most) == core.most
+        most = 3 * stack // 4 // core().most
+        assert lanes.set_lanes(many, False, most) == core().most
         assert lanes.set_lanes(many, False, most + 1) == lanes.NARROW
 
 
