@@ -76,7 +76,7 @@ def _is_within(block: Block | None, outer: Block) -> bool:
 def test_what_is_written_at_known_places_is_read_there_and_within(fn):
     """What ``Memory`` promises, on which it rests that all lanes may write."""
     shapes = ((40, 30), (40,), (3, 30), (3,), (4, 30), (4,), (30,), (30,))
-    of_qp = qp.Problem(*(jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes))
+    of_qp = qp.Problem(*(jnp.zeros(shape, jnp.float32) for shape in shapes))
     args = (of_qp,) if fn is solved else (ROUNDS[0], SEEDS[0])
     program = lower(jax.make_jaxpr(fn)(*args))
     local = [v for v in walk(program.block) if v.op in ("load", "store") and v.data.kind == "local"]
