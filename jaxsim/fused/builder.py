@@ -85,6 +85,12 @@ class Builder:
 
     # --- memory
 
+    def outermost(self, memory: Memory) -> Block:
+        """The block that is furthest out of those where it can be read: all of the innermost branch
+        stays in it."""
+        home = self.root if memory.home is None else memory.home
+        return home if home.depth >= self.floor.depth else self.floor
+
     def load(self, memory: Memory, index: Value) -> Value:
         """A number of memory that is not written any more."""
         key = ("load", id(memory), id(index))

@@ -71,6 +71,7 @@ class Stored:
     ):
         self.source, self.shape, self.start = source, tuple(shape), start
         self.pitch = self.row if pitch is None else pitch
+        self.in_tiles: Any = None  # a copy for products, if one was made
         self._elements: np.ndarray | None = None
 
     @property

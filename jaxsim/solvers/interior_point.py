@@ -18,7 +18,16 @@ from jax import Array, lax
 
 from jaxsim.dynamics.kinematics import matmul
 from jaxsim.math.safe import safe_divide, safe_sqrt
-from jaxsim.solvers.qp_system import MOST, RIDGE, Reduced, Scaled, factor, solve_factored
+from jaxsim.solvers.qp_system import (
+    MOST,
+    RIDGE,
+    Reduced,
+    Scaled,
+    achieved,
+    factor,
+    pulled,
+    solve_factored,
+)
 
 COLD, LEAST = 0.1, 1e-3  # slack and multiplier to start with, at least
 WARM = 0.1  # the same, as a part of the residual of the point that is given
@@ -64,7 +73,7 @@ def pulled_back(problem: Scaled, z: Array) -> Array:
 
 def gradient(problem: Scaled, x: Array) -> Array:
     """Of the objective, from the rows themselves: H alone has lost half of the digits."""
-    return matmul(matmul(problem.J, x) - problem.r, problem.J)
+    return pulled(problem, achieved(problem, x) - problem.r)
 
 
 @jax.tree_util.register_dataclass

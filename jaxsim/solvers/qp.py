@@ -11,7 +11,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from jaxsim.dynamics.kinematics import matmul
 from jaxsim.math.safe import safe_norm, safe_sqrt
@@ -248,10 +248,14 @@ def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
         upper=jnp.where(has_upper, p.upper, 0.0),
         h=jnp.where(has_row, p.h, 0.0),
     )
-    squares = [jnp.sum(rows * rows, axis=0) for rows in (p.J, jnp.concatenate([p.A, p.G]))]
+    J, H, rest = p.J, _gram(p.J), jnp.concatenate([p.A, p.G])
+    squares = jnp.diagonal(H), jnp.sum(rest * rest, axis=0)
     sizes = (jnp.abs(x) for x in (*squares, p.r, p.b, p.h, p.lower, p.upper))
     finite = jnp.isfinite(sum(map(jnp.sum, sizes)))
-    p, squares = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), (p, squares))
+    p, H, squares = jax.tree.map(
+        lambda x: jnp.where(finite, x, 0.0), (replace(p, J=H[:0]), H, squares)
+    )
+    p = replace(p, J=J)  # as it is: see ``Scaled``
 
     in_J, in_rest = map(safe_sqrt, squares)
     d = _inverse(jnp.where(in_J > 0, in_J, in_rest))
@@ -263,16 +267,21 @@ def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
     one = ip.Scale(
         d, of_A, jnp.concatenate([1 / d[f:], 1 / d[f:], of_G]), jnp.ones((), d.dtype), finite
     )
-    fields = _fields(p, one)
-    pull = jnp.abs(matmul(fields["r"], fields["J"]))
+    fields = _fields(p, one) | dict(columns=d, finite=finite)
+    pull = jnp.abs(jnp.where(finite, d * matmul(fields["r"], J), 0.0))
     size = jnp.max(jnp.concatenate([pull, jnp.abs(fields["b"]), fields["d"]]), initial=0.0)
     size = jnp.where(size > 0, size, 1.0)
     scale = ip.Scale(d * size, of_A * size, one.inequality * size, size, finite)
     fields |= {name: fields[name] / size for name in ("r", "b", "d")}
     real = jnp.concatenate([has_lower & ~fixed[f:], has_upper & ~fixed[f:], real_row])
     at = jnp.where(finite, at, 0.0) / scale.x
-    rows = jnp.concatenate([fields["J"], fields["A"]])
-    return Scaled(**fields, real=real, fixed=fixed, at=at, H=matmul(rows.T, rows)), scale
+    H = d[:, None] * H * d + _gram(fields["A"])
+    return Scaled(**fields, real=real, fixed=fixed, at=at, H=H), scale
+
+
+def _gram(rows: Array) -> Array:
+    """rows^T rows, without a transpose, for which a kernel would look at every number."""
+    return lax.dot_general(rows, rows, (((0,), (0,)), ((), ())), precision=lax.Precision.HIGHEST)
 
 
 def _of_all(free: int, x: Array, value: float | bool) -> Array:
@@ -287,13 +296,13 @@ def _nearest_to_0(lower: Array, upper: Array) -> Array:
 
 
 def _fields(p: Problem, scale: ip.Scale) -> dict[str, Array]:
-    """The numbers of a problem, or their tangents, in scaled units."""
+    """The numbers of a problem, or their tangents, in scaled units, but for J."""
     nb = p.lower.shape[0]
     d, size = scale.x / scale.size, scale.size
     of_A, of_G = scale.equality / size, scale.inequality[2 * nb :] / size
     of_bounds = scale.x[len(d) - nb :]
     return dict(
-        J=p.J * d,
+        J=p.J,
         r=p.r / size,
         A=p.A * d * of_A[:, None],
         b=p.b * of_A / size,

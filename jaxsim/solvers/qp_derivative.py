@@ -6,7 +6,15 @@ from jax import Array, lax
 from jaxsim.dynamics.kinematics import matmul
 from jaxsim.solvers.implicit import ROUNDS, proximal_weight, relaxed_positive
 from jaxsim.solvers.interior_point import Point, inequalities, pulled_back
-from jaxsim.solvers.qp_system import RIDGE, Reduced, Scaled, factor, solve_factored
+from jaxsim.solvers.qp_system import (
+    RIDGE,
+    Reduced,
+    Scaled,
+    achieved,
+    factor,
+    pulled,
+    solve_factored,
+)
 
 
 def moved(
@@ -23,8 +31,8 @@ def moved(
     ridge = RIDGE * float(jnp.finfo(p.x.dtype).eps)
     f = factor(system, D * answer, ridge, delta)
 
-    error = matmul(q.J, p.x) - q.r
-    g1 = -matmul(error, dot.J) - matmul(matmul(dot.J, p.x) - dot.r, q.J)
+    error = achieved(q, p.x) - q.r
+    g1 = -pulled(dot, error) - pulled(q, achieved(dot, p.x) - dot.r)
     g1 = g1 + matmul(p.y, dot.A) + matmul(p.z[2 * nb :], dot.G)
     g2 = dot.b - matmul(dot.A, p.x)
     at_bounds = jnp.zeros_like(p.z[: 2 * nb])
@@ -33,7 +41,7 @@ def moved(
     def again(change, _):
         """One step of refinement; the regularised matrix is the preconditioner."""
         dx, dy, dz = change
-        r1 = g1 - matmul(matmul(q.J, dx), q.J)
+        r1 = g1 - pulled(q, achieved(q, dx))
         r1 = jnp.where(q.fixed, 0.0, r1 + matmul(dy, q.A) + pulled_back(q, dz))
         r2 = g2 - matmul(q.A, dx)
         base = (D * (g3 - inequalities(q, dx)) - (1 - D) * dz) * answer

@@ -22,9 +22,15 @@ MOST = 1e6  # times it, at most
 @dataclass(frozen=True)
 class Scaled:
     """A problem whose columns, rows and solution have the size 1: n unknowns, nb of them, the last
-    ones, with bounds, e equations, k rows of G, and c = 2 nb + k inequalities."""
+    ones, with bounds, e equations, k rows of G, and c = 2 nb + k inequalities.
+
+    J alone is left as it was given, so that none of its many numbers is computed anew: ``achieved``
+    and ``pulled`` scale what goes into its products and what comes out.
+    """
 
     J: Array  # (m, n)
+    columns: Array  # (n,) times which its columns have the length 1
+    finite: Array  # () bool: else no number of J counts
     r: Array  # (m,)
     A: Array  # (e, n)
     b: Array  # (e,)
@@ -44,6 +50,16 @@ class Scaled:
     def free(self) -> int:
         """n - l"""
         return self.H.shape[0] - self.bounded
+
+
+def achieved(problem: Scaled, x: Array) -> Array:
+    """J x (m,)."""
+    return jnp.where(problem.finite, matmul(problem.J, problem.columns * x), 0.0)
+
+
+def pulled(problem: Scaled, y: Array) -> Array:
+    """J^T y (n,)."""
+    return jnp.where(problem.finite, problem.columns * matmul(y, problem.J), 0.0)
 
 
 @jax.tree_util.register_dataclass

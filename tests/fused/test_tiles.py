@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+from jaxsim.dynamics.kinematics import matmul
 from jaxsim.fused import explain, fuse, lanes
 from jaxsim.fused.core import core
 from jaxsim.fused.launch import Kernel
@@ -117,8 +118,10 @@ def test_a_matrix_and_its_transpose_times_vectors():
     m, r = randoms(84, B, 61, 70), randoms(85, B, 61)
     agree(descent, m, r, rtol=RTOL, atol=1e-12)
     program = explain(descent, m[0], r[0]).program
-    kept = [v for v in walk(program.block) if v.op == "store" and v.block is program.block]
-    assert len(kept) == 64 * 72 and 61 * 70 > MOST_OF_A_MATRIX
+    kept = [v for v in walk(program.block) if v.op == "store" and v.data.size == 8 * 9]
+    (steps,) = [v.data for v in program.block.ops if v.op == "loop" and v.data.length == TIMES]
+    assert len(kept) == 64 * 4 and 61 * 70 > MOST_OF_A_MATRIX  # full tiles and those at the edges
+    assert not set(kept) & set(walk(steps.body))
 
 
 def test_columns_with_few_numbers_are_added_one_by_one():
@@ -156,13 +159,13 @@ def test_gradients():
 
 def test_kernels_with_much_local_memory_take_fewer_lanes_at_once(monkeypatch):
     fuse(jnp.sin)(np.ones(3))  # Dr.Jit is there
-    if core() is None:
+    found, many = core(), 10**6
+    if found is None:
         pytest.skip("there is no choice")
-    many = 10**6
     for stack in (lanes.SMALLEST_STACK, 2**23):
         monkeypatch.setattr(lanes, "stack", lambda stack=stack: stack)
-        most = 3 * stack // 4 // core().most
-        assert lanes.set_lanes(many, False, most) == core().most
+        most = 3 * stack // 4 // found.most
+        assert lanes.set_lanes(many, False, most) == found.most
         assert lanes.set_lanes(many, False, most + 1) == lanes.NARROW
 
 
@@ -175,3 +178,40 @@ def test_a_few_numbers_of_64_bits_do_not_make_the_vectors_of_a_kernel_narrow():
         return Kernel(jax.make_jaxpr(fn)(jnp.ones(3, dtype))).doubles
 
     assert (doubles(jnp.float32), doubles(jnp.float64)) == (False, True)
+
+
+def _products(J, x, y):
+    """Of a matrix that is an argument, in an order in which a loop asks first."""
+    start = jnp.concatenate([x, y])
+
+    def again(_, carry):
+        x, y = carry[: len(x0)], carry[len(x0) :]
+        return jnp.concatenate([jnp.sin(matmul(y, J)) + x, jnp.cos(matmul(J, x)) - y])
+
+    x0 = x
+    ended = lax.fori_loop(0, 70, again, start)
+    gram = lax.dot_general(J, J, (((0,), (0,)), ((), ())), precision=lax.Precision.HIGHEST)
+    return ended, gram, matmul(J, x), jnp.sum(J[3])
+
+
+@pytest.mark.parametrize("shape", [(130, 37), (128, 40), (70, 61), (3, 2001)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_large_argument_is_copied_in_loops(dtype, shape):
+    """Of sizes that fill tiles and that do not; its rows of eight are read together."""
+    m, n = shape
+    few = n if n < 200 else 8  # of a wide one only the products with vectors
+    J = jnp.asarray(randoms(84, B, m, n) / np.sqrt(m * n), dtype)
+    x, y = (jnp.asarray(randoms(85 + k, B, size), dtype) for k, size in enumerate((n, m)))
+    fn = _products if few == n else lambda J, x, y: (matmul(J, x), matmul(y, J))
+    rtol, atol = dict(float32=1e-4, float64=1e-12), 1e-6 if dtype == "float32" else 1e-13
+    agree(fn, J, x, y, rtol=rtol, atol=atol)
+    size = explain(lambda J, x, y: (matmul(J, x), matmul(y, J)), J[0], x[0], y[0]).parts
+    assert sum(part.operations for part in size) < m * n  # which grow with m + n alone
+
+
+def test_rows_that_a_loop_stacks_are_such_a_matrix():
+    def fn(x):
+        _, rows = lax.scan(lambda c, _: (jnp.sin(c + x), c), x, length=120)
+        return matmul(rows, x), matmul(rows[:, 0], rows)
+
+    agree(fn, jnp.asarray(randoms(88, B, 41), "float32"), rtol=dict(float32=1e-4), atol=1e-6)

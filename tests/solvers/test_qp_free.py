@@ -202,7 +202,8 @@ def test_a_step_solves_its_system(batch, free):
     dx, dy, moved = qp_system.solve_factored(f, q, g, base, e)
     eye = np.eye(N)[free:]
     C, inside = np.concatenate([eye, -eye, q.G]), ~np.asarray(q.fixed)
-    K_ = np.asarray(q.J.T @ q.J) + C.T @ (weight[:, None] * C)
+    J = np.asarray(q.J * q.columns)
+    K_ = J.T @ J + C.T @ (weight[:, None] * C)
     left = K_ @ dx - np.asarray(q.A).T @ dy - g - C.T @ base
     np.testing.assert_allclose(left[inside], 0, atol=1e-6)
     np.testing.assert_allclose(np.asarray(q.A) @ dx, e, atol=1e-7)

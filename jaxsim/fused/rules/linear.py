@@ -6,13 +6,14 @@ from functools import partial
 import numpy as np
 
 from jaxsim.fused.builder import Builder
-from jaxsim.fused.lower import rule
+from jaxsim.fused.lower import Stored, rule
 from jaxsim.fused.rules import tiles
 from jaxsim.fused.rules.elementwise import apply
+from jaxsim.fused.rules.tile_memory import Matrix
 
 RUN = 9  # terms that are summed one after the other; longer sums are halved
 MOST_ROWS = 24  # of a matrix whose Cholesky factor is written out; of larger ones loops make it
-MOST_PRODUCTS = 20_000  # of two matrices that are written out
+MOST_PRODUCTS = 6_000  # of two matrices that are written out
 MOST_OF_A_MATRIX = 4_000  # the same of a matrix and a vector
 FULL = 0.25  # part of the entries of a product that a term must have for loops to add it up
 
@@ -134,6 +135,9 @@ for _name, _op in (("cumsum", "add"), ("cumprod", "mul"), ("cummax", "max"), ("c
 def _dot_general(lowering, eqn, x, y):
     (cx, cy), (bx, by) = eqn.params["dimension_numbers"]
     dtype = np.dtype(eqn.outvars[0].aval.dtype)
+    found = _product_in_memory(lowering, x, y, cx, cy, dtype)
+    if found is not None:
+        return found
     x, y = (
         lowering.objects(a if v.aval.dtype == dtype else apply(lowering, "convert", dtype, a))
         for v, a in zip(eqn.invars, (x, y))
@@ -149,6 +153,41 @@ def _dot_general(lowering, eqn, x, y):
     for n in range(batch):
         out[n] = _product(lowering.builder, left[n], right[n], dtype)
     return out.reshape(eqn.outvars[0].aval.shape)
+
+
+def _product_in_memory(lowering, x, y, cx, cy, dtype) -> np.ndarray | None:
+    """Of a large matrix that nobody has looked at, with a vector or with itself, without looking at
+    its numbers; None of others."""
+    matrices = [a for a in (x, y) if _is_large(a, dtype)]
+    if not matrices or len(cx) != 1:
+        return None
+    m = matrices[0]
+    if x is y and (tuple(cx), tuple(cy)) == ((0,), (0,)):
+        n = m.shape[1]
+        tiled = _in_tiles(lowering.builder, m)
+        return tiles.product_of(tiled, tiled)[:n, :n]
+    other, (along,) = (y, cx) if m is x else (x, cy)
+    if len(other.shape) != 1:
+        return None
+    vector = lowering.objects(other)
+    if vector[0].dtype != dtype:
+        return None
+    tiled = _in_tiles(lowering.builder, m)
+    return tiles.times_of(tiled, vector, transposed=along == 0)[: m.shape[1 - along]]
+
+
+def _is_large(a, dtype) -> bool:
+    """Whether it is a matrix in memory that is better not written out."""
+    stored = isinstance(a, Stored) and len(a.shape) == 2 and a.dtype == dtype
+    return stored and a.size > MOST_OF_A_MATRIX and min(a.shape) > 1
+
+
+def _in_tiles(b: Builder, m: Stored) -> Matrix:
+    """Copied once, as far out as it can be, while what was made then can be used."""
+    if m.in_tiles is None or not m.in_tiles.places[0, 0].home.open:
+        with b.within(b.outermost(m.memory)):
+            m.in_tiles = Matrix.copied(b, m.memory, m.shape, m.start, m.pitch)
+    return m.in_tiles
 
 
 def _product(b: Builder, left: np.ndarray, right: np.ndarray, dtype) -> np.ndarray:
