@@ -22,8 +22,8 @@ from tqdm import tqdm
 
 from controllers.balance import FEET, com_ahead, no_step
 from controllers.goal_control import Frame, begin_moment, run
+from jaxsim.synthesis.config import SynthesisConfig
 from optimize.batch import batched
-from optimize.push_map import CONFIG
 from optimize.push_report import write_arrays
 from optimize.push_survival import Trial, trial_push
 from optimize.synthesis_setting import Setting
@@ -43,18 +43,18 @@ def strayed(frame: Frame) -> Array:
     return jnp.sum((com_ahead(senses) - middle) ** 2)
 
 
-def short_loss(setting: Setting, trial: Trial) -> Array:
+def short_loss(setting: Setting, trial: Trial, config: SynthesisConfig) -> Array:
     """() [m^2], of one trial."""
     machine = replace(setting.machine, notes=no_step(trial.gait))
-    moment = begin_moment(setting.body, machine, trial.start, CONFIG)
+    moment = begin_moment(setting.body, machine, trial.start, config)
     pushes = trial_push(setting.body.model, trial, PUSHED_AT)
-    frames = round((PUSHED_AT + HORIZON) / float(CONFIG.dt))
+    frames = round((PUSHED_AT + HORIZON) / float(config.dt))
     weights = jnp.asarray(trial.weights)
-    loss = run(setting.body, machine, weights, moment, CONFIG, frames, strayed, pushes)[1]
+    loss = run(setting.body, machine, weights, moment, config, frames, strayed, pushes)[1]
     return jnp.mean(loss)
 
 
-def programs(setting: Setting, numbers, trials, count: int):
+def programs(setting: Setting, numbers, trials, count: int, config: SynthesisConfig):
     """value(x) and value_and_slope(x), x (n,): the mean loss over ``count`` pushes, and its
     derivative (n,)."""
     n = len(numbers.names)
@@ -62,7 +62,7 @@ def programs(setting: Setting, numbers, trials, count: int):
     def at(x, trial: Trial, body) -> Array:
         weights, gait = numbers.control(x)
         own = setting._replace(body=body)
-        return short_loss(own, replace(trial, weights=weights, gait=gait))
+        return short_loss(own, replace(trial, weights=weights, gait=gait), config)
 
     def slopes(member, body):
         x, trial = member
@@ -93,7 +93,7 @@ def programs(setting: Setting, numbers, trials, count: int):
 def descend(setting: Setting, numbers, trials, options, folder, resume: bool, progress: bool):
     """Adam over x. Best x (n,), lines of the report, and whether it was interrupted."""
     n = len(numbers.names)
-    value, value_and_slope = programs(setting, numbers, trials, options.pushes)
+    value, value_and_slope = programs(setting, numbers, trials, options.pushes, options.config)
     adam = optax.adam(RATE * options.sigma)
     x, seen, lines = np.zeros(n), np.zeros((0, n + 1)), []
     state = adam.init(jnp.asarray(x))

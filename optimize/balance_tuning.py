@@ -23,11 +23,12 @@ from jax import Array
 from controllers.balance import Gait, balance_machine
 from controllers.goal_machine import GoalMachine
 from jaxsim.fused.fuse import BACKENDS
+from jaxsim.synthesis.config import SynthesisConfig
 from optimize.evolution import Evaluation, evolve
 from optimize.push_map import CONFIG
 from optimize.push_survival import PUSHED_AT, Trial, start_states, survival
 from optimize.run_folder import RunFolder, command_line
-from optimize.synthesis_scenes import find_scene
+from optimize.synthesis_scenes import SynthesisScene, changed, find_scene
 from optimize.synthesis_setting import set_up
 
 METHODS = ("cma", "gradient")
@@ -51,6 +52,9 @@ class TuningOptions:
     sigma: float = 0.15  # first step size, and that of the gradient: of logarithms
     seed: int = 0
     only: str | None = None  # one of PARTS instead of both
+    build: str | None = None  # who is pushed, and on what ground: those of the scene "push"
+    friction: float | None = None
+    torque_limits: bool | None = None  # whether joints keep to theirs
     backend: str | None = None  # "fused" or "xla"; the faster one; the gradient: "xla"
 
     def __post_init__(self):
@@ -67,6 +71,16 @@ class TuningOptions:
             raise ValueError("at least one generation and one push are needed")
         if not self.forces or not all(0 < force < np.inf for force in self.forces):
             raise ValueError(f"forces {self.forces}: give at least one, each more than zero [N]")
+
+    def changed_scene(self) -> SynthesisScene:
+        """What the pushes happen in. ValueError for what cannot be."""
+        own = {name: getattr(self, name) for name in ("build", "friction", "torque_limits")}
+        return changed(find_scene("push"), **own)
+
+    @property
+    def config(self) -> SynthesisConfig:
+        """Of the steps."""
+        return replace(CONFIG, torque_limits=self.changed_scene().torque_limits)
 
 
 class Numbers(NamedTuple):
@@ -160,8 +174,8 @@ def tune_balance(
     resume: go on with the run in the folder, with its own options. Raises as
     ``push_map.push_map`` does.
     """
-    setting = set_up(replace(find_scene("push"), pushes=()))
     options = _resumed(out, options) if resume else options or TuningOptions()
+    setting = set_up(replace(options.changed_scene(), pushes=()))
     numbers = tunable_numbers(balance_machine(), options.only)
     folder = RunFolder.open(out) if resume else _created(out, options, command)
     trials = fixed_pushes(setting, numbers, options.pushes, options.forces, options.seed)
@@ -195,7 +209,7 @@ def changes(numbers: Numbers, x: np.ndarray) -> list[str]:
 def _evolved(setting, numbers, trials, options: TuningOptions, folder, resume, progress):
     """Best x (n,), lines of the report, and whether it was interrupted."""
     members = options.population * options.pushes
-    run, width = survival(setting, CONFIG, DURATION + AFTER, members, options.backend)
+    run, width = survival(setting, options.config, DURATION + AFTER, members, options.backend)
 
     def evaluate(x: np.ndarray) -> Evaluation:
         members, where = np.unique(x, axis=0, return_inverse=True)

@@ -16,7 +16,7 @@ from optimize.run_folder import RunFolder, command_line
 MAP_OPTIONS = ("scene", "build", "friction", "torque_limits", "directions", "durations", "starts")
 MAP_OPTIONS += ("resolution", "strongest", "checks", "seconds", "seed", "backend")
 TUNING_OPTIONS = ("method", "generations", "population", "pushes", "forces", "seed", "sigma")
-TUNING_OPTIONS += ("only", "backend")
+TUNING_OPTIONS += ("only", "build", "friction", "torque_limits", "backend")
 
 
 def run_pushmap(args: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
 from optimize.cli_options import _at_least, _positive
 
@@ -28,6 +29,7 @@ best.json in the folder goes into jaxsim pushmap --weights."""
 TUNE_BALANCE_EXAMPLES = """\
 examples:
   jaxsim tune-balance --method cma --generations 10 --population 8 --out runs/tuned
+  jaxsim tune-balance --torque-limits --forces 300,400 --out runs/within_limits
   jaxsim tune-balance --method gradient --generations 5 --out runs/descended
   jaxsim tune-balance --method cma --out runs/tuned --resume"""
 
@@ -46,14 +48,20 @@ def _several(text: str) -> tuple[float, ...]:
     return tuple(_positive(part) for part in text.split(","))
 
 
-def _pushmap_options(parser: argparse.ArgumentParser) -> None:
+def _common_options(parser: argparse.ArgumentParser) -> Callable[..., Any]:
+    """Of both commands; returns what adds others."""
     add = parser.add_argument
     add("--out", required=True, metavar="DIR", help="result folder: new, or with --resume its own")
     add("--resume", action="store_true", help="go on with the run in DIR, with its options")
-    add("--scene", metavar="NAME", help="what stands around it: push, near_wall, ... (push)")
     add("--build", metavar="NAME", help="adult, child, ... (the scene's)")
     add("--friction", type=_positive, metavar="MU", help="coefficient of friction (the scene's)")
     add("--torque-limits", action="store_true", default=None, help="joints keep to them")
+    return add
+
+
+def _pushmap_options(parser: argparse.ArgumentParser) -> None:
+    add = _common_options(parser)
+    add("--scene", metavar="NAME", help="what stands around it: push, near_wall, ... (push)")
     add("--starts", type=_at_least(1), metavar="N", help="slightly different ones (16)")
     add("--directions", type=_at_least(1), metavar="N", help="around the body (8)")
     add("--durations", type=_several, metavar="S,S", help="of a push [s] (0.1,0.2,0.4)")
@@ -66,9 +74,7 @@ def _pushmap_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _tune_balance_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--out", required=True, metavar="DIR", help="result folder: new, or with --resume its own")
-    add("--resume", action="store_true", help="go on with the run in DIR, with its options")
+    add = _common_options(parser)
     add("--method", choices=("cma", "gradient"), help="(cma)")
     add("--generations", type=_at_least(1), metavar="N", help="or steps of the gradient (10)")
     add("--population", type=_at_least(4), metavar="P", help="members of a generation (8)")

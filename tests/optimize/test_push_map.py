@@ -6,6 +6,7 @@ from dataclasses import replace
 from importlib.resources import files
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -250,6 +251,28 @@ def test_a_part_of_the_numbers_can_be_tuned_alone(only):
         TuningOptions(only="feet")
 
 
+def test_another_body_ground_and_limits_can_be_tuned_for(tmp_path, monkeypatch, capsys):
+    asked = []
+
+    def survival(setting, config, seconds, members, backend):
+        model = setting.body.model
+        asked.append((config.torque_limits, float(jnp.sum(model.mass)), float(model.friction[0])))
+        return (lambda trials: Outcome(*jnp.ones((3, len(trials.force))))), members
+
+    monkeypatch.setattr(tuning, "survival", survival)
+    words = "tune-balance --generations 1 --population 4 --pushes 1 --quiet --out".split()
+    assert main([*words, str(tmp_path / "own")]) == 0
+    others = "--build child --friction 0.5 --torque-limits".split()
+    assert main([*words, str(tmp_path / "others"), *others]) == 0
+    (limited, adult, firm), (limited_too, child, slippery) = asked
+    assert (limited, limited_too) == (False, True)
+    assert child < adult / 2 and (firm, slippery) == (1.0, 0.5)
+    kept = RunFolder.open(tmp_path / "others").read_json(RunFolder.CONFIG)["tune_balance"]
+    assert (kept["build"], kept["friction"], kept["torque_limits"]) == ("child", 0.5, True)
+    assert main([*words, str(tmp_path / "no"), "--build", "giant"]) == 2
+    assert "adult, child" in capsys.readouterr().err and not (tmp_path / "no").exists()
+
+
 def test_tuning_keeps_the_best_and_goes_on(tmp_path, monkeypatch, capsys):
     def survival(setting, config, seconds, members, backend):
         def run(trials):
@@ -320,7 +343,7 @@ def test_the_gradient_agrees_with_finite_differences():
     setting = set_up(replace(find_scene("push"), pushes=()))
     numbers = tunable_numbers(setting.machine)
     value, value_and_slope = programs(
-        setting, numbers, fixed_pushes(setting, numbers, 2, (450.0,), seed=0), 2
+        setting, numbers, fixed_pushes(setting, numbers, 2, (450.0,), seed=0), 2, module.CONFIG
     )
     x = np.zeros(len(numbers.names))
     loss, slope = value_and_slope(x)
