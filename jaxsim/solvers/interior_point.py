@@ -30,7 +30,7 @@ from jaxsim.solvers.qp_system import (
 )
 
 COLD, LEAST = 0.1, 1e-3  # slack and multiplier to start with, at least
-WARM = 0.1  # the same, as a part of the residual of the point that is given
+WARM = 0.3  # the same, as a part of the residual of the point that is given
 STEP = 0.995  # part of the way to the nearest bound
 OWN = 50.0  # a row is met to the tolerance of x's scale, and to so many times it of its own terms
 

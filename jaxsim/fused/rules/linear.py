@@ -13,7 +13,7 @@ from jaxsim.fused.rules.tile_memory import Matrix
 
 RUN = 9  # terms that are summed one after the other; longer sums are halved
 MOST_ROWS = 24  # of a matrix whose Cholesky factor is written out; of larger ones loops make it
-MOST_PRODUCTS = 6_000  # of two matrices that are written out
+MOST_PRODUCTS = 12_000  # of two matrices that are written out
 MOST_OF_A_MATRIX = 4_000  # the same of a matrix and a vector
 FULL = 0.25  # part of the entries of a product that a term must have for loops to add it up
 
