@@ -28,7 +28,9 @@ from optimize.synthesis_setting import set_up
 OPTIONS = MapOptions(
     directions=4, durations=(0.1, 0.2), starts=3, resolution=20.0, strongest=300.0, seed=3
 )
-TUNED = str(files("controllers") / "tuned" / "balance.json")
+TUNED, WITHIN_LIMITS = (
+    str(files("controllers") / "tuned" / f"balance{name}.json") for name in ("", "_within_limits")
+)
 CELLS = int(np.prod(OPTIONS.shape))
 # Falls without a push, tolerates less than a step, ..., more than the strongest push.
 LIMITS = np.linspace(-20.0, 320.0, CELLS)
@@ -168,9 +170,10 @@ def test_the_title_says_what_the_pushes_happen_in():
     assert found.options.changed_scene().torque_limits
 
 
-def test_the_tuned_controller_that_ships_fits_the_machine():
+@pytest.mark.parametrize("path", [TUNED, WITHIN_LIMITS])
+def test_the_tuned_controllers_that_ship_fit_the_machine(path):
     machine = balance_machine()
-    control = read_control(TUNED)
+    control = read_control(path)
     weights, gait = controller_arrays(machine, control)
     own = np.asarray(machine.weights())
     np.testing.assert_array_equal(weights > 0, own > 0)  # the same goals, otherwise weighted
@@ -326,11 +329,14 @@ def test_a_weak_push_is_survived_and_a_very_strong_one_is_not():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("control", "force"), [(None, 350.0), (TUNED, 550.0)])
-def test_nearly_all_starts_survive_a_push_from_every_direction(control, force):
+@pytest.mark.parametrize(
+    ("control", "force", "limits"),
+    [(None, 350.0, False), (TUNED, 550.0, False), (WITHIN_LIMITS, 250.0, True)],
+)
+def test_nearly_all_starts_survive_a_push_from_every_direction(control, force, limits):
     """350 N is the goal for the adult on firm ground; docs/behaviours.md has the maps."""
     control = control and read_control(control)
-    options = MapOptions(durations=(0.2,), starts=4, control=control)  # 32 cells
+    options = MapOptions(durations=(0.2,), starts=4, control=control, torque_limits=limits)
     cells = np.arange(np.prod(options.shape))
     stood, finite = module.grid_survival(options)(cells, np.full(len(cells), force))
     assert finite.all()
