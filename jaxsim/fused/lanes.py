@@ -49,10 +49,17 @@ def set_lanes(batch: int, doubles: bool, local: int) -> int:
     return width
 
 
+def room() -> int:
+    """Bytes of local memory that a lane may have, so that eight have room in a thread's stack."""
+    return 3 * stack() // 4 // NARROW
+
+
 @cache
 def stack() -> int:
     """Bytes of a new thread's stack."""
-    import resource  # not on Windows, where there is no choice of lanes
-
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return SMALLEST_STACK
     soft = resource.getrlimit(resource.RLIMIT_STACK)[0]
     return SMALLEST_STACK if soft == resource.RLIM_INFINITY else soft

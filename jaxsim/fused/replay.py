@@ -13,11 +13,11 @@ import numpy as np
 
 from jaxsim.fused.core import core
 from jaxsim.fused.errors import FuseError
+from jaxsim.fused.lanes import room
 from jaxsim.fused.operations import operations
 from jaxsim.fused.program import Block, Branch, Loop, Memory, Program, Value, walk
 
 PACKET = 8  # numbers of a row that are read or written together
-LOCAL_BYTES = 196_608  # of all local memory of a lane; eight of them are a thread's stack
 
 
 TYPES = {
@@ -276,11 +276,11 @@ def local_bytes(program: Program) -> int:
     bytes_ = sum(
         m.size * (4 if m.dtype == bool else m.dtype.itemsize) for m in _written(program.block)
     )
-    if bytes_ > LOCAL_BYTES:
+    if bytes_ > room():
         raise FuseError(
             f"the function keeps {bytes_} bytes a lane that are read at computed indices;"
-            f" fused functions have room for {LOCAL_BYTES}. Keep less (fewer rows of a scan's"
-            " ys that are read again), or return it and read it in a second function"
+            f" on this machine's stacks (ulimit -s) there is room for {room()}. Keep less (fewer rows"
+            " of a scan's ys that are read again), or return it and read it in a second function"
         )
     return bytes_
 

@@ -11,6 +11,7 @@ from jax import lax
 from jaxsim.dynamics.kinematics import matmul
 from jaxsim.fused import explain, fuse, lanes
 from jaxsim.fused.core import core
+from jaxsim.fused.errors import FuseError
 from jaxsim.fused.launch import Kernel
 from jaxsim.fused.program import walk
 from jaxsim.fused.rules.linear import MOST_OF_A_MATRIX, MOST_PRODUCTS, MOST_ROWS
@@ -167,6 +168,17 @@ def test_kernels_with_much_local_memory_take_fewer_lanes_at_once(monkeypatch):
         most = 3 * stack // 4 // found.most
         assert lanes.set_lanes(many, False, most) == found.most
         assert lanes.set_lanes(many, False, most + 1) == lanes.NARROW
+
+
+def test_more_local_memory_than_eight_lanes_have_room_for_is_refused(monkeypatch):
+    kernel = Kernel(jax.make_jaxpr(cholesky)(jnp.eye(N)))
+    needed = kernel.local
+    stack = 4 * lanes.NARROW * needed // 3
+    monkeypatch.setattr(lanes, "stack", lambda: stack + 64)
+    assert Kernel(kernel.jaxpr).local == needed
+    monkeypatch.setattr(lanes, "stack", lambda: stack - 64)
+    with pytest.raises(FuseError, match=rf"keeps {needed} bytes .*ulimit -s.* room for \d+"):
+        Kernel(kernel.jaxpr).local  # noqa: B018
 
 
 @pytest.mark.usefixtures("x64")
