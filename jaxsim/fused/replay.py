@@ -279,8 +279,9 @@ def local_bytes(program: Program) -> int:
     if bytes_ > room():
         raise FuseError(
             f"the function keeps {bytes_} bytes a lane that are read at computed indices;"
-            f" on this machine's stacks (ulimit -s) there is room for {room()}. Keep less (fewer rows"
-            " of a scan's ys that are read again), or return it and read it in a second function"
+            f" on this machine's stacks (ulimit -s) there is room for {room()}. Keep less (fewer"
+            " rows of a scan's ys that are read again), or return it and read it in a second"
+            " function"
         )
     return bytes_
 
