@@ -233,7 +233,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--abuse", type=int, metavar="COUNT", help="so many hard small ones")
     parser.add_argument("--levels", action="store_true", help="three of priority, beside one QP")
     parser.add_argument("--warm", action="store_true", help="starts from a problem like it")
-    parser.add_argument("--fused", action="store_true", help="ours fused, too (two more minutes)")
+    parser.add_argument("--fused", action="store_true", help="ours fused, too")
     parser.add_argument("--repeats", type=int, default=5, help="the best of so many counts")
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
     parser.add_argument("--quick", action="store_true", help="few members, a tiny shape")
