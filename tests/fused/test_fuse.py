@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jaxsim.fused import FusedUnavailable, FuseError, fuse, fuse_one, launch
+from jaxsim.fused import FusedUnavailable, FuseError, fuse, fuse_one, lanes, launch
 from tests.fused.agree import agree, by_xla, fused, numbers, same
 from tests.fused.cases import randoms
 
@@ -303,7 +303,7 @@ def test_what_does_not_fit_is_told_with_its_line():
         return ys[i]
 
     with pytest.raises(FuseError, match="bytes a lane"):
-        fuse(rereads)(x, i)
+        fuse(rereads)(jnp.zeros((2, lanes.room() // 4 + 1)), i)
     kernel = launch.Kernel(jax.make_jaxpr(lambda x: x[0])(jnp.zeros(2**12)))
     huge = np.broadcast_to(np.float32(0), (2**20, 2**12))
     with pytest.raises(FuseError, match=r"4294967296 numbers.*smaller batch"):
