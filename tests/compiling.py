@@ -10,13 +10,17 @@ _OPTIONS = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": 
 
 
 @cache
-def _options() -> dict | None:
-    """The options, or None where this version of XLA does not know them."""
+def _options() -> dict:
+    """Those of the options that this version of XLA knows."""
+    return {name: value for name, value in _OPTIONS.items() if _known(name, value)}
+
+
+def _known(name: str, value) -> bool:
     try:
-        jax.jit(lambda x: x + 1, compiler_options=_OPTIONS)(1.0)
+        jax.jit(lambda x: x + 1, compiler_options={name: value})(1.0)
     except Exception:
-        return None
-    return _OPTIONS
+        return False
+    return True
 
 
 def quick_jit(function, **options):

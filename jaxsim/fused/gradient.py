@@ -20,6 +20,7 @@ from jaxsim.fused.call import call
 from jaxsim.fused.launch import Kernel
 from jaxsim.fused.replay import PACKET
 from jaxsim.fused.rules.control import stays_loop
+from jaxsim.fused.versions import scan_parts
 
 _KEPT = jax.checkpoint_policies.save_only_these_names("costly")
 
@@ -150,7 +151,8 @@ def _loop_of(jaxpr: Jaxpr, var) -> tuple[int, ...] | None:
         if var in eqn.outvars:
             k, params = eqn.outvars.index(var), eqn.params
             if eqn.primitive.name == "scan":
-                return (id(eqn),) if k >= params["num_carry"] and stays_loop(eqn) else None
+                stacked = k >= scan_parts(eqn)[1]
+                return (id(eqn),) if stacked and stays_loop(eqn) else None
             if eqn.primitive.name in ("jit", "pjit"):
                 inner = params["jaxpr"].jaxpr
                 loop = _loop_of(inner, inner.outvars[k])

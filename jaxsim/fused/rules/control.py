@@ -10,6 +10,7 @@ from jaxsim.fused.lower import Lowering, Stack, Stored, rule
 from jaxsim.fused.program import Value
 from jaxsim.fused.rules.elementwise import apply
 from jaxsim.fused.rules.shapes import together
+from jaxsim.fused.versions import expanded, scan_parts
 from jaxsim.fused.work import work
 
 UNROLL = 6000  # a scan with no more work than this, counted before folding, is unrolled,
@@ -24,10 +25,15 @@ def _call(lowering, eqn, *args):
     return inline(lowering, eqn.params.get("jaxpr", eqn.params.get("call_jaxpr")), args)
 
 
-@rule("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
+@rule("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "eval_jaxpr")
 def _custom_call(lowering, eqn, *args):
     jaxpr = eqn.params.get("call_jaxpr", eqn.params.get("fun_jaxpr"))
     return inline(lowering, jaxpr, args)
+
+
+@rule("call_hi_primitive")
+def _high_level(lowering, eqn, *args):
+    return inline(lowering, expanded(eqn), args)
 
 
 def inline(lowering: Lowering, jaxpr, args):
@@ -167,8 +173,7 @@ class _Packed:
 
 @rule("scan")
 def _scan(lowering, eqn, *args):
-    p = eqn.params
-    n_consts, n_carry = p["num_consts"], p["num_carry"]
+    n_consts, n_carry = scan_parts(eqn)
     consts, carry = list(args[:n_consts]), list(args[n_consts : n_consts + n_carry])
     xs = args[n_consts + n_carry :]
     way = _looped if stays_loop(eqn) else _unrolled
@@ -178,7 +183,7 @@ def _scan(lowering, eqn, *args):
 def stays_loop(eqn) -> bool:
     """Whether a scan becomes a loop; else it is unrolled."""
     p = eqn.params
-    rows = len(eqn.invars) > p["num_consts"] + p["num_carry"]
+    rows = len(eqn.invars) > sum(scan_parts(eqn))
     most = UNROLL_ROWS if rows else UNROLL
     short = p["length"] <= MOST_UNROLLED and p["length"] * work(p["jaxpr"].jaxpr) <= most
     return not (short or p["length"] <= 1)

@@ -1,5 +1,7 @@
 """Functions of one element each."""
 
+import math
+
 import numpy as np
 
 from jaxsim.fused.constants import evaluate
@@ -87,6 +89,33 @@ def _clamp(lowering, eqn, low, x, high):
 @rule("square")
 def _square(lowering, eqn, x):
     return apply(lowering, "mul", eqn.outvars[0].aval.dtype, x, x)
+
+
+@rule("one_minus_square")
+def _one_minus_square(lowering, eqn, x):
+    """As (1 - x) (1 + x), which rounds little where x is near 1."""
+    dtype = eqn.outvars[0].aval.dtype
+    one = np.ones((), dtype)
+    less, more = (apply(lowering, op, dtype, one, x) for op in ("sub", "add"))
+    return apply(lowering, "mul", dtype, less, more)
+
+
+@rule("log2")
+def _log2(lowering, eqn, x):
+    """The natural logarithm and a factor, as XLA has it."""
+    dtype = np.dtype(eqn.outvars[0].aval.dtype)
+    factor = np.asarray(1 / math.log(2), dtype)
+    return apply(lowering, "mul", dtype, apply(lowering, "log", dtype, x), factor)
+
+
+@rule("polynomial")
+def _polynomial(lowering, eqn, x, *coefficients):
+    """By Horner's rule, from the highest on."""
+    dtype = eqn.outvars[0].aval.dtype
+    out = coefficients[-1]
+    for c in reversed(coefficients[:-1]):
+        out = apply(lowering, "add", dtype, apply(lowering, "mul", dtype, out, x), c)
+    return out
 
 
 @rule("integer_pow")

@@ -55,6 +55,16 @@ def called(x):
     }
 
 
+if jax.__version_info__ >= (0, 11):
+
+    @case("eval_jaxpr", args=[X])
+    def evaluated(x):
+        def function(x):
+            return jnp.tanh(x), 2 * x
+
+        return {"eval_jaxpr": jax.jit(function).trace(x)(x)}
+
+
 def _slope(function, x):
     return jax.grad(lambda x: jnp.sum(function(x) ** 2))(x)
 

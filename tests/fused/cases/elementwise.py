@@ -187,11 +187,34 @@ def simplified_choices(a, b, c, x):
     }
 
 
+NEWER = [name for name in ("one_minus_square", "log2") if hasattr(lax, name)]
+
+
+@case(*NEWER, args=[WIDE], folds=True)
+def newer_functions(x):
+    return each(NEWER, x)
+
+
+if hasattr(lax, "polynomial"):
+
+    @case("polynomial", args=[randoms(18, 9), randoms(19, 9, 3)])
+    def polynomials(x, coefficients):
+        found = [lax.polynomial(x, coefficients), lax.polynomial(coefficients, [x, 1.0, 2 * x])]
+        return {"polynomial": [*found, lax.polynomial(x, [0.25] * 12)]}
+
+
 @case("lt_to", "le_to", args=[EDGES[::-1][2:], EDGES[2:]])
 def looked_up(y, x):
     table = jnp.asarray([-1.0, -0.5, 0, 0.25, 1, 2, 7], x.dtype)
     found = [jnp.searchsorted(table, x), jnp.searchsorted(table, x, side="right")]
     return {"le_to": found, "lt_to": jnp.interp(x, table, table**2 + y)}
+
+
+if jax.__version_info__ >= (0, 12):
+
+    @case("call_hi_primitive", args=[EDGES])
+    def high_level(x):
+        return {"call_hi_primitive": jnp.searchsorted(jnp.asarray([-1.0, 0, 0.5, 2], x.dtype), x)}
 
 
 @case("reduce_precision", "stop_gradient", "copy", "name", args=[EDGES], folds=True)
