@@ -1,20 +1,31 @@
 # make demo    tune a character and open the motion in a browser
 # make test    the tests, docstring examples and notebooks (not those marked slow), on all cores
+# make short   the tests in which versions of Python and JAX show: kernels, physics, gradients,
+#              QPs, synthesis, the command line
+# make compat  everything on every Python of the machine with every JAX it can have, and once with
+#              the oldest version of each dependency (hours)
 # make lint    ruff, pyright, import directions
 # make bench   the benchmarks
 # make clean   remove what the other targets made
 #
 # VENV=dir  the virtual environment to make or reuse      PYTHON=exe  the Python to make it with
 # ARGS=...  more arguments, e.g. make test ARGS="tests/test_project.py -x"
+# JAX=0.11  another version of JAX than constraints.txt has      PINS=file  other constraints
 
 VENV ?= .venv
 PYTHON ?=
 ARGS ?=
+JAX ?=
+PINS ?= constraints.txt
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+SHORT := tests/fused tests/simulation tests/gradients tests/solvers tests/synthesis \
+  tests/optimize/test_cli.py tests/optimize/test_evolution.py tests/optimize/test_tune.py \
+  tests/test_project.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test short compat lint bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -24,7 +35,13 @@ demo: $(VENV)/.installed-viewer
 	$(BIN)/jaxsim demo --out demo $(ARGS)
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(PYTEST) $(ARGS)
+
+short: $(VENV)/.installed-dev
+	$(PYTEST) $(SHORT) $(ARGS)
+
+compat:
+	.ci/compat
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -42,15 +59,20 @@ clean:
 	find jaxsim controllers optimize tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Two sets of packages share one environment: what the demo needs, and what developers need.
-$(VENV)/.installed-viewer: pyproject.toml constraints.txt $(VENV)/.made
+$(VENV)/.installed-viewer: pyproject.toml $(PINS) $(VENV)/.made
 	@echo "Installing what the demo needs (some minutes the first time)"
-	@$(PIP) install --quiet -c constraints.txt -e ".[viewer]"
+	@$(call install,.[viewer])
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml constraints.txt $(VENV)/.made
+$(VENV)/.installed-dev: pyproject.toml $(PINS) $(VENV)/.made
 	@echo "Installing what developers need (some minutes the first time)"
-	@$(PIP) install --quiet -c constraints.txt -e ".[dev]"
+	@$(call install,.[dev])
 	@touch $@
+
+# With JAX=0.11 the pins of jax and jaxlib give way.
+install = grep -vE '$(if $(JAX),^jax(lib)?==,^$$)' $(PINS) > $(VENV)/pins.txt; \
+  $(PIP) install --quiet -c $(VENV)/pins.txt -e "$(1)" \
+  $(if $(JAX),"jax==$(JAX).*" "jaxlib==$(JAX).*")
 
 # An environment whose Python runs is reused; stamps beside one that does not are void.
 $(shell [ ! -e $(VENV)/.made ] || $(BIN)/python -c '' 2>/dev/null || rm -f $(VENV)/.made)
