@@ -2,11 +2,11 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
+from jax.extend.core import Primitive, jaxpr_as_fun
 from jax.interpreters import batching, mlir
 
+from jaxsim.fused import handler
 from jaxsim.fused.launch import Kernel
 
 fused_p = Primitive("fused")
@@ -25,10 +25,24 @@ def _lanes(batch: int | None) -> int:
 
 @fused_p.def_impl
 def run(*leaves, kernel: Kernel, own, batch):
-    """All lanes, now: ``own[k]`` says whether leaf k has a batch axis in front."""
-    platform = "gpu" if jax.default_backend() == "gpu" else "cpu"
-    out = kernel.run(leaves, own, _lanes(batch), platform)
+    """All lanes, now, where the leaves are: ``own[k]`` says whether leaf k has a batch axis."""
+    if not _on_cpu(leaves):  # as compiled code, whose device and memory are JAX's to choose
+        return kernel.compiled(_bound, own, batch)(*leaves)
+    out = kernel.run(leaves, own, _lanes(batch))
     return [x.reshape(x.shape[1:]) for x in out] if batch is None else out
+
+
+def _bound(kernel: Kernel, own, batch):
+    return jax.jit(lambda *leaves: fused_p.bind(*leaves, kernel=kernel, own=own, batch=batch))
+
+
+def _on_cpu(leaves) -> bool:
+    """Whether all arrays are on the CPU; without arrays JAX's default device counts."""
+    if jax.default_backend() == "cpu" and len(jax.extend.backend.backends()) == 1:
+        return True
+    arrays = [x for x in leaves if isinstance(x, jax.Array)]
+    devices = {d for x in arrays for d in x.devices()} or {jnp.zeros(()).device}
+    return all(device.platform == "cpu" for device in devices)
 
 
 @fused_p.def_abstract_eval
@@ -62,43 +76,27 @@ def _vmapped(leaves, dims, *, kernel: Kernel, own, batch):
 batching.primitive_batchers[fused_p] = _vmapped
 
 
-def _from_jit(*leaves, kernel: Kernel, own, batch):
-    """Inside compiled code the kernel is called back; its memory goes through the host.
+def _lowered(platform: str):
+    """The kernel in compiled code for a platform: XLA calls it with its own memory."""
 
-    Numbers of 64 bits travel as pairs of 32: the thread of a callback may have another precision
-    than the one that traced it, and would round them.
-    """
-    _ = kernel.program  # what cannot be fused is said here, not within the callback
-    avals = _shapes(*leaves, kernel=kernel, own=own, batch=batch)
-    dtypes = [np.dtype(x.dtype) for x in leaves]
+    def lowered(ctx, *operands, kernel: Kernel, own, batch):
+        kernel.check(own, _lanes(batch), platform)  # what cannot run is said here, not in the call
+        name = handler.named(kernel, own, _lanes(batch))
+        ctx.module_context.add_keepalive(handler.kernels[kernel.digest])
+        lowering = jax.ffi.ffi_lowering(handler.target(platform))
+        return lowering(ctx, *operands, kernel=name)
 
-    def on_host(*words):
-        given = [_joined(np.asarray(x), dtype) for x, dtype in zip(words, dtypes)]
-        out = kernel.run(given, own, _lanes(batch), "cpu", as_numpy=True)
-        return [_split(x.reshape(a.shape)) for x, a in zip(out, avals)]
-
-    shapes = [jax.eval_shape(lambda a=a: _split(jnp.zeros(a.shape, a.dtype))) for a in avals]
-    words = jax.pure_callback(on_host, shapes, *map(_split, leaves), vmap_method="sequential")
-    return [jax.lax.bitcast_convert_type(x, a.dtype) if _wide(a.dtype) else x
-            for x, a in zip(words, avals)]  # fmt: skip
+    return lowered
 
 
-def _wide(dtype) -> bool:
-    return np.dtype(dtype).itemsize == 8
+def _by_xla(*leaves, kernel: Kernel, own, batch):
+    """Where there are no kernels, the same by XLA."""
+    function = jaxpr_as_fun(kernel.jaxpr)
+    if batch is None:
+        return function(*leaves)
+    return jax.vmap(function, [0 if mine else None for mine in own], axis_size=batch)(*leaves)
 
 
-def _split(x):
-    """Numbers of 64 bits as pairs of words, along a new last axis."""
-    if not _wide(x.dtype):
-        return x
-    if isinstance(x, np.ndarray):
-        # numpy's contiguous copy of a number is an array of one
-        return np.ascontiguousarray(x).reshape(*x.shape, 1).view(np.uint32)
-    return jax.lax.bitcast_convert_type(x, jnp.uint32)
-
-
-def _joined(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    return np.ascontiguousarray(words).view(dtype)[..., 0] if _wide(dtype) else words
-
-
-mlir.register_lowering(fused_p, mlir.lower_fun(_from_jit, multiple_results=True))
+mlir.register_lowering(fused_p, mlir.lower_fun(_by_xla, multiple_results=True))
+for _platform in handler.TARGETS:
+    mlir.register_lowering(fused_p, _lowered(_platform), platform=_platform)

@@ -1,6 +1,7 @@
 """The functions of Dr.Jit's core library that its Python module does not pass on.
 
-They are looked up by their names in the library. Where one is not found nothing is lost but speed.
+They are looked up by their names in the library. On the CPU nothing is lost but speed where one is
+not found.
 """
 
 import ctypes
@@ -8,6 +9,8 @@ import sys
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+
+from jaxsim.fused.errors import FusedUnavailable
 
 _LIBRARIES = {"linux": "libdrjit-core.so", "darwin": "libdrjit-core.dylib"}
 _LLVM = 2  # Dr.Jit's number for this back end
@@ -42,13 +45,58 @@ class Core:
             self._pop(_LLVM)
 
 
+class GpuCore:
+    """Devices, streams, and arrays over memory that others own."""
+
+    def __init__(self, library: ctypes.CDLL):
+        pointer, number = ctypes.c_void_p, ctypes.c_uint32
+
+        def function(name: str, result, *args):
+            found = library[name]
+            found.restype, found.argtypes = result, args
+            return found
+
+        self.count = function("_Z21jit_cuda_device_countv", ctypes.c_int)
+        self.set_device = function("_Z19jit_cuda_set_devicei", None, ctypes.c_int)
+        self.device = function("_Z19jit_cuda_device_rawv", ctypes.c_int)  # the driver's number
+        self.context = function("_Z16jit_cuda_contextv", pointer)
+        self.stream = function("_Z15jit_cuda_streamv", pointer)
+        self.sync_stream = function("_Z20jit_cuda_sync_streamm", None, ctypes.c_size_t)
+        self.map = function(
+            *("_Z15jit_var_mem_map10JitBackend7VarTypePvmi", number),
+            *(ctypes.c_int, ctypes.c_int, pointer, ctypes.c_size_t, ctypes.c_int),
+        )
+        self.data = function("_Z12jit_var_datajPPv", number, number, pointer)
+        self.forget = function("_Z20jit_var_dec_ref_implj", None, number)
+        self.copy = function(
+            *("_Z16jit_memcpy_async10JitBackendPvPKvm", None),
+            *(ctypes.c_int, pointer, pointer, ctypes.c_size_t),
+        )
+
+
 @cache
 def core() -> Core | None:
     """None where the library does not offer this."""
-    import drjit as dr
-
     try:
-        folder = Path(dr.__file__).parent
-        return Core(ctypes.CDLL(str(folder / _LIBRARIES.get(sys.platform, "none"))))
+        return Core(_library())
     except (OSError, AttributeError):
         return None
+
+
+@cache
+def gpu_core() -> GpuCore:
+    """FusedUnavailable where the library does not offer this: no kernel runs on a GPU then."""
+    try:
+        return GpuCore(_library())
+    except (OSError, AttributeError) as error:
+        raise FusedUnavailable(
+            f"this version of Dr.Jit hands no arrays to a GPU's kernel ({error});"
+            ' pip install "drjit>=1.5,<1.6", or use backend="xla"'
+        ) from error
+
+
+def _library() -> ctypes.CDLL:
+    import drjit as dr
+
+    folder = Path(dr.__file__).parent
+    return ctypes.CDLL(str(folder / _LIBRARIES.get(sys.platform, "none")))

@@ -2,15 +2,21 @@
 
 import math
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxsim.fused import rules  # noqa: F401  (fills the table of rules)
+from jaxsim.fused import (
+    cuda,
+    rules,  # noqa: F401  (fills the table of rules)
+)
+from jaxsim.fused.digest import digest
 from jaxsim.fused.errors import FuseError
-from jaxsim.fused.lanes import set_lanes
+from jaxsim.fused.lanes import room, set_lanes
 from jaxsim.fused.llvm import prepare
 from jaxsim.fused.lower import lower, no_collection
 from jaxsim.fused.program import Memory, Program, walk
@@ -27,13 +33,17 @@ class Kernel:
         self.in_avals = [v.aval for v in closed_jaxpr.jaxpr.invars]
         self.out_avals = [v.aval for v in closed_jaxpr.jaxpr.outvars]
         self._recorded: dict = {}
+        self._compiled: dict = {}
 
     @cached_property
     def program(self) -> Program:
         """Lowered when it is first asked for."""
-        program = lower(self.jaxpr)
-        local_bytes(program)  # checked here, because Dr.Jit hides what is raised in a recording
-        return program
+        return lower(self.jaxpr)
+
+    @cached_property
+    def digest(self) -> str:
+        """Names what the program computes."""
+        return digest(self.program)
 
     def known(self) -> dict[int, np.ndarray]:
         """The outputs that do not depend on the inputs."""
@@ -83,41 +93,109 @@ class Kernel:
         sizes = [v.dtype.itemsize for v in walk(self.program.block) if v.dtype.kind == "f"]
         return sizes.count(8) > sizes.count(4)
 
-    def run(self, leaves, own: tuple[bool, ...], batch: int, platform: str, as_numpy=False) -> list:
-        """All lanes of a batch: ``own[k]`` says that input k has one row a lane, else it is shared.
+    def input_shapes(self, own: tuple[bool, ...], batch: int) -> list[tuple[int, ...]]:
+        """Input k has one row a lane if ``own[k]``, else it is shared by all."""
+        return [(batch if mine else 1, *a.shape) for mine, a in zip(own, self.in_avals)]
+
+    def output_shapes(self, batch: int) -> list[tuple[int, ...]]:
+        """An output has a row a lane."""
+        return [(batch, *aval.shape) for aval in self.out_avals]
+
+    def check(self, own: tuple[bool, ...], batch: int, platform: str) -> None:
+        """FuseError where the function, or this batch of it, cannot run on "cpu" or "cuda"."""
+        most = room() if platform == "cpu" else cuda.MOST_LOCAL
+        if self.local > most:
+            where = "this machine's stacks (ulimit -s) there is" if platform == "cpu" else (
+                "a GPU there is"
+            )  # fmt: skip
+            raise FuseError(
+                f"the function keeps {self.local} bytes a lane that are read at computed indices;"
+                f" on {where} room for {most}. Keep less (fewer rows of a scan's ys that are read"
+                " again), or return it and read it in a second function"
+            )
+        shapes = (*self.input_shapes(own, batch), *self.output_shapes(batch))
+        if (largest := max(map(math.prod, shapes), default=0)) >= 2**32:
+            raise FuseError(f"an array of {largest} numbers is too large; take a smaller batch")
+
+    def run(self, leaves, own: tuple[bool, ...], batch: int) -> list:
+        """All lanes of a batch, on the CPU: an array (batch, ...) for each output.
 
         leaves: arrays of the dtypes and (behind the batch axis) shapes of the jaxpr's inputs.
-        Returns one array (batch, ...) for each output.
         """
-        shapes = [(batch, *aval.shape) for aval in self.out_avals]
-        if not any(map(math.prod, shapes)):
-            return [_empty(s, a.dtype, as_numpy) for s, a in zip(shapes, self.out_avals)]
-        inputs = ((batch if mine else 1, *a.shape) for mine, a in zip(own, self.in_avals))
-        largest = max(map(math.prod, (*inputs, *shapes)))
-        if largest >= 2**32:
-            raise FuseError(f"an array of {largest} numbers is too large; take a smaller batch")
+        made = self.on_host(leaves, own, batch)
+        return [
+            jax.dlpack.from_dlpack(_shaped(x, shape))
+            if math.prod(shape)
+            else jax.numpy.zeros(shape, aval.dtype)
+            for x, shape, aval in zip(made, self.output_shapes(batch), self.out_avals)
+        ]
+
+    def on_host(self, leaves, own: tuple[bool, ...], batch: int) -> list:
+        """All lanes of a batch, on the CPU: a flat Dr.Jit array for each output, or None where that
+        has no numbers."""
+        if not any(map(math.prod, self.output_shapes(batch))):
+            return [None] * len(self.out_avals)
+        self.check(own, batch, "cpu")
+        given = [np.asarray(x) for x in leaves]  # before the lock: a kernel may yet have to make it
         with _ONE_AT_A_TIME:
-            types = prepare(platform)
+            types = prepare("cpu")
             import drjit as dr
 
-            lanes = set_lanes(batch, self.doubles, self.local) if platform == "cpu" else 0
-            key = (own, batch, platform, lanes)
-            if key not in self._recorded:
-                tables = [_buffer(types, m.values, platform) for m in self.tables]
-                recording = dr.freeze(
-                    lambda flat, tables: self._record(types, flat, tables, own, batch)
-                )
-                self._recorded[key] = recording, tables
-            recording, tables = self._recorded[key]
-            flat = [_buffer(types, x, platform) for x in leaves]
-            with dr.scoped_set_flag(dr.JitFlag.FastMath, False), no_collection():
-                outputs = recording(flat, tables)
-                dr.eval(outputs)
+            lanes = set_lanes(batch, self.doubles, self.local)
+            flat = [_buffer(types, x) for x in given]
+            made = self._launch(types, flat, own, batch, ("cpu", lanes))
             dr.sync_thread()
-            return [
-                _array(outputs[leaf], shape, aval.dtype, platform, as_numpy)
-                for leaf, shape, aval in zip(self.written, shapes, self.out_avals)
-            ]
+        return made
+
+    @contextmanager
+    def on_gpu(self, device: int, own: tuple[bool, ...], batch: int) -> Iterator[Callable]:
+        """A function that runs all lanes on a GPU, given pointers to the inputs and how many
+        numbers are there, and returns what ``on_host`` does; it need not be done when it returns.
+
+        Until the end of the context nothing else is told to Dr.Jit.
+        """
+        self.check(own, batch, "cuda")
+        with _ONE_AT_A_TIME:
+            types = prepare("cuda")
+            import drjit as dr
+
+            cuda.use(device)
+            sizes = map(math.prod, self.output_shapes(batch))
+            outputs = sum(n * a.dtype.itemsize for n, a in zip(sizes, self.out_avals))
+            cuda.foresee(device, self.local, outputs, dr)
+
+            def launch(inputs: list[tuple[int, int]]) -> list:
+                kinds = [getattr(types, TYPES[a.dtype.name]) for a in self.in_avals]
+                flat = [cuda.mapped(k, *x) if x[1] else k(0) for k, x in zip(kinds, inputs)]
+                return self._launch(types, flat, own, batch, ("cuda", device))
+
+            yield launch
+
+    def compiled(self, make: Callable, own: tuple[bool, ...], batch: int | None) -> Callable:
+        """What ``make`` makes of the kernel and these, kept."""
+        key = own, batch
+        if key not in self._compiled:
+            self._compiled[key] = make(self, own, batch)
+        return self._compiled[key]
+
+    def _launch(self, types, flat: list, own, batch: int, place: tuple[str, int]) -> list:
+        """Run the recording for a batch and a place, which is made when there is none."""
+        import drjit as dr
+
+        key = own, batch, place
+        if key not in self._recorded:
+            tables = [_buffer(types, m.values) for m in self.tables]
+            dr.sync_thread()  # other threads, with streams of their own, read them too
+            recording = dr.freeze(
+                lambda flat, tables: self._record(types, flat, tables, own, batch)
+            )
+            self._recorded[key] = recording, tables
+        recording, tables = self._recorded[key]
+        with dr.scoped_set_flag(dr.JitFlag.FastMath, False), no_collection():
+            outputs = recording(flat, tables)
+            dr.eval(outputs)
+        sizes = map(math.prod, self.output_shapes(batch))
+        return [outputs[leaf] if size else None for leaf, size in zip(self.written, sizes)]
 
     def _record(self, types, flat, tables, own, batch: int) -> list:
         """Record the program for Dr.Jit; returns the buffers of the outputs."""
@@ -138,23 +216,10 @@ class Kernel:
         return outputs
 
 
-def _buffer(types, x, platform: str):
-    """A flat Dr.Jit array over the memory of a JAX or numpy array."""
+def _buffer(types, x: np.ndarray):
+    """A flat Dr.Jit array over the memory of an array; on a GPU a copy."""
     kind = getattr(types, TYPES[np.dtype(x.dtype).name])
-    if math.prod(x.shape) == 0:
-        return kind(0)
-    if platform == "cpu" or isinstance(x, np.ndarray):
-        return kind(np.asarray(x).reshape(-1))
-    return kind(x.reshape(-1))
-
-
-def _array(x, shape, dtype, platform: str, as_numpy: bool) -> Any:
-    """A JAX (or numpy) array over the memory of a Dr.Jit array."""
-    if math.prod(shape) == 0:
-        return _empty(shape, dtype, as_numpy)
-    if as_numpy:
-        return x.numpy().reshape(shape)
-    return jax.dlpack.from_dlpack(_shaped(x, shape))
+    return kind(x.reshape(-1)) if x.size else kind(0)
 
 
 def _shaped(x, shape):
@@ -163,7 +228,3 @@ def _shaped(x, shape):
 
     tensor: Any = dr.tensor_t(type(x))
     return tensor(x, shape)
-
-
-def _empty(shape, dtype, as_numpy: bool) -> Any:
-    return np.zeros(shape, dtype) if as_numpy else jax.numpy.zeros(shape, dtype)

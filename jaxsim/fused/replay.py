@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 
 from jaxsim.fused.core import core
-from jaxsim.fused.errors import FuseError
-from jaxsim.fused.lanes import room
 from jaxsim.fused.operations import operations
 from jaxsim.fused.program import Block, Branch, Loop, Memory, Program, Value, walk
 
@@ -272,18 +270,9 @@ def _row(index: Value) -> tuple[Value | None, int]:
 
 
 def local_bytes(program: Program) -> int:
-    """How much local memory a lane has; FuseError if that is too much."""
-    bytes_ = sum(
-        m.size * (4 if m.dtype == bool else m.dtype.itemsize) for m in _written(program.block)
-    )
-    if bytes_ > room():
-        raise FuseError(
-            f"the function keeps {bytes_} bytes a lane that are read at computed indices;"
-            f" on this machine's stacks (ulimit -s) there is room for {room()}. Keep less (fewer"
-            " rows of a scan's ys that are read again), or return it and read it in a second"
-            " function"
-        )
-    return bytes_
+    """How much local memory a lane has."""
+    sizes = {m: 4 if m.dtype == bool else m.dtype.itemsize for m in _written(program.block)}
+    return sum(m.size * bytes_ for m, bytes_ in sizes.items())
 
 
 def constants(block: Block) -> list[Memory]:

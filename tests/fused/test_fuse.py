@@ -307,7 +307,7 @@ def test_what_does_not_fit_is_told_with_its_line():
     kernel = launch.Kernel(jax.make_jaxpr(lambda x: x[0])(jnp.zeros(2**12)))
     huge = np.broadcast_to(np.float32(0), (2**20, 2**12))
     with pytest.raises(FuseError, match=r"4294967296 numbers.*smaller batch"):
-        kernel.run([huge], (True,), 2**20, "cpu")
+        kernel.run([huge], (True,), 2**20)
     agree(lambda x: x + 1, X)  # and the next function runs as ever
 
 

@@ -1,0 +1,76 @@
+"""A name for a program that says all of it, so that the same name is the same function."""
+
+import hashlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from jaxsim.fused.program import Block, Branch, Loop, Memory, Program, Value
+
+
+def digest(program: Program) -> str:
+    """The same in every process. XLA's caches keep compiled programs by their text: where a fused
+    function is called from one, this is what the text knows of it."""
+    of = hashlib.sha256()
+    for line in _Text().lines(program):
+        of.update(line.encode() + b"\n")
+    return of.hexdigest()
+
+
+class _Text:
+    """Values and memories are numbered in the order in which they are met."""
+
+    def __init__(self):
+        self.numbers: dict[int, int] = {}
+
+    def number(self, thing: Value | Memory) -> int:
+        return self.numbers.setdefault(id(thing), len(self.numbers))
+
+    def value(self, value: Value) -> str:
+        if value.is_constant:  # with all its bits
+            return f"{value.dtype.name}:{np.asarray(value.data, value.dtype).tobytes().hex()}"
+        return f"v{self.number(value)}"
+
+    def values(self, values) -> str:
+        return " ".join(map(self.value, values))
+
+    def memory(self, memory: Memory) -> str:
+        if id(memory) in self.numbers:
+            return f"m{self.number(memory)}"
+        values = b"" if memory.values is None else np.ascontiguousarray(memory.values).tobytes()
+        content = hashlib.sha256(values).hexdigest()
+        about = memory.kind, memory.dtype.name, memory.size, memory.leaf, content
+        return f"m{self.number(memory)}={about}"
+
+    def lines(self, program: Program) -> Iterator[str]:
+        for memory in program.inputs:
+            yield self.memory(memory)
+        yield from self.block(program.block)
+        for made in program.outputs:
+            if isinstance(made, Memory):
+                yield f"output {self.memory(made)}"
+            else:
+                yield f"output {made.shape} {self.values(made.reshape(-1))}"
+
+    def block(self, block: Block) -> Iterator[str]:
+        yield "{"
+        for value in block.ops:
+            data = value.data
+            head = f"{value.op} {value.dtype.name} {self.values(value.args)}"
+            if isinstance(data, Memory):
+                yield f"{self.value(value)} = {head} {self.memory(data)}"
+            elif isinstance(data, Loop):
+                counter = [] if data.counter is None else [data.counter]
+                yield f"{head} {data.length} {data.alive} {self.values(counter)}"
+                yield f"{self.values(data.inits)} | {self.values(data.params)}"
+                yield from self.block(data.body)
+                yield f"{self.values(data.outs)} | {self.values(data.results)}"
+            elif isinstance(data, Branch):
+                yield head
+                for inner, outs in zip(data.blocks, data.outs):
+                    yield from self.block(inner)
+                    yield self.values(outs)
+                yield self.values(data.results)
+            else:
+                yield f"{self.value(value)} = {head} {data}"
+        yield "}"
