@@ -26,7 +26,8 @@ def _lanes(batch: int | None) -> int:
 @fused_p.def_impl
 def run(*leaves, kernel: Kernel, own, batch):
     """All lanes, now, where the leaves are: ``own[k]`` says whether leaf k has a batch axis."""
-    if not _on_cpu(leaves):  # as compiled code, whose device and memory are JAX's to choose
+    # as compiled code, whose device and memory are JAX's to choose
+    if kernel.lacks or not _on_cpu(leaves):
         return kernel.compiled(_bound, own, batch)(*leaves)
     out = kernel.run(leaves, own, _lanes(batch))
     return [x.reshape(x.shape[1:]) for x in out] if batch is None else out
@@ -80,6 +81,8 @@ def _lowered(platform: str):
     """The kernel in compiled code for a platform: XLA calls it with its own memory."""
 
     def lowered(ctx, *operands, kernel: Kernel, own, batch):
+        if kernel.lacks:
+            return _lower_to_xla(ctx, *operands, kernel=kernel, own=own, batch=batch)
         kernel.check(own, _lanes(batch), platform)  # what cannot run is said here, not in the call
         name = handler.named(kernel, own, _lanes(batch))
         ctx.module_context.add_keepalive(handler.kernels[kernel.digest])
@@ -97,6 +100,7 @@ def _by_xla(*leaves, kernel: Kernel, own, batch):
     return jax.vmap(function, [0 if mine else None for mine in own], axis_size=batch)(*leaves)
 
 
-mlir.register_lowering(fused_p, mlir.lower_fun(_by_xla, multiple_results=True))
+_lower_to_xla = mlir.lower_fun(_by_xla, multiple_results=True)
+mlir.register_lowering(fused_p, _lower_to_xla)
 for _platform in handler.TARGETS:
     mlir.register_lowering(fused_p, _lowered(_platform), platform=_platform)

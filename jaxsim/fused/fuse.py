@@ -1,6 +1,5 @@
 """``fuse``: a JAX function of one character as one kernel over a batch of them."""
 
-import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from jaxsim.fused.call import fused_p, run
-from jaxsim.fused.errors import FusedUnavailable
+from jaxsim.fused.errors import FusedUnavailable, warn_of_xla
 from jaxsim.fused.gradient import differentiable
 from jaxsim.fused.launch import Kernel
 from jaxsim.fused.llvm import prepare
@@ -34,8 +33,10 @@ def fuse(fn: Callable, in_axes: Any = 0, backend: str = "fused") -> Callable:
     backend "fused" needs Dr.Jit and, on the CPU, an LLVM library; where they are missing, or with
     "xla", it is ``jax.jit(jax.vmap(fn, in_axes))``.
 
-    Raises FuseError, at the first call, for a function that cannot be fused, naming the primitive
-    and the line; ValueError for an unknown backend.
+    A function with a primitive that the back end does not know runs by XLA, after one warning that
+    names the primitive, the line and what to use in its place (``explain`` raises it). Raises
+    FuseError, at the first call, where a function cannot be fused for another reason, such as its
+    dtypes or its size; ValueError for an unknown backend.
 
     >>> import jax.numpy as jnp
     >>> fuse(lambda x, k: k * jnp.sum(x * x), in_axes=(0, None))(jnp.ones((4, 3)), 2.0)
@@ -149,9 +150,6 @@ def _without_tracers(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list]:
     return ClosedJaxpr(jaxpr, [consts[k] for k in known]), [consts[k] for k in outer]
 
 
-_told: set[str] = set()
-
-
 def choose_backend(backend: str) -> str:
     """The back end to use: the one asked for, or "xla", with one warning that says why."""
     if backend not in BACKENDS:
@@ -160,9 +158,7 @@ def choose_backend(backend: str) -> str:
         try:
             prepare("gpu" if jax.default_backend() == "gpu" else "cpu")
         except FusedUnavailable as error:
-            if str(error) not in _told:
-                _told.add(str(error))
-                warnings.warn(f'using backend="xla": {error}', stacklevel=3)
+            warn_of_xla(str(error), stacklevel=3)
             return "xla"
     return backend
 

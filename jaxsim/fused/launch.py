@@ -15,7 +15,7 @@ from jaxsim.fused import (
     rules,  # noqa: F401  (fills the table of rules)
 )
 from jaxsim.fused.digest import digest
-from jaxsim.fused.errors import FuseError
+from jaxsim.fused.errors import FuseError, NoRule, warn_of_xla
 from jaxsim.fused.lanes import room, set_lanes
 from jaxsim.fused.llvm import prepare
 from jaxsim.fused.lower import lower, no_collection
@@ -41,12 +41,24 @@ class Kernel:
         return lower(self.jaxpr)
 
     @cached_property
+    def lacks(self) -> str | None:
+        """The primitive without a rule for which XLA runs it all, told when it is first asked."""
+        try:
+            _ = self.program
+        except NoRule as error:
+            warn_of_xla(str(error))
+            return str(error)
+        return None
+
+    @cached_property
     def digest(self) -> str:
         """Names what the program computes."""
         return digest(self.program)
 
     def known(self) -> dict[int, np.ndarray]:
         """The outputs that do not depend on the inputs."""
+        if self.lacks:
+            return {}
         found = {}
         for leaf, (made, aval) in enumerate(zip(self.program.outputs, self.out_avals)):
             if not isinstance(made, Memory) and made.size and all(v.is_constant for v in made.flat):
@@ -62,6 +74,8 @@ class Kernel:
         kernel = Kernel(
             self.jaxpr.replace(jaxpr=jaxpr.replace(outvars=outvars, debug_info=unnamed))
         )
+        if self.lacks:
+            return kernel
         outputs = [self.program.outputs[k] for k in wanted]
         for leaf, made in reversed(list(enumerate(outputs))):
             if isinstance(made, Memory):

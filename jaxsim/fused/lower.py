@@ -17,7 +17,7 @@ import numpy as np
 from jax.extend.core import Literal
 
 from jaxsim.fused.builder import Builder
-from jaxsim.fused.errors import FuseError
+from jaxsim.fused.errors import FuseError, NoRule
 from jaxsim.fused.program import Block, Memory, Program, Value, walk
 from jaxsim.fused.simplify import finish
 from jaxsim.fused.source import has_place, place
@@ -195,7 +195,7 @@ class Lowering:
             self.builder.source = eqn if outer is None or has_place(eqn) else outer
             found = RULES.get(eqn.primitive.name)
             if found is None:
-                raise FuseError(unsupported(eqn, self.place))
+                raise NoRule(unsupported(eqn, self.place))
             try:
                 out = found(self, eqn, *map(read, eqn.invars))
             except FuseError:

@@ -79,6 +79,11 @@ def _wide(function: Callable) -> Callable:
     return lambda x, y: function(*jnp.broadcast_arrays(x, y))
 
 
+def _by_nonzero(function: Callable) -> Callable:
+    """A division, never by zero: XLA may make 1 of k / k, or of 0 / 0 what it makes of k / 0."""
+    return lambda x, y: function(x, jnp.where(y == 0, 1, y))
+
+
 WHOLE = (jnp.floor, jnp.ceil, jnp.round, jnp.sign)
 ROUGH_ONE = (
     jnp.sin, jnp.cos, jnp.tanh, jnp.arctan, lax.logistic, lax.erf, jnp.arcsinh,
@@ -104,8 +109,8 @@ INT_ONE = (
 )  # fmt: skip
 INT_TWO = (
     jnp.add, jnp.subtract, jnp.multiply, jnp.maximum, jnp.minimum, jnp.bitwise_and, jnp.bitwise_or,
-    jnp.bitwise_xor, jnp.floor_divide, _wide(lax.div), _wide(lax.rem), _wide(lax.shift_left),
-    _wide(lax.shift_right_arithmetic),
+    jnp.bitwise_xor, _by_nonzero(jnp.floor_divide), _by_nonzero(_wide(lax.div)),
+    _by_nonzero(_wide(lax.rem)), _wide(lax.shift_left), _wide(lax.shift_right_arithmetic),
 )  # fmt: skip
 BOOL_TWO = (jnp.logical_and, jnp.logical_or, jnp.logical_xor, jnp.equal)
 FLOATS = ("exact", "rough")

@@ -3,6 +3,7 @@
 import importlib
 import os
 import warnings
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jaxsim.fused import FusedUnavailable, FuseError, fuse, fuse_one, lanes, launch
+from jaxsim.fused import FusedUnavailable, FuseError, errors, explain, fuse, fuse_one, lanes, launch
 from tests.fused.agree import agree, by_xla, fused, numbers, same
 from tests.fused.cases import randoms
 
@@ -218,7 +219,7 @@ def test_without_its_libraries_xla_runs_and_one_warning_says_so(monkeypatch):
 
     module = importlib.import_module("jaxsim.fused.fuse")  # the package's name is the function
     monkeypatch.setattr(module, "prepare", unavailable)
-    monkeypatch.setattr(module, "_told", set())
+    monkeypatch.setattr(errors, "_told", set())
     with pytest.warns(UserWarning, match='using backend="xla": nothing is there for a cpu') as told:
         run = fuse(lambda x: jnp.sort(x))
     assert told[0].filename == __file__
@@ -273,12 +274,37 @@ def test_a_primitive_without_a_rule_is_named_with_its_line_and_the_remedy(
     function, primitive, remedy
 ):
     with pytest.raises(FuseError, match=primitive) as error:
-        fuse(function)(X)
+        explain(function, X[0])
     line = function.__code__.co_firstlineno + 1
     assert f"{__file__}:{line}, in {function.__name__}" in str(error.value)
     assert remedy in str(error.value)
-    with pytest.raises(FuseError, match=primitive):
-        jax.jit(fuse(function))(X)
+
+
+@pytest.mark.parametrize("function", [_sorts, _sorts_rows, _draws, _solves, _gammas])
+def test_a_function_with_a_primitive_without_a_rule_runs_by_xla_after_one_warning(
+    function, monkeypatch
+):
+    monkeypatch.setattr(errors, "_told", set())
+    wanted = jax.vmap(function)(X)
+    with pytest.warns(UserWarning, match=r'using backend="xla": .*has no rule') as told:
+        ours = fuse(function)(X)
+    assert len(told) == 1 and function.__name__ in str(told[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for got in (ours, fuse(function)(X), jax.jit(fuse(function))(X)):
+            jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5), got, wanted)
+        around = fuse(lambda x: jax.tree.map(lambda y: 2 * y, fuse_one(function)(x)))
+        for got, y in zip(jax.tree.leaves(around(X)), jax.tree.leaves(wanted)):
+            np.testing.assert_allclose(got, 2 * y, rtol=1e-5)
+
+
+def test_where_xla_stands_in_for_a_kernel_it_differentiates():
+    def function(x):
+        return jnp.sum(jnp.sort(x) * jnp.arange(3) * x)
+
+    with pytest.warns(UserWarning, match="'sort' has no rule"):
+        got = jax.grad(lambda x: jnp.sum(fuse(function)(x)))(X)
+    np.testing.assert_allclose(got, jax.vmap(jax.grad(function))(X), rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "complex64", "int8", "uint16"])

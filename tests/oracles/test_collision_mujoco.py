@@ -25,6 +25,7 @@ from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.io.mjcf import mjcf_q_index, to_mjcf
 from jaxsim.model import ModelBuilder, box, capsule, free, height_field, plane, sphere
 from tests.compiling import quick_jit
+from tests.oracles.mujoco_versions import mujoco_version
 
 mujoco = pytest.importorskip("mujoco", reason="MuJoCo is what contacts are compared with")
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -176,6 +177,8 @@ def test_a_box_in_a_box(solids):
 @pytest.fixture(scope="module")
 def ground(x64_module):
     """By link, the nearest contact with a rough field in each pose, ours and theirs."""
+    if mujoco_version() < (4, 0):
+        pytest.skip("MuJoCo 3.3 finds a fifth as many contacts with height fields as MuJoCo 4")
     rng = np.random.default_rng(1)
     heights = 0.12 * rng.normal(size=(8, 6))
     field = height_field(heights, EXTENT, pos=(0.1, 0, 0), quat=FIELD)

@@ -16,6 +16,7 @@ from jaxsim.dynamics.articulated import articulated_body
 from jaxsim.io.model_file import load_model
 from jaxsim.solvers.tree_factor import solve_lower, whiten
 from tests.compiling import quick_jit
+from tests.oracles.mujoco_versions import mujoco_mass_matrix, mujoco_version
 from tests.oracles.random_trees import (
     FREE,
     MIXED,
@@ -106,8 +107,6 @@ def theirs(tree: Tree, q, qd, tau, qdd, local):
         mujoco.mj_jac(mj, data, linear[-1], angular[-1], p, body)
     com_jacobian = np.zeros((3, mj.nv))
     mujoco.mj_jacSubtreeCom(mj, data, com_jacobian, 0)
-    mass_matrix = np.zeros((mj.nv, mj.nv))
-    mujoco.mj_fullM(mj, data, mass_matrix)
     linear, angular = np.array(linear), np.array(angular)
     about_com = data.subtree_angmom[0]
     total = mj.body_subtreemass[0] * data.subtree_linvel[0]
@@ -129,7 +128,7 @@ def theirs(tree: Tree, q, qd, tau, qdd, local):
         "angular_momentum about": about_com + np.cross(data.subtree_com[0] - local[0], total),
         "kinetic_energy": data.energy[1],
         "potential_energy": data.energy[0],
-        "mass_matrix": mass_matrix[np.ix_(v, v)],
+        "mass_matrix": mujoco_mass_matrix(mj, data)[np.ix_(v, v)],
         "bias_force": data.qfrc_bias[v],
         "articulated_body": data.qacc[v],
         "solve with the mass matrix": data.qacc[v],
@@ -150,7 +149,10 @@ def assert_agree(name: str, got, wanted) -> None:
     """To the tolerance of the largest entry; zeros to that of one SI unit."""
     size = np.abs(wanted).max(initial=0.0)
     error = np.abs(np.asarray(got) - wanted).max(initial=0.0)
-    tolerance = (RTOL_SOLVED if name in SOLVED else RTOL) * (size if size > ZERO else 1.0)
+    rtol = RTOL_SOLVED if name in SOLVED else RTOL
+    if name == "angular_momentum" and mujoco_version() < (4, 0):
+        rtol = 1e-8  # of trees that are far apart, older MuJoCo has no more digits
+    tolerance = rtol * (size if size > ZERO else 1.0)
     assert np.shape(got) == np.shape(wanted), name
     assert error <= tolerance, f"{name}: error {error:.3g} of {size:.3g}"
 

@@ -54,7 +54,8 @@ def agree(ours, reference, tolerance: float):
             np.testing.assert_array_equal(x, y)
 
 
-@pytest.mark.parametrize("bits, lift, tolerance", [(32, 1.0, 1e-5), (64, 0.0, 1e-12)])
+# In 100 steps of contact a rounding grows ten thousandfold, and each XLA rounds in its own way.
+@pytest.mark.parametrize("bits, lift, tolerance", [(32, 1.0, 1e-5), (64, 0.0, 1e-11)])
 def test_the_planar_human_moves_as_under_xla(bits, lift, tolerance):
     with jax.enable_x64(bits == 64):
         run, values, qd = make_human(lift)
