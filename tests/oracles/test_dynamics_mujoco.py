@@ -150,8 +150,8 @@ def assert_agree(name: str, got, wanted) -> None:
     size = np.abs(wanted).max(initial=0.0)
     error = np.abs(np.asarray(got) - wanted).max(initial=0.0)
     rtol = RTOL_SOLVED if name in SOLVED else RTOL
-    if name == "angular_momentum" and mujoco_version() < (4, 0):
-        rtol = 1e-8  # of trees that are far apart, older MuJoCo has no more digits
+    if mujoco_version() < (4, 0):
+        rtol = 1e-6  # MuJoCo 3.3 keeps some numbers of bodies with seven digits only
     tolerance = rtol * (size if size > ZERO else 1.0)
     assert np.shape(got) == np.shape(wanted), name
     assert error <= tolerance, f"{name}: error {error:.3g} of {size:.3g}"
