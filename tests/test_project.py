@@ -1,6 +1,7 @@
 """What holds for the project as a whole: imports without side effects, extras, pins."""
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -105,6 +106,18 @@ def test_core_dependencies_are_pinned():
     pinned = {line.partition("==")[0] for line in (ROOT / "constraints.txt").read_text().split()}
     core = {requirement.partition(">=")[0] for requirement in project["dependencies"]}
     assert core <= pinned
+
+
+def test_the_oldest_versions_are_those_that_are_allowed():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["viewer"], *extras["models"]]
+    allowed = dict(re.match(r"([\w-]+)>=([\d.]+)", line).groups() for line in wanted)
+    lines = (ROOT / "constraints-oldest.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+    assert pins.keys() == allowed.keys()
+    for name, version in allowed.items():
+        assert (pins[name] + ".").startswith(version + "."), name
 
 
 def test_command_line_shows_its_help():
