@@ -1,5 +1,7 @@
 """A fused function as JAX sees it: a primitive that vmap, jit and grad know how to treat."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
@@ -27,23 +29,31 @@ def _lanes(batch: int | None) -> int:
 def run(*leaves, kernel: Kernel, own, batch):
     """All lanes, now, where the leaves are: ``own[k]`` says whether leaf k has a batch axis."""
     # as compiled code, whose device and memory are JAX's to choose
-    if kernel.lacks or not _on_cpu(leaves):
-        return kernel.compiled(_bound, own, batch)(*leaves)
+    if kernel.lacks or not on_cpu(leaves):
+        return kernel.compiled(own, batch, lambda: _bound(leaves, kernel, own, batch))(*leaves)
     out = kernel.run(leaves, own, _lanes(batch))
     return [x.reshape(x.shape[1:]) for x in out] if batch is None else out
 
 
-def _bound(kernel: Kernel, own, batch):
+def _bound(leaves, kernel: Kernel, own, batch):
+    for device in _devices(leaves):
+        if device.platform == "gpu" and not kernel.lacks:
+            kernel.check(own, _lanes(batch), "cuda")
+            kernel.foresee(device.local_hardware_id or 0, _lanes(batch))
     return jax.jit(lambda *leaves: fused_p.bind(*leaves, kernel=kernel, own=own, batch=batch))
 
 
-def _on_cpu(leaves) -> bool:
-    """Whether all arrays are on the CPU; without arrays JAX's default device counts."""
+def on_cpu(leaves) -> bool:
+    """Whether all arrays are on the CPU."""
     if jax.default_backend() == "cpu" and len(jax.extend.backend.backends()) == 1:
         return True
+    return all(device.platform == "cpu" for device in _devices(leaves))
+
+
+def _devices(leaves) -> set[jax.Device]:
+    """Of the arrays; without one the default."""
     arrays = [x for x in leaves if isinstance(x, jax.Array)]
-    devices = {d for x in arrays for d in x.devices()} or {jnp.zeros(()).device}
-    return all(device.platform == "cpu" for device in devices)
+    return {d for x in arrays for d in x.devices()} or jnp.zeros(()).devices()
 
 
 @fused_p.def_abstract_eval
@@ -77,19 +87,18 @@ def _vmapped(leaves, dims, *, kernel: Kernel, own, batch):
 batching.primitive_batchers[fused_p] = _vmapped
 
 
-def _lowered(platform: str):
-    """The kernel in compiled code for a platform: XLA calls it with its own memory."""
+def lowered(platform: str, target: Callable[[str], str] = handler.target):
+    """The kernel in compiled code for a platform: XLA calls a target with its own memory."""
 
-    def lowered(ctx, *operands, kernel: Kernel, own, batch):
+    def rule(ctx, *operands, kernel: Kernel, own, batch):
         if kernel.lacks:
             return _lower_to_xla(ctx, *operands, kernel=kernel, own=own, batch=batch)
         kernel.check(own, _lanes(batch), platform)  # what cannot run is said here, not in the call
         name = handler.named(kernel, own, _lanes(batch))
         ctx.module_context.add_keepalive(handler.kernels[kernel.digest])
-        lowering = jax.ffi.ffi_lowering(handler.target(platform))
-        return lowering(ctx, *operands, kernel=name)
+        return jax.ffi.ffi_lowering(target(platform))(ctx, *operands, kernel=name)
 
-    return lowered
+    return rule
 
 
 def _by_xla(*leaves, kernel: Kernel, own, batch):
@@ -102,5 +111,5 @@ def _by_xla(*leaves, kernel: Kernel, own, batch):
 
 _lower_to_xla = mlir.lower_fun(_by_xla, multiple_results=True)
 mlir.register_lowering(fused_p, _lower_to_xla)
-for _platform in handler.TARGETS:
-    mlir.register_lowering(fused_p, _lowered(_platform), platform=_platform)
+for _platform in handler.PLATFORMS:
+    mlir.register_lowering(fused_p, lowered(_platform), platform=_platform)

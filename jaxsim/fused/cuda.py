@@ -8,11 +8,9 @@ outputs behind the kernel. Nothing waits on the host.
 import ctypes
 import os
 import re
-import threading
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from jaxsim.fused.core import gpu_core
@@ -31,7 +29,6 @@ _MULTIPROCESSORS, _THREADS_OF_ONE = 16, 39  # attributes of a device
 _DEVICE_OF_POINTER = 9  # an attribute of a pointer
 
 _granted: dict[int, int] = {}  # by device: bytes of local memory a thread that it has given before
-_LOCK = threading.Lock()
 
 
 def find_driver(load: bool) -> Path | None:
@@ -155,7 +152,7 @@ def free_bytes() -> int:
     return free.value
 
 
-def foresee(device: int, frame: int, outputs: int, dr: ModuleType) -> None:
+def foresee(device: int, frame: int, outputs: int) -> None:
     """FuseError where a kernel would run out of device memory, which would end the process.
 
     frame: bytes of local memory that a thread has, for its arrays and for what its registers do not
@@ -168,23 +165,24 @@ def foresee(device: int, frame: int, outputs: int, dr: ModuleType) -> None:
             f" {MOST_LOCAL}. Keep less (fewer rows of a scan's ys that are read again), or use"
             ' backend="xla"'
         )
-    with _LOCK:
-        at_once = threads(device)
-        local = at_once * max(0, frame - _granted.get(device, 0))
-        need = local + outputs + RESERVE
+    import drjit as dr
+
+    at_once = threads(device)
+    local = at_once * max(0, frame - _granted.get(device, 0))
+    need = local + outputs + RESERVE
+    free = free_bytes()
+    if need > free:
+        dr.flush_malloc_cache()
         free = free_bytes()
-        if need > free:
-            dr.flush_malloc_cache()
-            free = free_bytes()
-        if need > free:
-            raise FuseError(
-                f"the kernel needs {_mib(need)} of device memory beside JAX's and {_mib(free)} are"
-                f" free: {_mib(local)} for the local memory of {at_once} threads, {frame} bytes"
-                f" each, {_mib(outputs)} for its outputs, and some for the driver. JAX takes three"
-                " quarters of a GPU at its start: set XLA_PYTHON_CLIENT_MEM_FRACTION=0.5 (or less),"
-                " or XLA_PYTHON_CLIENT_PREALLOCATE=false, before it; or take a smaller batch"
-            )
-        _granted[device] = max(frame, _granted.get(device, 0))
+    if need > free:
+        raise FuseError(
+            f"the kernel needs {_mib(need)} of device memory beside JAX's and {_mib(free)} are"
+            f" free: {_mib(local)} for the local memory of {at_once} threads, {frame} bytes"
+            f" each, {_mib(outputs)} for its outputs, and some for the driver. JAX takes three"
+            " quarters of a GPU at its start: set XLA_PYTHON_CLIENT_MEM_FRACTION=0.5 (or less),"
+            " or XLA_PYTHON_CLIENT_PREALLOCATE=false, before it; or take a smaller batch"
+        )
+    _granted[device] = max(frame, _granted.get(device, 0))
 
 
 def _mib(bytes_: int) -> str:

@@ -130,9 +130,7 @@ def explain(fn, *args) -> Explanation:
     """
     closed = jax.make_jaxpr(fn)(*jax.tree.map(_spec, args))
     program = lower(closed)
-    arrays = [out for out in program.outputs if not isinstance(out, Memory)]
-    ends = [value for array in arrays for value in array.flat]
-    parts = _parts(_Frame("function", program.block, ends=ends), 0, "the function")
+    ends, parts = _ends_and_parts(program)
     bodies = _outermost(program.block)
     body = max(bodies, key=lambda b: (parts[b].rounds or 1) * parts[b].operations, default=None)
     values = walk(program.block)
@@ -146,6 +144,18 @@ def explain(fn, *args) -> Explanation:
         local_bytes=sum(m.size * m.dtype.itemsize for m in local),
         program=program,
     )
+
+
+def most_alive(program: Program) -> int:
+    """The most values that a program has at once."""
+    return max(part.live for part in _ends_and_parts(program)[1].values())
+
+
+def _ends_and_parts(program: Program) -> tuple[list[Value], dict[Block, Part]]:
+    """The values that are returned, and each block's part."""
+    arrays = [out for out in program.outputs if not isinstance(out, Memory)]
+    ends = [value for array in arrays for value in array.flat]
+    return ends, _parts(_Frame("function", program.block, ends=ends), 0, "the function")
 
 
 def _spec(x) -> jax.ShapeDtypeStruct:

@@ -22,7 +22,7 @@ from jaxsim.fused import cuda
 from jaxsim.fused.errors import FuseError
 from jaxsim.fused.launch import Kernel
 
-TARGETS = {"cpu": "jaxsim_fused_cpu", "cuda": "jaxsim_fused_cuda"}
+PLATFORMS = ("cpu", "cuda")
 VERSION = 0, 1  # of the interface: the oldest that XLA still takes
 _METADATA = 1  # a frame with this extension asks for the version
 _STRING = 4  # the type of an attribute
@@ -124,9 +124,9 @@ def named(kernel: Kernel, own: tuple[bool, ...], batch: int) -> str:
 @cache
 def target(platform: str) -> str:
     """The name of XLA's custom call for a platform, "cpu" or "cuda"."""
-    enter = {"cpu": _on_host, "cuda": _on_gpu}[platform]
-    register(TARGETS[platform], enter, platform)
-    return TARGETS[platform]
+    name = f"jaxsim_fused_{platform}"
+    register(name, {"cpu": _on_host, "cuda": _on_gpu}[platform], platform)
+    return name
 
 
 _registered = []  # XLA has their addresses for as long as the process lives

@@ -16,6 +16,7 @@ from jaxsim.fused import (
 )
 from jaxsim.fused.digest import digest
 from jaxsim.fused.errors import FuseError, NoRule, warn_of_xla
+from jaxsim.fused.explain import most_alive
 from jaxsim.fused.lanes import room, set_lanes
 from jaxsim.fused.llvm import prepare
 from jaxsim.fused.lower import lower, no_collection
@@ -102,6 +103,12 @@ class Kernel:
         return local_bytes(self.program)
 
     @cached_property
+    def frame(self) -> int:
+        """Bytes that a thread of a GPU has of local memory, at most: for its arrays, and for the
+        values that are alive at once, of which registers hold 255 or none."""
+        return self.local + (8 if self.doubles else 4) * most_alive(self.program)
+
+    @cached_property
     def doubles(self) -> bool:
         """Whether most of its floats have 64 bits; with ``jax_enable_x64`` a few easily do."""
         sizes = [v.dtype.itemsize for v in walk(self.program.block) if v.dtype.kind == "f"]
@@ -171,12 +178,7 @@ class Kernel:
         self.check(own, batch, "cuda")
         with _ONE_AT_A_TIME:
             types = prepare("cuda")
-            import drjit as dr
-
-            cuda.use(device)
-            sizes = map(math.prod, self.output_shapes(batch))
-            outputs = sum(n * a.dtype.itemsize for n, a in zip(sizes, self.out_avals))
-            cuda.foresee(device, self.local, outputs, dr)
+            self._foresee(device, batch)
 
             def launch(inputs: list[tuple[int, int]]) -> list:
                 kinds = [getattr(types, TYPES[a.dtype.name]) for a in self.in_avals]
@@ -185,12 +187,23 @@ class Kernel:
 
             yield launch
 
-    def compiled(self, make: Callable, own: tuple[bool, ...], batch: int | None) -> Callable:
-        """What ``make`` makes of the kernel and these, kept."""
-        key = own, batch
-        if key not in self._compiled:
-            self._compiled[key] = make(self, own, batch)
-        return self._compiled[key]
+    def foresee(self, device: int, batch: int) -> None:
+        """FuseError where a batch would take more memory than a GPU has."""
+        with _ONE_AT_A_TIME:
+            prepare("cuda")
+            self._foresee(device, batch)
+
+    def _foresee(self, device: int, batch: int) -> None:
+        cuda.use(device)
+        sizes = map(math.prod, self.output_shapes(batch))
+        outputs = sum(n * aval.dtype.itemsize for n, aval in zip(sizes, self.out_avals))
+        cuda.foresee(device, self.frame, outputs)
+
+    def compiled(self, own: tuple[bool, ...], batch: int | None, make: Callable) -> Callable:
+        """What ``make`` gave for these, kept."""
+        if (own, batch) not in self._compiled:
+            self._compiled[own, batch] = make()
+        return self._compiled[own, batch]
 
     def _launch(self, types, flat: list, own, batch: int, place: tuple[str, int]) -> list:
         """Run the recording for a batch and a place, which is made when there is none."""

@@ -20,6 +20,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
+from jaxsim.fused.core import gpu_core
+from jaxsim.fused.cuda import SETTING as DRIVER_SETTING
+from jaxsim.fused.cuda import name_driver
 from jaxsim.fused.errors import FusedUnavailable
 
 SETTING = "DRJIT_LIBLLVM_PATH"
@@ -128,7 +131,7 @@ def _prepared(platform: str) -> ModuleType | str:
     if platform not in MODULES:
         return f"no fused back end for platform {platform!r}; there are {', '.join(MODULES)}"
     try:
-        lacking = _choose_llvm()  # for the GPU too: a process may use both
+        lacking = _choose_libraries(platform != "cpu")  # a process may use both
         if lacking and platform == "cpu":
             return lacking
         module = import_module(MODULES[platform])
@@ -140,16 +143,25 @@ def _prepared(platform: str) -> ModuleType | str:
         return module
     try:
         works = list(module.Float([1, 2]) + 1) == [2, 3]
+        gpu_core()
+    except FusedUnavailable as error:
+        return str(error)
     except Exception as error:  # of any type; a TypeError where there is no driver
-        return f"no GPU for Dr.Jit: {_line(str(error))}. Install NVIDIA's driver, or use the cpu"
+        return (
+            f"no GPU for Dr.Jit: {_line(str(error))}. Install NVIDIA's driver; where its"
+            f" libcuda.so.1 is in no usual folder, name it in {DRIVER_SETTING} before the start;"
+            " or use the cpu"
+        )
     return module if works else "Dr.Jit computes wrongly on this GPU; use the cpu"
 
 
-def _choose_llvm() -> str | None:
-    """Name a fit library for the import of drjit; or what the CPU back end lacks."""
+def _choose_libraries(gpu: bool) -> str | None:
+    """Name a fit library of LLVM, and the GPU's driver, for the import of drjit; or what the CPU
+    back end lacks."""
     drjit = sys.modules.get("drjit")
     if drjit is None:
         _drjit()
+        name_driver(load=gpu)
         try:
             os.environ[SETTING] = str(find_llvm())
         except FusedUnavailable as error:

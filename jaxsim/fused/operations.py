@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxsim.fused.elementary import Elementary
+
 TURNED = {"float32": 1e5, "float64": 1e9}  # [rad] of larger angles sin, cos and tan are NaN
 
 Table = dict[str, Callable[..., Any]]
@@ -160,14 +162,30 @@ def _bits(dr: ModuleType, type_of: TypeOf) -> Table:
     }
 
 
+def _coarse(dr: ModuleType, x) -> bool:
+    """Whether Dr.Jit takes the hardware's functions for x, which are right to 22 binary places."""
+    return dr.backend_v(x) == dr.JitBackend.CUDA and dr.type_v(x) == dr.VarType.Float32
+
+
 def _functions(dr: ModuleType, type_of: TypeOf) -> Table:
+    own = Elementary(dr, type_of)
+
+    def source(name: str):
+        """Dr.Jit's function; in float32 on a GPU ours, for Dr.Jit's is the hardware's there."""
+        theirs, ours = getattr(dr, name), getattr(own, name, None)
+        if ours is None:
+            return theirs
+        return lambda x: ours(x) if _coarse(dr, x) else theirs(x)
+
+    exp, exp2, log, log2 = map(source, ("exp", "exp2", "log", "log2"))
+
     def plain(name: str):
-        function = getattr(dr, name)
+        function = source(name)
         return lambda x, dtype: function(x)
 
     def odd(name: str):
         """A function that keeps NaN, and zeros with their signs, as Dr.Jit's does not."""
-        function = getattr(dr, name)
+        function = source(name)
         return lambda x, dtype: dr.select(dr.abs(x) > 0, function(x), x)
 
     def circular(function):
@@ -178,7 +196,7 @@ def _functions(dr: ModuleType, type_of: TypeOf) -> Table:
 
     def tan(x, dtype):
         if dtype.itemsize == 4:
-            return dr.tan(x)
+            return source("tan")(x)
         sine, cosine = dr.sincos(x)  # Dr.Jit's tangent is x below 1e-4
         return sine / cosine
 
@@ -186,7 +204,7 @@ def _functions(dr: ModuleType, type_of: TypeOf) -> Table:
         y = type_of(dtype)(y)  # it may be an integer
         whole, half = dr.trunc(y) == y, 0.5 * y
         odd_power = whole & ~(dr.trunc(half) == half)
-        size = dr.exp2(y * dr.log2(dr.abs(x)))
+        size = exp2(y * log2(dr.abs(x)))
         size = dr.select(x == 0, dr.select(y > 0, type_of(dtype)(0), math.inf), size)
         out = dr.select(odd_power, dr.copysign(size, x), size)
         out = dr.select((x < 0) & ~whole & (x > -math.inf), math.nan, out)
@@ -202,22 +220,24 @@ def _functions(dr: ModuleType, type_of: TypeOf) -> Table:
         return dr.select((x == x) & (y == y), dr.copysign(angle, y), math.nan)
 
     def cosh(x, dtype):
-        half = dr.exp(0.5 * dr.abs(x))  # so that no factor overflows before the result
+        half = exp(0.5 * dr.abs(x))  # so that no factor overflows before the result
         return 0.5 * half * half + 0.5 / half / half
 
     def sinh(x, dtype):
-        half = dr.exp(0.5 * dr.abs(x))
+        half = exp(0.5 * dr.abs(x))
         far = dr.copysign(0.5 * half * half - 0.5 / half / half, x)
-        return dr.select(dr.abs(x) < 1, dr.sinh(x), far)
+        return dr.select(dr.abs(x) < 1, source("sinh")(x), far)
 
     def expm1(x, dtype):
-        u = dr.exp(x)
-        near = (u - 1) * (x / dr.log(u))  # Kahan
+        if _coarse(dr, x):
+            return dr.select(dr.abs(x) > 0, own.expm1(x), x)
+        u = exp(x)
+        near = (u - 1) * (x / log(u))  # Kahan
         return dr.select(u == 1, x, dr.select((u - 1 == -1) | (u == math.inf), u - 1, near))
 
     def log1p(x, dtype):
         u = 1 + x
-        near = dr.log(u) * (x / (u - 1))
+        near = log(u) * (x / (u - 1))
         return dr.select(u == 1, x, dr.select(u == math.inf, u, near))
 
     as_they_are = ("sqrt", "cbrt", "exp", "exp2", "log", "asin", "acos", "acosh", "atanh")
@@ -234,5 +254,5 @@ def _functions(dr: ModuleType, type_of: TypeOf) -> Table:
         "expm1": expm1,
         "log1p": log1p,
         "rsqrt": lambda x, dtype: 1 / dr.sqrt(x),
-        "logistic": lambda x, dtype: 1 / (1 + dr.exp(-x)),
+        "logistic": lambda x, dtype: 1 / (1 + exp(-x)),
     }
