@@ -2,6 +2,8 @@
 # make test    the tests, docstring examples and notebooks (not those marked slow), on all cores
 # make short   the tests in which versions of Python and JAX show: kernels, physics, gradients,
 #              QPs, synthesis, the command line
+# make test-cuda-emulated   fused kernels for CUDA, run on the CPU (needs gcc and CUDA's cuda.h;
+#              without them it says so, and tests nothing)
 # make compat  everything on every Python of the machine with every JAX it can have, and once with
 #              the oldest version of each dependency (hours)
 # make lint    ruff, pyright, import directions
@@ -25,7 +27,7 @@ SHORT := tests/fused tests/simulation tests/gradients tests/solvers tests/synthe
   tests/test_project.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test short compat lint bench clean
+.PHONY: help demo test short test-cuda-emulated compat lint bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -39,6 +41,10 @@ test: $(VENV)/.installed-dev
 
 short: $(VENV)/.installed-dev
 	$(PYTEST) $(SHORT) $(ARGS)
+
+test-cuda-emulated: $(VENV)/.installed-dev
+	$(PYTEST) -p tests.cuda_emulation.plugin tests/cuda_emulation tests/fused/test_rows.py \
+	  tests/fused/test_primitives.py tests/fused/test_fuse.py $(ARGS)
 
 compat:
 	.ci/compat
