@@ -92,7 +92,8 @@ def _check_device(device: str | None) -> None:
         raise NoDevice(
             f"JAX has no {device} here, it runs on: {jax.default_backend()}."
             + (
-                ' For an NVIDIA GPU: pip install "jaxsim-characters[cuda12]"; or leave out --device'
+                ' For an NVIDIA GPU: pip install "jaxsim-characters[cuda12]", or [cuda13], by what'
+                " nvidia-smi says; or leave out --device"
                 if device == "gpu"
                 else " Leave out --device, or set JAX_PLATFORMS=cpu"
             )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
+from jax.extend.backend import backends
 from jax.extend.core import Primitive, jaxpr_as_fun
 from jax.interpreters import batching, mlir
 
@@ -45,12 +46,12 @@ def _bound(leaves, kernel: Kernel, own, batch):
 
 def on_cpu(leaves) -> bool:
     """Whether all arrays are on the CPU."""
-    if jax.default_backend() == "cpu" and len(jax.extend.backend.backends()) == 1:
+    if jax.default_backend() == "cpu" and len(backends()) == 1:
         return True
     return all(device.platform == "cpu" for device in _devices(leaves))
 
 
-def _devices(leaves) -> set[jax.Device]:
+def _devices(leaves) -> set:
     """Of the arrays; without one the default."""
     arrays = [x for x in leaves if isinstance(x, jax.Array)]
     return {d for x in arrays for d in x.devices()} or jnp.zeros(()).devices()

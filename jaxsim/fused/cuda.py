@@ -115,7 +115,7 @@ def mapped(kind: Any, pointer: int, size: int) -> Any:
 
     core = gpu_core()
     variable = core.map(dr.JitBackend.CUDA.value, dr.type_v(kind).value, pointer, size, 0)
-    indices = dr.detail.IndexVector()
+    indices: Any = dr.detail.IndexVector()
     indices.append(variable)
     array = dr.detail.update_indices(kind(0), indices)
     core.forget(variable)  # the array and the vector have their own references

@@ -211,7 +211,7 @@ class Kernel:
 
         key = own, batch, place
         if key not in self._recorded:
-            tables = [_buffer(types, m.values) for m in self.tables]
+            tables = [_buffer(types, np.asarray(m.values)) for m in self.tables]
             dr.sync_thread()  # other threads, with streams of their own, read them too
             recording = dr.freeze(
                 lambda flat, tables: self._record(types, flat, tables, own, batch)

@@ -125,7 +125,7 @@ def test_no_gpu_is_told(capsys):
     if jax.default_backend() != "cpu":
         pytest.skip("there is a GPU")
     assert main([*WALK, "--device", "gpu"]) == 2
-    assert "jaxsim-characters[cuda]" in capsys.readouterr().err
+    assert "jaxsim-characters[cuda12]" in capsys.readouterr().err
 
 
 # ---- check
