@@ -35,6 +35,7 @@ BOXES = (  # half extents, position, turn about z: about where the falls begin
 TALLEST = 0.5  # of the boxes [m]
 
 
+@jax.tree_util.register_static
 class Limp:
     """No torque."""
 

@@ -37,6 +37,7 @@ CHUNK = 10  # steps in a compiled piece
 SCHEMES = {"velocities": partial(StepConfig, sweeps=50), "events": EventConfig}
 
 
+@jax.tree_util.register_static
 class Limp:
     """No torque."""
 

@@ -11,8 +11,9 @@ from jax import Array
 from controllers.pd import clipped, pose_error
 from jaxsim.constraints.acceleration import target_acceleration
 from jaxsim.dynamics.kinematics import integrate
-from jaxsim.model import Model, State
+from jaxsim.model import Model, ModelError, State
 from jaxsim.model.joints import V_SIZE
+from jaxsim.simulation.checks import check_array, known
 from jaxsim.simulation.step import Control, MotionControl, Observation, no_control
 
 
@@ -26,6 +27,17 @@ class Trajectory:
 
     time: Array
     q: Array
+
+    def check(self, model: Model, name: str) -> None:
+        """Raise ModelError unless there is a pose of the model for each time."""
+        dtype, count = model.mass.dtype, np.shape(self.time)[-1:]
+        if count in ((), (0,)):
+            given = np.shape(self.time)
+            raise ModelError(f"{name}.time has shape {given}, expected (k,), a time for each pose")
+        check_array(f"{name}.time", self.time, count, dtype)
+        check_array(f"{name}.q", self.q, (*count, model.topology.nq), dtype)
+        if known(self.time) and not (np.diff(np.asarray(self.time)) > 0).all():
+            raise ModelError(f"{name}.time does not rise from each pose to the next")
 
     def at(self, model: Model, time: Array) -> tuple[Array, Array]:
         """The pose (nq,) at a time [s] and its velocity (nv,), zero for free joints."""
@@ -47,6 +59,10 @@ class TrackingController:
     """PD torques towards a trajectory with the model's own gains, clipped."""
 
     trajectory: Trajectory
+
+    def check(self, model: Model) -> None:
+        """Raise ModelError unless the trajectory is one of the model."""
+        self.trajectory.check(model, "controller.trajectory")
 
     def init(self, model: Model, state: State) -> None:
         """Nothing is remembered."""
@@ -76,6 +92,14 @@ class MotionController:
     settling_time: Array | float = 0.1
     remaining: float | None = dataclasses.field(default=0.1, metadata={"static": True})
     on: Array | None = None
+
+    def check(self, model: Model) -> None:
+        """Raise ModelError unless trajectory and freedoms are those of the model."""
+        self.trajectory.check(model, "controller.trajectory")
+        dtype = model.mass.dtype
+        check_array("controller.settling_time", self.settling_time, (), dtype)
+        if self.on is not None:
+            check_array("controller.on", self.on, (model.topology.nv,), bool)
 
     def init(self, model: Model, state: State) -> None:
         """Nothing is remembered."""

@@ -9,6 +9,7 @@ from jax import Array
 
 from jaxsim.math.rotation import quat_conjugate, quat_log, quat_multiply
 from jaxsim.model import Model, State
+from jaxsim.simulation.checks import check_array
 from jaxsim.simulation.step import Control, Observation
 
 
@@ -54,6 +55,10 @@ class PoseController:
     """
 
     target: Array
+
+    def check(self, model: Model) -> None:
+        """Raise ModelError unless the target is a pose of the model."""
+        check_array("controller.target", self.target, (model.topology.nq,), model.mass.dtype)
 
     def init(self, model: Model, state: State) -> None:
         """A pose controller remembers nothing."""

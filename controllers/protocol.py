@@ -9,7 +9,11 @@ from jaxsim.simulation.step import Control, Observation
 
 
 class Controller(Protocol):
-    """A pytree of gains with two pure functions; ``dt`` is the step that follows [s]."""
+    """A pytree of gains with two pure functions; ``dt`` is the step that follows [s].
+
+    It may offer ``check(model)``, which raises ModelError where a target or gain does not fit the
+    model: a rollout calls it once, before it begins.
+    """
 
     def init(self, model: Model, state: State) -> Any:
         """The memory before the first step."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from jaxsim.characters.poses import posed
     from jaxsim.characters.scaling import scaled
     from jaxsim.characters.starts import start
+    from jaxsim.compilation import compile_notices, enable_cache
+    from jaxsim.gradient_report import gradient_report
     from jaxsim.io.mjcf import to_mjcf
     from jaxsim.io.model_file import Imported, load_model
     from jaxsim.io.motion import Motion, load_motion, save_motion
@@ -27,7 +29,13 @@ if TYPE_CHECKING:
     from jaxsim.io.world_model import WorldModel, build_world
     from jaxsim.model import Model, ModelBuilder, ModelError, State
     from jaxsim.simulation.pushes import Pushes, push, pushes_together
-    from jaxsim.simulation.rollout import Measure, Sample, failed_members, rollout
+    from jaxsim.simulation.rollout import (
+        Measure,
+        Sample,
+        failed_members,
+        rollout,
+        warn_of_residual,
+    )
     from jaxsim.simulation.step import (
         Control,
         Observation,
@@ -58,7 +66,10 @@ _PLACE_OF = {
     "articulated_human": "jaxsim.characters.human",
     "ball_joint_human": "jaxsim.characters.human",
     "build_world": "jaxsim.io.world_model",
+    "compile_notices": "jaxsim.compilation",
+    "enable_cache": "jaxsim.compilation",
     "failed_members": "jaxsim.simulation.rollout",
+    "gradient_report": "jaxsim.gradient_report",
     "load_model": "jaxsim.io.model_file",
     "load_motion": "jaxsim.io.motion",
     "no_control": "jaxsim.simulation.step",
@@ -75,6 +86,7 @@ _PLACE_OF = {
     "start": "jaxsim.characters.starts",
     "step": "jaxsim.simulation.step",
     "to_mjcf": "jaxsim.io.mjcf",
+    "warn_of_residual": "jaxsim.simulation.rollout",
     "write_filmstrip": "jaxsim.viewer",
     "write_page": "jaxsim.viewer",
     "write_plots": "jaxsim.viewer",
@@ -99,7 +111,10 @@ __all__ = [
     "articulated_human",
     "ball_joint_human",
     "build_world",
+    "compile_notices",
+    "enable_cache",
     "failed_members",
+    "gradient_report",
     "load_model",
     "load_motion",
     "no_control",
@@ -116,6 +131,7 @@ __all__ = [
     "start",
     "step",
     "to_mjcf",
+    "warn_of_residual",
     "write_filmstrip",
     "write_page",
     "write_plots",

@@ -12,7 +12,11 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
+from jaxsim.compilation import watched
+from jaxsim.threads import HANGS
+
 CHUNK = 10
+SUSPICIOUS = 120.0  # a batch that takes longer may never end [s]
 
 
 def batched(function: Callable[..., Any], chunk: int = CHUNK, devices=None) -> Callable[..., Any]:
@@ -47,7 +51,8 @@ def batched(function: Callable[..., Any], chunk: int = CHUNK, devices=None) -> C
             lambda x: np.asarray(x)[index].reshape(padded // chunk, chunk, *x.shape[1:]), members
         )
         out = on_devices(chunks, shared)
-        return jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:])[:size], out)
+        with watched(f"a batch of {size} under XLA", HANGS, after=SUSPICIOUS):
+            return jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:])[:size], out)
 
     run.compiled = on_devices  # for counting and timing compilations
     return run

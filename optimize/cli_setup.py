@@ -1,28 +1,15 @@
 """JAX as the command line wants it: devices, precision, and the cache of compiled programs."""
 
 import contextlib
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
-THREADS = 8  # of XLA on a CPU, at least
+from jaxsim.threads import cores, more_threads
+
+__all__ = ["NoDevice", "cores", "session"]
 
 
 class NoDevice(ValueError):
     """A device that was asked for and is not there."""
-
-
-def cache_folder() -> Path:
-    """Where compiled programs are kept: $XDG_CACHE_HOME/jaxsim/xla, else ~/.cache/jaxsim/xla."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "jaxsim" / "xla"
-
-
-def cores() -> int:
-    """How many processor cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @contextlib.contextmanager
@@ -40,8 +27,11 @@ def session(
     """
     import jax
 
+    from jaxsim.compilation import listen
+
     notes: list[str] = []
-    with _more_threads():
+    listen()
+    with more_threads():
         started = not _update("jax_num_cpu_devices", cpu_devices)
         if started and cpu_devices > 1 and jax.local_device_count("cpu") < cpu_devices:
             notes.append("JAX has already started; its CPU is used as it is")
@@ -50,25 +40,8 @@ def session(
         _check_device(device)
         if precision is None:
             precision = "float64" if jax.default_backend() == "cpu" else "float32"
-        with _cache(cache), jax.enable_x64(precision == "float64"):
+        with _cache(cache, notes), jax.enable_x64(precision == "float64"):
             yield notes
-
-
-@contextlib.contextmanager
-def _more_threads() -> Iterator[None]:
-    """XLA starts with as many threads as NPROC says: with THREADS, unless the user has set it.
-
-    With two, a batch of factorisations in a loop, as in the synthesis, can wait for itself for
-    ever.
-    """
-    if "NPROC" in os.environ or cores() >= THREADS:
-        yield
-        return
-    os.environ["NPROC"] = str(THREADS)
-    try:
-        yield
-    finally:
-        os.environ.pop("NPROC", None)
 
 
 def _update(name: str, value: object) -> bool:
@@ -101,24 +74,19 @@ def _check_device(device: str | None) -> None:
 
 
 @contextlib.contextmanager
-def _cache(wanted: bool) -> Iterator[None]:
+def _cache(wanted: bool, notes: list[str]) -> Iterator[None]:
     """The persistent compilation cache on or off, as it was before at the end."""
-    import jax
+    from jaxsim import compilation
 
-    names = (
-        "jax_enable_compilation_cache",
-        "jax_compilation_cache_dir",
-        "jax_persistent_cache_min_compile_time_secs",
-        "jax_persistent_cache_min_entry_size_bytes",
-    )
-    before = {name: getattr(jax.config, name) for name in names}
-    jax.config.update(names[0], wanted)
-    if wanted and before[names[1]] is None:
-        jax.config.update(names[1], os.fspath(cache_folder()))
-        jax.config.update(names[2], 0.3)
-        jax.config.update(names[3], -1)
+    before = compilation.cache_settings()
+    try:
+        if wanted:
+            compilation.enable_cache()
+        else:
+            compilation.set_cache({"jax_enable_compilation_cache": False})
+    except OSError as error:
+        notes.append(f"{error}; compiled anew at every start")
     try:
         yield
     finally:
-        for name, value in before.items():
-            jax.config.update(name, value)
+        compilation.set_cache(before)

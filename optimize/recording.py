@@ -21,6 +21,7 @@ from jaxsim.fused import choose_backend, fuse_one
 from jaxsim.io.motion import Motion, Shape
 from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.model import Model, State
+from jaxsim.simulation.checks import check_controller
 from jaxsim.simulation.events import EventConfig
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout import Measure, Sample, largest, rollout, total
@@ -71,6 +72,9 @@ class _Continued:
 
     controller: Any
     memory: Any
+
+    def check(self, model: Model) -> None:
+        check_controller(model, self.controller)
 
     def init(self, model: Model, state: State) -> Any:
         return self.memory

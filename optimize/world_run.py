@@ -18,6 +18,7 @@ from jaxsim.io.world import World
 from jaxsim.io.world_model import WorldModel, build_world
 from jaxsim.math.rotation import matrix_to_quat, rotate
 from jaxsim.model import Model, State
+from jaxsim.simulation.checks import check_controller
 from jaxsim.simulation.events import DONE, UNFINISHED, EventConfig, EventInfo, ready
 from jaxsim.simulation.rollout import Measure, Sample, largest, total
 from jaxsim.simulation.step import Control, StepConfig, holding, no_control
@@ -65,6 +66,9 @@ class Gripping:
     inner: Any
     close: Array  # (ng,) [s]
     open: Array  # (ng,) [s]
+
+    def check(self, model: Model) -> None:
+        check_controller(model, self.inner)
 
     def init(self, model: Model, state: State) -> Any:
         return self.inner.init(model, state)

@@ -30,7 +30,8 @@ from controllers.scl.program import (
 from controllers.virtual_forces import balance_force, gravity_compensation, virtual_force
 from jaxsim.dynamics.kinematics import plane_angles
 from jaxsim.math.safe import safe_arccos, safe_divide, safe_max, safe_norm
-from jaxsim.model import Model, State
+from jaxsim.model import Model, ModelError, State
+from jaxsim.simulation.checks import check_array
 from jaxsim.simulation.step import Control, Observation
 
 EVENTS_KEPT = 64  # phase changes that a memory records
@@ -70,6 +71,18 @@ class ScriptController:
     def replace(self, **changes) -> "ScriptController":
         """A copy with some fields changed."""
         return dataclasses.replace(self, **changes)
+
+    def check(self, model: Model) -> None:
+        """Raise ModelError unless the script is compiled for such a body and has all numbers."""
+        top, links = model.topology, self.program.links.shape[-1]
+        nv = self.program.gc_base.shape[-1]
+        if (links, nv) != (top.n_links, top.nv):
+            raise ModelError(
+                f"controller: the script was compiled for a body of {links} links and {nv} degrees"
+                f" of freedom, the model has {top.n_links} and {top.nv}; make it with"
+                " script_controller(script, model) for this very model"
+            )
+        check_array("controller.values", self.values, (self.program.count,), model.mass.dtype)
 
     def init(self, model: Model, state: State) -> Memory:
         """Before phase 0; joints hold the state's pose until told otherwise."""

@@ -29,6 +29,7 @@ class Program:
     """
 
     phase_names: tuple[str, ...]
+    count: int  # how many numbers the script has
     dofs: np.ndarray  # (J,) freedom of each script joint
     child: np.ndarray  # (J,) its links
     parent: np.ndarray  # (J,)
@@ -125,6 +126,7 @@ def compile_script(script: Script, top: Topology) -> Program:
             _transition_row(t, p, phase.transition, top)
     return Program(
         phase_names=tuple(phase.name for phase in script.phases),
+        count=zero,
         dofs=top.actuated_dofs.astype(INDEX),
         child=np.array(children, INDEX),
         parent=np.array([top.link_parent[c] for c in children], INDEX),

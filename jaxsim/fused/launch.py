@@ -3,13 +3,14 @@
 import math
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import Any
 
 import jax
 import numpy as np
 
+from jaxsim.compilation import watched
 from jaxsim.fused import (
     cuda,
     rules,  # noqa: F401  (fills the table of rules)
@@ -39,7 +40,8 @@ class Kernel:
     @cached_property
     def program(self) -> Program:
         """Lowered when it is first asked for."""
-        return lower(self.jaxpr)
+        with watched("making a fused kernel"):
+            return lower(self.jaxpr)
 
     @cached_property
     def lacks(self) -> str | None:
@@ -210,7 +212,8 @@ class Kernel:
         import drjit as dr
 
         key = own, batch, place
-        if key not in self._recorded:
+        new = key not in self._recorded
+        if new:
             tables = [_buffer(types, np.asarray(m.values)) for m in self.tables]
             dr.sync_thread()  # other threads, with streams of their own, read them too
             recording = dr.freeze(
@@ -218,7 +221,8 @@ class Kernel:
             )
             self._recorded[key] = recording, tables
         recording, tables = self._recorded[key]
-        with dr.scoped_set_flag(dr.JitFlag.FastMath, False), no_collection():
+        watch = watched("compiling a fused kernel") if new else nullcontext()
+        with dr.scoped_set_flag(dr.JitFlag.FastMath, False), no_collection(), watch:
             outputs = recording(flat, tables)
             dr.eval(outputs)
         sizes = map(math.prod, self.output_shapes(batch))

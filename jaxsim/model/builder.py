@@ -17,6 +17,7 @@ from jaxsim.model.joints import V_SIZE, Joint, fixed
 from jaxsim.model.model import Model
 from jaxsim.model.shapes import RANK, Shape
 from jaxsim.model.topology import WORLD, Topology
+from jaxsim.threads import more_threads
 
 
 @dataclass(frozen=True)
@@ -286,7 +287,8 @@ class ModelBuilder:
             grip_other_point=np.array([g.other_point for g in self._grips]).reshape(-1, 3),
             grip_strength=[g.strength for g in self._grips],
         )
-        dtype = jnp.zeros(0).dtype
+        with more_threads():  # where it is here that JAX begins
+            dtype = jnp.zeros(0).dtype
         drives = stacked([joint.drive for joint in joints if joint.drive is not None])
 
         def numbers(values):

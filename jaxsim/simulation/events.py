@@ -19,11 +19,12 @@ from jaxsim.dynamics.kinematics import integrate
 from jaxsim.math.safe import safe_norm
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
+from jaxsim.simulation import checks
 from jaxsim.simulation.constrained import enforce, resolve_impact
 from jaxsim.simulation.event_config import EventConfig
 from jaxsim.simulation.event_scene import EventScene
 from jaxsim.simulation.pushes import Pushes, push_torque
-from jaxsim.simulation.step import Control, Observation
+from jaxsim.simulation.step import Control, Observation, check_control
 from jaxsim.solvers.lcp import SOLVED, gauss_seidel
 
 # A driven joint is a constraint, and contacts with what it moves are solved the sooner, the less
@@ -77,8 +78,15 @@ def event_step(
     Damping is explicit: stiff joints need a short interval. Bounded in its work; the status says
     when a bound was hit, and a member of a batch that is not finite ends with its own status. Not
     differentiable in reverse. The state's impulses are left as they are.
+
+    Raises as ``step`` does.
     """
     del seen  # the parts of the interval see for themselves
+    checks.check_model(model)
+    checks.check_config(model, config, EventConfig)
+    checks.check_state_fits(model, state, rows=False)
+    check_control(model, control)
+    checks.check_pushes(model, pushes)
     begin, dt = ready(model, state), jnp.asarray(config.dt, state.q.dtype)
     if model.topology.driven_dofs.size:
         heavy = model.armature.at[model.topology.driven_dofs].add(HEAVY * model.total_mass)

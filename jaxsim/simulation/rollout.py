@@ -5,8 +5,10 @@ for. One function simulates one character; batches are ``jax.vmap`` of it, and w
 end a whole batch is one kernel.
 """
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,11 +16,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jaxsim.compilation import listen
 from jaxsim.fused import choose_backend, fuse_one
 from jaxsim.model import Model, State
+from jaxsim.simulation import checks
 from jaxsim.simulation.events import EventConfig, EventInfo, event_step, ready
 from jaxsim.simulation.pushes import Pushes
+from jaxsim.simulation.rollout_checks import check_folding, check_record, folded_in, updated
 from jaxsim.simulation.step import Control, Observation, StepConfig, StepInfo, observe, step
+
+SOLVED = 1e-3  # a residual of the implicit derivative that is little, see docs/gradients.md [m/s]
 
 
 @jax.tree_util.register_dataclass
@@ -42,18 +49,22 @@ class Measure(NamedTuple):
     update: Callable[[Any, Sample], Any]
 
 
-def total(rate: Callable[[Sample], Array]) -> Measure:
-    """The time integral of a function of the sample."""
-    return Measure(0.0, lambda value, sample: value + sample.dt * rate(sample))
+def total(rate: Callable[[Sample], Array], initial: Any = 0.0) -> Measure:
+    """The time integral of a function of the sample; initial: an array of its shape, if it has one.
+
+    >>> import jax.numpy as jnp
+    >>> travel = total(lambda sample: sample.seen.com_velocity, jnp.zeros(3))
+    """
+    return Measure(initial, lambda value, sample: value + sample.dt * rate(sample))
 
 
-def largest(function: Callable[[Sample], Array], initial: float = -jnp.inf) -> Measure:
-    """The maximum of a function of the sample."""
+def largest(function: Callable[[Sample], Array], initial: Any = -jnp.inf) -> Measure:
+    """The maximum of a function of the sample, of an array that of each number (see ``total``)."""
     return Measure(initial, lambda value, sample: jnp.maximum(value, function(sample)))
 
 
 def final(function: Callable[[Sample], Array], initial: Any = 0.0) -> Measure:
-    """The function of the last sample."""
+    """The function of the last sample; initial: see ``total``."""
     return Measure(initial, lambda value, sample: function(sample))
 
 
@@ -67,6 +78,8 @@ class RolloutResult:
     measures: dict[str, Any]
     record: Any  # stacked records, one every ``record_every`` steps; None if none was asked for
     finite: Array  # () bool: the state stayed finite; of a batch, see ``failed_members``
+    # () the largest of ``StepInfo.residual``, of the implicit derivative; else None
+    residual: Array | None = None
 
 
 def rollout(
@@ -84,28 +97,45 @@ def rollout(
     """Simulate ``steps`` steps of one character, under forces from outside if ``pushes`` says so.
 
     config: of ``step`` (velocities, one solve a step) or of ``event_step`` (accelerations, impacts,
-    parts of a step). controller: see controllers.protocol; measures by name; record(sample) is kept
-    for the first of every ``record_every`` steps, which must divide ``steps``. Raises ValueError
-    where it does not. A member of a batch that goes non-finite stays so and does not touch the
-    others.
+    parts of a step). controller: see controllers.protocol; measures by name, numbers or arrays of
+    the shape of their initial value; record(sample) is kept for the first of every ``record_every``
+    steps, which must divide ``steps``. A member of a batch that goes non-finite stays so and does
+    not touch the others.
+
+    Raises ModelError, ValueError or TypeError, before anything is computed, for arguments that do
+    not fit the model or one another (see ``simulation.checks``), a batch among them.
 
     backend: "fused" runs all steps, under ``vmap`` of all members, as one kernel (see
     ``jaxsim.fused``; of the model, whatever is known when it is traced is built in), "xla" as a
     scan. They agree to rounding. Forward-mode derivatives need "xla". Raises FuseError where the
     controller, a measure or the record cannot be fused.
     """
-    if record is not None and steps % record_every:
-        raise ValueError(f"record_every={record_every} does not divide steps={steps}")
-    measures = dict(measures or {})
+    measures = {} if measures is None else measures
+    _check(model, controller, state, config, steps, measures, record, record_every, pushes)
+    measures = dict(measures)
 
     def simulate(controller, state, config, pushes):
         return _simulate(
             model, controller, state, config, pushes, steps, measures, record, record_every
         )
 
-    if choose_backend(backend) == "fused":
-        return _fused(simulate, controller, state, config, pushes)
-    return simulate(controller, state, config, pushes)
+    run = partial(_fused, simulate) if choose_backend(backend) == "fused" else simulate
+    result = run(controller, state, config, pushes)
+    if result.residual is not None and checks.known(result.residual):
+        _warn_of_residual(result, SOLVED, stacklevel=3)
+    return result
+
+
+def _check(model, controller, state, config, steps, measures, record, record_every, pushes) -> None:
+    """The arguments of ``rollout``, once when it is called or traced."""
+    listen()
+    checks.check_model(model)
+    checks.check_config(model, config, StepConfig, EventConfig)
+    by_rows = isinstance(config, StepConfig)
+    checks.check_state_fits(model, state, rows=by_rows, values=True)
+    checks.check_controller(model, controller)
+    checks.check_pushes(model, pushes, values=True)
+    check_folding(steps, measures, Measure, record, record_every)
 
 
 def _fused(simulate, *arguments) -> RolloutResult:
@@ -135,25 +165,27 @@ def _simulate(
         for name, measure in measures.items()
     }
 
+    implicit = isinstance(config, StepConfig) and config.derivative == "implicit"
+
     def one(carry):
-        state, memory, folded = carry
+        state, memory, folded, worst = carry
         seen = observe(model, state, config)
-        memory, control = controller.update(memory, model, state, seen, config.dt)
+        memory, control = updated(
+            memory, controller.update(memory, model, state, seen, config.dt), Control
+        )
         after, info = advance(model, state, seen, control, config, pushes)
         sample = Sample(model, state, seen, memory, control, info, jnp.asarray(config.dt))
         folded = {
-            name: jax.tree.map(
-                lambda new, old: jnp.asarray(new, old.dtype),
-                measure.update(folded[name], sample),
-                folded[name],
-            )
+            name: folded_in(name, folded[name], measure.update(folded[name], sample))
             for name, measure in measures.items()
         }
-        return (after, memory, folded), sample
+        if implicit:
+            worst = jnp.maximum(worst, jax.lax.stop_gradient(info.residual))
+        return (after, memory, folded, worst), sample
 
     def recorded(carry, _):
         carry, sample = one(carry)
-        return carry, record(sample)
+        return carry, check_record(record(sample))
 
     def several(carry, _):
         """``record_every`` steps; the record of the first."""
@@ -169,22 +201,50 @@ def _simulate(
         (carry, kept), _ = jax.lax.scan(next_one, (carry, empty), jnp.arange(record_every))
         return carry, kept
 
-    carry = (state, memory, folded)
+    carry = (state, memory, folded, jnp.zeros_like(state.time) if implicit else None)
     if record is None:
         carry, kept = jax.lax.scan(lambda c, _: (one(c)[0], None), carry, length=steps)
     elif record_every == 1:
         carry, kept = jax.lax.scan(recorded, carry, length=steps)
     else:
         carry, kept = jax.lax.scan(several, carry, length=steps // record_every)
-    state, memory, folded = carry
+    state, memory, folded, worst = carry
     finite = jnp.isfinite(state.q).all() & jnp.isfinite(state.qd).all()
-    return RolloutResult(state, memory, folded, kept, finite)
+    return RolloutResult(state, memory, folded, kept, finite, worst)
 
 
 def failed_members(result: RolloutResult) -> list[int]:
     """Indices of the members of a batch whose state went non-finite."""
     finite = jax.device_get(result.finite).reshape(-1)
     return [i for i, ok in enumerate(finite) if not ok]
+
+
+def warn_of_residual(result: RolloutResult, tolerance: float = SOLVED) -> None:
+    """Warn where ``derivative="implicit"`` is not the derivative of what was simulated.
+
+    It is that of a solved contact problem; a residual above the tolerance [m/s] at some step says
+    that the sweeps left it unsolved. For the host: a rollout that is not traced calls it itself.
+    Of a gradient let the function return the result too, as in ``jax.value_and_grad(loss,
+    has_aux=True)``, and call it with that.
+    """
+    _warn_of_residual(result, tolerance, stacklevel=3)
+
+
+def _warn_of_residual(result: RolloutResult, tolerance: float, stacklevel: int) -> None:
+    if result.residual is None:
+        return
+    residual = np.atleast_1d(jax.device_get(result.residual))
+    unsolved = ~(residual <= tolerance)
+    if unsolved.any():
+        worst = int(np.argmax(np.where(unsolved, np.nan_to_num(residual, nan=np.inf), -1)))
+        who = f"{unsolved.sum()} of {residual.size} members" if residual.size > 1 else "the rollout"
+        warnings.warn(
+            f'derivative="implicit": {who} left contact problems unsolved, by up to'
+            f" {residual.flat[worst]:.2g} m/s where {tolerance:g} is little; the derivative is not"
+            " that of the motion. More sweeps (StepConfig(sweeps=...)), smaller steps, or"
+            ' derivative="iteration"',
+            stacklevel=stacklevel,
+        )
 
 
 def _dtype(x: Any, state: State):

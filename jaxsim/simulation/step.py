@@ -38,6 +38,7 @@ from jaxsim.dynamics.rigid import bias_force, mass_matrix
 from jaxsim.math.safe import safe_max, safe_norm
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
+from jaxsim.simulation import checks
 from jaxsim.simulation.integrators import energy_error
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.row_blocks import row_families, split_impulses, warm_start
@@ -144,7 +145,9 @@ class StepInfo:
 
 
 def observe(model: Model, state: State, config: StepConfig) -> Observation:
-    """Kinematics and contacts of a state."""
+    """Kinematics and contacts of a state. Raises ModelError for one that is not of the model."""
+    checks.check_model(model)
+    checks.check_state_fits(model, state, rows=False)
     with jax.named_scope("observe"):
         kin = forward_kinematics(model, state.q, state.qd)
         contacts = find_contacts(model, kin)
@@ -175,7 +178,12 @@ def step(
 
     pushes: forces from outside; one acts in a step if it does at the step's first instant.
     Non-finite input gives non-finite output of this member of a batch alone.
+
+    Raises ModelError, ValueError or TypeError for arguments of another shape, dtype or kind than
+    the model needs (see ``simulation.checks``).
     """
+    checks.check_config(model, config, StepConfig)
+    _check_step(model, state, seen, control, pushes)
     top, dt = model.topology, config.dt
     kin, contacts = seen.kin, seen.contacts
     with jax.named_scope("rows"):
@@ -243,6 +251,21 @@ def step(
     if broken is not None:
         broken = broken | (safe_norm(grip_force) > model.grip_strength)
     return State(q=q, qd=qd, time=state.time + dt, impulse=impulse, broken=broken), info
+
+
+def _check_step(model, state, seen, control, pushes) -> None:
+    checks.check_model(model)
+    checks.check_state_fits(model, state, rows=True)
+    checks.check_kind("seen", seen, Observation, how=", as observe(model, state, config) gives it")
+    checks.check_seen(model, seen)
+    check_control(model, control)
+    checks.check_pushes(model, pushes)
+
+
+def check_control(model: Model, control: Control) -> None:
+    """Raise ModelError or TypeError unless it is a control of the model."""
+    checks.check_kind("control", control, Control, how=", as no_control(model) gives it")
+    checks.check_control(model, control)
 
 
 def _of_all_slots(top, layout, chosen, of_contact: Array, impulse: Array) -> Array:

@@ -48,6 +48,7 @@ class Scene:
     solved: dict = field(default_factory=dict)  # what the steps must have met, by StepInfo's field
 
 
+@jax.tree_util.register_static
 class Given:
     """A control that does not change."""
 

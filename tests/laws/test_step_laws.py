@@ -3,6 +3,9 @@
 One scene of separate bodies serves the closed-form cases, the planar human the rest.
 """
 
+from dataclasses import dataclass
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -241,11 +244,12 @@ def test_damped_wheel_slows_down_as_implicit_euler_does(scene, simulate, damping
 # ---- what the integration makes ---------------------------------------------------------------
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class Twist:
     """The same torque all the time."""
 
-    def __init__(self, torque):
-        self.torque = torque
+    torque: Any
 
     def init(self, model, state):
         return ()

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import jax
 import pytest
 
+from jaxsim import threads
 from optimize import cli_commands, cli_demo, cli_setup
 from optimize.cli import main
 from optimize.run_folder import RunFolder
@@ -362,7 +363,7 @@ def test_a_session_that_comes_too_late_for_devices_says_so():
 )
 def test_small_machines_get_more_threads(monkeypatch, given, cores, inside):
     """With two threads XLA can hang on batched factorisations."""
-    monkeypatch.setattr(cli_setup, "cores", lambda: cores)
+    monkeypatch.setattr(threads, "cores", lambda: cores)
     if given is None:
         monkeypatch.delenv("NPROC", raising=False)
     else:

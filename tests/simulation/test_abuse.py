@@ -1,6 +1,8 @@
 """What no body should go through is bounded, told, and touches no other member of a batch."""
 
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,11 +29,12 @@ SCHEMES = ["velocities", pytest.param("events", marks=pytest.mark.slow)]
 by_both = pytest.mark.parametrize("scheme", SCHEMES)
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class Twist:
     """The same torque at every freedom."""
 
-    def __init__(self, torque):
-        self.torque = torque
+    torque: Any
 
     def init(self, model, state):
         return ()

@@ -133,6 +133,7 @@ def test_it_agrees_with_the_fixed_step_on_a_tumbling_crate(crate):
     qd = np.array([0.5, 0, 0, 0, 1.0, 0])
     states, info = run(model, moving(model, q, qd), EventConfig(dt=1e-3), 400)
 
+    @jax.tree_util.register_static
     class Limp:
         def init(self, model, state):
             return ()

@@ -22,6 +22,7 @@ MASS, STEPS, DT = 2.0, 100, 0.001
 FIRST_ORDER = 3e-3  # semi-implicit Euler turns the body after the force was counted
 
 
+@jax.tree_util.register_static
 class Limp:
     def init(self, model, state):
         return ()

@@ -27,6 +27,7 @@ STEPS = {"velocities": StepConfig(dt=DT, sweeps=30), "events": EventConfig(dt=2 
 by_both = pytest.mark.parametrize("config", STEPS.values(), ids=STEPS.keys())
 
 
+@jax.tree_util.register_static
 class Limp:
     """No torque; closed grips, but those of ``hold``."""
 

@@ -1,0 +1,286 @@
+"""What is wrong with the arguments of a simulation, told before it runs.
+
+Shapes and dtypes are looked at, of arrays that ``jit`` and ``vmap`` trace too; values only where
+they are known. A check runs when a function is traced, so that a compiled step pays nothing. What
+does not fit the model is a ModelError, a number out of its range a ValueError, a thing of another
+kind a TypeError; each names the field, what was expected, what was given, and the remedy.
+"""
+
+import dataclasses
+import operator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from jaxsim.collision.slots import contact_slots
+from jaxsim.constraints.rows import row_layout
+from jaxsim.model.errors import ModelError
+from jaxsim.model.model import Model
+from jaxsim.model.state import State, check_state
+from jaxsim.simulation.pushes import Pushes
+
+NUMBERS = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
+POSITIVE = ("dt", "stabilization_time", "recovery_time")  # numbers of a config
+
+
+def known(*trees: Any) -> bool:
+    """Whether all values are there, and none is traced."""
+    return not any(isinstance(x, Tracer) for x in jax.tree.leaves(trees))
+
+
+def check_kind(name: str, value: Any, *kinds: type, how: str = "") -> None:
+    """Raise TypeError unless the value is of one of the kinds; how: where such a thing is from."""
+    if not isinstance(value, kinds):
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"{name} is {described(value)}; expected {with_article(wanted)}{how}")
+
+
+def check_array(
+    name: str, value: Any, shape: tuple[int, ...], dtype: Any = None, carried: bool = False
+) -> None:
+    """Raise ModelError unless an array has this shape and may be mixed with a float dtype.
+
+    dtype: bool or int for just these; carried: it is to have the dtype itself, not one that is
+    promoted to it. Works on tracers.
+    """
+    if not isinstance(value, NUMBERS):
+        raise ModelError(f"{name} is {described(value)}; expected an array of shape {shape}")
+    given = np.shape(value)
+    if given != shape:
+        raise ModelError(f"{name} has shape {given}, expected {shape}{_batch_hint(given, shape)}")
+    if dtype is None:
+        return
+    found = jnp.result_type(value) if is_number(value) else np.asarray(value).dtype
+    if dtype in (bool, int):
+        wanted = jnp.bool_ if dtype is bool else jnp.integer
+        if not jnp.issubdtype(found, wanted):
+            raise ModelError(f"{name} has dtype {found}, expected {dtype.__name__}")
+        return
+    weak = isinstance(value, float) or getattr(value, "weak_type", False)
+    fits = is_number(value) and jnp.result_type(value, dtype) == dtype
+    if not fits or (carried and found != dtype and not weak):
+        raise ModelError(
+            f"{name} has dtype {found}, expected {np.dtype(dtype).name} as the model's arrays have:"
+            " build both under the same jax_enable_x64, or convert one with astype"
+        )
+
+
+def check_model(model: Model) -> None:
+    """Raise ModelError where an array of the model does not have its topology's size."""
+    check_kind("model", model, Model, how=", as ModelBuilder.build() gives it")
+    top, dtype = model.topology, jnp.result_type(model.mass)
+    nl, nj, nv, ns = top.n_links, top.n_joints, top.nv, len(top.shape_kinds)
+    shapes = {
+        "gravity": (3,),
+        "mass": (nl,),
+        "com": (nl, 3),
+        "inertia": (nl, 3, 3),
+        "joint_pos": (nj, 3),
+        "joint_quat": (nj, 4),
+        "joint_axis": (nj, 3),
+        "joint_anchor": (nj, 3),
+        "joint_lower": (nj,),
+        "joint_upper": (nj,),
+        **dict.fromkeys(("damping", "armature", "gain_p", "gain_d", "torque_limit"), (nv,)),
+        "shape_pos": (ns, 3),
+        "shape_quat": (ns, 4),
+        "shape_size": (ns, 3),
+        "friction": (ns,),
+        "restitution": (ns,),
+        "grip_point": (top.n_grips, 3),
+        "grip_other_point": (top.n_grips, 3),
+        "grip_strength": (top.n_grips,),
+    }
+    for name, shape in shapes.items():
+        check_array(f"model.{name}", getattr(model, name), shape, dtype)
+    for field in dataclasses.fields(model.drive):
+        value = getattr(model.drive, field.name)
+        check_array(f"model.drive.{field.name}", value, (top.driven_dofs.size,), dtype)
+    for k, grid in enumerate(model.heights):
+        check_array(f"model.heights[{k}]", grid, np.shape(grid)[-2:], dtype)
+
+
+def check_state_fits(model: Model, state: State, rows: bool, values: bool = False) -> None:
+    """Raise ModelError unless this is one state of this model.
+
+    rows: with the impulses of all rows, which ``step`` starts from. values: those that are known
+    are finite, quaternions of unit length.
+    """
+    check_kind("state", state, State, how=", as neutral_state(model, n_rows) or a start gives it")
+    top, dtype = model.topology, jnp.result_type(model.mass)
+    fields = {"q": (top.nq,), "qd": (top.nv,), "time": ()}
+    if rows:
+        fields["impulse"] = (row_layout(top).n_rows,)
+    if state.tangent is not None:
+        fields["tangent"] = (contact_slots(top).count, 3)
+    for name, shape in fields.items():
+        try:
+            check_array(f"state.{name}", getattr(state, name), shape, dtype, carried=True)
+        except ModelError as error:
+            raise ModelError(f"{error}{_remedy(name, getattr(state, name), shape)}") from None
+    if state.broken is not None:
+        check_array("state.broken", state.broken, (top.n_grips,), bool)
+    if values and known(state.q, state.qd):
+        check_state(model, state)
+
+
+def _remedy(name: str, value: Any, shape: tuple[int, ...]) -> str:
+    """What to do about a field of a state that is of another size, and is no batch."""
+    given = np.shape(value)
+    if given == shape or len(given) > len(shape):
+        return ""
+    if name == "impulse":
+        return "; build it with neutral_state(model, row_layout(model.topology).n_rows)"
+    return "; the state is of another model, build it for this very one"
+
+
+def check_control(model: Model, control: Any) -> None:
+    """Raise ModelError unless forces, damping, grips and motion have the model's sizes."""
+    top, dtype = model.topology, jnp.result_type(model.mass)
+    check_array("control.torque", control.torque, (top.nv,), dtype)
+    check_array("control.damping", control.damping, (top.nv,), dtype)
+    if control.hold is not None:
+        check_array("control.hold", control.hold, (top.n_grips,), bool)
+    if control.motion is not None:
+        check_array("control.motion.acceleration", control.motion.acceleration, (top.nv,), dtype)
+        check_array("control.motion.on", control.motion.on, (top.nv,), bool)
+
+
+def check_seen(model: Model, seen: Any) -> None:
+    """Raise ModelError unless ``observe`` of one state of this model gave it."""
+    top = model.topology
+    check_array("seen.kin.link_pos", seen.kin.link_pos, (top.n_links, 3))
+    check_array("seen.contacts.gap", seen.contacts.gap, (contact_slots(top).count,))
+
+
+def check_pushes(model: Model, pushes: Pushes | None, values: bool = False) -> None:
+    """Raise ModelError unless pushes are arrays of one length, on links of the model."""
+    if pushes is None:
+        return
+    check_kind("pushes", pushes, Pushes, how=", as push(...) or pushes_together(...) gives it")
+    dtype, count = jnp.result_type(model.mass), np.shape(pushes.start)[-1:]
+    for name, shape in {"start": count, "duration": count, "point": (*count, 3)}.items():
+        check_array(f"pushes.{name}", getattr(pushes, name), shape, dtype)
+    check_array("pushes.force", pushes.force, (*count, 3), dtype)
+    check_array("pushes.link", pushes.link, count, int)
+    if not (values and known(pushes)):
+        return
+    links, names = np.asarray(pushes.link), model.topology.link_names
+    for k in np.flatnonzero((links < 0) | (links >= len(names))):
+        raise ModelError(
+            f"pushes.link[{k}] is {links[k]}; the model has links 0 to {len(names) - 1}"
+        )
+    for name in ("point", "force", "start", "duration"):
+        wrong = np.isnan(np.asarray(getattr(pushes, name)))
+        if wrong.any():
+            raise ModelError(f"pushes.{name}{np.argwhere(wrong)[0].tolist()} is nan")
+
+
+def check_config(model: Model, config: Any, *kinds: type) -> None:
+    """Raise ValueError or TypeError for a number of a step's config that cannot be simulated with.
+
+    Each is one number, traced or not; of those that are known the times are positive, and none is
+    NaN.
+    """
+    check_kind("config", config, *kinds)
+    for field in dataclasses.fields(config):
+        name, value = f"config.{field.name}", getattr(config, field.name)
+        if field.metadata.get("static"):
+            if field.type is int:
+                whole_number(name, value, 0)
+            continue
+        check_array(name, value, (), jnp.result_type(model.mass))
+        if not known(value):
+            continue
+        number = float(value)
+        if field.name == "dt" and not 0 < number < np.inf:
+            raise ValueError(f"{name} is {number} s; give a positive time step, such as 0.00025")
+        if np.isnan(number) or (field.name in POSITIVE and number <= 0):
+            wanted = "a positive time" if field.name in POSITIVE else "a number"
+            raise ValueError(f"{name} is {number}; give {wanted}")
+
+
+def check_controller(model: Model, controller: Any) -> None:
+    """Raise TypeError unless it is a pytree with ``init`` and ``update``; then its own ``check``.
+
+    A controller may offer ``check(model)``, which raises ModelError where its targets or gains do
+    not fit.
+    """
+    if isinstance(controller, type):
+        raise TypeError(f"controller is the class {controller.__name__}; give one that is made")
+    for method in ("init", "update"):
+        if not callable(getattr(controller, method, None)):
+            raise TypeError(
+                f"controller is {described(controller)}, which has no method {method!r}; a"
+                " controller has init(model, state) and update(memory, model, state, seen, dt),"
+                " see controllers.protocol"
+            )
+    for path, leaf in jax.tree_util.tree_flatten_with_path(controller)[0]:
+        if leaf is controller:
+            raise TypeError(
+                f"controller is {described(controller)}, which is no pytree, so that its numbers"
+                " could be neither batched nor tuned; put @jax.tree_util.register_dataclass and"
+                " @dataclass(frozen=True) before its class, or, where it has no numbers,"
+                " @jax.tree_util.register_static"
+            )
+        if not is_number(leaf):
+            raise TypeError(
+                f"controller{jax.tree_util.keystr(path)} is {described(leaf)}; expected numbers."
+                ' What is none is static: dataclasses.field(metadata={"static": True})'
+            )
+    check = getattr(controller, "check", None)
+    if callable(check):
+        check(model)
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """The value as an int; TypeError where it is none or traced, ValueError below ``least``."""
+    if isinstance(value, Tracer):
+        raise TypeError(
+            f"{name} is traced; it decides the length of a loop and has to be known: name it in"
+            " jax.jit(..., static_argnames=...), or close over it"
+        )
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; give a whole number") from None
+    if number < least:
+        raise ValueError(f"{name} is {number}; give {least} or more")
+    return number
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is an array or number that JAX computes with."""
+    if not isinstance(value, NUMBERS):
+        return False
+    dtype = getattr(value, "dtype", np.dtype(float))
+    return jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, jnp.bool_)
+
+
+def described(value: Any) -> str:
+    """A value in a message: what it is, not what is in it."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return repr(value)
+    if isinstance(value, NUMBERS):
+        return f"an array of shape {np.shape(value)}"
+    if callable(value) and hasattr(value, "__name__"):
+        return f"the function {value.__name__}"
+    return with_article(type(value).__name__)
+
+
+def with_article(noun: str) -> str:
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+def _batch_hint(given: tuple[int, ...], shape: tuple[int, ...]) -> str:
+    """The commonest mistake: a batch where one is simulated."""
+    extra = len(given) - len(shape)
+    if extra <= 0 or given[extra:] != shape:
+        return ""
+    return (
+        f": a batch of {given[:extra]}? One call simulates one character; for a batch use jax.vmap,"
+        " as in jax.vmap(lambda state: rollout(model, controller, state, config, steps))(states)"
+    )
