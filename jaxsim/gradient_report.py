@@ -84,7 +84,7 @@ class GradientReport:
         for leaf in self.leaves:
             size = int(np.prod(leaf.shape))
             some = f", {len(leaf.index)} looked at" if len(leaf.index) < size else ""
-            lines.append(f"{leaf.path or 'the tree'} {leaf.shape} {leaf.dtype}{some}")
+            lines.append(f"{leaf.path} {leaf.shape} {leaf.dtype}{some}")
             for verdict in (FINITE, ZERO, UNSEEN, NOT_FINITE, NO_DERIVATIVE):
                 which = leaf.verdict == verdict
                 if which.any():
@@ -129,7 +129,7 @@ def gradient_report(
     ['count']
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
-    paths = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves]
+    paths = [_path(path) for path, _ in leaves]
     arrays = [jnp.asarray(leaf) for _, leaf in leaves]
     out = jax.eval_shape(lambda xs: function(jax.tree.unflatten(structure, xs)), arrays)
     if getattr(out, "shape", None) != () or not jnp.issubdtype(out.dtype, jnp.floating):
@@ -154,6 +154,10 @@ def gradient_report(
         for k, (path, x, index) in enumerate(zip(paths, arrays, looked))
     )
     return GradientReport(float(value), found, labels or {})
+
+
+def _path(keys) -> str:
+    return jax.tree_util.keystr(keys, simple=True, separator=".") or "the tree"
 
 
 class _Change(NamedTuple):

@@ -166,6 +166,7 @@ def test_a_grip_breaks_at_its_strength_and_stays_broken(hanger, config):
 
 @by_both
 def test_a_controller_opens_a_grip(hanger, config):
+    @jax.tree_util.register_static
     class LetsGo(Limp):
         def update(self, memory, model, state, seen, dt):
             hold = jnp.stack([jnp.array(True), state.time < 0.05 - 1e-9])
@@ -207,6 +208,7 @@ def acrobat(x64_module):
     return b.build()
 
 
+@jax.tree_util.register_static
 class Moves(Limp):
     """Shoulder at 3 rad/s^2, elbow free."""
 
