@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import jax
-import numpy as np
 
 from controllers.scl.ast import Script
 from controllers.scl.errors import ScriptError, suggest
@@ -15,8 +14,8 @@ from controllers.scl.names import Vocabulary
 from controllers.scl.parser import parse
 from jaxsim.characters.planar_human import FRICTION, planar_human
 from jaxsim.characters.planar_human import start as start_pose
-from jaxsim.constraints.rows import row_layout
-from jaxsim.model import Model, ModelError, State, check_state
+from jaxsim.model import Model, ModelError, State
+from jaxsim.simulation.checks import check_kind, check_model, check_state_fits
 
 CHAIR_HEIGHT = 0.45  # of a chair that was asked for without its height [m]
 # where the motions begin, by how a script's name begins
@@ -68,6 +67,11 @@ def set_scene(
 
     Raises ScriptError for a script that cannot be used, ModelError or ValueError for the rest.
     """
+    check_kind("script", script, Script, str, os.PathLike, how=": a path, or a shipped one's name")
+    if start is not None:
+        check_kind("start", start, str, State, how=": the name of a pose, or a state")
+    if model is not None:
+        check_model(model)
     notes: list[str] = []
     name = script.file if isinstance(script, Script) else os.fspath(script)
     if start is None:
@@ -144,11 +148,5 @@ _posed = jax.jit(start_pose, static_argnames="name")
 def _state(model: Model, start: str | State) -> State:
     if isinstance(start, str):
         return _posed(model, name=start)
-    check_state(model, start)
-    rows = row_layout(model.topology).n_rows
-    if np.shape(start.impulse) != (rows,):
-        raise ModelError(
-            f"state.impulse has shape {np.shape(start.impulse)}, the model needs ({rows},);"
-            " build the state for this very model"
-        )
+    check_state_fits(model, start, rows=True, values=True)
     return start

@@ -17,8 +17,10 @@ import numpy as np
 
 from controllers.scl.ast import Script
 from controllers.scl.load import script_controller
+from jaxsim.fused import choose_backend
 from jaxsim.io.motion import Motion, save_motion
 from jaxsim.model import Model, State
+from jaxsim.simulation.checks import check_kind
 from jaxsim.simulation.step import StepConfig
 from jaxsim.viewer import write_filmstrip, write_page, write_plots
 from optimize import summary as summaries
@@ -92,7 +94,8 @@ def simulate(
     ``with jax.enable_x64(True):``. Ctrl-C ends it with what is simulated so far. Values that are
     not finite end it too; the summary tells when ("failed_at").
 
-    Raises ScriptError for a script that cannot be used, ValueError (ModelError) for the rest.
+    Raises ScriptError for a script that cannot be used, ValueError (ModelError) or TypeError for
+    other arguments, before anything is simulated.
 
     >>> simulation = simulate("walk", seconds=0.08, dt=0.001)
     >>> simulation.summary["finite"], simulation.motion.n_frames
@@ -123,9 +126,11 @@ def simulate_scene(
     backend: str = "fused",
 ) -> Simulation:
     """``simulate`` for a scene that is already set."""
-    check_number("seconds", seconds, "a positive time, such as 5")
-    check_number("dt", dt, "a positive time step in seconds, such as 0.00025")
-    check_number("fps", fps, "a positive number of frames per second, such as 120")
+    seconds = check_number("seconds", seconds, "a positive time, such as 5")
+    dt = check_number("dt", dt, "a positive time step in seconds, such as 0.00025")
+    fps = check_number("fps", fps, "a positive number of frames per second, such as 120")
+    check_objective(objective)
+    choose_backend(backend)
     if dt > seconds:
         raise ValueError(f"dt is {dt} s, longer than the whole simulation of {seconds} s")
     judged = objective_named(objective) if isinstance(objective, str) else objective
@@ -134,6 +139,12 @@ def simulate_scene(
     steps = -(-round(seconds / dt) // every) * every
     run, events = _run(scene, float(dt), steps, every, terms, progress, backend)
     return _simulation(scene, run, events, steps, every, float(dt), judged)
+
+
+def check_objective(objective: Objective | str | None) -> None:
+    """Raise TypeError for what is no objective; a name that there is none of raises KeyError."""
+    if objective is not None:
+        check_kind("objective", objective, Objective, str, how=": its name, or one that is made")
 
 
 def frame_step(seconds: float, dt: float, fps: float) -> int:

@@ -25,6 +25,7 @@ from controllers.scl.parser import parse
 from controllers.scl.roles import UNITS, number_roles
 from controllers.scl.writer import rewrite
 from jaxsim.characters.planar_human import planar_human
+from jaxsim.simulation.checks import check_kind
 from jaxsim.simulation.step import StepConfig
 from optimize.evolution import EvolutionResult, GenerationRecord, evolve
 from optimize.history_plot import plot_history
@@ -32,7 +33,7 @@ from optimize.objectives import TERMS, Objective
 from optimize.problem import ScriptProblem
 from optimize.run_folder import RunFolder
 from optimize.scene import Scene, set_scene
-from optimize.simulate import Simulation, simulate_scene, write_simulation
+from optimize.simulate import Simulation, check_objective, simulate_scene, write_simulation
 from optimize.summary import json_safe
 from optimize.tune_config import RunConfig, TuneOptions, new_config, resumed_config
 
@@ -82,6 +83,7 @@ def tune(
     FileExistsError where the folder holds anything, FileNotFoundError where there is nothing to
     resume, CheckpointError where that is damaged.
     """
+    _check(script, objective, out, options)
     folder = RunFolder.open(out) if resume else None
     if folder is not None:
         config = resumed_config(folder, script, objective, options)
@@ -112,6 +114,19 @@ def tune(
             progress=False,
         )
     return _finish(folder, config, problem, best, evolution, progress)
+
+
+def _check(script, objective, out, options: TuneOptions) -> None:
+    """Raise TypeError for arguments of another kind; their values are looked at with the rest."""
+    if script is not None:
+        check_kind("script", script, str, os.PathLike, how=": a path, or a shipped one's name")
+    check_objective(objective)
+    check_kind("out", out, str, os.PathLike, how=": the folder of the run")
+    if options.get("start") is not None:
+        check_kind("start", options.get("start"), str, how=": the name of a pose")
+    if options.get("also") is not None:
+        how = " from a path to (lower, upper) or (lower, upper, scale)"
+        check_kind("also", options.get("also"), Mapping, how=how)
 
 
 def make_problem(config: RunConfig) -> ScriptProblem:
