@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jaxsim.characters.scaling import scaled
     from jaxsim.characters.starts import start
     from jaxsim.compilation import compile_notices, enable_cache
-    from jaxsim.gradient_report import gradient_report
+    from jaxsim.gradients import gradient_report
     from jaxsim.io.mjcf import to_mjcf
     from jaxsim.io.model_file import Imported, load_model
     from jaxsim.io.motion import Motion, load_motion, save_motion
@@ -69,7 +69,7 @@ _PLACE_OF = {
     "compile_notices": "jaxsim.compilation",
     "enable_cache": "jaxsim.compilation",
     "failed_members": "jaxsim.simulation.rollout",
-    "gradient_report": "jaxsim.gradient_report",
+    "gradient_report": "jaxsim.gradients",
     "load_model": "jaxsim.io.model_file",
     "load_motion": "jaxsim.io.motion",
     "no_control": "jaxsim.simulation.step",

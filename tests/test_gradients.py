@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxsim.gradient_report import (
+from jaxsim.gradients import (
     FINITE,
     NO_DERIVATIVE,
     NOT_FINITE,
