@@ -111,13 +111,19 @@ class Failure:
 
     @property
     def here(self) -> int:
-        """The offset of the word found; the end of the line before where it is further down."""
+        """Where something is missing: at the word found, or, where that is on a later line, right
+        after the last good word."""
         position = self.source.position
         if self.found is None or (
             self.before and position(extent(self.found)[0])[0] > position(self.gap)[0]
         ):
             return self.gap
         return extent(self.found)[0]
+
+    @property
+    def at_word(self) -> int:
+        """The offset of the word found, wherever it stands: for a message that is about it."""
+        return self.gap if self.found is None else extent(self.found)[0]
 
     @property
     def usage(self) -> str:
@@ -152,8 +158,8 @@ def explain(failure: Failure) -> ScriptError:
     words = sorted(_spell(kind) for kind in failure.accepts if kind != "AT")
     if 0 < len(words) <= 6:
         listed = " or ".join(", ".join(words).rsplit(", ", 1))
-        return failure.error(f"expected {listed}, found {failure.shown}")
-    return failure.error(f"unexpected {failure.shown}")
+        return failure.error(f"expected {listed}, found {failure.shown}", offset=failure.at_word)
+    return failure.error(f"unexpected {failure.shown}", offset=failure.at_word)
 
 
 def explain_character(source: SourceText, offset: int) -> ScriptError:
@@ -270,7 +276,7 @@ def _wrong_word(f: Failure) -> ScriptError | None:
     keywords = [kind.lower() for kind in f.accepts if kind in _CLAUSES or kind not in _SIGNS]
     near = did_you_mean(f.found, keywords)
     if near or (not f.inner and "LBRACE" in f.accepts):
-        return f.error(f"unknown word '{f.found}'", near)
+        return f.error(f"unknown word '{f.found}'", near, f.at_word)
     if "COMMA" in f.accepts and (f.vocabulary.joints_of(f.found) or f.vocabulary.links_of(f.found)):
         return f.error(f"a comma is missing before '{f.found}'")
     return None

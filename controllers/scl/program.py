@@ -73,7 +73,8 @@ def compile_script(script: Script, top: Topology) -> Program:
     """Tables of a parsed script for a planar model.
 
     Raises ScriptError (file, line, column) where the script asks for what the body cannot do: a
-    virtual force whose joint is not beside its link's chain, ik on a joint that ends no limb.
+    virtual force whose joint is not beside its link's chain, ik on a joint that ends no limb of two
+    links.
     """
     if not top.planar:
         raise ValueError("scripts drive planar models only")
@@ -194,19 +195,32 @@ def _force_row(script: Script, primitive: VirtualForce, top: Topology):
 
 def _chain_row(script: Script, primitive: IK, name: str, top: Topology, joints, zero) -> _Chain:
     """The two-link limb that ends at joint ``name`` (a wrist or an ankle)."""
-    end = top.joint(name)
-    second = top.joint_parent[end]
-    first = top.joint_parent[second] if second != WORLD else WORLD
-    limbs = [j for j in (first, second, end) if j != WORLD and top.joint_names[j] in joints]
-    if len(limbs) < 3:
-        message = f"ik needs two links above {name!r}: name a wrist or an ankle"
-        raise _error(script, primitive, message)
+    limb = _limb(top, name, joints)
+    if limb is None:
+        ends = [joint for joint in joints if _limb(top, joint, joints)]
+        message = (
+            f"ik moves a limb of two links, whose end is a wrist or an ankle; '{name}' ends none"
+        )
+        hint = f"joints that end one: {', '.join(ends) or 'none'}"
+        raise _error(script, primitive, message, hint)
     return _Chain(
-        joints=tuple(joints.index(top.joint_names[j]) for j in limbs),
+        joints=tuple(joints.index(top.joint_names[j]) for j in limb),
         relative=top.joint(primitive.rel),
         targets=[(x.index, y.index) for x, y in primitive.targets],
         duration=zero if primitive.time is None else primitive.time.index,
     )
+
+
+def _limb(top: Topology, name: str, joints: list[str]) -> tuple[int, int, int] | None:
+    """The joints first, second and end of the limb that ends at joint ``name``, all of them a
+    script's. Nothing else may hang on its two links: turning them would move more than the end."""
+    end = top.joint(name)
+    second = top.joint_parent[end]
+    first = top.joint_parent[second] if second != WORLD else WORLD
+    if first == WORLD or any(top.joint_names[j] not in joints for j in (first, second, end)):
+        return None
+    branches = top.joint_parent.count(first) > 1 or top.joint_parent.count(second) > 1
+    return None if branches else (first, second, end)
 
 
 def _transition_row(t: dict, p: int, transition, top: Topology) -> None:
@@ -220,6 +234,6 @@ def _transition_row(t: dict, p: int, transition, top: Topology) -> None:
             t["links"][p, top.link(name)] = True
 
 
-def _error(script: Script, primitive, message: str) -> ScriptError:
+def _error(script: Script, primitive, message: str, hint: str = "") -> ScriptError:
     """A ScriptError at a primitive's place in the text."""
-    return SourceText(script.source, script.file).error(primitive.span.start, message)
+    return SourceText(script.source, script.file).error(primitive.span.start, message, hint)

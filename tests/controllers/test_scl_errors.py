@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.scl.errors import ScriptError, SourceText
+from controllers.scl.load import script_controller
 from controllers.scl.names import Vocabulary
 from controllers.scl.parser import _grammar, parse, parse_file
+from jaxsim.characters.planar_human import planar_human
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "controllers" / "scripts"
 
@@ -146,6 +148,9 @@ ORDER = [
     ("{ (a) } finally ¦backto a", "a condition is missing after 'finally'", "finally after 0.5"),
     ("{ (a) } ¦finally after 1 backto a { }", "'finally' before another phase", "last phase"),
     ("{ (a) } after 1 ¦backto a { }", "'backto' without 'finally'", "last phase"),
+    ("{ (a) }\nfinally after 2\n  ¦bacto a", "unknown word 'bacto'", "did you mean 'backto'?"),
+    ("{ (a) }\nfinally after 2\n¦xyz a", "unknown word 'xyz'", "a transition reads"),
+    ("{ [vf (0, 2)\n ¦om: trunk, by: waist] }", "expected ',' or 'on:', found 'om'", "vf (0"),
     ("{ (rise) } finally after 2 backto ¦rize", "no phase 'rize' to go back to", "'rise'?"),
     ("{ (a) } finally after 2 backto ¦xyz", "no phase 'xyz' to go back to", "named phases: a"),
     ("{ } finally after 2 backto ¦xyz", "no phase 'xyz' to go back to", "{ (name) ... }"),
@@ -217,6 +222,19 @@ def test_one_sided_names_are_not_mirrored():
         ) as caught:
             parse(text, vocabulary)
         assert caught.value.column == column
+
+
+@pytest.mark.parametrize("joint", ["waist", "neckBottom", "leftHip", "rightKnee", "knees"])
+def test_ik_on_what_is_no_limb_of_two_links(joint):
+    text = f"{{ (a) }}\nafter 1 {{\n  [ik (0.1, 0.2) on: {joint} rel: leftHip] }}"
+    with pytest.raises(ScriptError) as caught:
+        script_controller(text, planar_human())
+    error = caught.value
+    who = "leftKnee" if joint == "knees" else joint
+    assert error.message.endswith(f"whose end is a wrist or an ankle; '{who}' ends none")
+    assert error.hint == "joints that end one: leftWrist, leftAnkle, rightWrist, rightAnkle"
+    assert (error.line, error.column) == (3, 3)
+    check_layout(error)
 
 
 # ---- warnings ------------------------------------------------------------------------------
