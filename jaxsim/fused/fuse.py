@@ -13,7 +13,8 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jaxsim.fused.call import fused_p, run
 from jaxsim.fused.errors import FusedUnavailable, warn_of_xla
 from jaxsim.fused.gradient import differentiable
-from jaxsim.fused.launch import Kernel
+from jaxsim.fused.kept import kept
+from jaxsim.fused.launch import Kernel, check_process
 from jaxsim.fused.llvm import prepare
 from jaxsim.fused.lower import rule
 from jaxsim.fused.rules.control import inline
@@ -86,8 +87,8 @@ class _One:
             lambda *flat: self.fn(*jax.tree.unflatten(tree, flat)), return_shape=True
         )(*specs)
         closed, outer = _without_tracers(closed)
-        kernel = Kernel(closed)
-        traced = _Traced(kernel, differentiable(kernel), outer, jax.tree.structure(out))
+        kernel, run = kept(closed, _made)
+        traced = _Traced(kernel, run, outer, jax.tree.structure(out))
         if not outer:  # tracers are only good for this call
             self.known[key] = traced
         return traced
@@ -116,6 +117,11 @@ class _One:
         else:  # without JAX's machinery, which takes as much again
             out = run(*leaves, kernel=traced.kernel, own=own, batch=batch)
         return jax.tree.unflatten(traced.out_tree, out)
+
+
+def _made(closed: ClosedJaxpr) -> tuple[Kernel, Callable]:
+    kernel = Kernel(closed)
+    return kernel, differentiable(kernel)
 
 
 class _Traced(NamedTuple):
@@ -154,6 +160,7 @@ def choose_backend(backend: str) -> str:
     """The back end to use: the one asked for, or "xla", with one warning that says why."""
     if backend not in BACKENDS:
         raise ValueError(f"backend is {backend!r}; choose from {', '.join(BACKENDS)}")
+    check_process()
     if backend == "fused":
         try:
             prepare("gpu" if jax.default_backend() == "gpu" else "cpu")

@@ -1,7 +1,10 @@
 """Run a program over a batch: buffers in and out without copies, kernels kept for reuse."""
 
 import math
+import os
 import threading
+import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
@@ -24,7 +27,13 @@ from jaxsim.fused.lower import lower, no_collection
 from jaxsim.fused.program import Memory, Program, walk
 from jaxsim.fused.replay import TYPES, Buffers, Replay, constants, local_bytes
 
+# Of kernels used longest ago only the jaxpr stays, from which the rest is made again if need be.
+KERNELS_KEPT = 64
+SIZES_KEPT = 16  # batch sizes that a kernel has recordings for
+
 _ONE_AT_A_TIME = threading.Lock()  # Dr.Jit records on one thread at a time
+_recent: "OrderedDict[weakref.ref[Kernel], None]" = OrderedDict()
+_used_by: list[int] = []  # the process that has run kernels
 
 
 class Kernel:
@@ -34,7 +43,7 @@ class Kernel:
         self.jaxpr = closed_jaxpr
         self.in_avals = [v.aval for v in closed_jaxpr.jaxpr.invars]
         self.out_avals = [v.aval for v in closed_jaxpr.jaxpr.outvars]
-        self._recorded: dict = {}
+        self._recorded: OrderedDict = OrderedDict()
         self._compiled: dict = {}
 
     @cached_property
@@ -68,6 +77,12 @@ class Kernel:
                 numbers = np.array([v.data for v in made.flat], aval.dtype)
                 found[leaf] = numbers.reshape(aval.shape)
         return found
+
+    def forget(self) -> None:
+        """Drop what can be made again from the jaxpr: the program and its recordings."""
+        for name in ("program", "tables", "written", "local", "doubles"):
+            self.__dict__.pop(name, None)
+        self._recorded.clear()
 
     def returning(self, wanted: list[int]) -> "Kernel":
         """The same kernel with some of its outputs."""
@@ -160,7 +175,7 @@ class Kernel:
             return [None] * len(self.out_avals)
         self.check(own, batch, "cpu")
         given = [np.asarray(x) for x in leaves]  # before the lock: a kernel may yet have to make it
-        with _ONE_AT_A_TIME:
+        with _one_at_a_time(self):
             types = prepare("cpu")
             import drjit as dr
 
@@ -178,7 +193,7 @@ class Kernel:
         Until the end of the context nothing else is told to Dr.Jit.
         """
         self.check(own, batch, "cuda")
-        with _ONE_AT_A_TIME:
+        with _one_at_a_time(self):
             types = prepare("cuda")
             self._foresee(device, batch)
 
@@ -220,6 +235,9 @@ class Kernel:
                 lambda flat, tables: self._record(types, flat, tables, own, batch)
             )
             self._recorded[key] = recording, tables
+            if len(self._recorded) > SIZES_KEPT:
+                self._recorded.popitem(last=False)
+        self._recorded.move_to_end(key)
         recording, tables = self._recorded[key]
         watch = watched("compiling a fused kernel") if new else nullcontext()
         with dr.scoped_set_flag(dr.JitFlag.FastMath, False), no_collection(), watch:
@@ -245,6 +263,35 @@ class Kernel:
         replay.tables.update({id(m): t for m, t in zip(self.tables, tables)})
         replay.run(self.program)
         return outputs
+
+
+def check_process() -> None:
+    """FuseError in a fork of a process that has run kernels: their threads are not in the fork, and
+    it would wait for them for ever."""
+    if _used_by and _used_by[0] != os.getpid():
+        raise FuseError(
+            f"process {os.getpid()} is a fork of {_used_by[0]}, which had already run kernels;"
+            " their threads, like those of JAX, do not survive a fork. Start processes anew:"
+            ' multiprocessing.get_context("spawn"), or fork before the first kernel runs'
+        )
+
+
+@contextmanager
+def _one_at_a_time(kernel: Kernel) -> Iterator[None]:
+    """Until the end nobody else uses Dr.Jit; kernels that were used long ago forget theirs."""
+    check_process()
+    with _ONE_AT_A_TIME:
+        _used_by[:] = [os.getpid()]
+        ref = weakref.ref(kernel)
+        _recent[ref] = None
+        _recent.move_to_end(ref)
+        for old in [r for r in _recent if r() is None]:
+            del _recent[old]
+        while len(_recent) > KERNELS_KEPT:
+            oldest = _recent.popitem(last=False)[0]()
+            if oldest is not None:
+                oldest.forget()
+        yield
 
 
 def _buffer(types, x: np.ndarray):

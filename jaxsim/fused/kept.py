@@ -1,0 +1,119 @@
+"""Kernels are kept by what they compute, so that tracing the same function again makes none anew.
+
+A jitted function is traced again for each batch size, and each time the jaxpr of one character is
+the same. Without this every size would cost a kernel: its jaxpr, its program, its recordings.
+"""
+
+import enum
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+MOST = 64  # kernels that a new trace may find again; the one used longest ago goes first
+
+_kept: OrderedDict[bytes, Any] = OrderedDict()
+
+
+class _Unknown(Exception):
+    """A parameter of which nobody can say whether it equals another, such as a function."""
+
+
+def kept(closed: ClosedJaxpr, make: Callable[[ClosedJaxpr], Any]) -> Any:
+    """``make(closed)``, or what it gave for a jaxpr that computes the same from the same arrays."""
+    try:
+        key = _digest(closed)
+    except _Unknown:
+        return make(closed)
+    if key not in _kept:
+        _kept[key] = make(closed)
+        if len(_kept) > MOST:
+            _kept.popitem(last=False)
+    _kept.move_to_end(key)
+    return _kept[key]
+
+
+def _digest(closed: ClosedJaxpr) -> bytes:
+    """The same for two jaxprs only if they differ in nothing but names and places in the source.
+
+    Raises _Unknown where a parameter is a function, as in custom derivatives.
+    """
+    hashed = hashlib.sha256()
+
+    def put(*words: Any) -> None:
+        hashed.update("\x1f".join(map(str, words)).encode() + b"\x1e")
+
+    def array(x: Any) -> None:
+        x = np.asarray(x)
+        if x.dtype.kind not in "biufc":
+            raise _Unknown
+        put("array", x.dtype, x.shape)
+        hashed.update(x.tobytes())
+
+    def parameter(x: Any) -> None:
+        if isinstance(x, (ClosedJaxpr, Jaxpr)):
+            jaxpr(x)
+        elif isinstance(x, (tuple, list)):
+            put(type(x).__name__, len(x))
+            for each in x:
+                parameter(each)
+        elif isinstance(x, dict):
+            put("dict", len(x))
+            for name in sorted(x, key=str):
+                put(name)
+                parameter(x[name])
+        elif isinstance(x, (np.ndarray, np.generic)) or hasattr(x, "__jax_array__"):
+            array(x)
+        elif x is None or isinstance(x, _PLAIN) or _is_option(x):
+            put(type(x).__qualname__, repr(x))
+        else:
+            raise _Unknown
+
+    def jaxpr(x: ClosedJaxpr | Jaxpr) -> None:
+        inner: Jaxpr = x.jaxpr if isinstance(x, ClosedJaxpr) else x
+        numbers: dict[Any, int] = {}
+
+        def bind(variables) -> None:
+            for v in variables:
+                numbers[v] = len(numbers)
+                put(numbers[v], v.aval, getattr(v.aval, "weak_type", None))
+
+        def read(atom) -> None:
+            if isinstance(atom, Literal):
+                put("literal", atom.aval, getattr(atom.aval, "weak_type", None))
+                array(atom.val)
+            else:
+                put(numbers[atom])
+
+        put("jaxpr", len(inner.constvars), len(inner.invars), len(inner.eqns))
+        bind([*inner.constvars, *inner.invars])
+        for eqn in inner.eqns:
+            put(eqn.primitive.name)
+            for atom in eqn.invars:
+                read(atom)
+            bind(eqn.outvars)
+            without = _NOTHING.get(eqn.primitive.name, ())
+            parameter({k: v for k, v in eqn.params.items() if k not in without})
+        for atom in inner.outvars:
+            read(atom)
+        for const in x.consts if isinstance(x, ClosedJaxpr) else ():
+            array(const)
+
+    jaxpr(closed)
+    return hashed.digest()
+
+
+_PLAIN = (bool, int, float, complex, str, bytes, np.dtype, enum.Enum)
+
+
+def _is_option(x: Any) -> bool:
+    """Whether it is a choice of JAX's that its repr tells whole."""
+    kind = type(x)
+    return kind.__module__.startswith("jax._src.lax.") or kind.__name__ == "UnspecifiedValue"
+
+
+# Parameters that change nothing in a kernel; the name that ``checkpoint_name`` gives does.
+_NOTHING = {"jit": ("name", "ctx_mesh"), "pjit": ("name", "ctx_mesh")}
