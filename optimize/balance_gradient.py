@@ -22,8 +22,11 @@ from tqdm import tqdm
 
 from controllers.balance import FEET, com_ahead, no_step
 from controllers.goal_control import Frame, begin_moment, run
+from jaxsim.io.archive import ArchiveError, read_arrays
 from jaxsim.synthesis.config import SynthesisConfig
 from optimize.batch import batched
+from optimize.checkpoint import damaged_state
+from optimize.interrupts import holding
 from optimize.push_report import write_arrays
 from optimize.push_survival import Trial, trial_push
 from optimize.synthesis_setting import Setting
@@ -102,24 +105,24 @@ def descend(setting: Setting, numbers, trials, options, folder, resume: bool, pr
     interrupted = False
     bar = tqdm(total=options.generations + 1, initial=len(seen), unit="step", disable=not progress)
     try:
-        while len(seen) <= options.generations:
-            loss, slope = value_and_slope(x)
-            lines = lines or compared(numbers.names, x, slope, value)
-            if not (np.isfinite(loss) and np.isfinite(slope).all()):
-                lines.append(f"step {len(seen)}: loss or derivative is not finite; stopped")
-                break
-            seen = np.vstack([seen, [loss, *x]])
-            update, state = adam.update(jnp.asarray(slope), state)
-            x = x + np.asarray(update)
-            leaves = {f"state_{k}": leaf for k, leaf in enumerate(jax.tree.leaves(state))}
-            kept = {"x": x, "seen": seen, "lines": np.array(lines), **leaves}
-            write_arrays(folder / STATE, kept)
-            bar.set_postfix_str(f"loss {loss:.5f} m^2", refresh=False)
-            bar.update()
+        with holding() as check, bar:
+            while len(seen) <= options.generations:
+                loss, slope = value_and_slope(x)
+                lines = lines or compared(numbers.names, x, slope, value)
+                if not (np.isfinite(loss) and np.isfinite(slope).all()):
+                    lines.append(f"step {len(seen)}: loss or derivative is not finite; stopped")
+                    break
+                seen = np.vstack([seen, [loss, *x]])
+                update, state = adam.update(jnp.asarray(slope), state)
+                x = x + np.asarray(update)
+                leaves = {f"state_{k}": leaf for k, leaf in enumerate(jax.tree.leaves(state))}
+                kept = {"x": x, "seen": seen, "lines": np.array(lines), **leaves}
+                write_arrays(folder / STATE, kept)
+                bar.set_postfix_str(f"loss {loss:.5f} m^2", refresh=False)
+                bar.update()
+                check()
     except KeyboardInterrupt:
         interrupted = True
-    finally:
-        bar.close()
     if not len(seen):
         raise KeyboardInterrupt if interrupted else FloatingPointError("; ".join(lines))
     best = int(np.argmin(seen[:, 0]))
@@ -142,7 +145,18 @@ def compared(names, x: np.ndarray, slope: np.ndarray, value) -> list[str]:
 
 
 def _kept(folder, state):
-    with np.load(folder / STATE) as held:
-        leaves = [jnp.asarray(held[f"state_{k}"]) for k in range(len(jax.tree.leaves(state)))]
-        state = jax.tree.unflatten(jax.tree.structure(state), leaves)
-        return held["x"], held["seen"], state, [str(line) for line in held["lines"]]
+    """Where the descent stands. Raises CheckpointError where the file is damaged."""
+    path, example = folder / STATE, jax.tree.leaves(state)
+    try:
+        held = read_arrays(path)
+        leaves = [held[f"state_{k}"] for k in range(len(example))]
+        x, seen, lines = held["x"], held["seen"], held["lines"]
+        n = len(example[1])
+        good = x.shape == (n,) and seen.ndim == 2 and seen.shape[1] == n + 1
+        same = [a.shape == np.shape(b) and a.dtype == b.dtype for a, b in zip(leaves, example)]
+        if not (good and all(same) and lines.ndim == 1):
+            raise ArchiveError(f"{path} holds arrays of other shapes than this run's")
+    except (ArchiveError, KeyError, IndexError) as error:
+        raise damaged_state(path, error) from error
+    state = jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(leaf) for leaf in leaves])
+    return x, seen, state, [str(line) for line in lines]

@@ -10,6 +10,7 @@ The document's weights stay the default; what is found here goes into a file tha
 --weights`` takes, and only such a map, with other starts, says what was gained.
 """
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
@@ -23,10 +24,15 @@ from jax import Array
 from controllers.balance import Gait, balance_machine
 from controllers.goal_machine import GoalMachine
 from jaxsim.fused.fuse import BACKENDS
+from jaxsim.io.files import try_folder
 from jaxsim.synthesis.config import SynthesisConfig
+from optimize.checkpoint import has_begun, next_generation
 from optimize.evolution import Evaluation, evolve
-from optimize.push_map import CONFIG
+from optimize.folder_lock import locked
+from optimize.interrupts import noting
+from optimize.push_map import CONFIG, kept_options
 from optimize.push_survival import PUSHED_AT, Trial, start_states, survival
+from optimize.run_digest import accept, accepted, changes_since, digest
 from optimize.run_folder import RunFolder, command_line
 from optimize.synthesis_scenes import SynthesisScene, changed, find_scene
 from optimize.synthesis_setting import set_up
@@ -166,32 +172,40 @@ def tune_balance(
     out: str | os.PathLike = "tuned",
     *,
     resume: bool = False,
+    accept_changes: bool = False,
     progress: bool = False,
     command: list[str] | None = None,
 ) -> Tuned:
     """Tune in a folder: config, history, the state after each generation, best.json, report.txt.
 
-    resume: go on with the run in the folder, with its own options. Raises as
+    resume, accept_changes: go on with the run in the folder, with its own options. Raises as
     ``push_map.push_map`` does.
     """
-    options = _resumed(out, options) if resume else options or TuningOptions()
-    setting = set_up(replace(options.changed_scene(), pushes=()))
-    numbers = tunable_numbers(balance_machine(), options.only)
-    folder = RunFolder.open(out) if resume else _created(out, options, command)
-    trials = fixed_pushes(setting, numbers, options.pushes, options.forces, options.seed)
-    if options.method == "gradient":
-        from optimize.balance_gradient import descend
+    try_folder(out)
+    with noting(), contextlib.ExitStack() as stack:
+        folder = None
+        if resume:
+            options, folder = _resumed(out, options, accept_changes, stack)
+        options = options or TuningOptions()
+        setting = set_up(replace(options.changed_scene(), pushes=()))
+        numbers = tunable_numbers(balance_machine(), options.only)
+        if folder is None:
+            stack.enter_context(locked(out))
+            folder = _created(out, options, command)
+        trials = fixed_pushes(setting, numbers, options.pushes, options.forces, options.seed)
+        if options.method == "gradient":
+            from optimize.balance_gradient import descend
 
-        method = descend
-    else:
-        method = _evolved
-    x, lines, interrupted = method(setting, numbers, trials, options, folder, resume, progress)
-    report = "\n".join([*lines, "", *changes(numbers, x)])
-    weights, gait = jax.tree.map(np.asarray, numbers.control(x))
-    best: dict[str, Any] = {"weights": weights, "gait": asdict(gait), "x": x}
-    folder.write_json(RunFolder.BEST, best)
-    folder.write_text("report.txt", report + "\n")
-    return Tuned(x, report, interrupted)
+            method = descend
+        else:
+            method = _evolved
+        x, lines, interrupted = method(setting, numbers, trials, options, folder, resume, progress)
+        report = "\n".join([*lines, "", *changes(numbers, x)])
+        weights, gait = jax.tree.map(np.asarray, numbers.control(x))
+        best: dict[str, Any] = {"weights": weights, "gait": asdict(gait), "x": x}
+        folder.write_json(RunFolder.BEST, best)
+        folder.write_text("report.txt", report + "\n")
+        return Tuned(x, report, interrupted)
 
 
 def changes(numbers: Numbers, x: np.ndarray) -> list[str]:
@@ -234,9 +248,12 @@ def _evolved(setting, numbers, trials, options: TuningOptions, folder, resume, p
         generations=options.generations,
         seed=options.seed,
         folder=folder,
-        resume=resume,
+        resume=resume and has_begun(folder),
         progress=progress,
+        changes=accepted(folder),
     )
+    if not result.history:
+        raise KeyboardInterrupt  # there is nothing to tell yet
     start, best = result.history[0], result.best_parts
     forces = " and ".join(f"{force:g}" for force in options.forces)
     lines = [
@@ -259,20 +276,28 @@ def _created(out, options: TuningOptions, command: list[str] | None) -> RunFolde
         "precision": jnp.zeros(()).dtype.name,
         "command": command or command_line(),
     }
-    return RunFolder.create(out, config)
+    return RunFolder.create(out, config, digest=digest(config))
 
 
-def _resumed(out, options: TuningOptions | None) -> TuningOptions:
+def _resumed(
+    out, options: TuningOptions | None, accept_changes: bool, stack: contextlib.ExitStack
+) -> tuple[TuningOptions, RunFolder]:
+    """The options of the run in a folder, which is locked."""
     if options is not None:
         raise ValueError("a run that is resumed goes on with its own options; give no others")
     folder = RunFolder.open(out)
-    config = folder.read_json(RunFolder.CONFIG)
+    stack.enter_context(locked(folder))
+    config = folder.read_config()
     kept = config.get("tune_balance")
     if kept is None:
         raise ValueError(f"{folder.path} holds another kind of run, no tuning of the balance")
-    if config["seconds"] != AFTER:
+    now = digest(config)
+    changed = changes_since(folder, now, accept_changes)
+    if config.get("seconds") != AFTER:
         raise ValueError(
-            f"{folder.path} was judged by {config['seconds']:g} s after a push, now it is"
+            f"{folder.path} was judged by {config.get('seconds')} s after a push, now it is"
             f" {AFTER:g} s; begin a new run"
         )
-    return TuningOptions(**{"backend": "xla", **kept, "forces": tuple(kept["forces"])})
+    own = kept_options(folder, TuningOptions, kept, "forces")
+    accept(folder, now, changed, next_generation(folder))
+    return own, folder

@@ -18,7 +18,8 @@ import jax
 import numpy as np
 from flax import serialization
 
-from optimize.run_folder import RunFolder, write_atomic
+from jaxsim.io.files import naming, write_bytes
+from optimize.run_folder import RESTORE, RunFolder
 
 _FORMAT = 1
 
@@ -39,6 +40,7 @@ class GenerationRecord:
     best_ever   the lowest fitness so far
     steps       simulated steps of this generation
     seconds     wall time of the evaluation [s]
+    changes     what was changed before this generation in a run that went on all the same
     """
 
     generation: int
@@ -53,6 +55,7 @@ class GenerationRecord:
     steps: int
     seconds: float
     steps_per_second: float
+    changes: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,11 +111,11 @@ class Checkpoint:
     history: int
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write the file as a whole (see `write_atomic`)."""
+        """Write the file as a whole (see `write_bytes`)."""
         payload = serialization.msgpack_serialize(dataclasses.asdict(self))
         digest = hashlib.sha256(payload).hexdigest()
         envelope = {"format": _FORMAT, "sha256": digest, "payload": payload}
-        write_atomic(path, serialization.msgpack_serialize(envelope))
+        write_bytes(path, serialization.msgpack_serialize(envelope))
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Checkpoint:
@@ -123,9 +126,7 @@ class Checkpoint:
         """
         path = Path(path)
         if not path.is_file():
-            raise FileNotFoundError(
-                f"there is no checkpoint at {path}: start the run without resume first"
-            )
+            raise _gone(path)
         try:
             envelope: Any = serialization.msgpack_restore(path.read_bytes())
             payload, digest, version = (envelope[k] for k in ("payload", "sha256", "format"))
@@ -136,21 +137,39 @@ class Checkpoint:
             raise _damaged(path, "its digest does not match")
         if version != _FORMAT:
             raise CheckpointError(f"{path} has format {version}, this version reads {_FORMAT}")
-        content = jax.tree.map(_writable, serialization.msgpack_restore(payload))
-        return cls(**{**content, "settings": Settings(**content["settings"])})
+        try:
+            content = jax.tree.map(_writable, serialization.msgpack_restore(payload))
+            return cls(**{**content, "settings": Settings(**content["settings"])})
+        except Exception as error:
+            raise _damaged(path, type(error).__name__) from error
 
 
-def write_history(path: Path, records: Sequence[GenerationRecord]) -> None:
-    """Replace the history by these records."""
-    write_atomic(path, "".join(history_line(record) for record in records).encode())
+def write_history(path: Path, records: Sequence[GenerationRecord]) -> int:
+    """Replace the history by these records; returns its size in bytes."""
+    data = "".join(history_line(record) for record in records).encode()
+    write_bytes(path, data)
+    return len(data)
 
 
-def append_history(path: Path, record: GenerationRecord) -> None:
-    """Add one line, through to the disk."""
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(history_line(record))
+def append_history(path: Path, record: GenerationRecord, size: int) -> int:
+    """Add one line, through to the disk, to a history of ``size`` bytes; returns its new size.
+
+    Raises CheckpointError, and adds nothing, where the file has another size: somebody else has
+    written to it. OSError where the disk is full names the file.
+    """
+    there = path.stat().st_size if path.is_file() else 0
+    if there != size:
+        raise CheckpointError(
+            f"{path} has {there} bytes in the place of the {size} that this run wrote: another"
+            f" process has changed it. Generation {record.generation} was not kept; end the other"
+            " process, and resume"
+        )
+    line = history_line(record).encode()
+    with naming(path), open(path, "ab") as file:
+        file.write(line)
         file.flush()
         os.fsync(file.fileno())
+    return size + len(line)
 
 
 def history_line(record: GenerationRecord) -> str:
@@ -161,12 +180,13 @@ def history_line(record: GenerationRecord) -> str:
 def load_history(folder: RunFolder, checkpoint: Checkpoint) -> list[GenerationRecord]:
     """The records that belong to the checkpoint; lines written after it are left out.
 
-    Raises CheckpointError where the history is shorter than the checkpoint says, or damaged.
+    Raises CheckpointError where the history is shorter than the checkpoint says, where its
+    generations do not follow on each other, or where it is damaged.
     """
     path = folder / RunFolder.HISTORY
     try:
         lines = folder.read_history() if path.is_file() else []
-        records = [GenerationRecord(**line) for line in lines[: checkpoint.history]]
+        records = [_record(line, n) for n, line in enumerate(lines, start=1)]
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged ({error}): start in a new folder") from error
     if len(records) < checkpoint.history:
@@ -174,7 +194,51 @@ def load_history(folder: RunFolder, checkpoint: Checkpoint) -> list[GenerationRe
             f"{path} has {len(records)} lines, the checkpoint beside it counts"
             f" {checkpoint.history}: restore the file, or start in a new folder"
         )
-    return records
+    for number, record in enumerate(records, start=1):
+        if record.generation != number - 2:
+            raise CheckpointError(
+                f"{path}, line {number} is of generation {record.generation}, {number - 2} was to"
+                " follow: two processes wrote to it, or lines are missing. Restore the file, or"
+                " start in a new folder"
+            )
+    if checkpoint.history != checkpoint.generation + 1:
+        raise CheckpointError(
+            f"{folder / RunFolder.CHECKPOINT} counts {checkpoint.history} lines of history before"
+            f" generation {checkpoint.generation}: {RESTORE}"
+        )
+    return records[: checkpoint.history]
+
+
+def _record(line: dict[str, Any], number: int) -> GenerationRecord:
+    """A line's record. Raises TypeError for other fields, ValueError for values of other kinds."""
+    record = GenerationRecord(**line)
+    for field in dataclasses.fields(record):
+        value, kinds = getattr(record, field.name), _KINDS[str(field.type)]
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise ValueError(f"line {number}: {field.name} is {value!r}")
+    numbers = (v for v in record.best_parts.values() if v is not None)
+    if not all(isinstance(v, (int, float)) for v in numbers):
+        raise ValueError(f"line {number}: best_parts are {record.best_parts}")
+    return record
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "float | None": (int, float, type(None)),
+    "dict[str, float | None]": (dict,),
+    "list[str]": (list,),
+}
+
+
+def has_begun(folder: RunFolder) -> bool:
+    """Whether there is a search to go on with; a history without its checkpoint is no start."""
+    return any((folder / name).is_file() for name in (RunFolder.CHECKPOINT, RunFolder.HISTORY))
+
+
+def next_generation(folder: RunFolder) -> int:
+    """The one that a resumed search begins with; -1 before anything was evaluated."""
+    return Checkpoint.load(folder / RunFolder.CHECKPOINT).generation if has_begun(folder) else -1
 
 
 def on_host(tree: Any) -> Any:
@@ -188,6 +252,27 @@ def on_host(tree: Any) -> Any:
 
 def _writable(leaf: Any) -> Any:
     return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+
+
+def damaged_state(path: Path, error: Exception) -> CheckpointError:
+    """For arrays that a search keeps between its rounds."""
+    return CheckpointError(
+        f"{path} is damaged ({error}): restore the file from a copy, or delete it, and the search"
+        " begins anew with the options of the run"
+    )
+
+
+def _gone(path: Path) -> Exception:
+    """For a checkpoint that is not there: whether there was one is told by what is beside it."""
+    if (path.parent / RunFolder.HISTORY).is_file():
+        return CheckpointError(
+            f"the checkpoint {path} is gone, and without it the search cannot go on: restore the"
+            " file from a copy, or begin a new run in another folder. What was found so far is in"
+            f" {RunFolder.HISTORY} and, if a script was tuned, in {RunFolder.BEST_SCRIPT} beside it"
+        )
+    return FileNotFoundError(
+        f"there is no checkpoint at {path}: no run has begun there; start one without resume"
+    )
 
 
 def _damaged(path: Path, reason: str) -> CheckpointError:

@@ -1,7 +1,8 @@
 """The command line: jaxsim simulate, tune, check, view, demo, gallery, pushmap, ...
 
-Exit codes: 0 done; 1 done, but the motion is not finite or every member failed; 2 bad input;
-130 interrupted, with what is complete kept.
+Exit codes: 0 done; 1 done, but the motion is not finite or every member failed, or another process
+works in the folder; 2 bad input, or a file that cannot be read or written; 130 interrupted, with
+what is complete kept.
 """
 
 import argparse
@@ -10,6 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from optimize.cli_options import parser
+from optimize.folder_lock import FolderInUse
+from optimize.interrupts import EXIT_CODE, command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -19,18 +22,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     args.argv = argv
     try:
-        return _run(args)
+        with command(lambda: _to_go_on(args)):
+            return _run(args)
     except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
-        return 130
+        print("\n".join(filter(None, ("\ninterrupted", _to_go_on(args)))), file=sys.stderr)
+        return EXIT_CODE
     except Exception as error:
         from optimize.checkpoint import CheckpointError
 
+        if isinstance(error, FolderInUse):
+            print(_message(error), file=sys.stderr)
+            return 1
         bad_input = (ValueError, KeyError, OSError, ImportError, CheckpointError)
         if args.debug or not isinstance(error, (*bad_input, FloatingPointError)):
             raise
         print(_message(error), file=sys.stderr)
         return 2 if isinstance(error, bad_input) else 1
+
+
+def _to_go_on(args: argparse.Namespace) -> str:
+    """How an interrupted command goes on; nothing where it cannot, or has kept nothing."""
+    if not hasattr(args, "resume") or not _config(args.out):
+        return ""
+    return f"to go on: jaxsim {args.name} --out {args.out} --resume"
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -40,6 +54,10 @@ def _run(args: argparse.Namespace) -> int:
         from optimize.cli_commands import run_view
 
         return run_view(args)
+    if getattr(args, "out", None) is not None:
+        from jaxsim.io.files import try_folder
+
+        try_folder(args.out)  # before any work
     pushes = args.name in ("pushmap", "tune-balance")
     searches = args.name in ("tune", "demo") or pushes
     kept = _config(args.out) if getattr(args, "resume", False) else {}
@@ -79,7 +97,7 @@ def _config(out: str) -> dict[str, Any]:
     from optimize.run_folder import RunFolder
 
     try:
-        return RunFolder.open(out).read_json(RunFolder.CONFIG)
+        return RunFolder.open(out).read_config()
     except (OSError, ValueError):
         return {}
 

@@ -15,6 +15,7 @@ from jaxsim.io.world import World
 from jaxsim.io.world_character import begun, with_character
 from jaxsim.viewer.values import plain_text
 from optimize.gallery import find_world, gallery, write_index
+from optimize.interrupts import EXIT_CODE as INTERRUPTED
 from optimize.objectives import TERMS
 from optimize.run_folder import RunFolder, command_line
 from optimize.scene import read_script
@@ -24,8 +25,6 @@ from optimize.synthesis_run import synthesize_scene
 from optimize.synthesis_scenes import SCENES, Reach, changed, find_scene
 from optimize.tune import TuneResult, tune
 from optimize.world_run import simulate_world
-
-INTERRUPTED = 130
 
 
 def say(*lines: str) -> None:
@@ -173,21 +172,16 @@ def run_tune(args: argparse.Namespace) -> int:
     options: Any = {name: getattr(args, name) for name in (*names, "chair_height", "friction")}
     options |= {"trials": args.trials, "noise": args.noise, "backend": args.backend}
     options |= {"free": args.free, "also": dict(args.tune) or None}
-    try:
-        result = tune(
-            args.script,
-            args.objective,
-            out=args.out,
-            resume=args.resume,
-            progress=not args.quiet,
-            command=command_line(["jaxsim", *args.argv]),
-            **options,
-        )
-    except KeyboardInterrupt:
-        if (Path(args.out) / RunFolder.CONFIG).is_file():
-            say(f"\ninterrupted; to go on: {_resume_command(args.out)}")
-            return INTERRUPTED
-        raise
+    result = tune(
+        args.script,
+        args.objective,
+        out=args.out,
+        resume=args.resume,
+        accept_changes=args.accept_changes,
+        progress=not args.quiet,
+        command=command_line(["jaxsim", *args.argv]),
+        **options,
+    )
     code = report(result)
     if code == 0:
         print(f"best script: {result.folder / RunFolder.BEST_SCRIPT}")
@@ -214,7 +208,7 @@ def _resume_command(out: str | Path) -> str:
 def judgement(result: TuneResult) -> str:
     """A table of the objective before and after, raw terms with their weights and units."""
     assert result.before is not None and result.after is not None and result.motion is not None
-    config = RunFolder.open(result.folder).read_json(RunFolder.CONFIG)
+    config = RunFolder.open(result.folder).read_config()
     rows = [(f"objective {config['objective']}", "", "", "before", "after")]
     for name, weight in config["weights"].items():
         before, after = result.before["parts"][name], result.after["parts"][name]

@@ -5,13 +5,15 @@ import os
 from pathlib import Path
 
 from optimize.cli_commands import report, say, show_page
+from optimize.folder_lock import locked
 from optimize.run_folder import RunFolder, command_line
 from optimize.tune import RESULT, tune
 
 SCRIPT, OBJECTIVE = "sit_to_stand_quick", "quick-rise"
 SECONDS = 2.5  # of a simulation: enough to rise and to stand [s]
 WRITTEN = (  # what a run leaves in its folder
-    *(RunFolder.SCRIPT, RunFolder.CONFIG, RunFolder.VERSIONS, RunFolder.HISTORY),
+    *(RunFolder.SCRIPT, RunFolder.CONFIG, RunFolder.DIGEST, RunFolder.VERSIONS),
+    RunFolder.HISTORY,
     *(RunFolder.CHECKPOINT, RunFolder.BEST_SCRIPT, RunFolder.BEST, RunFolder.MOTION),
     *(RunFolder.HISTORY_PLOT, RESULT),
     *("summary.json", "trajectory.npz", "plots.png", "filmstrip.png"),
@@ -20,23 +22,24 @@ WRITTEN = (  # what a run leaves in its folder
 
 def run_demo(args: argparse.Namespace) -> int:
     """Tune the rise from a chair, print what was gained, and open the page."""
-    make_room(Path(args.out))
-    say(
-        f"Rising from a chair: the script {SCRIPT} is tuned for {args.generations} generations",
-        f"of {args.population} simulations, to be sooner on the feet with less effort.",
-    )
-    result = tune(
-        SCRIPT,
-        OBJECTIVE,
-        out=args.out,
-        seconds=SECONDS,
-        generations=args.generations,
-        population=args.population,
-        seed=args.seed,
-        backend=args.backend,
-        progress=not args.quiet,
-        command=command_line(["jaxsim", *args.argv]),
-    )
+    with locked(args.out):
+        make_room(Path(args.out))
+        say(
+            f"Rising from a chair: the script {SCRIPT} is tuned for {args.generations} generations",
+            f"of {args.population} simulations, to be sooner on the feet with less effort.",
+        )
+        result = tune(
+            SCRIPT,
+            OBJECTIVE,
+            out=args.out,
+            seconds=SECONDS,
+            generations=args.generations,
+            population=args.population,
+            seed=args.seed,
+            backend=args.backend,
+            progress=not args.quiet,
+            command=command_line(["jaxsim", *args.argv]),
+        )
     code = report(result)
     if code:
         return code
@@ -58,7 +61,7 @@ def make_room(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise FileExistsError(f"{folder} is a file; choose another --out for the demonstration")
-    held = {path.name for path in folder.iterdir()}
+    held = set(RunFolder(folder).held())
     if not held:
         return
     own = RunFolder.CONFIG in held and _command(folder)[1:2] == ["demo"]
@@ -76,6 +79,6 @@ def make_room(folder: Path) -> None:
 def _command(folder: Path) -> list[str]:
     """The command that made the run."""
     try:
-        return list(RunFolder(folder).read_json(RunFolder.CONFIG).get("command") or [])
-    except (ValueError, AttributeError):
+        return list(RunFolder(folder).read_config().get("command") or [])
+    except (ValueError, TypeError):
         return []

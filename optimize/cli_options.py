@@ -261,6 +261,7 @@ def _tune_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--out", required=True, metavar="DIR", help="result folder: new, or with --resume its own")
     add("--resume", action="store_true", help="go on with the run in DIR, with its options")
+    accept_changes(parser)
     _scene(parser)
     add("--seconds", type=_positive, metavar="S", help="of a simulation [s] (the objective's)")
     add("--dt", type=_positive, metavar="S", help="time step of the search [s] (0.001)")
@@ -273,6 +274,16 @@ def _tune_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="PATH=LOWER:UPPER",
         help="also tune arrays below model., as in model.friction=0.4:1.2; may be repeated",
+    )
+
+
+def accept_changes(parser: argparse.ArgumentParser) -> None:
+    """The option of the commands that can go on with a run."""
+    parser.add_argument(
+        "--accept-changes",
+        action="store_true",
+        help="with --resume: go on although script, options, model or code have changed, and note"
+        " it in the history",
     )
 
 

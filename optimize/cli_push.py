@@ -11,7 +11,7 @@ from optimize.cli_commands import INTERRUPTED, say
 from optimize.push_map import push_map
 from optimize.push_report import TABLE
 from optimize.push_search import MapOptions
-from optimize.run_folder import RunFolder, command_line
+from optimize.run_folder import command_line
 
 MAP_OPTIONS = ("scene", "build", "friction", "torque_limits", "directions", "durations", "starts")
 MAP_OPTIONS += ("resolution", "strongest", "checks", "seconds", "seed", "backend")
@@ -25,8 +25,6 @@ def run_pushmap(args: argparse.Namespace) -> int:
     if args.weights is not None:
         given["control"] = read_control(args.weights)
     found = _in_folder(push_map, MapOptions, given, args)
-    if found is None:
-        return INTERRUPTED
     say(*found.missing)
     print((Path(args.out) / TABLE).read_text(), end="")
     return 1 if (found.failed > 0).all() else 0
@@ -35,8 +33,6 @@ def run_pushmap(args: argparse.Namespace) -> int:
 def run_tune_balance(args: argparse.Namespace) -> int:
     """Tune, write the folder, print what was gained."""
     result = _in_folder(tune_balance, TuningOptions, _given(args, TUNING_OPTIONS), args)
-    if result is None:
-        return INTERRUPTED
     print(result.report)
     return INTERRUPTED if result.interrupted else 0
 
@@ -44,29 +40,24 @@ def run_tune_balance(args: argparse.Namespace) -> int:
 def _in_folder(
     work: Callable[..., Any], kind: type, given: dict[str, Any], args: argparse.Namespace
 ) -> Any:
-    """What ``work`` finds in its folder; None if it was interrupted and can go on."""
-    options = _options(kind, given, args.resume)
-    try:
-        return work(
-            options,
-            args.out,
-            resume=args.resume,
-            progress=not args.quiet,
-            command=command_line(["jaxsim", *args.argv]),
-        )
-    except KeyboardInterrupt:
-        if not (Path(args.out) / RunFolder.CONFIG).is_file():
-            raise
-        say(f"\ninterrupted; to go on: jaxsim {args.name} --out {args.out} --resume")
-        return None
+    """What ``work`` finds in its folder."""
+    return work(
+        _options(kind, given, args.resume),
+        args.out,
+        resume=args.resume,
+        accept_changes=args.accept_changes,
+        progress=not args.quiet,
+        command=command_line(["jaxsim", *args.argv]),
+    )
 
 
 def read_control(path: str) -> dict[str, Any]:
     """Weights and gait from a file. Raises ValueError for what is no such file."""
     try:
         held = json.loads(Path(path).read_text("utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not JSON: {error}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise ValueError(f"{path} is not JSON, or is damaged: {reason}") from None
     control = {
         key: held[key] for key in ("weights", "gait") if isinstance(held, dict) and key in held
     }

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from optimize.cli_options import _at_least, _positive
+from optimize.cli_options import _at_least, _positive, accept_changes
 
 PUSHMAP = """\
 Find the largest push at the pelvis after which the balance controller keeps the human standing: by
@@ -53,6 +53,7 @@ def _common_options(parser: argparse.ArgumentParser) -> Callable[..., Any]:
     add = parser.add_argument
     add("--out", required=True, metavar="DIR", help="result folder: new, or with --resume its own")
     add("--resume", action="store_true", help="go on with the run in DIR, with its options")
+    accept_changes(parser)
     add("--build", metavar="NAME", help="adult, child, ... (the scene's)")
     add("--friction", type=_positive, metavar="MU", help="coefficient of friction (the scene's)")
     add("--torque-limits", action="store_true", default=None, help="joints keep to them")

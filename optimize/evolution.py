@@ -12,12 +12,9 @@ import contextlib
 import dataclasses
 import math
 import os
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -32,7 +29,9 @@ from optimize.checkpoint import (
     load_history,
     write_history,
 )
+from optimize.folder_lock import locked
 from optimize.generation import Evaluate, Evaluation, advance, initial
+from optimize.interrupts import holding
 from optimize.run_folder import RunFolder
 
 __all__ = ["Evaluate", "Evaluation", "EvolutionResult", "GenerationRecord", "evolve"]
@@ -48,7 +47,7 @@ class EvolutionResult:
     mean, sigma   (n,) and scalar, of the search distribution
     generations   number of generations that are complete
     history       one record per line of history.jsonl; the first, number -1, is the start
-    interrupted   stopped by Ctrl-C or SIGTERM before its last generation
+    interrupted   ended by Ctrl-C or SIGTERM
     """
 
     best_x: np.ndarray
@@ -73,6 +72,7 @@ def evolve(
     resume: bool = False,
     on_generation: Callable[[GenerationRecord, np.ndarray], None] | None = None,
     progress: bool = True,
+    changes: Mapping[int, list[str]] | None = None,
 ) -> EvolutionResult:
     """Minimise the fitness of x (n,) from `mean`, in the optimiser's coordinates.
 
@@ -86,33 +86,43 @@ def evolve(
     resume       go on from the checkpoint in `folder`. Interrupted anywhere and resumed, a run
                  gives bit for bit the numbers of an unbroken one (on one machine, one precision).
     on_generation(record, best_x) is called after each generation is saved.
+    changes      generation -> what was changed before it, for its line of the history
 
-    Ctrl-C (KeyboardInterrupt) and, in the main thread, SIGTERM end the run with what is complete.
+    Ctrl-C and SIGTERM end the run after the generation that is under way, a second Ctrl-C at once;
+    what is complete is kept (see optimize.interrupts).
 
     Raises ValueError for bad arguments, or settings that differ from those of the checkpoint;
     FileExistsError if the folder holds a run and resume is False; FileNotFoundError if there is
-    nothing to resume; CheckpointError if it is damaged; FloatingPointError when the search
-    distribution is no longer finite. In all cases files that are there stay as they are.
+    nothing to resume; CheckpointError if it is damaged, gone, or changed by another process;
+    FolderInUse if another process works there; FloatingPointError when the search distribution is
+    no longer finite; OSError that names the file where it cannot be written. In all cases files
+    that are there stay as they are.
     """
     settings = _settings(mean, sigma, population, generations, seed)
     store = _Store(folder)
-    if resume:
-        checkpoint, history = store.resume(settings)
-    else:
-        checkpoint, history = store.begin(initial(settings)), []
-    try:
-        with _sigterm_as_interrupt(), _bar(generations, checkpoint, progress) as bar:
-            while checkpoint.generation < generations:
-                advanced, record = advance(checkpoint, evaluate)
-                store.save(advanced, record)
-                history.append(record)
-                checkpoint = advanced
-                _show(bar, record)
-                if on_generation is not None:
-                    on_generation(record, checkpoint.best_x)
-    except KeyboardInterrupt:
-        pass  # what is complete is saved; what was under way is done again on resume
-    interrupted = checkpoint.generation < generations
+    with contextlib.ExitStack() as stack:
+        if folder is not None:
+            stack.enter_context(locked(folder))
+        if resume:
+            checkpoint, history = store.resume(settings)
+        else:
+            checkpoint, history = store.begin(initial(settings)), []
+        interrupted = False
+        try:
+            with holding() as check, _bar(generations, checkpoint, progress) as bar:
+                while checkpoint.generation < generations:
+                    advanced, record = advance(checkpoint, evaluate)
+                    noted = (changes or {}).get(record.generation, [])
+                    record = dataclasses.replace(record, changes=noted)
+                    store.save(advanced, record)
+                    history.append(record)
+                    checkpoint = advanced
+                    _show(bar, record)
+                    if on_generation is not None:
+                        on_generation(record, checkpoint.best_x)
+                    check()
+        except KeyboardInterrupt:
+            interrupted = True  # what is complete is saved; the rest is done again on resume
     if interrupted:
         print(store.interrupted_message(checkpoint, generations), file=sys.stderr)
     return EvolutionResult(
@@ -146,7 +156,7 @@ def _settings(
     return Settings(int(population), mean.size, int(seed), float(sigma), precision, mean)
 
 
-# ---- files, signals, the bar
+# ---- files, the bar
 
 
 class _Store:
@@ -154,6 +164,7 @@ class _Store:
 
     def __init__(self, folder: str | os.PathLike | None):
         self.folder = None if folder is None else RunFolder(Path(folder))
+        self.size = 0  # of the history, as this run has written it [bytes]
 
     def begin(self, checkpoint: Checkpoint) -> Checkpoint:
         if self.folder is not None:
@@ -177,13 +188,13 @@ class _Store:
         if set(checkpoint.state) != set(expected.state):
             raise CheckpointError(f"{path} was written with another version of evosax")
         history = load_history(self.folder, checkpoint)
-        write_history(self.folder / RunFolder.HISTORY, history)
+        self.size = write_history(self.folder / RunFolder.HISTORY, history)
         return checkpoint, history
 
     def save(self, checkpoint: Checkpoint, record: GenerationRecord) -> None:
         # History first: lines that the checkpoint does not count are dropped on resume.
         if self.folder is not None:
-            append_history(self.folder / RunFolder.HISTORY, record)
+            self.size = append_history(self.folder / RunFolder.HISTORY, record, self.size)
             checkpoint.save(self.folder / RunFolder.CHECKPOINT)
 
     def interrupted_message(self, checkpoint: Checkpoint, generations: int) -> str:
@@ -191,24 +202,6 @@ class _Store:
         if self.folder is None:
             return f"{done} Without a folder the run cannot be resumed."
         return f"{done} All of them are saved: resume=True goes on in {self.folder.path}"
-
-
-@contextlib.contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM end the run as Ctrl-C does; possible in the main thread only."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt("SIGTERM")
-
-    previous = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        # None: the handler was not set from Python, and cannot be put back.
-        signal.signal(signal.SIGTERM, signal.SIG_DFL if previous is None else previous)
 
 
 def _bar(generations: int, checkpoint: Checkpoint, progress: bool) -> tqdm:

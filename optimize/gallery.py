@@ -7,10 +7,11 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
-from jaxsim.io.motion import write_bytes
+from jaxsim.io.files import try_folder, write_bytes
 from jaxsim.io.toml_table import WorldError, suggestion
 from jaxsim.io.world import World
 from jaxsim.io.world_file import read_world
+from optimize.interrupts import noting
 from optimize.run_folder import RunFolder
 from optimize.simulate import write_simulation
 from optimize.world_run import simulate_world
@@ -52,6 +53,7 @@ def find_world(name: str | os.PathLike[str]) -> World:
     return read_world(Path(str(resources.files("optimize") / "worlds" / f"{name}.toml")))
 
 
+@noting()
 def gallery(
     folder: str | os.PathLike[str],
     only: str | None = None,
@@ -68,6 +70,7 @@ def gallery(
             f"there is no shipped world {only!r}{suggestion(only, names)}; there are:"
             f" {', '.join(names)}"
         )
+    try_folder(folder)
     folder = Path(folder)
     finite, interrupted = True, False
     for number, name in enumerate([only] if only else names, 1):

@@ -187,9 +187,12 @@ def _commit(
         **archive,
     )
     reductions = {"best": np.min, "median": np.median, "mean": np.mean, "worst": np.max}
+    numbers: Any = {
+        name: _finite(f(healthy)) if healthy.size else None for name, f in reductions.items()
+    }
     record = GenerationRecord(
         generation=checkpoint.generation,
-        **{name: _finite(f(healthy)) if healthy.size else None for name, f in reductions.items()},
+        **numbers,
         failures=len(assessed.healthy) - healthy.size,
         sigma=float(state["std"]),
         best_parts=best_parts,

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from optimize.run_folder import RunFolder, write_atomic
+from jaxsim.io.files import write_bytes
+from optimize.run_folder import RunFolder
 
 _COLUMNS = 3
 
@@ -59,7 +60,7 @@ def plot_history(folder: str | os.PathLike) -> Path:
 
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=110)
-    return write_atomic(run / run.HISTORY_PLOT, picture.getvalue())
+    return write_bytes(run / run.HISTORY_PLOT, picture.getvalue())
 
 
 def _plot_fitness(axes: Any, lines: Sequence[dict], start: dict) -> None:

@@ -5,9 +5,11 @@
 ``optimize.push_search`` says what is searched for, ``optimize.push_survival`` who survives.
 """
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -17,11 +19,17 @@ from tqdm import tqdm
 
 from controllers.balance import Gait
 from controllers.goal_machine import GoalMachine
+from jaxsim.io.archive import ArchiveError, read_arrays
+from jaxsim.io.files import try_folder
 from jaxsim.synthesis.config import SynthesisConfig
+from optimize.checkpoint import damaged_state
+from optimize.folder_lock import locked
+from optimize.interrupts import noting
 from optimize.push_report import write_arrays, write_report
-from optimize.push_search import MapOptions, PushMap, Search, Survive, begin_search, bisect
+from optimize.push_search import UNTRIED, MapOptions, PushMap, Search, Survive, begin_search, bisect
 from optimize.push_survival import Trial, start_states, survival
-from optimize.run_folder import RunFolder, command_line
+from optimize.run_digest import accept, changes_since, digest
+from optimize.run_folder import RESTORE, RunFolder, command_line
 from optimize.synthesis_setting import set_up
 
 STATE = "push_map_state.npz"
@@ -33,6 +41,7 @@ def push_map(
     out: str | os.PathLike | None = None,
     *,
     resume: bool = False,
+    accept_changes: bool = False,
     survive: Survive | None = None,
     progress: bool = False,
     command: list[str] | None = None,
@@ -43,32 +52,41 @@ def push_map(
     its own options (``options`` must be None). survive: another way to find out who
     stands.
 
-    Raises FileExistsError for a folder in use, FileNotFoundError where there is nothing to resume,
-    ValueError for options that cannot be.
+    accept_changes: go on although the options, the code or a library is not what the run began
+    with; digest.json then says what.
+
+    Ctrl-C ends it after a round, as KeyboardInterrupt (see optimize.interrupts).
+
+    Raises FileExistsError for a folder that holds something, FileNotFoundError where there is
+    nothing to resume, RunChanged where that began with something else, CheckpointError where it is
+    damaged, FolderInUse where another process works there, ValueError for options that cannot be.
     """
-    if resume:
-        options, search = _resumed(out, options)
-    else:
-        options = options or MapOptions()
-        search = begin_search(options)
-    survive = survive or grid_survival(options, progress)
-    folder = None
-    if out is not None:
-        folder = RunFolder.open(out) if resume else _created(out, options, command)
+    with noting(), contextlib.ExitStack() as stack:
+        if resume:
+            options, search, folder = _resumed(out, options, accept_changes, stack)
+        else:
+            options = options or MapOptions()
+            search, folder = begin_search(options), None
+        if out is not None:
+            try_folder(out)
+        survive = survive or grid_survival(options, progress)
+        if out is not None and folder is None:
+            stack.enter_context(locked(out))
+            folder = _created(out, options, command)
 
-    def keep(search: Search) -> None:
-        if folder is not None:
-            write_arrays(folder / STATE, search._asdict())
+        def keep(search: Search) -> None:
+            if folder is not None:
+                write_arrays(folder / STATE, search._asdict())
 
-    search = bisect(search, survive, options, keep, progress)
-    tolerated = np.where(search.low < 0, np.nan, search.low * options.resolution)
-    found = PushMap(
-        options,
-        tolerated.reshape(options.shape),
-        search.below(options.checks).reshape(-1, *options.shape),
-        search.failed.reshape(options.shape),
-    )
-    return found if folder is None else write_report(folder, found)
+        search = bisect(search, survive, options, keep, progress)
+        tolerated = np.where(search.low < 0, np.nan, search.low * options.resolution)
+        found = PushMap(
+            options,
+            tolerated.reshape(options.shape),
+            search.below(options.checks).reshape(-1, *options.shape),
+            search.failed.reshape(options.shape),
+        )
+        return found if folder is None else write_report(folder, found)
 
 
 def _created(out, options: MapOptions, command: list[str] | None) -> RunFolder:
@@ -82,22 +100,58 @@ def _created(out, options: MapOptions, command: list[str] | None) -> RunFolder:
         "precision": jnp.zeros(()).dtype.name,
         "command": command or command_line(),
     }
-    return RunFolder.create(out, config)
+    return RunFolder.create(out, config, digest=digest(config))
 
 
-def _resumed(out, options: MapOptions | None) -> tuple[MapOptions, Search]:
-    """The options of the run in a folder, and where it stands."""
+def _resumed(
+    out, options: MapOptions | None, accept_changes: bool, stack: contextlib.ExitStack
+) -> tuple[MapOptions, Search, RunFolder]:
+    """The options of the run in a folder, which is locked, and where it stands."""
     if out is None or options is not None:
         raise ValueError("to resume, name the folder of the run, and no options: it has its own")
     folder = RunFolder.open(out)
-    kept = folder.read_json(RunFolder.CONFIG).get("push_map")
+    stack.enter_context(locked(folder))
+    config = folder.read_config()
+    kept = config.get("push_map")
     if kept is None:
         raise ValueError(f"{folder.path} holds another kind of run, no push map")
-    own = MapOptions(**{"backend": "xla", **kept, "durations": tuple(kept["durations"])})
-    if not (folder / STATE).is_file():
-        return own, begin_search(own)
-    with np.load(folder / STATE) as held:
-        return own, Search(**{name: held[name] for name in Search._fields})
+    now = digest(config)
+    changed = changes_since(folder, now, accept_changes)
+    own = kept_options(folder, MapOptions, kept, "durations")
+    search = _search(folder / STATE, own) if (folder / STATE).is_file() else begin_search(own)
+    accept(folder, now, changed, at=int((search.tried != UNTRIED).any(axis=1).sum()))
+    return own, search, folder
+
+
+def kept_options(folder: RunFolder, kind: type, kept: Any, numbers: str) -> Any:
+    """The options in config.json, of which ``numbers`` is a tuple. Raises ValueError where they
+    are none."""
+    try:
+        return kind(**{"backend": "xla", **kept, numbers: tuple(map(float, kept[numbers]))})
+    except (TypeError, KeyError, ValueError) as error:
+        raise ValueError(
+            f"{folder / RunFolder.CONFIG} holds options that no run writes ({error}); {RESTORE}"
+        ) from error
+
+
+def _search(path: Path, options: MapOptions) -> Search:
+    """Where the bisection stands. Raises CheckpointError where the file is damaged."""
+    begun = begin_search(options)
+    try:
+        held = read_arrays(path)
+        search = Search(**{name: held[name] for name in Search._fields})
+        for name, array, wanted in zip(Search._fields, search, begun):
+            if array.shape != wanted.shape or array.dtype != wanted.dtype:
+                raise ArchiveError(
+                    f"{name} is {array.dtype} of shape {array.shape}, {wanted.dtype} of shape"
+                    f" {wanted.shape} is needed"
+                )
+        good = (-1 <= search.low) & (search.low < search.high) & (search.high <= options.top + 1)
+        if not (good.all() and np.isin(search.tried, (UNTRIED, 0, 1)).all()):
+            raise ArchiveError("its numbers are those of no search")
+    except (ArchiveError, KeyError) as error:
+        raise damaged_state(path, error) from error
+    return search
 
 
 def controller_arrays(machine: GoalMachine, control: Mapping[str, Any] | None) -> tuple[Any, Gait]:
@@ -107,13 +161,18 @@ def controller_arrays(machine: GoalMachine, control: Mapping[str, Any] | None) -
     """
     weights, gait = np.asarray(machine.weights()), machine.notes.gait
     control = control or {}
-    given = np.asarray(control.get("weights", weights), weights.dtype)
+    try:
+        given = np.asarray(control.get("weights", weights), weights.dtype)
+        numbers = {name: float(x) for name, x in control.get("gait", {}).items()}
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ValueError(
+            f"a controller has weights, rows of numbers, and a gait, numbers by name: {error}"
+        ) from error
     if given.shape != weights.shape or not (np.isfinite(given) & (given >= 0)).all():
         raise ValueError(
             f"weights of shape {given.shape}: {weights.shape} are needed, a row for each of"
             f" {', '.join(machine.state_names)}, none below 0"
         )
-    numbers = control.get("gait", {})
     if unknown := set(numbers) - set(asdict(gait)):
         raise ValueError(f"a gait has no {', '.join(sorted(unknown))}")
     return given, replace(gait, **numbers)

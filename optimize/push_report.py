@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from jaxsim.io.files import write_bytes
 from jaxsim.viewer.plots import LINE_COLOURS, SOFT, new_figure, save_figure
 from optimize.push_search import UNTRIED, PushMap
-from optimize.run_folder import RunFolder, write_atomic
+from optimize.run_folder import RunFolder
 
 TABLE, CSV, ARRAYS, PLOT = "push_map.txt", "push_map.csv", "push_map.npz", "push_map.png"
 PARTS = {"least": 0.0, "quarter": 0.25, "median": 0.5, "3 quarters": 0.75, "most": 1.0}
@@ -34,7 +35,7 @@ def write_arrays(path: str | os.PathLike, arrays: dict[str, Any]) -> None:
     """A NumPy archive, as a whole or not at all."""
     data = io.BytesIO()
     np.savez_compressed(data, **arrays)
-    write_atomic(path, data.getvalue())
+    write_bytes(path, data.getvalue())
 
 
 def arrays(found: PushMap) -> dict[str, np.ndarray]:

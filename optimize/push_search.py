@@ -19,6 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from jaxsim.fused.fuse import BACKENDS
+from optimize.interrupts import holding
 from optimize.synthesis_scenes import SynthesisScene, changed, find_scene
 
 UNTRIED = -1
@@ -181,7 +182,10 @@ def bisect(
 ) -> Search:
     """Go on to the end; keep(search) after each round."""
     total = search.rounds_left()
-    with tqdm(total=total, unit="round", desc="bisection", disable=not progress) as bar:
+    with (
+        holding() as check,
+        tqdm(total=total, unit="round", desc="bisection", disable=not progress) as bar,
+    ):
         while (ahead := search.next(options.checks))[0].size:
             cells, steps = ahead
             search = search.after(cells, steps, *survive(cells, steps * options.resolution))
@@ -189,4 +193,5 @@ def bisect(
             median = np.median(search.low) * options.resolution
             bar.set_postfix_str(f"median {median:.0f} N", refresh=False)
             bar.update()
+            check()
     return search

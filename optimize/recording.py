@@ -26,6 +26,7 @@ from jaxsim.simulation.events import EventConfig
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout import Measure, Sample, largest, rollout, total
 from jaxsim.simulation.step import StepConfig
+from optimize.interrupts import holding
 from optimize.objectives import TERMS, contactless
 
 PIECE = 25  # frames in a piece
@@ -223,22 +224,26 @@ def run_pieces(
     """
     began = clock.perf_counter()
     step = jnp.asarray(dt, first.state.q.dtype)
-    jax.block_until_ready(run_piece(controller, first, step, steps))  # compiles
-    run = Run([], first, clock.perf_counter() - began, 0.0, False)
-    began = clock.perf_counter()
     count = -(-(steps // every + 1) // PIECE)
-    bar = tqdm(total=steps, unit="step", desc="simulating", disable=None if show else True)
+    run = Run([], first, 0.0, 0.0, False)
     try:
-        with bar:
-            for _ in range(count):
-                now, frames = run_piece(controller, run.progress, step, steps)
-                frames = jax.tree.map(np.asarray, frames)
-                after(run.progress, now)
-                run.progress = now
-                run.pieces.append(frames)
-                bar.update(min(PIECE * every, steps - bar.n))
-                if not np.isfinite(frames.q).all():
-                    break
+        with holding() as check:
+            jax.block_until_ready(run_piece(controller, first, step, steps))  # compiles
+            check()
+            run.compile_seconds = clock.perf_counter() - began
+            began = clock.perf_counter()
+            bar = tqdm(total=steps, unit="step", desc="simulating", disable=None if show else True)
+            with bar:
+                for _ in range(count):
+                    now, frames = run_piece(controller, run.progress, step, steps)
+                    frames = jax.tree.map(np.asarray, frames)
+                    after(run.progress, now)
+                    run.progress = now
+                    run.pieces.append(frames)
+                    bar.update(min(PIECE * every, steps - bar.n))
+                    if not np.isfinite(frames.q).all():
+                        break
+                    check()
     except KeyboardInterrupt:
         if not run.pieces:
             raise

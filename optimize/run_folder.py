@@ -2,6 +2,7 @@
 
     script.scl          the controller script that was tuned, as it was given
     config.json         every option: seed, dt, seconds, objective, weights, command ...
+    digest.json         what the run began with, for a resume to compare (optimize.run_digest)
     versions.json       the versions and the machine it ran on
     history.jsonl       one line per generation (optimize.evolution)
     checkpoint.msgpack  the state of the optimiser (optimize.checkpoint)
@@ -29,10 +30,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxsim.io.files import naming, write_bytes
+from optimize.folder_lock import LOCK
+
 # Without these a run cannot be done again; a config may hold any more.
 REQUIRED_OPTIONS = ("seed", "dt", "seconds", "objective", "weights", "command")
 
-_DISTRIBUTIONS = ("jaxsim-characters", "jax", "jaxlib", "evosax", "flax", "numpy")
+RESTORE = "restore the file from a copy, or begin a new run in another folder"
+
+_DISTRIBUTIONS = ("jaxsim-characters", "jax", "jaxlib", "evosax", "flax", "numpy", "drjit")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +49,7 @@ class RunFolder(os.PathLike):
 
     SCRIPT = "script.scl"
     CONFIG = "config.json"
+    DIGEST = "digest.json"
     VERSIONS = "versions.json"
     HISTORY = "history.jsonl"
     CHECKPOINT = "checkpoint.msgpack"
@@ -57,11 +64,13 @@ class RunFolder(os.PathLike):
         path: str | os.PathLike,
         config: Mapping[str, Any],
         script: str | None = None,
+        digest: Mapping[str, Any] | None = None,
     ) -> RunFolder:
-        """Make a new folder with config.json, versions.json and, if given, script.scl.
+        """Make a new folder with config.json, versions.json and, if given, script.scl, digest.json.
 
         config  every option of the run; REQUIRED_OPTIONS must be among them (None where one
                 does not apply). `command_line` gives the value of "command".
+        digest  of `optimize.run_digest.digest`
 
         Raises FileExistsError where the folder already holds anything, ValueError for a config
         with missing options or values that JSON cannot hold. Then nothing is written.
@@ -71,7 +80,7 @@ class RunFolder(os.PathLike):
             raise ValueError(f"the config lacks {', '.join(missing)}: the run could not be redone")
         folder = cls(Path(path))
         text = to_json(config, "config")
-        if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
+        if folder.path.exists() and (not folder.path.is_dir() or folder.held()):
             raise FileExistsError(
                 f"{folder.path} already exists and is not empty: choose another folder,"
                 " or resume the run that it holds"
@@ -79,6 +88,8 @@ class RunFolder(os.PathLike):
         folder.path.mkdir(parents=True, exist_ok=True)
         if script is not None:
             folder.write_text(cls.SCRIPT, script)
+        if digest is not None:
+            folder.write_json(cls.DIGEST, digest)
         folder.write_json(cls.VERSIONS, versions())
         folder.write_text(cls.CONFIG, text)  # last: it marks the folder as complete
         return folder
@@ -90,11 +101,15 @@ class RunFolder(os.PathLike):
         if not folder.path.is_dir():
             raise FileNotFoundError(f"there is no run folder at {folder.path}")
         if not (folder / cls.CONFIG).is_file():
-            held = ", ".join(sorted(item.name for item in folder.path.iterdir())[:8]) or "nothing"
+            held = ", ".join(folder.held()[:8]) or "nothing"
             raise FileNotFoundError(
                 f"{folder.path} is not a run folder: {cls.CONFIG} is missing (it holds {held})"
             )
         return folder
+
+    def held(self) -> list[str]:
+        """Names of what is in the folder, but for the lock of a process that works there."""
+        return sorted(item.name for item in self.path.iterdir() if item.name != LOCK)
 
     def __fspath__(self) -> str:
         return os.fspath(self.path)
@@ -104,7 +119,7 @@ class RunFolder(os.PathLike):
 
     def write_text(self, name: str, text: str) -> Path:
         """Write a UTF-8 file as a whole."""
-        return write_atomic(self / name, text.encode())
+        return write_bytes(self / name, text.encode())
 
     def write_json(self, name: str, value: Any) -> Path:
         """Write a value (dicts, sequences, numbers, NumPy and JAX arrays, dataclasses) as JSON.
@@ -114,20 +129,35 @@ class RunFolder(os.PathLike):
         return self.write_text(name, to_json(value, name))
 
     def read_text(self, name: str) -> str:
-        """A file's text. Raises FileNotFoundError that lists what the folder holds instead."""
+        """A file's text.
+
+        Raises FileNotFoundError that lists what the folder holds instead, ValueError for what is
+        no text.
+        """
         try:
-            return (self / name).read_text(encoding="utf-8")
+            with naming(self / name):
+                return (self / name).read_text(encoding="utf-8")
         except FileNotFoundError:
-            held = ", ".join(sorted(item.name for item in self.path.glob("*"))) or "nothing"
-            raise FileNotFoundError(f"{self.path} has no {name}; it holds {held}") from None
+            held = ", ".join(self.held()) if self.path.is_dir() else ""
+            raise FileNotFoundError(
+                f"{self.path} has no {name}; it holds {held or 'nothing'}"
+            ) from None
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{self / name} is damaged: {error}; {RESTORE}") from None
 
     def read_json(self, name: str) -> Any:
         """A JSON file's value. Raises ValueError with the line where the file is damaged."""
-        text = self.read_text(name)
-        try:
-            return json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{self / name}, line {error.lineno}: {error.msg}") from None
+        return _parsed(self.read_text(name), f"{self / name}")
+
+    def read_config(self) -> dict[str, Any]:
+        """config.json. Raises ValueError where it holds anything but options."""
+        config = self.read_json(self.CONFIG)
+        if not isinstance(config, dict):
+            raise ValueError(
+                f"{self / self.CONFIG} holds a {type(config).__name__} in the place of options;"
+                f" {RESTORE}"
+            )
+        return config
 
     def read_history(self) -> list[dict[str, Any]]:
         """The lines of history.jsonl. Raises as `read_json` does.
@@ -139,22 +169,6 @@ class RunFolder(os.PathLike):
             for number, line in enumerate(self.read_text(self.HISTORY).splitlines(True), start=1)
             if line.endswith("\n")
         ]
-
-
-def write_atomic(path: str | os.PathLike, data: bytes) -> Path:
-    """Replace a file as a whole: after an interrupt or a crash it is the old or the new one."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    return path
 
 
 def to_json(value: Any, label: str) -> str:
@@ -178,7 +192,7 @@ def versions() -> dict[str, Any]:
     commit is the whole truth.
     """
     return {
-        **{name: _version(name) for name in _DISTRIBUTIONS},
+        **library_versions(),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpu_count": os.cpu_count(),
@@ -187,6 +201,11 @@ def versions() -> dict[str, Any]:
         "x64": np.dtype(jnp.zeros(()).dtype) == np.float64,
         **_commit(),
     }
+
+
+def library_versions() -> dict[str, str | None]:
+    """Of the libraries that results depend on; None: not installed."""
+    return {name: _version(name) for name in _DISTRIBUTIONS}
 
 
 def _version(distribution: str) -> str | None:
@@ -233,11 +252,20 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is no number, text, list or mapping")
 
 
-def _line(line: str, label: str) -> dict[str, Any]:
+def _parsed(text: str, label: str) -> Any:
+    """The value of JSON text. Raises ValueError, naming `label`."""
     try:
-        value = json.loads(line)
+        return json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{label}: {error.msg}") from None
+        line = f", line {error.lineno}" if "\n" in text.strip() or error.lineno > 1 else ""
+        raise ValueError(f"{label}{line}: {error.msg}; {RESTORE}") from None
+    except (RecursionError, MemoryError, ValueError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise ValueError(f"{label} is damaged: {reason}; {RESTORE}") from None
+
+
+def _line(line: str, label: str) -> dict[str, Any]:
+    value = _parsed(line, label)
     if not isinstance(value, dict):
-        raise ValueError(f"{label}: expected an object, got {type(value).__name__}")
+        raise ValueError(f"{label}: expected an object, got {type(value).__name__}; {RESTORE}")
     return value

@@ -18,12 +18,15 @@ import numpy as np
 from controllers.scl.ast import Script
 from controllers.scl.load import script_controller
 from jaxsim.fused import choose_backend
+from jaxsim.io.files import write_bytes
 from jaxsim.io.motion import Motion, save_motion
 from jaxsim.model import Model, State
 from jaxsim.simulation.checks import check_kind
 from jaxsim.simulation.step import StepConfig
 from jaxsim.viewer import write_filmstrip, write_page, write_plots
 from optimize import summary as summaries
+from optimize.folder_lock import locked
+from optimize.interrupts import noting
 from optimize.objectives import Objective
 from optimize.objectives import objective as objective_named
 from optimize.recording import (
@@ -41,7 +44,7 @@ from optimize.recording import (
     run_pieces,
     script_frame,
 )
-from optimize.run_folder import to_json, versions, write_atomic
+from optimize.run_folder import to_json, versions
 from optimize.scene import Scene, check_number, set_scene
 
 
@@ -115,6 +118,7 @@ def simulate(
     )
 
 
+@noting()
 def simulate_scene(
     scene: Scene,
     *,
@@ -267,10 +271,13 @@ def write_simulation(
 
     The folder is made if need be. Files of these names are replaced, each as a whole; others stay
     as they are. Without matplotlib the pictures are left out, and ``missing`` says so.
-    with_script: False leaves out script.scl.
+    with_script: False leaves out script.scl. Raises FolderInUse where another process works there.
     """
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        return _write(Path(folder), simulation, with_script)
+
+
+def _write(folder: Path, simulation: Simulation, with_script: bool) -> Written:
     motion, summary = simulation.motion, simulation.summary
     files: list[Path] = []
     missing: list[str] = []
@@ -286,11 +293,11 @@ def write_simulation(
     text = to_json(summary, "the summary")
     if simulation.world is not None:
         world = simulation.world
-        put("world.toml", lambda path: write_atomic(path, world.encode()))
+        put("world.toml", lambda path: write_bytes(path, world.encode()))
     if with_script and simulation.script is not None:
         script = simulation.script.source
-        put("script.scl", lambda path: write_atomic(path, script.encode()))
-    put("summary.json", lambda path: write_atomic(path, text.encode()))
+        put("script.scl", lambda path: write_bytes(path, script.encode()))
+    put("summary.json", lambda path: write_bytes(path, text.encode()))
     put("trajectory.npz", lambda path: save_motion(path, motion))
     put("motion.html", lambda path: write_page(path, motion, summaries.page_rows(summary)))
     put("plots.png", lambda path: write_plots(path, motion))

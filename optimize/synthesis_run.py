@@ -14,6 +14,7 @@ from jaxsim.io.motion import Motion, Shape
 from jaxsim.math.rotation import matrix_to_quat, quat_to_matrix
 from jaxsim.synthesis.config import SynthesisConfig
 from optimize import summary as summaries
+from optimize.interrupts import holding, noting
 from optimize.recording import shapes_of
 from optimize.run_folder import versions
 from optimize.simulate import Simulation, failure_notes
@@ -75,6 +76,7 @@ def keep(frame: Frame) -> SceneFrame:
     )
 
 
+@noting()
 def synthesize_scene(
     scene: SynthesisScene,
     *,
@@ -111,27 +113,29 @@ def _run(
         return run(body, machine, weights, moment, config, PIECE, keep, pushes, objects)
 
     begun = clock.perf_counter()
-    moment = first(setting.body, setting.state, setting.objects)
     around = setting.pushes, setting.objects
-    compiled = piece.lower(setting.body, moment, *around).compile()
-    compile_seconds = clock.perf_counter() - begun
     total = -(-round(seconds / float(config.dt)) // PIECE)
     kept, interrupted = [], False
-    begun = clock.perf_counter()
-    bar = tqdm(total=total * PIECE, unit="frame", disable=not progress)
+    compile_seconds = 0.0
     try:
-        for _ in range(total):
-            moment, frames = compiled(setting.body, moment, *around)
-            kept.append(jax.tree.map(np.asarray, frames))
-            bar.update(PIECE)
-            if not np.isfinite(kept[-1].q).all():
-                break
+        with holding() as check:
+            moment = first(setting.body, setting.state, setting.objects)
+            compiled = piece.lower(setting.body, moment, *around).compile()
+            check()
+            compile_seconds = clock.perf_counter() - begun
+            begun = clock.perf_counter()
+            with tqdm(total=total * PIECE, unit="frame", disable=not progress) as bar:
+                for _ in range(total):
+                    moment, frames = compiled(setting.body, moment, *around)
+                    kept.append(jax.tree.map(np.asarray, frames))
+                    bar.update(PIECE)
+                    if not np.isfinite(kept[-1].q).all():
+                        break
+                    check()
     except KeyboardInterrupt:
+        if not kept:
+            raise
         interrupted = True
-    finally:
-        bar.close()
-    if not kept:
-        raise KeyboardInterrupt
     run_seconds = clock.perf_counter() - begun
     frames = jax.tree.map(lambda *x: np.concatenate(x), *kept)
     return frames, Timing(compile_seconds, run_seconds, interrupted)

@@ -8,6 +8,7 @@
 Interrupted, the run goes on with ``tune(out="runs/rise", resume=True)``, to the same numbers.
 """
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Mapping
@@ -25,12 +26,17 @@ from controllers.scl.parser import parse
 from controllers.scl.roles import UNITS, number_roles
 from controllers.scl.writer import rewrite
 from jaxsim.characters.planar_human import planar_human
+from jaxsim.io.files import try_folder
 from jaxsim.simulation.checks import check_kind
 from jaxsim.simulation.step import StepConfig
+from optimize.checkpoint import has_begun, next_generation
 from optimize.evolution import EvolutionResult, GenerationRecord, evolve
+from optimize.folder_lock import locked
 from optimize.history_plot import plot_history
+from optimize.interrupts import noting
 from optimize.objectives import TERMS, Objective
 from optimize.problem import ScriptProblem
+from optimize.run_digest import accept, accepted, changes_since, digest
 from optimize.run_folder import RunFolder
 from optimize.scene import Scene, set_scene
 from optimize.simulate import Simulation, check_objective, simulate_scene, write_simulation
@@ -63,6 +69,7 @@ def tune(
     *,
     out: str | os.PathLike,
     resume: bool = False,
+    accept_changes: bool = False,
     progress: bool = True,
     command: list[str] | None = None,
     **options: Unpack[TuneOptions],
@@ -72,48 +79,62 @@ def tune(
     script: a path, or the name of a shipped one; objective: a name or an Objective; options: see
     ``TuneOptions``. out: the result folder, new or empty; with ``resume`` the folder of a run that
     goes on with its own options (only ``generations`` may change, script and objective may be left
-    out). command: what config.json says the run was started with.
+    out). accept_changes: go on although the script, the options, the model, the code or a library
+    is not what the run began with; the history then says what, before which generation. command:
+    what config.json says the run was started with.
 
     The search is in JAX's default precision and on all its devices. After every generation
     history and checkpoint are complete, best.scl and best.json after every gain. At the end the
     best script is simulated with ``judge_dt`` in float64, and its page, plots and trajectory
-    written. Ctrl-C and SIGTERM end the search early, with all of that kept but the judgement.
+    written. Ctrl-C and SIGTERM end the search after a generation, with all of that kept but the
+    judgement; KeyboardInterrupt where nothing has begun yet (see optimize.interrupts).
 
     Raises ValueError, KeyError, TypeError or ScriptError for bad input, before anything is written,
     FileExistsError where the folder holds anything, FileNotFoundError where there is nothing to
-    resume, CheckpointError where that is damaged.
+    resume, RunChanged where that began with something else, CheckpointError where it is damaged,
+    FolderInUse where another process works in the folder.
     """
     _check(script, objective, out, options)
-    folder = RunFolder.open(out) if resume else None
-    if folder is not None:
-        config = resumed_config(folder, script, objective, options)
-    else:
-        config = new_config(script, objective, options, command)
-    problem = make_problem(config)
-    if folder is not None:
-        folder.write_json(RunFolder.CONFIG, config.options)
-    else:
-        folder = RunFolder.create(out, config.options, config.text)
-    best = _Best(folder, problem)
-    with _Bar(config, progress) as bar:
+    try_folder(out)
+    with noting(), contextlib.ExitStack() as stack:
+        if resume:
+            folder = RunFolder.open(out)
+            stack.enter_context(locked(folder))
+            config = resumed_config(folder, script, objective, options)
+            # What differs is told before a problem is made of it, which may go wrong.
+            changes_since(folder, digest(config.options, config.text), accept_changes)
+            problem = make_problem(config)
+            now = digest(config.options, config.text, problem.model)
+            changed = changes_since(folder, now, accept_changes)
+            accept(folder, now, changed, next_generation(folder))
+            folder.write_json(RunFolder.CONFIG, config.options)
+        else:
+            config = new_config(script, objective, options, command)
+            problem = make_problem(config)
+            now = digest(config.options, config.text, problem.model)
+            stack.enter_context(locked(out))
+            folder = RunFolder.create(out, config.options, config.text, now)
+        best = _Best(folder, problem)
+        with _Bar(config, progress) as bar:
 
-        def on_generation(record: GenerationRecord, best_x: np.ndarray) -> None:
-            best.offer(record, best_x)
-            bar.show(record)
+            def on_generation(record: GenerationRecord, best_x: np.ndarray) -> None:
+                best.offer(record, best_x)
+                bar.show(record)
 
-        evolution = evolve(
-            problem.evaluate,
-            np.zeros(problem.tunables.size),
-            sigma=config["sigma"],
-            population=config["population"],
-            generations=config["generations"],
-            seed=config["seed"],
-            folder=folder,
-            resume=resume and (folder / RunFolder.CHECKPOINT).is_file(),
-            on_generation=on_generation,
-            progress=False,
-        )
-    return _finish(folder, config, problem, best, evolution, progress)
+            evolution = evolve(
+                problem.evaluate,
+                np.zeros(problem.tunables.size),
+                sigma=config["sigma"],
+                population=config["population"],
+                generations=config["generations"],
+                seed=config["seed"],
+                folder=folder,
+                resume=resume and has_begun(folder),
+                on_generation=on_generation,
+                progress=False,
+                changes=accepted(folder),
+            )
+        return _finish(folder, config, problem, best, evolution, progress)
 
 
 def _check(script, objective, out, options: TuneOptions) -> None:
@@ -270,11 +291,9 @@ def _finish(
     best.write(evolution.best_fitness, evolution.best_parts, evolution.best_x)
     if evolution.interrupted:
         return TuneResult(folder.path, evolution, None, None, None, tuple(notes))
-    before, after = (
-        judge(config, problem, x, progress)
-        for x in (np.zeros_like(evolution.best_x), evolution.best_x)
-    )
-    if before.interrupted or after.interrupted:
+    before = judge(config, problem, np.zeros_like(evolution.best_x), progress)
+    after = before if before.interrupted else judge(config, problem, evolution.best_x, progress)
+    if after.interrupted:
         evolution = dataclasses.replace(evolution, interrupted=True)
         return TuneResult(folder.path, evolution, None, None, None, tuple(notes))
     written = write_simulation(folder, after, with_script=False)

@@ -14,7 +14,7 @@ from jaxsim.fused import choose_backend
 from optimize.batch import CHUNK
 from optimize.objectives import OBJECTIVES, Objective
 from optimize.objectives import objective as objective_named
-from optimize.run_folder import RunFolder, command_line
+from optimize.run_folder import RESTORE, RunFolder, command_line
 from optimize.scene import check_number, default_start, free_all, read_script
 
 DEFAULTS: dict[str, Any] = {
@@ -123,7 +123,8 @@ def resumed_config(
     folder holds no run.
     """
     _check_names(options)
-    config = DEFAULTS | folder.read_json(RunFolder.CONFIG)
+    config = DEFAULTS | folder.read_config()
+    _check_kinds(folder, config)
     text = folder.read_text(RunFolder.SCRIPT)
     given: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
     if "also" in given:
@@ -155,6 +156,33 @@ def _text(script: str | os.PathLike, free: str) -> str:
     return free_all(loaded.source, vocabulary(model)) if free == "all" else loaded.source
 
 
+_TEXTS = ("script", "objective", "precision", "start", "free", "backend")
+
+
+def _check_kinds(folder: RunFolder, config: Mapping[str, Any]) -> None:
+    """ValueError where config.json holds another kind of value than a run writes."""
+    wrong = [name for name in _TEXTS if not isinstance(config.get(name), str)]
+    for name in ("weights", "also"):
+        held = config.get(name)
+        values = held.values() if isinstance(held, Mapping) else [None]
+        good = [_are_numbers(v if name == "also" else [v]) for v in values]
+        wrong += [] if all(good) else [name]
+    for name in ("chair_height", "friction"):
+        wrong += [] if config.get(name) is None or _are_numbers([config[name]]) else [name]
+    if wrong:
+        name = wrong[0]
+        raise ValueError(
+            f"{folder / RunFolder.CONFIG}: {name} is {config.get(name)!r}, which no run writes;"
+            f" {RESTORE}"
+        )
+
+
+def _are_numbers(values: Any) -> bool:
+    return isinstance(values, list) and all(
+        isinstance(v, (int, float)) and not isinstance(v, bool) for v in values
+    )
+
+
 def _check_names(options: Mapping[str, Any]) -> None:
     unknown = [name for name in options if name not in DEFAULTS]
     if unknown:
@@ -172,7 +200,7 @@ def _check_values(config: Mapping[str, Any]) -> None:
         value = config[name]
         if value is None and name == "chunk":
             continue  # chosen later
-        if not isinstance(value, int) or value < least:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise ValueError(f"{name} is {value!r}; give a whole number of at least {least}")
     if config["seed"] >= 2**32:
         raise ValueError(f"seed is {config['seed']}; it must be below 2**32")

@@ -23,6 +23,7 @@ from jaxsim.simulation.events import DONE, UNFINISHED, EventConfig, EventInfo, r
 from jaxsim.simulation.rollout import Measure, Sample, largest, total
 from jaxsim.simulation.step import Control, StepConfig, holding, no_control
 from optimize import summary as summaries
+from optimize.interrupts import noting
 from optimize.recording import Run, first_progress, frames_of, model_motion, pieces, run_pieces
 from optimize.run_folder import versions
 from optimize.simulate import Simulation, failure_notes, frame_step, run_conditions
@@ -79,6 +80,7 @@ class Gripping:
         return memory, dataclasses.replace(control, hold=hold)
 
 
+@noting()
 def simulate_world(
     world: World,
     *,

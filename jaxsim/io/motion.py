@@ -6,18 +6,18 @@ Plain numpy, SI units, world frame with z up, quaternions (w, x, y, z). `save_mo
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
-import uuid
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+from jaxsim.io.archive import ArchiveError, read_arrays
+from jaxsim.io.files import write_bytes
 
 __all__ = [
     "BadFrame",
@@ -26,7 +26,6 @@ __all__ = [
     "Shape",
     "load_motion",
     "save_motion",
-    "write_bytes",
 ]
 
 FORMAT_NAME = "jaxsim-motion"
@@ -161,6 +160,8 @@ class Motion:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
+        if not isinstance(self.title, str):
+            raise ValueError(f"motion: title is {self.title!r}, a text is needed")
         for name in ("link_names", "joint_names", "phase_names"):
             put(name, tuple(str(s) for s in getattr(self, name)))
         put("shapes", tuple(self.shapes))
@@ -293,23 +294,6 @@ def _float_array(value: object) -> np.ndarray:
     return array if array.dtype.kind == "f" else array.astype(float)
 
 
-def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file as a whole or not at all: to a neighbour first, which is then renamed.
-
-    Raises FileNotFoundError if the folder does not exist.
-    """
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path.name}: no folder {path.parent}")
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
-    try:
-        part.write_bytes(data)
-        os.replace(part, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            part.unlink()
-
-
 def save_motion(path: str | os.PathLike[str], motion: Motion) -> None:
     """Write a motion as compressed .npz, atomically; number types are kept as they are.
 
@@ -345,29 +329,51 @@ def load_motion(path: str | os.PathLike[str]) -> Motion:
     if not path.is_file():
         raise FileNotFoundError(f"no motion file {path}")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            stored = {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        stored = read_arrays(path)
+    except ArchiveError as error:
         raise MotionFileError(f"{path} is not a motion file, or is damaged: {error}") from error
     if str(stored.get("format")) != FORMAT_NAME:
         raise MotionFileError(f"{path} is an .npz file, but not a motion")
-    version = int(stored.get("version", -1))
+    try:
+        version = int(stored.get("version", np.array(-1)))
+    except (TypeError, ValueError, OverflowError):
+        version = -1
     if not 1 <= version <= FORMAT_VERSION:
         raise MotionFileError(
             f"{path} has motion format {stored.get('version')}, this jaxsim reads 1 to"
             f" {FORMAT_VERSION}"
         )
     try:
-        meta = json.loads(str(stored["meta"]))
-        values = {name: meta[name] for name in _META_FIELDS}
-        values["shapes"] = tuple(Shape(**shape) for shape in meta["shapes"])
-        values["heights"] = {k: stored[f"height_{i}"] for i, k in enumerate(meta["heights"])}
-        values |= {name: stored[name] for name in (*_FLOAT_FIELDS, "phase")}
-        if version > 1:
-            values |= {name: meta[name] for name in _NEW_META}
-            values |= {name: stored[name] for name in (*_GRIP_FIELDS, _OUTER)}
-        return Motion(**values, com=stored.get("com"))
+        return _motion(stored, version)
     except KeyError as error:
-        raise MotionFileError(f"{path} lacks {error}") from error
-    except (ValueError, TypeError) as error:
-        raise MotionFileError(f"{path} holds a motion that does not agree: {error}") from error
+        raise MotionFileError(f"{path} lacks {error}; {_REMEDY}") from error
+    except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise MotionFileError(
+            f"{path} holds a motion that does not agree: {error or type(error).__name__}; {_REMEDY}"
+        ) from error
+
+
+_REMEDY = "restore the file from a copy, or simulate the motion again"
+_LISTS = ("link_names", "joint_names", "phase_names", "link_roles", "grip_names")
+
+
+def _motion(stored: dict[str, np.ndarray], version: int) -> Motion:
+    """From the arrays of a file. Raises whatever goes wrong with what does not fit."""
+    meta = json.loads(str(stored["meta"]))
+    if not isinstance(meta["title"], str):
+        raise TypeError(f"the title is {meta['title']!r}, a text is needed")
+    for name in (*_LISTS, "heights"):
+        texts = meta.get(name, [])
+        if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+            raise TypeError(f"{name} are {texts!r}, texts are needed")
+    for name in (*_FLOAT_FIELDS, "phase"):
+        if stored[name].dtype.kind not in "biuf":
+            raise TypeError(f"{name} is of the type {stored[name].dtype}, numbers are needed")
+    values = {name: meta[name] for name in _META_FIELDS}
+    values["shapes"] = tuple(Shape(**shape) for shape in meta["shapes"])
+    values["heights"] = {k: stored[f"height_{i}"] for i, k in enumerate(meta["heights"])}
+    values |= {name: stored[name] for name in (*_FLOAT_FIELDS, "phase")}
+    if version > 1:
+        values |= {name: meta[name] for name in _NEW_META}
+        values |= {name: stored[name] for name in (*_GRIP_FIELDS, _OUTER)}
+    return Motion(**values, com=stored.get("com"))

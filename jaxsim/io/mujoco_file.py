@@ -41,6 +41,8 @@ def find_source(path_or_text: str | Path) -> Source:
         return Source(str(path), path, path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         raise ModelError(f"{path}: this is no text; an MJCF or URDF file is needed") from None
+    except OSError as error:
+        raise ModelError(f"{path}: the file cannot be read: {error.strerror}") from None
 
 
 def compile_source(source: Source, report: Report) -> Any:
@@ -52,7 +54,7 @@ def compile_source(source: Source, report: Report) -> Any:
     mujoco = load_mujoco()
     try:
         return _parse(mujoco, source).compile()
-    except ValueError as error:
+    except Exception as error:  # besides ValueError MuJoCo has a FatalError, and memory runs out
         reason = " ".join(str(error).split())
     if "<mesh" in source.text:
         mj, names = _compile_without_meshes(mujoco, source)
@@ -69,7 +71,7 @@ def _compile_without_meshes(mujoco: Any, source: Source) -> tuple[Any, list[str]
         spec = _parse(mujoco, source)
         names = _drop_meshes(mujoco, spec)
         return (spec.compile(), names) if names else (None, [])
-    except ValueError:
+    except Exception:
         return None, []
 
 

@@ -27,8 +27,12 @@ def read_toml(path: Path) -> "Table":
         raise WorldError(f"{path}: there is no such world file")
     try:
         values = tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError as error:
+        raise WorldError(f"{path}: this is nested too deeply; a world needs no such") from error
+    except (ValueError, MemoryError) as error:  # TOMLDecodeError and UnicodeDecodeError among them
         raise WorldError(f"{path}: this is not TOML: {error}") from error
+    except OSError as error:
+        raise WorldError(f"{path}: the file cannot be read: {error.strerror}") from error
     return Table(path.name, "", values)
 
 
@@ -38,7 +42,7 @@ class Table:
     def __init__(self, file: str, where: str, values: Any):
         self.file, self.where = file, where
         if not isinstance(values, Mapping):
-            raise self.error(f"is {values!r}; a table is needed")
+            raise self.error(f"is {shown(values)}; a table is needed")
         self._values = dict(values)
         self._known: list[str] = []
 
@@ -78,24 +82,29 @@ class Table:
         value = self.take(key, default)
         if value is default:
             return value
-        good = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not good or not math.isfinite(value) or value <= above or not least <= value <= most:
+        if not is_number(value) or value <= above or not least <= value <= most:
             bounds = [
                 f"above {above:g}" if above > -math.inf else "",
                 f"of at least {least:g}" if least > -math.inf else "",
                 f"of at most {most:g}" if most < math.inf else "",
             ]
             wanted = " ".join(["a finite number", " and ".join(filter(None, bounds))]).strip()
-            raise self.error(f"is {value!r}; give {wanted}", key)
+            raise self.error(f"is {shown(value)}; give {wanted}", key)
         return float(value)
 
-    def whole(self, key: str, default: Any = REQUIRED, least: int = 0) -> Any:
-        """A whole number."""
+    def whole(
+        self, key: str, default: Any = REQUIRED, least: int = 0, most: int | None = None
+    ) -> Any:
+        """A whole number within bounds."""
         value = self.take(key, default)
         if value is default:
             return value
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise self.error(f"is {value!r}; give a whole number of at least {least}", key)
+        good = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        if not good or (most is not None and value > most):
+            upper = "" if most is None else f" and at most {most}"
+            raise self.error(
+                f"is {shown(value)}; give a whole number of at least {least}{upper}", key
+            )
         return value
 
     def vector(self, key: str, default: Any = REQUIRED, size: int = 3, above: float = -math.inf):
@@ -103,20 +112,17 @@ class Table:
         value = self.take(key, default)
         if value is default:
             return value
-        numbers = isinstance(value, list) and all(
-            isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v)
-            for v in value
-        )
+        numbers = isinstance(value, list) and all(map(is_number, value))
         if not numbers or len(value) != size or min(value) <= above:
             more = f", each above {above:g}" if above > -math.inf else ""
-            raise self.error(f"is {value!r}; give {size} numbers in brackets{more}", key)
+            raise self.error(f"is {shown(value)}; give {size} numbers in brackets{more}", key)
         return tuple(map(float, value))
 
     def text(self, key: str, default: Any = REQUIRED) -> Any:
         """A text that is not empty."""
         value = self.take(key, default)
         if value is not default and not (isinstance(value, str) and value):
-            raise self.error(f"is {value!r}; give a text in quotes", key)
+            raise self.error(f"is {shown(value)}; give a text in quotes", key)
         return value
 
     def choice(self, key: str, known: Sequence[str], default: Any = REQUIRED) -> Any:
@@ -124,14 +130,14 @@ class Table:
         value = self.text(key, default)
         if value is not default and value not in known:
             hint = suggestion(value, known)
-            raise self.error(f"is {value!r}{hint}; choose from {', '.join(known)}", key)
+            raise self.error(f"is {shown(value)}{hint}; choose from {', '.join(known)}", key)
         return value
 
     def flag(self, key: str, default: bool) -> bool:
         """true or false."""
         value = self.take(key, default)
         if not isinstance(value, bool):
-            raise self.error(f"is {value!r}; give true or false", key)
+            raise self.error(f"is {shown(value)}; give true or false", key)
         return value
 
     def table(self, key: str) -> "Table | None":
@@ -159,6 +165,27 @@ class Table:
                 known = sorted(set(self._known))
                 hint = suggestion(key, known)
                 raise self.error(f"is not known here{hint}; the keys are: {', '.join(known)}", key)
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number that a float can hold."""
+    try:
+        return (
+            isinstance(value, (int, float))
+            and not isinstance(value, bool)
+            and math.isfinite(float(value))
+        )
+    except OverflowError:
+        return False
+
+
+def shown(value: Any) -> str:
+    """A value for a message: of a long one the beginning."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits
+        return f"a {type(value).__name__} too large to show"
+    return text if len(text) <= 200 else f"{text[:197]}..."
 
 
 def _called(values: Any) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jaxsim.io.height_maps import GENERATORS
-from jaxsim.io.toml_table import Table, read_toml
+from jaxsim.io.toml_table import Table, is_number, read_toml
 from jaxsim.io.world import (
     ZERO,
     Body,
@@ -28,6 +28,7 @@ from jaxsim.model import Joint, Shape, hinge, slide
 from jaxsim.model.drives import Drive
 
 FRICTION = 0.8
+MOST_ROWS = 1024  # of heights that a generator makes
 CONTROLLERS = ("pd", "ragdoll", "motion")
 SCHEMES = ("velocities", "events")
 SOLIDS = ("sphere", "capsule", "tapered_capsule", "box")
@@ -291,17 +292,17 @@ def _heights(table: Table) -> tuple[tuple[float, ...], ...]:
     if table.has("generator"):
         make = GENERATORS[table.choice("generator", tuple(GENERATORS))]
         grid = make(
-            rows=table.whole("rows", 16, least=2),
-            columns=table.whole("columns", 16, least=2),
+            rows=table.whole("rows", 16, least=2, most=MOST_ROWS),
+            columns=table.whole("columns", 16, least=2, most=MOST_ROWS),
             height=table.number("height", above=0.0),
             seed=table.whole("seed", 0),
         )
     else:
-        try:
-            grid = np.array(table.take("heights"), float)
-        except (TypeError, ValueError):
-            grid = np.zeros(0)
-        if grid.ndim != 2 or min(grid.shape) < 2 or not np.isfinite(grid).all():
+        rows = table.take("heights")
+        lists = isinstance(rows, list) and all(isinstance(row, list) for row in rows)
+        if not lists or not all(is_number(value) for row in rows for value in row):
+            rows = []
+        if len(rows) < 2 or len(rows[0]) < 2 or len({len(row) for row in rows}) > 1:
             raise table.error("give at least 2 rows, along x, of equally many numbers", "heights")
-    rows: Any = grid.tolist()
-    return tuple(map(tuple, rows))
+        grid = np.array(rows, float)
+    return tuple(map(tuple, grid.tolist()))

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxsim.io.motion import Motion, write_bytes
+from jaxsim.io.files import write_bytes
+from jaxsim.io.motion import Motion
 from jaxsim.viewer.series import even_frames, normal_force, phase_bands, side_of, timed
 from jaxsim.viewer.values import plain_text
 

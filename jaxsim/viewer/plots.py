@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxsim.io.motion import Motion, write_bytes
+from jaxsim.io.files import write_bytes
+from jaxsim.io.motion import Motion
 from jaxsim.viewer.series import normal_force, phase_bands, side_of, timed
 
 if TYPE_CHECKING:

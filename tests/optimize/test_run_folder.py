@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxsim.io.files import write_bytes
 from optimize.evolution import Evaluation, evolve
 from optimize.history_plot import plot_history
-from optimize.run_folder import RunFolder, command_line, versions, write_atomic
+from optimize.run_folder import RunFolder, command_line, versions
 
 CONFIG = {
     "seed": 0,
@@ -96,7 +97,7 @@ def test_a_write_that_breaks_off_leaves_the_old_file(folder, monkeypatch):
 
     monkeypatch.setattr("os.replace", fail)
     with pytest.raises(KeyboardInterrupt):
-        write_atomic(folder / RunFolder.SCRIPT, b"new")
+        write_bytes(folder / RunFolder.SCRIPT, b"new")
     monkeypatch.undo()
     assert folder.read_text(RunFolder.SCRIPT) == SCRIPT
     assert not list(folder.path.glob(".*"))

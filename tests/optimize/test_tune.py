@@ -93,7 +93,8 @@ def test_a_folder_holds_all_that_is_needed(unbroken):
     folder = RunFolder.open(unbroken.folder)
     held = {path.name for path in folder.path.iterdir()}
     assert held == {
-        *("script.scl", "config.json", "versions.json", "history.jsonl", "checkpoint.msgpack"),
+        *("script.scl", "config.json", "digest.json", "versions.json"),
+        *("history.jsonl", "checkpoint.msgpack"),
         *("best.scl", "best.json", "result.json", "history.png", "summary.json"),
         *("motion.html", "plots.png", "filmstrip.png", "trajectory.npz"),
     }

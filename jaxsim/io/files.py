@@ -1,0 +1,69 @@
+"""Files written as a whole or not at all, and errors of the disk that name the file."""
+
+import contextlib
+import os
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> Path:
+    """Replace a file as a whole: after an interrupt or a crash it is the old or the new one.
+
+    Written to a neighbour first, through to the disk, which is then renamed. Raises
+    FileNotFoundError if the folder does not exist, OSError that names the file where the disk is
+    full or the file cannot be written; then the old file is there as it was.
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path.name}: no folder {path.parent}")
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    try:
+        with naming(path):
+            with open(part, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink()
+    return path
+
+
+@contextlib.contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Errors of the disk within name ``path``: those of an open file name none by themselves."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror or str(error), os.fspath(path)) from error
+
+
+def try_folder(path: str | os.PathLike[str]) -> None:
+    """Write in a folder, or where it is to be made, and leave nothing: for before a long work.
+
+    Raises an OSError that says what is in the way.
+    """
+    path = Path(path)
+    advice = "choose another folder"
+    try:
+        there = path
+        while not os.path.lexists(there) and there != there.parent:
+            there = there.parent
+        if not there.is_dir():
+            what = "is a file" if there == path else f"cannot be made: {there} is a file"
+            if there.is_symlink() and not there.exists():
+                what = f"cannot be made: {there} is a link to what is not there"
+            raise FileExistsError(f"{path} {what}; {advice}")
+        with tempfile.TemporaryFile(dir=there) as file:
+            file.write(bytes(4096))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise type(error)(f"{path} cannot be written: {error.strerror}; {advice}") from error

@@ -1,0 +1,153 @@
+"""One process at a time in a result folder.
+
+The lock is the operating system's, on a file in the folder, and ends with the process that holds
+it, however it ends: what a killed process leaves behind blocks nobody.
+"""
+
+import contextlib
+import json
+import os
+import platform
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+LOCK = ".lock"
+_PLACE = 2**20  # of the byte that Windows locks, behind what is written
+
+_held: dict[str, int] = {}  # folders that this process holds -> the thread
+_guard = threading.Lock()
+
+
+class FolderInUse(RuntimeError):
+    """A folder that another process, or another thread, is working in."""
+
+
+@contextlib.contextmanager
+def locked(folder: str | os.PathLike) -> Iterator[None]:
+    """Hold a folder, which is made if need be, and removed again if nothing was put there.
+
+    Within another block of the same thread it does nothing. On a file system without locks it
+    warns, and goes on.
+
+    Raises FolderInUse, naming the process, where another one holds it; then nothing has changed.
+    """
+    path, me = Path(folder).absolute(), threading.get_ident()
+    key = os.path.realpath(path)
+    with _guard:
+        holder = _held.get(key)
+        if holder is None:
+            _held[key] = me
+    if holder == me:
+        yield
+        return
+    if holder is not None:
+        raise FolderInUse(_message(path, "another thread of this process"))
+    made = _missing(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        file = _acquire(path)
+        try:
+            yield
+        finally:
+            _release(path, file)
+    finally:
+        with _guard:
+            del _held[key]
+        for each in made:
+            with contextlib.suppress(OSError):
+                each.rmdir()
+
+
+def _missing(path: Path) -> list[Path]:
+    """The folders that would have to be made, the innermost first."""
+    out = []
+    while not os.path.lexists(path) and path != path.parent:
+        out.append(path)
+        path = path.parent
+    return out
+
+
+def _acquire(path: Path) -> int:
+    """A locked file descriptor."""
+    name = path / LOCK
+    while True:
+        file = os.open(name, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            try:
+                _lock(file)
+            except BlockingIOError:
+                raise FolderInUse(_message(path, _who(file))) from None
+            except OSError as error:
+                warnings.warn(
+                    f"{path}: this file system has no locks ({error.strerror}); see to it that no"
+                    " other process works in the folder",
+                    stacklevel=4,
+                )
+                return file
+            # Whoever held it before may have removed the file in between.
+            if _is(file, name):
+                who = {"pid": os.getpid(), "host": platform.node(), "since": time.time()}
+                os.ftruncate(file, 0)
+                os.write(file, json.dumps(who).encode())
+                return file
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)
+
+
+def _release(path: Path, file: int) -> None:
+    with contextlib.suppress(OSError):  # Windows removes no open file
+        if _is(file, path / LOCK):
+            os.unlink(path / LOCK)
+    os.close(file)
+    if sys.platform == "win32":
+        with contextlib.suppress(OSError):
+            os.unlink(path / LOCK)
+
+
+def _lock(file: int) -> None:
+    """BlockingIOError where another holds it."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        os.lseek(file, _PLACE, os.SEEK_SET)
+        try:
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        except OSError as error:
+            raise BlockingIOError(error.errno, error.strerror) from error
+        finally:
+            os.lseek(file, 0, os.SEEK_SET)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is(file: int, name: Path) -> bool:
+    """Whether the file of this name is the open one."""
+    try:
+        return os.path.samestat(os.fstat(file), os.stat(name))
+    except OSError:
+        return False
+
+
+def _who(file: int) -> str:
+    try:
+        who: Any = json.loads(os.pread(file, 1000, 0) if hasattr(os, "pread") else b"")
+        began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(who["since"]))
+        return f"process {who['pid']} on {who['host']}, since {began}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"
+
+
+def _message(path: Path, who: str) -> str:
+    return (
+        f"{path} is in use by {who}; wait until that has ended, or choose another folder."
+        " Nothing was changed"
+    )
