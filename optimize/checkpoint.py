@@ -99,6 +99,7 @@ class Checkpoint:
     generation  the next one to run; -1: the start is not yet evaluated
     best_x      (n,), with best_fitness (infinite: no healthy member yet) and best_parts
     history     number of lines of history.jsonl that belong to it
+    digest      SHA-256 of these lines; "" where they were never written
     """
 
     settings: Settings
@@ -109,6 +110,7 @@ class Checkpoint:
     best_fitness: float
     best_parts: dict[str, float | None]
     history: int
+    digest: str = ""
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the file as a whole (see `write_bytes`)."""
@@ -144,32 +146,41 @@ class Checkpoint:
             raise _damaged(path, type(error).__name__) from error
 
 
-def write_history(path: Path, records: Sequence[GenerationRecord]) -> int:
-    """Replace the history by these records; returns its size in bytes."""
-    data = "".join(history_line(record) for record in records).encode()
-    write_bytes(path, data)
-    return len(data)
+class History:
+    """history.jsonl as this run has written it: what a file that another process changes is not."""
 
+    def __init__(self, path: Path):
+        self.path = path
+        self.size = 0  # [bytes]
+        self.hashed = hashlib.sha256()
 
-def append_history(path: Path, record: GenerationRecord, size: int) -> int:
-    """Add one line, through to the disk, to a history of ``size`` bytes; returns its new size.
+    def write(self, records: Sequence[GenerationRecord]) -> None:
+        """Replace the file by these records."""
+        data = "".join(history_line(record) for record in records).encode()
+        write_bytes(self.path, data)
+        self.size, self.hashed = len(data), hashlib.sha256(data)
 
-    Raises CheckpointError, and adds nothing, where the file has another size: somebody else has
-    written to it. OSError where the disk is full names the file.
-    """
-    there = path.stat().st_size if path.is_file() else 0
-    if there != size:
-        raise CheckpointError(
-            f"{path} has {there} bytes in the place of the {size} that this run wrote: another"
-            f" process has changed it. Generation {record.generation} was not kept; end the other"
-            " process, and resume"
-        )
-    line = history_line(record).encode()
-    with naming(path), open(path, "ab") as file:
-        file.write(line)
-        file.flush()
-        os.fsync(file.fileno())
-    return size + len(line)
+    def append(self, record: GenerationRecord) -> str:
+        """Add one line, through to the disk; returns the digest of all lines.
+
+        Raises CheckpointError, and adds nothing, where the file has another size than this run has
+        written. OSError where the disk is full names the file.
+        """
+        there = self.path.stat().st_size if self.path.is_file() else 0
+        if there != self.size:
+            raise CheckpointError(
+                f"{self.path} has {there} bytes in the place of the {self.size} that this run"
+                f" wrote: another process has changed it. Generation {record.generation} was not"
+                " kept; end the other process, and resume"
+            )
+        line = history_line(record).encode()
+        with naming(self.path), open(self.path, "ab") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        self.size += len(line)
+        self.hashed.update(line)
+        return self.hashed.hexdigest()
 
 
 def history_line(record: GenerationRecord) -> str:
@@ -206,7 +217,18 @@ def load_history(folder: RunFolder, checkpoint: Checkpoint) -> list[GenerationRe
             f"{folder / RunFolder.CHECKPOINT} counts {checkpoint.history} lines of history before"
             f" generation {checkpoint.generation}: {RESTORE}"
         )
+    if checkpoint.digest and checkpoint.digest != _digest(path, checkpoint.history):
+        raise CheckpointError(
+            f"{path} is not what this run wrote: numbers in its lines have changed. Restore the"
+            " file, or start in a new folder"
+        )
     return records[: checkpoint.history]
+
+
+def _digest(path: Path, lines: int) -> str:
+    """Of the first lines of a file."""
+    whole = path.read_bytes().splitlines(True) if path.is_file() else []
+    return hashlib.sha256(b"".join(whole[:lines])).hexdigest()
 
 
 def _record(line: dict[str, Any], number: int) -> GenerationRecord:

@@ -24,10 +24,9 @@ from optimize.checkpoint import (
     Checkpoint,
     CheckpointError,
     GenerationRecord,
+    History,
     Settings,
-    append_history,
     load_history,
-    write_history,
 )
 from optimize.folder_lock import locked
 from optimize.generation import Evaluate, Evaluation, advance, initial
@@ -164,7 +163,7 @@ class _Store:
 
     def __init__(self, folder: str | os.PathLike | None):
         self.folder = None if folder is None else RunFolder(Path(folder))
-        self.size = 0  # of the history, as this run has written it [bytes]
+        self.history = None if self.folder is None else History(self.folder / RunFolder.HISTORY)
 
     def begin(self, checkpoint: Checkpoint) -> Checkpoint:
         if self.folder is not None:
@@ -179,7 +178,7 @@ class _Store:
         return checkpoint
 
     def resume(self, settings: Settings) -> tuple[Checkpoint, list[GenerationRecord]]:
-        if self.folder is None:
+        if self.folder is None or self.history is None:
             raise ValueError("resume=True needs the folder of the run")
         path = self.folder / RunFolder.CHECKPOINT
         checkpoint = Checkpoint.load(path)
@@ -188,13 +187,14 @@ class _Store:
         if set(checkpoint.state) != set(expected.state):
             raise CheckpointError(f"{path} was written with another version of evosax")
         history = load_history(self.folder, checkpoint)
-        self.size = write_history(self.folder / RunFolder.HISTORY, history)
+        self.history.write(history)
         return checkpoint, history
 
     def save(self, checkpoint: Checkpoint, record: GenerationRecord) -> None:
         # History first: lines that the checkpoint does not count are dropped on resume.
-        if self.folder is not None:
-            self.size = append_history(self.folder / RunFolder.HISTORY, record, self.size)
+        if self.folder is not None and self.history is not None:
+            digest = self.history.append(record)
+            checkpoint = dataclasses.replace(checkpoint, digest=digest)
             checkpoint.save(self.folder / RunFolder.CHECKPOINT)
 
     def interrupted_message(self, checkpoint: Checkpoint, generations: int) -> str:

@@ -49,7 +49,6 @@ def locked(folder: str | os.PathLike) -> Iterator[None]:
         raise FolderInUse(_message(path, "another thread of this process"))
     made = _missing(path)
     try:
-        path.mkdir(parents=True, exist_ok=True)
         file = _acquire(path)
         try:
             yield
@@ -76,7 +75,11 @@ def _acquire(path: Path) -> int:
     """A locked file descriptor."""
     name = path / LOCK
     while True:
-        file = os.open(name, os.O_RDWR | os.O_CREAT, 0o666)
+        path.mkdir(parents=True, exist_ok=True)
+        try:
+            file = os.open(name, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:
+            continue  # another process has just removed the empty folder
         try:
             try:
                 _lock(file)

@@ -49,21 +49,25 @@ def try_folder(path: str | os.PathLike[str]) -> None:
     Raises an OSError that says what is in the way.
     """
     path = Path(path)
+    there, made = path, []
+    while not os.path.lexists(there) and there != there.parent:
+        made.append(there)
+        there = there.parent
     advice = "choose another folder"
+    if not there.is_dir():
+        what = "is a file" if there == path else f"cannot be made: {there} is a file"
+        if there.is_symlink() and not there.exists():
+            what = f"cannot be made: {there} is a link to what is not there"
+        raise FileExistsError(f"{path} {what}; {advice}")
     try:
-        there = path
-        while not os.path.lexists(there) and there != there.parent:
-            there = there.parent
-        if not there.is_dir():
-            what = "is a file" if there == path else f"cannot be made: {there} is a file"
-            if there.is_symlink() and not there.exists():
-                what = f"cannot be made: {there} is a link to what is not there"
-            raise FileExistsError(f"{path} {what}; {advice}")
-        with tempfile.TemporaryFile(dir=there) as file:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path) as file:
             file.write(bytes(4096))
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        if error.errno is None:
-            raise
         raise type(error)(f"{path} cannot be written: {error.strerror}; {advice}") from error
+    finally:
+        for folder in made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
