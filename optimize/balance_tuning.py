@@ -293,10 +293,12 @@ def _resumed(
         raise ValueError(f"{folder.path} holds another kind of run, no tuning of the balance")
     now = digest(config)
     changed = changes_since(folder, now, accept_changes)
-    if config.get("seconds") != AFTER:
+    seconds = config.get("seconds")
+    if seconds != AFTER:
+        was = f"{seconds:g}" if isinstance(seconds, (int, float)) else seconds
         raise ValueError(
-            f"{folder.path} was judged by {config.get('seconds')} s after a push, now it is"
-            f" {AFTER:g} s; begin a new run"
+            f"{folder.path} was judged by {was} s after a push, now it is {AFTER:g} s;"
+            " begin a new run"
         )
     own = kept_options(folder, TuningOptions, kept, "forces")
     accept(folder, now, changed, next_generation(folder))
