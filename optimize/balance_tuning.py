@@ -27,12 +27,12 @@ from jaxsim.fused.fuse import BACKENDS
 from jaxsim.io.files import try_folder
 from jaxsim.synthesis.config import SynthesisConfig
 from optimize.checkpoint import has_begun, next_generation
-from optimize.evolution import Evaluation, evolve
+from optimize.evolution import Evaluation, evolve, settings_of
 from optimize.folder_lock import locked
 from optimize.interrupts import noting
 from optimize.push_map import CONFIG, kept_options
 from optimize.push_survival import PUSHED_AT, Trial, start_states, survival
-from optimize.run_digest import accept, accepted, changes_since, digest
+from optimize.run_digest import Digest, accept, accepted, changes_since, digest
 from optimize.run_folder import RunFolder, command_line
 from optimize.synthesis_scenes import SynthesisScene, changed, find_scene
 from optimize.synthesis_setting import set_up
@@ -183,15 +183,18 @@ def tune_balance(
     """
     try_folder(out)
     with noting(), contextlib.ExitStack() as stack:
-        folder = None
+        folder = kept = None
         if resume:
-            options, folder = _resumed(out, options, accept_changes, stack)
+            options, folder, kept = _resumed(out, options, accept_changes, stack)
         options = options or TuningOptions()
         setting = set_up(replace(options.changed_scene(), pushes=()))
         numbers = tunable_numbers(balance_machine(), options.only)
         if folder is None:
             stack.enter_context(locked(out))
             folder = _created(out, options, command)
+        if kept is not None:
+            settings = settings_of(**_search(numbers, options))
+            accept(folder, *kept, next_generation(folder, settings))
         trials = fixed_pushes(setting, numbers, options.pushes, options.forces, options.seed)
         if options.method == "gradient":
             from optimize.balance_gradient import descend
@@ -242,11 +245,7 @@ def _evolved(setting, numbers, trials, options: TuningOptions, folder, resume, p
 
     result = evolve(
         evaluate,
-        np.zeros(len(numbers.names)),
-        sigma=options.sigma,
-        population=options.population,
-        generations=options.generations,
-        seed=options.seed,
+        **_search(numbers, options),
         folder=folder,
         resume=resume and has_begun(folder),
         progress=progress,
@@ -265,6 +264,13 @@ def _evolved(setting, numbers, trials, options: TuningOptions, folder, resume, p
     return result.best_x, lines, result.interrupted
 
 
+def _search(numbers: Numbers, options: TuningOptions) -> dict[str, Any]:
+    """The arguments of ``evolve``."""
+    names = ("sigma", "population", "generations", "seed")
+    mean = np.zeros(len(numbers.names))
+    return {"mean": mean, **{name: getattr(options, name) for name in names}}
+
+
 def _created(out, options: TuningOptions, command: list[str] | None) -> RunFolder:
     config = {
         "objective": "balance",
@@ -281,8 +287,8 @@ def _created(out, options: TuningOptions, command: list[str] | None) -> RunFolde
 
 def _resumed(
     out, options: TuningOptions | None, accept_changes: bool, stack: contextlib.ExitStack
-) -> tuple[TuningOptions, RunFolder]:
-    """The options of the run in a folder, which is locked."""
+) -> tuple[TuningOptions, RunFolder, tuple[Digest, list[str]]]:
+    """The options of the run in a folder, which is locked; its digest now and what has changed."""
     if options is not None:
         raise ValueError("a run that is resumed goes on with its own options; give no others")
     folder = RunFolder.open(out)
@@ -300,6 +306,4 @@ def _resumed(
             f"{folder.path} was judged by {was} s after a push, now it is {AFTER:g} s;"
             " begin a new run"
         )
-    own = kept_options(folder, TuningOptions, kept, "forces")
-    accept(folder, now, changed, next_generation(folder))
-    return own, folder
+    return kept_options(folder, TuningOptions, kept, "forces"), folder, (now, changed)

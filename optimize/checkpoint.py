@@ -258,9 +258,18 @@ def has_begun(folder: RunFolder) -> bool:
     return any((folder / name).is_file() for name in (RunFolder.CHECKPOINT, RunFolder.HISTORY))
 
 
-def next_generation(folder: RunFolder) -> int:
-    """The one that a resumed search begins with; -1 before anything was evaluated."""
-    return Checkpoint.load(folder / RunFolder.CHECKPOINT).generation if has_begun(folder) else -1
+def next_generation(folder: RunFolder, asked: Settings) -> int:
+    """The one that a resumed search begins with; -1 before anything was evaluated.
+
+    Raises ValueError where its settings are not those of the checkpoint, CheckpointError where that
+    is damaged or gone.
+    """
+    if not has_begun(folder):
+        return -1
+    path = folder / RunFolder.CHECKPOINT
+    checkpoint = Checkpoint.load(path)
+    checkpoint.settings.check(asked, path)
+    return checkpoint.generation
 
 
 def on_host(tree: Any) -> Any:

@@ -58,6 +58,8 @@ def _run(args: argparse.Namespace) -> int:
         from jaxsim.io.files import try_folder
 
         try_folder(args.out)  # before any work
+    if getattr(args, "accept_changes", False) and not args.resume:
+        raise ValueError("--accept-changes belongs to --resume: a new run has nothing to compare")
     pushes = args.name in ("pushmap", "tune-balance")
     searches = args.name in ("tune", "demo") or pushes
     kept = _config(args.out) if getattr(args, "resume", False) else {}

@@ -97,7 +97,7 @@ def evolve(
     no longer finite; OSError that names the file where it cannot be written. In all cases files
     that are there stay as they are.
     """
-    settings = _settings(mean, sigma, population, generations, seed)
+    settings = settings_of(mean, sigma, population, generations, seed)
     store = _Store(folder)
     with contextlib.ExitStack() as stack:
         if folder is not None:
@@ -136,10 +136,10 @@ def evolve(
     )
 
 
-def _settings(
+def settings_of(
     mean: np.ndarray, sigma: float, population: int, generations: int, seed: int
 ) -> Settings:
-    """The checked arguments."""
+    """What a run must go on with, of the checked arguments of ``evolve``. Raises ValueError."""
     precision = jnp.zeros(()).dtype.name  # float64 where jax_enable_x64 is set
     mean = np.array(mean, dtype=precision)
     if mean.ndim != 1 or not mean.size or not np.isfinite(mean).all():

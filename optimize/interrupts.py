@@ -6,7 +6,8 @@ comes out as a RuntimeError, within a garbage collection it is lost. So it is re
 the end, under its own name, if another error or nothing came out of it. A second one is raised at
 once everywhere; for a command (``command()``) it ends the process, even within compiled code.
 
-Signals reach the main thread alone; in other threads all of this does nothing.
+Signals reach the main thread alone; in other threads all of this does nothing, and nothing is done
+with a signal that is ignored or that has a handler of the user's.
 """
 
 import contextlib
@@ -31,7 +32,8 @@ class _State:
     pending = False  # a signal that has not ended anything yet
     last = 0.0  # when it came
     watched = False  # by a thread that tells the user
-    resent = 0  # signals that are none of the user's
+    resent = 0  # signals that are none of the user's, for the handler
+    echoes = 0  # and for the thread
 
 
 _state = _State()
@@ -125,15 +127,18 @@ def _handlers() -> Iterator[None]:
             _state.depth -= 1
         return
     _state.pending = False
-    before = [signal.signal(each, _handle) for each in SIGNALS]
+    # A handler of the user's, or a signal that is ignored, stays as it is.
+    ours = [
+        s for s in SIGNALS if signal.getsignal(s) in (signal.default_int_handler, signal.SIG_DFL)
+    ]
+    before = [signal.signal(each, _handle) for each in ours]
     hook, sys.unraisablehook = sys.unraisablehook, _unraisable(sys.unraisablehook)
     try:
         yield
     finally:
         sys.unraisablehook = hook
-        for each, handler in zip(SIGNALS, before):
-            # None: the handler was not set from Python, and cannot be put back.
-            signal.signal(each, signal.SIG_DFL if handler is None else handler)
+        for each, handler in zip(ours, before):
+            signal.signal(each, handler)
         _state.depth -= 1
 
 
@@ -148,6 +153,7 @@ def _unraisable(otherwise: Callable) -> Callable:
         def again() -> None:
             if _state.pending and _state.depth:
                 _state.resent += 1
+                _state.echoes += _state.watched
                 os.kill(os.getpid(), signal.SIGINT)
 
         timer = threading.Timer(0.02, again)
@@ -203,7 +209,10 @@ def _watch(here: socket.socket, hint: Callable[[], str]) -> None:
             return
         if not numbers:
             return
-        if numbers[0] not in SIGNALS or _state.resent:
+        if numbers[0] not in SIGNALS:
+            continue
+        if _state.echoes:
+            _state.echoes -= 1
             continue
         now = time.monotonic()
         if first and now - last > ECHO:

@@ -30,7 +30,7 @@ from jaxsim.io.files import try_folder
 from jaxsim.simulation.checks import check_kind
 from jaxsim.simulation.step import StepConfig
 from optimize.checkpoint import has_begun, next_generation
-from optimize.evolution import EvolutionResult, GenerationRecord, evolve
+from optimize.evolution import EvolutionResult, GenerationRecord, evolve, settings_of
 from optimize.folder_lock import locked
 from optimize.history_plot import plot_history
 from optimize.interrupts import noting
@@ -106,7 +106,12 @@ def tune(
             problem = make_problem(config)
             now = digest(config.options, config.text, problem.model)
             changed = changes_since(folder, now, accept_changes)
-            accept(folder, now, changed, next_generation(folder))
+            accept(
+                folder,
+                now,
+                changed,
+                next_generation(folder, settings_of(**_search(config, problem))),
+            )
             folder.write_json(RunFolder.CONFIG, config.options)
         else:
             config = new_config(script, objective, options, command)
@@ -123,11 +128,7 @@ def tune(
 
             evolution = evolve(
                 problem.evaluate,
-                np.zeros(problem.tunables.size),
-                sigma=config["sigma"],
-                population=config["population"],
-                generations=config["generations"],
-                seed=config["seed"],
+                **_search(config, problem),
                 folder=folder,
                 resume=resume and has_begun(folder),
                 on_generation=on_generation,
@@ -148,6 +149,12 @@ def _check(script, objective, out, options: TuneOptions) -> None:
     if options.get("also") is not None:
         how = " from a path to (lower, upper) or (lower, upper, scale)"
         check_kind("also", options.get("also"), Mapping, how=how)
+
+
+def _search(config: RunConfig, problem: ScriptProblem) -> dict[str, Any]:
+    """The arguments of ``evolve``."""
+    names = ("sigma", "population", "generations", "seed")
+    return {"mean": np.zeros(problem.tunables.size), **{name: config[name] for name in names}}
 
 
 def make_problem(config: RunConfig) -> ScriptProblem:

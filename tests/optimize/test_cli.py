@@ -105,6 +105,7 @@ def test_wrong_usage_is_told(arguments, message, capsys):
         (["tune", "walk", "--objective", "stand", "--out", "OUT"], "--free all"),
         (["tune", "walk", "--out", "OUT"], "a new run needs an objective"),
         (["tune", "--out", "OUT", "--resume"], "no run folder"),
+        (["tune", "walk", "--out", "OUT", "--accept-changes"], "belongs to --resume"),
         (["view", "OUT"], "no folder"),
         (["check", "none.scl"], "there is no such file"),
     ],

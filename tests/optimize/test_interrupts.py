@@ -32,10 +32,14 @@ def ctrl_c(*_):
 @pytest.fixture(autouse=True)
 def handlers():
     """Every test leaves the handlers as they were, and no signal waiting."""
+    outer = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # what a background job has not
     before = [signal.getsignal(each) for each in interrupts.SIGNALS], sys.unraisablehook
     yield
     assert ([signal.getsignal(each) for each in interrupts.SIGNALS], sys.unraisablehook) == before
     assert not interrupts._state.depth and not interrupts._state.holds
+    signal.signal(signal.SIGINT, outer)
 
 
 # ---- from Python
@@ -120,6 +124,21 @@ def test_one_in_a_garbage_collection_is_not_lost(capfd):
     assert "Exception ignored" not in capfd.readouterr().err
 
 
+def test_a_handler_of_the_users_and_an_ignored_signal_stay():
+    seen = []
+    before = signal.signal(signal.SIGTERM, lambda *_: seen.append("mine"))
+    try:
+        with noting(), holding():
+            os.kill(os.getpid(), signal.SIGTERM)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with noting(), holding():
+            ctrl_c()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert seen == ["mine"]
+
+
 def test_in_another_thread_nothing_is_handled():
     before, seen = signal.getsignal(signal.SIGINT), []
 
@@ -152,7 +171,41 @@ def test_a_simulation_in_a_notebook_can_be_interrupted_and_run_again(after, capf
     assert not whole.interrupted and whole.motion.n_frames == 11
 
 
+CELL = """
+from optimize.simulate import simulate
+part = simulate("walk", seconds=600.0, dt=0.001)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [0.5, 6.0, 25.0])
+def test_a_kernel_of_a_real_notebook_can_be_interrupted_and_goes_on(after):
+    manager = pytest.importorskip("jupyter_client.manager")
+    kernel, client = manager.start_new_kernel(cwd=ROOT)
+    try:
+        timer = threading.Timer(after, kernel.interrupt_kernel)
+        timer.start()
+        reply = client.execute_interactive(CELL, timeout=300)["content"]
+        timer.join()
+        assert reply["status"] == "ok" or reply["ename"] == "KeyboardInterrupt", reply
+        if reply["status"] == "ok":
+            assert (
+                client.execute_interactive("assert part.interrupted")["content"]["status"] == "ok"
+            )
+        again = 'assert not simulate("walk", seconds=0.08, dt=0.001).interrupted'
+        again = f"from optimize.simulate import simulate\n{again}"
+        assert client.execute_interactive(again, timeout=300)["content"]["status"] == "ok"
+    finally:
+        client.stop_channels()
+        kernel.shutdown_kernel(now=True)
+
+
 # ---- commands
+
+
+def foreground():
+    """Shells let jobs in the background ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def started(*arguments):
@@ -162,6 +215,7 @@ def started(*arguments):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=foreground,
     )
 
 
@@ -247,6 +301,7 @@ def test_a_second_signal_ends_a_command_even_within_compiled_code():
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=foreground,
     )
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGINT)

@@ -183,6 +183,16 @@ def test_a_change_that_is_accepted_stands_in_the_history(change, begun, monkeypa
     assert RunFolder(begun).read_history()[3]["changes"] == lines[3]["changes"]
 
 
+@pytest.mark.parametrize("name, value", [("population", 5), ("sigma", 0.25), ("seed", 6)])
+def test_what_the_search_rests_on_cannot_change(name, value, begun):
+    config = json.loads((begun / "config.json").read_text())
+    (begun / "config.json").write_text(json.dumps({**config, name: value}))
+    before = files(begun)
+    with pytest.raises(ValueError, match=rf"belongs to another run: {name} \S+ \(now {value}\)"):
+        resume(begun, accept_changes=True)
+    assert files(begun) == before
+
+
 def test_two_changes_are_told_line_by_line(begun, monkeypatch):
     says = [change(begun, monkeypatch) for change in (with_another_step, with_another_number)]
     with pytest.raises(RunChanged) as caught:
