@@ -110,9 +110,11 @@ _PLAIN = (bool, int, float, complex, str, bytes, np.dtype, enum.Enum)
 
 
 def _is_option(x: Any) -> bool:
-    """Whether it is a choice of JAX's that its repr tells whole."""
+    """Whether it is a choice of JAX's, or from 0.11 on a scan's parts, that its repr tells whole."""
     kind = type(x)
-    return kind.__module__.startswith("jax._src.lax.") or kind.__name__ == "UnspecifiedValue"
+    ours = ("jax._src.lax.", "jax._src.flattree")
+    known = kind.__module__.startswith(ours) or kind.__name__ == "UnspecifiedValue"
+    return known and " at 0x" not in repr(x)
 
 
 # Parameters that change nothing in a kernel; the name that ``checkpoint_name`` gives does.

@@ -203,19 +203,21 @@ def test_a_kernel_of_a_real_notebook_can_be_interrupted_and_goes_on(after):
 # ---- commands
 
 
-def foreground():
-    """Shells let jobs in the background ignore Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+# Shells let jobs in the background ignore Ctrl-C, and what these start inherits it.
+FOREGROUND = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
 
 
 def started(*arguments):
     return subprocess.Popen(
-        [sys.executable, "-m", "optimize.cli", *map(str, arguments)],
+        [sys.executable, "-c", FOREGROUND, "-m", "optimize.cli", *map(str, arguments)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=foreground,
     )
 
 
@@ -296,12 +298,11 @@ with command(lambda: "to go on: this way"), holding():
 
 def test_a_second_signal_ends_a_command_even_within_compiled_code():
     process = subprocess.Popen(
-        [sys.executable, "-c", BUSY],
+        [sys.executable, "-c", FOREGROUND, "-c", BUSY],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=foreground,
     )
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGINT)
