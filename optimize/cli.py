@@ -6,6 +6,7 @@ what is complete kept.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -41,8 +42,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _to_go_on(args: argparse.Namespace) -> str:
-    """How an interrupted command goes on; nothing where it cannot, or has kept nothing."""
-    if not hasattr(args, "resume") or not _config(args.out):
+    """How an interrupted command goes on; nothing where it cannot, or has kept nothing.
+
+    Imports nothing: it may be an import that was interrupted.
+    """
+    if not hasattr(args, "resume") or not os.path.isfile(os.path.join(args.out, "config.json")):
         return ""
     return f"to go on: jaxsim {args.name} --out {args.out} --resume"
 

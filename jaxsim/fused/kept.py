@@ -110,7 +110,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, np.dtype, enum.Enum)
 
 
 def _is_option(x: Any) -> bool:
-    """Whether it is a choice of JAX's, or from 0.11 on a scan's parts, that its repr tells whole."""
+    """Whether it is a choice of JAX's, or a scan's parts (JAX 0.11), that its repr tells whole."""
     kind = type(x)
     ours = ("jax._src.lax.", "jax._src.flattree")
     known = kind.__module__.startswith(ours) or kind.__name__ == "UnspecifiedValue"
