@@ -3,6 +3,7 @@
 import errno
 import os
 import tempfile
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -111,32 +112,35 @@ def test_a_good_folder_is_left_as_it_was(tmp_path):
 # ---- a disk that gets full
 
 
-@pytest.fixture
+@contextmanager
 def small_disk():
-    """Real errors of the system: files may hold 2000 bytes."""
+    """Real errors of the system: files may hold 2000 bytes. Only around what is tested: pytest's own
+    output may go to a file."""
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_file_that_does_not_fit_is_named_and_the_old_one_stays(tmp_path, small_disk):
+def test_a_file_that_does_not_fit_is_named_and_the_old_one_stays(tmp_path):
     path = tmp_path / "motion.npz"
     write_bytes(path, b"old")
-    with pytest.raises(OSError, match=r"File too large: '.*motion\.npz'$"):
+    with small_disk(), pytest.raises(OSError, match=r"File too large: '.*motion\.npz'$"):
         write_bytes(path, bytes(3000))
     assert [p.name for p in tmp_path.iterdir()] == ["motion.npz"] and path.read_bytes() == b"old"
-    with pytest.raises(OSError, match=r"File too large: '.*best\.scl'$"):
+    with small_disk(), pytest.raises(OSError, match=r"File too large: '.*best\.scl'$"):
         RunFolder(tmp_path).write_text(RunFolder.BEST_SCRIPT, "x" * 3000)
 
 
-def test_a_history_that_does_not_fit_is_named(tmp_path, small_disk, monkeypatch):
+def test_a_history_that_does_not_fit_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("optimize.checkpoint.history_line", lambda record: "x" * 999 + "\n")
     record: Any = SimpleNamespace(generation=0)
     history = History(tmp_path / "history.jsonl")
     history.write([record, record])
-    with pytest.raises(OSError, match=r"File too large: '.*history\.jsonl'$"):
+    with small_disk(), pytest.raises(OSError, match=r"File too large: '.*history\.jsonl'$"):
         history.append(record)
     assert history.path.stat().st_size == 2000 == history.size
 
