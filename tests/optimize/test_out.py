@@ -114,8 +114,8 @@ def test_a_good_folder_is_left_as_it_was(tmp_path):
 
 @contextmanager
 def small_disk():
-    """Real errors of the system: files may hold 2000 bytes. Only around what is tested: pytest's own
-    output may go to a file."""
+    """Real errors of the system: files may hold 2000 bytes. Around what is tested only:
+    pytest may write to a file, too."""
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
