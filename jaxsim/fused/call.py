@@ -95,8 +95,8 @@ def lowered(platform: str, target: Callable[[str], str] = handler.target):
         if kernel.lacks:
             return _lower_to_xla(ctx, *operands, kernel=kernel, own=own, batch=batch)
         kernel.check(own, _lanes(batch), platform)  # what cannot run is said here, not in the call
-        name = handler.named(kernel, own, _lanes(batch))
-        ctx.module_context.add_keepalive(handler.kernels[kernel.digest])
+        name, found = handler.named(kernel, own, _lanes(batch))
+        ctx.module_context.add_keepalive(found)
         return jax.ffi.ffi_lowering(target(platform))(ctx, *operands, kernel=name)
 
     return rule

@@ -115,10 +115,11 @@ class Call(NamedTuple):
     outputs: list[int]
 
 
-def named(kernel: Kernel, own: tuple[bool, ...], batch: int) -> str:
-    """The text by which a call finds its kernel, which is kept in ``kernels``."""
-    kernels.setdefault(kernel.digest, kernel)
-    return f"{kernel.digest} {batch} {''.join(map(str, map(int, own)))}"
+def named(kernel: Kernel, own: tuple[bool, ...], batch: int) -> tuple[str, Kernel]:
+    """The text by which a call finds a kernel, and the kernel that it finds: this one, or one like
+    it. Whoever keeps the call has to keep the kernel."""
+    kept = kernels.setdefault(kernel.digest, kernel)
+    return f"{kernel.digest} {batch} {''.join(map(str, map(int, own)))}", kept
 
 
 @cache

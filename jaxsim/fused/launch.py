@@ -121,9 +121,10 @@ class Kernel:
 
     @cached_property
     def frame(self) -> int:
-        """Bytes that a thread of a GPU has of local memory, at most: for its arrays, and for the
-        values that are alive at once, of which registers hold 255 or none."""
-        return self.local + (8 if self.doubles else 4) * most_alive(self.program)
+        """Bytes of local memory that a thread of a GPU has, at most: for its arrays, and for the
+        values alive at once, of which registers may hold none and the compiler keeps some twice."""
+        alive = (8 if self.doubles else 4) * most_alive(self.program)
+        return self.local + alive + alive // 4
 
     @cached_property
     def doubles(self) -> bool:

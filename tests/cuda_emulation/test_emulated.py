@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jaxsim.fused import FuseError, cuda, fuse
+from jaxsim.fused import FuseError, call, cuda, fuse
 from jaxsim.fused.launch import Kernel
 from jaxsim.fused.llvm import prepare
 from tests.cuda_emulation import kit
@@ -35,6 +36,7 @@ def kernels() -> dict[str, str]:
 
 def new_kernels(run) -> list[str]:
     """The PTX that a function leads to."""
+    prepare("cuda")  # which tries a kernel of its own
     before = kernels()
     jax.block_until_ready(run())
     return [text for name, text in kernels().items() if name not in before]
@@ -48,7 +50,6 @@ def free(monkeypatch):
 
 
 def test_functions_run_as_kernels_for_cuda_inside_and_outside_jit():
-    prepare("cuda")  # which tries a kernel of its own
     run = fuse(lambda x, k: (jnp.cumsum(x) * k, x > 0), (0, None))
     wanted = by_xla(lambda x, k: (jnp.cumsum(x) * k, x > 0), X, 2.0, in_axes=(0, None))
     assert len(new_kernels(lambda: run(X, 2.0))) == 1
@@ -86,14 +87,14 @@ def test_inputs_are_not_copied():
     ]
 
 
-def test_too_little_device_memory_is_told_before_the_driver_ends_the_process(free):
+def test_too_little_device_memory_is_told_before_the_driver_ends_the_process(free, monkeypatch):
     def fn(x, i):
         ys = lax.scan(lambda c, r: (c + r, c * r), 0.0, x)[1]
         return ys[i]
 
     x, i = np.ones((2, 3000), np.float32), np.arange(2)
     kernel = Kernel(jax.make_jaxpr(fn)(x[0], i[0]))
-    assert 12_000 <= kernel.frame < 12_100  # its array, and few values beside
+    assert 12_000 <= kernel.frame < 12_200  # its array, and few values beside
     need = 132 * 2048 * kernel.frame + cuda.RESERVE
     free(need - 2**20)
     with pytest.raises(FuseError, match="XLA_PYTHON_CLIENT_MEM_FRACTION") as error:
@@ -101,6 +102,11 @@ def test_too_little_device_memory_is_told_before_the_driver_ends_the_process(fre
     assert f"{kernel.frame} bytes each" in str(error.value)
     with pytest.raises(jax.errors.JaxRuntimeError, match="XLA_PYTHON_CLIENT_MEM_FRACTION"):
         jax.block_until_ready(fuse(fn)(x, i))
+    with monkeypatch.context() as patch:  # called directly, it is told before anything runs
+        gpu = SimpleNamespace(platform="gpu", local_hardware_id=0)
+        patch.setattr(call, "_devices", lambda leaves: [gpu])
+        with pytest.raises(FuseError, match="XLA_PYTHON_CLIENT_PREALLOCATE"):
+            fuse(fn)(x, i)
     free(need + 2**20)
     agree(fn, x, i)
     free(2**29)  # what the driver has taken for the first it has for the second
@@ -206,3 +212,21 @@ def test_kernels_assemble_for_sm_90(tmp_path):
         command = [kit.ptxas(), "-arch=sm_90", "-O1", "-o", str(tmp_path / "out"), str(path)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(kit.ptxas() is None, reason="ptxas is missing")
+def test_what_the_assembler_takes_for_a_thread_is_foreseen(tmp_path):
+    """Of a loop with more carries than there are registers."""
+
+    def fn(x):
+        return lax.scan(lambda c, _: (0.9 * c[::-1] * c + x, None), x, None, length=70)[0]
+
+    x = np.ones((2, 280), np.float32)
+    (text,) = new_kernels(lambda: fuse(fn)(x))
+    (tmp_path / "it.ptx").write_text(text)
+    command = [kit.ptxas(), "-arch=sm_90", "-O3", "-v", "-o", "out", "it.ptx"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    found = re.search(r"(\d+) bytes stack frame", done.stderr)
+    frame = Kernel(jax.make_jaxpr(fn)(x[0])).frame
+    assert found, done.stderr
+    assert 100 < int(found[1]) <= frame
