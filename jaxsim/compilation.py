@@ -112,7 +112,7 @@ def listen() -> None:
         jax.monitoring.register_event_duration_secs_listener(_on_event)
 
 
-def _on_event(event: str, duration: float, **about: object) -> None:
+def _on_event(event: str, duration_secs: float, **about: str | int) -> None:
     """XLA begins as soon as a program is lowered, and says so only by that."""
     local = _notices.of_thread
     if event == _STARTS and _notices.after is not None:

@@ -165,7 +165,7 @@ def _simulate(
         for name, measure in measures.items()
     }
 
-    implicit = isinstance(config, StepConfig) and config.derivative == "implicit"
+    implicit = getattr(config, "derivative", None) == "implicit"
 
     def one(carry):
         state, memory, folded, worst = carry
