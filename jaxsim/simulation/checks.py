@@ -51,7 +51,7 @@ def check_array(
     given = np.shape(value)
     if given != shape:
         raise ModelError(f"{name} has shape {given}, expected {shape}{_batch_hint(given, shape)}")
-    if dtype is None:
+    if dtype is None or getattr(value, "dtype", None) == dtype:
         return
     found = jnp.result_type(value) if is_number(value) else np.asarray(value).dtype
     if dtype in (bool, int):
