@@ -105,6 +105,17 @@ def compile_notices(after: float | None = LONG) -> None:
         listen()
 
 
+@contextlib.contextmanager
+def notices_after(after: float | None) -> Iterator[None]:
+    """``compile_notices`` for the time of a context."""
+    before = _notices.after
+    compile_notices(after)
+    try:
+        yield
+    finally:
+        _notices.after = before
+
+
 def listen() -> None:
     """Begin to watch what XLA compiles; once a process."""
     if not _notices.listening:

@@ -77,7 +77,8 @@ def _run(args: argparse.Namespace) -> int:
     elif searches:
         population = args.population or kept.get("population") or 20
         devices = min(cli_setup.cores(), -(-population // (kept.get("chunk") or 10)))
-    with cli_setup.session(device, precision, not args.no_cache, devices) as notes:
+    cache, told = not args.no_cache, not args.quiet
+    with cli_setup.session(device, precision, cache, devices, told) as notes:
         for note in notes:
             print(f"note: {note}", file=sys.stderr)
         return _command(args.name)(args)

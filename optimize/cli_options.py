@@ -199,7 +199,9 @@ def _general(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--no-cache", action="store_true", help="do not keep compiled programs for the next time"
     )
-    group.add_argument("--quiet", action="store_true", help="no progress bar")
+    group.add_argument(
+        "--quiet", action="store_true", help="no progress bar, no word of what compiles for long"
+    )
     group.add_argument("--debug", action="store_true", help="show where an error comes from")
 
 

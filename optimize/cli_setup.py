@@ -14,24 +14,28 @@ class NoDevice(ValueError):
 
 @contextlib.contextmanager
 def session(
-    device: str | None, precision: str | None, cache: bool = True, cpu_devices: int = 1
+    device: str | None,
+    precision: str | None,
+    cache: bool = True,
+    cpu_devices: int = 1,
+    notices: bool = True,
 ) -> Iterator[list[str]]:
     """Run commands inside; gives notes for the user. Settings are put back at the end.
 
     device: "cpu", "gpu", or None for JAX's own choice. precision: "float32", "float64", or None
     for float64 on a CPU and float32 on a GPU. cache: keep compiled programs from one run to the
     next; a folder that JAX was told to use already is kept. cpu_devices: how many the CPU is split
-    into, for batches; possible only before JAX has started.
+    into, for batches; possible only before JAX has started. notices: tell on stderr what compiles
+    for long.
 
     Raises NoDevice, naming the remedy.
     """
     import jax
 
-    from jaxsim.compilation import listen
+    from jaxsim.compilation import LONG, notices_after
 
     notes: list[str] = []
-    listen()
-    with more_threads():
+    with notices_after(LONG if notices else None), more_threads():
         started = not _update("jax_num_cpu_devices", cpu_devices)
         if started and cpu_devices > 1 and jax.local_device_count("cpu") < cpu_devices:
             notes.append("JAX has already started; its CPU is used as it is")

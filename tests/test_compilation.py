@@ -67,10 +67,8 @@ def test_what_is_compiled_after_other_things_is_found_by_the_next_process(tmp_pa
 @pytest.fixture
 def notices():
     """Notices after a tenth of a second, until the end of the test."""
-    before = compilation._notices.after
-    compile_notices(after=0.1)
-    yield
-    compilation._notices.after = before
+    with compilation.notices_after(0.1):
+        yield
 
 
 def slow(name):

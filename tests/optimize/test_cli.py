@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import jax
 import pytest
 
-from jaxsim import threads
-from optimize import cli_commands, cli_demo, cli_setup
+from jaxsim import compilation, threads
+from optimize import cli, cli_commands, cli_demo, cli_setup
 from optimize.cli import main
 from optimize.run_folder import RunFolder
 
@@ -340,6 +340,28 @@ def test_a_session_sets_precision_and_cache_and_puts_them_back(monkeypatch, tmp_
             assert not jax.config.jax_enable_compilation_cache
             assert jax.numpy.zeros(()).dtype == "float32"
         assert jax.config.jax_enable_compilation_cache
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
+
+
+@pytest.mark.parametrize("words, after", [((), compilation.LONG), (("--quiet",), None)])
+def test_quiet_commands_say_nothing_of_long_compilations(words, after, monkeypatch):
+    seen, before = [], compilation._notices.after
+    monkeypatch.setattr(
+        cli, "_command", lambda _: lambda _: seen.append(compilation._notices.after) or 0
+    )
+    assert main(["check", "walk", *words]) == 0
+    assert seen == [after] and compilation._notices.after == before
+
+
+def test_a_cache_that_cannot_be_is_noted(monkeypatch, tmp_path):
+    (tmp_path / "jaxsim").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    before = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", None)
+    try:
+        with cli_setup.session(None, None) as notes:
+            assert any("cannot be made" in note and "anew" in note for note in notes)
     finally:
         jax.config.update("jax_compilation_cache_dir", before)
 
