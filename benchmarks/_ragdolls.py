@@ -24,7 +24,7 @@ from jaxsim.model.adopt import add_model
 from jaxsim.simulation.rollout import Measure, Sample, largest, total
 from jaxsim.simulation.step import StepConfig, no_control
 
-GROUNDS = ("boxes", "rough")
+GROUNDS = ("boxes", "rough", "flat")
 FIELD, CELL, ROUGHNESS = 10.0, 0.25, 0.12  # side of the field, of a cell, range of heights [m]
 BOXES = (  # half extents, position, turn about z: about where the falls begin
     ((0.25, 0.30, 0.15), (0.5, 0.1, 0.15), 0.3),
@@ -47,7 +47,9 @@ class Limp:
 
 
 def ragdoll(ground: str, self_collision: bool) -> Model:
-    """The 37-freedom human over boxes on a plane or on rough ground."""
+    """The 37-freedom human over boxes on a plane or on rough ground, or over a plane alone."""
+    if ground == "flat" and not self_collision:
+        return articulated_human()
     builder = ModelBuilder()
     add_model(builder, articulated_human(), world_shapes=False)
     if ground == "rough":
@@ -56,7 +58,7 @@ def ragdoll(ground: str, self_collision: bool) -> Model:
         builder.add_shape("world", height_field(heights, (FIELD / 2, FIELD / 2), name="ground"))
     else:
         builder.add_shape("world", plane(name="ground"))
-    for k, (half, pos, turn) in enumerate(BOXES):
+    for k, (half, pos, turn) in enumerate(BOXES if ground != "flat" else ()):
         quat = (np.cos(turn / 2), 0.0, 0.0, np.sin(turn / 2))
         builder.add_shape("world", box(half, pos=pos, quat=quat, name=f"box{k}"))
     if self_collision:
@@ -146,6 +148,18 @@ def risen(config: StepConfig, integration: bool) -> Measure:
     return Measure((0.0, jnp.inf, 0.0), update)
 
 
+def raw_rise() -> Measure:
+    """(least, rise): the largest rise over any stretch of time of the energy, whatever made it."""
+
+    def update(value, sample):
+        least, rise = value
+        now = energy(sample)
+        least = jnp.minimum(least, now)
+        return least, jnp.maximum(rise, now - least)
+
+    return Measure((jnp.inf, 0.0), update)
+
+
 def beyond_limit(sample: Sample) -> Array:
     """() by how much a joint is beyond its limit [rad]."""
     return jnp.max(-_limit_gaps(sample))
@@ -172,5 +186,6 @@ def measures(config: StepConfig, seconds: float, settled: float = 1.0) -> dict[s
         "left_out": largest(lambda s: s.info.left_out.astype(s.state.q.dtype)),
         "energy": risen(config, integration=False),
         "of_sweeps": risen(config, integration=True),
+        "raw": raw_rise(),
         "first_energy": Measure(-jnp.inf, lambda v, s: jnp.where(v == -jnp.inf, energy(s), v)),
     }

@@ -27,7 +27,7 @@ from optimize.cli_setup import cores, session
 
 HEADER = ["ground", "self", "step [ms]", "sweeps", "falls", "not finite"]
 HEADER += ["beyond a limit [deg]", "over 1 deg", "depth settled [mm]", "over 5 mm"]
-HEADER += ["energy without cause [J]", "by the sweeps [J]", "of recovery [J]"]
+HEADER += ["energy risen [J]", "energy without cause [J]", "by the sweeps [J]", "of recovery [J]"]
 HEADER += ["residual, worst", "mean"]
 HEADER += ["left out", "fastest joint, settled [rad/s]", "seconds"]
 
@@ -83,7 +83,7 @@ def _load(path: Path | None) -> dict | None:
         return None
     with np.load(path) as file:
         part = {name: file[name] for name in file.files}
-    return {**part, **{name: tuple(part[name]) for name in ("energy", "of_sweeps")}}
+    return {**part, **{name: tuple(part[name]) for name in ("energy", "of_sweeps", "raw")}}
 
 
 def _save(path: Path | None, part: dict) -> None:
@@ -111,6 +111,7 @@ def summary(found, seconds: float) -> dict[str, str]:
         "over 1 deg": str(int(np.sum(beyond > 1))),
         "depth settled [mm]": _spread(depth),
         "over 5 mm": str(int(np.sum(depth > 5))),
+        "energy risen [J]": _spread(found["raw"][1]),
         "energy without cause [J]": _spread(rise),
         "by the sweeps [J]": _spread(found["of_sweeps"][2]),
         "of recovery [J]": _spread(work),
@@ -129,9 +130,12 @@ def _spread(values: np.ndarray) -> str:
 
 def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--grounds", nargs="+", choices=GROUNDS, default=list(GROUNDS))
+    parser.add_argument("--grounds", nargs="+", choices=GROUNDS, default=["boxes", "rough"])
     parser.add_argument("--steps", nargs="+", type=float, default=[1.0, 4.0], help="[ms]")
-    parser.add_argument("--sweeps", nargs="+", type=int, default=[StepConfig().sweeps, 30])
+    standard = StepConfig()
+    parser.add_argument("--sweeps", nargs="+", type=int, default=[standard.sweeps], help="at least")
+    parser.add_argument("--most-sweeps", type=int, default=standard.most_sweeps)
+    parser.add_argument("--bounded-start", action="store_true", help="see StepConfig")
     parser.add_argument("--members", type=int, default=256, help="falls in each run")
     parser.add_argument("--seconds", type=float, default=10.0, help="of each fall")
     parser.add_argument("--self-collision", choices=("no", "yes", "both"), default="both")
@@ -160,8 +164,15 @@ def main(words: list[str]) -> str:
         for ground, collide in [(g, c) for g in options.grounds for c in own]:
             model = ragdoll(ground, collide)
             for dt, sweeps in [(d, s) for d in options.steps for s in options.sweeps]:
-                config = StepConfig(dt=dt / 1e3, sweeps=sweeps, bounded_start=True)
-                known = [ground, "yes" if collide else "no", f"{dt:g}", str(sweeps)]
+                config = StepConfig(
+                    dt=dt / 1e3,
+                    sweeps=sweeps,
+                    most_sweeps=options.most_sweeps,
+                    bounded_start=options.bounded_start,
+                )
+                most = max(sweeps, options.most_sweeps)
+                passes = f"{sweeps} to {most}" if most > sweeps else str(sweeps)
+                known = [ground, "yes" if collide else "no", f"{dt:g}", passes]
                 found = simulate(model, config, options, ", ".join(known))
                 cells = summary(found, options.seconds)
                 rows.append(known + [cells[name] for name in HEADER[len(known) :]])

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from jaxsim.io.world_file import read_world
     from jaxsim.io.world_model import WorldModel, build_world
     from jaxsim.model import Model, ModelBuilder, ModelError, State
+    from jaxsim.simulation.health import Failure, failures
     from jaxsim.simulation.pushes import Pushes, push, pushes_together
     from jaxsim.simulation.rollout import (
         Measure,
@@ -45,10 +46,12 @@ if TYPE_CHECKING:
         observe,
         step,
     )
+    from jaxsim.solvers.status import Status
     from jaxsim.viewer import write_filmstrip, write_page, write_plots
 
 _PLACE_OF = {
     "Control": "jaxsim.simulation.step",
+    "Failure": "jaxsim.simulation.health",
     "Imported": "jaxsim.io.model_file",
     "Measure": "jaxsim.simulation.rollout",
     "Model": "jaxsim.model",
@@ -60,6 +63,7 @@ _PLACE_OF = {
     "Sample": "jaxsim.simulation.rollout",
     "State": "jaxsim.model",
     "StepConfig": "jaxsim.simulation.step",
+    "Status": "jaxsim.solvers.status",
     "StepInfo": "jaxsim.simulation.step",
     "World": "jaxsim.io.world",
     "WorldModel": "jaxsim.io.world_model",
@@ -69,6 +73,7 @@ _PLACE_OF = {
     "compile_notices": "jaxsim.compilation",
     "enable_cache": "jaxsim.compilation",
     "failed_members": "jaxsim.simulation.rollout",
+    "failures": "jaxsim.simulation.health",
     "gradient_report": "jaxsim.gradients",
     "load_model": "jaxsim.io.model_file",
     "load_motion": "jaxsim.io.motion",
@@ -94,6 +99,7 @@ _PLACE_OF = {
 
 __all__ = [
     "Control",
+    "Failure",
     "Imported",
     "Measure",
     "Model",
@@ -104,6 +110,7 @@ __all__ = [
     "Pushes",
     "Sample",
     "State",
+    "Status",
     "StepConfig",
     "StepInfo",
     "World",
@@ -114,6 +121,7 @@ __all__ = [
     "compile_notices",
     "enable_cache",
     "failed_members",
+    "failures",
     "gradient_report",
     "load_model",
     "load_motion",

@@ -34,7 +34,7 @@ def say(*lines: str) -> None:
 
 
 def run_simulate(args: argparse.Namespace) -> int:
-    """Simulate, write the folder, print the summary. 1: the motion is not finite."""
+    """Simulate, write the folder, print the summary. 1: the motion means nothing."""
     if args.out is not None and (Path(args.out) / RunFolder.CONFIG).is_file():
         raise FileExistsError(
             f"{args.out} holds a tuning run, whose script would be overwritten;"
@@ -59,8 +59,8 @@ def _of_script(args: argparse.Namespace) -> Simulation:
     return simulate(
         args.script,
         start=args.start,
-        seconds=args.seconds or 5.0,
-        dt=args.dt or 0.00025,
+        seconds=5.0 if args.seconds is None else args.seconds,
+        dt=0.00025 if args.dt is None else args.dt,
         chair_height=args.chair_height,
         friction=args.friction,
         fps=args.fps,
@@ -163,7 +163,13 @@ def _with_numbers(option: str, words: list[str], what: str) -> tuple:
 def _outcome(simulation: Simulation) -> int:
     if simulation.interrupted:
         return INTERRUPTED
-    return 0 if simulation.summary["finite"] else 1
+    summary = simulation.summary
+    if summary["finite"] and summary.get("failed_at") is None:
+        return 0
+    if "verdict" in summary:
+        at = summary["failed_at"]
+        say(f"jaxsim: error: the motion means nothing from {at} s on: {summary['verdict']}")
+    return 1
 
 
 def run_tune(args: argparse.Namespace) -> int:

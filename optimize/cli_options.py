@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 
 import jaxsim
+from jaxsim.ranges import RANGES
 
 SIMULATE = """\
 Simulate a script, a world or a character, and write the motion: a page that plays offline
@@ -156,6 +157,21 @@ def _number(text: str, good: Callable[[float], bool], wanted: str) -> float:
     return value
 
 
+def _within(name: str) -> Callable[[str], float]:
+    """A number in the range of this name in ``jaxsim.ranges``."""
+
+    def number(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not RANGES[name].holds(value):
+            raise argparse.ArgumentTypeError(f"got {text!r}; {RANGES[name].wanted}")
+        return value
+
+    return number
+
+
 def _at_least(least: int) -> Callable[[str], int]:
     def whole(text: str) -> int:
         try:
@@ -213,10 +229,13 @@ def _scene(parser: argparse.ArgumentParser) -> None:
         " or the world says)",
     )
     parser.add_argument(
-        "--chair-height", type=_positive, metavar="M", help="for the start sitting [m] (0.45)"
+        "--chair-height",
+        type=_within("chair_height"),
+        metavar="M",
+        help="for the start sitting [m] (0.45)",
     )
     parser.add_argument(
-        "--friction", type=_coefficient, metavar="MU", help="coefficient of friction (0.6)"
+        "--friction", type=_within("friction"), metavar="MU", help="coefficient of friction (0.6)"
     )
 
 
@@ -226,14 +245,14 @@ def _simulate_options(parser: argparse.ArgumentParser) -> None:
     add("--world", metavar="FILE", help="a world file, or a shipped one by name")
     add("--character", metavar="NAME", help="a built-in character or a model file")
     _scene(parser)
-    add("--seconds", type=_positive, metavar="S", help="how long [s] (the world's, or 5)")
+    add("--seconds", type=_within("seconds"), metavar="S", help="how long [s] (the world's, or 5)")
     add(
         "--dt",
-        type=_positive,
+        type=_within("dt"),
         metavar="S",
         help="time step [s] (0.00025; the world's, or 0.001)",
     )
-    add("--fps", type=_positive, default=120.0, metavar="N", help="frames kept a second (120)")
+    add("--fps", type=_within("fps"), default=120.0, metavar="N", help="frames kept a second (120)")
     add("--objective", metavar="NAME", help="judge the motion too (see jaxsim tune --help)")
     add("--out", metavar="DIR", help="folder for the results; its other files stay")
     add("--json", action="store_true", help="print the summary as JSON")
@@ -265,9 +284,14 @@ def _tune_options(parser: argparse.ArgumentParser) -> None:
     add("--resume", action="store_true", help="go on with the run in DIR, with its options")
     accept_changes(parser)
     _scene(parser)
-    add("--seconds", type=_positive, metavar="S", help="of a simulation [s] (the objective's)")
-    add("--dt", type=_positive, metavar="S", help="time step of the search [s] (0.001)")
-    add("--judge-dt", type=_positive, metavar="S", help="and of the judgement [s] (0.00025)")
+    add(
+        "--seconds",
+        type=_within("seconds"),
+        metavar="S",
+        help="of a simulation [s] (the objective's)",
+    )
+    add("--dt", type=_within("dt"), metavar="S", help="time step of the search [s] (0.001)")
+    add("--judge-dt", type=_within("dt"), metavar="S", help="and of the judgement [s] (0.00025)")
     add("--free", choices=("marked", "all"), help="numbers marked with '@' (default), or every one")
     add(
         "--tune",
@@ -313,7 +337,7 @@ def _synthesize_options(parser: argparse.ArgumentParser) -> None:
     add("--duration", type=_positive, metavar="S", help="how long [s]")
     add("--build", choices=("adult", "child"), help="the body")
     add("--friction", type=_positive, metavar="MU", help="coefficient of friction")
-    add("--seconds", type=_positive, metavar="S", help="how long [s]")
+    add("--seconds", type=_within("seconds"), metavar="S", help="how long [s]")
     add("--torque-limits", action="store_true", default=None, help="joints keep to them")
     add(
         "--reach",

@@ -79,7 +79,7 @@ def gallery(
         simulation = simulate_world(world, progress=progress, backend=backend)
         write_simulation(folder / name, simulation)
         say(*(f"note: {note}" for note in simulation.notes))
-        finite = finite and simulation.summary["finite"]
+        finite = finite and simulation.summary["failed_at"] is None
         interrupted = simulation.interrupted
         if interrupted:
             break

@@ -16,6 +16,7 @@ from jaxsim.fused import choose_backend, fuse
 from jaxsim.model import Model, State
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import StepConfig
+from jaxsim.solvers.status import Status
 from optimize.batch import CHUNK, batched
 from optimize.evolution import Evaluation
 from optimize.objectives import Objective
@@ -105,7 +106,8 @@ class ScriptProblem:
                 measures,
                 backend="xla",  # the whole of ``one`` is fused, or nothing
             )
-            return self.objective.parts(result.measures), result.finite
+            good = result.finite & (result.health.status == Status.OK)
+            return self.objective.parts(result.measures), good
 
         return fuse(one, in_axes=(0, None)) if fused else batched(one, self.chunk)
 
@@ -119,17 +121,17 @@ class ScriptProblem:
         dtype, trials = self.model.mass.dtype, self.trials
         starts = jax.tree.map(lambda s: np.tile(s, (len(x), *[1] * (s.ndim - 1))), self.starts)
         members = np.repeat(np.asarray(x, dtype), trials, axis=0), starts
-        parts, finite = self._run(members, self.controller.values)
+        parts, good = self._run(members, self.controller.values)
         parts = {
             name: np.asarray(part, float).reshape(-1, trials).mean(axis=1)
             for name, part in parts.items()
         }
         fitness = np.asarray(self.objective.total(parts))
-        finite = np.asarray(finite).reshape(-1, trials).all(axis=1)
+        good = np.asarray(good).reshape(-1, trials).all(axis=1)
         return Evaluation(
             fitness=fitness,
             parts=parts,
-            failed=~(finite & np.isfinite(fitness)),
+            failed=~(good & np.isfinite(fitness)),
             steps=self.steps * len(members[0]),
         )
 

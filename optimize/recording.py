@@ -4,6 +4,7 @@ Every piece runs the same compiled function, whatever the length of the motion, 
 simulation can show progress, be interrupted, and stop where numbers are no longer finite.
 """
 
+import math
 import time as clock
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -23,9 +24,11 @@ from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.model import Model, State
 from jaxsim.simulation.checks import check_controller
 from jaxsim.simulation.events import EventConfig
+from jaxsim.simulation.health import Failure, Health, failures, healthy
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout import Measure, Sample, largest, rollout, total
 from jaxsim.simulation.step import StepConfig
+from jaxsim.solvers.status import Status
 from optimize.interrupts import holding
 from optimize.objectives import TERMS, contactless
 
@@ -64,6 +67,7 @@ class Progress:
     memory: Any
     count: Array  # () steps so far
     measured: dict[str, Any]
+    health: Health
 
 
 @jax.tree_util.register_dataclass
@@ -177,9 +181,11 @@ def pieces(
             every,
             backend="xla",  # fused as a whole, below
             pushes=pushes,
+            health=progress.health,
         )
         count, measured = result.measures["all"]
-        return Progress(result.state, result.memory, count, measured), result.record
+        now = Progress(result.state, result.memory, count, measured, result.health)
+        return now, result.record
 
     return fuse_one(piece) if choose_backend(backend) == "fused" else jax.jit(piece)
 
@@ -193,7 +199,7 @@ def first_progress(state: State, memory: Any, measures: Mapping[str, Measure]) -
         return jnp.asarray(array, state.q.dtype if floats else array.dtype)
 
     initial = {name: jax.tree.map(typed, m.initial) for name, m in measures.items()}
-    return Progress(state, memory, jnp.zeros((), jnp.int32), initial)
+    return Progress(state, memory, jnp.zeros((), jnp.int32), initial, healthy(state))
 
 
 @dataclass
@@ -205,6 +211,7 @@ class Run:
     compile_seconds: float
     run_seconds: float
     interrupted: bool
+    begun: float  # when the motion begins [s]
 
 
 def run_pieces(
@@ -220,12 +227,13 @@ def run_pieces(
     """Simulate piece after piece, to the frame at the end of ``steps``.
 
     run_piece: of ``pieces``; show: a progress bar; after: called with the progress before and after
-    each piece. Ends early where values are not finite, and with Ctrl-C once a piece is there.
+    each piece. Ends early where the motion means nothing any more (``simulation.health``), and with
+    Ctrl-C once a piece is there.
     """
     began = clock.perf_counter()
     step = jnp.asarray(dt, first.state.q.dtype)
     count = -(-(steps // every + 1) // PIECE)
-    run = Run([], first, 0.0, 0.0, False)
+    run = Run([], first, 0.0, 0.0, False, float(first.state.time))
     try:
         with holding() as check:
             jax.block_until_ready(run_piece(controller, first, step, steps))  # compiles
@@ -241,7 +249,7 @@ def run_pieces(
                     run.progress = now
                     run.pieces.append(frames)
                     bar.update(min(PIECE * every, steps - bar.n))
-                    if not np.isfinite(frames.q).all():
+                    if int(now.health.status) != Status.OK or not np.isfinite(frames.q).all():
                         break
                     check()
     except KeyboardInterrupt:
@@ -252,14 +260,24 @@ def run_pieces(
     return run
 
 
-def frames_of(run: Run, steps: int, every: int) -> tuple[Any, int | None]:
-    """All frames as one, to the end or the first that is not finite, and that one's number."""
+def frames_of(run: Run, steps: int, every: int, dt: float) -> tuple[Any, Failure | None]:
+    """All frames as one, to the end or the first that means nothing, and why it does not.
+
+    Frames come every ``every`` steps of ``dt`` [s].
+    """
     frames = jax.tree.map(lambda *parts: np.concatenate(parts), *run.pieces)
     wanted = min(steps // every + 1, len(frames.q))
     good = np.isfinite(frames.q).all(axis=1) & np.isfinite(frames.qd).all(axis=1)
-    bad = None if good[:wanted].all() else int(np.argmin(good))
-    wanted = wanted if bad is None else bad + 1  # the first bad frame is kept, as evidence
-    return jax.tree.map(lambda x: x[:wanted], frames), bad
+    first = len(good) if good.all() else int(np.argmin(good))
+    bad = failures(run.progress.health)
+    if bad:
+        first = min(first, math.ceil((bad[0].time - run.begun) / (every * dt) - 1e-3))
+    if first >= wanted:
+        return jax.tree.map(lambda x: x[:wanted], frames), None
+    status = bad[0].status if bad else Status.NOT_FINITE
+    # the first bad frame is kept, as evidence
+    kept = jax.tree.map(lambda x: x[: first + 1], frames)
+    return kept, Failure(0, status, run.begun + first * every * dt)
 
 
 def new_events(before: int, memory: Any) -> Iterator[Event]:

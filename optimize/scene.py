@@ -15,6 +15,7 @@ from controllers.scl.parser import parse
 from jaxsim.characters.planar_human import FRICTION, planar_human
 from jaxsim.characters.planar_human import start as start_pose
 from jaxsim.model import Model, ModelError, State
+from jaxsim.ranges import within
 from jaxsim.simulation.checks import check_kind, check_model, check_state_fits
 
 CHAIR_HEIGHT = 0.45  # of a chair that was asked for without its height [m]
@@ -82,9 +83,9 @@ def set_scene(
                 f"{Path(name).name} begins standing; choose another pose with start (--start)"
             )
     if friction is not None:
-        check_number("friction", friction, "a coefficient of at least 0, such as 0.6", least=0.0)
+        within("friction", friction)
     if chair_height is not None:
-        check_number("chair height", chair_height, "a positive height in metres, such as 0.45")
+        within("chair_height", chair_height, "chair height")
     if model is None:
         chair_height = _chair(start, chair_height, notes)
         friction = FRICTION if friction is None else float(friction)
@@ -108,13 +109,13 @@ def read_script(script: str | os.PathLike, model: Model) -> Script:
     return load_script(name, model)
 
 
-def check_number(what: str, value: float, wanted: str, least: float | None = None) -> float:
-    """The value as a float; ValueError unless it is finite, and positive or not below ``least``."""
+def check_number(what: str, value: float, wanted: str) -> float:
+    """The value as a float; ValueError unless it is finite and positive."""
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
-    if not math.isfinite(number) or (number <= 0 if least is None else number < least):
+    if not (math.isfinite(number) and number > 0):
         raise ValueError(f"{what} is {value!r}; give {wanted}")
     return number
 

@@ -8,6 +8,7 @@ write_simulation("walk_folder", simulation)
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +22,9 @@ from jaxsim.fused import choose_backend
 from jaxsim.io.files import write_bytes
 from jaxsim.io.motion import Motion, save_motion
 from jaxsim.model import Model, State
+from jaxsim.ranges import within
 from jaxsim.simulation.checks import check_kind
+from jaxsim.simulation.health import Failure
 from jaxsim.simulation.step import StepConfig
 from jaxsim.viewer import write_filmstrip, write_page, write_plots
 from optimize import summary as summaries
@@ -45,7 +48,9 @@ from optimize.recording import (
     script_frame,
 )
 from optimize.run_folder import to_json, versions
-from optimize.scene import Scene, check_number, set_scene
+from optimize.scene import Scene, set_scene
+
+DEEP = 0.01  # an overlap that a reader should know of [m]
 
 
 @dataclass(frozen=True)
@@ -94,8 +99,9 @@ def simulate(
     backend: "fused" or "xla" (see ``jaxsim.simulation.rollout``).
 
     Runs on JAX's default device, in its default precision; for float64 call it under
-    ``with jax.enable_x64(True):``. Ctrl-C ends it with what is simulated so far. Values that are
-    not finite end it too; the summary tells when ("failed_at").
+    ``with jax.enable_x64(True):``. Ctrl-C ends it with what is simulated so far. So does a motion
+    that means nothing any more (``jaxsim.simulation.health``); the summary tells why and when
+    ("verdict", "failed_at").
 
     Raises ScriptError for a script that cannot be used, ValueError (ModelError) or TypeError for
     other arguments, before anything is simulated.
@@ -130,17 +136,11 @@ def simulate_scene(
     backend: str = "fused",
 ) -> Simulation:
     """``simulate`` for a scene that is already set."""
-    seconds = check_number("seconds", seconds, "a positive time, such as 5")
-    dt = check_number("dt", dt, "a positive time step in seconds, such as 0.00025")
-    fps = check_number("fps", fps, "a positive number of frames per second, such as 120")
+    steps, every = timing(seconds, dt, fps)
     check_objective(objective)
     choose_backend(backend)
-    if dt > seconds:
-        raise ValueError(f"dt is {dt} s, longer than the whole simulation of {seconds} s")
     judged = objective_named(objective) if isinstance(objective, str) else objective
     terms = tuple(judged.weights) if judged else ()
-    every = frame_step(seconds, dt, fps)
-    steps = -(-round(seconds / dt) // every) * every
     run, events = _run(scene, float(dt), steps, every, terms, progress, backend)
     return _simulation(scene, run, events, steps, every, float(dt), judged)
 
@@ -149,6 +149,21 @@ def check_objective(objective: Objective | str | None) -> None:
     """Raise TypeError for what is no objective; a name that there is none of raises KeyError."""
     if objective is not None:
         check_kind("objective", objective, Objective, str, how=": its name, or one that is made")
+
+
+def timing(seconds: float, dt: float, fps: float) -> tuple[int, int]:
+    """How many steps, and how many from frame to frame. Raises ValueError for what is out of
+    ``jaxsim.ranges``, or too much to keep."""
+    within("seconds", seconds)
+    within("fps", fps)
+    if isinstance(dt, (int, float)) and dt > seconds:
+        raise ValueError(f"dt is {dt} s, longer than the whole simulation of {seconds} s")
+    within("dt", dt)
+    within("steps", round(seconds / dt), f"the number of steps, {seconds:g} s in {dt:g} s,")
+    every = frame_step(seconds, dt, fps)
+    steps = -(-round(seconds / dt) // every) * every
+    within("frames", steps // every + 1, f"the number of frames, {fps:g} a second,")
+    return steps, every
 
 
 def frame_step(seconds: float, dt: float, fps: float) -> int:
@@ -199,7 +214,7 @@ def _simulation(
     judged: Objective | None,
 ) -> Simulation:
     """Put the pieces together."""
-    frames, bad = frames_of(run, steps, every)
+    frames, failure = frames_of(run, steps, every, dt)
     first = float(scene.state.time)
     time = first + np.arange(len(frames.q)) * every * dt
     end = float(time[-1])
@@ -210,7 +225,7 @@ def _simulation(
     motion = motion_of(scene.model, frames, time, title, names, summaries.phase_events(phases))
     measured = jax.tree.map(np.asarray, run.progress.measured)
     link_names = list(scene.model.topology.link_names)
-    summary = summaries.outcome(link_names, frames, time, measured, bad)
+    summary = summaries.outcome(link_names, frames, measured, failure)
     summary |= {"phases": phases, "total_mass": np.asarray(scene.model.total_mass)}
     summary |= _conditions(scene, run, end - first, every, dt)
     if judged is not None:
@@ -219,7 +234,8 @@ def _simulation(
         summary["objective"] = {"name": judged.name, "total": np.asarray(total), "parts": parts}
     summary["versions"] = versions()
     script_notes = map(str, scene.script.warnings)
-    notes = (*script_notes, *scene.notes, *failure_notes(bad, time, run.interrupted))
+    deep = depth_notes(measured)
+    notes = (*script_notes, *scene.notes, *deep, *failure_notes(failure, time, run.interrupted))
     return Simulation(motion, summaries.json_safe(summary), scene.script, notes, run.interrupted)
 
 
@@ -250,17 +266,27 @@ def run_conditions(run: Run, seconds: float, every: int, dt: float) -> dict[str,
     }
 
 
-def failure_notes(bad: int | None, time: np.ndarray, interrupted: bool) -> list[str]:
+def failure_notes(failure: Failure | None, time: np.ndarray, interrupted: bool) -> list[str]:
     """What a user should know of a motion that broke off."""
     notes = []
-    if bad is not None:
-        notes.append(
-            f"the motion is not finite from {time[bad]:.4f} s on; a smaller time step or weaker"
-            " forces may help"
-        )
+    if failure is not None:
+        text = failure.status.message
+        notes.append(f"the motion means nothing from {failure.time:.4f} s on: {text}")
     if interrupted:
         notes.append(f"interrupted at {time[-1]:.4f} s; what was simulated until then is kept")
     return notes
+
+
+def depth_notes(measured: Mapping[str, Any]) -> list[str]:
+    """What to tell of contacts that were not held: shapes deep in one another."""
+    depth, begun = (measured.get(f"{w}_penetration", 0.0) for w in ("largest", "first"))
+    if not float(depth) - float(begun) > DEEP:
+        return []
+    return [
+        f"shapes sank into one another by up to {1e3 * float(depth):.1f} mm, and the solver left a"
+        f" residual of up to {float(measured['largest_residual']):.3g}; a smaller time step, more"
+        " sweeps, or masses that differ less may help"
+    ]
 
 
 def write_simulation(

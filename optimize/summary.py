@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from controllers.scl.ast import ContactCondition, Script, Transition
+from jaxsim.simulation.health import Failure
+from jaxsim.solvers.status import Status
 from jaxsim.viewer.values import plain_text
 from optimize.recording import Event, Frame
 
@@ -36,8 +36,9 @@ LABELS = {
         "ball_clearance": "least distance of a ball to the body [m]",
     },
     "Accuracy": {
+        "verdict": "verdict",
+        "failed_at": "means nothing from [s]",
         "finite": "all values finite",
-        "failed_at": "first value not finite [s]",
         "largest_penetration": "largest penetration [m]",
         "first_penetration": "overlap at the start [m]",
         "largest_residual": "largest solver residual [m/s; events: m/s²]",
@@ -121,9 +122,8 @@ def phase_events(phases: Sequence[Mapping[str, Any]]) -> tuple[tuple[float, str,
 def outcome(
     link_names: Sequence[str],
     frames: Frame,
-    time: np.ndarray,
     measured: Mapping[str, Any],
-    bad_frame: int | None,
+    failure: Failure | None,
 ) -> dict[str, Any]:
     """Where the motion led. frames: T along their first axes; measured: folded over all steps."""
     pelvis, head = link_names.index("pelvis"), link_names.index("head")
@@ -137,11 +137,20 @@ def outcome(
         "airborne_time": measured["airborne_time"],
         "energy": measured["energy"],
         "max_torque_ratio": measured["max_torque_ratio"],
-        "contacts_at_end": touching if bad_frame is None else [],
+        "contacts_at_end": touching if failure is None else [],
         "largest_penetration": measured["largest_penetration"],
         "largest_residual": measured["largest_residual"],
-        "finite": bad_frame is None,
-        "failed_at": None if bad_frame is None else time[bad_frame],
+        **verdict(failure),
+    }
+
+
+def verdict(failure: Failure | None) -> dict[str, Any]:
+    """Whether the motion means something, and if not, why and from when on."""
+    status = Status.OK if failure is None else failure.status
+    return {
+        "verdict": status.message,
+        "finite": status != Status.NOT_FINITE,
+        "failed_at": None if failure is None else failure.time,
     }
 
 

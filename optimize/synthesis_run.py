@@ -12,6 +12,8 @@ from controllers.balance import FEET
 from controllers.goal_control import Frame, Moment, begin_moment, run
 from jaxsim.io.motion import Motion, Shape
 from jaxsim.math.rotation import matrix_to_quat, quat_to_matrix
+from jaxsim.simulation.health import Failure
+from jaxsim.solvers.status import Status
 from jaxsim.synthesis.config import SynthesisConfig
 from optimize import summary as summaries
 from optimize.interrupts import holding, noting
@@ -147,7 +149,9 @@ def _simulation(
     model, machine = setting.body.model, setting.machine
     time = np.arange(len(frames.q)) * dt
     finite = np.isfinite(frames.q).all(axis=1)
-    bad = None if finite.all() else int(np.argmin(finite))
+    failure = None
+    if not finite.all():
+        failure = Failure(0, Status.NOT_FINITE, float(time[int(np.argmin(finite))]))
     limit = np.asarray(model.torque_limit)
     motors = np.flatnonzero(limit > 0)
     names = [machine.state_names[k] for k in frames.state[entries(frames)]]
@@ -161,8 +165,7 @@ def _simulation(
         "sliding_time": dt * frames.sliding.any(axis=1).sum(),
         "slip_distance": slip_distance(frames, float(setting.body.unit.force)),
         "max_torque_ratio": np.max(np.abs(frames.torque[:, motors]) / limit[motors]),
-        "finite": bad is None,
-        "failed_at": None if bad is None else time[bad],
+        **summaries.verdict(failure),
         "largest_root_residual": np.nanmax(frames.root_residual),
         "largest_cone_excess": np.nanmax(frames.cone_excess),
         "largest_penetration": np.nanmax(frames.penetration),
@@ -188,7 +191,7 @@ def _simulation(
         drift, pull = hold_measures(scene, setting, frames, time)
         summary |= {"hold_drift": drift, "largest_hold_force": pull}
     motion = scene_motion(scene, setting, frames, time)
-    notes = failure_notes(bad, time, timing.interrupted)
+    notes = failure_notes(failure, time, timing.interrupted)
     if not summary["standing"]:
         notes.append("the character is not standing at the end")
     return Simulation(motion, summaries.json_safe(summary), None, tuple(notes), timing.interrupted)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from controllers.scl.load import vocabulary
 from jaxsim.characters.planar_human import planar_human
 from jaxsim.fused import choose_backend
+from jaxsim.ranges import within
 from optimize.batch import CHUNK
 from optimize.objectives import OBJECTIVES, Objective
 from optimize.objectives import objective as objective_named
@@ -195,6 +196,8 @@ def _check_values(config: Mapping[str, Any]) -> None:
         check_number(name, config[name], "a positive number")
     if config["dt"] > config["seconds"]:
         raise ValueError(f"dt is {config['dt']} s, longer than a rollout of {config['seconds']} s")
+    for name in ("seconds", "dt", "judge_dt"):
+        within(name, config[name], of="dt" if name == "judge_dt" else "")
     least_of = {"generations": 1, "population": 4, "trials": 1, "chunk": 1, "seed": 0}
     for name, least in least_of.items():
         value = config[name]

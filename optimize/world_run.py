@@ -26,8 +26,9 @@ from optimize import summary as summaries
 from optimize.interrupts import noting
 from optimize.recording import Run, first_progress, frames_of, model_motion, pieces, run_pieces
 from optimize.run_folder import versions
-from optimize.simulate import Simulation, failure_notes, frame_step, run_conditions
+from optimize.simulate import Simulation, depth_notes, failure_notes, run_conditions, timing
 
+UNEVEN = 1000.0  # masses of two bodies that may touch
 DT = {"velocities": 0.001, "events": 1 / 240}  # [s]
 
 
@@ -100,12 +101,9 @@ def simulate_world(
     Raises WorldError or ModelError for a world that cannot be built.
     """
     built = build_world(world)
-    dt = float(dt or world.dt or DT[world.scheme])
-    seconds = float(seconds or world.seconds)
-    if dt > seconds:
-        raise ValueError(f"dt is {dt} s, longer than the whole simulation of {seconds} s")
-    every = frame_step(seconds, dt, fps)
-    steps = -(-round(seconds / dt) // every) * every
+    dt = float(world.dt or DT[world.scheme]) if dt is None else dt
+    seconds = world.seconds if seconds is None else seconds
+    steps, every = timing(seconds, dt, fps)
     config = _config(world)
     measures = _measures(built, world.scheme)
     state = ready(built.model, built.state) if world.scheme == "events" else built.state
@@ -226,7 +224,7 @@ def _simulation(
     world: World, built: WorldModel, run: Run, steps: int, every: int, dt: float
 ) -> Simulation:
     """Put the pieces together."""
-    frames, bad = frames_of(run, steps, every)
+    frames, failure = frames_of(run, steps, every, dt)
     time = np.arange(len(frames.q)) * every * dt
     motion = _motion(world, built, frames, time)
     measured = jax.tree.map(np.asarray, run.progress.measured)
@@ -247,18 +245,40 @@ def _simulation(
         **measured,
         "final_com_height": frames.com[-1, 2],
         "broken_grips": [f"{n} at {t:.3f} s" for n, t in grips.items() if np.isfinite(t)],
-        "finite": bad is None,
-        "failed_at": None if bad is None else time[bad],
+        **summaries.verdict(failure),
         **conditions,
         **run_conditions(run, float(time[-1]), every, dt),
         "versions": versions(),
     }
     overlap = float(measured["first_penetration"])
     deep = [f"shapes overlap by {1e3 * overlap:.1f} mm at the start"] if overlap > 1e-3 else []
-    notes = (*built.notes, *deep, *failure_notes(bad, time, run.interrupted))
+    deep += [*uneven(built.model), *depth_notes(measured)]
+    notes = (*built.notes, *deep, *failure_notes(failure, time, run.interrupted))
     return Simulation(
         motion, summaries.json_safe(summary), None, notes, run.interrupted, world.source
     )
+
+
+def uneven(model: Model) -> list[str]:
+    """What to tell of bodies that may touch and whose masses the sweeps can hardly bring together;
+    of all pairs the one that differs most."""
+    top, mass = model.topology, np.asarray(model.mass, float)
+    root = top.link_root
+    total = np.bincount(root, weights=mass, minlength=top.n_links)[root]  # of a link's whole body
+    driven = np.isin(np.arange(top.n_links), top.dof_link[top.driven_dofs])
+    slots = contact_slots(top)
+    pairs = {(a, b) for a, b in zip(slots.link_a, slots.link_b) if a >= 0 and b >= 0}
+    pairs = [(a, b) for a, b in pairs if not (driven[a] or driven[b]) and root[a] != root[b]]
+    ratios = {pair: max(total[list(pair)]) / min(total[list(pair)]) for pair in pairs}
+    worst = max(ratios, key=lambda pair: ratios[pair], default=None)
+    if worst is None or ratios[worst] <= UNEVEN:
+        return []
+    light, heavy = sorted(worst, key=lambda link: total[link])
+    return [
+        f"{top.link_names[heavy]!r} ({total[heavy]:g} kg) may lie on {top.link_names[light]!r}"
+        f" ({total[light]:g} kg) and sink into it: masses that differ by over {UNEVEN:g} times take"
+        " more sweeps than a step has"
+    ]
 
 
 def _motion(world: World, built: WorldModel, frames: WorldFrame, time: np.ndarray) -> Motion:

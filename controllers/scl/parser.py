@@ -12,6 +12,7 @@ from controllers.scl.errors import ScriptError, SourceText, did_you_mean
 from controllers.scl.explain import Failure, explain, explain_character
 from controllers.scl.names import Vocabulary
 from controllers.scl.trees import extent
+from jaxsim.ranges import RANGES
 
 
 def parse(text: str, vocabulary: Vocabulary, file: str = "<script>") -> Script:
@@ -110,8 +111,9 @@ def _numbers(source: SourceText, tokens: list[Token]) -> tuple[Number, ...]:
             continue
         start, end = extent(token)
         value = float(token)
-        if value in (float("inf"), float("-inf")):
-            raise source.error(start, f"the number {token} is too large")
+        if not RANGES["number"].holds(value):
+            message = f"the number {token} is too large; {RANGES['number'].wanted}"
+            raise source.error(start, message)
         free = before is not None and before.type == "AT"
         numbers.append(Number(value, free, len(numbers), source.span(start, end)))
     return tuple(numbers)

@@ -1,11 +1,18 @@
 """MJCF and URDF by MuJoCo's own reader: a file or text in, a compiled ``MjModel`` out."""
 
+import math
 import re
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from jaxsim.io.mujoco_report import Report
 from jaxsim.model.errors import ModelError
+
+# attributes that hold names, which may be such words as "inf"
+WORDS = {"name", "class", "childclass", "body1", "body2", "geom1", "geom2", "joint", "joint1"}
+WORDS |= {"joint2", "site", "tendon", "actuator", "mesh", "hfield", "material", "texture", "target"}
+WORDS |= {"link", "file", "model", "body", "geom", "type", "objname", "refname", "prefix"}
 
 
 class Source(NamedTuple):
@@ -52,6 +59,7 @@ def compile_source(source: Source, report: Report) -> Any:
     their bodies; meshes are of no use here anyway. A URDF's links are kept apart, not fused.
     """
     mujoco = load_mujoco()
+    _check_numbers(source)
     try:
         return _parse(mujoco, source).compile()
     except Exception as error:  # besides ValueError MuJoCo has a FatalError, and memory runs out
@@ -63,6 +71,30 @@ def compile_source(source: Source, report: Report) -> Any:
                 report.lacks("meshes (their files were not found)", name)
             return mj
     raise ModelError(f"{source.title}: MuJoCo cannot read it: {reason}")
+
+
+def _check_numbers(source: Source) -> None:
+    """ModelError for a number that is NaN or infinite. MuJoCo takes mass="nan" for one that is not
+    given, and an infinite one as it is."""
+    try:
+        root = ET.fromstring(source.text)
+    except ET.ParseError:
+        return  # MuJoCo says what is wrong with it
+    for element in root.iter():
+        for key, text in element.attrib.items():
+            if key not in WORDS and any(map(_endless, text.split())):
+                name = element.get("name")
+                place = f"<{element.tag}>" if name is None else f"<{element.tag}> {name!r}"
+                raise ModelError(
+                    f'{source.title}: {place} has {key}="{text}"; give finite numbers there'
+                )
+
+
+def _endless(word: str) -> bool:
+    try:
+        return not math.isfinite(float(word))
+    except ValueError:
+        return False
 
 
 def _compile_without_meshes(mujoco: Any, source: Source) -> tuple[Any, list[str]]:

@@ -7,6 +7,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from jaxsim.ranges import RANGES
+
 
 class WorldError(ValueError):
     """A world file that cannot be used."""
@@ -77,8 +79,9 @@ class Table:
         above: float = -math.inf,
         least: float = -math.inf,
         most: float = math.inf,
+        of: str = "number",
     ) -> Any:
-        """A finite number within bounds."""
+        """A finite number within bounds, and in the range ``of`` jaxsim.ranges."""
         value = self.take(key, default)
         if value is default:
             return value
@@ -90,12 +93,23 @@ class Table:
             ]
             wanted = " ".join(["a finite number", " and ".join(filter(None, bounds))]).strip()
             raise self.error(f"is {shown(value)}; give {wanted}", key)
+        self.within(key, value, of)
         return float(value)
 
+    def within(self, key: str, value: Any, of: str) -> None:
+        """WorldError unless the value is in the range ``of`` jaxsim.ranges."""
+        if not RANGES[of].holds(value):
+            raise self.error(f"is {shown(value)}; {RANGES[of].wanted}", key)
+
     def whole(
-        self, key: str, default: Any = REQUIRED, least: int = 0, most: int | None = None
+        self,
+        key: str,
+        default: Any = REQUIRED,
+        least: int = 0,
+        most: int | None = None,
+        of: str = "number",
     ) -> Any:
-        """A whole number within bounds."""
+        """A whole number within bounds, and in the range ``of`` jaxsim.ranges."""
         value = self.take(key, default)
         if value is default:
             return value
@@ -105,6 +119,7 @@ class Table:
             raise self.error(
                 f"is {shown(value)}; give a whole number of at least {least}{upper}", key
             )
+        self.within(key, value, of)
         return value
 
     def vector(self, key: str, default: Any = REQUIRED, size: int = 3, above: float = -math.inf):
@@ -116,6 +131,8 @@ class Table:
         if not numbers or len(value) != size or min(value) <= above:
             more = f", each above {above:g}" if above > -math.inf else ""
             raise self.error(f"is {shown(value)}; give {size} numbers in brackets{more}", key)
+        for number in value:
+            self.within(key, number, "number")
         return tuple(map(float, value))
 
     def text(self, key: str, default: Any = REQUIRED) -> Any:

@@ -44,18 +44,20 @@ def read_world(path: str | os.PathLike[str]) -> World:
     path = Path(path)
     file = read_toml(path)
     general = file.table("world") or Table(path.name, "[world]", {})
-    friction = general.number("friction", FRICTION, least=0.0)
+    friction = general.number("friction", FRICTION, least=0.0, of="friction")
     values: dict[str, Any] = dict(
         name=path.stem,
         title=general.text("title", ""),
         gravity=general.vector("gravity", World.gravity),
-        seconds=general.number("seconds", World.seconds, above=0.0),
-        dt=general.number("dt", None, above=0.0),
+        seconds=general.number("seconds", World.seconds, above=0.0, of="seconds"),
+        dt=general.number("dt", None, above=0.0, of="dt"),
         scheme=general.choice("scheme", SCHEMES, World.scheme),
-        sweeps=general.whole("sweeps", None, least=1),
+        sweeps=general.whole("sweeps", None, least=1, of="sweeps"),
         warm_start=general.number("warm_start", None, least=0.0, most=1.0),
-        stabilization_time=general.number("stabilization_time", None, above=0.0),
-        contacts=general.whole("contacts", None, least=1),
+        stabilization_time=general.number(
+            "stabilization_time", None, above=0.0, of="stabilization_time"
+        ),
+        contacts=general.whole("contacts", None, least=1, of="contacts"),
         folder=path.parent,
         source=path.read_text("utf-8"),
     )
@@ -97,7 +99,7 @@ def _repeated(table: Table, read: Callable, friction: float) -> list:
     repeat = table.table("repeat")
     count, offset = 1, np.zeros(3)
     if repeat is not None:
-        count = repeat.whole("count", least=1)
+        count = repeat.whole("count", least=1, of="count")
         offset = np.array(repeat.vector("offset"))
         repeat.done()
     found = [read(table, friction, f"_{k + 1}" if repeat else "", k * offset) for k in range(count)]
@@ -119,7 +121,7 @@ def _body(table: Table, friction: float, suffix: str, offset: np.ndarray) -> Bod
     body = Body(
         name=name,
         shape=_shape(table, SOLIDS, friction, name=name),
-        mass=table.number("mass", above=0.0),
+        mass=table.number("mass", above=0.0, of="mass"),
         pos=tuple((np.array(table.vector("pos")) + offset).tolist()),
         quat=_turn(table),
         velocity=table.vector("velocity", ZERO),
@@ -206,8 +208,8 @@ def _character(table: Table) -> CharacterSpec:
     options = {
         "build": table.text("build", None),
         "stature": table.number("stature", None, above=0.0),
-        "mass": table.number("mass", None, above=0.0),
-        "friction": table.number("friction", None, least=0.0),
+        "mass": table.number("mass", None, above=0.0, of="mass"),
+        "friction": table.number("friction", None, least=0.0, of="friction"),
     }
     spec = CharacterSpec(
         model=table.text("model"),
@@ -264,7 +266,7 @@ def _turn(table: Table) -> Vector:
 def _shape(table: Table, kinds: tuple[str, ...], friction: float, **placed) -> Shape:
     kind = table.choice("shape", kinds)
     surface: dict[str, Any] = dict(
-        friction=table.number("friction", friction, least=0.0),
+        friction=table.number("friction", friction, least=0.0, of="friction"),
         restitution=table.number("restitution", 0.0, least=0.0, most=1.0),
     )
     size: Any = ZERO

@@ -6,6 +6,7 @@ from jaxsim.model.errors import ModelError
 from jaxsim.model.joints import V_SIZE, Joint
 from jaxsim.model.shapes import KINDS, WORLD_KINDS, Shape
 from jaxsim.model.topology import WORLD
+from jaxsim.ranges import RANGES
 
 
 def finite(what: str, value) -> np.ndarray:
@@ -59,6 +60,8 @@ def mass(where: str, value) -> float:
             f"{where}: mass is {kilograms:g} kg; it must be positive (a link that only carries "
             "shapes can be welded to its parent by giving the parent the shapes)"
         )
+    if not RANGES["mass"].holds(kilograms):
+        raise ModelError(f"{where}: mass is {kilograms:g} kg; {RANGES['mass'].wanted}")
     return kilograms
 
 
@@ -77,6 +80,10 @@ def inertia(where: str, value) -> np.ndarray:
     if moments[0] <= 0:
         raise ModelError(
             f"{where}: inertia has principal moments {moments.tolist()}; all must be positive"
+        )
+    if not all(map(RANGES["moment"].holds, moments.tolist())):
+        raise ModelError(
+            f"{where}: inertia has principal moments {moments.tolist()}; {RANGES['moment'].wanted}"
         )
     if moments[0] + moments[1] < moments[2] * (1 - 1e-9):
         raise ModelError(

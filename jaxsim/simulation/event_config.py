@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import jax
 from jax import Array
 
+from jaxsim.ranges import within
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class EventConfig:
     tolerance: float = dataclasses.field(default=1e-6, metadata={"static": True})
 
     def __post_init__(self):
+        if isinstance(self.dt, (int, float)):
+            within("dt", self.dt)
         for name, least in (("contacts", 1), ("halvings", 0), ("parts", 1), ("iterations", 1)):
             value = getattr(self, name)
             if value is not None and value < least:

@@ -16,6 +16,7 @@ from jax import Array
 
 from jaxsim.collision.slots import contact_slots
 from jaxsim.dynamics.kinematics import integrate
+from jaxsim.dynamics.momentum import kinetic_energy
 from jaxsim.math.safe import safe_norm
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
@@ -55,6 +56,11 @@ class EventInfo:
     motion_force: Array  # (nv,) the same, of drives and MotionControl [N m or N]
     penetration: Array  # () deepest at the end [m]
     left_out: Array  # () int: most contacts for which there was no row
+    # as in StepInfo; the last one is 0, for here depth gives no more than ``recovery_speed``
+    kinetic_before: Array  # () [J]
+    kinetic_after: Array  # () before the last impact [J]
+    work: Array  # () [J]
+    recovery: Array  # () [J]
 
 
 def ready(model: Model, state: State) -> State:
@@ -81,12 +87,12 @@ def event_step(
 
     Raises as ``step`` does.
     """
-    del seen  # the parts of the interval see for themselves
     checks.check_model(model)
     checks.check_config(model, config, EventConfig)
     checks.check_state_fits(model, state, rows=False)
     check_control(model, control)
     checks.check_pushes(model, pushes)
+    of_motion = kinetic_energy(model, seen.kin, state.qd)
     begin, dt = ready(model, state), jnp.asarray(config.dt, state.q.dtype)
     if model.topology.driven_dofs.size:
         heavy = model.armature.at[model.topology.driven_dofs].add(HEAVY * model.total_mass)
@@ -114,7 +120,8 @@ def event_step(
         return state, left, attempt, halved, dataclasses.replace(info, tries=info.tries + 1)
 
     count = jnp.zeros((), int)
-    begun = begin, dt, dt, count, _nothing_yet(model, dt)
+    nothing = dataclasses.replace(_nothing_yet(model, dt), kinetic_before=of_motion)
+    begun = begin, dt, dt, count, nothing
     end, left, _, _, info = jax.lax.while_loop(goes_on, again, begun)
     finite = jnp.isfinite(end.q).all() & jnp.isfinite(end.qd).all()
     late = jnp.where(left > 1e-9 * dt, UNFINISHED, info.status)
@@ -136,6 +143,10 @@ def _nothing_yet(model: Model, dt: Array) -> EventInfo:
         motion_force=jnp.zeros(top.nv, dt.dtype),
         penetration=jnp.zeros_like(dt),
         left_out=count,
+        kinetic_before=jnp.zeros_like(dt),
+        kinetic_after=jnp.zeros_like(dt),
+        work=jnp.zeros_like(dt),
+        recovery=jnp.zeros_like(dt),
     )
 
 
@@ -156,10 +167,12 @@ def _part(
     """
     dt, left, h = interval
     torque = control.torque - control.damping * (state.qd - begun)
+    drive = torque
     torque = torque - model.damping * state.qd
     before = EventScene.of(model, state, config)
     if pushes is not None:
-        torque = torque + push_torque(model, before.kin, pushes, state.time)
+        pushed = push_torque(model, before.kin, pushes, state.time)
+        torque, drive = torque + pushed, drive + pushed
     before = before.holding(model, torque)
     rows, bounds = before.rows(model, state, control, h, config)
     solver = _solver(config)
@@ -174,6 +187,7 @@ def _part(
     unsolved = (found.solution.status != SOLVED) | (hits & (impact.solution.status != SOLVED))
     forces = before.forces(model, control, found.solution.force)
     blows = after.forces(model, control, jnp.where(hits, impact.solution.force, 0.0))
+    work = h * jnp.sum(jnp.maximum((drive + forces[3]) * (state.qd + qd) / 2, 0.0))
     mean = [(h * f + blow) / dt for f, blow in zip(forces, blows)]
     tried = tried.replace(qd=jnp.where(hits, impact.qdd, qd))
     if state.broken is not None:
@@ -191,6 +205,10 @@ def _part(
         motion_force=info.motion_force + mean[3],
         penetration=after.penetration(),
         left_out=jnp.maximum(info.left_out, before.left_out),
+        kinetic_before=info.kinetic_before,
+        kinetic_after=kinetic_energy(model, after.kin, qd),
+        work=info.work + work,
+        recovery=info.recovery,
     )
     return tried, taken, deep
 

@@ -21,6 +21,7 @@ from jaxsim.fused import choose_backend, fuse_one
 from jaxsim.model import Model, State
 from jaxsim.simulation import checks
 from jaxsim.simulation.events import EventConfig, EventInfo, event_step, ready
+from jaxsim.simulation.health import Health, healthy, watched
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout_checks import check_folding, check_record, folded_in, updated
 from jaxsim.simulation.step import Control, Observation, StepConfig, StepInfo, observe, step
@@ -78,6 +79,7 @@ class RolloutResult:
     measures: dict[str, Any]
     record: Any  # stacked records, one every ``record_every`` steps; None if none was asked for
     finite: Array  # () bool: the state stayed finite; of a batch, see ``failed_members``
+    health: Health  # whether the motion means something, and until when; see ``failures``
     # () the largest of ``StepInfo.residual``, of the implicit derivative; else None
     residual: Array | None = None
 
@@ -93,6 +95,7 @@ def rollout(
     record_every: int = 1,
     backend: str = "fused",
     pushes: Pushes | None = None,
+    health: Health | None = None,
 ) -> RolloutResult:
     """Simulate ``steps`` steps of one character, under forces from outside if ``pushes`` says so.
 
@@ -100,7 +103,9 @@ def rollout(
     parts of a step). controller: see controllers.protocol; measures by name, numbers or arrays of
     the shape of their initial value; record(sample) is kept for the first of every ``record_every``
     steps, which must divide ``steps``. A member of a batch that goes non-finite stays so and does
-    not touch the others.
+    not touch the others. Every step is looked at for signs that the motion means nothing any more
+    (energy, speed, depth, see ``simulation.health``); ``failures(result.health)`` names members,
+    reasons and times. health: of the rollout that this one goes on from.
 
     Raises ModelError, ValueError or TypeError, before anything is computed, for arguments that do
     not fit the model or one another (see ``simulation.checks``), a batch among them.
@@ -114,13 +119,13 @@ def rollout(
     _check(model, controller, state, config, steps, measures, record, record_every, pushes)
     measures = dict(measures)
 
-    def simulate(controller, state, config, pushes):
+    def simulate(controller, state, config, pushes, health):
         return _simulate(
-            model, controller, state, config, pushes, steps, measures, record, record_every
+            model, controller, state, config, pushes, health, steps, measures, record, record_every
         )
 
     run = partial(_fused, simulate) if choose_backend(backend) == "fused" else simulate
-    result = run(controller, state, config, pushes)
+    result = run(controller, state, config, pushes, health)
     if result.residual is not None and checks.known(result.residual):
         _warn_of_residual(result, SOLVED, stacklevel=3)
     return result
@@ -153,13 +158,14 @@ def _fused(simulate, *arguments) -> RolloutResult:
 
 
 def _simulate(
-    model, controller, state, config, pushes, steps, measures, record, record_every
+    model, controller, state, config, pushes, health, steps, measures, record, record_every
 ) -> RolloutResult:
     """``rollout`` in plain JAX."""
     by_events = isinstance(config, EventConfig)
     advance = event_step if by_events else step
     state = ready(model, state) if by_events else state
     memory = controller.init(model, state)
+    health = healthy(state) if health is None else health
     folded = {
         name: jax.tree.map(lambda x: jnp.asarray(x, _dtype(x, state)), measure.initial)
         for name, measure in measures.items()
@@ -168,7 +174,7 @@ def _simulate(
     implicit = getattr(config, "derivative", None) == "implicit"
 
     def one(carry):
-        state, memory, folded, worst = carry
+        state, memory, folded, health, worst = carry
         seen = observe(model, state, config)
         memory, control = updated(
             memory, controller.update(memory, model, state, seen, config.dt), Control
@@ -181,7 +187,8 @@ def _simulate(
         }
         if implicit:
             worst = jnp.maximum(worst, jax.lax.stop_gradient(info.residual))
-        return (after, memory, folded, worst), sample
+        health = watched(health, model, state, seen, after, info)
+        return (after, memory, folded, health, worst), sample
 
     def recorded(carry, _):
         carry, sample = one(carry)
@@ -201,20 +208,21 @@ def _simulate(
         (carry, kept), _ = jax.lax.scan(next_one, (carry, empty), jnp.arange(record_every))
         return carry, kept
 
-    carry = (state, memory, folded, jnp.zeros_like(state.time) if implicit else None)
+    carry = (state, memory, folded, health, jnp.zeros_like(state.time) if implicit else None)
     if record is None:
         carry, kept = jax.lax.scan(lambda c, _: (one(c)[0], None), carry, length=steps)
     elif record_every == 1:
         carry, kept = jax.lax.scan(recorded, carry, length=steps)
     else:
         carry, kept = jax.lax.scan(several, carry, length=steps // record_every)
-    state, memory, folded, worst = carry
+    state, memory, folded, health, worst = carry
     finite = jnp.isfinite(state.q).all() & jnp.isfinite(state.qd).all()
-    return RolloutResult(state, memory, folded, kept, finite, worst)
+    return RolloutResult(state, memory, folded, kept, finite, health, worst)
 
 
 def failed_members(result: RolloutResult) -> list[int]:
-    """Indices of the members of a batch whose state went non-finite."""
+    """Indices of the members of a batch whose state went non-finite; see ``failures`` for all that
+    came to mean nothing."""
     finite = jax.device_get(result.finite).reshape(-1)
     return [i for i, ok in enumerate(finite) if not ok]
 

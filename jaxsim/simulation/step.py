@@ -38,12 +38,13 @@ from jaxsim.dynamics.rigid import bias_force, mass_matrix
 from jaxsim.math.safe import safe_max, safe_norm
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
+from jaxsim.ranges import within
 from jaxsim.simulation import checks
 from jaxsim.simulation.integrators import energy_error
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.row_blocks import row_families, split_impulses, warm_start
-from jaxsim.solvers import implicit
-from jaxsim.solvers.pgs import natural_residual, solve, useful_start
+from jaxsim.solvers import adaptive, implicit
+from jaxsim.solvers.pgs import natural_residual, useful_start
 from jaxsim.solvers.tree_factor import lower_product, solve_lower, whiten
 
 DERIVATIVES = ("iteration", "implicit")
@@ -52,7 +53,10 @@ DERIVATIVES = ("iteration", "implicit")
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class StepConfig:
-    """Numbers of the integrator; all but ``sweeps``, ``contacts``, ``derivative`` may be batched.
+    """Numbers of the integrator; those that are not marked static may be batched.
+
+    A step does ``sweeps`` passes of the solver, and more while the last one changed the velocity of
+    a row by over ``tolerance``, up to ``most_sweeps``; 0, or fewer than ``sweeps``, for no more.
 
     Where a model has more than ``contacts`` places for a contact, the nearest are solved for, and
     ``StepInfo.left_out`` tells how many there was no place for. None: see ``collision.nearest``.
@@ -72,19 +76,23 @@ class StepConfig:
     # whether a warm start that gains energy is scaled down, see ``solvers.pgs.useful_start``
     bounded_start: bool = dataclasses.field(default=False, metadata={"static": True})
     sweeps: int = dataclasses.field(default=8, metadata={"static": True})  # Gauss-Seidel passes
+    most_sweeps: int = dataclasses.field(default=100, metadata={"static": True})
+    tolerance: Array | float = 0.1  # [m/s, rad/s]
     contacts: int | None = dataclasses.field(default=None, metadata={"static": True})  # at most
     derivative: str = dataclasses.field(default="iteration", metadata={"static": True})
     smoothing: Array | float = 0.0  # relaxes complementarity in the derivative [J]
 
     def __post_init__(self):
-        if isinstance(self.dt, float) and not 0 < self.dt < 1:
-            raise ValueError(f"dt is {self.dt} s; give a positive time step, such as 0.00025")
+        for name in ("dt", "stabilization_time", "sweeps", "contacts"):
+            value = getattr(self, name)
+            if isinstance(value, (int, float)):  # of arrays the numbers may not be known
+                within(name, value)
+        if self.most_sweeps:  # 0 for no more than ``sweeps``
+            within("sweeps", self.most_sweeps, "most_sweeps")
+        if isinstance(self.tolerance, (int, float)) and not self.tolerance >= 0:
+            raise ValueError(f"tolerance is {self.tolerance}; give a velocity, such as 0.1")
         if isinstance(self.warm_start, float) and not 0 <= self.warm_start <= 1:
             raise ValueError(f"warm_start is {self.warm_start}; give a part, from 0 to 1")
-        if isinstance(self.sweeps, int) and self.sweeps < 1:
-            raise ValueError(f"sweeps is {self.sweeps}; at least one is needed")
-        if isinstance(self.contacts, int) and self.contacts < 1:
-            raise ValueError(f"contacts is {self.contacts}; at least one is needed")
         if self.derivative not in DERIVATIVES:
             raise ValueError(f"derivative {self.derivative!r}: there are {', '.join(DERIVATIVES)}")
         if self.derivative == "iteration" and isinstance(self.smoothing, float) and self.smoothing:
@@ -142,6 +150,11 @@ class StepInfo:
     energy_error: Array  # () made by the integration, see ``energy_error`` [J]
     penetration: Array  # () deepest at the step's first instant [m]
     left_out: Array  # () int: contacts that were near and not solved for
+    # of what is not prescribed, with the inertia of the step's first instant: at it, and at the end
+    kinetic_before: Array  # () [J]
+    kinetic_after: Array  # () [J]
+    work: Array  # () put in by motors, pushes, prescribed motion and grips that close [J]
+    recovery: Array  # () the most that undoing depth and exceeded limits may have put in [J]
 
 
 def observe(model: Model, state: State, config: StepConfig) -> Observation:
@@ -198,14 +211,17 @@ def step(
         inertia, bias = mass_matrix(model, kin), bias_force(model, kin)
         M = inertia + jnp.diag(dt * damping)
         force = control.torque - model.damping * state.qd - bias
+        pushed = jnp.zeros_like(force)
         if pushes is not None:
-            force = force + push_torque(model, kin, pushes, state.time)
+            pushed = push_torque(model, kin, pushes, state.time)
+            force = force + pushed
         free = _Free(M, rows, target, dt * force)
-        given = prescribed(model, state, control, dt, config.stabilization_time)
+        given = prescribed(model, state, control, dt, jnp.maximum(config.stabilization_time, dt))
         rest = free if given is None else free.without(*given, state.qd)
         columns = jnp.concatenate([rest.rows.T, rest.change[:, None]], axis=1)
         L, white = whiten(top, rest.M, columns)
-        y = lower_product(top, L, state.qd) + white[:, -1]
+        begun = lower_product(top, L, state.qd)
+        y = begun + white[:, -1]
     with jax.named_scope("impulses"):
         families = row_families(layout, white[:, :-1].T, rest.target, contacts.friction)
         warm = warm_start(top, layout, state.impulse, chosen)
@@ -216,10 +232,11 @@ def step(
         )
         if config.bounded_start:
             families = useful_start(families, y)
+        sweeps, most, tolerance = config.sweeps, config.most_sweeps, config.tolerance
         if config.derivative == "implicit":
-            families, y = implicit.solve(families, y, config.sweeps, config.smoothing)
+            families, y = implicit.solve(families, y, sweeps, config.smoothing, most, tolerance)
         else:
-            families, y = solve(families, y, config.sweeps)
+            families, y = adaptive.solve(families, y, sweeps, most, tolerance)
         residual = natural_residual(families, y)
         impulse = jnp.concatenate([f.impulse.reshape(-1) for f in families] or [state.impulse])
     with jax.named_scope("integrate"):
@@ -231,9 +248,12 @@ def step(
     contact_force = jnp.sum(of_contact[:, :, None] * frame, axis=1) / dt
     grip_force = matmul(of_grip, grip_axes(top, y.dtype)) / dt
     motion_force = jnp.zeros_like(qd)
+    impulses = jnp.concatenate([of_contact.reshape(-1), of_limit, of_grip.reshape(-1)])
     if given is not None:
-        impulses = jnp.concatenate([of_contact.reshape(-1), of_limit, of_grip.reshape(-1)])
         motion_force = jnp.where(given[0], free.missing(qd - state.qd, impulses), 0.0) / dt
+    free_of = jnp.ones_like(qd) if given is None else jnp.where(given[0], 0.0, 1.0)
+    drive = control.torque - control.damping * (qd - state.qd) + pushed + motion_force
+    gained = jnp.maximum(impulses * target, 0.0)
     if chosen is not None:
         contact_force = chosen.scatter(contact_force)
         impulse = _of_all_slots(top, layout, chosen, of_contact, impulse)
@@ -246,6 +266,11 @@ def step(
         energy_error=energy_error(model, kin, inertia, dt * bias, state.qd, q, qd),
         penetration=safe_max(jnp.append(-seen.contacts.gap, 0.0)),
         left_out=jnp.zeros((), int) if chosen is None else chosen.left_out,
+        kinetic_before=_kinetic(begun, state.qd, dt * damping, free_of),
+        kinetic_after=_kinetic(y, qd, dt * damping, free_of),
+        work=dt * jnp.sum(jnp.maximum(drive * (state.qd + qd) / 2, 0.0))
+        + jnp.sum(gained[impulses.size - of_grip.size :]),
+        recovery=jnp.sum(gained),
     )
     broken = state.broken
     if broken is not None:
@@ -268,6 +293,11 @@ def check_control(model: Model, control: Control) -> None:
     checks.check_control(model, control)
 
 
+def _kinetic(y: Array, qd: Array, damping: Array, counted: Array) -> Array:
+    """() energy of the counted freedoms from L v, where L^T L is the inertia and the damping."""
+    return 0.5 * jnp.sum(counted * (y * y - damping * qd * qd))
+
+
 def _of_all_slots(top, layout, chosen, of_contact: Array, impulse: Array) -> Array:
     """Impulses of the rows of all contacts, from those of the chosen ones."""
     of_contact = chosen.scatter(of_contact)
@@ -278,24 +308,26 @@ def _of_all_slots(top, layout, chosen, of_contact: Array, impulse: Array) -> Arr
 def _rows(model, state, kin, contacts, chosen, frame, control, config):
     """J of the limits, and of all rows J (m, nv) and the velocities they are to reach (m,)."""
     top, dt, layout = model.topology, config.dt, row_layout(model.topology, contacts.gap.shape[0])
+    # undone within a step at the earliest: what overshoots comes back the further, step by step
+    recovery_time = jnp.maximum(config.stabilization_time, dt)
     J = contact_jacobian(model, kin, contacts, frame, chosen)
     approach = matmul(J[:, 0], state.qd)
     normal_target = contact_targets(
         contacts,
         approach,
         dt,
-        config.stabilization_time,
+        recovery_time,
         config.recovery_speed,
         config.bounce_speed,
     )
     tangent_zero = jnp.zeros((layout.contacts, layout.contact_rows - 1), J.dtype)
     contact_target = jnp.concatenate([normal_target[:, None], tangent_zero], axis=1)
-    J_limit, limit_target, _ = limit_rows(model, state.q, state.qd, dt, config.stabilization_time)
+    J_limit, limit_target, _ = limit_rows(model, state.q, state.qd, dt, recovery_time)
     rows = [J.reshape(contact_target.size, top.nv), J_limit]
     targets = [contact_target.reshape(-1), limit_target]
     if layout.grips:
         holds = holding(model, state, control)
-        J_grip, grip_target = grip_rows(model, kin, holds, config.stabilization_time)
+        J_grip, grip_target = grip_rows(model, kin, holds, recovery_time)
         rows.append(J_grip.reshape(grip_target.size, top.nv))
         targets.append(grip_target.reshape(-1))
     return J_limit, jnp.concatenate(rows), jnp.concatenate(targets)

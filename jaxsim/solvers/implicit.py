@@ -34,7 +34,7 @@ from jax.lax import stop_gradient
 
 from jaxsim.dynamics.kinematics import matmul
 from jaxsim.math.safe import safe_divide, safe_norm, safe_sqrt
-from jaxsim.solvers import pgs
+from jaxsim.solvers import adaptive, pgs
 from jaxsim.solvers.pgs import Rows
 
 SOLVED = 1e-4  # the part of the velocity that one more sweep may change
@@ -54,37 +54,44 @@ def relaxed_positive(u: Array, smoothing: Array) -> tuple[Array, Array]:
 
 
 def solve(
-    families: tuple[Rows, ...], y: Array, sweeps: int, smoothing: Array | float = 0.0
+    families: tuple[Rows, ...],
+    y: Array,
+    sweeps: int,
+    smoothing: Array | float = 0.0,
+    most: int = 0,
+    tolerance: Array | float = 0.0,
 ) -> tuple[tuple[Rows, ...], Array]:
-    """``pgs.solve`` with the derivative of the exact solution, in both modes.
+    """``adaptive.solve`` with the derivative of the exact solution, in both modes.
 
-    It is that of as many sweeps, each as at what they return: as good as they converge
+    It is that of ``sweeps`` passes, each as at what all return: as good as they converge
     (``pgs.natural_residual``). What is left of the warm start has its derivative too. Where
     duplicate rows leave impulses undetermined the velocity still has a derivative, and the impulses
     have one only along changes that fit all rows. smoothing () [J].
     """
-    impulses, y = _solution(sweeps, families, y, jnp.asarray(smoothing, y.dtype))
+    numbers = (jnp.asarray(x, y.dtype) for x in (smoothing, tolerance))
+    impulses, y = _solution(sweeps, most, families, y, *numbers)
     solved = (replace(family, impulse=f) for family, f in zip(families, impulses, strict=True))
     return tuple(solved), y
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _solution(sweeps: int, families: tuple[Rows, ...], y: Array, smoothing: Array):
-    solved, y = pgs.solve(families, y, sweeps)
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _solution(sweeps: int, most: int, families, y: Array, smoothing: Array, tolerance: Array):
+    solved, y = adaptive.solve(families, y, sweeps, most, tolerance)
     return tuple(family.impulse for family in solved), y
 
 
 @_solution.defjvp
-def _solution_jvp(sweeps: int, primals, tangents):
-    """As many sweeps as there were, linearised at what they return, on the changes.
+def _solution_jvp(sweeps: int, most: int, primals, tangents):
+    """``sweeps`` passes, linearised at what all of them return, on the changes.
 
     A change of rows acts at unchanged impulses and velocity, before the first sweep and in their
     residuals. Where one more sweep would still change the velocity, what slides does not follow its
     normal impulse: the linear sweeps are then those of a convex problem, and cannot grow without
     bound from step to step, as they do at some ends of sweeps that solve nothing.
     """
-    (families, y, smoothing), (families_dot, y_dot, _) = primals, tangents
-    impulses, y = checkpoint_name(_solution(sweeps, families, y, smoothing), "costly")
+    (families, y, smoothing, tolerance), (families_dot, y_dot, _, _) = primals, tangents
+    found = _solution(sweeps, most, families, y, smoothing, tolerance)
+    impulses, y = checkpoint_name(found, "costly")
     scales = tuple(map(pgs.lengths, families))
     unit = tuple(map(pgs.unit_rows, families, scales))
     inverses = [safe_divide(jnp.ones_like(scale), scale) for scale in scales]
@@ -105,18 +112,8 @@ def _solution_jvp(sweeps: int, primals, tangents):
     solved = jnp.sum((further - y) ** 2) <= SOLVED**2 * jnp.sum(y * y)
     cone = relaxed_cone(smoothing, jnp.where(solved, jnp.ones_like(smoothing), 0))
 
-    def once(y, impulses, targets, frictions):
-        moved = (
-            replace(u, target=t, friction=m)
-            for u, t, m in zip(unit, targets, frictions, strict=True)
-        )
-        return pgs.sweep(tuple(moved), coupling, cone, y, impulses)
-
-    at = [tuple(getattr(u, name) for u in unit) for name in ("target", "friction")]
-    _, linear = jax.linearize(once, y, reached, *at)
-    held = tuple(targets), tuple(frictions)
-    (y_dot, changes), _ = jax.lax.scan(
-        lambda now, _: (linear(*now, *held), None), (y_dot, tuple(begin)), None, length=sweeps
+    y_dot, changes = adaptive.linear_sweeps(
+        unit, coupling, cone, (y, reached), (y_dot, tuple(begin)), targets, frictions, sweeps
     )
     impulses_dot = tuple(f * inverse for f, inverse in zip(changes, inverses, strict=True))
     return (impulses, y), (impulses_dot, y_dot)

@@ -42,6 +42,7 @@ def write_filmstrip(path: str | os.PathLike[str], motion: Motion, frames: int = 
     index = even_frames(motion.time, np.linspace(motion.time[0], motion.time[-1], frames))
     drawings = [_outlines(motion, int(frame)) for frame in index]
     centres, (width, low, high) = _window(drawings, motion)
+    high = max(high, low + width * PANEL_HEIGHT / PICTURE_WIDTH)  # a panel fits into the picture
     scale = PANEL_HEIGHT / (high - low)  # [inch/m]
     panel_width = width * scale + 0.12
     rows = -(-len(index) // max(1, int(PICTURE_WIDTH / panel_width)))
@@ -175,6 +176,17 @@ def _draw_panel(
         panel.text(0.5, 0.5, "not finite", transform=panel.transAxes, ha="center", color="#a3281f")
 
 
+def _tick_step(width: float) -> float:
+    """Between two ticks of a ruler of this width [m]: 0.5, 1, or what gives at most ten of them.
+
+    >>> _tick_step(2.0), _tick_step(4.0), _tick_step(6e6)
+    (0.5, 1.0, 1000000.0)
+    """
+    if width < 2.5:
+        return 0.5
+    return max(1.0, 10.0 ** np.ceil(np.log10(width / 10.0)))
+
+
 def _label_panel(panel: Axes, motion: Motion, frame: int, inches: float) -> None:
     phase = int(motion.phase[frame])
     name = motion.phase_names[phase] if phase >= 0 else ""
@@ -183,11 +195,11 @@ def _label_panel(panel: Axes, motion: Motion, frame: int, inches: float) -> None
     panel.set_title(f"{motion.time[frame]:.2f} s\n{name}", fontsize=8, pad=4, parse_math=False)
     panel.plot([0, 1], [1, 1], transform=panel.transAxes, color=phase_colour(phase), linewidth=3)
     left, right = panel.get_xlim()
-    step = 0.5 if right - left < 2.5 else 1.0
+    step = _tick_step(right - left)
     edge = 0.08 * (right - left)  # so that labels of neighbours do not touch
     first, last = np.ceil((left + edge) / step), np.floor((right - edge) / step)
     ticks = np.arange(first, last + 1) * step + 0.0  # no -0.0
-    panel.set_xticks(ticks, [f"{tick:.1f}" for tick in ticks])
+    panel.set_xticks(ticks, [f"{tick:.6g}" if step > 1 else f"{tick:.1f}" for tick in ticks])
     panel.set_xlim(left, right)
     panel.tick_params(labelsize=7, colors=SOFT, length=2, pad=1)
     panel.spines[["top", "right", "left"]].set_visible(False)

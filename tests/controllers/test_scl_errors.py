@@ -127,6 +127,7 @@ NUMBERS = [
     ("{ [relax hips strength ¦1.01] }", "strength 1.01 is outside 0 to 1", "damping"),
     ("{ [relax hips strength ¦-0.1] }", "strength -0.1 is outside 0 to 1", "damping"),
     ("{ } after ¦1e999 { }", "the number 1e999 is too large", ""),
+    ("{ } after ¦1e30 { }", "the number 1e30 is too large; give a number from -1e+09", ""),
     ("{ [hips ¦-@20] }", "the sign stands before the '@'", "write @-20"),
     ("{ [hips ¦30deg] }", "'30deg' cannot be read as a number", "a number reads 40"),
     ("{ [hips ¦1.2.3] }", "'1.2.3' cannot be read as a number", "a number reads 40"),

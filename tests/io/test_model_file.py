@@ -472,3 +472,18 @@ def test_without_mujoco_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
     with pytest.raises(ImportError, match=r"jaxsim-characters\[models\]"):
         load_model("<mujoco/>")
+
+
+@pytest.mark.parametrize(
+    "mass, message",
+    [
+        ("nan", """<geom> 'inf' has mass="nan"; give finite numbers"""),
+        ("inf", """<geom> 'inf' has mass="inf"; give finite numbers"""),
+        ("1e300", r"link 'a': mass is 1e[+]300 kg; give a number from 1e-09 to 1e[+]09 kg"),
+    ],
+)
+def test_masses_that_no_body_has_are_refused(mass, message):
+    geom = f'<geom name="inf" type="sphere" size="0.1" mass="{mass}"/>'
+    body = f'<body name="a"><freejoint/>{geom}</body>'
+    with pytest.raises(ModelError, match=message):
+        load_model(f"<mujoco><worldbody>{body}</worldbody></mujoco>")

@@ -155,6 +155,12 @@ HEAD = '[[body]]\nname = "a"\nshape = "sphere"\nradius = 0.1\npos = [0, 0, 1]\nm
         (HEAD + "throw_at = 1\n", ["key 'velocity'", "needs the velocity"]),
         (HEAD + "half_length = 1\n", ["key 'half_length': is not known here", "radius"]),
         (HEAD + HEAD, ["the name 'a' is given twice"]),
+        (HEAD.replace("mass = 1", "mass = 1e300"), ["key 'mass'", "from 1e-09 to 1e+09 kg"]),
+        (HEAD.replace("[0, 0, 1]", "[0, 0, 1e30]"), ["key 'pos'", "is 1e+30; give a number from"]),
+        (HEAD + "repeat = {count = 1000000000, offset = [0, 0, 1]}\n", ["'count'", "1 to 1000"]),
+        ("[world]\nsweeps = 1000000000000000000\n", ["key 'sweeps'", "from 1 to 10000"]),
+        ("[world]\nseconds = 1e300\n", ["key 'seconds'", "from 1e-06 to 100000 s"]),
+        ("[world]\ndt = 0.1\n", ["key 'dt'", "is 0.1; give a number from 1e-06 to 0.05 s"]),
         ('[[driven]]\nname = "w"\nshape = "sphere"\nradius = 1\n', ["[[driven.motion]]"]),
         (
             '[[driven]]\nname = "w"\nshape = "sphere"\nradius = 1\n[[driven.motion]]\nrate = 1\n',

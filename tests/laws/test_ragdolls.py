@@ -83,3 +83,14 @@ def test_the_study_runs_and_goes_on_where_it_was(tmp_path):
     assert len(kept) == 1
     assert main(words) == first  # the seconds, too: nothing was run again
     assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == kept
+
+
+@pytest.mark.slow
+def test_with_the_defaults_no_joint_leaves_its_limits():
+    """256 of the falls of docs/robustness.md, where 8 sweeps a step leave them in 1 of 50."""
+    options = ["--grounds", "flat", "--self-collision", "no", "--backend", "fused"]
+    text = main([*options, "--steps", "2", "--seconds", "2", "--members", "256", "--chunk", "256"])
+    head, _, row = [line for line in text.splitlines() if line.startswith("|")]
+    cells = dict(zip(*([c.strip() for c in line.strip("|").split("|")] for line in (head, row))))
+    assert (cells["sweeps"], cells["falls"]) == ("8 to 100", "256")
+    assert (cells["over 1 deg"], cells["not finite"]) == ("0", "0")

@@ -190,6 +190,29 @@ def test_exit_codes_of_simulate(finite, interrupted, code, monkeypatch, capsys):
     assert "note: why" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", ["--dt 5", "--dt 0.1", "--dt 1e-300", "--seconds 1e300"])
+def test_numbers_out_of_range_are_refused_with_the_reason(words, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["simulate", "walk", *words.split()])
+    option, number = words.split()
+    error = capsys.readouterr().err
+    assert f"argument {option}: got '{number}'; give a number from 1e-06 to" in error
+
+
+def test_a_motion_that_means_nothing_is_an_error(monkeypatch, capsys):
+    summary = {
+        "finite": True,
+        "phases": [],
+        "seconds": 1.0,
+        "failed_at": 0.3,
+        "verdict": "too fast",
+    }
+    done = SimpleNamespace(summary=summary, notes=(), interrupted=False)
+    monkeypatch.setattr(cli_commands, "simulate", lambda *_, **__: done)
+    assert main(["simulate", "walk"]) == 1
+    assert "error: the motion means nothing from 0.3 s on: too fast" in capsys.readouterr().err
+
+
 # ---- tune
 
 

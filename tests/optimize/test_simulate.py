@@ -99,9 +99,10 @@ def test_a_motion_that_breaks_down_says_when(short):
     assert not broken.summary["finite"]
     assert broken.summary["failed_at"] == broken.motion.time[-1] == pytest.approx(0.008)
     assert broken.summary["final_head_height"] is None
-    assert any("not finite from 0.0080 s" in note for note in broken.notes)
+    assert any("nothing from 0.0080 s on: values are not finite" in n for n in broken.notes)
     json.dumps(broken.summary, allow_nan=False)
-    assert "first value not finite [s]" in table(broken.summary)
+    assert "values are not finite" in broken.summary["verdict"]
+    assert "means nothing from [s]" in table(broken.summary)
 
 
 def test_an_interrupt_keeps_what_is_simulated(monkeypatch, long):
@@ -234,6 +235,10 @@ def test_without_matplotlib_the_rest_is_written(short, tmp_path, monkeypatch):
         (dict(seconds=-1.0), "seconds is -1"),
         (dict(dt=0.0), "dt is 0"),
         (dict(dt=1.0, seconds=0.5), "longer than the whole simulation"),
+        (dict(dt=0.1), r"dt is 0.1 s; give a number from 1e-06 to 0.05 s"),
+        (dict(dt=1e-300), r"steps, 5 s in 1e-300 s, is|dt is 1e-300 s; give a number from 1e-06"),
+        (dict(seconds=1e300), "seconds is 1e[+]300 s; give a number from"),
+        (dict(seconds=1e5), "the number of frames, 120 a second, is 12500001"),
         (dict(fps=0.0), "fps is 0"),
         (dict(friction=float("nan")), "friction is nan"),
         (dict(chair_height=-0.1, start="sitting"), "chair height is -0.1"),

@@ -151,7 +151,9 @@ def assert_agree(name: str, got, wanted) -> None:
     error = np.abs(np.asarray(got) - wanted).max(initial=0.0)
     rtol = RTOL_SOLVED if name in SOLVED else RTOL
     if mujoco_version() < (4, 0):
-        rtol = 1e-5  # MuJoCo 3.3 itself is off by up to 1.2e-6; beside MuJoCo 4 the same build is not
+        rtol = (
+            1e-5  # MuJoCo 3.3 itself is off by up to 1.2e-6; beside MuJoCo 4 the same build is not
+        )
     tolerance = rtol * (size if size > ZERO else 1.0)
     assert np.shape(got) == np.shape(wanted), name
     assert error <= tolerance, f"{name}: error {error:.3g} of {size:.3g}"

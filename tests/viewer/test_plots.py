@@ -69,6 +69,15 @@ def test_frames_do_not_overlap(tmp_path, walker):
     assert np.count_nonzero(np.diff(empty.astype(int)) == 1) >= 4
 
 
+def test_a_body_that_flew_apart_is_drawn_in_a_picture_of_common_size(tmp_path, walker):
+    """Parts of it 6000 km away: as many ticks and inches as ever."""
+    far = np.array(walker.link_pos)
+    far[-1, -1, 0] += 6e6
+    path = tmp_path / "far.png"
+    write_filmstrip(path, dataclasses.replace(walker, link_pos=far), frames=3)
+    assert 0 < path.stat().st_size < 1e6
+
+
 def test_pictures_refuse_what_they_cannot_show(tmp_path, falling):
     none = falling.take(np.arange(0))
     for write in (write_filmstrip, write_plots):

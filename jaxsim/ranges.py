@@ -1,0 +1,96 @@
+"""What numbers may be: one table for Python, the command line, world files and scripts.
+
+A number outside of its range is finite and still makes no motion: the table says why, and gives one
+that does. It holds for numbers that are known when a function is called; arrays under ``jit`` and
+``vmap`` are not looked at.
+"""
+
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Range:
+    """From ``least`` to ``most``, both allowed."""
+
+    least: float
+    most: float
+    unit: str  # empty for plain numbers
+    example: str
+    why: str  # what goes wrong outside
+    whole: bool = False
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value is a number in the range."""
+        kind = numbers.Integral if self.whole else numbers.Real
+        if not isinstance(value, kind) or isinstance(value, bool):
+            return False
+        number: Any = value
+        return bool(self.least <= number <= self.most)
+
+    @property
+    def wanted(self) -> str:
+        """What to give, and why: the end of a message."""
+        kind, unit = "a whole number" if self.whole else "a number", self.unit and f" {self.unit}"
+        ends = f"from {self.least:g} to {self.most:g}{unit}"
+        return f"give {kind} {ends}, such as {self.example}: {self.why}"
+
+
+RANGES = {
+    "dt": Range(
+        1e-6,
+        0.05,
+        "s",
+        "0.001",
+        "a longer step lets things pass through one another, and the"
+        " clock of float32 does not count shorter ones",
+    ),
+    "seconds": Range(1e-6, 1e5, "s", "5", "all of a motion is kept, and looked at"),
+    "steps": Range(1, 2**31 - 1, "", "20000", "steps are counted in 32 bits", whole=True),
+    "frames": Range(1, 1_000_000, "", "600", "all frames are kept in memory", whole=True),
+    "fps": Range(1e-3, 1e6, "frames a second", "120", "there is at most a frame a step"),
+    "sweeps": Range(
+        1,
+        10_000,
+        "",
+        "30",
+        "a step takes as long as its sweeps; a shorter step needs fewer",
+        whole=True,
+    ),
+    "contacts": Range(1, 10_000, "", "40", "a step holds rows for all of them at once", whole=True),
+    "count": Range(
+        1,
+        1000,
+        "",
+        "10",
+        "each is a body or a shape of its own, and pairs grow with the square",
+        whole=True,
+    ),
+    "mass": Range(
+        1e-9,
+        1e9,
+        "kg",
+        "1.5",
+        "in float32 the equations of heavier or lighter ones are lost in rounding",
+    ),
+    "moment": Range(1e-18, 1e15, "kg m^2", "0.01", "in float32 others are lost in rounding"),
+    "stabilization_time": Range(
+        1e-6, 1e6, "s", "0.02", "depth is undone in this time; a long one leaves it"
+    ),
+    "friction": Range(0, 1e3, "", "0.6", "nothing slides at far less"),
+    "chair_height": Range(0.01, 100, "m", "0.45", "a human sits on it"),
+    "number": Range(-1e9, 1e9, "", "1", "float32 keeps seven digits, and its squares end at 1e38"),
+}
+
+
+def within(name: str, value: Any, called: str = "", of: str = "") -> Any:
+    """The value; ValueError unless it is in the range of this name.
+
+    called: the name for the message, by default ``name``; of: a range of another name.
+    """
+    limits = RANGES[of or name]
+    if not limits.holds(value):
+        unit = f" {limits.unit}" if limits.unit and isinstance(value, numbers.Real) else ""
+        raise ValueError(f"{called or name} is {value!r}{unit}; {limits.wanted}")
+    return value

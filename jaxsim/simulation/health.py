@@ -1,0 +1,136 @@
+"""Whether a motion still means something, by bounds that follow from its scenario.
+
+Kinetic energy comes from the start, from gravity and from what drives the body; far more than that
+is made by the numbers. What turns ten times in a step, is deeper in something than half its
+thickness, or so far away that its position is rounded by a millimetre, is no motion of a body
+either. The first of it is kept, with its time; nothing is changed by it.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.lax import stop_gradient
+
+from jaxsim.collision.slots import contact_slots
+from jaxsim.model.joints import V_SIZE
+from jaxsim.model.model import Model
+from jaxsim.model.shapes import WORLD_KINDS
+from jaxsim.model.state import State
+from jaxsim.solvers.status import Status
+
+TIMES = 10.0  # as much kinetic energy as there can be
+CREEP = 1.0  # speed that undoing depth may give to all of the mass, beside it [m/s]
+TURNS = 10.0  # of a joint in a step
+ROUNDING = 1e-3  # of a position [m]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Health:
+    """What is folded over the steps; of a batch with a leading axis."""
+
+    status: Array  # () int: a Status
+    time: Array  # () [s] when it came about; infinite for OK
+    given: Array  # () kinetic and potential energy of the start, and work since [J]; NaN before it
+    fastest: Array  # () joint at the start [rad/s]
+    deepest: Array  # () overlap at the start [m]
+
+
+class Failure(NamedTuple):
+    """A member of a batch whose motion means nothing from a time on."""
+
+    member: int
+    status: Status
+    time: float  # [s]
+
+    def __str__(self) -> str:
+        return f"member {self.member}, from {self.time:.4g} s on: {self.status.message}"
+
+
+def healthy(state: State) -> Health:
+    """Before the first step."""
+    zero = jnp.zeros((), state.q.dtype)
+    return Health(jnp.zeros((), jnp.int32), zero + jnp.inf, zero + jnp.nan, zero, zero)
+
+
+def watched(health: Health, model: Model, state: State, seen, after: State, info) -> Health:
+    """After one more step from ``state`` to ``after``; ``seen`` and ``info`` are what the step saw
+    and tells. No gradient passes."""
+    health, model, state, seen, after, info = stop_gradient(
+        (health, model, state, seen, after, info)
+    )
+    top = model.topology
+    turning = _turning(top)
+    dtype, dt = state.q.dtype, after.time - state.time
+    mass = jnp.sum(model.mass)
+    fallen = mass * jnp.sum(seen.com * model.gravity)  # potential energy, with the sign turned
+    first = jnp.isnan(health.given)
+    begun = info.kinetic_before - fallen + info.recovery
+    given = jnp.where(first, begun, health.given) + info.work
+    fastest = jnp.max(jnp.abs(state.qd[turning]), initial=0.0) if turning.size else 0.0
+    depth = jnp.maximum(-seen.contacts.gap, 0.0)
+    health = Health(
+        health.status,
+        health.time,
+        given,
+        jnp.where(first, fastest, health.fastest),
+        jnp.where(first, jnp.max(depth, initial=0.0), health.deepest),
+    )
+    creep = 0.5 * mass * (CREEP**2 + dt * dt * jnp.sum(model.gravity**2))
+    bound = TIMES * (jnp.maximum(given + fallen, 0.0) + creep)
+    turn = dt * jnp.max(jnp.abs(after.qd[turning]), initial=0.0) if turning.size else 0.0
+    most = jnp.maximum(2 * np.pi * TURNS, 2 * dt * health.fastest)
+    thick = _half_thickness(model)
+    deep = jnp.max(depth - jnp.maximum(thick, 1.1 * health.deepest), initial=-1.0)
+    away = jnp.max(jnp.abs(seen.com))
+    checks = {
+        Status.FAR: away > ROUNDING / jnp.finfo(dtype).eps,
+        Status.DEPTH: deep > 0,
+        Status.SPEED: turn > most,
+        Status.ENERGY: info.kinetic_after > bound,
+        Status.NOT_FINITE: jnp.isnan(info.kinetic_after) | jnp.isnan(away),
+    }
+    found = jnp.zeros((), jnp.int32)
+    for status, wrong in checks.items():  # the last one counts
+        found = jnp.where(wrong, jnp.int32(status), found)
+    new = (health.status == Status.OK) & (found != Status.OK)
+    return Health(
+        jnp.where(new, found, health.status),
+        jnp.where(new, after.time, health.time),
+        given,
+        health.fastest,
+        health.deepest,
+    )
+
+
+def failures(health: Health) -> list[Failure]:
+    """The members of a batch whose motion came to mean nothing, why and when; of a single rollout
+    it is member 0."""
+    status, time = (np.asarray(jax.device_get(x)).reshape(-1) for x in (health.status, health.time))
+    return [Failure(int(i), Status(int(status[i])), float(time[i])) for i in np.flatnonzero(status)]
+
+
+def _turning(top) -> np.ndarray:
+    """The freedoms of hinges and balls that are not driven."""
+    found = [
+        start + k
+        for kind, start, driven in zip(top.joint_kinds, top.v_start, top.joint_driven, strict=True)
+        if kind in ("hinge", "ball") and not driven
+        for k in range(V_SIZE[kind])
+    ]
+    return np.array(found, int)
+
+
+def _half_thickness(model: Model) -> Array:
+    """(nc,) of the thinner one of the two shapes of each slot [m]."""
+    top = model.topology
+    slots = contact_slots(top)
+    used = np.array([{"box": 3, "sphere": 1}.get(kind, 2) for kind in top.shape_kinds], int)
+    sizes = jnp.where(np.arange(3) < used[:, None], model.shape_size, jnp.inf)
+    endless = np.isin(top.shape_kinds, WORLD_KINDS)
+    inner = jnp.where(endless, jnp.inf, jnp.min(sizes, axis=1, initial=jnp.inf))
+    return jnp.minimum(inner[slots.shape_a], inner[slots.shape_b])
