@@ -13,7 +13,7 @@ from typing import Any
 
 from optimize.cli_options import parser
 from optimize.folder_lock import FolderInUse
-from optimize.interrupts import EXIT_CODE, command
+from optimize.interrupts import EXIT_CODE, command, holding
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -52,18 +52,18 @@ def _to_go_on(args: argparse.Namespace) -> str:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from optimize import cli_setup
-
-    if args.name == "view":
-        from optimize.cli_commands import run_view
-
-        return run_view(args)
     if getattr(args, "out", None) is not None:
         from jaxsim.io.files import try_folder
 
         try_folder(args.out)  # before any work
     if getattr(args, "accept_changes", False) and not args.resume:
         raise ValueError("--accept-changes belongs to --resume: a new run has nothing to compare")
+    with holding():  # an import that is interrupted leaves libraries in pieces
+        from optimize import cli_setup
+
+        run = _command(args.name)
+    if args.name == "view":
+        return run(args)
     pushes = args.name in ("pushmap", "tune-balance")
     searches = args.name in ("tune", "demo") or pushes
     kept = _config(args.out) if getattr(args, "resume", False) else {}
@@ -81,7 +81,7 @@ def _run(args: argparse.Namespace) -> int:
     with cli_setup.session(device, precision, cache, devices, told) as notes:
         for note in notes:
             print(f"note: {note}", file=sys.stderr)
-        return _command(args.name)(args)
+        return run(args)
 
 
 def _command(name: str) -> Callable[[argparse.Namespace], int]:
@@ -91,6 +91,7 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
         "simulate": cli_commands.run_simulate,
         "tune": cli_commands.run_tune,
         "check": cli_commands.run_check,
+        "view": cli_commands.run_view,
         "demo": cli_demo.run_demo,
         "gallery": cli_commands.run_gallery,
         "synthesize": cli_commands.run_synthesize,

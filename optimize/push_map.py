@@ -24,7 +24,7 @@ from jaxsim.io.files import try_folder
 from jaxsim.synthesis.config import SynthesisConfig
 from optimize.checkpoint import damaged_state
 from optimize.folder_lock import locked
-from optimize.interrupts import noting
+from optimize.interrupts import holding, noting
 from optimize.push_report import write_arrays, write_report
 from optimize.push_search import UNTRIED, MapOptions, PushMap, Search, Survive, begin_search, bisect
 from optimize.push_survival import Trial, start_states, survival
@@ -86,7 +86,8 @@ def push_map(
             search.below(options.checks).reshape(-1, *options.shape),
             search.failed.reshape(options.shape),
         )
-        return found if folder is None else write_report(folder, found)
+        with holding():
+            return found if folder is None else write_report(folder, found)
 
 
 def _created(out, options: MapOptions, command: list[str] | None) -> RunFolder:

@@ -29,7 +29,7 @@ from jaxsim.simulation.step import StepConfig
 from jaxsim.viewer import write_filmstrip, write_page, write_plots
 from optimize import summary as summaries
 from optimize.folder_lock import locked
-from optimize.interrupts import noting
+from optimize.interrupts import holding, noting
 from optimize.objectives import Objective
 from optimize.objectives import objective as objective_named
 from optimize.recording import (
@@ -299,7 +299,7 @@ def write_simulation(
     as they are. Without matplotlib the pictures are left out, and ``missing`` says so.
     with_script: False leaves out script.scl. Raises FolderInUse where another process works there.
     """
-    with locked(folder):
+    with locked(folder), holding():
         return _write(Path(folder), simulation, with_script)
 
 

@@ -33,7 +33,7 @@ from optimize.checkpoint import has_begun, next_generation
 from optimize.evolution import EvolutionResult, GenerationRecord, evolve, settings_of
 from optimize.folder_lock import locked
 from optimize.history_plot import plot_history
-from optimize.interrupts import noting
+from optimize.interrupts import holding, noting
 from optimize.objectives import TERMS, Objective
 from optimize.problem import ScriptProblem
 from optimize.run_digest import accept, accepted, changes_since, digest
@@ -288,7 +288,8 @@ def _finish(
     notes: list[str] = []
     if evolution.history:
         try:
-            plot_history(folder)
+            with holding():
+                plot_history(folder)
         except ImportError as error:
             notes.append(f"{RunFolder.HISTORY_PLOT} was not written: {error}")
     if not np.isfinite(evolution.best_fitness):
