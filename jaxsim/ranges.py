@@ -92,5 +92,6 @@ def within(name: str, value: Any, called: str = "", of: str = "") -> Any:
     limits = RANGES[of or name]
     if not limits.holds(value):
         unit = f" {limits.unit}" if limits.unit and isinstance(value, numbers.Real) else ""
-        raise ValueError(f"{called or name} is {value!r}{unit}; {limits.wanted}")
+        shown = value.item() if hasattr(value, "item") else value  # 0.1, not np.float64(0.1)
+        raise ValueError(f"{called or name} is {shown!r}{unit}; {limits.wanted}")
     return value

@@ -28,7 +28,7 @@ class EventConfig:
     tolerance: float = dataclasses.field(default=1e-6, metadata={"static": True})
 
     def __post_init__(self):
-        if isinstance(self.dt, (int, float)):
+        if isinstance(self.dt, float):
             within("dt", self.dt)
         for name, least in (("contacts", 1), ("halvings", 0), ("parts", 1), ("iterations", 1)):
             value = getattr(self, name)

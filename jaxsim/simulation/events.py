@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxsim.collision.slots import contact_slots
-from jaxsim.dynamics.kinematics import integrate
+from jaxsim.dynamics.kinematics import forward_kinematics, integrate
 from jaxsim.dynamics.momentum import kinetic_energy
 from jaxsim.math.safe import safe_norm
 from jaxsim.model.model import Model
@@ -92,7 +92,8 @@ def event_step(
     checks.check_state_fits(model, state, rows=False)
     check_control(model, control)
     checks.check_pushes(model, pushes)
-    of_motion = kinetic_energy(model, seen.kin, state.qd)
+    kin = forward_kinematics(model, state.q, state.qd) if seen is None else seen.kin
+    of_motion = kinetic_energy(model, kin, state.qd)
     begin, dt = ready(model, state), jnp.asarray(config.dt, state.q.dtype)
     if model.topology.driven_dofs.size:
         heavy = model.armature.at[model.topology.driven_dofs].add(HEAVY * model.total_mass)

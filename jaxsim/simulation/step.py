@@ -83,9 +83,9 @@ class StepConfig:
     smoothing: Array | float = 0.0  # relaxes complementarity in the derivative [J]
 
     def __post_init__(self):
-        for name in ("dt", "stabilization_time", "sweeps", "contacts"):
+        for name, kind in (("dt", float), ("sweeps", int), ("contacts", int)):
             value = getattr(self, name)
-            if isinstance(value, (int, float)):  # of arrays the numbers may not be known
+            if isinstance(value, kind):  # of arrays the numbers may not be known
                 within(name, value)
         if self.most_sweeps:  # 0 for no more than ``sweeps``
             within("sweeps", self.most_sweeps, "most_sweeps")

@@ -70,8 +70,8 @@ def test_every_command_has_help_with_examples(name, words, capsys):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["simulate", "walk", "--dt", "nan"], "--dt: expected a positive number, got 'nan'"),
-        (["simulate", "walk", "--friction", "-1"], "expected a number of at least 0"),
+        (["simulate", "walk", "--dt", "nan"], "--dt: got 'nan'; give a number from 1e-06"),
+        (["simulate", "walk", "--friction", "-1"], "got '-1'; give a number from 0 to 1000"),
         (["tune", "walk"], "required: --out"),
         (["tune", "walk", "--out", "x", "--population", "3"], "at least 4, got '3'"),
         (["tune", "walk", "--out", "x", "--tune", "model.mass"], "PATH=LOWER:UPPER"),

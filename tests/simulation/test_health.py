@@ -1,5 +1,8 @@
 """A motion that means nothing any more is told by member, reason and time; a good one is not."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,11 +22,13 @@ pytestmark = pytest.mark.usefixtures("x64_module")
 DT, STEPS = 0.005, 40
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class Motor:
-    """A spring that the hinge's explicit stiffness makes: stable for small ones only."""
+    """A torque, and a spring without damping: stable for small stiffness only."""
 
-    def __init__(self, stiffness, torque):
-        self.stiffness, self.torque = stiffness, torque
+    stiffness: Any
+    torque: Any
 
     def init(self, model, state):
         return ()
