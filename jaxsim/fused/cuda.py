@@ -8,7 +8,8 @@ outputs behind the kernel. Nothing waits on the host.
 import ctypes
 import os
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -88,19 +89,33 @@ def use(device: int) -> None:
     raise FuseError(f"Dr.Jit cannot use GPU {device}; the arrays are there. Move them to another")
 
 
+@contextmanager
+def _in_context() -> Iterator[None]:
+    """Meanwhile the driver is asked about the device that Dr.Jit works on."""
+    _ask("cuCtxPushCurrent_v2", ctypes.c_void_p(gpu_core().context()))
+    try:
+        yield
+    finally:
+        _ask("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+
+def finish(device: int) -> None:
+    """Wait until a device has done all that it was told."""
+    use(device)
+    with _in_context():
+        _ask("cuCtxSynchronize")
+
+
 def wait_for(stream: int | None) -> None:
     """What Dr.Jit does from now on begins when what is on the stream is done."""
     if not stream:  # the default stream, for which Dr.Jit's waits by itself
         return
     core, event = gpu_core(), ctypes.c_void_p()
-    _ask("cuCtxPushCurrent_v2", ctypes.c_void_p(core.context()))
-    try:
+    with _in_context():
         _ask("cuEventCreate", ctypes.byref(event), 2)  # 2: it keeps no time
         _ask("cuEventRecord", event, ctypes.c_void_p(stream))
         _ask("cuStreamWaitEvent", ctypes.c_void_p(core.stream()), event, 0)
         _ask("cuEventDestroy_v2", event)
-    finally:
-        _ask("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
 
 
 def let_go_on(stream: int | None) -> None:
@@ -144,11 +159,8 @@ def threads(device: int) -> int:
 def free_bytes() -> int:
     """What neither JAX nor anything else has taken of the current device's memory."""
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    _ask("cuCtxPushCurrent_v2", ctypes.c_void_p(gpu_core().context()))
-    try:
+    with _in_context():
         _ask("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
-    finally:
-        _ask("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
     return free.value
 
 

@@ -82,7 +82,14 @@ class Kernel:
         """Drop what can be made again from the jaxpr: the program and its recordings."""
         for name in ("program", "tables", "written", "local", "doubles"):
             self.__dict__.pop(name, None)
-        self._recorded.clear()
+        while self._recorded:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        (_, _, (kind, device)), recording = self._recorded.popitem(last=False)
+        if kind == "cuda":  # a kernel that still runs, on another thread's stream, reads its tables
+            cuda.finish(device)
+        del recording
 
     def returning(self, wanted: list[int]) -> "Kernel":
         """The same kernel with some of its outputs."""
@@ -207,7 +214,7 @@ class Kernel:
 
     def foresee(self, device: int, batch: int) -> None:
         """FuseError where a batch would take more memory than a GPU has."""
-        with _ONE_AT_A_TIME:
+        with _one_at_a_time(self):
             prepare("cuda")
             self._foresee(device, batch)
 
@@ -237,7 +244,7 @@ class Kernel:
             )
             self._recorded[key] = recording, tables
             if len(self._recorded) > SIZES_KEPT:
-                self._recorded.popitem(last=False)
+                self._forget_oldest()
         self._recorded.move_to_end(key)
         recording, tables = self._recorded[key]
         watch = watched("compiling a fused kernel") if new else nullcontext()

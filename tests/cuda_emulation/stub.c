@@ -70,7 +70,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) { *c = (CUcontext) 0
 CUresult cuDevicePrimaryCtxRelease(CUdevice d) { return 0; }
 CUresult cuCtxPushCurrent(CUcontext c) { return 0; }
 CUresult cuCtxPopCurrent(CUcontext *c) { if (c) *c = (CUcontext) 0x1000; return 0; }
-CUresult cuCtxSynchronize(void) { return 0; }
+CUresult cuCtxSynchronize(void) { note("finish"); return 0; }
 CUresult cuCtxEnablePeerAccess(CUcontext c, unsigned f) { return 0; }
 
 CUresult cuStreamCreate(CUstream *s, unsigned f) { *s = (CUstream) malloc(8); return 0; }

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jaxsim.fused import FuseError, call, cuda, fuse
+from jaxsim.fused import FuseError, call, cuda, fuse, launch
 from jaxsim.fused.launch import Kernel
 from jaxsim.fused.llvm import prepare
 from tests.cuda_emulation import kit
@@ -87,6 +87,19 @@ def test_inputs_are_not_copied():
     ]
 
 
+def test_a_recording_is_let_go_when_no_kernel_can_run_any_more(monkeypatch):
+    """Its tables would be freed under a kernel on another thread's stream."""
+    monkeypatch.setattr(launch, "SIZES_KEPT", 2)
+    table = np.arange(20, dtype="float32") ** 2
+    run = fuse(lambda i: jnp.asarray(table)[i])
+    for size in (1, 2):
+        run(np.arange(size))
+    begun = len(log())
+    np.testing.assert_array_equal(run(np.arange(3)), table[:3])
+    assert "finish" in log()[begun:]
+    np.testing.assert_array_equal(run(np.arange(1)), table[:1])
+
+
 def test_too_little_device_memory_is_told_before_the_driver_ends_the_process(free, monkeypatch):
     def fn(x, i):
         ys = lax.scan(lambda c, r: (c + r, c * r), 0.0, x)[1]
@@ -100,13 +113,13 @@ def test_too_little_device_memory_is_told_before_the_driver_ends_the_process(fre
     with pytest.raises(FuseError, match="XLA_PYTHON_CLIENT_MEM_FRACTION") as error:
         kernel.foresee(0, 2)
     assert f"{kernel.frame} bytes each" in str(error.value)
-    with pytest.raises(jax.errors.JaxRuntimeError, match="XLA_PYTHON_CLIENT_MEM_FRACTION"):
-        jax.block_until_ready(fuse(fn)(x, i))
     with monkeypatch.context() as patch:  # called directly, it is told before anything runs
         gpu = SimpleNamespace(platform="gpu", local_hardware_id=0)
         patch.setattr(call, "_devices", lambda leaves: [gpu])
         with pytest.raises(FuseError, match="XLA_PYTHON_CLIENT_PREALLOCATE"):
             fuse(fn)(x, i)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="XLA_PYTHON_CLIENT_MEM_FRACTION"):
+        jax.block_until_ready(fuse(fn)(x, i))
     free(need + 2**20)
     agree(fn, x, i)
     free(2**29)  # what the driver has taken for the first it has for the second

@@ -175,10 +175,11 @@ def test_more_local_memory_than_eight_lanes_have_room_for_is_refused(monkeypatch
     needed = kernel.local
     stack = 4 * lanes.NARROW * needed // 3
     monkeypatch.setattr(lanes, "stack", lambda: stack + 64)
-    assert Kernel(kernel.jaxpr).local == needed
+    kernel.check((False,), 1, "cpu")
     monkeypatch.setattr(lanes, "stack", lambda: stack - 64)
     with pytest.raises(FuseError, match=rf"keeps {needed} bytes .*ulimit -s.* room for \d+"):
-        Kernel(kernel.jaxpr).local  # noqa: B018
+        kernel.check((False,), 1, "cpu")
+    kernel.check((False,), 1, "cuda")
 
 
 @pytest.mark.usefixtures("x64")
