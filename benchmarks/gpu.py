@@ -27,7 +27,7 @@ from benchmarks._machine import ROOT, commit, machine, publish, table, today
 
 BATCHES = (33, 4096, 65536, 1)  # the most telling first, for a part may run out of time
 BUDGET = 460.0  # [s] of all parts
-AT_MOST = {"fused": 75.0, "xla": 60.0}  # [s] of a part
+AT_MOST = {"fused": 110.0, "xla": 60.0}  # [s] of a part; the assembler takes a minute for a human
 # JAX takes three quarters of a GPU; a kernel of QPs needs 36 GiB of an H100 beside it.
 MEMORY = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.4"}
 
