@@ -137,6 +137,15 @@ def mapped(kind: Any, pointer: int, size: int) -> Any:
     return array
 
 
+def copied(types: Any, array: Any) -> Any:
+    """A copy of an array in other memory."""
+    import drjit as dr
+
+    copy = dr.gather(type(array), array, dr.arange(types.UInt, len(array)))
+    dr.eval(copy)
+    return copy
+
+
 def copy_out(array: Any, pointer: int, bytes_: int) -> None:
     """A computed array to device memory, in order with what Dr.Jit does."""
     import drjit as dr

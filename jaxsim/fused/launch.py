@@ -182,7 +182,7 @@ class Kernel:
         if not any(map(math.prod, self.output_shapes(batch))):
             return [None] * len(self.out_avals)
         self.check(own, batch, "cpu")
-        given = [np.asarray(x) for x in leaves]  # before the lock: a kernel may yet have to make it
+        given = _apart([np.asarray(x) for x in leaves])  # before the lock: one may yet be made
         with _one_at_a_time(self):
             types = prepare("cpu")
             import drjit as dr
@@ -208,6 +208,8 @@ class Kernel:
             def launch(inputs: list[tuple[int, int]]) -> list:
                 kinds = [getattr(types, TYPES[a.dtype.name]) for a in self.in_avals]
                 flat = [cuda.mapped(k, *x) if x[1] else k(0) for k, x in zip(kinds, inputs)]
+                for k in _again([pointer if size else None for pointer, size in inputs]):
+                    flat[k] = cuda.copied(types, flat[k])
                 return self._launch(types, flat, own, batch, ("cuda", device))
 
             yield launch
@@ -300,6 +302,21 @@ def _one_at_a_time(kernel: Kernel) -> Iterator[None]:
             if oldest is not None:
                 oldest.forget()
         yield
+
+
+def _again(places: list) -> list[int]:
+    """Which of some places in memory, None for none, have come before."""
+    known: set = set()
+    return [k for k, at in enumerate(places) if at is not None and (at in known or known.add(at))]
+
+
+def _apart(arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """The same arrays, no two at one place: a recording that was made of inputs which are one array
+    would read that for all of them in later calls, too."""
+    places = [x.__array_interface__["data"][0] if x.size else None for x in arrays]
+    for k in _again(places):
+        arrays[k] = arrays[k].copy()
+    return arrays
 
 
 def _buffer(types, x: np.ndarray):

@@ -229,6 +229,17 @@ def test_without_its_libraries_xla_runs_and_one_warning_says_so(monkeypatch):
     np.testing.assert_array_equal(run(X), np.sort(X))
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
+def test_a_kernel_made_for_one_array_given_twice_serves_two(wrap):
+    """A rollout often begins in the pose that is its target."""
+    run = wrap(fuse(lambda x, y, k: (x + 10 * y, k * x), in_axes=(0, 0, None)))
+    other = X + 1
+    for x, y, k in ((X, X, X[0]), (X, other, X[0]), (other, X, other[0]), (X, X, other[0])):
+        got = run(x, y, k)
+        np.testing.assert_allclose(got[0], x + 10 * y, rtol=1e-6)
+        np.testing.assert_allclose(got[1], k * x, rtol=1e-6)
+
+
 def _sorts(x):
     return jnp.sort(x) + 1
 
