@@ -90,8 +90,10 @@ def within(name: str, value: Any, called: str = "", of: str = "") -> Any:
     called: the name for the message, by default ``name``; of: a range of another name.
     """
     limits = RANGES[of or name]
-    if not limits.holds(value):
-        unit = f" {limits.unit}" if limits.unit and isinstance(value, numbers.Real) else ""
-        shown = value.item() if hasattr(value, "item") else value  # 0.1, not np.float64(0.1)
+    shown = (
+        value.item() if getattr(value, "shape", None) == () else value
+    )  # 0.1, not np.float64(0.1)
+    if not limits.holds(shown):
+        unit = f" {limits.unit}" if limits.unit and isinstance(shown, numbers.Real) else ""
         raise ValueError(f"{called or name} is {shown!r}{unit}; {limits.wanted}")
     return value
