@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING
 
@@ -184,7 +185,7 @@ def _tick_step(width: float) -> float:
     """
     if width < 2.5:
         return 0.5
-    return max(1.0, 10.0 ** np.ceil(np.log10(width / 10.0)))
+    return max(1.0, 10.0 ** math.ceil(math.log10(width / 10.0)))
 
 
 def _label_panel(panel: Axes, motion: Motion, frame: int, inches: float) -> None:
