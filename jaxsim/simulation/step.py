@@ -62,7 +62,9 @@ class StepConfig:
     ``StepInfo.left_out`` tells how many there was no place for. None: see ``collision.nearest``.
 
     derivative: of the impulses, "iteration" (that of the sweeps) or "implicit" (that of the solved
-    problem, see ``solvers.implicit``: exact with sweeps enough to solve it, and less costly).
+    problem, see ``solvers.implicit``: exact with sweeps enough to solve it, and less costly). Of
+    sweeps beyond the first ``sweeps`` it is approximate, so for exact gradients through hard
+    impacts give ``most_sweeps=0``, with ``sweeps`` enough.
     smoothing: of the implicit derivative, and of nothing else.
     """
 

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("constraint_matrix.py", "| rows | XLA mass [us]"),
         ("gpu.py", "| work   | backend | batch |"),
         ("gradients.py", "Largest error without smoothing"),
+        ("impact_gradients.py", "| configuration   | hard steps"),
         ("lcp.py", "| solver               | iterations |"),
         ("rollout_gradient.py", "| derivative | batch |"),
         ("qp.py", "| ours, fused, with gradient |"),
