@@ -18,8 +18,8 @@ from jaxsim.io.mjcf import mjcf_q_index, mjcf_v_index, to_mjcf
 from jaxsim.model import Model, State
 from jaxsim.simulation.rollout import Measure, rollout, total
 from jaxsim.simulation.step import Control, StepConfig
-from optimize.batch import batched
-from optimize.cli_setup import cores
+from optimize.running.batch import batched
+from optimize.session import cores
 
 DT = 0.001  # [s]
 CONFIG = StepConfig(dt=DT)

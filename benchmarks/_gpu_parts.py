@@ -73,7 +73,7 @@ def accuracy(options: dict) -> Iterator[dict]:
 
 
 def _planar(options: dict, batch: int):
-    from controllers.pd import PoseController
+    from controllers.pose.pd import PoseController
     from jaxsim.characters.planar_human import planar_human, start
     from jaxsim.simulation.rollout import rollout
     from jaxsim.simulation.step import StepConfig

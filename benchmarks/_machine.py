@@ -8,7 +8,7 @@ from pathlib import Path
 
 import jax
 
-from optimize.cli_setup import cores
+from optimize.session import cores
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from controllers.balance import balance_machine
-from controllers.goal_control import Body, perceive
-from controllers.senses import Senses
+from controllers.goals.balance import balance_machine
+from controllers.goals.control import Body, perceive
+from controllers.goals.senses import Senses
 from jaxsim import Model, articulated_human, start
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.synthesis.config import SynthesisConfig, units

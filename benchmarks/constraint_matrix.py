@@ -31,7 +31,7 @@ from jaxsim.model import Model
 from jaxsim.model.state import neutral_q
 from jaxsim.simulation import events
 from jaxsim.simulation.step import no_control
-from optimize.cli_setup import cores, session
+from optimize.session import cores, session
 
 ROWS = (1, 2, 4, 8, 16, 32, 60)
 BODIES = {

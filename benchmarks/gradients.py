@@ -21,13 +21,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks._machine import commit, machine, publish, table, today, versions
-from controllers.pd import PoseController
+from controllers.pose.pd import PoseController
 from jaxsim.constraints.rows import row_layout
 from jaxsim.model import ModelBuilder, capsule, hinge, neutral_state, plane, slide
 from jaxsim.model.model import Model
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import StepConfig
-from optimize.cli_setup import session
+from optimize.session import session
 
 DT, SECONDS, SWEEPS = 0.001, 0.35, 100
 START = dict(q=[0.0, 0.58, 0.1, -0.2], qd=[2.0, -0.5, 0.0, 0.0])

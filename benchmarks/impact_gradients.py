@@ -22,7 +22,7 @@ from benchmarks._machine import commit, machine, publish, table, today, versions
 from jaxsim.characters.planar_human import planar_human, start
 from jaxsim.model.state import State
 from jaxsim.simulation.step import StepConfig, no_control, observe, step
-from optimize.cli_setup import session
+from optimize.session import session
 
 DT, H = 0.002, 1e-7  # time step [s]; half the differences' step
 WAYS = {
@@ -65,7 +65,7 @@ def falls(human, members: int, steps: int, rng) -> tuple[State, State, str]:
 
 
 def errors(human, states: State, config: StepConfig, rng) -> np.ndarray:
-    """Relative, of the derivative of the next velocity by the velocity before it, along a direction."""
+    """Relative, of the derivative of the next velocity by the last one, along a direction."""
     weight, way = rng.normal(size=(2, human.topology.nv))
 
     def value(t, state):

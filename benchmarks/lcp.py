@@ -29,7 +29,7 @@ from jaxsim.fused import fuse
 from jaxsim.model.state import neutral_q
 from jaxsim.solvers import qp
 from jaxsim.solvers.lcp import accelerated_gradient, gauss_seidel, unilateral, with_friction
-from optimize.cli_setup import cores, session
+from optimize.session import cores, session
 
 POINTS = 16
 SOLVERS = {"Gauss-Seidel": gauss_seidel, "accelerated gradient": accelerated_gradient}

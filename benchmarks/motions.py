@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
-    from optimize.simulate import simulate, write_simulation
+    from optimize.running.simulate import simulate, write_simulation
 
     rows = []
     for name in arguments.names:

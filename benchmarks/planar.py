@@ -38,9 +38,9 @@ from benchmarks._machine import ROOT, commit, machine, publish, si, table, today
 from controllers.scl.load import load_script
 from jaxsim.characters.planar_human import planar_human, start
 from jaxsim.simulation.step import StepConfig
-from optimize.cli_setup import cores, session
-from optimize.objectives import objective
-from optimize.problem import ScriptProblem
+from optimize.problems.script_problem import ScriptProblem
+from optimize.running.objectives import objective
+from optimize.session import cores, session
 
 BATCHES = (1, 16, 64, 256, 1024, 4096, 16384, 65536)
 GOAL_RATIO, GOAL_RATIO_BATCH = 20.0, 256  # of MuJoCo's speed on a CPU, at this batch and above

@@ -261,7 +261,7 @@ def main(words: list[str]) -> str:
     import jax
 
     from benchmarks._machine import commit, publish, table, versions
-    from optimize.cli_setup import session
+    from optimize.session import session
 
     if options.abuse:
         from benchmarks._qp_abuse import abuse

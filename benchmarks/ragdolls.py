@@ -23,7 +23,7 @@ from benchmarks._ragdolls import GROUNDS, Limp, falls, measures, ragdoll
 from jaxsim.model import Model, State
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import StepConfig
-from optimize.cli_setup import cores, session
+from optimize.session import cores, session
 
 HEADER = ["ground", "self", "step [ms]", "sweeps", "falls", "not finite"]
 HEADER += ["beyond a limit [deg]", "over 1 deg", "depth settled [mm]", "over 5 mm"]

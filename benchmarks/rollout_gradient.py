@@ -24,12 +24,12 @@ import numpy as np
 
 from benchmarks._engines import interleaved
 from benchmarks._machine import commit, machine, publish, table, today, versions
-from controllers.pd import PoseController
+from controllers.pose.pd import PoseController
 from jaxsim.characters.planar_human import planar_human, start
 from jaxsim.fused import fuse
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import DERIVATIVES, StepConfig
-from optimize.cli_setup import session
+from optimize.session import session
 
 HEADER = ["derivative", "batch", "rollout [ms]", "with gradient [ms]", "ratio", "compile [s]"]
 HEADER += ["error of half / nine in ten / all"]

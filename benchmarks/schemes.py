@@ -29,7 +29,7 @@ from jaxsim.model import Model, ModelBuilder, State, box, free, neutral_state, p
 from jaxsim.simulation.events import EventConfig, ready
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import StepConfig, no_control
-from optimize.cli_setup import cores, session
+from optimize.session import cores, session
 
 G, RADIUS, HALF, MASS = 9.81, 0.1, 0.1, 2.0
 STEPS = (0.00025, 0.001, 0.004, 1 / 120, 1 / 60)

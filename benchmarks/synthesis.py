@@ -29,7 +29,7 @@ from jaxsim.fused import fuse
 from jaxsim.fused.fuse import BACKENDS
 from jaxsim.solvers import qp
 from jaxsim.synthesis.config import SynthesisConfig
-from optimize.cli_setup import cores, session
+from optimize.session import cores, session
 
 STRONGEST = 150.0  # push [N]
 

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks._synthesis import Scene, around
 from jaxsim.solvers import qp
 from jaxsim.synthesis.config import SynthesisConfig
-from optimize.cli_setup import cores, session
+from optimize.session import cores, session
 
 EVERY = 10
 CASES = {"standing": (1.0, 10.0), "stepping": (1.0, 400.0), "slipping": (0.2, 400.0)}

@@ -53,7 +53,7 @@ from jaxsim.io.mjcf import mjcf_q_index, mjcf_v_index
 from jaxsim.model import Model
 from jaxsim.model.state import neutral_q, neutral_state
 from jaxsim.simulation.step import StepConfig
-from optimize.cli_setup import cores, session
+from optimize.session import cores, session
 
 # That ours solves for. All, where the rows of most links are known to be zeros (fused); the nearest
 # where they are not made use of (XLA): fewer rows, with the same result while none is left out.

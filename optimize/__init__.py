@@ -1,7 +1,7 @@
 """Simulating scripts and tuning them: in a few lines, or from the command line (jaxsim --help).
 
-    from optimize.simulate import simulate, write_simulation
-    from optimize.tune import tune
+    from optimize.running.simulate import simulate, write_simulation
+    from optimize.tuning.tune import tune
 
     write_simulation("runs/walk", simulate("walk", seconds=10.0))
     tune("sit_to_stand_quick", "quick-rise", out="runs/rise", generations=10)
@@ -19,35 +19,36 @@ from typing import TYPE_CHECKING
 from jaxsim.exports import lazy
 
 if TYPE_CHECKING:
-    from optimize.batch import batched
-    from optimize.evolution import Evaluation, EvolutionResult, evolve
-    from optimize.gallery import find_world
-    from optimize.objectives import OBJECTIVES, TERMS, Objective, Term, objective
-    from optimize.problem import ScriptProblem
-    from optimize.run_folder import RunFolder
-    from optimize.simulate import Simulation, write_simulation
-    from optimize.tunables import Tunables
-    from optimize.tune import TuneResult
-    from optimize.world_run import simulate_world
+    from optimize.problems.evaluation import Evaluation
+    from optimize.problems.script_problem import ScriptProblem
+    from optimize.problems.tunables import Tunables
+    from optimize.results.folder import RunFolder
+    from optimize.running.batch import batched
+    from optimize.running.gallery import find_world
+    from optimize.running.objectives import OBJECTIVES, TERMS, Objective, Term, objective
+    from optimize.running.simulate import Simulation, write_simulation
+    from optimize.running.world_run import simulate_world
+    from optimize.tuning.evolution import EvolutionResult, evolve
+    from optimize.tuning.tune import TuneResult
 
 _PLACE_OF = {
-    "Evaluation": "optimize.evolution",
-    "EvolutionResult": "optimize.evolution",
-    "OBJECTIVES": "optimize.objectives",
-    "Objective": "optimize.objectives",
-    "RunFolder": "optimize.run_folder",
-    "ScriptProblem": "optimize.problem",
-    "Simulation": "optimize.simulate",
-    "TERMS": "optimize.objectives",
-    "Term": "optimize.objectives",
-    "Tunables": "optimize.tunables",
-    "TuneResult": "optimize.tune",
-    "batched": "optimize.batch",
-    "evolve": "optimize.evolution",
-    "find_world": "optimize.gallery",
-    "objective": "optimize.objectives",
-    "simulate_world": "optimize.world_run",
-    "write_simulation": "optimize.simulate",
+    "Evaluation": "optimize.problems.evaluation",
+    "EvolutionResult": "optimize.tuning.evolution",
+    "OBJECTIVES": "optimize.running.objectives",
+    "Objective": "optimize.running.objectives",
+    "RunFolder": "optimize.results.folder",
+    "ScriptProblem": "optimize.problems.script_problem",
+    "Simulation": "optimize.running.simulate",
+    "TERMS": "optimize.running.objectives",
+    "Term": "optimize.running.objectives",
+    "Tunables": "optimize.problems.tunables",
+    "TuneResult": "optimize.tuning.tune",
+    "batched": "optimize.running.batch",
+    "evolve": "optimize.tuning.evolution",
+    "find_world": "optimize.running.gallery",
+    "objective": "optimize.running.objectives",
+    "simulate_world": "optimize.running.world_run",
+    "write_simulation": "optimize.running.simulate",
 }
 
 __all__ = [

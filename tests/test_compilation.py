@@ -150,7 +150,7 @@ def test_importing_changes_nothing():
         import jax
 
         cache = jax.config.jax_compilation_cache_dir
-        import jaxsim, jaxsim.compilation, jaxsim.simulation.rollout, optimize.cli
+        import jaxsim, jaxsim.compilation, jaxsim.simulation.rollout, optimize.cli.main
 
         assert dict(os.environ) == before
         assert jax.config.jax_compilation_cache_dir == cache

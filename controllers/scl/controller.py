@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from controllers.pd import clipped
+from controllers.pose.pd import clipped
 from controllers.scl.program import (
     CHANGED,
     CHILD,

@@ -8,7 +8,7 @@ import numpy as np
 from jaxsim import Motion, articulated_human, ball_joint_human, start, write_filmstrip
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.math.rotation import matrix_to_quat
-from optimize.recording import shapes_of
+from optimize.running.recording import shapes_of
 
 TO_THE_VIEWER = np.sqrt([0.5, 0, 0, 0.5]) * [1, 1, 1, -1]  # faces -y
 names, shapes, pos, quat = [], [], [], []

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from controllers.pd import PoseController, pose_error
+from controllers.pose.pd import PoseController, pose_error
 from jaxsim.characters import anthropometry as body_data
 from jaxsim.characters.human import TURNS, articulated_human, ball_joint_human, start
 from jaxsim.characters.poses import posed, unsided

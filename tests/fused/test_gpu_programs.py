@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax import export
 
-from controllers.pd import PoseController
+from controllers.pose.pd import PoseController
 from jaxsim.constraints.rows import row_layout
 from jaxsim.fused import fuse
 from jaxsim.model import neutral_state

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from controllers.pd import PoseController
+from controllers.pose.pd import PoseController
 from jaxsim.constraints.rows import row_layout
 from jaxsim.model import (
     ModelBuilder,

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from controllers.pd import PoseController
+from controllers.pose.pd import PoseController
 from jaxsim.characters.planar_human import planar_human, posed, set_chair_height, start
 from jaxsim.collision.slots import contact_slots
 from jaxsim.constraints.rows import row_layout

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from optimize.simulate import simulate
+from optimize.running.simulate import simulate
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 

@@ -17,8 +17,8 @@ import pytest
 
 from optimize import interrupts
 from optimize.interrupts import ECHO, check, holding, noting
-from optimize.run_folder import RunFolder
-from optimize.simulate import simulate
+from optimize.results.folder import RunFolder
+from optimize.running.simulate import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of another kind")
@@ -172,7 +172,7 @@ def test_a_simulation_in_a_notebook_can_be_interrupted_and_run_again(after, capf
 
 
 CELL = """
-from optimize.simulate import simulate
+from optimize.running.simulate import simulate
 part = simulate("walk", seconds=600.0, dt=0.001)
 """
 
@@ -193,7 +193,7 @@ def test_a_kernel_of_a_real_notebook_can_be_interrupted_and_goes_on(after):
                 client.execute_interactive("assert part.interrupted")["content"]["status"] == "ok"
             )
         again = 'assert not simulate("walk", seconds=0.08, dt=0.001).interrupted'
-        again = f"from optimize.simulate import simulate\n{again}"
+        again = f"from optimize.running.simulate import simulate\n{again}"
         assert client.execute_interactive(again, timeout=300)["content"]["status"] == "ok"
     finally:
         client.stop_channels()
@@ -213,7 +213,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 
 def started(*arguments):
     return subprocess.Popen(
-        [sys.executable, "-c", FOREGROUND, "-m", "optimize.cli", *map(str, arguments)],
+        [sys.executable, "-c", FOREGROUND, "-m", "optimize.cli.main", *map(str, arguments)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -5,14 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from controllers.pd import PoseController
+from controllers.pose.pd import PoseController
 from controllers.scl.load import load_script, script_controller
 from jaxsim.constraints.rows import row_layout
 from jaxsim.fused import fuse
 from jaxsim.model import neutral_state
 from jaxsim.simulation.rollout import failed_members, largest, rollout, total
 from jaxsim.simulation.step import StepConfig
-from optimize.scene import set_scene
+from optimize.scenarios.script_scene import set_scene
 from tests.compiling import quick_jit
 from tests.gradients.test_step_gradients import build_hopper
 

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from controllers.motion import MotionController, TrackingController, Trajectory
-from controllers.pd import PoseController
+from controllers.pose.motion import MotionController, TrackingController, Trajectory
+from controllers.pose.pd import PoseController
 from controllers.scl.load import load_script, script_controller
 from jaxsim.characters.planar_human import planar_human
 from jaxsim.constraints.rows import row_layout

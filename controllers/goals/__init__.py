@@ -1,0 +1,1 @@
+"""Controllers by goals, for the per-step optimisation: tasks, the machine, balance."""

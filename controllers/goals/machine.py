@@ -1,0 +1,220 @@
+"""State machines of goals: which goals count now, with what weights.
+
+A controller is M = (S, T). A state is a set of weighted goals and a condition D; where D fails, the
+first applicable of the states that transitions lead to takes over, the nearest first. A transition
+from a state to itself enters it anew. All of it is tables and masks, so one program runs many
+characters in different states.
+
+Source: Jain, Ye, Liu (2009), section 5.1.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.goals.holds import Held, Hold, check_holds, held_now, hold_rows
+from controllers.goals.senses import Senses
+from controllers.goals.tasks import Goal
+from jaxsim.synthesis.config import Units
+from jaxsim.synthesis.tasks import (
+    Tasks,
+    position_rows,
+    root_of_weight,
+    stacked,
+    velocity_rows,
+)
+
+
+def _same(senses, notes):
+    return notes
+
+
+def _nothing(senses, notes):
+    return jnp.zeros(senses.view.effectors.count, bool)
+
+
+@dataclass(frozen=True)
+class GoalState:
+    """goals: name -> weight. holds(senses, notes) is the condition D; enter(senses, notes) is done
+    when the state takes over, keep(senses, notes) in every step that it lasts. lifts(senses, notes)
+    (ne,) bool: the effectors that need not stay where they touch."""
+
+    goals: Mapping[str, float]
+    holds: Callable[[Senses, Any], Array]
+    enter: Callable[[Senses, Any], Any] = _same
+    keep: Callable[[Senses, Any], Any] = _same
+    lifts: Callable[[Senses, Any], Array] = _nothing
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Memory:
+    """Where a machine is."""
+
+    state: Array  # () int
+    since: Array  # () time at which it came there [s]
+    steps: Array  # (ns,) int: how often each state was entered
+    notes: Any  # what the machine's own conditions and goals remember
+    held: Held | None = None  # of the machine's holds
+
+
+@dataclass(frozen=True)
+class GoalMachine:
+    """states by name, the first is the start; transitions: name -> names, the first comes first.
+
+    notes: what conditions and goals remember at the start, a pytree. holds: constraints besides the
+    goals, whatever the state. Raises ValueError for a state or a transition that names something
+    unknown, and for two holds of an effector at once.
+    """
+
+    goals: tuple[Goal, ...]
+    states: Mapping[str, GoalState]
+    transitions: Mapping[str, tuple[str, ...]]
+    notes: Any = ()
+    holds: tuple[Hold, ...] = ()
+    order: tuple[tuple[int, ...], ...] = field(init=False)  # by state, whom to ask, nearest first
+
+    def __post_init__(self):
+        names, known = list(self.states), [goal.name for goal in self.goals]
+        if len(set(known)) < len(known):
+            raise ValueError(f"two goals have one name: {', '.join(known)}")
+        for name, state in self.states.items():
+            for goal, weight in state.goals.items():
+                if goal not in known:
+                    raise ValueError(
+                        f"state {name!r} weighs a goal {goal!r}; there are {', '.join(known)}"
+                    )
+                if not np.isfinite(weight):
+                    raise ValueError(f"state {name!r}: the weight of {goal!r} is {weight}")
+        for name, followers in self.transitions.items():
+            for end in (name, *followers):
+                if end not in names:
+                    raise ValueError(
+                        f"transition {name!r} -> {', '.join(followers)}: no state {end!r}; the "
+                        f"states are {', '.join(names)}"
+                    )
+        check_holds(self.holds)
+        order = []
+        for name in names:
+            reached = list(dict.fromkeys(self.transitions.get(name, ())))
+            for at in reached:
+                more = self.transitions.get(at, ()) if at != name else ()
+                reached += [s for s in more if s not in (name, *reached)]
+            order.append(tuple(names.index(s) for s in reached))
+        object.__setattr__(self, "order", tuple(order))
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        return tuple(self.states)
+
+    def weights(self) -> Array:
+        """(ns, ng) as declared: what a tuner tunes and a batch may vary."""
+        return jnp.array(
+            [[s.goals.get(goal.name, 0.0) for goal in self.goals] for s in self.states.values()]
+        )
+
+    def adding(
+        self, goal: Goal, weight: float | Mapping[str, float], **changes: Any
+    ) -> "GoalMachine":
+        """With one more goal: one weight for all states, or by state; changes: of fields."""
+        by_state = weight if isinstance(weight, Mapping) else dict.fromkeys(self.states, weight)
+        states = {
+            name: replace(state, goals={**state.goals, goal.name: by_state.get(name, 0.0)})
+            for name, state in self.states.items()
+        }
+        return replace(self, goals=(*self.goals, goal), states=states, **changes)
+
+    def begin(self, senses: Senses) -> Memory:
+        """In the first state."""
+        first = next(iter(self.states.values()))
+        dtype = senses.view.q.dtype
+
+        def typed(x):
+            x = jnp.asarray(x)
+            return x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x
+
+        notes = jax.tree.map(typed, first.enter(senses, jax.tree.map(typed, self.notes)))
+        return Memory(
+            state=jnp.asarray(0),
+            since=senses.time,
+            steps=jnp.zeros(len(self.states), int),
+            notes=notes,
+            held=held_now(self.holds, senses, None) if self.holds else None,
+        )
+
+    def advance(self, memory: Memory, senses: Senses) -> Memory:
+        """Stay where the condition holds, else search along the transitions."""
+        states = list(self.states.values())
+        kept = _pick(memory.state, [s.keep(senses, memory.notes) for s in states])
+        entered = [s.enter(senses, kept) for s in states]
+        may_stay = _pick(memory.state, [s.holds(senses, kept) for s in states])
+        applies = jnp.stack([s.holds(senses, e) for s, e in zip(states, entered)])
+        follower = _pick(memory.state, [self._first(order, applies) for order in self.order])
+        moved = ~may_stay & (follower >= 0)
+        chosen = jnp.where(moved, follower, memory.state)
+        notes = _pick(chosen, entered)
+        return Memory(
+            state=chosen,
+            since=jnp.where(moved, senses.time, memory.since),
+            steps=memory.steps + jnp.where(moved & (chosen == jnp.arange(len(states))), 1, 0),
+            notes=jax.tree.map(lambda new, old: jnp.where(moved, new, old), notes, kept),
+            held=held_now(self.holds, senses, memory.held) if self.holds else None,
+        )
+
+    def _first(self, order: tuple[int, ...], applies: Array) -> Array:
+        """The first state of an order that applies, else -1."""
+        chosen = jnp.asarray(-1)
+        for k in reversed(order):
+            chosen = jnp.where(applies[k], k, chosen)
+        return chosen
+
+    def tasks(self, memory: Memory, senses: Senses, weights: Array, unit: Units, dt):
+        """``synthesize``'s tasks(view, at_v): the goals of the present state."""
+        now = weights[memory.state]
+
+        def tasks(view, at_v) -> Tasks:
+            here = senses.with_view(view)
+            rows, relaxed = [], jnp.zeros(view.effectors.count, view.v.dtype)
+            for k, goal in enumerate(self.goals):
+                size = 1.0 if goal.unit == "one" else getattr(unit, goal.unit)
+                if goal.level == "force":
+                    relaxed = relaxed + jnp.where(goal.rows(here, memory.notes), now[k], 0.0)
+                    continue
+                error, J = goal.rows(here, memory.notes)
+                scale = root_of_weight(now[k]) / size
+                if goal.level == "velocity":
+                    rows.append(velocity_rows(J, -error, scale))
+                else:
+                    rows.append(position_rows(view, error, J, at_v, scale, dt))
+            lifted = [s.lifts(here, memory.notes) for s in self.states.values()]
+            still = jnp.where(_pick(memory.state, lifted), 0.0, 1.0).astype(view.v.dtype)
+            fixed = grip = None
+            if memory.held is not None:
+                fixed, grip = hold_rows(self.holds, memory.held, view, at_v, unit, dt)
+            return Tasks(
+                goals=stacked(*rows),
+                relax=relaxed.astype(view.v.dtype),
+                still=still,
+                torque=jnp.ones((), view.v.dtype),
+                fixed=fixed,
+                grip=grip,
+            )
+
+        return tasks
+
+
+def _pick(index: Array, options: list) -> Any:
+    """The index-th of some pytrees of one structure."""
+
+    def one(*leaves):
+        out = leaves[0]
+        for k, leaf in enumerate(leaves[1:], start=1):
+            out = jnp.where(index == k, leaf, out)
+        return out
+
+    return jax.tree.map(one, *options)

@@ -1,0 +1,74 @@
+"""Standing on one foot, then in a given pose there.
+
+Source: Jain, Ye, Liu (2009), section 6.1.1: the balance strategy with the support reduced to one
+foot; "once the character balances herself, we add kinematic objectives".
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+
+from controllers.goals import tasks as goals
+from controllers.goals.balance import FEET, SOLE, Gait, no_step, sole_down
+from controllers.goals.machine import GoalMachine, GoalState
+from controllers.goals.senses import Senses
+from jaxsim.math.safe import safe_norm
+
+RELAXED = 0.02  # a smaller load can be lifted [body weights]
+CENTERED = 0.03  # the centre of mass is over a foot's middle [m]
+CRANE = {
+    "rightHipFlexion": 75.0,
+    "rightKneeFlexion": 90.0,
+    "leftShoulderAbduction": 80.0,
+    "rightShoulderAbduction": 80.0,
+    "leftElbowFlexion": 20.0,
+    "rightElbowFlexion": 20.0,
+}
+
+
+def one_foot_machine(
+    pose_deg: Mapping[str, float] = CRANE, stance: str = "leftFoot"
+) -> GoalMachine:
+    """Shift the weight to ``stance``, then take up a pose (hinges by name [deg]) there.
+
+    Raises ValueError for a foot that is none.
+    """
+    if stance not in FEET:
+        raise ValueError(f"stance is {stance!r}; choose from {', '.join(FEET)}")
+    swing = 1 - FEET.index(stance)
+    angles = np.deg2rad(list(pose_deg.values()))
+
+    def over_stance(senses: Senses, _):
+        return senses.place(senses.group(stance))[:2]
+
+    def not_there(senses: Senses, _):
+        return safe_norm(senses.view.com[:2] - over_stance(senses, _)) > CENTERED
+
+    def loaded(senses: Senses, _):
+        return senses.load(senses.group(FEET[swing])) > RELAXED
+
+    balance = {"com": 5.0, "spine": 70.0, "damping": 0.5, "sole": SOLE}
+    notes = replace(no_step(Gait(), swing), stepping=jnp.asarray(True))
+    return GoalMachine(
+        goals=(
+            goals.com_over("com", over_stance),
+            goals.upright("chest"),
+            goals.damping(),
+            goals.relax("relax", lambda senses, _: jnp.asarray(senses.group(FEET[swing]))),
+            goals.pose("pose", tuple(pose_deg), lambda senses, _: jnp.asarray(angles)),
+            sole_down(),
+        ),
+        states={
+            "shift": GoalState(balance, not_there),
+            "relax": GoalState({**balance, "relax": 1.0}, loaded),
+            "pose": GoalState(
+                {**balance, "pose": 1.0},
+                lambda senses, _: jnp.asarray(True),
+                lifts=lambda senses, _: jnp.asarray(senses.group(FEET[swing])),
+            ),
+        },
+        transitions={"shift": ("relax",), "relax": ("pose",)},
+        notes=notes,
+    )

@@ -1,0 +1,87 @@
+"""Goals that answer to what is around: a hand on a wall, out of the way of a ball.
+
+They are added to the balance controller (``GoalMachine.adding``).
+Source: Jain, Ye, Liu (2009), sections 6.1.3 and 6.1.4.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from controllers.goals.senses import Senses, reachable
+from controllers.goals.tasks import Goal
+from jaxsim.dynamics.jacobians import point_jacobian
+from jaxsim.math.safe import safe_divide, safe_norm, safe_normalize
+
+ARMS = {"leftHand": "leftUpperArm", "rightHand": "rightUpperArm"}
+FALLING = 0.15  # a hand goes to a wall that the centre of mass nears faster than this [m/s]
+STEEP = 0.5  # the normal of a wall has at most this much of the vertical
+AWAY = 1.0  # how far out of a ball's way a point would like to go at once [m]
+WATCHED = ("head", "chest", "abdomen", "pelvis", "leftForearm", "rightForearm", "leftThigh",
+           "rightThigh")  # fmt: skip
+
+
+def hands_to_wall() -> Goal:
+    """Each hand to the nearest point of the nearest wall, while it is in reach and helps.
+
+    It helps while the body falls towards the wall, and stays there once it touches.
+    """
+
+    def rows(senses: Senses, _: Any):
+        view = senses.view
+        hands = np.flatnonzero(
+            np.any([senses.group(name) for name in ARMS if name in view.effectors.group_names], 0)
+        )
+        wall = jnp.abs(view.surfaces.normal[hands, :, 2]) < STEEP
+        can = reachable(senses, ARMS)[hands] & wall  # (hands, nf)
+        gap = jnp.where(can, view.surfaces.gap[hands], jnp.inf)
+        one = (jnp.argmin(gap, axis=1)[:, None] == np.arange(gap.shape[1])) & can
+        normal = jnp.sum(jnp.where(one[..., None], view.surfaces.normal[hands], 0.0), axis=1)
+        distance = jnp.sum(jnp.where(one, view.surfaces.gap[hands], 0.0), axis=1)
+        nears = -jnp.sum(normal * view.com_velocity, axis=-1) > FALLING
+        wanted = one.any(axis=1) & (nears | senses.touching[hands])
+        error = jnp.where(wanted[:, None], distance[:, None] * normal, 0.0)
+        J = jnp.where(wanted[:, None, None], view.jacobian[hands], 0.0)
+        return error.reshape(-1), J.reshape(-1, J.shape[-1])
+
+    return Goal("hands", "limb", rows)
+
+
+def dodge(near: float = 1.0) -> Goal:
+    """Gdodge: away from the lines along which balls fly that come nearer than ``near`` [m].
+
+    The document gives the distance to the line a negative weight, -0.05 to -0.15 by 1 / distance.
+    A maximum has no place in a convex problem; its slope does: each point is asked to be ``AWAY``
+    further off than it is, with that weight. One row a link and ball.
+    """
+
+    def rows(senses: Senses, _: Any):
+        view, balls = senses.view, senses.objects
+        if balls is None:
+            raise ValueError("the goal 'dodge' needs objects that fly; give the run some")
+        errors, Js = [], []
+        for name in WATCHED:
+            link = view.link(name)
+            point = view.kin.com[link]
+            J = point_jacobian(view.model, view.kin, link, point)
+
+            def of_ball(position, velocity, point=point, J=J):
+                along = safe_normalize(velocity)
+                offset = point - position
+                across = offset - jnp.sum(offset * along) * along
+                distance = safe_norm(across)
+                aside = jnp.stack([-along[1], along[0], jnp.zeros_like(along[0])])
+                out = jnp.where(distance > 1e-3, safe_divide(across, distance), aside)
+                comes = (jnp.sum(offset * along) > 0) & (safe_norm(offset) < near)
+                weight = jnp.clip(0.05 / jnp.maximum(distance, 1e-2), 0.05, 0.15)
+                scale = jnp.where(comes, jnp.sqrt(weight), 0.0)
+                return -scale * AWAY, scale * (out @ J)
+
+            error, row = jax.vmap(of_ball)(balls.position, balls.velocity)
+            errors.append(error)
+            Js.append(row)
+        return jnp.concatenate(errors), jnp.concatenate(Js)
+
+    return Goal("dodge", "limb", rows)

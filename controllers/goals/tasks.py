@@ -1,0 +1,174 @@
+"""Kinematic goals: an error and its Jacobian, with a unit; weights stand in the states.
+
+Source: Jain, Ye, Liu (2009), sections 5.1 and 6.1. Each is a small function of the senses and of
+what the controller remembers; where no Jacobian is given it is found by ``residual_goal``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.goals.senses import Senses
+from jaxsim.dynamics.jacobians import angular_jacobian
+from jaxsim.dynamics.kinematics import integrate
+from jaxsim.math.rotation import cross
+from jaxsim.math.safe import safe_sqrt
+from jaxsim.synthesis.config import Units
+from jaxsim.synthesis.view import look
+
+LEVELS = ("position", "velocity", "force")
+OVERTURNED = 0.1  # [rad]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """``rows(senses, memory)`` gives the error (m,) and J (m, nv) with d error / dt = J v.
+
+    Of a goal on velocities the error is minus the velocity that J v is to have; of one on forces
+    rows gives (ne,) bool: whose contact forces are to vanish. unit: a field of
+    ``synthesis.config.Units``, or "one".
+    """
+
+    name: str
+    unit: str
+    rows: Callable[[Senses, Any], Any]
+    level: str = "position"
+
+    def __post_init__(self):
+        units = ["one", *(field.name for field in fields(Units))]
+        if self.unit not in units:
+            raise ValueError(
+                f"goal {self.name!r}: unit {self.unit!r}; there are {', '.join(units)}"
+            )
+        if self.level not in LEVELS:
+            raise ValueError(f"goal {self.name!r}: level {self.level!r}; there are {LEVELS}")
+
+
+def residual_goal(name: str, unit: str, residual: Callable[[Senses, Any], Array]) -> Goal:
+    """A goal from its error (m,) alone; the Jacobian is found by forward differentiation."""
+
+    def rows(senses: Senses, memory):
+        view = senses.view
+
+        def error(v):
+            q = integrate(view.model, view.q, v, 1.0)
+            return residual(senses.with_view(look(view.model, view.effectors, q, view.v)), memory)
+
+        zero = jnp.zeros_like(view.v)
+        return error(zero), jax.jacfwd(error)(zero)
+
+    return Goal(name, unit, rows)
+
+
+def damping() -> Goal:
+    """Gqv: avoid sudden movements."""
+    return Goal(
+        "damping",
+        "rate",
+        lambda senses, _: (jnp.zeros_like(senses.view.v), jnp.eye(senses.view.v.shape[0])),
+        "velocity",
+    )
+
+
+def com_over(name: str, where: Callable[[Senses, Any], Array], unit: str = "com") -> Goal:
+    """Gcp, Gcf: the centre of mass over a point (2,) of the ground."""
+
+    def rows(senses: Senses, memory):
+        view = senses.view
+        return view.com[:2] - where(senses, memory), view.com_jacobian[:2]
+
+    return Goal(name, unit, rows)
+
+
+def com_velocity(name: str, target: Callable[[Senses, Any], Array]) -> Goal:
+    """Gcv: the centre of mass moves with a velocity (3,)."""
+
+    def rows(senses: Senses, memory):
+        return -target(senses, memory), senses.view.com_jacobian
+
+    return Goal(name, "com", rows, "velocity")
+
+
+def tilt(spine: Array) -> Array:
+    """(2,) the horizontal rotation vector [rad] that brings a unit vector (3,) to the vertical.
+
+    To first order it is their cross product, but its length is the angle, so that it also says how
+    to get up from far down. Within ``OVERTURNED`` of upside down, where no way up is the shorter
+    one, it falls off to zero; value and slope stay finite.
+    """
+    square = spine[0] ** 2 + spine[1] ** 2
+    small = (square < 1e-3) & (spine[2] > 0)  # where angle / sine is better found by its series
+    sine = safe_sqrt(jnp.where(small, 1.0, square))
+    series = 1 + square * (1 / 6 + square * (3 / 40 + square * (5 / 112 + square * 35 / 1152)))
+    least = jnp.where(spine[2] < 0, np.sin(OVERTURNED), 0.0)
+    far = jnp.arctan2(sine, spine[2]) / jnp.maximum(sine, least)
+    return jnp.where(small, series, far) * jnp.stack([spine[1], -spine[0]])
+
+
+def upright(link: str) -> Goal:
+    """Gspine: the z axis of a link along the vertical; the error is ``tilt``.
+
+    The document's error is the cross product, which shrinks beyond 90 degrees.
+    """
+
+    def rows(senses: Senses, _):
+        view = senses.view
+        index = view.link(link)
+        spine = view.kin.link_rot[index][:, 2]
+        turn = angular_jacobian(view.model, view.kin, index)  # (3, nv)
+        change = cross(turn.T, spine[None, :])  # (nv, 3) d spine / dt
+        return tilt(spine), jax.jacfwd(tilt)(spine) @ change.T
+
+    return Goal("spine", "one", rows)
+
+
+def pose(name: str, joints: tuple[str, ...], target: Callable[[Senses, Any], Array]) -> Goal:
+    """Gpose: hinges at angles (len(joints),) [rad]."""
+
+    def rows(senses: Senses, memory):
+        top = senses.view.model.topology
+        q = np.array([top.q_start[top.joint(j)] for j in joints])
+        v = np.array([top.dof(j) for j in joints])
+        J = np.zeros((len(joints), top.nv))
+        J[np.arange(len(joints)), v] = 1.0
+        return senses.view.q[q] - target(senses, memory), jnp.asarray(J, senses.view.q.dtype)
+
+    return Goal(name, "angle", rows)
+
+
+def reach(
+    name: str,
+    effector: str,
+    target: Callable[[Senses, Any], Array],
+    start: Array | float = -jnp.inf,
+    end: Array | float = jnp.inf,
+    onset: float = 0.0,
+) -> Goal:
+    """An effector to a point (3,) of the world, from time ``start`` until ``end`` [s]. Its weight
+    grows to what it is in the first ``onset`` [s]: at once, a body far from the point would jerk.
+
+    KeyError, when the goal is first used, for an effector that the body lacks.
+    """
+
+    def rows(senses: Senses, memory):
+        view = senses.view
+        names = view.effectors.names
+        if effector not in names:
+            raise KeyError(f"goal {name!r}: no effector {effector!r}; there are {', '.join(names)}")
+        at = names.index(effector)
+        now = (senses.time >= start) & (senses.time < end)
+        part = jnp.clip((senses.time - start) / onset, 0.0, 1.0) if onset else 1.0
+        root = jnp.where(now, part * part * (3 - 2 * part), 0.0)  # of the weight
+        return root * (view.position[at] - target(senses, memory)), root * view.jacobian[at]
+
+    return Goal(name, "limb", rows)
+
+
+def relax(name: str, whose: Callable[[Senses, Any], Array]) -> Goal:
+    """Gc: the contact forces of some effectors (ne,) bool vanish."""
+    return Goal(name, "force", whose, "force")

@@ -1,0 +1,1 @@
+"""Controllers that follow poses: PD and exact tracking."""

@@ -1,0 +1,1 @@
+"""What is searched: the numbers that vary, and how members are judged."""

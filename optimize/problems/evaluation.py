@@ -1,0 +1,26 @@
+"""What an optimiser is told of a population."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """What a population was worth. Anything that NumPy can read as an array will do.
+
+    fitness  (P,) to be minimised
+    parts    name -> (P,) raw objective terms, each in its own unit
+    failed   (P,) bool, members whose simulation broke down
+    steps    simulated steps in all, for the report of speed
+    """
+
+    fitness: Any
+    parts: dict[str, Any] = dataclasses.field(default_factory=dict)
+    failed: Any = False
+    steps: int = 0
+
+
+Evaluate = Callable[[np.ndarray], Evaluation]

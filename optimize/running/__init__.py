@@ -1,0 +1,1 @@
+"""A scenario becomes a motion with a summary: driver, recorder, measures."""

@@ -1,0 +1,1 @@
+"""Scenarios: who does what where, as data: scripts on their scene, worlds, scenes of goals."""

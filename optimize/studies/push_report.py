@@ -1,0 +1,156 @@
+"""What is written of a push-tolerance map: a table, a CSV, arrays, a polar plot."""
+
+import csv
+import io
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from jaxsim.io.files import write_bytes
+from jaxsim.viewer.plots import LINE_COLOURS, SOFT, new_figure, save_figure
+from optimize.results.folder import RunFolder
+from optimize.studies.push_search import UNTRIED, PushMap
+
+TABLE, CSV, ARRAYS, PLOT = "push_map.txt", "push_map.csv", "push_map.npz", "push_map.png"
+PARTS = {"least": 0.0, "quarter": 0.25, "median": 0.5, "3 quarters": 0.75, "most": 1.0}
+SIDES = {0: "forward", 90: "left", 180: "backward", 270: "right"}
+PANEL = 4.0  # [inch]
+
+
+def write_report(folder: RunFolder, found: PushMap) -> PushMap:
+    """All files; without matplotlib the plot is missing, and the result says so."""
+    folder.write_text(TABLE, table(found) + "\n")
+    folder.write_text(CSV, cells_csv(found))
+    write_arrays(folder / ARRAYS, arrays(found))
+    try:
+        plot_push_map(folder / PLOT, found)
+    except ImportError as error:
+        return replace(found, missing=(f"no {PLOT}: {error}",))
+    return found
+
+
+def write_arrays(path: str | os.PathLike, arrays: dict[str, Any]) -> None:
+    """A NumPy archive, as a whole or not at all."""
+    data = io.BytesIO()
+    np.savez_compressed(data, **arrays)
+    write_bytes(path, data.getvalue())
+
+
+def arrays(found: PushMap) -> dict[str, np.ndarray]:
+    """As ``PushMap`` says; quantiles (parts, durations, directions) over the starts."""
+    return {
+        "tolerated": found.tolerated,
+        "below": found.below,
+        "failed": found.failed,
+        "first_fall": found.first_fall,
+        "quantiles": found.quantiles(tuple(PARTS.values())),
+        "parts": np.array(tuple(PARTS.values())),
+        "durations": np.array(found.options.durations),
+        "directions_deg": found.options.directions_deg,
+    }
+
+
+def title(found: PushMap) -> str:
+    """What the map is of."""
+    o = found.options
+    scene = o.changed_scene()
+    around = "" if o.scene == "push" else f", scene {o.scene}"
+    limits = ", within torque limits" if scene.torque_limits else ""
+    return f"{scene.build}, friction {scene.friction:g}{around}{limits}"
+
+
+def table(found: PushMap) -> str:
+    """Quantiles of the tolerated push over the starts, and what is to be known of them."""
+    o = found.options
+    lines = [
+        f"Largest push at the pelvis that is survived [N]: {title(found)}",
+        f"{o.starts} starts (seed {o.seed}), steps of {o.resolution:g} N up to {o.strongest:g} N,"
+        f" standing {o.seconds:g} s after the push",
+        "",
+        f"{'duration':>8}  {'direction':>14}  "
+        + "  ".join(f"{name:>10}" for name in PARTS)
+        + "  first fall  weaker not",
+    ]
+    quantiles = found.quantiles(tuple(PARTS.values()))
+    first = found.first_fall.min(axis=-1)
+    weaker = (found.below == 0).any(axis=0).sum(axis=-1)
+    for d, duration in enumerate(o.durations):
+        for k, angle in enumerate(o.directions_deg):
+            name = f"{SIDES.get(round(angle), '')} {angle:.0f} deg".strip()
+            row = "  ".join(f"{x:10.0f}" for x in quantiles[:, d, k])
+            lines.append(
+                f"{duration:6.2f} s  {name:>14}  {row}  {first[d, k]:10.0f}  {weaker[d, k]:10d}"
+            )
+    return "\n".join([*lines, "", *notes(found)])
+
+
+def notes(found: PushMap) -> list[str]:
+    """Exceptions that a table hides."""
+    o = found.options
+    out = ["first fall: the weakest force that is known to have made one of the starts fall"]
+    out += [f"weaker not: starts that did not survive one of the {o.checks} next weaker forces"]
+    ceiling = int((found.tolerated == o.top * o.resolution).sum())
+    if ceiling:
+        out.append(f"{ceiling} of {found.tolerated.size} cells survived the strongest push")
+    for kind, mask in (
+        ("fell without a push, counted as 0 N", np.isnan(found.tolerated)),
+        ("were not finite in some runs, counted as falls", found.failed > 0),
+    ):
+        where = np.argwhere(mask)
+        if len(where):
+            some = ", ".join(str(tuple(map(int, at))) for at in where[:16])
+            more = f" and {len(where) - 16} more" if len(where) > 16 else ""
+            out.append(f"{len(where)} cells (duration, direction, start) {kind}: {some}{more}")
+    return out
+
+
+def cells_csv(found: PushMap) -> str:
+    """One line a cell; empty where a number is not known."""
+    text = io.StringIO()
+    out = csv.writer(text, lineterminator="\n")
+    checks = [f"survived_{k + 1}_weaker" for k in range(len(found.below))]
+    out.writerow(
+        ["duration_s", "direction_deg", "start", "tolerated_N", *checks, "runs_not_finite"]
+    )
+    o = found.options
+    for d, k, s in np.ndindex(found.tolerated.shape):
+        force = found.tolerated[d, k, s]
+        below = ["" if b == UNTRIED else int(b) for b in found.below[:, d, k, s]]
+        row = [o.durations[d], f"{o.directions_deg[k]:g}", s, "" if np.isnan(force) else force]
+        out.writerow([*row, *below, found.failed[d, k, s]])
+    return text.getvalue()
+
+
+def plot_push_map(path: str | os.PathLike, found: PushMap) -> None:
+    """A panel a duration: the median over the starts, the quartiles and the extremes as bands.
+
+    Forward is up, left is left. Raises ImportError without matplotlib.
+    """
+    o = found.options
+    figure = new_figure(PANEL * len(o.durations), PANEL + 0.5)
+    head = f"Largest push survived [N]\n{title(found)}; {o.starts} starts"
+    figure.suptitle(head, fontsize=10, x=0.02, ha="left", parse_math=False)
+    around = np.deg2rad(np.append(o.directions_deg, 360.0))
+    quantiles = found.quantiles(tuple(PARTS.values()))
+    closed = np.concatenate([quantiles, quantiles[:, :, :1]], axis=2)
+    fall = np.minimum(found.first_fall.min(axis=-1), o.strongest)
+    first = np.concatenate([fall, fall[:, :1]], axis=1)
+    for d, duration in enumerate(o.durations):
+        axis: Any = figure.add_subplot(1, len(o.durations), d + 1, projection="polar")
+        least, quarter, median, three, most = closed[:, d]
+        colour = LINE_COLOURS[d % len(LINE_COLOURS)]
+        band: dict[str, Any] = {"color": colour, "lw": 0}
+        axis.fill_between(around, least, most, **band, alpha=0.15, label="all starts")
+        axis.fill_between(around, quarter, three, **band, alpha=0.3, label="half of them")
+        axis.plot(around, first[d], color=SOFT, lw=1.0, ls="--", label="a fall from here")
+        axis.plot(around, median, color=colour, lw=1.6, marker="o", ms=3, label="median")
+        axis.set_theta_zero_location("N")
+        axis.set_ylim(0, max(closed.max() * 1.05, o.resolution))
+        axis.set_xticks(np.deg2rad([0, 90, 180, 270]), ["forward", "left", "backward", "right"])
+        axis.set_rlabel_position(112.5)
+        axis.tick_params(labelsize=8, colors=SOFT)
+        axis.set_title(f"for {duration:g} s", fontsize=10, parse_math=False)
+        axis.legend(loc="lower left", bbox_to_anchor=(-0.12, -0.16), fontsize=7, frameon=False)
+    save_figure(path, figure)

@@ -1,0 +1,197 @@
+"""Bisection over the force of many pushes at once.
+
+Forces lie on a grid of ``resolution``. All cells, a duration x direction x start each, are
+bisected at once: a force that the character survived is its new lower end, one that it did not its
+upper end, until the two are neighbours. What comes out survived, and the next force up did not.
+
+Survival is not monotone in force: a stronger push may make the character step where a weaker one
+leaves it leaning. There may be other such borders in a cell; bisection finds one of them. So the
+next ``checks`` forces down the grid are tried as well, and the map tells which of them were not
+survived. Where 0 N was not survived the tolerance is NaN; where the strongest push was, it is that
+push, and the truth lies above.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from jaxsim.fused.fuse import BACKENDS
+from optimize.interrupts import holding
+from optimize.scenarios.synthesis_scenes import SynthesisScene, changed, find_scene
+
+UNTRIED = -1
+
+Survive = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""cells (m,) int, forces (m,) [N] -> stood (m,) bool, finite (m,) bool"""
+
+
+@dataclass(frozen=True)
+class MapOptions:
+    """What a map is of. Raises ValueError for what cannot be."""
+
+    scene: str = "push"  # by name; its own pushes do not count
+    build: str | None = None  # the scene's
+    friction: float | None = None  # the scene's
+    torque_limits: bool | None = None  # whether joints keep to theirs; the scene's
+    directions: int = 8
+    durations: tuple[float, ...] = (0.1, 0.2, 0.4)  # [s]
+    starts: int = 16
+    resolution: float = 25.0  # [N]
+    strongest: float = 750.0  # [N]
+    checks: int = 2  # forces below the tolerance that are tried too
+    seconds: float = 4.0  # that it must stand after the push
+    seed: int = 0  # of the starts
+    control: dict[str, Any] | None = None  # weights and gait of another controller
+    backend: str | None = None  # "fused" or "xla"; the faster one
+
+    def __post_init__(self):
+        for name in ("directions", "starts"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; at least 1 is needed")
+        for name in ("resolution", "strongest", "seconds"):
+            if not (np.isfinite(getattr(self, name)) and getattr(self, name) > 0):
+                raise ValueError(f"{name} is {getattr(self, name)}; give a positive number")
+        good = [np.isfinite(d) and d > 0 for d in self.durations]
+        if not (good and all(good)):
+            raise ValueError(f"durations are {self.durations}; give positive ones in seconds")
+        if self.backend not in (None, *BACKENDS):
+            raise ValueError(f"backend {self.backend!r}: there are {', '.join(BACKENDS)}")
+        if self.strongest < self.resolution:
+            raise ValueError("the strongest push is weaker than the resolution")
+
+    def changed_scene(self) -> SynthesisScene:
+        """What the pushes happen in. ValueError for an unknown scene."""
+        return changed(
+            find_scene(self.scene),
+            build=self.build,
+            friction=self.friction,
+            torque_limits=self.torque_limits,
+        )
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Durations, directions, starts."""
+        return len(self.durations), self.directions, self.starts
+
+    @property
+    def directions_deg(self) -> np.ndarray:
+        """(directions,) 0 forward, 90 to the left."""
+        return 360.0 * np.arange(self.directions) / self.directions
+
+    @property
+    def top(self) -> int:
+        """Steps of the grid up to the strongest push."""
+        return int(self.strongest / self.resolution + 1e-9)
+
+
+class Search(NamedTuple):
+    """Where the bisection stands; forces as steps of the grid. Arrays of the cells (n,)."""
+
+    low: np.ndarray  # survived; -1 before any was
+    high: np.ndarray  # not survived; one above the strongest before any was not
+    tried: np.ndarray  # (steps, n) 1 survived, 0 not, UNTRIED
+    failed: np.ndarray  # how many runs were not finite
+
+    def below(self, checks: int) -> np.ndarray:
+        """(checks, n) of ``tried``: the next forces below ``low``; UNTRIED where there is none."""
+        down = self.low - 1 - np.arange(checks)[:, None]
+        held = np.take_along_axis(self.tried, np.maximum(down, 0), axis=0)
+        return np.where(down < 0, UNTRIED, held)
+
+    def next(self, checks: int) -> tuple[np.ndarray, np.ndarray]:
+        """Cells (m,) and steps (m,) of the next round; none at the end."""
+        cells = np.flatnonzero(self.high - self.low > 1)
+        if cells.size:
+            return cells, (self.low + self.high)[cells] // 2
+        down = self.low - 1 - np.arange(checks)[:, None]
+        row, cells = np.nonzero((self.below(checks) == UNTRIED) & (down >= 0))
+        return cells, down[row, cells]
+
+    def after(self, cells: np.ndarray, steps: np.ndarray, stood, finite) -> "Search":
+        """With what a round found."""
+        low, high, tried, failed = (x.copy() for x in self)
+        finite = np.asarray(finite, bool)
+        stood = np.asarray(stood, bool) & finite
+        np.add.at(failed, cells, ~finite)
+        tried[steps, cells] = stood
+        inside = (steps > low[cells]) & (steps < high[cells])  # else a check
+        better, worse = inside & stood, inside & ~stood
+        low[cells[better]], high[cells[worse]] = steps[better], steps[worse]
+        return Search(low, high, tried, failed)
+
+    def rounds_left(self) -> int:
+        """At most, one of checks among them."""
+        widest = int((self.high - self.low).max())
+        return (widest - 1).bit_length() + 1
+
+
+@dataclass(frozen=True)
+class PushMap:
+    """tolerated (durations, directions, starts) [N]; below (checks, ...) 1 where the next forces
+    down the grid were survived, 0 where not, UNTRIED under 0 N; failed (...) runs that were not
+    finite."""
+
+    options: MapOptions
+    tolerated: np.ndarray
+    below: np.ndarray
+    failed: np.ndarray
+    missing: tuple[str, ...] = ()  # what could not be written, and why
+
+    def quantiles(self, parts=(0.0, 0.25, 0.5, 0.75, 1.0)) -> np.ndarray:
+        """(parts, durations, directions) over the starts [N]; a start that falls by itself
+        tolerates nothing."""
+        return np.quantile(np.nan_to_num(self.tolerated), parts, axis=2, method="inverted_cdf")
+
+    @property
+    def first_fall(self) -> np.ndarray:
+        """(durations, directions, starts) the weakest force that is known not to be survived [N];
+        infinite where the strongest push was, and no weaker one is known."""
+        step, held = self.options.resolution, np.nan_to_num(self.tolerated, nan=-1.0)
+        above = np.where(np.isnan(self.tolerated), 0.0, held + step)
+        first = np.where(held >= self.options.top * step, np.inf, above)
+        for k, stood in enumerate(self.below):
+            first = np.where(stood == 0, held - (k + 1) * step, first)
+        return first
+
+    @property
+    def least(self) -> float:
+        """[N] over all cells."""
+        return float(np.nan_to_num(self.tolerated).min())
+
+
+def begin_search(options: MapOptions) -> Search:
+    """Nothing tried."""
+    n = int(np.prod(options.shape))
+    return Search(
+        low=np.full(n, -1),
+        high=np.full(n, options.top + 1),
+        tried=np.full((options.top + 1, n), UNTRIED),
+        failed=np.zeros(n, int),
+    )
+
+
+def bisect(
+    search: Search,
+    survive: Survive,
+    options: MapOptions,
+    keep: Callable[[Search], None] = lambda search: None,
+    progress: bool = False,
+) -> Search:
+    """Go on to the end; keep(search) after each round."""
+    total = search.rounds_left()
+    with (
+        holding() as check,
+        tqdm(total=total, unit="round", desc="bisection", disable=not progress) as bar,
+    ):
+        while (ahead := search.next(options.checks))[0].size:
+            cells, steps = ahead
+            search = search.after(cells, steps, *survive(cells, steps * options.resolution))
+            keep(search)
+            median = np.median(search.low) * options.resolution
+            bar.set_postfix_str(f"median {median:.0f} N", refresh=False)
+            bar.update()
+            check()
+    return search

@@ -1,0 +1,313 @@
+"""What an evolution run needs in order to go on: a file, a check that it is whole, and history.
+
+A checkpoint is a MessagePack file (flax.serialization) around its own SHA-256 digest: a file that
+was cut short or changed is recognised, not resumed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from flax import serialization
+
+from jaxsim.io.files import naming, write_bytes
+from optimize.results.folder import RESTORE, RunFolder
+
+_FORMAT = 1
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint, or the history beside it, that cannot be used."""
+
+
+@dataclasses.dataclass(frozen=True)
+class GenerationRecord:
+    """One line of history.jsonl. A number that does not exist (no healthy member) is None.
+
+    generation  -1 is the start: the initial mean alone
+    best, median, mean, worst   fitness of the healthy members of this generation
+    failures    members that failed or whose fitness is not finite
+    sigma       step size after the update
+    best_parts  raw objective terms of the best member of this generation
+    best_ever   the lowest fitness so far
+    steps       simulated steps of this generation
+    seconds     wall time of the evaluation [s]
+    changes     what was changed before this generation in a run that went on all the same
+    """
+
+    generation: int
+    best: float | None
+    median: float | None
+    mean: float | None
+    worst: float | None
+    failures: int
+    sigma: float
+    best_parts: dict[str, float | None]
+    best_ever: float | None
+    steps: int
+    seconds: float
+    steps_per_second: float
+    changes: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What must be the same when a run goes on."""
+
+    population: int
+    dimensions: int
+    seed: int
+    sigma: float
+    precision: str
+    mean: np.ndarray
+
+    def check(self, asked: Settings, path: Path) -> None:
+        """Raise ValueError that names every setting in which the run that is asked for differs."""
+        differences = []
+        for field in dataclasses.fields(self):
+            kept, new = getattr(self, field.name), getattr(asked, field.name)
+            if field.name == "mean":
+                if kept.dtype == new.dtype and kept.shape == new.shape and (kept != new).any():
+                    i = int(np.argmax(kept != new))
+                    differences.append(f"mean[{i}] {kept[i]} (now {new[i]})")
+            elif kept != new:
+                differences.append(f"{field.name} {kept} (now {new})")
+        if differences:
+            hint = ""
+            if self.precision != asked.precision:
+                hint = "; jax_enable_x64 must be set as it was in the first run"
+            raise ValueError(
+                f"{path} belongs to another run: {', '.join(differences)}."
+                f" Resume with its settings, or start in a new folder{hint}"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """An evolution run between two generations; all arrays are on the host.
+
+    state       fields of the evosax state, before the next `ask`
+    key         (2,) uint32, key data of the run; each generation folds its number in
+    generation  the next one to run; -1: the start is not yet evaluated
+    best_x      (n,), with best_fitness (infinite: no healthy member yet) and best_parts
+    history     number of lines of history.jsonl that belong to it
+    digest      SHA-256 of these lines; "" where they were never written
+    """
+
+    settings: Settings
+    state: dict[str, np.ndarray]
+    key: np.ndarray
+    generation: int
+    best_x: np.ndarray
+    best_fitness: float
+    best_parts: dict[str, float | None]
+    history: int
+    digest: str = ""
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the file as a whole (see `write_bytes`)."""
+        payload = serialization.msgpack_serialize(dataclasses.asdict(self))
+        digest = hashlib.sha256(payload).hexdigest()
+        envelope = {"format": _FORMAT, "sha256": digest, "payload": payload}
+        write_bytes(path, serialization.msgpack_serialize(envelope))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> Checkpoint:
+        """Read a checkpoint.
+
+        Raises FileNotFoundError where there is none, CheckpointError for a damaged file or one of
+        another format.
+        """
+        path = Path(path)
+        if not path.is_file():
+            raise _gone(path)
+        try:
+            envelope: Any = serialization.msgpack_restore(path.read_bytes())
+            payload, digest, version = (envelope[k] for k in ("payload", "sha256", "format"))
+            whole = hashlib.sha256(payload).hexdigest() == digest
+        except Exception as error:  # a damaged file breaks the decoder in many ways
+            raise _damaged(path, type(error).__name__) from error
+        if not whole:
+            raise _damaged(path, "its digest does not match")
+        if version != _FORMAT:
+            raise CheckpointError(f"{path} has format {version}, this version reads {_FORMAT}")
+        try:
+            content = jax.tree.map(_writable, serialization.msgpack_restore(payload))
+            return cls(**{**content, "settings": Settings(**content["settings"])})
+        except Exception as error:
+            raise _damaged(path, type(error).__name__) from error
+
+
+class History:
+    """history.jsonl as this run has written it: what a file that another process changes is not."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.size = 0  # [bytes]
+        self.hashed = hashlib.sha256()
+
+    def write(self, records: Sequence[GenerationRecord]) -> None:
+        """Replace the file by these records."""
+        data = "".join(history_line(record) for record in records).encode()
+        write_bytes(self.path, data)
+        self.size, self.hashed = len(data), hashlib.sha256(data)
+
+    def append(self, record: GenerationRecord) -> str:
+        """Add one line, through to the disk; returns the digest of all lines.
+
+        Raises CheckpointError, and adds nothing, where the file has another size than this run has
+        written. OSError where the disk is full names the file.
+        """
+        there = self.path.stat().st_size if self.path.is_file() else 0
+        if there != self.size:
+            raise CheckpointError(
+                f"{self.path} has {there} bytes in the place of the {self.size} that this run"
+                f" wrote: another process has changed it. Generation {record.generation} was not"
+                " kept; end the other process, and resume"
+            )
+        line = history_line(record).encode()
+        with naming(self.path), open(self.path, "ab") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        self.size += len(line)
+        self.hashed.update(line)
+        return self.hashed.hexdigest()
+
+
+def history_line(record: GenerationRecord) -> str:
+    """A record as one line of strict JSON, numbers without loss."""
+    return json.dumps(dataclasses.asdict(record), allow_nan=False) + "\n"
+
+
+def load_history(folder: RunFolder, checkpoint: Checkpoint) -> list[GenerationRecord]:
+    """The records that belong to the checkpoint; lines written after it are left out.
+
+    Raises CheckpointError where the history is shorter than the checkpoint says, where its
+    generations do not follow on each other, or where it is damaged.
+    """
+    path = folder / RunFolder.HISTORY
+    try:
+        lines = folder.read_history() if path.is_file() else []
+        records = [_record(line, n) for n, line in enumerate(lines, start=1)]
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged ({error}): start in a new folder") from error
+    if len(records) < checkpoint.history:
+        raise CheckpointError(
+            f"{path} has {len(records)} lines, the checkpoint beside it counts"
+            f" {checkpoint.history}: restore the file, or start in a new folder"
+        )
+    for number, record in enumerate(records, start=1):
+        if record.generation != number - 2:
+            raise CheckpointError(
+                f"{path}, line {number} is of generation {record.generation}, {number - 2} was to"
+                " follow: two processes wrote to it, or lines are missing. Restore the file, or"
+                " start in a new folder"
+            )
+    if checkpoint.history != checkpoint.generation + 1:
+        raise CheckpointError(
+            f"{folder / RunFolder.CHECKPOINT} counts {checkpoint.history} lines of history before"
+            f" generation {checkpoint.generation}: {RESTORE}"
+        )
+    if checkpoint.digest and checkpoint.digest != _digest(path, checkpoint.history):
+        raise CheckpointError(
+            f"{path} is not what this run wrote: numbers in its lines have changed. Restore the"
+            " file, or start in a new folder"
+        )
+    return records[: checkpoint.history]
+
+
+def _digest(path: Path, lines: int) -> str:
+    """Of the first lines of a file."""
+    whole = path.read_bytes().splitlines(True) if path.is_file() else []
+    return hashlib.sha256(b"".join(whole[:lines])).hexdigest()
+
+
+def _record(line: dict[str, Any], number: int) -> GenerationRecord:
+    """A line's record. Raises TypeError for other fields, ValueError for values of other kinds."""
+    record = GenerationRecord(**line)
+    for field in dataclasses.fields(record):
+        value, kinds = getattr(record, field.name), _KINDS[str(field.type)]
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise ValueError(f"line {number}: {field.name} is {value!r}")
+    numbers = (v for v in record.best_parts.values() if v is not None)
+    if not all(isinstance(v, (int, float)) for v in numbers):
+        raise ValueError(f"line {number}: best_parts are {record.best_parts}")
+    return record
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "float | None": (int, float, type(None)),
+    "dict[str, float | None]": (dict,),
+    "list[str]": (list,),
+}
+
+
+def has_begun(folder: RunFolder) -> bool:
+    """Whether there is a search to go on with; a history without its checkpoint is no start."""
+    return any((folder / name).is_file() for name in (RunFolder.CHECKPOINT, RunFolder.HISTORY))
+
+
+def next_generation(folder: RunFolder, asked: Settings) -> int:
+    """The one that a resumed search begins with; -1 before anything was evaluated.
+
+    Raises ValueError where its settings are not those of the checkpoint, CheckpointError where that
+    is damaged or gone.
+    """
+    if not has_begun(folder):
+        return -1
+    path = folder / RunFolder.CHECKPOINT
+    checkpoint = Checkpoint.load(path)
+    checkpoint.settings.check(asked, path)
+    return checkpoint.generation
+
+
+def on_host(tree: Any) -> Any:
+    """Every leaf as a NumPy array of its own dtype.
+
+    A fresh evosax state holds weakly typed values, for which `tell` would be compiled once more
+    than for its own output; NumPy arrays have no weak type.
+    """
+    return jax.tree.map(lambda leaf: np.array(jax.device_get(leaf)), tree)
+
+
+def _writable(leaf: Any) -> Any:
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+
+
+def damaged_state(path: Path, error: Exception) -> CheckpointError:
+    """For arrays that a search keeps between its rounds."""
+    return CheckpointError(
+        f"{path} is damaged ({error}): restore the file from a copy, or delete it, and the search"
+        " begins anew with the options of the run"
+    )
+
+
+def _gone(path: Path) -> Exception:
+    """For a checkpoint that is not there: whether there was one is told by what is beside it."""
+    if (path.parent / RunFolder.HISTORY).is_file():
+        return CheckpointError(
+            f"the checkpoint {path} is gone, and without it the search cannot go on: restore the"
+            " file from a copy, or begin a new run in another folder. What was found so far is in"
+            f" {RunFolder.HISTORY} and, if a script was tuned, in {RunFolder.BEST_SCRIPT} beside it"
+        )
+    return FileNotFoundError(
+        f"there is no checkpoint at {path}: no run has begun there; start one without resume"
+    )
+
+
+def _damaged(path: Path, reason: str) -> CheckpointError:
+    return CheckpointError(
+        f"the checkpoint {path} is damaged ({reason}): restore the file from a copy,"
+        " or start again in a new folder; history.jsonl beside it can still be read"
+    )
