@@ -4,6 +4,7 @@ import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +17,9 @@ from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.fused import explain, fuse
 from jaxsim.io.mjcf import mjcf_q_index, mjcf_v_index, to_mjcf
 from jaxsim.model import Model, State
+from jaxsim.simulation.records import Control
 from jaxsim.simulation.rollout import Measure, rollout, total
-from jaxsim.simulation.step import Control, StepConfig
+from jaxsim.simulation.step import StepConfig
 from optimize.running.batch import batched
 from optimize.session import cores
 
@@ -36,7 +38,7 @@ class RandomTorques:
     table: Array  # (TORQUES, nv) [N m]
     offset: Array  # ()
 
-    def init(self, model: Model, state: State) -> Array:
+    def init(self, model: Model, state: State, seen: Any) -> Array:
         return self.offset
 
     def update(self, memory: Array, model: Model, state: State, seen, dt) -> tuple[Array, Control]:

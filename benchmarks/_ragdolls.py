@@ -7,7 +7,7 @@ from jax import Array
 
 from jaxsim.characters.human import articulated_human
 from jaxsim.collision.contacts import find_contacts, lowest_point, overlapping_pairs
-from jaxsim.constraints.rows import limit_rows, row_layout
+from jaxsim.constraints.rows import limit_rows
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.dynamics.momentum import kinetic_energy, potential_energy
 from jaxsim.math.rotation import quat_exp
@@ -21,8 +21,9 @@ from jaxsim.model import (
     plane,
 )
 from jaxsim.model.adopt import add_model
+from jaxsim.simulation.records import no_control
 from jaxsim.simulation.rollout import Measure, Sample, largest, total
-from jaxsim.simulation.step import StepConfig, no_control
+from jaxsim.simulation.step import StepConfig
 
 GROUNDS = ("boxes", "rough", "flat")
 FIELD, CELL, ROUGHNESS = 10.0, 0.25, 0.12  # side of the field, of a cell, range of heights [m]
@@ -39,7 +40,7 @@ TALLEST = 0.5  # of the boxes [m]
 class Limp:
     """No torque."""
 
-    def init(self, model, state):
+    def init(self, model, state, seen):
         return ()
 
     def update(self, memory, model, state, seen, dt):
@@ -80,7 +81,7 @@ def falls(model: Model, count: int, seed: int = 0) -> State:
     Poses in which shapes of the body overlap by over a centimetre are drawn again.
     """
     top = model.topology
-    zero = neutral_state(model, row_layout(top).n_rows)
+    zero = neutral_state(model)
     hinges = np.array([j for j, kind in enumerate(top.joint_kinds) if kind == "hinge"])
     at = np.array(top.q_start)[hinges]
 

@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from controllers.goals.balance import balance_machine
-from controllers.goals.control import Body, perceive
-from controllers.goals.senses import Senses
+from controllers.goals.controller import GoalController
 from jaxsim import Model, articulated_human, start
 from jaxsim.simulation.pushes import Pushes
-from jaxsim.synthesis.config import SynthesisConfig, units
+from jaxsim.simulation.rollout import advance
+from jaxsim.synthesis.config import SynthesisConfig
 from jaxsim.synthesis.effectors import human_effectors
-from jaxsim.synthesis.synthesizer import begin, first_problem, synthesize
+from jaxsim.synthesis.scheme import PerStepOptimisation
+from jaxsim.synthesis.synthesizer import first_problem
 
 PUSHED = 0.1  # when all are pushed, for 0.2 s [s]
 
@@ -27,47 +28,36 @@ class Scene:
 
     @cached_property
     def human(self):
-        """Model, effectors, units and the state machine."""
+        """Model, scheme and controller."""
         model = articulated_human("adult", friction=1.0)
-        return model, human_effectors(model), jax.jit(units)(model), balance_machine()
+        scheme = PerStepOptimisation.of(model, human_effectors(model), self.config)
+        return model, scheme, GoalController.of(balance_machine(), model)
 
     def on(self, friction: float) -> Model:
         """The human on a ground of that friction."""
         model = self.human[0]
         return model.replace(friction=jnp.full_like(model.friction, friction))
 
-    def senses(self, model: Model, state) -> Senses:
-        _, points, unit, _ = self.human
-        return perceive(Body(model, points, unit), state, self.config)
-
-    def asked(self, model: Model, carry):
-        """Senses, the controller's memory, and tasks of a step."""
-        (state, memory), (_, _, unit, machine) = carry, self.human
-        senses = self.senses(model, state)
-        memory = machine.advance(memory, senses)
-        weights = machine.weights().astype(state.q.dtype)
-        tasks = machine.tasks(memory, senses, weights, unit, self.config.dt)
-        return senses, memory, tasks
-
     def step(self, model: Model, carry, pushes: Pushes):
         """The next carry (state, memory), and the step's info."""
-        senses, memory, tasks = self.asked(model, carry)
-        unit = self.human[2]
-        after, info = synthesize(senses.view, carry[0], tasks, unit, self.config, pushes)
-        return (after, memory), info
+        _, scheme, controller = self.human
+        after, sample = advance(model, controller, scheme, *carry, pushes)
+        return (after, sample.memory), sample.info
 
     def problem(self, model: Model, carry, pushes: Pushes):
         """The step's first QP."""
-        senses, _, tasks = self.asked(model, carry)
-        return first_problem(senses.view, carry[0], tasks, self.human[2], self.config, pushes)
+        (state, memory), (_, scheme, controller) = carry, self.human
+        seen = scheme.observe(model, state)
+        _, tasks = controller.update(memory, model, state, seen, scheme.dt)
+        return first_problem(seen.view, state, tasks, scheme.unit, scheme, pushes)
 
     def begin(self):
         """A carry: standing."""
-        model, points, unit, machine = self.human
+        model, scheme, controller = self.human
 
         def first(state):
-            state = begin(model, points, state, unit, self.config)
-            return state, machine.begin(self.senses(model, state))
+            state = scheme.init(model, state)
+            return state, controller.init(model, state, scheme.observe(model, state))
 
         return jax.jit(first)(start(model, "standing"))
 

@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks._machine import table
-from jaxsim import articulated_human, posed
+from jaxsim import State, articulated_human, posed
 from jaxsim.dynamics.articulated import articulated_body
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.synthesis.config import FORMS, SynthesisConfig, units
 from jaxsim.synthesis.effectors import human_effectors
-from jaxsim.synthesis.synthesizer import SynthesisState, no_start, synthesize
+from jaxsim.synthesis.synthesizer import SynthesisMemory, no_start, synthesize
 from jaxsim.synthesis.tasks import plain_tasks
 from jaxsim.synthesis.view import look
 
@@ -51,12 +51,13 @@ def study(quick: bool) -> str:
             none = jnp.zeros((points.count, 3))
             zero = jnp.zeros(())
             last = no_start(model, points, v.dtype, config)
-            first = SynthesisState(q, before, zero, 0 * v, none, 0 * v, zero - 1, last)
+            memory = SynthesisMemory(0 * v, none, 0 * v, zero - 1, last)
+            first = State(q, before, zero, solver=memory)
 
             def step(_, carry):
                 state, residual = carry
                 own = SynthesisConfig(dt=dt, form=form, sequence=config.sequence)
-                view = look(model, points, state.q, state.v)
+                view = look(model, points, state.q, state.qd)
 
                 def tasks(view, at_v):
                     return replace(plain_tasks(view, 0.0), torque=jnp.asarray(LIMP))
@@ -65,7 +66,7 @@ def study(quick: bool) -> str:
                 return state, jnp.maximum(residual, info.root_residual)
 
             state, residual = jax.lax.fori_loop(0, count, step, (first, zero))
-            return look(model, points, state.q, state.v).position, residual
+            return look(model, points, state.q, state.qd).position, residual
 
         return jax.jit(run)
 

@@ -30,7 +30,7 @@ from jaxsim.math.spatial import spatial
 from jaxsim.model import Model
 from jaxsim.model.state import neutral_q
 from jaxsim.simulation import events
-from jaxsim.simulation.step import no_control
+from jaxsim.simulation.records import no_control
 from optimize.session import cores, session
 
 ROWS = (1, 2, 4, 8, 16, 32, 60)
@@ -160,7 +160,7 @@ def body_tables(name: str, options) -> list[str]:
 def event_tables(options, count: int = 10, batch: int = 64) -> list[str]:
     """A step of section 7 by the method that it takes, under XLA: the planar human, lying."""
     model = planar_human()
-    begun = events.ready(model, start(model, "supine"))
+    begun = events.EventConfig().init(model, start(model, "supine"))
     speeds = 0.5 * np.random.default_rng(0).normal(size=(batch, model.topology.nv))
     states = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), begun)
     states = states.replace(qd=jnp.asarray(speeds, states.qd.dtype))

@@ -22,7 +22,6 @@ import numpy as np
 
 from benchmarks._machine import commit, machine, publish, table, today, versions
 from controllers.pose.pd import PoseController
-from jaxsim.constraints.rows import row_layout
 from jaxsim.model import ModelBuilder, capsule, hinge, neutral_state, plane, slide
 from jaxsim.model.model import Model
 from jaxsim.simulation.rollout import rollout
@@ -68,7 +67,7 @@ def measure(steps: int) -> dict:
     """Arrays over the steps: times, whether there is contact, residuals; and for each question
     its slopes (smoothing, steps) and differences "small", "large" (steps)."""
     model = hopper()
-    zero = neutral_state(model, row_layout(model.topology).n_rows)
+    zero = neutral_state(model)
     begin = zero.replace(**{name: jnp.array(x) for name, x in START.items()})
 
     def record(sample):

@@ -21,7 +21,8 @@ import numpy as np
 from benchmarks._machine import commit, machine, publish, table, today, versions
 from jaxsim.characters.planar_human import planar_human, start
 from jaxsim.model.state import State
-from jaxsim.simulation.step import StepConfig, no_control, observe, step
+from jaxsim.simulation.records import no_control
+from jaxsim.simulation.step import StepConfig, observe, step
 from optimize.session import session
 
 DT, H = 0.002, 1e-7  # time step [s]; half the differences' step

@@ -23,12 +23,12 @@ import numpy as np
 
 from benchmarks._machine import ROOT, commit, machine, publish, table, today, versions
 from jaxsim.characters.planar_human import planar_human, start
-from jaxsim.constraints.rows import row_layout
 from jaxsim.dynamics.momentum import kinetic_energy, potential_energy
 from jaxsim.model import Model, ModelBuilder, State, box, free, neutral_state, plane, sphere
-from jaxsim.simulation.events import EventConfig, ready
+from jaxsim.simulation.events import EventConfig
+from jaxsim.simulation.records import no_control
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig, no_control
+from jaxsim.simulation.step import StepConfig
 from optimize.session import cores, session
 
 G, RADIUS, HALF, MASS = 9.81, 0.1, 0.1, 2.0
@@ -41,7 +41,7 @@ SCHEMES = {"velocities": partial(StepConfig, sweeps=50), "events": EventConfig}
 class Limp:
     """No torque."""
 
-    def init(self, model, state):
+    def init(self, model, state, seen):
         return ()
 
     def update(self, memory, model, state, seen, dt):
@@ -59,7 +59,7 @@ def alone(shape, inertia: float, friction: float, restitution: float) -> Model:
 
 
 def placed(model: Model, q, qd) -> State:
-    zero = neutral_state(model, row_layout(model.topology).n_rows)
+    zero = neutral_state(model)
     return zero.replace(q=jnp.asarray(q, float), qd=jnp.asarray(qd, float))
 
 
@@ -94,8 +94,7 @@ def piece(model: Model, state: State, config):
 def simulate(model: Model, state: State, config, seconds: float):
     """The record, and the seconds that it took."""
     config = dataclasses.replace(config, dt=jnp.asarray(config.dt))
-    if isinstance(config, EventConfig):
-        state = ready(model, state)
+    state = config.init(model, state)
     jax.block_until_ready(piece(model, state, config))
     began, records = clock.perf_counter(), []
     for _ in range(-(-round(seconds / float(config.dt)) // CHUNK)):

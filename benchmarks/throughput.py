@@ -46,7 +46,7 @@ from benchmarks._machine import ROOT, commit, machine, publish, si, table, today
 from jaxsim.characters.human import articulated_human
 from jaxsim.collision.contacts import find_contacts
 from jaxsim.collision.slots import contact_slots
-from jaxsim.constraints.rows import contact_frame, contact_jacobian, row_layout
+from jaxsim.constraints.rows import contact_frame, contact_jacobian
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
 from jaxsim.fused import fuse
 from jaxsim.io.mjcf import mjcf_q_index, mjcf_v_index
@@ -76,7 +76,7 @@ def humanoid_task(batch: int, contacts: int = CONTACTS, settle: int = 500) -> Ta
     for joint in top.limited_joints:
         low, high = float(model.joint_lower[joint]), float(model.joint_upper[joint])
         turn[:, top.v_start[joint]] = rng.uniform(low, high, POOL)
-    begun = neutral_state(model, row_layout(top).n_rows)
+    begun = neutral_state(model)
 
     def start(turn):
         q = integrate(model, jnp.asarray(neutral_q(model), turn.dtype), turn, 1.0)

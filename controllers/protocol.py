@@ -5,7 +5,7 @@ from typing import Any, Protocol
 from jax import Array
 
 from jaxsim.model import Model, State
-from jaxsim.simulation.step import Control, Observation
+from jaxsim.simulation.records import Control, Observation
 
 
 class Controller(Protocol):
@@ -15,8 +15,8 @@ class Controller(Protocol):
     model: a rollout calls it once, before it begins.
     """
 
-    def init(self, model: Model, state: State) -> Any:
-        """The memory before the first step."""
+    def init(self, model: Model, state: State, seen: Any) -> Any:
+        """The memory before the first step; seen: what the scheme observes in ``state``."""
         ...
 
     def update(

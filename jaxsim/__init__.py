@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from jaxsim.model import Model, ModelBuilder, ModelError, State
     from jaxsim.simulation.health import Failure, failures
     from jaxsim.simulation.pushes import Pushes, push, pushes_together
+    from jaxsim.simulation.records import Control, Observation, StepInfo, no_control
     from jaxsim.simulation.rollout import (
         Measure,
         Sample,
@@ -37,20 +38,12 @@ if TYPE_CHECKING:
         rollout,
         warn_of_residual,
     )
-    from jaxsim.simulation.step import (
-        Control,
-        Observation,
-        StepConfig,
-        StepInfo,
-        no_control,
-        observe,
-        step,
-    )
+    from jaxsim.simulation.step import StepConfig, observe, step
     from jaxsim.solvers.status import Status
     from jaxsim.viewer import write_filmstrip, write_page, write_plots
 
 _PLACE_OF = {
-    "Control": "jaxsim.simulation.step",
+    "Control": "jaxsim.simulation.records",
     "Failure": "jaxsim.simulation.health",
     "Imported": "jaxsim.io.model_file",
     "Measure": "jaxsim.simulation.rollout",
@@ -58,13 +51,13 @@ _PLACE_OF = {
     "ModelBuilder": "jaxsim.model",
     "ModelError": "jaxsim.model",
     "Motion": "jaxsim.io.motion",
-    "Observation": "jaxsim.simulation.step",
+    "Observation": "jaxsim.simulation.records",
     "Pushes": "jaxsim.simulation.pushes",
     "Sample": "jaxsim.simulation.rollout",
     "State": "jaxsim.model",
     "StepConfig": "jaxsim.simulation.step",
     "Status": "jaxsim.solvers.status",
-    "StepInfo": "jaxsim.simulation.step",
+    "StepInfo": "jaxsim.simulation.records",
     "World": "jaxsim.io.world",
     "WorldModel": "jaxsim.io.world_model",
     "articulated_human": "jaxsim.characters.human",
@@ -77,7 +70,7 @@ _PLACE_OF = {
     "gradient_report": "jaxsim.gradients",
     "load_model": "jaxsim.io.model_file",
     "load_motion": "jaxsim.io.motion",
-    "no_control": "jaxsim.simulation.step",
+    "no_control": "jaxsim.simulation.records",
     "observe": "jaxsim.simulation.step",
     "planar_human": "jaxsim.characters.planar_human",
     "posed": "jaxsim.characters.poses",

@@ -12,9 +12,10 @@ from jax import Array
 
 from controllers.goals import tasks as goals
 from controllers.goals.machine import GoalMachine, GoalState
-from controllers.goals.senses import Senses, support_center, support_margin
+from controllers.goals.senses import support_center, support_margin
 from controllers.goals.tasks import Goal
 from jaxsim.math.safe import safe_norm
+from jaxsim.synthesis.observation import Senses
 from jaxsim.synthesis.view import View
 
 SOLE = 30.0  # weight of the goal ``sole_down``

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from controllers.goals.senses import Senses
 from jaxsim.synthesis.config import Units
+from jaxsim.synthesis.observation import Senses
 from jaxsim.synthesis.tasks import Rows, position_rows, stacked
 from jaxsim.synthesis.view import View
 

@@ -18,9 +18,9 @@ import numpy as np
 from jax import Array
 
 from controllers.goals.holds import Held, Hold, check_holds, held_now, hold_rows
-from controllers.goals.senses import Senses
 from controllers.goals.tasks import Goal
 from jaxsim.synthesis.config import Units
+from jaxsim.synthesis.observation import Senses
 from jaxsim.synthesis.tasks import (
     Tasks,
     position_rows,
@@ -63,7 +63,7 @@ class Memory:
     held: Held | None = None  # of the machine's holds
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GoalMachine:
     """states by name, the first is the start; transitions: name -> names, the first comes first.
 
@@ -129,8 +129,8 @@ class GoalMachine:
         }
         return replace(self, goals=(*self.goals, goal), states=states, **changes)
 
-    def begin(self, senses: Senses) -> Memory:
-        """In the first state."""
+    def begin(self, senses: Senses, notes: Any = None) -> Memory:
+        """In the first state; notes: others than its own."""
         first = next(iter(self.states.values()))
         dtype = senses.view.q.dtype
 
@@ -138,7 +138,9 @@ class GoalMachine:
             x = jnp.asarray(x)
             return x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x
 
-        notes = jax.tree.map(typed, first.enter(senses, jax.tree.map(typed, self.notes)))
+        notes = jax.tree.map(
+            typed, first.enter(senses, jax.tree.map(typed, self.notes if notes is None else notes))
+        )
         return Memory(
             state=jnp.asarray(0),
             since=senses.time,

@@ -13,8 +13,8 @@ import numpy as np
 from controllers.goals import tasks as goals
 from controllers.goals.balance import FEET, SOLE, Gait, no_step, sole_down
 from controllers.goals.machine import GoalMachine, GoalState
-from controllers.goals.senses import Senses
 from jaxsim.math.safe import safe_norm
+from jaxsim.synthesis.observation import Senses
 
 RELAXED = 0.02  # a smaller load can be lifted [body weights]
 CENTERED = 0.03  # the centre of mass is over a foot's middle [m]

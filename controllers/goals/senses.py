@@ -1,6 +1,5 @@
-"""What a controller by goals perceives: support, load on the feet, what is in reach."""
+"""What follows from an observation: support, what is in reach, where objects fly."""
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ import numpy as np
 from jax import Array
 
 from jaxsim.math.safe import safe_divide, safe_norm, safe_sqrt
+from jaxsim.synthesis.observation import Senses
 from jaxsim.synthesis.surfaces import surfaces
 from jaxsim.synthesis.view import View
 
@@ -35,38 +35,6 @@ class Objects:
         fallen = self.position + self.velocity * flown + gravity * flown**2 / 2
         moves = jnp.where(time < lands[:, None], self.velocity + gravity * flown, 0.0)
         return Objects(fallen, moves, self.radius)
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Senses:
-    """One character's view of itself and its surroundings."""
-
-    view: View
-    touching: Array  # (ne,) bool: effectors on a surface
-    force: Array  # (ne, 3) on the effectors in the last step [N]
-    weight: Array  # () of the body [N]
-    height: Array  # () of its centre of mass when it stands [m]
-    time: Array  # () [s]
-    objects: Objects | None = None
-
-    def with_view(self, view: View) -> "Senses":
-        """The same, with positions of another configuration."""
-        return dataclasses.replace(self, view=view)
-
-    def group(self, name: str) -> np.ndarray:
-        """(ne,) bool: the effectors of a foot or hand."""
-        return self.view.effectors.of(name)
-
-    def place(self, groups: Array | np.ndarray) -> Array:
-        """(3,) the middle of some effectors (ne,) bool [m]."""
-        part = jnp.where(groups, 1.0, 0.0).astype(self.view.position.dtype)
-        return safe_divide(part @ self.view.position, jnp.sum(part))
-
-    def load(self, groups: Array | np.ndarray) -> Array:
-        """() normal force on some effectors (ne,) bool, in body weights."""
-        normal = jnp.sum(self.force * self.view.near.normal, axis=-1)
-        return jnp.sum(jnp.where(groups, normal, 0.0)) / self.weight
 
 
 def support_center(senses: Senses, bearing: Array) -> Array:

@@ -10,10 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from controllers.goals.senses import Senses, reachable
+from controllers.goals.senses import reachable
 from controllers.goals.tasks import Goal
 from jaxsim.dynamics.jacobians import point_jacobian
 from jaxsim.math.safe import safe_divide, safe_norm, safe_normalize
+from jaxsim.synthesis.observation import Senses
 
 ARMS = {"leftHand": "leftUpperArm", "rightHand": "rightUpperArm"}
 FALLING = 0.15  # a hand goes to a wall that the centre of mass nears faster than this [m/s]

@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from controllers.goals.senses import Senses
 from jaxsim.dynamics.jacobians import angular_jacobian
 from jaxsim.dynamics.kinematics import integrate
 from jaxsim.math.rotation import cross
 from jaxsim.math.safe import safe_sqrt
 from jaxsim.synthesis.config import Units
+from jaxsim.synthesis.observation import Senses
 from jaxsim.synthesis.view import look
 
 LEVELS = ("position", "velocity", "force")

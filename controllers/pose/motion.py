@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from jaxsim.dynamics.kinematics import integrate
 from jaxsim.model import Model, ModelError, State
 from jaxsim.model.joints import V_SIZE
 from jaxsim.simulation.checks import check_array, known
-from jaxsim.simulation.step import Control, MotionControl, Observation, no_control
+from jaxsim.simulation.records import Control, MotionControl, Observation, no_control
 
 
 @jax.tree_util.register_dataclass
@@ -64,7 +65,7 @@ class TrackingController:
         """Raise ModelError unless the trajectory is one of the model."""
         self.trajectory.check(model, "controller.trajectory")
 
-    def init(self, model: Model, state: State) -> None:
+    def init(self, model: Model, state: State, seen: Any) -> None:
         """Nothing is remembered."""
         return None
 
@@ -101,7 +102,7 @@ class MotionController:
         if self.on is not None:
             check_array("controller.on", self.on, (model.topology.nv,), bool)
 
-    def init(self, model: Model, state: State) -> None:
+    def init(self, model: Model, state: State, seen: Any) -> None:
         """Nothing is remembered."""
         return None
 

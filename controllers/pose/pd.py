@@ -1,6 +1,7 @@
 """Proportional-derivative torques, clipped, with their damping handed to the implicit step."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ from jax import Array
 from jaxsim.math.rotation import quat_conjugate, quat_log, quat_multiply
 from jaxsim.model import Model, State
 from jaxsim.simulation.checks import check_array
-from jaxsim.simulation.step import Control, Observation
+from jaxsim.simulation.records import Control, Observation
 
 
 def clipped(model: Model, torque: Array, damping: Array) -> Control:
@@ -60,7 +61,7 @@ class PoseController:
         """Raise ModelError unless the target is a pose of the model."""
         check_array("controller.target", self.target, (model.topology.nq,), model.mass.dtype)
 
-    def init(self, model: Model, state: State) -> None:
+    def init(self, model: Model, state: State, seen: Any) -> None:
         """A pose controller remembers nothing."""
         return None
 

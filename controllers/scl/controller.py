@@ -6,6 +6,7 @@ program's tables by the active phase; one ``where`` moves it on.
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +33,7 @@ from jaxsim.dynamics.kinematics import plane_angles
 from jaxsim.math.safe import safe_arccos, safe_divide, safe_max, safe_norm
 from jaxsim.model import Model, ModelError, State
 from jaxsim.simulation.checks import check_array
-from jaxsim.simulation.step import Control, Observation
+from jaxsim.simulation.records import Control, Observation
 
 EVENTS_KEPT = 64  # phase changes that a memory records
 BY_TIME, BY_CONTACT, BY_BOTH = 1, 2, 3
@@ -84,7 +85,7 @@ class ScriptController:
             )
         check_array("controller.values", self.values, (self.program.count,), model.mass.dtype)
 
-    def init(self, model: Model, state: State) -> Memory:
+    def init(self, model: Model, state: State, seen: Any) -> Memory:
         """Before phase 0; joints hold the state's pose until told otherwise."""
         dtype, top = state.q.dtype, model.topology
         angles, links = _angles(model, self.program, state)

@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxsim.constraints.rows import row_layout
 from jaxsim.math.rotation import quat_exp
 from jaxsim.model import Model, State, neutral_state
 from jaxsim.model.joints import Q_SIZE
@@ -37,7 +36,7 @@ def posed(model: Model, degrees: Mapping[str, float | Array | tuple]) -> State:
     has no side. Raises KeyError for a name that is neither, or a joint that is no hinge or ball.
     """
     top = model.topology
-    state = neutral_state(model, row_layout(top).n_rows)
+    state = neutral_state(model)
     q = state.q
     for name, angle in degrees.items():
         both = name not in top.joint_names

@@ -8,7 +8,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxsim.constraints.rows import row_layout
 from jaxsim.io.mujoco_file import compile_source, find_source, is_urdf, load_mujoco
 from jaxsim.io.mujoco_links import add_links
 from jaxsim.io.mujoco_motors import joint_motors
@@ -112,7 +111,7 @@ def _keyframes(mujoco: Any, mj: Any, model: Model) -> dict[str, State]:
 
 def _state(model: Model, q: np.ndarray, qd: np.ndarray, time: float) -> State:
     dtype = model.mass.dtype
-    state = neutral_state(model, row_layout(model.topology).n_rows)
+    state = neutral_state(model)
     return state.replace(
         q=jnp.asarray(q, dtype), qd=jnp.asarray(qd, dtype), time=jnp.asarray(time, dtype)
     )

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxsim.constraints.rows import row_layout
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.io.solids import solid
 from jaxsim.io.toml_table import WorldError, suggestion
@@ -192,7 +191,7 @@ def _poses(
 
 def _start(world: World, model: Model, mover: Character | None) -> State:
     top = model.topology
-    state = neutral_state(model, row_layout(top).n_rows)
+    state = neutral_state(model)
     q, qd = np.array(state.q, float), np.array(state.qd, float)
     if mover is not None:
         own = mover.model.topology

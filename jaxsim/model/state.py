@@ -1,7 +1,8 @@
-"""State: what one character is doing, and what its contacts remember."""
+"""State: what one character is doing, and what a scheme remembers of its last step."""
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,14 +17,17 @@ from jaxsim.model.model import Model
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class State:
-    """Generalised coordinates in the order of the model's joints, and the solver's warm start."""
+    """Generalised coordinates in the order of the model's joints, and what the scheme remembers.
+
+    solver: None at first; the scheme's ``init(model, state)`` makes it, and each step carries it on
+    (impulses of the last step, for example). Of another scheme it is begun anew.
+    """
 
     q: Array  # (nq,) positions [m, rad, unit quaternions]
     qd: Array  # (nv,) velocities [m/s, rad/s]
     time: Array  # () [s]
-    impulse: Array  # (n_rows,) last impulses of the constraint rows [N s], the warm start
     broken: Array | None = None  # (ng,) bool: grips that were torn off; None where there are none
-    tangent: Array | None = None  # (nc, 3) unit, against each contact's last slip: of event_step
+    solver: Any = None
 
     def replace(self, **changes) -> "State":
         """A copy with some fields changed."""
@@ -40,7 +44,7 @@ def neutral_q(model: Model) -> np.ndarray:
     return q
 
 
-def neutral_state(model: Model, n_rows: int = 0) -> State:
+def neutral_state(model: Model) -> State:
     """The zero pose at rest at time 0, in the model's precision; driven joints where they begin."""
     dtype, top = model.mass.dtype, model.topology
     q = jnp.asarray(neutral_q(model), dtype)
@@ -51,7 +55,6 @@ def neutral_state(model: Model, n_rows: int = 0) -> State:
         q=q,
         qd=jnp.zeros(top.nv, dtype),
         time=jnp.zeros((), dtype),
-        impulse=jnp.zeros(n_rows, dtype),
         broken=jnp.zeros(top.n_grips, bool) if top.n_grips else None,
     )
 

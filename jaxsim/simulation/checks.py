@@ -16,7 +16,6 @@ import numpy as np
 from jax.core import Tracer
 
 from jaxsim.collision.slots import contact_slots
-from jaxsim.constraints.rows import row_layout
 from jaxsim.model.errors import ModelError
 from jaxsim.model.model import Model
 from jaxsim.model.state import State, check_state
@@ -103,37 +102,27 @@ def check_model(model: Model) -> None:
         check_array(f"model.heights[{k}]", grid, np.shape(grid)[-2:], dtype)
 
 
-def check_state_fits(model: Model, state: State, rows: bool, values: bool = False) -> None:
-    """Raise ModelError unless this is one state of this model.
-
-    rows: with the impulses of all rows, which ``step`` starts from. values: those that are known
-    are finite, quaternions of unit length.
-    """
-    check_kind("state", state, State, how=", as neutral_state(model, n_rows) or a start gives it")
+def check_state_fits(model: Model, state: State, values: bool = False) -> None:
+    """Raise ModelError unless this is one state of this model; what a scheme remembers in it is
+    looked at by that. values: those that are known are finite, quaternions of unit length."""
+    check_kind("state", state, State, how=", as neutral_state(model) or a start gives it")
     top, dtype = model.topology, jnp.result_type(model.mass)
-    fields = {"q": (top.nq,), "qd": (top.nv,), "time": ()}
-    if rows:
-        fields["impulse"] = (row_layout(top).n_rows,)
-    if state.tangent is not None:
-        fields["tangent"] = (contact_slots(top).count, 3)
-    for name, shape in fields.items():
+    for name, shape in {"q": (top.nq,), "qd": (top.nv,), "time": ()}.items():
         try:
             check_array(f"state.{name}", getattr(state, name), shape, dtype, carried=True)
         except ModelError as error:
-            raise ModelError(f"{error}{_remedy(name, getattr(state, name), shape)}") from None
+            raise ModelError(f"{error}{_remedy(getattr(state, name), shape)}") from None
     if state.broken is not None:
         check_array("state.broken", state.broken, (top.n_grips,), bool)
     if values and known(state.q, state.qd):
         check_state(model, state)
 
 
-def _remedy(name: str, value: Any, shape: tuple[int, ...]) -> str:
+def _remedy(value: Any, shape: tuple[int, ...]) -> str:
     """What to do about a field of a state that is of another size, and is no batch."""
     given = np.shape(value)
     if given == shape or len(given) > len(shape):
         return ""
-    if name == "impulse":
-        return "; build it with neutral_state(model, row_layout(model.topology).n_rows)"
     return "; the state is of another model, build it for this very one"
 
 
@@ -203,6 +192,17 @@ def check_config(model: Model, config: Any, *kinds: type) -> None:
             raise ValueError(f"{name} is {number}; give {wanted}")
 
 
+def check_scheme(model: Model, scheme: Any) -> None:
+    """Raise TypeError for what is no scheme, and what its own ``check`` raises."""
+    for method in ("init", "observe", "step", "watch", "check"):
+        if isinstance(scheme, type) or not callable(getattr(scheme, method, None)):
+            raise TypeError(
+                f"config is {described(scheme)}; expected a scheme, as StepConfig(dt=0.001) or"
+                " EventConfig() is one"
+            )
+    scheme.check(model)
+
+
 def check_controller(model: Model, controller: Any) -> None:
     """Raise TypeError unless it is a pytree with ``init`` and ``update``; then its own ``check``.
 
@@ -215,8 +215,8 @@ def check_controller(model: Model, controller: Any) -> None:
         if not callable(getattr(controller, method, None)):
             raise TypeError(
                 f"controller is {described(controller)}, which has no method {method!r}; a"
-                " controller has init(model, state) and update(memory, model, state, seen, dt),"
-                " see controllers.protocol"
+                " controller has init(model, state, seen) and update(memory, model, state, seen,"
+                " dt), see controllers.protocol"
             )
     for path, leaf in jax.tree_util.tree_flatten_with_path(controller)[0]:
         if leaf is controller:

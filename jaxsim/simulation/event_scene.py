@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -38,9 +39,12 @@ from jaxsim.dynamics.kinematics import (
 from jaxsim.math.safe import safe_norm, safe_normalize
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
-from jaxsim.simulation.event_config import EventConfig
-from jaxsim.simulation.step import Control, holding, prescribed
+from jaxsim.simulation.prescribed import holding, prescribed
+from jaxsim.simulation.records import Control
 from jaxsim.solvers.lcp import Bounds, bilateral, together, unilateral, with_friction
+
+if TYPE_CHECKING:
+    from jaxsim.simulation.events import EventConfig
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class EventScene:
     driven: np.ndarray  # (nv,) bool: freedoms of driven joints
 
     @classmethod
-    def of(cls, model: Model, state: State, config: EventConfig) -> "EventScene":
+    def of(cls, model: Model, state: State, config: "EventConfig") -> "EventScene":
         kin = forward_kinematics(model, state.q, state.qd)
         contacts = find_contacts(model, kin)
         slots = contact_slots(model.topology)
@@ -67,7 +71,7 @@ class EventScene:
             slip = slip + sign * moves * velocity
         n = contacts.normal
         slides = slip - n * jnp.sum(slip * n, axis=-1, keepdims=True)
-        last = jnp.asarray(state.tangent)
+        last = jnp.asarray(state.solver.tangent)
         kept = safe_normalize(last - n * jnp.sum(last * n, -1, keepdims=True))
         speed = safe_norm(slides, keepdims=True)
         tangent = jnp.where(speed > config.slip_speed, -safe_normalize(slides), kept)
@@ -135,7 +139,7 @@ class EventScene:
             lambda x: x.astype(rows.drift.dtype) if x.dtype.kind == "f" else x, bounds
         )
 
-    def _touching(self, rows: Rows, control: Control, config: EventConfig) -> Array:
+    def _touching(self, rows: Rows, control: Control, config: "EventConfig") -> Array:
         """(m,) which rows act."""
         contacts, _ = self._taken()
         near = jnp.repeat(contacts.gap <= config.touch_distance, 2)
@@ -145,7 +149,7 @@ class EventScene:
             rest = rest.at[: len(self.driven)].set(self.driven | control.motion.on)
         return jnp.concatenate([near, limits, rest])
 
-    def rows(self, model: Model, state: State, control: Control, h: Array, config: EventConfig):
+    def rows(self, model: Model, state: State, control: Control, h: Array, config: "EventConfig"):
         """Acceleration constraints: what touches gains no approach within h, what has sunk in comes
         out, sliding stops, driven joints move as they must, and grips stay closed."""
         rows = self._rows(model, state, control)
@@ -180,7 +184,7 @@ class EventScene:
         at = jnp.zeros((), state.q.dtype)
         return jax.jvp(rate, (at,), (jnp.ones_like(at),))[1]
 
-    def impact(self, model: Model, state: State, control: Control, config: EventConfig):
+    def impact(self, model: Model, state: State, control: Control, config: "EventConfig"):
         """Whether something that touches approaches; the rows and bounds of the impact."""
         rows, (contacts, _) = self._rows(model, state, control), self._taken()
         speed = matmul(row_jacobian(model, self.kin, rows), state.qd)

@@ -20,12 +20,14 @@ from jaxsim.dynamics.momentum import kinetic_energy
 from jaxsim.math.safe import safe_norm
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
+from jaxsim.ranges import within
 from jaxsim.simulation import checks
 from jaxsim.simulation.constrained import enforce, resolve_impact
-from jaxsim.simulation.event_config import EventConfig
 from jaxsim.simulation.event_scene import EventScene
+from jaxsim.simulation.health import Health, watched
 from jaxsim.simulation.pushes import Pushes, push_torque
-from jaxsim.simulation.step import Control, Observation, check_control
+from jaxsim.simulation.records import Control, Observation
+from jaxsim.simulation.step import check_control, observe
 from jaxsim.solvers.lcp import SOLVED, gauss_seidel
 
 # A driven joint is a constraint, and contacts with what it moves are solved the sooner, the less
@@ -63,12 +65,75 @@ class EventInfo:
     recovery: Array  # () [J]
 
 
-def ready(model: Model, state: State) -> State:
-    """The state with what the step keeps of each contact; nothing has slid yet."""
-    if state.tangent is not None:
-        return state
-    slots = contact_slots(model.topology).count
-    return state.replace(tangent=jnp.zeros((slots, 3), state.q.dtype))
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Slips:
+    """What the event-driven scheme remembers."""
+
+    tangent: Array  # (nc, 3) unit, against each contact's last slip; 0 where it has none
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class EventConfig:
+    """Numbers of the step; the last five are static."""
+
+    dt: Array | float = 1 / 240  # the interval [s]
+    touch_distance: Array | float = 1e-4  # a smaller gap is a contact [m]
+    depth: Array | float = 1e-3  # a try that goes deeper is halved [m, rad]
+    bounce_speed: Array | float = 0.1  # slower impacts do not bounce [m/s, rad/s]
+    slip_speed: Array | float = 1e-3  # slower contacts stick, and keep their tangent [m/s]
+    recovery_time: Array | float = 0.02  # time constant in which depth is undone [s]
+    recovery_speed: Array | float = 1.0  # the fastest of it, of contacts [m/s]
+    contacts: int | None = dataclasses.field(default=None, metadata={"static": True})  # StepConfig
+    halvings: int = dataclasses.field(default=8, metadata={"static": True})  # of the interval
+    parts: int = dataclasses.field(default=64, metadata={"static": True})  # tries, all told
+    iterations: int = dataclasses.field(default=200, metadata={"static": True})  # of the solver
+    tolerance: float = dataclasses.field(default=1e-6, metadata={"static": True})
+
+    def __post_init__(self):
+        if isinstance(self.dt, float):
+            within("dt", self.dt)
+        for name, least in (("contacts", 1), ("halvings", 0), ("parts", 1), ("iterations", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name} is {value}; give {least} or more")
+
+    @property
+    def tells_residual(self) -> bool:
+        """No: there is no derivative for which it would matter."""
+        return False
+
+    def init(self, model: Model, state: State) -> State:
+        """The state with the last slip of each contact: its own, else none."""
+        shape = (contact_slots(model.topology).count, 3)
+        if isinstance(state.solver, Slips):
+            checks.check_array("state.solver.tangent", state.solver.tangent, shape, state.q.dtype)
+            return state
+        return state.replace(solver=Slips(jnp.zeros(shape, state.q.dtype)))
+
+    def observe(self, model: Model, state: State) -> Observation:
+        """What a controller sees."""
+        return observe(model, state, self)
+
+    def step(
+        self,
+        model: Model,
+        state: State,
+        seen: Observation,
+        command: Control,
+        forces: Pushes | None = None,
+    ) -> tuple[State, EventInfo]:
+        """``event_step`` with this scheme's numbers."""
+        return event_step(model, state, seen, command, self, forces)
+
+    def watch(self, health: Health, model: Model, state: State, seen, after: State, info) -> Health:
+        """Energy, speed, depth: see ``simulation.health``."""
+        return watched(health, model, state, seen, after, info)
+
+    def check(self, model: Model) -> None:
+        """Raise ValueError or TypeError for a number that cannot be simulated with."""
+        checks.check_config(model, self, type(self))
 
 
 def event_step(
@@ -83,18 +148,18 @@ def event_step(
 
     Damping is explicit: stiff joints need a short interval. Bounded in its work; the status says
     when a bound was hit, and a member of a batch that is not finite ends with its own status. Not
-    differentiable in reverse. The state's impulses are left as they are.
+    differentiable in reverse.
 
     Raises as ``step`` does.
     """
     checks.check_model(model)
     checks.check_config(model, config, EventConfig)
-    checks.check_state_fits(model, state, rows=False)
+    checks.check_state_fits(model, state)
     check_control(model, control)
     checks.check_pushes(model, pushes)
     kin = forward_kinematics(model, state.q, state.qd) if seen is None else seen.kin
     of_motion = kinetic_energy(model, kin, state.qd)
-    begin, dt = ready(model, state), jnp.asarray(config.dt, state.q.dtype)
+    begin, dt = config.init(model, state), jnp.asarray(config.dt, state.q.dtype)
     if model.topology.driven_dofs.size:
         heavy = model.armature.at[model.topology.driven_dofs].add(HEAVY * model.total_mass)
         model = model.replace(armature=heavy)
@@ -181,7 +246,7 @@ def _part(
     qd = state.qd + h * found.qdd
     tried = state.replace(q=integrate(model, state.q, qd, h), qd=qd, time=state.time + h)
     after = EventScene.of(model, tried, config)
-    tried = tried.replace(tangent=after.tangent)
+    tried = tried.replace(solver=Slips(after.tangent))
     deep = after.deeper_than(before, config.depth)
     hits, impact_rows, impact_bounds = after.impact(model, tried, control, config)
     impact = resolve_impact(model, after.kin, qd, impact_rows, impact_bounds, METHOD, solver)

@@ -6,6 +6,7 @@ thickness, or so far away that its position is rounded by a millimetre, is no mo
 either. The first of it is kept, with its time; nothing is changed by it.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -104,6 +105,17 @@ def watched(health: Health, model: Model, state: State, seen, after: State, info
         given,
         health.fastest,
         health.deepest,
+    )
+
+
+def finite_only(health: Health, after: State) -> Health:
+    """After one more step of a scheme of which no more is known than the state that it led to."""
+    finite = stop_gradient(jnp.isfinite(after.q).all() & jnp.isfinite(after.qd).all())
+    new = (health.status == Status.OK) & ~finite
+    return dataclasses.replace(
+        health,
+        status=jnp.where(new, jnp.int32(Status.NOT_FINITE), health.status),
+        time=jnp.where(new, stop_gradient(after.time), health.time),
     )
 
 

@@ -20,11 +20,10 @@ from jaxsim.compilation import listen
 from jaxsim.fused import choose_backend, fuse_one
 from jaxsim.model import Model, State
 from jaxsim.simulation import checks
-from jaxsim.simulation.events import EventConfig, EventInfo, event_step, ready
-from jaxsim.simulation.health import Health, healthy, watched
+from jaxsim.simulation.health import Health, healthy
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout_checks import check_folding, check_record, folded_in, updated
-from jaxsim.simulation.step import Control, Observation, StepConfig, StepInfo, observe, step
+from jaxsim.simulation.scheme import Scheme
 
 SOLVED = 1e-3  # a residual of the implicit derivative that is little, see docs/gradients.md [m/s]
 
@@ -36,10 +35,10 @@ class Sample:
 
     model: Model
     state: State
-    seen: Observation
-    memory: Any
-    control: Control
-    info: StepInfo | EventInfo
+    seen: Any  # what the scheme observes: Observation, or Senses
+    memory: Any  # of the controller, after the update
+    control: Any  # its command: Control, or tasks
+    info: Any  # StepInfo, EventInfo or SynthesisInfo
     dt: Array
 
 
@@ -88,7 +87,7 @@ def rollout(
     model: Model,
     controller: Any,
     state: State,
-    config: StepConfig | EventConfig,
+    config: Scheme,
     steps: int,
     measures: Mapping[str, Measure] | None = None,
     record: Callable[[Sample], Any] | None = None,
@@ -99,13 +98,14 @@ def rollout(
 ) -> RolloutResult:
     """Simulate ``steps`` steps of one character, under forces from outside if ``pushes`` says so.
 
-    config: of ``step`` (velocities, one solve a step) or of ``event_step`` (accelerations, impacts,
-    parts of a step). controller: see controllers.protocol; measures by name, numbers or arrays of
-    the shape of their initial value; record(sample) is kept for the first of every ``record_every``
-    steps, which must divide ``steps``. A member of a batch that goes non-finite stays so and does
-    not touch the others. Every step is looked at for signs that the motion means nothing any more
-    (energy, speed, depth, see ``simulation.health``); ``failures(result.health)`` names members,
-    reasons and times. health: of the rollout that this one goes on from.
+    config: the scheme, ``StepConfig`` (velocities, one solve a step) or ``EventConfig``
+    (accelerations, impacts, parts of a step). controller: see controllers.protocol; measures by
+    name, numbers or arrays of the shape of their initial value; record(sample) is kept for the
+    first of every ``record_every`` steps, which must divide ``steps``. A member of a batch that
+    goes non-finite stays so and does not touch the others. Every step is looked at for signs that
+    the motion means nothing any more (energy, speed, depth, see ``simulation.health``);
+    ``failures(result.health)`` names members, reasons and times. health: of the rollout that this
+    one goes on from.
 
     Raises ModelError, ValueError or TypeError, before anything is computed, for arguments that do
     not fit the model or one another (see ``simulation.checks``), a batch among them.
@@ -135,9 +135,8 @@ def _check(model, controller, state, config, steps, measures, record, record_eve
     """The arguments of ``rollout``, once when it is called or traced."""
     listen()
     checks.check_model(model)
-    checks.check_config(model, config, StepConfig, EventConfig)
-    by_rows = isinstance(config, StepConfig)
-    checks.check_state_fits(model, state, rows=by_rows, values=True)
+    checks.check_scheme(model, config)
+    checks.check_state_fits(model, state, values=True)
     checks.check_controller(model, controller)
     checks.check_pushes(model, pushes, values=True)
     check_folding(steps, measures, Measure, record, record_every)
@@ -161,33 +160,25 @@ def _simulate(
     model, controller, state, config, pushes, health, steps, measures, record, record_every
 ) -> RolloutResult:
     """``rollout`` in plain JAX."""
-    by_events = isinstance(config, EventConfig)
-    advance = event_step if by_events else step
-    state = ready(model, state) if by_events else state
-    memory = controller.init(model, state)
+    state = config.init(model, state)
+    memory = controller.init(model, state, config.observe(model, state))
     health = healthy(state) if health is None else health
     folded = {
         name: jax.tree.map(lambda x: jnp.asarray(x, _dtype(x, state)), measure.initial)
         for name, measure in measures.items()
     }
 
-    implicit = getattr(config, "derivative", None) == "implicit"
-
     def one(carry):
         state, memory, folded, health, worst = carry
-        seen = observe(model, state, config)
-        memory, control = updated(
-            memory, controller.update(memory, model, state, seen, config.dt), Control
-        )
-        after, info = advance(model, state, seen, control, config, pushes)
-        sample = Sample(model, state, seen, memory, control, info, jnp.asarray(config.dt))
+        after, sample = advance(model, controller, config, state, memory, pushes)
+        memory, info = sample.memory, sample.info
         folded = {
             name: folded_in(name, folded[name], measure.update(folded[name], sample))
             for name, measure in measures.items()
         }
-        if implicit:
+        if config.tells_residual:
             worst = jnp.maximum(worst, jax.lax.stop_gradient(info.residual))
-        health = watched(health, model, state, seen, after, info)
+        health = config.watch(health, model, state, sample.seen, after, info)
         return (after, memory, folded, health, worst), sample
 
     def recorded(carry, _):
@@ -208,7 +199,8 @@ def _simulate(
         (carry, kept), _ = jax.lax.scan(next_one, (carry, empty), jnp.arange(record_every))
         return carry, kept
 
-    carry = (state, memory, folded, health, jnp.zeros_like(state.time) if implicit else None)
+    worst = jnp.zeros_like(state.time) if config.tells_residual else None
+    carry = (state, memory, folded, health, worst)
     if record is None:
         carry, kept = jax.lax.scan(lambda c, _: (one(c)[0], None), carry, length=steps)
     elif record_every == 1:
@@ -218,6 +210,24 @@ def _simulate(
     state, memory, folded, health, worst = carry
     finite = jnp.isfinite(state.q).all() & jnp.isfinite(state.qd).all()
     return RolloutResult(state, memory, folded, kept, finite, health, worst)
+
+
+def advance(
+    model: Model,
+    controller: Any,
+    config: Scheme,
+    state: State,
+    memory: Any,
+    forces: Pushes | None = None,
+) -> tuple[State, Sample]:
+    """One step: observe, ask the controller, step. ``sample.memory`` is the controller's after it.
+
+    state, memory: as ``config.init`` and ``controller.init`` give them, or an earlier step.
+    """
+    seen = config.observe(model, state)
+    memory, command = updated(memory, controller.update(memory, model, state, seen, config.dt))
+    after, info = config.step(model, state, seen, command, forces)
+    return after, Sample(model, state, seen, memory, command, info, jnp.asarray(config.dt))
 
 
 def failed_members(result: RolloutResult) -> list[int]:

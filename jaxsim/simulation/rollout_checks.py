@@ -30,12 +30,11 @@ def check_folding(
                 )
 
 
-def updated(memory: Any, returned: Any, control: type) -> tuple[Any, Any]:
+def updated(memory: Any, returned: Any) -> tuple[Any, Any]:
     """What ``controller.update`` returned, checked against the memory that it was given."""
     if not (isinstance(returned, tuple) and len(returned) == 2):
         raise TypeError(f"controller.update returned {described(returned)}; expected a tuple"
-                        " (memory, Control)")  # fmt: skip
-    check_kind("the control of controller.update", returned[1], control)
+                        " (memory, command)")  # fmt: skip
     _check_same("controller.update: memory", memory, returned[0], "controller.init")
     return returned
 

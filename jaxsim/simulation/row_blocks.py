@@ -5,9 +5,7 @@ import dataclasses
 import jax.numpy as jnp
 from jax import Array
 
-from jaxsim.collision.nearest import Chosen
-from jaxsim.constraints.rows import Layout, row_layout
-from jaxsim.model.topology import Topology
+from jaxsim.constraints.rows import Layout
 from jaxsim.solvers.pgs import Rows
 
 
@@ -46,18 +44,6 @@ def _blocks(x, target, friction, blocks: int, points: int) -> Rows:
         impulse=jnp.zeros((blocks, size), x.dtype),
         friction=jnp.pad(friction, (0, idle_points)).reshape(blocks, points),
     )
-
-
-def warm_start(top: Topology, layout: Layout, impulse: Array, chosen: Chosen | None):
-    """The last impulses of contacts, limits and grips, with the padding of the blocks."""
-    full = row_layout(top)
-    n, last = full.n_contact_rows, full.n_contact_rows + full.n_limit_rows
-    of_contact = impulse[:n]
-    if chosen is not None:
-        kept = of_contact[: full.contacts * full.contact_rows].reshape(-1, full.contact_rows)
-        kept = chosen.gather(kept).reshape(-1)
-        of_contact = jnp.pad(kept, (0, layout.n_contact_rows - kept.size))
-    return of_contact, impulse[n:last], impulse[last:]
 
 
 def split_impulses(layout: Layout, impulse: Array) -> tuple[Array, Array, Array]:

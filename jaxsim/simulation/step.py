@@ -7,6 +7,7 @@ under a stiff wrist is stable at 1 ms, where h kd / I is about 2 and an explicit
 
 import dataclasses
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -40,12 +41,24 @@ from jaxsim.model.model import Model
 from jaxsim.model.state import State
 from jaxsim.ranges import within
 from jaxsim.simulation import checks
+from jaxsim.simulation.health import Health, watched
 from jaxsim.simulation.integrators import energy_error
+from jaxsim.simulation.prescribed import FreeMotion, holding, prescribed
 from jaxsim.simulation.pushes import Pushes, push_torque
-from jaxsim.simulation.row_blocks import row_families, split_impulses, warm_start
+from jaxsim.simulation.records import Control, Observation, StepInfo
+from jaxsim.simulation.row_blocks import row_families, split_impulses
+from jaxsim.simulation.warm_start import (
+    WarmStart,
+    check_warm_start,
+    warm_start,
+    with_warm_start,
+)
 from jaxsim.solvers import adaptive, implicit
 from jaxsim.solvers.pgs import natural_residual, useful_start
 from jaxsim.solvers.tree_factor import lower_product, solve_lower, whiten
+
+if TYPE_CHECKING:
+    from jaxsim.simulation.events import EventConfig
 
 DERIVATIVES = ("iteration", "implicit")
 
@@ -100,69 +113,43 @@ class StepConfig:
         if self.derivative == "iteration" and isinstance(self.smoothing, float) and self.smoothing:
             raise ValueError('smoothing acts with derivative="implicit" only')
 
+    @property
+    def tells_residual(self) -> bool:
+        """Whether results should say how well contact problems were solved, for the derivative."""
+        return self.derivative == "implicit"
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Observation:
-    """What a controller may look at: everything that follows from the state."""
+    def init(self, model: Model, state: State) -> State:
+        """The state with impulses to start the next step from: its own, else zeros."""
+        return with_warm_start(model, state)
 
-    kin: Kinematics
-    contacts: Contacts
-    touching: Array  # (nl,) bool: the link is in contact
-    com: Array  # (3,) [m]
-    com_velocity: Array  # (3,) [m/s]
+    def observe(self, model: Model, state: State) -> Observation:
+        """``observe`` with this scheme's numbers."""
+        return observe(model, state, self)
 
+    def step(
+        self,
+        model: Model,
+        state: State,
+        seen: Observation,
+        command: Control,
+        forces: Pushes | None = None,
+    ) -> tuple[State, StepInfo]:
+        """``step`` with this scheme's numbers."""
+        return step(model, state, seen, command, self, forces)
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class MotionControl:
-    """Freedoms whose accelerations are met exactly, by whatever force it takes.
+    def watch(self, health: Health, model: Model, state: State, seen, after: State, info) -> Health:
+        """Energy, speed, depth: see ``simulation.health``."""
+        return watched(health, model, state, seen, after, info)
 
-    Kokkevis (2004), section 8.3; ``constraints.acceleration.target_acceleration`` gives the
-    accelerations of his equation 22.
-    """
-
-    acceleration: Array  # (nv,) [m/s^2 or rad/s^2]
-    on: Array  # (nv,) bool: the freedoms that it holds for
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Control:
-    """Generalised forces for one step, and how they fall with velocity within it."""
-
-    torque: Array  # (nv,) at the step's first instant, within the actuators' limits [N m or N]
-    damping: Array  # (nv,) -d torque / d qd, treated implicitly; 0 where the actuator saturates
-    hold: Array | None = None  # (ng,) bool: the grips that are closed; None for all
-    motion: MotionControl | None = None
+    def check(self, model: Model) -> None:
+        """Raise ValueError or TypeError for a number that cannot be simulated with."""
+        checks.check_config(model, self, type(self))
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class StepInfo:
-    """What happened in a step."""
-
-    contact_force: Array  # (nc, 3) on shape a, in the world [N]
-    limit_torque: Array  # (n limited joints,) along the joint, of a ball about its axis [N m or N]
-    grip_force: Array  # (ng, 3) on the link that holds, in the world [N]
-    motion_force: (
-        Array  # (nv,) what prescribed motion takes, of drives and MotionControl [N m or N]
-    )
-    residual: Array  # () of the complementarity problem, see ``natural_residual`` [m/s]
-    energy_error: Array  # () made by the integration, see ``energy_error`` [J]
-    penetration: Array  # () deepest at the step's first instant [m]
-    left_out: Array  # () int: contacts that were near and not solved for
-    # of what is not prescribed, with the inertia of the step's first instant: at it, and at the end
-    kinetic_before: Array  # () [J]
-    kinetic_after: Array  # () [J]
-    work: Array  # () put in by motors, pushes, prescribed motion and grips that close [J]
-    recovery: Array  # () the most that undoing depth and exceeded limits may have put in [J]
-
-
-def observe(model: Model, state: State, config: StepConfig) -> Observation:
+def observe(model: Model, state: State, config: "StepConfig | EventConfig") -> Observation:
     """Kinematics and contacts of a state. Raises ModelError for one that is not of the model."""
     checks.check_model(model)
-    checks.check_state_fits(model, state, rows=False)
+    checks.check_state_fits(model, state)
     with jax.named_scope("observe"):
         kin = forward_kinematics(model, state.q, state.qd)
         contacts = find_contacts(model, kin)
@@ -173,12 +160,6 @@ def observe(model: Model, state: State, config: StepConfig) -> Observation:
             com=center_of_mass(model, kin),
             com_velocity=com_velocity(model, kin),
         )
-
-
-def no_control(model: Model) -> Control:
-    """No torque at any joint."""
-    zero = jnp.zeros(model.topology.nv, model.mass.dtype)
-    return Control(torque=zero, damping=zero)
 
 
 def step(
@@ -217,7 +198,7 @@ def step(
         if pushes is not None:
             pushed = push_torque(model, kin, pushes, state.time)
             force = force + pushed
-        free = _Free(M, rows, target, dt * force)
+        free = FreeMotion(M, rows, target, dt * force)
         given = prescribed(model, state, control, dt, jnp.maximum(config.stabilization_time, dt))
         rest = free if given is None else free.without(*given, state.qd)
         columns = jnp.concatenate([rest.rows.T, rest.change[:, None]], axis=1)
@@ -226,7 +207,7 @@ def step(
         y = begun + white[:, -1]
     with jax.named_scope("impulses"):
         families = row_families(layout, white[:, :-1].T, rest.target, contacts.friction)
-        warm = warm_start(top, layout, state.impulse, chosen)
+        warm = warm_start(top, layout, state.solver.impulse, chosen)
         families = tuple(
             dataclasses.replace(f, impulse=config.warm_start * w.reshape(f.target.shape))
             for f, w in zip(families, warm)
@@ -240,7 +221,9 @@ def step(
         else:
             families, y = adaptive.solve(families, y, sweeps, most, tolerance)
         residual = natural_residual(families, y)
-        impulse = jnp.concatenate([f.impulse.reshape(-1) for f in families] or [state.impulse])
+        impulse = jnp.concatenate(
+            [f.impulse.reshape(-1) for f in families] or [state.solver.impulse]
+        )
     with jax.named_scope("integrate"):
         qd = solve_lower(top, L, y)
         if given is not None:
@@ -277,12 +260,13 @@ def step(
     broken = state.broken
     if broken is not None:
         broken = broken | (safe_norm(grip_force) > model.grip_strength)
-    return State(q=q, qd=qd, time=state.time + dt, impulse=impulse, broken=broken), info
+    return State(q, qd, state.time + dt, broken, WarmStart(impulse)), info
 
 
 def _check_step(model, state, seen, control, pushes) -> None:
     checks.check_model(model)
-    checks.check_state_fits(model, state, rows=True)
+    checks.check_state_fits(model, state)
+    check_warm_start(model, state)
     checks.check_kind("seen", seen, Observation, how=", as observe(model, state, config) gives it")
     checks.check_seen(model, seen)
     check_control(model, control)
@@ -348,65 +332,6 @@ def choose(model: Model, kin: Kinematics, contacts: Contacts, config: StepConfig
         approach = approach + sign * jnp.where(link >= 0, along, 0.0)
     ahead = contacts.gap + config.dt * jnp.minimum(approach, 0.0)
     return nearest(ahead, count, config.near_distance)
-
-
-def holding(model: Model, state: State, control: Control) -> Array:
-    """(ng,) bool: the grips that hold now."""
-    broken = jnp.zeros(model.topology.n_grips, bool) if state.broken is None else state.broken
-    return ~broken if control.hold is None else control.hold & ~broken
-
-
-def drive_velocity(
-    model: Model, state: State, dt: Array | float, recovery_time: Array | float
-) -> Array:
-    """(nd,) velocities for the next ``dt`` of the driven joints; one that is astray comes back."""
-    joints = np.flatnonzero(model.topology.joint_driven)
-    now = model.drive.position(state.time)
-    ahead = model.drive.position(state.time + dt)
-    astray = now - state.q[np.array(model.topology.q_start, int)[joints]]
-    return (ahead - now) / dt + astray / recovery_time
-
-
-def prescribed(
-    model: Model, state: State, control: Control, dt: Array | float, recovery_time: Array | float
-) -> tuple[Array | np.ndarray, Array] | None:
-    """Freedoms whose motion is given, (nv,) bool, and their velocities (nv,) after ``dt``."""
-    top, motion = model.topology, control.motion
-    driven = np.zeros(top.nv, bool)
-    driven[top.driven_dofs] = True
-    if motion is None and not driven.any():
-        return None
-    velocity = state.qd if motion is None else state.qd + dt * motion.acceleration
-    if driven.any():
-        of_drives = drive_velocity(model, state, dt, recovery_time)
-        velocity = velocity.at[top.driven_dofs].set(of_drives)
-    return driven if motion is None else driven | motion.on, velocity
-
-
-@dataclass(frozen=True)
-class _Free:
-    """A problem M (v - qd) = change + rows^T impulses, rows v against target."""
-
-    M: Array  # (nv, nv)
-    rows: Array  # (m, nv)
-    target: Array  # (m,)
-    change: Array  # (nv,)
-
-    def missing(self, change: Array, impulses: Array) -> Array:
-        """(nv,) what it takes besides for a change of velocity (nv,) with impulses (m,)."""
-        return matmul(self.M, change) - self.change - matmul(impulses, self.rows)
-
-    def without(self, given, velocity, qd) -> "_Free":
-        """Without the freedoms whose velocity is given: what they do to the others is known."""
-        known = jnp.where(given, velocity, 0.0)
-        moved = matmul(self.M, jnp.where(given, velocity - qd, 0.0))
-        kept = ~given[:, None] & ~given
-        return _Free(
-            M=jnp.where(kept, self.M, 0.0) + jnp.diag(jnp.asarray(given, qd.dtype)),
-            rows=jnp.where(given, 0.0, self.rows),
-            target=self.target - matmul(self.rows, known),
-            change=jnp.where(given, 0.0, self.change - moved),
-        )
 
 
 def _touching(model: Model, contacts: Contacts, distance) -> Array:

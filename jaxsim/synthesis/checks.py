@@ -14,7 +14,7 @@ from jaxsim.solvers import qp
 from jaxsim.synthesis.config import SynthesisConfig
 from jaxsim.synthesis.effectors import Effectors
 from jaxsim.synthesis.surfaces import world_surfaces
-from jaxsim.synthesis.synthesizer import SynthesisInfo, SynthesisState
+from jaxsim.synthesis.synthesizer import SynthesisInfo
 from jaxsim.synthesis.tasks import Tasks
 from jaxsim.synthesis.view import View, look
 
@@ -30,7 +30,7 @@ class SynthesisError(ValueError):
 def check_setup(
     model: Model,
     effectors: Effectors,
-    state: State | SynthesisState,
+    state: State,
     config: SynthesisConfig | None = None,
     pushes: Pushes | None = None,
     tasks: Callable[[View, Array], Tasks] | None = None,
@@ -42,8 +42,7 @@ def check_setup(
     out of their range, and with ``tasks`` (those of ``synthesize``) goals whose weight or target is
     no number. Arrays of one character; call it for each of a batch.
     """
-    v = state.v if isinstance(state, SynthesisState) else state.qd
-    check_state(model, State(q=state.q, qd=v, time=state.time, impulse=v[:0]))
+    check_state(model, state)
     for shape in sorted({*effectors.shapes, *world_surfaces(model.topology)}):
         name, mu = model.topology.shape_names[shape], float(model.friction[shape])
         if not (np.isfinite(mu) and mu > 0):
@@ -51,7 +50,7 @@ def check_setup(
                 f"friction of shape {name!r} is {mu}; contacts need a positive coefficient, such "
                 "as 0.2 for ice"
             )
-    view = _seen(model, effectors, state.q, v)
+    view = _seen(model, effectors, state.q, state.qd)
     for name, depth in zip(effectors.names, -np.asarray(view.near.gap)):
         if depth > SUNK:
             raise SynthesisError(
@@ -59,13 +58,13 @@ def check_setup(
                 "character, or bend what is in the way"
             )
     if config is not None:
-        _check_config(config)
+        check_settings(config)
     if pushes is not None:
         for field in ("point", "force", "start"):
             if not np.isfinite(np.asarray(getattr(pushes, field))).all():
                 raise SynthesisError(f"pushes: {field} is not finite")
     if tasks is not None:
-        _check_tasks(tasks(view, jnp.zeros_like(v)))
+        _check_tasks(tasks(view, jnp.zeros_like(state.qd)))
 
 
 def _check_tasks(tasks: Tasks) -> None:
@@ -86,7 +85,7 @@ def _check_tasks(tasks: Tasks) -> None:
             raise SynthesisError(f"weight {name!r} is {value}; weights are zero or more")
 
 
-def _check_config(config: SynthesisConfig) -> None:
+def check_settings(config: SynthesisConfig) -> None:
     """Numbers that were arrays when the config was made."""
     limits = {"dt": 0.0, "touch_distance": 0.0, "slip_speed": 0.0, "response_delay": None}
     for name, least in limits.items():

@@ -42,17 +42,17 @@ CARRIES = 1e-3  # a contact that carries less than this part of the weight carri
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class SynthesisState:
-    """One character between two steps."""
+class SynthesisMemory:
+    """What the scheme remembers of the step that led to a state, in ``State.solver``.
 
-    q: Array  # (nq,) now
-    v: Array  # (nv,) velocity of the step that led here: q = q_before (+) v dt
-    time: Array  # () [s]
-    torque: Array  # (nv,) that the joints gave in that step [N m or N]
-    force: Array  # (ne, 3) contact forces in that step, on the effectors [N]
-    held: Array  # (nv,) torque at the onset of the last push
-    held_until: Array  # () [s]
-    last: qp.Start  # of the step that led here: where the next QP starts
+    The state's qd is the velocity of that step: q = q_before (+) qd dt.
+    """
+
+    torque: Array  # (nv,) that the joints gave [N m or N]
+    force: Array  # (ne, 3) contact forces, on the effectors [N]
+    push_torque: Array  # (nv,) of the joints at the onset of the last push [N m or N]
+    push_until: Array  # () until when torques should stay at that [s]
+    last: qp.Start  # where the next QP starts
 
 
 @jax.tree_util.register_dataclass
@@ -82,19 +82,17 @@ def begin(
     state: State,
     unit: Units,
     config: SynthesisConfig,
-) -> SynthesisState:
-    """A start from a pose at rest or in motion, with the torques that keep its velocity."""
+) -> State:
+    """The state with what the scheme remembers: the torques that keep its velocity."""
     zero = jnp.zeros_like(state.qd)
-    start = SynthesisState(
-        q=state.q,
-        v=state.qd,
-        time=state.time,
+    memory = SynthesisMemory(
         torque=zero,
         force=jnp.zeros((effectors.count, 3), zero.dtype),
-        held=zero,
-        held_until=state.time - 1.0,
+        push_torque=zero,
+        push_until=state.time - 1.0,
         last=no_start(model, effectors, zero.dtype, config),
     )
+    start = state.replace(solver=memory)
     goals = velocity_rows(jnp.eye(zero.shape[0], dtype=zero.dtype), state.qd, HOLD)
     tasks = Tasks(
         goals=goals,
@@ -104,7 +102,8 @@ def begin(
     )
     view = look(model, effectors, state.q, state.qd)
     after, info = synthesize(view, start, lambda *_: tasks, unit, config)
-    return replace(start, torque=info.torque, force=info.force, last=after.last)
+    found = replace(memory, torque=info.torque, force=info.force, last=after.solver.last)
+    return start.replace(solver=found)
 
 
 def no_start(model: Model, effectors: Effectors, dtype, config: SynthesisConfig) -> qp.Start:
@@ -118,13 +117,13 @@ def no_start(model: Model, effectors: Effectors, dtype, config: SynthesisConfig)
 
 def synthesize(
     view: View,
-    state: SynthesisState,
+    state: State,
     tasks: Callable[[View, Array], Tasks],
     unit: Units,
     config: SynthesisConfig,
     pushes: Pushes | None = None,
-) -> tuple[SynthesisState, SynthesisInfo]:
-    """One step of ``config.dt``; view is ``look(model, effectors, state.q, state.v)``.
+) -> tuple[State, SynthesisInfo]:
+    """One step of ``config.dt``; view is ``look(model, effectors, state.q, state.qd)``.
 
     tasks(view, at_v) gives the goals, linearised at the configuration that ``at_v`` (nv,) leads to
     (view is of that configuration). A contact that leaves its surface in the solution and still
@@ -136,11 +135,11 @@ def synthesize(
         return _synthesize(view, state, tasks, unit, config, pushes)
 
 
-def _synthesize(view, state, tasks, unit, config, pushes) -> tuple[SynthesisState, SynthesisInfo]:
+def _synthesize(view, state, tasks, unit, config, pushes) -> tuple[State, SynthesisInfo]:
     model = view.model
-    held, held_until, target, outside = _outside(view, state, config, pushes)
+    push_torque, push_until, target, outside = _outside(view, state, config, pushes)
     attempt = _attempts(view, tasks, target, outside, unit, config)
-    passes, result = _passes(attempt, state.last, view, config)
+    passes, result = _passes(attempt, state.solver.last, view, config)
     result = replace(
         result, v=jnp.where(result.solution.status == qp.NOT_FINITE, jnp.nan, result.v)
     )
@@ -161,22 +160,20 @@ def _synthesize(view, state, tasks, unit, config, pushes) -> tuple[SynthesisStat
         residual=jnp.maximum(result.solution.primal, result.solution.dual),
         violated=result.solution.violated,
     )
-    after = SynthesisState(
-        q=integrate(model, state.q, result.v, config.dt),
-        v=result.v,
-        time=state.time + config.dt,
+    memory = SynthesisMemory(
         torque=torque,
         force=result.force,
-        held=held,
-        held_until=held_until,
-        last=_next_start(state.last, result),
+        push_torque=push_torque,
+        push_until=push_until,
+        last=_next_start(state.solver.last, result),
     )
-    return after, info
+    q = integrate(model, state.q, result.v, config.dt)
+    return State(q, result.v, state.time + config.dt, state.broken, memory), info
 
 
 def first_problem(
     view: View,
-    state: SynthesisState,
+    state: State,
     tasks: Callable[[View, Array], Tasks],
     unit: Units,
     config: SynthesisConfig,
@@ -192,17 +189,18 @@ def first_problem(
     return _problem(view, linear, none, target, unit, config)[1]
 
 
-def _outside(view: View, state: SynthesisState, config, pushes: Pushes | None):
-    """Torques at the last push's onset and until when they are held, those that torques should stay
-    at, and the generalised forces of pushes."""
-    outside, starts = jnp.zeros_like(state.v), jnp.zeros((), bool)
+def _outside(view: View, state: State, config, pushes: Pushes | None):
+    """Torques at the last push's onset and until when torques should stay at these, what they
+    should stay at now, and the generalised forces of pushes."""
+    memory: SynthesisMemory = state.solver
+    outside, starts = jnp.zeros_like(state.qd), jnp.zeros((), bool)
     if pushes is not None:
         outside = push_torque(view.model, view.kin, pushes, state.time)
         since = state.time - pushes.start
         starts = ((since >= 0) & (since < config.dt) & (pushes.duration > 0)).any()
-    held = jnp.where(starts, state.torque, state.held)
-    held_until = jnp.where(starts, state.time + config.response_delay, state.held_until)
-    return held, held_until, jnp.where(state.time < held_until, held, state.torque), outside
+    kept = jnp.where(starts, memory.torque, memory.push_torque)
+    until = jnp.where(starts, state.time + config.response_delay, memory.push_until)
+    return kept, until, jnp.where(state.time < until, kept, memory.torque), outside
 
 
 @jax.tree_util.register_dataclass

@@ -8,6 +8,7 @@ import math
 import time as clock
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,18 +17,17 @@ import numpy as np
 from jax import Array
 from tqdm import tqdm
 
-from controllers.scl.controller import EVENTS_KEPT, ScriptController
+from controllers.scl.controller import EVENTS_KEPT
 from jaxsim.dynamics.kinematics import Kinematics
 from jaxsim.fused import choose_backend, fuse_one
 from jaxsim.io.motion import Motion, Shape
 from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.model import Model, State
 from jaxsim.simulation.checks import check_controller
-from jaxsim.simulation.events import EventConfig
 from jaxsim.simulation.health import Failure, Health, failures, healthy
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout import Measure, Sample, largest, rollout, total
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.scheme import Scheme
 from jaxsim.solvers.status import Status
 from optimize.interrupts import holding
 from optimize.running.objectives import TERMS, contactless
@@ -81,7 +81,7 @@ class _Continued:
     def check(self, model: Model) -> None:
         check_controller(model, self.controller)
 
-    def init(self, model: Model, state: State) -> Any:
+    def init(self, model: Model, state: State, seen: Any) -> Any:
         return self.memory
 
     def update(self, memory, model, state, seen, dt):
@@ -114,9 +114,9 @@ def measures_of(model: Model, terms: tuple[str, ...]) -> dict[str, Measure]:
 
 
 @jax.jit
-def begin(model: Model, controller: ScriptController, state: State) -> Any:
+def begin(model: Model, controller: Any, config: Scheme, state: State) -> Any:
     """The controller's memory before the first step."""
-    return controller.init(model, state)
+    return controller.init(model, state, config.observe(model, state))
 
 
 def script_frame(model: Model) -> Callable[[Sample], Frame]:
@@ -147,18 +147,22 @@ def pieces(
     measures: Mapping[str, Measure],
     record: Callable[[Sample], Any],
     every: int,
-    config: StepConfig | EventConfig,
+    config: Any,
     backend: str = "fused",
     pushes: Pushes | None = None,
+    shared: bool = False,
 ):
     """The function ``piece(controller, progress, dt, steps) -> (progress, frames)``, compiled.
 
     ``PIECE`` frames of ``record``, one every ``every`` steps; measures take in no more than
     ``steps``. New numbers, of a script among them, compile nothing anew; ``dt`` is not the
-    config's.
+    config's. config: a scheme. shared: model, config and pushes are arguments of the program too,
+    so that XLA compiles one for all of the same structure.
     """
 
-    def piece(controller: Any, progress: Progress, dt: Array, steps: Array):
+    def piece(around, controller: Any, progress: Progress, dt: Array, steps: Array):
+        model, config, pushes = around
+
         def measure(folded, sample: Sample):
             count, old = folded
             new = {
@@ -187,7 +191,10 @@ def pieces(
         now = Progress(result.state, result.memory, count, measured, result.health)
         return now, result.record
 
-    return fuse_one(piece) if choose_backend(backend) == "fused" else jax.jit(piece)
+    around = model, config, pushes
+    if choose_backend(backend) == "fused":
+        return fuse_one(partial(piece, around))
+    return partial(jax.jit(piece), around) if shared else jax.jit(partial(piece, around))
 
 
 def first_progress(state: State, memory: Any, measures: Mapping[str, Measure]) -> Progress:

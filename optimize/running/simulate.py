@@ -191,10 +191,10 @@ def _run(
     """Simulate to the frame at the end, noting the changes of phase."""
     controller = script_controller(scene.script, scene.model)
     measures = measures_of(scene.model, terms)
-    now = first_progress(scene.state, begin(scene.model, controller, scene.state), measures)
-    run_piece = pieces(
-        scene.model, measures, script_frame(scene.model), every, StepConfig(), backend
-    )
+    config = StepConfig()
+    state = config.init(scene.model, scene.state)
+    now = first_progress(state, begin(scene.model, controller, config, state), measures)
+    run_piece = pieces(scene.model, measures, script_frame(scene.model), every, config, backend)
     events: list[Event] = []
 
     def note(before: Progress, after: Progress) -> None:

@@ -1,30 +1,34 @@
 """Run a scene of synthesised motion, to a motion and a summary: what happened, was it physical."""
 
-import time as clock
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm import tqdm
 
 from controllers.goals.balance import FEET
-from controllers.goals.control import Frame, Moment, begin_moment, run
 from jaxsim.io.motion import Motion, Shape
 from jaxsim.math.rotation import matrix_to_quat, quat_to_matrix
 from jaxsim.simulation.health import Failure
-from jaxsim.solvers.status import Status
+from jaxsim.simulation.rollout import Sample
 from jaxsim.synthesis.config import SynthesisConfig
-from optimize.interrupts import holding, noting
+from optimize.interrupts import noting
 from optimize.results.folder import versions
 from optimize.running import summary as summaries
-from optimize.running.recording import shapes_of
+from optimize.running.recording import (
+    Run,
+    begin,
+    first_progress,
+    frames_of,
+    pieces,
+    run_pieces,
+    shapes_of,
+)
 from optimize.running.simulate import Simulation, failure_notes
 from optimize.scenarios.synthesis_scenes import SynthesisScene
 from optimize.scenarios.synthesis_setting import Setting, set_up
 from optimize.scenarios.synthesis_setting import flight as flight_of
 
-PIECE = 50  # frames between two looks at the clock
 SLIPS = 0.05  # of the weight on a point that slips, at least
 TARGET = 0.03  # the ball that shows where an effector is to go [m]
 FALLEN = 0.6  # a body whose centre of mass is lower than this part of its height at the start fell
@@ -34,7 +38,7 @@ class SceneFrame(NamedTuple):
     """What is kept of a frame."""
 
     q: Any
-    v: Any
+    qd: Any
     link_pos: Any
     link_quat: Any
     com: Any
@@ -53,21 +57,21 @@ class SceneFrame(NamedTuple):
     leaving: Any
 
 
-def keep(frame: Frame) -> SceneFrame:
+def keep(sample: Sample) -> SceneFrame:
     """Of one frame what pages, plots and tests need."""
-    view, info = frame.senses.view, frame.info
+    view, info = sample.seen.view, sample.info
     return SceneFrame(
-        q=frame.start.q,
-        v=frame.start.v,
+        q=sample.state.q,
+        qd=sample.state.qd,
         link_pos=view.kin.link_pos,
         link_quat=matrix_to_quat(view.kin.link_rot),
         com=view.com,
         position=view.position,
         force=info.force,
         torque=info.torque,
-        state=frame.memory.state,
-        since=frame.memory.since,
-        touching=frame.senses.touching,
+        state=sample.memory.state,
+        since=sample.memory.since,
+        touching=sample.seen.touching,
         sliding=info.sliding,
         root_residual=info.root_residual,
         cone_excess=info.cone_excess,
@@ -87,75 +91,37 @@ def synthesize_scene(
 ) -> Simulation:
     """Run a scene; every frame is kept. Ctrl-C ends it with what is there, and so does a frame that
     is not finite. Runs on JAX's default device in its default precision."""
-    config = config or SynthesisConfig(torque_limits=scene.torque_limits)
-    setting = set_up(scene)
-    frames, timing = _run(setting, config, scene.seconds, progress)
-    return _simulation(scene, setting, frames, timing, float(config.dt))
+    setting = set_up(scene, config=config)
+    model, scheme, controller = setting.model, setting.scheme, setting.controller
+    dt = float(scheme.dt)
+    steps = max(round(scene.seconds / dt) - 1, 0)
+    state = _begun(scheme, model, setting.state)
+    first = first_progress(state, begin(model, controller, scheme, state), {})
+    run_piece = pieces(model, {}, keep, 1, scheme, "xla", setting.pushes, shared=True)
+    run = run_pieces(run_piece, controller, first, dt, steps, 1, progress)
+    frames, failure = frames_of(run, steps, 1, dt)
+    return _simulation(scene, setting, frames, failure, run, dt)
 
 
-class Timing(NamedTuple):
-    compile_seconds: float
-    run_seconds: float
-    interrupted: bool
-
-
-def _run(
-    setting: Setting, config: SynthesisConfig, seconds: float, progress: bool
-) -> tuple[SceneFrame, Timing]:
-    machine = setting.machine
-    weights = machine.weights().astype(setting.body.model.mass.dtype)
-
-    # whatever is an array is an argument, so that scenes of one structure share a program
-    @jax.jit
-    def first(body, state, objects) -> Moment:
-        return begin_moment(body, machine, state, config, objects)
-
-    @jax.jit
-    def piece(body, moment, pushes, objects):
-        return run(body, machine, weights, moment, config, PIECE, keep, pushes, objects)
-
-    begun = clock.perf_counter()
-    around = setting.pushes, setting.objects
-    total = -(-round(seconds / float(config.dt)) // PIECE)
-    kept, interrupted = [], False
-    compile_seconds = 0.0
-    try:
-        with holding() as check:
-            moment = first(setting.body, setting.state, setting.objects)
-            compiled = piece.lower(setting.body, moment, *around).compile()
-            check()
-            compile_seconds = clock.perf_counter() - begun
-            begun = clock.perf_counter()
-            with tqdm(total=total * PIECE, unit="frame", disable=not progress) as bar:
-                for _ in range(total):
-                    moment, frames = compiled(setting.body, moment, *around)
-                    kept.append(jax.tree.map(np.asarray, frames))
-                    bar.update(PIECE)
-                    if not np.isfinite(kept[-1].q).all():
-                        break
-                    check()
-    except KeyboardInterrupt:
-        if not kept:
-            raise
-        interrupted = True
-    run_seconds = clock.perf_counter() - begun
-    frames = jax.tree.map(lambda *x: np.concatenate(x), *kept)
-    return frames, Timing(compile_seconds, run_seconds, interrupted)
+@jax.jit
+def _begun(scheme, model, state):
+    return scheme.init(model, state)
 
 
 def _simulation(
-    scene: SynthesisScene, setting: Setting, frames: SceneFrame, timing: Timing, dt: float
+    scene: SynthesisScene,
+    setting: Setting,
+    frames: SceneFrame,
+    failure: Failure | None,
+    run: Run,
+    dt: float,
 ) -> Simulation:
-    model, machine = setting.body.model, setting.machine
+    model, machine = setting.model, setting.machine
     time = np.arange(len(frames.q)) * dt
-    finite = np.isfinite(frames.q).all(axis=1)
-    failure = None
-    if not finite.all():
-        failure = Failure(0, Status.NOT_FINITE, float(time[int(np.argmin(finite))]))
     limit = np.asarray(model.torque_limit)
     motors = np.flatnonzero(limit > 0)
     names = [machine.state_names[k] for k in frames.state[entries(frames)]]
-    hands = [n in ("leftHand", "rightHand") for n in setting.body.effectors.names]
+    hands = [n in ("leftHand", "rightHand") for n in setting.scheme.effectors.names]
     summary = {
         "standing": bool(frames.com[-1, 2] > FALLEN * frames.com[0, 2]),
         "final_com_height": frames.com[-1, 2],
@@ -163,7 +129,7 @@ def _simulation(
         "hand_support_time": dt * (np.abs(frames.force[:, hands]).sum((1, 2)) > 0).sum(),
         "longest_step": max(step_lengths(setting, frames), default=0.0),
         "sliding_time": dt * frames.sliding.any(axis=1).sum(),
-        "slip_distance": slip_distance(frames, float(setting.body.unit.force)),
+        "slip_distance": slip_distance(frames, float(setting.scheme.unit.force)),
         "max_torque_ratio": np.max(np.abs(frames.torque[:, motors]) / limit[motors]),
         **summaries.verdict(failure),
         "largest_root_residual": np.nanmax(frames.root_residual),
@@ -177,10 +143,10 @@ def _simulation(
         "seconds": len(time) * dt,
         "dt": dt,
         "precision": str(frames.q.dtype),
-        "interrupted": timing.interrupted,
-        "compile_seconds": timing.compile_seconds,
-        "run_seconds": timing.run_seconds,
-        "steps_per_second": len(time) / max(timing.run_seconds, 1e-9),
+        "interrupted": run.interrupted,
+        "compile_seconds": run.compile_seconds,
+        "run_seconds": run.run_seconds,
+        "steps_per_second": len(time) / max(run.run_seconds, 1e-9),
         "versions": versions(),
     }
     if setting.objects is not None:
@@ -191,10 +157,10 @@ def _simulation(
         drift, pull = hold_measures(scene, setting, frames, time)
         summary |= {"hold_drift": drift, "largest_hold_force": pull}
     motion = scene_motion(scene, setting, frames, time)
-    notes = failure_notes(failure, time, timing.interrupted)
+    notes = failure_notes(failure, time, run.interrupted)
     if not summary["standing"]:
         notes.append("the character is not standing at the end")
-    return Simulation(motion, summaries.json_safe(summary), None, tuple(notes), timing.interrupted)
+    return Simulation(motion, summaries.json_safe(summary), None, tuple(notes), run.interrupted)
 
 
 def reach_distance(
@@ -206,7 +172,7 @@ def reach_distance(
     for asked in scene.reaches:
         during = np.flatnonzero((time >= asked.start) & (time <= asked.end))
         if during.size:
-            at = setting.body.effectors.names.index(asked.effector)
+            at = setting.scheme.effectors.names.index(asked.effector)
             apart.append(np.linalg.norm(frames.position[during[-1], at] - asked.target))
     return max(apart, default=None)
 
@@ -220,7 +186,7 @@ def hold_measures(
     for asked in scene.holds:
         during = np.flatnonzero((time >= asked.start) & (time < asked.end))
         if during.size:
-            at = setting.body.effectors.names.index(asked.effector)
+            at = setting.scheme.effectors.names.index(asked.effector)
             place = frames.position[during, at]
             drifts.append(np.linalg.norm(place - place[0], axis=1).max())
             pulls.append(np.linalg.norm(frames.force[during, at], axis=1).max())
@@ -234,7 +200,7 @@ def entries(frames: SceneFrame) -> np.ndarray:
 
 def step_lengths(setting: Setting, frames: SceneFrame) -> list[float]:
     """Of each visit of ``takeStep``: how far the foot that went further got over the ground [m]."""
-    machine, points = setting.machine, setting.body.effectors
+    machine, points = setting.machine, setting.scheme.effectors
     if "takeStep" not in machine.state_names:
         return []
     places = [frames.position[:, points.of(foot), :2].mean(axis=1) for foot in FEET]
@@ -258,7 +224,7 @@ def scene_motion(
     scene: SynthesisScene, setting: Setting, frames: SceneFrame, time: np.ndarray
 ) -> Motion:
     """What the page shows; balls are links that fly."""
-    model, machine = setting.body.model, setting.machine
+    model, machine = setting.model, setting.machine
     top = model.topology
     motors = np.flatnonzero(np.asarray(model.torque_limit) > 0)
     link_pos, link_quat = frames.link_pos, frames.link_quat
@@ -281,7 +247,7 @@ def scene_motion(
         shapes=tuple(shapes),
         time=time,
         q=frames.q,
-        qd=frames.v,
+        qd=frames.qd,
         link_pos=link_pos,
         link_quat=link_quat,
         contact_pos=frames.position,
@@ -305,7 +271,7 @@ def scene_motion(
 
 def ball_clearance(setting: Setting, frames: SceneFrame, time: np.ndarray) -> np.ndarray:
     """(T,) least distance between a ball and a sphere or capsule of the body [m]; negative: hit."""
-    top, model = setting.body.model.topology, setting.body.model
+    top, model = setting.model.topology, setting.model
     flight, balls = flight_of(setting, time), setting.objects
     assert balls is not None
     least = np.full(len(time), np.inf)

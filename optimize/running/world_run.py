@@ -19,14 +19,17 @@ from jaxsim.io.world_model import WorldModel, build_world
 from jaxsim.math.rotation import matrix_to_quat, rotate
 from jaxsim.model import Model, State
 from jaxsim.simulation.checks import check_controller
-from jaxsim.simulation.events import DONE, UNFINISHED, EventConfig, EventInfo, ready
+from jaxsim.simulation.events import DONE, UNFINISHED, EventConfig, EventInfo
+from jaxsim.simulation.prescribed import holding
+from jaxsim.simulation.records import Control, no_control
 from jaxsim.simulation.rollout import Measure, Sample, largest, total
-from jaxsim.simulation.step import Control, StepConfig, holding, no_control
+from jaxsim.simulation.step import StepConfig
 from optimize.interrupts import noting
 from optimize.results.folder import versions
 from optimize.running import summary as summaries
 from optimize.running.recording import (
     Run,
+    begin,
     first_progress,
     frames_of,
     model_motion,
@@ -60,7 +63,7 @@ class WorldFrame(NamedTuple):
 class Limp:
     """No torque at any joint."""
 
-    def init(self, model: Model, state: State) -> None:
+    def init(self, model: Model, state: State, seen: Any) -> None:
         return None
 
     def update(self, memory, model, state, seen, dt) -> tuple[None, Control]:
@@ -79,8 +82,8 @@ class Gripping:
     def check(self, model: Model) -> None:
         check_controller(model, self.inner)
 
-    def init(self, model: Model, state: State) -> Any:
-        return self.inner.init(model, state)
+    def init(self, model: Model, state: State, seen: Any) -> Any:
+        return self.inner.init(model, state, seen)
 
     def update(self, memory, model, state, seen, dt) -> tuple[Any, Control]:
         memory, control = self.inner.update(memory, model, state, seen, dt)
@@ -113,9 +116,9 @@ def simulate_world(
     steps, every = timing(seconds, dt, fps)
     config = _config(world)
     measures = _measures(built, world.scheme)
-    state = ready(built.model, built.state) if world.scheme == "events" else built.state
+    state = config.init(built.model, built.state)
     controller = _controller(world, built)
-    memory = jax.jit(controller.init)(built.model, state)
+    memory = begin(built.model, controller, config, state)
     run_piece = pieces(built.model, measures, _record(built), every, config, backend, built.pushes)
     first = first_progress(state, memory, measures)
     run = run_pieces(run_piece, controller, first, dt, steps, every, progress)

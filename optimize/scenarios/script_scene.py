@@ -149,5 +149,5 @@ _posed = jax.jit(start_pose, static_argnames="name")
 def _state(model: Model, start: str | State) -> State:
     if isinstance(start, str):
         return _posed(model, name=start)
-    check_state_fits(model, start, rows=True, values=True)
+    check_state_fits(model, start, values=True)
     return start

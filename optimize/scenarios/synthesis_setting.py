@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from controllers.goals.control import Body, body
+from controllers.goals.controller import GoalController
 from controllers.goals.machine import GoalMachine
 from controllers.goals.senses import Objects
 from controllers.goals.tasks import reach
@@ -18,7 +18,9 @@ from jaxsim.model.adopt import add_model
 from jaxsim.model.builder import ModelBuilder
 from jaxsim.simulation.pushes import Pushes, push, pushes_together
 from jaxsim.synthesis.checks import check_setup
+from jaxsim.synthesis.config import SynthesisConfig
 from jaxsim.synthesis.effectors import human_effectors
+from jaxsim.synthesis.scheme import PerStepOptimisation
 from optimize.scenarios.synthesis_scenes import Ball, SynthesisScene, Wall
 
 WALL = (0.05, 2.0, 1.25)  # half extents [m]
@@ -27,15 +29,28 @@ WALL = (0.05, 2.0, 1.25)  # half extents [m]
 class Setting(NamedTuple):
     """A scene as arrays."""
 
-    body: Body
-    machine: GoalMachine
+    model: Model
+    scheme: PerStepOptimisation
+    controller: GoalController
     state: State
     pushes: Pushes | None
-    objects: Objects | None
+
+    @property
+    def machine(self) -> GoalMachine:
+        return self.controller.machine
+
+    @property
+    def objects(self) -> Objects | None:
+        """What flies about."""
+        return self.controller.objects
 
 
-def set_up(scene: SynthesisScene, model: Model | None = None) -> Setting:
-    """Build what a scene describes; model: another body, with the scene's surroundings in it."""
+def set_up(
+    scene: SynthesisScene, model: Model | None = None, config: SynthesisConfig | None = None
+) -> Setting:
+    """Build what a scene describes; model: another body, with the scene's surroundings in it;
+    config: of the steps, by default with the torque limits that the scene asks for."""
+    config = config or SynthesisConfig(torque_limits=scene.torque_limits)
     if model is None:
         model = with_walls(articulated_human(scene.build, friction=scene.friction), scene.walls)
     state = posed(model, dict(scene.pose_deg)) if scene.pose_deg else start(model, "standing")
@@ -55,10 +70,11 @@ def set_up(scene: SynthesisScene, model: Model | None = None) -> Setting:
             )
         )
     thrown = thrown_balls(model, scene.balls) if scene.balls else None
-    own = body(model, human_effectors)
-    machine = with_additions(scene, own.effectors.names)
-    check_setup(model, own.effectors, state, None, pushes)
-    return Setting(own, machine, state, pushes, thrown)
+    points = human_effectors(model)
+    machine = with_additions(scene, points.names)
+    check_setup(model, points, state, None, pushes)
+    scheme = PerStepOptimisation.of(model, points, config)
+    return Setting(model, scheme, GoalController.of(machine, model, thrown), state, pushes)
 
 
 def with_additions(scene: SynthesisScene, effectors: tuple[str, ...]) -> GoalMachine:
@@ -113,5 +129,5 @@ def thrown_balls(model: Model, balls: tuple[Ball, ...]) -> Objects:
 def flight(setting: Setting, time: np.ndarray) -> np.ndarray:
     """(T, no, 3) where the balls are."""
     assert setting.objects is not None
-    at = setting.objects.at(jnp.asarray(time)[:, None, None], setting.body.model.gravity)
+    at = setting.objects.at(jnp.asarray(time)[:, None, None], setting.model.gravity)
     return np.asarray(at.position)

@@ -191,12 +191,12 @@ def controller_arrays(machine: GoalMachine, control: Mapping[str, Any] | None) -
 def grid_survival(options: MapOptions, progress: bool = False) -> Survive:
     """Survival of the map's cells, by simulation."""
     scene = options.changed_scene()
-    setting = set_up(replace(scene, pushes=()))
+    config = replace(CONFIG, torque_limits=scene.torque_limits)
+    setting = set_up(replace(scene, pushes=()), config=config)
     weights, gait = controller_arrays(setting.machine, options.control)
     seconds = max(options.durations) + options.seconds
-    config = replace(CONFIG, torque_limits=scene.torque_limits)
-    run, width = survival(setting, config, seconds, int(np.prod(options.shape)), options.backend)
-    model = setting.body.model
+    run, width = survival(setting, seconds, int(np.prod(options.shape)), options.backend)
+    model = setting.model
     starts = jax.tree.map(
         np.asarray, start_states(model, setting.state, options.starts, options.seed)
     )

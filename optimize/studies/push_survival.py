@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,14 +10,13 @@ import numpy as np
 from jax import Array
 
 from controllers.goals.balance import Gait, Step, no_step
-from controllers.goals.control import Moment, advance, begin_moment
-from controllers.goals.machine import GoalMachine
+from controllers.goals.controller import GoalController
 from jaxsim.collision.contacts import lowest_point
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
 from jaxsim.fused import choose_backend, fuse
 from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes
-from jaxsim.synthesis.config import SynthesisConfig
+from jaxsim.simulation.rollout import advance
 from optimize.running.batch import batched
 from optimize.running.synthesis_run import FALLEN
 from optimize.scenarios.synthesis_setting import Setting
@@ -86,31 +85,34 @@ def trial_push(model: Model, trial: Trial, begins: float) -> Pushes:
     )
 
 
-def trial_moment(trial: Trial, setting: Setting, config) -> Moment:
-    """Where a trial begins."""
-    return begin_moment(setting.body, _own(trial, setting), trial.start, config, setting.objects)
+def trial_begin(trial: Trial, setting: Setting) -> tuple[State, Any]:
+    """Where a trial begins: the state, and the controller's memory."""
+    model, scheme = setting.model, setting.scheme
+    state = scheme.init(model, trial.start)
+    return state, own_controller(trial, setting).init(model, state, scheme.observe(model, state))
 
 
-def trial_outcome(trial: Trial, first: Moment, setting: Setting, config, frames: int) -> Outcome:
-    """Outcome of ``frames`` frames from ``trial_moment`` on. It stands while its centre of mass is
+def trial_outcome(trial: Trial, first: tuple[State, Any], setting: Setting, frames: int) -> Outcome:
+    """Outcome of ``frames`` frames from ``trial_begin`` on. It stands while its centre of mass is
     above ``FALLEN`` of its height at the start.
 
     Who fell waits in its start unpushed: its last gasps would cost the others of its batch time.
     """
-    body, objects, machine = setting.body, setting.objects, _own(trial, setting)
-    pushes, weights = trial_push(body.model, trial, PUSHED_AT), jnp.asarray(trial.weights)
+    model, controller = setting.model, own_controller(trial, setting)
+    pushes = trial_push(model, trial, PUSHED_AT)
 
     def one(carry, _):
-        moment, height, stands, finite = carry
+        now, height, stands, finite = carry
         felt = replace(pushes, force=jnp.where(stands, pushes.force, 0.0))
-        after, frame = advance(body, machine, weights, moment, config, felt, objects)
-        com = frame.senses.view.com[2]
+        after, sample = advance(model, controller, setting.scheme, now[0], now[1], felt)
+        com = sample.seen.view.com[2]
         height = jnp.where(jnp.isnan(height), com, height)
-        whole = jnp.isfinite(after.state.q).all() & jnp.isfinite(after.state.v).all()
+        whole = jnp.isfinite(after.q).all() & jnp.isfinite(after.qd).all()
         finite = finite & (whole | ~stands)
         stands = stands & whole & (com > FALLEN * height)
-        moment = jax.tree.map(lambda new, old: jnp.where(stands, new, old), after, first)
-        return (moment, height, stands, finite), stands
+        then = after, sample.memory
+        now = jax.tree.map(lambda new, old: jnp.where(stands, new, old), then, first)
+        return (now, height, stands, finite), stands
 
     yes = jnp.asarray(True)
     begun = first, jnp.full_like(trial.force, jnp.nan), yes, yes
@@ -118,14 +120,14 @@ def trial_outcome(trial: Trial, first: Moment, setting: Setting, config, frames:
     return Outcome(stood, finite, jnp.mean(jnp.where(stands, 1.0, 0.0)))
 
 
-def _own(trial: Trial, setting: Setting) -> GoalMachine:
-    """The machine with the gait of a trial."""
-    return replace(setting.machine, notes=no_step(trial.gait))
+def own_controller(trial: Trial, setting: Setting) -> GoalController:
+    """The controller with the numbers of a trial."""
+    weights = jnp.asarray(trial.weights)
+    return replace(setting.controller, weights=weights, notes=no_step(trial.gait))
 
 
 def survival(
     setting: Setting,
-    config: SynthesisConfig,
     seconds: float,
     members: int,
     backend: str | None = None,
@@ -141,19 +143,19 @@ def survival(
     """
     if not isinstance(setting.machine.notes, Step):
         raise ValueError("pushes are for the balance controller; this scene has another one")
-    frames = round((PUSHED_AT + seconds) / float(config.dt))
+    frames = round((PUSHED_AT + seconds) / float(setting.scheme.dt))
     chunk = min(WIDEST, -(-members // len(jax.devices())))
-    shared = setting.body, setting.objects
+    shared = setting.model, setting.scheme, setting.controller
 
     def of(shared) -> Setting:
-        return setting._replace(body=shared[0], objects=shared[1])
+        return setting._replace(model=shared[0], scheme=shared[1], controller=shared[2])
 
     if choose_backend(backend or fastest_backend()) == "fused":
-        begin = batched(lambda trial, shared: trial_moment(trial, of(shared), config), chunk)
-        kernel = fuse(lambda trial, first: trial_outcome(trial, first, setting, config, frames))
+        begin = batched(lambda trial, shared: trial_begin(trial, of(shared)), chunk)
+        kernel = fuse(lambda trial, first: trial_outcome(trial, first, setting, frames))
         width = chunk * len(jax.devices())
 
-        def begun(trials: Trial) -> Moment:
+        def begun(trials: Trial) -> tuple[State, Any]:
             """So many at once that one program does, however many there are."""
             pieces = range(0, len(trials.force), width)
             parts = [
@@ -169,7 +171,7 @@ def survival(
 
     def one(trial: Trial, shared) -> Outcome:
         own = of(shared)
-        return trial_outcome(trial, trial_moment(trial, own, config), own, config, frames)
+        return trial_outcome(trial, trial_begin(trial, own), own, frames)
 
     every = batched(one, chunk)
     return (lambda trials: every(trials, shared)), chunk * len(jax.devices())

@@ -20,15 +20,14 @@ import optax
 from jax import Array
 from tqdm import tqdm
 
-from controllers.goals.balance import FEET, com_ahead, no_step
-from controllers.goals.control import Frame, begin_moment, run
+from controllers.goals.balance import FEET, com_ahead
 from jaxsim.io.archive import ArchiveError, read_arrays
-from jaxsim.synthesis.config import SynthesisConfig
+from jaxsim.simulation.rollout import Sample, rollout
 from optimize.interrupts import holding
 from optimize.running.batch import batched
 from optimize.scenarios.synthesis_setting import Setting
 from optimize.studies.push_report import write_arrays
-from optimize.studies.push_survival import Trial, trial_push
+from optimize.studies.push_survival import Trial, own_controller, trial_push
 from optimize.tuning.checkpoint import damaged_state
 
 PUSHED_AT = 0.05  # [s], as soon as it stands
@@ -39,55 +38,62 @@ CHECKED = 4  # numbers whose derivative is compared with finite differences
 DIFFERENCE = {"float64": 1e-4, "float32": 1e-2}  # of a logarithm
 
 
-def strayed(frame: Frame) -> Array:
+def strayed(sample: Sample) -> Array:
     """() squared distance of the capture point from the middle of the feet [m^2]."""
-    senses = frame.senses
+    senses = sample.seen
     middle = sum(senses.place(jnp.asarray(senses.group(name)))[:2] for name in FEET) / len(FEET)
     return jnp.sum((com_ahead(senses) - middle) ** 2)
 
 
-def short_loss(setting: Setting, trial: Trial, config: SynthesisConfig) -> Array:
-    """() [m^2], of one trial."""
-    machine = replace(setting.machine, notes=no_step(trial.gait))
-    moment = begin_moment(setting.body, machine, trial.start, config)
-    pushes = trial_push(setting.body.model, trial, PUSHED_AT)
-    frames = round((PUSHED_AT + HORIZON) / float(config.dt))
-    weights = jnp.asarray(trial.weights)
-    loss = run(setting.body, machine, weights, moment, config, frames, strayed, pushes)[1]
-    return jnp.mean(loss)
+def short_loss(setting: Setting, trial: Trial, frames: int) -> Array:
+    """() [m^2], of one trial over some frames."""
+    controller, scheme = own_controller(trial, setting), setting.scheme
+    pushes = trial_push(setting.model, trial, PUSHED_AT)
+    result = rollout(
+        setting.model,
+        controller,
+        trial.start,
+        scheme,
+        frames,
+        record=strayed,
+        backend="xla",
+        pushes=pushes,
+    )
+    return jnp.mean(result.record)
 
 
-def programs(setting: Setting, numbers, trials, count: int, config: SynthesisConfig):
+def programs(setting: Setting, numbers, trials, count: int):
     """value(x) and value_and_slope(x), x (n,): the mean loss over ``count`` pushes, and its
     derivative (n,)."""
-    n = len(numbers.names)
+    n, frames = len(numbers.names), round((PUSHED_AT + HORIZON) / float(setting.scheme.dt))
 
-    def at(x, trial: Trial, body) -> Array:
+    def at(x, trial: Trial, around) -> Array:
         weights, gait = numbers.control(x)
-        own = setting._replace(body=body)
-        return short_loss(own, replace(trial, weights=weights, gait=gait), config)
+        model, scheme = around
+        own = setting._replace(model=model, scheme=scheme)
+        return short_loss(own, replace(trial, weights=weights, gait=gait), frames)
 
-    def slopes(member, body):
+    def slopes(member, around):
         x, trial = member
 
         def along(direction):
-            return jax.jvp(lambda x: at(x, trial, body), (x,), (direction,))
+            return jax.jvp(lambda x: at(x, trial, around), (x,), (direction,))
 
         return jax.vmap(along, out_axes=(None, 0))(jnp.eye(n, dtype=x.dtype))
 
     chunk = -(-count // len(jax.devices()))
     sloped = batched(slopes, chunk)
-    valued = batched(lambda member, body: at(member[0], member[1], body), chunk)
-    pushes = trials(np.zeros((1, n)))
+    valued = batched(lambda member, around: at(member[0], member[1], around), chunk)
+    pushes, around = trials(np.zeros((1, n))), (setting.model, setting.scheme)
 
     def members(x):
         return np.broadcast_to(x.astype(pushes.force.dtype), (count, n)), pushes
 
     def value(x):
-        return valued(members(x), setting.body).mean()
+        return valued(members(x), around).mean()
 
     def value_and_slope(x):
-        values, rows = sloped(members(x), setting.body)
+        values, rows = sloped(members(x), around)
         return values.mean(), rows.mean(axis=0)
 
     return value, value_and_slope
@@ -96,7 +102,7 @@ def programs(setting: Setting, numbers, trials, count: int, config: SynthesisCon
 def descend(setting: Setting, numbers, trials, options, folder, resume: bool, progress: bool):
     """Adam over x. Best x (n,), lines of the report, and whether it was interrupted."""
     n = len(numbers.names)
-    value, value_and_slope = programs(setting, numbers, trials, options.pushes, options.config)
+    value, value_and_slope = programs(setting, numbers, trials, options.pushes)
     adam = optax.adam(RATE * options.sigma)
     x, seen, lines = np.zeros(n), np.zeros((0, n + 1)), []
     state = adam.init(jnp.asarray(x))

@@ -139,7 +139,7 @@ def fixed_pushes(
     """trials(x): for x (m, n) the same ``count`` pushes each, (m * count) in all: around the body,
     of ``forces`` [N] in turn, each from a start of its own."""
     starts = jax.tree.map(
-        np.asarray, start_states(setting.body.model, setting.state, count, TUNED_ON + seed)
+        np.asarray, start_states(setting.model, setting.state, count, TUNED_ON + seed)
     )
     dtype = starts.q.dtype
     k = np.arange(count)
@@ -188,7 +188,7 @@ def tune_balance(
         if resume:
             options, folder, kept = _resumed(out, options, accept_changes, stack)
         options = options or TuningOptions()
-        setting = set_up(replace(options.changed_scene(), pushes=()))
+        setting = set_up(replace(options.changed_scene(), pushes=()), config=options.config)
         numbers = tunable_numbers(balance_machine(), options.only)
         if folder is None:
             stack.enter_context(locked(out))
@@ -227,7 +227,7 @@ def changes(numbers: Numbers, x: np.ndarray) -> list[str]:
 def _evolved(setting, numbers, trials, options: TuningOptions, folder, resume, progress):
     """Best x (n,), lines of the report, and whether it was interrupted."""
     members = options.population * options.pushes
-    run, width = survival(setting, options.config, DURATION + AFTER, members, options.backend)
+    run, width = survival(setting, DURATION + AFTER, members, options.backend)
 
     def evaluate(x: np.ndarray) -> Evaluation:
         members, where = np.unique(x, axis=0, return_inverse=True)

@@ -10,12 +10,12 @@ import pytest
 from jax import export
 
 from controllers.pose.pd import PoseController
-from jaxsim.constraints.rows import row_layout
 from jaxsim.fused import fuse
 from jaxsim.model import neutral_state
 from jaxsim.simulation.events import EventConfig
+from jaxsim.simulation.records import no_control
 from jaxsim.simulation.rollout import largest, rollout
-from jaxsim.simulation.step import DERIVATIVES, StepConfig, no_control, observe, step
+from jaxsim.simulation.step import DERIVATIVES, StepConfig, observe, step
 from jaxsim.solvers import lcp, qp
 from jaxsim.synthesis.config import SynthesisConfig
 from tests.gradients.test_step_gradients import build_hopper
@@ -25,7 +25,7 @@ FUSED = "jaxsim_fused_cuda"
 OF_THE_GPU = re.compile(r"cu(solver|blas|dnn|_)\w+|Sharding|(annotate|xla)\.\w+")
 
 BODY = build_hopper()
-STATE = neutral_state(BODY, row_layout(BODY.topology).n_rows)
+STATE = neutral_state(BODY)
 CONTROL = no_control(BODY)
 
 

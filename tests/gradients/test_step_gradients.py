@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from controllers.pose.pd import PoseController
-from jaxsim.constraints.rows import row_layout
 from jaxsim.model import (
     ModelBuilder,
     capsule,
@@ -17,8 +16,9 @@ from jaxsim.model import (
     slide,
     sphere,
 )
+from jaxsim.simulation.records import no_control
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig, no_control, observe, step
+from jaxsim.simulation.step import StepConfig, observe, step
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -73,7 +73,7 @@ def hop(hopper, way):
     inputs: q, qd, the knee's target, the time step, and the numbers of the model in TUNED.
     """
     options, _ = way
-    zero = neutral_state(hopper, row_layout(hopper.topology).n_rows)
+    zero = neutral_state(hopper)
 
     def scalar(inputs):
         model = hopper.replace(**{name: inputs[name] for name in TUNED})
@@ -191,7 +191,7 @@ def test_each_number_has_an_effect_where_it_should(hopper, hop):
 def roll_ball(way):
     """``roll_ball((q, qd, friction), direction)`` of five steps: a scalar and its gradient."""
     model, (options, _) = build_ball(), way
-    zero = neutral_state(model, row_layout(model.topology).n_rows)
+    zero = neutral_state(model)
 
     def scalar(inputs):
         q, qd, friction = inputs

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxsim.constraints.rows import row_layout
 from jaxsim.model import (
     Drive,
     Model,
@@ -23,8 +22,9 @@ from jaxsim.model import (
     slide,
     sphere,
 )
+from jaxsim.simulation.records import MotionControl, no_control
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import MotionControl, StepConfig, no_control
+from jaxsim.simulation.step import StepConfig
 from tests.compiling import quick_jit
 from tests.gradients.test_step_gradients import differences, inner
 
@@ -55,7 +55,7 @@ class Given:
     def __init__(self, control):
         self.control = control
 
-    def init(self, model, state):
+    def init(self, model, state, seen):
         return ()
 
     def update(self, memory, model, state, seen, dt):
@@ -171,7 +171,7 @@ SCENES = {
 def compiled(scene: Scene):
     """``f(inputs, direction)``: a number of all that comes out, what was solved; its gradient, and
     its derivative along the direction. inputs: q, qd, dt and numbers of the model, by name."""
-    zero = neutral_state(scene.model, row_layout(scene.model.topology).n_rows)
+    zero = neutral_state(scene.model)
     controller = Given(scene.control)
 
     def number(inputs):

@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxsim.constraints.rows import row_layout
 from jaxsim.model import Model, ModelBuilder, State, box, free, neutral_state, sphere
-from jaxsim.simulation.step import no_control
+from jaxsim.simulation.records import no_control
 
 G = 9.81  # [m/s^2]
 
@@ -18,7 +17,7 @@ G = 9.81  # [m/s^2]
 class Limp:
     """No torque at all."""
 
-    def init(self, model, state):
+    def init(self, model, state, seen):
         return ()
 
     def update(self, memory, model, state, seen, dt):
@@ -50,7 +49,7 @@ def surface(model: Model, friction: float = 0.4, restitution: float = 0.0, tilt:
 
 def begin(model: Model, q=None, qd=None) -> State:
     """A state with room for the impulses; of free bodies q is (bodies, 7), qd (bodies, 6)."""
-    state = neutral_state(model, row_layout(model.topology).n_rows)
+    state = neutral_state(model)
     q = state.q if q is None else jnp.asarray(np.reshape(q, -1), state.q.dtype)
     qd = state.qd if qd is None else jnp.asarray(np.reshape(qd, -1), state.qd.dtype)
     return state.replace(q=q, qd=qd)

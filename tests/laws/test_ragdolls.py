@@ -8,7 +8,6 @@ import pytest
 from benchmarks._ragdolls import GROUNDS, Limp, falls, measures, ragdoll
 from benchmarks.ragdolls import main
 from jaxsim.characters.human import articulated_human
-from jaxsim.constraints.rows import row_layout
 from jaxsim.model import neutral_state
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import StepConfig
@@ -40,7 +39,7 @@ def fallen(model, state, config, seconds):
 def near_the_ground(model, count):
     """Bodies in the air, feet below, tilted, bent and moving at random."""
     top, rng = model.topology, np.random.default_rng(0)
-    zero = neutral_state(model, row_layout(top).n_rows)
+    zero = neutral_state(model)
     q = np.tile(zero.q, (count, 1))
     joints = list(top.limited_joints)
     lower, upper = (np.asarray(x)[joints] for x in (model.joint_lower, model.joint_upper))

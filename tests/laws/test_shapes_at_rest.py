@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxsim.constraints.rows import row_layout
 from jaxsim.model import (
     ModelBuilder,
     box,
@@ -41,7 +40,7 @@ def scene(shapes, *world):
 
 def run(model, q, seconds, backend, qd=None):
     """The last state, and the deepest overlap of the second half of the time."""
-    start = neutral_state(model, row_layout(model.topology).n_rows)
+    start = neutral_state(model)
     qd = start.qd if qd is None else jnp.asarray(qd)
     steps = int(seconds / DT)
     deep = {"deep": largest(lambda sample: jnp.where(

@@ -14,7 +14,6 @@ import pytest
 from controllers.pose.pd import PoseController
 from jaxsim.characters.planar_human import planar_human, posed, set_chair_height, start
 from jaxsim.collision.slots import contact_slots
-from jaxsim.constraints.rows import row_layout
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.dynamics.momentum import kinetic_energy, potential_energy
 from jaxsim.model import (
@@ -29,8 +28,9 @@ from jaxsim.model import (
     slide,
     sphere,
 )
+from jaxsim.simulation.records import Control
 from jaxsim.simulation.rollout import failed_members, final, largest, rollout, total
-from jaxsim.simulation.step import Control, StepConfig
+from jaxsim.simulation.step import StepConfig
 from tests.compiling import quick_jit
 from tests.laws.bodies import G, surface
 
@@ -89,7 +89,7 @@ def simulate():
 def at_rest(model: Model, **moves: dict) -> State:
     """All bodies resting in their places; ``ball=dict(z=0.3)`` lifts one, ``dict(vx=1)`` throws."""
     top = model.topology
-    state = neutral_state(model, row_layout(top).n_rows)
+    state = neutral_state(model)
     height = {"ball": RADIUS, "slider": 0.05, "lower": 0.1, "upper": 0.3}
     q, qd = np.zeros(top.nq), np.zeros(top.nv)
     for name in height:
@@ -251,7 +251,7 @@ class Twist:
 
     torque: Any
 
-    def init(self, model, state):
+    def init(self, model, state, seen):
         return ()
 
     def update(self, memory, model, state, seen, dt):
@@ -478,7 +478,7 @@ def falling_ball() -> tuple[Model, State]:
     b.add_shape("ball", sphere(0.1, name="ball", restitution=0.5))
     b.add_shape("world", plane(name="ground"))
     model = b.build()
-    state = neutral_state(model, row_layout(model.topology).n_rows)
+    state = neutral_state(model)
     return model, state.replace(q=jnp.array([0.0, 0.15]), qd=jnp.array([1.0, 0.0]))
 
 

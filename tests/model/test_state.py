@@ -19,10 +19,10 @@ def model():
 
 
 def test_neutral_state(model):
-    state = neutral_state(model, n_rows=2)
+    state = neutral_state(model)
     assert state.q.tolist() == [0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0]
-    assert state.qd.shape == (10,) and state.impulse.shape == (2,) and state.time.shape == ()
-    assert {x.dtype for x in (state.q, state.qd, state.time, state.impulse)} == {model.mass.dtype}
+    assert state.qd.shape == (10,) and state.solver is None and state.time.shape == ()
+    assert {x.dtype for x in (state.q, state.qd, state.time)} == {model.mass.dtype}
     check_state(model, state)
 
 

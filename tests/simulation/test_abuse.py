@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxsim.constraints.rows import row_layout
 from jaxsim.dynamics.momentum import kinetic_energy, potential_energy
 from jaxsim.model import ModelBuilder, box, capsule, free, hinge, plane, sphere
 from jaxsim.model.state import neutral_state
 from jaxsim.simulation.events import STATUS, EventConfig
+from jaxsim.simulation.records import Control
 from jaxsim.simulation.rollout import Measure, failed_members, final, largest, rollout
-from jaxsim.simulation.step import Control, StepConfig
+from jaxsim.simulation.step import StepConfig
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -36,7 +36,7 @@ class Twist:
 
     torque: Any
 
-    def init(self, model, state):
+    def init(self, model, state, seen):
         return ()
 
     def update(self, memory, model, state, seen, dt):
@@ -95,7 +95,7 @@ def together(model, mass, state, torque, scheme, backend="xla"):
 
 def run(model, q, scheme, qd=0.0, mass=None, torque=0.0, backend="xla"):
     """A batch from q (count, nq); the others are broadcast to it."""
-    zero = neutral_state(model, row_layout(model.topology).n_rows)
+    zero = neutral_state(model)
     count = len(q)
     states = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), zero)
     qd = jnp.broadcast_to(jnp.asarray(qd, float), states.qd.shape)

@@ -15,12 +15,13 @@ from controllers.pose.motion import MotionController, TrackingController, Trajec
 from controllers.pose.pd import PoseController
 from controllers.scl.load import load_script, script_controller
 from jaxsim.characters.planar_human import planar_human
-from jaxsim.constraints.rows import row_layout
 from jaxsim.model import ModelBuilder, ModelError, ball, capsule, hinge, neutral_state, plane
 from jaxsim.simulation.events import EventConfig, event_step
 from jaxsim.simulation.pushes import push, pushes_together
+from jaxsim.simulation.records import MotionControl, no_control
 from jaxsim.simulation.rollout import Measure, final, largest, rollout, total
-from jaxsim.simulation.step import MotionControl, StepConfig, no_control, observe, step
+from jaxsim.simulation.step import StepConfig, observe, step
+from jaxsim.simulation.warm_start import WarmStart
 from tests.compiling import quick_jit
 
 CONFIG = StepConfig(dt=0.001, sweeps=2)
@@ -40,7 +41,7 @@ def build(joint=None):
 
 
 MODEL = build()
-STATE = neutral_state(MODEL, row_layout(MODEL.topology).n_rows)
+STATE = neutral_state(MODEL)
 HOLD = PoseController(jnp.zeros(2))
 PUSH = push(MODEL, "lower", (1.0, 0.0, 0.0))
 
@@ -77,8 +78,11 @@ VMAP = "a batch of (3,)? One call simulates one character; for a batch use jax.v
         ("qd", np.zeros(3), "state.qd has shape (3,), expected (2,)"),
         ("qd", np.array([np.inf, 0]), "state.qd[0] is inf"),
         ("time", np.zeros(1), "state.time has shape (1,), expected ()"),
-        ("impulse", np.zeros(0), "state.impulse has shape (0,), expected (6,); build it with"),
-        ("tangent", np.zeros((9, 3)), "state.tangent has shape (9, 3), expected (2, 3)"),
+        (
+            "solver",
+            WarmStart(np.zeros(0, np.float32)),
+            "state.solver.impulse has shape (0,), expected (6,); the state is of another model",
+        ),
         ("broken", np.zeros(1, int), "state.broken has dtype int32, expected bool"),
         ("broken", np.zeros(4, bool), "state.broken has shape (4,), expected (1,)"),
     ],
@@ -113,7 +117,6 @@ def test_models():
     turned = build(ball("elbow"))
     refused(ModelError, "state.q has shape (2,), expected (5,)", run, turned)
     five = STATE.replace(q=np.zeros(5, np.float32), qd=np.zeros(4, np.float32))
-    five = five.replace(impulse=np.zeros(row_layout(turned.topology).n_rows, np.float32))
     aim = PoseController(np.zeros(5))
     refused(ModelError, "joint 'elbow' has length 0; normalise it", run, turned, aim, five)
 
@@ -121,7 +124,7 @@ def test_models():
 class Plain:
     """Not registered with JAX."""
 
-    def init(self, model, state):
+    def init(self, model, state, seen):
         return None
 
     def update(self, memory, model, state, seen, dt):
@@ -137,7 +140,7 @@ class Scripted(Plain):
     memory: Any = dataclasses.field(default=0.0, metadata={"static": True})
     give: Any = dataclasses.field(default=None, metadata={"static": True})
 
-    def init(self, model, state):
+    def init(self, model, state, seen):
         return jnp.asarray(self.memory)
 
     def update(self, memory, model, state, seen, dt):
@@ -169,7 +172,7 @@ TOLD = [
         lambda m, model: no_control(model),
         "controller.update returned a Control; expected a tuple",
     ),
-    (0.0, lambda m, model: (m, 3.0), "the control of controller.update is 3.0; expected a Control"),
+    (0.0, lambda m, model: (m, 3.0), "control is 3.0; expected a Control"),
     (
         0.0,
         lambda m, model: (None, no_control(model)),

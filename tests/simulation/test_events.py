@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxsim.constraints.rows import row_layout
 from jaxsim.model import ModelBuilder, box, free, hinge, plane, sphere
 from jaxsim.model.state import neutral_state
 from jaxsim.simulation import events
-from jaxsim.simulation.events import EventConfig, event_step, ready
+from jaxsim.simulation.events import EventConfig, event_step
+from jaxsim.simulation.records import Control, no_control
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import Control, StepConfig, no_control
+from jaxsim.simulation.step import StepConfig
 from tests.compiling import quick_jit
 from tests.laws.bodies import G, surface
 
@@ -56,8 +56,9 @@ def run(model, state, config, steps):
 
 
 def moving(model, q, qd):
-    state = neutral_state(model, row_layout(model.topology).n_rows)
-    return ready(model, state.replace(q=jnp.asarray(q, float), qd=jnp.asarray(qd, float)))
+    state = neutral_state(model)
+    state = state.replace(q=jnp.asarray(q, float), qd=jnp.asarray(qd, float))
+    return EventConfig().init(model, state)
 
 
 def begin(model, height, velocity=(0, 0, 0), spin=(0, 0, 0)):
@@ -135,13 +136,13 @@ def test_it_agrees_with_the_fixed_step_on_a_tumbling_crate(crate):
 
     @jax.tree_util.register_static
     class Limp:
-        def init(self, model, state):
+        def init(self, model, state, seen):
             return ()
 
         def update(self, memory, model, state, seen, dt):
             return memory, no_control(model)
 
-    state = neutral_state(model, row_layout(model.topology).n_rows)
+    state = neutral_state(model)
     state = state.replace(q=jnp.asarray(q), qd=jnp.asarray(qd))
     config = StepConfig(dt=1e-3, sweeps=50)
     fixed = quick_jit(

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxsim.constraints.rows import row_layout
 from jaxsim.model import ModelBuilder, capsule, free, hinge, plane, sphere
 from jaxsim.model.state import neutral_state
 from jaxsim.simulation.health import failures
+from jaxsim.simulation.records import Control
 from jaxsim.simulation.rollout import failed_members, rollout
-from jaxsim.simulation.step import Control, StepConfig
+from jaxsim.simulation.step import StepConfig
 from jaxsim.solvers.status import Status
 from tests.compiling import quick_jit
 
@@ -30,7 +30,7 @@ class Motor:
     stiffness: Any
     torque: Any
 
-    def init(self, model, state):
+    def init(self, model, state, seen):
         return ()
 
     def update(self, memory, model, state, seen, dt):
@@ -66,7 +66,7 @@ MEMBERS = {  # height [m], velocities, stiffness, torque, mass; what is wrong
 
 
 def run(body, config, steps=STEPS):
-    zero = neutral_state(body, row_layout(body.topology).n_rows)
+    zero = neutral_state(body)
 
     def one(height, qd, stiffness, torque, mass):
         state = zero.replace(q=zero.q.at[2].set(height), qd=qd)

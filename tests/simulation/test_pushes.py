@@ -5,15 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxsim.constraints.rows import row_layout
 from jaxsim.dynamics.jacobians import point_jacobian
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.dynamics.momentum import linear_momentum
 from jaxsim.model import ModelBuilder, ModelError, free, hinge
 from jaxsim.model.state import neutral_state
 from jaxsim.simulation.pushes import push, push_torque, pushes_together
+from jaxsim.simulation.records import no_control
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig, no_control
+from jaxsim.simulation.step import StepConfig
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -24,7 +24,7 @@ FIRST_ORDER = 3e-3  # semi-implicit Euler turns the body after the force was cou
 
 @jax.tree_util.register_static
 class Limp:
-    def init(self, model, state):
+    def init(self, model, state, seen):
         return ()
 
     def update(self, memory, model, state, seen, dt):
@@ -51,7 +51,7 @@ def flyer(x64_module):
 
 
 def fly(model, pushes, backend="xla"):
-    state = neutral_state(model, row_layout(model.topology).n_rows)
+    state = neutral_state(model)
     return rollout(model, Limp(), state, StepConfig(dt=DT), STEPS, backend=backend, pushes=pushes)
 
 

@@ -8,15 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxsim.constraints.rows import row_layout
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.dynamics.rigid import inverse_dynamics
 from jaxsim.math.rotation import quat_log
 from jaxsim.model import Drive, ModelBuilder, ball, box, free, hinge, plane, slide
 from jaxsim.model.state import neutral_state
 from jaxsim.simulation.events import EventConfig
+from jaxsim.simulation.records import MotionControl, no_control
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import MotionControl, StepConfig, no_control
+from jaxsim.simulation.step import StepConfig
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -34,7 +34,7 @@ class Limp:
     def __init__(self, hold=None):
         self.hold = hold
 
-    def init(self, model, state):
+    def init(self, model, state, seen):
         return ()
 
     def update(self, memory, model, state, seen, dt):
@@ -42,7 +42,7 @@ class Limp:
 
 
 def begin(model, **changes):
-    state = neutral_state(model, row_layout(model.topology).n_rows)
+    state = neutral_state(model)
     return state.replace(**{name: jnp.asarray(value) for name, value in changes.items()})
 
 

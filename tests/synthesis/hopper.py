@@ -136,7 +136,7 @@ def runner(config: SynthesisConfig):
         state = begin(model, hopper_effectors(model), state, unit, own)
 
         def step(state, wanted: Wish):
-            view = look(model, hopper_effectors(model), state.q, state.v)
+            view = look(model, hopper_effectors(model), state.q, state.qd)
             after, info = synthesize(
                 view,
                 state,

@@ -84,7 +84,7 @@ def motion(human):
 
     def run(model, state):
         def step(state, lifted):
-            view = look(model, points, state.q, state.v)
+            view = look(model, points, state.q, state.qd)
             left = jnp.asarray(points.of("leftFoot") / 5)
             both = jnp.asarray(points.of("leftFoot") + points.of("rightFoot") * 1.0) / 10
             place = (jnp.where(lifted, left, both) @ view.position)[:2]

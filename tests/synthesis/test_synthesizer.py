@@ -258,10 +258,10 @@ def test_torques_answer_a_push_after_the_delay(model, run):
     before, after, info = run(state, stiff, shove)
     at = np.asarray(before.time)
     onset = int(np.argmax(at >= 0.1))
-    held = np.asarray(before.torque[onset])
-    during = np.asarray(after.held_until) > at + DT / 2
+    held = np.asarray(before.solver.torque[onset])
+    during = np.asarray(after.solver.push_until) > at + DT / 2
     assert during.sum() == 20 and during[onset]
-    np.testing.assert_array_equal(after.held[during], np.broadcast_to(held, (20, 9)))
+    np.testing.assert_array_equal(after.solver.push_torque[during], np.broadcast_to(held, (20, 9)))
     assert np.abs(info.torque[during] - held).max() < 1.0  # [N m]
     assert np.abs(after.v[during]).max() > 0.1  # it gives way
 

@@ -19,10 +19,10 @@ from controllers.goals.balance import (
     start_step,
     step_time,
 )
-from controllers.goals.senses import Senses
 from jaxsim.characters.human import articulated_human, start
 from jaxsim.synthesis.config import units
 from jaxsim.synthesis.effectors import human_effectors
+from jaxsim.synthesis.observation import Senses
 from jaxsim.synthesis.view import look
 from tests.compiling import quick_jit
 
@@ -39,7 +39,9 @@ def standing(build="adult"):
         unit = units(model)
         view = look(model, effectors, q, v)
         none = jnp.zeros_like(view.position)
-        return Senses(view, view.near.gap <= 5e-4, none, unit.force, unit.shift, jnp.zeros(()))
+        return Senses(
+            view, view.near.gap <= 5e-4, none, unit.force, unit.shift, jnp.zeros(()), unit
+        )
 
     return seen(model, state.q, state.qd)
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from controllers.goals import tasks as goals
-from controllers.goals.senses import Senses
 from jaxsim.dynamics.kinematics import integrate
+from jaxsim.synthesis.config import units
+from jaxsim.synthesis.observation import Senses
 from jaxsim.synthesis.view import look
 from tests.compiling import quick_jit
 from tests.synthesis.hopper import JOINTS, crouched, hopper, hopper_effectors
@@ -58,7 +59,7 @@ def senses(x64_module):
     none = jnp.zeros(view.effectors.count)
     zero = jnp.array(0.0)
     forces = none[:, None] * jnp.ones(3)
-    return Senses(view, none > 0, forces, jnp.array(400.0), jnp.array(1.0), zero)
+    return Senses(view, none > 0, forces, jnp.array(400.0), jnp.array(1.0), zero, units(view.model))
 
 
 def leaning(senses, degrees, towards=0.7):

@@ -6,12 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from controllers.goals.control import begin_moment, body, run
+from controllers.goals.controller import GoalController
 from controllers.goals.holds import Hold
 from controllers.goals.machine import GoalMachine, GoalState
 from controllers.goals.tasks import damping
 from jaxsim.simulation.pushes import push
+from jaxsim.simulation.rollout import rollout
 from jaxsim.synthesis.config import SynthesisConfig
+from jaxsim.synthesis.scheme import PerStepOptimisation
 from tests.compiling import quick_jit
 from tests.synthesis.hopper import HANDLE, crouched, hopper, hopper_effectors
 
@@ -30,18 +32,18 @@ def machine(*holds):
 def flight(x64_module):
     """A hopper in the air, thrown sideways and pushed; its handle is held for a while."""
     model = hopper()
-    own, held = body(model, hopper_effectors), machine(Hold("handle", BEGIN, END))
+    scheme = PerStepOptimisation.of(model, hopper_effectors(model), SynthesisConfig(passes=1))
+    held = GoalController.of(machine(Hold("handle", BEGIN, END)), model)
     state = crouched(model, height=0.5)
     state = state.replace(qd=state.qd.at[0].set(0.5))
     pushes = push(model, "foot", (0.0, 60.0, 0.0), start=0.0, duration=0.2)
-    config = SynthesisConfig(passes=1)
 
-    def record(frame):
-        return frame.senses.time, frame.senses.view.position, frame.info
+    def record(sample):
+        return sample.seen.time, sample.seen.view.position, sample.info
 
     def fly():
-        first = begin_moment(own, held, state, config)
-        return run(own, held, held.weights(), first, config, FRAMES, record, pushes)[1]
+        options = dict(record=record, pushes=pushes, backend="xla")
+        return rollout(model, held, state, scheme, FRAMES, **options).record
 
     return quick_jit(fly)()
 

@@ -5,10 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from controllers.goals.senses import Objects, Senses, reachable, reachable_points
+from controllers.goals.senses import Objects, reachable, reachable_points
 from controllers.goals.surroundings import ARMS
 from jaxsim.characters.human import articulated_human, start
+from jaxsim.synthesis.config import units
 from jaxsim.synthesis.effectors import human_effectors
+from jaxsim.synthesis.observation import Senses
 from jaxsim.synthesis.surfaces import world_surfaces
 from jaxsim.synthesis.view import look
 from optimize.scenarios.synthesis_scenes import SCENES, Wall
@@ -67,7 +69,9 @@ def test_hands_reach_walls_holds_and_the_hands_of_another_who_is_near():
         none = jnp.zeros(model.topology.nv)
         views = [look(model, own, x, none) for x in (q, other)]
         count = jnp.zeros(own.count)
-        here = Senses(views[0], count > 0, count[:, None] * jnp.ones(3), *jnp.ones((3,)))
+        here = Senses(
+            views[0], count > 0, count[:, None] * jnp.ones(3), *jnp.ones((3,)), units(model)
+        )
         theirs = views[1].position[own.of("rightHand")]
         shoulder = views[0].kin.link_pos[model.topology.link("leftUpperArm")]
         arm = views[0].kin.link_pos[model.topology.link("leftForearm")] - shoulder

@@ -13,7 +13,6 @@ import pytest
 from controllers.scl.controller import BY_BOTH, BY_CONTACT, BY_TIME
 from controllers.scl.load import script_controller
 from jaxsim.characters.planar_human import planar_human, posed, start
-from jaxsim.constraints.rows import row_layout
 from jaxsim.dynamics.jacobians import com_velocity
 from jaxsim.dynamics.kinematics import forward_kinematics, plane_angles, point_velocity
 from jaxsim.dynamics.momentum import potential_energy
@@ -65,7 +64,7 @@ def at_work():
             kept = (memory.phase, memory.wanted, control.torque, control.damping)
             return (memory, time + DT), kept
 
-        memory = dataclasses.replace(controller.init(model, state), phase=first)
+        memory = dataclasses.replace(controller.init(model, state, None), phase=first)
         (memory, _), kept = jax.lax.scan(one, (memory, state.time), touching)
         return (*kept, memory)
 
@@ -594,7 +593,9 @@ def test_float32_counts_long_phases_exactly(dt):
                 memory, _ = controller.update(memory, model, state, seen, dt)
                 return memory, memory.phase
 
-            return jax.lax.scan(one, controller.init(model, state), length=round(2.7 / 0.00025))[1]
+            return jax.lax.scan(
+                one, controller.init(model, state, None), length=round(2.7 / 0.00025)
+            )[1]
 
         phase = np.asarray(_once(run, "long")(controller, state, jnp.asarray(dt)))
     np.testing.assert_array_equal(
@@ -639,7 +640,7 @@ def arm(x64_module):
 @pytest.fixture(scope="module")
 def hanging(arm):
     """A state of the arm with its joints off zero."""
-    state = neutral_state(arm, row_layout(arm.topology).n_rows)
+    state = neutral_state(arm)
     return state.replace(q=jnp.array([0.0, 1.0, 1.4, -0.3, 0.6, 0.2]))
 
 

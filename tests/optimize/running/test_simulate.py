@@ -191,8 +191,8 @@ def test_a_state_may_be_given():
     scene = set_scene("walk")
     again = set_scene("walk", scene.state, model=scene.model)
     assert again.state is scene.state and again.start == "given"
-    with pytest.raises(ModelError, match="impulse"):
-        set_scene("walk", scene.state.replace(impulse=jnp.zeros(2)), model=scene.model)
+    with pytest.raises(ModelError, match="qd"):
+        set_scene("walk", scene.state.replace(qd=jnp.zeros(2)), model=scene.model)
 
 
 # ---- files

@@ -257,9 +257,9 @@ def test_a_part_of_the_numbers_can_be_tuned_alone(only):
 def test_another_body_ground_and_limits_can_be_tuned_for(tmp_path, monkeypatch, capsys):
     asked = []
 
-    def survival(setting, config, seconds, members, backend):
-        model = setting.body.model
-        asked.append((config.torque_limits, float(jnp.sum(model.mass)), float(model.friction[0])))
+    def survival(setting, seconds, members, backend):
+        model, scheme = setting.model, setting.scheme
+        asked.append((scheme.torque_limits, float(jnp.sum(model.mass)), float(model.friction[0])))
         return (lambda trials: Outcome(*jnp.ones((3, len(trials.force))))), members
 
     monkeypatch.setattr(tuning, "survival", survival)
@@ -277,7 +277,7 @@ def test_another_body_ground_and_limits_can_be_tuned_for(tmp_path, monkeypatch, 
 
 
 def test_tuning_keeps_the_best_and_goes_on(tmp_path, monkeypatch, capsys):
-    def survival(setting, config, seconds, members, backend):
+    def survival(setting, seconds, members, backend):
         def run(trials):
             lasted = np.exp(-np.abs(np.asarray(trials.gait.time) - 0.83))
             return Outcome(lasted > 0.99, np.ones(len(lasted), bool), lasted)
@@ -347,10 +347,10 @@ def test_nearly_all_starts_survive_a_push_from_every_direction(control, force, l
 @pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 def test_the_gradient_agrees_with_finite_differences():
-    setting = set_up(replace(find_scene("push"), pushes=()))
+    setting = set_up(replace(find_scene("push"), pushes=()), config=module.CONFIG)
     numbers = tunable_numbers(setting.machine)
     value, value_and_slope = programs(
-        setting, numbers, fixed_pushes(setting, numbers, 2, (450.0,), seed=0), 2, module.CONFIG
+        setting, numbers, fixed_pushes(setting, numbers, 2, (450.0,), seed=0), 2
     )
     x = np.zeros(len(numbers.names))
     loss, slope = value_and_slope(x)

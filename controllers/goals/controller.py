@@ -1,0 +1,59 @@
+"""A machine of goals as a controller: it observes, chooses its state, and gives the step tasks."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from controllers.goals.machine import GoalMachine, Memory
+from controllers.goals.senses import Objects
+from jaxsim.model import Model, State
+from jaxsim.simulation.checks import check_array
+from jaxsim.synthesis.observation import Senses
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class GoalController:
+    """For ``PerStepOptimisation``. Its numbers are the weights of the goals and what the machine
+    remembers at the start, the gait of a balance among it: ``weights[2,1]``, ``notes.gait.time``.
+
+    Build it with ``GoalController.of(machine, model)``.
+    """
+
+    weights: Array  # (ns, ng), see ``GoalMachine.weights``
+    notes: Any
+    objects: Objects | None  # that fly about since time 0, without drag
+    machine: GoalMachine = dataclasses.field(metadata={"static": True})
+
+    @classmethod
+    def of(
+        cls, machine: GoalMachine, model: Model, objects: Objects | None = None
+    ) -> "GoalController":
+        """With the machine's own numbers, in the model's precision."""
+        weights = jnp.asarray(machine.weights(), model.mass.dtype)
+        return cls(weights, machine.notes, objects, machine)
+
+    def check(self, model: Model) -> None:
+        """Raise ModelError where the weights are not of the machine's shape."""
+        shape = (len(self.machine.states), len(self.machine.goals))
+        check_array("controller.weights", self.weights, shape, model.mass.dtype)
+
+    def init(self, model: Model, state: State, seen: Senses) -> Memory:
+        return self.machine.begin(self._sees(model, seen), self.notes)
+
+    def update(
+        self, memory: Memory, model: Model, state: State, seen: Senses, dt: Array
+    ) -> tuple[Memory, Any]:
+        senses = self._sees(model, seen)
+        memory = self.machine.advance(memory, senses)
+        return memory, self.machine.tasks(memory, senses, self.weights, seen.unit, dt)
+
+    def _sees(self, model: Model, seen: Senses) -> Senses:
+        """With the objects where they are now."""
+        if self.objects is None:
+            return seen
+        return dataclasses.replace(seen, objects=self.objects.at(seen.time, model.gravity))

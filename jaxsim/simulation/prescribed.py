@@ -1,0 +1,71 @@
+"""Motion that is given, by drives or a controller, whatever force it takes; grips that hold."""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.dynamics.kinematics import matmul
+from jaxsim.model.model import Model
+from jaxsim.model.state import State
+from jaxsim.simulation.records import Control
+
+
+def holding(model: Model, state: State, control: Control) -> Array:
+    """(ng,) bool: the grips that hold now."""
+    broken = jnp.zeros(model.topology.n_grips, bool) if state.broken is None else state.broken
+    return ~broken if control.hold is None else control.hold & ~broken
+
+
+def drive_velocity(
+    model: Model, state: State, dt: Array | float, recovery_time: Array | float
+) -> Array:
+    """(nd,) velocities for the next ``dt`` of the driven joints; one that is astray comes back."""
+    joints = np.flatnonzero(model.topology.joint_driven)
+    now = model.drive.position(state.time)
+    ahead = model.drive.position(state.time + dt)
+    astray = now - state.q[np.array(model.topology.q_start, int)[joints]]
+    return (ahead - now) / dt + astray / recovery_time
+
+
+def prescribed(
+    model: Model, state: State, control: Control, dt: Array | float, recovery_time: Array | float
+) -> tuple[Array | np.ndarray, Array] | None:
+    """Freedoms whose motion is given, (nv,) bool, and their velocities (nv,) after ``dt``."""
+    top, motion = model.topology, control.motion
+    driven = np.zeros(top.nv, bool)
+    driven[top.driven_dofs] = True
+    if motion is None and not driven.any():
+        return None
+    velocity = state.qd if motion is None else state.qd + dt * motion.acceleration
+    if driven.any():
+        of_drives = drive_velocity(model, state, dt, recovery_time)
+        velocity = velocity.at[top.driven_dofs].set(of_drives)
+    return driven if motion is None else driven | motion.on, velocity
+
+
+@dataclass(frozen=True)
+class FreeMotion:
+    """A problem M (v - qd) = change + rows^T impulses, rows v against target."""
+
+    M: Array  # (nv, nv)
+    rows: Array  # (m, nv)
+    target: Array  # (m,)
+    change: Array  # (nv,)
+
+    def missing(self, change: Array, impulses: Array) -> Array:
+        """(nv,) what it takes besides for a change of velocity (nv,) with impulses (m,)."""
+        return matmul(self.M, change) - self.change - matmul(impulses, self.rows)
+
+    def without(self, given, velocity, qd) -> "FreeMotion":
+        """Without the freedoms whose velocity is given: what they do to the others is known."""
+        known = jnp.where(given, velocity, 0.0)
+        moved = matmul(self.M, jnp.where(given, velocity - qd, 0.0))
+        kept = ~given[:, None] & ~given
+        return FreeMotion(
+            M=jnp.where(kept, self.M, 0.0) + jnp.diag(jnp.asarray(given, qd.dtype)),
+            rows=jnp.where(given, 0.0, self.rows),
+            target=self.target - matmul(self.rows, known),
+            change=jnp.where(given, 0.0, self.change - moved),
+        )

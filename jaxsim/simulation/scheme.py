@@ -1,0 +1,59 @@
+"""What a scheme is: the numbers of one way to advance a character, and the step itself.
+
+    state = scheme.init(model, state)
+    seen = scheme.observe(model, state)
+    state, info = scheme.step(model, state, seen, command, forces)
+
+A rollout does this many times, whatever the scheme. ``StepConfig`` is time stepping at velocity
+level, ``EventConfig`` the event-driven scheme at acceleration level, and
+``synthesis.scheme.PerStepOptimisation`` finds each next state by an optimisation.
+"""
+
+from typing import Any, Protocol
+
+from jax import Array
+
+from jaxsim.model.model import Model
+from jaxsim.model.state import State
+from jaxsim.simulation.health import Health
+from jaxsim.simulation.pushes import Pushes
+
+
+class Scheme(Protocol):
+    """A frozen pytree of numbers with three pure functions; of one character, for ``vmap``."""
+
+    @property
+    def dt(self) -> Array | float:
+        """Of a step [s]."""
+        ...
+
+    @property
+    def tells_residual(self) -> bool:
+        """Whether a rollout's result has the largest ``info.residual`` of its steps."""
+        ...
+
+    def init(self, model: Model, state: State) -> State:
+        """The state with what the scheme remembers from step to step (``State.solver``); what is
+        there already is kept, that of another scheme is begun anew."""
+        ...
+
+    def observe(self, model: Model, state: State) -> Any:
+        """What a controller sees, and what the step begins with."""
+        ...
+
+    def step(
+        self, model: Model, state: State, seen: Any, command: Any, forces: Pushes | None = None
+    ) -> tuple[State, Any]:
+        """The state after ``dt`` under a controller's command and forces from outside, and what
+        happened. seen: ``observe(model, state)``."""
+        ...
+
+    def watch(
+        self, health: Health, model: Model, state: State, seen: Any, after: State, info: Any
+    ) -> Health:
+        """Folds a step in: whether the motion means something, and until when."""
+        ...
+
+    def check(self, model: Model) -> None:
+        """Raise for numbers that are out of their range or do not fit the model."""
+        ...

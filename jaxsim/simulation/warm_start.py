@@ -1,0 +1,63 @@
+"""The impulses of the last step, from which the solver of the next one starts."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from jaxsim.collision.nearest import Chosen
+from jaxsim.constraints.rows import Layout, row_layout
+from jaxsim.model.errors import ModelError
+from jaxsim.model.model import Model
+from jaxsim.model.state import State
+from jaxsim.model.topology import Topology
+from jaxsim.simulation.checks import check_array, described
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class WarmStart:
+    """What time stepping remembers."""
+
+    impulse: Array  # (n_rows,) last impulses of the constraint rows [N s]
+
+
+def with_warm_start(model: Model, state: State) -> State:
+    """The state with the impulses that it has, or zeros where it has none of these."""
+    if isinstance(state.solver, WarmStart):
+        check_warm_start(model, state)
+        return state
+    rows = row_layout(model.topology).n_rows
+    return state.replace(solver=WarmStart(jnp.zeros(rows, state.q.dtype)))
+
+
+def check_warm_start(model: Model, state: State) -> None:
+    """Raise ModelError unless the state has the impulses of this model's rows."""
+    if not isinstance(state.solver, WarmStart):
+        raise ModelError(
+            f"state.solver is {described(state.solver)}; begin with config.init(model, state),"
+            " which makes what a step starts from, and go on with the state that step returns"
+        )
+    shape = (row_layout(model.topology).n_rows,)
+    try:
+        check_array(
+            "state.solver.impulse", state.solver.impulse, shape, state.q.dtype, carried=True
+        )
+    except ModelError as error:
+        raise ModelError(
+            f"{error}; the state is of another model, begin with config.init(model, state) from"
+            " one that has solver=None"
+        ) from None
+
+
+def warm_start(top: Topology, layout: Layout, impulse: Array, chosen: Chosen | None):
+    """The last impulses of contacts, limits and grips, with the padding of the blocks."""
+    full = row_layout(top)
+    n, last = full.n_contact_rows, full.n_contact_rows + full.n_limit_rows
+    of_contact = impulse[:n]
+    if chosen is not None:
+        kept = of_contact[: full.contacts * full.contact_rows].reshape(-1, full.contact_rows)
+        kept = chosen.gather(kept).reshape(-1)
+        of_contact = jnp.pad(kept, (0, layout.n_contact_rows - kept.size))
+    return of_contact, impulse[n:last], impulse[last:]

@@ -1,0 +1,47 @@
+"""What a controller by goals sees: itself, its contacts, the forces of the last step."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.math.safe import safe_divide
+from jaxsim.synthesis.config import Units
+from jaxsim.synthesis.view import View
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Senses:
+    """One character's view of itself and its surroundings."""
+
+    view: View
+    touching: Array  # (ne,) bool: effectors on a surface
+    force: Array  # (ne, 3) on the effectors in the last step [N]
+    weight: Array  # () of the body [N]
+    height: Array  # () of its centre of mass when it stands [m]
+    time: Array  # () [s]
+    unit: Units
+    objects: Any = None  # that fly about, for goals that know them
+
+    def with_view(self, view: View) -> "Senses":
+        """The same, with positions of another configuration."""
+        return dataclasses.replace(self, view=view)
+
+    def group(self, name: str) -> np.ndarray:
+        """(ne,) bool: the effectors of a foot or hand."""
+        return self.view.effectors.of(name)
+
+    def place(self, groups: Array | np.ndarray) -> Array:
+        """(3,) the middle of some effectors (ne,) bool [m]."""
+        part = jnp.where(groups, 1.0, 0.0).astype(self.view.position.dtype)
+        return safe_divide(part @ self.view.position, jnp.sum(part))
+
+    def load(self, groups: Array | np.ndarray) -> Array:
+        """() normal force on some effectors (ne,) bool, in body weights."""
+        normal = jnp.sum(self.force * self.view.near.normal, axis=-1)
+        return jnp.sum(jnp.where(groups, normal, 0.0)) / self.weight

@@ -1,0 +1,101 @@
+"""Per-step optimisation as a scheme, so that rollouts run it like time stepping.
+
+Its command is not a torque but tasks: what ``synthesize`` takes, a function of a view and a
+velocity. What it remembers are the last torques, contact forces, and the start of the next QP.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax import Array
+
+from jaxsim.model import Model, ModelError, State
+from jaxsim.simulation.checks import check_array, described, known
+from jaxsim.simulation.health import Health, finite_only
+from jaxsim.simulation.pushes import Pushes
+from jaxsim.synthesis.checks import check_settings
+from jaxsim.synthesis.config import SynthesisConfig, Units, units
+from jaxsim.synthesis.effectors import Effectors
+from jaxsim.synthesis.observation import Senses
+from jaxsim.synthesis.synthesizer import SynthesisInfo, SynthesisMemory, begin, synthesize
+from jaxsim.synthesis.tasks import Tasks
+from jaxsim.synthesis.view import View, look
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class PerStepOptimisation(SynthesisConfig):
+    """The settings of ``SynthesisConfig`` for one body; of a batch each may have its own.
+
+    Build it with ``PerStepOptimisation.of(model, effectors)``.
+    """
+
+    effectors: Effectors = dataclasses.field(kw_only=True)
+    unit: Units = dataclasses.field(kw_only=True)
+
+    @classmethod
+    def of(
+        cls, model: Model, effectors: Effectors, config: SynthesisConfig | None = None
+    ) -> "PerStepOptimisation":
+        """For a model whose effectors may bear on its surroundings; config: default settings."""
+        given = SynthesisConfig() if config is None else config
+        fields = {f.name: getattr(given, f.name) for f in dataclasses.fields(SynthesisConfig)}
+        return cls(**fields, effectors=effectors, unit=units(model))
+
+    @property
+    def tells_residual(self) -> bool:
+        """No: its information has residuals of another kind."""
+        return False
+
+    def check(self, model: Model) -> None:
+        """Raise SynthesisError for settings out of their range, ModelError for another model's."""
+        if known(self):
+            check_settings(self)
+        shape = (self.effectors.count, 3)
+        check_array("config.effectors.point", self.effectors.point, shape, model.mass.dtype)
+        if max(self.effectors.links) >= model.topology.n_links:
+            raise ModelError("config.effectors are of another model; build them for this one")
+
+    def init(self, model: Model, state: State) -> State:
+        """The state with the torques that keep its velocity; its own, where it has these."""
+        if isinstance(state.solver, SynthesisMemory):
+            return state
+        return begin(model, self.effectors, state, self.unit, self)
+
+    def observe(self, model: Model, state: State) -> Senses:
+        """What a controller by goals sees; of a state that ``init`` or a step gave."""
+        view = look(model, self.effectors, state.q, state.qd)
+        return Senses(
+            view=view,
+            touching=view.near.gap <= self.touch_distance,
+            force=state.solver.force,
+            weight=self.unit.force,
+            height=self.unit.shift,
+            time=state.time,
+            unit=self.unit,
+        )
+
+    def step(
+        self,
+        model: Model,
+        state: State,
+        seen: Senses,
+        command: Callable[[View, Array], Tasks],
+        forces: Pushes | None = None,
+    ) -> tuple[State, SynthesisInfo]:
+        """``synthesize`` with these settings. Raises TypeError for a command that is no tasks."""
+        if not callable(command):
+            raise TypeError(
+                f"the command is {described(command)}; per-step optimisation takes tasks, a"
+                " function of a view and a velocity, as a controller by goals gives them"
+            )
+        return synthesize(seen.view, state, command, self.unit, self, forces)
+
+    def watch(
+        self, health: Health, model: Model, state: State, seen: Any, after: State, info: Any
+    ) -> Health:
+        """The first state that is not finite; energy is the optimisation's to spend."""
+        return finite_only(health, after)
