@@ -29,7 +29,8 @@ OPTIONS = MapOptions(
     directions=4, durations=(0.1, 0.2), starts=3, resolution=20.0, strongest=300.0, seed=3
 )
 TUNED, WITHIN_LIMITS = (
-    str(files("controllers") / "tuned" / f"balance{name}.json") for name in ("", "_within_limits")
+    str(files("controllers") / "goals" / "tuned" / f"balance{name}.json")
+    for name in ("", "_within_limits")
 )
 CELLS = int(np.prod(OPTIONS.shape))
 # Falls without a push, tolerates less than a step, ..., more than the strongest push.
