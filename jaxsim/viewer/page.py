@@ -1,7 +1,8 @@
 """The player: one HTML file that shows a motion offline, in any browser, with no other file.
 
-`write_page` puts the numbers of a `Motion` into `template.html` (package data: the whole player,
-script and style inline). Poses are kept as float32 positions and int16 quaternions in base64.
+`write_page` joins the files of the folder `player` (package data: `page.html`, `page.css` and the
+scripts) and puts the numbers of a `Motion` in. Poses are kept as float32 positions and int16
+quaternions in base64.
 """
 
 from __future__ import annotations
@@ -20,12 +21,18 @@ import numpy as np
 
 from jaxsim.io.files import write_bytes
 from jaxsim.io.motion import Motion
-from jaxsim.viewer.series import even_frames, normal_force, phase_bands, side_of, timed
+from jaxsim.viewer.colours import css_variables, page_colours, part_of
+from jaxsim.viewer.series import even_frames, normal_force, phase_bands, timed
 from jaxsim.viewer.values import plain_text
 
 __all__ = ["read_page", "write_page"]
 
 QUAT_SCALE = 32767  # int16 steps per unit
+SCRIPTS = (  # of the folder `player`, in the order in which they are joined
+    *("data", "state", "maths", "poses", "follow", "canvas", "camera"),
+    *("ground", "flat", "solids", "space", "marks", "scene"),
+    *("charts", "readouts", "playing", "input", "start"),
+)
 
 
 def write_page(
@@ -48,12 +55,13 @@ def write_page(
     if not fps > 0:
         raise ValueError(f"fps must be positive, got {fps}")
     text = {
+        "STYLE": css_variables() + _player_file("page.css"),
+        "SCRIPT": _script(),
         "TITLE": html.escape(motion.title or "Motion"),
         "SUMMARY": _summary_rows(summary or {}),
         "DATA": _script_json(_page_data(motion, fps)),
     }
-    template = resources.files("jaxsim.viewer").joinpath("template.html").read_text("utf-8")
-    page = re.sub(r"\{\{([A-Z]+)\}\}", lambda match: text[match[1]], template)
+    page = re.sub(r"\{\{([A-Z]+)\}\}", lambda match: text[match[1]], _player_file("page.html"))
     write_bytes(path, page.encode("utf-8"))
 
 
@@ -79,6 +87,16 @@ def read_page(path: str | os.PathLike[str]) -> dict[str, Any]:
     data["link_quat"] = data["link_quat"] / QUAT_SCALE
     del data["arrays"]
     return data
+
+
+def _player_file(name: str) -> str:
+    return resources.files("jaxsim.viewer").joinpath("player", name).read_text("utf-8")
+
+
+def _script() -> str:
+    """The player's scripts as one function, so that their names stay within it."""
+    files = [_player_file(f"{name}.js") for name in SCRIPTS]
+    return "\n".join(['"use strict";', "(() => {", *files, "})();"])
 
 
 def _page_data(motion: Motion, fps: float) -> dict[str, object]:
@@ -114,8 +132,10 @@ def _page_data(motion: Motion, fps: float) -> dict[str, object]:
         "start": float(start),
         "notice": "" if bad is None else _notice(bad.frame, bad.time, bad.field),
         "links": [
-            {"name": name, "side": side_of(name)[0], "role": role}
-            for name, role in zip(motion.link_names, motion.link_roles, strict=True)
+            {"name": name, "role": role, "part": part_of(motion, link)}
+            for link, (name, role) in enumerate(
+                zip(motion.link_names, motion.link_roles, strict=True)
+            )
         ],
         "grips": list(motion.grip_names),
         "phases": list(motion.phase_names),
@@ -123,7 +143,7 @@ def _page_data(motion: Motion, fps: float) -> dict[str, object]:
         "events": [(t - float(start), p, why) for t, p, why in motion.phase_events],
         "height_names": list(motion.heights),
         "force_step": _force_step(contact[:, 3:]),
-        "quat_scale": QUAT_SCALE,
+        "colours": page_colours(),
         "shapes": [
             {
                 **vars(shape),

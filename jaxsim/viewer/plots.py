@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxsim.io.files import write_bytes
 from jaxsim.io.motion import Motion
+from jaxsim.viewer.colours import LIGHT, LIGHT_LINES, LIGHT_PHASES
 from jaxsim.viewer.series import normal_force, phase_bands, side_of, timed
 
 if TYPE_CHECKING:
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["write_plots"]
 
-PHASE_COLOURS = ("#4f83cc", "#d98e2b", "#4aa36c", "#b65fb0", "#cf5a52", "#2f9ea3", "#8f7a3c")
 SIDE_COLOURS = {"left": "#d2691e", "right": "#1f5fbf", "": "#333a44"}
-LINE_COLOURS = ("#1f5fbf", "#c2571a", "#2b8a55", "#9a45a0", "#8a6d1f", "#147f88")
-LIMIT_COLOUR, FORCE_COLOUR, SOFT = "#8a939e", "#c22f26", "#5d6875"
+LINE_COLOURS, SOFT = LIGHT_LINES, LIGHT["soft"]
+LIMIT_COLOUR, FORCE_COLOUR = "#8a939e", "#c22f26"
 COLUMNS = 3  # of the torque panels
 DPI = 130
 WIDTH, TOP_ROW, TORQUE_ROW = 12.0, 2.1, 1.55  # [inch]
@@ -53,7 +53,7 @@ def save_figure(path: str | os.PathLike[str], figure: Figure) -> None:
 
 def phase_colour(phase: int) -> str:
     """The colour of a phase, as "#rrggbb"; grey for -1."""
-    return "#c9ced6" if phase < 0 else PHASE_COLOURS[phase % len(PHASE_COLOURS)]
+    return "#c9ced6" if phase < 0 else LIGHT_PHASES[phase % len(LIGHT_PHASES)]
 
 
 def write_plots(path: str | os.PathLike[str], motion: Motion) -> None:

@@ -7,15 +7,19 @@ import html
 import re
 import shutil
 import subprocess
+from importlib import resources
 
 import numpy as np
 import pytest
 
 from jaxsim.io.motion import Motion, Shape
 from jaxsim.viewer import read_page, write_page
+from jaxsim.viewer.colours import DARK, LIGHT, part_of
+from jaxsim.viewer.page import SCRIPTS
 from jaxsim.viewer.series import even_frames, normal_force, phase_bands, side_of, world_poses
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+PLAYER = resources.files("jaxsim.viewer").joinpath("player")
 
 
 def test_page_needs_nothing_from_outside(tmp_path, walker):
@@ -23,8 +27,36 @@ def test_page_needs_nothing_from_outside(tmp_path, walker):
     page = (tmp_path / "motion.html").read_text()
     for word in ("http", "//cdn", "src=", "href=", "@import", "url(", "fetch(", "import("):
         assert word not in page
-    assert "{{" not in page.partition('id="motion"')[0]
+    assert not re.search(r"\{\{[A-Z]+\}\}", page)
     assert len(page) < 1_500_000
+
+
+def test_page_holds_every_file_of_the_player(tmp_path, walker):
+    """Each script once and in the stated order; none is forgotten, none is stale."""
+    scripts = {p.name for p in PLAYER.iterdir()} - {"page.html", "page.css"}
+    assert scripts == {f"{name}.js" for name in SCRIPTS}
+    write_page(tmp_path / "motion.html", walker)
+    page = (tmp_path / "motion.html").read_text()
+    texts = [PLAYER.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS]
+    assert [page.count(text) for text in texts] == [1] * len(texts)
+    assert sorted(texts, key=page.index) == texts
+    assert page.count(PLAYER.joinpath("page.css").read_text("utf-8")) == 1
+
+
+def test_page_takes_its_colours_from_the_table(tmp_path, walker):
+    """As variables for its style, as names for its script; nowhere else is a colour stated."""
+    write_page(tmp_path / "motion.html", walker)
+    page, data = (tmp_path / "motion.html").read_text(), read_page(tmp_path / "motion.html")
+    light, dark = page.split("prefers-color-scheme: dark", 1)
+    for key, table, style in (("light", LIGHT, light), ("dark", DARK, dark)):
+        assert table.items() <= data["colours"][key].items()
+        assert all(f"--{name}: {colour};" in style for name, colour in table.items())
+    files = "".join(p.read_text("utf-8") for p in PLAYER.iterdir())
+    assert not re.search(r"#[0-9a-f]{6}\b", files)
+    used = re.findall(r"(?:paint\.|var\(--)([a-z-]+)", files)
+    assert set(used) - {"phases", "lines"} <= LIGHT.keys() == DARK.keys()
+    parts = [part_of(walker, link) for link in range(-1, walker.n_links)]
+    assert {"left", "right", "middle", "surroundings"} == set(parts)
 
 
 def test_frames_are_embedded_as_they_are(tmp_path, walker):
@@ -38,7 +70,7 @@ def test_frames_are_embedded_as_they_are(tmp_path, walker):
     np.testing.assert_array_equal(data["phase"], walker.phase[index])
     np.testing.assert_allclose(data["heights"][:, 0], walker.heights["head"][index], atol=1e-5)
     assert data["height_names"] == ["head", "pelvis", "com"]
-    assert [link["side"] for link in data["links"]].count("right") == 6
+    assert [link["part"] for link in data["links"]].count("right") == 6
     assert [phase for *_, phase in data["bands"]] == [p for *_, p in phase_bands(walker)]
 
 
