@@ -1,36 +1,62 @@
-"""Rows of side views of a motion at evenly spaced times, in one picture."""
+"""Rows of pictures of a motion at evenly spaced times, in one file."""
 
 from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from jaxsim.io.motion import Motion, Shape
+from jaxsim.viewer.colours import LIGHT, part_of
+from jaxsim.viewer.outlines import faces, outline
 from jaxsim.viewer.plots import SOFT, new_figure, phase_colour, save_figure
-from jaxsim.viewer.series import even_frames, side_of, timed, world_poses
+from jaxsim.viewer.series import even_frames, followed_links, followed_point, timed, world_poses
+from jaxsim.viewer.views import NEAR, View, choose_view
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["side_outline", "write_filmstrip"]
+__all__ = ["write_filmstrip"]
 
-SIDE_FILL = {"right": "#37557a", "": "#5a87bd", "left": "#78a9e0"}
-PROP_FILL, EDGE, GROUND, HORIZON = "#d3bd97", "#1b2735", "#e6e9ed", "#7d8894"
-ARC = 24  # points on a half circle
 PANEL_HEIGHT = 2.6  # [inch]
 PICTURE_WIDTH = 17.0  # [inch]; panels that do not fit go to the next row
 BELOW_GROUND = 0.12  # [m] of ground shown
+TO_LIGHT = np.array([0.36, -0.48, 0.8])
+FROM_ITS_SIDE = {"surroundings": 0, "driven": 1, "loose": 1, "right": 2, "middle": 3, "left": 4}
+IN_SPACE = {"surroundings": 0, "driven": 1}  # all others after them
+
+
+class Drawn(NamedTuple):
+    """A shape in the picture of one frame."""
+
+    shape: Shape
+    outline: np.ndarray  # (n, 2) [m]
+    pos: np.ndarray  # (3,) [m] in the world
+    axes: np.ndarray  # (3, 3) one axis a row
+
+
+class Panel(NamedTuple):
+    """One frame: what is drawn, and which point of the picture's plane stands in the middle."""
+
+    frame: int
+    drawing: list[Drawn]  # in the order in which it is drawn
+    centre: float  # [m] to the right
+    base: float  # [m] up: the height zero below what is followed
 
 
 def write_filmstrip(path: str | os.PathLike[str], motion: Motion, frames: int = 10) -> None:
-    """Write a PNG of a motion's side view (x to the right, z up), one panel for each time.
+    """Write a PNG of a motion, one panel for each time, seen from where it shows most.
+
+    That is from the side (x to the right, z up), from the front (y to the right), or from a
+    corner, as `views.choose_view` says; planar characters are seen from the side.
 
     frames: how many panels, evenly spaced from the first sample to the last; fewer where the
-    motion has fewer samples. All panels have one scale; each follows the character, and its
-    ruler shows where it is. Frames that are not finite are drawn empty and say so.
+    motion has fewer samples. All panels have one scale; each follows the character, or all that
+    moves where there is none, and its ruler or grid shows where it is. Loose and driven things
+    that are more than 1.5 m aside may be cut off. Frames that are not finite are drawn empty and
+    say so. Colours are those of the page.
 
     Raises ValueError if frames < 1 or the motion has no frames, ImportError without matplotlib,
     FileNotFoundError if the folder does not exist.
@@ -40,141 +66,170 @@ def write_filmstrip(path: str | os.PathLike[str], motion: Motion, frames: int = 
         raise ValueError(f"frames must be at least 1, got {frames}")
     if motion.n_frames == 0:
         raise ValueError("cannot draw a motion without frames")
+    view = choose_view(motion)
     index = even_frames(motion.time, np.linspace(motion.time[0], motion.time[-1], frames))
-    drawings = [_outlines(motion, int(frame)) for frame in index]
-    centres, (width, low, high) = _window(drawings, motion)
+    panels = _panels(motion, index, view)
+    width, low, high = _window(panels, motion)
     high = max(high, low + width * PANEL_HEIGHT / PICTURE_WIDTH)  # a panel fits into the picture
     scale = PANEL_HEIGHT / (high - low)  # [inch/m]
     panel_width = width * scale + 0.12
     rows = -(-len(index) // max(1, int(PICTURE_WIDTH / panel_width)))
     columns = -(-len(index) // rows)
     figure = new_figure(columns * panel_width + 0.5, rows * (PANEL_HEIGHT + 0.6) + 0.4)
-    grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
-    panels = np.ravel(grid)
-    for unused in panels[len(index) :]:
+    grid = figure.subplots(rows, columns, sharey=view.level, squeeze=False)
+    axes = np.ravel(grid)
+    for unused in axes[len(index) :]:
         unused.set_visible(False)
-    for panel, frame, drawing, centre in zip(panels, index, drawings, centres, strict=False):
-        panel.set_xlim(centre - width / 2, centre + width / 2)
-        panel.set_ylim(low, high)
-        panel.set_aspect("equal")
-        _draw_panel(panel, motion, int(frame), drawing)
-        _label_panel(panel, motion, int(frame), width * scale)
-        panel.tick_params(left=panel in grid[:, 0])
-    panels[0].set_ylabel("z [m]", fontsize=8)
-    panels[0].set_xlabel("x [m]", fontsize=8)
+    for axis, panel in zip(axes, panels, strict=False):
+        axis.set_xlim(panel.centre - width / 2, panel.centre + width / 2)
+        axis.set_ylim(panel.base + low, panel.base + high)
+        axis.set_aspect("equal")
+        _draw_panel(axis, motion, panel, view)
+        _label_panel(axis, motion, panel.frame, width * scale)
+        _draw_ruler(axis, view)
+        axis.tick_params(left=view.level and axis in grid[:, 0])
+    if view.level:
+        axes[0].set_ylabel("z [m]", fontsize=8)
+        axes[0].set_xlabel(f"{'x' if view.name == 'side' else 'y'} [m]", fontsize=8)
+    else:
+        step = _tick_step(width)
+        axes[0].set_xlabel(f"from a corner, grid {step:g} m", fontsize=8, color=SOFT)
     figure.suptitle(motion.title, fontsize=11, x=0.01, ha="left", parse_math=False)
     save_figure(path, figure)
 
 
-def side_outline(shape: Shape, pos: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    """(n, 2) [m]: the outline of a shape seen along y, as x and z of a polygon, convex but for
-    height fields (the upper edge of each row).
+def _panels(motion: Motion, index: np.ndarray, view: View) -> list[Panel]:
+    """What each frame shows. A panel without anything to follow looks where the last one did."""
+    followed = followed_links(motion)
+    middle = followed_point(motion)
+    centre, base, panels = 0.0, 0.0, []
+    for frame in map(int, index):
+        drawing = _drawing(motion, frame, view)
+        own = [d.outline for d in drawing if d.shape.link >= 0 and followed[d.shape.link]]
+        if own:
+            across = np.concatenate(own)[:, 0]
+            centre = float(across.min() + across.max()) / 2
+        if np.isfinite(middle[frame]).all():
+            base = float(view.project(middle[frame] * [1, 1, 0])[1])
+        panels.append(Panel(frame, drawing, centre, base))
+    return panels
 
-    pos: (3,) [m] and axes: (3, 3) (one axis per row): the shape's frame in the world. Not for
-    planes, which have no outline: raises ValueError.
+
+def _drawing(motion: Motion, frame: int, view: View) -> list[Drawn]:
+    """All shapes but planes, in drawing order: the surroundings (terrain first), driven things,
+    which others may stand on, then from the far to the near.
+
+    A planar character has no depth: its right side is far, its left side near.
     """
-    if shape.kind == "plane":
-        raise ValueError("a plane has no outline")
-    if shape.kind == "box":
-        signs = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, 8).T
-        return _hull((pos + (signs * np.array(shape.size)) @ axes)[:, [0, 2]])
-    if shape.kind == "height_field":
-        return _field_outline(shape, pos, axes)
-    if shape.kind == "sphere":
-        return _circle(pos, shape.size[0])
-    radius_0, radius_1 = shape.size[0], shape.size[-2]
-    half = shape.size[-1] * axes[0]
-    return _hull(np.concatenate([_circle(pos + half, radius_0), _circle(pos - half, radius_1)]))
-
-
-def _field_outline(shape: Shape, pos: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    heights = np.array(shape.heights)
-    sides = [np.linspace(-h, h, n) for h, n in zip(shape.size, heights.shape, strict=True)]
-    local = np.stack([*np.meshgrid(*sides, indexing="ij"), heights], axis=-1)
-    points = (pos + local @ axes)[..., [0, 2]]
-    top = points[np.arange(len(points)), points[..., 1].argmax(axis=1)]
-    low = points[..., 1].min() - 0.02
-    return np.concatenate([top, [[top[-1, 0], low], [top[0, 0], low]]])
-
-
-def _circle(centre: np.ndarray, radius: float) -> np.ndarray:
-    angle = np.arange(2 * ARC) * (np.pi / ARC)
-    return centre[[0, 2]] + radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-
-
-def _hull(points: np.ndarray) -> np.ndarray:
-    """The convex hull of (n, 2) points, counter-clockwise (Andrew's monotone chain)."""
-    ordered = points[np.lexsort((points[:, 1], points[:, 0]))]
-    chains = []
-    for sequence in (ordered, ordered[::-1]):
-        chain: list[np.ndarray] = []
-        for point in sequence:
-            while len(chain) > 1:
-                (ax, ay), (bx, by) = chain[-1] - chain[-2], point - chain[-2]
-                if ax * by - ay * bx > 0:
-                    break
-                chain.pop()
-            chain.append(point)
-        chains += chain[:-1]
-    return np.array(chains) if chains else ordered[:1]
-
-
-def _outlines(motion: Motion, frame: int) -> list[tuple[Shape, np.ndarray]]:
-    """Shapes with their outlines, in drawing order: world, right side, middle, left side."""
-    order = {"right": 0, "": 1, "left": 2}
     found = []
     for shape in motion.shapes:
         pos, axes = world_poses(motion, shape, frame)
         if shape.kind != "plane" and np.isfinite(pos).all() and np.isfinite(axes).all():
-            found.append((shape, side_outline(shape, pos, axes)))
-    return sorted(found, key=lambda item: -1 if item[0].link < 0 else order[_side(motion, item[0])])
+            found.append(Drawn(shape, outline(shape, pos, axes, view), pos, axes))
+
+    def place(drawn: Drawn) -> tuple[float, float]:
+        part = part_of(motion, drawn.shape.link)
+        if motion.planar:
+            return FROM_ITS_SIDE[part], 0.0
+        terrain = drawn.shape.kind == "height_field"
+        return (-1 if terrain else IN_SPACE.get(part, 2)), float(drawn.pos @ view.back)
+
+    return sorted(found, key=place)
 
 
-def _side(motion: Motion, shape: Shape) -> str:
-    return side_of(motion.link_names[shape.link])[0]
+def _window(panels: list[Panel], motion: Motion) -> tuple[float, float, float]:
+    """The common (width, low, high) of all panels in [m], about their centre and base."""
+    followed = followed_links(motion)
+    halves, lows, highs = [0.3], [], [0.6]
+    for panel in panels:
+        things = [d for d in panel.drawing if d.shape.link >= 0]
+        own = [d.outline for d in things if followed[d.shape.link]]
+        if not own:
+            continue
+        points = np.concatenate(own) - [panel.centre, panel.base]
+        low, high = float(points[:, 1].min()), float(points[:, 1].max())
+        halves.append(float(np.abs(points[:, 0]).max()) + 0.125)
+        for beside in (d.outline for d in things if not followed[d.shape.link]):
+            left, bottom = beside.min(axis=0) - [panel.centre, panel.base]
+            right, top = beside.max(axis=0) - [panel.centre, panel.base]
+            if left < NEAR and right > -NEAR and bottom < high + NEAR and top > low - NEAR:
+                halves.append(min(NEAR, float(max(-left, right))))
+                low, high = min(low, max(bottom, low - NEAR)), max(high, min(top, high + NEAR))
+        lows.append(low)
+        highs.append(high + 0.08)
+    ground = any(shape.kind == "plane" and shape.link < 0 for shape in motion.shapes)
+    low = min([*lows, 0.0] if ground or not lows else lows) - BELOW_GROUND
+    high = max(highs)
+    return max(2 * max(halves), 0.5 * (high - low)), low, high
 
 
-def _window(
-    drawings: list[list[tuple[Shape, np.ndarray]]], motion: Motion
-) -> tuple[list[float], tuple[float, float, float]]:
-    """The centre of each panel in x, and the common (width, low, high) of all, in [m]."""
-    centres, widths, lows, highs = [], [0.6], [], [0.6]
-    for drawing in drawings:
-        own = [outline for shape, outline in drawing if shape.link >= 0]
-        everything = np.concatenate(own) if own else np.zeros((1, 2))
-        left, right = everything[:, 0].min(), everything[:, 0].max()
-        centres.append(float(left + right) / 2 if own else (centres[-1] if centres else 0.0))
-        widths.append(float(right - left) + 0.25)
-        lows.append(float(everything[:, 1].min()))
-        highs.append(float(everything[:, 1].max()) + 0.08)
-    low = min([*lows, 0.0]) if _has_ground(motion) else min(lows)
-    low, high = low - BELOW_GROUND, max(highs)
-    return centres, (max(*widths, 0.5 * (high - low)), low, high)
-
-
-def _has_ground(motion: Motion) -> bool:
-    return any(shape.kind == "plane" and shape.link < 0 for shape in motion.shapes)
-
-
-def _draw_panel(
-    panel: Axes, motion: Motion, frame: int, drawing: list[tuple[Shape, np.ndarray]]
-) -> None:
-    from matplotlib.patches import Polygon
+def _draw_panel(axis: Axes, motion: Motion, panel: Panel, view: View) -> None:
+    from matplotlib.collections import PolyCollection
 
     for shape in motion.shapes:
         if shape.kind == "plane" and shape.link < 0:
-            pos, axes = world_poses(motion, shape, frame)
-            normal, far = axes[2][[0, 2]], 1e3
-            if np.linalg.norm(normal) > 1e-6:
-                along = np.array([normal[1], -normal[0]]) * far
-                p = pos[[0, 2]]
-                below = [p - along, p + along, p + along - far * normal, p - along - far * normal]
-                panel.add_patch(Polygon(below, facecolor=GROUND, edgecolor=HORIZON, linewidth=0.8))
-    for shape, outline in drawing:
-        fill = PROP_FILL if shape.link < 0 else SIDE_FILL[_side(motion, shape)]
-        panel.add_patch(Polygon(outline, facecolor=fill, edgecolor=EDGE, linewidth=0.5))
-    if not any(shape.link >= 0 for shape, _ in drawing) and motion.n_links:
-        panel.text(0.5, 0.5, "not finite", transform=panel.transAxes, ha="center", color="#a3281f")
+            _draw_ground(axis, *world_poses(motion, shape, panel.frame), view)
+    for drawn in panel.drawing:
+        fill = LIGHT[part_of(motion, drawn.shape.link)]
+        wide = 0.1 if drawn.shape.kind == "height_field" else 0.5
+        parts = [] if view.level else faces(drawn.shape, drawn.pos, drawn.axes, view)
+        polygons = [points for points, _ in parts] or [drawn.outline]
+        fills = [_shaded(fill, normal) for _, normal in parts] or [fill]
+        drawing = PolyCollection(polygons, facecolors=fills, edgecolors=LIGHT["edge"])
+        drawing.set_linewidth(wide)
+        axis.add_collection(drawing, autolim=False)
+    moving = any(shape.link >= 0 and shape.kind != "plane" for shape in motion.shapes)
+    if moving and not any(d.shape.link >= 0 for d in panel.drawing):
+        middle = {"transform": axis.transAxes, "ha": "center"}
+        axis.text(0.5, 0.5, "not finite", color=LIGHT["warn"], **middle)
+
+
+def _shaded(colour: str, normal: np.ndarray) -> tuple[float, ...]:
+    """The colour of a face (red, green, blue from 0 to 1): the darker the less it faces the light.
+
+    normal: (3,) in the world. The page shades in the same way.
+    """
+    dark = 0.5 * (1.0 - float(np.clip(normal @ TO_LIGHT, 0.0, 1.0)))
+    own, shade = (
+        np.array([int(c[k : k + 2], 16) for k in (1, 3, 5)]) / 255 for c in (colour, LIGHT["shade"])
+    )
+    return tuple(map(float, (1.0 - dark) * own + dark * shade))
+
+
+def _draw_ground(axis: Axes, pos: np.ndarray, axes: np.ndarray, view: View) -> None:
+    """A plane: all below it where it is seen along the ground, else a grid over the whole panel.
+
+    pos: (3,) [m], axes: (3, 3): its frame in the world.
+    """
+    from matplotlib.collections import LineCollection
+    from matplotlib.patches import Polygon
+
+    normal = view.project(axes[2])
+    if view.level:
+        if np.linalg.norm(normal) > 1e-6:
+            p, far = view.project(pos), 1e3
+            along = np.array([normal[1], -normal[0]]) * far
+            below = [p - along, p + along, p + along - far * normal, p - along - far * normal]
+            fill, edge = LIGHT["ground"], LIGHT["horizon"]
+            axis.add_patch(Polygon(below, facecolor=fill, edgecolor=edge, linewidth=0.8))
+        return
+    if axes[2, 2] < 0.5:  # a wall would hide what is in front of it, or be grid over it
+        return
+    axis.set_facecolor(LIGHT["ground"])
+    window = np.stack([axis.get_xlim(), axis.get_ylim()], axis=1)
+    to_plane = np.linalg.inv(view.project(axes[:2]))  # from the picture to the plane's own x and y
+    corners = np.array([[window[i, 0], window[j, 1]] for i in (0, 1) for j in (0, 1)])
+    inside = (corners - view.project(pos)) @ to_plane
+    step = _tick_step(float(window[1, 0] - window[0, 0]))
+    lines = []
+    for k in (0, 1):
+        first, last = inside[:, k].min(), inside[:, k].max()
+        for at in np.arange(math.ceil(first / step), math.floor(last / step) + 1) * step:
+            ends = np.full((2, 2), at)
+            ends[:, 1 - k] = inside[:, 1 - k].min(), inside[:, 1 - k].max()
+            lines.append(view.project(pos + ends @ axes[:2]))
+    grid = LineCollection(lines, colors=LIGHT["grid"], linewidths=0.6, zorder=0.5)  # under bodies
+    axis.add_collection(grid, autolim=False)
 
 
 def _tick_step(width: float) -> float:
@@ -188,20 +243,28 @@ def _tick_step(width: float) -> float:
     return max(1.0, 10.0 ** math.ceil(math.log10(width / 10.0)))
 
 
-def _label_panel(panel: Axes, motion: Motion, frame: int, inches: float) -> None:
+def _label_panel(axis: Axes, motion: Motion, frame: int, inches: float) -> None:
+    """Time and phase above the panel. inches: its width."""
     phase = int(motion.phase[frame])
     name = motion.phase_names[phase] if phase >= 0 else ""
     room = max(4, int(inches / 0.075))  # characters that fit above the panel
     name = name if len(name) <= room else name[: room - 1] + "\N{HORIZONTAL ELLIPSIS}"
-    panel.set_title(f"{motion.time[frame]:.2f} s\n{name}", fontsize=8, pad=4, parse_math=False)
-    panel.plot([0, 1], [1, 1], transform=panel.transAxes, color=phase_colour(phase), linewidth=3)
-    left, right = panel.get_xlim()
+    axis.set_title(f"{motion.time[frame]:.2f} s\n{name}", fontsize=8, pad=4, parse_math=False)
+    axis.plot([0, 1], [1, 1], transform=axis.transAxes, color=phase_colour(phase), linewidth=3)
+
+
+def _draw_ruler(axis: Axes, view: View) -> None:
+    """Where the panel is along x or y; none from a corner, where a grid tells."""
+    left, right = axis.get_xlim()
     step = _tick_step(right - left)
     edge = 0.08 * (right - left)  # so that labels of neighbours do not touch
     first, last = np.ceil((left + edge) / step), np.floor((right - edge) / step)
     ticks = np.arange(first, last + 1) * step + 0.0  # no -0.0
-    panel.set_xticks(ticks, [f"{tick:.6g}" if step > 1 else f"{tick:.1f}" for tick in ticks])
-    panel.set_xlim(left, right)
-    panel.tick_params(labelsize=7, colors=SOFT, length=2, pad=1)
-    panel.spines[["top", "right", "left"]].set_visible(False)
-    panel.spines["bottom"].set_color(HORIZON)
+    axis.set_xticks(ticks, [f"{tick:.6g}" if step > 1 else f"{tick:.1f}" for tick in ticks])
+    if not view.level:
+        axis.set_xticks([])
+        axis.set_yticks([])
+    axis.set_xlim(left, right)
+    axis.tick_params(labelsize=7, colors=SOFT, length=2, pad=1)
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.spines["bottom"].set_color(LIGHT["horizon"])

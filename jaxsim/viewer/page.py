@@ -24,6 +24,7 @@ from jaxsim.io.motion import Motion
 from jaxsim.viewer.colours import css_variables, page_colours, part_of
 from jaxsim.viewer.series import even_frames, normal_force, phase_bands, timed
 from jaxsim.viewer.values import plain_text
+from jaxsim.viewer.views import VIEWS_DEG
 
 __all__ = ["read_page", "write_page"]
 
@@ -144,6 +145,7 @@ def _page_data(motion: Motion, fps: float) -> dict[str, object]:
         "height_names": list(motion.heights),
         "force_step": _force_step(contact[:, 3:]),
         "colours": page_colours(),
+        "views": VIEWS_DEG,
         "shapes": [
             {
                 **vars(shape),

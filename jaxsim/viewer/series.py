@@ -1,4 +1,5 @@
-"""What the page and the plots derive from a motion: phase bands, contact force, frames to show."""
+"""What the page and the pictures derive from a motion: phase bands, contact force, frames to show,
+where its parts are."""
 
 from __future__ import annotations
 
@@ -6,7 +7,17 @@ import numpy as np
 
 from jaxsim.io.motion import Motion, Shape
 
-__all__ = ["even_frames", "normal_force", "phase_bands", "side_of", "timed", "world_poses"]
+__all__ = [
+    "even_frames",
+    "followed_links",
+    "followed_point",
+    "normal_force",
+    "phase_bands",
+    "side_of",
+    "timed",
+    "tracks",
+    "world_poses",
+]
 
 
 def timed(motion: Motion) -> Motion:
@@ -80,3 +91,31 @@ def world_poses(motion: Motion, shape: Shape, frame: int) -> tuple[np.ndarray, n
         pos = motion.link_pos[frame, shape.link] + _rotate(quat, pos)
         axes = _rotate(quat, axes)
     return pos, axes
+
+
+def followed_links(motion: Motion) -> np.ndarray:
+    """(nl,) bool: the links of the character, or all where there is none."""
+    character = np.array([role == "character" for role in motion.link_roles], dtype=bool)
+    return character if character.any() else np.ones(motion.n_links, dtype=bool)
+
+
+def followed_point(motion: Motion) -> np.ndarray:
+    """(T, 3) [m]: the mean of the origins of `followed_links` that are finite; NaN without any."""
+    pos = motion.link_pos[:, followed_links(motion)]
+    known = np.isfinite(pos).all(axis=-1, keepdims=True)
+    count = known.sum(axis=1)
+    total = np.where(known, pos, 0.0).sum(axis=1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def tracks(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
+    """Where what moves is over time: (T, n, 3) [m] and the links (n,) that the n points belong to.
+
+    The points are the centres of shapes, and the origins of links that have none.
+    """
+    shapes = [shape for shape in motion.shapes if shape.link >= 0]
+    bare = sorted(set(range(motion.n_links)) - {shape.link for shape in shapes})
+    links = np.array([shape.link for shape in shapes] + bare, dtype=int)
+    inside = np.array([shape.pos for shape in shapes] + [(0.0, 0.0, 0.0)] * len(bare))
+    turned = _rotate(motion.link_quat[:, links], inside.reshape(-1, 3))
+    return motion.link_pos[:, links] + turned, links

@@ -1,6 +1,6 @@
 // Where the camera looks and from where. No perspective: far things are as large as near ones.
 
-const VIEWS = { side: [0, 0], front: [90, 0], top: [0, 89.9], corner: [35, 22] };
+const VIEWS = data.views; // name: [yaw, pitch], in degrees
 const camera = { yaw: 0, pitch: 0, zoom: 1, offset: [0, 0, 0] };
 const view = byId("view");
 const BOTTOM = 52; // [px] below the ground

@@ -1,0 +1,118 @@
+"""Shapes as flat polygons: what of a sphere, a capsule, a box or a terrain is seen from a view."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jaxsim.io.motion import Shape
+from jaxsim.viewer.views import View
+
+__all__ = ["faces", "outline"]
+
+ARC = 24  # points on a half circle
+
+
+def outline(shape: Shape, pos: np.ndarray, axes: np.ndarray, view: View) -> np.ndarray:
+    """(n, 2) [m]: the outline of a shape in the picture of a view, as a polygon, convex but for
+    height fields seen along the ground (the upper edge of each row).
+
+    pos: (3,) [m] and axes: (3, 3) (one axis per row): the shape's frame in the world. Not for
+    planes, which have no outline: raises ValueError.
+    """
+    if shape.kind == "plane":
+        raise ValueError("a plane has no outline")
+    if shape.kind == "box":
+        signs = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, 8).T
+        return _hull(view.project(pos + (signs * np.array(shape.size)) @ axes))
+    if shape.kind == "height_field":
+        nodes = _nodes(shape, pos, axes)
+        if view.level:
+            return _upper_edge(nodes, axes, view)
+        return _hull(view.project(nodes).reshape(-1, 2))
+    if shape.kind == "sphere":
+        return _circle(view.project(pos), shape.size[0])
+    radius_0, radius_1 = shape.size[0], shape.size[-2]
+    half = shape.size[-1] * axes[0]
+    ends = ((pos + half, radius_0), (pos - half, radius_1))
+    return _hull(np.concatenate([_circle(view.project(end), radius) for end, radius in ends]))
+
+
+def faces(
+    shape: Shape, pos: np.ndarray, axes: np.ndarray, view: View
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The flat faces that are turned to the eye, the farthest first: each a polygon (n, 2) [m] of
+    the picture and its normal (3,) in the world. Of boxes and height fields; none of others.
+
+    pos, axes: as in `outline`.
+    """
+    if shape.kind == "box":
+        found = _box_faces(shape, pos, axes)
+    elif shape.kind == "height_field":
+        found = _field_faces(_nodes(shape, pos, axes))
+    else:
+        return []
+    seen = [(points, normal) for points, normal in found if normal @ view.back > 1e-4]
+    seen.sort(key=lambda face: float(face[0].mean(axis=0) @ view.back))
+    return [(view.project(points), normal) for points, normal in seen]
+
+
+def _box_faces(
+    shape: Shape, pos: np.ndarray, axes: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    found = []
+    for k in range(3):
+        across = [shape.size[j] * axes[j] for j in range(3) if j != k]
+        square = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) @ across
+        for sign in (-1, 1):
+            found.append((pos + sign * shape.size[k] * axes[k] + square, sign * axes[k]))
+    return found
+
+
+def _field_faces(nodes: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    a, b, c, d = nodes[:-1, :-1], nodes[1:, :-1], nodes[1:, 1:], nodes[:-1, 1:]
+    found = []
+    for corners in ((a, b, c), (a, c, d)):
+        triangles = np.stack(corners, axis=2).reshape(-1, 3, 3)
+        across = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
+        size = np.linalg.norm(across, axis=1, keepdims=True)
+        found += [*zip(triangles, across / np.where(size > 0, size, 1.0), strict=True)]
+    return found
+
+
+def _nodes(shape: Shape, pos: np.ndarray, axes: np.ndarray) -> np.ndarray:
+    """(nx, ny, 3) [m]: the grid of a height field in the world."""
+    heights = np.array(shape.heights)
+    sides = [np.linspace(-h, h, n) for h, n in zip(shape.size, heights.shape, strict=True)]
+    return pos + np.stack([*np.meshgrid(*sides, indexing="ij"), heights], axis=-1) @ axes
+
+
+def _upper_edge(nodes: np.ndarray, axes: np.ndarray, view: View) -> np.ndarray:
+    """The highest points of the rows that run along the line of sight, filled below."""
+    if abs(axes[0] @ view.back) > abs(axes[1] @ view.back):
+        nodes = nodes.swapaxes(0, 1)
+    points = view.project(nodes)
+    top = points[np.arange(len(points)), points[..., 1].argmax(axis=1)]
+    low = points[..., 1].min() - 0.02
+    return np.concatenate([top, [[top[-1, 0], low], [top[0, 0], low]]])
+
+
+def _circle(centre: np.ndarray, radius: float) -> np.ndarray:
+    angle = np.arange(2 * ARC) * (np.pi / ARC)
+    return centre + radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def _hull(points: np.ndarray) -> np.ndarray:
+    """The convex hull of (n, 2) points, counter-clockwise (Andrew's monotone chain)."""
+    ordered = points[np.lexsort((points[:, 1], points[:, 0]))]
+    chains = []
+    for sequence in (ordered, ordered[::-1]):
+        chain: list[np.ndarray] = []
+        for point in sequence:
+            while len(chain) > 1:
+                (ax, ay), (bx, by) = chain[-1] - chain[-2], point - chain[-2]
+                if ax * by - ay * bx > 0:
+                    break
+                chain.pop()
+            chain.append(point)
+        chains += chain[:-1]
+    return np.array(chains) if chains else ordered[:1]

@@ -1,0 +1,93 @@
+"""From where a motion is looked at, without perspective: views by name, and which one shows most.
+
+Characters face along x. From the side x points to the right, from the front y does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jaxsim.io.motion import Motion
+from jaxsim.viewer.series import followed_links, followed_point, tracks
+
+__all__ = ["NEAR", "VIEWS_DEG", "View", "choose_view", "view_from"]
+
+VIEWS_DEG = {  # name -> about z, away from the side, and how far from above
+    "side": (0.0, 0.0),
+    "front": (90.0, 0.0),
+    "top": (0.0, 89.9),
+    "corner": (35.0, 22.0),
+}
+NEAR = 1.5  # [m] beside the character: what loose things do farther off does not count
+STILL = 0.1  # [m]: who moves less is seen from the side
+ASIDE = 0.5  # of the motion may go along the line of sight, in parts of that across it
+
+
+@dataclass(frozen=True)
+class View:
+    """A direction to look from: what is to the right and up in the picture, and towards the eye."""
+
+    name: str  # of VIEWS_DEG
+    right: np.ndarray  # (3,) unit vectors in the world, at right angles
+    up: np.ndarray  # (3,)
+    back: np.ndarray  # (3,)
+
+    @property
+    def level(self) -> bool:
+        """Whether the eye looks along the ground, so that up is z."""
+        return abs(float(self.back[2])) < 1e-6
+
+    def project(self, points: np.ndarray) -> np.ndarray:
+        """(..., 2) [m]: where points (..., 3) [m] of the world are in the picture."""
+        return points @ np.stack([self.right, self.up], axis=1)
+
+
+def view_from(name: str, yaw_deg: float | None = None) -> View:
+    """The view of a name, or turned about z to another angle. Raises KeyError for other names."""
+    usual_deg, pitch_deg = VIEWS_DEG[name]
+    yaw, pitch = np.radians([usual_deg if yaw_deg is None else yaw_deg, pitch_deg])
+    (cy, sy), (cp, sp) = ((np.cos(angle), np.sin(angle)) for angle in (yaw, pitch))
+    right = np.array([cy, sy, 0.0])
+    return View(name, right, np.array([-sy * sp, cy * sp, cp]), np.array([sy * cp, -cy * cp, sp]))
+
+
+def choose_view(motion: Motion) -> View:
+    """The view that shows a motion: across where it goes.
+
+    Of each part the way from one end of its range to the other counts, the longest along x and
+    the longest along y; of things beside a character only while they are near it. Where one is
+    less than half of the other, the view looks along it: from the side at what goes along x, from
+    the front at what goes along y, so at a fall to the side. Otherwise from a corner: of both
+    corners the one from which the motion is wider. Planar characters, and who stays in place, are
+    seen from the side.
+    """
+    side = view_from("side")
+    points = _near(motion)
+    x, y = _longest(points, np.array([1.0, 0, 0])), _longest(points, np.array([0, 1.0, 0]))
+    if motion.planar or max(x, y) < STILL or y < ASIDE * x:
+        return side
+    if x < ASIDE * y:
+        return view_from("front")
+    corners = (view_from("corner"), view_from("corner", -VIEWS_DEG["corner"][0]))
+    return max(corners, key=lambda view: _longest(points, view.right))
+
+
+def _near(motion: Motion) -> np.ndarray:
+    """(T, n, 3) [m]: the parts of `tracks`, NaN where far from what is followed."""
+    with np.errstate(invalid="ignore", over="ignore"):  # of samples that are not finite
+        points, links = tracks(motion)
+        away = np.linalg.norm((points - followed_point(motion)[:, None])[..., :2], axis=-1)
+    counts = followed_links(motion)[links] | (away < NEAR)
+    counts &= np.isfinite(points).all(axis=-1)
+    return np.where(counts[..., None], points, np.nan)
+
+
+def _longest(points: np.ndarray, direction: np.ndarray) -> float:
+    """[m]: the longest way that one of (T, n, 3) points takes along a direction; 0 without any."""
+    along = points @ direction
+    known = np.isfinite(along)
+    high = np.where(known, along, -np.inf).max(axis=0, initial=-np.inf)
+    low = np.where(known, along, np.inf).min(axis=0, initial=np.inf)
+    return float(np.maximum(high - low, 0.0).max(initial=0.0))
