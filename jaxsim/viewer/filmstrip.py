@@ -23,6 +23,7 @@ __all__ = ["write_filmstrip"]
 PANEL_HEIGHT = 2.6  # [inch]
 PICTURE_WIDTH = 17.0  # [inch]; panels that do not fit go to the next row
 BELOW_GROUND = 0.12  # [m] of ground shown
+SEEN_THROUGH = 0.2  # opacity of things far before the character, which they would hide
 TO_LIGHT = np.array([0.36, -0.48, 0.8])
 FROM_ITS_SIDE = {"surroundings": 0, "driven": 1, "loose": 1, "right": 2, "middle": 3, "left": 4}
 IN_SPACE = {"surroundings": 0, "driven": 1}  # all others after them
@@ -44,6 +45,7 @@ class Panel(NamedTuple):
     drawing: list[Drawn]  # in the order in which it is drawn
     centre: float  # [m] to the right
     base: float  # [m] up: the height zero below what is followed
+    depth: float  # [m] towards the eye: where what is followed is
 
 
 def write_filmstrip(path: str | os.PathLike[str], motion: Motion, frames: int = 10) -> None:
@@ -55,8 +57,8 @@ def write_filmstrip(path: str | os.PathLike[str], motion: Motion, frames: int = 
     frames: how many panels, evenly spaced from the first sample to the last; fewer where the
     motion has fewer samples. All panels have one scale; each follows the character, or all that
     moves where there is none, and its ruler or grid shows where it is. Loose and driven things
-    that are more than 1.5 m aside may be cut off. Frames that are not finite are drawn empty and
-    say so. Colours are those of the page.
+    that are more than 1.5 m aside may be cut off; those as far before the character are seen
+    through. Frames that are not finite are drawn empty and say so. Colours are those of the page.
 
     Raises ValueError if frames < 1 or the motion has no frames, ImportError without matplotlib,
     FileNotFoundError if the folder does not exist.
@@ -102,7 +104,7 @@ def _panels(motion: Motion, index: np.ndarray, view: View) -> list[Panel]:
     """What each frame shows. A panel without anything to follow looks where the last one did."""
     followed = followed_links(motion)
     middle = followed_point(motion)
-    centre, base, panels = 0.0, 0.0, []
+    centre, base, depth, panels = 0.0, 0.0, 0.0, []
     for frame in map(int, index):
         drawing = _drawing(motion, frame, view)
         own = [d.outline for d in drawing if d.shape.link >= 0 and followed[d.shape.link]]
@@ -111,7 +113,8 @@ def _panels(motion: Motion, index: np.ndarray, view: View) -> list[Panel]:
             centre = float(across.min() + across.max()) / 2
         if np.isfinite(middle[frame]).all():
             base = float(view.project(middle[frame] * [1, 1, 0])[1])
-        panels.append(Panel(frame, drawing, centre, base))
+            depth = float(middle[frame] @ view.back)
+        panels.append(Panel(frame, drawing, centre, base, depth))
     return panels
 
 
@@ -169,6 +172,7 @@ def _draw_panel(axis: Axes, motion: Motion, panel: Panel, view: View) -> None:
     for shape in motion.shapes:
         if shape.kind == "plane" and shape.link < 0:
             _draw_ground(axis, *world_poses(motion, shape, panel.frame), view)
+    followed = followed_links(motion)
     for drawn in panel.drawing:
         fill = LIGHT[part_of(motion, drawn.shape.link)]
         wide = 0.1 if drawn.shape.kind == "height_field" else 0.5
@@ -177,6 +181,9 @@ def _draw_panel(axis: Axes, motion: Motion, panel: Panel, view: View) -> None:
         fills = [_shaded(fill, normal) for _, normal in parts] or [fill]
         drawing = PolyCollection(polygons, facecolors=fills, edgecolors=LIGHT["edge"])
         drawing.set_linewidth(wide)
+        if drawn.shape.link >= 0 and not followed[drawn.shape.link]:
+            before = float(drawn.pos @ view.back) - panel.depth > NEAR
+            drawing.set_alpha(SEEN_THROUGH if before else None)
         axis.add_collection(drawing, autolim=False)
     moving = any(shape.link >= 0 and shape.kind != "plane" for shape in motion.shapes)
     if moving and not any(d.shape.link >= 0 for d in panel.drawing):

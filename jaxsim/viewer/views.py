@@ -59,9 +59,9 @@ def choose_view(motion: Motion) -> View:
     Of each part the way from one end of its range to the other counts, the longest along x and
     the longest along y; of things beside a character only while they are near it. Where one is
     less than half of the other, the view looks along it: from the side at what goes along x, from
-    the front at what goes along y, so at a fall to the side. Otherwise from a corner: of both
-    corners the one from which the motion is wider. Planar characters, and who stays in place, are
-    seen from the side.
+    the front at what goes along y, so at a fall to the side. Otherwise from a corner: that of the
+    page, which sees faces, or the one behind where the motion is over twice as wide from there.
+    Planar characters, and who stays in place, are seen from the side.
     """
     side = view_from("side")
     points = _near(motion)
@@ -70,8 +70,9 @@ def choose_view(motion: Motion) -> View:
         return side
     if x < ASIDE * y:
         return view_from("front")
-    corners = (view_from("corner"), view_from("corner", -VIEWS_DEG["corner"][0]))
-    return max(corners, key=lambda view: _longest(points, view.right))
+    corner, behind = view_from("corner"), view_from("corner", -VIEWS_DEG["corner"][0])
+    along = _longest(points, corner.right) < ASIDE * _longest(points, behind.right)
+    return behind if along else corner
 
 
 def _near(motion: Motion) -> np.ndarray:

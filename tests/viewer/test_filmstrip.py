@@ -116,9 +116,9 @@ def test_from_a_corner_the_ground_fills_the_panel_and_has_a_grid(tmp_path, falli
     assert share(ground, "grid") > 0.001 > share(none, "grid")
 
 
-def with_thing(falling, shape: Shape, x: float):
-    """The falling motion with a loose thing at x [m] beside it, at its height."""
-    pos = np.concatenate([falling.link_pos, falling.link_pos[:, :1] + [x, 0, 0]], axis=1)
+def with_thing(falling, shape: Shape, x: float, y: float = 0.0):
+    """The falling motion with a loose thing at x and y [m] beside it, at its height."""
+    pos = np.concatenate([falling.link_pos, falling.link_pos[:, :1] + [x, y, 0]], axis=1)
     quat = np.concatenate([falling.link_quat, np.ones((falling.n_frames, 1, 4)) / 2], axis=1)
     return dataclasses.replace(
         falling,
@@ -147,3 +147,12 @@ def test_panels_reach_one_and_a_half_metres_to_things_beside_and_no_farther(tmp_
     assert shapes["gone"] == shapes["none"]
     assert shapes["near"][1] > 1.5 * shapes["none"][1]
     assert shapes["long"] == shapes["plank"]
+
+
+def test_a_thing_far_before_the_character_does_not_hide_it(tmp_path, falling):
+    """Nearer, it does."""
+    for name, y in (("near", -1.0), ("far", -3.0)):
+        motion = with_thing(falling, Shape("sphere", 0, size=(0.25,)), 0.0, y)
+        write_filmstrip(tmp_path / f"{name}.png", motion, frames=2)
+    near, far = (share(pixels(tmp_path / f"{name}.png"), "loose") for name in ("near", "far"))
+    assert near > 0.05 and far == 0.0
