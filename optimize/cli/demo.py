@@ -1,27 +1,46 @@
-"""The demonstration: a script is tuned for some generations, and its motion shown."""
+"""jaxsim demo: a script is tuned for some generations, and its motion shown."""
 
 import argparse
 import os
 from pathlib import Path
 
-from optimize.cli.commands import report, say, show_page
-from optimize.results.folder import RunFolder, command_line
+from optimize.cli.command import Command
+from optimize.cli.shared import as_typed, given, of_generations, say
+from optimize.cli.tune import report
+from optimize.cli.values import at_least
+from optimize.cli.view import show_page
+from optimize.interrupts import holding
 from optimize.results.lock import locked
-from optimize.tuning.tune import RESULT, tune
+
+DESCRIPTION = "Tune a rise from a chair for some generations and show it; a minute or two."
+EXAMPLES = "example:\n  jaxsim demo --out demo"
 
 SCRIPT, OBJECTIVE = "sit_to_stand_quick", "quick-rise"
 SECONDS = 2.5  # of a simulation: enough to rise and to stand [s]
-WRITTEN = (  # what a run leaves in its folder
-    *(RunFolder.SCRIPT, RunFolder.CONFIG, RunFolder.DIGEST, RunFolder.VERSIONS),
-    RunFolder.HISTORY,
-    *(RunFolder.CHECKPOINT, RunFolder.BEST_SCRIPT, RunFolder.BEST, RunFolder.MOTION),
-    *(RunFolder.HISTORY_PLOT, RESULT),
-    *("summary.json", "trajectory.npz", "plots.png", "filmstrip.png"),
-)
 
 
-def run_demo(args: argparse.Namespace) -> int:
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """A few of those that tuning has."""
+    add = parser.add_argument
+    add(
+        "--out",
+        default="demo",
+        metavar="DIR",
+        help="result folder (%(default)s); begun anew each time",
+    )
+    add("--generations", type=at_least(1), default=5, metavar="N", help="(%(default)s)")
+    add("--population", type=at_least(4), default=20, metavar="P", help="(%(default)s)")
+    add("--seed", type=at_least(0), default=0, metavar="S", help="(%(default)s)")
+    add("--no-open", action="store_true", help="only print where the page is")
+
+
+def run(args: argparse.Namespace) -> int:
     """Tune the rise from a chair, print what was gained, and open the page."""
+    with holding():
+        from optimize.results.folder import RunFolder
+        from optimize.tuning.config import DEFAULTS
+        from optimize.tuning.tune import tune
+
     with locked(args.out):
         make_room(Path(args.out))
         say(
@@ -33,12 +52,9 @@ def run_demo(args: argparse.Namespace) -> int:
             OBJECTIVE,
             out=args.out,
             seconds=SECONDS,
-            generations=args.generations,
-            population=args.population,
-            seed=args.seed,
-            backend=args.backend,
             progress=not args.quiet,
-            command=command_line(["jaxsim", *args.argv]),
+            command=as_typed(args),
+            **given(args, DEFAULTS),
         )
     code = report(result)
     if code:
@@ -52,11 +68,27 @@ def run_demo(args: argparse.Namespace) -> int:
     return 0
 
 
+def written() -> set[str]:
+    """The files that a run leaves in its folder."""
+    from optimize.results.folder import RunFolder
+    from optimize.tuning.tune import RESULT
+
+    return {
+        *(RunFolder.SCRIPT, RunFolder.CONFIG, RunFolder.DIGEST, RunFolder.VERSIONS),
+        RunFolder.HISTORY,
+        *(RunFolder.CHECKPOINT, RunFolder.BEST_SCRIPT, RunFolder.BEST, RunFolder.MOTION),
+        *(RunFolder.HISTORY_PLOT, RESULT),
+        *("summary.json", "trajectory.npz", "plots.png", "filmstrip.png"),
+    }
+
+
 def make_room(folder: Path) -> None:
     """Remove the files of an earlier demonstration, and nothing else.
 
     Raises FileExistsError where the folder holds something that is not of a demonstration.
     """
+    from optimize.results.folder import RunFolder
+
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -64,9 +96,9 @@ def make_room(folder: Path) -> None:
     held = set(RunFolder(folder).held())
     if not held:
         return
-    own = RunFolder.CONFIG in held and _command(folder)[1:2] == ["demo"]
+    own = RunFolder.CONFIG in held and _command(folder)[1:2] == [COMMAND.name]
     halves = {name for name in held if name.startswith(".") and name.endswith((".tmp", ".part"))}
-    if foreign := sorted(held - set(WRITTEN) - halves if own else held):
+    if foreign := sorted(held - written() - halves if own else held):
         raise FileExistsError(
             f"{folder} holds what is not of a demonstration ({', '.join(foreign[:5])});"
             " choose another --out, or move these away"
@@ -78,7 +110,21 @@ def make_room(folder: Path) -> None:
 
 def _command(folder: Path) -> list[str]:
     """The command that made the run."""
+    from optimize.results.folder import RunFolder
+
     try:
         return list(RunFolder(folder).read_config().get("command") or [])
     except (ValueError, TypeError):
         return []
+
+
+COMMAND = Command(
+    name="demo",
+    about="see it work",
+    description=DESCRIPTION,
+    examples=EXAMPLES,
+    add_options=add_options,
+    run=run,
+    setting=of_generations,
+    overview=("jaxsim demo", "see it work, in a minute or two"),
+)

@@ -1,4 +1,4 @@
-"""The command line: jaxsim simulate, tune, check, view, demo, gallery, pushmap, ...
+"""The command line, ``jaxsim``: each command is a file of this folder, and an entry in COMMANDS.
 
 Exit codes: 0 done; 1 done, but the motion is not finite or every member failed, or another process
 works in the folder; 2 bad input, or a file that cannot be read or written; 130 interrupted, with
@@ -8,12 +8,82 @@ what is complete kept.
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from optimize.cli.options import parser
-from optimize.interrupts import EXIT_CODE, command, holding
+import jaxsim
+from optimize import interrupts
+from optimize.cli import (
+    check,
+    demo,
+    gallery,
+    pushmap,
+    simulate,
+    synthesize,
+    tune,
+    tune_balance,
+    view,
+)
+from optimize.cli.command import Command
+from optimize.cli.shared import general_options
+from optimize.interrupts import EXIT_CODE, holding
 from optimize.results.lock import FolderInUse
+
+COMMANDS: list[Command] = [
+    demo.COMMAND,
+    simulate.COMMAND,
+    tune.COMMAND,
+    check.COMMAND,
+    view.COMMAND,
+    gallery.COMMAND,
+    synthesize.COMMAND,
+    pushmap.COMMAND,
+    tune_balance.COMMAND,
+]
+
+DESCRIPTION = "Simulate physics-based characters, and tune the scripts that drive them."
+
+
+class _Parser(argparse.ArgumentParser):
+    """Texts are shown as they are written; ``fill`` looks up what only a help text needs."""
+
+    fill: Callable[[], Mapping[str, str]] | None = None
+
+    def __init__(self, **options):
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, **options)
+
+    def format_help(self) -> str:
+        if self.fill is not None:
+            values = self.fill()
+            self.description = (self.description or "").format(**values)
+            self.epilog = (self.epilog or "").format(**values)
+            for action in self._actions:
+                action.help = action.help and action.help.format(**values)
+            self.fill = None
+        return super().format_help()
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands; ``command`` of what it returns is the one that was chosen."""
+    main = _Parser(prog="jaxsim", description=DESCRIPTION, epilog=_overview())
+    main.add_argument("--version", action="version", version=f"jaxsim {jaxsim.__version__}")
+    commands = main.add_subparsers(dest="name", metavar="COMMAND", required=True)
+    for each in COMMANDS:
+        own = commands.add_parser(
+            each.name, help=each.about, description=each.description, epilog=each.examples
+        )
+        own.fill = each.fill
+        own.set_defaults(command=each)
+        each.add_options(own)
+        general_options(own)
+    return main
+
+
+def _overview() -> str:
+    examples = (each.overview for each in COMMANDS if each.overview is not None)
+    lines = (f"  {call:<58}{remark}".rstrip() for call, remark in examples)
+    return "\n".join(["examples:", *lines, "", "jaxsim COMMAND --help tells all about a command."])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     args.argv = argv
     try:
-        with command(lambda: _to_go_on(args)):
+        with interrupts.command(lambda: _to_go_on(args)):
             return _run(args)
     except KeyboardInterrupt:
         print("\n".join(filter(None, ("\ninterrupted", _to_go_on(args)))), file=sys.stderr)
@@ -52,54 +122,28 @@ def _to_go_on(args: argparse.Namespace) -> str:
 
 
 def _run(args: argparse.Namespace) -> int:
+    command: Command = args.command
     if getattr(args, "out", None) is not None:
         from jaxsim.io.files import try_folder
 
         try_folder(args.out)  # before any work
     if getattr(args, "accept_changes", False) and not args.resume:
         raise ValueError("--accept-changes belongs to --resume: a new run has nothing to compare")
+    if command.setting is None:
+        return command.run(args)
     with holding():  # an import that is interrupted leaves libraries in pieces
-        from optimize import session as cli_setup
+        from optimize.session import session
 
-        run = _command(args.name)
-    if args.name == "view":
-        return run(args)
-    pushes = args.name in ("pushmap", "tune-balance")
-    searches = args.name in ("tune", "demo") or pushes
-    kept = _config(args.out) if getattr(args, "resume", False) else {}
-    device = args.device or (None if searches else "cpu")
-    fine = args.name == "tune-balance" and args.method == "gradient"
-    default = "float32" if searches and not fine else None
-    precision = args.precision or kept.get("precision") or default
-    devices = 1
-    if pushes:
-        devices = cli_setup.cores()
-    elif searches:
-        population = args.population or kept.get("population") or 20
-        devices = min(cli_setup.cores(), -(-population // (kept.get("chunk") or 10)))
+        kept = _config(args.out) if getattr(args, "resume", False) else {}
+        setting = command.setting(args, kept)
+    device = args.device or setting.device
+    precision = args.precision or kept.get("precision") or setting.precision
     cache, told = not args.no_cache, not args.quiet
-    with cli_setup.session(device, precision, cache, devices, told) as notes:
+    # What the command imports may start JAX, as evosax does; then its devices cannot be chosen.
+    with session(device, precision, cache, setting.cpu_devices, told) as notes:
         for note in notes:
             print(f"note: {note}", file=sys.stderr)
-        return run(args)
-
-
-def _command(name: str) -> Callable[[argparse.Namespace], int]:
-    from optimize.cli import commands as cli_commands
-    from optimize.cli import demo as cli_demo
-    from optimize.cli import push as cli_push
-
-    return {
-        "simulate": cli_commands.run_simulate,
-        "tune": cli_commands.run_tune,
-        "check": cli_commands.run_check,
-        "view": cli_commands.run_view,
-        "demo": cli_demo.run_demo,
-        "gallery": cli_commands.run_gallery,
-        "synthesize": cli_commands.run_synthesize,
-        "pushmap": cli_push.run_pushmap,
-        "tune-balance": cli_push.run_tune_balance,
-    }[name]
+        return command.run(args)
 
 
 def _config(out: str) -> dict[str, Any]:

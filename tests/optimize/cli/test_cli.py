@@ -12,9 +12,6 @@ import pytest
 
 from jaxsim import compilation, threads
 from optimize import session as cli_setup
-from optimize.cli import commands as cli_commands
-from optimize.cli import demo as cli_demo
-from optimize.cli import main as cli
 from optimize.cli.main import main
 from optimize.results.folder import RunFolder
 
@@ -188,7 +185,7 @@ def test_simulate_spares_a_tuning_run(tmp_path, capsys):
 def test_exit_codes_of_simulate(finite, interrupted, code, monkeypatch, capsys):
     summary = {"finite": finite, "phases": [], "seconds": 1.0}
     done = SimpleNamespace(summary=summary, notes=("why",), interrupted=interrupted)
-    monkeypatch.setattr(cli_commands, "simulate", lambda *_, **__: done)
+    monkeypatch.setattr("optimize.running.simulate.simulate", lambda *_, **__: done)
     assert main(["simulate", "walk"]) == code
     assert "note: why" in capsys.readouterr().err
 
@@ -211,7 +208,7 @@ def test_a_motion_that_means_nothing_is_an_error(monkeypatch, capsys):
         "verdict": "too fast",
     }
     done = SimpleNamespace(summary=summary, notes=(), interrupted=False)
-    monkeypatch.setattr(cli_commands, "simulate", lambda *_, **__: done)
+    monkeypatch.setattr("optimize.running.simulate.simulate", lambda *_, **__: done)
     assert main(["simulate", "walk"]) == 1
     assert "error: the motion means nothing from 0.3 s on: too fast" in capsys.readouterr().err
 
@@ -243,13 +240,13 @@ class Tune:
 
 def test_tune_passes_its_options_on(tmp_path, monkeypatch, capsys):
     stub = Tune()
-    monkeypatch.setattr(cli_commands, "tune", stub)
+    monkeypatch.setattr("optimize.tuning.tune.tune", stub)
     arguments = ["tune", "walk", "--objective", "stand", "--out", str(tmp_path / "run")]
     arguments += ["--generations", "7", "--seed", "3", "--free", "all"]
     arguments += ["--tune", "model.friction=0.4:1.2", "--tune", "model.mass[0]=5:6:0.5"]
     assert main(arguments) == 0
     assert stub.options["generations"] == 7 and stub.options["seed"] == 3
-    assert stub.options["population"] is None and stub.options["free"] == "all"
+    assert "population" not in stub.options and stub.options["free"] == "all"
     assert stub.options["also"] == {"model.friction": (0.4, 1.2), "model.mass[0]": (5.0, 6.0, 0.5)}
     assert stub.options["command"][:3] == ["jaxsim", "tune", "walk"]
     shown = capsys.readouterr()
@@ -258,14 +255,14 @@ def test_tune_passes_its_options_on(tmp_path, monkeypatch, capsys):
 
 
 def test_an_interrupted_tune_tells_how_to_go_on(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(cli_commands, "tune", Tune(interrupted=True, judged=False))
+    monkeypatch.setattr("optimize.tuning.tune.tune", Tune(interrupted=True, judged=False))
     out = str(tmp_path / "run")
     assert main(["tune", "walk", "--objective", "stand", "--out", out]) == 130
     assert f"jaxsim tune --out {out} --resume" in capsys.readouterr().err
 
 
 def test_a_tune_in_which_all_failed_has_its_exit_code(tmp_path, monkeypatch):
-    monkeypatch.setattr(cli_commands, "tune", Tune(judged=False))
+    monkeypatch.setattr("optimize.tuning.tune.tune", Tune(judged=False))
     assert main(["tune", "walk", "--objective", "stand", "--out", str(tmp_path / "run")]) == 1
 
 
@@ -273,7 +270,7 @@ def test_an_interrupt_before_anything_began(monkeypatch, tmp_path, capsys):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli_commands, "tune", interrupt)
+    monkeypatch.setattr("optimize.tuning.tune.tune", interrupt)
     assert main(["tune", "walk", "--objective", "stand", "--out", str(tmp_path / "run")]) == 130
     assert "--resume" not in capsys.readouterr().err
 
@@ -317,7 +314,7 @@ def test_view_of_a_folder_without_a_page(tmp_path, capsys):
 
 def test_demo_begins_anew_in_its_own_folder(tmp_path, monkeypatch, browser, capsys):
     stub = Tune()
-    monkeypatch.setattr(cli_demo, "tune", stub)
+    monkeypatch.setattr("optimize.tuning.tune.tune", stub)
     monkeypatch.delenv("CI", raising=False)
     out = tmp_path / "demo"
     for seed in ("0", "1"):
@@ -339,7 +336,7 @@ def test_demo_begins_anew_in_its_own_folder(tmp_path, monkeypatch, browser, caps
     [(["jaxsim", "tune"], []), (["jaxsim", "demo"], ["thesis.txt"]), (None, ["thesis.txt"])],
 )
 def test_demo_refuses_a_folder_of_others(command, foreign, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(cli_demo, "tune", Tune())
+    monkeypatch.setattr("optimize.tuning.tune.tune", Tune())
     if command is not None:
         (tmp_path / "config.json").write_text(json.dumps({"command": command}))
     for name in foreign:
@@ -371,11 +368,9 @@ def test_a_session_sets_precision_and_cache_and_puts_them_back(monkeypatch, tmp_
 
 
 @pytest.mark.parametrize("words, after", [((), compilation.LONG), (("--quiet",), None)])
-def test_quiet_commands_say_nothing_of_long_compilations(words, after, monkeypatch):
+def test_quiet_commands_say_nothing_of_long_compilations(words, after, run_all_by):
     seen, before = [], compilation._notices.after
-    monkeypatch.setattr(
-        cli, "_command", lambda _: lambda _: seen.append(compilation._notices.after) or 0
-    )
+    run_all_by(lambda _: seen.append(compilation._notices.after) or 0)
     assert main(["check", "walk", *words]) == 0
     assert seen == [after] and compilation._notices.after == before
 

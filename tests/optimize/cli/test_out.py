@@ -11,7 +11,6 @@ import jax
 import pytest
 
 from jaxsim.io.files import naming, try_folder, write_bytes
-from optimize.cli import main as cli
 from optimize.cli.main import main
 from optimize.results.folder import RunFolder
 from optimize.running import gallery
@@ -58,11 +57,8 @@ WAYS = [a_file, below_a_file, a_broken_link, too_long]
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_every_command_tells_it_before_any_work(command, way, tmp_path, monkeypatch, capsys):
-    def work(name):
-        pytest.fail("work began")
-
-    monkeypatch.setattr(cli, "_command", work)
+def test_every_command_tells_it_before_any_work(command, way, tmp_path, run_all_by, capsys):
+    run_all_by(lambda _: pytest.fail("work began"))
     out, says = way(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     assert main([*command, "--out", str(out)]) == 2
@@ -73,14 +69,16 @@ def test_every_command_tells_it_before_any_work(command, way, tmp_path, monkeypa
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_disk_that_takes_nothing_is_told_too(command, number, tmp_path, monkeypatch, capsys):
+def test_a_disk_that_takes_nothing_is_told_too(
+    command, number, tmp_path, monkeypatch, run_all_by, capsys
+):
     """Permissions do not bind every user, so the disk's answer is put in its mouth."""
 
     def refuse(*_, **__):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
-    monkeypatch.setattr(cli, "_command", lambda name: pytest.fail("work began"))
+    run_all_by(lambda _: pytest.fail("work began"))
     assert main([*command, "--out", str(tmp_path / "new")]) == 2
     err = capsys.readouterr().err
     assert f"{tmp_path / 'new'} cannot be written: {os.strerror(number)}" in err
@@ -148,14 +146,14 @@ def test_a_history_that_does_not_fit_is_named(tmp_path, monkeypatch):
     assert history.path.stat().st_size == 2000 == history.size
 
 
-def test_a_command_on_a_full_disk_names_the_file(tmp_path, monkeypatch, capsys):
+def test_a_command_on_a_full_disk_names_the_file(tmp_path, run_all_by, capsys):
     jax.devices()
 
     def full(args):
         with naming(tmp_path / "summary.json"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(cli, "_command", lambda name: full)
+    run_all_by(full)
     assert main(["simulate", "walk", "--out", str(tmp_path)]) == 2
     err = capsys.readouterr().err
     assert "No space left on device" in err and "summary.json" in err and err.count("\n") == 1

@@ -12,7 +12,7 @@ import pytest
 
 from controllers.goals.balance import Gait, balance_machine
 from optimize.cli.main import main
-from optimize.cli.push import read_control
+from optimize.cli.pushmap import read_control
 from optimize.results.folder import RunFolder
 from optimize.scenarios.synthesis_scenes import find_scene
 from optimize.scenarios.synthesis_setting import set_up

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 
 from controllers.scl.errors import ScriptError
 from optimize.cli.main import main
-from optimize.cli.push import read_control
+from optimize.cli.pushmap import read_control
 from optimize.problems.evaluation import Evaluation
 from optimize.problems.script_problem import ScriptProblem
 from optimize.results import digest as run_digest

@@ -1,0 +1,109 @@
+"""jaxsim pushmap: the pushes that the balance controller survives."""
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from optimize.cli.command import Command
+from optimize.cli.shared import (
+    defaults,
+    of_study,
+    pushed_options,
+    run_options,
+    say,
+    shown,
+    study,
+)
+from optimize.cli.values import at_least, positive, several
+from optimize.interrupts import holding
+
+DESCRIPTION = """\
+Find the largest push at the pelvis after which the balance controller keeps the human standing: by
+direction, duration, and for a number of slightly different starts, by bisection. The folder gets
+a table (push_map.txt), the cells (push_map.csv), arrays (push_map.npz), a polar plot
+(push_map.png). Each round is kept: an interrupted run goes on with --resume."""
+EXAMPLES = """\
+examples:
+  jaxsim pushmap --out runs/adult
+  jaxsim pushmap --build child --strongest 375 --resolution 12.5 --out runs/child
+  jaxsim pushmap --friction 0.2 --durations 0.2 --starts 4 --out runs/ice
+  jaxsim pushmap --weights runs/tuned/best.json --out runs/tuned_map
+  jaxsim pushmap --out runs/adult --resume                  go on after an interrupt"""
+
+
+def fill() -> Mapping[str, str]:
+    """The defaults."""
+    from optimize.studies.push_search import MapOptions
+
+    return shown(defaults(MapOptions))
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """All but --weights and those of the folder are fields of ``MapOptions``."""
+    run_options(parser)
+    pushed_options(parser)
+    add = parser.add_argument
+    add("--scene", metavar="NAME", help="what stands around it: push, near_wall, ... ({scene})")
+    add("--starts", type=at_least(1), metavar="N", help="slightly different ones ({starts})")
+    add("--directions", type=at_least(1), metavar="N", help="around the body ({directions})")
+    add("--durations", type=several, metavar="S,S", help="of a push [s] ({durations})")
+    add("--resolution", type=positive, metavar="N", help="steps of the force [N] ({resolution})")
+    add("--strongest", type=positive, metavar="N", help="force that is tried [N] ({strongest})")
+    add(
+        "--checks",
+        type=at_least(0),
+        metavar="K",
+        help="weaker forces that are tried too ({checks})",
+    )
+    add(
+        "--seconds",
+        type=positive,
+        metavar="S",
+        help="to stand after the longest push [s] ({seconds})",
+    )
+    add("--seed", type=at_least(0), metavar="S", help="of the starts ({seed})")
+    add("--weights", metavar="FILE", help="numbers of the controller: JSON, see tune-balance")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Search, write the folder, print the table. 1: no cell was finite."""
+    with holding():
+        from optimize.studies.push_map import push_map
+        from optimize.studies.push_report import TABLE
+        from optimize.studies.push_search import MapOptions
+
+    more = {} if args.weights is None else {"control": read_control(args.weights)}
+    found = study(push_map, MapOptions, args, **more)
+    say(*found.missing)
+    print((Path(args.out) / TABLE).read_text(), end="")
+    return 1 if (found.failed > 0).all() else 0
+
+
+def read_control(path: str) -> dict[str, Any]:
+    """Weights and gait from a file. Raises ValueError for what is no such file."""
+    try:
+        held = json.loads(Path(path).read_text("utf-8"))
+    except (ValueError, RecursionError, MemoryError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise ValueError(f"{path} is not JSON, or is damaged: {reason}") from None
+    control = {
+        key: held[key] for key in ("weights", "gait") if isinstance(held, dict) and key in held
+    }
+    if not control:
+        raise ValueError(f"{path} holds neither weights nor a gait; jaxsim tune-balance writes one")
+    return control
+
+
+COMMAND = Command(
+    name="pushmap",
+    about="which pushes are survived",
+    description=DESCRIPTION,
+    examples=EXAMPLES,
+    add_options=add_options,
+    run=run,
+    fill=fill,
+    setting=of_study,
+    overview=("jaxsim pushmap --out runs/pushes", "which pushes it survives"),
+)

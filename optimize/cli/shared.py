@@ -1,0 +1,198 @@
+"""What several commands share: options, their defaults as help texts show them, output."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jaxsim.threads import cores
+from optimize.cli.command import Setting
+from optimize.cli.values import positive, within
+from optimize.interrupts import EXIT_CODE as INTERRUPTED
+from optimize.interrupts import holding
+
+if TYPE_CHECKING:
+    from optimize.running.simulate import Simulation
+
+# ---- options
+
+
+def general_options(parser: argparse.ArgumentParser) -> None:
+    """Those of every command."""
+    group = parser.add_argument_group("general")
+    group.add_argument("--device", choices=("cpu", "gpu"), help="where to compute")
+    group.add_argument(
+        "--backend",
+        choices=("fused", "xla"),
+        help="one kernel a rollout (default, but for worlds), or XLA",
+    )
+    group.add_argument("--precision", choices=("float32", "float64"), help="of the numbers")
+    group.add_argument(
+        "--no-cache", action="store_true", help="do not keep compiled programs for the next time"
+    )
+    group.add_argument(
+        "--quiet", action="store_true", help="no progress bar, no word of what compiles for long"
+    )
+    group.add_argument("--debug", action="store_true", help="show where an error comes from")
+
+
+def scene_options(parser: argparse.ArgumentParser) -> None:
+    """What a script's motion begins from; ``scene_defaults`` fills the help."""
+    parser.add_argument(
+        "--start",
+        metavar="POSE",
+        help="where to begin: standing, sitting, supine, prone, ... (default: as the script's name"
+        " or the world says)",
+    )
+    parser.add_argument(
+        "--chair-height",
+        type=within("chair_height"),
+        metavar="M",
+        help="for the start sitting [m] ({chair_height})",
+    )
+    parser.add_argument(
+        "--friction",
+        type=within("friction"),
+        metavar="MU",
+        help="coefficient of friction ({friction})",
+    )
+
+
+def scene_defaults() -> dict[str, Any]:
+    """Of ``scene_options``."""
+    from jaxsim.characters.planar_human import FRICTION
+    from optimize.scenarios.script_scene import CHAIR_HEIGHT
+
+    return {"chair_height": CHAIR_HEIGHT, "friction": FRICTION}
+
+
+def run_options(parser: argparse.ArgumentParser) -> None:
+    """Of a run that is kept in a folder and can be gone on with; see ``of_run``."""
+    add = parser.add_argument
+    add("--out", required=True, metavar="DIR", help="result folder: new, or with --resume its own")
+    add("--resume", action="store_true", help="go on with the run in DIR, with its options")
+    add(
+        "--accept-changes",
+        action="store_true",
+        help="with --resume: go on although script, options, model or code have changed, and note"
+        " it in the history",
+    )
+
+
+def of_run(args: argparse.Namespace) -> dict[str, Any]:
+    """The arguments that every function with such a folder takes."""
+    return {
+        "out": args.out,
+        "resume": args.resume,
+        "accept_changes": args.accept_changes,
+        "progress": not args.quiet,
+        "command": as_typed(args),
+    }
+
+
+def as_typed(args: argparse.Namespace) -> list[str]:
+    """The command, for the result folder."""
+    from optimize.results.folder import command_line
+
+    return command_line(["jaxsim", *args.argv])
+
+
+def pushed_options(parser: argparse.ArgumentParser) -> None:
+    """Whom the pushes of a study reach, and on what ground."""
+    add = parser.add_argument
+    add("--build", metavar="NAME", help="adult, child, ... (the scene's)")
+    add("--friction", type=positive, metavar="MU", help="coefficient of friction (the scene's)")
+    add("--torque-limits", action="store_true", default=None, help="joints keep to them")
+
+
+def study(work: Callable[..., Any], kind: type, args: argparse.Namespace, **more: Any) -> Any:
+    """What ``work`` finds with the options of this kind, or in a folder with those of its run."""
+    options = given(args, defaults(kind)) | more
+    if args.resume and options:
+        raise ValueError(
+            f"--resume goes on with the options of the run; leave out {', '.join(sorted(options))}"
+        )
+    return work(None if args.resume else kind(**options), **of_run(args))
+
+
+# ---- values
+
+
+def defaults(of: Callable[..., Any]) -> dict[str, Any]:
+    """The arguments of a function, or fields of a dataclass, that have a default, and that."""
+    parameters = inspect.signature(of).parameters.values()
+    return {each.name: each.default for each in parameters if each.default is not each.empty}
+
+
+def given(args: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    """What the user gave of the options of these names."""
+    return {name: getattr(args, name) for name in names if getattr(args, name, None) is not None}
+
+
+def shown(values: Mapping[str, Any]) -> dict[str, str]:
+    """Numbers as a user would type them."""
+    return {name: _shown(value) for name, value in values.items()}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(_shown, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# ---- how JAX is set up
+
+
+def of_generations(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
+    """For generations of scripts: a part of the CPU for each chunk of members."""
+    from optimize.running.batch import CHUNK
+    from optimize.tuning.config import DEFAULTS
+
+    population = args.population or kept.get("population") or DEFAULTS["population"]
+    chunks = -(-population // (kept.get("chunk") or CHUNK))
+    return Setting(device=None, precision="float32", cpu_devices=min(cores(), chunks))
+
+
+def of_study(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
+    """For many pushes at once."""
+    return Setting(device=None, precision="float32", cpu_devices=cores())
+
+
+# ---- output
+
+
+def say(*lines: str) -> None:
+    """To the user, apart from what the command prints as its result."""
+    for line in lines:
+        print(line, file=sys.stderr)
+
+
+def show(simulation: Simulation, out: str | Path | None, as_json: bool) -> None:
+    """Write the motion to its folder, if there is one, and print the summary."""
+    with holding():
+        from optimize.running.simulate import write_simulation
+        from optimize.running.summary import table
+
+    say(*(note if "\n" in note else f"note: {note}" for note in simulation.notes))
+    if out is not None:
+        written = write_simulation(out, simulation)
+        say(*(f"wrote {file}" for file in written.files), *written.missing)
+    print(json.dumps(simulation.summary, indent=2) if as_json else table(simulation.summary))
+
+
+def outcome(simulation: Simulation) -> int:
+    """The exit code. 1: the motion means nothing, and from when on is said."""
+    if simulation.interrupted:
+        return INTERRUPTED
+    summary = simulation.summary
+    if summary["finite"] and summary.get("failed_at") is None:
+        return 0
+    if "verdict" in summary:
+        at = summary["failed_at"]
+        say(f"jaxsim: error: the motion means nothing from {at} s on: {summary['verdict']}")
+    return 1

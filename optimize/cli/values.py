@@ -1,0 +1,73 @@
+"""Kinds of values of options: from what was typed, or argparse's error that says what is wanted."""
+
+import argparse
+import math
+from collections.abc import Callable
+
+from jaxsim.ranges import RANGES
+
+
+def positive(text: str) -> float:
+    return _number(text, lambda x: x > 0, "a positive number")
+
+
+def coefficient(text: str) -> float:
+    return _number(text, lambda x: x >= 0, "a number of at least 0")
+
+
+def _number(text: str, good: Callable[[float], bool], wanted: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and good(value)):
+        raise argparse.ArgumentTypeError(f"expected {wanted}, got {text!r}")
+    return value
+
+
+def within(name: str) -> Callable[[str], float]:
+    """A number in the range of this name in ``jaxsim.ranges``."""
+
+    def number(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not RANGES[name].holds(value):
+            raise argparse.ArgumentTypeError(f"got {text!r}; {RANGES[name].wanted}")
+        return value
+
+    return number
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    def whole(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            message = f"expected a whole number of at least {least}, got {text!r}"
+            raise argparse.ArgumentTypeError(message)
+        return value
+
+    return whole
+
+
+def several(text: str) -> tuple[float, ...]:
+    """Positive numbers, with commas between them."""
+    return tuple(positive(part) for part in text.split(","))
+
+
+def bounds(text: str) -> tuple[str, tuple[float, ...]]:
+    """PATH=LOWER:UPPER[:SCALE]."""
+    path, equals, numbers = text.partition("=")
+    try:
+        values = tuple(float(number) for number in numbers.split(":"))
+    except ValueError:
+        values = ()
+    if not (path and equals and len(values) in (2, 3) and all(map(math.isfinite, values))):
+        raise argparse.ArgumentTypeError(
+            f"expected PATH=LOWER:UPPER, as in model.friction=0.4:1.2, got {text!r}"
+        )
+    return path, values
