@@ -1,0 +1,114 @@
+"""The list of commands: a file each, help for each, and nothing of them anywhere else."""
+
+import ast
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from optimize import cli
+from optimize.cli import main as module
+from optimize.cli.main import COMMANDS, main, parser
+from optimize.cli.shared import defaults, general_options, run_options, shown
+from optimize.running.simulate import simulate
+from optimize.scenarios.synthesis_scenes import changed
+from optimize.studies.push_search import MapOptions
+from optimize.tuning.balance_tuning import TuningOptions
+from optimize.tuning.config import DEFAULTS
+
+ROOT = Path(__file__).resolve().parents[3]
+NAMES = [each.name for each in COMMANDS]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=NAMES)
+def test_every_command_has_a_help_in_which_all_is_filled(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([command.name, "--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"usage: jaxsim {command.name} ")
+    assert f"jaxsim {command.name}" in text.partition("example")[2]
+    assert not re.search(r"\{\w*\}|%\(", text)
+
+
+def test_the_help_of_all_names_each(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    for command in COMMANDS:
+        assert re.search(rf"^    {command.name}\s+{re.escape(command.about)}$", text, re.MULTILINE)
+        assert command.overview is None or command.overview[0] in text
+
+
+def test_every_file_with_a_command_is_in_the_list():
+    modules = (
+        importlib.import_module(f"{cli.__name__}.{each.name}")
+        for each in pkgutil.iter_modules(cli.__path__)
+    )
+    commands = {each.COMMAND.name for each in modules if hasattr(each, "COMMAND")}
+    assert commands == set(NAMES) and len(NAMES) == len(commands)
+
+
+def test_main_names_no_command_outside_of_the_list():
+    assert module.__file__ is not None
+    tree = ast.walk(ast.parse(Path(module.__file__).read_text("utf-8")))
+    texts, names = [], []
+    for node in tree:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            texts.append(node.value)
+        elif isinstance(node, ast.Name):
+            names.append(node.id)
+    for name in NAMES:
+        assert name not in texts and not any(f"jaxsim {name}" in text for text in texts)
+        assert names.count(name.replace("-", "_")) == 1
+
+
+@pytest.mark.parametrize(
+    "name, taken, own",
+    [
+        ("simulate", defaults(simulate), {"script", "world", "character", "json"}),
+        ("tune", DEFAULTS, {"script", "objective"}),
+        ("pushmap", defaults(MapOptions), {"weights"}),
+        ("tune-balance", defaults(TuningOptions), set()),
+        ("synthesize", defaults(changed), {"scene", "json"}),
+    ],
+)
+def test_every_option_is_handed_on_by_its_name_or_is_of_the_command(name, taken, own):
+    """Else it would be taken from the user and lost."""
+    every = _options_of(general_options) | _options_of(run_options)
+    assert _options(name) - every - taken.keys() == own
+
+
+def _options(name):
+    command = next(each for each in COMMANDS if each.name == name)
+    return _options_of(command.add_options)
+
+
+def _options_of(declare):
+    empty = parser()
+    declare(empty)
+    return {action.dest for action in empty._actions} - {"help", "version", "name"}
+
+
+def test_defaults_are_shown_as_a_user_would_type_them():
+    values = {"force": 750.0, "step": 0.00025, "times": (0.1, 0.2), "count": 8, "free": "all"}
+    words = {"force": "750", "step": "0.00025", "times": "0.1,0.2", "count": "8", "free": "all"}
+    assert shown(values) == words
+
+
+def test_the_cpu_is_split_before_anything_starts_jax(tmp_path):
+    """evosax starts it when it is imported."""
+    arguments = ["tune-balance", "--out", str(tmp_path / "run"), "--resume"]
+    done = subprocess.run(
+        [sys.executable, "-m", "optimize.cli.main", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 2 and "no run folder" in done.stderr
+    assert "already started" not in done.stderr
