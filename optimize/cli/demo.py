@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from optimize.cli.command import Command
-from optimize.cli.shared import as_typed, given, of_generations, say
+from optimize.cli.shared import as_typed, generations_setting, given, say
 from optimize.cli.tune import report
 from optimize.cli.values import at_least
 from optimize.cli.view import show_page
@@ -125,6 +125,6 @@ COMMAND = Command(
     examples=EXAMPLES,
     add_options=add_options,
     run=run,
-    setting=of_generations,
+    setting=generations_setting,
     overview=("jaxsim demo", "see it work, in a minute or two"),
 )

@@ -8,13 +8,13 @@ from typing import Any
 
 from optimize.cli.command import Command
 from optimize.cli.shared import (
+    as_text,
     defaults,
-    of_study,
     pushed_options,
     run_options,
+    run_study,
     say,
-    shown,
-    study,
+    study_setting,
 )
 from optimize.cli.values import at_least, positive, several
 from optimize.interrupts import holding
@@ -37,7 +37,7 @@ def fill() -> Mapping[str, str]:
     """The defaults."""
     from optimize.studies.push_search import MapOptions
 
-    return shown(defaults(MapOptions))
+    return as_text(defaults(MapOptions))
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         from optimize.studies.push_search import MapOptions
 
     more = {} if args.weights is None else {"control": read_control(args.weights)}
-    found = study(push_map, MapOptions, args, **more)
+    found = run_study(push_map, MapOptions, args, **more)
     say(*found.missing)
     print((Path(args.out) / TABLE).read_text(), end="")
     return 1 if (found.failed > 0).all() else 0
@@ -104,6 +104,6 @@ COMMAND = Command(
     add_options=add_options,
     run=run,
     fill=fill,
-    setting=of_study,
+    setting=study_setting,
     overview=("jaxsim pushmap --out runs/pushes", "which pushes it survives"),
 )

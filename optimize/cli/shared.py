@@ -72,7 +72,7 @@ def scene_defaults() -> dict[str, Any]:
 
 
 def run_options(parser: argparse.ArgumentParser) -> None:
-    """Of a run that is kept in a folder and can be gone on with; see ``of_run``."""
+    """Of a run that is kept in a folder and can be gone on with; see ``run_arguments``."""
     add = parser.add_argument
     add("--out", required=True, metavar="DIR", help="result folder: new, or with --resume its own")
     add("--resume", action="store_true", help="go on with the run in DIR, with its options")
@@ -84,7 +84,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def of_run(args: argparse.Namespace) -> dict[str, Any]:
+def run_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """The arguments that every function with such a folder takes."""
     return {
         "out": args.out,
@@ -110,14 +110,14 @@ def pushed_options(parser: argparse.ArgumentParser) -> None:
     add("--torque-limits", action="store_true", default=None, help="joints keep to them")
 
 
-def study(work: Callable[..., Any], kind: type, args: argparse.Namespace, **more: Any) -> Any:
+def run_study(work: Callable[..., Any], kind: type, args: argparse.Namespace, **more: Any) -> Any:
     """What ``work`` finds with the options of this kind, or in a folder with those of its run."""
     options = given(args, defaults(kind)) | more
     if args.resume and options:
         raise ValueError(
             f"--resume goes on with the options of the run; leave out {', '.join(sorted(options))}"
         )
-    return work(None if args.resume else kind(**options), **of_run(args))
+    return work(None if args.resume else kind(**options), **run_arguments(args))
 
 
 # ---- values
@@ -134,21 +134,21 @@ def given(args: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
     return {name: getattr(args, name) for name in names if getattr(args, name, None) is not None}
 
 
-def shown(values: Mapping[str, Any]) -> dict[str, str]:
+def as_text(values: Mapping[str, Any]) -> dict[str, str]:
     """Numbers as a user would type them."""
-    return {name: _shown(value) for name, value in values.items()}
+    return {name: _one_as_text(value) for name, value in values.items()}
 
 
-def _shown(value: Any) -> str:
+def _one_as_text(value: Any) -> str:
     if isinstance(value, tuple):
-        return ",".join(map(_shown, value))
+        return ",".join(map(_one_as_text, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 # ---- how JAX is set up
 
 
-def of_generations(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
+def generations_setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
     """For generations of scripts: a part of the CPU for each chunk of members."""
     from optimize.running.batch import CHUNK
     from optimize.tuning.config import DEFAULTS
@@ -158,7 +158,7 @@ def of_generations(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting
     return Setting(device=None, precision="float32", cpu_devices=min(cores(), chunks))
 
 
-def of_study(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
+def study_setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
     """For many pushes at once."""
     return Setting(device=None, precision="float32", cpu_devices=cores())
 
@@ -172,7 +172,7 @@ def say(*lines: str) -> None:
         print(line, file=sys.stderr)
 
 
-def show(simulation: Simulation, out: str | Path | None, as_json: bool) -> None:
+def write_and_print(simulation: Simulation, out: str | Path | None, as_json: bool) -> None:
     """Write the motion to its folder, if there is one, and print the summary."""
     with holding():
         from optimize.running.simulate import write_simulation

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from optimize.cli.command import Command
 from optimize.cli.shared import (
+    as_text,
     defaults,
     given,
     outcome,
     say,
     scene_defaults,
     scene_options,
-    show,
-    shown,
+    write_and_print,
 )
 from optimize.cli.values import within
 from optimize.interrupts import holding
@@ -58,7 +58,7 @@ def fill() -> Mapping[str, str]:
     names = {"scripts": shipped_scripts(), "worlds": shipped_worlds(), "characters": BUILT_IN}
     return {
         **{kind: ", ".join(each) for kind, each in names.items()},
-        **shown(defaults(simulate) | scene_defaults() | {"world_dt": DT["velocities"]}),
+        **as_text(defaults(simulate) | scene_defaults() | {"world_dt": DT["velocities"]}),
     }
 
 
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
             " choose another --out"
         )
     simulation = _of_script(args) if args.script is not None else _of_world(args)
-    show(simulation, args.out, args.json)
+    write_and_print(simulation, args.out, args.json)
     if args.out is None and not args.json:
         say("nothing was written; --out DIR keeps the motion as a page, plots and data")
     return outcome(simulation)

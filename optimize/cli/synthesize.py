@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optimize.cli.command import Command
-from optimize.cli.shared import defaults, given, outcome, say, show
+from optimize.cli.shared import defaults, given, outcome, say, write_and_print
 from optimize.cli.values import coefficient, positive, within
 from optimize.interrupts import holding
 
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         scene = _scene(name, args)
         say(f"{name}: {scene.title}")
         simulation = synthesize_scene(scene, progress=not args.quiet)
-        show(simulation, Path(args.out) / name if every else args.out, args.json)
+        write_and_print(simulation, Path(args.out) / name if every else args.out, args.json)
         worst, done[name] = max(worst, outcome(simulation)), scene.title
         if simulation.interrupted:
             break

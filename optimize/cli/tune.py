@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from optimize.cli.command import Command
 from optimize.cli.shared import (
+    as_text,
+    generations_setting,
     given,
-    of_generations,
-    of_run,
+    run_arguments,
     run_options,
     say,
     scene_defaults,
     scene_options,
-    shown,
 )
 from optimize.cli.values import at_least, bounds, positive, within
 from optimize.interrupts import EXIT_CODE as INTERRUPTED
@@ -48,7 +48,7 @@ def fill() -> Mapping[str, str]:
 
     width = max(map(len, OBJECTIVES))
     lines = (f"  {o.name:<{width}}  {o.seconds:g} s: {o.about}" for o in OBJECTIVES.values())
-    return {"objectives": "\n".join(lines), **shown(DEFAULTS | scene_defaults())}
+    return {"objectives": "\n".join(lines), **as_text(DEFAULTS | scene_defaults())}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     options = given(args, DEFAULTS)
     if "also" in options:
         options["also"] = dict(options["also"])
-    result = tune(args.script, args.objective, **of_run(args), **options)
+    result = tune(args.script, args.objective, **run_arguments(args), **options)
     code = report(result)
     if code == 0:
         print(f"best script: {result.folder / RunFolder.BEST_SCRIPT}")
@@ -166,6 +166,6 @@ COMMAND = Command(
     add_options=add_options,
     run=run,
     fill=fill,
-    setting=of_generations,
+    setting=generations_setting,
     overview=("jaxsim tune kip.scl --objective athletic-kip-up --out runs/kip", ""),
 )

@@ -8,12 +8,12 @@ from typing import Any
 from optimize.cli.command import Command, Setting
 from optimize.cli.shared import (
     INTERRUPTED,
+    as_text,
     defaults,
-    of_study,
     pushed_options,
     run_options,
-    shown,
-    study,
+    run_study,
+    study_setting,
 )
 from optimize.cli.values import at_least, positive, several
 from optimize.interrupts import holding
@@ -38,7 +38,7 @@ def fill() -> Mapping[str, str]:
     """The defaults."""
     from optimize.tuning.balance_tuning import TuningOptions
 
-    return shown(defaults(TuningOptions))
+    return as_text(defaults(TuningOptions))
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
     """A gradient is as precise as the device allows."""
-    found = of_study(args, kept)
+    found = study_setting(args, kept)
     return replace(found, precision=None) if args.method == "gradient" else found
 
 
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     with holding():
         from optimize.tuning.balance_tuning import TuningOptions, tune_balance
 
-    result = study(tune_balance, TuningOptions, args)
+    result = run_study(tune_balance, TuningOptions, args)
     print(result.report)
     return INTERRUPTED if result.interrupted else 0
 

@@ -13,7 +13,7 @@ import pytest
 from optimize import cli
 from optimize.cli import main as module
 from optimize.cli.main import COMMANDS, main, parser
-from optimize.cli.shared import defaults, general_options, run_options, shown
+from optimize.cli.shared import as_text, defaults, general_options, run_options
 from optimize.running.simulate import simulate
 from optimize.scenarios.synthesis_scenes import changed
 from optimize.studies.push_search import MapOptions
@@ -97,7 +97,7 @@ def _options_of(declare):
 def test_defaults_are_shown_as_a_user_would_type_them():
     values = {"force": 750.0, "step": 0.00025, "times": (0.1, 0.2), "count": 8, "free": "all"}
     words = {"force": "750", "step": "0.00025", "times": "0.1,0.2", "count": "8", "free": "all"}
-    assert shown(values) == words
+    assert as_text(values) == words
 
 
 def test_the_cpu_is_split_before_anything_starts_jax(tmp_path):
