@@ -10,6 +10,7 @@ from jax import Array
 
 from controllers.goals.machine import GoalMachine, Memory
 from controllers.goals.senses import Objects
+from controllers.numbers import Numbered
 from jaxsim.model import Model, State
 from jaxsim.simulation.checks import check_array
 from jaxsim.synthesis.observation import Senses
@@ -17,7 +18,7 @@ from jaxsim.synthesis.observation import Senses
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class GoalController:
+class GoalController(Numbered):
     """For ``PerStepOptimisation``. Its numbers are the weights of the goals and what the machine
     remembers at the start, the gait of a balance among it: ``weights[2,1]``, ``notes.gait.time``.
 
@@ -36,6 +37,20 @@ class GoalController:
         """With the machine's own numbers, in the model's precision."""
         weights = jnp.asarray(machine.weights(), model.mass.dtype)
         return cls(weights, machine.notes, objects, machine)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Weights as "takeStep.damping" (state and goal), numbers of the gait as "gait.time"."""
+        goals = [goal.name for goal in self.machine.goals]
+        found = {
+            f"{name}.{goal}": f"weights[{s},{goals.index(goal)}]"
+            for s, (name, state) in enumerate(self.machine.states.items())
+            for goal in state.goals
+        }
+        gait = getattr(self.notes, "gait", None)
+        if gait is not None:
+            found |= {f"gait.{f.name}": f"notes.gait.{f.name}" for f in dataclasses.fields(gait)}
+        return found
 
     def check(self, model: Model) -> None:
         """Raise ModelError where the weights are not of the machine's shape."""

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from controllers.numbers import Numbered
 from controllers.pose.pd import clipped, pose_error
 from jaxsim.constraints.acceleration import target_acceleration
 from jaxsim.dynamics.kinematics import integrate
@@ -56,7 +57,7 @@ class Trajectory:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class TrackingController:
+class TrackingController(Numbered):
     """PD torques towards a trajectory with the model's own gains, clipped."""
 
     trajectory: Trajectory
@@ -81,7 +82,7 @@ class TrackingController:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class MotionController:
+class MotionController(Numbered):
     """Constraints that give the joints the accelerations of equation 22, whatever it takes.
 
     on (nv,) bool: the freedoms that follow, by default all but those of free joints; settling_time

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from controllers.numbers import Numbered
 from jaxsim.math.rotation import quat_conjugate, quat_log, quat_multiply
 from jaxsim.model import Model, State
 from jaxsim.simulation.checks import check_array
@@ -47,7 +48,7 @@ def pose_error(model: Model, target: Array, q: Array) -> Array:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class PoseController:
+class PoseController(Numbered):
     """Holds every actuated hinge, slide and ball at a target with the model's own gains.
 
     target (nq,) [rad, m, unit quaternions]; entries of unactuated joints are ignored. Sources:

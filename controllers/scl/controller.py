@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from controllers.numbers import Numbered
 from controllers.pose.pd import clipped
 from controllers.scl.program import (
     CHANGED,
@@ -62,12 +63,18 @@ class Memory:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class ScriptController:
+class ScriptController(Numbered):
     """A script at work. ``values`` (n,) are its numbers in the order of the text, in its units
     (degrees, seconds, newtons); batch, tune or differentiate them freely. The rest is static."""
 
     program: Program = dataclasses.field(metadata={"static": True})
     values: Array
+    names: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What each number is in the script, as in "stance: waist angle" -> its path."""
+        return {name: f"values[{k}]" for k, name in enumerate(self.names)}
 
     def replace(self, **changes) -> "ScriptController":
         """A copy with some fields changed."""

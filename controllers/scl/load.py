@@ -53,4 +53,4 @@ def script_controller(script: Script | str, model: Model) -> ScriptController:
     if isinstance(script, str):
         script = parse(script, vocabulary(model))
     values = jnp.asarray(script.values(), model.mass.dtype)
-    return ScriptController(compile_script(script, model.topology), values)
+    return ScriptController(compile_script(script, model.topology), values, script.labels)

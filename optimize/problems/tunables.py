@@ -32,7 +32,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from optimize.problems.tree_paths import Entry, element_name, leaf_of, leaves_by_path, resolve
+from jaxsim.tree_paths import Entry, element_name, leaf_of, leaves_by_path, resolve
 
 _MARGIN = 0.05  # part of the range, on each side, over which x(z) bends into the bound [-]
 

@@ -1,7 +1,8 @@
 """Paths into a pytree of arrays: `model.friction`, `values[3]`, `gains[0,1]`, `legs["left.knee"]`.
 
 A path is made of `.name` (an attribute or a key that is a plain name), `[i]` (a position in a
-sequence, or an element of the array at the end), `[i,j]`, and `["key"]` for any other key.
+sequence, or an element of the array at the end), `[i,j]`, `["key"]` for any other key, and at the
+end slices of the array there, as in `gain_p[6:]` or `weights[:,2]`.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ import numpy as np
 
 _STEP = re.compile(
     r"""(?P<dot>\.?)(?P<name>[^.\[\]"']+)
-      | \[\s*(?P<index>-?\d+(?:\s*,\s*-?\d+)*)\s*\]
+      | \[\s*(?P<index>[-\d:]+(?:\s*,\s*[-\d:]+)*)\s*\]
       | \[(?P<quote>["'])(?P<key>[^"']*)(?P=quote)\]""",
     re.VERBOSE,
 )
+
+
+Index = tuple[int | slice, ...]
+Step = str | Index
 
 
 class Entry(NamedTuple):
@@ -58,30 +63,41 @@ def _format(steps: Sequence[str | int]) -> str:
     return text
 
 
-def _parse(path: str) -> list[str | tuple[int, ...]]:
+def _parse(path: str) -> list[Step]:
     """Names and index tuples of a path; ValueError where it cannot be read."""
-    steps: list[str | tuple[int, ...]] = []
+    steps: list[Step] = []
     at = 0
     while at < len(path):
         match = _STEP.match(path, at)
         if match is None or (match["name"] and bool(match["dot"]) != bool(at)):
             raise ValueError(f"cannot read the path {path!r} from {path[at:]!r} on")
         if match["index"]:
-            steps.append(tuple(int(number) for number in match["index"].split(",")))
+            steps.append(tuple(_index(path, part) for part in match["index"].split(",")))
         else:
             steps.append(match["name"] or match["key"])
         at = match.end()
     return steps
 
 
-def _canonical(steps: Sequence[str | tuple[int, ...]]) -> str | None:
+def _index(path: str, text: str) -> int | slice:
+    """A number, or a slice as in 2:5, :3, 6: and ::2."""
+    try:
+        parts = [int(part) if part.strip() else None for part in text.split(":")]
+        if len(parts) > 3 or parts == [None] or (len(parts) == 3 and parts[2] == 0):
+            raise ValueError
+    except ValueError:
+        raise ValueError(f"cannot read {text.strip()!r} in the path {path!r}") from None
+    return slice(*parts) if len(parts) > 1 else int(text)
+
+
+def _canonical(steps: Sequence[Step]) -> str | None:
     """The path as `leaves_by_path` writes it; None if a step is no position in a sequence."""
     plain: list[str | int] = []
     for step in steps:
         if isinstance(step, str):
             plain.append(step)
-        elif len(step) == 1:
-            plain.extend(step)
+        elif len(step) == 1 and isinstance(step[0], int):
+            plain.append(step[0])
         else:
             return None
     return _format(plain)
@@ -105,13 +121,44 @@ def resolve(path: str, leaves: dict[str, Any]) -> Entry:
     raise KeyError(_unknown(path, leaves))
 
 
-def _element(path: str, leaf: str, shape: tuple[int, ...], index: tuple[int, ...]) -> Entry:
+def _element(path: str, leaf: str, shape: tuple[int, ...], index: Index) -> Entry:
     if len(index) != len(shape):
         raise IndexError(f"{path}: {len(index)} indices, but {leaf} has shape {shape}")
-    if not all(-size <= i < size for i, size in zip(index, shape, strict=True)):
-        raise IndexError(f"{path}: out of range, {leaf} has shape {shape}")
-    wrapped = tuple(i % size for i, size in zip(index, shape, strict=True))
-    return Entry(leaf, shape, (int(np.ravel_multi_index(wrapped, shape)),))
+    try:
+        flat = np.arange(math.prod(shape)).reshape(shape)[index]
+    except IndexError:
+        raise IndexError(f"{path}: out of range, {leaf} has shape {shape}") from None
+    if not np.size(flat):
+        raise IndexError(f"{path}: nothing is selected, {leaf} has shape {shape}")
+    return Entry(leaf, shape, tuple(int(i) for i in np.ravel(flat)))
+
+
+def read(tree: Any, path: str) -> Any:
+    """The number or numbers at a path, () or (k,) for k of them; a whole array in its shape."""
+    leaves = leaves_by_path(tree)
+    entry = resolve(path, leaves)
+    value = jnp.asarray(leaf_of(leaves, entry))
+    if len(entry.flat) == value.size and not path.endswith("]"):
+        return value
+    chosen = jnp.ravel(value)[np.asarray(entry.flat)]
+    return chosen[0] if len(entry.flat) == 1 and ":" not in path else chosen
+
+
+def written(tree: Any, path: str, value: Any) -> Any:
+    """The tree with the numbers at a path replaced; value: one number, or as many as there are.
+
+    Traceable and differentiable; the dtype of the array stays. Raises as ``resolve`` does, and
+    ValueError for a value of another shape.
+    """
+    leaves = leaves_by_path(tree)
+    entry = resolve(path, leaves)
+    leaf = jnp.asarray(leaf_of(leaves, entry))
+    value = jnp.asarray(value, leaf.dtype)
+    if value.shape not in ((), (len(entry.flat),), entry.shape):
+        raise ValueError(f"{path} has {len(entry.flat)} numbers, the value shape {value.shape}")
+    flat = jnp.ravel(leaf).at[np.asarray(entry.flat)].set(jnp.ravel(value))
+    leaves[entry.leaf] = flat.reshape(leaf.shape)
+    return jax.tree.unflatten(jax.tree.structure(tree), list(leaves.values()))
 
 
 def element_name(entry: Entry, flat: int) -> str:

@@ -1,0 +1,20 @@
+"""The public names of the package, each from its place; loaded when they are first used."""
+
+from controllers.goals.balance import balance_machine as balance_machine
+from controllers.goals.controller import GoalController as GoalController
+from controllers.goals.machine import GoalMachine as GoalMachine
+from controllers.goals.machine import GoalState as GoalState
+from controllers.pose.motion import MotionController as MotionController
+from controllers.pose.motion import TrackingController as TrackingController
+from controllers.pose.pd import PoseController as PoseController
+from controllers.protocol import Controller as Controller
+from controllers.scl.ast import Script as Script
+from controllers.scl.controller import ScriptController as ScriptController
+from controllers.scl.errors import ScriptError as ScriptError
+from controllers.scl.load import load_script as load_script
+from controllers.scl.load import script_controller as script_controller
+from controllers.scl.load import script_path as script_path
+from controllers.scl.load import shipped_scripts as shipped_scripts
+from controllers.scl.load import vocabulary as vocabulary
+from controllers.scl.parser import parse as parse
+from controllers.scl.writer import rewrite as rewrite

@@ -1,0 +1,45 @@
+"""The numbers of a controller by label or path: read, changed, listed.
+
+A controller is a pytree, so each of its numbers has a path (``values[17]``, ``notes.gait.time``).
+Where it has names for them it offers ``labels``, a mapping from label to path.
+"""
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, Self
+
+from jaxsim.tree_paths import leaves_by_path, read, written
+
+
+class Numbered:
+    """For controllers: ``get`` and ``set`` by label or path."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Label -> path."""
+        return {}
+
+    def get(self, name: str) -> Any:
+        """The number, or numbers, of a label or path. Raises as ``set`` does."""
+        return read(self, path_of(self, name))
+
+    def set(self, name: str, value: Any) -> Self:
+        """A copy with the numbers of a label or path changed; value may be traced.
+
+        Raises KeyError for what is neither, with the nearest labels and paths, IndexError for an
+        element out of range, ValueError for a value of another shape.
+        """
+        return written(self, path_of(self, name), value)
+
+
+def path_of(controller: Any, name: str) -> str:
+    """The path of a label; a path is its own."""
+    labels = getattr(controller, "labels", {})
+    if name in labels:
+        return labels[name]
+    paths = leaves_by_path(controller)
+    if any(name == path or name.startswith((f"{path}[", f"{path}.")) for path in paths):
+        return name
+    known = [*labels, *paths]
+    near = difflib.get_close_matches(name, known, n=5, cutoff=0.3) or known[:5]
+    raise KeyError(f"no number {name!r}; nearest are: {', '.join(map(repr, near))}")
