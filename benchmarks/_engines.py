@@ -19,12 +19,12 @@ from jaxsim.io.mjcf import mjcf_q_index, mjcf_v_index, to_mjcf
 from jaxsim.model import Model, State
 from jaxsim.simulation.records import Control
 from jaxsim.simulation.rollout import Measure, rollout, total
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from optimize.running.batch import batched
 from optimize.session import cores
 
 DT = 0.001  # [s]
-CONFIG = StepConfig(dt=DT)
+CONFIG = TimeStepping(dt=DT)
 POOL = 48  # poses that differ
 TORQUES = 1009  # rows of the table of random torques; a prime, so that members do not repeat
 STRENGTH = 0.2  # of the greatest torque of each joint
@@ -53,7 +53,7 @@ class Task:
     torques: np.ndarray  # (TORQUES, nv)
     state: State  # (batch, ...)
     offset: np.ndarray  # (batch,)
-    config: StepConfig = CONFIG
+    config: TimeStepping = CONFIG
 
     @property
     def batch(self) -> int:
@@ -71,7 +71,7 @@ def make_task(
     poses: np.ndarray,
     batch: int,
     settle: int = 500,
-    config: StepConfig = CONFIG,
+    config: TimeStepping = CONFIG,
 ) -> Task:
     """Characters that fall over or lie on the ground, each in another way.
 

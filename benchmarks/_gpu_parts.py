@@ -76,7 +76,7 @@ def _planar(options: dict, batch: int):
     from controllers.pose.pd import PoseController
     from jaxsim.characters.planar_human import planar_human, start
     from jaxsim.simulation.rollout import rollout
-    from jaxsim.simulation.step import StepConfig
+    from jaxsim.simulation.step import TimeStepping
 
     model = planar_human()
     standing = start(model, "standing")
@@ -84,7 +84,7 @@ def _planar(options: dict, batch: int):
 
     def member(q):
         begin = standing.replace(q=q)
-        config = StepConfig(dt=0.001)
+        config = TimeStepping(dt=0.001)
         return rollout(
             model, PoseController(standing.q), begin, config, steps, backend="xla"
         ).state.q

@@ -23,7 +23,7 @@ from jaxsim.model import (
 from jaxsim.model.adopt import add_model
 from jaxsim.simulation.records import no_control
 from jaxsim.simulation.rollout import Measure, Sample, largest, total
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 
 GROUNDS = ("boxes", "rough", "flat")
 FIELD, CELL, ROUGHNESS = 10.0, 0.25, 0.12  # side of the field, of a cell, range of heights [m]
@@ -117,7 +117,7 @@ def energy(sample: Sample) -> Array:
     return of_motion + potential_energy(sample.model, kin)
 
 
-def recovery_work(sample: Sample, config: StepConfig) -> Array:
+def recovery_work(sample: Sample, config: TimeStepping) -> Array:
     """() the most that undoing penetration and exceeded limits may add in a step [J].
 
     A row that has gone too deep is given the velocity depth / time; its impulse does at most as
@@ -133,7 +133,7 @@ def recovery_work(sample: Sample, config: StepConfig) -> Array:
     return config.dt * (jnp.sum(force * out) + jnp.sum(jnp.abs(sample.info.limit_torque) * back))
 
 
-def risen(config: StepConfig, integration: bool) -> Measure:
+def risen(config: TimeStepping, integration: bool) -> Measure:
     """(work, least, rise): the largest rise over any stretch of time of the energy less the work of
     recovery so far, and less what the integration made of it (``StepInfo.energy_error``)."""
 
@@ -171,7 +171,7 @@ def _limit_gaps(sample: Sample) -> Array:
     return limit_rows(sample.model, sample.state.q, sample.state.qd, 0.0, 1.0)[2]
 
 
-def measures(config: StepConfig, seconds: float, settled: float = 1.0) -> dict[str, Measure]:
+def measures(config: TimeStepping, seconds: float, settled: float = 1.0) -> dict[str, Measure]:
     """What a run reports of each fall; "settled" in its last second."""
 
     def late(sample, value):

@@ -160,11 +160,11 @@ def body_tables(name: str, options) -> list[str]:
 def event_tables(options, count: int = 10, batch: int = 64) -> list[str]:
     """A step of section 7 by the method that it takes, under XLA: the planar human, lying."""
     model = planar_human()
-    begun = events.EventConfig().init(model, start(model, "supine"))
+    begun = events.EventDriven().init(model, start(model, "supine"))
     speeds = 0.5 * np.random.default_rng(0).normal(size=(batch, model.topology.nv))
     states = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), begun)
     states = states.replace(qd=jnp.asarray(speeds, states.qd.dtype))
-    config = events.EventConfig(dt=0.004)
+    config = events.EventDriven(dt=0.004)
 
     def run(state):
         def once(state, _):

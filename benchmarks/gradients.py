@@ -25,7 +25,7 @@ from controllers.pose.pd import PoseController
 from jaxsim.model import ModelBuilder, capsule, hinge, neutral_state, plane, slide
 from jaxsim.model.model import Model
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from optimize.session import session
 
 DT, SECONDS, SWEEPS = 0.001, 0.35, 100
@@ -81,7 +81,7 @@ def measure(steps: int) -> dict:
             state = begin.replace(qd=begin.qd.at[1].add(change))
         else:
             at = model.replace(friction=model.friction + change)
-        config = StepConfig(dt=DT, sweeps=SWEEPS, derivative="implicit", smoothing=smoothing)
+        config = TimeStepping(dt=DT, sweeps=SWEEPS, derivative="implicit", smoothing=smoothing)
         hold = PoseController(jnp.zeros(model.topology.nv))
         done = rollout(at, hold, state, config, steps, record=record, backend="xla")
         return done.record

@@ -22,20 +22,20 @@ from benchmarks._machine import commit, machine, publish, table, today, versions
 from jaxsim.characters.planar_human import planar_human, start
 from jaxsim.model.state import State
 from jaxsim.simulation.records import no_control
-from jaxsim.simulation.step import StepConfig, observe, step
+from jaxsim.simulation.step import TimeStepping, observe, step
 from optimize.session import session
 
 DT, H = 0.002, 1e-7  # time step [s]; half the differences' step
 WAYS = {
-    "default": StepConfig(dt=DT),
-    "most_sweeps=0": StepConfig(dt=DT, most_sweeps=0),
-    "sweeps=100, most_sweeps=0": StepConfig(dt=DT, sweeps=100, most_sweeps=0),
-    'derivative="implicit"': StepConfig(dt=DT, derivative="implicit"),
-    'derivative="implicit", sweeps=100': StepConfig(dt=DT, sweeps=100, derivative="implicit"),
+    "default": TimeStepping(dt=DT),
+    "most_sweeps=0": TimeStepping(dt=DT, most_sweeps=0),
+    "sweeps=100, most_sweeps=0": TimeStepping(dt=DT, sweeps=100, most_sweeps=0),
+    'derivative="implicit"': TimeStepping(dt=DT, derivative="implicit"),
+    'derivative="implicit", sweeps=100': TimeStepping(dt=DT, sweeps=100, derivative="implicit"),
 }
 
 
-def one_step(human, state: State, config: StepConfig) -> State:
+def one_step(human, state: State, config: TimeStepping) -> State:
     return step(human, state, observe(human, state, config), no_control(human), config)[0]
 
 
@@ -65,7 +65,7 @@ def falls(human, members: int, steps: int, rng) -> tuple[State, State, str]:
     return taken(hard), taken(~hard), f"{hard.sum()} of {hard.size} steps"
 
 
-def errors(human, states: State, config: StepConfig, rng) -> np.ndarray:
+def errors(human, states: State, config: TimeStepping, rng) -> np.ndarray:
     """Relative, of the derivative of the next velocity by the last one, along a direction."""
     weight, way = rng.normal(size=(2, human.topology.nv))
 

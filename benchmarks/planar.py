@@ -37,7 +37,7 @@ from benchmarks._engines import (
 from benchmarks._machine import ROOT, commit, machine, publish, si, table, today, versions
 from controllers.scl.load import load_script
 from jaxsim.characters.planar_human import planar_human, start
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from optimize.problems.script_problem import ScriptProblem
 from optimize.running.objectives import objective
 from optimize.session import cores, session
@@ -155,7 +155,7 @@ def compile_child() -> None:
         script=load_script("kip_up", model),
         start=jax.jit(lambda model: start(model, "supine"))(model),
         objective=dataclasses.replace(objective("athletic-kip-up"), seconds=20 * DT),
-        config=StepConfig(dt=DT),
+        config=TimeStepping(dt=DT),
     )
     seconds = []
     z = np.zeros((16, len(problem.script.free_indices())))

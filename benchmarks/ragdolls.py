@@ -22,7 +22,7 @@ from benchmarks._machine import commit, machine, publish, table, today, versions
 from benchmarks._ragdolls import GROUNDS, Limp, falls, measures, ragdoll
 from jaxsim.model import Model, State
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from optimize.session import cores, session
 
 HEADER = ["ground", "self", "step [ms]", "sweeps", "falls", "not finite"]
@@ -32,7 +32,7 @@ HEADER += ["residual, worst", "mean"]
 HEADER += ["left out", "fastest joint, settled [rad/s]", "seconds"]
 
 
-def simulate(model: Model, config: StepConfig, options, name: str) -> dict[str, np.ndarray]:
+def simulate(model: Model, config: TimeStepping, options, name: str) -> dict[str, np.ndarray]:
     """The measures of every fall, ``options.chunk`` at a time."""
     steps = round(options.seconds / config.dt)
     states = falls(model, options.members, options.seed)
@@ -132,10 +132,10 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--grounds", nargs="+", choices=GROUNDS, default=["boxes", "rough"])
     parser.add_argument("--steps", nargs="+", type=float, default=[1.0, 4.0], help="[ms]")
-    standard = StepConfig()
+    standard = TimeStepping()
     parser.add_argument("--sweeps", nargs="+", type=int, default=[standard.sweeps], help="at least")
     parser.add_argument("--most-sweeps", type=int, default=standard.most_sweeps)
-    parser.add_argument("--bounded-start", action="store_true", help="see StepConfig")
+    parser.add_argument("--bounded-start", action="store_true", help="see TimeStepping")
     parser.add_argument("--members", type=int, default=256, help="falls in each run")
     parser.add_argument("--seconds", type=float, default=10.0, help="of each fall")
     parser.add_argument("--self-collision", choices=("no", "yes", "both"), default="both")
@@ -164,7 +164,7 @@ def main(words: list[str]) -> str:
         for ground, collide in [(g, c) for g in options.grounds for c in own]:
             model = ragdoll(ground, collide)
             for dt, sweeps in [(d, s) for d in options.steps for s in options.sweeps]:
-                config = StepConfig(
+                config = TimeStepping(
                     dt=dt / 1e3,
                     sweeps=sweeps,
                     most_sweeps=options.most_sweeps,

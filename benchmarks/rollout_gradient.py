@@ -28,7 +28,7 @@ from controllers.pose.pd import PoseController
 from jaxsim.characters.planar_human import planar_human, start
 from jaxsim.fused import fuse
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import DERIVATIVES, StepConfig
+from jaxsim.simulation.step import DERIVATIVES, TimeStepping
 from optimize.session import session
 
 HEADER = ["derivative", "batch", "rollout [ms]", "with gradient [ms]", "ratio", "compile [s]"]
@@ -41,7 +41,7 @@ def last_pose(derivative: str, steps: int):
     """A number of the last state as a function of the first pose."""
     model = planar_human()
     standing = start(model, "standing")
-    config = StepConfig(dt=0.001, derivative=derivative)
+    config = TimeStepping(dt=0.001, derivative=derivative)
 
     def number(q):
         begin = standing.replace(q=q)

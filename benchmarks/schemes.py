@@ -4,7 +4,8 @@
     python benchmarks/schemes.py --record    and append the tables to benchmarks/RESULTS.md
     python benchmarks/schemes.py --quick     a minute, to see that it runs
 
-"velocities" is ``step`` (one solve a step), "events" is ``event_step`` (Kokkevis 2004, section 7).
+"time_stepping" is ``step`` (one solve a step), "event_driven" is ``event_step`` (Kokkevis 2004,
+section 7).
 Scenes in float64: a crate that slides to a stop, a ball that bounces, a crate that falls on an
 edge and tumbles, the planar human that falls limp. See docs/constraints.md, benchmarks/README.md.
 """
@@ -25,16 +26,16 @@ from benchmarks._machine import ROOT, commit, machine, publish, table, today, ve
 from jaxsim.characters.planar_human import planar_human, start
 from jaxsim.dynamics.momentum import kinetic_energy, potential_energy
 from jaxsim.model import Model, ModelBuilder, State, box, free, neutral_state, plane, sphere
-from jaxsim.simulation.events import EventConfig
+from jaxsim.simulation.events import EventDriven
 from jaxsim.simulation.records import no_control
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from optimize.session import cores, session
 
 G, RADIUS, HALF, MASS = 9.81, 0.1, 0.1, 2.0
 STEPS = (0.00025, 0.001, 0.004, 1 / 120, 1 / 60)
 CHUNK = 10  # steps in a compiled piece
-SCHEMES = {"velocities": partial(StepConfig, sweeps=50), "events": EventConfig}
+SCHEMES = {"time_stepping": partial(TimeStepping, sweeps=50), "event_driven": EventDriven}
 
 
 @jax.tree_util.register_static

@@ -52,7 +52,7 @@ from jaxsim.fused import fuse
 from jaxsim.io.mjcf import mjcf_q_index, mjcf_v_index
 from jaxsim.model import Model
 from jaxsim.model.state import neutral_q, neutral_state
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from optimize.session import cores, session
 
 # That ours solves for. All, where the rows of most links are known to be zeros (fused); the nearest
@@ -82,7 +82,7 @@ def humanoid_task(batch: int, contacts: int = CONTACTS, settle: int = 500) -> Ta
         q = integrate(model, jnp.asarray(neutral_q(model), turn.dtype), turn, 1.0)
         return begun.replace(q=on_ground(model, q, height=2))
 
-    return make_task(model, start, turn, batch, settle, StepConfig(dt=DT, contacts=contacts))
+    return make_task(model, start, turn, batch, settle, TimeStepping(dt=DT, contacts=contacts))
 
 
 # ---- MJX -------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 The public names, in ``__init__.pyi``, are loaded when they are first used, so that importing the
 package is quick.
 
->>> from jaxsim import StepConfig, no_control, observe, planar_human, start, step
+>>> from jaxsim import TimeStepping, no_control, observe, planar_human, start, step
 >>> model = planar_human()
 >>> round(float(model.total_mass), 2)
 89.49

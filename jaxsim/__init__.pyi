@@ -25,7 +25,7 @@ from jaxsim.model import ModelBuilder as ModelBuilder
 from jaxsim.model import ModelError as ModelError
 from jaxsim.model import State as State
 from jaxsim.model import neutral_state as neutral_state
-from jaxsim.simulation.events import EventConfig as EventConfig
+from jaxsim.simulation.events import EventDriven as EventDriven
 from jaxsim.simulation.health import Failure as Failure
 from jaxsim.simulation.health import failures as failures
 from jaxsim.simulation.pushes import Pushes as Pushes
@@ -46,7 +46,7 @@ from jaxsim.simulation.rollout import rollout as rollout
 from jaxsim.simulation.rollout import total as total
 from jaxsim.simulation.rollout import warn_of_residual as warn_of_residual
 from jaxsim.simulation.scheme import Scheme as Scheme
-from jaxsim.simulation.step import StepConfig as StepConfig
+from jaxsim.simulation.step import TimeStepping as TimeStepping
 from jaxsim.simulation.step import observe as observe
 from jaxsim.simulation.step import step as step
 from jaxsim.solvers.status import Status as Status

@@ -97,8 +97,8 @@ class World:
     gravity: Vector = (0.0, 0.0, -9.81)  # [m/s^2]
     seconds: float = 5.0  # how long a simulation is by default [s]
     dt: float | None = None  # [s]; None: the default of the scheme
-    scheme: str = "velocities"  # "velocities": StepConfig, "events": EventConfig
-    sweeps: int | None = None  # of the solver; these three are for "velocities", see StepConfig
+    scheme: str = "time_stepping"  # "time_stepping": TimeStepping, "event_driven": EventDriven
+    sweeps: int | None = None  # these three are for "time_stepping", see TimeStepping
     warm_start: float | None = None
     stabilization_time: float | None = None  # [s]
     contacts: int | None = None  # solved for, at most

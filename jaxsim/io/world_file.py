@@ -30,7 +30,7 @@ from jaxsim.model.drives import Drive
 FRICTION = 0.8
 MOST_ROWS = 1024  # of heights that a generator makes
 CONTROLLERS = ("pd", "ragdoll", "motion")
-SCHEMES = ("velocities", "events")
+SCHEMES = ("time_stepping", "event_driven")
 SOLIDS = ("sphere", "capsule", "tapered_capsule", "box")
 
 
@@ -62,8 +62,8 @@ def read_world(path: str | os.PathLike[str]) -> World:
         source=path.read_text("utf-8"),
     )
     for key in ("sweeps", "warm_start", "stabilization_time"):
-        if values[key] is not None and values["scheme"] != "velocities":
-            raise general.error('belongs to the scheme "velocities"; leave it out', key)
+        if values[key] is not None and values["scheme"] != "time_stepping":
+            raise general.error('belongs to the scheme "time_stepping"; leave it out', key)
     general.done()
     character = file.table("character")
     world = World(

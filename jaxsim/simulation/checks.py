@@ -197,8 +197,8 @@ def check_scheme(model: Model, scheme: Any) -> None:
     for method in ("init", "observe", "step", "watch", "check"):
         if isinstance(scheme, type) or not callable(getattr(scheme, method, None)):
             raise TypeError(
-                f"config is {described(scheme)}; expected a scheme, as StepConfig(dt=0.001) or"
-                " EventConfig() is one"
+                f"config is {described(scheme)}; expected a scheme, as TimeStepping(dt=0.001) or"
+                " EventDriven() is one"
             )
     scheme.check(model)
 

@@ -44,7 +44,7 @@ from jaxsim.simulation.records import Control
 from jaxsim.solvers.lcp import Bounds, bilateral, together, unilateral, with_friction
 
 if TYPE_CHECKING:
-    from jaxsim.simulation.events import EventConfig
+    from jaxsim.simulation.events import EventDriven
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class EventScene:
     driven: np.ndarray  # (nv,) bool: freedoms of driven joints
 
     @classmethod
-    def of(cls, model: Model, state: State, config: "EventConfig") -> "EventScene":
+    def of(cls, model: Model, state: State, config: "EventDriven") -> "EventScene":
         kin = forward_kinematics(model, state.q, state.qd)
         contacts = find_contacts(model, kin)
         slots = contact_slots(model.topology)
@@ -139,7 +139,7 @@ class EventScene:
             lambda x: x.astype(rows.drift.dtype) if x.dtype.kind == "f" else x, bounds
         )
 
-    def _touching(self, rows: Rows, control: Control, config: "EventConfig") -> Array:
+    def _touching(self, rows: Rows, control: Control, config: "EventDriven") -> Array:
         """(m,) which rows act."""
         contacts, _ = self._taken()
         near = jnp.repeat(contacts.gap <= config.touch_distance, 2)
@@ -149,7 +149,7 @@ class EventScene:
             rest = rest.at[: len(self.driven)].set(self.driven | control.motion.on)
         return jnp.concatenate([near, limits, rest])
 
-    def rows(self, model: Model, state: State, control: Control, h: Array, config: "EventConfig"):
+    def rows(self, model: Model, state: State, control: Control, h: Array, config: "EventDriven"):
         """Acceleration constraints: what touches gains no approach within h, what has sunk in comes
         out, sliding stops, driven joints move as they must, and grips stay closed."""
         rows = self._rows(model, state, control)
@@ -184,7 +184,7 @@ class EventScene:
         at = jnp.zeros((), state.q.dtype)
         return jax.jvp(rate, (at,), (jnp.ones_like(at),))[1]
 
-    def impact(self, model: Model, state: State, control: Control, config: "EventConfig"):
+    def impact(self, model: Model, state: State, control: Control, config: "EventDriven"):
         """Whether something that touches approaches; the rows and bounds of the impact."""
         rows, (contacts, _) = self._rows(model, state, control), self._taken()
         speed = matmul(row_jacobian(model, self.kin, rows), state.qd)

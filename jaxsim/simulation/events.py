@@ -75,7 +75,7 @@ class Slips:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class EventConfig:
+class EventDriven:
     """Numbers of the step; the last five are static."""
 
     dt: Array | float = 1 / 240  # the interval [s]
@@ -85,7 +85,9 @@ class EventConfig:
     slip_speed: Array | float = 1e-3  # slower contacts stick, and keep their tangent [m/s]
     recovery_time: Array | float = 0.02  # time constant in which depth is undone [s]
     recovery_speed: Array | float = 1.0  # the fastest of it, of contacts [m/s]
-    contacts: int | None = dataclasses.field(default=None, metadata={"static": True})  # StepConfig
+    contacts: int | None = dataclasses.field(
+        default=None, metadata={"static": True}
+    )  # TimeStepping
     halvings: int = dataclasses.field(default=8, metadata={"static": True})  # of the interval
     parts: int = dataclasses.field(default=64, metadata={"static": True})  # tries, all told
     iterations: int = dataclasses.field(default=200, metadata={"static": True})  # of the solver
@@ -141,7 +143,7 @@ def event_step(
     state: State,
     seen: Observation,
     control: Control,
-    config: EventConfig,
+    config: EventDriven,
     pushes: Pushes | None = None,
 ) -> tuple[State, EventInfo]:
     """Advance one character by ``config.dt`` under a constant control; arguments as of ``step``.
@@ -153,7 +155,7 @@ def event_step(
     Raises as ``step`` does.
     """
     checks.check_model(model)
-    checks.check_config(model, config, EventConfig)
+    checks.check_config(model, config, EventDriven)
     checks.check_state_fits(model, state)
     check_control(model, control)
     checks.check_pushes(model, pushes)
@@ -221,7 +223,7 @@ def _part(
     state: State,
     begun: Array,
     control: Control,
-    config: EventConfig,
+    config: EventDriven,
     pushes: Pushes | None,
     interval: tuple[Array, Array, Array],
     info: EventInfo,
@@ -279,7 +281,7 @@ def _part(
     return tried, taken, deep
 
 
-def _solver(config: EventConfig):
+def _solver(config: EventDriven):
     def solve(K, b, bounds):
         return gauss_seidel(
             K, b, bounds, iterations=config.iterations, tolerance=config.tolerance, early=True

@@ -98,7 +98,7 @@ def rollout(
 ) -> RolloutResult:
     """Simulate ``steps`` steps of one character, under forces from outside if ``pushes`` says so.
 
-    config: the scheme, ``StepConfig`` (velocities, one solve a step) or ``EventConfig``
+    config: the scheme, ``TimeStepping`` (velocities, one solve a step) or ``EventDriven``
     (accelerations, impacts, parts of a step). controller: see controllers.protocol; measures by
     name, numbers or arrays of the shape of their initial value; record(sample) is kept for the
     first of every ``record_every`` steps, which must divide ``steps``. A member of a batch that
@@ -259,7 +259,7 @@ def _warn_of_residual(result: RolloutResult, tolerance: float, stacklevel: int) 
         warnings.warn(
             f'derivative="implicit": {who} left contact problems unsolved, by up to'
             f" {residual.flat[worst]:.2g} m/s where {tolerance:g} is little; the derivative is not"
-            " that of the motion. More sweeps (StepConfig(sweeps=...)), smaller steps, or"
+            " that of the motion. More sweeps (TimeStepping(sweeps=...)), smaller steps, or"
             ' derivative="iteration"',
             stacklevel=stacklevel,
         )

@@ -4,8 +4,8 @@
     seen = scheme.observe(model, state)
     state, info = scheme.step(model, state, seen, command, forces)
 
-A rollout does this many times, whatever the scheme. ``StepConfig`` is time stepping at velocity
-level, ``EventConfig`` the event-driven scheme at acceleration level, and
+A rollout does this many times, whatever the scheme. ``TimeStepping`` is time stepping at velocity
+level, ``EventDriven`` the event-driven scheme at acceleration level, and
 ``synthesis.scheme.PerStepOptimisation`` finds each next state by an optimisation.
 """
 

@@ -58,14 +58,14 @@ from jaxsim.solvers.pgs import natural_residual, useful_start
 from jaxsim.solvers.tree_factor import lower_product, solve_lower, whiten
 
 if TYPE_CHECKING:
-    from jaxsim.simulation.events import EventConfig
+    from jaxsim.simulation.events import EventDriven
 
 DERIVATIVES = ("iteration", "implicit")
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class StepConfig:
+class TimeStepping:
     """Numbers of the integrator; those that are not marked static may be batched.
 
     A step does ``sweeps`` passes of the solver, and more while the last one changed the velocity of
@@ -146,7 +146,7 @@ class StepConfig:
         checks.check_config(model, self, type(self))
 
 
-def observe(model: Model, state: State, config: "StepConfig | EventConfig") -> Observation:
+def observe(model: Model, state: State, config: "TimeStepping | EventDriven") -> Observation:
     """Kinematics and contacts of a state. Raises ModelError for one that is not of the model."""
     checks.check_model(model)
     checks.check_state_fits(model, state)
@@ -167,7 +167,7 @@ def step(
     state: State,
     seen: Observation,
     control: Control,
-    config: StepConfig,
+    config: TimeStepping,
     pushes: Pushes | None = None,
 ) -> tuple[State, StepInfo]:
     """Advance one character by ``config.dt``; ``seen`` is ``observe(model, state, config)``.
@@ -178,7 +178,7 @@ def step(
     Raises ModelError, ValueError or TypeError for arguments of another shape, dtype or kind than
     the model needs (see ``simulation.checks``).
     """
-    checks.check_config(model, config, StepConfig)
+    checks.check_config(model, config, TimeStepping)
     _check_step(model, state, seen, control, pushes)
     top, dt = model.topology, config.dt
     kin, contacts = seen.kin, seen.contacts
@@ -319,7 +319,9 @@ def _rows(model, state, kin, contacts, chosen, frame, control, config):
     return J_limit, jnp.concatenate(rows), jnp.concatenate(targets)
 
 
-def choose(model: Model, kin: Kinematics, contacts: Contacts, config: StepConfig) -> Chosen | None:
+def choose(
+    model: Model, kin: Kinematics, contacts: Contacts, config: TimeStepping
+) -> Chosen | None:
     """The contacts that a step solves for; None for all."""
     slots = contact_slots(model.topology)
     count = solved_for(slots.count, config.contacts)

@@ -58,7 +58,7 @@ def fill() -> Mapping[str, str]:
     names = {"scripts": shipped_scripts(), "worlds": shipped_worlds(), "characters": BUILT_IN}
     return {
         **{kind: ", ".join(each) for kind, each in names.items()},
-        **as_text(defaults(simulate) | scene_defaults() | {"world_dt": DT["velocities"]}),
+        **as_text(defaults(simulate) | scene_defaults() | {"world_dt": DT["time_stepping"]}),
     }
 
 

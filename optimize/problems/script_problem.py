@@ -15,7 +15,7 @@ from controllers.scl.roles import number_roles
 from jaxsim.fused import choose_backend, fuse
 from jaxsim.model import Model, State
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from jaxsim.solvers.status import Status
 from optimize.problems.evaluation import Evaluation
 from optimize.problems.tunables import Tunables
@@ -40,7 +40,7 @@ class ScriptProblem:
     script: Script
     start: State
     objective: Objective
-    config: StepConfig = field(default_factory=lambda: StepConfig(dt=0.001))
+    config: TimeStepping = field(default_factory=lambda: TimeStepping(dt=0.001))
     also: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     chunk: int = CHUNK
     trials: int = 1

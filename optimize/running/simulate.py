@@ -25,7 +25,7 @@ from jaxsim.model import Model, State
 from jaxsim.ranges import within
 from jaxsim.simulation.checks import check_kind
 from jaxsim.simulation.health import Failure
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from jaxsim.viewer import write_filmstrip, write_page, write_plots
 from optimize.interrupts import holding, noting
 from optimize.results.folder import to_json, versions
@@ -191,7 +191,7 @@ def _run(
     """Simulate to the frame at the end, noting the changes of phase."""
     controller = script_controller(scene.script, scene.model)
     measures = measures_of(scene.model, terms)
-    config = StepConfig()
+    config = TimeStepping()
     state = config.init(scene.model, scene.state)
     now = first_progress(state, begin(scene.model, controller, config, state), measures)
     run_piece = pieces(scene.model, measures, script_frame(scene.model), every, config, backend)

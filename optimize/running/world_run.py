@@ -19,11 +19,11 @@ from jaxsim.io.world_model import WorldModel, build_world
 from jaxsim.math.rotation import matrix_to_quat, rotate
 from jaxsim.model import Model, State
 from jaxsim.simulation.checks import check_controller
-from jaxsim.simulation.events import DONE, UNFINISHED, EventConfig, EventInfo
+from jaxsim.simulation.events import DONE, UNFINISHED, EventDriven, EventInfo
 from jaxsim.simulation.prescribed import holding
 from jaxsim.simulation.records import Control, no_control
 from jaxsim.simulation.rollout import Measure, Sample, largest, total
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from optimize.interrupts import noting
 from optimize.results.folder import versions
 from optimize.running import summary as summaries
@@ -39,7 +39,7 @@ from optimize.running.recording import (
 from optimize.running.simulate import Simulation, depth_notes, failure_notes, run_conditions, timing
 
 UNEVEN = 1000.0  # masses of two bodies that may touch
-DT = {"velocities": 0.001, "events": 1 / 240}  # [s]
+DT = {"time_stepping": 0.001, "event_driven": 1 / 240}  # [s]
 
 
 class WorldFrame(NamedTuple):
@@ -125,11 +125,11 @@ def simulate_world(
     return _simulation(world, built, run, steps, every, dt)
 
 
-def _config(world: World) -> StepConfig | EventConfig:
+def _config(world: World) -> TimeStepping | EventDriven:
     names = ("contacts", "sweeps", "warm_start", "stabilization_time")
     given = {name: getattr(world, name) for name in names}
     options: dict[str, Any] = {k: value for k, value in given.items() if value is not None}
-    return (EventConfig if world.scheme == "events" else StepConfig)(**options)
+    return (EventDriven if world.scheme == "event_driven" else TimeStepping)(**options)
 
 
 def _controller(world: World, built: WorldModel) -> Any:
@@ -212,7 +212,7 @@ def _measures(built: WorldModel, scheme: str) -> dict[str, Measure]:
     }
     if built.model.topology.actuated_dofs.size:
         measures["max_torque_ratio"] = largest(torque_ratio, 0.0)
-    if scheme == "events":
+    if scheme == "event_driven":
         for name, status in (("unfinished_time", UNFINISHED), ("unsolved_time", DONE)):
             measures[name] = total(_status_share(status))
     return measures

@@ -28,7 +28,7 @@ from controllers.scl.writer import rewrite
 from jaxsim.characters.planar_human import planar_human
 from jaxsim.io.files import try_folder
 from jaxsim.simulation.checks import check_kind
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from optimize.interrupts import holding, noting
 from optimize.problems.script_problem import ScriptProblem
 from optimize.results.digest import accept, accepted, changes_since, digest
@@ -170,7 +170,7 @@ def make_problem(config: RunConfig) -> ScriptProblem:
         scene.script,
         scene.state,
         config.objective,
-        StepConfig(dt=float(config["dt"])),
+        TimeStepping(dt=float(config["dt"])),
         {path: tuple(spec) for path, spec in config["also"].items()},
         config["chunk"],
         config["trials"],

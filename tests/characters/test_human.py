@@ -20,7 +20,7 @@ from jaxsim.io.mjcf import mjcf_q_index, mjcf_v_index, to_mjcf
 from jaxsim.model import ModelError
 from jaxsim.model.state import neutral_q
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from tests.compiling import quick_jit
 from tests.oracles.mujoco_versions import mujoco_mass_matrix
 
@@ -323,7 +323,7 @@ def _held(model, state, steps: int):
         model,
         PoseController(state.q),
         state,
-        StepConfig(dt=0.001),
+        TimeStepping(dt=0.001),
         steps,
         record=record,
         record_every=20,

@@ -12,10 +12,10 @@ from jax import export
 from controllers.pose.pd import PoseController
 from jaxsim.fused import fuse
 from jaxsim.model import neutral_state
-from jaxsim.simulation.events import EventConfig
+from jaxsim.simulation.events import EventDriven
 from jaxsim.simulation.records import no_control
 from jaxsim.simulation.rollout import largest, rollout
-from jaxsim.simulation.step import DERIVATIVES, StepConfig, observe, step
+from jaxsim.simulation.step import DERIVATIVES, TimeStepping, observe, step
 from jaxsim.solvers import lcp, qp
 from jaxsim.synthesis.config import SynthesisConfig
 from tests.gradients.test_step_gradients import build_hopper
@@ -30,23 +30,23 @@ CONTROL = no_control(BODY)
 
 
 def stepped(state):
-    config = StepConfig(dt=0.001)
+    config = TimeStepping(dt=0.001)
     return step(BODY, state, observe(BODY, state, config), CONTROL, config)[0]
 
 
 def rolled(state, config=None, backend="xla"):
     measures = {"height": largest(lambda sample: sample.seen.kin.com[0, 2])}
-    controller, config = PoseController(STATE.q), config or StepConfig(dt=0.001)
+    controller, config = PoseController(STATE.q), config or TimeStepping(dt=0.001)
     return rollout(BODY, controller, state, config, 3, measures, backend=backend)
 
 
 def rolled_by_events(state):
-    return rolled(state, EventConfig(dt=0.001))
+    return rolled(state, EventDriven(dt=0.001))
 
 
 def gradient_of_rollout(derivative: str) -> Callable:
     def number(q):
-        config = StepConfig(dt=0.001, derivative=derivative)
+        config = TimeStepping(dt=0.001, derivative=derivative)
         return jnp.sum(rolled(STATE.replace(q=q), config).state.q ** 2)
 
     return lambda state: jax.grad(number)(state.q)

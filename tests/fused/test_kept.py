@@ -19,7 +19,7 @@ from jaxsim.fused import kept as kept_module
 from jaxsim.fused.errors import FuseError
 from jaxsim.fused.kept import kept
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 
 
 def swing(x):
@@ -155,7 +155,7 @@ def test_new_batch_sizes_of_a_rollout_take_little_memory():
     @jax.vmap
     def end(values):
         controller = walk.replace(values=values)
-        return rollout(human, controller, state, StepConfig(dt=0.001), 20).state.q
+        return rollout(human, controller, state, TimeStepping(dt=0.001), 20).state.q
 
     taken = []
     for size in range(2, 27):

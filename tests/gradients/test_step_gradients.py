@@ -18,7 +18,7 @@ from jaxsim.model import (
 )
 from jaxsim.simulation.records import no_control
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig, observe, step
+from jaxsim.simulation.step import TimeStepping, observe, step
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -57,7 +57,7 @@ def hopper(x64_module):
     return build_hopper()
 
 
-# How the impulses are differentiated: options of StepConfig, agreement with differences.
+# How the impulses are differentiated: options of TimeStepping, agreement with differences.
 WAYS = {"iteration": ({}, 1e-4), "implicit": (dict(derivative="implicit", sweeps=200), 1e-6)}
 
 
@@ -78,7 +78,7 @@ def hop(hopper, way):
     def scalar(inputs):
         model = hopper.replace(**{name: inputs[name] for name in TUNED})
         state = zero.replace(q=inputs["q"], qd=inputs["qd"])
-        config = StepConfig(dt=inputs["dt"], **options)
+        config = TimeStepping(dt=inputs["dt"], **options)
         result = rollout(
             model, PoseController(inputs["target"]), state, config, STEPS, backend="xla"
         )  # the fused back end knows reverse mode only; see tests/simulation/test_backends.py
@@ -196,7 +196,7 @@ def roll_ball(way):
     def scalar(inputs):
         q, qd, friction = inputs
         at = model.replace(friction=jnp.full_like(model.friction, friction))
-        config = StepConfig(dt=DT, **options)
+        config = TimeStepping(dt=DT, **options)
 
         def one(state, _):
             seen = observe(at, state, config)

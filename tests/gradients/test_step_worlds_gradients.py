@@ -24,14 +24,14 @@ from jaxsim.model import (
 )
 from jaxsim.simulation.records import MotionControl, no_control
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from tests.compiling import quick_jit
 from tests.gradients.test_step_gradients import differences, inner
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 
 DT, STEPS, SWEEPS = 0.002, 4, 150
-CONFIG = StepConfig(dt=DT, sweeps=SWEEPS, derivative="implicit")
+CONFIG = TimeStepping(dt=DT, sweeps=SWEEPS, derivative="implicit")
 BODY = dict(mass=2.0, inertia=(0.02, 0.03, 0.025))
 
 
@@ -43,7 +43,7 @@ class Scene:
     q: list[float]
     qd: list[float]
     numbers: tuple[str, ...]
-    config: StepConfig = CONFIG
+    config: TimeStepping = CONFIG
     control: Callable = no_control
     solved: dict = field(default_factory=dict)  # what the steps must have met, by StepInfo's field
 

@@ -108,7 +108,7 @@ def test_a_scene_is_built_as_it_is_written(written):
         world = read_world(written(SCENE))
         built = build_world(world)
         model, top = built.model, built.model.topology
-        assert (world.title, world.seconds, world.scheme) == ("A scene", 2.0, "velocities")
+        assert (world.title, world.seconds, world.scheme) == ("A scene", 2.0, "time_stepping")
         assert top.link_names == ("ball", "crate", "platform")
         assert built.roles == ("prop", "prop", "driven")
         assert top.shape_names[4:7] == ("step_1", "step_2", "step_3")
@@ -145,7 +145,7 @@ HEAD = '[[body]]\nname = "a"\nshape = "sphere"\nradius = 0.1\npos = [0, 0, 1]\nm
         ("[world]\nfrictoin = 1\n", ["[world], key 'frictoin'", "did you mean 'friction'?"]),
         ("[world]\ndt = 0\n", ["[world], key 'dt'", "is 0; give a finite number above 0"]),
         ('[world]\nscheme = "event"\n', ["did you mean 'events'?", "velocities, events"]),
-        ('[world]\nscheme = "events"\nsweeps = 3\n', ["key 'sweeps'", "leave it out"]),
+        ('[world]\nscheme = "event_driven"\nsweeps = 3\n', ["key 'sweeps'", "leave it out"]),
         ("[body]\nmass = 1\n", ["key 'body'", "[[body]]"]),
         (HEAD.replace("mass", "mas"), ["[[body]] 1 'a', key 'mass': is missing", "'mas'"]),
         (HEAD.replace("0.1", '"big"'), ["key 'radius'", "is 'big'; give a finite number"]),

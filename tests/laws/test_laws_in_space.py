@@ -17,25 +17,25 @@ from jaxsim.io.mjcf import mjcf_q_index, mjcf_v_index, to_mjcf
 from jaxsim.math.rotation import quat_to_matrix
 from jaxsim.model import Model, ModelBuilder, box, free, plane, sphere
 from jaxsim.simulation import events
-from jaxsim.simulation.events import EventConfig
+from jaxsim.simulation.events import EventDriven
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from tests.compiling import quick_jit
 from tests.laws.bodies import G, Limp, add_ball, add_crate, begin, surface
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 
 CONFIGS = {
-    "velocities": StepConfig(sweeps=300),
-    "events": EventConfig(
+    "time_stepping": TimeStepping(sweeps=300),
+    "event_driven": EventDriven(
         iterations=1000,
         tolerance=1e-9,
     ),
 }
-STEPS, EVERY = {"velocities": 1200, "events": 300}, 5
-STEP = {"velocities": 0.001, "events": 0.004}  # [s]: both take 1.2 s
+STEPS, EVERY = {"time_stepping": 1200, "event_driven": 300}, 5
+STEP = {"time_stepping": 0.001, "event_driven": 0.004}  # [s]: both take 1.2 s
 by_both = pytest.mark.parametrize(
-    "kind", ["velocities", pytest.param("events", marks=pytest.mark.slow)]
+    "kind", ["time_stepping", pytest.param("event_driven", marks=pytest.mark.slow)]
 )
 
 MU = 0.4
@@ -153,14 +153,14 @@ def results(yard):
         chosen, config = cases(yard, STEP[kind]), CONFIGS[kind]
 
         def told(info):
-            return info.status + 0.0 if kind == "events" else info.residual
+            return info.status + 0.0 if kind == "event_driven" else info.residual
 
         def record(sample):
             info = sample.info
             return sample.state.q, sample.state.qd, info.contact_force, told(info)
 
         def one(model, state, dt, slip):
-            by = replace(config, dt=dt, **({"slip_speed": slip} if kind == "events" else {}))
+            by = replace(config, dt=dt, **({"slip_speed": slip} if kind == "event_driven" else {}))
             return rollout(model, Limp(), state, by, STEPS[kind], None, record, EVERY, "fused")
 
         stacked = jax.tree.map(lambda *x: jnp.stack([jnp.asarray(y) for y in x]), *chosen.values())
@@ -284,13 +284,13 @@ def test_the_rod_of_painleve_gets_a_bounded_answer(yard, results, kind, name):
         force = impulse / STEP[kind]
         np.testing.assert_allclose(force[[0, 2]], [0.5 * G, G], rtol=5e-3)
         assert slip < -1.5
-    elif (name, kind) == ("two solutions", "events"):
+    elif (name, kind) == ("two solutions", "event_driven"):
         np.testing.assert_array_equal(impulse, 0)
     else:
         assert 0.5 < impulse[0] < 2 and 0.4 < impulse[2] < 2  # [N s], where a step's weight is 0.01
         assert impulse[0] < 2 * impulse[2] * (1 + 1e-9)  # within the cone
         assert name == "two solutions" or np.abs(slip) < 0.05  # [m/s]: it was 2
-    if kind == "velocities":
+    if kind == "time_stepping":
         assert told.max() < 0.01  # [m/s]
     else:
         assert np.isin(told, [events.DONE, events.UNSOLVED]).all()

@@ -10,20 +10,20 @@ import pytest
 
 from jaxsim.collision.slots import contact_slots
 from jaxsim.model import ModelBuilder, plane
-from jaxsim.simulation.events import EventConfig
+from jaxsim.simulation.events import EventDriven
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from tests.compiling import quick_jit
 from tests.laws.bodies import G, Limp, add_ball, add_crate, begin
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 
 CONFIGS = {
-    "velocities": StepConfig(dt=1e-3, sweeps=50),
-    "events": EventConfig(dt=1e-3, iterations=1000, tolerance=1e-10),
+    "time_stepping": TimeStepping(dt=1e-3, sweeps=50),
+    "event_driven": EventDriven(dt=1e-3, iterations=1000, tolerance=1e-10),
 }
 by_both = pytest.mark.parametrize(
-    "kind", ["velocities", pytest.param("events", marks=pytest.mark.slow)]
+    "kind", ["time_stepping", pytest.param("event_driven", marks=pytest.mark.slow)]
 )
 
 # ---- Newton's cradle -------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def test_newtons_cradle(cradle, kind, name):
     np.testing.assert_allclose(qd[..., 3:], 0, atol=1e-9)
     np.testing.assert_allclose(speed.sum(axis=-1), 1, atol=1e-9)
     energy = np.sum(speed**2, axis=-1)
-    if (kind, name) == ("velocities", "nearly touching"):
+    if (kind, name) == ("time_stepping", "nearly touching"):
         assert energy.max() < 1 + 1e-9 and energy[-1] > 0.8
     else:
         np.testing.assert_allclose(energy, 1, atol=1e-6)
@@ -96,7 +96,7 @@ def test_newtons_cradle(cradle, kind, name):
 
 BOXES, HALF = 10, 0.1
 # The warm start forgets faster than depth is undone, 1 - 0.98 > dt / 0.1: see docs/physics.md.
-QUIET = StepConfig(dt=1e-3, sweeps=24, contacts=60, stabilization_time=0.1, warm_start=0.98)
+QUIET = TimeStepping(dt=1e-3, sweeps=24, contacts=60, stabilization_time=0.1, warm_start=0.98)
 
 
 @cache

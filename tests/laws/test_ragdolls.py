@@ -10,7 +10,7 @@ from benchmarks.ragdolls import main
 from jaxsim.characters.human import articulated_human
 from jaxsim.model import neutral_state
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from tests.compiling import quick_jit
 
 
@@ -55,7 +55,9 @@ def near_the_ground(model, count):
 def test_falls_on_flat_ground():
     """0.24 s at 4 ms."""
     model = articulated_human()
-    found = fallen(model, near_the_ground(model, 4), StepConfig(dt=0.004, bounded_start=True), 0.24)
+    found = fallen(
+        model, near_the_ground(model, 4), TimeStepping(dt=0.004, bounded_start=True), 0.24
+    )
     assert (found["energy"][0] > 0).any()  # it reached the ground, or a limit
     assert np.rad2deg(found["beyond"].max()) < 1.0
     assert (found["energy"][2] < 0.01 * found["first_energy"]).all()
@@ -67,7 +69,9 @@ def test_falls_on_flat_ground():
 def test_falls_on_boxes_and_rough_ground(ground):
     """2 s at 4 ms."""
     model = ragdoll(ground, False)
-    found = fallen(model, falls(model, 8), StepConfig(dt=0.004, sweeps=30, bounded_start=True), 2.0)
+    found = fallen(
+        model, falls(model, 8), TimeStepping(dt=0.004, sweeps=30, bounded_start=True), 2.0
+    )
     assert np.rad2deg(found["beyond"].max()) < 1.0
     assert (found["energy"][2] < 0.05 * found["first_energy"]).all()
     assert (found["of_sweeps"][2] < 1e-4 * found["first_energy"]).all()

@@ -16,7 +16,7 @@ from jaxsim.model import (
     tapered_capsule,
 )
 from jaxsim.simulation.rollout import largest, rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from tests.laws.bodies import Limp
 
 pytestmark = [pytest.mark.usefixtures("x64_module"), pytest.mark.slow]
@@ -49,7 +49,7 @@ def run(model, q, seconds, backend, qd=None):
 
     def one(q):
         state = start.replace(q=q, qd=qd)
-        result = rollout(model, Limp(), state, StepConfig(dt=DT), steps, deep, backend=backend)
+        result = rollout(model, Limp(), state, TimeStepping(dt=DT), steps, deep, backend=backend)
         return result.state, result.measures["deep"]
 
     return jax.jit(jax.vmap(one))(jnp.asarray(q, float))

@@ -30,7 +30,7 @@ from jaxsim.model import (
 )
 from jaxsim.simulation.records import Control
 from jaxsim.simulation.rollout import failed_members, final, largest, rollout, total
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from tests.compiling import quick_jit
 from tests.laws.bodies import G, surface
 
@@ -115,7 +115,7 @@ def forces_on(model: Model, force: np.ndarray, name: str, other: str) -> np.ndar
 def test_dropped_ball_bounces_to_e_squared_of_its_height(scene, simulate, restitution):
     height = 0.2
     model = surface(scene, restitution=restitution)
-    record = simulate(model, at_rest(model, ball=dict(z=height)), StepConfig(dt=DT)).record
+    record = simulate(model, at_rest(model, ball=dict(z=height)), TimeStepping(dt=DT)).record
     z = np.asarray(record[0])[:, model.topology.dof("ballZ")] - RADIUS
     impact = np.sqrt(2 * height / G)  # [s]
     after = z[int((impact + 2 * DT) / DT / EVERY) + 1 :]
@@ -132,7 +132,7 @@ def test_dropped_ball_bounces_to_e_squared_of_its_height(scene, simulate, restit
 def test_ball_at_rest_does_not_bounce(scene, simulate):
     """The weight of one step is slower than bounce_speed, whatever the restitution."""
     model = surface(scene, restitution=0.9)
-    record = simulate(model, at_rest(model), StepConfig(dt=DT)).record
+    record = simulate(model, at_rest(model), TimeStepping(dt=DT)).record
     z = np.asarray(record[0])[:, model.topology.dof("ballZ")]
     np.testing.assert_allclose(z, RADIUS, atol=1e-4)
 
@@ -142,7 +142,7 @@ def test_ball_at_rest_does_not_bounce(scene, simulate):
 
 def test_sliding_block_loses_mu_g_and_stops(scene, simulate):
     model = surface(scene, friction=0.4)
-    record = simulate(model, at_rest(model, slider=dict(vx=1.5)), StepConfig(dt=DT)).record
+    record = simulate(model, at_rest(model, slider=dict(vx=1.5)), TimeStepping(dt=DT)).record
     speed = np.asarray(record[1])[:, model.topology.dof("sliderX")]
     time = np.arange(len(speed)) * EVERY * DT
     np.testing.assert_allclose(speed, np.maximum(1.5 - 0.4 * G * time, 0), atol=0.01)
@@ -152,7 +152,7 @@ def test_sliding_block_loses_mu_g_and_stops(scene, simulate):
 def test_sliding_ball_ends_up_rolling_with_five_sevenths_of_its_speed(scene, simulate):
     model = surface(scene, friction=0.4)
     top = model.topology
-    record = simulate(model, at_rest(model, ball=dict(vx=1.4)), StepConfig(dt=DT)).record
+    record = simulate(model, at_rest(model, ball=dict(vx=1.4)), TimeStepping(dt=DT)).record
     speed = np.asarray(record[1])[:, top.dof("ballX")]
     spin = np.asarray(record[1])[:, top.dof("ballTurn")]
     time = np.arange(len(speed)) * EVERY * DT
@@ -167,7 +167,7 @@ def test_block_on_a_slope_holds_below_the_friction_angle(scene, simulate, angle)
     """arctan 0.4 is 21.8 degrees."""
     tilt = np.deg2rad(angle)
     model = surface(scene, friction=0.4, tilt=tilt)
-    record = simulate(model, at_rest(model), StepConfig(dt=DT)).record
+    record = simulate(model, at_rest(model), TimeStepping(dt=DT)).record
     speed = np.asarray(record[1])[:, model.topology.dof("sliderX")]
     time = np.arange(len(speed)) * EVERY * DT
     pull = G * (np.sin(tilt) - 0.4 * np.cos(tilt))
@@ -181,7 +181,7 @@ def test_block_on_a_slope_holds_below_the_friction_angle(scene, simulate, angle)
 
 
 def test_forces_of_a_stack_at_rest_are_its_weights(scene, simulate):
-    record = simulate(surface(scene), at_rest(scene), StepConfig(dt=DT)).record
+    record = simulate(surface(scene), at_rest(scene), TimeStepping(dt=DT)).record
     _, qd, force, penetration = record
     weight = {name: mass * G for name, mass in MASS.items()}
     stack = weight["upper"] + weight["lower"]
@@ -215,7 +215,7 @@ def test_momentum_changes_by_the_impulses(scene, simulate):
     def run(state):
         controller = PoseController(jnp.zeros(top.nq))
         measures = {"impulse": total(body_forces)._replace(initial=jnp.zeros((4, 3)))}
-        return rollout(model, controller, state, StepConfig(dt=DT), 300, measures)
+        return rollout(model, controller, state, TimeStepping(dt=DT), 300, measures)
 
     result = quick_jit(run)(state)
     for k, name in enumerate(top.link_names[:4]):
@@ -235,7 +235,7 @@ def test_damped_wheel_slows_down_as_implicit_euler_does(scene, simulate, damping
     """v / (1 + h c / I)^n: monotone at any h c / I; at 11 N m s/rad that is 2.2 in 1 ms."""
     model = scene.replace(damping=scene.damping.at[-1].set(damping))
     state = at_rest(model, wheel=dict(vturn=5.0))
-    result = simulate(model, state, StepConfig(dt=DT))
+    result = simulate(model, state, TimeStepping(dt=DT))
     speed = np.asarray(result.record[1])[:, -1]
     steps = np.arange(len(speed)) * EVERY
     np.testing.assert_allclose(speed, 5.0 * (1 + DT * damping / WHEEL) ** -steps, atol=1e-12)
@@ -273,7 +273,7 @@ def test_energy_rises_by_the_work_of_the_torques_and_the_error_of_the_integratio
 
     @quick_jit
     def run(dt):
-        return rollout(model, Twist(torque), state, StepConfig(dt=dt), 50, record=record).record
+        return rollout(model, Twist(torque), state, TimeStepping(dt=dt), 50, record=record).record
 
     dt, first = 0.001, []
     for h in (dt, dt / 2):
@@ -332,7 +332,7 @@ def hold():
     """HUMAN_STEPS of a batch of characters with PD towards a target: model, target, state, dt."""
 
     def one(model, target, state, dt):
-        controller, config = PoseController(target), StepConfig(dt=dt)
+        controller, config = PoseController(target), TimeStepping(dt=dt)
         return rollout(model, controller, state, config, HUMAN_STEPS, MEASURES)
 
     return quick_jit(jax.vmap(one, (None, 0, 0, 0)))
@@ -453,7 +453,7 @@ def test_a_batch_may_vary_friction_and_chair_height():
         state = start(model, "sitting")
         state = state.replace(qd=state.qd.at[0].set(1.0))  # it slides off
         speed = {"speed": final(lambda sample: sample.seen.com_velocity[0])}
-        result = rollout(model, PoseController(state.q), state, StepConfig(dt=DT), 20, speed)
+        result = rollout(model, PoseController(state.q), state, TimeStepping(dt=DT), 20, speed)
         return result.state, result.measures["speed"]
 
     run = quick_jit(jax.vmap(one))
@@ -500,7 +500,7 @@ def test_measures_are_what_the_record_gives():
         )
 
     def run(state, every):
-        controller, config = PoseController(jnp.zeros(2)), StepConfig(dt=0.002)
+        controller, config = PoseController(jnp.zeros(2)), TimeStepping(dt=0.002)
         # One back end, whose bits do not depend on what else a program computes.
         return rollout(model, controller, state, config, 120, height, record, every, "xla")
 
@@ -530,7 +530,7 @@ def test_memory_does_not_grow_with_the_length():
 
     def run(state, steps):
         controller = PoseController(jnp.zeros(2))
-        return rollout(model, controller, state, StepConfig(dt=DT), steps, measures)
+        return rollout(model, controller, state, TimeStepping(dt=DT), steps, measures)
 
     short, long = (jax.eval_shape(lambda s, n=n: run(s, n), state) for n in (10, 100_000))
     assert short.record is None
@@ -550,23 +550,23 @@ def test_numbers_compile_nothing_anew():
 
     run = quick_jit(run)
     target = jnp.zeros(2)
-    run(model, target, state, StepConfig(dt=0.001))
-    run(model.replace(mass=2 * model.mass), target + 1, state, StepConfig(dt=0.002))
+    run(model, target, state, TimeStepping(dt=0.001))
+    run(model.replace(mass=2 * model.mass), target + 1, state, TimeStepping(dt=0.002))
     run(
         model.replace(friction=model.friction / 2),
         target,
         state.replace(q=state.q + 1),
-        StepConfig(dt=0.001, stabilization_time=0.1, bounce_speed=0.2),
+        TimeStepping(dt=0.001, stabilization_time=0.1, bounce_speed=0.2),
     )
     assert len(count) == 1 and run._cache_size() == 1
-    run(model, target, state, StepConfig(dt=0.001, sweeps=4))  # this one is a constant
+    run(model, target, state, TimeStepping(dt=0.001, sweeps=4))  # this one is a constant
     assert len(count) == 2
 
 
 def test_settings_that_make_no_sense_are_refused():
     with pytest.raises(ValueError, match=r"dt is -0\.1 s"):
-        StepConfig(dt=-0.1)
+        TimeStepping(dt=-0.1)
     with pytest.raises(ValueError, match="sweeps is 0"):
-        StepConfig(sweeps=0)
+        TimeStepping(sweeps=0)
     with pytest.raises(ValueError, match=r"warm_start is 1\.5"):
-        StepConfig(warm_start=1.5)
+        TimeStepping(warm_start=1.5)

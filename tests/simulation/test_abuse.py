@@ -12,20 +12,20 @@ import pytest
 from jaxsim.dynamics.momentum import kinetic_energy, potential_energy
 from jaxsim.model import ModelBuilder, box, capsule, free, hinge, plane, sphere
 from jaxsim.model.state import neutral_state
-from jaxsim.simulation.events import STATUS, EventConfig
+from jaxsim.simulation.events import STATUS, EventDriven
 from jaxsim.simulation.records import Control
 from jaxsim.simulation.rollout import Measure, failed_members, final, largest, rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 
 HALF = 0.1
 CONFIGS = {
-    "velocities": StepConfig(dt=0.002, bounded_start=True),
-    "events": EventConfig(dt=0.01, parts=8, iterations=20),
+    "time_stepping": TimeStepping(dt=0.002, bounded_start=True),
+    "event_driven": EventDriven(dt=0.01, parts=8, iterations=20),
 }
-SCHEMES = ["velocities", pytest.param("events", marks=pytest.mark.slow)]
+SCHEMES = ["time_stepping", pytest.param("event_driven", marks=pytest.mark.slow)]
 by_both = pytest.mark.parametrize("scheme", SCHEMES)
 
 
@@ -163,7 +163,7 @@ def test_mass_ratios_of_ten_thousand_are_bounded_and_told(crates):
     assert (m["energy"] < given).all()
     assert (m["depth"][1:] < 1e-4).all()
     assert m["depth"][0] < 1e-3 or m["residual"][0] > 1
-    if scheme == "velocities":
+    if scheme == "time_stepping":
         assert (m["last_energy"] < 0.01 * given).all()
     else:
         assert STATUS[int(m["status"][0])].startswith(("some forces", "the interval"))
@@ -174,7 +174,7 @@ def test_what_begins_deep_inside_comes_out_slowly(crates):
     m = {name: value[INSIDE] for name, value in crates[2].measures.items()}
     assert (m["depth"] < 1e-5).all()
     assert (m["fastest"][:3] < np.sqrt(2 * 9.81 * 0.3)).all()  # the upper one falls
-    assert (m["fastest"][3:] < 1.02 * StepConfig().recovery_speed).all()
+    assert (m["fastest"][3:] < 1.02 * TimeStepping().recovery_speed).all()
 
 
 def test_huge_velocities_are_bounded(crates):
@@ -196,7 +196,7 @@ def test_a_heavy_ball_on_a_light_chain(chain, scheme):
     assert not failed_members(result)
     m = result.measures
     assert (m["fastest"] < 1e4).all()
-    if scheme == "velocities":
+    if scheme == "time_stepping":
         assert (m["last_energy"] < 1e-4).all()
         height = 9.81 * 100 * 0.4  # an upper bound of what it falls through [J]
         assert m["energy"][0] > 10 * height and m["made"][0] > 0.99 * m["energy"][0] - height
@@ -236,7 +236,7 @@ def test_the_same_batch_twice_gives_the_same_bits(crates):
 @pytest.mark.slow
 def test_both_hold_of_the_fused_back_end(crates):
     model, scheme, _ = crates
-    if scheme == "events":
+    if scheme == "event_driven":
         pytest.skip("its loops are compiled for minutes")
     q, qd, mass = abused()
     first, again = (run(model, q, scheme, qd, mass, backend="fused") for _ in range(2))

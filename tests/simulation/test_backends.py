@@ -10,7 +10,7 @@ from controllers.scl.load import load_script, script_controller
 from jaxsim.fused import fuse
 from jaxsim.model import neutral_state
 from jaxsim.simulation.rollout import failed_members, largest, rollout, total
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from optimize.scenarios.script_scene import set_scene
 from tests.compiling import quick_jit
 from tests.gradients.test_step_gradients import build_hopper
@@ -32,7 +32,7 @@ def make_human(lift=0.0):
     controller = script_controller(load_script("kip_up", scene.model), scene.model)
 
     def run(values, qd, backend):
-        state, config = begin.replace(qd=qd), StepConfig(dt=0.00025)
+        state, config = begin.replace(qd=qd), TimeStepping(dt=0.00025)
         at_work = controller.replace(values=values)
         return rollout(scene.model, at_work, state, config, STEPS, MEASURES, backend=backend)
 
@@ -119,7 +119,7 @@ def hop(x64_module):
 
     def scalar(backend, target, qd, mass, friction, **options):
         model = hopper.replace(mass=mass, friction=friction)
-        state, config = start.replace(qd=qd), StepConfig(dt=0.002, **options)
+        state, config = start.replace(qd=qd), TimeStepping(dt=0.002, **options)
         effort = {"effort": MEASURES["effort"]}
         result = rollout(
             model, PoseController(target), state, config, STEPS, effort, backend=backend
@@ -193,7 +193,7 @@ def test_xla_gives_batches_of_any_size_the_same_to_rounding():
         def end(height):
             state = zero.replace(q=zero.q.at[1].add(height))
             pose = PoseController(zero.q)
-            return rollout(model, pose, state, StepConfig(dt=0.002), 25, backend="xla").state
+            return rollout(model, pose, state, TimeStepping(dt=0.002), 25, backend="xla").state
 
         run = quick_jit(jax.vmap(end))
         whole = run(heights)

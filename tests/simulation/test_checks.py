@@ -16,15 +16,15 @@ from controllers.pose.pd import PoseController
 from controllers.scl.load import load_script, script_controller
 from jaxsim.characters.planar_human import planar_human
 from jaxsim.model import ModelBuilder, ModelError, ball, capsule, hinge, neutral_state, plane
-from jaxsim.simulation.events import EventConfig, event_step
+from jaxsim.simulation.events import EventDriven, event_step
 from jaxsim.simulation.pushes import push, pushes_together
 from jaxsim.simulation.records import MotionControl, no_control
 from jaxsim.simulation.rollout import Measure, final, largest, rollout, total
-from jaxsim.simulation.step import StepConfig, observe, step
+from jaxsim.simulation.step import TimeStepping, observe, step
 from jaxsim.simulation.warm_start import WarmStart
 from tests.compiling import quick_jit
 
-CONFIG = StepConfig(dt=0.001, sweeps=2)
+CONFIG = TimeStepping(dt=0.001, sweeps=2)
 
 
 def build(joint=None):
@@ -209,7 +209,7 @@ def test_controls(changes, words):
     control = dataclasses.replace(no_control(MODEL), **changes)
     seen = seen_now()
     refused(ModelError, words, step, MODEL, STATE, seen, control, CONFIG)
-    refused(ModelError, words, event_step, MODEL, STATE, None, control, EventConfig())
+    refused(ModelError, words, event_step, MODEL, STATE, None, control, EventDriven())
     given = Scripted(give=lambda memory, model: (memory, control))
     refused(ModelError, words, run, controller=given)
 
@@ -259,21 +259,21 @@ BAD = [
 
 
 @pytest.mark.parametrize("numbers, words", BAD)
-@pytest.mark.parametrize("kind", [StepConfig, EventConfig])
+@pytest.mark.parametrize("kind", [TimeStepping, EventDriven])
 def test_numbers_of_a_config(kind, numbers, words):
     refused(ValueError, words, lambda: run(config=kind(**numbers)))
 
 
 def test_configs_of_another_kind_and_rows():
     seen, control = seen_now(), no_control(MODEL)
-    refused(TypeError, "config is 0.001; expected a StepConfig or EventConfig", run, config=0.001)
-    refused(TypeError, "config is an EventConfig; expected a StepConfig", step, MODEL, STATE, seen,
-            control, EventConfig())  # fmt: skip
-    refused(TypeError, "config is a StepConfig; expected an EventConfig", event_step, MODEL, STATE,
+    refused(TypeError, "config is 0.001; expected a TimeStepping or EventDriven", run, config=0.001)
+    refused(TypeError, "config is an EventDriven; expected a TimeStepping", step, MODEL, STATE, seen,
+            control, EventDriven())  # fmt: skip
+    refused(TypeError, "config is a TimeStepping; expected an EventDriven", event_step, MODEL, STATE,
             None, control, CONFIG)  # fmt: skip
-    refused(TypeError, "config.sweeps is 2.0; give a whole", run, config=StepConfig(sweeps=2.0))
+    refused(TypeError, "config.sweeps is 2.0; give a whole", run, config=TimeStepping(sweeps=2.0))
     refused(ValueError, "config.stabilization_time is 0.0; give a positive time", run,
-            config=StepConfig(stabilization_time=0))  # fmt: skip
+            config=TimeStepping(stabilization_time=0))  # fmt: skip
     refused(TypeError, "seen is None; expected an Observation", step, MODEL, STATE, None, control,
             CONFIG)  # fmt: skip
     refused(ModelError, VMAP, step, MODEL, STATE, batched(seen), control, CONFIG)

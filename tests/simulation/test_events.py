@@ -10,10 +10,10 @@ import pytest
 from jaxsim.model import ModelBuilder, box, free, hinge, plane, sphere
 from jaxsim.model.state import neutral_state
 from jaxsim.simulation import events
-from jaxsim.simulation.events import EventConfig, event_step
+from jaxsim.simulation.events import EventDriven, event_step
 from jaxsim.simulation.records import Control, no_control
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from tests.compiling import quick_jit
 from tests.laws.bodies import G, surface
 
@@ -58,7 +58,7 @@ def run(model, state, config, steps):
 def moving(model, q, qd):
     state = neutral_state(model)
     state = state.replace(q=jnp.asarray(q, float), qd=jnp.asarray(qd, float))
-    return EventConfig().init(model, state)
+    return EventDriven().init(model, state)
 
 
 def begin(model, height, velocity=(0, 0, 0), spin=(0, 0, 0)):
@@ -71,7 +71,7 @@ def test_a_ball_bounces_to_e_squared_of_its_height(ball):
     model, e = surface(ball, restitution=0.8), 0.8
     missing = []
     for per_second in (120, 240, 480):
-        states, info = run(model, begin(model, TALL), EventConfig(dt=1 / per_second), STEPS)
+        states, info = run(model, begin(model, TALL), EventDriven(dt=1 / per_second), STEPS)
         assert (info.status == events.DONE).all()
         height = states.q[:, 2] - RADIUS
         again = states.time > np.sqrt(2 * 0.5 / G) + 0.01
@@ -85,7 +85,7 @@ def test_a_ball_bounces_to_e_squared_of_its_height(ball):
 
 def test_a_sliding_block_stops_where_coulomb_says(crate):
     model, mu = surface(crate, friction=0.4), 0.4
-    config = EventConfig(dt=1 / 240, iterations=5000, tolerance=1e-10)
+    config = EventDriven(dt=1 / 240, iterations=5000, tolerance=1e-10)
     states, info = run(model, begin(model, HALF, (2.0, 1.5, 0)), config, STEPS)
     assert (info.status == events.DONE).all()
     distance = 2.5**2 / (2 * mu * G)
@@ -99,7 +99,7 @@ def test_a_sliding_block_stops_where_coulomb_says(crate):
 @pytest.mark.parametrize(("tangent", "holds"), [(0.36, True), (0.44, False)])
 def test_a_block_on_a_slope_holds_up_to_the_angle_of_friction(crate, tangent, holds):
     model = surface(crate, friction=0.4, tilt=np.arctan(tangent))
-    states, _ = run(model, begin(model, HALF), EventConfig(dt=1 / 240), STEPS)
+    states, _ = run(model, begin(model, HALF), EventDriven(dt=1 / 240), STEPS)
     pull = G * (np.sin(np.arctan(tangent)) - 0.4 * np.cos(np.arctan(tangent)))
     if holds:
         assert np.abs(states.q[-1, 0]) < 1e-3
@@ -109,7 +109,7 @@ def test_a_block_on_a_slope_holds_up_to_the_angle_of_friction(crate, tangent, ho
 
 def test_a_sliding_ball_rolls_on_with_five_sevenths_of_its_speed(ball):
     model = surface(ball, friction=0.3)
-    states, info = run(model, begin(model, RADIUS, (2.0, 0, 0)), EventConfig(dt=1 / 240), STEPS)
+    states, info = run(model, begin(model, RADIUS, (2.0, 0, 0)), EventDriven(dt=1 / 240), STEPS)
     assert (info.status == events.DONE).all()
     np.testing.assert_allclose(states.qd[-1, 0], 10 / 7, rtol=2e-3)
     np.testing.assert_allclose(states.qd[-1, 4], 10 / 7 / RADIUS, rtol=2e-3)
@@ -121,7 +121,7 @@ def test_a_pendulum_stays_within_its_limit():
     swing = hinge("swing", (0, 1, 0), limits=(-0.5, 0.5))
     b.add_link("rod", "world", mass=1.0, com=(0, 0, -0.5), inertia=(0.1, 0.1, 0.01), joints=[swing])
     model = b.build()
-    states, info = run(model, moving(model, [0.0], [4.0]), EventConfig(dt=1 / 60), 100)
+    states, info = run(model, moving(model, [0.0], [4.0]), EventDriven(dt=1 / 60), 100)
     assert np.abs(states.q).max() < 0.5 + 2e-3
     assert info.impacts.sum() >= 1 and (info.status == events.DONE).all()
 
@@ -132,7 +132,7 @@ def test_it_agrees_with_the_fixed_step_on_a_tumbling_crate(crate):
     turned = np.array([np.cos(0.3), 0, np.sin(0.3), 0])
     q = np.array([0, 0, 0.3, *turned])
     qd = np.array([0.5, 0, 0, 0, 1.0, 0])
-    states, info = run(model, moving(model, q, qd), EventConfig(dt=1e-3), 400)
+    states, info = run(model, moving(model, q, qd), EventDriven(dt=1e-3), 400)
 
     @jax.tree_util.register_static
     class Limp:
@@ -144,7 +144,7 @@ def test_it_agrees_with_the_fixed_step_on_a_tumbling_crate(crate):
 
     state = neutral_state(model)
     state = state.replace(q=jnp.asarray(q), qd=jnp.asarray(qd))
-    config = StepConfig(dt=1e-3, sweeps=50)
+    config = TimeStepping(dt=1e-3, sweeps=50)
     fixed = quick_jit(
         lambda s: rollout(model, Limp(), s, config, 400, backend="xla", record=lambda x: x.state.q)
     )(state)
@@ -157,7 +157,7 @@ def test_it_agrees_with_the_fixed_step_on_a_tumbling_crate(crate):
 
 def test_bounds_are_told_and_members_stay_apart(ball):
     model = surface(ball, restitution=0.5)
-    config = EventConfig(dt=1 / 30, parts=3)
+    config = EventDriven(dt=1 / 30, parts=3)
     starts = [begin(model, TALL), begin(model, RADIUS + 1e-3, (0, 0, -5.0)), begin(model, 0.3)]
     batch = jax.tree.map(lambda *x: jnp.stack(x), *starts)
     batch = batch.replace(q=batch.q.at[2, 2].set(jnp.nan))
@@ -180,11 +180,11 @@ def test_a_torque_loses_what_its_damping_takes_within_the_interval():
     model = b.build()
     control = Control(jnp.array([3.0]), jnp.array([2.0]))
     start = moving(model, [0.0], [1.0])
-    state, info = event_step(model, start, None, control, EventConfig(dt=1e-3))
+    state, info = event_step(model, start, None, control, EventDriven(dt=1e-3))
     np.testing.assert_allclose(state.qd, [1 + 1e-3 * 3 / 0.5], rtol=1e-12)
     assert info.tries == 1
 
 
 def test_settings_that_cannot_be_are_told():
     with pytest.raises(ValueError, match="parts is 0; give 1 or more"):
-        EventConfig(parts=0)
+        EventDriven(parts=0)

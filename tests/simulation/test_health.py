@@ -13,7 +13,7 @@ from jaxsim.model.state import neutral_state
 from jaxsim.simulation.health import failures
 from jaxsim.simulation.records import Control
 from jaxsim.simulation.rollout import failed_members, rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from jaxsim.solvers.status import Status
 from tests.compiling import quick_jit
 
@@ -83,7 +83,7 @@ def run(body, config, steps=STEPS):
 
 
 def test_members_are_named_with_reason_and_time(body):
-    result = run(body, StepConfig(dt=DT))
+    result = run(body, TimeStepping(dt=DT))
     found = {failure.member: failure for failure in failures(result.health)}
     for k, (name, row) in enumerate(MEMBERS.items()):
         wrong = found[k].status if k in found else Status.OK

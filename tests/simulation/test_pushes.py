@@ -13,7 +13,7 @@ from jaxsim.model.state import neutral_state
 from jaxsim.simulation.pushes import push, push_torque, pushes_together
 from jaxsim.simulation.records import no_control
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -52,7 +52,7 @@ def flyer(x64_module):
 
 def fly(model, pushes, backend="xla"):
     state = neutral_state(model)
-    return rollout(model, Limp(), state, StepConfig(dt=DT), STEPS, backend=backend, pushes=pushes)
+    return rollout(model, Limp(), state, TimeStepping(dt=DT), STEPS, backend=backend, pushes=pushes)
 
 
 def momentum(model, state):

@@ -11,7 +11,7 @@ import pytest
 
 from jaxsim.model import ModelBuilder, plane
 from jaxsim.simulation.rollout import RolloutResult, rollout, warn_of_residual
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from tests.compiling import quick_jit
 from tests.laws.bodies import Limp, add_crate, begin
 
@@ -27,7 +27,7 @@ def landing():
 
     @partial(quick_jit, static_argnums=(1, 2))
     def run(state, sweeps, derivative):
-        config = StepConfig(dt=0.002, sweeps=sweeps, derivative=derivative)
+        config = TimeStepping(dt=0.002, sweeps=sweeps, derivative=derivative)
         return rollout(model, Limp(), state, config, 10, backend="xla")
 
     return lambda sweeps, derivative: run(state, sweeps, derivative)
@@ -68,7 +68,7 @@ def test_a_rollout_that_is_not_traced_says_it_itself(landing, monkeypatch):
     b = ModelBuilder()
     add_crate(b, "crate", (0.1, 0.1, 0.1))
     model = b.build()
-    config = StepConfig(dt=0.002, sweeps=1, derivative="implicit")
+    config = TimeStepping(dt=0.002, sweeps=1, derivative="implicit")
     with pytest.warns(UserWarning, match="More sweeps") as told:
         rollout(model, Limp(), begin(model), config, 10, backend="xla")
     assert told[0].filename == __file__

@@ -13,17 +13,17 @@ from jaxsim.dynamics.rigid import inverse_dynamics
 from jaxsim.math.rotation import quat_log
 from jaxsim.model import Drive, ModelBuilder, ball, box, free, hinge, plane, slide
 from jaxsim.model.state import neutral_state
-from jaxsim.simulation.events import EventConfig
+from jaxsim.simulation.events import EventDriven
 from jaxsim.simulation.records import MotionControl, no_control
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 
 G, HALF, MASS, DT = 9.81, 0.1, 2.0, 1e-3
 CRATE = dict(mass=MASS, inertia=[2.0 / 3 * MASS * HALF**2] * 3)
-STEPS = {"velocities": StepConfig(dt=DT, sweeps=30), "events": EventConfig(dt=2 * DT)}
+STEPS = {"time_stepping": TimeStepping(dt=DT, sweeps=30), "event_driven": EventDriven(dt=2 * DT)}
 by_both = pytest.mark.parametrize("config", STEPS.values(), ids=STEPS.keys())
 
 
@@ -282,7 +282,7 @@ def test_a_world_without_a_freedom_stands_still(backend):
     b.add_shape("world", plane(name="ground"))
     b.add_grip("bar", "post", (0, 0, 0.5))
     model = b.build()
-    implicit = StepConfig(dt=DT, derivative="implicit", bounded_start=True)
+    implicit = TimeStepping(dt=DT, derivative="implicit", bounded_start=True)
     for config in (*STEPS.values(), implicit):
         result = simulate(model, begin(model), config, 0.01, backend=backend)
         assert result.finite and result.state.q.shape == (0,)
@@ -292,10 +292,10 @@ def test_a_world_without_a_freedom_stands_still(backend):
 
 def test_a_world_of_all_this_is_one_kernel(cart, hanger, crates):
     """Fused and XLA agree to rounding."""
-    few = StepConfig(dt=DT, sweeps=8, contacts=7)
+    few = TimeStepping(dt=DT, sweeps=8, contacts=7)
     scenes = [
-        (cart, [0, 0, 0, 0, 0, 0, HALF, 1, 0, 0, 0], StepConfig(dt=DT)),
-        (hanger, LEVEL, StepConfig(dt=DT)),
+        (cart, [0, 0, 0, 0, 0, 0, HALF, 1, 0, 0, 0], TimeStepping(dt=DT)),
+        (hanger, LEVEL, TimeStepping(dt=DT)),
         (crates, CRATES, few),
     ]
     for model, q, config in scenes:

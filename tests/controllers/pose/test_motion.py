@@ -11,7 +11,7 @@ from controllers.pose.motion import MotionController, TrackingController, Trajec
 from controllers.pose.pd import pose_error
 from jaxsim.model import ModelBuilder, ball, hinge, neutral_state, plane
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -41,7 +41,7 @@ def turned(angle, axis, elbow):
 @partial(quick_jit, static_argnames="steps")
 def follow(model, controller, steps=STEPS):
     state = neutral_state(model)
-    config = StepConfig(dt=DT)
+    config = TimeStepping(dt=DT)
 
     def record(sample):
         return sample.state.q, sample.info.motion_force

@@ -11,7 +11,7 @@ from jaxsim.math.rotation import quat_conjugate, quat_log, quat_multiply, quat_r
 from jaxsim.model import ModelBuilder, ball, free, hinge, neutral_state
 from jaxsim.model.state import neutral_q
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -88,7 +88,7 @@ def test_ball_turns_to_its_target_like_a_damped_oscillator(pendulum, backend):
     """Critically damped: the angle left is theta (1 + w t) exp(-w t), about one axis."""
     axis, angle, steps = np.array([1.0, 2.0, -2.0]) / 3, 2.5, 400
     target = jnp.asarray(np.r_[np.cos(angle / 2), np.sin(angle / 2) * axis])
-    controller, config = PoseController(target), StepConfig(dt=0.0005)
+    controller, config = PoseController(target), TimeStepping(dt=0.0005)
 
     def go(state):
         return rollout(pendulum, controller, state, config, steps, backend=backend).state.q

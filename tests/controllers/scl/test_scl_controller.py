@@ -18,7 +18,7 @@ from jaxsim.dynamics.kinematics import forward_kinematics, plane_angles, point_v
 from jaxsim.dynamics.momentum import potential_energy
 from jaxsim.model import ModelBuilder, hinge, neutral_state, slide
 from jaxsim.simulation.rollout import final, rollout
-from jaxsim.simulation.step import StepConfig, observe
+from jaxsim.simulation.step import TimeStepping, observe
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -53,7 +53,7 @@ def at_work():
     """
 
     def run(controller, model, state, touching, first):
-        seen = observe(model, state, StepConfig())
+        seen = observe(model, state, TimeStepping())
 
         def one(carry, now):
             memory, time = carry
@@ -587,7 +587,7 @@ def test_float32_counts_long_phases_exactly(dt):
         state = posed(model, {})
 
         def run(controller, state, dt):
-            seen = observe(model, state, StepConfig())
+            seen = observe(model, state, TimeStepping())
 
             def one(memory, _):
                 memory, _ = controller.update(memory, model, state, seen, dt)
@@ -664,7 +664,7 @@ def fly(arm):
 
     def one(values, state):
         at_work = controller.replace(values=values)
-        result = rollout(arm, at_work, state, StepConfig(dt=0.001), 20, measures)
+        result = rollout(arm, at_work, state, TimeStepping(dt=0.001), 20, measures)
         return result.state.q, result.measures["hand"], result.memory.phase
 
     return one
@@ -718,11 +718,13 @@ def test_changed_numbers_compile_nothing_anew(arm, hanging):
 
     run = quick_jit(run)
     first = script_controller(REACH.format(*NUMBERS), arm)
-    run(first, arm, hanging, StepConfig(dt=0.001))
-    run(first.replace(values=2 * first.values), arm, hanging, StepConfig(dt=0.002))
+    run(first, arm, hanging, TimeStepping(dt=0.001))
+    run(first.replace(values=2 * first.values), arm, hanging, TimeStepping(dt=0.002))
     again = script_controller(REACH.format(1, -2, 3, 4, 5, 6), arm)
     heavier = arm.replace(mass=1.1 * arm.mass, gain_p=arm.gain_p / 2)
-    run(again, heavier, hanging.replace(q=hanging.q + 0.1), StepConfig(dt=0.001, bounce_speed=0.3))
+    run(
+        again, heavier, hanging.replace(q=hanging.q + 0.1), TimeStepping(dt=0.001, bounce_speed=0.3)
+    )
     assert len(traces) == 1 and run._cache_size() == 1
 
 
@@ -732,6 +734,6 @@ def test_contacts_of_the_simulation_reach_the_script():
     standing = quick_jit(lambda model: start(model, "standing"))(model)
     text = "{ } when contact all feet { } and when contact any hands after 0.01 { }"
     controller = script_controller(text, model)
-    run = quick_jit(lambda c, s: rollout(model, c, s, StepConfig(dt=0.001), 20).memory)
+    run = quick_jit(lambda c, s: rollout(model, c, s, TimeStepping(dt=0.001), 20).memory)
     memory = run(controller, standing)
     assert int(memory.phase) == 1 and int(memory.event_cause[0]) == BY_CONTACT

@@ -7,7 +7,7 @@ from controllers.pose.pd import PoseController
 from jaxsim.characters.planar_human import planar_human, start
 from jaxsim.dynamics.kinematics import plane_angles
 from jaxsim.simulation.rollout import rollout
-from jaxsim.simulation.step import StepConfig
+from jaxsim.simulation.step import TimeStepping
 from optimize.running.objectives import (
     FALLEN,
     FLIGHT_CLEARANCE,
@@ -43,7 +43,7 @@ def terms_of(human):
     def run(state):
         measures = EVERY.measures(human)
         controller = PoseController(state.q)
-        config = StepConfig(dt=DT)
+        config = TimeStepping(dt=DT)
         result = rollout(human, controller, state, config, STEPS, measures, record)
         return EVERY.parts(result.measures), result.record
 

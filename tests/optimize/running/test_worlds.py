@@ -79,7 +79,7 @@ def test_a_world_is_simulated_and_written(done):
     assert (out / "world.toml").read_text() == SCENE
     summary = json.loads((out / "summary.json").read_text())
     assert summary["finite"] and summary["seconds"] == pytest.approx(0.3)
-    assert summary["dt"] == 0.005 and summary["scheme"] == "velocities"
+    assert summary["dt"] == 0.005 and summary["scheme"] == "time_stepping"
     assert summary["most_left_out"] == 0 and summary["largest_penetration"] < 1e-3
     [torn] = summary["broken_grips"]  # 90 N do not hold 10 kg
     assert torn.startswith("rope at 0.0")
