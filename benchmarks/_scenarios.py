@@ -24,16 +24,16 @@ import numpy as np
 
 from controllers.scl.load import shipped_scripts
 from jaxsim.io.motion import Motion
-from optimize.balance_tuning import TuningOptions, tune_balance
-from optimize.gallery import find_world, shipped_worlds
-from optimize.push_map import push_map
-from optimize.push_search import MapOptions
-from optimize.run_folder import RunFolder
-from optimize.simulate import Simulation, simulate
-from optimize.synthesis_run import synthesize_scene
-from optimize.synthesis_scenes import SCENES, find_scene
-from optimize.tune import tune
-from optimize.world_run import simulate_world
+from optimize.results.folder import RunFolder
+from optimize.running.gallery import find_world, shipped_worlds
+from optimize.running.simulate import Simulation, simulate
+from optimize.running.synthesis_run import synthesize_scene
+from optimize.running.world_run import simulate_world
+from optimize.scenarios.synthesis_scenes import SCENES, find_scene
+from optimize.studies.push_map import push_map
+from optimize.studies.push_search import MapOptions
+from optimize.tuning.balance_tuning import TuningOptions, tune_balance
+from optimize.tuning.tune import tune
 
 Record = dict[str, dict[str, Any]]
 

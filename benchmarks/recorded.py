@@ -29,7 +29,7 @@ import numpy as np
 from benchmarks._machine import ROOT, commit, machine, table, today, versions
 from benchmarks._scenarios import KINDS, Record
 from jaxsim.io.files import write_bytes
-from optimize.cli_setup import session
+from optimize.session import session
 
 FOLDER = ROOT / "tests" / "recorded"
 PATH = 1e-9  # of q [m, rad] and qd [m/s, rad/s]

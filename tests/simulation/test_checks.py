@@ -266,11 +266,11 @@ def test_numbers_of_a_config(kind, numbers, words):
 
 def test_configs_of_another_kind_and_rows():
     seen, control = seen_now(), no_control(MODEL)
-    refused(TypeError, "config is 0.001; expected a TimeStepping or EventDriven", run, config=0.001)
-    refused(TypeError, "config is an EventDriven; expected a TimeStepping", step, MODEL, STATE, seen,
-            control, EventDriven())  # fmt: skip
-    refused(TypeError, "config is a TimeStepping; expected an EventDriven", event_step, MODEL, STATE,
-            None, control, CONFIG)  # fmt: skip
+    refused(TypeError, "config is 0.001; expected a scheme", run, config=0.001)
+    words = "config is an EventDriven; expected a TimeStepping"
+    refused(TypeError, words, step, MODEL, STATE, seen, control, EventDriven())
+    words = "config is a TimeStepping; expected an EventDriven"
+    refused(TypeError, words, event_step, MODEL, STATE, None, control, CONFIG)
     refused(TypeError, "config.sweeps is 2.0; give a whole", run, config=TimeStepping(sweeps=2.0))
     refused(ValueError, "config.stabilization_time is 0.0; give a positive time", run,
             config=TimeStepping(stabilization_time=0))  # fmt: skip
