@@ -29,17 +29,12 @@ from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control, Observation
 from jaxsim.simulation.step import check_control, observe
 from jaxsim.solvers.lcp import SOLVED, gauss_seidel
+from jaxsim.solvers.status import Status
 
 # A driven joint is a constraint, and contacts with what it moves are solved the sooner, the less
 # they move it: its armature is as many times the model's mass.
 HEAVY = 1e6
 METHOD = "mass"  # under XLA, where this step runs, it takes 0.7 of the time of the deltas
-DONE, UNFINISHED, UNSOLVED = 0, 1, 2  # a status
-STATUS = (
-    "done",
-    "the interval was not used up: more parts, or a shorter interval",
-    "some forces were not solved to the tolerance: more iterations, or contradictory constraints",
-)
 
 
 @jax.tree_util.register_dataclass
@@ -47,7 +42,7 @@ STATUS = (
 class EventInfo:
     """What happened in an interval."""
 
-    status: Array  # () int: DONE, UNFINISHED or UNSOLVED
+    status: Array  # () int: Status.OK, INTERVAL, UNFINISHED or NOT_FINITE
     left: Array  # () what of the interval was not used [s]
     tries: Array  # () int
     impacts: Array  # () int: parts that ended with one
@@ -192,15 +187,15 @@ def event_step(
     begun = begin, dt, dt, count, nothing
     end, left, _, _, info = jax.lax.while_loop(goes_on, again, begun)
     finite = jnp.isfinite(end.q).all() & jnp.isfinite(end.qd).all()
-    late = jnp.where(left > 1e-9 * dt, UNFINISHED, info.status)
-    status = jnp.where(finite, late, UNSOLVED)
+    late = jnp.where(left > 1e-9 * dt, int(Status.INTERVAL), info.status)
+    status = jnp.where(finite, late, int(Status.NOT_FINITE))
     return end, dataclasses.replace(info, status=status, left=jnp.maximum(left, 0))
 
 
 def _nothing_yet(model: Model, dt: Array) -> EventInfo:
     count, top = jnp.zeros((), int), model.topology
     return EventInfo(
-        status=count + DONE,
+        status=count + int(Status.OK),
         left=dt,
         tries=count,
         impacts=count,
@@ -262,7 +257,7 @@ def _part(
         torn = safe_norm(forces[2]) > model.grip_strength
         tried = tried.replace(broken=state.broken | torn)
     taken = EventInfo(
-        status=jnp.where(unsolved, UNSOLVED, info.status),
+        status=jnp.where(unsolved, int(Status.UNFINISHED), info.status),
         left=left - h,
         tries=info.tries,
         impacts=info.impacts + hits,

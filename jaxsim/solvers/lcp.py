@@ -22,9 +22,11 @@ from jax import Array
 from jaxsim.dynamics.kinematics import matmul
 from jaxsim.math.safe import safe_divide, safe_sqrt
 from jaxsim.solvers.implicit import ROUNDS, proximal_weight, relaxed_positive, solution_of
+from jaxsim.solvers.status import Status
 
 # A status. Unfinished: the tolerance asks for more iterations, or the rows contradict each other.
-SOLVED, UNFINISHED, NOT_FINITE = 0, 1, 2
+SOLVED, UNFINISHED = int(Status.OK), int(Status.UNFINISHED)
+NOT_FINITE = int(Status.NOT_FINITE)
 
 
 @jax.tree_util.register_dataclass

@@ -19,9 +19,10 @@ from jaxsim.solvers import interior_point as ip
 from jaxsim.solvers.lcp import NOT_FINITE, SOLVED, UNFINISHED
 from jaxsim.solvers.qp_derivative import moved
 from jaxsim.solvers.qp_system import Scaled, reduced
+from jaxsim.solvers.status import Status
 
 HELD = 100.0  # a bound surely pushes if its multiplier is so many times its slack, scaled
-INFEASIBLE = 3  # beside the codes of ``lcp``: no x fits all constraints
+INFEASIBLE = int(Status.INFEASIBLE)  # no x fits all constraints
 
 
 @jax.tree_util.register_dataclass

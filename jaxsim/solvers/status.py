@@ -1,17 +1,22 @@
-"""How a simulation went, as data: one number a member of a batch, and what it means."""
+"""How a solver, a step or a simulation went, as data: one number a member of a batch."""
 
 from enum import IntEnum
 
 
 class Status(IntEnum):
-    """OK, or the first thing that went wrong; a motion means nothing from there on."""
+    """OK, or what went wrong; of a simulation the first thing, from which on it means nothing."""
 
     OK = 0
-    NOT_FINITE = 1
-    ENERGY = 2
-    SPEED = 3
-    DEPTH = 4
-    FAR = 5
+    # of solvers and steps
+    UNFINISHED = 1
+    NOT_FINITE = 2
+    INFEASIBLE = 3
+    INTERVAL = 4
+    # of simulations
+    ENERGY = 5
+    SPEED = 6
+    DEPTH = 7
+    FAR = 8
 
     @property
     def message(self) -> str:
@@ -21,7 +26,12 @@ class Status(IntEnum):
 
 _MESSAGES = {
     Status.OK: "no sign of divergence",
-    Status.NOT_FINITE: "values are not finite; a smaller time step or weaker forces may help",
+    Status.UNFINISHED: "not solved to the tolerance; more iterations, or a larger tolerance, may"
+    " help, where constraints do not contradict each other",
+    Status.NOT_FINITE: "values are not finite; a smaller time step or weaker forces may help, and a"
+    " look for what was given that is no number",
+    Status.INFEASIBLE: "no solution fits all constraints; one that is violated has to give way",
+    Status.INTERVAL: "the interval was not used up; more parts, or a shorter interval, may help",
     Status.ENERGY: "kinetic energy is far beyond what the start, gravity, motors and pushes gave;"
     " a smaller time step, or more damping or armature of light links, may help",
     Status.SPEED: "a joint makes more than ten turns in one step; a smaller time step, or more"

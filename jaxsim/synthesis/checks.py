@@ -10,7 +10,7 @@ from jax import Array
 from jaxsim.model import Model, State
 from jaxsim.model.state import check_state
 from jaxsim.simulation.pushes import Pushes
-from jaxsim.solvers import qp
+from jaxsim.solvers.status import Status
 from jaxsim.synthesis.config import SynthesisConfig
 from jaxsim.synthesis.effectors import Effectors
 from jaxsim.synthesis.surfaces import world_surfaces
@@ -103,18 +103,14 @@ def check_run(info: SynthesisInfo) -> None:
     before that step is good.
     """
     status = np.atleast_2d(np.asarray(info.status))
-    failed = status != qp.SOLVED
+    failed = status != Status.OK
     if not failed.any():
         return
-    words = {
-        qp.UNFINISHED: "unfinished (allow more iterations)",
-        qp.INFEASIBLE: "infeasible (constraints contradict each other: see info.violated)",
-        qp.NOT_FINITE: "not finite (a target, weight or state is no number)",
-    }
     first = np.where(failed.any(axis=1), failed.argmax(axis=1), status.shape[1])
     member = int(first.argmin())
     step = int(first[member])
     raise SynthesisError(
         f"{failed.any(axis=1).sum()} of {len(status)} members failed; first member {member} at "
-        f"step {step}: {words[int(status[member, step])]}. Steps before that are good."
+        f"step {step}: {Status(int(status[member, step])).message}. Steps before that are"
+        " good; info.violated says which constraints were not met."
     )

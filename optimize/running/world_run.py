@@ -19,11 +19,12 @@ from jaxsim.io.world_model import WorldModel, build_world
 from jaxsim.math.rotation import matrix_to_quat, rotate
 from jaxsim.model import Model, State
 from jaxsim.simulation.checks import check_controller
-from jaxsim.simulation.events import DONE, UNFINISHED, EventDriven, EventInfo
+from jaxsim.simulation.events import EventDriven, EventInfo
 from jaxsim.simulation.prescribed import holding
 from jaxsim.simulation.records import Control, no_control
 from jaxsim.simulation.rollout import Measure, Sample, largest, total
 from jaxsim.simulation.step import TimeStepping
+from jaxsim.solvers.status import Status
 from optimize.interrupts import noting
 from optimize.results.folder import versions
 from optimize.running import summary as summaries
@@ -213,19 +214,18 @@ def _measures(built: WorldModel, scheme: str) -> dict[str, Measure]:
     if built.model.topology.actuated_dofs.size:
         measures["max_torque_ratio"] = largest(torque_ratio, 0.0)
     if scheme == "event_driven":
-        for name, status in (("unfinished_time", UNFINISHED), ("unsolved_time", DONE)):
-            measures[name] = total(_status_share(status))
+        measures["unfinished_time"] = total(_status_share(Status.INTERVAL))
+        measures["unsolved_time"] = total(_status_share(Status.UNFINISHED, Status.NOT_FINITE))
     return measures
 
 
-def _status_share(status: int) -> Callable[[Sample], Array]:
-    """1 where a step was not finished; for DONE, where its forces were not solved for."""
+def _status_share(*kinds: Status) -> Callable[[Sample], Array]:
+    """1 where a step ended with one of these."""
 
     def share(sample: Sample) -> Array:
         assert isinstance(sample.info, EventInfo)
-        unfinished = sample.info.status == UNFINISHED
-        other = (sample.info.status != DONE) & ~unfinished
-        return jnp.asarray(unfinished if status == UNFINISHED else other, float)
+        found = jnp.isin(sample.info.status, jnp.array([int(kind) for kind in kinds]))
+        return jnp.asarray(found, float)
 
     return share
 

@@ -12,10 +12,11 @@ import pytest
 from jaxsim.dynamics.momentum import kinetic_energy, potential_energy
 from jaxsim.model import ModelBuilder, box, capsule, free, hinge, plane, sphere
 from jaxsim.model.state import neutral_state
-from jaxsim.simulation.events import STATUS, EventDriven
+from jaxsim.simulation.events import EventDriven
 from jaxsim.simulation.records import Control
 from jaxsim.simulation.rollout import Measure, failed_members, final, largest, rollout
 from jaxsim.simulation.step import TimeStepping
+from jaxsim.solvers.status import Status
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -166,7 +167,7 @@ def test_mass_ratios_of_ten_thousand_are_bounded_and_told(crates):
     if scheme == "time_stepping":
         assert (m["last_energy"] < 0.01 * given).all()
     else:
-        assert STATUS[int(m["status"][0])].startswith(("some forces", "the interval"))
+        assert m["status"][0] in (Status.UNFINISHED, Status.INTERVAL)
 
 
 def test_what_begins_deep_inside_comes_out_slowly(crates):

@@ -9,11 +9,11 @@ import pytest
 
 from jaxsim.model import ModelBuilder, box, free, hinge, plane, sphere
 from jaxsim.model.state import neutral_state
-from jaxsim.simulation import events
 from jaxsim.simulation.events import EventDriven, event_step
 from jaxsim.simulation.records import Control, no_control
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import TimeStepping
+from jaxsim.solvers.status import Status
 from tests.compiling import quick_jit
 from tests.laws.bodies import G, surface
 
@@ -72,7 +72,7 @@ def test_a_ball_bounces_to_e_squared_of_its_height(ball):
     missing = []
     for per_second in (120, 240, 480):
         states, info = run(model, begin(model, TALL), EventDriven(dt=1 / per_second), STEPS)
-        assert (info.status == events.DONE).all()
+        assert (info.status == Status.OK).all()
         height = states.q[:, 2] - RADIUS
         again = states.time > np.sqrt(2 * 0.5 / G) + 0.01
         missing.append(1 - height[again].max() / (e**2 * 0.5))
@@ -87,7 +87,7 @@ def test_a_sliding_block_stops_where_coulomb_says(crate):
     model, mu = surface(crate, friction=0.4), 0.4
     config = EventDriven(dt=1 / 240, iterations=5000, tolerance=1e-10)
     states, info = run(model, begin(model, HALF, (2.0, 1.5, 0)), config, STEPS)
-    assert (info.status == events.DONE).all()
+    assert (info.status == Status.OK).all()
     distance = 2.5**2 / (2 * mu * G)
     np.testing.assert_allclose(np.hypot(*states.q[-1, :2]), distance, rtol=0.01)
     np.testing.assert_allclose(states.q[-1, 1] / states.q[-1, 0], 0.75, rtol=1e-6)
@@ -110,7 +110,7 @@ def test_a_block_on_a_slope_holds_up_to_the_angle_of_friction(crate, tangent, ho
 def test_a_sliding_ball_rolls_on_with_five_sevenths_of_its_speed(ball):
     model = surface(ball, friction=0.3)
     states, info = run(model, begin(model, RADIUS, (2.0, 0, 0)), EventDriven(dt=1 / 240), STEPS)
-    assert (info.status == events.DONE).all()
+    assert (info.status == Status.OK).all()
     np.testing.assert_allclose(states.qd[-1, 0], 10 / 7, rtol=2e-3)
     np.testing.assert_allclose(states.qd[-1, 4], 10 / 7 / RADIUS, rtol=2e-3)
     np.testing.assert_allclose(states.q[-1, 2], RADIUS, atol=2e-4)  # it neither sinks nor lifts
@@ -123,7 +123,7 @@ def test_a_pendulum_stays_within_its_limit():
     model = b.build()
     states, info = run(model, moving(model, [0.0], [4.0]), EventDriven(dt=1 / 60), 100)
     assert np.abs(states.q).max() < 0.5 + 2e-3
-    assert info.impacts.sum() >= 1 and (info.status == events.DONE).all()
+    assert info.impacts.sum() >= 1 and (info.status == Status.OK).all()
 
 
 def test_it_agrees_with_the_fixed_step_on_a_tumbling_crate(crate):
@@ -148,7 +148,7 @@ def test_it_agrees_with_the_fixed_step_on_a_tumbling_crate(crate):
     fixed = quick_jit(
         lambda s: rollout(model, Limp(), s, config, 400, backend="xla", record=lambda x: x.state.q)
     )(state)
-    assert (info.status == events.DONE).mean() > 0.99
+    assert (info.status == Status.OK).mean() > 0.99
     airborne = 170  # it lands at 0.179 s
     np.testing.assert_allclose(states.q[:airborne], fixed.record[1 : airborne + 1], atol=1e-10)
     np.testing.assert_allclose(states.q[-1, 2], fixed.state.q[2], atol=0.02)
@@ -168,7 +168,7 @@ def test_bounds_are_told_and_members_stay_apart(ball):
         return event_step(model, state, None, no_control(model), config)
 
     states, info = one(batch)
-    assert info.status.tolist() == [events.DONE, events.UNFINISHED, events.UNSOLVED]
+    assert info.status.tolist() == [Status.OK, Status.INTERVAL, Status.NOT_FINITE]
     assert info.left[1] > 0 and info.tries[1] == 3
     np.testing.assert_allclose(states.qd[0], [0, 0, -G / 30, 0, 0, 0], atol=1e-12)
 
