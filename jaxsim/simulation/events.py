@@ -105,9 +105,11 @@ class EventDriven:
         """The state with the last slip of each contact: its own, else none."""
         shape = (contact_slots(model.topology).count, 3)
         if isinstance(state.solver, Slips):
-            checks.check_array("state.solver.tangent", state.solver.tangent, shape, state.q.dtype)
+            checks.check_array(
+                "state.solver.tangent", state.solver.tangent, shape, model.mass.dtype
+            )
             return state
-        return state.replace(solver=Slips(jnp.zeros(shape, state.q.dtype)))
+        return state.replace(solver=Slips(jnp.zeros(shape, jnp.result_type(model.mass))))
 
     def observe(self, model: Model, state: State) -> Observation:
         """What a controller sees."""

@@ -29,7 +29,7 @@ def with_warm_start(model: Model, state: State) -> State:
         check_warm_start(model, state)
         return state
     rows = row_layout(model.topology).n_rows
-    return state.replace(solver=WarmStart(jnp.zeros(rows, state.q.dtype)))
+    return state.replace(solver=WarmStart(jnp.zeros(rows, jnp.result_type(model.mass))))
 
 
 def check_warm_start(model: Model, state: State) -> None:
@@ -42,7 +42,11 @@ def check_warm_start(model: Model, state: State) -> None:
     shape = (row_layout(model.topology).n_rows,)
     try:
         check_array(
-            "state.solver.impulse", state.solver.impulse, shape, state.q.dtype, carried=True
+            "state.solver.impulse",
+            state.solver.impulse,
+            shape,
+            jnp.result_type(model.mass),
+            carried=True,
         )
     except ModelError as error:
         raise ModelError(

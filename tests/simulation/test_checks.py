@@ -41,7 +41,7 @@ def build(joint=None):
 
 
 MODEL = build()
-STATE = neutral_state(MODEL)
+STATE = CONFIG.init(MODEL, neutral_state(MODEL))
 HOLD = PoseController(jnp.zeros(2))
 PUSH = push(MODEL, "lower", (1.0, 0.0, 0.0))
 
