@@ -10,10 +10,10 @@ import numpy as np
 from controllers.goals.balance import balance_machine
 from controllers.goals.controller import GoalController
 from jaxsim import Model, articulated_human, start
+from jaxsim.characters.human_effectors import human_effectors
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout import advance
 from jaxsim.synthesis.config import SynthesisConfig
-from jaxsim.synthesis.effectors import human_effectors
 from jaxsim.synthesis.scheme import PerStepOptimisation
 from jaxsim.synthesis.synthesizer import first_problem
 

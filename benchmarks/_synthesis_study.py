@@ -14,10 +14,10 @@ import numpy as np
 
 from benchmarks._machine import table
 from jaxsim import State, articulated_human, posed
+from jaxsim.characters.human_effectors import human_effectors
 from jaxsim.dynamics.articulated import articulated_body
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.synthesis.config import FORMS, SynthesisConfig, units
-from jaxsim.synthesis.effectors import human_effectors
 from jaxsim.synthesis.synthesizer import SynthesisMemory, no_start, synthesize
 from jaxsim.synthesis.tasks import plain_tasks
 from jaxsim.synthesis.view import look

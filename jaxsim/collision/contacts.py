@@ -17,7 +17,8 @@ from jaxsim.collision.nearest import Chosen
 from jaxsim.collision.pairs import ball_box, ball_plane, box_plane, side_box
 from jaxsim.collision.round_cones import nearest_balls, side_side
 from jaxsim.collision.slots import contact_slots
-from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics, matmul
+from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics
+from jaxsim.math.products import matmul
 from jaxsim.math.rotation import compose, quat_to_matrix, rotate
 from jaxsim.math.safe import safe_max, safe_sqrt
 from jaxsim.model.model import Model

@@ -13,7 +13,8 @@ from jax import Array
 from jaxsim.collision.contacts import Contacts
 from jaxsim.collision.nearest import Chosen
 from jaxsim.collision.slots import contact_slots
-from jaxsim.dynamics.kinematics import Kinematics, matmul
+from jaxsim.dynamics.kinematics import Kinematics
+from jaxsim.math.products import matmul
 from jaxsim.math.rotation import cross, quat_log, rotate
 from jaxsim.math.safe import safe_norm, safe_normalize
 from jaxsim.math.spatial import wrench_at

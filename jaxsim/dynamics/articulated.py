@@ -14,9 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxsim.dynamics.kinematics import Kinematics, mask_product, matmul
+from jaxsim.dynamics.kinematics import Kinematics, mask_product
 from jaxsim.dynamics.rigid import link_forces, link_inertias
 from jaxsim.dynamics.tree import leaves_to_root, root_to_leaves
+from jaxsim.math.products import matmul
 from jaxsim.math.spatial import inertia_matrix, spatial
 from jaxsim.model.model import Model
 from jaxsim.model.topology import Topology

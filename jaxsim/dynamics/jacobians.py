@@ -4,7 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxsim.dynamics.kinematics import Kinematics, matmul
+from jaxsim.dynamics.kinematics import Kinematics
+from jaxsim.math.products import matmul
 from jaxsim.math.rotation import cross
 from jaxsim.model.model import Model
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jaxsim.math.products import matmul
 from jaxsim.math.rotation import (
     axis_angle_to_matrix,
     compose,
@@ -25,8 +26,6 @@ from jaxsim.math.spatial import motion_cross, spatial
 from jaxsim.model.joints import Q_SIZE, V_SIZE
 from jaxsim.model.model import Model
 from jaxsim.model.topology import WORLD, Topology
-
-HIGHEST = jax.lax.Precision.HIGHEST
 
 
 @jax.tree_util.register_dataclass
@@ -48,11 +47,6 @@ class Kinematics:
     def dof_reference(self, topology: Topology) -> Array:
         """(nv, 3) the reference point of each joint axis."""
         return self.reference[topology.dof_link]
-
-
-def matmul(a, b) -> Array:
-    """Matrix product at highest precision (never TF32)."""
-    return jnp.matmul(a, b, precision=HIGHEST)
 
 
 def mask_product(mask: np.ndarray, x: Array) -> Array:

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxsim.dynamics.kinematics import Kinematics, mask_product, matmul
+from jaxsim.dynamics.kinematics import Kinematics, mask_product
+from jaxsim.math.products import matmul
 from jaxsim.math.rotation import compose, cross
 from jaxsim.math.spatial import force_cross, inertia_apply, spatial
 from jaxsim.model.model import Model

@@ -13,7 +13,6 @@ from jaxsim.model.drives import Drive
 
 Q_SIZE = {"fixed": 0, "hinge": 1, "slide": 1, "ball": 4, "free": 7}
 V_SIZE = {"fixed": 0, "hinge": 1, "slide": 1, "ball": 3, "free": 6}
-ANGULAR = ("hinge", "ball")
 
 
 @dataclass(frozen=True)

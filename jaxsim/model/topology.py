@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxsim.model.joints import ANGULAR, Q_SIZE, V_SIZE
+from jaxsim.model.joints import Q_SIZE, V_SIZE
 from jaxsim.model.shapes import BALL_KINDS
 
 WORLD = -1
@@ -230,14 +230,6 @@ class Topology:
             return ()
         ends = (0,) if kind == "sphere" else (0, 1)
         return tuple(e for e in ends if (shape, e) not in self.covered_ends)
-
-    @cached_property
-    def has_rotation_coordinates(self) -> bool:
-        return any(k in ("ball", "free") for k in self.joint_kinds)
-
-    @cached_property
-    def angular_joints(self) -> tuple[int, ...]:
-        return tuple(j for j, k in enumerate(self.joint_kinds) if k in ANGULAR)
 
 
 def _levels(parents: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:

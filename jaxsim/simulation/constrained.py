@@ -17,7 +17,8 @@ from jax import Array
 
 from jaxsim.constraints.acceleration import Rows, net_effects, row_jacobian
 from jaxsim.dynamics.articulated import articulated_body, articulated_inertia
-from jaxsim.dynamics.kinematics import Kinematics, matmul
+from jaxsim.dynamics.kinematics import Kinematics
+from jaxsim.math.products import matmul
 from jaxsim.model.model import Model
 from jaxsim.solvers.lcp import Bounds, Solution, bilateral, gauss_seidel
 

@@ -29,13 +29,8 @@ from jaxsim.constraints.rows import (
 )
 from jaxsim.constraints.rows import grip_rows as velocity_grip_rows
 from jaxsim.dynamics.articulated import articulated_body
-from jaxsim.dynamics.kinematics import (
-    Kinematics,
-    forward_kinematics,
-    integrate,
-    matmul,
-    point_velocity,
-)
+from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics, integrate, point_velocity
+from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_norm, safe_normalize
 from jaxsim.model.model import Model
 from jaxsim.model.state import State

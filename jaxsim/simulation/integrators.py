@@ -8,8 +8,9 @@ import numpy as np
 from jax import Array
 
 from jaxsim.dynamics.articulated import articulated_body
-from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics, integrate, matmul
+from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics, integrate
 from jaxsim.dynamics.momentum import kinetic_energy
+from jaxsim.math.products import matmul
 from jaxsim.math.rotation import quat_normalize
 from jaxsim.model.joints import Q_SIZE
 from jaxsim.model.model import Model

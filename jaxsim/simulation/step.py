@@ -28,14 +28,9 @@ from jaxsim.constraints.rows import (
     row_layout,
 )
 from jaxsim.dynamics.jacobians import center_of_mass, com_velocity
-from jaxsim.dynamics.kinematics import (
-    Kinematics,
-    forward_kinematics,
-    integrate,
-    matmul,
-    point_velocity,
-)
+from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics, integrate, point_velocity
 from jaxsim.dynamics.rigid import bias_force, mass_matrix
+from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_max, safe_norm
 from jaxsim.model.model import Model
 from jaxsim.model.state import State

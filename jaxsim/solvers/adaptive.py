@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from jaxsim.dynamics.kinematics import matmul
+from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide
 from jaxsim.solvers import pgs
 from jaxsim.solvers.pgs import Rows

@@ -32,7 +32,7 @@ from jax import Array
 from jax.ad_checkpoint import checkpoint_name
 from jax.lax import stop_gradient
 
-from jaxsim.dynamics.kinematics import matmul
+from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide, safe_norm, safe_sqrt
 from jaxsim.solvers import adaptive, pgs
 from jaxsim.solvers.pgs import Rows

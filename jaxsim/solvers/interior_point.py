@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from jaxsim.dynamics.kinematics import matmul
+from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide, safe_sqrt
 from jaxsim.solvers.qp_system import (
     MOST,

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxsim.dynamics.kinematics import matmul
+from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide, safe_sqrt
 from jaxsim.solvers.implicit import ROUNDS, proximal_weight, relaxed_positive, solution_of
 from jaxsim.solvers.status import Status

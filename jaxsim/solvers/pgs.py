@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from jaxsim.dynamics.kinematics import matmul
+from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide, safe_max, safe_norm, safe_sqrt
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from jaxsim.dynamics.kinematics import matmul
+from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_norm, safe_sqrt
 from jaxsim.solvers import interior_point as ip
 from jaxsim.solvers.lcp import NOT_FINITE, SOLVED, UNFINISHED

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array, lax
 
-from jaxsim.dynamics.kinematics import matmul
+from jaxsim.math.products import matmul
 from jaxsim.solvers.implicit import ROUNDS, proximal_weight, relaxed_positive
 from jaxsim.solvers.interior_point import Point, inequalities, pulled_back
 from jaxsim.solvers.qp_system import (

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from jaxsim.dynamics.kinematics import matmul
+from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide, safe_sqrt
 
 RIDGE = 10.0  # times the rounding of the scaled diagonal: the proximal regularisation

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxsim.dynamics.kinematics import matmul
+from jaxsim.math.products import matmul
 from jaxsim.model.topology import Topology
 
 

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jaxsim.dynamics.effectors import Effectors
 from jaxsim.model import Model, State
 from jaxsim.model.state import check_state
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.solvers.status import Status
 from jaxsim.synthesis.config import SynthesisConfig
-from jaxsim.synthesis.effectors import Effectors
 from jaxsim.synthesis.surfaces import world_surfaces
 from jaxsim.synthesis.synthesizer import SynthesisInfo
 from jaxsim.synthesis.tasks import Tasks

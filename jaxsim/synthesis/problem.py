@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxsim.dynamics.kinematics import forward_kinematics, matmul
+from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.dynamics.rigid import bias_force
+from jaxsim.math.products import matmul
 from jaxsim.model import Topology
 from jaxsim.solvers.qp import Problem
 from jaxsim.synthesis.config import SynthesisConfig, Units

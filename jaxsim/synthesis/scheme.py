@@ -12,13 +12,13 @@ from typing import Any
 import jax
 from jax import Array
 
+from jaxsim.dynamics.effectors import Effectors
 from jaxsim.model import Model, ModelError, State
 from jaxsim.simulation.checks import check_array, described, known
 from jaxsim.simulation.health import Health, finite_only
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.synthesis.checks import check_settings
 from jaxsim.synthesis.config import SynthesisConfig, Units, units
-from jaxsim.synthesis.effectors import Effectors
 from jaxsim.synthesis.observation import Senses
 from jaxsim.synthesis.synthesizer import SynthesisInfo, SynthesisMemory, begin, synthesize
 from jaxsim.synthesis.tasks import Tasks

@@ -8,10 +8,10 @@ import numpy as np
 from jax import Array
 
 from jaxsim.collision.pairs import box_distance
+from jaxsim.dynamics.effectors import Effectors
 from jaxsim.math.rotation import quat_to_matrix
 from jaxsim.math.safe import safe_sqrt
 from jaxsim.model import Model, ModelError, Topology
-from jaxsim.synthesis.effectors import Effectors
 
 SURFACES = ("plane", "box")
 

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from jaxsim.dynamics.effectors import Effectors
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
 from jaxsim.dynamics.rigid import inverse_dynamics, mass_matrix
 from jaxsim.math.safe import safe_divide, safe_max, safe_norm
@@ -25,7 +26,6 @@ from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.solvers import qp
 from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes, contact_modes
-from jaxsim.synthesis.effectors import Effectors
 from jaxsim.synthesis.problem import (
     Linearised,
     driven_by_muscles,

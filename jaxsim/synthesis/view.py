@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import jax
 from jax import Array
 
+from jaxsim.dynamics.effectors import Effectors
 from jaxsim.dynamics.jacobians import center_of_mass, com_jacobian
 from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics
 from jaxsim.model import Model
-from jaxsim.synthesis.effectors import Effectors
 from jaxsim.synthesis.surfaces import Nearest, Surfaces, nearest, surfaces
 
 

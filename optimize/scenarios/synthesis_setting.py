@@ -11,6 +11,7 @@ from controllers.goals.machine import GoalMachine
 from controllers.goals.senses import Objects
 from controllers.goals.tasks import reach
 from jaxsim.characters.human import articulated_human, start
+from jaxsim.characters.human_effectors import human_effectors
 from jaxsim.characters.poses import posed
 from jaxsim.io.toml_table import suggestion
 from jaxsim.model import Model, State, box
@@ -19,7 +20,6 @@ from jaxsim.model.builder import ModelBuilder
 from jaxsim.simulation.pushes import Pushes, push, pushes_together
 from jaxsim.synthesis.checks import check_setup
 from jaxsim.synthesis.config import SynthesisConfig
-from jaxsim.synthesis.effectors import human_effectors
 from jaxsim.synthesis.scheme import PerStepOptimisation
 from optimize.scenarios.synthesis_scenes import Ball, SynthesisScene, Wall
 

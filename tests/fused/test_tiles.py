@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jaxsim.dynamics.kinematics import matmul
 from jaxsim.fused import explain, fuse, lanes
 from jaxsim.fused.core import core
 from jaxsim.fused.errors import FuseError
 from jaxsim.fused.launch import Kernel
 from jaxsim.fused.program import walk
 from jaxsim.fused.rules.linear import MOST_OF_A_MATRIX, MOST_PRODUCTS, MOST_ROWS
+from jaxsim.math.products import matmul
 from tests.compiling import quick_jit
 from tests.fused.agree import agree
 from tests.fused.cases import randoms

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jaxsim.dynamics.effectors import Effectors, effectors
 from jaxsim.model import Model, ModelBuilder, State, box, free, hinge, neutral_state, plane
 from jaxsim.synthesis.config import SynthesisConfig, units
-from jaxsim.synthesis.effectors import Effectors, effectors
 from jaxsim.synthesis.synthesizer import begin, synthesize
 from jaxsim.synthesis.tasks import Rows, Tasks, position_rows, stacked, velocity_rows
 from jaxsim.synthesis.view import look

@@ -6,12 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxsim.dynamics.effectors import effectors
 from jaxsim.model import ModelBuilder, ModelError, box, free
 from jaxsim.simulation.pushes import push
 from jaxsim.solvers import qp
 from jaxsim.synthesis.checks import SynthesisError, check_run, check_setup
 from jaxsim.synthesis.config import SynthesisConfig, units
-from jaxsim.synthesis.effectors import effectors
 from jaxsim.synthesis.surfaces import world_surfaces
 from tests.synthesis.hopper import DT, crouched, hopper, hopper_effectors, wish
 

@@ -9,13 +9,13 @@ import pytest
 
 from benchmarks._synthesis import PUSHED, Scene
 from jaxsim import articulated_human, push, start
+from jaxsim.characters.human_effectors import human_effectors
 from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.fused import fuse
 from jaxsim.model.state import neutral_q
 from jaxsim.solvers.lcp import SOLVED
 from jaxsim.synthesis.config import SynthesisConfig, units
-from jaxsim.synthesis.effectors import human_effectors
 from jaxsim.synthesis.synthesizer import begin, synthesize
 from jaxsim.synthesis.tasks import Tasks, position_rows, stacked, velocity_rows
 from jaxsim.synthesis.view import look

@@ -20,8 +20,8 @@ from controllers.goals.balance import (
     step_time,
 )
 from jaxsim.characters.human import articulated_human, start
+from jaxsim.characters.human_effectors import human_effectors
 from jaxsim.synthesis.config import units
-from jaxsim.synthesis.effectors import human_effectors
 from jaxsim.synthesis.observation import Senses
 from jaxsim.synthesis.view import look
 from tests.compiling import quick_jit

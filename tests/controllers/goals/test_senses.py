@@ -8,8 +8,8 @@ import pytest
 from controllers.goals.senses import Objects, reachable, reachable_points
 from controllers.goals.surroundings import ARMS
 from jaxsim.characters.human import articulated_human, start
+from jaxsim.characters.human_effectors import human_effectors
 from jaxsim.synthesis.config import units
-from jaxsim.synthesis.effectors import human_effectors
 from jaxsim.synthesis.observation import Senses
 from jaxsim.synthesis.surfaces import world_surfaces
 from jaxsim.synthesis.view import look

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxsim.characters.poses import SIDES, sided
 from jaxsim.dynamics.jacobians import motion_jacobian
 from jaxsim.dynamics.kinematics import Kinematics
 from jaxsim.math.rotation import quat_rotate, rotate
@@ -92,21 +91,3 @@ def effectors(
         groups=tuple(group_names.index(g) for g in groups),
         point=jnp.stack(positions),
     )
-
-
-def human_effectors(model: Model) -> Effectors:
-    """Of each foot the heel and the ball, left and right, and the tip; of each hand its end.
-
-    For ``articulated_human`` of any size. The soles are flat on the ground in the zero pose.
-    """
-    points = []
-    for side in SIDES:
-        foot, toes, hand = (sided(side, link) for link in ("foot", "toes", "hand"))
-        for end, x in (("Heel", -1.0), ("Ball", 1.0)):
-            for edge, y in (("Left", 1.0), ("Right", -1.0)):
-                points.append((f"{foot}{end}{edge}", foot, foot, (x, y, -1.0)))
-        points.append((f"{toes}Tip", foot, toes, (1.0, 0.0, -1.0)))
-    for side in SIDES:
-        hand = sided(side, "hand")
-        points.append((hand, hand, hand, (1.0, 0.0, 0.0)))
-    return effectors(model, points)
