@@ -94,6 +94,8 @@ def push_map(
             tolerated.reshape(options.shape),
             search.below(options.checks).reshape(-1, *options.shape),
             search.failed.reshape(options.shape),
+            search.unsolved.reshape(options.shape),
+            search.residual.reshape(options.shape),
         )
         with holding():
             return found if folder is None else write_report(folder, found)
@@ -220,7 +222,7 @@ def grid_survival(options: MapOptions, progress: bool = False) -> Survive:
         for first in tqdm(pieces, unit="batch", leave=False, disable=not progress):
             part = slice(first, first + width)
             parts.append(run(trials(cells[part], forces[part])))
-        stood, finite, _ = (np.concatenate(x) for x in zip(*parts))
-        return stood, finite
+        stood, finite, _, unsolved, residual = (np.concatenate(x) for x in zip(*parts))
+        return stood, finite, unsolved, residual
 
     return survive

@@ -44,6 +44,8 @@ def arrays(found: PushMap) -> dict[str, np.ndarray]:
         "tolerated": found.tolerated,
         "below": found.below,
         "failed": found.failed,
+        "unsolved": found.unsolved,
+        "residual": found.residual,
         "first_fall": found.first_fall,
         "quantiles": found.quantiles(tuple(PARTS.values())),
         "parts": np.array(tuple(PARTS.values())),
@@ -91,6 +93,11 @@ def notes(found: PushMap) -> list[str]:
     o = found.options
     out = ["first fall: the weakest force that is known to have made one of the starts fall"]
     out += [f"weaker not: starts that did not survive one of the {o.checks} next weaker forces"]
+    out.append(
+        f"{found.unsolved.sum()} frames of all runs were not solved by the optimisation, in"
+        f" {(found.unsolved > 0).sum()} of {found.unsolved.size} cells; the largest force without"
+        f" a source at the root was {found.residual.max():.2g} N"
+    )
     ceiling = int((found.tolerated == o.top * o.resolution).sum())
     if ceiling:
         out.append(f"{ceiling} of {found.tolerated.size} cells survived the strongest push")
@@ -112,14 +119,22 @@ def cells_csv(found: PushMap) -> str:
     out = csv.writer(text, lineterminator="\n")
     checks = [f"survived_{k + 1}_weaker" for k in range(len(found.below))]
     out.writerow(
-        ["duration_s", "direction_deg", "start", "tolerated_N", *checks, "runs_not_finite"]
+        [
+            "duration_s",
+            "direction_deg",
+            "start",
+            "tolerated_N",
+            *checks,
+            "runs_not_finite",
+            "frames_unsolved",
+        ]
     )
     o = found.options
     for d, k, s in np.ndindex(found.tolerated.shape):
         force = found.tolerated[d, k, s]
         below = ["" if b == UNTRIED else int(b) for b in found.below[:, d, k, s]]
         row = [o.durations[d], f"{o.directions_deg[k]:g}", s, "" if np.isnan(force) else force]
-        out.writerow([*row, *below, found.failed[d, k, s]])
+        out.writerow([*row, *below, found.failed[d, k, s], found.unsolved[d, k, s]])
     return text.getvalue()
 
 

@@ -24,8 +24,9 @@ from optimize.scenarios.synthesis_scenes import SynthesisScene, changed, find_sc
 
 UNTRIED = -1
 
-Survive = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""cells (m,) int, forces (m,) [N] -> stood (m,) bool, finite (m,) bool"""
+Survive = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, ...]]
+"""cells (m,) int, forces (m,) [N] -> stood (m,) bool, finite (m,) bool, and if it tells what the
+solver said: unsolved (m,) int frames, root_residual (m,) largest [N]"""
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ class Search(NamedTuple):
     high: np.ndarray  # not survived; one above the strongest before any was not
     tried: np.ndarray  # (steps, n) 1 survived, 0 not, UNTRIED
     failed: np.ndarray  # how many runs were not finite
+    unsolved: np.ndarray  # frames whose optimisation was not solved, of all runs
+    residual: np.ndarray  # largest root residual of all runs [N]
 
     def below(self, checks: int) -> np.ndarray:
         """(checks, n) of ``tried``: the next forces below ``low``; UNTRIED where there is none."""
@@ -110,9 +113,19 @@ class Search(NamedTuple):
         row, cells = np.nonzero((self.below(checks) == UNTRIED) & (down >= 0))
         return cells, down[row, cells]
 
-    def after(self, cells: np.ndarray, steps: np.ndarray, stood, finite) -> "Search":
-        """With what a round found."""
-        low, high, tried, failed = (x.copy() for x in self)
+    def after(
+        self,
+        cells: np.ndarray,
+        steps: np.ndarray,
+        stood: Any,
+        finite: Any,
+        unsolved: Any = 0,
+        residual: Any = 0.0,
+    ) -> "Search":
+        """With what a round found, see ``Survive``."""
+        low, high, tried, failed, all_unsolved, largest = (x.copy() for x in self)
+        np.add.at(all_unsolved, cells, unsolved)
+        np.maximum.at(largest, cells, residual)
         finite = np.asarray(finite, bool)
         stood = np.asarray(stood, bool) & finite
         np.add.at(failed, cells, ~finite)
@@ -120,7 +133,7 @@ class Search(NamedTuple):
         inside = (steps > low[cells]) & (steps < high[cells])  # else a check
         better, worse = inside & stood, inside & ~stood
         low[cells[better]], high[cells[worse]] = steps[better], steps[worse]
-        return Search(low, high, tried, failed)
+        return Search(low, high, tried, failed, all_unsolved, largest)
 
     def rounds_left(self) -> int:
         """At most, one of checks among them."""
@@ -132,12 +145,15 @@ class Search(NamedTuple):
 class PushMap:
     """tolerated (durations, directions, starts) [N]; below (checks, ...) 1 where the next forces
     down the grid were survived, 0 where not, UNTRIED under 0 N; failed (...) runs that were not
-    finite."""
+    finite; unsolved (...) frames whose optimisation was not solved, residual (...) the largest
+    force without a source at the root [N], of all runs while they stood."""
 
     options: MapOptions
     tolerated: np.ndarray
     below: np.ndarray
     failed: np.ndarray
+    unsolved: np.ndarray
+    residual: np.ndarray
     missing: tuple[str, ...] = ()  # what could not be written, and why
 
     def quantiles(self, parts=(0.0, 0.25, 0.5, 0.75, 1.0)) -> np.ndarray:
@@ -170,6 +186,8 @@ def begin_search(options: MapOptions) -> Search:
         high=np.full(n, options.top + 1),
         tried=np.full((options.top + 1, n), UNTRIED),
         failed=np.zeros(n, int),
+        unsolved=np.zeros(n, int),
+        residual=np.zeros(n),
     )
 
 

@@ -17,6 +17,7 @@ from jaxsim.fused import choose_backend, fuse
 from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout import advance
+from jaxsim.solvers.status import Status
 from optimize.running.batch import batched
 from optimize.running.synthesis_run import FALLEN
 from optimize.scenarios.synthesis_setting import Setting
@@ -46,6 +47,8 @@ class Outcome(NamedTuple):
     stood: Array  # () bool: to the end, and finite
     finite: Array  # () bool
     lasted: Array  # () part of the time that it stood, 0 to 1
+    unsolved: Array | int = 0  # () frames while it stood whose optimisation was not solved
+    root_residual: Array | float = 0.0  # () largest while it stood, see SynthesisInfo [N]
 
 
 def start_states(model: Model, standing: State, count: int, seed: int) -> State:
@@ -102,22 +105,27 @@ def trial_outcome(trial: Trial, first: tuple[State, Any], setting: Setting, fram
     pushes = trial_push(model, trial, PUSHED_AT)
 
     def one(carry, _):
-        now, height, stands, finite = carry
+        now, height, stands, finite, unsolved, worst = carry
         felt = replace(pushes, force=jnp.where(stands, pushes.force, 0.0))
         after, sample = advance(model, controller, setting.scheme, now[0], now[1], felt)
         com = sample.seen.view.com[2]
         height = jnp.where(jnp.isnan(height), com, height)
         whole = jnp.isfinite(after.q).all() & jnp.isfinite(after.qd).all()
         finite = finite & (whole | ~stands)
+        counts = stands & whole
+        unsolved = unsolved + jnp.where(counts & (sample.info.status != Status.OK), 1, 0)
+        worst = jnp.where(counts, jnp.maximum(worst, sample.info.root_residual), worst)
         stands = stands & whole & (com > FALLEN * height)
         then = after, sample.memory
         now = jax.tree.map(lambda new, old: jnp.where(stands, new, old), then, first)
-        return (now, height, stands, finite), stands
+        return (now, height, stands, finite, unsolved, worst), stands
 
     yes = jnp.asarray(True)
-    begun = first, jnp.full_like(trial.force, jnp.nan), yes, yes
-    (_, _, stood, finite), stands = jax.lax.scan(one, begun, None, length=frames)
-    return Outcome(stood, finite, jnp.mean(jnp.where(stands, 1.0, 0.0)))
+    zero = jnp.zeros_like(trial.force)
+    begun = first, zero + jnp.nan, yes, yes, jnp.zeros((), jnp.int32), zero
+    end, stands = jax.lax.scan(one, begun, None, length=frames)
+    _, _, stood, finite, unsolved, worst = end
+    return Outcome(stood, finite, jnp.mean(jnp.where(stands, 1.0, 0.0)), unsolved, worst)
 
 
 def own_controller(trial: Trial, setting: Setting) -> GoalController:

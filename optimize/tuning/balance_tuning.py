@@ -235,7 +235,8 @@ def _evolved(setting, numbers, trials, options: TuningOptions, folder, resume, p
         for first in range(0, len(given.force), width):
             part = slice(first, first + width)
             parts.append(run(jax.tree.map(lambda a: a[part], given)))  # noqa: B023
-        stood, finite, lasted = (np.concatenate(a).reshape(len(members), -1) for a in zip(*parts))
+        together = (np.concatenate(a).reshape(len(members), -1) for a in list(zip(*parts))[:3])
+        stood, finite, lasted = together
         where = where.reshape(-1)
         return Evaluation(
             fitness=1 - lasted.mean(1)[where],

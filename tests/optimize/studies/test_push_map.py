@@ -95,6 +95,23 @@ def test_a_member_that_is_not_finite_is_a_fall_and_is_named():
     assert "(0, 2, 1)" in table(found)
 
 
+def test_what_the_solver_says_is_counted_under_the_table():
+    def survive(cells, forces):
+        stood, finite = below(LIMITS)(cells, forces)
+        return stood, finite, np.where(cells == 5, 2, 0), np.where(cells == 4, 7.5, 1e-9)
+
+    found = push_map(OPTIONS, survive=survive)
+    runs = int((found.unsolved > 0).sum()), int(found.unsolved.sum())
+    assert runs[0] == 1 and runs[1] >= 4 and runs[1] % 2 == 0
+    assert found.residual.max() == 7.5 and (found.residual > 1).sum() == 1
+    said = (
+        f"{runs[1]} frames of all runs were not solved by the optimisation, in 1 of {CELLS} cells"
+    )
+    assert said in table(found) and "at the root was 7.5 N" in table(found)
+    clean = push_map(OPTIONS, survive=below(LIMITS))
+    assert "0 frames of all runs" in table(clean) and clean.unsolved.sum() == 0
+
+
 def test_quantiles_are_forces_of_the_grid_and_count_falls_as_nothing():
     found = push_map(OPTIONS, survive=below(LIMITS))
     quantiles = found.quantiles()
@@ -340,7 +357,7 @@ def test_nearly_all_starts_survive_a_push_from_every_direction(control, force, l
     control = control and read_control(control)
     options = MapOptions(durations=(0.2,), starts=4, control=control, torque_limits=limits)
     cells = np.arange(np.prod(options.shape))
-    stood, finite = module.grid_survival(options)(cells, np.full(len(cells), force))
+    stood, finite, *_ = module.grid_survival(options)(cells, np.full(len(cells), force))
     assert finite.all()
     assert stood.sum() >= len(cells) - 1, stood.reshape(options.shape)
 
