@@ -41,7 +41,7 @@ def one_step(human, state: State, config: TimeStepping) -> State:
 
 def falls(human, members: int, steps: int, rng) -> tuple[State, State, str]:
     """States before steps that need more than the first sweeps, before others, and their share."""
-    begin = start(human, "standing")
+    begin = WAYS["default"].init(human, start(human, "standing"))
     loose = np.r_[0.0, 0.0, np.ones(len(begin.q) - 2)]
     lift = np.r_[0.0, 0.3, np.zeros(len(begin.q) - 2)]
     q = begin.q + lift + 0.4 * rng.normal(size=(members, loose.size)) * loose

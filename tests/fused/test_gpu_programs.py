@@ -25,7 +25,7 @@ FUSED = "jaxsim_fused_cuda"
 OF_THE_GPU = re.compile(r"cu(solver|blas|dnn|_)\w+|Sharding|(annotate|xla)\.\w+")
 
 BODY = build_hopper()
-STATE = neutral_state(BODY)
+STATE = TimeStepping().init(BODY, neutral_state(BODY))
 CONTROL = no_control(BODY)
 
 

@@ -202,7 +202,8 @@ def roll_ball(way):
             seen = observe(at, state, config)
             return step(at, state, seen, no_control(at), config)[0], None
 
-        state, _ = jax.lax.scan(one, zero.replace(q=q, qd=qd), length=5)
+        begun = config.init(at, zero.replace(q=q, qd=qd))
+        state, _ = jax.lax.scan(one, begun, length=5)
         return jnp.sum(jnp.sin(3 * state.q)) + 0.1 * jnp.sum(state.qd)
 
     compiled = quick_jit(jax.value_and_grad(scalar))
