@@ -144,7 +144,10 @@ HEAD = '[[body]]\nname = "a"\nshape = "sphere"\nradius = 0.1\npos = [0, 0, 1]\nm
         ("[wrold]\n", ["key 'wrold'", "did you mean 'world'?"]),
         ("[world]\nfrictoin = 1\n", ["[world], key 'frictoin'", "did you mean 'friction'?"]),
         ("[world]\ndt = 0\n", ["[world], key 'dt'", "is 0; give a finite number above 0"]),
-        ('[world]\nscheme = "event"\n', ["did you mean 'events'?", "velocities, events"]),
+        (
+            '[world]\nscheme = "event"\n',
+            ["did you mean 'event_driven'?", "time_stepping, event_driven"],
+        ),
         ('[world]\nscheme = "event_driven"\nsweeps = 3\n', ["key 'sweeps'", "leave it out"]),
         ("[body]\nmass = 1\n", ["key 'body'", "[[body]]"]),
         (HEAD.replace("mass", "mas"), ["[[body]] 1 'a', key 'mass': is missing", "'mas'"]),
