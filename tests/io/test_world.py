@@ -145,7 +145,7 @@ HEAD = '[[body]]\nname = "a"\nshape = "sphere"\nradius = 0.1\npos = [0, 0, 1]\nm
         ("[world]\nfrictoin = 1\n", ["[world], key 'frictoin'", "did you mean 'friction'?"]),
         ("[world]\ndt = 0\n", ["[world], key 'dt'", "is 0; give a finite number above 0"]),
         (
-            '[world]\nscheme = "event"\n',
+            '[world]\nscheme = "event_drive"\n',
             ["did you mean 'event_driven'?", "time_stepping, event_driven"],
         ),
         ('[world]\nscheme = "event_driven"\nsweeps = 3\n', ["key 'sweeps'", "leave it out"]),
