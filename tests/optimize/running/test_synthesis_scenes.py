@@ -150,7 +150,7 @@ def test_a_run_keeps_its_frames_up_to_the_one_that_is_not_finite():
     summary, motion = simulation.summary, simulation.motion
     assert not summary["finite"] and not summary["standing"]
     assert summary["failed_at"] == pytest.approx(0.81)
-    assert len(motion.time) == 100  # to the end of the half second that it failed in
+    assert len(motion.time) == 82  # to the first frame that is not finite, as evidence
     assert np.isfinite(motion.q[:81]).all() and np.isnan(motion.q[81:, 0]).all()
     assert any("0.81" in note for note in simulation.notes)
 
