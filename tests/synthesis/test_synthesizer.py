@@ -89,7 +89,7 @@ def norm(x):
 def seen(model, states):
     """``look`` at every state of a run."""
     one = lambda q, v: look(model, hopper_effectors(model), q, v)  # noqa: E731
-    return quick_jit(jax.vmap(one))(states.q, states.v)
+    return quick_jit(jax.vmap(one))(states.q, states.qd)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -98,17 +98,17 @@ def test_articulated_body_gives_the_acceleration_back(model, shoved, jump, form)
     results, shove = shoved
 
     def accelerated(before, after, info):
-        mean = before.v if form == "backward" else (before.v + after.v) / 2
+        mean = before.qd if form == "backward" else (before.qd + after.qd) / 2
         kin = forward_kinematics(model, before.q, mean)
-        view = look(model, hopper_effectors(model), before.q, before.v)
+        view = look(model, hopper_effectors(model), before.q, before.qd)
         outside = push_torque(model, view.kin, shove, before.time)
         contact = jnp.einsum("eid,ei->d", view.jacobian, info.force)
         return articulated_body(model, kin, info.torque + contact + outside)
 
     given = quick_jit(jax.vmap(accelerated))(*results[form])
     before, after, info = results[form]
-    wanted = (after.v - before.v) / DT
-    assert np.abs(info.torque).max() > 50 and norm(after.v).max() > 0.5  # not at rest
+    wanted = (after.qd - before.qd) / DT
+    assert np.abs(info.torque).max() > 50 and norm(after.qd).max() > 0.5  # not at rest
     np.testing.assert_allclose(given, wanted, rtol=0, atol=1e-8 * np.abs(wanted).max())
 
 
@@ -134,7 +134,7 @@ def test_forces_have_sources_and_stay_in_the_cone(model, run, shoved, jump, form
 def test_nothing_sinks_in(shoved, jump, form, case):
     """Nonpenetration is linear in the step: what is left is of the order |v|^2 dt^2."""
     _, after, info = shoved[0][form] if case == "pushed" else jump[form]
-    assert info.penetration.max() < 0.1 * (norm(after.v).max() * DT) ** 2 + 1e-9
+    assert info.penetration.max() < 0.1 * (norm(after.qd).max() * DT) ** 2 + 1e-9
 
 
 def on_ice(model, friction=0.05):
@@ -154,7 +154,7 @@ def test_friction_of_a_sliding_contact_is_against_the_slip(model, run):
     view = seen(ice, before)
     slides = np.asarray(info.sliding)
     assert slides.sum() > 30 and (slides[:5] == np.asarray(info.on)[:5]).all()
-    velocity = np.einsum("teid,td->tei", view.jacobian, before.v)
+    velocity = np.einsum("teid,td->tei", view.jacobian, before.qd)
     slip, force = velocity[slides], np.asarray(info.force)[slides]
     slip, normal, along = slip[:, :2], force[:, 2], force[:, :2]
     assert normal.max() > 50
@@ -171,7 +171,7 @@ def test_on_ice_friction_takes_momentum_away_at_its_rate(model, run):
     first = int(np.argmin(info.sliding.any(axis=1)))
     assert first > 15
     np.testing.assert_allclose(norm(total[:first, :2]), 0.2 * total[:first, 2], rtol=0.01)
-    assert norm(after.v[-1, :2]) < 0.5 * norm(before.v[0, :2])
+    assert norm(after.qd[-1, :2]) < 0.5 * norm(before.qd[0, :2])
 
 
 @pytest.mark.parametrize("form, order", [("backward", 1), ("central", 2)])
@@ -188,7 +188,7 @@ def test_flight_keeps_momentum(model, run, form, order):
         assert not info.on.any() and np.abs(info.torque).max() > 3
 
         def between(b, a):
-            kin = forward_kinematics(model, integrate(model, b.q, a.v, dt / 2), a.v)
+            kin = forward_kinematics(model, integrate(model, b.q, a.qd, dt / 2), a.qd)
             return linear_momentum(model, kin), angular_momentum(model, kin)
 
         linear, angular = quick_jit(jax.vmap(between))(before, after)
@@ -263,7 +263,7 @@ def test_torques_answer_a_push_after_the_delay(model, run):
     assert during.sum() == 20 and during[onset]
     np.testing.assert_array_equal(after.solver.push_torque[during], np.broadcast_to(held, (20, 9)))
     assert np.abs(info.torque[during] - held).max() < 1.0  # [N m]
-    assert np.abs(after.v[during]).max() > 0.1  # it gives way
+    assert np.abs(after.qd[during]).max() > 0.1  # it gives way
 
 
 def test_one_bad_member_changes_nobody_else(model, programs, run):
@@ -300,7 +300,7 @@ def test_reverse_mode_goes_through_steps_of_one_pass(model):
         shove = replace(shove, force=x[0] * shove.force)
         wanted = repeated(wish(model, state, com_weight=x[1]), steps)
         _, after, info = run(model, jnp.asarray(DT), state, wanted, shove)
-        return after.v[-1] @ jnp.cos(jnp.arange(after.v.shape[1])), info.status
+        return after.qd[-1] @ jnp.cos(jnp.arange(after.qd.shape[1])), info.status
 
     x = jnp.array([30.0, 5.0])
     (_, status), reverse = quick_jit(jax.value_and_grad(place, has_aux=True))(x)
