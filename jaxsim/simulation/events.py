@@ -24,10 +24,9 @@ from jaxsim.ranges import within
 from jaxsim.simulation import checks
 from jaxsim.simulation.constrained import enforce, resolve_impact
 from jaxsim.simulation.event_scene import EventScene
-from jaxsim.simulation.health import Health, watched
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control, Observation
-from jaxsim.simulation.step import check_control, observe
+from jaxsim.simulation.step import ContactScheme, check_control
 from jaxsim.solvers.lcp import SOLVED, gauss_seidel
 from jaxsim.solvers.status import Status
 
@@ -70,7 +69,7 @@ class Slips:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class EventDriven:
+class EventDriven(ContactScheme):
     """Numbers of the step; the last five are static."""
 
     dt: Array | float = 1 / 240  # the interval [s]
@@ -111,10 +110,6 @@ class EventDriven:
             return state
         return state.replace(solver=Slips(jnp.zeros(shape, jnp.result_type(model.mass))))
 
-    def observe(self, model: Model, state: State) -> Observation:
-        """What a controller sees."""
-        return observe(model, state, self)
-
     def step(
         self,
         model: Model,
@@ -125,14 +120,6 @@ class EventDriven:
     ) -> tuple[State, EventInfo]:
         """``event_step`` with this scheme's numbers."""
         return event_step(model, state, seen, command, self, forces)
-
-    def watch(self, health: Health, model: Model, state: State, seen, after: State, info) -> Health:
-        """Energy, speed, depth: see ``simulation.health``."""
-        return watched(health, model, state, seen, after, info)
-
-    def check(self, model: Model) -> None:
-        """Raise ValueError or TypeError for a number that cannot be simulated with."""
-        checks.check_config(model, self, type(self))
 
 
 def event_step(

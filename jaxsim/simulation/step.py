@@ -7,7 +7,7 @@ under a stiff wrist is stable at 1 ms, where h kd / I is about 2 and an explicit
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -52,15 +52,28 @@ from jaxsim.solvers import adaptive, implicit
 from jaxsim.solvers.pgs import natural_residual, useful_start
 from jaxsim.solvers.tree_factor import lower_product, solve_lower, whiten
 
-if TYPE_CHECKING:
-    from jaxsim.simulation.events import EventDriven
-
 DERIVATIVES = ("iteration", "implicit")
+
+
+class ContactScheme:
+    """What the schemes that step with contacts share: they see, judge and check alike."""
+
+    def observe(self, model: Model, state: State) -> Observation:
+        """``observe`` with this scheme's numbers."""
+        return observe(model, state, self)
+
+    def watch(self, health: Health, model: Model, state: State, seen, after: State, info) -> Health:
+        """Energy, speed, depth: see ``simulation.health``."""
+        return watched(health, model, state, seen, after, info)
+
+    def check(self, model: Model) -> None:
+        """Raise ValueError or TypeError for a number that cannot be simulated with."""
+        checks.check_config(model, self, type(self))
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class TimeStepping:
+class TimeStepping(ContactScheme):
     """Numbers of the integrator; those that are not marked static may be batched.
 
     A step does ``sweeps`` passes of the solver, and more while the last one changed the velocity of
@@ -117,10 +130,6 @@ class TimeStepping:
         """The state with impulses to start the next step from: its own, else zeros."""
         return with_warm_start(model, state)
 
-    def observe(self, model: Model, state: State) -> Observation:
-        """``observe`` with this scheme's numbers."""
-        return observe(model, state, self)
-
     def step(
         self,
         model: Model,
@@ -132,17 +141,12 @@ class TimeStepping:
         """``step`` with this scheme's numbers."""
         return step(model, state, seen, command, self, forces)
 
-    def watch(self, health: Health, model: Model, state: State, seen, after: State, info) -> Health:
-        """Energy, speed, depth: see ``simulation.health``."""
-        return watched(health, model, state, seen, after, info)
 
-    def check(self, model: Model) -> None:
-        """Raise ValueError or TypeError for a number that cannot be simulated with."""
-        checks.check_config(model, self, type(self))
+def observe(model: Model, state: State, config: Any) -> Observation:
+    """Kinematics and contacts of a state; config: a scheme, whose ``touch_distance`` counts.
 
-
-def observe(model: Model, state: State, config: "TimeStepping | EventDriven") -> Observation:
-    """Kinematics and contacts of a state. Raises ModelError for one that is not of the model."""
+    Raises ModelError for a state that is not of the model.
+    """
     checks.check_model(model)
     checks.check_state_fits(model, state)
     with jax.named_scope("observe"):
