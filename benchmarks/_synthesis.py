@@ -41,7 +41,7 @@ class Scene:
     def step(self, model: Model, carry, pushes: Pushes):
         """The next carry (state, memory), and the step's info."""
         _, scheme, controller = self.human
-        after, sample = advance(model, controller, scheme, *carry, pushes)
+        after, sample = advance(model, controller, scheme, carry[0], carry[1], pushes)
         return (after, sample.memory), sample.info
 
     def problem(self, model: Model, carry, pushes: Pushes):

@@ -123,9 +123,9 @@ def frames(scene: Scene, backend: str, batch: int, options) -> list[str]:
 
 def before_the_solver(scene: Scene):
     """What is timed apart: to look, and to do so and set up the problem."""
-    model = scene.human[0]
+    model, scheme, _ = scene.human
     return (
-        lambda carry, pushes: scene.senses(model, carry[0]),
+        lambda carry, pushes: scheme.observe(model, carry[0]),
         lambda carry, pushes: scene.problem(model, carry, pushes),
     )
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -167,6 +168,29 @@ def _coarse(dr: ModuleType, x) -> bool:
     return dr.backend_v(x) == dr.JitBackend.CUDA and dr.type_v(x) == dr.VarType.Float32
 
 
+def _power(dr: ModuleType, type_of: TypeOf, exp2, log2, x, y, dtype):
+    """x ** y with IEEE's cases; exp2, log2: of the back end."""
+    y = type_of(dtype)(y)  # it may be an integer
+    whole, half = dr.trunc(y) == y, 0.5 * y
+    odd_power = whole & ~(dr.trunc(half) == half)
+    size = exp2(y * log2(dr.abs(x)))
+    size = dr.select(x == 0, dr.select(y > 0, type_of(dtype)(0), math.inf), size)
+    out = dr.select(odd_power, dr.copysign(size, x), size)
+    out = dr.select((x < 0) & ~whole & (x > -math.inf), math.nan, out)
+    out = dr.select((x == -1) & (dr.abs(y) == math.inf), 1, out)
+    out = dr.select((x == x) & (y == y), out, math.nan)
+    return dr.select((y == 0) | (x == 1), 1, out)
+
+
+def _atan2(dr: ModuleType, y, x, dtype):
+    """The angle of (x, y) with IEEE's cases: zeros with signs, infinities, NaN."""
+    up, right = dr.abs(y), dr.abs(x)
+    angle = dr.select(up == right, math.pi / 4, dr.atan2(up, right))  # also of infinities
+    angle = dr.select(up == 0, 0, angle)
+    angle = dr.select(dr.copysign(1, x) < 0, math.pi - angle, angle)
+    return dr.select((x == x) & (y == y), dr.copysign(angle, y), math.nan)
+
+
 def _functions(dr: ModuleType, type_of: TypeOf) -> Table:
     own = Elementary(dr, type_of)
 
@@ -200,25 +224,6 @@ def _functions(dr: ModuleType, type_of: TypeOf) -> Table:
         sine, cosine = dr.sincos(x)  # Dr.Jit's tangent is x below 1e-4
         return sine / cosine
 
-    def power(x, y, dtype):
-        y = type_of(dtype)(y)  # it may be an integer
-        whole, half = dr.trunc(y) == y, 0.5 * y
-        odd_power = whole & ~(dr.trunc(half) == half)
-        size = exp2(y * log2(dr.abs(x)))
-        size = dr.select(x == 0, dr.select(y > 0, type_of(dtype)(0), math.inf), size)
-        out = dr.select(odd_power, dr.copysign(size, x), size)
-        out = dr.select((x < 0) & ~whole & (x > -math.inf), math.nan, out)
-        out = dr.select((x == -1) & (dr.abs(y) == math.inf), 1, out)
-        out = dr.select((x == x) & (y == y), out, math.nan)
-        return dr.select((y == 0) | (x == 1), 1, out)
-
-    def atan2(y, x, dtype):
-        up, right = dr.abs(y), dr.abs(x)
-        angle = dr.select(up == right, math.pi / 4, dr.atan2(up, right))  # also of infinities
-        angle = dr.select(up == 0, 0, angle)
-        angle = dr.select(dr.copysign(1, x) < 0, math.pi - angle, angle)
-        return dr.select((x == x) & (y == y), dr.copysign(angle, y), math.nan)
-
     def cosh(x, dtype):
         half = exp(0.5 * dr.abs(x))  # so that no factor overflows before the result
         return 0.5 * half * half + 0.5 / half / half
@@ -247,8 +252,8 @@ def _functions(dr: ModuleType, type_of: TypeOf) -> Table:
         "sin": circular(plain("sin")),
         "cos": circular(plain("cos")),
         "tan": circular(tan),
-        "pow": power,
-        "atan2": atan2,
+        "pow": partial(_power, dr, type_of, exp2, log2),
+        "atan2": partial(_atan2, dr),
         "cosh": cosh,
         "sinh": sinh,
         "expm1": expm1,

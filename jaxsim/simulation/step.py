@@ -49,7 +49,7 @@ from jaxsim.simulation.warm_start import (
     with_warm_start,
 )
 from jaxsim.solvers import adaptive, implicit
-from jaxsim.solvers.pgs import natural_residual, useful_start
+from jaxsim.solvers.pgs import Rows, natural_residual, useful_start
 from jaxsim.solvers.tree_factor import lower_product, solve_lower, whiten
 
 DERIVATIVES = ("iteration", "implicit")
@@ -206,23 +206,10 @@ def step(
         y = begun + white[:, -1]
     with jax.named_scope("impulses"):
         families = row_families(layout, white[:, :-1].T, rest.target, contacts.friction)
-        warm = warm_start(top, layout, state.solver.impulse, chosen)
-        families = tuple(
-            dataclasses.replace(f, impulse=config.warm_start * w.reshape(f.target.shape))
-            for f, w in zip(families, warm)
-            if f.target.size
-        )
-        if config.bounded_start:
-            families = useful_start(families, y)
-        sweeps, most, tolerance = config.sweeps, config.most_sweeps, config.tolerance
-        if config.derivative == "implicit":
-            families, y = implicit.solve(families, y, sweeps, config.smoothing, most, tolerance)
-        else:
-            families, y = adaptive.solve(families, y, sweeps, most, tolerance)
+        last = state.solver.impulse
+        families, y = _solved(families, y, warm_start(top, layout, last, chosen), config)
         residual = natural_residual(families, y)
-        impulse = jnp.concatenate(
-            [f.impulse.reshape(-1) for f in families] or [state.solver.impulse]
-        )
+        impulse = jnp.concatenate([f.impulse.reshape(-1) for f in families] or [last])
     with jax.named_scope("integrate"):
         qd = solve_lower(top, L, y)
         if given is not None:
@@ -260,6 +247,22 @@ def step(
     if broken is not None:
         broken = broken | (safe_norm(grip_force) > model.grip_strength)
     return State(q, qd, state.time + dt, broken, WarmStart(impulse)), info
+
+
+def _solved(families: tuple[Rows, ...], y: Array, warm, config: TimeStepping):
+    """Families with their impulses, without those that are empty, and y (nv,) that these lead to;
+    warm: the last impulses of each family."""
+    families = tuple(
+        dataclasses.replace(f, impulse=config.warm_start * w.reshape(f.target.shape))
+        for f, w in zip(families, warm)
+        if f.target.size
+    )
+    if config.bounded_start:
+        families = useful_start(families, y)
+    sweeps, most, tolerance = config.sweeps, config.most_sweeps, config.tolerance
+    if config.derivative == "implicit":
+        return implicit.solve(families, y, sweeps, config.smoothing, most, tolerance)
+    return adaptive.solve(families, y, sweeps, most, tolerance)
 
 
 def _check_step(model, state, seen, control, pushes) -> None:

@@ -16,7 +16,7 @@ from controllers.pose.pd import PoseController
 from controllers.scl.load import load_script, script_controller
 from jaxsim.characters.planar_human import planar_human
 from jaxsim.model import ModelBuilder, ModelError, ball, capsule, hinge, neutral_state, plane
-from jaxsim.simulation.events import EventDriven, event_step
+from jaxsim.simulation.events import EventDriven, Slips, event_step
 from jaxsim.simulation.pushes import push, pushes_together
 from jaxsim.simulation.records import MotionControl, no_control
 from jaxsim.simulation.rollout import Measure, final, largest, rollout, total
@@ -89,6 +89,22 @@ VMAP = "a batch of (3,)? One call simulates one character; for a batch use jax.v
 )
 def test_states(field, value, words):
     refused(ModelError, words, run, state=STATE.replace(**{field: value}))
+
+
+def test_what_the_event_driven_scheme_remembers_is_of_the_model():
+    slips = STATE.replace(solver=Slips(np.zeros((9, 3), np.float32)))
+    words = "state.solver.tangent has shape (9, 3), expected (2, 3)"
+    refused(ModelError, words, run, state=slips, config=EventDriven(), backend="xla")
+
+
+def test_a_step_needs_what_init_makes():
+    bare, seen = STATE.replace(solver=None), seen_now()
+    refused(ModelError, "state.solver is None; begin with config.init(model, state)",
+            step, MODEL, bare, seen, no_control(MODEL), CONFIG)  # fmt: skip
+    other = EventDriven().init(MODEL, STATE)
+    refused(ModelError, "state.solver is a Slips", step, MODEL, other, seen, no_control(MODEL),
+            CONFIG)  # fmt: skip
+    assert run(state=other, backend="xla").finite  # a rollout begins anew
 
 
 def test_a_batch_of_states_is_the_commonest_mistake():
