@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -12,7 +11,7 @@ from controllers.goals.controller import GoalController
 from jaxsim import Model, articulated_human, start
 from jaxsim.characters.human_effectors import human_effectors
 from jaxsim.simulation.pushes import Pushes
-from jaxsim.simulation.rollout import advance
+from jaxsim.simulation.rollout import advance, begin
 from jaxsim.synthesis.config import SynthesisConfig
 from jaxsim.synthesis.scheme import PerStepOptimisation
 from jaxsim.synthesis.synthesizer import first_problem
@@ -54,12 +53,7 @@ class Scene:
     def begin(self):
         """A carry: standing."""
         model, scheme, controller = self.human
-
-        def first(state):
-            state = scheme.init(model, state)
-            return state, controller.init(model, state, scheme.observe(model, state))
-
-        return jax.jit(first)(start(model, "standing"))
+        return begin(model, controller, scheme, start(model, "standing"))
 
     def pushes(self, force) -> Pushes:
         """On the pelvis, force (..., 3) [N]; a batch where force is one."""

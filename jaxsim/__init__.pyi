@@ -51,6 +51,7 @@ from jaxsim.simulation.rollout import Measure as Measure
 from jaxsim.simulation.rollout import RolloutResult as RolloutResult
 from jaxsim.simulation.rollout import Sample as Sample
 from jaxsim.simulation.rollout import advance as advance
+from jaxsim.simulation.rollout import begin as begin
 from jaxsim.simulation.rollout import failed_members as failed_members
 from jaxsim.simulation.rollout import final as final
 from jaxsim.simulation.rollout import largest as largest

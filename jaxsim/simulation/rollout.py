@@ -160,8 +160,7 @@ def _simulate(
     model, controller, state, config, pushes, health, steps, measures, record, record_every
 ) -> RolloutResult:
     """``rollout`` in plain JAX."""
-    state = config.init(model, state)
-    memory = controller.init(model, state, config.observe(model, state))
+    state, memory = begin(model, controller, config, state)
     health = healthy(state) if health is None else health
     folded = {
         name: jax.tree.map(lambda x: jnp.asarray(x, _dtype(x, state)), measure.initial)
@@ -212,6 +211,14 @@ def _simulate(
     return RolloutResult(state, memory, folded, kept, finite, health, worst)
 
 
+@jax.jit  # as a whole, so that nothing is seen for a controller that does not look
+def begin(model: Model, controller: Any, config: Scheme, state: State) -> tuple[State, Any]:
+    """What ``advance`` goes on from: the state with what the scheme remembers, and the
+    controller's memory."""
+    state = config.init(model, state)
+    return state, controller.init(model, state, config.observe(model, state))
+
+
 def advance(
     model: Model,
     controller: Any,
@@ -222,7 +229,7 @@ def advance(
 ) -> tuple[State, Sample]:
     """One step: observe, ask the controller, step. ``sample.memory`` is the controller's after it.
 
-    state, memory: as ``config.init`` and ``controller.init`` give them, or an earlier step.
+    state, memory: as ``begin`` gives them, or an earlier step.
     """
     seen = config.observe(model, state)
     memory, command = updated(memory, controller.update(memory, model, state, seen, config.dt))

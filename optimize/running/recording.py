@@ -27,7 +27,6 @@ from jaxsim.simulation.checks import check_controller
 from jaxsim.simulation.health import Failure, Health, failures, healthy
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout import Measure, Sample, largest, rollout, total
-from jaxsim.simulation.scheme import Scheme
 from jaxsim.solvers.status import Status
 from optimize.interrupts import holding
 from optimize.running.objectives import TERMS, contactless
@@ -113,12 +112,6 @@ def measures_of(model: Model, terms: tuple[str, ...]) -> dict[str, Measure]:
     }
 
 
-@jax.jit
-def begin(model: Model, controller: Any, config: Scheme, state: State) -> Any:
-    """The controller's memory before the first step."""
-    return controller.init(model, state, config.observe(model, state))
-
-
 def script_frame(model: Model) -> Callable[[Sample], Frame]:
     """What is kept of a step under a script."""
     dofs = model.topology.actuated_dofs
@@ -197,8 +190,9 @@ def pieces(
     return partial(jax.jit(piece), around) if shared else jax.jit(partial(piece, around))
 
 
-def first_progress(state: State, memory: Any, measures: Mapping[str, Measure]) -> Progress:
-    """Before the first piece."""
+def first_progress(begun: tuple[State, Any], measures: Mapping[str, Measure]) -> Progress:
+    """Before the first piece; begun: of ``rollout.begin``."""
+    state, memory = begun
 
     def typed(x):
         array = jnp.asarray(x)

@@ -25,6 +25,7 @@ from jaxsim.model import Model, State
 from jaxsim.ranges import within
 from jaxsim.simulation.checks import check_kind
 from jaxsim.simulation.health import Failure
+from jaxsim.simulation.rollout import begin
 from jaxsim.simulation.step import TimeStepping
 from jaxsim.viewer import write_filmstrip, write_page, write_plots
 from optimize.interrupts import holding, noting
@@ -38,7 +39,6 @@ from optimize.running.recording import (
     Event,
     Progress,
     Run,
-    begin,
     first_progress,
     frames_of,
     measures_of,
@@ -192,8 +192,7 @@ def _run(
     controller = script_controller(scene.script, scene.model)
     measures = measures_of(scene.model, terms)
     config = TimeStepping()
-    state = config.init(scene.model, scene.state)
-    now = first_progress(state, begin(scene.model, controller, config, state), measures)
+    now = first_progress(begin(scene.model, controller, config, scene.state), measures)
     run_piece = pieces(scene.model, measures, script_frame(scene.model), every, config, backend)
     events: list[Event] = []
 

@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -10,14 +9,13 @@ from controllers.goals.balance import FEET
 from jaxsim.io.motion import Motion, Shape
 from jaxsim.math.rotation import matrix_to_quat, quat_to_matrix
 from jaxsim.simulation.health import Failure
-from jaxsim.simulation.rollout import Sample
+from jaxsim.simulation.rollout import Sample, begin
 from jaxsim.synthesis.config import SynthesisConfig
 from optimize.interrupts import noting
 from optimize.results.folder import versions
 from optimize.running import summary as summaries
 from optimize.running.recording import (
     Run,
-    begin,
     first_progress,
     frames_of,
     pieces,
@@ -95,17 +93,11 @@ def synthesize_scene(
     model, scheme, controller = setting.model, setting.scheme, setting.controller
     dt = float(scheme.dt)
     steps = max(round(scene.seconds / dt) - 1, 0)
-    state = _begun(scheme, model, setting.state)
-    first = first_progress(state, begin(model, controller, scheme, state), {})
+    first = first_progress(begin(model, controller, scheme, setting.state), {})
     run_piece = pieces(model, {}, keep, 1, scheme, "xla", setting.pushes, shared=True)
     run = run_pieces(run_piece, controller, first, dt, steps, 1, progress)
     frames, failure = frames_of(run, steps, 1, dt)
     return _simulation(scene, setting, frames, failure, run, dt)
-
-
-@jax.jit
-def _begun(scheme, model, state):
-    return scheme.init(model, state)
 
 
 def _simulation(

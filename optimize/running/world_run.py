@@ -22,7 +22,7 @@ from jaxsim.simulation.checks import check_controller
 from jaxsim.simulation.events import EventDriven, EventInfo
 from jaxsim.simulation.prescribed import holding
 from jaxsim.simulation.records import Control, no_control
-from jaxsim.simulation.rollout import Measure, Sample, largest, total
+from jaxsim.simulation.rollout import Measure, Sample, begin, largest, total
 from jaxsim.simulation.step import TimeStepping
 from jaxsim.solvers.status import Status
 from optimize.interrupts import noting
@@ -30,7 +30,6 @@ from optimize.results.folder import versions
 from optimize.running import summary as summaries
 from optimize.running.recording import (
     Run,
-    begin,
     first_progress,
     frames_of,
     model_motion,
@@ -117,11 +116,9 @@ def simulate_world(
     steps, every = timing(seconds, dt, fps)
     config = _config(world)
     measures = _measures(built, world.scheme)
-    state = config.init(built.model, built.state)
     controller = _controller(world, built)
-    memory = begin(built.model, controller, config, state)
     run_piece = pieces(built.model, measures, _record(built), every, config, backend, built.pushes)
-    first = first_progress(state, memory, measures)
+    first = first_progress(begin(built.model, controller, config, built.state), measures)
     run = run_pieces(run_piece, controller, first, dt, steps, every, progress)
     return _simulation(world, built, run, steps, every, dt)
 

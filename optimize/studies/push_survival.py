@@ -16,7 +16,7 @@ from jaxsim.dynamics.kinematics import forward_kinematics, integrate
 from jaxsim.fused import choose_backend, fuse
 from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes
-from jaxsim.simulation.rollout import advance
+from jaxsim.simulation.rollout import advance, begin
 from jaxsim.solvers.status import Status
 from optimize.running.batch import batched
 from optimize.running.synthesis_run import FALLEN
@@ -90,9 +90,7 @@ def trial_push(model: Model, trial: Trial, begins: float) -> Pushes:
 
 def trial_begin(trial: Trial, setting: Setting) -> tuple[State, Any]:
     """Where a trial begins: the state, and the controller's memory."""
-    model, scheme = setting.model, setting.scheme
-    state = scheme.init(model, trial.start)
-    return state, own_controller(trial, setting).init(model, state, scheme.observe(model, state))
+    return begin(setting.model, own_controller(trial, setting), setting.scheme, trial.start)
 
 
 def trial_outcome(trial: Trial, first: tuple[State, Any], setting: Setting, frames: int) -> Outcome:
@@ -159,7 +157,7 @@ def survival(
         return setting._replace(model=shared[0], scheme=shared[1], controller=shared[2])
 
     if choose_backend(backend or fastest_backend()) == "fused":
-        begin = batched(lambda trial, shared: trial_begin(trial, of(shared)), chunk)
+        first = batched(lambda trial, shared: trial_begin(trial, of(shared)), chunk)
         kernel = fuse(lambda trial, first: trial_outcome(trial, first, setting, frames))
         width = chunk * len(jax.devices())
 
@@ -167,8 +165,8 @@ def survival(
             """So many at once that one program does, however many there are."""
             pieces = range(0, len(trials.force), width)
             parts = [
-                begin(jax.tree.map(lambda x: x[first : first + width], trials), shared)  # noqa: B023
-                for first in pieces
+                first(jax.tree.map(lambda x: x[at : at + width], trials), shared)  # noqa: B023
+                for at in pieces
             ]
             return jax.tree.map(lambda *x: np.concatenate(x), *parts)
 
