@@ -79,9 +79,8 @@ class EventDriven(ContactScheme):
     slip_speed: Array | float = 1e-3  # slower contacts stick, and keep their tangent [m/s]
     recovery_time: Array | float = 0.02  # time constant in which depth is undone [s]
     recovery_speed: Array | float = 1.0  # the fastest of it, of contacts [m/s]
-    contacts: int | None = dataclasses.field(
-        default=None, metadata={"static": True}
-    )  # TimeStepping
+    # solved for at most, see TimeStepping
+    contacts: int | None = dataclasses.field(default=None, metadata={"static": True})
     halvings: int = dataclasses.field(default=8, metadata={"static": True})  # of the interval
     parts: int = dataclasses.field(default=64, metadata={"static": True})  # tries, all told
     iterations: int = dataclasses.field(default=200, metadata={"static": True})  # of the solver
