@@ -34,10 +34,17 @@ class Numbered:
 
 def path_of(controller: Any, name: str) -> str:
     """The path of a label; a path is its own."""
-    labels = getattr(controller, "labels", {})
+    return path_in(controller, getattr(controller, "labels", {}), name)
+
+
+def path_in(tree: Any, labels: Mapping[str, str], name: str) -> str:
+    """The path in a tree of what is a label, or a path already.
+
+    Raises KeyError for what is neither, with the nearest labels and paths.
+    """
     if name in labels:
         return labels[name]
-    paths = leaves_by_path(controller)
+    paths = leaves_by_path(tree)
     if any(name == path or name.startswith((f"{path}[", f"{path}.")) for path in paths):
         return name
     known = [*labels, *paths]
