@@ -76,8 +76,8 @@ $(VENV)/.installed-dev: pyproject.toml $(PINS) $(VENV)/.made
 	@$(call install,.[dev])
 	@touch $@
 
-# With JAX=0.11 the pins of jax and jaxlib give way.
-install = grep -vE '$(if $(JAX),^jax(lib)?==,^$$)' $(PINS) > $(VENV)/pins.txt; \
+# With JAX=0.11 the pins of jax and jaxlib give way, and that of flax, which asks for some JAX.
+install = grep -vE '$(if $(JAX),^(jax|jaxlib|flax)==,^$$)' $(PINS) > $(VENV)/pins.txt; \
   $(PIP) install --quiet -c $(VENV)/pins.txt -e "$(1)" \
   $(if $(JAX),"jax==$(JAX).*" "jaxlib==$(JAX).*")
 
