@@ -17,8 +17,9 @@ from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.fused import explain, fuse
 from jaxsim.io.mjcf import mjcf_q_index, mjcf_v_index, to_mjcf
 from jaxsim.model import Model, State
+from jaxsim.simulation.measures import Measure, total
 from jaxsim.simulation.records import Control
-from jaxsim.simulation.rollout import Measure, rollout, total
+from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import TimeStepping
 from optimize.running.batch import batched
 from optimize.session import cores

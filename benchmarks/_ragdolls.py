@@ -21,8 +21,8 @@ from jaxsim.model import (
     plane,
 )
 from jaxsim.model.adopt import add_model
+from jaxsim.simulation.measures import Measure, Sample, largest, total
 from jaxsim.simulation.records import no_control
-from jaxsim.simulation.rollout import Measure, Sample, largest, total
 from jaxsim.simulation.step import TimeStepping
 
 GROUNDS = ("boxes", "rough", "flat")

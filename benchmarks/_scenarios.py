@@ -16,7 +16,8 @@ A kind has the groups that it can have. All is computed by XLA, in JAX's default
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
+from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,15 +26,14 @@ import numpy as np
 from controllers.scl.load import shipped_scripts
 from jaxsim.io.motion import Motion
 from optimize.results.folder import RunFolder
-from optimize.running.gallery import find_world, shipped_worlds
 from optimize.running.simulate import Simulation, simulate
-from optimize.running.synthesis_run import synthesize_scene
-from optimize.running.world_run import simulate_world
-from optimize.scenarios.synthesis_scenes import SCENES, find_scene
+from optimize.scenarios.find import shipped_scenarios
 from optimize.studies.push_map import push_map
 from optimize.studies.push_search import MapOptions
-from optimize.tuning.balance_tuning import TuningOptions, tune_balance
 from optimize.tuning.tune import tune
+
+LATER_ONES = ("thrown_box",)  # that came after what is recorded
+SHIPPED = resources.files("optimize") / "scenarios" / "shipped"
 
 Record = dict[str, dict[str, Any]]
 
@@ -86,33 +86,21 @@ def whole(interrupted: bool) -> None:
         raise KeyboardInterrupt
 
 
-def script(name: str, short: bool) -> Record:
-    """A script on the planar human, from the start that its name says."""
-    return of_simulation(
-        "script",
-        simulate(
-            name,
-            seconds=FIRST["script"] if short else SCRIPT_SECONDS,
-            dt=SCRIPT_DT,
-            fps=FPS,
-            backend="xla",
-        ),
-    )
+def of_scheme(optimised: bool) -> tuple[str, ...]:
+    """Scenario files whose scheme is per-step optimisation, or another one."""
+    names = [
+        (name, Path(str(SHIPPED / f"{name}.toml")).read_text()) for name in shipped_scenarios()
+    ]
+    found = (name for name, text in names if ("per_step_optimisation" in text) == optimised)
+    return tuple(name for name in found if name not in LATER_ONES)
 
 
-def world(name: str, short: bool) -> Record:
-    """A world, with its own time step for its own seconds."""
-    seconds = FIRST["world"] if short else None
-    return of_simulation(
-        "world", simulate_world(find_world(name), seconds=seconds, fps=FPS, backend="xla")
-    )
-
-
-def scene(name: str, short: bool) -> Record:
-    """A scene of synthesised motion, for its own seconds."""
-    asked = find_scene(name)
-    asked = replace(asked, seconds=FIRST["scene"]) if short else asked
-    return of_simulation("scene", synthesize_scene(asked))
+def simulated(kind: str, name: str, short: bool) -> Record:
+    """A scenario for its own seconds, a script for ``SCRIPT_SECONDS``."""
+    script = kind == "script"
+    seconds = FIRST[kind] if short else SCRIPT_SECONDS if script else None
+    dt = SCRIPT_DT if script else None
+    return of_simulation(kind, simulate(name, seconds=seconds, dt=dt, fps=FPS, backend="xla"))
 
 
 def force_map(name: str, short: bool) -> Record:
@@ -158,17 +146,26 @@ def tuned_script(name: str) -> Record:
 
 def tuned_balance() -> Record:
     """Two generations for the numbers of the balance controller."""
-    options = TuningOptions(generations=2, population=4, pushes=3, forces=(FELLS,), backend="xla")
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "run"
-        result = tune_balance(options, out)
+        result = tune(
+            "push",
+            "survive",
+            out=Path(folder) / "run",
+            generations=2,
+            population=4,
+            trials=3,
+            pushes=(FELLS,),
+            sigma=0.15,
+            backend="xla",
+            progress=False,
+        ).evolution
         whole(result.interrupted)
-        history = RunFolder.open(out).read_history()
+        history = RunFolder.open(Path(folder) / "run").read_history()
     best = [record["best_ever"] for record in history]
     return {
         "same": {"failures": [record["failures"] for record in history]},
         "tuned": {
-            "best_x": result.x,
+            "best_x": result.best_x,
             "best": best[-1],
             "history": best,
             "medians": [record["median"] for record in history],
@@ -182,9 +179,9 @@ def tuning(name: str, short: bool) -> Record:
 
 
 KINDS = {
-    "script": Kind(shipped_scripts, script),
-    "world": Kind(shipped_worlds, world),
-    "scene": Kind(lambda: tuple(SCENES), scene),
+    "script": Kind(shipped_scripts, partial(simulated, "script")),
+    "world": Kind(partial(of_scheme, False), partial(simulated, "world")),
+    "scene": Kind(partial(of_scheme, True), partial(simulated, "scene")),
     "map": Kind(lambda: tuple(MAPS), force_map),
     "tuning": Kind(lambda: ("sit_to_stand_quick", "balance"), tuning),
 }
@@ -205,12 +202,12 @@ def of_simulation(kind: str, simulation: Simulation) -> Record:
             "phases": names,
             "causes": causes,
             "carrying_contacts": carry.sum(),
-            **_there(summary, SAME),
+            **_as_recorded(_there(summary, SAME), summary),
         },
         "metres": {
-            **{f"final_{name}": height[-1] for name, height in motion.heights.items()},
+            **_final_heights(kind, motion),
             "moved": _moved(motion),
-            **_there(summary, METRES),
+            **_as_recorded(_there(summary, METRES), summary),
         },
         "seconds": {"phase_times": times, **_there(summary, SECONDS)},
     }
@@ -220,6 +217,25 @@ def _moved(motion: Motion) -> float:
     """How far the centre of mass got over the ground [m]."""
     assert motion.com is not None
     return float(np.linalg.norm(motion.com[-1, :2] - motion.com[0, :2]))
+
+
+def _as_recorded(values: dict[str, Any], summary: dict[str, Any]) -> dict[str, Any]:
+    """Where the summary tells more now: of scenes hands and feet, and steps that were begun."""
+    names = {"largest_penetration": "effector_penetration", "steps_taken": "steps_begun"}
+    return {
+        name: summary[names[name]] if names.get(name) in summary else value
+        for name, value in values.items()
+    }
+
+
+def _final_heights(kind: str, motion: Motion) -> dict[str, float]:
+    """Of scripts of the links' centres of mass, else of their frames' origins [m]."""
+    heights = {name: height[-1] for name, height in motion.heights.items()}
+    if kind != "script":
+        at = motion.link_names.index
+        links = {n: motion.link_pos[-1, at(n), 2] for n in heights if n in motion.link_names}
+        heights |= links
+    return {f"final_{name}": float(height) for name, height in heights.items()}
 
 
 def _there(summary: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

@@ -35,11 +35,10 @@ from benchmarks._engines import (
     peak,
 )
 from benchmarks._machine import ROOT, commit, machine, publish, si, table, today, versions
-from controllers.scl.load import load_script
 from jaxsim.characters.planar_human import planar_human, start
-from jaxsim.simulation.step import TimeStepping
-from optimize.problems.script_problem import ScriptProblem
+from optimize.problems.problem import Problem
 from optimize.running.objectives import objective
+from optimize.scenarios.find import scenario
 from optimize.session import cores, session
 
 BATCHES = (1, 16, 64, 256, 1024, 4096, 16384, 65536)
@@ -149,16 +148,11 @@ def compile_times(options) -> dict[str, float]:
 
 def compile_child() -> None:
     """Print how much longer the first generation of a kip-up takes than the second."""
-    model = planar_human()
-    problem = ScriptProblem(
-        model=model,
-        script=load_script("kip_up", model),
-        start=jax.jit(lambda model: start(model, "supine"))(model),
-        objective=dataclasses.replace(objective("athletic-kip-up"), seconds=20 * DT),
-        config=TimeStepping(dt=DT),
-    )
+    kip_up = scenario("kip_up", {"scheme.dt": DT})
+    judged = dataclasses.replace(objective("athletic-kip-up"), seconds=20 * DT)
+    problem = Problem(kip_up, None, judged)
     seconds = []
-    z = np.zeros((16, len(problem.script.free_indices())))
+    z = np.zeros((16, problem.tunables.size))
     for shift in (0.0, 0.1):
         begun = time.perf_counter()
         problem.evaluate(z + shift)

@@ -11,6 +11,10 @@ from jaxsim.simulation.records import Control, Observation
 class Controller(Protocol):
     """A pytree of gains with two pure functions; ``dt`` is the step that follows [s].
 
+    One that goes through phases may offer ``phase(memory)``, the index of the present one and the
+    time at which it began [s], () each; and for phases shorter than the frames of a record
+    ``changes(before, after)``, the (time [s], index) of each phase entered between two memories.
+
     It may offer ``check(model)``, which raises ModelError where a target or gain does not fit the
     model: a rollout calls it once, before it begins.
     """

@@ -152,7 +152,11 @@ def written(tree: Any, path: str, value: Any) -> Any:
     """
     leaves = leaves_by_path(tree)
     entry = resolve(path, leaves)
-    leaf = jnp.asarray(leaf_of(leaves, entry))
+    held = leaf_of(leaves, entry)
+    if isinstance(held, float) and isinstance(value, (int, float)):  # stays a Python number
+        leaves[entry.leaf] = float(value)
+        return jax.tree.unflatten(jax.tree.structure(tree), list(leaves.values()))
+    leaf = jnp.asarray(held)
     value = jnp.asarray(value, leaf.dtype)
     if value.shape not in ((), (len(entry.flat),), entry.shape):
         raise ValueError(f"{path} has {len(entry.flat)} numbers, the value shape {value.shape}")

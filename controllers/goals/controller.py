@@ -6,8 +6,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
+from controllers.goals.account import Reach, account, flight
 from controllers.goals.machine import GoalMachine, Memory
 from controllers.goals.senses import Objects
 from controllers.numbers import Numbered
@@ -29,6 +31,8 @@ class GoalController(Numbered):
     notes: Any
     objects: Objects | None  # that fly about since time 0, without drag
     machine: GoalMachine = dataclasses.field(metadata={"static": True})
+    # goals of the machine that bring an effector to a point for a while, to be told of
+    reaches: tuple[Reach, ...] = dataclasses.field(default=(), metadata={"static": True})
 
     @classmethod
     def of(
@@ -56,6 +60,21 @@ class GoalController(Numbered):
         """Raise ModelError where the weights are not of the machine's shape."""
         shape = (len(self.machine.states), len(self.machine.goals))
         check_array("controller.weights", self.weights, shape, model.mass.dtype)
+
+    def account(self, scheme: Any, model: Model, frames: Any, time: np.ndarray) -> dict[str, Any]:
+        """What a summary tells of these goals, see ``controllers.goals.account``."""
+        return account(self, scheme, model, frames, time)
+
+    def drawn(self, model: Model, time: np.ndarray) -> list[tuple[float, np.ndarray]]:
+        """What a page shows besides the model: (radius, place (T, 3)) [m] of balls that fly."""
+        if self.objects is None:
+            return []
+        places = flight(self.objects, model, time)
+        return [(float(r), places[:, k]) for k, r in enumerate(np.asarray(self.objects.radius))]
+
+    def phase(self, memory: Memory) -> tuple[Array, Array]:
+        """The machine's state, and when it came there [s]."""
+        return memory.state, memory.since
 
     def init(self, model: Model, state: State, seen: Senses) -> Memory:
         return self.machine.begin(self._sees(model, seen), self.notes)

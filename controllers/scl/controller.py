@@ -92,6 +92,18 @@ class ScriptController(Numbered):
             )
         check_array("controller.values", self.values, (self.program.count,), model.mass.dtype)
 
+    def phase(self, memory: Memory) -> tuple[Array, Array]:
+        """The active phase, and when it was entered [s], 0 for the first."""
+        last = (memory.events - 1) % EVENTS_KEPT
+        return memory.phase, jnp.where(memory.events > 0, memory.event_time[last], 0.0)
+
+    def changes(self, before: Memory, after: Memory) -> list[tuple[float, int]]:
+        """(time [s], phase entered) between two memories; of very many the last ones."""
+        first = max(int(before.events), int(after.events) - EVENTS_KEPT)
+        slots = [event % EVENTS_KEPT for event in range(first, int(after.events))]
+        time, phase = np.asarray(after.event_time, float), np.asarray(after.event_phase)
+        return [(float(time[slot]), int(phase[slot])) for slot in slots]
+
     def init(self, model: Model, state: State, seen: Any) -> Memory:
         """Before phase 0; joints hold the state's pose until told otherwise."""
         dtype, top = state.q.dtype, model.topology

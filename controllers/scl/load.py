@@ -8,6 +8,7 @@ import numpy as np
 
 from controllers.scl.ast import Script
 from controllers.scl.controller import ScriptController
+from controllers.scl.errors import ScriptError, suggest
 from controllers.scl.names import Vocabulary
 from controllers.scl.parser import parse, parse_file
 from controllers.scl.program import compile_script
@@ -42,10 +43,37 @@ def script_path(source: str | Path) -> Path:
     return path
 
 
+def find_script(
+    name: str | Path, model: Model, folder: Path = Path(), text: str | None = None
+) -> Script:
+    """The script in a file, of ``folder`` if need be, or the shipped one of that name; or in a
+    text that stands for the file. Raises ScriptError."""
+    if text is not None:
+        return parse(text, vocabulary(model), str(name))
+    own = folder / name
+    if own.is_file():
+        return load_script(own, model)
+    if not script_path(name).exists() and not Path(name).suffix:
+        hint = suggest(str(name), shipped_scripts(), "shipped scripts")
+        message = "there is no such file, and no shipped script of this name"
+        raise ScriptError(message, str(name), hint=hint)
+    return load_script(name, model)
+
+
 def shipped_scripts() -> tuple[str, ...]:
     """Names of the scripts that come with the package."""
     folder = files("controllers") / "scripts"
     return tuple(sorted(p.name[:-4] for p in folder.iterdir() if p.name.endswith(".scl")))
+
+
+def free_all(text: str, vocabulary: Vocabulary, file: str = "<script>") -> str:
+    """The text with '@' before every number that has none; all else stays. Raises ScriptError."""
+    pieces, end = [], 0
+    for number in parse(text, vocabulary, file).numbers:
+        if not number.free:
+            pieces += [text[end : number.span.start], "@"]
+            end = number.span.start
+    return "".join([*pieces, text[end:]])
 
 
 def script_controller(script: Script | str, model: Model) -> ScriptController:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from jaxsim.characters.lamina import tapered_capsule_lamina
 from jaxsim.characters.poses import posed, sided
@@ -87,13 +88,14 @@ PROXIMAL = ("shoulder",)  # joints at the parent's proximal tip; all others sit 
 TURN = (0.0, -1.0, 0.0)  # hinge axis: counter-clockwise in the x-z plane
 TOTAL_MASS = 89.49
 FRICTION = 0.6  # not in the thesis; see docs/motions.md
+TRACED_CHAIR = 1.0  # its height while the model is built, where the asked one is traced [m]
 
 
 def planar_human(chair_height: float | None = None, friction: float = FRICTION) -> Model:
     """The character on flat ground, with a chair of ``chair_height`` [m] if one is given.
 
     The chair's seat is centred at x = 0. Change the height of an existing model with
-    :func:`set_chair_height`, so that a batch can vary it.
+    :func:`set_chair_height`, so that a batch can vary it; ``chair_height`` may be traced too.
     """
     b = ModelBuilder()
     _add_part(b, "head", "head", "world", (0, 0, 0), _root_joints(), friction)
@@ -104,6 +106,8 @@ def planar_human(chair_height: float | None = None, friction: float = FRICTION) 
             own_parent = parent if parent in ("trunk", "pelvis") else sided(side, parent)
             _attach(b, sided(side, joint), joint, own_parent, sided(side, child), child, friction)
     b.add_shape("world", plane(name="ground", friction=friction))
+    if isinstance(chair_height, Tracer):
+        return set_chair_height(planar_human(TRACED_CHAIR, friction), chair_height)
     if chair_height is not None:
         if not chair_height > 0:
             raise ModelError(f"chair_height is {chair_height} m; it must be positive")

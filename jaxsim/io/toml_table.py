@@ -68,6 +68,10 @@ class Table:
         """All keys that the file gives."""
         return list(self._values)
 
+    def values(self) -> dict[str, Any]:
+        """All that the file gives, as it stands there."""
+        return self._values
+
     def has(self, key: str) -> bool:
         """Whether the key is there."""
         return key in self._values
@@ -150,10 +154,10 @@ class Table:
             raise self.error(f"is {shown(value)}{hint}; choose from {', '.join(known)}", key)
         return value
 
-    def flag(self, key: str, default: bool) -> bool:
+    def flag(self, key: str, default: Any) -> Any:
         """true or false."""
         value = self.take(key, default)
-        if not isinstance(value, bool):
+        if value is not default and not isinstance(value, bool):
             raise self.error(f"is {shown(value)}; give true or false", key)
         return value
 

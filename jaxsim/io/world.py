@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxsim.io.toml_table import Table
 from jaxsim.model import Joint, Shape
 
 Vector = tuple[float, ...]
@@ -72,7 +73,7 @@ class KeyPose:
 
 @dataclass(frozen=True)
 class CharacterSpec:
-    """Who is in the world, where and how it begins, and what drives it."""
+    """Who is in the world, where and how it begins."""
 
     model: str  # a built-in character's name or a model file
     options: dict[str, Any] = field(default_factory=dict)  # of the built-in character's function
@@ -83,9 +84,6 @@ class CharacterSpec:
     velocity: Vector = ZERO  # of the root [m/s]
     angular_velocity: Vector = ZERO  # of the root, in the world's frame [rad/s]
     self_collision: bool = False
-    controller: str = "pd"
-    settling_time: float = 0.1  # of the controller "motion" [s]
-    keys: tuple[KeyPose, ...] = ()  # what "pd" and "motion" follow, in the order of time
 
 
 @dataclass(frozen=True)
@@ -97,16 +95,21 @@ class World:
     gravity: Vector = (0.0, 0.0, -9.81)  # [m/s^2]
     seconds: float = 5.0  # how long a simulation is by default [s]
     dt: float | None = None  # [s]; None: the default of the scheme
-    scheme: str = "time_stepping"  # "time_stepping": TimeStepping, "event_driven": EventDriven
+    scheme: str = "time_stepping"  # or "event_driven", "per_step_optimisation"
     sweeps: int | None = None  # these three are for "time_stepping", see TimeStepping
     warm_start: float | None = None
     stabilization_time: float | None = None  # [s]
-    contacts: int | None = None  # solved for, at most
+    contacts: int | None = None  # solved for, at most; not for "per_step_optimisation"
+    torque_limits: bool | None = None  # for "per_step_optimisation": whether joints keep to theirs
+    ground: bool | None = (
+        None  # whether the character's own ground stays; None: if nothing is fixed
+    )
     fixed: tuple[Shape, ...] = ()
     bodies: tuple[Body, ...] = ()
     driven: tuple[DrivenBody, ...] = ()
     grips: tuple[Grip, ...] = ()
     shoves: tuple[Shove, ...] = ()
     character: CharacterSpec | None = None
+    controller: Table | None = None  # what drives it; its keys are the controller's own
     folder: Path = Path()  # where model files are looked for
     source: str | None = None  # the text of the file

@@ -1,7 +1,7 @@
 """The character of a world: its model, where and how it begins, what it follows."""
 
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -16,7 +16,7 @@ from jaxsim.collision.contacts import lowest_point, overlapping_pairs
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.io.model_file import load_model
 from jaxsim.io.toml_table import WorldError, suggestion
-from jaxsim.io.world import CharacterSpec, World
+from jaxsim.io.world import CharacterSpec, KeyPose, World
 from jaxsim.model import Model, ModelBuilder, State
 from jaxsim.model.adopt import add_model
 from jaxsim.model.checks import rotation
@@ -183,11 +183,14 @@ def _multiply(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     return np.array([w, *u])
 
 
-def keys_of(world: World, model: Model, state: State) -> Keys:
-    """Between two keys joints go 10 u^3 - 15 u^4 + 6 u^5 of the way, at rest at both (the way of
-    least jerk, Flash and Hogan 1985)."""
+def keys_of(world: World, model: Model, state: State, keys: Sequence[KeyPose]) -> Keys:
+    """Poses that are reached at their times, in their order.
+
+    Between two keys joints go 10 u^3 - 15 u^4 + 6 u^5 of the way, at rest at both (the way of
+    least jerk, Flash and Hogan 1985).
+    """
     begun, time, q = np.asarray(state.q), [0.0], [np.asarray(state.q)]
-    for key in world.character.keys if world.character else ():
+    for key in keys:
         goal = np.asarray(posed_q(world, model, q[-1], key.pose))
         u = np.arange(1, BETWEEN + 1) / BETWEEN
         part = u**3 * (10 + u * (6 * u - 15))
@@ -207,20 +210,3 @@ def _between(model: Model, begin: np.ndarray, goal: np.ndarray, part: np.ndarray
             near, far = (np.sinc(x * angle / np.pi) * x for x in (1 - part, part))
             poses[:, at] = (near[:, None] * p + far[:, None] * q) / np.sinc(angle / np.pi)
     return list(poses)
-
-
-def with_character(world: World, model: str) -> World:
-    """A world with another character, a built-in one or a file, in the place of its own; in an
-    empty world it keeps the ground it comes with."""
-    spec = world.character or CharacterSpec(model)
-    path = model if built_in(model) else str(Path(model).resolve())
-    if not (world.fixed or world.bodies or world.driven):
-        world = replace(world, name=Path(model).stem)
-    return replace(world, character=replace(spec, model=path, options={}))
-
-
-def begun(world: World, start: str) -> World:
-    """A world whose character begins in another start pose. Raises WorldError without one."""
-    if world.character is None:
-        raise WorldError(f"{world.name}: there is no character that could begin {start!r}")
-    return replace(world, character=replace(world.character, start=start))

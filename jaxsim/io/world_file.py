@@ -1,11 +1,12 @@
 """World files: TOML that says what stands, lies, moves and flies around a character.
 
 `read_world` checks a file and gives a `World`; `jaxsim.io.world_model` builds the Model and State
-from it. docs/worlds.md has all tables and keys.
+from it. docs/scenarios.md has all tables and keys.
 """
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,11 @@ from jaxsim.model.drives import Drive
 
 FRICTION = 0.8
 MOST_ROWS = 1024  # of heights that a generator makes
-CONTROLLERS = ("pd", "ragdoll", "motion")
-SCHEMES = ("time_stepping", "event_driven")
+SCHEMES = ("time_stepping", "event_driven", "per_step_optimisation")
+SCHEME_OF = {
+    **dict.fromkeys(("sweeps", "warm_start", "stabilization_time"), "time_stepping"),
+    "torque_limits": "per_step_optimisation",
+}
 SOLIDS = ("sphere", "capsule", "tapered_capsule", "box")
 
 
@@ -39,14 +43,20 @@ def read_world(path: str | os.PathLike[str]) -> World:
 
     Raises WorldError, naming the file, the table, the key and what to give instead, for a file that
     is not there or no TOML, unknown or missing keys, and values of the wrong kind or size. What
-    needs the whole scene (names of links, overlaps) is checked when it is built.
+    needs the whole scene (names of links, overlaps, the keys of the controller) is checked when it
+    is built.
     """
     path = Path(path)
-    file = read_toml(path)
-    general = file.table("world") or Table(path.name, "[world]", {})
+    return world_of(read_toml(path), path.stem, path.parent, path.read_text("utf-8"))
+
+
+def world_of(file: Table, name: str, folder: Path, source: str | None = None) -> World:
+    """The world in a table as ``read_world`` reads it. folder: where model files and scripts are
+    looked for; source: the text that is kept with results. Raises WorldError."""
+    general = file.table("world") or Table(file.file, "[world]", {})
     friction = general.number("friction", FRICTION, least=0.0, of="friction")
     values: dict[str, Any] = dict(
-        name=path.stem,
+        name=name,
         title=general.text("title", ""),
         gravity=general.vector("gravity", World.gravity),
         seconds=general.number("seconds", World.seconds, above=0.0, of="seconds"),
@@ -58,12 +68,16 @@ def read_world(path: str | os.PathLike[str]) -> World:
             "stabilization_time", None, above=0.0, of="stabilization_time"
         ),
         contacts=general.whole("contacts", None, least=1, of="contacts"),
-        folder=path.parent,
-        source=path.read_text("utf-8"),
+        torque_limits=general.flag("torque_limits", None),
+        ground=general.flag("ground", None),
+        folder=folder,
+        source=source,
     )
-    for key in ("sweeps", "warm_start", "stabilization_time"):
-        if values[key] is not None and values["scheme"] != "time_stepping":
-            raise general.error('belongs to the scheme "time_stepping"; leave it out', key)
+    for key, scheme in SCHEME_OF.items():
+        if values[key] is not None and values["scheme"] != scheme:
+            raise general.error(f'belongs to the scheme "{scheme}"; leave it out', key)
+    if values["contacts"] is not None and values["scheme"] == "per_step_optimisation":
+        raise general.error("does not belong to this scheme; leave it out", "contacts")
     general.done()
     character = file.table("character")
     world = World(
@@ -71,11 +85,16 @@ def read_world(path: str | os.PathLike[str]) -> World:
         fixed=tuple(
             shape for t in file.tables("fixed") for shape in _repeated(t, _fixed, friction)
         ),
-        bodies=tuple(body for t in file.tables("body") for body in _repeated(t, _body, friction)),
+        bodies=tuple(
+            body
+            for t in file.tables("body")
+            for body in _repeated(t, partial(_body, gravity=values["gravity"]), friction)
+        ),
         driven=tuple(_driven(t, friction) for t in file.tables("driven")),
         grips=tuple(map(_grip, file.tables("grip"))),
         shoves=tuple(map(_shove, file.tables("push"))),
         character=None if character is None else _character(character),
+        controller=file.table("controller"),
     )
     file.done()
     _check_names(file, world)
@@ -116,15 +135,20 @@ def _fixed(table: Table, friction: float, suffix: str, offset: np.ndarray) -> Sh
     return _shape(table, kinds, friction, group=bits, mask=bits, **placed)
 
 
-def _body(table: Table, friction: float, suffix: str, offset: np.ndarray) -> Body:
+def _body(table: Table, friction: float, suffix: str, offset: np.ndarray, gravity: Vector) -> Body:
     name = table.text("name") + suffix
+    velocity = table.vector("velocity", ZERO)
+    if table.has("target"):
+        pos, velocity = _thrown(table, np.array(velocity), gravity)
+    else:
+        pos = table.vector("pos")
     body = Body(
         name=name,
         shape=_shape(table, SOLIDS, friction, name=name),
         mass=table.number("mass", above=0.0, of="mass"),
-        pos=tuple((np.array(table.vector("pos")) + offset).tolist()),
+        pos=tuple((np.array(pos) + offset).tolist()),
         quat=_turn(table),
-        velocity=table.vector("velocity", ZERO),
+        velocity=tuple(velocity),
         angular_velocity=table.vector("angular_velocity", ZERO),
         throw_at=table.number("throw_at", None, above=0.0),
     )
@@ -135,6 +159,18 @@ def _body(table: Table, friction: float, suffix: str, offset: np.ndarray) -> Bod
     if body.throw_at is not None and not any(body.velocity):
         raise table.error("a body with throw_at needs the velocity it is thrown with", "velocity")
     return body
+
+
+def _thrown(table: Table, velocity: np.ndarray, gravity: Vector) -> tuple[Vector, Vector]:
+    """Where a body is at the start that flies so that it would be at ``target`` with its velocity
+    at the time ``arrives``, and its velocity there."""
+    target, arrives = np.array(table.vector("target")), table.number("arrives", above=0.0)
+    for key in ("pos", "throw_at"):
+        if table.has(key):
+            raise table.error("a body with target flies from the start; leave this out", key)
+    g = np.array(gravity)
+    begin = target - velocity * arrives + g * arrives**2 / 2
+    return tuple(begin.tolist()), tuple((velocity - g * arrives).tolist())
 
 
 def _driven(table: Table, friction: float) -> DrivenBody:
@@ -193,9 +229,16 @@ def _grip(table: Table) -> Grip:
 
 
 def _shove(table: Table) -> Shove:
+    force = table.take("force")
+    if is_number(force):  # a horizontal one, in a direction: 0 forward, 90 to the left
+        angle = np.deg2rad(table.number("direction_deg", 0.0))
+        size = table.number("force")
+        vector = (size * np.cos(angle), size * np.sin(angle), 0.0)
+    else:
+        vector = table.vector("force")
     shove = Shove(
         link=table.text("link"),
-        force=table.vector("force"),
+        force=vector,
         start=table.number("start", 0.0, least=0.0),
         duration=table.number("duration", np.inf, above=0.0),
         point=table.vector("point", None),
@@ -210,6 +253,7 @@ def _character(table: Table) -> CharacterSpec:
         "stature": table.number("stature", None, above=0.0),
         "mass": table.number("mass", None, above=0.0, of="mass"),
         "friction": table.number("friction", None, least=0.0, of="friction"),
+        "chair_height": table.number("chair_height", None, above=0.0, of="chair_height"),
     }
     spec = CharacterSpec(
         model=table.text("model"),
@@ -221,22 +265,13 @@ def _character(table: Table) -> CharacterSpec:
         velocity=table.vector("velocity", ZERO),
         angular_velocity=table.vector("angular_velocity", ZERO),
         self_collision=table.flag("self_collision", False),
-        controller=table.choice("controller", CONTROLLERS, CharacterSpec.controller),
-        settling_time=table.number("settling_time", CharacterSpec.settling_time, above=0.0),
-        keys=tuple(map(_key_pose, table.tables("key"))),
     )
-    times = [key.time for key in spec.keys]
-    if sorted(set(times)) != times:
-        raise table.error(f"the times of the keys are {times}; they must increase", "key")
-    if spec.keys and spec.controller == "ragdoll":
-        raise table.error('a ragdoll follows nothing; choose controller = "pd" or "motion"', "key")
-    if table.has("settling_time") and spec.controller != "motion":
-        raise table.error('belongs to controller = "motion"', "settling_time")
     table.done()
     return spec
 
 
-def _key_pose(table: Table) -> KeyPose:
+def key_pose(table: Table) -> KeyPose:
+    """A pose of joints and its time, as controllers that follow poses read them."""
     key = KeyPose(table.number("time", above=0.0), _pose(table))
     table.done()
     return key

@@ -10,11 +10,9 @@ import numpy as np
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.io.solids import solid
 from jaxsim.io.toml_table import WorldError, suggestion
-from jaxsim.io.world import Body, Grip, World
+from jaxsim.io.world import Body, CharacterSpec, Grip, World
 from jaxsim.io.world_character import (
     Character,
-    Keys,
-    keys_of,
     load_character,
     overlaps,
     place_root,
@@ -25,6 +23,7 @@ from jaxsim.model.checks import rotation
 from jaxsim.simulation.pushes import Pushes, push, pushes_together
 
 THROW_TIME = 0.05  # in which a held body gets the velocity it is thrown with [s]
+NO_GROUND = "there is no ground; a [[fixed]] table of a world file can give one"
 EARLY = 0.0005  # begins and ends between two steps, whose times are rounded [s]
 
 
@@ -42,7 +41,6 @@ class WorldModel:
     grip_close: np.ndarray  # (ng,) [s]
     grip_open: np.ndarray  # (ng,) [s]
     roles: tuple[str, ...]  # (nl,) "character", "prop" or "driven"
-    keys: Keys
     notes: tuple[str, ...]  # what a user should know
 
 
@@ -59,6 +57,8 @@ def build_world(world: World) -> WorldModel:
         raise WorldError(f"{world.name}: nothing moves in it; give a [character] or a [[body]]")
     notes: list[str] = []
     mover = None if world.character is None else load_character(world, world.character, notes)
+    if mover is not None and _alone(world):
+        return _by_itself(mover, notes)
     builder = _builder(world, mover)
     if mover is not None and world.character is not None and world.character.self_collision:
         builder.add_self_collision(mover.model.topology.link_names)
@@ -70,7 +70,7 @@ def build_world(world: World) -> WorldModel:
     state = _start(world, model, mover)
     top = model.topology
     if not world.fixed and -1 not in top.shape_link:
-        notes.append("there is no ground; a [[fixed]] table of a world file can give one")
+        notes.append(NO_GROUND)
     kinds = {body.name: "prop" for body in world.bodies}
     kinds |= {body.name: "driven" for body in world.driven}
     own = len(top.link_names) - sum(1 for name in top.link_names if name in kinds)
@@ -82,12 +82,29 @@ def build_world(world: World) -> WorldModel:
         grip_close=np.array([grip.close for grip in grips]),
         grip_open=np.array([grip.open for grip in grips]),
         roles=tuple(roles),
-        keys=keys_of(world, model, state),
         notes=tuple(notes),
     )
 
 
+def _by_itself(mover: Character, notes: list[str]) -> WorldModel:
+    """A character with its own ground and nothing else."""
+    none = np.zeros(0)
+    if -1 not in mover.model.topology.shape_link:
+        notes.append(NO_GROUND)
+    kinds = ("character",) * mover.model.topology.n_links
+    return WorldModel(mover.model, mover.state, None, none, none, kinds, tuple(notes))
+
+
 # ---- the model
+
+
+def _alone(world: World) -> bool:
+    """Whether there is a character and nothing else, so that its model is the world's."""
+    others = (*world.fixed, *world.bodies, *world.driven, *world.grips)
+    spec = world.character or CharacterSpec("")
+    moved = (*spec.pos, *spec.velocity, *spec.angular_velocity, *spec.quat[1:])
+    usual = tuple(world.gravity) == World.gravity and not any(moved)
+    return usual and not (spec.self_collision or others or world.shoves or world.ground is False)
 
 
 def _builder(world: World, mover: Character | None) -> ModelBuilder:
@@ -95,7 +112,7 @@ def _builder(world: World, mover: Character | None) -> ModelBuilder:
     groups: list[list[str]] = []  # shapes of what moves together
     if mover is not None:
         # A model file by itself keeps its ground.
-        alone = not world.fixed
+        alone = not world.fixed if world.ground is None else world.ground
         add_model(builder, mover.model, world_shapes=alone)
         top = mover.model.topology
         groups.append([n for n, link in zip(top.shape_names, top.shape_link) if link >= 0])

@@ -85,7 +85,7 @@ def inertia(where: str, value) -> np.ndarray:
         raise ModelError(
             f"{where}: inertia has principal moments {moments.tolist()}; {RANGES['moment'].wanted}"
         )
-    if moments[0] + moments[1] < moments[2] * (1 - 1e-9):
+    if moments[0] + moments[1] < moments[2] * (1 - 1e-6):
         raise ModelError(
             f"{where}: inertia breaks the triangle inequality: {moments[0]:.6g} + "
             f"{moments[1]:.6g} < {moments[2]:.6g}; no body has such principal moments"

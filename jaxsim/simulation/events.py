@@ -24,6 +24,7 @@ from jaxsim.ranges import within
 from jaxsim.simulation import checks
 from jaxsim.simulation.constrained import enforce, resolve_impact
 from jaxsim.simulation.event_scene import EventScene
+from jaxsim.simulation.measures import Measure, share
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control, Observation
 from jaxsim.simulation.step import ContactScheme, check_control
@@ -93,6 +94,19 @@ class EventDriven(ContactScheme):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"{name} is {value}; give {least} or more")
+
+    def measures(self, model: Model) -> dict[str, Measure]:
+        """Besides, the time of steps that were not used up or not solved [s]."""
+
+        def ended(*kinds: Status):
+            numbers = jnp.array([int(kind) for kind in kinds])
+            return share(lambda sample: jnp.isin(sample.info.status, numbers))
+
+        return {
+            **super().measures(model),
+            "unfinished_time": ended(Status.INTERVAL),
+            "unsolved_time": ended(Status.UNFINISHED, Status.NOT_FINITE),
+        }
 
     @property
     def tells_residual(self) -> bool:

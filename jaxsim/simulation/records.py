@@ -22,6 +22,16 @@ class Observation:
     com: Array  # (3,) [m]
     com_velocity: Array  # (3,) [m/s]
 
+    @property
+    def contact_point(self) -> Array:
+        """(nc, 3) where there may be a contact [m]."""
+        return self.contacts.point
+
+    @property
+    def link_touching(self) -> Array:
+        """(nl,) bool: ``touching``; all schemes' observations have this name."""
+        return self.touching
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,51 +21,12 @@ from jaxsim.fused import choose_backend, fuse_one
 from jaxsim.model import Model, State
 from jaxsim.simulation import checks
 from jaxsim.simulation.health import Health, healthy
+from jaxsim.simulation.measures import Measure, Sample
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout_checks import check_folding, check_record, folded_in, updated
 from jaxsim.simulation.scheme import Scheme
 
 SOLVED = 1e-3  # a residual of the implicit derivative that is little, see docs/gradients.md [m/s]
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Sample:
-    """One step as measures and records see it: the state at its start, and what then happened."""
-
-    model: Model
-    state: State
-    seen: Any  # what the scheme observes: Observation, or Senses
-    memory: Any  # of the controller, after the update
-    control: Any  # its command: Control, or tasks
-    info: Any  # StepInfo, EventInfo or SynthesisInfo
-    dt: Array
-
-
-class Measure(NamedTuple):
-    """A quantity folded over a rollout: ``update(value, sample) -> value`` from ``initial``."""
-
-    initial: Any
-    update: Callable[[Any, Sample], Any]
-
-
-def total(rate: Callable[[Sample], Array], initial: Any = 0.0) -> Measure:
-    """The time integral of a function of the sample; initial: an array of its shape, if it has one.
-
-    >>> import jax.numpy as jnp
-    >>> travel = total(lambda sample: sample.seen.com_velocity, jnp.zeros(3))
-    """
-    return Measure(initial, lambda value, sample: value + sample.dt * rate(sample))
-
-
-def largest(function: Callable[[Sample], Array], initial: Any = -jnp.inf) -> Measure:
-    """The maximum of a function of the sample, of an array that of each number (see ``total``)."""
-    return Measure(initial, lambda value, sample: jnp.maximum(value, function(sample)))
-
-
-def final(function: Callable[[Sample], Array], initial: Any = 0.0) -> Measure:
-    """The function of the last sample; initial: see ``total``."""
-    return Measure(initial, lambda value, sample: function(sample))
 
 
 @jax.tree_util.register_dataclass

@@ -11,11 +11,13 @@ level, ``EventDriven`` the event-driven scheme at acceleration level, and
 
 from typing import Any, Protocol
 
+import numpy as np
 from jax import Array
 
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
 from jaxsim.simulation.health import Health
+from jaxsim.simulation.measures import Measure, Sample
 from jaxsim.simulation.pushes import Pushes
 
 
@@ -52,6 +54,23 @@ class Scheme(Protocol):
         self, health: Health, model: Model, state: State, seen: Any, after: State, info: Any
     ) -> Health:
         """Folds a step in: whether the motion means something, and until when."""
+        ...
+
+    def measures(self, model: Model) -> dict[str, Measure]:
+        """What a summary tells of how well the steps were solved, by name."""
+        ...
+
+    def torque(self, command: Any, info: Any) -> Array:
+        """(nv,) what motors and prescribed motion gave in a step [N m or N]."""
+        ...
+
+    def contact_links(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        """(nc,), (nc,) the link that the force of each place for a contact acts on, and the other
+        one; -1 for the world."""
+        ...
+
+    def keep(self, model: Model, sample: Sample) -> dict[str, Array]:
+        """What a record keeps of a step besides what all schemes have, by name."""
         ...
 
     def check(self, model: Model) -> None:

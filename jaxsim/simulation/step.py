@@ -31,6 +31,7 @@ from jaxsim.dynamics.jacobians import center_of_mass, com_velocity
 from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics, integrate, point_velocity
 from jaxsim.dynamics.rigid import bias_force, mass_matrix
 from jaxsim.math.products import matmul
+from jaxsim.math.rotation import rotate
 from jaxsim.math.safe import safe_max, safe_norm
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
@@ -38,6 +39,7 @@ from jaxsim.ranges import within
 from jaxsim.simulation import checks
 from jaxsim.simulation.health import Health, watched
 from jaxsim.simulation.integrators import energy_error
+from jaxsim.simulation.measures import Measure, Sample, contact_measures
 from jaxsim.simulation.prescribed import FreeMotion, holding, prescribed
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control, Observation, StepInfo
@@ -65,6 +67,28 @@ class ContactScheme:
     def watch(self, health: Health, model: Model, state: State, seen, after: State, info) -> Health:
         """Energy, speed, depth: see ``simulation.health``."""
         return watched(health, model, state, seen, after, info)
+
+    def measures(self, model: Model) -> dict[str, Measure]:
+        """Depth, residual, contacts left out, grips torn off: see ``contact_measures``."""
+        return contact_measures(model)
+
+    def torque(self, command: Control, info: Any) -> Array:
+        """(nv,) the command's, and what prescribed motion took [N m or N]."""
+        return command.torque + info.motion_force
+
+    def contact_links(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        """(nc,), (nc,) of each place for a contact, -1 for the world."""
+        slots = contact_slots(model.topology)
+        return np.asarray(slots.link_a), np.asarray(slots.link_b)
+
+    def keep(self, model: Model, sample: Sample) -> dict[str, Array]:
+        """The grips: where they are (ng, 3) [m], their forces (ng, 3) [N], which hold (ng,)."""
+        kin, links = sample.seen.kin, np.array(model.topology.grip_link, int)
+        return {
+            "grip_pos": kin.link_pos[links] + rotate(kin.link_rot[links], model.grip_point),
+            "grip_force": sample.info.grip_force,
+            "grip_closed": holding(model, sample.state, sample.control),
+        }
 
     def check(self, model: Model) -> None:
         """Raise ValueError or TypeError for a number that cannot be simulated with."""

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jaxsim.dynamics.kinematics import Kinematics
 from jaxsim.math.safe import safe_divide
 from jaxsim.synthesis.config import Units
 from jaxsim.synthesis.view import View
@@ -27,6 +28,33 @@ class Senses:
     time: Array  # () [s]
     unit: Units
     objects: Any = None  # that fly about, for goals that know them
+
+    @property
+    def kin(self) -> Kinematics:
+        """As in ``Observation``."""
+        return self.view.kin
+
+    @property
+    def com(self) -> Array:
+        """(3,) [m]."""
+        return self.view.com
+
+    @property
+    def com_velocity(self) -> Array:
+        """(3,) [m/s]."""
+        return self.view.com_velocity
+
+    @property
+    def contact_point(self) -> Array:
+        """(ne, 3) where there may be a contact: the effectors [m]."""
+        return self.view.position
+
+    @property
+    def link_touching(self) -> Array:
+        """(nl,) bool: the link is in contact."""
+        links = np.array(self.view.effectors.links)
+        on = links[None, :] == np.arange(self.view.model.topology.n_links)[:, None]
+        return (on & self.touching).any(axis=1)
 
     def with_view(self, view: View) -> "Senses":
         """The same, with positions of another configuration."""

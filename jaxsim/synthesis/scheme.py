@@ -10,19 +10,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
+from jaxsim.collision.contacts import find_contacts
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.model import Model, ModelError, State
 from jaxsim.simulation.checks import check_array, described, known
 from jaxsim.simulation.health import Health, finite_only
+from jaxsim.simulation.measures import Measure, Sample, count, largest
 from jaxsim.simulation.pushes import Pushes
+from jaxsim.solvers.status import Status
 from jaxsim.synthesis.checks import check_settings
 from jaxsim.synthesis.config import SynthesisConfig, Units, units
 from jaxsim.synthesis.observation import Senses
 from jaxsim.synthesis.synthesizer import SynthesisInfo, SynthesisMemory, begin, synthesize
 from jaxsim.synthesis.tasks import Tasks
 from jaxsim.synthesis.view import View, look
+
+WORST = ("root_residual", "cone_excess")
 
 
 @jax.tree_util.register_dataclass
@@ -93,6 +100,32 @@ class PerStepOptimisation(SynthesisConfig):
                 " function of a view and a velocity, as a controller by goals gives them"
             )
         return synthesize(seen.view, state, command, self.unit, self, forces)
+
+    def measures(self, model: Model) -> dict[str, Measure]:
+        """How physical the steps were: see ``SynthesisInfo``; and how deep any shape was [m]."""
+        of = {name: (lambda sample, name=name: getattr(sample.info, name)) for name in WORST}
+        return {
+            **{f"largest_{name}": largest(value, 0.0) for name, value in of.items()},
+            "effector_penetration": largest(lambda sample: sample.info.penetration, 0.0),
+            "largest_penetration": largest(
+                lambda s: -jnp.min(find_contacts(s.model, s.seen.kin).gap, initial=0.0), 0.0
+            ),
+            "rolled_back": count(lambda sample: sample.info.passes > 1),
+            "unsolved_frames": count(lambda sample: sample.info.status != Status.OK),
+        }
+
+    def torque(self, command: Any, info: SynthesisInfo) -> Array:
+        """(nv,) what the optimisation gave [N m or N]."""
+        return info.torque
+
+    def contact_links(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        """(ne,), (ne,) of each effector, and -1 for the world."""
+        links = np.array(self.effectors.links)
+        return links, np.full_like(links, -1)
+
+    def keep(self, model: Model, sample: Sample) -> dict[str, Array]:
+        """Which effectors slide, (ne,) bool."""
+        return {"sliding": sample.info.sliding}
 
     def watch(
         self, health: Health, model: Model, state: State, seen: Any, after: State, info: Any

@@ -75,6 +75,11 @@ class SynthesisInfo:
     residual: Array  # () relative, the larger of the QP's primal and dual one
     violated: Array  # bool: rows of the QP that are not met
 
+    @property
+    def contact_force(self) -> Array:
+        """(ne, 3) as in StepInfo: ``force``, by another name [N]."""
+        return self.force
+
 
 def begin(
     model: Model,

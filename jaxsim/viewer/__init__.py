@@ -1,7 +1,7 @@
 """Looking at a motion: a page that plays offline, a film strip, plots."""
 
 from jaxsim.viewer.filmstrip import write_filmstrip
-from jaxsim.viewer.page import read_page, write_page
+from jaxsim.viewer.page import page_text, read_page, write_page
 from jaxsim.viewer.plots import write_plots
 
-__all__ = ["read_page", "write_filmstrip", "write_page", "write_plots"]
+__all__ = ["page_text", "read_page", "write_filmstrip", "write_page", "write_plots"]

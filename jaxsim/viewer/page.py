@@ -42,16 +42,24 @@ def write_page(
     summary: Mapping[str, object] | None = None,
     fps: float = 60.0,
 ) -> None:
-    """Write a motion as one self-contained HTML page.
+    """Write a motion as one self-contained HTML page, ``page_text``, to a file that is replaced as
+    a whole. Raises as that does, FileNotFoundError if the folder does not exist."""
+    write_bytes(path, page_text(motion, summary, fps).encode("utf-8"))
 
-    path: the file to write, replaced as a whole; motion: any number of frames, also 0 or 1.
+
+def page_text(
+    motion: Motion, summary: Mapping[str, object] | None = None, fps: float = 60.0
+) -> str:
+    """A motion as one self-contained HTML page.
+
+    motion: any number of frames, also 0 or 1.
     summary: name -> value, shown as a table below the player; a value that is a mapping becomes
     a group of rows. fps [1/s]: frames per simulated second in the page; the frames nearest to
     an even grid are taken, never more than the motion has. Phase bands and the peaks of the
     contact force come from all frames.
 
     The page opens at `#t=2.5` paused at 2.5 s, and at `#t=2.5&view=front` seen from the front.
-    Raises ValueError if fps is not positive, FileNotFoundError if the folder does not exist.
+    Raises ValueError if fps is not positive.
     """
     if not fps > 0:
         raise ValueError(f"fps must be positive, got {fps}")
@@ -62,8 +70,7 @@ def write_page(
         "SUMMARY": _summary_rows(summary or {}),
         "DATA": _script_json(_page_data(motion, fps)),
     }
-    page = re.sub(r"\{\{([A-Z]+)\}\}", lambda match: text[match[1]], _player_file("page.html"))
-    write_bytes(path, page.encode("utf-8"))
+    return re.sub(r"\{\{([A-Z]+)\}\}", lambda match: text[match[1]], _player_file("page.html"))
 
 
 def read_page(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -20,13 +20,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read scripts, and compile them for the character."""
     with holding():
-        from controllers.scl.load import script_controller
+        from controllers.scl.load import find_script, script_controller
         from jaxsim.characters.planar_human import planar_human
-        from optimize.scenarios.script_scene import read_script
 
     model = planar_human()
     for name in args.script:
-        script = read_script(name, model)
+        script = find_script(name, model)
         script_controller(script, model)
         say(*map(str, script.warnings))
         count = [len(script.phases), len(script.numbers), len(script.free_indices())]

@@ -1,4 +1,4 @@
-"""jaxsim gallery: the worlds that come with the package."""
+"""jaxsim gallery: the scenarios that come with the package."""
 
 import argparse
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from optimize.cli.shared import INTERRUPTED, defaults, given, say
 from optimize.interrupts import holding
 
 DESCRIPTION = """\
-Simulate the worlds that come with the package, and write a page for each and one that shows them
-all: {worlds}."""
+Simulate the scenarios that come with the package, and write a page for each and one that shows
+them all: {scenarios}."""
 EXAMPLES = """\
 examples:
   jaxsim gallery --out gallery
@@ -17,21 +17,21 @@ examples:
 
 
 def fill() -> Mapping[str, str]:
-    """The worlds."""
-    from optimize.running.gallery import shipped_worlds
+    """The scenarios."""
+    from optimize.scenarios.find import shipped_scenarios
 
-    return {"worlds": ", ".join(shipped_worlds())}
+    return {"scenarios": ", ".join(shipped_scenarios())}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Where to, and which."""
     add = parser.add_argument
-    add("--out", required=True, metavar="DIR", help="result folder; a folder in it for each world")
-    add("--only", metavar="NAME", help="this world alone")
+    add("--out", required=True, metavar="DIR", help="result folder; a folder in it for each")
+    add("--only", metavar="NAME", help="this one alone")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Simulate the shipped worlds, and write their pages and the one that shows them."""
+    """Simulate the shipped scenarios, and write their pages and the one that shows them."""
     with holding():
         from optimize.running.gallery import gallery
 
@@ -43,11 +43,11 @@ def run(args: argparse.Namespace) -> int:
 
 COMMAND = Command(
     name="gallery",
-    about="worlds to look at",
+    about="scenarios to look at",
     description=DESCRIPTION,
     examples=EXAMPLES,
     add_options=add_options,
     run=run,
     fill=fill,
-    overview=("jaxsim gallery --out gallery", "worlds in space"),
+    overview=("jaxsim gallery --out gallery", "all scenarios"),
 )

@@ -17,11 +17,10 @@ from optimize.cli import (
     check,
     demo,
     gallery,
+    listing,
     pushmap,
     simulate,
-    synthesize,
     tune,
-    tune_balance,
     view,
 )
 from optimize.cli.command import Command
@@ -35,10 +34,9 @@ COMMANDS: list[Command] = [
     tune.COMMAND,
     check.COMMAND,
     view.COMMAND,
+    listing.COMMAND,
     gallery.COMMAND,
-    synthesize.COMMAND,
     pushmap.COMMAND,
-    tune_balance.COMMAND,
 ]
 
 DESCRIPTION = "Simulate physics-based characters, and tune the scripts that drive them."

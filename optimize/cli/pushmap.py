@@ -1,19 +1,20 @@
 """jaxsim pushmap: the pushes that the balance controller survives."""
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from optimize.cli.command import Command
 from optimize.cli.shared import (
     as_text,
     defaults,
-    pushed_options,
+    numbers_option,
+    read_numbers,
     run_options,
     run_study,
     say,
+    set_options,
+    settings,
     study_setting,
 )
 from optimize.cli.values import at_least, positive, several
@@ -27,9 +28,9 @@ a table (push_map.txt), the cells (push_map.csv), arrays (push_map.npz), a polar
 EXAMPLES = """\
 examples:
   jaxsim pushmap --out runs/adult
-  jaxsim pushmap --build child --strongest 375 --resolution 12.5 --out runs/child
-  jaxsim pushmap --friction 0.2 --durations 0.2 --starts 4 --out runs/ice
-  jaxsim pushmap --weights runs/tuned/best.json --out runs/tuned_map
+  jaxsim pushmap --set character.build=child --strongest 375 --resolution 12.5 --out runs/child
+  jaxsim pushmap --set character.friction=0.2 --durations 0.2 --starts 4 --out runs/ice
+  jaxsim pushmap --numbers runs/tuned/best.json --out runs/tuned_map
   jaxsim pushmap --out runs/adult --resume                  go on after an interrupt"""
 
 
@@ -41,11 +42,12 @@ def fill() -> Mapping[str, str]:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """All but --weights and those of the folder are fields of ``MapOptions``."""
+    """All but those of the folder are fields of ``MapOptions``."""
     run_options(parser)
-    pushed_options(parser)
+    set_options(parser)
+    numbers_option(parser)
     add = parser.add_argument
-    add("--scene", metavar="NAME", help="what stands around it: push, near_wall, ... ({scene})")
+    add("--scenario", metavar="NAME", help="push, near_wall, ..., or a file ({scenario})")
     add("--starts", type=at_least(1), metavar="N", help="slightly different ones ({starts})")
     add("--directions", type=at_least(1), metavar="N", help="around the body ({directions})")
     add("--durations", type=several, metavar="S,S", help="of a push [s] ({durations})")
@@ -64,7 +66,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="to stand after the longest push [s] ({seconds})",
     )
     add("--seed", type=at_least(0), metavar="S", help="of the starts ({seed})")
-    add("--weights", metavar="FILE", help="numbers of the controller: JSON, see tune-balance")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,26 +75,12 @@ def run(args: argparse.Namespace) -> int:
         from optimize.studies.push_report import TABLE
         from optimize.studies.push_search import MapOptions
 
-    more = {} if args.weights is None else {"control": read_control(args.weights)}
-    found = run_study(push_map, MapOptions, args, **more)
+    numbers = None if args.numbers is None else read_numbers(args.numbers)
+    args.set, args.numbers = settings(args.set) or None, numbers
+    found = run_study(push_map, MapOptions, args)
     say(*found.missing)
     print((Path(args.out) / TABLE).read_text(), end="")
     return 1 if (found.failed > 0).all() else 0
-
-
-def read_control(path: str) -> dict[str, Any]:
-    """Weights and gait from a file. Raises ValueError for what is no such file."""
-    try:
-        held = json.loads(Path(path).read_text("utf-8"))
-    except (ValueError, RecursionError, MemoryError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise ValueError(f"{path} is not JSON, or is damaged: {reason}") from None
-    control = {
-        key: held[key] for key in ("weights", "gait") if isinstance(held, dict) and key in held
-    }
-    if not control:
-        raise ValueError(f"{path} holds neither weights nor a gait; jaxsim tune-balance writes one")
-    return control
 
 
 COMMAND = Command(

@@ -6,13 +6,13 @@ import argparse
 import inspect
 import json
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxsim.threads import cores
 from optimize.cli.command import Setting
-from optimize.cli.values import positive, within
 from optimize.interrupts import EXIT_CODE as INTERRUPTED
 from optimize.interrupts import holding
 
@@ -29,7 +29,7 @@ def general_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--backend",
         choices=("fused", "xla"),
-        help="one kernel a rollout (default, but for worlds), or XLA",
+        help="one kernel a rollout (default for planar characters), or XLA",
     )
     group.add_argument("--precision", choices=("float32", "float64"), help="of the numbers")
     group.add_argument(
@@ -41,34 +41,60 @@ def general_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--debug", action="store_true", help="show where an error comes from")
 
 
-def scene_options(parser: argparse.ArgumentParser) -> None:
-    """What a script's motion begins from; ``scene_defaults`` fills the help."""
+def set_options(parser: argparse.ArgumentParser) -> None:
+    """What changes a scenario; ``settings`` reads it."""
     parser.add_argument(
-        "--start",
-        metavar="POSE",
-        help="where to begin: standing, sitting, supine, prone, ... (default: as the script's name"
-        " or the world says)",
-    )
-    parser.add_argument(
-        "--chair-height",
-        type=within("chair_height"),
-        metavar="M",
-        help="for the start sitting [m] ({chair_height})",
-    )
-    parser.add_argument(
-        "--friction",
-        type=within("friction"),
-        metavar="MU",
-        help="coefficient of friction ({friction})",
+        "--set",
+        action="append",
+        default=[],
+        metavar="PATH=VALUE",
+        help="a key of the scenario's file, or a number by label or path; may be given again",
     )
 
 
-def scene_defaults() -> dict[str, Any]:
-    """Of ``scene_options``."""
-    from jaxsim.characters.planar_human import FRICTION
-    from optimize.scenarios.script_scene import CHAIR_HEIGHT
+def numbers_option(parser: argparse.ArgumentParser) -> None:
+    """A file for ``read_numbers``."""
+    parser.add_argument(
+        "--numbers", metavar="FILE", help="numbers by label or path: best.json of jaxsim tune"
+    )
 
-    return {"chair_height": CHAIR_HEIGHT, "friction": FRICTION}
+
+def settings(given: Iterable[str]) -> dict[str, Any]:
+    """Of --set: path -> value. Raises ValueError for what cannot be read."""
+    changes: dict[str, Any] = {}
+    for text in given:
+        path, equals, value = text.partition("=")
+        if not (path and equals):
+            raise ValueError(f"--set {text}: expected PATH=VALUE, as in push.force=350")
+        changes[path.strip()] = _value(value.strip())
+    return changes
+
+
+def _value(text: str) -> Any:
+    """As in TOML, where that is one; else a text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def read_numbers(path: str) -> dict[str, float]:
+    """Numbers by label or path, from a file. Raises ValueError for what is no such file."""
+    try:
+        held = json.loads(Path(path).read_text("utf-8"))
+    except (ValueError, RecursionError, MemoryError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise ValueError(f"{path} is not JSON, or is damaged: {reason}") from None
+    numbers = held.get("numbers") if isinstance(held, dict) else None
+    if not (isinstance(numbers, dict) and numbers):
+        raise ValueError(f"{path} holds no numbers; best.json of jaxsim tune does")
+    values: dict[str, Any] = {
+        n: v.get("after") if isinstance(v, dict) else v for n, v in numbers.items()
+    }
+    for name, value in values.items():
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise ValueError(f"{path}: {name} is {value!r}, which is no number")
+    return values
 
 
 def run_options(parser: argparse.ArgumentParser) -> None:
@@ -100,14 +126,6 @@ def as_typed(args: argparse.Namespace) -> list[str]:
     from optimize.results.folder import command_line
 
     return command_line(["jaxsim", *args.argv])
-
-
-def pushed_options(parser: argparse.ArgumentParser) -> None:
-    """Whom the pushes of a study reach, and on what ground."""
-    add = parser.add_argument
-    add("--build", metavar="NAME", help="adult, child, ... (the scene's)")
-    add("--friction", type=positive, metavar="MU", help="coefficient of friction (the scene's)")
-    add("--torque-limits", action="store_true", default=None, help="joints keep to them")
 
 
 def run_study(work: Callable[..., Any], kind: type, args: argparse.Namespace, **more: Any) -> Any:

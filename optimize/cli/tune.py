@@ -1,13 +1,14 @@
-"""jaxsim tune: better numbers for a script."""
+"""jaxsim tune: better numbers for a script, or for any other scenario."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from optimize.cli.command import Command
+from optimize.cli.command import Command, Setting
 from optimize.cli.shared import (
     as_text,
     generations_setting,
@@ -15,10 +16,10 @@ from optimize.cli.shared import (
     run_arguments,
     run_options,
     say,
-    scene_defaults,
-    scene_options,
+    set_options,
+    settings,
 )
-from optimize.cli.values import at_least, bounds, positive, within
+from optimize.cli.values import at_least, bounds, positive, several, variants, within
 from optimize.interrupts import EXIT_CODE as INTERRUPTED
 from optimize.interrupts import holding
 
@@ -26,17 +27,22 @@ if TYPE_CHECKING:
     from optimize.tuning.tune import TuneResult
 
 DESCRIPTION = """\
-Tune the numbers of a script that are marked with '@', as in [waist @30], by CMA-ES. The result
-folder keeps all that is needed to run it again: script, options, versions, history, checkpoint,
-best script, and at the end its motion and plots."""
+Tune numbers of a scenario, by CMA-ES or along a gradient: those of a script that are marked with
+'@', as in [waist @30]; the weights and the gait of a scene of goals; or any number by its path or
+label. The result folder keeps all that is needed to run it again: options, versions, history,
+checkpoint, the best numbers (for jaxsim pushmap --numbers), and of a script the best text, its
+motion and plots."""
 EXAMPLES = """\
-objectives:
+objectives, or FILE.py:NAME of your own (an Objective, a Term, or a function of a sample):
 {objectives}
 
 examples:
   jaxsim tune sit_to_stand_quick --objective quick-rise --generations 10 --out runs/rise
-  jaxsim tune kip.scl --start supine --objective athletic-kip-up --free all --out runs/kip
+  jaxsim tune kip.scl --set character.start=supine --objective stand --free all --out runs/kip
   jaxsim tune walk --objective stand --free all --tune model.friction=0.4:1.2 --out runs/w
+  jaxsim tune push --objective survive --pushes 450,650 --trials 16 --sigma 0.15 --out runs/b
+  jaxsim tune push --objective survive --pushes 450 --tune gait.time=0.3:1.5:log --out runs/g
+  jaxsim tune push --objective capture --method gradient --pushes 450 --out runs/d
   jaxsim tune --out runs/kip --resume                       go on after an interrupt
   jaxsim tune --out runs/kip --resume --generations 200     go on for longer"""
 
@@ -48,13 +54,18 @@ def fill() -> Mapping[str, str]:
 
     width = max(map(len, OBJECTIVES))
     lines = (f"  {o.name:<{width}}  {o.seconds:g} s: {o.about}" for o in OBJECTIVES.values())
-    return {"objectives": "\n".join(lines), **as_text(DEFAULTS | scene_defaults())}
+    return {"objectives": "\n".join(lines), **as_text(DEFAULTS)}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """All but SCRIPT, --objective and those of the folder have the names of ``TuneOptions``."""
+    """All but NAME, --objective and those of the folder have the names of ``TuneOptions``."""
     add = parser.add_argument
-    add("script", metavar="SCRIPT", nargs="?", help="a script; with --resume it may be left out")
+    add(
+        "scenario",
+        metavar="NAME",
+        nargs="?",
+        help="a scenario or script (jaxsim list); not with --resume",
+    )
     add("--objective", metavar="NAME", help="what is wanted, see below")
     add("--generations", type=at_least(1), metavar="N", help="how many in all ({generations})")
     add(
@@ -68,15 +79,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="judge each member by the mean of N motions ({trials})",
     )
-    add(
-        "--noise",
-        type=positive,
-        metavar="W",
-        help="whose joints begin with random speeds of this size, but for the first [rad/s]"
-        " ({noise})",
-    )
+    add("--method", choices=("cma", "gradient"), help="of the search ({method})")
+    add("--pushes", type=several, metavar="N,N", help="at the pelvis, in turn, from 8 sides [N]")
+    add("--pushed-at", type=positive, metavar="S", help="when they begin [s] ({pushed_at})")
     run_options(parser)
-    scene_options(parser)
+    set_options(parser)
     add(
         "--seconds",
         type=within("seconds"),
@@ -92,11 +99,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--tune",
-        dest="also",
+        dest="numbers",
         type=bounds,
         action="append",
-        metavar="PATH=LOWER:UPPER",
-        help="also tune arrays below model., as in model.friction=0.4:1.2; may be repeated",
+        metavar="PATH=LOWER:UPPER[:SCALE]",
+        help="what varies, by path or label, as in model.friction=0.4:1.2; the scale may be log;"
+        " may be repeated",
+    )
+    add(
+        "--vary",
+        dest="variants",
+        type=variants,
+        action="append",
+        metavar="PATH=V,V",
+        help="values that the trials take in turn; may be repeated",
     )
 
 
@@ -107,15 +123,24 @@ def run(args: argparse.Namespace) -> int:
         from optimize.tuning.config import DEFAULTS
         from optimize.tuning.tune import tune
 
+    args.set = settings(args.set) or None
     options = given(args, DEFAULTS)
-    if "also" in options:
-        options["also"] = dict(options["also"])
-    result = tune(args.script, args.objective, **run_arguments(args), **options)
+    for name in {"numbers", "variants"} & options.keys():
+        options[name] = dict(options[name])
+    result = tune(args.scenario, args.objective, **run_arguments(args), **options)
     code = report(result)
     if code == 0:
-        print(f"best script: {result.folder / RunFolder.BEST_SCRIPT}")
-        print(f"page:        {result.folder / RunFolder.MOTION}")
+        shown = {"best script": RunFolder.BEST_SCRIPT, "page": RunFolder.MOTION}
+        for what, name in {"numbers": RunFolder.BEST, **(shown if result.motion else {})}.items():
+            print(f"{what + ':':<12} {result.folder / name}")
     return code
+
+
+def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
+    """A gradient is as precise as the device allows."""
+    found = generations_setting(args, kept)
+    method = args.method or kept.get("method")
+    return replace(found, precision=None) if method == "gradient" else found
 
 
 def report(result: TuneResult) -> int:
@@ -138,15 +163,15 @@ def judgement(result: TuneResult) -> str:
     """A table of the objective before and after, raw terms with their weights and units."""
     from jaxsim.viewer.values import plain_text
     from optimize.results.folder import RunFolder
-    from optimize.running.objectives import TERMS
 
-    assert result.before is not None and result.after is not None and result.motion is not None
-    config = RunFolder.open(result.folder).read_config()
+    assert result.before is not None and result.after is not None
+    folder = RunFolder.open(result.folder)
+    config, units = folder.read_config(), folder.read_json("result.json")["units"]
     rows = [(f"objective {config['objective']}", "", "", "before", "after")]
     for name, weight in config["weights"].items():
-        before, after = result.before["parts"][name], result.after["parts"][name]
+        before, after = result.before["parts"].get(name), result.after["parts"].get(name)
         figures = plain_text(before), plain_text(after)
-        rows.append((f"  {name}", TERMS[name].unit, f"x {weight:.3g}", *figures))
+        rows.append((f"  {name}", units[name], f"x {weight:.3g}", *figures))
     totals = plain_text(result.before["total"]), plain_text(result.after["total"])
     rows.append(("  total", "", "", *totals))
     widths = [max(len(row[k]) for row in rows) for k in range(5)]
@@ -160,12 +185,12 @@ def judgement(result: TuneResult) -> str:
 
 COMMAND = Command(
     name="tune",
-    about="find better numbers for a script",
+    about="find better numbers for a script, or any scenario",
     description=DESCRIPTION,
     examples=EXAMPLES,
     add_options=add_options,
     run=run,
     fill=fill,
-    setting=generations_setting,
+    setting=setting,
     overview=("jaxsim tune kip.scl --objective athletic-kip-up --out runs/kip", ""),
 )

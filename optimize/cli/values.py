@@ -59,15 +59,32 @@ def several(text: str) -> tuple[float, ...]:
     return tuple(positive(part) for part in text.split(","))
 
 
-def bounds(text: str) -> tuple[str, tuple[float, ...]]:
-    """PATH=LOWER:UPPER[:SCALE]."""
+def bounds(text: str) -> tuple[str, tuple[float | str, ...]]:
+    """PATH=LOWER:UPPER[:SCALE], the scale a number or "log"."""
     path, equals, numbers = text.partition("=")
+    scale = ("log",) if numbers.endswith(":log") else ()
     try:
-        values = tuple(float(number) for number in numbers.split(":"))
+        values = tuple(float(number) for number in numbers.removesuffix(":log").split(":"))
     except ValueError:
         values = ()
-    if not (path and equals and len(values) in (2, 3) and all(map(math.isfinite, values))):
+    many = len(values) + len(scale)
+    good = len(values) >= 2 and many in (2, 3) and all(map(math.isfinite, values))
+    if not (path and equals and good):
         raise argparse.ArgumentTypeError(
             f"expected PATH=LOWER:UPPER, as in model.friction=0.4:1.2, got {text!r}"
+        )
+    return path, (*values, *scale)
+
+
+def variants(text: str) -> tuple[str, tuple[float, ...]]:
+    """PATH=V,V,..."""
+    path, equals, numbers = text.partition("=")
+    try:
+        values = tuple(float(number) for number in numbers.split(","))
+    except ValueError:
+        values = ()
+    if not (path and equals and values and all(map(math.isfinite, values))):
+        raise argparse.ArgumentTypeError(
+            f"expected PATH=V,V,..., as in model.friction=0.4,1.0, got {text!r}"
         )
     return path, values

@@ -7,6 +7,7 @@ script are all read and written the same way, by path.
         "model.friction": (0.2, 1.5),                # every element of the array there
         "controller.values[3]": (-180.0, 180.0),     # one element
         "controller.gains[0,1]": (0.0, 50.0, 5.0),   # lower, upper, scale
+        "controller.weights[1,2]": (0.1, 10.0, "log"),  # the optimiser sees its logarithm
     })
     tree = tunables.write(tree, tunables.decode(z))
 
@@ -44,6 +45,7 @@ class Tunables:
     names    one path per scalar
     lower, upper, scale, initial    (n,) float64, in each scalar's own unit
     entries  where the scalars are
+    log      (n,) bool: whose coordinate is the logarithm of the number; its scale is a factor e
     """
 
     names: tuple[str, ...]
@@ -52,6 +54,7 @@ class Tunables:
     scale: np.ndarray
     initial: np.ndarray
     entries: tuple[Entry, ...]
+    log: np.ndarray
 
     @classmethod
     def select(cls, tree: Any, selection: Mapping[str, Sequence]) -> Tunables:
@@ -59,7 +62,8 @@ class Tunables:
 
         tree       pytree (dataclasses, dicts, named tuples, sequences) whose leaves are arrays
         selection  path -> (lower, upper) or (lower, upper, scale), each a number or an array that
-                   broadcasts to what is selected. A path is made of `.name` (attribute or key),
+                   broadcasts to what is selected; scale "log" for positive numbers.
+                   A path is made of `.name` (attribute or key),
                    `[i]` (position in a sequence, or element of the array at the end), `[i,j]`, and
                    `["key"]` for keys that are no plain names. A path that ends at an array selects
                    all of it. The default scale is upper - lower, so that a step size of 0.2 means
@@ -71,22 +75,25 @@ class Tunables:
         if not selection:
             raise ValueError("nothing is selected: give at least one path with its bounds")
         leaves = leaves_by_path(tree)
-        names, columns, entries = [], [], []
+        names, columns, entries, log = [], [], [], []
         for path, spec in selection.items():
             entry = resolve(path, leaves)
             value = _floating(leaves[entry.leaf], entry)
             entries.append(entry)
             names.extend(element_name(entry, flat) for flat in entry.flat)
-            selected_shape = entry.shape if len(entry.flat) == value.size else (1,)
+            selected_shape = entry.shape if len(entry.flat) == value.size else (len(entry.flat),)
+            logarithmic = len(spec) == 3 and isinstance(spec[2], str)
             bounds = _bounds(path, spec, selected_shape)
-            columns.append(_check_values(path, value.reshape(-1)[list(entry.flat)], *bounds))
+            own = [element_name(entry, flat) for flat in entry.flat]
+            columns.append(_check_values(path, value.reshape(-1)[list(entry.flat)], own, *bounds))
+            log += [logarithmic] * len(entry.flat)
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"selected more than once: {', '.join(twice)}")
         initial, lower, upper, scale = np.concatenate(columns, axis=1)
         for array in (initial, lower, upper, scale):
             array.setflags(write=False)
-        return cls(tuple(names), lower, upper, scale, initial, tuple(entries))
+        return cls(tuple(names), lower, upper, scale, initial, tuple(entries), np.array(log))
 
     @property
     def size(self) -> int:
@@ -143,8 +150,9 @@ class Tunables:
         if bad.any():
             listed = ", ".join(self.names[i] for i in np.flatnonzero(bad.any(axis=0)))
             raise ValueError(f"not a number or outside the bounds: {listed}")
-        unbound = _unbound(x, self.lower, self.upper)
-        return (unbound - _unbound(self.initial, self.lower, self.upper)) / self.scale
+        lower, upper, origin = self._inner()
+        inside = np.where(self.log, np.log(np.where(self.log, x / self._one, 1.0)), x)
+        return (_unbound(inside, lower, upper) - origin) / self.scale
 
     def decode(self, z: np.ndarray | jax.Array) -> np.ndarray | jax.Array:
         """Values x (..., n), always within the bounds, of optimiser coordinates z (..., n).
@@ -159,10 +167,26 @@ class Tunables:
         self._check_shape(z.shape, "z")
         if xp is np and not np.isfinite(z).all():
             raise ValueError("z holds values that are not finite")
-        origin = _unbound(self.initial, self.lower, self.upper)
-        constants = (self.scale, origin, self.lower, self.upper)
-        scale, origin, lower, upper = (xp.asarray(c, dtype=z.dtype) for c in constants)
-        return _bound(xp, origin + scale * z, lower, upper)
+        constants = (self.scale, self._one, self.lower, self.upper, *self._inner())
+        scale, one, least, most, lower, upper, origin = (
+            xp.asarray(c, dtype=z.dtype) for c in constants
+        )
+        inside = _bound(xp, origin + scale * z, lower, upper)
+        factor = one * xp.exp(xp.where(self.log, inside, 0.0))
+        return xp.where(self.log, xp.clip(factor, least, most), inside)
+
+    @property
+    def _one(self) -> np.ndarray:
+        """(n,) initial values of logarithmic numbers, whose coordinate is that of their ratio."""
+        return np.where(self.log, self.initial, 1.0)
+
+    def _inner(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """lower and upper as the coordinates are bounded, and where these begin."""
+        ratio = [np.where(self.log, x / self._one, 1.0) for x in (self.lower, self.upper)]
+        lower, upper = (
+            np.where(self.log, np.log(r), x) for r, x in zip(ratio, (self.lower, self.upper))
+        )
+        return lower, upper, _unbound(np.where(self.log, 0.0, self.initial), lower, upper)
 
     def _check_shape(self, shape: tuple[int, ...], label: str) -> None:
         if not shape or shape[-1] != self.size:
@@ -198,9 +222,11 @@ def _bounds(path: str, spec: Sequence, shape: tuple[int, ...]) -> tuple[np.ndarr
     """lower, upper, scale, each flat float64 of the selected elements; checked."""
     if isinstance(spec, str) or not isinstance(spec, Sequence) or len(spec) not in (2, 3):
         raise ValueError(f"{path}: expected (lower, upper) or (lower, upper, scale), got {spec!r}")
+    logarithmic = len(spec) == 3 and isinstance(spec[2], str) and spec[2] == "log"
     try:
         lower, upper, *rest = (
-            np.broadcast_to(np.asarray(item, dtype=np.float64), shape).reshape(-1) for item in spec
+            np.broadcast_to(np.asarray(item, dtype=np.float64), shape).reshape(-1)
+            for item in (spec[:2] if logarithmic else spec)
         )
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: bounds and scale must fit the shape {shape}: {error}") from None
@@ -211,21 +237,41 @@ def _bounds(path: str, spec: Sequence, shape: tuple[int, ...]) -> tuple[np.ndarr
             f"{path}: lower must be below upper, got lower {lower}, upper {upper}"
             " (a number that should stay fixed is left out of the selection)"
         )
-    scale = rest[0] if rest else upper - lower
+    if logarithmic and not (lower > 0.0).all():
+        raise ValueError(f"{path}: a logarithmic number has a positive lower bound, got {lower}")
+    scale = rest[0] if rest else np.ones_like(lower) if logarithmic else upper - lower
     if not (np.isfinite(scale).all() and (scale > 0.0).all()):
         raise ValueError(f"{path}: scale must be positive and finite, got {scale}")
     return lower, upper, scale
 
 
 def _check_values(
-    path: str, value: np.ndarray, lower: np.ndarray, upper: np.ndarray, scale: np.ndarray
+    path: str,
+    value: np.ndarray,
+    names: list[str],
+    lower: np.ndarray,
+    upper: np.ndarray,
+    scale: np.ndarray,
 ) -> np.ndarray:
     """(4, k) float64 rows: value, lower, upper, scale. The value must be within its bounds."""
     if not np.isfinite(value).all():
         raise ValueError(f"{path}: the value is not finite: {value}")
     # Compared in the precision of the leaf: float32(0.2) is a little above 0.2.
-    if (value < lower.astype(value.dtype)).any() or (value > upper.astype(value.dtype)).any():
-        raise ValueError(f"{path}: value {value} is outside its bounds [{lower}, {upper}]")
+    out = (value < lower.astype(value.dtype)) | (value > upper.astype(value.dtype))
+    if out.any():
+        bad = np.flatnonzero(out)
+        shown = ", ".join(f"{names[k]} = {value[k]:g}" for k in bad[:4])
+        more = f" and {len(bad) - 4} more" if len(bad) > 4 else ""
+        hint = ""
+        if len(value) > len(bad) and (value[out] == 0).all():
+            first = 1 + int(bad[-1])
+            tail = first < len(value) and len(bad) == first
+            instead = f"the slice {path}[{first}:]" if tail else "a slice"
+            hint = f" (zeros there belong to an unactuated root: select {instead}, or a label)"
+        raise ValueError(
+            f"{path}: {shown}{more} is outside its bounds"
+            f" [{lower[bad[0]]:g}, {upper[bad[0]]:g}]{hint}"
+        )
     return np.stack([np.clip(value.astype(np.float64), lower, upper), lower, upper, scale])
 
 

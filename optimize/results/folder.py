@@ -1,6 +1,7 @@
 """The result folder of a tuning run: everything that is needed to look at it and to do it again.
 
     script.scl          the controller script that was tuned, as it was given
+    objective.py        the user's own objective, as it was given
     config.json         every option: seed, dt, seconds, objective, weights, command ...
     digest.json         what the run began with, for a resume to compare (optimize.results.digest)
     versions.json       the versions and the machine it ran on
@@ -34,7 +35,7 @@ from jaxsim.io.files import naming, write_bytes
 from optimize.results.lock import LOCK
 
 # Without these a run cannot be done again; a config may hold any more.
-REQUIRED_OPTIONS = ("seed", "dt", "seconds", "objective", "weights", "command")
+REQUIRED_OPTIONS = ("seed", "dt", "seconds", "command")
 
 RESTORE = "restore the file from a copy, or begin a new run in another folder"
 
@@ -48,6 +49,7 @@ class RunFolder(os.PathLike):
     path: Path
 
     SCRIPT = "script.scl"
+    OBJECTIVE = "objective.py"
     CONFIG = "config.json"
     DIGEST = "digest.json"
     VERSIONS = "versions.json"
@@ -68,8 +70,8 @@ class RunFolder(os.PathLike):
     ) -> RunFolder:
         """Make a new folder with config.json, versions.json and, if given, script.scl, digest.json.
 
-        config  every option of the run; REQUIRED_OPTIONS must be among them (None where one
-                does not apply). `command_line` gives the value of "command".
+        config  every option of the run; REQUIRED_OPTIONS must be among them. `command_line` gives
+                the value of "command".
         digest  of `optimize.results.digest.digest`
 
         Raises FileExistsError where the folder already holds anything, ValueError for a config

@@ -1,58 +1,27 @@
-"""The worlds that come with the package, simulated and shown on pages that link to one another."""
+"""Scenarios that come with the package, simulated and shown on pages that link to one another."""
 
 import html
 import os
 from collections.abc import Callable, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
 from jaxsim.io.files import try_folder, write_bytes
 from jaxsim.io.toml_table import WorldError, suggestion
-from jaxsim.io.world import World
-from jaxsim.io.world_file import read_world
 from optimize.interrupts import noting
 from optimize.results.folder import RunFolder
-from optimize.running.simulate import write_simulation
-from optimize.running.world_run import simulate_world
+from optimize.running.simulate import run_scenario, write_simulation
+from optimize.scenarios.find import scenario, shipped_scenarios
 
 INDEX = "index.html"
-ORDER = ("staircase", "thrown_spheres", "box_stack", "rotating_platform", "pull_up")
 
 
 class Gallery(NamedTuple):
     """What was written."""
 
-    page: Path  # with a link to each world
+    page: Path  # with a link to each scenario
     finite: bool  # all motions
     interrupted: bool
-
-
-def shipped_worlds() -> tuple[str, ...]:
-    """Names of the worlds that come with the package.
-
-    >>> "box_stack" in shipped_worlds()
-    True
-    """
-    folder = resources.files("optimize") / "scenarios" / "worlds"
-    names = {path.name.removesuffix(".toml") for path in folder.iterdir()}
-    return tuple(sorted(names, key=lambda n: (ORDER.index(n) if n in ORDER else len(ORDER), n)))
-
-
-def find_world(name: str | os.PathLike[str]) -> World:
-    """The world in a file, or the shipped one of that name. Raises WorldError."""
-    path = Path(name)
-    if path.is_file() or path.suffix:
-        return read_world(path)
-    known = shipped_worlds()
-    if os.fspath(name) not in known:
-        raise WorldError(
-            f"{name}: there is no such file, and no shipped world of this name"
-            f"{suggestion(str(name), known)}; shipped are: {', '.join(known)}"
-        )
-    return read_world(
-        Path(str(resources.files("optimize") / "scenarios" / "worlds" / f"{name}.toml"))
-    )
 
 
 @noting()
@@ -60,32 +29,32 @@ def gallery(
     folder: str | os.PathLike[str],
     only: str | None = None,
     progress: bool = False,
-    backend: str = "xla",
+    backend: str | None = None,
     say: Callable[..., None] = print,
 ) -> Gallery:
-    """Simulate the shipped worlds (or ``only`` one) into folders of their names, and write the
+    """Simulate the shipped scenarios (or ``only`` one) into folders of their names, and write the
     page that links them. Raises WorldError for a name that is not shipped.
     """
-    names = shipped_worlds()
+    titles = shipped_scenarios()
+    names = tuple(titles)
     if only is not None and only not in names:
         raise WorldError(
-            f"there is no shipped world {only!r}{suggestion(only, names)}; there are:"
+            f"there is no shipped scenario {only!r}{suggestion(only, names)}; there are:"
             f" {', '.join(names)}"
         )
     try_folder(folder)
     folder = Path(folder)
     finite, interrupted = True, False
     for number, name in enumerate([only] if only else names, 1):
-        world = find_world(name)
-        say(f"{number} of {1 if only else len(names)}: {world.title} ({name})")
-        simulation = simulate_world(world, progress=progress, backend=backend)
+        say(f"{number} of {1 if only else len(names)}: {titles[name]} ({name})")
+        simulation = run_scenario(scenario(name), progress=progress, backend=backend)
         write_simulation(folder / name, simulation)
         say(*(f"note: {note}" for note in simulation.notes))
         finite = finite and simulation.summary["failed_at"] is None
         interrupted = simulation.interrupted
         if interrupted:
             break
-    titles = {name: find_world(name).title for name in names if _is_there(folder, name)}
+    titles = {name: title for name, title in titles.items() if _is_there(folder, name)}
     return Gallery(write_index(folder, titles), finite, interrupted)
 
 

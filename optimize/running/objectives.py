@@ -5,17 +5,20 @@ value into the raw number; all are minimised.
 """
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from controllers.goals.balance import FEET, com_ahead
 from jaxsim.dynamics.kinematics import plane_angles
 from jaxsim.model import Model
-from jaxsim.simulation.rollout import Measure, Sample, final, largest, total
+from jaxsim.simulation.measures import Measure, Sample, final, largest, total
 
 STANDING_HEIGHT = 1.8  # of the head's centre of mass [m]
 SKID_ANGLE = math.pi / 9  # a foot in contact tilted by more skids [rad]
@@ -25,12 +28,28 @@ FALLEN = 1000.0  # what the final state costs, and what each metre below standin
 
 @dataclass(frozen=True)
 class Term:
-    """One raw objective term: a measure of the rollout, made a number at its end."""
+    """One raw objective term: a measure of the rollout, made a number at its end.
+
+    measure None: what ``problems.survival`` finds under this name; who fell then waits.
+    """
 
     name: str
     unit: str
-    measure: Callable[[Model], Measure]
+    measure: Callable[[Model], Measure] | None
     value: Callable[[Array], Array] = lambda folded: folded
+
+
+def capture_offset(sample: Sample) -> Array:
+    """(2,) from the middle of the feet to the capture point x + v sqrt(z / g) [m]."""
+    seen, top = sample.seen, sample.model.topology
+    if hasattr(sample.seen, "view"):
+        senses = sample.seen
+        feet = [senses.place(jnp.asarray(senses.group(name)))[:2] for name in FEET]
+        return com_ahead(senses) - sum(feet) / len(FEET)
+    feet = np.array([top.link("leftFoot"), top.link("rightFoot")])
+    gravity = jnp.linalg.norm(sample.model.gravity)
+    ahead = seen.com_velocity[:2] * jnp.sqrt(jnp.maximum(seen.com[2] / gravity, 1e-6))
+    return seen.com[:2] + ahead - jnp.mean(seen.kin.com[feet, :2], axis=0)
 
 
 def _height(model: Model, link: str) -> Callable[[Sample], Array]:
@@ -45,7 +64,7 @@ def in_flight(sample: Sample) -> Array:
 
 def contactless(sample: Sample) -> Array:
     """() bool: no link is in contact."""
-    return ~jnp.any(sample.seen.touching)
+    return ~jnp.any(sample.seen.link_touching)
 
 
 def _time(model: Model) -> Measure:
@@ -127,6 +146,9 @@ TERMS = {
         Term("skid", "rad^2 s", lambda model: _skid(model, -1.0)),
         Term("skid_standing", "rad^2 s", lambda model: _skid(model, 1.5)),
         Term("final_state", "1", _final_head, _fallen),
+        Term("fallen", "1", None),  # part of the time that it does not stand
+        Term("toppled", "1", None),  # 1 where it does not stand to the end
+        Term("strayed", "m^2 s", lambda model: total(lambda s: jnp.sum(capture_offset(s) ** 2))),
     )
 }
 
@@ -135,27 +157,43 @@ TERMS = {
 class Objective:
     """A weighted sum of terms over a motion of a given length.
 
-    weights by term name; seconds of simulation. Raises KeyError naming the terms for an unknown
-    one.
+    weights by term name; seconds of simulation; terms: own ones in hand, beside ``TERMS``. Raises
+    KeyError naming the terms for an unknown one.
     """
 
     name: str
     seconds: float
     weights: Mapping[str, float]
-    about: str
+    about: str = ""
+    terms: tuple[Term, ...] = ()
 
     def __post_init__(self):
         for name in self.weights:
-            if name not in TERMS:
-                raise KeyError(f"no objective term {name!r}; the terms are: {', '.join(TERMS)}")
+            if name not in self._known:
+                known = ", ".join(self._known)
+                raise KeyError(f"no objective term {name!r}; the terms are: {known}")
+
+    @property
+    def _known(self) -> dict[str, Term]:
+        return TERMS | {term.name: term for term in self.terms}
+
+    def term(self, name: str) -> Term:
+        """The term of one of its weights."""
+        return self._known[name]
+
+    @property
+    def of_survival(self) -> bool:
+        """Whether it asks who stands, so that who fell may wait."""
+        return any(self.term(name).measure is None for name in self.weights)
 
     def measures(self, model: Model) -> dict[str, Measure]:
         """What a rollout must fold in."""
-        return {name: TERMS[name].measure(model) for name in self.weights}
+        terms = {name: self.term(name).measure for name in self.weights}
+        return {name: measure(model) for name, measure in terms.items() if measure is not None}
 
     def parts(self, folded: Mapping[str, Array]) -> dict[str, Array]:
         """Raw terms, in their units."""
-        return {name: TERMS[name].value(folded[name]) for name in self.weights}
+        return {name: self.term(name).value(folded[name]) for name in self.weights}
 
     def total(self, parts: Mapping[str, Any]) -> Any:
         """The weighted sum; of numbers, or of arrays with one number a member."""
@@ -222,6 +260,8 @@ OBJECTIVES = {
             },
             "end standing and still, on the way with the weight over the feet, never in flight",
         ),
+        Objective("survive", 4.7, {"fallen": 1.0, "toppled": 0.0}, "stand as long as it can"),
+        Objective("capture", 0.55, {"strayed": 1.0}, "keep the capture point between the feet"),
     )
 }
 
@@ -231,3 +271,42 @@ def objective(name: str) -> Objective:
     if name not in OBJECTIVES:
         raise KeyError(f"no objective {name!r}; choose from: {', '.join(OBJECTIVES)}")
     return OBJECTIVES[name]
+
+
+def user_objective(asked: Any, text: str | None = None) -> tuple[Objective, str | None]:
+    """An objective, and the text of the file that it is of, if any.
+
+    asked: an Objective, a Term, a function of a sample (its integral over time counts), a name, or
+    "my_file.py:name" of one of these. text: of the file, where it was kept.
+
+    Raises KeyError for a name that there is none of, ValueError for a file that holds no such
+    thing, FileNotFoundError where there is none.
+    """
+    if isinstance(asked, str) and ".py:" in asked:
+        file, _, name = asked.rpartition(":")
+        if text is None:
+            if not os.path.isfile(file):
+                raise FileNotFoundError(f"there is no file {file}; give --objective FILE.py:NAME")
+            text = Path(file).read_text("utf-8")
+        inside: dict[str, Any] = {"__name__": Path(file).stem}
+        try:
+            exec(compile(text, file, "exec"), inside)  # the user's own code, as an import runs it
+        except Exception as error:
+            raise ValueError(f"{file} cannot be run: {type(error).__name__}: {error}") from error
+        if name not in inside:
+            own = ", ".join(k for k in inside if not k.startswith("_"))
+            raise ValueError(f"{file} has no {name!r}; it has {own}")
+        found, _ = user_objective(inside[name])
+        return found, text
+    if isinstance(asked, Objective):
+        return asked, text
+    if isinstance(asked, str):
+        return objective(asked), text
+    if not isinstance(asked, Term) and callable(asked):
+        rate: Any = asked
+        asked = Term(getattr(asked, "__name__", "term"), "s", lambda model: total(rate))
+    if isinstance(asked, Term):
+        return Objective(asked.name, 5.0, {asked.name: 1.0}, terms=(asked,)), text
+    raise TypeError(
+        f"objective is {asked!r}; give a name, an Objective, a Term or a function of a sample"
+    )

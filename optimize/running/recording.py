@@ -6,7 +6,7 @@ simulation can show progress, be interrupted, and stop where numbers are no long
 
 import math
 import time as clock
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,19 +17,19 @@ import numpy as np
 from jax import Array
 from tqdm import tqdm
 
-from controllers.scl.controller import EVENTS_KEPT
+from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import Kinematics
 from jaxsim.fused import choose_backend, fuse_one
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Shape
 from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.model import Model, State
 from jaxsim.simulation.checks import check_controller
 from jaxsim.simulation.health import Failure, Health, failures, healthy
-from jaxsim.simulation.pushes import Pushes
-from jaxsim.simulation.rollout import Measure, Sample, largest, rollout, total
+from jaxsim.simulation.measures import Measure, Sample, largest, share, total
+from jaxsim.simulation.rollout import rollout
 from jaxsim.solvers.status import Status
 from optimize.interrupts import holding
-from optimize.running.objectives import TERMS, contactless
+from optimize.scenarios.scenario import Scenario
 
 PIECE = 25  # frames in a piece
 
@@ -42,19 +42,14 @@ class Frame(NamedTuple):
     link_pos: Any
     link_quat: Any
     link_com: Any  # (nl, 3) [m]
-    com: Any  # (3,) [m]
+    com: Any  # (3,) of the character, where there is one [m]
     contact_pos: Any
     contact_force: Any
-    phase: Any
-    torque: Any  # (actuated freedoms,) [N m]
     touching: Any  # (nl,) bool
-
-
-class Event(NamedTuple):
-    """A change of phase."""
-
-    time: float  # [s]
-    phase: int  # the one entered
+    torque: Any  # (actuated dofs,) [N m]
+    phase: Any  # () int of the controller, -1 without phases
+    since: Any  # () when it began [s]
+    more: dict[str, Any]  # what the scheme keeps besides
 
 
 @jax.tree_util.register_dataclass
@@ -87,70 +82,78 @@ class _Continued:
         return self.controller.update(memory, model, state, seen, dt)
 
 
-def measures_of(model: Model, terms: tuple[str, ...]) -> dict[str, Measure]:
-    """What the summary needs of every step, and objective terms by name."""
+def measures_of(scenario: Scenario, terms: Mapping[str, Measure]) -> dict[str, Measure]:
+    """What the summary needs of every step, and terms of an objective by name."""
+    model, scheme = scenario.model, scenario.scheme
     top = model.topology
-    head = top.link("head")
     dofs = top.actuated_dofs
 
-    def height(sample: Sample) -> Array:
-        return sample.seen.kin.com[head, 2]
+    def torque(sample: Sample) -> Array:
+        return scheme.torque(sample.control, sample.info)[dofs]
 
     def torque_ratio(sample: Sample) -> Array:
         limit = sample.model.torque_limit[dofs]
-        return jnp.max(jnp.abs(sample.control.torque[dofs]) / limit, initial=0.0)
+        share = jnp.abs(torque(sample)) / jnp.where(limit > 0, limit, jnp.inf)
+        return jnp.max(share, initial=0.0)
 
-    return {
-        "max_head_height": largest(height),
-        "time_above": total(lambda sample: height(sample) > 1.8),
-        "airborne_time": total(contactless),
-        "energy": total(lambda sample: jnp.sum(sample.control.torque**2)),
-        "largest_penetration": largest(lambda sample: sample.info.penetration, 0.0),
-        "largest_residual": largest(lambda sample: sample.info.residual, 0.0),
+    found = {
+        **scheme.measures(model),
+        "energy": total(lambda sample: jnp.sum(torque(sample) ** 2)),
         "max_torque_ratio": largest(torque_ratio, 0.0),
-        **{f"term {name}": TERMS[name].measure(model) for name in terms},
+        "airborne_time": share(lambda sample: ~jnp.any(sample.seen.link_touching)),
+        **{f"term {name}": measure for name, measure in terms.items()},
     }
+    if "head" in top.link_names:
+        head = top.link("head")
+        found["max_head_height"] = largest(lambda sample: sample.seen.kin.com[head, 2])
+        found["time_above"] = share(lambda sample: sample.seen.kin.com[head, 2] > 1.8)
+    return found
 
 
-def script_frame(model: Model) -> Callable[[Sample], Frame]:
-    """What is kept of a step under a script."""
-    dofs = model.topology.actuated_dofs
+def frame_of(scenario: Scenario) -> Callable[[Sample], Frame]:
+    """What is kept of a step, whatever the scheme and the controller."""
+    top, scheme = scenario.model.topology, scenario.scheme
+    dofs = top.actuated_dofs
+    own = np.array([kind == "character" for kind in scenario.kinds])
+    weight = own if own.any() else ~own
+    phase = getattr(scenario.controller, "phase", lambda memory: (jnp.asarray(-1), jnp.zeros(())))
 
     def record(sample: Sample) -> Frame:
         kin: Kinematics = sample.seen.kin
+        body = sample.model.replace(mass=jnp.where(weight, sample.model.mass, 0.0))
+        now, since = phase(sample.memory)
         return Frame(
             q=sample.state.q,
             qd=sample.state.qd,
             link_pos=kin.link_pos,
             link_quat=matrix_to_quat(kin.link_rot),
             link_com=kin.com,
-            com=sample.seen.com,
-            contact_pos=sample.seen.contacts.point,
+            com=sample.seen.com if weight.all() else center_of_mass(body, kin),
+            contact_pos=sample.seen.contact_point,
             contact_force=sample.info.contact_force,
-            phase=sample.memory.phase,
-            torque=sample.control.torque[dofs],
-            touching=sample.seen.touching,
+            touching=sample.seen.link_touching,
+            torque=scheme.torque(sample.control, sample.info)[dofs],
+            phase=jnp.asarray(now),
+            since=jnp.asarray(since),
+            more=scheme.keep(sample.model, sample),
         )
 
     return record
 
 
 def pieces(
-    model: Model,
+    scenario: Scenario,
     measures: Mapping[str, Measure],
     record: Callable[[Sample], Any],
     every: int,
-    config: Any,
-    backend: str = "fused",
-    pushes: Pushes | None = None,
-    shared: bool = False,
+    backend: str,
 ):
     """The function ``piece(controller, progress, dt, steps) -> (progress, frames)``, compiled.
 
     ``PIECE`` frames of ``record``, one every ``every`` steps; measures take in no more than
     ``steps``. New numbers, of a script among them, compile nothing anew; ``dt`` is not the
-    config's. config: a scheme. shared: model, config and pushes are arguments of the program too,
-    so that XLA compiles one for all of the same structure.
+    scheme's. Under XLA model, scheme and forces are arguments too, so that one program serves all
+    scenarios of the same structure.
     """
 
     def piece(around, controller: Any, progress: Progress, dt: Array, steps: Array):
@@ -184,10 +187,10 @@ def pieces(
         now = Progress(result.state, result.memory, count, measured, result.health)
         return now, result.record
 
-    around = model, config, pushes
+    around = scenario.model, scenario.scheme, scenario.forces
     if choose_backend(backend) == "fused":
         return fuse_one(partial(piece, around))
-    return partial(jax.jit(piece), around) if shared else jax.jit(partial(piece, around))
+    return partial(jax.jit(piece), around)
 
 
 def first_progress(begun: tuple[State, Any], measures: Mapping[str, Measure]) -> Progress:
@@ -279,69 +282,6 @@ def frames_of(run: Run, steps: int, every: int, dt: float) -> tuple[Any, Failure
     # the first bad frame is kept, as evidence
     kept = jax.tree.map(lambda x: x[: first + 1], frames)
     return kept, Failure(0, status, run.begun + first * every * dt)
-
-
-def new_events(before: int, memory: Any) -> Iterator[Event]:
-    """Changes of phase since there were ``before`` of them; of very many the last ones."""
-    after = int(memory.events)
-    time, phase = np.asarray(memory.event_time, float), np.asarray(memory.event_phase)
-    for event in range(max(before, after - EVENTS_KEPT), after):
-        slot = event % EVENTS_KEPT
-        yield Event(float(time[slot]), int(phase[slot]))
-
-
-def motion_of(
-    model: Model,
-    frames: Frame,
-    time: np.ndarray,
-    title: str,
-    phase_names: tuple[str, ...],
-    phase_events: tuple[tuple[float, str, str], ...],
-) -> Motion:
-    """The record of frames (T along their first axes, on the host) as a Motion."""
-    return model_motion(
-        model,
-        frames,
-        time,
-        title,
-        frames.link_com,
-        phase_names=phase_names,
-        contact_pos=frames.contact_pos,
-        contact_force=frames.contact_force,
-        phase=frames.phase,
-        phase_events=phase_events,
-    )
-
-
-def model_motion(
-    model: Model, frames: Any, time: np.ndarray, title: str, drawn: np.ndarray, **rest: Any
-) -> Motion:
-    """The Motion of a model that moves by its motors.
-
-    frames: with q, qd, link_pos, link_quat, com and torque, T along their first axes. drawn
-    (T, nl, 3): the points of the links whose heights are drawn. rest: what else there is.
-    """
-    top = model.topology
-    heights = {
-        name: drawn[:, top.link(name), 2] for name in ("head", "pelvis") if name in top.link_names
-    }
-    return Motion(
-        title=title,
-        link_names=top.link_names,
-        joint_names=top.actuated_dof_names,
-        shapes=shapes_of(model),
-        time=time,
-        q=frames.q,
-        qd=frames.qd,
-        link_pos=frames.link_pos,
-        link_quat=frames.link_quat,
-        torque=frames.torque,
-        torque_limit=np.asarray(model.torque_limit)[top.actuated_dofs],
-        heights={**heights, "com": frames.com[:, 2]},
-        planar=top.planar,
-        com=frames.com,
-        **rest,
-    )
 
 
 def shapes_of(model: Model) -> tuple[Shape, ...]:

@@ -1,12 +1,14 @@
-"""Simulate a script: one call from its text to a motion with a summary, another to a folder.
+"""Simulate a scenario: one call from its name to a motion with a summary, another to a folder.
 
-from optimize.running.simulate import simulate, write_simulation
+from optimize import simulate
 
-simulation = simulate("walk", seconds=2.0)
-print(simulation.summary["distance"])
-write_simulation("walk_folder", simulation)
+run = simulate("walk", seconds=2.0)
+print(run.summary["distance"])
+run.save("walk_folder")
 """
 
+import dataclasses
+import html
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,17 +19,21 @@ import jax
 import numpy as np
 
 from controllers.scl.ast import Script
-from controllers.scl.load import script_controller
+from jaxsim.characters.starts import start as start_pose
+from jaxsim.collision.slots import contact_slots
 from jaxsim.fused import choose_backend
 from jaxsim.io.files import write_bytes
 from jaxsim.io.motion import Motion, save_motion
+from jaxsim.io.motion import Shape as DrawnShape
 from jaxsim.model import Model, State
 from jaxsim.ranges import within
-from jaxsim.simulation.checks import check_kind
+from jaxsim.simulation.checks import check_controller, check_kind, check_state_fits
 from jaxsim.simulation.health import Failure
+from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout import begin
+from jaxsim.simulation.scheme import Scheme
 from jaxsim.simulation.step import TimeStepping
-from jaxsim.viewer import write_filmstrip, write_page, write_plots
+from jaxsim.viewer import page_text, write_filmstrip, write_page, write_plots
 from optimize.interrupts import holding, noting
 from optimize.results.folder import to_json, versions
 from optimize.results.lock import locked
@@ -36,21 +42,23 @@ from optimize.running.objectives import Objective
 from optimize.running.objectives import objective as objective_named
 from optimize.running.recording import (
     PIECE,
-    Event,
+    Frame,
     Progress,
     Run,
     first_progress,
+    frame_of,
     frames_of,
     measures_of,
-    motion_of,
-    new_events,
     pieces,
     run_pieces,
-    script_frame,
+    shapes_of,
 )
-from optimize.scenarios.script_scene import Scene, set_scene
+from optimize.scenarios.find import scenario as find_scenario
+from optimize.scenarios.scenario import Scenario
 
 DEEP = 0.01  # an overlap that a reader should know of [m]
+UNEVEN = 1000.0  # masses of two bodies that may touch
+MARK = 0.03  # the ball that shows where an effector is to go [m]
 
 
 @dataclass(frozen=True)
@@ -63,10 +71,32 @@ class Simulation:
 
     motion: Motion
     summary: dict[str, Any]
-    script: Script | None  # None without one: a world
+    scenario: Scenario
     notes: tuple[str, ...]
     interrupted: bool
-    world: str | None = None  # text of the world file, if there was one
+
+    def save(self, folder: str | os.PathLike) -> "Written":
+        """``write_simulation``: the page, plots, data and summary in a folder."""
+        return write_simulation(folder, self)
+
+    def page(self) -> str:
+        """The page that plays the motion, as HTML."""
+        return page_text(self.motion, summaries.page_rows(self.summary))
+
+    def show(self, height: int = 560) -> Any:
+        """The page inline in a notebook; height [pixels]. Needs IPython."""
+        from IPython.display import HTML
+
+        return HTML(self._frame(height))
+
+    def _repr_html_(self) -> str:
+        return self._frame(560)
+
+    def _frame(self, height: int) -> str:
+        source = html.escape(self.page(), quote=True)
+        return (
+            f'<iframe srcdoc="{source}" width="100%" height="{height}" style="border:0"></iframe>'
+        )
 
 
 class Written(NamedTuple):
@@ -77,72 +107,223 @@ class Written(NamedTuple):
 
 
 def simulate(
-    script: Script | str | os.PathLike,
+    what: Scenario | Model | Script | str | os.PathLike,
+    controller: Any = None,
     *,
+    seconds: float | None = None,
     start: str | State | None = None,
-    seconds: float = 5.0,
-    dt: float = 0.00025,
-    chair_height: float | None = None,
-    friction: float | None = None,
+    forces: Pushes | None = None,
+    scheme: Scheme | None = None,
+    dt: float | None = None,
+    set: Mapping[str, Any] | None = None,
     fps: float = 120.0,
-    model: Model | None = None,
     objective: Objective | str | None = None,
     progress: bool = False,
-    backend: str = "fused",
+    backend: str | None = None,
 ) -> Simulation:
-    """Simulate a script (a path, the name of a shipped one, or a parsed one).
+    """Simulate a scenario by name ("walk", "push", "staircase"), of a file (a scenario, a script, a
+    model), or one that is made: ``simulate(model, controller, seconds=3)``.
 
-    start: "standing", "supine", "prone", "sitting" or a State; the default follows from the
-    script's name. chair_height [m], friction: see ``optimize.scenarios.script_scene.set_scene``. A
-    frame is kept about ``fps`` times a simulated second, every k-th step, at start and end;
-    ``seconds`` grows to a whole number of frames. objective: also judged, over these seconds.
-    backend: "fused" or "xla" (see ``jaxsim.simulation.rollout``).
+    controller: in the place of the scenario's; of a model, by default it holds the start pose.
+    seconds, dt [s], forces, scheme: in the place of the scenario's. start: the name of a pose, or a
+    State. set: keys of the scenario's file, or numbers by label or path, see
+    ``optimize.scenarios.find``. A frame is kept about ``fps`` times a simulated second, every k-th
+    step, at start and end; ``seconds`` grows to a whole number of frames. objective: also judged,
+    over these seconds. backend: "fused" or "xla" (see ``jaxsim.simulation.rollout``); by default
+    fused for planar characters, which compile fast.
 
     Runs on JAX's default device, in its default precision; for float64 call it under
     ``with jax.enable_x64(True):``. Ctrl-C ends it with what is simulated so far. So does a motion
     that means nothing any more (``jaxsim.simulation.health``); the summary tells why and when
     ("verdict", "failed_at").
 
-    Raises ScriptError for a script that cannot be used, ValueError (ModelError) or TypeError for
-    other arguments, before anything is simulated.
+    Raises ScriptError, WorldError, ModelError (ValueErrors), KeyError or TypeError for what cannot
+    be simulated, before anything is.
 
-    >>> simulation = simulate("walk", seconds=0.08, dt=0.001)
-    >>> simulation.summary["finite"], simulation.motion.n_frames
+    >>> run = simulate("walk", seconds=0.08, dt=0.001)
+    >>> run.summary["finite"], run.motion.n_frames
     (True, 11)
-    >>> [phase["name"] for phase in simulation.summary["phases"]]
+    >>> [phase["name"] for phase in run.summary["phases"]]
     ['right_swing']
     """
-    scene = set_scene(script, start, chair_height, friction, model)
-    return simulate_scene(
-        scene,
-        seconds=seconds,
-        dt=dt,
-        fps=fps,
-        objective=objective,
-        progress=progress,
-        backend=backend,
+    changes = dict(set or {})
+    if start is not None:
+        check_kind("start", start, str, State, how=": the name of a pose, or a state")
+    if isinstance(start, str):
+        changes["character.start"] = start
+    if isinstance(what, Model):
+        found = of_model(what, controller, start)
+    else:
+        check_kind(
+            "what", what, Scenario, Script, str, os.PathLike, how=": a name, a file, a model"
+        )
+        text = what.source if isinstance(what, Script) else None
+        name = what.file if isinstance(what, Script) else what
+        found = find_scenario(name, changes, text)
+    given = {
+        "controller": controller,
+        "forces": forces,
+        "scheme": scheme,
+        "state": start if isinstance(start, State) else None,
+        "seconds": seconds,
+    }
+    found = dataclasses.replace(found, **{k: v for k, v in given.items() if v is not None})
+    if dt is not None:
+        timing(found.seconds, dt, fps)  # its errors show as they were asked for
+        scheme = dataclasses.replace(found.scheme, dt=dt)  # type: ignore
+        found = dataclasses.replace(found, scheme=scheme)
+    if controller is not None:
+        check_controller(found.model, controller)
+        phases = tuple((name, "") for name in getattr(controller, "phase_names", ()))
+        found = dataclasses.replace(found, phases=phases)
+    if isinstance(start, State):
+        check_state_fits(found.model, start, values=True)
+        found = dataclasses.replace(found, conditions={**found.conditions, "start": "given"})
+    return run_scenario(found, fps, objective, progress, backend)
+
+
+def of_model(model: Model, controller: Any, start: str | State | None = None) -> Scenario:
+    """A scenario of a model by itself. controller: by default it holds the start pose."""
+    from controllers.pose.pd import PoseController
+
+    state = start if isinstance(start, State) else start_pose(model, start or "standing")
+    return Scenario(
+        model,
+        PoseController(state.q) if controller is None else controller,
+        state,
+        TimeStepping(dt=0.001),
+        name="model",
+        conditions={"start": start or "standing" if not isinstance(start, State) else "given"},
     )
 
 
 @noting()
-def simulate_scene(
-    scene: Scene,
-    *,
-    seconds: float = 5.0,
-    dt: float = 0.00025,
+def run_scenario(
+    scenario: Scenario,
     fps: float = 120.0,
     objective: Objective | str | None = None,
     progress: bool = False,
-    backend: str = "fused",
+    backend: str | None = None,
 ) -> Simulation:
-    """``simulate`` for a scene that is already set."""
-    steps, every = timing(seconds, dt, fps)
+    """``simulate`` for a scenario that is made."""
+    dt = float(scenario.scheme.dt)
+    steps, every = timing(scenario.seconds, dt, fps)
     check_objective(objective)
-    choose_backend(backend)
+    top = scenario.model.topology
+    backend = choose_backend(backend or ("fused" if top.planar else "xla"))
     judged = objective_named(objective) if isinstance(objective, str) else objective
-    terms = tuple(judged.weights) if judged else ()
-    run, events = _run(scene, float(dt), steps, every, terms, progress, backend)
-    return _simulation(scene, run, events, steps, every, float(dt), judged)
+    if judged is not None and judged.of_survival:
+        raise ValueError(
+            f"the objective {judged.name} judges many pushes; jaxsim tune and pushmap use it"
+        )
+    measures = measures_of(scenario, judged.measures(scenario.model) if judged else {})
+    begun = begin(scenario.model, scenario.controller, scenario.scheme, scenario.state)
+    run_piece = pieces(scenario, measures, frame_of(scenario), every, backend)
+    changes: list[tuple[float, int]] = []
+
+    def note(before: Progress, after: Progress) -> None:
+        if hasattr(scenario.controller, "changes"):
+            changes.extend(scenario.controller.changes(before.memory, after.memory))
+
+    first = first_progress(begun, measures)
+    run = run_pieces(run_piece, scenario.controller, first, dt, steps, every, progress, note)
+    frames, failure = frames_of(run, steps, every, dt)
+    start = float(scenario.state.time)
+    time = start + np.arange(len(frames.q)) * every * dt
+    end = float(time[-1])
+    phases = summaries.phases_of(scenario, frames, changes, start, end - dt / 2)
+    if phases:
+        phases[-1]["end"] = round(end, 6)
+    measured = jax.tree.map(np.asarray, run.progress.measured)
+    terms = {k[5:]: measured.pop(k) for k in list(measured) if k.startswith("term ")}
+    own = np.array([kind == "character" for kind in scenario.kinds])
+    summary = summaries.outcome(scenario, frames, time, measured, failure)
+    summary |= {
+        "phases": phases,
+        **scenario.conditions,
+        "scenario": scenario.name,
+        "total_mass": np.asarray(scenario.model.mass)[own].sum() if own.any() else None,
+        "links": top.n_links,
+        "freedoms": top.nv,
+        **run_conditions(run, end - start, every, dt),
+    }
+    if judged is not None:
+        parts = judged.parts(terms)
+        total = judged.total(parts)
+        summary["objective"] = {"name": judged.name, "total": np.asarray(total), "parts": parts}
+    summary["versions"] = versions()
+    deep = [*uneven(scenario), *depth_notes(measured)]
+    begun_deep = float(measured.get("first_penetration", 0.0))
+    if begun_deep > 1e-3:
+        deep.insert(0, f"shapes overlap by {1e3 * begun_deep:.1f} mm at the start")
+    if summary.get("standing") is False and failure is None:
+        deep.append("the character is not standing at the end")
+    notes = (*scenario.notes, *deep, *failure_notes(failure, time, run.interrupted))
+    motion = motion_of(scenario, frames, time, summaries.phase_events(phases))
+    return Simulation(motion, summaries.json_safe(summary), scenario, notes, run.interrupted)
+
+
+def motion_of(scenario: Scenario, frames: Frame, time: np.ndarray, events: tuple) -> Motion:
+    """The record of frames (T along their first axes, on the host) as a Motion."""
+    model, top = scenario.model, scenario.model.topology
+    used = np.any(frames.contact_force != 0, axis=(0, 2))  # most places for contacts never are
+    sign, outer = _sides(scenario)
+    names, kinds, shapes = list(top.link_names), list(scenario.kinds), list(shapes_of(model))
+    link_pos, link_quat = frames.link_pos, frames.link_quat
+    drawn = getattr(scenario.controller, "drawn", lambda *_: [])
+    for radius, places in drawn(model, time):
+        shapes.append(DrawnShape("sphere", len(names), size=(radius,)))
+        kinds.append("prop")
+        names.append(f"ball_{len(names) - top.n_links + 1}")
+        still = np.broadcast_to([1.0, 0.0, 0.0, 0.0], (len(time), 1, 4))
+        link_pos = np.concatenate([link_pos, places[:, None]], axis=1)
+        link_quat = np.concatenate([link_quat, still], axis=1)
+    for asked in getattr(scenario.controller, "reaches", ()):
+        shapes.append(DrawnShape("sphere", -1, asked.target, size=(MARK,)))
+    drawn_links = [name for name in ("head", "pelvis") if name in top.link_names]
+    heights = {name: frames.link_com[:, top.link(name), 2] for name in drawn_links}
+    begun = scenario.conditions.get("start")
+    title = scenario.title or Path(scenario.name).stem
+    return Motion(
+        title=f"{title}: {time[-1] - time[0]:g} s" + (f", begun {begun}" if begun else ""),
+        link_names=tuple(names),
+        joint_names=top.actuated_dof_names,
+        phase_names=tuple(name for name, _ in scenario.phases),
+        shapes=tuple(shapes),
+        time=time,
+        q=frames.q,
+        qd=frames.qd,
+        link_pos=link_pos,
+        link_quat=link_quat,
+        contact_pos=frames.contact_pos[:, used],
+        contact_force=(frames.contact_force * sign[:, None])[:, used],
+        contact_outer=outer[used],
+        phase=frames.phase if scenario.phases else np.full(len(time), -1),
+        phase_events=events,
+        torque=frames.torque,
+        torque_limit=np.asarray(model.torque_limit)[top.actuated_dofs],
+        heights={**heights, "com": frames.com[:, 2]},
+        planar=top.planar,
+        com=frames.com,
+        link_roles=tuple(kinds),
+        **({"grip_names": top.grip_names, **_grips(frames)} if top.n_grips else {}),
+    )
+
+
+def _grips(frames: Frame) -> dict[str, np.ndarray]:
+    return {key: frames.more[key] for key in ("grip_pos", "grip_force", "grip_closed")}
+
+
+def _sides(scenario: Scenario) -> tuple[np.ndarray, np.ndarray]:
+    """Of each place for a contact: 1, or -1 where the other link is the one of the two that
+    matters; and whether the surroundings act there on the character, or on any loose body if there
+    is none."""
+    rank = {"character": 2, "prop": 1, "driven": 0}
+    role = np.array([*map(rank.get, scenario.kinds), -1])  # the last is the world's, link -1
+    one, other = scenario.scheme.contact_links(scenario.model)
+    a, b = role[one], role[other]
+    outer = (a != b) & (np.maximum(a, b) == role.max())
+    return np.where(b > a, -1.0, 1.0), outer
 
 
 def check_objective(objective: Objective | str | None) -> None:
@@ -177,76 +358,6 @@ def frame_step(seconds: float, dt: float, fps: float) -> int:
     near = range(max(1, int(wanted / 1.5)), min(steps, int(wanted * 1.5)) + 1)
     divisors = [k for k in near if steps % k == 0]
     return min(divisors, key=lambda k: abs(k - wanted), default=min(steps, round(wanted)))
-
-
-def _run(
-    scene: Scene,
-    dt: float,
-    steps: int,
-    every: int,
-    terms: tuple[str, ...],
-    progress: bool,
-    backend: str,
-) -> tuple[Run, list[Event]]:
-    """Simulate to the frame at the end, noting the changes of phase."""
-    controller = script_controller(scene.script, scene.model)
-    measures = measures_of(scene.model, terms)
-    config = TimeStepping()
-    now = first_progress(begin(scene.model, controller, config, scene.state), measures)
-    run_piece = pieces(scene.model, measures, script_frame(scene.model), every, config, backend)
-    events: list[Event] = []
-
-    def note(before: Progress, after: Progress) -> None:
-        events.extend(new_events(int(before.memory.events), after.memory))
-
-    run = run_pieces(run_piece, controller, now, dt, steps, every, progress, note)
-    return run, events
-
-
-def _simulation(
-    scene: Scene,
-    run: Run,
-    events: list[Event],
-    steps: int,
-    every: int,
-    dt: float,
-    judged: Objective | None,
-) -> Simulation:
-    """Put the pieces together."""
-    frames, failure = frames_of(run, steps, every, dt)
-    first = float(scene.state.time)
-    time = first + np.arange(len(frames.q)) * every * dt
-    end = float(time[-1])
-    names = tuple(phase.name for phase in scene.script.phases)
-    events = [event for event in events if event.time < end - dt / 2]
-    phases = summaries.phases_of(scene.script, events, first, end)
-    title = f"{Path(scene.name).stem}: {end - first:g} s, begun {scene.start}"
-    motion = motion_of(scene.model, frames, time, title, names, summaries.phase_events(phases))
-    measured = jax.tree.map(np.asarray, run.progress.measured)
-    link_names = list(scene.model.topology.link_names)
-    summary = summaries.outcome(link_names, frames, measured, failure)
-    summary |= {"phases": phases, "total_mass": np.asarray(scene.model.total_mass)}
-    summary |= _conditions(scene, run, end - first, every, dt)
-    if judged is not None:
-        parts = judged.parts({term: measured[f"term {term}"] for term in judged.weights})
-        total = judged.total(parts)
-        summary["objective"] = {"name": judged.name, "total": np.asarray(total), "parts": parts}
-    summary["versions"] = versions()
-    script_notes = map(str, scene.script.warnings)
-    deep = depth_notes(measured)
-    notes = (*script_notes, *scene.notes, *deep, *failure_notes(failure, time, run.interrupted))
-    return Simulation(motion, summaries.json_safe(summary), scene.script, notes, run.interrupted)
-
-
-def _conditions(scene: Scene, run: Run, seconds: float, every: int, dt: float) -> dict[str, Any]:
-    """How the motion was simulated."""
-    return {
-        "script": scene.name,
-        "start": scene.start,
-        "chair_height": scene.chair_height,
-        "friction": scene.friction,
-        **run_conditions(run, seconds, every, dt),
-    }
 
 
 def run_conditions(run: Run, seconds: float, every: int, dt: float) -> dict[str, Any]:
@@ -288,21 +399,43 @@ def depth_notes(measured: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def uneven(scenario: Scenario) -> list[str]:
+    """What to tell of bodies that may touch and whose masses the sweeps can hardly bring together;
+    of all pairs the one that differs most."""
+    top, mass = scenario.model.topology, np.asarray(scenario.model.mass, float)
+    root = top.link_root
+    total = np.bincount(root, weights=mass, minlength=top.n_links)[root]  # of a link's whole body
+    driven = np.isin(np.arange(top.n_links), top.dof_link[top.driven_dofs])
+    slots = contact_slots(top)
+    pairs = {(a, b) for a, b in zip(slots.link_a, slots.link_b) if a >= 0 and b >= 0}
+    pairs = [(a, b) for a, b in pairs if not (driven[a] or driven[b]) and root[a] != root[b]]
+    ratios = {pair: max(total[list(pair)]) / min(total[list(pair)]) for pair in pairs}
+    worst = max(ratios, key=lambda pair: ratios[pair], default=None)
+    if worst is None or ratios[worst] <= UNEVEN:
+        return []
+    light, heavy = sorted(worst, key=lambda link: total[link])
+    return [
+        f"{top.link_names[heavy]!r} ({total[heavy]:g} kg) may lie on {top.link_names[light]!r}"
+        f" ({total[light]:g} kg) and sink into it: masses that differ by over {UNEVEN:g} times take"
+        " more sweeps than a step has"
+    ]
+
+
 def write_simulation(
-    folder: str | os.PathLike, simulation: Simulation, with_script: bool = True
+    folder: str | os.PathLike, simulation: Simulation, with_files: bool = True
 ) -> Written:
     """Write motion.html, trajectory.npz, summary.json, plots.png, filmstrip.png, and what was
-    simulated: script.scl, or world.toml.
+    simulated: script.scl, scenario.toml.
 
     The folder is made if need be. Files of these names are replaced, each as a whole; others stay
     as they are. Without matplotlib the pictures are left out, and ``missing`` says so.
-    with_script: False leaves out script.scl. Raises FolderInUse where another process works there.
+    with_files: False leaves these two out. Raises FolderInUse where another process works there.
     """
     with locked(folder), holding():
-        return _write(Path(folder), simulation, with_script)
+        return _write(Path(folder), simulation, with_files)
 
 
-def _write(folder: Path, simulation: Simulation, with_script: bool) -> Written:
+def _write(folder: Path, simulation: Simulation, with_files: bool) -> Written:
     motion, summary = simulation.motion, simulation.summary
     files: list[Path] = []
     missing: list[str] = []
@@ -316,12 +449,8 @@ def _write(folder: Path, simulation: Simulation, with_script: bool) -> Written:
             files.append(folder / name)
 
     text = to_json(summary, "the summary")
-    if simulation.world is not None:
-        world = simulation.world
-        put("world.toml", lambda path: write_bytes(path, world.encode()))
-    if with_script and simulation.script is not None:
-        script = simulation.script.source
-        put("script.scl", lambda path: write_bytes(path, script.encode()))
+    for name, held in simulation.scenario.files.items() if with_files else ():
+        put(name, lambda path, held=held: write_bytes(path, held.encode()))
     put("summary.json", lambda path: write_bytes(path, text.encode()))
     put("trajectory.npz", lambda path: save_motion(path, motion))
     put("motion.html", lambda path: write_page(path, motion, summaries.page_rows(summary)))

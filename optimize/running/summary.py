@@ -4,11 +4,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from controllers.scl.ast import ContactCondition, Script, Transition
+import numpy as np
+
 from jaxsim.simulation.health import Failure
 from jaxsim.solvers.status import Status
 from jaxsim.viewer.values import plain_text
-from optimize.running.recording import Event, Frame
+from optimize.running.recording import Frame
+from optimize.scenarios.scenario import Scenario
+
+FALLEN = 0.6  # a body whose centre of mass is lower than this part of its height at the start fell
+AIRBORNE, STRIDE = 0.05, 0.05  # of a step, at least [s], [m]
 
 # group -> key of the summary -> how a reader sees it, with its unit
 LABELS = {
@@ -25,7 +30,8 @@ LABELS = {
         "largest_contact_force": "largest contact force in a step [N]",
         "broken_grips": "grips torn off",
         "standing": "standing at the end",
-        "steps_taken": "steps taken",
+        "steps_taken": "steps taken, by contact",
+        "steps_begun": "steps begun by the controller",
         "longest_step": "longest step [m]",
         "hand_support_time": "with a force on a hand [s]",
         "sliding_time": "with a foot that slides [s]",
@@ -39,7 +45,8 @@ LABELS = {
         "verdict": "verdict",
         "failed_at": "means nothing from [s]",
         "finite": "all values finite",
-        "largest_penetration": "largest penetration [m]",
+        "largest_penetration": "largest penetration of any shape [m]",
+        "effector_penetration": "largest penetration of hands and feet [m]",
         "first_penetration": "overlap at the start [m]",
         "largest_residual": "largest solver residual [m/s; events: m/s²]",
         "most_left_out": "most contacts left out in a step",
@@ -52,14 +59,14 @@ LABELS = {
         "unsolved_time": "time of steps with forces not solved for [s]",
     },
     "Conditions": {
-        "script": "script",
-        "world": "world",
+        "scenario": "scenario",
         "character": "character",
         "controller": "controller",
         "scheme": "scheme of the step",
         "links": "links",
         "freedoms": "degrees of freedom",
         "start": "start",
+        "build": "build",
         "chair_height": "chair height [m]",
         "friction": "friction coefficient",
         "total_mass": "mass of the character [kg]",
@@ -74,41 +81,30 @@ LABELS = {
 }
 
 
-def cause_text(transition: Transition | None) -> str:
-    """What a transition waits for, as in "contact rightFoot after 0.3 s"."""
-    if transition is None:
-        return ""
-    parts = []
-    if transition.contact is not None:
-        parts.append(_contact_text(transition.contact))
-    if transition.time is not None:
-        parts.append(f"after {transition.time.value:.4g} s")
-    return " ".join(parts)
+def phases_of(scenario: Scenario, frames: Frame, changes: Sequence, first: float, end: float):
+    """The phases that a motion went through: name, start [s], end [s], and what ended each.
 
-
-def _contact_text(contact: ContactCondition) -> str:
-    event = "" if contact.event == "touching" else f"{contact.event} "
-    joined = (" and " if contact.which == "all" else " or ").join(contact.links)
-    return f"contact {event}{joined}"
-
-
-def phases_of(script: Script, events: Sequence[Event], first: float, end: float) -> list[dict]:
-    """The phases a motion went through: name, start [s], end [s], and what ended each.
-
-    The last one is ended by nothing (None): there the simulation ended.
+    changes: (time [s], phase) where the controller tells them, else they are found from frames.
+    The last phase is ended by nothing (None): there the simulation ended.
     """
-    entered = [Event(first, 0), *events]
-    ends: list[float] = [event.time for event in events]
-    phases = []
-    for event, stop in zip(entered, [*ends, end], strict=True):
-        phases.append(
-            {
-                "name": script.phases[event.phase].name,
-                "start": round(event.time, 6),
-                "end": round(stop, 6),
-                "ended_by": cause_text(script.phases[event.phase].transition),
-            }
-        )
+    if not scenario.phases:
+        return []
+    entered = [(first, int(frames.phase[0]))]
+    if hasattr(scenario.controller, "changes"):
+        entered += [(time, phase) for time, phase in changes if time < end]
+    else:
+        begun = np.flatnonzero(np.diff(frames.since)) + 1
+        entered += [(float(frames.since[k]), int(frames.phase[k])) for k in begun]
+    ends = [*(time for time, _ in entered[1:]), end]
+    phases = [
+        {
+            "name": scenario.phases[phase][0],
+            "start": round(start, 6),
+            "end": round(stop, 6),
+            "ended_by": scenario.phases[phase][1],
+        }
+        for (start, phase), stop in zip(entered, ends, strict=True)
+    ]
     phases[-1]["ended_by"] = None
     return phases
 
@@ -120,28 +116,55 @@ def phase_events(phases: Sequence[Mapping[str, Any]]) -> tuple[tuple[float, str,
 
 
 def outcome(
-    link_names: Sequence[str],
+    scenario: Scenario,
     frames: Frame,
+    time: np.ndarray,
     measured: Mapping[str, Any],
     failure: Failure | None,
 ) -> dict[str, Any]:
     """Where the motion led. frames: T along their first axes; measured: folded over all steps."""
-    pelvis, head = link_names.index("pelvis"), link_names.index("head")
-    com = frames.link_com
-    touching = [name for name, on in zip(link_names, frames.touching[-1]) if on]
-    return {
-        "final_head_height": com[-1, head, 2],
-        "max_head_height": measured["max_head_height"],
-        "time_above_1.8": measured["time_above"],
-        "distance": com[-1, pelvis, 0] - com[0, pelvis, 0],
-        "airborne_time": measured["airborne_time"],
-        "energy": measured["energy"],
-        "max_torque_ratio": measured["max_torque_ratio"],
-        "contacts_at_end": touching if failure is None else [],
-        "largest_penetration": measured["largest_penetration"],
-        "largest_residual": measured["largest_residual"],
-        **verdict(failure),
-    }
+    top, com = scenario.model.topology, frames.link_com
+    names, kinds = list(top.link_names), scenario.kinds
+    found = dict(measured)
+    if "head" in names:
+        found["final_head_height"] = com[-1, names.index("head"), 2]
+        found["time_above_1.8"] = found.pop("time_above")
+    if "pelvis" in names:
+        pelvis = names.index("pelvis")
+        found["distance"] = com[-1, pelvis, 0] - com[0, pelvis, 0]
+    if "character" in kinds:
+        if scenario.conditions.get("start") in (None, "standing"):
+            found["standing"] = bool(frames.com[-1, 2] > FALLEN * frames.com[0, 2])
+        on = zip(names, kinds, frames.touching[-1])
+        touching = [name for name, kind, touches in on if touches and kind == "character"]
+        found["contacts_at_end"] = touching if failure is None else []
+        found["steps_taken"] = steps_taken(names, frames, time)
+    if hasattr(scenario.controller, "account"):
+        found |= scenario.controller.account(scenario.scheme, scenario.model, frames, time)
+    torn = found.pop("torn_at", ())
+    grips = zip(top.grip_names, np.asarray(torn))
+    found["broken_grips"] = [f"{name} at {at:.3f} s" for name, at in grips if np.isfinite(at)]
+    return {"final_com_height": frames.com[-1, 2], **found, **verdict(failure)}
+
+
+def steps_taken(names: Sequence[str], frames: Frame, time: np.ndarray) -> int | None:
+    """Steps by contact: a foot that was off the ground for ``AIRBORNE`` at least, and comes down
+    ``STRIDE`` or more from where it left; None for a body without such feet."""
+    count, found = 0, False
+    for side in ("left", "right"):
+        links = [k for k, name in enumerate(names) if name in (f"{side}Foot", f"{side}Toes")]
+        if not links:
+            continue
+        found = True
+        on, place = frames.touching[:, links].any(axis=1), frames.link_com[:, links[0], :2]
+        left = None
+        for k in range(1, len(on)):
+            if on[k - 1] and not on[k]:
+                left = k
+            elif on[k] and not on[k - 1] and left is not None:
+                far = np.linalg.norm(place[k] - place[left]) >= STRIDE
+                count += int(far and time[k] - time[left] >= AIRBORNE)
+    return count if found else None
 
 
 def verdict(failure: Failure | None) -> dict[str, Any]:

@@ -19,8 +19,8 @@ class Scenario:
     """What a run begins with. Of Python, or of a file or a name: ``optimize.scenario``.
 
     Its numbers have paths that begin with one of ``PARTS``, as ``model.mass[3]``,
-    ``scheme.dt``, ``forces.force[0,1]``, ``controller.weights[2,1]``. What the controller has labels
-    for goes by these too, as ``controller.gait.time``.
+    ``scheme.dt``, ``forces.force[0,1]``, ``controller.weights[2,1]``. What the controller has
+    labels for goes by these too, as ``controller.gait.time``.
     """
 
     model: Model
@@ -32,6 +32,7 @@ class Scenario:
     name: str = "scenario"
     title: str = ""
     link_kinds: tuple[str, ...] = ()  # (nl,) "character", "prop" or "driven"; () all "character"
+    phases: tuple[tuple[str, str], ...] = ()  # of the controller: name, and what ends it
     notes: tuple[str, ...] = ()  # what was decided for the user
     conditions: Mapping[str, Any] = field(default_factory=dict)  # for the summary
     files: Mapping[str, str] = field(default_factory=dict)  # name -> text, kept with a result
@@ -42,13 +43,18 @@ class Scenario:
         return {part: getattr(self, part) for part in PARTS}
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """(nl,) ``link_kinds``, also where none were given."""
+        return self.link_kinds or ("character",) * self.model.topology.n_links
+
+    @property
     def labels(self) -> dict[str, str]:
         """Label -> path of the controller's numbers, both as they begin with "controller."."""
         own = getattr(self.controller, "labels", {})
         return {f"controller.{label}": f"controller.{path}" for label, path in own.items()}
 
     def path(self, name: str) -> str:
-        """The path of a label or path; of the controller's own labels "controller." may be left out.
+        """The path of a label or path; "controller." may be left out of the controller's labels.
 
         Raises KeyError for what is neither, with the nearest ones.
         """

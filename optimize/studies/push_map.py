@@ -1,6 +1,6 @@
 """The push-tolerance map: the largest push that is survived, by direction, duration and start.
 
-    push_map(MapOptions(build="child", durations=(0.2,)), out="runs/child", progress=True)
+    push_map(MapOptions(set={"character.build": "child"}), out="runs/child", progress=True)
 
 ``optimize.studies.push_search`` says what is searched for, ``optimize.studies.push_survival`` who
 survives.
@@ -18,16 +18,17 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from controllers.goals.balance import Gait
-from controllers.goals.machine import GoalMachine
+from controllers.goals.balance import Step
 from jaxsim.io.archive import ArchiveError, read_arrays
 from jaxsim.io.files import try_folder
 from jaxsim.synthesis.config import SynthesisConfig
 from optimize.interrupts import holding, noting
+from optimize.problems.starts import start_states
 from optimize.results.digest import accept, changes_since, digest
 from optimize.results.folder import RESTORE, RunFolder, command_line
 from optimize.results.lock import locked
-from optimize.scenarios.synthesis_setting import set_up
+from optimize.scenarios.find import scenario
+from optimize.scenarios.scenario import Scenario
 from optimize.studies.push_report import write_arrays, write_report
 from optimize.studies.push_search import (
     UNTRIED,
@@ -38,7 +39,7 @@ from optimize.studies.push_search import (
     begin_search,
     bisect,
 )
-from optimize.studies.push_survival import Trial, start_states, survival
+from optimize.studies.push_survival import Trial, survival
 from optimize.tuning.checkpoint import damaged_state
 
 STATE = "push_map_state.npz"
@@ -103,12 +104,10 @@ def push_map(
 
 def _created(out, options: MapOptions, command: list[str] | None) -> RunFolder:
     config = {
-        "objective": "push tolerance",
         "push_map": asdict(options),
         "seed": options.seed,
         "seconds": options.seconds,
         "dt": float(CONFIG.dt),
-        "weights": options.control,
         "precision": jnp.zeros(()).dtype.name,
         "command": command or command_line(),
     }
@@ -166,54 +165,51 @@ def _search(path: Path, options: MapOptions) -> Search:
     return search
 
 
-def controller_arrays(machine: GoalMachine, control: Mapping[str, Any] | None) -> tuple[Any, Gait]:
-    """weights (ns, ng) and gait of a controller, the machine's own where ``control`` has none.
+def set_numbers(scenario: Scenario, numbers: Mapping[str, Any] | None) -> Scenario:
+    """With numbers by label or path. Raises KeyError for what is neither, ValueError for values
+    that are none."""
+    for name, value in (numbers or {}).items():
+        try:
+            given = np.asarray(value, float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name}: {value!r} is no number: {error}") from None
+        if not np.isfinite(given).all():
+            raise ValueError(f"{name}: {value!r} is not finite")
+        scenario = scenario.set(name, given)
+    return scenario
 
-    Raises ValueError for another shape, a name that no gait has, a number that is none.
-    """
-    weights, gait = np.asarray(machine.weights()), machine.notes.gait
-    control = control or {}
-    try:
-        given = np.asarray(control.get("weights", weights), weights.dtype)
-        numbers = {name: float(x) for name, x in control.get("gait", {}).items()}
-    except (TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise ValueError(
-            f"a controller has weights, rows of numbers, and a gait, numbers by name: {error}"
-        ) from error
-    if given.shape != weights.shape or not (np.isfinite(given) & (given >= 0)).all():
-        raise ValueError(
-            f"weights of shape {given.shape}: {weights.shape} are needed, a row for each of"
-            f" {', '.join(machine.state_names)}, none below 0"
-        )
-    if unknown := set(numbers) - set(asdict(gait)):
-        raise ValueError(f"a gait has no {', '.join(sorted(unknown))}")
-    return given, replace(gait, **numbers)
+
+def map_scenario(options: MapOptions) -> Scenario:
+    """What the pushes happen in."""
+    made = scenario(options.scenario, options.set)
+    if not isinstance(getattr(made.controller, "notes", None), Step):
+        raise ValueError("pushes are for the balance controller; this scenario has another one")
+    scheme = replace(made.scheme, passes=CONFIG.passes, iterations=CONFIG.iterations)  # type: ignore
+    return set_numbers(replace(made, scheme=scheme, forces=None), options.numbers)
 
 
 def grid_survival(options: MapOptions, progress: bool = False) -> Survive:
     """Survival of the map's cells, by simulation."""
-    scene = options.changed_scene()
-    config = replace(CONFIG, torque_limits=scene.torque_limits)
-    setting = set_up(replace(scene, pushes=()), config=config)
-    weights, gait = controller_arrays(setting.machine, options.control)
-    seconds = max(options.durations) + options.seconds
-    run, width = survival(setting, seconds, int(np.prod(options.shape)), options.backend)
-    model = setting.model
+    around = map_scenario(options)
+    run, width = survival(
+        around,
+        max(options.durations) + options.seconds,
+        int(np.prod(options.shape)),
+        options.backend,
+    )
+    model = around.model
     starts = jax.tree.map(
-        np.asarray, start_states(model, setting.state, options.starts, options.seed)
+        np.asarray, start_states(model, around.state, options.starts, options.seed)
     )
     dtype = np.asarray(model.mass).dtype
 
     def trials(cells: np.ndarray, forces: np.ndarray) -> Trial:
         duration, direction, start = np.unravel_index(cells, options.shape)
-        every = (len(cells),)
         return Trial(
             start=jax.tree.map(lambda x: x[start], starts),
             force=forces.astype(dtype),
             direction=np.deg2rad(options.directions_deg)[direction].astype(dtype),
             duration=np.asarray(options.durations, dtype)[duration],
-            weights=np.broadcast_to(weights.astype(dtype), every + weights.shape),
-            gait=jax.tree.map(lambda x: np.full(every, x, dtype), gait),
         )
 
     def survive(cells: np.ndarray, forces: np.ndarray):

@@ -14,6 +14,7 @@ from optimize.results.folder import RunFolder
 from optimize.studies.push_search import UNTRIED, PushMap
 
 TABLE, CSV, ARRAYS, PLOT = "push_map.txt", "push_map.csv", "push_map.npz", "push_map.png"
+MOST_TOLD = 4  # changes of the scenario, in the title
 PARTS = {"least": 0.0, "quarter": 0.25, "median": 0.5, "3 quarters": 0.75, "most": 1.0}
 SIDES = {0: "forward", 90: "left", 180: "backward", 270: "right"}
 PANEL = 4.0  # [inch]
@@ -56,11 +57,10 @@ def arrays(found: PushMap) -> dict[str, np.ndarray]:
 
 def title(found: PushMap) -> str:
     """What the map is of."""
-    o = found.options
-    scene = o.changed_scene()
-    around = "" if o.scene == "push" else f", scene {o.scene}"
-    limits = ", within torque limits" if scene.torque_limits else ""
-    return f"{scene.build}, friction {scene.friction:g}{around}{limits}"
+    changes = {**(found.options.set or {}), **(found.options.numbers or {})}
+    told = [f"{key} = {value}" for key, value in list(changes.items())[:MOST_TOLD]]
+    more = [f"and {len(changes) - MOST_TOLD} more numbers"] if len(changes) > MOST_TOLD else []
+    return ", ".join([f"scenario {found.options.scenario}", *told, *more])
 
 
 def table(found: PushMap) -> str:

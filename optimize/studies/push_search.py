@@ -20,7 +20,6 @@ from tqdm import tqdm
 
 from jaxsim.fused.fuse import BACKENDS
 from optimize.interrupts import holding
-from optimize.scenarios.synthesis_scenes import SynthesisScene, changed, find_scene
 
 UNTRIED = -1
 
@@ -33,10 +32,8 @@ solver said: unsolved (m,) int frames, root_residual (m,) largest [N]"""
 class MapOptions:
     """What a map is of. Raises ValueError for what cannot be."""
 
-    scene: str = "push"  # by name; its own pushes do not count
-    build: str | None = None  # the scene's
-    friction: float | None = None  # the scene's
-    torque_limits: bool | None = None  # whether joints keep to theirs; the scene's
+    scenario: str = "push"  # by name, or a file; its own forces do not count
+    set: dict[str, Any] | None = None  # keys of its file, or numbers by label or path
     directions: int = 8
     durations: tuple[float, ...] = (0.1, 0.2, 0.4)  # [s]
     starts: int = 16
@@ -45,7 +42,7 @@ class MapOptions:
     checks: int = 2  # forces below the tolerance that are tried too
     seconds: float = 4.0  # that it must stand after the push
     seed: int = 0  # of the starts
-    control: dict[str, Any] | None = None  # weights and gait of another controller
+    numbers: dict[str, Any] | None = None  # of the scenario, by label or path
     backend: str | None = None  # "fused" or "xla"; the faster one
 
     def __post_init__(self):
@@ -62,15 +59,6 @@ class MapOptions:
             raise ValueError(f"backend {self.backend!r}: there are {', '.join(BACKENDS)}")
         if self.strongest < self.resolution:
             raise ValueError("the strongest push is weaker than the resolution")
-
-    def changed_scene(self) -> SynthesisScene:
-        """What the pushes happen in. ValueError for an unknown scene."""
-        return changed(
-            find_scene(self.scene),
-            build=self.build,
-            friction=self.friction,
-            torque_limits=self.torque_limits,
-        )
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -1,25 +1,30 @@
 """The options of a tuning run: defaults, what a folder remembers, and whether the two agree."""
 
+import hashlib
+import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from controllers.scl.load import vocabulary
-from jaxsim.characters.planar_human import planar_human
+from controllers.scl.load import free_all, vocabulary
 from jaxsim.fused import choose_backend
 from jaxsim.ranges import within
+from optimize.problems.problem import WIDEST
 from optimize.results.folder import RESTORE, RunFolder, command_line
 from optimize.running.batch import CHUNK
-from optimize.running.objectives import OBJECTIVES, Objective
-from optimize.running.objectives import objective as objective_named
-from optimize.scenarios.script_scene import check_number, default_start, free_all, read_script
+from optimize.running.objectives import OBJECTIVES, TERMS, Objective, user_objective
+from optimize.scenarios.find import scenario as find_scenario
+from optimize.scenarios.scenario import Scenario
+
+SOURCE = "scenario.toml"
 
 DEFAULTS: dict[str, Any] = {
-    "start": None,
+    "set": {},
     "seconds": None,
     "generations": 60,
     "population": 20,
@@ -27,21 +32,22 @@ DEFAULTS: dict[str, Any] = {
     "sigma": 0.1,
     "dt": 0.001,
     "judge_dt": 0.00025,
-    "chair_height": None,
-    "friction": None,
     "free": "marked",
-    "also": {},
+    "numbers": {},
+    "variants": {},
+    "pushes": (),
+    "pushed_at": 0.5,
+    "method": "cma",
     "trials": 1,
-    "noise": 0.05,
     "chunk": None,
-    "backend": "fused",
+    "backend": None,
 }
 
 
 class TuneOptions(TypedDict, total=False):
     """Options of ``tune``; those left out, or None, have their defaults (``DEFAULTS``)."""
 
-    start: str | None  # pose; by default what the script's name says, else standing
+    set: Mapping[str, Any] | None  # keys of the scenario's file, or numbers by label or path
     seconds: float | None  # of a rollout [s]; by default those of the objective
     generations: int | None  # in all, those before a resume among them
     population: int | None  # members of a generation, at least 4
@@ -49,22 +55,33 @@ class TuneOptions(TypedDict, total=False):
     sigma: float | None  # first step size, in the scales of the numbers' roles
     dt: float | None  # time step of the search [s]
     judge_dt: float | None  # time step with which the result is judged [s]
-    chair_height: float | None  # [m]
-    friction: float | None  # coefficient
     free: str | None  # "marked": the numbers with '@'; "all": every number
-    also: Mapping[str, tuple[float, ...]] | None  # path -> (lower, upper[, scale]) of arrays
-    trials: int | None  # motions a member is judged by; see ``ScriptProblem``
-    noise: float | None  # random speeds the joints of all but the first begin with [rad/s]
+    numbers: Mapping[str, Any] | None  # path or label -> (lower, upper[, scale or "log"])
+    variants: Mapping[str, Any] | None  # path or label -> values that trials take in turn
+    pushes: tuple[float, ...] | None  # at the pelvis, in turn, from eight directions [N]
+    pushed_at: float | None  # when they begin [s]
+    method: str | None  # "cma" or "gradient"
+    trials: int | None  # motions a member is judged by; see ``Problem``
     chunk: int | None  # members that XLA computes together; last digits of results depend on it
-    backend: str | None  # "fused", a population as one kernel, or "xla"
+    backend: str | None  # "fused", a population as one kernel, or "xla"; None: the faster one
+
+
+METHODS = ("cma", "gradient")
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """All options of a run, as config.json holds them, and the text of its script."""
+    """All options of a run, as config.json holds them.
+
+    text: of its script; None for other scenarios. judged: as it was given, or as its file says;
+    objective_text: of that file. given: a scenario of Python.
+    """
 
     options: dict[str, Any]
-    text: str
+    text: str | None
+    judged: Objective
+    objective_text: str | None = None
+    given: Scenario | None = None
 
     def __getitem__(self, name: str) -> Any:
         return self.options[name]
@@ -72,40 +89,66 @@ class RunConfig:
     @property
     def objective(self) -> Objective:
         """The objective with the run's own weights and length."""
-        known = OBJECTIVES.get(self["objective"])
-        about = known.about if known else ""
-        return Objective(self["objective"], self["seconds"], self["weights"], about)
+        return replace(self.judged, seconds=self["seconds"], weights=self["weights"])
 
 
 def new_config(
-    script: str | os.PathLike | None,
-    objective: Objective | str | None,
+    scenario: Scenario | str | os.PathLike | None,
+    objective: Any,
     options: TuneOptions,
     command: list[str] | None,
 ) -> RunConfig:
     """All options of a run that begins. Raises TypeError, KeyError, ValueError, ScriptError."""
-    if script is None or objective is None:
-        what = "a script" if script is None else "an objective"
+    if scenario is None or objective is None:
+        what = "a script or scenario" if scenario is None else "an objective"
         raise ValueError(f"a new run needs {what}; only a resumed one finds it in its folder")
     _check_names(options)
     given = {name: value for name, value in options.items() if value is not None}
     config: dict[str, Any] = DEFAULTS | given
-    judged = objective_named(objective) if isinstance(objective, str) else objective
-    config["script"] = os.fspath(script)
-    config["objective"], config["weights"] = judged.name, dict(judged.weights)
+    judged, text = user_objective(objective)
+    own = scenario if isinstance(scenario, Scenario) else None
+    config["scenario"] = own.name if own else os.fspath(scenario)  # type: ignore[arg-type]
+    config["in_python"] = own is not None
+    config["objective"] = objective if isinstance(objective, str) else judged.name
+    config["weights"] = dict(judged.weights)
+    config["objective_digest"] = _hash(text)
     config["seconds"] = judged.seconds if config["seconds"] is None else config["seconds"]
-    config["start"] = config["start"] or default_start(script) or "standing"
-    config["also"] = {path: list(map(float, spec)) for path, spec in config["also"].items()}
+    made = own or find_scenario(config["scenario"], config["set"])
+    script = made.files.get(RunFolder.SCRIPT) if own is None else None
+    if script is not None and config["free"] == "all":
+        script = free_all(script, vocabulary(made.model), config["scenario"])
+    if "dt" not in given and script is None:
+        config["dt"] = float(made.scheme.dt)
+    config["scenario_digest"] = _hash(made.files.get(SOURCE))
+    config["numbers"] = _plain(config["numbers"])
+    config["variants"] = {name: np.asarray(v).tolist() for name, v in config["variants"].items()}
+    config["pushes"] = list(map(float, config["pushes"]))
     config["precision"] = jnp.zeros(()).dtype.name
     config["command"] = command_line() if command is None else command
     _check_values(config)
     if config["chunk"] is None:
-        config["chunk"] = _even_chunk(config["population"])
-    return RunConfig(config, _text(script, config["free"]))
+        config["chunk"] = _even_chunk(config["population"] if script is not None else 0, config)
+    return RunConfig(config, script, judged, text, own)
 
 
-def _even_chunk(population: int) -> int:
-    """The width up to CHUNK that pads the last chunks least; a GPU has room for all at once."""
+def _plain(numbers: Mapping[str, Any]) -> dict[str, list]:
+    """As JSON holds them."""
+    return {
+        name: [part if isinstance(part, str) else float(part) for part in spec]
+        for name, spec in numbers.items()
+    }
+
+
+def _hash(text: str | None) -> str | None:
+    return None if text is None else hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _even_chunk(population: int, config: Mapping[str, Any]) -> int:
+    """The width up to CHUNK that pads the last chunks least; a GPU has room for all at once. Of
+    steps that are optimised up to ``WIDEST``."""
+    if not population:
+        members = config["population"] * config["trials"]
+        return min(WIDEST, -(-members // jax.local_device_count()))
     if jax.default_backend() != "cpu":
         return population
     each = -(-population // jax.local_device_count())
@@ -114,8 +157,8 @@ def _even_chunk(population: int) -> int:
 
 def resumed_config(
     folder: RunFolder,
-    script: str | os.PathLike | None,
-    objective: Objective | str | None,
+    scenario: Scenario | str | os.PathLike | None,
+    objective: Any,
     options: TuneOptions,
 ) -> RunConfig:
     """The options of the folder's run; ``generations`` may be new.
@@ -126,50 +169,108 @@ def resumed_config(
     _check_names(options)
     config = DEFAULTS | folder.read_config()
     _check_kinds(folder, config)
-    text = folder.read_text(RunFolder.SCRIPT)
+    text = folder.read_text(RunFolder.SCRIPT) if (folder / RunFolder.SCRIPT).is_file() else None
     given: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
-    if "also" in given:
-        given["also"] = {path: list(map(float, spec)) for path, spec in given["also"].items()}
+    if "numbers" in given:
+        given["numbers"] = _plain(given["numbers"])
+    if "variants" in given:
+        given["variants"] = {name: np.asarray(v).tolist() for name, v in given["variants"].items()}
+    if "pushes" in given:
+        given["pushes"] = list(map(float, given["pushes"]))
     if objective is not None:
-        given["objective"] = objective if isinstance(objective, str) else objective.name
+        given["objective"] = (
+            objective if isinstance(objective, str) else user_objective(objective)[0].name
+        )
     given["precision"] = jnp.zeros(()).dtype.name
     conflicts = [
         f"{name} {config.get(name)} (now {value})"
         for name, value in given.items()
         if name != "generations" and value != config.get(name)
     ]
-    if script is not None and _text(script, config["free"]) != text:
-        conflicts.append(f"another text of the script ({RunFolder.SCRIPT})")
+    own = scenario if isinstance(scenario, Scenario) else None
+    if own is not None:
+        if own.name != config["scenario"]:
+            conflicts.append(f"scenario {config['scenario']} (now {own.name})")
+    if scenario is not None and not isinstance(scenario, Scenario):
+        if text is None and os.fspath(scenario) != config["scenario"]:
+            conflicts.append(f"scenario {config['scenario']} (now {os.fspath(scenario)})")
+        if text is not None and _text(os.fspath(scenario), config) != text:
+            conflicts.append(f"another text of the script ({RunFolder.SCRIPT})")
     if conflicts:
         raise ValueError(
             f"{folder.path} holds a run with {'; '.join(conflicts)}. Leave these out to go on with"
             " it, or begin a new run in another folder"
         )
+    if config.get("in_python") and own is None:
+        raise ValueError(
+            f"{folder.path} holds a run of the scenario {config['scenario']}, made in Python; pass"
+            " it again to go on"
+        )
     config["generations"] = given.get("generations", config["generations"])
     _check_values(config)
-    return RunConfig(config, text)
+    judged, source = _kept_objective(folder, config, objective)
+    config["objective_digest"] = _hash(source)
+    if own is None and text is None:
+        config["scenario_digest"] = _hash(
+            find_scenario(config["scenario"], config["set"]).files.get(SOURCE)
+        )
+    return RunConfig(config, text, judged, source, own)
 
 
-def _text(script: str | os.PathLike, free: str) -> str:
-    """The script's text; for free = "all" with '@' before every number."""
-    model = planar_human()
-    loaded = read_script(script, model)
-    return free_all(loaded.source, vocabulary(model)) if free == "all" else loaded.source
+def _kept_objective(
+    folder: RunFolder, config: Mapping[str, Any], objective: Any
+) -> tuple[Objective, str | None]:
+    """The objective of a run that goes on, and the text of its file as the folder holds it.
+
+    Raises ValueError for terms of Python that are not passed again.
+    """
+    if (folder / RunFolder.OBJECTIVE).is_file():
+        text = folder.read_text(RunFolder.OBJECTIVE)
+        return user_objective(config["objective"], text)
+    if objective is not None and not isinstance(objective, str):
+        return user_objective(objective)
+    if set(config["weights"]) <= set(TERMS):
+        known = OBJECTIVES.get(config["objective"])
+        about = known.about if known else ""
+        return Objective(config["objective"], config["seconds"], config["weights"], about), None
+    raise ValueError(
+        f"{folder.path} was judged by terms of Python, {', '.join(config['weights'])}; pass the"
+        " objective again to go on, or put it in a file and name that"
+    )
 
 
-_TEXTS = ("script", "objective", "precision", "start", "free", "backend")
+def _text(name: str, config: Mapping[str, Any]) -> str | None:
+    """The text of a scenario's script; for free = "all" with '@' before every number."""
+    made = find_scenario(name, config["set"])
+    text = made.files.get(RunFolder.SCRIPT)
+    every = text is not None and config["free"] == "all"
+    return free_all(text, vocabulary(made.model)) if every else text  # type: ignore[arg-type]
+
+
+def check_number(what: str, value: float, wanted: str) -> float:
+    """The value as a float; ValueError unless it is finite and positive."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError(f"{what} is {value!r}; give {wanted}")
+    return number
+
+
+_TEXTS = ("scenario", "objective", "precision", "free", "method")
 
 
 def _check_kinds(folder: RunFolder, config: Mapping[str, Any]) -> None:
     """ValueError where config.json holds another kind of value than a run writes."""
     wrong = [name for name in _TEXTS if not isinstance(config.get(name), str)]
-    for name in ("weights", "also"):
+    wrong += [] if isinstance(config.get("backend"), str | None) else ["backend"]
+    wrong += [] if isinstance(config.get("set"), Mapping) else ["set"]
+    for name in ("weights", "numbers"):
         held = config.get(name)
         values = held.values() if isinstance(held, Mapping) else [None]
-        good = [_are_numbers(v if name == "also" else [v]) for v in values]
+        good = [_are_bounds(v) if name == "numbers" else _are_numbers([v]) for v in values]
         wrong += [] if all(good) else [name]
-    for name in ("chair_height", "friction"):
-        wrong += [] if config.get(name) is None or _are_numbers([config[name]]) else [name]
     if wrong:
         name = wrong[0]
         raise ValueError(
@@ -184,6 +285,12 @@ def _are_numbers(values: Any) -> bool:
     )
 
 
+def _are_bounds(values: Any) -> bool:
+    return _are_numbers(
+        values[:-1] if isinstance(values, list) and values[-1:] == ["log"] else values
+    )
+
+
 def _check_names(options: Mapping[str, Any]) -> None:
     unknown = [name for name in options if name not in DEFAULTS]
     if unknown:
@@ -192,7 +299,7 @@ def _check_names(options: Mapping[str, Any]) -> None:
 
 def _check_values(config: Mapping[str, Any]) -> None:
     """What would otherwise be noticed late, or not at all."""
-    for name in ("seconds", "sigma", "dt", "judge_dt", "noise"):
+    for name in ("seconds", "sigma", "dt", "judge_dt", "pushed_at"):
         check_number(name, config[name], "a positive number")
     if config["dt"] > config["seconds"]:
         raise ValueError(f"dt is {config['dt']} s, longer than a rollout of {config['seconds']} s")
@@ -207,6 +314,11 @@ def _check_values(config: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} is {value!r}; give a whole number of at least {least}")
     if config["seed"] >= 2**32:
         raise ValueError(f"seed is {config['seed']}; it must be below 2**32")
-    choose_backend(config["backend"])
+    if config["backend"] is not None:
+        choose_backend(config["backend"])
+    if config["method"] not in METHODS:
+        raise ValueError(f"method {config['method']!r}: there are {', '.join(METHODS)}")
+    if not all(0 < force < np.inf for force in config["pushes"]):
+        raise ValueError(f"pushes {config['pushes']}: give forces, each more than zero [N]")
     if config["free"] not in ("marked", "all"):
         raise ValueError(f"free is {config['free']!r}; choose 'marked' or 'all'")

@@ -304,3 +304,11 @@ def test_mistakes_are_named(model):
         set_chair_height(model, 0.4)
     with pytest.raises(KeyError, match="leftTail"):
         posed(model, {"tail": 10})
+
+
+def test_a_traced_chair_is_as_high_as_it_is_asked_to_be():
+    build = jax.jit(lambda height: planar_human(chair_height=height))
+    for one, other in zip(jax.tree.leaves(build(0.5)), jax.tree.leaves(planar_human(0.5))):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
+    slope = jax.grad(lambda height: planar_human(chair_height=height).shape_pos[-1, 2])(0.5)
+    assert slope == pytest.approx(0.5)

@@ -13,8 +13,9 @@ from controllers.pose.pd import PoseController
 from jaxsim.fused import fuse
 from jaxsim.model import neutral_state
 from jaxsim.simulation.events import EventDriven
+from jaxsim.simulation.measures import largest
 from jaxsim.simulation.records import no_control
-from jaxsim.simulation.rollout import largest, rollout
+from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import DERIVATIVES, TimeStepping, observe, step
 from jaxsim.solvers import lcp, qp
 from jaxsim.synthesis.config import SynthesisConfig

@@ -18,7 +18,9 @@ from tests.damage import MANY, damages
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], **MANY)
-WORLDS = [path.read_bytes() for path in sorted((ROOT / "optimize" / "worlds").glob("*.toml"))]
+SHIPPED = sorted((ROOT / "optimize" / "scenarios" / "shipped").glob("*.toml"))
+WORLDS = [path.read_bytes() for path in SHIPPED]
+assert WORLDS
 
 
 def a_motion() -> Motion:

@@ -6,8 +6,7 @@ import pytest
 
 from jaxsim.io.solids import solid
 from jaxsim.io.toml_table import WorldError
-from jaxsim.io.world import World
-from jaxsim.io.world_character import with_character
+from jaxsim.io.world import CharacterSpec, World
 from jaxsim.io.world_file import read_world
 from jaxsim.io.world_model import build_world
 from jaxsim.model import ModelBuilder, ModelError, box, capsule, hinge, plane, sphere
@@ -176,10 +175,14 @@ HEAD = '[[body]]\nname = "a"\nshape = "sphere"\nradius = 0.1\npos = [0, 0, 1]\nm
             '[[fixed]]\nshape = "height_field"\nhalf_extents = [1, 1]\nheights = [[1], [1, 2]]\n',
             ["key 'heights'", "at least 2 rows"],
         ),
-        ('[character]\nmodel = "x"\ncontroller = "lazy"\n', ["pd, ragdoll, motion"]),
         ('[character]\nmodel = "x"\nself_collision = 1\n', ["give true or false"]),
-        ('[character]\nmodel = "x"\nkey = [{time = 1}, {time = 1}]\n', ["must increase"]),
-        ('[character]\nmodel = "x"\nsettling_time = 1\n', ['controller = "motion"']),
+        ("[world]\ntorque_limits = true\n", ['belongs to the scheme "per_step_optimisation"']),
+        ('[world]\nscheme = "per_step_optimisation"\ncontacts = 3\n', ["key 'contacts'"]),
+        (
+            '[[body]]\nname = "b"\nshape = "sphere"\nradius = 1\nmass = 1\n'
+            "target = [0, 0, 1]\narrives = 1\npos = [0, 0, 1]\n",
+            ["[[body]] 1 'b', key 'pos'", "flies from the start"],
+        ),
     ],
 )
 def test_a_mistake_is_named_with_its_place_and_remedy(written, text, words):
@@ -224,7 +227,7 @@ ROBOT = """
 def test_a_model_file_keeps_its_ground_or_gets_the_worlds(written, tmp_path):
     pytest.importorskip("mujoco")
     (tmp_path / "robot.xml").write_text(ROBOT)
-    alone = build_world(with_character(World(), str(tmp_path / "robot.xml")))
+    alone = build_world(World(character=CharacterSpec(str(tmp_path / "robot.xml"))))
     top = alone.model.topology
     assert top.link_names == ("base", "arm")
     assert top.shape_kinds.count("plane") == 1

@@ -15,7 +15,8 @@ from jaxsim.model import (
     sphere,
     tapered_capsule,
 )
-from jaxsim.simulation.rollout import largest, rollout
+from jaxsim.simulation.measures import largest
+from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import TimeStepping
 from tests.laws.bodies import Limp
 

@@ -28,8 +28,9 @@ from jaxsim.model import (
     slide,
     sphere,
 )
+from jaxsim.simulation.measures import final, largest, total
 from jaxsim.simulation.records import Control
-from jaxsim.simulation.rollout import failed_members, final, largest, rollout, total
+from jaxsim.simulation.rollout import failed_members, rollout
 from jaxsim.simulation.step import TimeStepping
 from tests.compiling import quick_jit
 from tests.laws.bodies import G, surface

@@ -13,8 +13,9 @@ from jaxsim.dynamics.momentum import kinetic_energy, potential_energy
 from jaxsim.model import ModelBuilder, box, capsule, free, hinge, plane, sphere
 from jaxsim.model.state import neutral_state
 from jaxsim.simulation.events import EventDriven
+from jaxsim.simulation.measures import Measure, final, largest
 from jaxsim.simulation.records import Control
-from jaxsim.simulation.rollout import Measure, failed_members, final, largest, rollout
+from jaxsim.simulation.rollout import failed_members, rollout
 from jaxsim.simulation.step import TimeStepping
 from jaxsim.solvers.status import Status
 from tests.compiling import quick_jit

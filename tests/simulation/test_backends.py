@@ -9,9 +9,10 @@ from controllers.pose.pd import PoseController
 from controllers.scl.load import load_script, script_controller
 from jaxsim.fused import fuse
 from jaxsim.model import neutral_state
-from jaxsim.simulation.rollout import failed_members, largest, rollout, total
+from jaxsim.simulation.measures import largest, total
+from jaxsim.simulation.rollout import failed_members, rollout
 from jaxsim.simulation.step import TimeStepping
-from optimize.scenarios.script_scene import set_scene
+from optimize.scenarios.find import scenario
 from tests.compiling import quick_jit
 from tests.gradients.test_step_gradients import build_hopper
 
@@ -27,7 +28,7 @@ def make_human(lift=0.0):
 
     lift: how high it begins above the ground [m]; in the air the motion is smooth.
     """
-    scene = set_scene("kip_up")
+    scene = scenario("kip_up")
     begin = scene.state.replace(q=scene.state.q.at[1].add(lift))
     controller = script_controller(load_script("kip_up", scene.model), scene.model)
 

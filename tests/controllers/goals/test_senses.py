@@ -1,5 +1,7 @@
 """What a controller by goals perceives."""
 
+import tomllib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,16 +9,14 @@ import pytest
 
 from controllers.goals.senses import Objects, reachable, reachable_points
 from controllers.goals.surroundings import ARMS
-from jaxsim.characters.human import articulated_human, start
+from jaxsim.characters.human import start
 from jaxsim.characters.human_effectors import human_effectors
 from jaxsim.synthesis.config import units
 from jaxsim.synthesis.observation import Senses
 from jaxsim.synthesis.surfaces import world_surfaces
 from jaxsim.synthesis.view import look
-from optimize.scenarios.synthesis_scenes import SCENES, Wall
-from optimize.scenarios.synthesis_setting import thrown_balls, with_walls
+from optimize.scenarios.find import scenario
 from tests.compiling import quick_jit
-from tests.synthesis.hopper import hopper
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 
@@ -44,21 +44,18 @@ def test_a_ball_flies_and_stays_where_it_lands():
 
 
 @pytest.mark.parametrize("name", ["dodge_tennis_ball", "dodge_harmful_ball"])
-def test_balls_of_scenes_fly_above_the_ground_to_where_they_are_aimed(name):
-    balls = SCENES[name].balls
-    model = hopper()
-    thrown = thrown_balls(model, balls)
+def test_balls_of_scenarios_fly_above_the_ground_to_where_they_are_aimed(name):
+    made = scenario(name)
+    thrown, ball = made.controller.objects, tomllib.loads(made.files["scenario.toml"])["body"][0]
     assert (np.asarray(thrown.position)[:, 2] > np.asarray(thrown.radius)).all()
-    for k, ball in enumerate(balls):
-        there = thrown.at(jnp.asarray(ball.arrives), np.asarray(model.gravity))
-        np.testing.assert_allclose(there.position[k], ball.target, atol=1e-9)
-        np.testing.assert_allclose(there.velocity[k], ball.velocity, atol=1e-9)
+    there = thrown.at(jnp.asarray(ball["arrives"]), np.asarray(made.model.gravity))
+    np.testing.assert_allclose(there.position[0], ball["target"], atol=1e-9)
+    np.testing.assert_allclose(there.velocity[0], ball["velocity"], atol=1e-9)
 
 
 def test_hands_reach_walls_holds_and_the_hands_of_another_who_is_near():
     """Two humans face to face, the other on a step; a wall in front of the first."""
-    wall = Wall(0.5)
-    model = with_walls(articulated_human("adult"), (wall,))
+    model = scenario("near_wall", {"fixed.pos": [0.55, 0.0, 1.25]}).model
     own = human_effectors(model)
 
     @quick_jit
@@ -85,7 +82,7 @@ def test_hands_reach_walls_holds_and_the_hands_of_another_who_is_near():
     walls = [model.topology.shape_names[s] for s in world_surfaces(model.topology)]
     surfaces, near, along = map(np.asarray, sensed(0.4))
     assert not surfaces[~hands].any()  # feet have no limb here
-    assert surfaces[hands][:, walls.index(wall.name)].all()
+    assert surfaces[hands][:, walls.index("wall")].all()
     assert not surfaces[hands][:, walls.index("ground")].any()
     assert near[own.of("leftHand")].all()
     assert not near[~hands].any()

@@ -51,12 +51,12 @@ def test_help_is_quick_and_names_the_commands():
 @pytest.mark.parametrize(
     "name, words",
     [
-        ("simulate", ("--chair-height", "sit_to_stand_arms", "examples:", "--no-cache")),
+        ("simulate", ("--set", "jaxsim list", "examples:", "--no-cache")),
         ("tune", ("--resume", "quick-rise", "examples:", "--tune PATH=LOWER:UPPER")),
         ("check", ("example:",)),
         ("view", ("example:",)),
         ("demo", ("example:",)),
-        ("gallery", ("examples:", "rotating_platform")),
+        ("gallery", ("examples:", "rotating_platform", "dodge_tennis_ball")),
     ],
 )
 def test_every_command_has_help_with_examples(name, words, capsys):
@@ -71,7 +71,7 @@ def test_every_command_has_help_with_examples(name, words, capsys):
     "arguments, message",
     [
         (["simulate", "walk", "--dt", "nan"], "--dt: got 'nan'; give a number from 1e-06"),
-        (["simulate", "walk", "--friction", "-1"], "got '-1'; give a number from 0 to 1000"),
+        (["simulate"], "required: NAME"),
         (["tune", "walk"], "required: --out"),
         (["tune", "walk", "--out", "x", "--population", "3"], "at least 4, got '3'"),
         (["tune", "walk", "--out", "x", "--tune", "model.mass"], "PATH=LOWER:UPPER"),
@@ -90,14 +90,16 @@ def test_wrong_usage_is_told(arguments, message, capsys):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["simulate"], "give a SCRIPT, --world FILE or --character NAME"),
-        (["simulate", "walk", "--world", "box_stack"], "give either a SCRIPT"),
-        (["simulate", "--world", "box_stak"], "did you mean 'box_stack'?"),
-        (["simulate", "--world", "none.toml"], "there is no such world file"),
-        (["simulate", "--world", "box_stack", "--friction", "1"], "--friction belongs to a SCRIPT"),
-        (["simulate", "--world", "box_stack", "--start", "prone"], "no character that could begin"),
-        (["simulate", "--character", "articulated_humna"], "did you mean 'articulated_human'?"),
-        (["gallery", "--only", "stak", "--out", "OUT"], "no shipped world 'stak'"),
+        (["simulate", "box_stak"], "did you mean 'box_stack'?"),
+        (["simulate", "none.toml"], "there is no such world file"),
+        (["simulate", "box_stack", "--start", "prone"], "[character], key 'model': is missing"),
+        (["simulate", "articulated_humna"], "did you mean 'articulated_human'?"),
+        (["simulate", "walk", "--set", "character.friction=-1"], "key 'friction': is -1"),
+        (["simulate", "walk", "--set", "friction"], "expected PATH=VALUE, as in"),
+        (["simulate", "push", "--set", "gait.tme=1"], "no number 'gait.tme'"),
+        (["simulate", "push", "--numbers", "none.json"], "none.json"),
+        (["list", "pusch"], "no scenario, script or character of this name"),
+        (["gallery", "--only", "stak", "--out", "OUT"], "no shipped scenario 'stak'"),
         (["simulate", "wlak"], "did you mean 'walk'?"),
         (["simulate", "walk", "--start", "flying"], "choose from standing, supine"),
         (["simulate", "walk", "--objective", "stnd"], "choose from: athletic-kip-up"),
@@ -223,10 +225,11 @@ class Tune:
         self.interrupted, self.judged = interrupted, judged
         self.options = {}
 
-    def __call__(self, script, objective, **options):
-        self.options = {"script": script, "objective": objective, **options}
+    def __call__(self, scenario, objective, **options):
+        self.options = {"scenario": scenario, "objective": objective, **options}
         config = dict(seed=0, dt=0.001, seconds=1.0, objective="stand", weights={"time": 1.0})
         folder = RunFolder.create(options["out"], {**config, "command": options["command"]}, "{}")
+        folder.write_json("result.json", {"units": {"time": "s"}})
         score = {"name": "stand", "total": 2.5, "parts": {"time": 2.5}}
         return SimpleNamespace(
             folder=folder.path,
@@ -247,7 +250,10 @@ def test_tune_passes_its_options_on(tmp_path, monkeypatch, capsys):
     assert main(arguments) == 0
     assert stub.options["generations"] == 7 and stub.options["seed"] == 3
     assert "population" not in stub.options and stub.options["free"] == "all"
-    assert stub.options["also"] == {"model.friction": (0.4, 1.2), "model.mass[0]": (5.0, 6.0, 0.5)}
+    assert stub.options["numbers"] == {
+        "model.friction": (0.4, 1.2),
+        "model.mass[0]": (5.0, 6.0, 0.5),
+    }
     assert stub.options["command"][:3] == ["jaxsim", "tune", "walk"]
     shown = capsys.readouterr()
     assert "time" in shown.out and "2.5" in shown.out and "best.scl" in shown.out
@@ -322,7 +328,7 @@ def test_demo_begins_anew_in_its_own_folder(tmp_path, monkeypatch, browser, caps
         (out / "motion.html").write_text("")
         (out / ".best.scl.123.tmp").write_text("")
     assert stub.options["seed"] == 1 and len(browser) == 2
-    assert (stub.options["script"], stub.options["objective"]) == (
+    assert (stub.options["scenario"], stub.options["objective"]) == (
         "sit_to_stand_quick",
         "quick-rise",
     )

@@ -15,9 +15,7 @@ from optimize.cli import main as module
 from optimize.cli.main import COMMANDS, main, parser
 from optimize.cli.shared import as_text, defaults, general_options, run_options
 from optimize.running.simulate import simulate
-from optimize.scenarios.synthesis_scenes import changed
 from optimize.studies.push_search import MapOptions
-from optimize.tuning.balance_tuning import TuningOptions
 from optimize.tuning.config import DEFAULTS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -62,19 +60,17 @@ def test_main_names_no_command_outside_of_the_list():
             texts.append(node.value)
         elif isinstance(node, ast.Name):
             names.append(node.id)
-    for name in NAMES:
-        assert name not in texts and not any(f"jaxsim {name}" in text for text in texts)
-        assert names.count(name.replace("-", "_")) == 1
+    for each in COMMANDS:
+        assert each.name not in texts and not any(f"jaxsim {each.name}" in text for text in texts)
+        assert names.count(each.run.__module__.rpartition(".")[2]) == 1
 
 
 @pytest.mark.parametrize(
     "name, taken, own",
     [
-        ("simulate", defaults(simulate), {"script", "world", "character", "json"}),
-        ("tune", DEFAULTS, {"script", "objective"}),
-        ("pushmap", defaults(MapOptions), {"weights"}),
-        ("tune-balance", defaults(TuningOptions), set()),
-        ("synthesize", defaults(changed), {"scene", "json"}),
+        ("simulate", defaults(simulate), {"what", "numbers", "json"}),
+        ("tune", DEFAULTS, {"scenario", "objective"}),
+        ("pushmap", defaults(MapOptions), set()),
     ],
 )
 def test_every_option_is_handed_on_by_its_name_or_is_of_the_command(name, taken, own):
@@ -102,7 +98,7 @@ def test_defaults_are_shown_as_a_user_would_type_them():
 
 def test_the_cpu_is_split_before_anything_starts_jax(tmp_path):
     """evosax starts it when it is imported."""
-    arguments = ["tune-balance", "--out", str(tmp_path / "run"), "--resume"]
+    arguments = ["tune", "--out", str(tmp_path / "run"), "--resume"]
     done = subprocess.run(
         [sys.executable, "-m", "optimize.cli.main", *arguments],
         cwd=ROOT,

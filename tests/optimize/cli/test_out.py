@@ -16,20 +16,19 @@ from optimize.results.folder import RunFolder
 from optimize.running import gallery
 from optimize.studies import push_map
 from optimize.studies.push_search import MapOptions
-from optimize.tuning import balance_tuning, tune
+from optimize.tuning import tune
 from optimize.tuning.checkpoint import History
 
 COMMANDS = [
     ["simulate", "walk"],
-    ["simulate", "--world", "box_stack"],
+    ["simulate", "box_stack"],
     ["tune", "walk", "--objective", "stand", "--free", "all"],
     ["tune", "--resume"],
     ["demo"],
     ["gallery"],
-    ["synthesize", "push"],
     ["pushmap"],
     ["pushmap", "--resume"],
-    ["tune-balance"],
+    ["tune", "push", "--objective", "survive"],
 ]
 
 
@@ -92,12 +91,10 @@ def test_from_python_it_is_told_before_any_work_as_well(tmp_path, monkeypatch):
     (tmp_path / "out").write_text("")
     monkeypatch.setattr(tune, "make_problem", work)
     monkeypatch.setattr(push_map, "grid_survival", work)
-    monkeypatch.setattr(balance_tuning, "set_up", work)
-    monkeypatch.setattr(gallery, "simulate_world", work)
+    monkeypatch.setattr(gallery, "run_scenario", work)
     for begin in (
         lambda out: tune.tune("walk", "stand", out=out, free="all"),
         lambda out: push_map.push_map(MapOptions(), out),
-        lambda out: balance_tuning.tune_balance(out=out),
         lambda out: gallery.gallery(out, progress=False, say=lambda *_: None),
     ):
         with pytest.raises(OSError, match="out is a file; choose another folder"):

@@ -21,7 +21,7 @@ MANY = HUMAN.replace(mass=jnp.ones((3, 16)))
 @pytest.mark.parametrize(
     "script, options, error, words",
     [
-        (None, {}, TypeError, "script is None; expected a Script or str or PathLike"),
+        (None, {}, TypeError, "what is None; expected a Scenario or Script or str or PathLike"),
         (
             "walk",
             {"start": BATCH},
@@ -29,19 +29,14 @@ MANY = HUMAN.replace(mass=jnp.ones((3, 16)))
             "state.q has shape (3, 18), expected (18,): a",
         ),
         ("walk", {"start": np.zeros(18)}, TypeError, "start is an array of shape (18,); expected"),
+        ("walk", {"controller": 3}, TypeError, "controller"),
         (
             "walk",
             {"start": neutral_state(HUMAN).replace(qd=np.zeros(3, np.float32))},
             ModelError,
             "state.qd has shape (3,), expected (18,)",
         ),
-        ("walk", {"model": "human"}, TypeError, "model is 'human'; expected a Model"),
-        (
-            "walk",
-            {"model": MANY},
-            ModelError,
-            "model.mass has shape (3, 16), expected (16,): a",
-        ),
+        (MANY, {}, ModelError, "model.mass has shape (3, 16), expected (16,): a"),
         ("walk", {"dt": np.full(3, 1e-3)}, ValueError, "dt is array([0.001"),
         ("walk", {"dt": np.nan}, ValueError, "dt is nan s; give a number from 1e-06 to 0.05 s"),
         ("walk", {"dt": 0}, ValueError, "dt is 0 s; give a number from 1e-06 to 0.05 s"),
@@ -62,15 +57,18 @@ def test_a_state_in_another_precision_than_the_session():
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"script": 3}, "script is 3; expected a str or PathLike"),
-        ({"objective": 3}, "objective is 3; expected an Objective or str"),
+        ({"scenario": 3}, "scenario is 3; expected a str or PathLike or Scenario"),
+        (
+            {"objective": 3},
+            "objective is 3; give a name, an Objective, a Term or a function",
+        ),
         ({"out": None}, "out is None; expected a str or PathLike: the folder"),
-        ({"start": STATE}, "start is a State; expected a str: the name of a pose"),
-        ({"also": ["model.mass[0]"]}, "also is a list; expected a Mapping from a path to"),
+        ({"set": STATE}, "set is a State; expected a Mapping"),
+        ({"numbers": ["model.mass[0]"]}, "numbers is a list; expected a Mapping from a path"),
     ],
 )
 def test_tune(changes, words, tmp_path):
-    given = {"script": "sit_to_stand_quick", "objective": "quick-rise", "out": tmp_path / "run"}
+    given = {"scenario": "sit_to_stand_quick", "objective": "quick-rise", "out": tmp_path / "run"}
     with pytest.raises(TypeError, match=re.escape(words)):
         tune(**(given | changes))
     assert not (tmp_path / "run").exists()

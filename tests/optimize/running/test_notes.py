@@ -2,26 +2,27 @@
 
 import pytest
 
-from jaxsim.model import ModelBuilder, box, free, plane
-from optimize.running.simulate import depth_notes
-from optimize.running.world_run import uneven
+from controllers.pose.registered import Limp
+from jaxsim.model import ModelBuilder, box, free, neutral_state, plane
+from optimize.running.simulate import depth_notes, of_model, uneven
 
 
-def crates(low: float, high: float):
+def lying(low: float, high: float):
     b = ModelBuilder()
     for name, mass in (("low", low), ("high", high)):
         b.add_link(name, "world", mass=mass, inertia=[mass / 150] * 3, joints=[free(name)])
         b.add_shape(name, box([0.1] * 3, name=name))
     b.add_shape("world", plane(name="ground"))
     b.add_pair("low", "high")
-    return b.build()
+    model = b.build()
+    return of_model(model, Limp(), neutral_state(model))
 
 
 @pytest.mark.parametrize("low, high", [(0.01, 1000.0), (1000.0, 0.01)])
 def test_masses_that_differ_much_are_told(low, high):
-    [note] = uneven(crates(low, high))
+    [note] = uneven(lying(low, high))
     assert "(1000 kg) may lie on" in note and "(0.01 kg) and sink into it" in note
-    assert uneven(crates(1.0, 900.0)) == []
+    assert uneven(lying(1.0, 900.0)) == []
 
 
 def test_deep_overlaps_are_told_unless_they_were_there():

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from dataclasses import dataclass
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -9,16 +11,20 @@ import numpy as np
 import pytest
 
 from controllers.scl.ast import ContactCondition, Number, Transition
+from controllers.scl.controller import ScriptController
 from controllers.scl.errors import ScriptError, Span
+from controllers.scl.registered import cause_text
 from jaxsim.characters.planar_human import planar_human
 from jaxsim.io.motion import load_motion
+from jaxsim.io.toml_table import WorldError
 from jaxsim.model import ModelError
+from jaxsim.simulation.pushes import push
+from jaxsim.simulation.records import Control
 from jaxsim.viewer import read_page
-from optimize.running import simulate as module
-from optimize.running.recording import PIECE, Event, shapes_of
+from optimize.running.recording import PIECE, shapes_of
 from optimize.running.simulate import frame_step, simulate, write_simulation
-from optimize.running.summary import cause_text, json_safe, phases_of, table
-from optimize.scenarios.script_scene import default_start, set_scene
+from optimize.running.summary import json_safe, phases_of, steps_taken, table
+from optimize.scenarios.find import default_start, scenario
 
 # As in the docstring of simulate: one compiled function serves both.
 OPTIONS = dict(seconds=0.08, dt=0.001)
@@ -53,11 +59,8 @@ def test_summary_tells_what_happened(short):
     assert 0 < summary["max_torque_ratio"] <= 1 + 1e-6
     assert summary["airborne_time"] == 0 and summary["energy"] > 0
     assert set(summary["contacts_at_end"]) <= set(short.motion.link_names)
-    assert (summary["script"], summary["start"], summary["chair_height"]) == (
-        "walk",
-        "standing",
-        None,
-    )
+    assert (summary["scenario"], summary["start"]) == ("walk", "standing")
+    assert summary["character"] == "planar_human" and "chair_height" not in summary
     assert (summary["seconds"], summary["dt"], summary["precision"]) == (0.08, 0.001, "float32")
     assert summary["compile_seconds"] >= 0 and summary["steps_per_second"] > 0
     assert summary["versions"]["jax"]
@@ -93,9 +96,7 @@ def test_shapes_are_the_models():
 
 
 def test_a_motion_that_breaks_down_says_when(short):
-    model = planar_human()
-    model = model.replace(gravity=model.gravity * jnp.nan)
-    broken = simulate("walk", model=model, **OPTIONS)
+    broken = simulate("walk", set={"model.gravity": jnp.nan}, **OPTIONS)
     assert not broken.summary["finite"]
     assert broken.summary["failed_at"] == broken.motion.time[-1] == pytest.approx(0.008)
     assert broken.summary["final_head_height"] is None
@@ -108,13 +109,13 @@ def test_a_motion_that_breaks_down_says_when(short):
 def test_an_interrupt_keeps_what_is_simulated(monkeypatch, long):
     count = []
 
-    def interrupt(before, memory):
+    def interrupt(controller, before, memory):
         count.append(before)
         if len(count) == 2:
             raise KeyboardInterrupt
         return []
 
-    monkeypatch.setattr(module, "new_events", interrupt)
+    monkeypatch.setattr(ScriptController, "changes", interrupt)
     broken = simulate("walk", seconds=0.4, dt=0.001)
     assert broken.interrupted and broken.summary["interrupted"]
     assert broken.motion.n_frames == PIECE
@@ -123,9 +124,8 @@ def test_an_interrupt_keeps_what_is_simulated(monkeypatch, long):
 
 
 def test_phases_and_what_ended_them():
-    script = set_scene("walk").script
-    events = [Event(0.5, 1), Event(1.2, 0)]
-    phases = phases_of(script, events, 0.0, 2.0)
+    frames = SimpleNamespace(phase=np.zeros(3, int))
+    phases = phases_of(scenario("walk"), frames, [(0.5, 1), (1.2, 0)], 0.0, 2.0)
     assert [(p["name"], p["start"], p["end"]) for p in phases] == [
         ("right_swing", 0.0, 0.5),
         ("left_swing", 0.5, 1.2),
@@ -133,6 +133,18 @@ def test_phases_and_what_ended_them():
     ]
     causes = [phase["ended_by"] for phase in phases]
     assert causes == ["contact rightFoot after 0.3 s", "contact leftFoot after 0.3 s", None]
+
+
+def test_steps_are_counted_from_contacts():
+    """A foot that is off for long, and comes down elsewhere; not one that trembles or hops."""
+    time = 0.01 * np.arange(100)
+    on, place = np.ones((100, 2), bool), np.zeros((100, 2, 3))
+    on[20:40, 0], place[30:, 0, 0] = False, 0.3  # a step of the left foot
+    on[50:52, 1] = False  # trembles
+    on[60:80, 1] = False  # comes down where it was
+    frames = SimpleNamespace(touching=on, link_com=place)
+    assert steps_taken(["leftFoot", "rightFoot"], frames, time) == 1
+    assert steps_taken(["trunk", "head"], frames, time) is None
 
 
 def test_cause_texts():
@@ -174,25 +186,72 @@ def test_the_start_follows_from_the_name():
 
 
 def test_sitting_brings_a_chair_and_says_so():
-    scene = set_scene("sit_to_stand")
-    assert (scene.start, scene.chair_height) == ("sitting", 0.45)
-    assert "chair" in scene.model.topology.shape_names
-    assert any("0.45" in note for note in scene.notes)
+    made = scenario("sit_to_stand")
+    assert (made.conditions["start"], made.conditions["chair_height"]) == ("sitting", 0.45)
+    assert "chair" in made.model.topology.shape_names
+    assert any("0.45" in note for note in made.notes)
 
 
 def test_a_chair_is_left_out_where_nobody_sits():
-    scene = set_scene("kip_up_printed", chair_height=0.45)
-    assert (scene.start, scene.chair_height) == ("supine", None)
-    assert "chair" not in scene.model.topology.shape_names
-    assert any("no chair" in note for note in scene.notes)
+    made = scenario("kip_up_printed", {"character.chair_height": 0.45})
+    assert made.conditions["start"] == "supine"
+    assert "chair" not in made.model.topology.shape_names
+    assert any("no chair" in note for note in made.notes)
 
 
-def test_a_state_may_be_given():
-    scene = set_scene("walk")
-    again = set_scene("walk", scene.state, model=scene.model)
-    assert again.state is scene.state and again.start == "given"
+def test_a_state_may_be_given(short):
+    state = scenario("walk").state
+    again = simulate("walk", start=state, **OPTIONS)
+    assert again.summary["start"] == "given"
+    np.testing.assert_array_equal(again.motion.q, short.motion.q)
     with pytest.raises(ModelError, match="qd"):
-        set_scene("walk", scene.state.replace(qd=jnp.zeros(2)), model=scene.model)
+        simulate("walk", start=state.replace(qd=jnp.zeros(2)))
+
+
+def test_numbers_of_a_script_go_by_label(short):
+    label = "right_swing: vf trunk by leftKnee force x"
+    moved = simulate("walk", set={f"controller.{label}": 0.0}, **OPTIONS)
+    assert moved.scenario.get(label) == 0.0
+    assert np.abs(moved.motion.q - short.motion.q).max() > 1e-5
+
+
+# ---- a controller of the user's own
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Swing:
+    """Torques that swing: no class of ours."""
+
+    size: jax.Array
+
+    def init(self, model, state, seen):
+        return None
+
+    def update(self, memory, model, state, seen, dt):
+        torque = (
+            jnp.zeros(model.topology.nv)
+            .at[model.topology.actuated_dofs]
+            .set(self.size * jnp.sin(6.0 * state.time))
+        )
+        return None, Control(torque=torque, damping=jnp.zeros_like(torque))
+
+
+def test_a_controller_of_ones_own_is_simulated_and_shown():
+    human = planar_human()
+    run = simulate(human, Swing(jnp.asarray(2.0)), seconds=0.08, dt=0.001)
+    assert run.summary["finite"] and run.motion.phase_names == ()
+    assert np.abs(run.motion.torque).max() == pytest.approx(2 * np.sin(0.48), rel=0.02)
+    inline = run._repr_html_()
+    assert inline.startswith("<iframe srcdoc=") and "&lt;!DOCTYPE html&gt;" in inline
+    pushed = simulate(
+        human,
+        Swing(jnp.asarray(2.0)),
+        seconds=0.08,
+        dt=0.001,
+        forces=push(human, "trunk", (200.0, 0.0, 0.0)),
+    )
+    assert pushed.summary["distance"] > run.summary["distance"]
 
 
 # ---- files
@@ -208,7 +267,7 @@ def test_write_simulation(short, tmp_path):
     assert {file.name for file in written.files} == names and not written.missing
     assert {file.name for file in tmp_path.iterdir()} == {*names, "notes.txt"}
     assert json.loads((tmp_path / "summary.json").read_text()) == short.summary
-    assert (tmp_path / "script.scl").read_text() == short.script.source
+    assert (tmp_path / "script.scl").read_text() == short.scenario.files["script.scl"]
     np.testing.assert_array_equal(load_motion(tmp_path / "trajectory.npz").q, short.motion.q)
     page = read_page(tmp_path / "motion.html")
     assert page["title"] == "walk: 0.08 s, begun standing" and page["phases"][0] == "right_swing"
@@ -218,7 +277,7 @@ def test_write_simulation(short, tmp_path):
 
 def test_without_matplotlib_the_rest_is_written(short, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    written = write_simulation(tmp_path / "new", short, with_script=False)
+    written = write_simulation(tmp_path / "new", short, with_files=False)
     names = {file.name for file in (tmp_path / "new").iterdir()}
     assert names == {"motion.html", "trajectory.npz", "summary.json"}
     assert len(written.missing) == 2
@@ -240,8 +299,12 @@ def test_without_matplotlib_the_rest_is_written(short, tmp_path, monkeypatch):
         (dict(seconds=1e300), "seconds is 1e[+]300 s; give a number from"),
         (dict(seconds=1e5), "the number of frames, 120 a second, is 12500001"),
         (dict(fps=0.0), "fps is 0"),
-        (dict(friction=float("nan")), "friction is nan"),
-        (dict(chair_height=-0.1, start="sitting"), "chair height is -0.1"),
+        (dict(set={"character.friction": float("nan")}), "key 'friction': is nan"),
+        (
+            dict(set={"character.chair_height": -0.1}, start="sitting"),
+            "key 'chair_height': is -0.1",
+        ),
+        (dict(set={"character.frictn": 1.0}), "did you mean 'friction'"),
         (dict(start="flying"), "choose from standing, supine, prone, sitting"),
         (dict(objective="stnd"), "choose from: athletic-kip-up"),
     ],
@@ -251,15 +314,13 @@ def test_bad_options_are_named(options, message):
         simulate("walk", **options)
 
 
-def test_a_model_has_its_own_chair():
-    with pytest.raises(ModelError, match="own chair"):
-        simulate("walk", model=planar_human(), chair_height=0.4)
+def test_a_model_by_itself_needs_what_its_start_needs():
     with pytest.raises(ModelError, match="needs a chair"):
-        simulate("walk", model=planar_human(), start="sitting")
+        simulate(planar_human(), start="sitting")
 
 
 def test_bad_scripts_are_named(tmp_path):
-    with pytest.raises(ScriptError, match="did you mean 'walk'"):
+    with pytest.raises(WorldError, match="did you mean 'walk'"):
         simulate("wlak")
     with pytest.raises(ScriptError, match="there is no such file"):
         simulate(tmp_path / "none.scl")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from jaxsim.io.motion import load_motion
-from jaxsim.io.world_model import build_world
 from jaxsim.viewer import read_page
 from optimize.cli.main import main
-from optimize.running.gallery import find_world, shipped_worlds, write_index
+from optimize.running.gallery import write_index
+from optimize.scenarios.find import scenario, shipped_scenarios
 
 SCENE = """
 [world]
@@ -67,7 +67,7 @@ def done(tmp_path_factory):
     (folder / "scene.toml").write_text(SCENE)
     out = folder / "out"
     options = ["--seconds", "0.3", "--fps", "200", "--precision", "float32", "--quiet"]
-    code = main(["simulate", "--world", str(folder / "scene.toml"), *options, "--out", str(out)])
+    code = main(["simulate", str(folder / "scene.toml"), *options, "--out", str(out)])
     return code, out
 
 
@@ -75,8 +75,8 @@ def test_a_world_is_simulated_and_written(done):
     code, out = done
     assert code == 0
     names = {path.name for path in out.iterdir()}
-    assert {"motion.html", "summary.json", "trajectory.npz", "world.toml"} <= names
-    assert (out / "world.toml").read_text() == SCENE
+    assert {"motion.html", "summary.json", "trajectory.npz", "scenario.toml"} <= names
+    assert (out / "scenario.toml").read_text() == SCENE
     summary = json.loads((out / "summary.json").read_text())
     assert summary["finite"] and summary["seconds"] == pytest.approx(0.3)
     assert summary["dt"] == 0.005 and summary["scheme"] == "time_stepping"
@@ -115,11 +115,9 @@ def test_the_page_holds_it_all(done):
     assert field["heights"] == [[0, 0.1], [0, 0.1]] and field["size"] == [1, 1]
 
 
-def test_the_shipped_worlds_are_read(tmp_path):
-    names = shipped_worlds()
-    assert len(names) == 5
-    titles = {name: find_world(name).title for name in names}
-    assert all(titles.values())
+def test_the_shipped_scenarios_are_read(tmp_path):
+    titles = shipped_scenarios()
+    assert len(titles) == 16 and all(titles.values())
     (tmp_path / "box_stack").mkdir()
     (tmp_path / "box_stack" / "motion.html").write_text("")
     page = write_index(tmp_path, titles).read_text()
@@ -127,10 +125,10 @@ def test_the_shipped_worlds_are_read(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", shipped_worlds())
-def test_the_shipped_worlds_begin_without_overlap(name):
+@pytest.mark.parametrize("name", shipped_scenarios())
+def test_the_shipped_scenarios_begin_without_overlap(name):
     from jaxsim.collision.contacts import overlapping_pairs
 
-    built = build_world(find_world(name))
+    built = scenario(name)
     model = built.model.replace(shape_size=built.model.shape_size * (1 - 1e-4))
     assert overlapping_pairs(model, built.state.q) == ()

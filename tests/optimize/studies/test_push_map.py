@@ -6,24 +6,17 @@ from dataclasses import replace
 from importlib.resources import files
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from controllers.goals.balance import Gait, balance_machine
 from optimize.cli.main import main
-from optimize.cli.pushmap import read_control
+from optimize.cli.shared import read_numbers
 from optimize.results.folder import RunFolder
-from optimize.scenarios.synthesis_scenes import find_scene
-from optimize.scenarios.synthesis_setting import set_up
 from optimize.studies import push_map as module
-from optimize.studies.push_map import STATE, controller_arrays, push_map
+from optimize.studies.push_map import STATE, push_map
 from optimize.studies.push_report import ARRAYS, CSV, PLOT, TABLE, table, title
 from optimize.studies.push_search import UNTRIED, MapOptions
-from optimize.studies.push_survival import Outcome, fastest_backend
-from optimize.tuning import balance_tuning as tuning
-from optimize.tuning.balance_gradient import programs
-from optimize.tuning.balance_tuning import TuningOptions, fixed_pushes, tunable_numbers
+from optimize.studies.push_survival import fastest_backend
 
 OPTIONS = MapOptions(
     directions=4, durations=(0.1, 0.2), starts=3, resolution=20.0, strongest=300.0, seed=3
@@ -183,33 +176,37 @@ def test_bad_options_are_told(options, says):
 
 
 def test_the_title_says_what_the_pushes_happen_in():
-    found = push_map(replace(OPTIONS, build="child", torque_limits=True), survive=below(LIMITS))
-    assert title(found) == "child, friction 1, within torque limits"
-    assert found.options.changed_scene().torque_limits
+    changes = {"character.build": "child", "world.torque_limits": True}
+    options = replace(OPTIONS, set=changes)
+    found = push_map(options, survive=below(LIMITS))
+    assert title(found) == "scenario push, character.build = child, world.torque_limits = True"
+    own = module.map_scenario(options)
+    assert own.scheme.torque_limits and own.model.mass.sum() < 40 and own.forces is None
+    with pytest.raises(ValueError, match="another one"):
+        module.map_scenario(replace(options, scenario="walk", set=None))
 
 
 @pytest.mark.parametrize("path", [TUNED, WITHIN_LIMITS])
 def test_the_tuned_controllers_that_ship_fit_the_machine(path):
-    machine = balance_machine()
-    control = read_control(path)
-    weights, gait = controller_arrays(machine, control)
-    own = np.asarray(machine.weights())
-    np.testing.assert_array_equal(weights > 0, own > 0)  # the same goals, otherwise weighted
-    assert set(control["gait"]) == set(vars(Gait()))
-    assert gait.time != Gait().time
+    scenario, numbers = module.map_scenario(OPTIONS), read_numbers(path)
+    own = module.set_numbers(scenario, numbers)
+    before, after = (np.asarray(s.controller.weights) for s in (scenario, own))
+    np.testing.assert_array_equal(after > 0, before > 0)  # the same goals, otherwise weighted
+    assert set(numbers) == set(scenario.controller.labels)
+    assert own.get("gait.time") == pytest.approx(numbers["gait.time"])
 
 
-def test_a_controller_from_a_file_is_checked():
-    machine = balance_machine()
-    weights, gait = controller_arrays(machine, {"gait": {"time": 0.3}})
-    np.testing.assert_array_equal(weights, machine.weights())
-    assert gait == Gait(time=0.3)
-    with pytest.raises(ValueError, match=r"\(3, 7\) are needed"):
-        controller_arrays(machine, {"weights": [[1.0]]})
-    with pytest.raises(ValueError, match="none below 0"):
-        controller_arrays(machine, {"weights": -np.ones((3, 7))})
-    with pytest.raises(ValueError, match="no tempo"):
-        controller_arrays(machine, {"gait": {"tempo": 1.0}})
+def test_numbers_of_a_file_are_checked(tmp_path):
+    scenario = module.map_scenario(OPTIONS)
+    assert module.set_numbers(scenario, {"gait.time": 0.3}).get("gait.time") == pytest.approx(0.3)
+    with pytest.raises(KeyError, match=r"no number 'gait.tempo'; nearest are: .*gait.time"):
+        module.set_numbers(scenario, {"gait.tempo": 1.0})
+    with pytest.raises(ValueError, match=r"gait.time: nan is not finite"):
+        module.set_numbers(scenario, {"gait.time": float("nan")})
+    for text in ('{"numbers": {"gait.time": "fast"}}', '{"x": 1}', "{"):
+        (tmp_path / "numbers.json").write_text(text)
+        with pytest.raises(ValueError, match=r"numbers\.json"):
+            read_numbers(str(tmp_path / "numbers.json"))
 
 
 def test_the_command_line(tmp_path, monkeypatch, capsys):
@@ -221,16 +218,16 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(module, "grid_survival", survival)
     weights = tmp_path / "best.json"
-    weights.write_text(json.dumps({"gait": {"time": 0.3}, "x": [0]}))
+    weights.write_text(json.dumps({"numbers": {"gait.time": {"after": 0.3}}}))
     out = str(tmp_path / "map")
-    given = ["--directions", "4", "--starts", "3", "--durations", "0.1,0.2", "--friction", "0.2"]
-    given += ["--build", "child", "--weights", str(weights), "--backend", "xla", "--quiet"]
+    given = ["--directions", "4", "--starts", "3", "--durations", "0.1,0.2", "--set"]
+    given += ["character.build=child", "--numbers", str(weights), "--backend", "xla", "--quiet"]
     jax.devices()
     assert main(["pushmap", "--out", out, *given]) == 0
     assert capsys.readouterr().out == (tmp_path / "map" / TABLE).read_text()
     (options,) = seen
-    assert (options.build, options.friction, options.durations) == ("child", 0.2, (0.1, 0.2))
-    assert options.control == {"gait": {"time": 0.3}} and options.backend == "xla"
+    assert (options.set, options.durations) == ({"character.build": "child"}, (0.1, 0.2))
+    assert options.numbers == {"gait.time": 0.3} and options.backend == "xla"
     assert main(["pushmap", "--out", out, "--resume", "--starts", "4", "--backend", "fused"]) == 2
     assert "leave out backend, starts" in capsys.readouterr().err
     assert main(["pushmap", "--out", out, "--resume", "--quiet"]) == 0
@@ -238,97 +235,9 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
         main(["pushmap", "--out", out, "--durations", "0.1,never"])
 
 
-def test_tuned_numbers_are_factors_and_zero_is_the_document():
-    machine = balance_machine()
-    numbers = tunable_numbers(machine)
-    weights, gait = numbers.control(np.zeros(len(numbers.names)))
-    np.testing.assert_allclose(weights, machine.weights(), rtol=1e-6)
-    assert all(float(getattr(gait, f)) == pytest.approx(getattr(Gait(), f)) for f in vars(Gait()))
-    x = np.zeros(len(numbers.names))
-    x[numbers.names.index("takeStep.foot")] = np.log(2)
-    x[numbers.names.index("gait.margin")] = 1.0
-    weights, gait = numbers.control(x)
-    assert float(weights[2, 4]) == pytest.approx(1.6)
-    assert float(gait.margin) == pytest.approx(Gait().margin + 0.1)
-    with pytest.raises(ValueError, match="there are cma, gradient"):
-        TuningOptions(method="guess")
-    for forces in ((), (300.0, -1.0), (float("nan"),)):
-        with pytest.raises(ValueError, match="each more than zero"):
-            TuningOptions(forces=forces)
-
-
-@pytest.mark.parametrize("only", ["weights", "gait"])
-def test_a_part_of_the_numbers_can_be_tuned_alone(only):
-    machine = balance_machine()
-    numbers = tunable_numbers(machine, only)
-    assert all(name.startswith("gait.") == (only == "gait") for name in numbers.names)
-    weights, gait = numbers.control(np.full(len(numbers.names), np.log(2)))
-    scale = 2.0 if only == "weights" else 1.0
-    np.testing.assert_allclose(weights, scale * machine.weights(), rtol=1e-6)
-    assert float(gait.time) == pytest.approx(Gait().time * (2.0 if only == "gait" else 1.0))
-    report = tuning.changes(numbers, np.zeros(len(numbers.names)))
-    assert [line.split()[0] for line in report] == list(numbers.names)
-    with pytest.raises(ValueError, match="there are weights, gait"):
-        TuningOptions(only="feet")
-
-
-def test_another_body_ground_and_limits_can_be_tuned_for(tmp_path, monkeypatch, capsys):
-    asked = []
-
-    def survival(setting, seconds, members, backend):
-        model, scheme = setting.model, setting.scheme
-        asked.append((scheme.torque_limits, float(jnp.sum(model.mass)), float(model.friction[0])))
-        return (lambda trials: Outcome(*jnp.ones((3, len(trials.force))))), members
-
-    monkeypatch.setattr(tuning, "survival", survival)
-    words = "tune-balance --generations 1 --population 4 --pushes 1 --quiet --out".split()
-    assert main([*words, str(tmp_path / "own")]) == 0
-    others = "--build child --friction 0.5 --torque-limits".split()
-    assert main([*words, str(tmp_path / "others"), *others]) == 0
-    (limited, adult, firm), (limited_too, child, slippery) = asked
-    assert (limited, limited_too) == (False, True)
-    assert child < adult / 2 and (firm, slippery) == (1.0, 0.5)
-    kept = RunFolder.open(tmp_path / "others").read_json(RunFolder.CONFIG)["tune_balance"]
-    assert (kept["build"], kept["friction"], kept["torque_limits"]) == ("child", 0.5, True)
-    assert main([*words, str(tmp_path / "no"), "--build", "giant"]) == 2
-    assert "adult, child" in capsys.readouterr().err and not (tmp_path / "no").exists()
-
-
-def test_tuning_keeps_the_best_and_goes_on(tmp_path, monkeypatch, capsys):
-    def survival(setting, seconds, members, backend):
-        def run(trials):
-            lasted = np.exp(-np.abs(np.asarray(trials.gait.time) - 0.83))
-            return Outcome(lasted > 0.99, np.ones(len(lasted), bool), lasted)
-
-        return run, members
-
-    monkeypatch.setattr(tuning, "survival", survival)
-    jax.devices()
-    out = tmp_path / "tuned"
-    begin = ["tune-balance", "--out", str(out), "--pushes", "2", "--quiet"]
-    assert main([*begin, "--generations", "3", "--population", "6"]) == 0
-    best = json.loads((out / "best.json").read_text())
-    assert np.shape(best["weights"]) == (3, 7) and 0.78 < best["gait"]["time"] < 0.93
-    report = (out / "report.txt").read_text()
-    assert "0.0488 before" in report and "gait.time " in report
-    assert capsys.readouterr().out == report
-    assert main(["tune-balance", "--out", str(out), "--resume", "--quiet"]) == 0
-    assert json.loads((out / "best.json").read_text()) == best
-    assert main(["tune-balance", "--out", str(out), "--resume", "--sigma", "1"]) == 2
-    monkeypatch.setattr(tuning, "AFTER", 1.0)
-    with pytest.raises(ValueError, match="was judged by 4 s after a push"):
-        tuning.tune_balance(out=out, resume=True)
-    with pytest.raises(ValueError, match="another kind of run"):
-        push_map(out=out, resume=True, survive=below(LIMITS))
-
-
 def test_back_ends_that_there_are_not_are_refused():
     with pytest.raises(ValueError, match="backend 'gpu': there are fused, xla"):
         MapOptions(backend="gpu")
-    with pytest.raises(ValueError, match="backend 'gpu': cma takes fused or xla"):
-        TuningOptions(backend="gpu")
-    with pytest.raises(ValueError, match="backend 'fused': gradient takes xla"):
-        TuningOptions(method="gradient", backend="fused")
 
 
 def test_the_kernel_is_the_default_where_it_compiles_fast():
@@ -354,25 +263,10 @@ def test_a_weak_push_is_survived_and_a_very_strong_one_is_not():
 def test_nearly_all_starts_survive_a_push_from_every_direction(control, force, limits):
     """350 N is the goal for the adult on firm ground; docs/behaviours.md has the maps, whose least
     within torque limits is 200 N."""
-    control = control and read_control(control)
-    options = MapOptions(durations=(0.2,), starts=4, control=control, torque_limits=limits)
+    numbers = control and read_numbers(control)
+    limited = {"world.torque_limits": limits}
+    options = MapOptions(durations=(0.2,), starts=4, numbers=numbers, set=limited)
     cells = np.arange(np.prod(options.shape))
     stood, finite, *_ = module.grid_survival(options)(cells, np.full(len(cells), force))
     assert finite.all()
     assert stood.sum() >= len(cells) - 1, stood.reshape(options.shape)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("x64")
-def test_the_gradient_agrees_with_finite_differences():
-    setting = set_up(replace(find_scene("push"), pushes=()), config=module.CONFIG)
-    numbers = tunable_numbers(setting.machine)
-    value, value_and_slope = programs(
-        setting, numbers, fixed_pushes(setting, numbers, 2, (450.0,), seed=0), 2
-    )
-    x = np.zeros(len(numbers.names))
-    loss, slope = value_and_slope(x)
-    assert loss == pytest.approx(value(x), rel=1e-9)
-    k = int(np.argmax(np.abs(slope)))
-    step = 1e-4 * np.eye(len(x))[k]
-    assert slope[k] == pytest.approx((value(x + step) - value(x - step)) / 2e-4, rel=1e-2)

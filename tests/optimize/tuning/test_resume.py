@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 
 from controllers.scl.errors import ScriptError
 from optimize.cli.main import main
-from optimize.cli.pushmap import read_control
+from optimize.cli.pushmap import read_numbers
 from optimize.problems.evaluation import Evaluation
-from optimize.problems.script_problem import ScriptProblem
+from optimize.problems.problem import Problem
 from optimize.results import digest as run_digest
 from optimize.results.digest import RunChanged
 from optimize.results.folder import RunFolder
@@ -29,17 +29,18 @@ from optimize.studies.push_map import STATE, push_map
 from optimize.studies.push_report import write_arrays
 from optimize.studies.push_search import MapOptions, begin_search
 from optimize.tuning import tune as module
-from optimize.tuning.balance_gradient import STATE as GRADIENT
-from optimize.tuning.balance_gradient import _kept
 from optimize.tuning.checkpoint import CheckpointError
 from optimize.tuning.evolution import evolve
+from optimize.tuning.gradient import STATE as GRADIENT
+from optimize.tuning.gradient import kept as _kept
 from optimize.tuning.tune import tune
 from tests.damage import damages
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = "{ (crouch)\n[knees @-20, hips @10 time: 0.05]\n}\n"
 OBJECTIVE = Objective("low-effort", 0.06, {"time": 1.0, "energy": 1e-3}, "for these tests")
-OPTIONS = dict(start="standing", population=4, seed=5, judge_dt=0.001, dt=0.001)
+STANDING = {"character.start": "standing"}
+OPTIONS = dict(set=STANDING, population=4, seed=5, judge_dt=0.001, dt=0.001)
 NAMES = ("script.scl", "config.json", "digest.json", "history.jsonl", "checkpoint.msgpack")
 
 
@@ -64,7 +65,7 @@ def _cheap(monkeypatch, problem):
     def parabola(self, z):
         return Evaluation((z**2).sum(axis=1), {"time": z[:, 0], "energy": z[:, 1]}, False, 10)
 
-    monkeypatch.setattr(ScriptProblem, "evaluate", parabola)
+    monkeypatch.setattr(Problem, "evaluate", parabola)
     monkeypatch.setattr(module, "make_problem", problem)
     monkeypatch.setattr(module, "judge", lambda *_: SimpleNamespace(interrupted=True))
     monkeypatch.setattr(module, "plot_history", lambda folder: None)
@@ -313,14 +314,14 @@ def test_of_two_commands_that_begin_together_one_works(tmp_path):
 
 
 def test_lines_of_another_process_are_noticed_as_they_are_written(begun, monkeypatch):
-    own = ScriptProblem.evaluate
+    own = Problem.evaluate
 
     def with_company(self, z):
         with open(begun / "history.jsonl", "a") as file:
             file.write("{}\n")
         return own(self, z)
 
-    monkeypatch.setattr(ScriptProblem, "evaluate", with_company)
+    monkeypatch.setattr(Problem, "evaluate", with_company)
     with pytest.raises(CheckpointError, match=r"another process has changed it\. Generation 2"):
         resume(begun)
 
@@ -397,7 +398,7 @@ def test_what_is_said_of_damage(name, text, says, begun, capsys):
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("dt", "a"), ("weights", [1]), ("also", 5), ("script", None), ("population", 4.5)],
+    [("dt", "a"), ("weights", [1]), ("numbers", 5), ("scenario", None), ("population", 4.5)],
 )
 def test_options_of_another_kind_are_named(key, value, begun):
     config = json.loads((begun / "config.json").read_text())
@@ -456,10 +457,10 @@ def test_a_damaged_state_of_a_descent_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 100_000, "[]", '{"x": 1}', "\udcff", "9" * 5000, '{"weights": ']
+    "text", ["[" * 100_000, "[]", '{"x": 1}', "\udcff", "9" * 5000, '{"numbers": ']
 )
 def test_a_damaged_controller_is_refused(text, tmp_path):
     path = tmp_path / "best.json"
     path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(ValueError, match=r"best\.json"):
-        read_control(str(path))
+        read_numbers(str(path))

@@ -7,14 +7,13 @@ import jax
 import numpy as np
 import pytest
 
-from controllers.scl.load import load_script, vocabulary
+from controllers.scl.load import free_all, load_script, vocabulary
 from controllers.scl.parser import parse
 from jaxsim.characters.planar_human import planar_human
-from optimize.problems.script_problem import ScriptProblem
+from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
 from optimize.running.objectives import Objective
 from optimize.running.simulate import Written
-from optimize.scenarios.script_scene import free_all
 from optimize.tuning import tune as module
 from optimize.tuning.config import new_config
 from optimize.tuning.tune import judge, make_problem, tune
@@ -29,16 +28,17 @@ after 0.03
 }
 """
 OBJECTIVE = Objective("low-effort", 0.06, {"time": 1.0, "energy": 1e-3}, "for these tests")
-OPTIONS = dict(start="standing", population=4, seed=5, judge_dt=0.001, dt=0.001)
+STANDING = {"character.start": "standing"}
+OPTIONS = dict(set=STANDING, population=4, seed=5, judge_dt=0.001, dt=0.001)
 
 
 @pytest.fixture(scope="module")
 def problems():
     """Problems by what they are made of, so that each is compiled once."""
-    kept: dict[str, ScriptProblem] = {}
+    kept: dict[str, Problem] = {}
 
     def make(config):
-        names = ("start", "seconds", "dt", "free", "also", "chunk", "objective", "trials", "noise")
+        names = ("set", "seconds", "dt", "free", "numbers", "chunk", "objective", "trials")
         key = json.dumps([config.text, *(config[name] for name in names)])
         if key not in kept:
             kept[key] = make_problem(config)
@@ -102,7 +102,7 @@ def test_a_folder_holds_all_that_is_needed(unbroken):
     assert folder.read_text("script.scl") == SCRIPT
     config = folder.read_json("config.json")
     assert config["weights"] == dict(OBJECTIVE.weights)
-    assert config["start"] == "standing" and config["precision"] == "float32"
+    assert config["set"] == STANDING and config["precision"] == "float32"
     assert len(folder.read_history()) == 5
 
 
@@ -113,8 +113,8 @@ def test_the_best_is_better_and_written_down(unbroken):
     assert best["fitness"]["after"] == pytest.approx(unbroken.evolution.best_fitness)
     assert [term["name"] for term in best["terms"]] == ["time", "energy"]
     assert best["terms"][1]["unit"] == "(N m)^2 s" and best["terms"][1]["weight"] == 1e-3
-    knee, hip = best["numbers"]
-    assert knee["name"] == "crouch: knees angle" and knee["unit"] == "deg"
+    knee, hip = best["numbers"].values()
+    assert next(iter(best["numbers"])) == "crouch: knees angle" and knee["unit"] == "deg"
     assert (knee["before"], hip["before"]) == (-20, 10)
     assert knee["lower"] <= knee["after"] <= knee["upper"]
     assert result["after"] == unbroken.after and result["before"] == unbroken.before
@@ -131,13 +131,13 @@ def test_the_best_script_is_the_tuned_one(unbroken):
     changed = [a != b for a, b in zip(words.values(), before.values(), strict=True)]
     assert np.flatnonzero(changed).tolist() == list(before.free_indices())
     assert unbroken.motion.summary["precision"] == "float64"
-    assert unbroken.motion.script.values() == words.values()
+    assert unbroken.motion.scenario.files["script.scl"] == words.source
     assert unbroken.motion.summary["objective"] == unbroken.after
 
 
 def test_interrupted_and_resumed_is_as_unbroken(script, tmp_path, monkeypatch, unbroken, capsys):
     calls = []
-    evaluate = ScriptProblem.evaluate
+    evaluate = Problem.evaluate
 
     def break_off(self, z):
         calls.append(z)
@@ -145,13 +145,13 @@ def test_interrupted_and_resumed_is_as_unbroken(script, tmp_path, monkeypatch, u
             raise KeyboardInterrupt
         return evaluate(self, z)
 
-    monkeypatch.setattr(ScriptProblem, "evaluate", break_off)
+    monkeypatch.setattr(Problem, "evaluate", break_off)
     broken = run(script, tmp_path / "run")
     assert broken.evolution.interrupted and broken.evolution.generations == 2
     assert broken.after is None and "Interrupted after 2 of 4" in capsys.readouterr().err
     assert (tmp_path / "run" / "best.scl").is_file()
     assert not (tmp_path / "run" / "motion.html").exists()
-    monkeypatch.setattr(ScriptProblem, "evaluate", evaluate)
+    monkeypatch.setattr(Problem, "evaluate", evaluate)
 
     resumed = tune(out=tmp_path / "run", resume=True, progress=False)
     np.testing.assert_array_equal(resumed.evolution.best_x, unbroken.evolution.best_x)
@@ -183,7 +183,7 @@ def test_a_failed_member_is_counted_and_never_chosen(script, tmp_path, monkeypat
         seen.append(x)
         return self.evaluate_values(x)
 
-    monkeypatch.setattr(ScriptProblem, "evaluate", with_a_nan)
+    monkeypatch.setattr(Problem, "evaluate", with_a_nan)
     result = run(script, tmp_path / "run", generations=2)
     assert [r.failures for r in result.evolution.history] == [0, 1, 1]
     assert np.isfinite(result.evolution.best_x).all() and np.isfinite(result.evolution.mean).all()
@@ -194,7 +194,7 @@ def test_a_run_in_which_all_fail_says_so(script, tmp_path, monkeypatch):
     def nothing(self, z):
         return self.evaluate_values(np.full(np.shape(z), np.nan))
 
-    monkeypatch.setattr(ScriptProblem, "evaluate", nothing)
+    monkeypatch.setattr(Problem, "evaluate", nothing)
     result = run(script, tmp_path / "run", generations=1)
     assert result.after is None and "every member failed" in result.notes[-1]
     assert not (result.folder / "best.scl").exists()
@@ -204,25 +204,27 @@ def test_a_run_in_which_all_fail_says_so(script, tmp_path, monkeypatch):
 
 
 def test_arrays_of_the_model_are_tuned_too(script, problems):
-    also = {"model.friction": (0.4, 1.2)}
-    config = new_config(script, OBJECTIVE, {**OPTIONS, "also": also}, [])
+    numbers = {"model.friction": (0.4, 1.2)}
+    config = new_config(script, OBJECTIVE, {**OPTIONS, "numbers": numbers}, [])
     problem = make_problem(config)
-    assert problem.tunables.size == 2 + problem.model.friction.shape[0]
+    assert problem.tunables.size == 2 + problem.scenario.model.friction.shape[0]
     slippery = problem.tunables.encode(
-        np.concatenate([problem.tunables.initial[:2], np.full(problem.model.friction.shape, 0.45)])
+        np.concatenate(
+            [problem.tunables.initial[:2], np.full(problem.scenario.model.friction.shape, 0.45)]
+        )
     )
     motion = judge(config, problem, slippery, progress=False)
     assert motion.summary["finite"] and motion.summary["precision"] == "float64"
 
 
 def test_a_member_is_worth_the_mean_of_its_trials(script):
-    config = new_config(script, OBJECTIVE, {**OPTIONS, "trials": 2, "noise": 0.5}, [])
+    config = new_config(script, OBJECTIVE, {**OPTIONS, "trials": 2}, [])
     problem = make_problem(config)
     members = problem.tunables.initial + np.array([[0.0, 0.0], [15.0, -5.0]])
     together = problem.evaluate_values(members)
-    joints = problem.model.topology.actuated_dofs
-    np.testing.assert_array_equal(problem.starts.qd[0], problem.start.qd)
-    assert 0.1 < np.std(problem.starts.qd[1][joints]) < 1.0
+    joints = problem.scenario.model.topology.actuated_dofs
+    np.testing.assert_array_equal(problem.starts.qd[0], problem.scenario.state.qd)
+    assert 0.02 < np.std(problem.starts.qd[1][joints]) < 0.2
     starts, alone = problem.starts, []
     for k in range(2):  # both trials from the same start
         twice = jax.tree.map(lambda leaf, k=k: leaf[np.array([k, k])], starts)
@@ -246,7 +248,7 @@ def test_free_all_marks_every_number_and_nothing_else():
 
 def test_free_all_is_an_option(tmp_path):
     config = new_config("sit_to_stand", "quick-rise", {"free": "all"}, [])
-    assert config.text.count("@") == 14 and config["start"] == "sitting"
+    assert config.text.count("@") == 14 and config["set"] == {}
     assert config["seconds"] == 3.0
 
 
@@ -269,7 +271,7 @@ def test_nothing_free_is_an_error_that_tells_the_remedy(tmp_path, monkeypatch):
         (dict(sigma=float("nan")), "sigma is nan"),
         (dict(dt=1.0), "dt is 1.0 s, longer than a rollout"),
         (dict(free="some"), "free is 'some'"),
-        (dict(generation=3), "no option generation; the options are: start"),
+        (dict(generation=3), "no option generation; the options are: set"),
     ],
 )
 def test_bad_options_are_named_and_nothing_is_written(script, tmp_path, options, message):
@@ -283,7 +285,7 @@ def test_a_folder_with_results_is_not_overwritten(script, unbroken, tmp_path):
         run(script, unbroken.folder)
     with pytest.raises(FileNotFoundError, match="no run folder"):
         tune(out=tmp_path / "none", resume=True)
-    with pytest.raises(ValueError, match="needs a script"):
+    with pytest.raises(ValueError, match="needs a script or scenario"):
         tune(out=tmp_path / "none")
 
 

@@ -1,0 +1,147 @@
+"""What only a controller by goals can tell of a motion: steps, holds, reaches, balls.
+
+frames: kept of a run, T along their first axes, with ``contact_pos`` and ``contact_force`` (T, ne,
+3) of the effectors, ``link_pos``, ``link_quat``, ``phase``, ``since``, and ``more["sliding"]``.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from controllers.goals.balance import FEET, HANDS
+from controllers.goals.holds import Hold
+from controllers.goals.senses import Objects
+from jaxsim.dynamics.effectors import Effectors
+from jaxsim.math.rotation import quat_to_matrix
+from jaxsim.model import Model
+
+SLIPS = 0.05  # of the weight on a point that slips, at least
+
+
+@dataclass(frozen=True)
+class Reach:
+    """An effector that is to be at a point (3,) [m] from ``start`` until ``end`` [s]."""
+
+    effector: str
+    target: tuple[float, ...]
+    start: float
+    end: float
+
+
+def account(controller: Any, scheme: Any, model: Model, frames: Any, time: np.ndarray) -> dict:
+    """The numbers, by their keys in a summary; those that do not apply are None."""
+    points: Effectors = scheme.effectors
+    machine, force = controller.machine, np.abs(frames.contact_force).sum(axis=2)
+    dt = float(scheme.dt)
+    hands = [name in HANDS for name in points.names]
+    names = [machine.state_names[k] for k in frames.phase[entries(frames)]]
+    drift, pull = hold_measures(machine.holds, points, frames, time)
+    return {
+        "steps_begun": names.count("takeStep"),
+        "longest_step": max(step_lengths(machine.state_names, points, frames), default=0.0),
+        "hand_support_time": dt * (force[:, hands].sum(axis=1) > 0).sum(),
+        "sliding_time": dt * frames.more["sliding"].any(axis=1).sum(),
+        "slip_distance": slip_distance(frames, float(scheme.unit.force)),
+        "reach_distance": reach_distance(controller.reaches, points, frames, time),
+        "hold_drift": drift,
+        "largest_hold_force": pull,
+        "ball_clearance": (
+            None
+            if controller.objects is None
+            else float(ball_clearance(controller.objects, model, frames, time).min())
+        ),
+    }
+
+
+def reach_distance(
+    reaches: tuple[Reach, ...], points: Effectors, frames: Any, time: np.ndarray
+) -> float | None:
+    """How far the effectors were from their places as their goals ended, the furthest [m]; None if
+    the run ended before any began."""
+    apart = []
+    for asked in reaches:
+        during = np.flatnonzero((time >= asked.start) & (time <= asked.end))
+        if during.size:
+            at = points.names.index(asked.effector)
+            apart.append(np.linalg.norm(frames.contact_pos[during[-1], at] - asked.target))
+    return max(apart, default=None)
+
+
+def hold_measures(
+    holds: tuple[Hold, ...], points: Effectors, frames: Any, time: np.ndarray
+) -> tuple[float | None, float | None]:
+    """How far any effector got from where it was held [m], and the greatest force of that [N]; None
+    if the run ended before any hold began."""
+    drifts, pulls = [], []
+    for asked in holds:
+        during = np.flatnonzero((time >= asked.start) & (time < asked.end))
+        if during.size:
+            at = points.names.index(asked.effector)
+            place = frames.contact_pos[during, at]
+            drifts.append(np.linalg.norm(place - place[0], axis=1).max())
+            pulls.append(np.linalg.norm(frames.contact_force[during, at], axis=1).max())
+    return max(drifts, default=None), max(pulls, default=None)
+
+
+def entries(frames: Any) -> np.ndarray:
+    """Frames in which a phase was entered, perhaps anew."""
+    return np.flatnonzero(np.diff(frames.since, prepend=-1.0))
+
+
+def step_lengths(state_names: tuple[str, ...], points: Effectors, frames: Any) -> list[float]:
+    """Of each visit of ``takeStep``: how far the foot that went further got over the ground [m]."""
+    if "takeStep" not in state_names:
+        return []
+    places = [frames.contact_pos[:, points.of(foot), :2].mean(axis=1) for foot in FEET]
+    place = np.stack(places)  # (2, T, 2)
+    begun = entries(frames)
+    ended = np.append(begun[1:], len(frames.phase) - 1)
+    stepping = frames.phase[begun] == state_names.index("takeStep")
+    moved = place[:, ended[stepping]] - place[:, begun[stepping]]
+    return np.linalg.norm(moved, axis=2).max(axis=0).tolist()
+
+
+def slip_distance(frames: Any, weight: float) -> float:
+    """How far the point that slides fastest under a load gets over the ground, added up over all
+    frames [m]. A toe that drags along as its foot is lifted does not count."""
+    moved = np.linalg.norm(np.diff(frames.contact_pos[..., :2], axis=0), axis=-1)
+    loaded = np.linalg.norm(frames.contact_force, axis=-1) > SLIPS * weight
+    slips = frames.more["sliding"] & loaded
+    return float(np.where(slips[:-1], moved, 0.0).max(axis=1).sum())
+
+
+def flight(balls: Objects, model: Model, time: np.ndarray) -> np.ndarray:
+    """(T, no, 3) where the balls are [m]."""
+    at = balls.at(jnp.asarray(time)[:, None, None], model.gravity)
+    return np.asarray(at.position)
+
+
+def ball_clearance(balls: Objects, model: Model, frames: Any, time: np.ndarray) -> np.ndarray:
+    """(T,) least distance between a ball and a sphere or capsule of the body [m]; negative: hit."""
+    top, flown = model.topology, flight(balls, model, time)
+    least = np.full(len(time), np.inf)
+    rotation = _matrices(frames.link_quat)
+    for s, kind in enumerate(top.shape_kinds):
+        link = top.shape_link[s]
+        if link < 0 or kind not in ("sphere", "capsule"):
+            continue
+        size, local = np.asarray(model.shape_size[s]), np.asarray(model.shape_pos[s])
+        axis = _matrices(np.asarray(model.shape_quat[s])[None])[0][:, 0] * size[2]
+        ends = [
+            frames.link_pos[:, link]
+            + np.einsum("tij,j->ti", rotation[:, link], local + sign * axis)
+            for sign in (1.0, -1.0)
+        ]
+        along = ends[1] - ends[0]
+        length2 = np.maximum((along**2).sum(-1), 1e-12)
+        for k, radius in enumerate(np.asarray(balls.radius)):
+            u = np.clip(((flown[:, k] - ends[0]) * along).sum(-1) / length2, 0, 1)
+            apart = np.linalg.norm(flown[:, k] - ends[0] - u[:, None] * along, axis=-1)
+            least = np.minimum(least, apart - radius - size[0])
+    return least
+
+
+def _matrices(quat: np.ndarray) -> np.ndarray:
+    return np.asarray(quat_to_matrix(jnp.asarray(quat)))

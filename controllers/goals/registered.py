@@ -1,0 +1,115 @@
+"""Controllers by goals, from their tables."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import jax.numpy as jnp
+
+from controllers.goals.account import Reach
+from controllers.goals.balance import balance_machine
+from controllers.goals.controller import GoalController
+from controllers.goals.holds import Hold, at_once, check_holds
+from controllers.goals.machine import GoalMachine
+from controllers.goals.one_foot import one_foot_machine
+from controllers.goals.senses import Objects
+from controllers.goals.surroundings import dodge, hands_to_wall
+from controllers.goals.tasks import reach
+from controllers.registry import Registered, Setup
+from jaxsim.characters.human_effectors import human_effectors
+from jaxsim.io.toml_table import Table, suggestion
+from jaxsim.io.world import Body
+
+TIMES = (2.0, 0.3)  # of a goal that is added: its weight, and how long it takes to come to it [s]
+
+
+def balance(table: Table, setup: Setup) -> Registered:
+    """Section 6.1.2 of the document: steps where balance would be lost. ``hands_to_wall``: the
+    weight of hands that look for support; ``dodge``: { near [m], weight } of what flies."""
+    machine = balance_machine()
+    if table.has("hands_to_wall"):
+        machine = machine.adding(hands_to_wall(), table.number("hands_to_wall", above=0.0))
+    away = table.table("dodge")
+    if away is not None:
+        near, weight = away.number("near", 1.0, above=0.0), away.number("weight", 1.0, above=0.0)
+        away.done()
+        machine = machine.adding(dodge(near=near), weight)
+    return _registered(machine, table, setup)
+
+
+def one_foot(table: Table, setup: Setup) -> Registered:
+    """On one foot, and there into a pose (section 6.1.1)."""
+    return _registered(one_foot_machine(), table, setup)
+
+
+def _registered(machine: GoalMachine, table: Table, setup: Setup) -> Registered:
+    """With goals to reach (``[[controller.reach]]``) and holds (``[[controller.hold]]``) added."""
+    names = human_effectors(setup.model).names
+    holds = []
+    for each in table.tables("hold"):
+        effector = _effector(each, names)
+        try:
+            holds.append(Hold(effector, each.number("start"), each.number("end")))
+            check_holds(holds)
+        except ValueError as error:
+            raise each.error(str(error)) from error
+        each.done()
+    machine = replace(machine, holds=tuple(holds))
+    reaches: list[Reach] = []
+    for k, each in enumerate(table.tables("reach")):
+        where = each.vector("target")
+        weight = each.number("weight", TIMES[0], above=0.0)
+        onset = each.number("onset", TIMES[1], least=0.0)
+        try:
+            time = Hold(_effector(each, names), each.number("start"), each.number("end"))
+        except ValueError as error:
+            raise each.error(str(error)) from error
+        asked = Reach(time.effector, where, time.start, time.end)
+        each.done()
+        elsewhere = [other for other in reaches if other.target != where]
+        for other in (*elsewhere, *holds):
+            if other.effector == time.effector and at_once(other, time):
+                raise each.error(
+                    f"{time.effector!r} is to be elsewhere from {other.start:g} to {other.end:g} s;"
+                    " let one end before the other begins"
+                )
+        goal = reach(
+            f"reach_{k + 1}",
+            time.effector,
+            lambda *_, where=where: jnp.asarray(where),
+            time.start,
+            time.end,
+            onset,
+        )
+        machine = machine.adding(goal, weight)
+        reaches.append(asked)
+    controller = GoalController.of(machine, setup.model, flying(setup))
+    return Registered(
+        replace(controller, reaches=tuple(reaches)),
+        tuple((name, "its condition") for name in machine.state_names),
+    )
+
+
+def _effector(table: Table, names: Sequence[str]) -> str:
+    name = table.text("effector")
+    if name not in names:
+        raise table.error(
+            f"there is no effector {name!r}{suggestion(name, names)}; there are {', '.join(names)}",
+            "effector",
+        )
+    return name
+
+
+def flying(setup: Setup) -> Objects | None:
+    """What the goals see of the world's bodies where these are no part of the model."""
+    links = setup.model.topology.link_names
+    bodies = [body for body in setup.world.bodies if body.name not in links]
+    return thrown(bodies, setup.model.mass.dtype) if bodies else None
+
+
+def thrown(bodies: Sequence[Body], dtype) -> Objects:
+    """Spheres on their way from time 0 on."""
+    return Objects(
+        jnp.asarray([body.pos for body in bodies], dtype),
+        jnp.asarray([body.velocity for body in bodies], dtype),
+        jnp.asarray([body.shape.size[0] for body in bodies], dtype),
+    )

@@ -1,0 +1,109 @@
+"""A controller by goals in a world that is simulated forward: its optimisation gives the torques.
+
+Every ``period`` the optimisation looks at the character as it is, and finds torques, contact forces
+and the next velocity together, as in its own scheme. The torques go to the simulation, whose
+contacts may turn out otherwise; a low damping towards the velocity that was meant keeps the two
+together until the next time.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.goals.controller import GoalController
+from controllers.numbers import Numbered
+from jaxsim.model import Model, ModelError, State
+from jaxsim.simulation.records import Control
+from jaxsim.synthesis.scheme import PerStepOptimisation
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Memory:
+    """Between two steps of the simulation."""
+
+    inner: Any  # of the controller by goals
+    solver: Any  # of the optimisation
+    count: Array  # () int: steps since the optimisation looked
+    torque: Array  # (nv,) of the character [N m]
+    velocity: Array  # (nv,) that was meant [m/s, rad/s]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class GoalTorques(Numbered):
+    """``inner`` as a controller of torques, for a model whose first links are the character's.
+
+    own: the character with what is fixed around it, and nothing else; scheme: for that model;
+    damping: () kd towards the velocity that was meant, as a part of the model's own gain. every:
+    steps of the simulation from one optimisation to the next.
+    """
+
+    inner: GoalController
+    scheme: PerStepOptimisation
+    own: Model
+    damping: Array | float = 0.1
+    every: int = dataclasses.field(default=5, metadata={"static": True})
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Those of the controller inside."""
+        return {label: f"inner.{path}" for label, path in self.inner.labels.items()}
+
+    @property
+    def machine(self) -> Any:
+        """Of the controller inside."""
+        return self.inner.machine
+
+    def check(self, model: Model) -> None:
+        """Raise ModelError unless the model begins with the character."""
+        own, names = self.own.topology.link_names, model.topology.link_names
+        if names[: len(own)] != own:
+            raise ModelError(
+                f"controller: the first links are {', '.join(names[: len(own)])}; those of the"
+                f" character are needed, {', '.join(own)}"
+            )
+        self.inner.check(self.own)
+
+    def phase(self, memory: Memory) -> tuple[Array, Array]:
+        """Of the controller inside."""
+        return self.inner.phase(memory.inner)
+
+    def init(self, model: Model, state: State, seen: Any) -> Memory:
+        """The optimisation looks at the first step."""
+        own = self.scheme.init(self.own, self._part(state, None))
+        inner = self.inner.init(self.own, own, self.scheme.observe(self.own, own))
+        return Memory(inner, own.solver, jnp.asarray(0), jnp.zeros_like(own.qd), own.qd)
+
+    def update(
+        self, memory: Memory, model: Model, state: State, seen: Any, dt: Array
+    ) -> tuple[Memory, Control]:
+        """The torques that were found last, and damping."""
+
+        def look(memory: Memory) -> Memory:
+            own = self._part(state, memory.solver)
+            sees = self.scheme.observe(self.own, own)
+            dt = jnp.asarray(self.scheme.dt)
+            inner, tasks = self.inner.update(memory.inner, self.own, own, sees, dt)
+            after, info = self.scheme.step(self.own, own, sees, tasks)
+            return Memory(inner, after.solver, jnp.asarray(0), info.torque, after.qd)
+
+        memory = jax.lax.cond(memory.count % self.every == 0, look, lambda m: m, memory)
+        nv = self.own.topology.nv
+        on = np.zeros(nv)
+        on[self.own.topology.actuated_dofs] = 1.0
+        gain = self.damping * self.own.gain_d * on
+        torque = memory.torque * on + gain * (memory.velocity - state.qd[:nv])
+        every = jnp.zeros(model.topology.nv, state.qd.dtype)
+        control = Control(torque=every.at[:nv].set(torque), damping=every.at[:nv].set(gain))
+        return dataclasses.replace(memory, count=memory.count + 1), control
+
+    def _part(self, state: State, solver: Any) -> State:
+        """The character's coordinates."""
+        top = self.own.topology
+        return State(state.q[: top.nq], state.qd[: top.nv], state.time, None, solver)

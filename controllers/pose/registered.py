@@ -1,0 +1,66 @@
+"""Controllers that follow poses, from their tables; and none at all."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from controllers.numbers import Numbered
+from controllers.pose.motion import MotionController, TrackingController, Trajectory, inner_freedoms
+from controllers.registry import Setup
+from jaxsim.io.toml_table import Table
+from jaxsim.io.world_character import keys_of
+from jaxsim.io.world_file import key_pose
+from jaxsim.model import Model, State
+from jaxsim.simulation.records import Control, no_control
+
+SETTLING_TIME = 0.1  # [s]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Limp(Numbered):
+    """No torque at any joint."""
+
+    def init(self, model: Model, state: State, seen: Any) -> None:
+        """Nothing is remembered."""
+        return None
+
+    def update(self, memory, model, state, seen, dt) -> tuple[None, Control]:
+        """Nothing."""
+        return None, no_control(model)
+
+
+def limp(table: Table, setup: Setup) -> Limp:
+    """A ragdoll."""
+    return Limp()
+
+
+def tracking(table: Table, setup: Setup) -> TrackingController:
+    """PD torques towards the poses of ``[[controller.key]]``, without any the start pose."""
+    return TrackingController(_path(table, setup))
+
+
+def motion(table: Table, setup: Setup) -> MotionController:
+    """The same as accelerations that are met exactly."""
+    settling = table.number("settling_time", SETTLING_TIME, above=0.0)
+    return MotionController(_path(table, setup), settling, on=jnp.asarray(_followers(setup)))
+
+
+def _path(table: Table, setup: Setup) -> Trajectory:
+    keys = tuple(map(key_pose, table.tables("key")))
+    times = [key.time for key in keys]
+    if sorted(set(times)) != times:
+        raise table.error(f"the times of the keys are {times}; they must increase", "key")
+    path = keys_of(setup.world, setup.model, setup.state, keys)
+    return Trajectory(*(jnp.asarray(x, setup.model.mass.dtype) for x in path))
+
+
+def _followers(setup: Setup) -> np.ndarray:
+    """(nv,) bool: the character's freedoms with motors, or without any all its inner ones."""
+    top = setup.model.topology
+    own = np.array([kind == "character" for kind in setup.link_kinds])[top.dof_link]
+    motors = np.isin(np.arange(top.nv), top.actuated_dofs) & own
+    return motors if motors.any() else inner_freedoms(setup.model) & own

@@ -1,0 +1,99 @@
+"""Controllers by name, as scenario files ask for them: ``[controller] name = "pd"``.
+
+A controller registers with one entry of ``CONTROLLERS``: where a function is that reads its table
+and builds it. One of a user's own needs none: ``name = "my_file.py:build"``, beside the scenario.
+"""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jaxsim.io.toml_table import Table, suggestion
+from jaxsim.io.world import World
+from jaxsim.model import Model, State
+
+CONTROLLERS = {
+    "pd": "controllers.pose.registered:tracking",
+    "motion": "controllers.pose.registered:motion",
+    "ragdoll": "controllers.pose.registered:limp",
+    "script": "controllers.scl.registered:script",
+    "balance": "controllers.goals.registered:balance",
+    "one_foot": "controllers.goals.registered:one_foot",
+}
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a controller is built for: a world, and the arrays that it became."""
+
+    world: World
+    model: Model
+    state: State
+    link_kinds: tuple[str, ...]  # (nl,) "character", "prop" or "driven"
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What the function of a controller returns.
+
+    phases: the name of each, and what ends it; files: name -> text, kept with results.
+    """
+
+    controller: Any
+    phases: tuple[tuple[str, str], ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def controller_of(table: Table, setup: Setup) -> Registered:
+    """The controller of a ``[controller]`` table, with the numbers of its ``numbers`` set.
+
+    Raises WorldError for a name that there is not, keys that it has not, and numbers by a label or
+    path that leads to none.
+    """
+    name = table.text("name")
+    made = _function(name, table, setup.world.folder)(table, setup)
+    if not isinstance(made, Registered):
+        made = Registered(made)
+    numbers = table.take("numbers", {})
+    table.done()
+    if not isinstance(numbers, Mapping):
+        raise table.error("is no table of numbers by label or path", "numbers")
+    controller = made.controller
+    for label, value in numbers.items():
+        try:
+            controller = controller.set(label, value)
+        except (KeyError, IndexError, ValueError, TypeError) as error:
+            raise table.error(str(error.args[0]), f"numbers.{label}") from error
+    return Registered(controller, made.phases, made.files, made.notes)
+
+
+def _function(name: str, table: Table, folder: Path) -> Callable[[Table, Setup], Any]:
+    file, _, attribute = name.rpartition(":")
+    if file.endswith(".py"):
+        return _from_file(folder / file, attribute, table)
+    if name not in CONTROLLERS:
+        known = ", ".join(CONTROLLERS)
+        raise table.error(
+            f"is {name!r}{suggestion(name, list(CONTROLLERS))}; choose from {known}, or give a"
+            ' function of your own as "file.py:function"',
+            "name",
+        )
+    module, _, attribute = CONTROLLERS[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _from_file(path: Path, attribute: str, table: Table) -> Callable[[Table, Setup], Any]:
+    if not path.is_file():
+        raise table.error(f"there is no file {path}", "name")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)
+    spec.loader.exec_module(module)
+    if not callable(getattr(module, attribute, None)):
+        raise table.error(f"{path} has no function {attribute!r}", "name")
+    return getattr(module, attribute)

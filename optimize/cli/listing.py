@@ -1,0 +1,64 @@
+"""jaxsim list: what there is to simulate and to tune."""
+
+import argparse
+
+from optimize.cli.command import Command
+from optimize.interrupts import holding
+
+DESCRIPTION = "The scenarios, scripts and characters that simulate, tune and pushmap take by name."
+EXAMPLES = """\
+examples:
+  jaxsim list
+  jaxsim list push      its controller, and the labels of the numbers that it has"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """One scenario."""
+    parser.add_argument("what", metavar="NAME", nargs="?", help="more of this one")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the names, or the numbers of one."""
+    with holding():
+        from controllers.registry import CONTROLLERS
+        from controllers.scl.load import shipped_scripts
+        from jaxsim.io.world_character import BUILT_IN
+        from optimize.scenarios.find import scenario, shipped_scenarios
+
+    if args.what is None:
+        titles = shipped_scenarios()
+        width = max(map(len, (*titles, *shipped_scripts())))
+        print("scenarios")
+        for name, title in titles.items():
+            print(f"  {name:<{width}}  {title}")
+        print("scripts, for the planar human")
+        for name in shipped_scripts():
+            print(f"  {name}")
+        print(f"characters\n  {', '.join(BUILT_IN)}, and MJCF and URDF files")
+        print(f"controllers of scenario files\n  {', '.join(CONTROLLERS)}, and your own")
+        return 0
+    found = scenario(args.what)
+    print(f"{found.name}: {found.title}")
+    print(f"  scheme: {type(found.scheme).__name__}, {float(found.scheme.dt):g} s a step")
+    print(f"  controller: {type(found.controller).__name__}")
+    labels = found.labels
+    if labels:
+        print("  its numbers, by label")
+        width = max(map(len, labels))
+        for label in labels:
+            print(f"    {label:<{width}}  {float(found.get(label)):.6g}")
+    print("  arrays, by path")
+    for path in found.paths():
+        print(f"    {path}")
+    return 0
+
+
+COMMAND = Command(
+    name="list",
+    about="what there is, by name",
+    description=DESCRIPTION,
+    examples=EXAMPLES,
+    add_options=add_options,
+    run=run,
+    overview=("jaxsim list", "what there is"),
+)

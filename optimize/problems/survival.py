@@ -1,0 +1,84 @@
+"""Who is still standing, and for how long, under any scheme and controller."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from jaxsim.model import Model, State
+from jaxsim.simulation.pushes import Pushes
+from jaxsim.simulation.rollout import Measure, advance
+from jaxsim.simulation.scheme import Scheme
+from jaxsim.solvers.status import Status
+from optimize.running.summary import FALLEN
+
+
+class Outcome(NamedTuple):
+    """Of one trial, or arrays of many."""
+
+    stood: Array  # () bool: to the end, and finite
+    finite: Array  # () bool
+    lasted: Array  # () part of the time that it stood, 0 to 1
+    unsolved: Array | int = 0  # () frames while it stood whose optimisation was not solved
+    root_residual: Array | float = 0.0  # () largest while it stood, see SynthesisInfo [N]
+
+
+def outlast(
+    model: Model,
+    controller: Any,
+    scheme: Scheme,
+    first: tuple[State, Any],
+    forces: Pushes | None,
+    steps: int,
+    measures: Mapping[str, Measure] | None = None,
+) -> tuple[Outcome, dict[str, Any]]:
+    """Outcome of ``steps`` steps from ``begin`` on, and measures folded while it stood.
+
+    It stands while its centre of mass is above ``FALLEN`` of its height at the start. Who fell
+    waits in its start unpushed: its last gasps would cost the others of its batch time.
+    """
+    measures = measures or {}
+    dtype = first[0].q.dtype
+
+    def one(carry, _):
+        now, height, stands, finite, unsolved, worst, folded = carry
+        felt = forces
+        if forces is not None:
+            felt = replace(forces, force=jnp.where(stands, forces.force, 0.0))
+        after, sample = advance(model, controller, scheme, now[0], now[1], felt)
+        com = sample.seen.com[2]
+        height = jnp.where(jnp.isnan(height), com, height)
+        whole = jnp.isfinite(after.q).all() & jnp.isfinite(after.qd).all()
+        finite = finite & (whole | ~stands)
+        counts = stands & whole
+        status = getattr(sample.info, "status", None)
+        if status is not None:
+            unsolved = unsolved + jnp.where(counts & (status != Status.OK), 1, 0)
+        residual = getattr(sample.info, "root_residual", None)
+        if residual is not None:
+            worst = jnp.where(counts, jnp.maximum(worst, residual), worst)
+        folded = {
+            name: jax.tree.map(
+                lambda new, old: jnp.where(counts, new, old).astype(old.dtype),
+                measure.update(folded[name], sample),
+                folded[name],
+            )
+            for name, measure in measures.items()
+        }
+        stands = stands & whole & (com > FALLEN * height)
+        then = after, sample.memory
+        now = jax.tree.map(lambda new, old: jnp.where(stands, new, old), then, first)
+        return (now, height, stands, finite, unsolved, worst, folded), stands
+
+    yes, zero = jnp.asarray(True), jnp.zeros((), dtype)
+    begun_folds = {
+        name: jax.tree.map(lambda x: jnp.asarray(x, dtype), measure.initial)
+        for name, measure in measures.items()
+    }
+    begun = first, zero + jnp.nan, yes, yes, jnp.zeros((), jnp.int32), zero, begun_folds
+    end, stands = jax.lax.scan(one, begun, None, length=steps)
+    _, _, stood, finite, unsolved, worst, folded = end
+    return Outcome(stood, finite, jnp.mean(jnp.where(stands, 1.0, 0.0)), unsolved, worst), folded

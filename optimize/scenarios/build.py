@@ -1,0 +1,168 @@
+"""From a world to a scenario: model, controller, scheme, forces as arrays."""
+
+import dataclasses
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from controllers.goals.controller import GoalController
+from controllers.goals.torques import GoalTorques
+from controllers.numbers import Numbered
+from controllers.pose.registered import Limp
+from controllers.registry import Registered, Setup, controller_of
+from jaxsim.characters.human_effectors import human_effectors
+from jaxsim.io.toml_table import Table, WorldError
+from jaxsim.io.world import World
+from jaxsim.io.world_model import WorldModel, build_world
+from jaxsim.model import Model, State
+from jaxsim.simulation.checks import check_controller
+from jaxsim.simulation.events import EventDriven
+from jaxsim.simulation.records import Control
+from jaxsim.simulation.step import TimeStepping
+from jaxsim.synthesis.checks import check_setup
+from jaxsim.synthesis.config import SynthesisConfig
+from jaxsim.synthesis.scheme import PerStepOptimisation
+from optimize.scenarios.scenario import Scenario
+
+SCHEMES = {"time_stepping": TimeStepping, "event_driven": EventDriven}
+DT = {"time_stepping": 0.001, "event_driven": 1 / 240}  # [s]
+SETTINGS = ("contacts", "sweeps", "warm_start", "stabilization_time")
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Gripping(Numbered):
+    """Another controller, with grips that close and open by the clock."""
+
+    inner: Any
+    close: Array  # (ng,) [s]
+    open: Array  # (ng,) [s]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Those of the controller inside."""
+        own = getattr(self.inner, "labels", {})
+        return {label: f"inner.{path}" for label, path in own.items()}
+
+    def check(self, model: Model) -> None:
+        check_controller(model, self.inner)
+
+    def init(self, model: Model, state: State, seen: Any) -> Any:
+        return self.inner.init(model, state, seen)
+
+    def phase(self, memory: Any) -> tuple[Any, Any]:
+        """Of the controller inside."""
+        return self.inner.phase(memory) if hasattr(self.inner, "phase") else (-1, 0.0)
+
+    def changes(self, before: Any, after: Any) -> list[tuple[float, int]]:
+        """Of the controller inside."""
+        return self.inner.changes(before, after) if hasattr(self.inner, "changes") else []
+
+    def update(self, memory, model, state, seen, dt) -> tuple[Any, Control]:
+        memory, control = self.inner.update(memory, model, state, seen, dt)
+        hold = (state.time >= self.close) & (state.time < self.open)
+        return memory, dataclasses.replace(control, hold=hold)
+
+
+def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
+    """The scenario of a world. Raises WorldError or ModelError, naming the place, for what does not
+    fit together."""
+    optimised = world.scheme == "per_step_optimisation"
+    if optimised:
+        _check_optimised(world)
+    built = build_world(replace(world, bodies=()) if optimised else world)
+    setup = Setup(world, built.model, built.state, built.roles)
+    given = _controller(world, setup)
+    controller = given.controller
+    if optimised and not isinstance(controller, GoalController):
+        raise WorldError(
+            f'{world.name}: [controller]: the scheme "per_step_optimisation" takes a controller by'
+            ' goals, such as name = "balance"; for torques choose scheme = "time_stepping"'
+        )
+    if not optimised and isinstance(controller, GoalController):
+        controller = _torques(world, controller)
+    if built.model.topology.n_grips:
+        times = [
+            jnp.asarray(t, built.model.mass.dtype) for t in (built.grip_close, built.grip_open)
+        ]
+        controller = Gripping(controller, *times)
+    spec = world.character
+    text = world.source
+    return Scenario(
+        model=built.model,
+        controller=controller,
+        state=built.state,
+        scheme=_optimisation(world, built) if optimised else _stepping(world),
+        forces=built.pushes,
+        seconds=world.seconds,
+        name=name,
+        title=world.title,
+        link_kinds=built.roles,
+        phases=given.phases,
+        notes=(*given.notes, *notes, *built.notes),
+        conditions={
+            "scenario": name,
+            "character": spec.model if spec else None,
+            **(spec.options if spec else {}),
+            "start": spec.start if spec else None,
+            "controller": world.controller.take("name") if world.controller else spec and "pd",
+            "scheme": world.scheme,
+        },
+        files={**given.files, **({} if text is None else {"scenario.toml": text})},
+    )
+
+
+def _controller(world: World, setup: Setup) -> Registered:
+    table = world.controller
+    if table is None:
+        if world.character is None:
+            return Registered(Limp())
+        table = Table(world.name, "[controller]", {"name": "pd"})
+    return controller_of(table, setup)
+
+
+def _torques(world: World, controller: GoalController) -> GoalTorques:
+    """A controller by goals for a world that is simulated forward: it knows the character and what
+    is fixed around it."""
+    own = build_world(replace(world, bodies=(), driven=(), grips=(), shoves=())).model
+    dt = float(world.dt or DT[world.scheme])
+    every = max(1, round(float(SynthesisConfig().dt) / dt))
+    scheme = PerStepOptimisation.of(own, human_effectors(own), SynthesisConfig(dt=every * dt))
+    return GoalTorques(controller, scheme, own, every=every)
+
+
+def _check_optimised(world: World) -> None:
+    """What the per-step optimisation cannot hold. Its bodies are seen, and touch nothing."""
+    if world.character is None:
+        raise WorldError(f"{world.name}: per-step optimisation needs a [character]")
+    for kind, held in (("driven", world.driven), ("grip", world.grips)):
+        if held:
+            raise WorldError(
+                f"{world.name}: [[{kind}]]: per-step optimisation has none; choose scheme ="
+                ' "time_stepping"'
+            )
+    for body in world.bodies:
+        if body.shape.kind != "sphere" or body.throw_at is not None:
+            raise WorldError(
+                f"{world.name}: [[body]] {body.name!r}: in per-step optimisation bodies are spheres"
+                " that fly from the start; they are seen, and touch nothing"
+            )
+
+
+def _stepping(world: World) -> TimeStepping | EventDriven:
+    given = {name: getattr(world, name) for name in SETTINGS}
+    options: dict[str, Any] = {k: value for k, value in given.items() if value is not None}
+    dt = world.dt or DT[world.scheme]
+    return SCHEMES[world.scheme](dt=float(dt), **options)
+
+
+def _optimisation(world: World, built: WorldModel) -> PerStepOptimisation:
+    points = human_effectors(built.model)
+    check_setup(built.model, points, built.state, None, built.pushes)
+    options: dict[str, Any] = {"torque_limits": bool(world.torque_limits)}
+    if world.dt is not None:
+        options["dt"] = float(world.dt)
+    return PerStepOptimisation.of(built.model, points, SynthesisConfig(**options))

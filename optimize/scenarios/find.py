@@ -1,0 +1,187 @@
+"""Scenarios by name or file: the shipped ones, scripts, scenario files, characters by themselves.
+
+    scenario("push", {"push.force": 350, "controller.gait.time": 0.6})
+
+What is set are keys of the file (``push.force``, ``character.build``, ``world.seconds``) or numbers
+of what is built from it (``controller.gait.time``, ``model.mass[3]``, ``scheme.dt``).
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from controllers.scl.load import shipped_scripts
+from jaxsim.io.toml_table import Table, WorldError, read_toml, suggestion
+from jaxsim.io.world_character import BUILT_IN, MODEL_FILES
+from jaxsim.io.world_file import world_of
+from optimize.scenarios.build import build
+from optimize.scenarios.scenario import Scenario
+
+TABLES = ("world", "character", "controller")
+ARRAYS = ("fixed", "body", "driven", "grip", "push")
+CHAIR_HEIGHT = 0.45  # of a chair that was asked for without its height [m]
+SCRIPT_DT = 0.00025  # [s]
+# where the motions of scripts begin, by how a script's name begins
+STARTS_OF_SCRIPTS = {
+    "sit_to_stand": "sitting",
+    "walk": "standing",
+    "kip_up": "supine",
+    "prone_to_stand": "prone",
+}
+
+
+def shipped_scenarios() -> dict[str, str]:
+    """Name -> title, of the scenario files that come with the package.
+
+    >>> shipped_scenarios()["box_stack"]
+    'Ten boxes stand, until a ball comes'
+    """
+    files = sorted((p for p in _shipped().iterdir() if p.suffix == ".toml"), key=lambda p: p.name)
+    return {path.stem: read_toml(path).table("world").text("title") for path in files}  # type: ignore
+
+
+def _shipped() -> Path:
+    return Path(str(resources.files("optimize") / "scenarios" / "shipped"))
+
+
+def known_scenarios() -> tuple[str, ...]:
+    """Every name that ``scenario`` takes: scenario files, scripts, characters."""
+    return (*shipped_scenarios(), *shipped_scripts(), *BUILT_IN)
+
+
+def default_start(script: str | os.PathLike) -> str | None:
+    """The pose in which a script of this name begins; None for a name that says nothing.
+
+    >>> default_start("walk"), default_start("mine/kip_up_high.scl"), default_start("dance")
+    ('standing', 'supine', None)
+    """
+    name = Path(script).stem
+    return next((s for prefix, s in STARTS_OF_SCRIPTS.items() if name.startswith(prefix)), None)
+
+
+def scenario(
+    what: str | os.PathLike | Scenario,
+    set: Mapping[str, Any] | None = None,
+    text: str | None = None,
+) -> Scenario:
+    """A scenario by name, from a file (.toml), of a script (.scl), or of a character by itself (a
+    built-in one, or a model file), in JAX's default precision.
+
+    set: keys of the file, or numbers of what is built, by path or label -> value. text: in the
+    place of what a script's file holds.
+
+    Raises WorldError, ScriptError, ModelError (all of them ValueErrors) or KeyError.
+    """
+    changes = dict(set or {})
+    if isinstance(what, Scenario):
+        found = what
+    else:
+        values, folder, source = _values(os.fspath(what), text)
+        for key in [key for key in changes if _is_of_file(key, values)]:
+            _change(values, key, changes.pop(key))
+        notes = _settled(values)
+        name = os.fspath(what)
+        table = Table(Path(name).name, "", values)
+        if source is not None and set:
+            source = None  # it is not what was simulated
+        found = build(world_of(table, Path(name).stem, folder, source), name, tuple(notes))
+    for key, value in changes.items():
+        found = found.set(key, value)
+    return found
+
+
+def _values(name: str, text: str | None) -> tuple[dict[str, Any], Path, str | None]:
+    """The tables, the folder for its files, and the text of a scenario file."""
+    path = Path(name)
+    shipped = _shipped() / f"{name}.toml"
+    if path.suffix == ".toml" or (path.suffix == "" and shipped.is_file() and not path.is_file()):
+        file = path if path.suffix == ".toml" else shipped
+        return read_toml(file).values(), file.parent, file.read_text("utf-8")
+    if path.suffix.lower() in MODEL_FILES:
+        return {"character": {"model": path.name}}, path.parent, None
+    if path.suffix == "" and name in BUILT_IN:
+        return {"character": {"model": name}}, Path(), None
+    if path.suffix == ".scl" or path.is_file() or name in shipped_scripts() or text is not None:
+        controller = {"name": "script", "file": name} | ({} if text is None else {"text": text})
+        world = {"title": path.stem, "dt": SCRIPT_DT}
+        return (
+            {
+                "world": world,
+                "character": {"model": "planar_human"},
+                "controller": controller,
+            },
+            Path(),
+            None,
+        )
+    known = known_scenarios()
+    raise WorldError(
+        f"{name}: there is no such file, and no scenario, script or character of this name"
+        f"{suggestion(name, known)}; there are: {', '.join(known)}"
+    )
+
+
+def _settled(values: dict[str, Any]) -> list[str]:
+    """Fill in what a script on the planar human leaves open; what a user should know of that."""
+    own, controller = values.get("character"), values.get("controller")
+    if not isinstance(own, dict) or own.get("model") != "planar_human":
+        return []
+    notes = []
+    if isinstance(controller, dict) and controller.get("name") == "script" and "start" not in own:
+        file = str(controller.get("file", ""))
+        own["start"] = default_start(file) or "standing"
+        if default_start(file) is None:
+            notes.append(f"{Path(file).name} begins standing; set character.start for another pose")
+    if own.get("start") == "sitting" and "chair_height" not in own:
+        own["chair_height"] = CHAIR_HEIGHT
+        notes.append(f"the chair is {CHAIR_HEIGHT} m high; set character.chair_height for another")
+    elif own.get("start") != "sitting" and own.pop("chair_height", None) is not None:
+        notes.append(f"there is no chair: the start {own.get('start')!r} does not sit on one")
+    return notes
+
+
+def _is_of_file(key: str, values: Mapping[str, Any]) -> bool:
+    """Whether a key is one of the scenario's file, and not the path of a number."""
+    first, _, rest = key.partition(".")
+    table = re.sub(r"\[\d+\]$", "", first)
+    if table in ARRAYS:
+        return bool(rest)
+    if table == "controller":
+        # Its numbers go by label or path; a plain word, or what the file has, is a key.
+        own = values.get("controller")
+        held = own if isinstance(own, Mapping) else {}
+        return rest.partition(".")[0] in held or re.fullmatch(r"[^\W\d]\w*", rest) is not None
+    return table in TABLES and bool(rest)
+
+
+def _change(values: dict[str, Any], key: str, value: Any) -> None:
+    """Set a key of the file. Raises KeyError where one of several tables would have to be named."""
+    first, _, rest = key.partition(".")
+    if first in TABLES:
+        at = values.setdefault(first, {})
+    else:
+        name, _, index = first.partition("[")
+        tables = values.setdefault(name, [])
+        called, dot, more = rest.partition(".")
+        named = [t for t in tables if t.get("name") == called] if dot else []
+        if index:
+            number = int(index.rstrip("]"))
+            if number >= len(tables):
+                raise KeyError(f"{key}: there are {len(tables)} [[{name}]] tables, counted from 0")
+            at = tables[number]
+        elif named:
+            at, rest = named[0], more
+        elif len(tables) == 1:
+            at = tables[0]
+        else:
+            names = [t.get("name", f"{name}[{k}]") for k, t in enumerate(tables)]
+            raise KeyError(
+                f"{key}: there are {len(tables)} [[{name}]] tables"
+                + (f"; name one of {', '.join(names)}" if names else ", and none to change")
+            )
+    *way, last = rest.split(".")
+    for step in way:
+        at = at.setdefault(step, {})
+    at[last] = value
