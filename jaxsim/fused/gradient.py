@@ -168,7 +168,8 @@ def _checkpointed(closed: ClosedJaxpr) -> ClosedJaxpr:
             inner = _checkpointed(eqn.params["jaxpr"])
             if eqn.primitive.name == "scan" and stays_loop(eqn):
                 body = jax.checkpoint(jaxpr_as_fun(inner), prevent_cse=False, policy=_KEPT)
-                specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in inner.in_avals]
+                avals: Any = inner.in_avals  # of abstract values the shape is not declared
+                specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
                 inner = jax.make_jaxpr(body)(*specs)
             eqn = eqn.replace(params={**eqn.params, "jaxpr": inner})
         eqns.append(eqn)
