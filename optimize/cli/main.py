@@ -99,6 +99,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         from optimize.tuning.checkpoint import CheckpointError
 
+        if isinstance(error, BrokenPipeError):  # who reads has seen enough, as of "| head"
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
         if isinstance(error, FolderInUse):
             print(_message(error), file=sys.stderr)
             return 1
