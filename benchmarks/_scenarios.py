@@ -58,18 +58,35 @@ MAPS = {
     )
 }
 
-SAME = (
-    *("verdict", "finite", "standing", "steps_taken", "contacts_at_end", "broken_grips"),
-    *("most_left_out", "rolled_back", "unsolved_frames", "links", "freedoms"),
-)
-METRES = (
-    *("max_head_height", "distance", "longest_step", "slip_distance", "reach_distance"),
-    *("hold_drift", "ball_clearance", "largest_penetration", "first_penetration"),
-)
-SECONDS = (
-    *("seconds", "failed_at", "airborne_time", "time_above_1.8", "hand_support_time"),
-    *("sliding_time", "left_out_time"),
-)
+
+class Names(NamedTuple):
+    """What is recorded of a summary, by group."""
+
+    same: tuple[str, ...]
+    metres: tuple[str, ...]
+    seconds: tuple[str, ...]
+
+
+NAMES = {
+    "script": Names(
+        ("verdict", "finite", "contacts_at_end"),
+        ("max_head_height", "distance", "largest_penetration"),
+        ("seconds", "failed_at", "airborne_time", "time_above_1.8"),
+    ),
+    "world": Names(
+        ("verdict", "finite", "broken_grips", "most_left_out", "links", "freedoms"),
+        ("largest_penetration", "first_penetration"),
+        ("seconds", "failed_at", "left_out_time"),
+    ),
+    "scene": Names(
+        ("verdict", "finite", "standing", "steps_taken", "rolled_back", "unsolved_frames"),
+        (
+            *("longest_step", "slip_distance", "reach_distance", "hold_drift", "ball_clearance"),
+            "largest_penetration",
+        ),
+        ("seconds", "failed_at", "hand_support_time", "sliding_time"),
+    ),
+}
 
 
 class Kind(NamedTuple):
@@ -194,6 +211,8 @@ def of_simulation(kind: str, simulation: Simulation) -> Record:
     first = np.flatnonzero(motion.time < FIRST[kind] - 1e-9)[:: THIN[kind]]
     spread = np.unique(np.linspace(0, motion.n_frames - 1, LATER).astype(int))
     times, names, causes = zip(*motion.phase_events) if motion.phase_events else ((), (), ())
+    if kind == "scene":  # whose causes were the same from the first on
+        causes = tuple(cause if cause != "start" else "its condition" for cause in causes)
     carry = np.linalg.norm(motion.contact_force[-1], axis=-1) > CARRIES
     return {
         "path": {"time": motion.time[first], "q": motion.q[first], "qd": motion.qd[first]},
@@ -202,14 +221,14 @@ def of_simulation(kind: str, simulation: Simulation) -> Record:
             "phases": names,
             "causes": causes,
             "carrying_contacts": carry.sum(),
-            **_as_recorded(_there(summary, SAME), summary),
+            **_as_recorded(_there(summary, NAMES[kind].same), summary),
         },
         "metres": {
             **_final_heights(kind, motion),
             "moved": _moved(motion),
-            **_as_recorded(_there(summary, METRES), summary),
+            **_as_recorded(_there(summary, NAMES[kind].metres), summary),
         },
-        "seconds": {"phase_times": times, **_there(summary, SECONDS)},
+        "seconds": {"phase_times": times, **_there(summary, NAMES[kind].seconds)},
     }
 
 

@@ -392,10 +392,13 @@ def depth_notes(measured: Mapping[str, Any]) -> list[str]:
     depth, begun = (measured.get(f"{w}_penetration", 0.0) for w in ("largest", "first"))
     if not float(depth) - float(begun) > DEEP:
         return []
+    sank = f"shapes sank into one another by up to {1e3 * float(depth):.1f} mm"
+    if "largest_residual" not in measured:
+        return [f"{sank}: only hands and feet are kept out of the surroundings"]
     return [
-        f"shapes sank into one another by up to {1e3 * float(depth):.1f} mm, and the solver left a"
-        f" residual of up to {float(measured['largest_residual']):.3g}; a smaller time step, more"
-        " sweeps, or masses that differ less may help"
+        f"{sank}, and the solver left a residual of up to"
+        f" {float(measured['largest_residual']):.3g}; a smaller time step, more sweeps, or masses"
+        " that differ less may help"
     ]
 
 

@@ -31,3 +31,5 @@ def test_deep_overlaps_are_told_unless_they_were_there():
     assert "by up to 165.0 mm" in note and "residual of up to 10" in note
     assert depth_notes(measured | {"first_penetration": 0.16}) == []
     assert depth_notes(measured | {"largest_penetration": 0.001}) == []
+    [note] = depth_notes({"largest_penetration": 0.05})  # of per-step optimisation
+    assert "50.0 mm: only hands and feet are kept out" in note
