@@ -39,10 +39,10 @@ class RandomTorques:
     table: Array  # (TORQUES, nv) [N m]
     offset: Array  # ()
 
-    def init(self, model: Model, state: State, seen: Any) -> Array:
+    def init(self, model: Model, state: State, obs: Any) -> Array:
         return self.offset
 
-    def update(self, memory: Array, model: Model, state: State, seen, dt) -> tuple[Array, Control]:
+    def update(self, memory: Array, model: Model, state: State, obs, dt) -> tuple[Array, Control]:
         return (memory + 1) % TORQUES, Control(self.table[memory], jnp.zeros_like(state.qd))
 
 
@@ -137,9 +137,9 @@ def residual(sample) -> Array:
     return sample.info.residual
 
 
-def left_out(sample) -> Array:
+def dropped_contacts(sample) -> Array:
     """() number of near contacts that were not solved for."""
-    return sample.info.left_out.astype(sample.dt.dtype)
+    return sample.info.dropped_contacts.astype(sample.dt.dtype)
 
 
 def member_function(task: Task, steps: int, watched: tuple = (touching,)):

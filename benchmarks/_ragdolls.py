@@ -40,10 +40,10 @@ TALLEST = 0.5  # of the boxes [m]
 class Limp:
     """No torque."""
 
-    def init(self, model, state, seen):
+    def init(self, model, state, obs):
         return ()
 
-    def update(self, memory, model, state, seen, dt):
+    def update(self, memory, model, state, obs, dt):
         return memory, no_control(model)
 
 
@@ -112,7 +112,7 @@ def falls(model: Model, count: int, seed: int = 0) -> State:
 
 def energy(sample: Sample) -> Array:
     """() kinetic and potential energy at the step's first instant [J]."""
-    kin = sample.seen.kin
+    kin = sample.obs.kin
     of_motion = kinetic_energy(sample.model, kin, sample.state.qd)
     return of_motion + potential_energy(sample.model, kin)
 
@@ -123,7 +123,7 @@ def recovery_work(sample: Sample, config: TimeStepping) -> Array:
     A row that has gone too deep is given the velocity depth / time; its impulse does at most as
     much work as impulse times that velocity (Stewart and Trinkle's step dissipates the rest).
     """
-    contacts = sample.seen.contacts
+    contacts = sample.obs.contacts
     force = jnp.sum(sample.info.contact_force * contacts.normal, axis=-1)
     depth = jnp.maximum(-contacts.gap, 0.0)
     gap = _limit_gaps(sample)
@@ -184,7 +184,7 @@ def measures(config: TimeStepping, seconds: float, settled: float = 1.0) -> dict
         "speed": largest(lambda s: late(s, jnp.max(jnp.abs(s.state.qd)))),
         "residual": largest(lambda s: s.info.residual),
         "residual_sum": total(lambda s: s.info.residual),
-        "left_out": largest(lambda s: s.info.left_out.astype(s.state.q.dtype)),
+        "dropped_contacts": largest(lambda s: s.info.dropped_contacts.astype(s.state.q.dtype)),
         "energy": risen(config, integration=False),
         "of_sweeps": risen(config, integration=True),
         "raw": raw_rise(),

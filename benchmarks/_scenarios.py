@@ -74,7 +74,7 @@ NAMES = {
         ("seconds", "failed_at", "airborne_time", "time_above_1.8"),
     ),
     "world": Names(
-        ("verdict", "finite", "broken_grips", "most_left_out", "links", "freedoms"),
+        ("verdict", "finite", "broken_grips", "most_left_out", "links", "dofs"),
         ("largest_penetration", "first_penetration"),
         ("seconds", "failed_at", "left_out_time"),
     ),

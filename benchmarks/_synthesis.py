@@ -46,9 +46,9 @@ class Scene:
     def problem(self, model: Model, carry, pushes: Pushes):
         """The step's first QP."""
         (state, memory), (_, scheme, controller) = carry, self.human
-        seen = scheme.observe(model, state)
-        _, tasks = controller.update(memory, model, state, seen, scheme.dt)
-        return first_problem(seen.view, state, tasks, scheme.unit, scheme, pushes)
+        obs = scheme.observe(model, state)
+        _, tasks = controller.update(memory, model, state, obs, scheme.dt)
+        return first_problem(obs.conf, state, tasks, scheme.unit, scheme, pushes)
 
     def begin(self):
         """A carry: standing."""

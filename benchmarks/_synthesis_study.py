@@ -18,9 +18,9 @@ from jaxsim.characters.human_effectors import human_effectors
 from jaxsim.dynamics.articulated import articulated_body
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.synthesis.config import FORMS, SynthesisConfig, units
+from jaxsim.synthesis.configuration import configuration_at
 from jaxsim.synthesis.synthesizer import SynthesisMemory, no_start, synthesize
 from jaxsim.synthesis.tasks import plain_tasks
-from jaxsim.synthesis.view import look
 
 SECONDS = 0.2
 STEPS = (0.02, 0.01, 0.005, 0.0025)  # [s]
@@ -57,16 +57,16 @@ def study(quick: bool) -> str:
             def step(_, carry):
                 state, residual = carry
                 own = SynthesisConfig(dt=dt, form=form, sequence=config.sequence)
-                view = look(model, points, state.q, state.qd)
+                conf = configuration_at(model, points, state.q, state.qd)
 
-                def tasks(view, at_v):
-                    return replace(plain_tasks(view, 0.0), torque=jnp.asarray(LIMP))
+                def tasks(conf, at_v):
+                    return replace(plain_tasks(conf, 0.0), torque=jnp.asarray(LIMP))
 
-                state, info = synthesize(view, state, tasks, unit, own)
+                state, info = synthesize(conf, state, tasks, unit, own)
                 return state, jnp.maximum(residual, info.root_residual)
 
             state, residual = jax.lax.fori_loop(0, count, step, (first, zero))
-            return look(model, points, state.q, state.qd).position, residual
+            return configuration_at(model, points, state.q, state.qd).position, residual
 
         return jax.jit(run)
 

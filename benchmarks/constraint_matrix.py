@@ -35,8 +35,8 @@ from optimize.session import cores, session
 
 ROWS = (1, 2, 4, 8, 16, 32, 60)
 BODIES = {
-    "planar": ("planar human, 18 freedoms", planar_human),
-    "human": ("human in space, 37 freedoms", articulated_human),
+    "planar": ("planar human, 18 dofs", planar_human),
+    "human": ("human in space, 37 dofs", articulated_human),
 }
 
 

@@ -117,7 +117,7 @@ def summary(found, seconds: float) -> dict[str, str]:
         "of recovery [J]": _spread(work),
         "residual, worst": f"{found['residual'].max():.2g}",
         "mean": f"{found['residual_sum'].mean() / seconds:.2g}",
-        "left out": f"{found['left_out'].max():.0f}",
+        "left out": f"{found['dropped_contacts'].max():.0f}",
         "fastest joint, settled [rad/s]": _spread(found["speed"]),
         "seconds": f"{found['seconds'].sum():.0f}",
     }

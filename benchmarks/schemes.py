@@ -42,10 +42,10 @@ SCHEMES = {"time_stepping": partial(TimeStepping, sweeps=50), "event_driven": Ev
 class Limp:
     """No torque."""
 
-    def init(self, model, state, seen):
+    def init(self, model, state, obs):
         return ()
 
-    def update(self, memory, model, state, seen, dt):
+    def update(self, memory, model, state, obs, dt):
         return memory, no_control(model)
 
 
@@ -66,7 +66,7 @@ def placed(model: Model, q, qd) -> State:
 
 def record(sample):
     """What the tables need of a step."""
-    kin = sample.seen.kin
+    kin = sample.obs.kin
     energy = kinetic_energy(sample.model, kin, sample.state.qd) + potential_energy(
         sample.model, kin
     )

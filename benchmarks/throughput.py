@@ -29,8 +29,8 @@ from benchmarks._engines import (
     Ran,
     Task,
     Theirs,
+    dropped_contacts,
     interleaved,
-    left_out,
     lift,
     make_fused,
     make_task,
@@ -212,15 +212,15 @@ def solved_rows(task: Task, options) -> list[list[str]]:
         return cells
 
     def ours(name, task):
-        member = member_function(task, options.steps, (touching, lift, residual, left_out))
+        member = member_function(task, options.steps, (touching, lift, residual, dropped_contacts))
         run = fuse(member, ((0, 0), None))
         ran: Ran = jax.tree.map(np.asarray, run((task.state, task.offset), task.torques))
         means = {name: float(np.mean(value)) for name, value in ran.means.items()}
         sweeps = f"{task.config.sweeps} sweeps, {1e3 * means['residual']:.2g} mm/s left"
         count = contact_slots(top).count
         slots = f"{min(count, task.config.contacts)} of {count}"
-        if means["left_out"]:
-            slots += f", {means['left_out']:.2g} left out"
+        if means["dropped_contacts"]:
+            slots += f", {means['dropped_contacts']:.2g} left out"
         pressing = f"{means['touching']:.1f}"
         return row(name, slots, pressing, sweeps, means["lift"], ran.state.q, ran.state.qd)
 

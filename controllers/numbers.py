@@ -1,6 +1,6 @@
 """The numbers of a controller by label or path: read, changed, listed.
 
-A controller is a pytree, so each of its numbers has a path (``values[17]``, ``notes.gait.time``).
+A controller is a pytree, so each of its numbers has a path (``values[17]``, ``variables.gait.time``).
 Where it has names for them it offers ``labels``, a mapping from label to path.
 """
 

@@ -19,12 +19,12 @@ class Controller(Protocol):
     model: a rollout calls it once, before it begins.
     """
 
-    def init(self, model: Model, state: State, seen: Any) -> Any:
-        """The memory before the first step; seen: what the scheme observes in ``state``."""
+    def init(self, model: Model, state: State, obs: Any) -> Any:
+        """The memory before the first step; obs: what the scheme observes in ``state``."""
         ...
 
     def update(
-        self, memory: Any, model: Model, state: State, seen: Observation, dt: Array
+        self, memory: Any, model: Model, state: State, obs: Observation, dt: Array
     ) -> tuple[Any, Control]:
         """The torques for the step that starts now, and the memory after it."""
         ...

@@ -1,7 +1,7 @@
 """Torques that act like a force: the Jacobian transpose between two links.
 
 A virtual force on a link, seen from a base link, is a pair of opposite forces at one point, one on
-each; the freedoms that carry both (the root's) cancel. Source: Shen, sections 3.2 to 3.4.
+each; the dofs that carry both (the root's) cancel. Source: Shen, sections 3.2 to 3.4.
 """
 
 import jax.numpy as jnp

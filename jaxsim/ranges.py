@@ -21,7 +21,7 @@ class Range:
     why: str  # what goes wrong outside
     whole: bool = False
 
-    def holds(self, value: Any) -> bool:
+    def contains(self, value: Any) -> bool:
         """Whether a value is a number in the range."""
         kind = numbers.Integral if self.whole else numbers.Real
         if not isinstance(value, kind) or isinstance(value, bool):
@@ -93,7 +93,7 @@ def within(name: str, value: Any, called: str = "", of: str = "") -> Any:
     shown = (
         value.item() if getattr(value, "shape", None) == () else value
     )  # 0.1, not np.float64(0.1)
-    if not limits.holds(shown):
+    if not limits.contains(shown):
         unit = f" {limits.unit}" if limits.unit and isinstance(shown, numbers.Real) else ""
         raise ValueError(f"{called or name} is {shown!r}{unit}; {limits.wanted}")
     return value

@@ -2,7 +2,7 @@
 
 Python raises KeyboardInterrupt wherever it happens to be: within a callback of compiled code it
 comes out as a RuntimeError, within a garbage collection it is lost. So it is remembered: in
-``holding()`` it waits for the next ``check()``, in ``noting()`` it is raised at once, and again at
+``deferred()`` it waits for the next ``check()``, in ``noting()`` it is raised at once, and again at
 the end, under its own name, if another error or nothing came out of it. A second one is raised at
 once everywhere; for a command (``command()``) it ends the process, even within compiled code.
 
@@ -28,7 +28,7 @@ NOTICE = "\ninterrupted: ends when what is running now is done; once more ends i
 
 class _State:
     depth = 0  # of noting() blocks
-    holds = 0  # of holding() blocks
+    holds = 0  # of deferred() blocks
     pending = False  # a signal that has not ended anything yet
     last = 0.0  # when it came
     watched = False  # by a thread that tells the user
@@ -84,7 +84,7 @@ def noting() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def holding() -> Iterator[Callable[[], None]]:
+def deferred() -> Iterator[Callable[[], None]]:
     """A signal within waits for the next call of what is given, or for the end of the block."""
     if not _is_main():
         yield lambda: None

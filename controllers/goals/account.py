@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from controllers.goals.balance import FEET, HANDS
-from controllers.goals.holds import Hold
-from controllers.goals.senses import Objects
+from controllers.goals.effector_constraints import EffectorConstraint
+from controllers.goals.sensors import Objects
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.math.rotation import quat_to_matrix
 from jaxsim.model import Model
@@ -37,7 +37,7 @@ def account(controller: Any, scheme: Any, model: Model, frames: Any, time: np.nd
     dt = float(scheme.dt)
     hands = [name in HANDS for name in points.names]
     names = [machine.state_names[k] for k in frames.phase[entries(frames)]]
-    drift, pull = hold_measures(machine.holds, points, frames, time)
+    drift, pull = constraint_measures(machine.constraints, points, frames, time)
     return {
         "steps_begun": names.count("takeStep"),
         "longest_step": max(step_lengths(machine.state_names, points, frames), default=0.0),
@@ -69,8 +69,8 @@ def reach_distance(
     return max(apart, default=None)
 
 
-def hold_measures(
-    holds: tuple[Hold, ...], points: Effectors, frames: Any, time: np.ndarray
+def constraint_measures(
+    holds: tuple[EffectorConstraint, ...], points: Effectors, frames: Any, time: np.ndarray
 ) -> tuple[float | None, float | None]:
     """How far any effector got from where it was held [m], and the greatest force of that [N]; None
     if the run ended before any hold began."""

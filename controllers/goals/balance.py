@@ -12,11 +12,11 @@ from jax import Array
 
 from controllers.goals import tasks as goals
 from controllers.goals.machine import GoalMachine, GoalState
-from controllers.goals.senses import support_center, support_margin
+from controllers.goals.sensors import support_center, support_margin
 from controllers.goals.tasks import Goal
 from jaxsim.math.safe import safe_norm
-from jaxsim.synthesis.observation import Senses
-from jaxsim.synthesis.view import View
+from jaxsim.synthesis.configuration import Configuration
+from jaxsim.synthesis.observation import EffectorObservation
 
 SOLE = 30.0  # weight of the goal ``sole_down``
 SWINGS = 0.05  # weight of the goal ``relax`` for a foot on its way
@@ -66,57 +66,57 @@ def no_step(gait: Gait, swing: int = 0) -> Step:
     return Step(jnp.asarray(swing), jnp.asarray(1e3), jnp.asarray(0.0), no, no, jnp.zeros(2), gait)
 
 
-def foot(senses: Senses, which: Array) -> Array:
+def foot(obs: EffectorObservation, which: Array) -> Array:
     """(ne,) bool: the points of one foot, 0 the left, 1 the right."""
-    left, right = (senses.group(name) for name in FEET)
+    left, right = (obs.group(name) for name in FEET)
     return jnp.where(which == 0, left, right)
 
 
-def bearing_feet(senses: Senses, step: Step) -> Array:
+def bearing_feet(obs: EffectorObservation, step: Step) -> Array:
     """(ne,) bool: the points of feet that touch the ground, but those lifted too far; and of feet
     that are about to, if no step is taken: a body that is put down has not lost its balance.
     """
-    view = senses.view
-    bears = jnp.zeros(view.effectors.count, bool)
-    lands = ~step.stepping & (view.near.gap < step.gait.clearance * senses.height)
+    conf = obs.conf
+    bears = jnp.zeros(conf.effectors.count, bool)
+    lands = ~step.stepping & (conf.near.gap < step.gait.clearance * obs.height)
     for name in FEET:
-        own = senses.group(name)
-        bears = bears | (own & ((senses.touching | lands) & own).any())
-    return bears & (view.near.gap < step.gait.sole * senses.height)
+        own = obs.group(name)
+        bears = bears | (own & ((obs.touching | lands) & own).any())
+    return bears & (conf.near.gap < step.gait.sole * obs.height)
 
 
-def com_ahead(senses: Senses) -> Array:
+def com_ahead(obs: EffectorObservation) -> Array:
     """(2,) where the centre of mass is going: x + v sqrt(z / g), its capture point.
 
     The document's condition and step look at x alone; see docs/behaviours.md.
     """
-    view = senses.view
-    return view.com[:2] + fall_time(senses) * view.com_velocity[:2]
+    conf = obs.conf
+    return conf.com[:2] + fall_time(obs) * conf.com_velocity[:2]
 
 
-def com_is_supported(senses: Senses, step: Step) -> Array:
+def com_is_supported(obs: EffectorObservation, step: Step) -> Array:
     """The centre of mass is going to stay over what bears: feet, and hands on a wall. After a step
     it has to be further inside (``Gait.settled``), else the next step follows at once."""
-    hands = [senses.group(name) for name in HANDS if name in senses.view.effectors.group_names]
-    bearing = bearing_feet(senses, step)
+    hands = [obs.group(name) for name in HANDS if name in obs.conf.effectors.group_names]
+    bearing = bearing_feet(obs, step)
     for hand in hands:
-        bearing = bearing | (senses.touching & hand)
+        bearing = bearing | (obs.touching & hand)
     margin = jnp.where(step.stepping, step.gait.settled, step.gait.margin)
-    return support_margin(senses, bearing, com_ahead(senses)) >= margin * senses.height
+    return support_margin(obs, bearing, com_ahead(obs)) >= margin * obs.height
 
 
-def lift_farther_foot(senses: Senses, step: Step) -> Step:
+def lift_farther_foot(obs: EffectorObservation, step: Step) -> Step:
     """ "The foot farther from the ground projection of the COM is easier to lift." """
-    apart = [safe_norm(senses.place(senses.group(f))[:2] - com_ahead(senses)) for f in FEET]
+    apart = [safe_norm(obs.place(obs.group(f))[:2] - com_ahead(obs)) for f in FEET]
     swing = jnp.where(apart[1] > apart[0], 1, 0)
     return replace(step, swing=swing, stepping=jnp.asarray(False))
 
 
-def foot_is_loaded(senses: Senses, step: Step) -> Array:
-    return senses.load(foot(senses, step.swing)) > step.gait.relaxed
+def foot_is_loaded(obs: EffectorObservation, step: Step) -> Array:
+    return obs.load(foot(obs, step.swing)) > step.gait.relaxed
 
 
-def next_place(senses: Senses, step: Step) -> Array:
+def next_place(obs: EffectorObservation, step: Step) -> Array:
     """(2,) where the foot should be: where the COM is going once it lands, and half a hip's width
     to its own side of that, so that both feet have it between them. Where it is going past the
     other foot, this one crosses, and is put beyond it on that side instead (``Gait.across``).
@@ -124,72 +124,70 @@ def next_place(senses: Senses, step: Step) -> Array:
     On one leg the capture point runs away from the foot as exp(t sqrt(g / z)). Not further from the
     COM than a leg reaches, or leans without slipping.
     """
-    view = senses.view
-    hips = [view.kin.link_pos[view.link(name)][:2] for name in THIGHS]
+    conf = obs.conf
+    hips = [conf.kin.link_pos[conf.link(name)][:2] for name in THIGHS]
     half = safe_norm(hips[0] - hips[1]) / 2
-    forward = heading(senses)
+    forward = heading(obs)
     left = jnp.stack([-forward[1], forward[0]])
     own_side = jnp.where(step.swing == 0, 1.0, -1.0) * left
-    stance = senses.place(foot(senses, 1 - step.swing))[:2]
-    lasts = step_time(senses, step)
-    lands = step.gait.landing * _pendulum(senses, senses.height)
-    remaining = jnp.clip(lasts - (senses.time - step.begun), 0.0, lasts) + lands
-    place = stance + (com_ahead(senses) - stance) * jnp.exp(remaining / fall_time(senses))
-    away = place - view.com[:2]
-    beyond = step.gait.beyond * senses.height
+    stance = obs.place(foot(obs, 1 - step.swing))[:2]
+    lasts = step_time(obs, step)
+    lands = step.gait.landing * _pendulum(obs, obs.height)
+    remaining = jnp.clip(lasts - (obs.time - step.begun), 0.0, lasts) + lands
+    place = stance + (com_ahead(obs) - stance) * jnp.exp(remaining / fall_time(obs))
+    away = place - conf.com[:2]
+    beyond = step.gait.beyond * obs.height
     away = away * (1 + beyond / jnp.maximum(safe_norm(away), 1e-2))
-    most = jnp.minimum(step.gait.reach, jnp.min(view.near.friction)) * view.com[2]
+    most = jnp.minimum(step.gait.reach, jnp.min(conf.near.friction)) * conf.com[2]
     share = jnp.minimum(1.0, most / jnp.maximum(safe_norm(away), 1e-6))
     aside = jnp.clip((place - stance) @ own_side, -step.gait.across * half, half)
-    return view.com[:2] + share * away + aside * own_side
+    return conf.com[:2] + share * away + aside * own_side
 
 
-def fall_time(senses: Senses) -> Array:
+def fall_time(obs: EffectorObservation) -> Array:
     """() sqrt(z / g), the time constant of falling over [s]."""
-    return _pendulum(senses, jnp.maximum(senses.view.com[2], 0.1))
+    return _pendulum(obs, jnp.maximum(obs.conf.com[2], 0.1))
 
 
-def step_time(senses: Senses, step: Step) -> Array:
+def step_time(obs: EffectorObservation, step: Step) -> Array:
     """() what a step is meant to take, until the foot is put down [s]."""
-    return step.gait.time * _pendulum(senses, senses.height)
+    return step.gait.time * _pendulum(obs, obs.height)
 
 
-def _pendulum(senses: Senses, height: Array) -> Array:
-    return jnp.sqrt(height / jnp.sqrt(jnp.sum(senses.view.model.gravity**2)))
+def _pendulum(obs: EffectorObservation, height: Array) -> Array:
+    return jnp.sqrt(height / jnp.sqrt(jnp.sum(obs.conf.model.gravity**2)))
 
 
-def heading(senses: Senses) -> Array:
+def heading(obs: EffectorObservation) -> Array:
     """(2,) unit, where the pelvis looks."""
-    view = senses.view
-    forward = view.kin.link_rot[view.link("pelvis")][:2, 0]
+    conf = obs.conf
+    forward = conf.kin.link_rot[conf.link("pelvis")][:2, 0]
     return forward / jnp.maximum(safe_norm(forward), 1e-6)
 
 
-def start_step(senses: Senses, step: Step) -> Step:
+def start_step(obs: EffectorObservation, step: Step) -> Step:
     """With the farther foot, but not with one that carries load."""
-    farther = lift_farther_foot(senses, step)
-    loaded = foot_is_loaded(senses, farther)
+    farther = lift_farther_foot(obs, step)
+    loaded = foot_is_loaded(obs, farther)
     step = replace(step, swing=jnp.where(loaded, step.swing, farther.swing))
-    begun = replace(step, begun=senses.time, stepping=jnp.asarray(True), placing=jnp.asarray(False))
-    return replace(
-        begun, distance=jnp.full_like(step.distance, 1e3), place=next_place(senses, begun)
-    )
+    begun = replace(step, begun=obs.time, stepping=jnp.asarray(True), placing=jnp.asarray(False))
+    return replace(begun, distance=jnp.full_like(step.distance, 1e3), place=next_place(obs, begun))
 
 
-def watch_foot(senses: Senses, step: Step) -> Step:
+def watch_foot(obs: EffectorObservation, step: Step) -> Step:
     """The place is found anew until the foot does not come nearer any more; then it is put down."""
-    place = jnp.where(step.placing, step.place, next_place(senses, step))
-    distance = safe_norm(senses.place(foot(senses, step.swing))[:2] - place)
-    late = senses.time - step.begun
-    lasts = step_time(senses, step)
+    place = jnp.where(step.placing, step.place, next_place(obs, step))
+    distance = safe_norm(obs.place(foot(obs, step.swing))[:2] - place)
+    late = obs.time - step.begun
+    lasts = step_time(obs, step)
     worse = (distance > step.distance) & (late > lasts / 2)
     placing = step.placing | worse | (late > lasts)
     least = jnp.minimum(distance, step.distance)
     return replace(step, distance=least, placing=placing, place=place)
 
 
-def foot_is_under_way(senses: Senses, step: Step) -> Array:
-    return ~(step.placing & (senses.touching & foot(senses, step.swing)).any())
+def foot_is_under_way(obs: EffectorObservation, step: Step) -> Array:
+    return ~(step.placing & (obs.touching & foot(obs, step.swing)).any())
 
 
 def foot_to_place() -> Goal:
@@ -199,15 +197,15 @@ def foot_to_place() -> Goal:
     the pelvis, ``Gait.clearance`` above it, until the foot is put down.
     """
 
-    def rows(senses: Senses, step: Step):
-        view = senses.view
+    def rows(obs: EffectorObservation, step: Step):
+        conf = obs.conf
         ends = []
         for end in ("Heel", "Ball"):
-            pick = jnp.where(step.swing == 0, *(_middle(view, f"{f}{end}") for f in FEET))
-            ends.append((pick @ view.position, jnp.einsum("e,eij->ij", pick, view.jacobian)))
+            pick = jnp.where(step.swing == 0, *(_middle(conf, f"{f}{end}") for f in FEET))
+            ends.append((pick @ conf.position, jnp.einsum("e,eij->ij", pick, conf.jacobian)))
         (heel, J_heel), (ball, J_ball) = ends
-        ahead = heading(senses) * safe_norm(ball - heel) / 2
-        height = senses.height * jnp.where(step.placing, -step.gait.sunk, step.gait.clearance)
+        ahead = heading(obs) * safe_norm(ball - heel) / 2
+        height = obs.height * jnp.where(step.placing, -step.gait.sunk, step.gait.clearance)
         errors = (
             heel - jnp.append(step.place - ahead, height),
             ball - jnp.append(step.place + ahead, height),
@@ -217,10 +215,10 @@ def foot_to_place() -> Goal:
     return Goal("foot", "limb", rows)
 
 
-def _middle(view: View, edge: str) -> Array:
+def _middle(conf: Configuration, edge: str) -> Array:
     """(ne,) shares of the effectors left and right of an edge of the sole."""
-    both = [name in (f"{edge}Left", f"{edge}Right") for name in view.effectors.names]
-    return jnp.asarray(np.array(both) / 2, view.q.dtype)
+    both = [name in (f"{edge}Left", f"{edge}Right") for name in conf.effectors.names]
+    return jnp.asarray(np.array(both) / 2, conf.q.dtype)
 
 
 def sole_down() -> Goal:
@@ -231,15 +229,15 @@ def sole_down() -> Goal:
     cannot stop, and a foot that bounces off goes on as it came.
     """
 
-    def rows(senses: Senses, step: Step):
-        view = senses.view
-        normal = jnp.einsum("ei,eid->ed", view.near.normal, view.jacobian)
-        low = view.near.gap < step.gait.sole * senses.height
-        other = foot(senses, 1 - step.swing) & low
-        mask = jnp.where(step.stepping, other, bearing_feet(senses, step))
-        across = view.near.normal[:, :, None] * normal[:, None, :]
-        J = jnp.where(senses.touching[:, None, None], across, view.jacobian)
-        error = jnp.where(mask[:, None], view.near.gap[:, None] * view.near.normal, 0.0)
+    def rows(obs: EffectorObservation, step: Step):
+        conf = obs.conf
+        normal = jnp.einsum("ei,eid->ed", conf.near.normal, conf.jacobian)
+        low = conf.near.gap < step.gait.sole * obs.height
+        other = foot(obs, 1 - step.swing) & low
+        mask = jnp.where(step.stepping, other, bearing_feet(obs, step))
+        across = conf.near.normal[:, :, None] * normal[:, None, :]
+        J = jnp.where(obs.touching[:, None, None], across, conf.jacobian)
+        error = jnp.where(mask[:, None], conf.near.gap[:, None] * conf.near.normal, 0.0)
         J = jnp.where(mask[:, None, None], J, 0.0)
         return error.reshape(-1), J.reshape(-1, J.shape[-1])
 
@@ -264,7 +262,7 @@ def balance_machine(gait: Gait = Gait()) -> GoalMachine:
             "balance": GoalState(
                 {"com": 5.0, "spine": 70.0, "damping": 0.5, "sole": SOLE},
                 com_is_supported,
-                keep=lift_farther_foot,
+                during=lift_farther_foot,
             ),
             "relaxFoot": GoalState(
                 {"damping": 0.2, "com_foot": 50.0, "relax": 1.0, "sole": SOLE},
@@ -276,7 +274,7 @@ def balance_machine(gait: Gait = Gait()) -> GoalMachine:
                 foot_is_under_way,
                 start_step,
                 watch_foot,
-                lambda senses, step: foot(senses, step.swing),
+                lambda obs, step: foot(obs, step.swing),
             ),
         },
         transitions={
@@ -284,5 +282,5 @@ def balance_machine(gait: Gait = Gait()) -> GoalMachine:
             "relaxFoot": ("takeStep",),
             "takeStep": ("balance", "relaxFoot", "takeStep"),
         },
-        notes=no_step(gait),
+        variables=no_step(gait),
     )

@@ -10,25 +10,25 @@ import numpy as np
 from jax import Array
 
 from controllers.goals.account import Reach, account, flight
-from controllers.goals.machine import GoalMachine, Memory
-from controllers.goals.senses import Objects
+from controllers.goals.machine import GoalMachine, MachineState
+from controllers.goals.sensors import Objects
 from controllers.numbers import Numbered
 from jaxsim.model import Model, State
 from jaxsim.simulation.checks import check_array
-from jaxsim.synthesis.observation import Senses
+from jaxsim.synthesis.observation import EffectorObservation
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class GoalController(Numbered):
     """For ``PerStepOptimisation``. Its numbers are the weights of the goals and what the machine
-    remembers at the start, the gait of a balance among it: ``weights[2,1]``, ``notes.gait.time``.
+    remembers at the start, the gait of a balance among it: ``weights[2,1]``, ``variables.gait.time``.
 
     Build it with ``GoalController.of(machine, model)``.
     """
 
     weights: Array  # (ns, ng), see ``GoalMachine.weights``
-    notes: Any
+    variables: Any
     objects: Objects | None  # that fly about since time 0, without drag
     machine: GoalMachine = dataclasses.field(metadata={"static": True})
     # goals of the machine that bring an effector to a point for a while, to be told of
@@ -40,7 +40,7 @@ class GoalController(Numbered):
     ) -> "GoalController":
         """With the machine's own numbers, in the model's precision."""
         weights = jnp.asarray(machine.weights(), model.mass.dtype)
-        return cls(weights, machine.notes, objects, machine)
+        return cls(weights, machine.variables, objects, machine)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -51,9 +51,11 @@ class GoalController(Numbered):
             for s, (name, state) in enumerate(self.machine.states.items())
             for goal in state.goals
         }
-        gait = getattr(self.notes, "gait", None)
+        gait = getattr(self.variables, "gait", None)
         if gait is not None:
-            found |= {f"gait.{f.name}": f"notes.gait.{f.name}" for f in dataclasses.fields(gait)}
+            found |= {
+                f"gait.{f.name}": f"variables.gait.{f.name}" for f in dataclasses.fields(gait)
+            }
         return found
 
     def check(self, model: Model) -> None:
@@ -72,22 +74,22 @@ class GoalController(Numbered):
         places = flight(self.objects, model, time)
         return [(float(r), places[:, k]) for k, r in enumerate(np.asarray(self.objects.radius))]
 
-    def phase(self, memory: Memory) -> tuple[Array, Array]:
+    def phase(self, memory: MachineState) -> tuple[Array, Array]:
         """The machine's state, and when it came there [s]."""
         return memory.state, memory.since
 
-    def init(self, model: Model, state: State, seen: Senses) -> Memory:
-        return self.machine.begin(self._sees(model, seen), self.notes)
+    def init(self, model: Model, state: State, obs: EffectorObservation) -> MachineState:
+        return self.machine.begin(self._sees(model, obs), self.variables)
 
     def update(
-        self, memory: Memory, model: Model, state: State, seen: Senses, dt: Array
-    ) -> tuple[Memory, Any]:
-        senses = self._sees(model, seen)
-        memory = self.machine.advance(memory, senses)
-        return memory, self.machine.tasks(memory, senses, self.weights, seen.unit, dt)
+        self, memory: MachineState, model: Model, state: State, obs: EffectorObservation, dt: Array
+    ) -> tuple[MachineState, Any]:
+        obs = self._sees(model, obs)
+        memory = self.machine.advance(memory, obs)
+        return memory, self.machine.tasks(memory, obs, self.weights, obs.unit, dt)
 
-    def _sees(self, model: Model, seen: Senses) -> Senses:
+    def _sees(self, model: Model, obs: EffectorObservation) -> EffectorObservation:
         """With the objects where they are now."""
         if self.objects is None:
-            return seen
-        return dataclasses.replace(seen, objects=self.objects.at(seen.time, model.gravity))
+            return obs
+        return dataclasses.replace(obs, objects=self.objects.at(obs.time, model.gravity))

@@ -17,10 +17,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from controllers.goals.holds import Held, Hold, check_holds, held_now, hold_rows
+from controllers.goals.effector_constraints import (
+    ConstraintMemory,
+    EffectorConstraint,
+    check_constraints,
+    constraint_rows,
+    constraints_now,
+)
 from controllers.goals.tasks import Goal
 from jaxsim.synthesis.config import Units
-from jaxsim.synthesis.observation import Senses
+from jaxsim.synthesis.observation import EffectorObservation
 from jaxsim.synthesis.tasks import (
     Tasks,
     position_rows,
@@ -30,44 +36,44 @@ from jaxsim.synthesis.tasks import (
 )
 
 
-def _same(senses, notes):
-    return notes
+def _same(obs, variables):
+    return variables
 
 
-def _nothing(senses, notes):
-    return jnp.zeros(senses.view.effectors.count, bool)
+def _nothing(obs, variables):
+    return jnp.zeros(obs.conf.effectors.count, bool)
 
 
 @dataclass(frozen=True)
 class GoalState:
-    """goals: name -> weight. holds(senses, notes) is the condition D; enter(senses, notes) is done
-    when the state takes over, keep(senses, notes) in every step that it lasts. lifts(senses, notes)
+    """goals: name -> weight. condition(obs, variables) is the condition D; enter(obs, variables) is done
+    when the state takes over, during(obs, variables) in every step that it lasts. lifts(obs, variables)
     (ne,) bool: the effectors that need not stay where they touch."""
 
     goals: Mapping[str, float]
-    holds: Callable[[Senses, Any], Array]
-    enter: Callable[[Senses, Any], Any] = _same
-    keep: Callable[[Senses, Any], Any] = _same
-    lifts: Callable[[Senses, Any], Array] = _nothing
+    condition: Callable[[EffectorObservation, Any], Array]
+    enter: Callable[[EffectorObservation, Any], Any] = _same
+    during: Callable[[EffectorObservation, Any], Any] = _same
+    lifts: Callable[[EffectorObservation, Any], Array] = _nothing
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Memory:
+class MachineState:
     """Where a machine is."""
 
     state: Array  # () int
     since: Array  # () time at which it came there [s]
     steps: Array  # (ns,) int: how often each state was entered
-    notes: Any  # what the machine's own conditions and goals remember
-    held: Held | None = None  # of the machine's holds
+    variables: Any  # what the machine's own conditions and goals remember
+    constraints: ConstraintMemory | None = None  # of the machine's holds
 
 
 @dataclass(frozen=True, eq=False)
 class GoalMachine:
     """states by name, the first is the start; transitions: name -> names, the first comes first.
 
-    notes: what conditions and goals remember at the start, a pytree. holds: constraints besides the
+    variables: what conditions and goals remember at the start, a pytree. holds: constraints besides the
     goals, whatever the state. Raises ValueError for a state or a transition that names something
     unknown, and for two holds of an effector at once.
     """
@@ -75,8 +81,8 @@ class GoalMachine:
     goals: tuple[Goal, ...]
     states: Mapping[str, GoalState]
     transitions: Mapping[str, tuple[str, ...]]
-    notes: Any = ()
-    holds: tuple[Hold, ...] = ()
+    variables: Any = ()
+    constraints: tuple[EffectorConstraint, ...] = ()
     order: tuple[tuple[int, ...], ...] = field(init=False)  # by state, whom to ask, nearest first
 
     def __post_init__(self):
@@ -98,7 +104,7 @@ class GoalMachine:
                         f"transition {name!r} -> {', '.join(followers)}: no state {end!r}; the "
                         f"states are {', '.join(names)}"
                     )
-        check_holds(self.holds)
+        check_constraints(self.constraints)
         order = []
         for name in names:
             reached = list(dict.fromkeys(self.transitions.get(name, ())))
@@ -129,43 +135,48 @@ class GoalMachine:
         }
         return replace(self, goals=(*self.goals, goal), states=states, **changes)
 
-    def begin(self, senses: Senses, notes: Any = None) -> Memory:
-        """In the first state; notes: others than its own."""
+    def begin(self, obs: EffectorObservation, variables: Any = None) -> MachineState:
+        """In the first state; variables: others than its own."""
         first = next(iter(self.states.values()))
-        dtype = senses.view.q.dtype
+        dtype = obs.conf.q.dtype
 
         def typed(x):
             x = jnp.asarray(x)
             return x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x
 
-        notes = jax.tree.map(
-            typed, first.enter(senses, jax.tree.map(typed, self.notes if notes is None else notes))
+        variables = jax.tree.map(
+            typed,
+            first.enter(
+                obs, jax.tree.map(typed, self.variables if variables is None else variables)
+            ),
         )
-        return Memory(
+        return MachineState(
             state=jnp.asarray(0),
-            since=senses.time,
+            since=obs.time,
             steps=jnp.zeros(len(self.states), int),
-            notes=notes,
-            held=held_now(self.holds, senses, None) if self.holds else None,
+            variables=variables,
+            constraints=constraints_now(self.constraints, obs, None) if self.constraints else None,
         )
 
-    def advance(self, memory: Memory, senses: Senses) -> Memory:
+    def advance(self, memory: MachineState, obs: EffectorObservation) -> MachineState:
         """Stay where the condition holds, else search along the transitions."""
         states = list(self.states.values())
-        kept = _pick(memory.state, [s.keep(senses, memory.notes) for s in states])
-        entered = [s.enter(senses, kept) for s in states]
-        may_stay = _pick(memory.state, [s.holds(senses, kept) for s in states])
-        applies = jnp.stack([s.holds(senses, e) for s, e in zip(states, entered)])
+        kept = _pick(memory.state, [s.during(obs, memory.variables) for s in states])
+        entered = [s.enter(obs, kept) for s in states]
+        may_stay = _pick(memory.state, [s.condition(obs, kept) for s in states])
+        applies = jnp.stack([s.condition(obs, e) for s, e in zip(states, entered)])
         follower = _pick(memory.state, [self._first(order, applies) for order in self.order])
         moved = ~may_stay & (follower >= 0)
         chosen = jnp.where(moved, follower, memory.state)
-        notes = _pick(chosen, entered)
-        return Memory(
+        variables = _pick(chosen, entered)
+        return MachineState(
             state=chosen,
-            since=jnp.where(moved, senses.time, memory.since),
+            since=jnp.where(moved, obs.time, memory.since),
             steps=memory.steps + jnp.where(moved & (chosen == jnp.arange(len(states))), 1, 0),
-            notes=jax.tree.map(lambda new, old: jnp.where(moved, new, old), notes, kept),
-            held=held_now(self.holds, senses, memory.held) if self.holds else None,
+            variables=jax.tree.map(lambda new, old: jnp.where(moved, new, old), variables, kept),
+            constraints=constraints_now(self.constraints, obs, memory.constraints)
+            if self.constraints
+            else None,
         )
 
     def _first(self, order: tuple[int, ...], applies: Array) -> Array:
@@ -175,34 +186,38 @@ class GoalMachine:
             chosen = jnp.where(applies[k], k, chosen)
         return chosen
 
-    def tasks(self, memory: Memory, senses: Senses, weights: Array, unit: Units, dt):
-        """``synthesize``'s tasks(view, at_v): the goals of the present state."""
+    def tasks(
+        self, memory: MachineState, obs: EffectorObservation, weights: Array, unit: Units, dt
+    ):
+        """``synthesize``'s tasks(conf, at_v): the goals of the present state."""
         now = weights[memory.state]
 
-        def tasks(view, at_v) -> Tasks:
-            here = senses.with_view(view)
-            rows, relaxed = [], jnp.zeros(view.effectors.count, view.v.dtype)
+        def tasks(conf, at_v) -> Tasks:
+            here = obs.with_conf(conf)
+            rows, relaxed = [], jnp.zeros(conf.effectors.count, conf.v.dtype)
             for k, goal in enumerate(self.goals):
                 size = 1.0 if goal.unit == "one" else getattr(unit, goal.unit)
                 if goal.level == "force":
-                    relaxed = relaxed + jnp.where(goal.rows(here, memory.notes), now[k], 0.0)
+                    relaxed = relaxed + jnp.where(goal.rows(here, memory.variables), now[k], 0.0)
                     continue
-                error, J = goal.rows(here, memory.notes)
+                error, J = goal.rows(here, memory.variables)
                 scale = root_of_weight(now[k]) / size
                 if goal.level == "velocity":
                     rows.append(velocity_rows(J, -error, scale))
                 else:
-                    rows.append(position_rows(view, error, J, at_v, scale, dt))
-            lifted = [s.lifts(here, memory.notes) for s in self.states.values()]
-            still = jnp.where(_pick(memory.state, lifted), 0.0, 1.0).astype(view.v.dtype)
+                    rows.append(position_rows(conf, error, J, at_v, scale, dt))
+            lifted = [s.lifts(here, memory.variables) for s in self.states.values()]
+            still = jnp.where(_pick(memory.state, lifted), 0.0, 1.0).astype(conf.v.dtype)
             fixed = grip = None
-            if memory.held is not None:
-                fixed, grip = hold_rows(self.holds, memory.held, view, at_v, unit, dt)
+            if memory.constraints is not None:
+                fixed, grip = constraint_rows(
+                    self.constraints, memory.constraints, conf, at_v, unit, dt
+                )
             return Tasks(
                 goals=stacked(*rows),
-                relax=relaxed.astype(view.v.dtype),
+                relax=relaxed.astype(conf.v.dtype),
                 still=still,
-                torque=jnp.ones((), view.v.dtype),
+                torque=jnp.ones((), conf.v.dtype),
                 fixed=fixed,
                 grip=grip,
             )

@@ -14,7 +14,7 @@ from controllers.goals import tasks as goals
 from controllers.goals.balance import FEET, SOLE, Gait, no_step, sole_down
 from controllers.goals.machine import GoalMachine, GoalState
 from jaxsim.math.safe import safe_norm
-from jaxsim.synthesis.observation import Senses
+from jaxsim.synthesis.observation import EffectorObservation
 
 RELAXED = 0.02  # a smaller load can be lifted [body weights]
 CENTERED = 0.03  # the centre of mass is over a foot's middle [m]
@@ -40,24 +40,24 @@ def one_foot_machine(
     swing = 1 - FEET.index(stance)
     angles = np.deg2rad(list(pose_deg.values()))
 
-    def over_stance(senses: Senses, _):
-        return senses.place(senses.group(stance))[:2]
+    def over_stance(obs: EffectorObservation, _):
+        return obs.place(obs.group(stance))[:2]
 
-    def not_there(senses: Senses, _):
-        return safe_norm(senses.view.com[:2] - over_stance(senses, _)) > CENTERED
+    def not_there(obs: EffectorObservation, _):
+        return safe_norm(obs.conf.com[:2] - over_stance(obs, _)) > CENTERED
 
-    def loaded(senses: Senses, _):
-        return senses.load(senses.group(FEET[swing])) > RELAXED
+    def loaded(obs: EffectorObservation, _):
+        return obs.load(obs.group(FEET[swing])) > RELAXED
 
     balance = {"com": 5.0, "spine": 70.0, "damping": 0.5, "sole": SOLE}
-    notes = replace(no_step(Gait(), swing), stepping=jnp.asarray(True))
+    variables = replace(no_step(Gait(), swing), stepping=jnp.asarray(True))
     return GoalMachine(
         goals=(
             goals.com_over("com", over_stance),
             goals.upright("chest"),
             goals.damping(),
-            goals.relax("relax", lambda senses, _: jnp.asarray(senses.group(FEET[swing]))),
-            goals.pose("pose", tuple(pose_deg), lambda senses, _: jnp.asarray(angles)),
+            goals.relax("relax", lambda obs, _: jnp.asarray(obs.group(FEET[swing]))),
+            goals.pose("pose", tuple(pose_deg), lambda obs, _: jnp.asarray(angles)),
             sole_down(),
         ),
         states={
@@ -65,10 +65,10 @@ def one_foot_machine(
             "relax": GoalState({**balance, "relax": 1.0}, loaded),
             "pose": GoalState(
                 {**balance, "pose": 1.0},
-                lambda senses, _: jnp.asarray(True),
-                lifts=lambda senses, _: jnp.asarray(senses.group(FEET[swing])),
+                lambda obs, _: jnp.asarray(True),
+                lifts=lambda obs, _: jnp.asarray(obs.group(FEET[swing])),
             ),
         },
         transitions={"shift": ("relax",), "relax": ("pose",)},
-        notes=notes,
+        variables=variables,
     )

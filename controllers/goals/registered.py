@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from controllers.goals.account import Reach
 from controllers.goals.balance import balance_machine
 from controllers.goals.controller import GoalController
-from controllers.goals.holds import Hold, at_once, check_holds
+from controllers.goals.effector_constraints import EffectorConstraint, at_once, check_constraints
 from controllers.goals.machine import GoalMachine
 from controllers.goals.one_foot import one_foot_machine
-from controllers.goals.senses import Objects
+from controllers.goals.sensors import Objects
 from controllers.goals.surroundings import dodge, hands_to_wall
 from controllers.goals.tasks import reach
 from controllers.registry import Registered, Setup
@@ -48,19 +48,21 @@ def _registered(machine: GoalMachine, table: Table, setup: Setup) -> Registered:
     for each in table.tables("hold"):
         effector = _effector(each, names)
         try:
-            holds.append(Hold(effector, each.number("start"), each.number("end")))
-            check_holds(holds)
+            holds.append(EffectorConstraint(effector, each.number("start"), each.number("end")))
+            check_constraints(holds)
         except ValueError as error:
             raise each.error(str(error)) from error
         each.done()
-    machine = replace(machine, holds=tuple(holds))
+    machine = replace(machine, constraints=tuple(holds))
     reaches: list[Reach] = []
     for k, each in enumerate(table.tables("reach")):
         where = each.vector("target")
         weight = each.number("weight", TIMES[0], above=0.0)
         onset = each.number("onset", TIMES[1], least=0.0)
         try:
-            time = Hold(_effector(each, names), each.number("start"), each.number("end"))
+            time = EffectorConstraint(
+                _effector(each, names), each.number("start"), each.number("end")
+            )
         except ValueError as error:
             raise each.error(str(error)) from error
         asked = Reach(time.effector, where, time.start, time.end)

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from controllers.goals.senses import reachable
+from controllers.goals.sensors import reachable
 from controllers.goals.tasks import Goal
 from jaxsim.dynamics.jacobians import point_jacobian
 from jaxsim.math.safe import safe_divide, safe_norm, safe_normalize
-from jaxsim.synthesis.observation import Senses
+from jaxsim.synthesis.observation import EffectorObservation
 
 ARMS = {"leftHand": "leftUpperArm", "rightHand": "rightUpperArm"}
 FALLING = 0.15  # a hand goes to a wall that the centre of mass nears faster than this [m/s]
@@ -30,21 +30,21 @@ def hands_to_wall() -> Goal:
     It helps while the body falls towards the wall, and stays there once it touches.
     """
 
-    def rows(senses: Senses, _: Any):
-        view = senses.view
+    def rows(obs: EffectorObservation, _: Any):
+        conf = obs.conf
         hands = np.flatnonzero(
-            np.any([senses.group(name) for name in ARMS if name in view.effectors.group_names], 0)
+            np.any([obs.group(name) for name in ARMS if name in conf.effectors.group_names], 0)
         )
-        wall = jnp.abs(view.surfaces.normal[hands, :, 2]) < STEEP
-        can = reachable(senses, ARMS)[hands] & wall  # (hands, nf)
-        gap = jnp.where(can, view.surfaces.gap[hands], jnp.inf)
+        wall = jnp.abs(conf.surfaces.normal[hands, :, 2]) < STEEP
+        can = reachable(obs, ARMS)[hands] & wall  # (hands, nf)
+        gap = jnp.where(can, conf.surfaces.gap[hands], jnp.inf)
         one = (jnp.argmin(gap, axis=1)[:, None] == np.arange(gap.shape[1])) & can
-        normal = jnp.sum(jnp.where(one[..., None], view.surfaces.normal[hands], 0.0), axis=1)
-        distance = jnp.sum(jnp.where(one, view.surfaces.gap[hands], 0.0), axis=1)
-        nears = -jnp.sum(normal * view.com_velocity, axis=-1) > FALLING
-        wanted = one.any(axis=1) & (nears | senses.touching[hands])
+        normal = jnp.sum(jnp.where(one[..., None], conf.surfaces.normal[hands], 0.0), axis=1)
+        distance = jnp.sum(jnp.where(one, conf.surfaces.gap[hands], 0.0), axis=1)
+        nears = -jnp.sum(normal * conf.com_velocity, axis=-1) > FALLING
+        wanted = one.any(axis=1) & (nears | obs.touching[hands])
         error = jnp.where(wanted[:, None], distance[:, None] * normal, 0.0)
-        J = jnp.where(wanted[:, None, None], view.jacobian[hands], 0.0)
+        J = jnp.where(wanted[:, None, None], conf.jacobian[hands], 0.0)
         return error.reshape(-1), J.reshape(-1, J.shape[-1])
 
     return Goal("hands", "limb", rows)
@@ -58,15 +58,15 @@ def dodge(near: float = 1.0) -> Goal:
     further off than it is, with that weight. One row a link and ball.
     """
 
-    def rows(senses: Senses, _: Any):
-        view, balls = senses.view, senses.objects
+    def rows(obs: EffectorObservation, _: Any):
+        conf, balls = obs.conf, obs.objects
         if balls is None:
             raise ValueError("the goal 'dodge' needs objects that fly; give the run some")
         errors, Js = [], []
         for name in WATCHED:
-            link = view.link(name)
-            point = view.kin.com[link]
-            J = point_jacobian(view.model, view.kin, link, point)
+            link = conf.link(name)
+            point = conf.kin.com[link]
+            J = point_jacobian(conf.model, conf.kin, link, point)
 
             def of_ball(position, velocity, point=point, J=J):
                 along = safe_normalize(velocity)

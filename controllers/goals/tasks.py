@@ -1,6 +1,6 @@
 """Kinematic goals: an error and its Jacobian, with a unit; weights stand in the states.
 
-Source: Jain, Ye, Liu (2009), sections 5.1 and 6.1. Each is a small function of the senses and of
+Source: Jain, Ye, Liu (2009), sections 5.1 and 6.1. Each is a small function of the observation and of
 what the controller remembers; where no Jacobian is given it is found by ``residual_goal``.
 """
 
@@ -18,8 +18,8 @@ from jaxsim.dynamics.kinematics import integrate
 from jaxsim.math.rotation import cross
 from jaxsim.math.safe import safe_sqrt
 from jaxsim.synthesis.config import Units
-from jaxsim.synthesis.observation import Senses
-from jaxsim.synthesis.view import look
+from jaxsim.synthesis.configuration import configuration_at
+from jaxsim.synthesis.observation import EffectorObservation
 
 LEVELS = ("position", "velocity", "force")
 OVERTURNED = 0.1  # [rad]
@@ -27,7 +27,7 @@ OVERTURNED = 0.1  # [rad]
 
 @dataclass(frozen=True)
 class Goal:
-    """``rows(senses, memory)`` gives the error (m,) and J (m, nv) with d error / dt = J v.
+    """``rows(obs, memory)`` gives the error (m,) and J (m, nv) with d error / dt = J v.
 
     Of a goal on velocities the error is minus the velocity that J v is to have; of one on forces
     rows gives (ne,) bool: whose contact forces are to vanish. unit: a field of
@@ -36,7 +36,7 @@ class Goal:
 
     name: str
     unit: str
-    rows: Callable[[Senses, Any], Any]
+    rows: Callable[[EffectorObservation, Any], Any]
     level: str = "position"
 
     def __post_init__(self):
@@ -49,17 +49,21 @@ class Goal:
             raise ValueError(f"goal {self.name!r}: level {self.level!r}; there are {LEVELS}")
 
 
-def residual_goal(name: str, unit: str, residual: Callable[[Senses, Any], Array]) -> Goal:
+def residual_goal(
+    name: str, unit: str, residual: Callable[[EffectorObservation, Any], Array]
+) -> Goal:
     """A goal from its error (m,) alone; the Jacobian is found by forward differentiation."""
 
-    def rows(senses: Senses, memory):
-        view = senses.view
+    def rows(obs: EffectorObservation, memory):
+        conf = obs.conf
 
         def error(v):
-            q = integrate(view.model, view.q, v, 1.0)
-            return residual(senses.with_view(look(view.model, view.effectors, q, view.v)), memory)
+            q = integrate(conf.model, conf.q, v, 1.0)
+            return residual(
+                obs.with_conf(configuration_at(conf.model, conf.effectors, q, conf.v)), memory
+            )
 
-        zero = jnp.zeros_like(view.v)
+        zero = jnp.zeros_like(conf.v)
         return error(zero), jax.jacfwd(error)(zero)
 
     return Goal(name, unit, rows)
@@ -70,26 +74,28 @@ def damping() -> Goal:
     return Goal(
         "damping",
         "rate",
-        lambda senses, _: (jnp.zeros_like(senses.view.v), jnp.eye(senses.view.v.shape[0])),
+        lambda obs, _: (jnp.zeros_like(obs.conf.v), jnp.eye(obs.conf.v.shape[0])),
         "velocity",
     )
 
 
-def com_over(name: str, where: Callable[[Senses, Any], Array], unit: str = "com") -> Goal:
+def com_over(
+    name: str, where: Callable[[EffectorObservation, Any], Array], unit: str = "com"
+) -> Goal:
     """Gcp, Gcf: the centre of mass over a point (2,) of the ground."""
 
-    def rows(senses: Senses, memory):
-        view = senses.view
-        return view.com[:2] - where(senses, memory), view.com_jacobian[:2]
+    def rows(obs: EffectorObservation, memory):
+        conf = obs.conf
+        return conf.com[:2] - where(obs, memory), conf.com_jacobian[:2]
 
     return Goal(name, unit, rows)
 
 
-def com_velocity(name: str, target: Callable[[Senses, Any], Array]) -> Goal:
+def com_velocity(name: str, target: Callable[[EffectorObservation, Any], Array]) -> Goal:
     """Gcv: the centre of mass moves with a velocity (3,)."""
 
-    def rows(senses: Senses, memory):
-        return -target(senses, memory), senses.view.com_jacobian
+    def rows(obs: EffectorObservation, memory):
+        return -target(obs, memory), obs.conf.com_jacobian
 
     return Goal(name, "com", rows, "velocity")
 
@@ -116,27 +122,29 @@ def upright(link: str) -> Goal:
     The document's error is the cross product, which shrinks beyond 90 degrees.
     """
 
-    def rows(senses: Senses, _):
-        view = senses.view
-        index = view.link(link)
-        spine = view.kin.link_rot[index][:, 2]
-        turn = angular_jacobian(view.model, view.kin, index)  # (3, nv)
+    def rows(obs: EffectorObservation, _):
+        conf = obs.conf
+        index = conf.link(link)
+        spine = conf.kin.link_rot[index][:, 2]
+        turn = angular_jacobian(conf.model, conf.kin, index)  # (3, nv)
         change = cross(turn.T, spine[None, :])  # (nv, 3) d spine / dt
         return tilt(spine), jax.jacfwd(tilt)(spine) @ change.T
 
     return Goal("spine", "one", rows)
 
 
-def pose(name: str, joints: tuple[str, ...], target: Callable[[Senses, Any], Array]) -> Goal:
+def pose(
+    name: str, joints: tuple[str, ...], target: Callable[[EffectorObservation, Any], Array]
+) -> Goal:
     """Gpose: hinges at angles (len(joints),) [rad]."""
 
-    def rows(senses: Senses, memory):
-        top = senses.view.model.topology
+    def rows(obs: EffectorObservation, memory):
+        top = obs.conf.model.topology
         q = np.array([top.q_start[top.joint(j)] for j in joints])
         v = np.array([top.dof(j) for j in joints])
         J = np.zeros((len(joints), top.nv))
         J[np.arange(len(joints)), v] = 1.0
-        return senses.view.q[q] - target(senses, memory), jnp.asarray(J, senses.view.q.dtype)
+        return obs.conf.q[q] - target(obs, memory), jnp.asarray(J, obs.conf.q.dtype)
 
     return Goal(name, "angle", rows)
 
@@ -144,7 +152,7 @@ def pose(name: str, joints: tuple[str, ...], target: Callable[[Senses, Any], Arr
 def reach(
     name: str,
     effector: str,
-    target: Callable[[Senses, Any], Array],
+    target: Callable[[EffectorObservation, Any], Array],
     start: Array | float = -jnp.inf,
     end: Array | float = jnp.inf,
     onset: float = 0.0,
@@ -155,20 +163,20 @@ def reach(
     KeyError, when the goal is first used, for an effector that the body lacks.
     """
 
-    def rows(senses: Senses, memory):
-        view = senses.view
-        names = view.effectors.names
+    def rows(obs: EffectorObservation, memory):
+        conf = obs.conf
+        names = conf.effectors.names
         if effector not in names:
             raise KeyError(f"goal {name!r}: no effector {effector!r}; there are {', '.join(names)}")
         at = names.index(effector)
-        now = (senses.time >= start) & (senses.time < end)
-        part = jnp.clip((senses.time - start) / onset, 0.0, 1.0) if onset else 1.0
+        now = (obs.time >= start) & (obs.time < end)
+        part = jnp.clip((obs.time - start) / onset, 0.0, 1.0) if onset else 1.0
         root = jnp.where(now, part * part * (3 - 2 * part), 0.0)  # of the weight
-        return root * (view.position[at] - target(senses, memory)), root * view.jacobian[at]
+        return root * (conf.position[at] - target(obs, memory)), root * conf.jacobian[at]
 
     return Goal(name, "limb", rows)
 
 
-def relax(name: str, whose: Callable[[Senses, Any], Array]) -> Goal:
+def relax(name: str, whose: Callable[[EffectorObservation, Any], Array]) -> Goal:
     """Gc: the contact forces of some effectors (ne,) bool vanish."""
     return Goal(name, "force", whose, "force")

@@ -24,7 +24,7 @@ from jaxsim.synthesis.scheme import PerStepOptimisation
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Memory:
+class MachineState:
     """Between two steps of the simulation."""
 
     inner: Any  # of the controller by goals
@@ -70,28 +70,28 @@ class GoalTorques(Numbered):
             )
         self.inner.check(self.own)
 
-    def phase(self, memory: Memory) -> tuple[Array, Array]:
+    def phase(self, memory: MachineState) -> tuple[Array, Array]:
         """Of the controller inside."""
         return self.inner.phase(memory.inner)
 
-    def init(self, model: Model, state: State, seen: Any) -> Memory:
+    def init(self, model: Model, state: State, obs: Any) -> MachineState:
         """The optimisation looks at the first step."""
         own = self.scheme.init(self.own, self._part(state, None))
         inner = self.inner.init(self.own, own, self.scheme.observe(self.own, own))
-        return Memory(inner, own.solver, jnp.asarray(0), jnp.zeros_like(own.qd), own.qd)
+        return MachineState(inner, own.solver, jnp.asarray(0), jnp.zeros_like(own.qd), own.qd)
 
     def update(
-        self, memory: Memory, model: Model, state: State, seen: Any, dt: Array
-    ) -> tuple[Memory, Control]:
+        self, memory: MachineState, model: Model, state: State, obs: Any, dt: Array
+    ) -> tuple[MachineState, Control]:
         """The torques that were found last, and damping."""
 
-        def look(memory: Memory) -> Memory:
+        def look(memory: MachineState) -> MachineState:
             own = self._part(state, memory.solver)
             sees = self.scheme.observe(self.own, own)
             dt = jnp.asarray(self.scheme.dt)
             inner, tasks = self.inner.update(memory.inner, self.own, own, sees, dt)
             after, info = self.scheme.step(self.own, own, sees, tasks)
-            return Memory(inner, after.solver, jnp.asarray(0), info.torque, after.qd)
+            return MachineState(inner, after.solver, jnp.asarray(0), info.torque, after.qd)
 
         memory = jax.lax.cond(memory.count % self.every == 0, look, lambda m: m, memory)
         nv = self.own.topology.nv

@@ -66,12 +66,12 @@ class TrackingController(Numbered):
         """Raise ModelError unless the trajectory is one of the model."""
         self.trajectory.check(model, "controller.trajectory")
 
-    def init(self, model: Model, state: State, seen: Any) -> None:
+    def init(self, model: Model, state: State, obs: Any) -> None:
         """Nothing is remembered."""
         return None
 
     def update(
-        self, memory: None, model: Model, state: State, seen: Observation, dt: Array
+        self, memory: None, model: Model, state: State, obs: Observation, dt: Array
     ) -> tuple[None, Control]:
         """kp (q_d - q) + kd (qd_d - qd)."""
         q, qd = self.trajectory.at(model, state.time)
@@ -85,7 +85,7 @@ class TrackingController(Numbered):
 class MotionController(Numbered):
     """Constraints that give the joints the accelerations of equation 22, whatever it takes.
 
-    on (nv,) bool: the freedoms that follow, by default all but those of free joints; settling_time
+    on (nv,) bool: the dofs that follow, by default all but those of free joints; settling_time
     [s]: see ``target_acceleration``; remaining: the part of an error that is left after it, None
     for the document's own gains. Source: Kokkevis (2004), section 8.3.
     """
@@ -96,19 +96,19 @@ class MotionController(Numbered):
     on: Array | None = None
 
     def check(self, model: Model) -> None:
-        """Raise ModelError unless trajectory and freedoms are those of the model."""
+        """Raise ModelError unless trajectory and dofs are those of the model."""
         self.trajectory.check(model, "controller.trajectory")
         dtype = model.mass.dtype
         check_array("controller.settling_time", self.settling_time, (), dtype)
         if self.on is not None:
             check_array("controller.on", self.on, (model.topology.nv,), bool)
 
-    def init(self, model: Model, state: State, seen: Any) -> None:
+    def init(self, model: Model, state: State, obs: Any) -> None:
         """Nothing is remembered."""
         return None
 
     def update(
-        self, memory: None, model: Model, state: State, seen: Observation, dt: Array
+        self, memory: None, model: Model, state: State, obs: Observation, dt: Array
     ) -> tuple[None, Control]:
         """Kp (q_d - q) + Kd (qd_d - qd) as accelerations."""
         q, qd = self.trajectory.at(model, state.time)
@@ -120,7 +120,7 @@ class MotionController(Numbered):
 
 
 def inner_freedoms(model: Model) -> np.ndarray:
-    """(nv,) bool: the freedoms of all joints but free and driven ones."""
+    """(nv,) bool: the dofs of all joints but free and driven ones."""
     top = model.topology
     inner = np.repeat(
         [kind != "free" for kind in top.joint_kinds], [V_SIZE[k] for k in top.joint_kinds]

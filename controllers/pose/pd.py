@@ -62,12 +62,12 @@ class PoseController(Numbered):
         """Raise ModelError unless the target is a pose of the model."""
         check_array("controller.target", self.target, (model.topology.nq,), model.mass.dtype)
 
-    def init(self, model: Model, state: State, seen: Any) -> None:
+    def init(self, model: Model, state: State, obs: Any) -> None:
         """A pose controller remembers nothing."""
         return None
 
     def update(
-        self, memory: None, model: Model, state: State, seen: Observation, dt: Array
+        self, memory: None, model: Model, state: State, obs: Observation, dt: Array
     ) -> tuple[None, Control]:
         """kp (target - q) - kd qd, clipped."""
         error = pose_error(model, self.target, state.q)

@@ -24,11 +24,11 @@ SETTLING_TIME = 0.1  # [s]
 class Limp(Numbered):
     """No torque at any joint."""
 
-    def init(self, model: Model, state: State, seen: Any) -> None:
+    def init(self, model: Model, state: State, obs: Any) -> None:
         """Nothing is remembered."""
         return None
 
-    def update(self, memory, model, state, seen, dt) -> tuple[None, Control]:
+    def update(self, memory, model, state, obs, dt) -> tuple[None, Control]:
         """Nothing."""
         return None, no_control(model)
 
@@ -59,7 +59,7 @@ def _path(table: Table, setup: Setup) -> Trajectory:
 
 
 def _followers(setup: Setup) -> np.ndarray:
-    """(nv,) bool: the character's freedoms with motors, or without any all its inner ones."""
+    """(nv,) bool: the character's dofs with motors, or without any all its inner ones."""
     top = setup.model.topology
     own = np.array([kind == "character" for kind in setup.link_kinds])[top.dof_link]
     motors = np.isin(np.arange(top.nv), top.actuated_dofs) & own

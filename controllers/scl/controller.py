@@ -104,7 +104,7 @@ class ScriptController(Numbered):
         time, phase = np.asarray(after.event_time, float), np.asarray(after.event_phase)
         return [(float(time[slot]), int(phase[slot])) for slot in slots]
 
-    def init(self, model: Model, state: State, seen: Any) -> Memory:
+    def init(self, model: Model, state: State, obs: Any) -> Memory:
         """Before phase 0; joints hold the state's pose until told otherwise."""
         dtype, top = state.q.dtype, model.topology
         angles, links = _angles(model, self.program, state)
@@ -126,21 +126,21 @@ class ScriptController(Numbered):
         )
 
     def update(
-        self, memory: Memory, model: Model, state: State, seen: Observation, dt: Array
+        self, memory: Memory, model: Model, state: State, obs: Observation, dt: Array
     ) -> tuple[Memory, Control]:
         """Move to the next phase if its condition holds, then the torques of the active phase."""
         program = self.program
         values = jnp.append(self.values, 0.0).astype(state.q.dtype)
         angles, links = _angles(model, program, state)
         with jax.named_scope("phase"):
-            memory = _advance(program, values, memory, angles, links, state, seen)
+            memory = _advance(program, values, memory, angles, links, state, obs)
         with jax.named_scope("targets"):
-            wanted, gain_p, gain_d = _targets(program, values, memory, model, angles, links, seen)
+            wanted, gain_p, gain_d = _targets(program, values, memory, model, angles, links, obs)
         with jax.named_scope("torques"):
             speed = state.qd[program.dofs]
             joint_torque = gain_p * (wanted - angles) - gain_d * speed
             torque = _on_dofs(program, model, joint_torque)
-            torque = torque + _virtual_torques(program, values, memory.phase, model, seen)
+            torque = torque + _virtual_torques(program, values, memory.phase, model, obs)
         control = clipped(model, torque, _on_dofs(program, model, gain_d))
         steps = memory.phase_steps + 1
         time = steps * jnp.asarray(dt, state.q.dtype)
@@ -158,13 +158,13 @@ def _angles(model: Model, program: Program, state: State) -> tuple[Array, Array]
     return state.q[program.dofs], plane_angles(model, state.q)
 
 
-def _advance(program, values, memory: Memory, angles, links, state: State, seen) -> Memory:
+def _advance(program, values, memory: Memory, angles, links, state: State, obs) -> Memory:
     """Record contacts, and enter the next phase if the present one's condition holds."""
     p = memory.phase
-    touched = memory.has_touched | seen.touching
-    parted = memory.has_parted | ~seen.touching
+    touched = memory.has_touched | obs.touching
+    parted = memory.has_parted | ~obs.touching
     event = jnp.asarray(program.event)[p]
-    now = seen.touching
+    now = obs.touching
     met = jnp.where(event == ESTABLISHED, now & parted, now & (event == TOUCHING))
     met = jnp.where(event == LOST, ~now & touched, met)
     met = jnp.where(event == CHANGED, touched & parted, met)
@@ -201,7 +201,7 @@ def _advance(program, values, memory: Memory, angles, links, state: State, seen)
         wanted=memory.wanted,
         start_angle=pick(angles, memory.start_angle),
         start_link=pick(links, memory.start_link),
-        start_anchor=pick(seen.kin.joint_anchor[:, ::2], memory.start_anchor),
+        start_anchor=pick(obs.kin.joint_anchor[:, ::2], memory.start_anchor),
         has_touched=pick(now, touched),
         has_parted=pick(~now, parted),
         events=memory.events + go,
@@ -211,7 +211,7 @@ def _advance(program, values, memory: Memory, angles, links, state: State, seen)
     )
 
 
-def _targets(program, values, memory: Memory, model: Model, angles, links, seen):
+def _targets(program, values, memory: Memory, model: Model, angles, links, obs):
     """Wanted joint angles (J,) and the gains (J,), (J,) they are tracked with."""
     p, t = memory.phase, memory.phase_time
     mode = jnp.asarray(program.mode)[p]
@@ -231,7 +231,7 @@ def _targets(program, values, memory: Memory, model: Model, angles, links, seen)
     wanted = jnp.where(mode == RELAX, angles, wanted)
     for k in range(program.ik_joints.shape[1]):
         first, second, wanted_first, wanted_second = _limb(
-            program, values, memory, model, k, links, seen
+            program, values, memory, model, k, links, obs
         )
         index = np.arange(len(program.dofs))
         wanted = jnp.where((mode == IK_FIRST) & (index == first), wanted_first, wanted)
@@ -260,7 +260,7 @@ def _range_middle(program: Program, model: Model) -> Array:
     return (model.joint_lower[joint] + model.joint_upper[joint]) / 2
 
 
-def _limb(program, values, memory: Memory, model: Model, k: int, links, seen):
+def _limb(program, values, memory: Memory, model: Model, k: int, links, obs):
     """Two-link inverse kinematics of chain ``k``: its joints and their wanted angles.
 
     The target runs along straight pieces of equal time from where the end was when the phase
@@ -282,7 +282,7 @@ def _limb(program, values, memory: Memory, model: Model, k: int, links, seen):
     # limbs extend along -x of their links: root - target = l1 u(phi1) + l2 u(phi1 + angle2)
     l1 = _limb_length(model, nodes[second])
     l2 = _limb_length(model, nodes[end])
-    root = seen.kin.joint_anchor[nodes[first], ::2]
+    root = obs.kin.joint_anchor[nodes[first], ::2]
     away = root - target
     reach = jnp.clip(safe_norm(away), jnp.abs(l1 - l2) + 1e-4, l1 + l2 - 1e-4)
     cosine = (reach**2 - l1**2 - l2**2) / (2 * l1 * l2)
@@ -300,36 +300,36 @@ def _limb_length(model: Model, node: Array) -> Array:
     return safe_norm(model.joint_pos[node])
 
 
-def _virtual_torques(program, values, phase, model: Model, seen: Observation) -> Array:
+def _virtual_torques(program, values, phase, model: Model, obs: Observation) -> Array:
     """(nv,) torques of the phase's virtual forces, balance feedback and gravity compensation."""
-    kin = seen.kin
+    kin = obs.kin
     torque = jnp.zeros(model.topology.nv, values.dtype)
-    span = _foot_span(program, phase, model, seen)
+    span = _foot_span(program, phase, model, obs)
     for k in range(program.vf_on.shape[1]):
         a, b = values[jnp.asarray(program.vf_force)[phase, k]]
         given = jnp.stack([a, jnp.zeros_like(a), b])
-        balance = balance_force(a, b, span, seen.com, seen.com_velocity)
+        balance = balance_force(a, b, span, obs.com, obs.com_velocity)
         force = jnp.where(jnp.asarray(program.vf_balance)[phase, k], balance, given)
         point = kin.com[jnp.asarray(program.vf_on)[phase, k]]
         along = jnp.asarray(program.vf_chain, torque.dtype)[phase, k]
         torque = torque + virtual_force(model, kin, along, point, force)
     if program.gc_on.any():
         base = jnp.asarray(program.gc_base, torque.dtype)[phase]
-        compensation = gravity_compensation(model, kin, seen.com, base)
+        compensation = gravity_compensation(model, kin, obs.com, base)
         torque = torque + jnp.where(jnp.asarray(program.gc_on)[phase], compensation, 0.0)
     return torque
 
 
-def _foot_span(program: Program, phase: Array, model: Model, seen: Observation) -> Array:
+def _foot_span(program: Program, phase: Array, model: Model, obs: Observation) -> Array:
     """() middle of the x range that the base links of the phase's balance feedback cover [m]."""
     bases = np.flatnonzero(program.feet.any(axis=0))
     if not bases.size:
-        return jnp.zeros((), seen.com.dtype)
+        return jnp.zeros((), obs.com.dtype)
     top = model.topology
     shapes = np.array([top.shape_link.index(link) for link in bases])
     half = model.shape_size[shapes, 2:] * np.array([1.0, 0.0, 0.0])  # along the shape's x
     local = model.shape_pos[shapes]
-    rot, pos = seen.kin.link_rot[bases], seen.kin.link_pos[bases]
+    rot, pos = obs.kin.link_rot[bases], obs.kin.link_pos[bases]
     x = jnp.stack(
         [pos[:, 0] + jnp.sum(rot[:, 0] * (local + side * half), axis=-1) for side in (1.0, -1.0)],
         axis=-1,

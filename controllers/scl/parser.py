@@ -111,7 +111,7 @@ def _numbers(source: SourceText, tokens: list[Token]) -> tuple[Number, ...]:
             continue
         start, end = extent(token)
         value = float(token)
-        if not RANGES["number"].holds(value):
+        if not RANGES["number"].contains(value):
             message = f"the number {token} is too large; {RANGES['number'].wanted}"
             raise source.error(start, message)
         free = before is not None and before.type == "AT"

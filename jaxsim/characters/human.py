@@ -151,14 +151,14 @@ def articulated_human(
     mass: float | None = None,
     friction: float = 0.8,
 ) -> Model:
-    """A human of 18 links with 31 hinge freedoms and a free root, on flat ground.
+    """A human of 18 links with 31 hinge dofs and a free root, on flat ground.
 
     Capsules, a ball for the head, boxes for feet and toes; each joint has limits and gains.
     build: "adult" or "child" (six years); stature [m] and mass [kg] by default 1.75 and 72, of the
     child 1.15 and 20. Gains and torques keep their effect in a body of another size (Hof 1996).
     Raises ModelError for another build, or a stature or mass that is not positive.
 
-    Source of the structure: Jain, Ye, Liu (2009), section 4: 18 body nodes, 31 + 6 freedoms.
+    Source of the structure: Jain, Ye, Liu (2009), section 4: 18 body nodes, 31 + 6 dofs.
     """
     sizes = _Sizes(build, stature, mass)
     bodies = sizes.bodies
@@ -172,7 +172,7 @@ def ball_joint_human(
     mass: float | None = None,
     friction: float = 1.0,
 ) -> Model:
-    """A human of 14 boxes with 13 ball joints, 39 inner freedoms, and a free root, on flat ground.
+    """A human of 14 boxes with 13 ball joints, 39 inner dofs, and a free root, on flat ground.
 
     The hands are part of the forearms. Its joints have gains but no limits. Arguments and errors
     as for :func:`articulated_human`.

@@ -22,7 +22,7 @@ class Chosen:
     slot: Array  # (count,) int; a place that stays empty holds some slot
     used: Array  # (count,) bool
     place: Array  # (n,) int: where a slot went, or -1
-    left_out: Array  # () int: slots within the margin for which there was no place
+    dropped_contacts: Array  # () int: slots within the margin for which there was no place
 
     def gather(self, values: Array) -> Array:
         """(count, ...) from (n, ...); zeros at empty places."""
@@ -80,5 +80,5 @@ def nearest(gap: Array, count: int, margin: Array | float) -> Chosen:
     place = jnp.where(chosen, filled - 1, -1)
     slot = jnp.minimum(jnp.searchsorted(filled, np.arange(1, count + 1)), n - 1)
     used = jnp.arange(count) < filled[-1]
-    left_out = jnp.sum(near) - filled[-1]
-    return Chosen(slot=slot, used=used, place=place, left_out=left_out)
+    dropped_contacts = jnp.sum(near) - filled[-1]
+    return Chosen(slot=slot, used=used, place=place, dropped_contacts=dropped_contacts)

@@ -39,7 +39,7 @@ class Rows:
     """m scalar constraints."""
 
     link_force: Array  # (m, nl, 6) test forces on the links, about their trees' roots
-    torque: Array  # (m, nv) test torques on the freedoms
+    torque: Array  # (m, nv) test torques on the dofs
     drift: Array  # (m,) the constrained acceleration at qdd = 0 [m/s^2 or rad/s^2]
     desired: Array  # (m,) what it should be, or of an impact the change of velocity
 
@@ -85,15 +85,15 @@ def point_rows(
     return Rows(force, jnp.zeros((len(links), model.topology.nv), desired.dtype), drift, desired)
 
 
-def grip_rows(model: Model, kin: Kinematics, holds: Array, desired: Array) -> Rows:
+def grip_rows(model: Model, kin: Kinematics, closed: Array, desired: Array) -> Rows:
     """The accelerations of the grips' two points against each other; desired (ng, K) [m/s^2].
 
-    holds (ng,) bool: the others become rows of zeros. K as in ``constraints.rows.grip_rows``.
+    closed (ng,) bool: the others become rows of zeros. K as in ``constraints.rows.grip_rows``.
     """
     top = model.topology
     axes = grip_axes(top, kin.axis.dtype)
     k = len(axes)
-    directions = jnp.where(holds[:, None, None], axes, 0.0).reshape(-1, 3)
+    directions = jnp.where(closed[:, None, None], axes, 0.0).reshape(-1, 3)
     sides = [
         point_rows(
             model,
@@ -106,7 +106,7 @@ def grip_rows(model: Model, kin: Kinematics, holds: Array, desired: Array) -> Ro
         for link, at in zip((top.grip_link, top.grip_other), grip_points(model, kin))
     ]
     apart = jax.tree.map(jnp.subtract, *sides)
-    return replace(apart, desired=jnp.where(holds[:, None], desired, 0.0).reshape(-1))
+    return replace(apart, desired=jnp.where(closed[:, None], desired, 0.0).reshape(-1))
 
 
 def stacked(*parts: Rows) -> Rows:

@@ -202,12 +202,12 @@ def grip_points(model: Model, kin: Kinematics) -> tuple[Array, Array]:
 def grip_rows(
     model: Model,
     kin: Kinematics,
-    holds: Array,
+    closed: Array,
     stabilization_time: Array | float,
 ) -> tuple[Array, Array]:
     """Rows that hold the grips' points together: J (ng, K, nv), target (ng, K) [m/s].
 
-    holds (ng,) bool: the others are rows of zeros. K is 3, in the plane 2 (x and z). What has come
+    closed (ng,) bool: the others are rows of zeros. K is 3, in the plane 2 (x and z). What has come
     apart closes with the time constant, as for contacts.
     """
     top = model.topology
@@ -221,6 +221,6 @@ def grip_rows(
         along = matmul(wrench.reshape(-1, 6), kin.axis.T).reshape(J.shape)
         carried = sign * top.link_dofs[link] * (link >= 0)[:, None]
         J = J + jnp.asarray(carried, J.dtype)[:, None] * along
-    J = jnp.where(holds[:, None, None], J, 0.0)
+    J = jnp.where(closed[:, None, None], J, 0.0)
     closing = matmul(points[1] - points[0], axes.T) / stabilization_time
-    return J, jnp.where(holds[:, None], closing, 0.0)
+    return J, jnp.where(closed[:, None], closing, 0.0)

@@ -86,7 +86,7 @@ def acceleration_deltas(
 ) -> Array:
     """ABM deltas: by how much qdd (nv,) changes if these forces act in addition.
 
-    link_force (nl, 6) on the links, about their trees' roots; torque (nv,) on the freedoms. Linear
+    link_force (nl, 6) on the links, about their trees' roots; torque (nv,) on the dofs. Linear
     in both; ``jax.vmap`` over them fills a constraint matrix (``constraints.system``).
     """
     if top.nv == 0:

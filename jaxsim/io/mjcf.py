@@ -36,7 +36,7 @@ def to_mjcf(model: Model, timestep: float = 0.001, *, actuators: bool = False) -
 
     Shapes touch that touch here: by contype and conaffinity where links touch all of the world, in
     pairs where they do not, and where links touch one another. MuJoCo orders bodies depth first:
-    see :func:`mjcf_q_index`. Raises ModelError if a number is not finite, or the freedoms of one
+    see :func:`mjcf_q_index`. Raises ModelError if a number is not finite, or the dofs of one
     ball or free joint differ in damping or armature, or an actuated joint is one of these.
     """
     m = _Numbers(model)
@@ -175,7 +175,7 @@ def _add_joint(body: ET.Element, m: _Numbers, top: Topology, j: int) -> None:
         values = m[field][dofs]
         if (values != values[0]).any():
             raise ModelError(
-                f"joint {name!r}: its freedoms differ in {field}; MuJoCo has one number a joint"
+                f"joint {name!r}: its dofs differ in {field}; MuJoCo has one number a joint"
             )
         attributes[field] = _text(values[0])
     if kind != "free":

@@ -102,7 +102,7 @@ class Table:
 
     def within(self, key: str, value: Any, of: str) -> None:
         """WorldError unless the value is in the range ``of`` jaxsim.ranges."""
-        if not RANGES[of].holds(value):
+        if not RANGES[of].contains(value):
             raise self.error(f"is {shown(value)}; {RANGES[of].wanted}", key)
 
     def whole(

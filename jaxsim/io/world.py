@@ -53,7 +53,7 @@ class Grip:
 
 
 @dataclass(frozen=True)
-class Shove:
+class Push:
     """A force on a link for a time."""
 
     link: str
@@ -108,7 +108,7 @@ class World:
     bodies: tuple[Body, ...] = ()
     driven: tuple[DrivenBody, ...] = ()
     grips: tuple[Grip, ...] = ()
-    shoves: tuple[Shove, ...] = ()
+    pushes: tuple[Push, ...] = ()
     character: CharacterSpec | None = None
     controller: Table | None = None  # what drives it; its keys are the controller's own
     folder: Path = Path()  # where model files are looked for

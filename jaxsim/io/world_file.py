@@ -21,7 +21,7 @@ from jaxsim.io.world import (
     DrivenBody,
     Grip,
     KeyPose,
-    Shove,
+    Push,
     Vector,
     World,
 )
@@ -92,7 +92,7 @@ def world_of(file: Table, name: str, folder: Path, source: str | None = None) ->
         ),
         driven=tuple(_driven(t, friction) for t in file.tables("driven")),
         grips=tuple(map(_grip, file.tables("grip"))),
-        shoves=tuple(map(_shove, file.tables("push"))),
+        pushes=tuple(map(_push, file.tables("push"))),
         character=None if character is None else _character(character),
         controller=file.table("controller"),
     )
@@ -228,7 +228,7 @@ def _grip(table: Table) -> Grip:
     return grip
 
 
-def _shove(table: Table) -> Shove:
+def _push(table: Table) -> Push:
     force = table.take("force")
     if is_number(force):  # a horizontal one, in a direction: 0 forward, 90 to the left
         angle = np.deg2rad(table.number("direction_deg", 0.0))
@@ -236,7 +236,7 @@ def _shove(table: Table) -> Shove:
         vector = (size * np.cos(angle), size * np.sin(angle), 0.0)
     else:
         vector = table.vector("force")
-    shove = Shove(
+    push = Push(
         link=table.text("link"),
         force=vector,
         start=table.number("start", 0.0, least=0.0),
@@ -244,7 +244,7 @@ def _shove(table: Table) -> Shove:
         point=table.vector("point", None),
     )
     table.done()
-    return shove
+    return push
 
 
 def _character(table: Table) -> CharacterSpec:

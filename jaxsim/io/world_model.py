@@ -104,7 +104,7 @@ def _alone(world: World) -> bool:
     spec = world.character or CharacterSpec("")
     moved = (*spec.pos, *spec.velocity, *spec.angular_velocity, *spec.quat[1:])
     usual = tuple(world.gravity) == World.gravity and not any(moved)
-    return usual and not (spec.self_collision or others or world.shoves or world.ground is False)
+    return usual and not (spec.self_collision or others or world.pushes or world.ground is False)
 
 
 def _builder(world: World, mover: Character | None) -> ModelBuilder:
@@ -227,8 +227,8 @@ def _start(world: World, model: Model, mover: Character | None) -> State:
 
 def _pushes(world: World, model: Model) -> Pushes | None:
     found = [
-        push(model, shove.link, shove.force, shove.start, shove.duration, shove.point)
-        for shove in world.shoves
+        push(model, each.link, each.force, each.start, each.duration, each.point)
+        for each in world.pushes
     ]
     for body in world.bodies:
         if body.throw_at is not None:

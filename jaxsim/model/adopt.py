@@ -18,7 +18,7 @@ def add_model(builder: ModelBuilder, model: Model, world_shapes: bool = True) ->
 
     world_shapes: False leaves out its shapes of the world, and so its ground; a shape that touched
     nothing there touches nothing of the new world either. The gravity is the builder's. The numbers
-    of a joint with several freedoms are those of its first.
+    of a joint with several dofs are those of its first.
 
     Raises ModelError for names that are taken, and for a batch of models.
     """

@@ -164,7 +164,7 @@ class ModelBuilder:
         """Let a point of a link be held to a point of another or of the world.
 
         point (3,) in the link's frame, other_point (3,) in the other's or the world's [m];
-        strength [N]: a larger force tears it off for good. ``Control.hold`` switches it.
+        strength [N]: a larger force tears it off for good. ``Control.closed`` switches it.
         """
         where = f"grip {name!r}"
         if not name or name in [grip.name for grip in self._grips]:

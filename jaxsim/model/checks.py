@@ -60,7 +60,7 @@ def mass(where: str, value) -> float:
             f"{where}: mass is {kilograms:g} kg; it must be positive (a link that only carries "
             "shapes can be welded to its parent by giving the parent the shapes)"
         )
-    if not RANGES["mass"].holds(kilograms):
+    if not RANGES["mass"].contains(kilograms):
         raise ModelError(f"{where}: mass is {kilograms:g} kg; {RANGES['mass'].wanted}")
     return kilograms
 
@@ -81,7 +81,7 @@ def inertia(where: str, value) -> np.ndarray:
         raise ModelError(
             f"{where}: inertia has principal moments {moments.tolist()}; all must be positive"
         )
-    if not all(map(RANGES["moment"].holds, moments.tolist())):
+    if not all(map(RANGES["moment"].contains, moments.tolist())):
         raise ModelError(
             f"{where}: inertia has principal moments {moments.tolist()}; {RANGES['moment'].wanted}"
         )

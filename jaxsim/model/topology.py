@@ -196,7 +196,7 @@ class Topology:
 
     @cached_property
     def actuated_dofs(self) -> np.ndarray:
-        """Indices into v of all freedoms of the joints that have a motor."""
+        """Indices into v of all dofs of the joints that have a motor."""
         return np.flatnonzero(np.array(self.joint_actuated, bool)[self.dof_joint])
 
     @cached_property

@@ -131,18 +131,18 @@ def check_control(model: Model, control: Any) -> None:
     top, dtype = model.topology, jnp.result_type(model.mass)
     check_array("control.torque", control.torque, (top.nv,), dtype)
     check_array("control.damping", control.damping, (top.nv,), dtype)
-    if control.hold is not None:
-        check_array("control.hold", control.hold, (top.n_grips,), bool)
+    if control.closed is not None:
+        check_array("control.closed", control.closed, (top.n_grips,), bool)
     if control.motion is not None:
         check_array("control.motion.acceleration", control.motion.acceleration, (top.nv,), dtype)
         check_array("control.motion.on", control.motion.on, (top.nv,), bool)
 
 
-def check_seen(model: Model, seen: Any) -> None:
+def check_observation(model: Model, obs: Any) -> None:
     """Raise ModelError unless ``observe`` of one state of this model gave it."""
     top = model.topology
-    check_array("seen.kin.link_pos", seen.kin.link_pos, (top.n_links, 3))
-    check_array("seen.contacts.gap", seen.contacts.gap, (contact_slots(top).count,))
+    check_array("obs.kin.link_pos", obs.kin.link_pos, (top.n_links, 3))
+    check_array("obs.contacts.gap", obs.contacts.gap, (contact_slots(top).count,))
 
 
 def check_pushes(model: Model, pushes: Pushes | None, values: bool = False) -> None:
@@ -215,7 +215,7 @@ def check_controller(model: Model, controller: Any) -> None:
         if not callable(getattr(controller, method, None)):
             raise TypeError(
                 f"controller is {described(controller)}, which has no method {method!r}; a"
-                " controller has init(model, state, seen) and update(memory, model, state, seen,"
+                " controller has init(model, state, obs) and update(memory, model, state, obs,"
                 " dt), see controllers.protocol"
             )
     for path, leaf in jax.tree_util.tree_flatten_with_path(controller)[0]:

@@ -34,7 +34,7 @@ from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_norm, safe_normalize
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
-from jaxsim.simulation.prescribed import holding, prescribed
+from jaxsim.simulation.prescribed import closed_grips, prescribed
 from jaxsim.simulation.records import Control
 from jaxsim.solvers.lcp import Bounds, bilateral, together, unilateral, with_friction
 
@@ -52,7 +52,7 @@ class EventScene:
     limit_gap: Array  # (nl,)
     limit_J: Array  # (nl, nv)
     chosen: Chosen | None  # the contacts that the rows are of, if not all
-    driven: np.ndarray  # (nv,) bool: freedoms of driven joints
+    driven: np.ndarray  # (nv,) bool: dofs of driven joints
 
     @classmethod
     def of(cls, model: Model, state: State, config: "EventDriven") -> "EventScene":
@@ -78,10 +78,10 @@ class EventScene:
         driven = np.isin(np.arange(model.topology.nv), model.topology.driven_dofs)
         return cls(kin, contacts, tangent, gap, limit_J, chosen, driven)
 
-    def holding(self, model: Model, torque: Array) -> "EventScene":
+    def with_friction_directions(self, model: Model, torque: Array) -> "EventScene":
         """The same, with friction against the way that a contact would begin to slide, where it
         never slid; the document takes any tangent then, and lets it slide for a step."""
-        contacts, _ = self._taken()
+        contacts, _ = self._selected()
         frame = contact_frame(model.topology, contacts.normal)
         J = contact_jacobian(model, self.kin, contacts, frame, self.chosen)
         along = matmul(J, articulated_body(model, self.kin, torque))[:, 1:, None]
@@ -92,11 +92,11 @@ class EventScene:
         return dataclasses.replace(self, tangent=jnp.where(slid, self.tangent, begins))
 
     @property
-    def left_out(self) -> Array:
+    def dropped_contacts(self) -> Array:
         """() int: contacts that touch and have no row."""
-        return jnp.zeros((), int) if self.chosen is None else self.chosen.left_out
+        return jnp.zeros((), int) if self.chosen is None else self.chosen.dropped_contacts
 
-    def _taken(self) -> tuple[Contacts, Array]:
+    def _selected(self) -> tuple[Contacts, Array]:
         """The contacts that have rows, and their tangents."""
         if self.chosen is None:
             return self.contacts, self.tangent
@@ -105,7 +105,7 @@ class EventScene:
     def _rows(self, model: Model, state: State, control: Control) -> Rows:
         """Normal and tangent of contacts, limits, prescribed motion, grips; nothing desired yet."""
         top = model.topology
-        slots, (contacts, tangent) = contact_slots(top), self._taken()
+        slots, (contacts, tangent) = contact_slots(top), self._selected()
         directions = jnp.stack([contacts.normal, tangent], axis=1).reshape(-1, 3)
         points = jnp.repeat(contacts.point, 2, axis=0)
         links = [jnp.asarray(link) for link in (slots.link_a, slots.link_b)]
@@ -119,11 +119,11 @@ class EventScene:
         dofs = _given_dofs(model, control)
         given = joint_rows(model, dofs, jnp.zeros(len(dofs)))
         shape = (top.n_grips, len(grip_axes(top, zeros.dtype)))
-        grips = grip_rows(model, self.kin, holding(model, state, control), jnp.zeros(shape))
+        grips = grip_rows(model, self.kin, closed_grips(model, state, control), jnp.zeros(shape))
         return stacked(touch, limits, given, grips)
 
     def _bounds(self, rows: Rows) -> Bounds:
-        contacts, _ = self._taken()
+        contacts, _ = self._selected()
         count, limits = 2 * len(contacts.gap), len(self.limit_gap)
         bounds = together(
             with_friction(contacts.friction),
@@ -136,7 +136,7 @@ class EventScene:
 
     def _touching(self, rows: Rows, control: Control, config: "EventDriven") -> Array:
         """(m,) which rows act."""
-        contacts, _ = self._taken()
+        contacts, _ = self._selected()
         near = jnp.repeat(contacts.gap <= config.touch_distance, 2)
         limits = self.limit_gap <= config.touch_distance
         rest = jnp.ones(len(rows.drift) - len(near) - len(limits), bool)
@@ -154,9 +154,9 @@ class EventScene:
         drift = rows.drift.at[: 2 * len(gap_drift) : 2].set(gap_drift)
         given = prescribed(model, state, control, h, config.recovery_time)
         given = speed[:0] if given is None else given[1][np.array(_given_dofs(model, control), int)]
-        holds = holding(model, state, control)
-        _, closing = velocity_grip_rows(model, self.kin, holds, config.recovery_time)
-        contacts, _ = self._taken()
+        closed = closed_grips(model, state, control)
+        _, closing = velocity_grip_rows(model, self.kin, closed, config.recovery_time)
+        contacts, _ = self._selected()
         depth = jnp.maximum(-contacts.gap, 0.0)
         out = jnp.minimum(depth / config.recovery_time, config.recovery_speed)
         out = jnp.stack([out, jnp.zeros_like(out)], axis=1).reshape(-1)
@@ -181,7 +181,7 @@ class EventScene:
 
     def impact(self, model: Model, state: State, control: Control, config: "EventDriven"):
         """Whether something that touches approaches; the rows and bounds of the impact."""
-        rows, (contacts, _) = self._rows(model, state, control), self._taken()
+        rows, (contacts, _) = self._rows(model, state, control), self._selected()
         speed = matmul(row_jacobian(model, self.kin, rows), state.qd)
         acts = self._touching(rows, control, config)
         n, last = 2 * len(contacts.gap), 2 * len(contacts.gap) + len(self.limit_gap)
@@ -204,7 +204,7 @@ class EventScene:
 
     def forces(self, model: Model, control: Control, force: Array) -> tuple[Array, ...]:
         """Of contacts (nc, 3), limits (nl,), grips (ng, 3) and prescribed motion (nv,)."""
-        top, (contacts, tangent) = model.topology, self._taken()
+        top, (contacts, tangent) = model.topology, self._selected()
         n, last = 2 * len(contacts.gap), 2 * len(contacts.gap) + len(self.limit_gap)
         pairs = force[:n].reshape(-1, 2)
         of_contact = pairs[:, :1] * contacts.normal + pairs[:, 1:] * tangent
@@ -222,7 +222,7 @@ class EventScene:
 
 
 def _given_dofs(model: Model, control: Control) -> list[int]:
-    """The freedoms that may have prescribed motion: those driven, or all where a control says."""
+    """The dofs that may have prescribed motion: those driven, or all where a control says."""
     top = model.topology
     return top.driven_dofs.tolist() if control.motion is None else list(range(top.nv))
 

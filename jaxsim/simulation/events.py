@@ -52,7 +52,7 @@ class EventInfo:
     grip_force: Array  # (ng, 3) the same, on the link that holds [N]
     motion_force: Array  # (nv,) the same, of drives and MotionControl [N m or N]
     penetration: Array  # () deepest at the end [m]
-    left_out: Array  # () int: most contacts for which there was no row
+    dropped_contacts: Array  # () int: most contacts for which there was no row
     # as in StepInfo; the last one is 0, for here depth gives no more than ``recovery_speed``
     kinetic_before: Array  # () [J]
     kinetic_after: Array  # () before the last impact [J]
@@ -127,18 +127,18 @@ class EventDriven(ContactScheme):
         self,
         model: Model,
         state: State,
-        seen: Observation,
+        obs: Observation,
         command: Control,
         forces: Pushes | None = None,
     ) -> tuple[State, EventInfo]:
         """``event_step`` with this scheme's numbers."""
-        return event_step(model, state, seen, command, self, forces)
+        return event_step(model, state, obs, command, self, forces)
 
 
 def event_step(
     model: Model,
     state: State,
-    seen: Observation,
+    obs: Observation,
     control: Control,
     config: EventDriven,
     pushes: Pushes | None = None,
@@ -156,7 +156,7 @@ def event_step(
     checks.check_state_fits(model, state)
     check_control(model, control)
     checks.check_pushes(model, pushes)
-    kin = forward_kinematics(model, state.q, state.qd) if seen is None else seen.kin
+    kin = forward_kinematics(model, state.q, state.qd) if obs is None else obs.kin
     of_motion = kinetic_energy(model, kin, state.qd)
     begin, dt = config.init(model, state), jnp.asarray(config.dt, state.q.dtype)
     if model.topology.driven_dofs.size:
@@ -207,7 +207,7 @@ def _nothing_yet(model: Model, dt: Array) -> EventInfo:
         grip_force=jnp.zeros((top.n_grips, 3), dt.dtype),
         motion_force=jnp.zeros(top.nv, dt.dtype),
         penetration=jnp.zeros_like(dt),
-        left_out=count,
+        dropped_contacts=count,
         kinetic_before=jnp.zeros_like(dt),
         kinetic_after=jnp.zeros_like(dt),
         work=jnp.zeros_like(dt),
@@ -238,7 +238,7 @@ def _part(
     if pushes is not None:
         pushed = push_torque(model, before.kin, pushes, state.time)
         torque, drive = torque + pushed, drive + pushed
-    before = before.holding(model, torque)
+    before = before.with_friction_directions(model, torque)
     rows, bounds = before.rows(model, state, control, h, config)
     solver = _solver(config)
     found = enforce(model, before.kin, torque, rows, bounds, METHOD, solver)
@@ -269,7 +269,7 @@ def _part(
         grip_force=info.grip_force + mean[2],
         motion_force=info.motion_force + mean[3],
         penetration=after.penetration(),
-        left_out=jnp.maximum(info.left_out, before.left_out),
+        dropped_contacts=jnp.maximum(info.dropped_contacts, before.dropped_contacts),
         kinetic_before=info.kinetic_before,
         kinetic_after=kinetic_energy(model, after.kin, qd),
         work=info.work + work,

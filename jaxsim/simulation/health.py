@@ -58,22 +58,20 @@ def healthy(state: State) -> Health:
     return Health(jnp.zeros((), jnp.int32), zero + jnp.inf, zero + jnp.nan, zero, zero)
 
 
-def watched(health: Health, model: Model, state: State, seen, after: State, info) -> Health:
-    """After one more step from ``state`` to ``after``; ``seen`` and ``info`` are what the step saw
+def watched(health: Health, model: Model, state: State, obs, after: State, info) -> Health:
+    """After one more step from ``state`` to ``after``; ``obs`` and ``info`` are what the step saw
     and tells. No gradient passes."""
-    health, model, state, seen, after, info = stop_gradient(
-        (health, model, state, seen, after, info)
-    )
+    health, model, state, obs, after, info = stop_gradient((health, model, state, obs, after, info))
     top = model.topology
     turning = _turning(top)
     dtype, dt = state.q.dtype, after.time - state.time
     mass = jnp.sum(model.mass)
-    fallen = mass * jnp.sum(seen.com * model.gravity)  # potential energy, with the sign turned
+    fallen = mass * jnp.sum(obs.com * model.gravity)  # potential energy, with the sign turned
     first = jnp.isnan(health.given)
     begun = info.kinetic_before - fallen + info.recovery
     given = jnp.where(first, begun, health.given) + info.work
     fastest = jnp.max(jnp.abs(state.qd[turning]), initial=0.0) if turning.size else 0.0
-    depth = jnp.maximum(-seen.contacts.gap, 0.0)
+    depth = jnp.maximum(-obs.contacts.gap, 0.0)
     health = Health(
         health.status,
         health.time,
@@ -87,7 +85,7 @@ def watched(health: Health, model: Model, state: State, seen, after: State, info
     most = jnp.maximum(2 * np.pi * TURNS, 2 * dt * health.fastest)
     thick = _half_thickness(model)
     deep = jnp.max(depth - jnp.maximum(thick, 1.1 * health.deepest), initial=-1.0)
-    away = jnp.max(jnp.abs(seen.com))
+    away = jnp.max(jnp.abs(obs.com))
     checks = {
         Status.FAR: away > ROUNDING / jnp.finfo(dtype).eps,
         Status.DEPTH: deep > 0,
@@ -127,7 +125,7 @@ def failures(health: Health) -> list[Failure]:
 
 
 def _turning(top) -> np.ndarray:
-    """The freedoms of hinges and balls that are not driven."""
+    """The dofs of hinges and balls that are not driven."""
     found = [
         start + k
         for kind, start, driven in zip(top.joint_kinds, top.v_start, top.joint_driven, strict=True)

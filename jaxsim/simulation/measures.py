@@ -18,7 +18,7 @@ class Sample:
 
     model: Model
     state: State
-    seen: Any  # what the scheme observes: Observation, or Senses
+    obs: Any  # what the scheme observes: Observation, or EffectorObservation
     memory: Any  # of the controller, after the update
     control: Any  # its command: Control, or tasks
     info: Any  # StepInfo, EventInfo or SynthesisInfo
@@ -36,7 +36,7 @@ def total(rate: Callable[[Sample], Array], initial: Any = 0.0) -> Measure:
     """The time integral of a function of the sample; initial: an array of its shape, if it has one.
 
     >>> import jax.numpy as jnp
-    >>> travel = total(lambda sample: sample.seen.com_velocity, jnp.zeros(3))
+    >>> travel = total(lambda sample: sample.obs.com_velocity, jnp.zeros(3))
     """
     return Measure(initial, lambda value, sample: value + sample.dt * rate(sample))
 
@@ -80,8 +80,8 @@ def contact_measures(model: Model) -> dict[str, Measure]:
         "largest_penetration": largest(lambda sample: sample.info.penetration, 0.0),
         "largest_residual": largest(lambda sample: sample.info.residual, 0.0),
         "largest_contact_force": largest(strongest, 0.0),
-        "most_left_out": largest(lambda sample: sample.info.left_out, 0.0),
+        "most_left_out": largest(lambda sample: sample.info.dropped_contacts, 0.0),
         "first_penetration": largest(at_first, 0.0),
-        "left_out_time": share(lambda sample: sample.info.left_out > 0),
+        "left_out_time": share(lambda sample: sample.info.dropped_contacts > 0),
         "torn_at": Measure(jnp.full(model.topology.n_grips, jnp.inf), torn),
     }

@@ -12,10 +12,10 @@ from jaxsim.model.state import State
 from jaxsim.simulation.records import Control
 
 
-def holding(model: Model, state: State, control: Control) -> Array:
+def closed_grips(model: Model, state: State, control: Control) -> Array:
     """(ng,) bool: the grips that hold now."""
     broken = jnp.zeros(model.topology.n_grips, bool) if state.broken is None else state.broken
-    return ~broken if control.hold is None else control.hold & ~broken
+    return ~broken if control.closed is None else control.closed & ~broken
 
 
 def drive_velocity(
@@ -32,7 +32,7 @@ def drive_velocity(
 def prescribed(
     model: Model, state: State, control: Control, dt: Array | float, recovery_time: Array | float
 ) -> tuple[Array | np.ndarray, Array] | None:
-    """Freedoms whose motion is given, (nv,) bool, and their velocities (nv,) after ``dt``."""
+    """DOFs whose motion is given, (nv,) bool, and their velocities (nv,) after ``dt``."""
     top, motion = model.topology, control.motion
     driven = np.zeros(top.nv, bool)
     driven[top.driven_dofs] = True
@@ -59,7 +59,7 @@ class FreeMotion:
         return matmul(self.M, change) - self.change - matmul(impulses, self.rows)
 
     def without(self, given, velocity, qd) -> "FreeMotion":
-        """Without the freedoms whose velocity is given: what they do to the others is known."""
+        """Without the dofs whose velocity is given: what they do to the others is known."""
         known = jnp.where(given, velocity, 0.0)
         moved = matmul(self.M, jnp.where(given, velocity - qd, 0.0))
         kept = ~given[:, None] & ~given

@@ -1,4 +1,4 @@
-"""Forces from outside on points of links, for a time: shoves, pulls, loads."""
+"""Forces from outside on points of links, for a time: pushes, pulls, loads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

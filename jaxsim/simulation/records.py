@@ -36,14 +36,14 @@ class Observation:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class MotionControl:
-    """Freedoms whose accelerations are met exactly, by whatever force it takes.
+    """DOFs whose accelerations are met exactly, by whatever force it takes.
 
     Kokkevis (2004), section 8.3; ``constraints.acceleration.target_acceleration`` gives the
     accelerations of his equation 22.
     """
 
     acceleration: Array  # (nv,) [m/s^2 or rad/s^2]
-    on: Array  # (nv,) bool: the freedoms that it holds for
+    on: Array  # (nv,) bool: the dofs that it holds for
 
 
 @jax.tree_util.register_dataclass
@@ -53,7 +53,7 @@ class Control:
 
     torque: Array  # (nv,) at the step's first instant, within the actuators' limits [N m or N]
     damping: Array  # (nv,) -d torque / d qd, treated implicitly; 0 where the actuator saturates
-    hold: Array | None = None  # (ng,) bool: the grips that are closed; None for all
+    closed: Array | None = None  # (ng,) bool: the grips that are closed; None for all
     motion: MotionControl | None = None
 
 
@@ -71,7 +71,7 @@ class StepInfo:
     residual: Array  # () of the complementarity problem, see ``natural_residual`` [m/s]
     energy_error: Array  # () made by the integration, see ``energy_error`` [J]
     penetration: Array  # () deepest at the step's first instant [m]
-    left_out: Array  # () int: contacts that were near and not solved for
+    dropped_contacts: Array  # () int: contacts that were near and not solved for
     # of what is not prescribed, with the inertia of the step's first instant: at it, and at the end
     kinetic_before: Array  # () [J]
     kinetic_after: Array  # () [J]

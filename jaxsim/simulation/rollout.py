@@ -138,7 +138,7 @@ def _simulate(
         }
         if config.tells_residual:
             worst = jnp.maximum(worst, jax.lax.stop_gradient(info.residual))
-        health = config.watch(health, model, state, sample.seen, after, info)
+        health = config.watch(health, model, state, sample.obs, after, info)
         return (after, memory, folded, health, worst), sample
 
     def recorded(carry, _):
@@ -192,10 +192,10 @@ def advance(
 
     state, memory: as ``begin`` gives them, or an earlier step.
     """
-    seen = config.observe(model, state)
-    memory, command = updated(memory, controller.update(memory, model, state, seen, config.dt))
-    after, info = config.step(model, state, seen, command, forces)
-    return after, Sample(model, state, seen, memory, command, info, jnp.asarray(config.dt))
+    obs = config.observe(model, state)
+    memory, command = updated(memory, controller.update(memory, model, state, obs, config.dt))
+    after, info = config.step(model, state, obs, command, forces)
+    return after, Sample(model, state, obs, memory, command, info, jnp.asarray(config.dt))
 
 
 def failed_members(result: RolloutResult) -> list[int]:

@@ -6,10 +6,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxsim.constraints.rows import Layout
-from jaxsim.solvers.pgs import Rows
+from jaxsim.solvers.pgs import RowGroup
 
 
-def row_families(layout: Layout, x, target, friction) -> tuple[Rows, Rows, Rows]:
+def row_groups(layout: Layout, x, target, friction) -> tuple[RowGroup, RowGroup, RowGroup]:
     """Contacts, limits and grips, padded with idle rows (x = 0) to whole blocks."""
     first, last = layout.contacts * layout.contact_rows, -layout.grips * layout.grip_rows
     last = x.shape[0] + last
@@ -30,15 +30,15 @@ def row_families(layout: Layout, x, target, friction) -> tuple[Rows, Rows, Rows]
                 layout.grips,
                 layout.grip_rows,
             ),
-            held=True,
+            bilateral=True,
         ),
     )
 
 
-def _blocks(x, target, friction, blocks: int, points: int) -> Rows:
+def _blocks(x, target, friction, blocks: int, points: int) -> RowGroup:
     size = points * (x.shape[0] // max(friction.shape[0], 1))
     missing, idle_points = blocks * size - x.shape[0], blocks * points - friction.shape[0]
-    return Rows(
+    return RowGroup(
         x=jnp.pad(x, ((0, missing), (0, 0))).reshape(blocks, size, x.shape[1]),
         target=jnp.pad(target, (0, missing)).reshape(blocks, size),
         impulse=jnp.zeros((blocks, size), x.dtype),

@@ -1,8 +1,8 @@
 """What a scheme is: the numbers of one way to advance a character, and the step itself.
 
     state = scheme.init(model, state)
-    seen = scheme.observe(model, state)
-    state, info = scheme.step(model, state, seen, command, forces)
+    obs = scheme.observe(model, state)
+    state, info = scheme.step(model, state, obs, command, forces)
 
 A rollout does this many times, whatever the scheme. ``TimeStepping`` is time stepping at velocity
 level, ``EventDriven`` the event-driven scheme at acceleration level, and
@@ -44,14 +44,14 @@ class Scheme(Protocol):
         ...
 
     def step(
-        self, model: Model, state: State, seen: Any, command: Any, forces: Pushes | None = None
+        self, model: Model, state: State, obs: Any, command: Any, forces: Pushes | None = None
     ) -> tuple[State, Any]:
         """The state after ``dt`` under a controller's command and forces from outside, and what
-        happened. seen: ``observe(model, state)``."""
+        happened. obs: ``observe(model, state)``."""
         ...
 
     def watch(
-        self, health: Health, model: Model, state: State, seen: Any, after: State, info: Any
+        self, health: Health, model: Model, state: State, obs: Any, after: State, info: Any
     ) -> Health:
         """Folds a step in: whether the motion means something, and until when."""
         ...

@@ -40,10 +40,10 @@ from jaxsim.simulation import checks
 from jaxsim.simulation.health import Health, watched
 from jaxsim.simulation.integrators import energy_error
 from jaxsim.simulation.measures import Measure, Sample, contact_measures
-from jaxsim.simulation.prescribed import FreeMotion, holding, prescribed
+from jaxsim.simulation.prescribed import FreeMotion, closed_grips, prescribed
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control, Observation, StepInfo
-from jaxsim.simulation.row_blocks import row_families, split_impulses
+from jaxsim.simulation.row_blocks import row_groups, split_impulses
 from jaxsim.simulation.warm_start import (
     WarmStart,
     check_warm_start,
@@ -51,7 +51,7 @@ from jaxsim.simulation.warm_start import (
     with_warm_start,
 )
 from jaxsim.solvers import adaptive, implicit
-from jaxsim.solvers.pgs import Rows, natural_residual, useful_start
+from jaxsim.solvers.pgs import RowGroup, natural_residual, useful_start
 from jaxsim.solvers.tree_factor import lower_product, solve_lower, whiten
 
 DERIVATIVES = ("iteration", "implicit")
@@ -64,9 +64,9 @@ class ContactScheme:
         """``observe`` with this scheme's numbers."""
         return observe(model, state, self)
 
-    def watch(self, health: Health, model: Model, state: State, seen, after: State, info) -> Health:
+    def watch(self, health: Health, model: Model, state: State, obs, after: State, info) -> Health:
         """Energy, speed, depth: see ``simulation.health``."""
-        return watched(health, model, state, seen, after, info)
+        return watched(health, model, state, obs, after, info)
 
     def measures(self, model: Model) -> dict[str, Measure]:
         """Depth, residual, contacts left out, grips torn off: see ``contact_measures``."""
@@ -83,11 +83,11 @@ class ContactScheme:
 
     def keep(self, model: Model, sample: Sample) -> dict[str, Array]:
         """The grips: where they are (ng, 3) [m], their forces (ng, 3) [N], which hold (ng,)."""
-        kin, links = sample.seen.kin, np.array(model.topology.grip_link, int)
+        kin, links = sample.obs.kin, np.array(model.topology.grip_link, int)
         return {
             "grip_pos": kin.link_pos[links] + rotate(kin.link_rot[links], model.grip_point),
             "grip_force": sample.info.grip_force,
-            "grip_closed": holding(model, sample.state, sample.control),
+            "grip_closed": closed_grips(model, sample.state, sample.control),
         }
 
     def check(self, model: Model) -> None:
@@ -104,7 +104,7 @@ class TimeStepping(ContactScheme):
     a row by over ``tolerance``, up to ``most_sweeps``; 0, or fewer than ``sweeps``, for no more.
 
     Where a model has more than ``contacts`` places for a contact, the nearest are solved for, and
-    ``StepInfo.left_out`` tells how many there was no place for. None: see ``collision.nearest``.
+    ``StepInfo.dropped_contacts`` tells how many there was no place for. None: see ``collision.nearest``.
 
     derivative: of the impulses, "iteration" (that of the sweeps) or "implicit" (that of the solved
     problem, see ``solvers.implicit``: exact with sweeps enough to solve it, and less costly). Of
@@ -158,12 +158,12 @@ class TimeStepping(ContactScheme):
         self,
         model: Model,
         state: State,
-        seen: Observation,
+        obs: Observation,
         command: Control,
         forces: Pushes | None = None,
     ) -> tuple[State, StepInfo]:
         """``step`` with this scheme's numbers."""
-        return step(model, state, seen, command, self, forces)
+        return step(model, state, obs, command, self, forces)
 
 
 def observe(model: Model, state: State, config: Any) -> Observation:
@@ -188,12 +188,12 @@ def observe(model: Model, state: State, config: Any) -> Observation:
 def step(
     model: Model,
     state: State,
-    seen: Observation,
+    obs: Observation,
     control: Control,
     config: TimeStepping,
     pushes: Pushes | None = None,
 ) -> tuple[State, StepInfo]:
-    """Advance one character by ``config.dt``; ``seen`` is ``observe(model, state, config)``.
+    """Advance one character by ``config.dt``; ``obs`` is ``observe(model, state, config)``.
 
     pushes: forces from outside; one acts in a step if it does at the step's first instant.
     Non-finite input gives non-finite output of this member of a batch alone.
@@ -202,9 +202,9 @@ def step(
     the model needs (see ``simulation.checks``).
     """
     checks.check_config(model, config, TimeStepping)
-    _check_step(model, state, seen, control, pushes)
+    _check_step(model, state, obs, control, pushes)
     top, dt = model.topology, config.dt
-    kin, contacts = seen.kin, seen.contacts
+    kin, contacts = obs.kin, obs.contacts
     with jax.named_scope("rows"):
         chosen = choose(model, kin, contacts, config)
         if chosen is not None:
@@ -229,11 +229,11 @@ def step(
         begun = lower_product(top, L, state.qd)
         y = begun + white[:, -1]
     with jax.named_scope("impulses"):
-        families = row_families(layout, white[:, :-1].T, rest.target, contacts.friction)
+        groups = row_groups(layout, white[:, :-1].T, rest.target, contacts.friction)
         last = state.solver.impulse
-        families, y = _solved(families, y, warm_start(top, layout, last, chosen), config)
-        residual = natural_residual(families, y)
-        impulse = jnp.concatenate([f.impulse.reshape(-1) for f in families] or [last])
+        groups, y = _solved(groups, y, warm_start(top, layout, last, chosen), config)
+        residual = natural_residual(groups, y)
+        impulse = jnp.concatenate([f.impulse.reshape(-1) for f in groups] or [last])
     with jax.named_scope("integrate"):
         qd = solve_lower(top, L, y)
         if given is not None:
@@ -259,8 +259,8 @@ def step(
         motion_force=motion_force,
         residual=residual,
         energy_error=energy_error(model, kin, inertia, dt * bias, state.qd, q, qd),
-        penetration=safe_max(jnp.append(-seen.contacts.gap, 0.0)),
-        left_out=jnp.zeros((), int) if chosen is None else chosen.left_out,
+        penetration=safe_max(jnp.append(-obs.contacts.gap, 0.0)),
+        dropped_contacts=jnp.zeros((), int) if chosen is None else chosen.dropped_contacts,
         kinetic_before=_kinetic(begun, state.qd, dt * damping, free_of),
         kinetic_after=_kinetic(y, qd, dt * damping, free_of),
         work=dt * jnp.sum(jnp.maximum(drive * (state.qd + qd) / 2, 0.0))
@@ -273,28 +273,28 @@ def step(
     return State(q, qd, state.time + dt, broken, WarmStart(impulse)), info
 
 
-def _solved(families: tuple[Rows, ...], y: Array, warm, config: TimeStepping):
+def _solved(groups: tuple[RowGroup, ...], y: Array, warm, config: TimeStepping):
     """Families with their impulses, without those that are empty, and y (nv,) that these lead to;
-    warm: the last impulses of each family."""
-    families = tuple(
+    warm: the last impulses of each group."""
+    groups = tuple(
         dataclasses.replace(f, impulse=config.warm_start * w.reshape(f.target.shape))
-        for f, w in zip(families, warm)
+        for f, w in zip(groups, warm)
         if f.target.size
     )
     if config.bounded_start:
-        families = useful_start(families, y)
+        groups = useful_start(groups, y)
     sweeps, most, tolerance = config.sweeps, config.most_sweeps, config.tolerance
     if config.derivative == "implicit":
-        return implicit.solve(families, y, sweeps, config.smoothing, most, tolerance)
-    return adaptive.solve(families, y, sweeps, most, tolerance)
+        return implicit.solve(groups, y, sweeps, config.smoothing, most, tolerance)
+    return adaptive.solve(groups, y, sweeps, most, tolerance)
 
 
-def _check_step(model, state, seen, control, pushes) -> None:
+def _check_step(model, state, obs, control, pushes) -> None:
     checks.check_model(model)
     checks.check_state_fits(model, state)
     check_warm_start(model, state)
-    checks.check_kind("seen", seen, Observation, how=", as observe(model, state, config) gives it")
-    checks.check_seen(model, seen)
+    checks.check_kind("obs", obs, Observation, how=", as observe(model, state, config) gives it")
+    checks.check_observation(model, obs)
     check_control(model, control)
     checks.check_pushes(model, pushes)
 
@@ -306,7 +306,7 @@ def check_control(model: Model, control: Control) -> None:
 
 
 def _kinetic(y: Array, qd: Array, damping: Array, counted: Array) -> Array:
-    """() energy of the counted freedoms from L v, where L^T L is the inertia and the damping."""
+    """() energy of the counted dofs from L v, where L^T L is the inertia and the damping."""
     return 0.5 * jnp.sum(counted * (y * y - damping * qd * qd))
 
 
@@ -338,8 +338,8 @@ def _rows(model, state, kin, contacts, chosen, frame, control, config):
     rows = [J.reshape(contact_target.size, top.nv), J_limit]
     targets = [contact_target.reshape(-1), limit_target]
     if layout.grips:
-        holds = holding(model, state, control)
-        J_grip, grip_target = grip_rows(model, kin, holds, recovery_time)
+        closed = closed_grips(model, state, control)
+        J_grip, grip_target = grip_rows(model, kin, closed, recovery_time)
         rows.append(J_grip.reshape(grip_target.size, top.nv))
         targets.append(grip_target.reshape(-1))
     return J_limit, jnp.concatenate(rows), jnp.concatenate(targets)

@@ -21,30 +21,30 @@ from jax.lax import stop_gradient
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide
 from jaxsim.solvers import pgs
-from jaxsim.solvers.pgs import Rows
+from jaxsim.solvers.pgs import RowGroup
 
 
 def solve(
-    families: tuple[Rows, ...],
+    groups: tuple[RowGroup, ...],
     y: Array,
     sweeps: int,
     most: int,
     tolerance: Array | float,
-) -> tuple[tuple[Rows, ...], Array]:
+) -> tuple[tuple[RowGroup, ...], Array]:
     """``pgs.solve`` by ``sweeps`` passes or more, up to ``most``; tolerance () [m/s, rad/s]."""
     if most <= sweeps:
-        return pgs.solve(families, y, sweeps)
-    scales = tuple(map(pgs.lengths, families))
-    unit = tuple(map(pgs.unit_rows, families, scales))
-    for family in unit:
-        y = y + jnp.einsum("nrv,nr->v", family.x, family.impulse, precision="highest")
+        return pgs.solve(groups, y, sweeps)
+    scales = tuple(map(pgs.lengths, groups))
+    unit = tuple(map(pgs.unit_rows, groups, scales))
+    for group in unit:
+        y = y + jnp.einsum("nrv,nr->v", group.x, group.impulse, precision="highest")
     coupling = tuple(map(pgs.delassus, unit))
-    begin = tuple(family.impulse for family in unit)
+    begin = tuple(group.impulse for group in unit)
     limit = jnp.asarray(tolerance, y.dtype)
     y, impulses = _iterated(sweeps, most, unit, coupling, scales, y, begin, limit)
     solved = tuple(
-        replace(family, impulse=safe_divide(impulse, scale))
-        for family, impulse, scale in zip(families, impulses, scales, strict=True)
+        replace(group, impulse=safe_divide(impulse, scale))
+        for group, impulse, scale in zip(groups, impulses, scales, strict=True)
     )
     return solved, y
 
@@ -127,7 +127,7 @@ def _go_on_jvp(sweeps, most, primals, tangents):
 def linear_sweeps(unit, coupling, cone, at, begin, targets, frictions, sweeps: int):
     """``sweeps`` passes linearised at (y, impulses), on changes that begin as ``begin``.
 
-    targets, frictions: the changes of the rows' numbers, an array a family each. Returns the
+    targets, frictions: the changes of the rows' numbers, an array a group each. Returns the
     changes of y and, as a tuple, of the impulses.
     """
 

@@ -35,7 +35,7 @@ from jax.lax import stop_gradient
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide, safe_norm, safe_sqrt
 from jaxsim.solvers import adaptive, pgs
-from jaxsim.solvers.pgs import Rows
+from jaxsim.solvers.pgs import RowGroup
 
 SOLVED = 1e-4  # the part of the velocity that one more sweep may change
 ROUNDS = 4  # an error shrinks to proximal_weight / (least eigenvalue of the rows) in each
@@ -54,13 +54,13 @@ def relaxed_positive(u: Array, smoothing: Array) -> tuple[Array, Array]:
 
 
 def solve(
-    families: tuple[Rows, ...],
+    groups: tuple[RowGroup, ...],
     y: Array,
     sweeps: int,
     smoothing: Array | float = 0.0,
     most: int = 0,
     tolerance: Array | float = 0.0,
-) -> tuple[tuple[Rows, ...], Array]:
+) -> tuple[tuple[RowGroup, ...], Array]:
     """``adaptive.solve`` with the derivative of the exact solution, in both modes.
 
     It is that of ``sweeps`` passes, each as at what all return: as good as they converge
@@ -69,15 +69,15 @@ def solve(
     have one only along changes that fit all rows. smoothing () [J].
     """
     numbers = (jnp.asarray(x, y.dtype) for x in (smoothing, tolerance))
-    impulses, y = _solution(sweeps, most, families, y, *numbers)
-    solved = (replace(family, impulse=f) for family, f in zip(families, impulses, strict=True))
+    impulses, y = _solution(sweeps, most, groups, y, *numbers)
+    solved = (replace(group, impulse=f) for group, f in zip(groups, impulses, strict=True))
     return tuple(solved), y
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _solution(sweeps: int, most: int, families, y: Array, smoothing: Array, tolerance: Array):
-    solved, y = adaptive.solve(families, y, sweeps, most, tolerance)
-    return tuple(family.impulse for family in solved), y
+def _solution(sweeps: int, most: int, groups, y: Array, smoothing: Array, tolerance: Array):
+    solved, y = adaptive.solve(groups, y, sweeps, most, tolerance)
+    return tuple(group.impulse for group in solved), y
 
 
 @_solution.defjvp
@@ -89,16 +89,16 @@ def _solution_jvp(sweeps: int, most: int, primals, tangents):
     normal impulse: the linear sweeps are then those of a convex problem, and cannot grow without
     bound from step to step, as they do at some ends of sweeps that solve nothing.
     """
-    (families, y, smoothing, tolerance), (families_dot, y_dot, _, _) = primals, tangents
-    found = _solution(sweeps, most, families, y, smoothing, tolerance)
+    (groups, y, smoothing, tolerance), (groups_dot, y_dot, _, _) = primals, tangents
+    found = _solution(sweeps, most, groups, y, smoothing, tolerance)
     impulses, y = checkpoint_name(found, "costly")
-    scales = tuple(map(pgs.lengths, families))
-    unit = tuple(map(pgs.unit_rows, families, scales))
+    scales = tuple(map(pgs.lengths, groups))
+    unit = tuple(map(pgs.unit_rows, groups, scales))
     inverses = [safe_divide(jnp.ones_like(scale), scale) for scale in scales]
 
     targets, frictions, begin = [], [], []
     for given, dot, u, f, scale, inverse in zip(
-        families, families_dot, unit, impulses, scales, inverses, strict=True
+        groups, groups_dot, unit, impulses, scales, inverses, strict=True
     ):
         targets.append((dot.target - matmul(dot.x, y)) * inverse)
         frictions.append(pgs.unit_rows(replace(given, friction=dot.friction), scale).friction)

@@ -4,7 +4,7 @@ Unknown impulses f with, for a row of velocity r = J v - b and local friction co
 
     limit, contact normal:  r >= 0, f >= 0, r f = 0
     friction (one or two rows after their normal):  |f_t| <= mu f_n, f_t opposes r_t
-    held (a grip):  r = 0, f of any sign
+    bilateral (a grip):  r = 0, f of any sign
 
 Source: Kokkevis, Practical Physics for Articulated Characters (2004), section 4 (the rows);
 Jourdan, Alart and Jean (1998) for Gauss-Seidel with local projection. The problem is solved in
@@ -27,7 +27,7 @@ from jaxsim.math.safe import safe_divide, safe_max, safe_norm, safe_sqrt
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Rows:
+class RowGroup:
     """Constraint rows in blocks of P points with K rows each: a normal row, then K - 1 tangents.
 
     One block is visited at a time; within it the points are updated one after the other.
@@ -37,35 +37,39 @@ class Rows:
     target: Array  # (n, P * K) b, the velocity a row should reach [m/s or rad/s]
     impulse: Array  # (n, P * K) warm start in, solution out [N s or N m s]
     friction: Array  # (n, P)
-    held: bool = dataclasses.field(default=False, metadata={"static": True})  # an equation a point
+    bilateral: bool = dataclasses.field(
+        default=False, metadata={"static": True}
+    )  # an equation a point
 
     @property
     def rows_per_point(self) -> int:
         return self.target.shape[1] // self.friction.shape[1]
 
 
-def solve(families: tuple[Rows, ...], y: Array, sweeps: int) -> tuple[tuple[Rows, ...], Array]:
-    """``sweeps`` passes over all blocks of all families; y (nv,) the whitened free velocity.
-    Returns the families with their impulses and the whitened velocity after them. Differentiable
+def solve(
+    groups: tuple[RowGroup, ...], y: Array, sweeps: int
+) -> tuple[tuple[RowGroup, ...], Array]:
+    """``sweeps`` passes over all blocks of all groups; y (nv,) the whitened free velocity.
+    Returns the groups with their impulses and the whitened velocity after them. Differentiable
     in both modes (fixed trip counts); the gradient is that of the iteration, not of the exact
     solution (for which see ``implicit.solve``).
     """
-    scales = tuple(lengths(family) for family in families)
-    unit = tuple(map(unit_rows, families, scales))
-    for family in unit:
-        y = y + jnp.einsum("nrv,nr->v", family.x, family.impulse, precision="highest")
-    start = y, tuple(family.impulse for family in unit)
+    scales = tuple(lengths(group) for group in groups)
+    unit = tuple(map(unit_rows, groups, scales))
+    for group in unit:
+        y = y + jnp.einsum("nrv,nr->v", group.x, group.impulse, precision="highest")
+    start = y, tuple(group.impulse for group in unit)
     again = partial(sweep, unit, tuple(map(delassus, unit)), CONE)
     (y, impulses), _ = jax.lax.scan(lambda now, _: (again(*now), None), start, None, length=sweeps)
     solved = tuple(
-        dataclasses.replace(family, impulse=safe_divide(impulse, scale))
-        for family, impulse, scale in zip(families, impulses, scales, strict=True)
+        dataclasses.replace(group, impulse=safe_divide(impulse, scale))
+        for group, impulse, scale in zip(groups, impulses, scales, strict=True)
     )
     return solved, y
 
 
-def useful_start(families: tuple[Rows, ...], y: Array) -> tuple[Rows, ...]:
-    """The families with their warm start times s in [0, 1]: as much of it as serves.
+def useful_start(groups: tuple[RowGroup, ...], y: Array) -> tuple[RowGroup, ...]:
+    """The groups with their warm start times s in [0, 1]: as much of it as serves.
 
     Without friction a solution has the least |y + s change|^2 / 2 - s (impulses . targets) of all
     that may be; s is the best for the last impulses as a whole. Those of bodies at rest pass
@@ -73,13 +77,13 @@ def useful_start(families: tuple[Rows, ...], y: Array) -> tuple[Rows, ...]:
     can undo. Without a warm start the derivative with regard to it is zero.
     """
     change, reached = jnp.zeros_like(y), jnp.zeros((), y.dtype)
-    for family in families:
-        change = change + jnp.einsum("nrv,nr->v", family.x, family.impulse, precision="highest")
-        reached = reached + jnp.sum(family.impulse * family.target)
+    for group in groups:
+        change = change + jnp.einsum("nrv,nr->v", group.x, group.impulse, precision="highest")
+        reached = reached + jnp.sum(group.impulse * group.target)
     share = safe_divide(reached - jnp.sum(change * y), jnp.sum(change * change))
     share = jnp.where(share < 0, 0, share)  # NaN stays
     share = jnp.where(share > 1, 1, share)
-    return tuple(dataclasses.replace(f, impulse=share * f.impulse) for f in families)
+    return tuple(dataclasses.replace(f, impulse=share * f.impulse) for f in groups)
 
 
 class Cone(NamedTuple):
@@ -89,52 +93,52 @@ class Cone(NamedTuple):
     tangents: Callable[[list[Array], Array], list[Array]]  # of one or two, and their bound
 
 
-def delassus(family: Rows) -> Array:
+def delassus(group: RowGroup) -> Array:
     """(n, P * K, P * K) what the rows of a block do to one another."""
-    return jnp.einsum("nrv,nsv->nrs", family.x, family.x, precision="highest")
+    return jnp.einsum("nrv,nsv->nrs", group.x, group.x, precision="highest")
 
 
-def sweep(unit: tuple[Rows, ...], coupling: tuple[Array, ...], cone: Cone, y: Array, impulses):
-    """One pass over all blocks of all families, whose rows have length 1.
+def sweep(unit: tuple[RowGroup, ...], coupling: tuple[Array, ...], cone: Cone, y: Array, impulses):
+    """One pass over all blocks of all groups, whose rows have length 1.
 
-    coupling: ``delassus`` of the families. y (nv,): the velocity with ``impulses``, an array of a
-    family each. Returns both after the pass.
+    coupling: ``delassus`` of the groups. y (nv,): the velocity with ``impulses``, an array of a
+    group each. Returns both after the pass.
     """
     out = []
-    for family, D, impulse in zip(unit, coupling, impulses, strict=True):
-        blocks = (family.x, D, family.target, impulse, family.friction)
-        visit = partial(_visit, family.rows_per_point, family.held, cone)
+    for group, D, impulse in zip(unit, coupling, impulses, strict=True):
+        blocks = (group.x, D, group.target, impulse, group.friction)
+        visit = partial(_visit, group.rows_per_point, group.bilateral, cone)
         y, impulse = jax.lax.scan(visit, y, blocks)
         out.append(impulse)
     return y, tuple(out)
 
 
-def lengths(family: Rows) -> Array:
+def lengths(group: RowGroup) -> Array:
     """(n, P * K) the lengths of the rows; two tangents of a point share the larger one, so that at
     the fixed point the force opposes the slip."""
-    k = family.rows_per_point
-    d = jnp.sum(family.x * family.x, axis=-1).reshape(*family.friction.shape, k)
+    k = group.rows_per_point
+    d = jnp.sum(group.x * group.x, axis=-1).reshape(*group.friction.shape, k)
     if k > 1:
         shared = jnp.broadcast_to(_larger(d[..., 1:])[..., None], d[..., 1:].shape)
         d = jnp.concatenate([d[..., :1], shared], axis=-1)
-    return safe_sqrt(d).reshape(family.target.shape)
+    return safe_sqrt(d).reshape(group.target.shape)
 
 
-def unit_rows(family: Rows, scale: Array) -> Rows:
+def unit_rows(group: RowGroup, scale: Array) -> RowGroup:
     """The same problem with rows of length 1 (of zeros: 0), and impulses longer by what they are
     shorter: then an impulse answers a residual one to one."""
     inverse = safe_divide(jnp.ones_like(scale), scale)
-    points = (*family.friction.shape, family.rows_per_point)
+    points = (*group.friction.shape, group.rows_per_point)
     return dataclasses.replace(
-        family,
-        x=family.x * inverse[..., None],
-        target=family.target * inverse,
-        impulse=family.impulse * scale,
-        friction=family.friction * scale.reshape(points)[..., -1] * inverse.reshape(points)[..., 0],
+        group,
+        x=group.x * inverse[..., None],
+        target=group.target * inverse,
+        impulse=group.impulse * scale,
+        friction=group.friction * scale.reshape(points)[..., -1] * inverse.reshape(points)[..., 0],
     )
 
 
-def _visit(rows_per_point: int, held: bool, cone: Cone, y: Array, block):
+def _visit(rows_per_point: int, bilateral: bool, cone: Cone, y: Array, block):
     """Update one block's impulses and the velocity; its rows have length 1.
 
     The changes within the block are kept as scalars: XLA fuses their chain, where it would make
@@ -153,7 +157,7 @@ def _visit(rows_per_point: int, held: bool, cone: Cone, y: Array, block):
     for point in range(friction.shape[0]):
         first = point * rows_per_point
         normal = trial(first)
-        if not held:
+        if not bilateral:
             normal = cone.normal(normal)
         new.append(normal)
         if rows_per_point > 1:
@@ -187,27 +191,25 @@ def _larger(x: Array) -> Array:
     return jnp.maximum(x[..., 0], x[..., -1])
 
 
-def natural_residual(families: tuple[Rows, ...], y: Array) -> Array:
+def natural_residual(groups: tuple[RowGroup, ...], y: Array) -> Array:
     """() the largest violation of the complementarity conditions, as a velocity [m/s, rad/s].
 
     For a normal row |min(r, d f)|, for friction |d f - P(d f - r)|, with d the row's own response
     (of two tangents the larger one). Zero exactly at a solution.
     """
     worst = jnp.zeros((), y.dtype)
-    for family in families:
-        k = family.rows_per_point
-        shape = (*family.friction.shape, k)
-        r = (jnp.einsum("nrv,v->nr", family.x, y, precision="highest") - family.target).reshape(
-            shape
-        )
-        d = jnp.sum(family.x * family.x, axis=-1).reshape(shape)
-        f = family.impulse.reshape(shape)
+    for group in groups:
+        k = group.rows_per_point
+        shape = (*group.friction.shape, k)
+        r = (jnp.einsum("nrv,v->nr", group.x, y, precision="highest") - group.target).reshape(shape)
+        d = jnp.sum(group.x * group.x, axis=-1).reshape(shape)
+        f = group.impulse.reshape(shape)
         real = d > 0
         f_new = f[..., 0] - safe_divide(r[..., 0], d[..., 0])
-        f_new = f_new if family.held else jnp.maximum(f_new, 0.0)
+        f_new = f_new if group.bilateral else jnp.maximum(f_new, 0.0)
         parts = [jnp.where(real[..., 0], jnp.abs(f_new - f[..., 0]) * d[..., 0], 0.0)]
         if k > 1:
-            bound = (family.friction * f[..., 0])[..., None]
+            bound = (group.friction * f[..., 0])[..., None]
             d_t = _larger(d[..., 1:])[..., None]
             trial = f[..., 1:] - safe_divide(r[..., 1:], d_t)
             size = safe_norm(trial, keepdims=True)

@@ -142,13 +142,13 @@ def solve_levels(
     for J, r in levels:
         problem = Problem(J, r, A, b, G, h, lower, upper)
         solutions.append(solve(problem, None, iterations, tolerance, smoothing))
-        lower, upper = _held(problem, solutions[-1], tolerance)
+        lower, upper = _active_bounds(problem, solutions[-1], tolerance)
         A = jnp.concatenate([A, J])
         b = jnp.concatenate([b, matmul(J, solutions[-1].x)])
     return tuple(solutions)
 
 
-def _held(p: Problem, s: Solution, tolerance: float) -> tuple[Array, Array]:
+def _active_bounds(p: Problem, s: Solution, tolerance: float) -> tuple[Array, Array]:
     """The bounds, made equal where one of them surely pushes: every x that is as good lies on it,
     and the next level is spared a slack that has no room. Multipliers of what is not solved say
     nothing of the kind: of bounds that contradict each other both push."""

@@ -13,14 +13,16 @@ from jaxsim.model.state import check_state
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.solvers.status import Status
 from jaxsim.synthesis.config import SynthesisConfig
+from jaxsim.synthesis.configuration import Configuration, configuration_at
 from jaxsim.synthesis.surfaces import world_surfaces
 from jaxsim.synthesis.synthesizer import SynthesisInfo
 from jaxsim.synthesis.tasks import Tasks
-from jaxsim.synthesis.view import View, look
 
 SUNK = 0.005  # an effector deeper than this at the start is a mistake [m]
 
-_seen = jax.jit(look)  # as a whole: one operation after the other, each would be compiled by itself
+_seen = jax.jit(
+    configuration_at
+)  # as a whole: one operation after the other, each would be compiled by itself
 
 
 class SynthesisError(ValueError):
@@ -33,7 +35,7 @@ def check_setup(
     state: State,
     config: SynthesisConfig | None = None,
     pushes: Pushes | None = None,
-    tasks: Callable[[View, Array], Tasks] | None = None,
+    tasks: Callable[[Configuration, Array], Tasks] | None = None,
 ) -> None:
     """Raise ``SynthesisError`` or ``ModelError`` for what a step could only answer with a status.
 
@@ -50,8 +52,8 @@ def check_setup(
                 f"friction of shape {name!r} is {mu}; contacts need a positive coefficient, such "
                 "as 0.2 for ice"
             )
-    view = _seen(model, effectors, state.q, state.qd)
-    for name, depth in zip(effectors.names, -np.asarray(view.near.gap)):
+    conf = _seen(model, effectors, state.q, state.qd)
+    for name, depth in zip(effectors.names, -np.asarray(conf.near.gap)):
         if depth > SUNK:
             raise SynthesisError(
                 f"effector {name!r} begins {1000 * depth:.0f} mm inside of a surface; raise the "
@@ -64,7 +66,7 @@ def check_setup(
             if not np.isfinite(np.asarray(getattr(pushes, field))).all():
                 raise SynthesisError(f"pushes: {field} is not finite")
     if tasks is not None:
-        _check_tasks(tasks(view, jnp.zeros_like(state.qd)))
+        _check_tasks(tasks(conf, jnp.zeros_like(state.qd)))
 
 
 def _check_tasks(tasks: Tasks) -> None:

@@ -11,7 +11,7 @@ from jax import Array
 
 from jaxsim.constraints.rows import contact_frame
 from jaxsim.math.safe import safe_divide, safe_norm
-from jaxsim.synthesis.view import View
+from jaxsim.synthesis.configuration import Configuration
 
 EDGES = 4  # coefficients of a contact
 
@@ -28,7 +28,7 @@ class ContactModes:
 
 
 def contact_modes(
-    view: View,
+    conf: Configuration,
     touch_distance: Array | float,
     slip_speed: Array | float,
     dt: Array | float,
@@ -42,8 +42,8 @@ def contact_modes(
     pyramid (equation 11), a sliding one the single direction n - mu v / |v| (equation 12), a grip
     the three axes of the contact's frame.
     """
-    near, velocity = view.near, view.velocity
-    frame = contact_frame(view.model.topology, near.normal)
+    near, velocity = conf.near, conf.velocity
+    frame = contact_frame(conf.model.topology, near.normal)
     normal, first, second = frame[:, 0], frame[:, 1], frame[:, 2]
     approach = jnp.sum(velocity * normal, axis=-1)
     on = (near.gap <= touch_distance) | (near.gap + dt * approach <= 0)

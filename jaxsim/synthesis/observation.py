@@ -12,15 +12,15 @@ from jax import Array
 from jaxsim.dynamics.kinematics import Kinematics
 from jaxsim.math.safe import safe_divide
 from jaxsim.synthesis.config import Units
-from jaxsim.synthesis.view import View
+from jaxsim.synthesis.configuration import Configuration
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Senses:
-    """One character's view of itself and its surroundings."""
+class EffectorObservation:
+    """One character's conf of itself and its surroundings."""
 
-    view: View
+    conf: Configuration
     touching: Array  # (ne,) bool: effectors on a surface
     force: Array  # (ne, 3) on the effectors in the last step [N]
     weight: Array  # () of the body [N]
@@ -32,44 +32,44 @@ class Senses:
     @property
     def kin(self) -> Kinematics:
         """As in ``Observation``."""
-        return self.view.kin
+        return self.conf.kin
 
     @property
     def com(self) -> Array:
         """(3,) [m]."""
-        return self.view.com
+        return self.conf.com
 
     @property
     def com_velocity(self) -> Array:
         """(3,) [m/s]."""
-        return self.view.com_velocity
+        return self.conf.com_velocity
 
     @property
     def contact_point(self) -> Array:
         """(ne, 3) where there may be a contact: the effectors [m]."""
-        return self.view.position
+        return self.conf.position
 
     @property
     def link_touching(self) -> Array:
         """(nl,) bool: the link is in contact."""
-        links = np.array(self.view.effectors.links)
-        on = links[None, :] == np.arange(self.view.model.topology.n_links)[:, None]
+        links = np.array(self.conf.effectors.links)
+        on = links[None, :] == np.arange(self.conf.model.topology.n_links)[:, None]
         return (on & self.touching).any(axis=1)
 
-    def with_view(self, view: View) -> "Senses":
+    def with_conf(self, conf: Configuration) -> "EffectorObservation":
         """The same, with positions of another configuration."""
-        return dataclasses.replace(self, view=view)
+        return dataclasses.replace(self, conf=conf)
 
     def group(self, name: str) -> np.ndarray:
         """(ne,) bool: the effectors of a foot or hand."""
-        return self.view.effectors.of(name)
+        return self.conf.effectors.of(name)
 
     def place(self, groups: Array | np.ndarray) -> Array:
         """(3,) the middle of some effectors (ne,) bool [m]."""
-        part = jnp.where(groups, 1.0, 0.0).astype(self.view.position.dtype)
-        return safe_divide(part @ self.view.position, jnp.sum(part))
+        part = jnp.where(groups, 1.0, 0.0).astype(self.conf.position.dtype)
+        return safe_divide(part @ self.conf.position, jnp.sum(part))
 
     def load(self, groups: Array | np.ndarray) -> Array:
         """() normal force on some effectors (ne,) bool, in body weights."""
-        normal = jnp.sum(self.force * self.view.near.normal, axis=-1)
+        normal = jnp.sum(self.force * self.conf.near.normal, axis=-1)
         return jnp.sum(jnp.where(groups, normal, 0.0)) / self.weight

@@ -16,9 +16,9 @@ from jaxsim.math.products import matmul
 from jaxsim.model import Topology
 from jaxsim.solvers.qp import Problem
 from jaxsim.synthesis.config import SynthesisConfig, Units
+from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes
 from jaxsim.synthesis.tasks import Tasks, root_of_weight
-from jaxsim.synthesis.view import View
 
 FAR = 1.0  # a point further away than this is left alone [m]
 
@@ -33,13 +33,13 @@ class Motion:
     force: Array  # (nv, ne EDGES) generalised force of each coefficient
 
 
-def driven_by_muscles(top: Topology) -> np.ndarray:
-    """(nv,) bool: freedoms whose joint has a motor. The others obey L = 0."""
+def actuated(top: Topology) -> np.ndarray:
+    """(nv,) bool: dofs whose joint has a motor. The others obey L = 0."""
     return np.array([top.joint_actuated[j] for j in top.dof_joint], bool)
 
 
 def equations_of_motion(
-    view: View, M: Array, outside: Array, at_v: Array, config: SynthesisConfig
+    conf: Configuration, M: Array, outside: Array, at_v: Array, config: SynthesisConfig
 ) -> Motion:
     """L of the interval from q without contacts, linear in v'.
 
@@ -47,23 +47,23 @@ def equations_of_motion(
     h at the velocity before (equation 8); central ones at the mean of both (equation 3), linearised
     at ``at_v``.
     """
-    model, dt = view.model, config.dt
-    none = jnp.zeros((view.v.shape[0], 0), view.v.dtype)
-    rest = -matmul(M, view.v) / dt - outside
+    model, dt = conf.model, config.dt
+    none = jnp.zeros((conf.v.shape[0], 0), conf.v.dtype)
+    rest = -matmul(M, conf.v) / dt - outside
     if config.form == "backward":
-        return Motion(M / dt, rest + bias_force(model, view.kin), none)
+        return Motion(M / dt, rest + bias_force(model, conf.kin), none)
 
     def bias(v):
-        return bias_force(model, forward_kinematics(model, view.q, (view.v + v) / 2))
+        return bias_force(model, forward_kinematics(model, conf.q, (conf.v + v) / 2))
 
     change = jax.jacfwd(bias)(at_v)
     return Motion(M / dt + change, rest + bias(at_v) - matmul(change, at_v), none)
 
 
-def with_contacts(view: View, motion: Motion, modes: ContactModes, unit: Units) -> Motion:
+def with_contacts(conf: Configuration, motion: Motion, modes: ContactModes, unit: Units) -> Motion:
     """The same with the forces of contacts."""
-    along = jnp.einsum("eid,eci->dec", view.jacobian, modes.basis)
-    return replace(motion, force=unit.force * along.reshape(view.v.shape[0], -1))
+    along = jnp.einsum("eid,eci->dec", conf.jacobian, modes.basis)
+    return replace(motion, force=unit.force * along.reshape(conf.v.shape[0], -1))
 
 
 @jax.tree_util.register_dataclass
@@ -71,14 +71,14 @@ def with_contacts(view: View, motion: Motion, modes: ContactModes, unit: Units) 
 class Linearised:
     """What a step is about, linear in v' where it is not by itself."""
 
-    ahead: View  # the configuration that ``at_v`` leads to, where positions are linearised
+    ahead: Configuration  # the configuration that ``at_v`` leads to, where positions are linearised
     at_v: Array  # (nv,); in the backward form zero, and ``ahead`` the step's beginning
     tasks: Tasks
     motion: Motion
 
 
 def step_problem(
-    view: View,
+    conf: Configuration,
     linear: Linearised,
     modes: ContactModes,
     torque: Array,
@@ -90,19 +90,19 @@ def step_problem(
     torque (nv,): what the joint torques should stay at.
     """
     ahead, at_v, tasks, motion = linear.ahead, linear.at_v, linear.tasks, linear.motion
-    top, dt = view.model.topology, config.dt
-    nv, ne = view.v.shape[0], view.effectors.count
-    muscles = np.flatnonzero(driven_by_muscles(top))
-    root = np.flatnonzero(~driven_by_muscles(top))
+    top, dt = conf.model.topology, config.dt
+    nv, ne = conf.v.shape[0], conf.effectors.count
+    muscles = np.flatnonzero(actuated(top))
+    root = np.flatnonzero(~actuated(top))
     L = jnp.concatenate([motion.inertia, -motion.force], axis=1)
 
     scale = jnp.sqrt(tasks.torque) / unit.torque
     smooth = scale * L[muscles], scale * (torque - motion.rest)[muscles]
     goals = _wide(tasks.goals.J, ne * EDGES), tasks.goals.r
-    still = _contacts_stay(view, ahead, at_v, modes, tasks, dt, unit)
+    still = _contacts_stay(conf, ahead, at_v, modes, tasks, dt, unit)
     relaxed = root_of_weight(jnp.repeat(tasks.relax, EDGES)) * (unit.force / unit.load)
-    relax = jnp.concatenate([jnp.zeros((ne * EDGES, nv), view.v.dtype), jnp.diag(relaxed)], axis=1)
-    J, r = zip(smooth, goals, still, (relax, jnp.zeros(ne * EDGES, view.v.dtype)))
+    relax = jnp.concatenate([jnp.zeros((ne * EDGES, nv), conf.v.dtype), jnp.diag(relaxed)], axis=1)
+    J, r = zip(smooth, goals, still, (relax, jnp.zeros(ne * EDGES, conf.v.dtype)))
 
     A, b = [L[root] / unit.force], [-motion.rest[root] / unit.force]
     if tasks.fixed is not None:
@@ -113,11 +113,11 @@ def step_problem(
     G = [_wide(jnp.where(away[:, None], 0.0, normal_motion) / unit.contact, ne * EDGES)]
     h = [jnp.where(away, -1.0, matmul(normal_motion, at_v) - ahead.near.gap) / unit.contact]
     if config.torque_limits:
-        limit = view.model.torque_limit[muscles]
+        limit = conf.model.torque_limit[muscles]
         for sign in (1.0, -1.0):
             G.append(sign * L[muscles] / unit.torque)
             h.append((-limit - sign * motion.rest[muscles]) / unit.torque)
-    lower, upper = _velocity_bounds(view, dt)
+    lower, upper = _velocity_bounds(conf, dt)
     free = jnp.repeat(modes.signed, EDGES)
     return Problem(
         J=jnp.concatenate(J),
@@ -135,26 +135,26 @@ def _wide(J: Array, more: int) -> Array:
     return jnp.concatenate([J, jnp.zeros((J.shape[0], more), J.dtype)], axis=1)
 
 
-def _contacts_stay(view, ahead, at_v, modes, tasks, dt, unit):
-    """Rows (3 ne): the points in contact stay where they are on the surface, at no gap."""
+def _contacts_stay(conf, ahead, at_v, modes, tasks, dt, unit):
+    """TaskRows (3 ne): the points in contact stay where they are on the surface, at no gap."""
     weight = jnp.sqrt(jnp.where(modes.on, tasks.still, 0.0)) / unit.contact
-    gap = view.near.gap[:, None] * view.near.normal
-    moved = ahead.position - view.position + jnp.where(modes.on[:, None], gap, 0.0)
+    gap = conf.near.gap[:, None] * conf.near.normal
+    moved = ahead.position - conf.position + jnp.where(modes.on[:, None], gap, 0.0)
     J = dt * ahead.jacobian
     r = jnp.einsum("eid,d->ei", J, at_v) - moved
     J = (weight[:, None, None] * J).reshape(-1, J.shape[-1])
     return _wide(J, modes.on.shape[0] * EDGES), (weight[:, None] * r).reshape(-1)
 
 
-def _velocity_bounds(view: View, dt) -> tuple[Array, Array]:
+def _velocity_bounds(conf: Configuration, dt) -> tuple[Array, Array]:
     """(nv,) velocities that keep hinges and slides within their limits at the step's end."""
-    top, model = view.model.topology, view.model
-    lower = jnp.full(top.nv, -jnp.inf, view.v.dtype)
+    top, model = conf.model.topology, conf.model
+    lower = jnp.full(top.nv, -jnp.inf, conf.v.dtype)
     upper = -lower
     joints = [j for j in top.limited_joints if top.joint_kinds[j] in ("hinge", "slide")]
     if not joints:
         return lower, upper
     at = np.array(joints)
-    dofs, q = np.array(top.v_start)[at], view.q[np.array(top.q_start)[at]]
+    dofs, q = np.array(top.v_start)[at], conf.q[np.array(top.q_start)[at]]
     lower = lower.at[dofs].set((model.joint_lower[at] - q) / dt)
     return lower, upper.at[dofs].set((model.joint_upper[at] - q) / dt)

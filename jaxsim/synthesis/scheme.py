@@ -1,6 +1,6 @@
 """Per-step optimisation as a scheme, so that rollouts run it like time stepping.
 
-Its command is not a torque but tasks: what ``synthesize`` takes, a function of a view and a
+Its command is not a torque but tasks: what ``synthesize`` takes, a function of a conf and a
 velocity. What it remembers are the last torques, contact forces, and the start of the next QP.
 """
 
@@ -24,10 +24,10 @@ from jaxsim.simulation.pushes import Pushes
 from jaxsim.solvers.status import Status
 from jaxsim.synthesis.checks import check_settings
 from jaxsim.synthesis.config import SynthesisConfig, Units, units
-from jaxsim.synthesis.observation import Senses
+from jaxsim.synthesis.configuration import Configuration, configuration_at
+from jaxsim.synthesis.observation import EffectorObservation
 from jaxsim.synthesis.synthesizer import SynthesisInfo, SynthesisMemory, begin, synthesize
 from jaxsim.synthesis.tasks import Tasks
-from jaxsim.synthesis.view import View, look
 
 WORST = ("root_residual", "cone_excess")
 
@@ -72,12 +72,12 @@ class PerStepOptimisation(SynthesisConfig):
             return state
         return begin(model, self.effectors, state, self.unit, self)
 
-    def observe(self, model: Model, state: State) -> Senses:
+    def observe(self, model: Model, state: State) -> EffectorObservation:
         """What a controller by goals sees; of a state that ``init`` or a step gave."""
-        view = look(model, self.effectors, state.q, state.qd)
-        return Senses(
-            view=view,
-            touching=view.near.gap <= self.touch_distance,
+        conf = configuration_at(model, self.effectors, state.q, state.qd)
+        return EffectorObservation(
+            conf=conf,
+            touching=conf.near.gap <= self.touch_distance,
             force=state.solver.force,
             weight=self.unit.force,
             height=self.unit.shift,
@@ -89,17 +89,17 @@ class PerStepOptimisation(SynthesisConfig):
         self,
         model: Model,
         state: State,
-        seen: Senses,
-        command: Callable[[View, Array], Tasks],
+        obs: EffectorObservation,
+        command: Callable[[Configuration, Array], Tasks],
         forces: Pushes | None = None,
     ) -> tuple[State, SynthesisInfo]:
         """``synthesize`` with these settings. Raises TypeError for a command that is no tasks."""
         if not callable(command):
             raise TypeError(
                 f"the command is {described(command)}; per-step optimisation takes tasks, a"
-                " function of a view and a velocity, as a controller by goals gives them"
+                " function of a conf and a velocity, as a controller by goals gives them"
             )
-        return synthesize(seen.view, state, command, self.unit, self, forces)
+        return synthesize(obs.conf, state, command, self.unit, self, forces)
 
     def measures(self, model: Model) -> dict[str, Measure]:
         """How physical the steps were: see ``SynthesisInfo``; and how deep any shape was [m]."""
@@ -108,7 +108,7 @@ class PerStepOptimisation(SynthesisConfig):
             **{f"largest_{name}": largest(value, 0.0) for name, value in of.items()},
             "effector_penetration": largest(lambda sample: sample.info.penetration, 0.0),
             "largest_penetration": largest(
-                lambda s: -jnp.min(find_contacts(s.model, s.seen.kin).gap, initial=0.0), 0.0
+                lambda s: -jnp.min(find_contacts(s.model, s.obs.kin).gap, initial=0.0), 0.0
             ),
             "rolled_back": count(lambda sample: sample.info.passes > 1),
             "unsolved_frames": count(lambda sample: sample.info.status != Status.OK),
@@ -128,7 +128,7 @@ class PerStepOptimisation(SynthesisConfig):
         return {"sliding": sample.info.sliding}
 
     def watch(
-        self, health: Health, model: Model, state: State, seen: Any, after: State, info: Any
+        self, health: Health, model: Model, state: State, obs: Any, after: State, info: Any
     ) -> Health:
         """The first state that is not finite; energy is the optimisation's to spend."""
         return finite_only(health, after)

@@ -25,16 +25,16 @@ from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.solvers import qp
 from jaxsim.synthesis.config import SynthesisConfig, Units
+from jaxsim.synthesis.configuration import Configuration, configuration_at
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes, contact_modes
 from jaxsim.synthesis.problem import (
     Linearised,
-    driven_by_muscles,
+    actuated,
     equations_of_motion,
     step_problem,
     with_contacts,
 )
 from jaxsim.synthesis.tasks import Tasks, velocity_rows
-from jaxsim.synthesis.view import View, look
 
 HOLD, EVEN = 1e3, 1e-4  # weights at the start: to hold the pose, to share the load evenly
 CARRIES = 1e-3  # a contact that carries less than this part of the weight carries nothing
@@ -105,15 +105,15 @@ def begin(
         still=jnp.full(effectors.count, HOLD, zero.dtype),
         torque=jnp.full((), EVEN, zero.dtype),
     )
-    view = look(model, effectors, state.q, state.qd)
-    after, info = synthesize(view, start, lambda *_: tasks, unit, config)
+    conf = configuration_at(model, effectors, state.q, state.qd)
+    after, info = synthesize(conf, start, lambda *_: tasks, unit, config)
     found = replace(memory, torque=info.torque, force=info.force, last=after.solver.last)
     return start.replace(solver=found)
 
 
 def no_start(model: Model, effectors: Effectors, dtype, config: SynthesisConfig) -> qp.Start:
     """What the solver starts from where there was no step yet."""
-    muscles = int(driven_by_muscles(model.topology).sum())
+    muscles = int(actuated(model.topology).sum())
     nv, ne = model.topology.nv, effectors.count
     x = jnp.zeros(nv + EDGES * ne, dtype)
     rows = ne + (2 * muscles if config.torque_limits else 0)
@@ -121,38 +121,38 @@ def no_start(model: Model, effectors: Effectors, dtype, config: SynthesisConfig)
 
 
 def synthesize(
-    view: View,
+    conf: Configuration,
     state: State,
-    tasks: Callable[[View, Array], Tasks],
+    tasks: Callable[[Configuration, Array], Tasks],
     unit: Units,
     config: SynthesisConfig,
     pushes: Pushes | None = None,
 ) -> tuple[State, SynthesisInfo]:
-    """One step of ``config.dt``; view is ``look(model, effectors, state.q, state.qd)``.
+    """One step of ``config.dt``; conf is ``configuration_at(model, effectors, state.q, state.qd)``.
 
-    tasks(view, at_v) gives the goals, linearised at the configuration that ``at_v`` (nv,) leads to
-    (view is of that configuration). A contact that leaves its surface in the solution and still
+    tasks(conf, at_v) gives the goals, linearised at the configuration that ``at_v`` (nv,) leads to
+    (conf is of that configuration). A contact that leaves its surface in the solution and still
     carries force makes the step start again without that force, up to ``config.passes`` times.
     Non-finite input gives non-finite output and a status, of this member of a batch alone.
     Products are taken at the highest precision, never in TF32.
     """
     with jax.default_matmul_precision("highest"):
-        return _synthesize(view, state, tasks, unit, config, pushes)
+        return _synthesize(conf, state, tasks, unit, config, pushes)
 
 
-def _synthesize(view, state, tasks, unit, config, pushes) -> tuple[State, SynthesisInfo]:
-    model = view.model
-    push_torque, push_until, target, outside = _outside(view, state, config, pushes)
-    attempt = _attempts(view, tasks, target, outside, unit, config)
-    passes, result = _passes(attempt, state.solver.last, view, config)
+def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, SynthesisInfo]:
+    model = conf.model
+    push_torque, push_until, target, outside = _outside(conf, state, config, pushes)
+    attempt = _attempts(conf, tasks, target, outside, unit, config)
+    passes, result = _passes(attempt, state.solver.last, conf, config)
     result = replace(
         result, v=jnp.where(result.solution.status == qp.NOT_FINITE, jnp.nan, result.v)
     )
-    torque, root_residual = _needed(view, result, outside, config)
+    torque, root_residual = _needed(conf, result, outside, config)
     info = SynthesisInfo(
         root_residual=root_residual,
-        cone_excess=_cone_excess(view, result),
-        penetration=safe_max(jnp.append(-view.near.gap, 0.0)),
+        cone_excess=_cone_excess(conf, result),
+        penetration=safe_max(jnp.append(-conf.near.gap, 0.0)),
         torque=torque,
         effort=_effort(model, torque),
         force=result.force,
@@ -177,30 +177,30 @@ def _synthesize(view, state, tasks, unit, config, pushes) -> tuple[State, Synthe
 
 
 def first_problem(
-    view: View,
+    conf: Configuration,
     state: State,
-    tasks: Callable[[View, Array], Tasks],
+    tasks: Callable[[Configuration, Array], Tasks],
     unit: Units,
     config: SynthesisConfig,
     pushes: Pushes | None = None,
 ) -> qp.Problem:
     """The problem that the first pass of ``synthesize`` solves in the backward form: to look at,
     and to measure solvers with."""
-    _, _, target, outside = _outside(view, state, config, pushes)
-    at_v, M = jnp.zeros_like(view.v), mass_matrix(view.model, view.kin)
-    motion = equations_of_motion(view, M, outside, at_v, config)
-    none = jnp.zeros(view.near.gap.shape, bool)
-    linear = Linearised(view, at_v, tasks(view, at_v), motion)
-    return _problem(view, linear, none, target, unit, config)[1]
+    _, _, target, outside = _outside(conf, state, config, pushes)
+    at_v, M = jnp.zeros_like(conf.v), mass_matrix(conf.model, conf.kin)
+    motion = equations_of_motion(conf, M, outside, at_v, config)
+    none = jnp.zeros(conf.near.gap.shape, bool)
+    linear = Linearised(conf, at_v, tasks(conf, at_v), motion)
+    return _problem(conf, linear, none, target, unit, config)[1]
 
 
-def _outside(view: View, state: State, config, pushes: Pushes | None):
+def _outside(conf: Configuration, state: State, config, pushes: Pushes | None):
     """Torques at the last push's onset and until when torques should stay at these, what they
     should stay at now, and the generalised forces of pushes."""
     memory: SynthesisMemory = state.solver
     outside, starts = jnp.zeros_like(state.qd), jnp.zeros((), bool)
     if pushes is not None:
-        outside = push_torque(view.model, view.kin, pushes, state.time)
+        outside = push_torque(conf.model, conf.kin, pushes, state.time)
         since = state.time - pushes.start
         starts = ((since >= 0) & (since < config.dt) & (pushes.duration > 0)).any()
     kept = jnp.where(starts, memory.torque, memory.push_torque)
@@ -223,10 +223,12 @@ class _Result:
 _Attempt = Callable[[Array, qp.Start], _Result]
 
 
-def _passes(attempt: _Attempt, last: qp.Start, view: View, config) -> tuple[Array, _Result]:
+def _passes(
+    attempt: _Attempt, last: qp.Start, conf: Configuration, config
+) -> tuple[Array, _Result]:
     """How many passes it took, and what the last one came to: a loop around one program. A pass
     starts where the one before ended, so that members of a batch who only wait are done at once."""
-    none = jnp.zeros(view.near.gap.shape, bool)
+    none = jnp.zeros(conf.near.gap.shape, bool)
     if config.passes == 1:
         return jnp.asarray(1), attempt(none, last)
 
@@ -252,85 +254,87 @@ def _next_start(last: qp.Start, result: _Result) -> qp.Start:
     return replace(start, equality=start.equality[: last.equality.shape[0]])
 
 
-def _attempts(view, tasks, torque, outside, unit, config) -> _Attempt:
+def _attempts(conf, tasks, torque, outside, unit, config) -> _Attempt:
     """One pass, of the contacts (ne,) bool that must not carry force: a QP, or in the central form
     a sequence, each linearised where the last one led."""
-    model, nv = view.model, view.v.shape[0]
-    M = mass_matrix(model, view.kin)
+    model, nv = conf.model, conf.v.shape[0]
+    M = mass_matrix(model, conf.kin)
 
     def linearised(ahead, at_v):
-        motion = equations_of_motion(view, M, outside, at_v, config)
+        motion = equations_of_motion(conf, M, outside, at_v, config)
         return Linearised(ahead, at_v, tasks(ahead, at_v), motion)
 
     def solved(linear, blocked, last):
-        modes, problem = _problem(view, linear, blocked, torque, unit, config)
+        modes, problem = _problem(conf, linear, blocked, torque, unit, config)
         more = problem.b.shape[0] - last.equality.shape[0]  # rows of ``Tasks.fixed``
         start = replace(last, equality=jnp.pad(last.equality, (0, more)))
         return modes, qp.solve(problem, start, config.iterations, config.tolerance)
 
     def backward():
-        linear = linearised(view, jnp.zeros_like(view.v))
+        linear = linearised(conf, jnp.zeros_like(conf.v))
         return lambda blocked, last: solved(linear, blocked, last)
 
     def central(blocked, last):
         def once(at_v, _):
-            q = integrate(model, view.q, at_v, config.dt)
-            ahead = look(model, view.effectors, q, at_v)
+            q = integrate(model, conf.q, at_v, config.dt)
+            ahead = configuration_at(model, conf.effectors, q, at_v)
             result = solved(linearised(ahead, at_v), blocked, last)
             return result[1].x[:nv], result
 
-        results = jax.lax.scan(once, view.v, None, length=config.sequence)[1]
+        results = jax.lax.scan(once, conf.v, None, length=config.sequence)[1]
         return jax.tree.map(lambda x: x[-1], results)
 
     one = backward() if config.form == "backward" else central
 
     def attempt(blocked, last):
         modes, solution = one(blocked, last)
-        return _result(view, modes, solution, unit, config)
+        return _result(conf, modes, solution, unit, config)
 
     return attempt
 
 
-def _problem(view: View, linear: Linearised, blocked: Array, torque: Array, unit, config):
+def _problem(conf: Configuration, linear: Linearised, blocked: Array, torque: Array, unit, config):
     """How the effectors touch, and the problem."""
     near, slow = config.touch_distance, config.slip_speed
-    modes = contact_modes(view, near, slow, config.dt, blocked, linear.tasks.grip)
-    motion = with_contacts(view, linear.motion, modes, unit)
+    modes = contact_modes(conf, near, slow, config.dt, blocked, linear.tasks.grip)
+    motion = with_contacts(conf, linear.motion, modes, unit)
     linear = replace(linear, motion=motion)
-    return modes, step_problem(view, linear, modes, torque, config, unit)
+    return modes, step_problem(conf, linear, modes, torque, config, unit)
 
 
-def _result(view: View, modes: ContactModes, solution: qp.Solution, unit, config) -> _Result:
-    nv = view.v.shape[0]
+def _result(
+    conf: Configuration, modes: ContactModes, solution: qp.Solution, unit, config
+) -> _Result:
+    nv = conf.v.shape[0]
     v, coefficients = solution.x[:nv], solution.x[nv:].reshape(-1, EDGES)
     force = unit.force * jnp.sum(coefficients[:, :, None] * modes.basis, axis=1)
-    normal_force = jnp.sum(force * view.near.normal, axis=-1)
-    moved = jnp.sum(view.near.normal * (view.jacobian @ v), axis=-1)
-    parts = view.near.gap + config.dt * moved > config.touch_distance
+    normal_force = jnp.sum(force * conf.near.normal, axis=-1)
+    moved = jnp.sum(conf.near.normal * (conf.jacobian @ v), axis=-1)
+    parts = conf.near.gap + config.dt * moved > config.touch_distance
     leaving = modes.on & ~modes.signed & parts & (normal_force > CARRIES * unit.force)
     return _Result(v, force, modes, leaving, solution)
 
 
-def _needed(view: View, result: _Result, outside: Array, config) -> tuple[Array, Array]:
+def _needed(conf: Configuration, result: _Result, outside: Array, config) -> tuple[Array, Array]:
     """Joint torques (nv,) of the motion found, by RNEA, and what is missing at the root."""
-    model, kin = view.model, view.kin
+    model, kin = conf.model, conf.kin
     if config.form == "central":
-        kin = forward_kinematics(model, view.q, (view.v + result.v) / 2)
-    needed = inverse_dynamics(model, kin, (result.v - view.v) / config.dt) - outside
-    needed = needed - jnp.einsum("eid,ei->d", view.jacobian, result.force)
-    muscles = driven_by_muscles(model.topology)
+        kin = forward_kinematics(model, conf.q, (conf.v + result.v) / 2)
+    needed = inverse_dynamics(model, kin, (result.v - conf.v) / config.dt) - outside
+    needed = needed - jnp.einsum("eid,ei->d", conf.jacobian, result.force)
+    muscles = actuated(model.topology)
     return jnp.where(muscles, needed, 0.0), safe_max(jnp.abs(jnp.where(muscles, 0.0, needed)))
 
 
 def _effort(model: Model, torque: Array) -> Array:
-    """() the largest of torque (nv,) over its limit; freedoms without a limit do not count."""
+    """() the largest of torque (nv,) over its limit; dofs without a limit do not count."""
     limit = model.torque_limit
     return safe_max(jnp.append(safe_divide(jnp.abs(torque), limit), 0.0))
 
 
-def _cone_excess(view: View, result: _Result) -> Array:
+def _cone_excess(conf: Configuration, result: _Result) -> Array:
     """() [N] how far the worst contact force, but those of grips, is outside of Coulomb's cone."""
-    normal = jnp.sum(result.force * view.near.normal, axis=-1)
-    tangent = safe_norm(result.force - normal[:, None] * view.near.normal)
-    excess = jnp.maximum(tangent - view.near.friction * normal, -normal)
+    normal = jnp.sum(result.force * conf.near.normal, axis=-1)
+    tangent = safe_norm(result.force - normal[:, None] * conf.near.normal)
+    excess = jnp.maximum(tangent - conf.near.friction * normal, -normal)
     return safe_max(jnp.append(jnp.where(result.modes.signed, 0.0, excess), 0.0))

@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from jaxsim.synthesis.view import View
+from jaxsim.synthesis.configuration import Configuration
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Rows:
+class TaskRows:
     """|J v' - r|^2 is minimised, or held at zero; units and weights are in both."""
 
     J: Array  # (m, nv)
@@ -23,47 +23,51 @@ class Rows:
 class Tasks:
     """All goals of one step. An absent goal has weight zero: rows are masked, never left out."""
 
-    goals: Rows
+    goals: TaskRows
     relax: Array  # (ne,) weights on the contact force of an effector, in body weights
     still: Array  # (ne,) weights on the motion of an effector in contact
     torque: Array  # () weight on the change of the joint torques
-    fixed: Rows | None = None  # equations that the velocity fulfils; zero rows where there is none
+    fixed: TaskRows | None = (
+        None  # equations that the velocity fulfils; zero rows where there is none
+    )
     grip: Array | None = None  # (ne,) bool: effectors that hold on, with any force
 
 
-def position_rows(view: View, error: Array, J: Array, at_v: Array, scale: Array, dt) -> Rows:
-    """Rows that bring an error e (m,) with de/dt = J v to zero at the end of the step.
+def position_rows(
+    conf: Configuration, error: Array, J: Array, at_v: Array, scale: Array, dt
+) -> TaskRows:
+    """TaskRows that bring an error e (m,) with de/dt = J v to zero at the end of the step.
 
-    view and error belong to a configuration that ``at_v`` (nv,) leads to in the step (zero for the
+    conf and error belong to a configuration that ``at_v`` (nv,) leads to in the step (zero for the
     step's beginning): e + dt J (v' - at_v). scale () or (m,): root of the weight over the unit.
     """
     moved = dt * J
-    return Rows(_times(scale, moved), scale * (moved @ at_v - error))
+    return TaskRows(_times(scale, moved), scale * (moved @ at_v - error))
 
 
-def velocity_rows(J: Array, target: Array, scale: Array | float) -> Rows:
-    """Rows that bring J v' to a target (m,)."""
-    return Rows(_times(scale, J), scale * target)
+def velocity_rows(J: Array, target: Array, scale: Array | float) -> TaskRows:
+    """TaskRows that bring J v' to a target (m,)."""
+    return TaskRows(_times(scale, J), scale * target)
 
 
 def _times(scale, J):
     return jnp.asarray(scale)[..., None] * J
 
 
-def stacked(*parts: Rows) -> Rows:
+def stacked(*parts: TaskRows) -> TaskRows:
     """All rows, one after the other."""
     return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
 
 
-def plain_tasks(view: View, damping: Array | float) -> Tasks:
+def plain_tasks(conf: Configuration, damping: Array | float) -> Tasks:
     """No goals but to come to rest: a start for tests and for goals of one's own."""
-    nv, ne = view.v.shape[0], view.effectors.count
-    scale = jnp.sqrt(jnp.asarray(damping, view.v.dtype))
+    nv, ne = conf.v.shape[0], conf.effectors.count
+    scale = jnp.sqrt(jnp.asarray(damping, conf.v.dtype))
     return Tasks(
-        goals=velocity_rows(jnp.eye(nv, dtype=view.v.dtype), jnp.zeros(nv, view.v.dtype), scale),
-        relax=jnp.zeros(ne, view.v.dtype),
-        still=jnp.ones(ne, view.v.dtype),
-        torque=jnp.ones((), view.v.dtype),
+        goals=velocity_rows(jnp.eye(nv, dtype=conf.v.dtype), jnp.zeros(nv, conf.v.dtype), scale),
+        relax=jnp.zeros(ne, conf.v.dtype),
+        still=jnp.ones(ne, conf.v.dtype),
+        torque=jnp.ones((), conf.v.dtype),
     )
 
 

@@ -9,7 +9,7 @@ from optimize.cli.shared import as_typed, generations_setting, given, say
 from optimize.cli.tune import report
 from optimize.cli.values import at_least
 from optimize.cli.view import show_page
-from optimize.interrupts import holding
+from optimize.interrupts import deferred
 from optimize.results.lock import locked
 
 DESCRIPTION = "Tune a rise from a chair for some generations and show it; a minute or two."
@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Tune the rise from a chair, print what was gained, and open the page."""
-    with holding():
+    with deferred():
         from optimize.results.folder import RunFolder
         from optimize.tuning.config import DEFAULTS
         from optimize.tuning.tune import tune
@@ -93,7 +93,7 @@ def make_room(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise FileExistsError(f"{folder} is a file; choose another --out for the demonstration")
-    held = set(RunFolder(folder).held())
+    held = set(RunFolder(folder).contents())
     if not held:
         return
     own = RunFolder.CONFIG in held and _command(folder)[1:2] == [COMMAND.name]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from optimize.cli.command import Command
 from optimize.cli.shared import INTERRUPTED, defaults, given, say
-from optimize.interrupts import holding
+from optimize.interrupts import deferred
 
 DESCRIPTION = """\
 Simulate the scenarios that come with the package, and write a page for each and one that shows
@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Simulate the shipped scenarios, and write their pages and the one that shows them."""
-    with holding():
+    with deferred():
         from optimize.running.gallery import gallery
 
     options = given(args, defaults(gallery))

@@ -3,7 +3,7 @@
 import argparse
 
 from optimize.cli.command import Command
-from optimize.interrupts import holding
+from optimize.interrupts import deferred
 
 DESCRIPTION = "The scenarios, scripts and characters that simulate, tune and pushmap take by name."
 EXAMPLES = """\
@@ -19,7 +19,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the names, or the numbers of one."""
-    with holding():
+    with deferred():
         from controllers.registry import CONTROLLERS
         from controllers.scl.load import shipped_scripts
         from jaxsim.io.world_character import BUILT_IN

@@ -25,7 +25,7 @@ from optimize.cli import (
 )
 from optimize.cli.command import Command
 from optimize.cli.shared import general_options
-from optimize.interrupts import EXIT_CODE, holding
+from optimize.interrupts import EXIT_CODE, deferred
 from optimize.results.lock import FolderInUse
 
 COMMANDS: list[Command] = [
@@ -132,7 +132,7 @@ def _run(args: argparse.Namespace) -> int:
         raise ValueError("--accept-changes belongs to --resume: a new run has nothing to compare")
     if command.setting is None:
         return command.run(args)
-    with holding():  # an import that is interrupted leaves libraries in pieces
+    with deferred():  # an import that is interrupted leaves libraries in pieces
         from optimize.session import session
 
         kept = _config(args.out) if getattr(args, "resume", False) else {}

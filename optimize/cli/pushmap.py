@@ -18,7 +18,7 @@ from optimize.cli.shared import (
     study_setting,
 )
 from optimize.cli.values import at_least, positive, several
-from optimize.interrupts import holding
+from optimize.interrupts import deferred
 
 DESCRIPTION = """\
 Find the largest push at the pelvis after which the balance controller keeps the human standing: by
@@ -70,7 +70,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Search, write the folder, print the table. 1: no cell was finite."""
-    with holding():
+    with deferred():
         from optimize.studies.push_map import push_map
         from optimize.studies.push_report import TABLE
         from optimize.studies.push_search import MapOptions

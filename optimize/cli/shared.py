@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jaxsim.threads import cores
 from optimize.cli.command import Setting
 from optimize.interrupts import EXIT_CODE as INTERRUPTED
-from optimize.interrupts import holding
+from optimize.interrupts import deferred
 
 if TYPE_CHECKING:
     from optimize.running.simulate import Simulation
@@ -192,7 +192,7 @@ def say(*lines: str) -> None:
 
 def write_and_print(simulation: Simulation, out: str | Path | None, as_json: bool) -> None:
     """Write the motion to its folder, if there is one, and print the summary."""
-    with holding():
+    with deferred():
         from optimize.running.simulate import write_simulation
         from optimize.running.summary import table
 

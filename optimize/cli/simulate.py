@@ -22,7 +22,7 @@ from optimize.cli.shared import (
     write_and_print,
 )
 from optimize.cli.values import within
-from optimize.interrupts import holding
+from optimize.interrupts import deferred
 
 DESCRIPTION = """\
 Simulate a scenario, and write the motion: a page that plays offline (motion.html), a film strip,
@@ -67,7 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Simulate, write the folder, print the summary. 1: the motion means nothing."""
-    with holding():
+    with deferred():
         from optimize.results.folder import RunFolder
         from optimize.running.simulate import simulate
 

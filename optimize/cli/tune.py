@@ -21,7 +21,7 @@ from optimize.cli.shared import (
 )
 from optimize.cli.values import at_least, bounds, positive, several, variants, within
 from optimize.interrupts import EXIT_CODE as INTERRUPTED
-from optimize.interrupts import holding
+from optimize.interrupts import deferred
 
 if TYPE_CHECKING:
     from optimize.tuning.tune import TuneResult
@@ -118,7 +118,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Tune a script in a folder, or go on with that."""
-    with holding():
+    with deferred():
         from optimize.results.folder import RunFolder
         from optimize.tuning.config import DEFAULTS
         from optimize.tuning.tune import tune

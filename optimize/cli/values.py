@@ -33,7 +33,7 @@ def within(name: str) -> Callable[[str], float]:
             value = float(text)
         except ValueError:
             value = math.nan
-        if not RANGES[name].holds(value):
+        if not RANGES[name].contains(value):
             raise argparse.ArgumentTypeError(f"got {text!r}; {RANGES[name].wanted}")
         return value
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from optimize.cli.command import Command
 from optimize.cli.shared import say
-from optimize.interrupts import holding
+from optimize.interrupts import deferred
 
 DESCRIPTION = "Open the motion of a result folder in the browser, and print where it is."
 EXAMPLES = "example:\n  jaxsim view runs/walk"
@@ -20,7 +20,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Open the page of a result folder."""
-    with holding():
+    with deferred():
         from optimize.results.folder import RunFolder
 
     path = Path(args.folder)

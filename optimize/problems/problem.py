@@ -310,9 +310,9 @@ def default_numbers(scenario: Scenario) -> dict[str, tuple]:
         found = {
             f"controller.weights[{s},{g}]": _around(weights[s, g]) for s, g in np.argwhere(weights)
         }
-        gait = getattr(scenario.controller.notes, "gait", None)
+        gait = getattr(scenario.controller.variables, "gait", None)
         for own in fields(gait) if gait is not None else ():
-            found[f"controller.notes.gait.{own.name}"] = _around(getattr(gait, own.name))
+            found[f"controller.variables.gait.{own.name}"] = _around(getattr(gait, own.name))
     if not found:
         raise ValueError(
             f"{scenario.name}: no number is free; mark those of a script with '@', as in"

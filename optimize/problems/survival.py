@@ -49,7 +49,7 @@ def outlast(
         if forces is not None:
             felt = replace(forces, force=jnp.where(stands, forces.force, 0.0))
         after, sample = advance(model, controller, scheme, now[0], now[1], felt)
-        com = sample.seen.com[2]
+        com = sample.obs.com[2]
         height = jnp.where(jnp.isnan(height), com, height)
         whole = jnp.isfinite(after.q).all() & jnp.isfinite(after.qd).all()
         finite = finite & (whole | ~stands)

@@ -17,7 +17,7 @@ Bounds are enforced by a smooth change of coordinates (the idea of the boundary 
 N. Hansen's CMA-ES codes), not by clipping and not by plain reflection. With clipping, everything
 beyond a bound has the same fitness: the mean of a search distribution drifts off with nothing to
 call it back, and gradients vanish there. Plain reflection has a kink at the bound, where fitness
-seen by the optimiser is not differentiable. Here x(z) is linear inside, runs quadratically into
+obs by the optimiser is not differentiable. Here x(z) is linear inside, runs quadratically into
 the bound over a margin of 5 % of the range, where it arrives with slope zero, and turns back
 smoothly beyond it. Every z is feasible, and a mean that left the box meets the landscape again.
 """

@@ -82,7 +82,7 @@ class RunFolder(os.PathLike):
             raise ValueError(f"the config lacks {', '.join(missing)}: the run could not be redone")
         folder = cls(Path(path))
         text = to_json(config, "config")
-        if folder.path.exists() and (not folder.path.is_dir() or folder.held()):
+        if folder.path.exists() and (not folder.path.is_dir() or folder.contents()):
             raise FileExistsError(
                 f"{folder.path} already exists and is not empty: choose another folder,"
                 " or resume the run that it holds"
@@ -103,13 +103,13 @@ class RunFolder(os.PathLike):
         if not folder.path.is_dir():
             raise FileNotFoundError(f"there is no run folder at {folder.path}")
         if not (folder / cls.CONFIG).is_file():
-            held = ", ".join(folder.held()[:8]) or "nothing"
+            held = ", ".join(folder.contents()[:8]) or "nothing"
             raise FileNotFoundError(
                 f"{folder.path} is not a run folder: {cls.CONFIG} is missing (it holds {held})"
             )
         return folder
 
-    def held(self) -> list[str]:
+    def contents(self) -> list[str]:
         """Names of what is in the folder, but for the lock of a process that works there."""
         return sorted(item.name for item in self.path.iterdir() if item.name != LOCK)
 
@@ -140,7 +140,7 @@ class RunFolder(os.PathLike):
             with naming(self / name):
                 return (self / name).read_text(encoding="utf-8")
         except FileNotFoundError:
-            held = ", ".join(self.held()) if self.path.is_dir() else ""
+            held = ", ".join(self.contents()) if self.path.is_dir() else ""
             raise FileNotFoundError(
                 f"{self.path} has no {name}; it holds {held or 'nothing'}"
             ) from None

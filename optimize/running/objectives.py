@@ -41,30 +41,30 @@ class Term:
 
 def capture_offset(sample: Sample) -> Array:
     """(2,) from the middle of the feet to the capture point x + v sqrt(z / g) [m]."""
-    seen, top = sample.seen, sample.model.topology
-    if hasattr(sample.seen, "view"):
-        senses = sample.seen
-        feet = [senses.place(jnp.asarray(senses.group(name)))[:2] for name in FEET]
-        return com_ahead(senses) - sum(feet) / len(FEET)
+    obs, top = sample.obs, sample.model.topology
+    if hasattr(sample.obs, "conf"):
+        obs = sample.obs
+        feet = [obs.place(jnp.asarray(obs.group(name)))[:2] for name in FEET]
+        return com_ahead(obs) - sum(feet) / len(FEET)
     feet = np.array([top.link("leftFoot"), top.link("rightFoot")])
     gravity = jnp.linalg.norm(sample.model.gravity)
-    ahead = seen.com_velocity[:2] * jnp.sqrt(jnp.maximum(seen.com[2] / gravity, 1e-6))
-    return seen.com[:2] + ahead - jnp.mean(seen.kin.com[feet, :2], axis=0)
+    ahead = obs.com_velocity[:2] * jnp.sqrt(jnp.maximum(obs.com[2] / gravity, 1e-6))
+    return obs.com[:2] + ahead - jnp.mean(obs.kin.com[feet, :2], axis=0)
 
 
 def _height(model: Model, link: str) -> Callable[[Sample], Array]:
     index = model.topology.link(link)
-    return lambda sample: sample.seen.kin.com[index, 2]
+    return lambda sample: sample.obs.kin.com[index, 2]
 
 
 def in_flight(sample: Sample) -> Array:
     """() bool: every link is well clear of the ground and of all else."""
-    return jnp.min(sample.seen.contacts.gap, initial=jnp.inf) > FLIGHT_CLEARANCE
+    return jnp.min(sample.obs.contacts.gap, initial=jnp.inf) > FLIGHT_CLEARANCE
 
 
 def contactless(sample: Sample) -> Array:
     """() bool: no link is in contact."""
-    return ~jnp.any(sample.seen.link_touching)
+    return ~jnp.any(sample.obs.link_touching)
 
 
 def _time(model: Model) -> Measure:
@@ -79,7 +79,7 @@ def _shortfall(model: Model) -> Measure:
 
 def _imbalance(model: Model) -> Measure:
     feet = np.array([model.topology.link("leftFoot"), model.topology.link("rightFoot")])
-    return total(lambda s: jnp.abs(s.seen.com[0] - jnp.mean(s.seen.kin.com[feet, 0])))
+    return total(lambda s: jnp.abs(s.obs.com[0] - jnp.mean(s.obs.kin.com[feet, 0])))
 
 
 def _pelvis_height(model: Model) -> Measure:
@@ -117,7 +117,7 @@ def _skid(model: Model, above: float) -> Measure:
     def rate(sample: Sample) -> Array:
         tilt = plane_angles(sample.model, sample.state.q)[feet] - jnp.pi
         tilt = jnp.abs(tilt - 2 * jnp.pi * jnp.round(tilt / (2 * jnp.pi)))
-        skids = sample.seen.touching[feet] & (tilt > SKID_ANGLE) & (head(sample) > above)
+        skids = sample.obs.touching[feet] & (tilt > SKID_ANGLE) & (head(sample) > above)
         return jnp.sum(jnp.where(skids, tilt**2, 0.0))
 
     return total(rate)

@@ -28,7 +28,7 @@ from jaxsim.simulation.health import Failure, Health, failures, healthy
 from jaxsim.simulation.measures import Measure, Sample, largest, share, total
 from jaxsim.simulation.rollout import rollout
 from jaxsim.solvers.status import Status
-from optimize.interrupts import holding
+from optimize.interrupts import deferred
 from optimize.scenarios.scenario import Scenario
 
 PIECE = 25  # frames in a piece
@@ -75,11 +75,11 @@ class _Continued:
     def check(self, model: Model) -> None:
         check_controller(model, self.controller)
 
-    def init(self, model: Model, state: State, seen: Any) -> Any:
+    def init(self, model: Model, state: State, obs: Any) -> Any:
         return self.memory
 
-    def update(self, memory, model, state, seen, dt):
-        return self.controller.update(memory, model, state, seen, dt)
+    def update(self, memory, model, state, obs, dt):
+        return self.controller.update(memory, model, state, obs, dt)
 
 
 def measures_of(scenario: Scenario, terms: Mapping[str, Measure]) -> dict[str, Measure]:
@@ -100,13 +100,13 @@ def measures_of(scenario: Scenario, terms: Mapping[str, Measure]) -> dict[str, M
         **scheme.measures(model),
         "energy": total(lambda sample: jnp.sum(torque(sample) ** 2)),
         "max_torque_ratio": largest(torque_ratio, 0.0),
-        "airborne_time": share(lambda sample: ~jnp.any(sample.seen.link_touching)),
+        "airborne_time": share(lambda sample: ~jnp.any(sample.obs.link_touching)),
         **{f"term {name}": measure for name, measure in terms.items()},
     }
     if "head" in top.link_names:
         head = top.link("head")
-        found["max_head_height"] = largest(lambda sample: sample.seen.kin.com[head, 2])
-        found["time_above"] = share(lambda sample: sample.seen.kin.com[head, 2] > 1.8)
+        found["max_head_height"] = largest(lambda sample: sample.obs.kin.com[head, 2])
+        found["time_above"] = share(lambda sample: sample.obs.kin.com[head, 2] > 1.8)
     return found
 
 
@@ -119,7 +119,7 @@ def frame_of(scenario: Scenario) -> Callable[[Sample], Frame]:
     phase = getattr(scenario.controller, "phase", lambda memory: (jnp.asarray(-1), jnp.zeros(())))
 
     def record(sample: Sample) -> Frame:
-        kin: Kinematics = sample.seen.kin
+        kin: Kinematics = sample.obs.kin
         body = sample.model.replace(mass=jnp.where(weight, sample.model.mass, 0.0))
         now, since = phase(sample.memory)
         return Frame(
@@ -128,10 +128,10 @@ def frame_of(scenario: Scenario) -> Callable[[Sample], Frame]:
             link_pos=kin.link_pos,
             link_quat=matrix_to_quat(kin.link_rot),
             link_com=kin.com,
-            com=sample.seen.com if weight.all() else center_of_mass(body, kin),
-            contact_pos=sample.seen.contact_point,
+            com=sample.obs.com if weight.all() else center_of_mass(body, kin),
+            contact_pos=sample.obs.contact_point,
             contact_force=sample.info.contact_force,
-            touching=sample.seen.link_touching,
+            touching=sample.obs.link_touching,
             torque=scheme.torque(sample.control, sample.info)[dofs],
             phase=jnp.asarray(now),
             since=jnp.asarray(since),
@@ -239,7 +239,7 @@ def run_pieces(
     count = -(-(steps // every + 1) // PIECE)
     run = Run([], first, 0.0, 0.0, False, float(first.state.time))
     try:
-        with holding() as check:
+        with deferred() as check:
             jax.block_until_ready(run_piece(controller, first, step, steps))  # compiles
             check()
             run.compile_seconds = clock.perf_counter() - began

@@ -34,7 +34,7 @@ from jaxsim.simulation.rollout import begin
 from jaxsim.simulation.scheme import Scheme
 from jaxsim.simulation.step import TimeStepping
 from jaxsim.viewer import page_text, write_filmstrip, write_page, write_plots
-from optimize.interrupts import holding, noting
+from optimize.interrupts import deferred, noting
 from optimize.results.folder import to_json, versions
 from optimize.results.lock import locked
 from optimize.running import summary as summaries
@@ -244,7 +244,7 @@ def run_scenario(
         "scenario": scenario.name,
         "total_mass": np.asarray(scenario.model.mass)[own].sum() if own.any() else None,
         "links": top.n_links,
-        "freedoms": top.nv,
+        "dofs": top.nv,
         **run_conditions(run, end - start, every, dt),
     }
     if judged is not None:
@@ -434,7 +434,7 @@ def write_simulation(
     as they are. Without matplotlib the pictures are left out, and ``missing`` says so.
     with_files: False leaves these two out. Raises FolderInUse where another process works there.
     """
-    with locked(folder), holding():
+    with locked(folder), deferred():
         return _write(Path(folder), simulation, with_files)
 
 

@@ -99,8 +99,8 @@ def simulate_batch(
         found = dataclasses.replace(found, seconds=seconds)
     backend = choose_backend(backend or ("fused" if found.model.topology.planar else "xla"))
     folded = {
-        "distance": final(lambda sample: sample.seen.com[0]),
-        "final_com_height": final(lambda sample: sample.seen.com[2]),
+        "distance": final(lambda sample: sample.obs.com[0]),
+        "final_com_height": final(lambda sample: sample.obs.com[2]),
         **(measures or {}),
     }
     begun = found.scheme.observe(found.model, found.scheme.init(found.model, found.state)).com[0]

@@ -64,7 +64,7 @@ LABELS = {
         "controller": "controller",
         "scheme": "scheme of the step",
         "links": "links",
-        "freedoms": "degrees of freedom",
+        "dofs": "degrees of freedom",
         "start": "start",
         "build": "build",
         "chair_height": "chair height [m]",

@@ -50,8 +50,8 @@ class Gripping(Numbered):
     def check(self, model: Model) -> None:
         check_controller(model, self.inner)
 
-    def init(self, model: Model, state: State, seen: Any) -> Any:
-        return self.inner.init(model, state, seen)
+    def init(self, model: Model, state: State, obs: Any) -> Any:
+        return self.inner.init(model, state, obs)
 
     def phase(self, memory: Any) -> tuple[Any, Any]:
         """Of the controller inside."""
@@ -61,10 +61,10 @@ class Gripping(Numbered):
         """Of the controller inside."""
         return self.inner.changes(before, after) if hasattr(self.inner, "changes") else []
 
-    def update(self, memory, model, state, seen, dt) -> tuple[Any, Control]:
-        memory, control = self.inner.update(memory, model, state, seen, dt)
-        hold = (state.time >= self.close) & (state.time < self.open)
-        return memory, dataclasses.replace(control, hold=hold)
+    def update(self, memory, model, state, obs, dt) -> tuple[Any, Control]:
+        memory, control = self.inner.update(memory, model, state, obs, dt)
+        closed = (state.time >= self.close) & (state.time < self.open)
+        return memory, dataclasses.replace(control, closed=closed)
 
 
 def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
@@ -127,7 +127,7 @@ def _controller(world: World, setup: Setup) -> Registered:
 def _torques(world: World, controller: GoalController) -> GoalTorques:
     """A controller by goals for a world that is simulated forward: it knows the character and what
     is fixed around it."""
-    own = build_world(replace(world, bodies=(), driven=(), grips=(), shoves=())).model
+    own = build_world(replace(world, bodies=(), driven=(), grips=(), pushes=())).model
     dt = float(world.dt or DT[world.scheme])
     every = max(1, round(float(SynthesisConfig().dt) / dt))
     scheme = PerStepOptimisation.of(own, human_effectors(own), SynthesisConfig(dt=every * dt))

@@ -22,7 +22,7 @@ from controllers.goals.balance import Step
 from jaxsim.io.archive import ArchiveError, read_arrays
 from jaxsim.io.files import try_folder
 from jaxsim.synthesis.config import SynthesisConfig
-from optimize.interrupts import holding, noting
+from optimize.interrupts import deferred, noting
 from optimize.problems.starts import start_states
 from optimize.results.digest import accept, changes_since, digest
 from optimize.results.folder import RESTORE, RunFolder, command_line
@@ -98,7 +98,7 @@ def push_map(
             search.unsolved.reshape(options.shape),
             search.residual.reshape(options.shape),
         )
-        with holding():
+        with deferred():
             return found if folder is None else write_report(folder, found)
 
 

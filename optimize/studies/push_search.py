@@ -19,7 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from jaxsim.fused.fuse import BACKENDS
-from optimize.interrupts import holding
+from optimize.interrupts import deferred
 
 UNTRIED = -1
 
@@ -189,7 +189,7 @@ def bisect(
     """Go on to the end; keep(search) after each round."""
     total = search.rounds_left()
     with (
-        holding() as check,
+        deferred() as check,
         tqdm(total=total, unit="round", desc="bisection", disable=not progress) as bar,
     ):
         while (ahead := search.next(options.checks))[0].size:

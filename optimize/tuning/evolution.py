@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from optimize.interrupts import holding
+from optimize.interrupts import deferred
 from optimize.problems.evaluation import Evaluate
 from optimize.results.folder import RunFolder
 from optimize.results.lock import locked
@@ -109,7 +109,7 @@ def evolve(
             checkpoint, history = store.begin(initial(settings)), []
         interrupted = False
         try:
-            with holding() as check, _bar(generations, checkpoint, progress) as bar:
+            with deferred() as check, _bar(generations, checkpoint, progress) as bar:
                 while checkpoint.generation < generations:
                     advanced, record = advance(checkpoint, evaluate)
                     noted = (changes or {}).get(record.generation, [])

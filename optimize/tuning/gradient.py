@@ -14,7 +14,7 @@ import optax
 from tqdm import tqdm
 
 from jaxsim.io.archive import ArchiveError, read_arrays
-from optimize.interrupts import holding
+from optimize.interrupts import deferred
 from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
 from optimize.studies.push_report import write_arrays
@@ -52,7 +52,7 @@ def descend(
     interrupted = False
     bar = tqdm(total=steps + 1, initial=len(seen), unit="step", disable=not progress)
     try:
-        with holding() as check, bar:
+        with deferred() as check, bar:
             while len(seen) <= steps:
                 loss, slope = problem.value_and_slope(x)
                 if not (np.isfinite(loss) and np.isfinite(slope).all()):

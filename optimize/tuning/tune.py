@@ -27,7 +27,7 @@ from controllers.scl.writer import rewrite
 from jaxsim.io.files import try_folder
 from jaxsim.simulation.checks import check_kind
 from jaxsim.synthesis.scheme import PerStepOptimisation
-from optimize.interrupts import holding, noting
+from optimize.interrupts import deferred, noting
 from optimize.problems.problem import Problem, default_numbers, script_in
 from optimize.results.digest import accept, accepted, changes_since, digest
 from optimize.results.folder import RunFolder
@@ -341,7 +341,7 @@ def _finish(
     notes: list[str] = []
     if evolution.history:
         try:
-            with holding():
+            with deferred():
                 plot_history(folder)
         except ImportError as error:
             notes.append(f"{RunFolder.HISTORY_PLOT} was not written: {error}")

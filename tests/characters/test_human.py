@@ -104,7 +104,7 @@ def test_foot_and_toes_make_the_foot_of_the_table():
 
 
 def test_counts_of_the_documents(models):
-    """18 nodes with 31 + 6 freedoms; 13 ball joints with 39 inner freedoms, all links boxes."""
+    """18 nodes with 31 + 6 dofs; 13 ball joints with 39 inner dofs, all links boxes."""
     for model in models["articulated"].values():
         top = model.topology
         assert (top.n_links, top.nv) == (18, 37)

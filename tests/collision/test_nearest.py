@@ -28,7 +28,7 @@ def test_the_nearest_are_chosen_and_keep_their_order(near):
     place = np.full(N, -1)
     place[wanted] = np.arange(len(wanted))
     np.testing.assert_array_equal(chosen.place, place)
-    assert int(chosen.left_out) == max(near - COUNT, 0)
+    assert int(chosen.dropped_contacts) == max(near - COUNT, 0)
     values = np.arange(1.0, N + 1)
     np.testing.assert_array_equal(chosen.gather(values)[used], values[wanted])
     assert not np.any(chosen.gather(values)[~used])
@@ -39,7 +39,7 @@ def test_the_nearest_are_chosen_and_keep_their_order(near):
 def test_of_equal_gaps_the_first_are_chosen():
     chosen = nearest(np.zeros(N, np.float32), COUNT, MARGIN)
     np.testing.assert_array_equal(chosen.slot, np.arange(COUNT))
-    assert int(chosen.left_out) == N - COUNT
+    assert int(chosen.dropped_contacts) == N - COUNT
 
 
 def test_a_kernel_chooses_the_same():

@@ -51,7 +51,7 @@ def mechanism(request, x64_module):
 
 
 def some_rows(model, kin, places) -> ac.Rows:
-    """Two freedoms, a point along two directions, and points relative to other links."""
+    """Two dofs, a point along two directions, and points relative to other links."""
     links, others, local = places
     link = np.array(links)
     at = kin.link_pos[link] + jnp.einsum("lij,lj->li", kin.link_rot[link], local[:, 0])

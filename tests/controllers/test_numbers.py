@@ -39,7 +39,7 @@ def test_a_controller_by_goals_has_weights_and_gait():
     g = [each.name for each in machine.goals].index(goal)
     assert float(control.get("takeStep.damping")) == machine.states[state].goals[goal]
     changed = control.set("takeStep.damping", 4.5).set("gait.time", 0.5)
-    assert float(changed.weights[s, g]) == 4.5 and float(changed.notes.gait.time) == 0.5
+    assert float(changed.weights[s, g]) == 4.5 and float(changed.variables.gait.time) == 0.5
     assert float(changed.get("weights[2,0]")) == float(control.weights[2, 0])
 
 

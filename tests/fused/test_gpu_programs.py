@@ -36,7 +36,7 @@ def stepped(state):
 
 
 def rolled(state, config=None, backend="xla"):
-    measures = {"height": largest(lambda sample: sample.seen.kin.com[0, 2])}
+    measures = {"height": largest(lambda sample: sample.obs.kin.com[0, 2])}
     controller, config = PoseController(STATE.q), config or TimeStepping(dt=0.001)
     return rollout(BODY, controller, state, config, 3, measures, backend=backend)
 

@@ -199,8 +199,8 @@ def roll_ball(way):
         config = TimeStepping(dt=DT, **options)
 
         def one(state, _):
-            seen = observe(at, state, config)
-            return step(at, state, seen, no_control(at), config)[0], None
+            obs = observe(at, state, config)
+            return step(at, state, obs, no_control(at), config)[0], None
 
         begun = config.init(at, zero.replace(q=q, qd=qd))
         state, _ = jax.lax.scan(one, begun, length=5)

@@ -55,10 +55,10 @@ class Given:
     def __init__(self, control):
         self.control = control
 
-    def init(self, model, state, seen):
+    def init(self, model, state, obs):
         return ()
 
-    def update(self, memory, model, state, seen, dt):
+    def update(self, memory, model, state, obs, dt):
         return memory, self.control(model)
 
 
@@ -76,7 +76,7 @@ def held(hold=None) -> Scene:
     numbers = ("mass", "gravity", "grip_point", "grip_other_point")
 
     def control(model):
-        return replace(no_control(model), hold=None if hold is None else jnp.array(hold))
+        return replace(no_control(model), closed=None if hold is None else jnp.array(hold))
 
     forces = np.array([1, 1] if hold is None else hold, bool)
     return Scene(b.build(), q, qd, numbers, control=control, solved={"grip_force": forces})
@@ -223,7 +223,7 @@ def test_it_is_that_of_central_differences(name):
         direction = directions(inputs, seed)
         _, info, reverse, forward = f(inputs, direction)
         assert info.residual.max() < 1e-10  # solved, as the implicit derivative asks
-        assert (info.left_out == 0).all()
+        assert (info.dropped_contacts == 0).all()
         for field_name, acts in scene.solved.items():
             force = np.abs(getattr(info, field_name)[-1]).reshape(len(acts), -1).max(axis=1)
             assert ((force > 1e-3) == acts).all(), force

@@ -17,10 +17,10 @@ G = 9.81  # [m/s^2]
 class Limp:
     """No torque at all."""
 
-    def init(self, model, state, seen):
+    def init(self, model, state, obs):
         return ()
 
-    def update(self, memory, model, state, seen, dt):
+    def update(self, memory, model, state, obs, dt):
         return memory, no_control(model)
 
 

@@ -145,7 +145,7 @@ def test_a_stack_of_ten_boxes_rests(double, seconds):
             state, (place, info) = result.state, result.record
             drift.append(np.abs(np.asarray(place) - begun).max())
             force = np.asarray(info.contact_force)[..., 2]
-            assert not np.asarray(info.left_out).any()
+            assert not np.asarray(info.dropped_contacts).any()
     assert max(drift) < 1e-3, f"drift by second [m]: {drift}"
     slots = contact_slots(model.topology)
     for k in range(BOXES):

@@ -32,7 +32,7 @@ def fallen(model, state, config, seconds):
 
     found = jax.device_get(quick_jit(jax.vmap(one))(state))
     assert found["finite"].all()
-    assert (found["left_out"] == 0).all()
+    assert (found["dropped_contacts"] == 0).all()
     return found
 
 

@@ -252,10 +252,10 @@ class Twist:
 
     torque: Any
 
-    def init(self, model, state, seen):
+    def init(self, model, state, obs):
         return ()
 
-    def update(self, memory, model, state, seen, dt):
+    def update(self, memory, model, state, obs, dt):
         return memory, Control(torque=self.torque, damping=jnp.zeros_like(self.torque))
 
 
@@ -306,7 +306,7 @@ def standing(human) -> State:
 
 
 def energy(sample):
-    model, state, kin = sample.model, sample.state, sample.seen.kin
+    model, state, kin = sample.model, sample.state, sample.obs.kin
     return kinetic_energy(model, kin, state.qd) + potential_energy(model, kin)
 
 
@@ -323,8 +323,8 @@ MEASURES = {
     "impulse": total(lambda sample: sample.info.contact_force.sum(0))._replace(initial=np.zeros(3)),
     "energy": largest(energy),
     "past limit": largest(past_limit),
-    "touches": total(lambda sample: jnp.any(sample.seen.touching)),
-    "height": final(lambda sample: sample.seen.com[2]),
+    "touches": total(lambda sample: jnp.any(sample.obs.touching)),
+    "height": final(lambda sample: sample.obs.com[2]),
 }
 
 
@@ -453,7 +453,7 @@ def test_a_batch_may_vary_friction_and_chair_height():
         model = model.replace(friction=jnp.full_like(model.friction, friction))
         state = start(model, "sitting")
         state = state.replace(qd=state.qd.at[0].set(1.0))  # it slides off
-        speed = {"speed": final(lambda sample: sample.seen.com_velocity[0])}
+        speed = {"speed": final(lambda sample: sample.obs.com_velocity[0])}
         result = rollout(model, PoseController(state.q), state, TimeStepping(dt=DT), 20, speed)
         return result.state, result.measures["speed"]
 
@@ -486,16 +486,16 @@ def falling_ball() -> tuple[Model, State]:
 def test_measures_are_what_the_record_gives():
     model, state = falling_ball()
     height = {
-        "integral": total(lambda sample: sample.seen.com[2]),
+        "integral": total(lambda sample: sample.obs.com[2]),
         "lowest": largest(lambda sample: -sample.state.q[1]),
-        "last": final(lambda sample: sample.seen.touching[0], initial=False),
+        "last": final(lambda sample: sample.obs.touching[0], initial=False),
         "force": total(lambda sample: sample.info.contact_force[0, 2]),
     }
 
     def record(sample):
         return (
             sample.state.q[1],
-            sample.seen.touching[0],
+            sample.obs.touching[0],
             sample.info.contact_force[0, 2],
             sample.state.time,
         )

@@ -38,16 +38,16 @@ class Twist:
 
     torque: Any
 
-    def init(self, model, state, seen):
+    def init(self, model, state, obs):
         return ()
 
-    def update(self, memory, model, state, seen, dt):
+    def update(self, memory, model, state, obs, dt):
         torque = jnp.full(model.topology.nv, self.torque, model.mass.dtype)
         return memory, Control(torque=torque, damping=jnp.zeros_like(torque))
 
 
 def motion_energy(sample):
-    return kinetic_energy(sample.model, sample.seen.kin, sample.state.qd)
+    return kinetic_energy(sample.model, sample.obs.kin, sample.state.qd)
 
 
 def energy_made(sample):
@@ -60,7 +60,7 @@ def without_cause() -> Measure:
 
     def update(value, sample):
         made, start, rise = value
-        potential = potential_energy(sample.model, sample.seen.kin)
+        potential = potential_energy(sample.model, sample.obs.kin)
         now = motion_energy(sample) + potential - made
         start = jnp.where(jnp.isnan(start), now, start)
         return made + energy_made(sample), start, jnp.maximum(rise, now - start)

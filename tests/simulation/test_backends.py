@@ -19,7 +19,7 @@ from tests.gradients.test_step_gradients import build_hopper
 STEPS, BATCH = 100, 21  # members that do not fill the last vector
 MEASURES = {
     "effort": total(lambda sample: jnp.sum(sample.control.torque**2)),
-    "head": largest(lambda sample: sample.seen.kin.com[0, 2]),
+    "head": largest(lambda sample: sample.obs.kin.com[0, 2]),
 }
 
 

@@ -99,11 +99,11 @@ def test_what_the_event_driven_scheme_remembers_is_of_the_model():
 
 
 def test_a_step_needs_what_init_makes():
-    bare, seen = STATE.replace(solver=None), seen_now()
+    bare, obs = STATE.replace(solver=None), seen_now()
     refused(ModelError, "state.solver is None; begin with config.init(model, state)",
-            step, MODEL, bare, seen, no_control(MODEL), CONFIG)  # fmt: skip
+            step, MODEL, bare, obs, no_control(MODEL), CONFIG)  # fmt: skip
     other = EventDriven().init(MODEL, STATE)
-    refused(ModelError, "state.solver is a Slips", step, MODEL, other, seen, no_control(MODEL),
+    refused(ModelError, "state.solver is a Slips", step, MODEL, other, obs, no_control(MODEL),
             CONFIG)  # fmt: skip
     assert run(state=other, backend="xla").finite  # a rollout begins anew
 
@@ -141,10 +141,10 @@ def test_models():
 class Plain:
     """Not registered with JAX."""
 
-    def init(self, model, state, seen):
+    def init(self, model, state, obs):
         return None
 
-    def update(self, memory, model, state, seen, dt):
+    def update(self, memory, model, state, obs, dt):
         return None, no_control(model)
 
 
@@ -157,10 +157,10 @@ class Scripted(Plain):
     memory: Any = dataclasses.field(default=0.0, metadata={"static": True})
     give: Any = dataclasses.field(default=None, metadata={"static": True})
 
-    def init(self, model, state, seen):
+    def init(self, model, state, obs):
         return jnp.asarray(self.memory)
 
-    def update(self, memory, model, state, seen, dt):
+    def update(self, memory, model, state, obs, dt):
         return self.give(memory, model)
 
 
@@ -216,16 +216,16 @@ def test_what_a_controller_may_not_give(memory, give, words):
         ({"torque": 1.0}, "control.torque has shape (), expected (2,)"),
         ({"damping": np.zeros((3, 2))}, f"control.damping has shape (3, 2), expected (2,): {VMAP}"),
         ({"torque": np.zeros(2, complex)}, "control.torque has dtype complex64"),
-        ({"hold": np.ones(1, int)}, "control.hold has dtype int32, expected bool"),
-        ({"hold": np.ones(2, bool)}, "control.hold has shape (2,), expected (1,)"),
+        ({"hold": np.ones(1, int)}, "control.closed has dtype int32, expected bool"),
+        ({"hold": np.ones(2, bool)}, "control.closed has shape (2,), expected (1,)"),
         ({"motion": MotionControl(np.zeros(3), np.ones(2, bool))}, "motion.acceleration has shape"),
         ({"motion": MotionControl(np.zeros(2), np.ones(2))}, "control.motion.on has dtype float32"),
     ],
 )
 def test_controls(changes, words):
     control = dataclasses.replace(no_control(MODEL), **changes)
-    seen = seen_now()
-    refused(ModelError, words, step, MODEL, STATE, seen, control, CONFIG)
+    obs = seen_now()
+    refused(ModelError, words, step, MODEL, STATE, obs, control, CONFIG)
     refused(ModelError, words, event_step, MODEL, STATE, None, control, EventDriven())
     given = Scripted(give=lambda memory, model: (memory, control))
     refused(ModelError, words, run, controller=given)
@@ -282,19 +282,19 @@ def test_numbers_of_a_config(kind, numbers, words):
 
 
 def test_configs_of_another_kind_and_rows():
-    seen, control = seen_now(), no_control(MODEL)
+    obs, control = seen_now(), no_control(MODEL)
     refused(TypeError, "config is 0.001; expected a scheme", run, config=0.001)
     words = "config is an EventDriven; expected a TimeStepping"
-    refused(TypeError, words, step, MODEL, STATE, seen, control, EventDriven())
+    refused(TypeError, words, step, MODEL, STATE, obs, control, EventDriven())
     words = "config is a TimeStepping; expected an EventDriven"
     refused(TypeError, words, event_step, MODEL, STATE, None, control, CONFIG)
     refused(TypeError, "config.sweeps is 2.0; give a whole", run, config=TimeStepping(sweeps=2.0))
     refused(ValueError, "config.stabilization_time is 0.0; give a positive time", run,
             config=TimeStepping(stabilization_time=0))  # fmt: skip
-    refused(TypeError, "seen is None; expected an Observation", step, MODEL, STATE, None, control,
+    refused(TypeError, "obs is None; expected an Observation", step, MODEL, STATE, None, control,
             CONFIG)  # fmt: skip
-    refused(ModelError, VMAP, step, MODEL, STATE, batched(seen), control, CONFIG)
-    refused(TypeError, "control is None; expected a Control", step, MODEL, STATE, seen, None,
+    refused(ModelError, VMAP, step, MODEL, STATE, batched(obs), control, CONFIG)
+    refused(TypeError, "control is None; expected a Control", step, MODEL, STATE, obs, None,
             CONFIG)  # fmt: skip
 
 
@@ -364,7 +364,7 @@ def test_vector_measures_hold_from_end_to_end(backend):
     measures = {
         "way": total(lambda s: s.state.qd, zero),
         "far": largest(lambda s: s.state.q, zero - jnp.inf),
-        "last": final(lambda s: {"q": s.state.q, "hand": s.seen.kin.com}, places),
+        "last": final(lambda s: {"q": s.state.q, "hand": s.obs.kin.com}, places),
     }
 
     def one(state):

@@ -136,10 +136,10 @@ def test_it_agrees_with_the_fixed_step_on_a_tumbling_crate(crate):
 
     @jax.tree_util.register_static
     class Limp:
-        def init(self, model, state, seen):
+        def init(self, model, state, obs):
             return ()
 
-        def update(self, memory, model, state, seen, dt):
+        def update(self, memory, model, state, obs, dt):
             return memory, no_control(model)
 
     state = neutral_state(model)

@@ -30,10 +30,10 @@ class Motor:
     stiffness: Any
     torque: Any
 
-    def init(self, model, state, seen):
+    def init(self, model, state, obs):
         return ()
 
-    def update(self, memory, model, state, seen, dt):
+    def update(self, memory, model, state, obs, dt):
         torque = jnp.zeros(model.topology.nv)
         torque = torque.at[6].set(self.torque - self.stiffness * state.q[7])
         return memory, Control(torque=torque, damping=jnp.zeros_like(torque))

@@ -24,10 +24,10 @@ FIRST_ORDER = 3e-3  # semi-implicit Euler turns the body after the force was cou
 
 @jax.tree_util.register_static
 class Limp:
-    def init(self, model, state, seen):
+    def init(self, model, state, obs):
         return ()
 
-    def update(self, memory, model, state, seen, dt):
+    def update(self, memory, model, state, obs, dt):
         return memory, no_control(model)
 
 

@@ -34,10 +34,10 @@ class Limp:
     def __init__(self, hold=None):
         self.hold = hold
 
-    def init(self, model, state, seen):
+    def init(self, model, state, obs):
         return ()
 
-    def update(self, memory, model, state, seen, dt):
+    def update(self, memory, model, state, obs, dt):
         return memory, no_control(model)
 
 
@@ -168,9 +168,9 @@ def test_a_grip_breaks_at_its_strength_and_stays_broken(hanger, config):
 def test_a_controller_opens_a_grip(hanger, config):
     @jax.tree_util.register_static
     class LetsGo(Limp):
-        def update(self, memory, model, state, seen, dt):
+        def update(self, memory, model, state, obs, dt):
             hold = jnp.stack([jnp.array(True), state.time < 0.05 - 1e-9])
-            return memory, replace(no_control(model), hold=hold)
+            return memory, replace(no_control(model), closed=hold)
 
     result = simulate(hanger, begin(hanger, q=HANGING), config, 0.1, LetsGo())
     np.testing.assert_allclose(result.state.qd[8], -G * 0.05, rtol=0.01)
@@ -212,7 +212,7 @@ def acrobat(x64_module):
 class Moves(Limp):
     """Shoulder at 3 rad/s^2, elbow free."""
 
-    def update(self, memory, model, state, seen, dt):
+    def update(self, memory, model, state, obs, dt):
         on = jnp.arange(model.topology.nv) == 6
         motion = MotionControl(jnp.where(on, 3.0, 0.0), on)
         return memory, replace(no_control(model), motion=motion)
@@ -260,7 +260,7 @@ def test_the_nearest_contacts_are_as_good_as_all(crates, kind):
     np.testing.assert_allclose(chosen.state.q, all_.state.q, atol=1e-5)
     force = chosen.record[1].contact_force[-1].sum(axis=0)
     np.testing.assert_allclose(force, [0, 0, 2 * MASS * G], rtol=1e-3, atol=0.1)
-    assert (chosen.record[1].left_out == 0).all()
+    assert (chosen.record[1].dropped_contacts == 0).all()
 
 
 @pytest.mark.parametrize("kind", STEPS)
@@ -268,8 +268,10 @@ def test_contacts_without_a_place_are_counted(crates, kind):
     config = STEPS[kind]
     few = type(config)(**{**vars(config), "contacts": 5})
     result = simulate(crates, begin(crates, q=CRATES), few, 0.1)
-    left_out = result.record[1].left_out
-    assert left_out[-1] == 3 and left_out.max() == 3  # two crates stand on eight corners
+    dropped_contacts = result.record[1].dropped_contacts
+    assert (
+        dropped_contacts[-1] == 3 and dropped_contacts.max() == 3
+    )  # two crates stand on eight corners
     assert np.isfinite(result.state.q).all()
 
 
@@ -303,6 +305,6 @@ def test_a_world_of_all_this_is_one_kernel(cart, hanger, crates):
             simulate(model, begin(model, q=q), config, 0.05, backend=b) for b in ("xla", "fused")
         ]
         np.testing.assert_allclose(both[1].state.q, both[0].state.q, atol=1e-10)
-        for name in ("contact_force", "grip_force", "left_out"):
+        for name in ("contact_force", "grip_force", "dropped_contacts"):
             a, b = (np.asarray(getattr(result.record[1], name)) for result in both)
             np.testing.assert_allclose(b, a, atol=1e-6)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxsim.solvers import adaptive, implicit, pgs
-from jaxsim.solvers.pgs import Rows
+from jaxsim.solvers.pgs import RowGroup
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -16,17 +16,17 @@ pytestmark = pytest.mark.usefixtures("x64_module")
 SWEEPS, MOST = 4, 400
 
 
-def chain(links: int, seed: int = 0) -> tuple[tuple[Rows, ...], jnp.ndarray]:
-    """Rows that nearly repeat one another, so that a few sweeps solve little; with friction."""
+def chain(links: int, seed: int = 0) -> tuple[tuple[RowGroup, ...], jnp.ndarray]:
+    """RowGroup that nearly repeat one another, so that a few sweeps solve little; with friction."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(1, links)) + 0.35 * rng.normal(size=(3 * links, links))
-    contacts = Rows(
+    contacts = RowGroup(
         x=jnp.asarray(x[: 2 * links].reshape(links, 2, links)),
         target=jnp.zeros((links, 2)),
         impulse=jnp.zeros((links, 2)),
         friction=jnp.full((links, 1), 0.5),
     )
-    limits = Rows(
+    limits = RowGroup(
         x=jnp.asarray(x[2 * links :].reshape(links, 1, links)),
         target=jnp.asarray(0.1 * rng.normal(size=(links, 1))),
         impulse=jnp.zeros((links, 1)),
@@ -38,35 +38,35 @@ def chain(links: int, seed: int = 0) -> tuple[tuple[Rows, ...], jnp.ndarray]:
 def by(way, *numbers):
     """Velocity and residual of a solver."""
 
-    def run(families, y):
-        families, y = way(families, y, *numbers)
-        return y, pgs.natural_residual(families, y)
+    def run(groups, y):
+        groups, y = way(groups, y, *numbers)
+        return y, pgs.natural_residual(groups, y)
 
     return quick_jit(run)
 
 
 def test_it_goes_on_until_a_sweep_changes_little():
-    families, y = chain(6)
-    few, many = by(pgs.solve, SWEEPS)(families, y), by(pgs.solve, MOST)(families, y)
+    groups, y = chain(6)
+    few, many = by(pgs.solve, SWEEPS)(groups, y), by(pgs.solve, MOST)(groups, y)
     assert few[1] > 0.03 > 1e-6 > many[1]  # the problem is one that a few sweeps leave unsolved
-    fine = by(adaptive.solve, SWEEPS, MOST, 1e-9)(families, y)
+    fine = by(adaptive.solve, SWEEPS, MOST, 1e-9)(groups, y)
     np.testing.assert_allclose(fine[0], many[0], atol=1e-6)
-    coarse = by(adaptive.solve, SWEEPS, MOST, 3e-3)(families, y)
+    coarse = by(adaptive.solve, SWEEPS, MOST, 3e-3)(groups, y)
     assert fine[1] < coarse[1] < few[1]
 
 
 def test_what_is_solved_has_the_bits_of_so_many_sweeps():
-    families, y = chain(6)
-    few = by(pgs.solve, SWEEPS)(families, y)
-    np.testing.assert_array_equal(by(adaptive.solve, SWEEPS, MOST, 1e3)(families, y)[0], few[0])
-    np.testing.assert_array_equal(by(adaptive.solve, SWEEPS, SWEEPS, 0.0)(families, y)[0], few[0])
+    groups, y = chain(6)
+    few = by(pgs.solve, SWEEPS)(groups, y)
+    np.testing.assert_array_equal(by(adaptive.solve, SWEEPS, MOST, 1e3)(groups, y)[0], few[0])
+    np.testing.assert_array_equal(by(adaptive.solve, SWEEPS, SWEEPS, 0.0)(groups, y)[0], few[0])
 
 
 def test_no_more_than_most_and_not_at_all_on_nan():
-    families, y = chain(6)
-    bounded = by(adaptive.solve, SWEEPS, 2 * SWEEPS, 0.0)(families, y)
-    np.testing.assert_allclose(bounded[0], by(pgs.solve, 2 * SWEEPS)(families, y)[0], rtol=1e-12)
-    assert np.isnan(by(adaptive.solve, SWEEPS, MOST, 0.0)(families, y * np.nan)[0]).all()
+    groups, y = chain(6)
+    bounded = by(adaptive.solve, SWEEPS, 2 * SWEEPS, 0.0)(groups, y)
+    np.testing.assert_allclose(bounded[0], by(pgs.solve, 2 * SWEEPS)(groups, y)[0], rtol=1e-12)
+    assert np.isnan(by(adaptive.solve, SWEEPS, MOST, 0.0)(groups, y * np.nan)[0]).all()
 
 
 @pytest.mark.parametrize("derivative", ["iteration", "implicit"])
@@ -74,16 +74,16 @@ def test_no_more_than_most_and_not_at_all_on_nan():
 def test_derivatives(derivative, tolerance):
     """Along a direction of targets, rows and velocity: forward, reverse and differences agree where
     the sweeps of the derivative solve the problem; the forward and the reverse mode always."""
-    families, y = chain(4, 3)
+    groups, y = chain(4, 3)
     sweeps = 150 if tolerance < 1 or derivative == "implicit" else SWEEPS
     rng = np.random.default_rng(1)
-    way = [rng.normal(size=np.shape(a)) for a in (families[1].target, families[0].x, y)]
+    way = [rng.normal(size=np.shape(a)) for a in (groups[1].target, groups[0].x, y)]
     weight = rng.normal(size=y.shape)
 
     def value(t):
         moved = (
-            replace(families[0], x=families[0].x + t * way[1]),
-            replace(families[1], target=families[1].target + t * way[0]),
+            replace(groups[0], x=groups[0].x + t * way[1]),
+            replace(groups[1], target=groups[1].target + t * way[0]),
         )
         numbers = (sweeps, 0.0) if derivative == "implicit" else (sweeps,)
         solve = implicit.solve if derivative == "implicit" else adaptive.solve

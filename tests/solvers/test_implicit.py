@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxsim.solvers import implicit, lcp
-from jaxsim.solvers.pgs import Rows
+from jaxsim.solvers.pgs import RowGroup
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -28,25 +28,25 @@ def inner(a, b) -> np.ndarray:
     return sum(np.sum(np.asarray(x * y).reshape(len(x), -1), axis=1) for x, y in pairs)
 
 
-def random_problems(seed: int = 3) -> tuple[tuple[Rows, Rows, Rows], jax.Array]:
-    """Four points in space, three limits and two equations on sixteen freedoms; points that are
+def random_problems(seed: int = 3) -> tuple[tuple[RowGroup, RowGroup, RowGroup], jax.Array]:
+    """Four points in space, three limits and two equations on sixteen dofs; points that are
     open, stick and slide."""
     rng = np.random.default_rng(seed)
     target, few, two = (np.zeros((PROBLEMS, *n)) for n in ((2, 6), (1, 3), (1, 2)))
     target[..., ::3] = rng.normal(size=(PROBLEMS, 2, 2))
-    contacts = Rows(
+    contacts = RowGroup(
         rng.normal(size=(PROBLEMS, 2, 6, 16)), target, 0 * target, np.full((PROBLEMS, 2, 2), 0.7)
     )
-    limits = Rows(rng.normal(size=(PROBLEMS, 1, 3, 16)), few - 0.5, few, few)
-    grip = Rows(rng.normal(size=(PROBLEMS, 1, 2, 16)), two + 0.1, two, two, held=True)
+    limits = RowGroup(rng.normal(size=(PROBLEMS, 1, 3, 16)), few - 0.5, few, few)
+    grip = RowGroup(rng.normal(size=(PROBLEMS, 1, 2, 16)), two + 0.1, two, two, bilateral=True)
     y = rng.normal(size=(PROBLEMS, 16))
     return jax.tree.map(jnp.asarray, ((contacts, limits, grip), y))
 
 
-def number(families, y, smoothing=0.0):
+def number(groups, y, smoothing=0.0):
     """A number of all that comes out, and the impulses."""
-    families, y = implicit.solve(families, y, SWEEPS, smoothing)
-    impulses = [f.impulse for f in families]
+    groups, y = implicit.solve(groups, y, SWEEPS, smoothing)
+    impulses = [f.impulse for f in groups]
     return jnp.sum(jnp.sin(y)) + sum(jnp.sum(f**2) for f in impulses), impulses
 
 
@@ -54,9 +54,9 @@ def number(families, y, smoothing=0.0):
 def sensitivity(x64_module):
     """Of a batch: the number and the impulses, its gradient, its derivative along a direction."""
 
-    def one(families, y, direction):
-        value, reverse = jax.value_and_grad(number, (0, 1), has_aux=True)(families, y)
-        return value, reverse, jax.jvp(number, (families, y), direction)[1][0]
+    def one(groups, y, direction):
+        value, reverse = jax.value_and_grad(number, (0, 1), has_aux=True)(groups, y)
+        return value, reverse, jax.jvp(number, (groups, y), direction)[1][0]
 
     return quick_jit(jax.vmap(one))
 
@@ -84,11 +84,11 @@ def test_it_is_that_of_differences(sensitivity):
 
 @pytest.mark.parametrize("what", ["at rest", "no friction", "touching without force", "idle rows"])
 def test_it_is_finite_where_cases_meet(sensitivity, what):
-    families, y = random_problems()
+    groups, y = random_problems()
     if what in ("at rest", "touching without force"):
         y = 0 * y
-        families = tuple(replace(family, target=0 * family.target) for family in families)
-    contacts, *others = families
+        groups = tuple(replace(group, target=0 * group.target) for group in groups)
+    contacts, *others = groups
     if what == "no friction":
         contacts = replace(contacts, friction=0 * contacts.friction)
     if what == "touching without force":
@@ -101,12 +101,12 @@ def test_it_is_finite_where_cases_meet(sensitivity, what):
         assert np.isfinite(leaf).all()
 
 
-def block_on_the_ground(points: int) -> Rows:
+def block_on_the_ground(points: int) -> RowGroup:
     """A block of 2 kg that each of so many points at one place holds up."""
     rows = np.array([[0.0, 1.0], [1.0, 0.0]]) / np.sqrt(2.0)
     return jax.tree.map(
         jnp.asarray,
-        Rows(
+        RowGroup(
             np.tile(rows, (1, points, 1)),
             np.zeros((1, 2 * points)),
             np.zeros((1, 2 * points)),

@@ -54,7 +54,7 @@ def as_numpy(bounds):
 
 @pytest.fixture(scope="module")
 def problems(x64_module):
-    """Mechanical ones: K = J M^-1 J^T of six rows of nine freedoms."""
+    """Mechanical ones: K = J M^-1 J^T of six rows of nine dofs."""
     rng = np.random.default_rng(0)
     J = rng.normal(size=(PROBLEMS, 6, 9)) / rng.uniform(0.5, 2, 9)
     return J @ J.transpose(0, 2, 1), rng.normal(size=(PROBLEMS, 6))

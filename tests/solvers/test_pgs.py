@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxsim.solvers.pgs import Rows, natural_residual, solve, useful_start
+from jaxsim.solvers.pgs import RowGroup, natural_residual, solve, useful_start
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -17,11 +17,11 @@ PROBLEMS = 40
 
 @pytest.fixture(scope="module")
 def run():
-    """``run(families, y, sweeps)``: impulses of each family, the velocity, and the residual."""
+    """``run(groups, y, sweeps)``: impulses of each group, the velocity, and the residual."""
 
-    def one(families, y, sweeps):
-        families, y = solve(families, y, sweeps)
-        return [f.impulse for f in families], y, natural_residual(families, y)
+    def one(groups, y, sweeps):
+        groups, y = solve(groups, y, sweeps)
+        return [f.impulse for f in groups], y, natural_residual(groups, y)
 
     return quick_jit(one, static_argnums=2)
 
@@ -30,22 +30,22 @@ def run():
 def run_many(run):
     """The same for a batch of problems of one shape."""
 
-    def one(families, y, sweeps):
-        families, y = solve(families, y, sweeps)
-        return [f.impulse for f in families], y, natural_residual(families, y)
+    def one(groups, y, sweeps):
+        groups, y = solve(groups, y, sweeps)
+        return [f.impulse for f in groups], y, natural_residual(groups, y)
 
-    def many(families, y, sweeps):
-        return jax.vmap(lambda f, y: one(f, y, sweeps))(families, y)
+    def many(groups, y, sweeps):
+        return jax.vmap(lambda f, y: one(f, y, sweeps))(groups, y)
 
     return quick_jit(many, static_argnums=2)
 
 
-def normals(x, target, impulse=None, blocks: int = 1) -> Rows:
-    """Rows without friction: x (..., r, nv), in so many blocks."""
+def normals(x, target, impulse=None, blocks: int = 1) -> RowGroup:
+    """RowGroup without friction: x (..., r, nv), in so many blocks."""
     batch, (r, nv) = x.shape[:-2], x.shape[-2:]
     per = r // blocks
     impulse = np.zeros(target.shape) if impulse is None else impulse
-    return Rows(
+    return RowGroup(
         x=jnp.asarray(x.reshape(*batch, blocks, per, nv)),
         target=jnp.asarray(target.reshape(*batch, blocks, per)),
         impulse=jnp.asarray(impulse.reshape(*batch, blocks, per)),
@@ -68,7 +68,7 @@ def enumerated(x: np.ndarray, target: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def random_problems(x64_module):
-    """Six rows of eight freedoms each: x, target, y."""
+    """Six rows of eight dofs each: x, target, y."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(PROBLEMS, 6, 8))
     return x, rng.normal(size=(PROBLEMS, 6)), rng.normal(size=(PROBLEMS, 8))
@@ -90,8 +90,8 @@ def test_normal_rows_reach_the_enumerated_solution(run_many, random_problems, bl
 
 def test_two_families_are_one_problem(run_many, random_problems):
     x, target, y = random_problems
-    families = (normals(x[:, :2], target[:, :2]), normals(x[:, 2:], target[:, 2:], blocks=2))
-    impulses, _, residual = run_many(families, y, 300)
+    groups = (normals(x[:, :2], target[:, :2]), normals(x[:, 2:], target[:, 2:], blocks=2))
+    impulses, _, residual = run_many(groups, y, 300)
     impulse = np.concatenate([np.asarray(f).reshape(PROBLEMS, -1) for f in impulses], axis=1)
     for k in range(PROBLEMS):
         np.testing.assert_allclose(impulse[k], enumerated(x[k], target[k], y[k]), atol=1e-6)
@@ -132,9 +132,9 @@ def test_warm_start_saves_sweeps(run_many, random_problems):
 MASS, DT, G = 2.0, 0.01, 9.81
 
 
-def contact(rows: np.ndarray, target, friction: float) -> Rows:
+def contact(rows: np.ndarray, target, friction: float) -> RowGroup:
     """One point: its normal row, then its tangents, in white coordinates."""
-    return Rows(
+    return RowGroup(
         x=jnp.asarray(rows)[None],
         target=jnp.asarray(target, float)[None],
         impulse=jnp.zeros((1, len(rows))),
@@ -200,14 +200,14 @@ def test_friction_opposes_the_slip_of_a_body_that_is_lighter_along_one_axis(run)
     assert residual < 1e-9
 
 
-def random_contacts(friction: float, seed: int = 3) -> tuple[Rows, np.ndarray]:
+def random_contacts(friction: float, seed: int = 3) -> tuple[RowGroup, np.ndarray]:
     """Blocks of two points with three rows each; the last block is a padding of zeros."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(PROBLEMS, 3, 6, 12))
     x[:, 2] = 0
     target = np.zeros((PROBLEMS, 3, 6))
     target[:, :2, ::3] = rng.normal(size=(PROBLEMS, 2, 2))
-    rows = Rows(x, target, np.zeros_like(target), np.full((PROBLEMS, 3, 2), friction))
+    rows = RowGroup(x, target, np.zeros_like(target), np.full((PROBLEMS, 3, 2), friction))
     return jax.tree.map(jnp.asarray, rows), rng.normal(size=(PROBLEMS, 12))
 
 
@@ -228,7 +228,7 @@ def test_impulses_stay_in_the_cone_after_any_number_of_sweeps(run_many, friction
 def test_contact_at_rest_takes_no_energy_from_nowhere(run_many):
     """Where every target is zero, the impulses never add kinetic energy."""
     rows, y = random_contacts(0.7, seed=4)
-    rows = Rows(rows.x, 0 * rows.target, rows.impulse, rows.friction)
+    rows = RowGroup(rows.x, 0 * rows.target, rows.impulse, rows.friction)
     _, after, _ = run_many((rows,), y, 200)
     before = np.sum(y**2, axis=1)
     assert (np.sum(np.asarray(after) ** 2, axis=1) <= before + 1e-9).all()
@@ -238,7 +238,7 @@ def test_no_warm_start_adds_energy(run_many):
     """Impulses of an impact, kept for the next step: the better part of them is not used."""
     rows, y = random_contacts(0.0, seed=5)
     old = jnp.abs(random_like(rows.impulse, 6)) * 10
-    rows = Rows(rows.x, 0 * rows.target, old, rows.friction)
+    rows = RowGroup(rows.x, 0 * rows.target, old, rows.friction)
     rows = jax.vmap(lambda rows, y: useful_start((rows,), y)[0])(rows, y)
     _, after, _ = run_many((rows,), y, 1)
     assert (np.sum(np.asarray(after) ** 2, axis=1) <= np.sum(y**2, axis=1) + 1e-9).all()
@@ -295,11 +295,11 @@ def test_gradient_is_finite_where_cases_meet(sensitivity, what):
     rows, y = jax.tree.map(lambda x: x[0], random_contacts(0.7))
     rows = jax.tree.map(lambda x: x[1:] if what == "idle rows" else x[:2], rows)
     if what in ("at rest", "touching without force"):
-        rows, y = Rows(rows.x, 0 * rows.target, rows.impulse, rows.friction), 0 * y
+        rows, y = RowGroup(rows.x, 0 * rows.target, rows.impulse, rows.friction), 0 * y
     if what == "no friction":
-        rows = Rows(rows.x, rows.target, rows.impulse, 0 * rows.friction)
+        rows = RowGroup(rows.x, rows.target, rows.impulse, 0 * rows.friction)
     if what == "touching without force":
-        rows = Rows(rows.x, rows.target, rows.impulse, jnp.ones_like(rows.friction))
+        rows = RowGroup(rows.x, rows.target, rows.impulse, jnp.ones_like(rows.friction))
     value, reverse, forward = sensitivity(rows, y, random_like((rows, y), 6))
     for leaf in leaves((value, reverse, forward)):
         assert np.isfinite(leaf).all()

@@ -10,9 +10,9 @@ from jax import Array
 from jaxsim.dynamics.effectors import Effectors, effectors
 from jaxsim.model import Model, ModelBuilder, State, box, free, hinge, neutral_state, plane
 from jaxsim.synthesis.config import SynthesisConfig, units
+from jaxsim.synthesis.configuration import configuration_at
 from jaxsim.synthesis.synthesizer import begin, synthesize
-from jaxsim.synthesis.tasks import Rows, Tasks, position_rows, stacked, velocity_rows
-from jaxsim.synthesis.view import look
+from jaxsim.synthesis.tasks import TaskRows, Tasks, position_rows, stacked, velocity_rows
 
 JOINTS = ("hip", "knee", "ankle")
 LIMIT = 400.0  # greatest torque [N m]
@@ -64,46 +64,46 @@ class Wish:
     grip: Array  # () bool: of the handle, which stays at ``held``
     held: Array  # (3,) [m]
 
-    def tasks(self, view, at_v, unit, dt) -> Tasks:
+    def tasks(self, conf, at_v, unit, dt) -> Tasks:
         """For ``synthesize``."""
-        nv, n = view.v.shape[0], view.effectors.count
-        eye = jnp.eye(nv, dtype=view.v.dtype)
-        dofs = np.array([view.model.topology.dof(j) for j in JOINTS])
-        at = np.array([view.model.topology.q_start[view.model.topology.joint(j)] for j in JOINTS])
+        nv, n = conf.v.shape[0], conf.effectors.count
+        eye = jnp.eye(nv, dtype=conf.v.dtype)
+        dofs = np.array([conf.model.topology.dof(j) for j in JOINTS])
+        at = np.array([conf.model.topology.q_start[conf.model.topology.joint(j)] for j in JOINTS])
         root = jnp.sqrt
         goals = stacked(
-            velocity_rows(eye, jnp.zeros(nv, view.v.dtype), root(self.damping) / unit.rate),
-            velocity_rows(view.com_jacobian, self.rise, root(self.rise_weight) / unit.com),
+            velocity_rows(eye, jnp.zeros(nv, conf.v.dtype), root(self.damping) / unit.rate),
+            velocity_rows(conf.com_jacobian, self.rise, root(self.rise_weight) / unit.com),
             position_rows(
-                view,
-                view.com - self.com,
-                view.com_jacobian,
+                conf,
+                conf.com - self.com,
+                conf.com_jacobian,
                 at_v,
                 root(self.com_weight) / unit.com,
                 dt,
             ),
             position_rows(
-                view, view.q[at] - self.joints, eye[dofs], at_v, root(self.joint_weight), dt
+                conf, conf.q[at] - self.joints, eye[dofs], at_v, root(self.joint_weight), dt
             ),
         )
-        hold = view.jacobian[HANDLE]
-        away = hold @ at_v - (view.position[HANDLE] - self.held) / dt
+        hold = conf.jacobian[HANDLE]
+        away = hold @ at_v - (conf.position[HANDLE] - self.held) / dt
         return Tasks(
             goals=goals,
-            relax=jnp.zeros(n, view.v.dtype),
-            still=jnp.full(n, self.still, view.v.dtype),
+            relax=jnp.zeros(n, conf.v.dtype),
+            still=jnp.full(n, self.still, conf.v.dtype),
             torque=self.torque,
-            fixed=Rows(jnp.where(self.grip, hold, 0.0), jnp.where(self.grip, away, 0.0)),
+            fixed=TaskRows(jnp.where(self.grip, hold, 0.0), jnp.where(self.grip, away, 0.0)),
             grip=self.grip & (jnp.arange(n) == HANDLE),
         )
 
 
 def wish(model: Model, state: State, **changes) -> Wish:
     """To stay as one is, with changes."""
-    view = look(model, hopper_effectors(model), state.q, state.qd)
+    conf = configuration_at(model, hopper_effectors(model), state.q, state.qd)
     at = np.array([model.topology.q_start[model.topology.joint(j)] for j in JOINTS])
     same = Wish(
-        com=view.com,
+        com=conf.com,
         com_weight=5.0,
         rise=jnp.zeros(3),
         rise_weight=0.0,
@@ -113,7 +113,7 @@ def wish(model: Model, state: State, **changes) -> Wish:
         torque=1.0,
         still=1.0,
         grip=False,
-        held=view.position[HANDLE],
+        held=conf.position[HANDLE],
     )
     return jax.tree.map(jnp.asarray, replace(same, **changes))
 
@@ -122,7 +122,7 @@ def crouched(model: Model, height: float = 0.0, qd=None) -> State:
     """At rest, or moving with qd (9,), its sole ``height`` [m] over the ground."""
     state = neutral_state(model)
     q = state.q.at[7:10].set(jnp.array(BENT))
-    sole = look(model, hopper_effectors(model), q, state.qd).position[:HANDLE, 2].min()
+    sole = configuration_at(model, hopper_effectors(model), q, state.qd).position[:HANDLE, 2].min()
     q = q.at[2].add(height - sole)
     return state.replace(q=q, qd=state.qd if qd is None else jnp.asarray(qd, q.dtype))
 
@@ -136,11 +136,11 @@ def runner(config: SynthesisConfig):
         state = begin(model, hopper_effectors(model), state, unit, own)
 
         def step(state, wanted: Wish):
-            view = look(model, hopper_effectors(model), state.q, state.qd)
+            conf = configuration_at(model, hopper_effectors(model), state.q, state.qd)
             after, info = synthesize(
-                view,
+                conf,
                 state,
-                lambda view, at_v: wanted.tasks(view, at_v, unit, dt),
+                lambda conf, at_v: wanted.tasks(conf, at_v, unit, dt),
                 unit,
                 own,
                 pushes,

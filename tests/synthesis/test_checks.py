@@ -30,7 +30,7 @@ def test_a_good_scene_passes(scene):
     shove = push(model, "trunk", (10.0, 0, 0))
     config = SynthesisConfig(dt=jnp.array(0.01))
     check_setup(
-        *scene, config, shove, lambda view, at_v: wanted.tasks(view, at_v, units(model), DT)
+        *scene, config, shove, lambda conf, at_v: wanted.tasks(conf, at_v, units(model), DT)
     )
 
 
@@ -62,7 +62,7 @@ def test_targets_and_weights_are_numbers(scene):
 
     def tasks(**changes):
         wanted = wish(model, state, **changes)
-        return lambda view, at_v: wanted.tasks(view, at_v, units(model), DT)
+        return lambda conf, at_v: wanted.tasks(conf, at_v, units(model), DT)
 
     bad = tasks(com=jnp.array([0.0, jnp.nan, 0.0]))
     with pytest.raises(SynthesisError, match="row 13 of the goals is not finite"):

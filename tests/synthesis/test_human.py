@@ -16,9 +16,9 @@ from jaxsim.fused import fuse
 from jaxsim.model.state import neutral_q
 from jaxsim.solvers.lcp import SOLVED
 from jaxsim.synthesis.config import SynthesisConfig, units
+from jaxsim.synthesis.configuration import configuration_at
 from jaxsim.synthesis.synthesizer import begin, synthesize
 from jaxsim.synthesis.tasks import Tasks, position_rows, stacked, velocity_rows
-from jaxsim.synthesis.view import look
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -53,19 +53,19 @@ def test_effectors_of_the_human_lie_on_the_soles_and_hands(human):
     assert place[10, 1] > 0.1 > -0.1 > place[11, 1]
 
 
-def lifted_foot(view, at_v, unit, dt, place, lifted):
+def lifted_foot(conf, at_v, unit, dt, place, lifted):
     """To bring the centre of mass over a place (2,), and the right foot 8 cm up or not."""
-    nv, points = view.v.shape[0], view.effectors
+    nv, points = conf.v.shape[0], conf.effectors
     right = points.of("rightFoot")
-    middle = jnp.asarray(right / right.sum()) @ view.position
-    J = jnp.einsum("e,eij->ij", right / right.sum(), view.jacobian)
+    middle = jnp.asarray(right / right.sum()) @ conf.position
+    J = jnp.einsum("e,eij->ij", right / right.sum(), conf.jacobian)
     foot = jnp.where(lifted, jnp.sqrt(0.8), 0.0) / unit.limb
     goals = stacked(
         velocity_rows(jnp.eye(nv), jnp.zeros(nv), jnp.sqrt(0.5) / unit.rate),
         position_rows(
-            view, view.com[:2] - place, view.com_jacobian[:2], at_v, jnp.sqrt(5.0) / unit.com, dt
+            conf, conf.com[:2] - place, conf.com_jacobian[:2], at_v, jnp.sqrt(5.0) / unit.com, dt
         ),
-        position_rows(view, middle[2:] - 0.08, J[2:], at_v, foot, dt),
+        position_rows(conf, middle[2:] - 0.08, J[2:], at_v, foot, dt),
     )
     return Tasks(
         goals=goals,
@@ -84,14 +84,14 @@ def motion(human):
 
     def run(model, state):
         def step(state, lifted):
-            view = look(model, points, state.q, state.qd)
+            conf = configuration_at(model, points, state.q, state.qd)
             left = jnp.asarray(points.of("leftFoot") / 5)
             both = jnp.asarray(points.of("leftFoot") + points.of("rightFoot") * 1.0) / 10
-            place = (jnp.where(lifted, left, both) @ view.position)[:2]
+            place = (jnp.where(lifted, left, both) @ conf.position)[:2]
             after, info = synthesize(
-                view,
+                conf,
                 state,
-                lambda view, at_v: lifted_foot(view, at_v, unit, config.dt, place, lifted),
+                lambda conf, at_v: lifted_foot(conf, at_v, unit, config.dt, place, lifted),
                 unit,
                 config,
                 shove,

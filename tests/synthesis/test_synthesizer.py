@@ -15,7 +15,7 @@ from jaxsim.fused import fuse
 from jaxsim.simulation.pushes import push_torque
 from jaxsim.solvers.lcp import NOT_FINITE, SOLVED
 from jaxsim.synthesis.config import FORMS, SynthesisConfig
-from jaxsim.synthesis.view import look
+from jaxsim.synthesis.configuration import configuration_at
 from tests.compiling import quick_jit
 from tests.synthesis.hopper import (
     DT,
@@ -88,7 +88,7 @@ def norm(x):
 
 def seen(model, states):
     """``look`` at every state of a run."""
-    one = lambda q, v: look(model, hopper_effectors(model), q, v)  # noqa: E731
+    one = lambda q, v: configuration_at(model, hopper_effectors(model), q, v)  # noqa: E731
     return quick_jit(jax.vmap(one))(states.q, states.qd)
 
 
@@ -100,9 +100,9 @@ def test_articulated_body_gives_the_acceleration_back(model, shoved, jump, form)
     def accelerated(before, after, info):
         mean = before.qd if form == "backward" else (before.qd + after.qd) / 2
         kin = forward_kinematics(model, before.q, mean)
-        view = look(model, hopper_effectors(model), before.q, before.qd)
-        outside = push_torque(model, view.kin, shove, before.time)
-        contact = jnp.einsum("eid,ei->d", view.jacobian, info.force)
+        conf = configuration_at(model, hopper_effectors(model), before.q, before.qd)
+        outside = push_torque(model, conf.kin, shove, before.time)
+        contact = jnp.einsum("eid,ei->d", conf.jacobian, info.force)
         return articulated_body(model, kin, info.torque + contact + outside)
 
     given = quick_jit(jax.vmap(accelerated))(*results[form])
@@ -120,11 +120,11 @@ def test_forces_have_sources_and_stay_in_the_cone(model, run, shoved, jump, form
     before, _, info = results[case]()
     assert (info.status == SOLVED).all()
     assert info.root_residual.max() < 1e-6
-    view = seen(model, before)
-    normal = np.sum(info.force * view.near.normal, axis=-1)
-    along = norm(info.force - normal[..., None] * view.near.normal)
+    conf = seen(model, before)
+    normal = np.sum(info.force * conf.near.normal, axis=-1)
+    along = norm(info.force - normal[..., None] * conf.near.normal)
     assert normal.max() > 50
-    assert (along - view.near.friction * normal).max() < 1e-6
+    assert (along - conf.near.friction * normal).max() < 1e-6
     assert info.cone_excess.max() < 1e-6
     assert not info.leaving.any()
 
@@ -151,10 +151,10 @@ def glide(model, state):
 def test_friction_of_a_sliding_contact_is_against_the_slip(model, run):
     ice, state = on_ice(model)
     before, _, info = run(state, glide(ice, state), model=ice)
-    view = seen(ice, before)
+    conf = seen(ice, before)
     slides = np.asarray(info.sliding)
     assert slides.sum() > 30 and (slides[:5] == np.asarray(info.on)[:5]).all()
-    velocity = np.einsum("teid,td->tei", view.jacobian, before.qd)
+    velocity = np.einsum("teid,td->tei", conf.jacobian, before.qd)
     slip, force = velocity[slides], np.asarray(info.force)[slides]
     slip, normal, along = slip[:, :2], force[:, 2], force[:, :2]
     assert normal.max() > 50
@@ -270,7 +270,7 @@ def test_one_bad_member_changes_nobody_else(model, programs, run):
     state = crouched(model)
     wanted = repeated(wish(model, state), STEPS)
     bad = replace(wanted, com=wanted.com.at[5:].set(jnp.nan))
-    shoves = [push(model, "trunk", (f, 0, 0), start=0.05, duration=0.1) for f in (0.0, 40.0, 80.0)]
+    pushes = [push(model, "trunk", (f, 0, 0), start=0.05, duration=0.1) for f in (0.0, 40.0, 80.0)]
 
     def stacked(*parts):
         return jax.tree.map(lambda *x: jnp.stack(x), *parts)
@@ -279,8 +279,8 @@ def test_one_bad_member_changes_nobody_else(model, programs, run):
         jax.vmap(runner(SynthesisConfig(iterations=30)), in_axes=(None, None, None, 0, 0))
     )
     args = (model, jnp.asarray(DT), state)
-    healthy = batch(*args, stacked(wanted, wanted, wanted), stacked(*shoves))
-    mixed = batch(*args, stacked(wanted, bad, wanted), stacked(*shoves))
+    healthy = batch(*args, stacked(wanted, wanted, wanted), stacked(*pushes))
+    mixed = batch(*args, stacked(wanted, bad, wanted), stacked(*pushes))
     for a, b in zip(jax.tree.leaves(healthy), jax.tree.leaves(mixed)):
         np.testing.assert_array_equal(a[::2], b[::2])
     status = np.asarray(mixed[2].status)

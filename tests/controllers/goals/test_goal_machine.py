@@ -1,4 +1,4 @@
-"""The search among states, by a machine of plain numbers in the place of senses."""
+"""The search among states, by a machine of plain numbers in the place of obs."""
 
 from types import SimpleNamespace
 
@@ -11,13 +11,16 @@ from controllers.goals.balance import balance_machine
 from controllers.goals.machine import GoalMachine, GoalState
 from controllers.goals.tasks import Goal
 
-GOALS = (Goal("a", "one", lambda senses, notes: None), Goal("b", "one", lambda senses, notes: None))
+GOALS = (
+    Goal("a", "one", lambda obs, variables: None),
+    Goal("b", "one", lambda obs, variables: None),
+)
 
 
-def senses(value, time=0.0):
+def obs(value, time=0.0):
     """What conditions look at here: one number."""
     return SimpleNamespace(
-        x=jnp.asarray(value), time=jnp.asarray(time), view=SimpleNamespace(q=jnp.zeros(1))
+        x=jnp.asarray(value), time=jnp.asarray(time), conf=SimpleNamespace(q=jnp.zeros(1))
     )
 
 
@@ -30,21 +33,21 @@ def machine():
                 {"b": 2.0},
                 lambda s, n: (s.x >= 1) & (s.x < 2),
                 enter=lambda s, n: n + 1,
-                keep=lambda s, n: n * 2,
+                during=lambda s, n: n * 2,
             ),
             "high": GoalState({"a": 0.5, "b": 0.5}, lambda s, _: s.x >= 2),
         },
         transitions={"low": ("middle",), "middle": ("high", "low"), "high": ("low",)},
-        notes=jnp.zeros(()),
+        variables=jnp.zeros(()),
     )
 
 
 def walk(values):
     m = machine()
-    memory = m.begin(senses(values[0]))
+    memory = m.begin(obs(values[0]))
     seen = []
     for k, value in enumerate(values):
-        memory = m.advance(memory, senses(value, 0.1 * k))
+        memory = m.advance(memory, obs(value, 0.1 * k))
         seen.append(m.state_names[int(memory.state)])
     return memory, seen
 
@@ -68,7 +71,7 @@ def test_what_no_state_applies_to_changes_nothing():
 def test_notes_are_made_on_entering_and_kept_after():
     memory, seen = walk([0.0, 1.5, 1.5, 1.5])
     assert seen == ["low", "middle", "middle", "middle"]
-    assert float(memory.notes) == 4.0  # 1, then doubled twice
+    assert float(memory.variables) == 4.0  # 1, then doubled twice
     assert float(memory.since) == pytest.approx(0.1)
     assert memory.steps.tolist() == [0, 1, 0]
 
@@ -84,19 +87,19 @@ def test_a_transition_to_itself_enters_a_state_anew(transitions, entered, mark):
     """A state that lasts until x passes its mark; entering it sets the mark to x + 1."""
     on = GoalState({"a": 1.0}, lambda s, mark: s.x < mark, enter=lambda s, mark: s.x + 1)
     off = GoalState({"a": 1.0}, lambda s, mark: s.x < 0)
-    m = GoalMachine(GOALS, {"on": on, "off": off}, transitions, notes=jnp.zeros(()))
-    memory = m.begin(senses(0.0))
+    m = GoalMachine(GOALS, {"on": on, "off": off}, transitions, variables=jnp.zeros(()))
+    memory = m.begin(obs(0.0))
     for k, x in enumerate([0.5, 1.2, 1.4, 1.8, 2.3]):
-        memory = m.advance(memory, senses(x, 0.1 * k))
+        memory = m.advance(memory, obs(x, 0.1 * k))
     assert m.state_names[int(memory.state)] == "on"
     assert memory.steps.tolist() == [entered, 0]
-    assert float(memory.notes) == pytest.approx(mark)
+    assert float(memory.variables) == pytest.approx(mark)
 
 
 def test_members_of_a_batch_are_in_different_states():
     m = machine()
-    memory = m.begin(senses(0.0))
-    step = jax.vmap(lambda x: m.advance(memory, senses(x)).state)
+    memory = m.begin(obs(0.0))
+    step = jax.vmap(lambda x: m.advance(memory, obs(x)).state)
     assert step(jnp.array([0.0, 1.5, 2.5])).tolist() == [0, 1, 2]
 
 
@@ -117,7 +120,7 @@ def test_weights_are_as_declared():
 
 
 def test_a_goal_can_be_added():
-    more = machine().adding(Goal("c", "one", lambda senses, notes: None), {"high": 3.0})
+    more = machine().adding(Goal("c", "one", lambda obs, variables: None), {"high": 3.0})
     assert more.weights()[:, 2].tolist() == [0.0, 0.0, 3.0]
 
 
@@ -141,6 +144,6 @@ def test_a_weight_that_is_no_number_is_told():
     with pytest.raises(ValueError, match="weight of 'a' is nan"):
         GoalMachine(GOALS, {"only": GoalState({"a": float("nan")}, lambda s, _: True)}, {})
     with pytest.raises(ValueError, match="unit 'inch'; there are one, com"):
-        Goal("x", "inch", lambda senses, notes: None)
+        Goal("x", "inch", lambda obs, variables: None)
     with pytest.raises(ValueError, match="level 'speed'"):
-        Goal("x", "one", lambda senses, notes: None, "speed")
+        Goal("x", "one", lambda obs, variables: None, "speed")

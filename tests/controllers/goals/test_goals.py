@@ -10,8 +10,8 @@ import pytest
 from controllers.goals import tasks as goals
 from jaxsim.dynamics.kinematics import integrate
 from jaxsim.synthesis.config import units
-from jaxsim.synthesis.observation import Senses
-from jaxsim.synthesis.view import look
+from jaxsim.synthesis.configuration import configuration_at
+from jaxsim.synthesis.observation import EffectorObservation
 from tests.compiling import quick_jit
 from tests.synthesis.hopper import JOINTS, crouched, hopper, hopper_effectors
 
@@ -22,84 +22,86 @@ POINT = (0.2, -0.1, 0.4)  # [m]
 ANGLES = (0.1, -0.2, 0.3)  # [rad]
 
 
-def spine(senses, _):
-    z = senses.view.kin.link_rot[senses.view.link("trunk")][:, 2]
+def spine(obs, _):
+    z = obs.conf.kin.link_rot[obs.conf.link("trunk")][:, 2]
     sine = jnp.hypot(z[0], z[1])
     return jnp.arctan2(sine, z[2]) / sine * jnp.stack([z[1], -z[0]])  # z x up, as long as the angle
 
 
-def angles(senses, _):
-    top = senses.view.model.topology
-    return senses.view.q[np.array([top.q_start[top.joint(j)] for j in JOINTS])] - np.array(ANGLES)
+def angles(obs, _):
+    top = obs.conf.model.topology
+    return obs.conf.q[np.array([top.q_start[top.joint(j)] for j in JOINTS])] - np.array(ANGLES)
 
 
 GOALS = {
     "com_over": (
         goals.com_over("com", lambda s, _: np.array(PLACE)),
-        lambda s, _: s.view.com[:2] - np.array(PLACE),
+        lambda s, _: s.conf.com[:2] - np.array(PLACE),
     ),
     "upright": (goals.upright("trunk"), spine),
     "reach": (
         goals.reach("reach", "handle", lambda s, _: np.array(POINT), 0.0, 1.0),
-        lambda s, _: s.view.position[s.view.effectors.names.index("handle")] - np.array(POINT),
+        lambda s, _: s.conf.position[s.conf.effectors.names.index("handle")] - np.array(POINT),
     ),
     "pose": (goals.pose("pose", JOINTS, lambda s, _: np.array(ANGLES)), angles),
 }
 
 
 @pytest.fixture(scope="module")
-def senses(x64_module):
+def obs(x64_module):
     """Tilted and moving."""
     model = hopper()
     state = crouched(model, height=0.2)
     tilt = jnp.array([0.8, 0.3, -0.4, 0.33])
     q = state.q.at[3:7].set(tilt / jnp.linalg.norm(tilt))
     v = jnp.linspace(-1, 1, model.topology.nv)
-    view = look(model, hopper_effectors(model), q, v)
-    none = jnp.zeros(view.effectors.count)
+    conf = configuration_at(model, hopper_effectors(model), q, v)
+    none = jnp.zeros(conf.effectors.count)
     zero = jnp.array(0.0)
     forces = none[:, None] * jnp.ones(3)
-    return Senses(view, none > 0, forces, jnp.array(400.0), jnp.array(1.0), zero, units(view.model))
+    return EffectorObservation(
+        conf, none > 0, forces, jnp.array(400.0), jnp.array(1.0), zero, units(conf.model)
+    )
 
 
-def leaning(senses, degrees, towards=0.7):
+def leaning(obs, degrees, towards=0.7):
     """The same body, its trunk turned from the vertical by an angle."""
     half = jnp.deg2rad(degrees) / 2
     axis = jnp.array([-jnp.sin(towards), jnp.cos(towards), 0.0])
     turned = jnp.concatenate([jnp.cos(half)[None], jnp.sin(half) * axis])
-    view = senses.view
-    q = view.q.at[3:7].set(turned)
-    return senses.with_view(look(view.model, view.effectors, q, view.v))
+    conf = obs.conf
+    q = conf.q.at[3:7].set(turned)
+    return obs.with_conf(configuration_at(conf.model, conf.effectors, q, conf.v))
 
 
 @pytest.mark.parametrize("name", GOALS)
-def test_given_jacobians_are_the_automatic_ones(senses, name):
+def test_given_jacobians_are_the_automatic_ones(obs, name):
     given, residual = GOALS[name]
     automatic = goals.residual_goal(name, given.unit, residual)
     (error, J), (own_error, own_J) = (
-        quick_jit(lambda s, goal=goal: goal.rows(s, None))(senses) for goal in (given, automatic)
+        quick_jit(lambda s, goal=goal: goal.rows(s, None))(obs) for goal in (given, automatic)
     )
     assert np.abs(J).max() > 0.1
     np.testing.assert_allclose(error, own_error, rtol=0, atol=1e-12)
     np.testing.assert_allclose(J, own_J, rtol=0, atol=1e-12)
 
 
-def test_a_reach_asks_for_nothing_at_other_times(senses):
+def test_a_reach_asks_for_nothing_at_other_times(obs):
     goal, _ = GOALS["reach"]
     for time, asked in ((0.0, True), (0.999, True), (1.0, False), (-0.001, False)):
-        error, J = goal.rows(dataclasses.replace(senses, time=jnp.asarray(time)), None)
+        error, J = goal.rows(dataclasses.replace(obs, time=jnp.asarray(time)), None)
         assert np.any(error) == np.any(J) == asked
     with pytest.raises(KeyError, match=r"no effector 'hand'; there are .*handle"):
-        goals.reach("reach", "hand", lambda s, _: np.array(POINT)).rows(senses, None)
+        goals.reach("reach", "hand", lambda s, _: np.array(POINT)).rows(obs, None)
 
 
-def test_a_reach_comes_to_its_weight_by_and_by(senses):
+def test_a_reach_comes_to_its_weight_by_and_by(obs):
     """Its rows grow smoothly from nothing to what they are at once without an onset."""
     there = lambda s, _: np.array(POINT)  # noqa: E731
     at_once, slowly = (goals.reach("reach", "handle", there, 0.1, 1.0, on) for on in (0.0, 0.4))
     part = []
     for time in (0.1, 0.2, 0.3, 0.4, 0.5, 0.9):
-        now = dataclasses.replace(senses, time=jnp.asarray(time))
+        now = dataclasses.replace(obs, time=jnp.asarray(time))
         full, rows = at_once.rows(now, None), slowly.rows(now, None)
         part.append(np.linalg.norm(rows[1]) / np.linalg.norm(full[1]))
         for a, b in zip(full, rows):
@@ -107,40 +109,40 @@ def test_a_reach_comes_to_its_weight_by_and_by(senses):
     np.testing.assert_allclose(part, [0, 5 / 32, 0.5, 27 / 32, 1, 1], atol=1e-12)
 
 
-def test_velocity_goals_name_the_velocity_that_they_measure(senses):
+def test_velocity_goals_name_the_velocity_that_they_measure(obs):
     """J v is the rate at which the centre of mass moves; the error is minus the target."""
-    view, target = senses.view, jnp.array([0.3, 0.0, 0.1])
-    error, J = goals.com_velocity("com", lambda s, _: target).rows(senses, None)
+    conf, target = obs.conf, jnp.array([0.3, 0.0, 0.1])
+    error, J = goals.com_velocity("com", lambda s, _: target).rows(obs, None)
 
     def com(dt):
-        q = integrate(view.model, view.q, view.v, dt)
-        return look(view.model, view.effectors, q, view.v).com
+        q = integrate(conf.model, conf.q, conf.v, dt)
+        return configuration_at(conf.model, conf.effectors, q, conf.v).com
 
     rate = quick_jit(jax.jacfwd(com))(jnp.zeros(()))
-    np.testing.assert_allclose(J @ view.v, rate, atol=1e-12)
+    np.testing.assert_allclose(J @ conf.v, rate, atol=1e-12)
     np.testing.assert_array_equal(error, -target)
 
 
 @quick_jit
-def upright_and_slopes(senses):
+def upright_and_slopes(obs):
     """error (2,), J (2, nv), and the error's central differences (2, nv)."""
-    goal, view, step = goals.upright("trunk"), senses.view, 1e-5
+    goal, conf, step = goals.upright("trunk"), obs.conf, 1e-5
 
     def error(direction, by):
-        q = integrate(view.model, view.q, direction, by)
-        there = senses.with_view(look(view.model, view.effectors, q, view.v))
+        q = integrate(conf.model, conf.q, direction, by)
+        there = obs.with_conf(configuration_at(conf.model, conf.effectors, q, conf.v))
         return goal.rows(there, None)[0]
 
     def slope(direction):
         return (error(direction, step) - error(direction, -step)) / (2 * step)
 
-    return *goal.rows(senses, None), jax.vmap(slope, out_axes=1)(jnp.eye(view.v.shape[0]))
+    return *goal.rows(obs, None), jax.vmap(slope, out_axes=1)(jnp.eye(conf.v.shape[0]))
 
 
 @pytest.mark.parametrize("degrees", [0.0, 1.0, 1.8, 1.9, 45.0, 90.0, 150.0, 170.0])
-def test_the_tilt_is_as_long_as_its_angle_and_its_jacobian_is_its_slope(senses, degrees):
+def test_the_tilt_is_as_long_as_its_angle_and_its_jacobian_is_its_slope(obs, degrees):
     """In any case of the formula: by its series, by the arc, and far down."""
-    error, J, slopes = upright_and_slopes(leaning(senses, degrees))
+    error, J, slopes = upright_and_slopes(leaning(obs, degrees))
     back_up = np.array([np.sin(0.7), -np.cos(0.7)])
     np.testing.assert_allclose(error, np.deg2rad(degrees) * back_up, atol=1e-9)
     np.testing.assert_allclose(J, slopes, atol=1e-7)

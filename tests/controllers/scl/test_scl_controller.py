@@ -54,11 +54,11 @@ def at_work():
     """
 
     def run(controller, model, state, touching, first):
-        seen = observe(model, state, TimeStepping())
+        obs = observe(model, state, TimeStepping())
 
         def one(carry, now):
             memory, time = carry
-            told = dataclasses.replace(seen, touching=now)
+            told = dataclasses.replace(obs, touching=now)
             memory, control = controller.update(
                 memory, model, state.replace(time=time), told, jnp.asarray(DT)
             )
@@ -588,10 +588,10 @@ def test_float32_counts_long_phases_exactly(dt):
         state = posed(model, {})
 
         def run(controller, state, dt):
-            seen = observe(model, state, TimeStepping())
+            obs = observe(model, state, TimeStepping())
 
             def one(memory, _):
-                memory, _ = controller.update(memory, model, state, seen, dt)
+                memory, _ = controller.update(memory, model, state, obs, dt)
                 return memory, memory.phase
 
             return jax.lax.scan(
@@ -661,7 +661,7 @@ def fly(arm):
     """``fly(values, state)``: joint angles, height of the hand and phase after 20 steps."""
     controller = script_controller(REACH.format(*NUMBERS), arm)
     hand = arm.topology.link("hand")
-    measures = {"hand": final(lambda sample: sample.seen.kin.com[hand, 2])}
+    measures = {"hand": final(lambda sample: sample.obs.kin.com[hand, 2])}
 
     def one(values, state):
         at_work = controller.replace(values=values)

@@ -36,7 +36,7 @@ def terms_of(human):
         return (
             sample.state.qd,
             sample.control.torque,
-            sample.seen.touching,
+            sample.obs.touching,
             plane_angles(human, sample.state.q),
         )
 

@@ -225,10 +225,10 @@ class Swing:
 
     size: jax.Array
 
-    def init(self, model, state, seen):
+    def init(self, model, state, obs):
         return None
 
-    def update(self, memory, model, state, seen, dt):
+    def update(self, memory, model, state, obs, dt):
         torque = (
             jnp.zeros(model.topology.nv)
             .at[model.topology.actuated_dofs]

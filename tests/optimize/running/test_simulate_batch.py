@@ -20,10 +20,10 @@ class Swing:
 
     size: jax.Array  # () [N m]
 
-    def init(self, model, state, seen):
+    def init(self, model, state, obs):
         return None
 
-    def update(self, memory, model, state, seen, dt):
+    def update(self, memory, model, state, obs, dt):
         on = jnp.zeros(model.topology.nv).at[model.topology.actuated_dofs].set(1.0)
         torque = self.size * jnp.sin(6.0 * state.time) * on
         return None, Control(torque=torque, damping=jnp.zeros_like(torque))
@@ -32,7 +32,7 @@ class Swing:
 @pytest.fixture(scope="module")
 def runs():
     sizes = jnp.linspace(-20.0, 20.0, 1000).at[7].set(jnp.nan)
-    head = largest(lambda sample: sample.seen.kin.com[0, 2])
+    head = largest(lambda sample: sample.obs.kin.com[0, 2])
     return simulate_batch(planar_human(), Swing(sizes), seconds=0.06, measures={"head": head})
 
 

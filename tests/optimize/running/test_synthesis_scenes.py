@@ -11,9 +11,9 @@ import pytest
 from controllers.goals import tasks as goals
 from controllers.goals.balance import balance_machine
 from controllers.goals.controller import GoalController
-from controllers.goals.holds import Hold
+from controllers.goals.effector_constraints import EffectorConstraint
 from controllers.goals.machine import GoalMachine, GoalState
-from controllers.goals.senses import support_center
+from controllers.goals.sensors import support_center
 from jaxsim.io.toml_table import WorldError
 from jaxsim.simulation.rollout import rollout
 from jaxsim.synthesis.checks import SynthesisError
@@ -31,7 +31,7 @@ BATCH = {  # scenarios of one structure: one program
 
 def keep(sample):
     """What the tests look at."""
-    return sample.seen.com, sample.state.qd, sample.memory.state, sample.info
+    return sample.obs.com, sample.state.qd, sample.memory.state, sample.info
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_a_scenario_can_be_changed():
     assert np.asarray(changed.forces.force) == pytest.approx(np.array([[0.0, 80.0, 0.0]]), abs=1e-4)
     assert changed.seconds == 2.0 and changed.model.mass.sum() < 40
     assert changed.get("controller.gait.time") == pytest.approx(0.6)
-    assert changed.get("gait.time") == changed.get("controller.notes.gait.time")
+    assert changed.get("gait.time") == changed.get("controller.variables.gait.time")
     assert float(changed.scheme.dt) == 0.02
     assert not changed.scheme.torque_limits
     assert scenario("push", {"world.torque_limits": True}).scheme.torque_limits
@@ -154,17 +154,23 @@ def test_an_effector_cannot_be_in_two_places_at_once():
     with pytest.raises(
         ValueError, match=r"two holds of 'leftHand': from 0\.5 to 2 s and from 1 to"
     ):
-        replace(balance_machine(), holds=(Hold("leftHand", 0.5, 2.0), Hold("leftHand", 1.0, 4.0)))
+        replace(
+            balance_machine(),
+            constraints=(
+                EffectorConstraint("leftHand", 0.5, 2.0),
+                EffectorConstraint("leftHand", 1.0, 4.0),
+            ),
+        )
 
 
 def test_a_run_keeps_its_frames_up_to_the_one_that_is_not_finite():
     def astray() -> GoalMachine:
         """A target that is no number after 0.8 s."""
 
-        def where(senses, _):
-            return jnp.where(senses.time < 0.795, support_center(senses, senses.touching), jnp.nan)
+        def where(obs, _):
+            return jnp.where(obs.time < 0.795, support_center(obs, obs.touching), jnp.nan)
 
-        only = GoalState({"com": 5.0, "damping": 0.5}, lambda senses, _: senses.time > -1.0)
+        only = GoalState({"com": 5.0, "damping": 0.5}, lambda obs, _: obs.time > -1.0)
         return GoalMachine((goals.com_over("com", where), goals.damping()), {"only": only}, {})
 
     push = scenario("push", {"push.force": 0.0})

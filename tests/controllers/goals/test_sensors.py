@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from controllers.goals.senses import Objects, reachable, reachable_points
+from controllers.goals.sensors import Objects, reachable, reachable_points
 from controllers.goals.surroundings import ARMS
 from jaxsim.characters.human import start
 from jaxsim.characters.human_effectors import human_effectors
 from jaxsim.synthesis.config import units
-from jaxsim.synthesis.observation import Senses
+from jaxsim.synthesis.configuration import configuration_at
+from jaxsim.synthesis.observation import EffectorObservation
 from jaxsim.synthesis.surfaces import world_surfaces
-from jaxsim.synthesis.view import look
 from optimize.scenarios.find import scenario
 from tests.compiling import quick_jit
 
@@ -64,9 +64,9 @@ def test_hands_reach_walls_holds_and_the_hands_of_another_who_is_near():
         turned_round = jnp.array([0.0, 0.0, 0.0, 1.0])
         other = q.at[0].add(away).at[2].add(0.5).at[3:7].set(turned_round)
         none = jnp.zeros(model.topology.nv)
-        views = [look(model, own, x, none) for x in (q, other)]
+        views = [configuration_at(model, own, x, none) for x in (q, other)]
         count = jnp.zeros(own.count)
-        here = Senses(
+        here = EffectorObservation(
             views[0], count > 0, count[:, None] * jnp.ones(3), *jnp.ones((3,)), units(model)
         )
         theirs = views[1].position[own.of("rightHand")]

@@ -12,13 +12,13 @@ import numpy as np
 from jax import Array
 
 from jaxsim.synthesis.config import Units
-from jaxsim.synthesis.observation import Senses
-from jaxsim.synthesis.tasks import Rows, position_rows, stacked
-from jaxsim.synthesis.view import View
+from jaxsim.synthesis.configuration import Configuration
+from jaxsim.synthesis.observation import EffectorObservation
+from jaxsim.synthesis.tasks import TaskRows, position_rows, stacked
 
 
 @dataclass(frozen=True)
-class Hold:
+class EffectorConstraint:
     """From time ``start`` until ``end`` [s] an effector stays where it was as that began, by
     whatever force it takes. ValueError for times that are no interval."""
 
@@ -33,7 +33,7 @@ class Hold:
             )
 
 
-def check_holds(holds: Sequence[Hold]) -> None:
+def check_constraints(holds: Sequence[EffectorConstraint]) -> None:
     """ValueError for an effector that is to be in two places at once: nothing solves that."""
     for k, later in enumerate(holds):
         for earlier in holds[:k]:
@@ -49,44 +49,51 @@ def at_once(a, b) -> bool:
     return a.start < b.end and b.start < a.end
 
 
-def _times(hold: Hold) -> str:
+def _times(hold: EffectorConstraint) -> str:
     return f"from {hold.start:g} to {hold.end:g} s"
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Held:
+class ConstraintMemory:
     """What is remembered of holds."""
 
     on: Array  # (nh,) bool
     place: Array  # (nh, 3) where the effector is held, or now is [m]
 
 
-def held_now(holds: Sequence[Hold], senses: Senses, before: Held | None) -> Held:
+def constraints_now(
+    holds: Sequence[EffectorConstraint], obs: EffectorObservation, before: ConstraintMemory | None
+) -> ConstraintMemory:
     """Holds that have begun keep their place. ValueError for an effector that the body lacks."""
-    begun = jnp.array([hold.start for hold in holds]) <= senses.time
-    on = begun & (senses.time < jnp.array([hold.end for hold in holds]))
-    place = senses.view.position[_effectors(holds, senses.view)]
+    begun = jnp.array([hold.start for hold in holds]) <= obs.time
+    on = begun & (obs.time < jnp.array([hold.end for hold in holds]))
+    place = obs.conf.position[_effectors(holds, obs.conf)]
     if before is not None:
         place = jnp.where((on & before.on)[:, None], before.place, place)
-    return Held(on, place)
+    return ConstraintMemory(on, place)
 
 
-def hold_rows(
-    holds: Sequence[Hold], held: Held, view: View, at_v: Array, unit: Units, dt: Array | float
-) -> tuple[Rows, Array]:
+def constraint_rows(
+    holds: Sequence[EffectorConstraint],
+    held: ConstraintMemory,
+    conf: Configuration,
+    at_v: Array,
+    unit: Units,
+    dt: Array | float,
+) -> tuple[TaskRows, Array]:
     """Equations (3 nh rows, zeros where a hold is off), and which effectors (ne,) bool hold on."""
-    parts, grips = [], jnp.zeros(view.effectors.count, bool)
-    for k, at in enumerate(_effectors(holds, view)):
+    parts, grips = [], jnp.zeros(conf.effectors.count, bool)
+    for k, at in enumerate(_effectors(holds, conf)):
         scale = jnp.where(held.on[k], 1.0, 0.0) / unit.contact
-        error = view.position[at] - held.place[k]
-        parts.append(position_rows(view, error, view.jacobian[at], at_v, scale, dt))
+        error = conf.position[at] - held.place[k]
+        parts.append(position_rows(conf, error, conf.jacobian[at], at_v, scale, dt))
         grips = grips.at[at].set(grips[at] | held.on[k])
     return stacked(*parts), grips
 
 
-def _effectors(holds: Sequence[Hold], view: View) -> np.ndarray:
-    names = view.effectors.names
+def _effectors(holds: Sequence[EffectorConstraint], conf: Configuration) -> np.ndarray:
+    names = conf.effectors.names
     for hold in holds:
         if hold.effector not in names:
             raise ValueError(f"hold: no effector {hold.effector!r}; there are {', '.join(names)}")

@@ -14,7 +14,7 @@ from jaxsim.synthesis.surfaces import Nearest, Surfaces, nearest, surfaces
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class View:
+class Configuration:
     """Everything that follows from (q, v); computed once a step."""
 
     model: Model
@@ -44,17 +44,17 @@ class View:
         return self.model.topology.link(name)
 
 
-def look(model: Model, effectors: Effectors, q: Array, v: Array) -> View:
+def configuration_at(model: Model, effectors: Effectors, q: Array, v: Array) -> Configuration:
     """See a configuration q (nq,) that moves with v (nv,)."""
     with jax.default_matmul_precision("highest"):
-        return _look(model, effectors, q, v)
+        return _configuration_at(model, effectors, q, v)
 
 
-def _look(model: Model, effectors: Effectors, q: Array, v: Array) -> View:
+def _configuration_at(model: Model, effectors: Effectors, q: Array, v: Array) -> Configuration:
     kin = forward_kinematics(model, q, v)
     position = effectors.positions(kin)
     found = surfaces(model, position)
-    return View(
+    return Configuration(
         model=model,
         effectors=effectors,
         q=q,

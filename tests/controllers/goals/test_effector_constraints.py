@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from controllers.goals.controller import GoalController
-from controllers.goals.holds import Hold
+from controllers.goals.effector_constraints import EffectorConstraint
 from controllers.goals.machine import GoalMachine, GoalState
 from controllers.goals.tasks import damping
 from jaxsim.simulation.pushes import push
@@ -19,7 +19,7 @@ from tests.synthesis.hopper import HANDLE, crouched, hopper, hopper_effectors
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 
-ALWAYS = GoalState({"damping": 0.01}, lambda senses, _: jnp.asarray(True))
+ALWAYS = GoalState({"damping": 0.01}, lambda obs, _: jnp.asarray(True))
 FRAMES = 24
 BEGIN, END = 0.05, 0.155  # of the hold [s]
 
@@ -33,13 +33,13 @@ def flight(x64_module):
     """A hopper in the air, thrown sideways and pushed; its handle is held for a while."""
     model = hopper()
     scheme = PerStepOptimisation.of(model, hopper_effectors(model), SynthesisConfig(passes=1))
-    held = GoalController.of(machine(Hold("handle", BEGIN, END)), model)
+    held = GoalController.of(machine(EffectorConstraint("handle", BEGIN, END)), model)
     state = crouched(model, height=0.5)
     state = state.replace(qd=state.qd.at[0].set(0.5))
     pushes = push(model, "foot", (0.0, 60.0, 0.0), start=0.0, duration=0.2)
 
     def record(sample):
-        return sample.seen.time, sample.seen.view.position, sample.info
+        return sample.obs.time, sample.obs.conf.position, sample.info
 
     def fly():
         options = dict(record=record, pushes=pushes, backend="xla")
@@ -74,9 +74,9 @@ def test_it_takes_force_in_any_direction_and_nothing_without_a_source(flight):
 def test_mistakes_are_told():
     for start, end in ((1.0, 1.0), (2.0, 1.0), (np.nan, 1.0), (0.0, np.nan)):
         with pytest.raises(ValueError, match=r"hold of 'handle': from .* is no interval"):
-            Hold("handle", start, end)
+            EffectorConstraint("handle", start, end)
     found = hopper_effectors(hopper())
-    view = SimpleNamespace(q=jnp.zeros(1), position=jnp.zeros((found.count, 3)), effectors=found)
-    senses = SimpleNamespace(time=jnp.zeros(()), view=view)
+    conf = SimpleNamespace(q=jnp.zeros(1), position=jnp.zeros((found.count, 3)), effectors=found)
+    obs = SimpleNamespace(time=jnp.zeros(()), conf=conf)
     with pytest.raises(ValueError, match=r"no effector 'tail'; there are .*handle"):
-        machine(Hold("tail", 0.0, 1.0)).begin(senses)
+        machine(EffectorConstraint("tail", 0.0, 1.0)).begin(obs)

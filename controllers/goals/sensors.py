@@ -9,9 +9,9 @@ import numpy as np
 from jax import Array
 
 from jaxsim.math.safe import safe_divide, safe_norm, safe_sqrt
-from jaxsim.synthesis.observation import Senses
+from jaxsim.synthesis.configuration import Configuration
+from jaxsim.synthesis.observation import EffectorObservation
 from jaxsim.synthesis.surfaces import surfaces
-from jaxsim.synthesis.view import View
 
 DIRECTIONS = 24  # in which the edge of the support is looked for
 
@@ -37,60 +37,60 @@ class Objects:
         return Objects(fallen, moves, self.radius)
 
 
-def support_center(senses: Senses, bearing: Array) -> Array:
+def support_center(obs: EffectorObservation, bearing: Array) -> Array:
     """(2,) the middle of the feet that bear: of each the middle of its points on the ground [m].
 
     bearing (ne,) bool. Where none bears, the middle of all points.
     """
-    effectors = senses.view.effectors
+    effectors = obs.conf.effectors
     on = bearing[None, :] & effectors.in_group  # (groups, ne)
     counts = jnp.sum(on, axis=1)
-    place = senses.view.position[:, :2]
+    place = obs.conf.position[:, :2]
     middle = safe_divide(jnp.where(on, 1.0, 0.0).astype(place.dtype) @ place, counts[:, None])
     groups = jnp.sum(counts > 0)
     mean = safe_divide(jnp.sum(middle, axis=0), groups.astype(place.dtype))
     return jnp.where(groups > 0, mean, jnp.mean(place, axis=0))
 
 
-def support_margin(senses: Senses, bearing: Array, point: Array) -> Array:
+def support_margin(obs: EffectorObservation, bearing: Array, point: Array) -> Array:
     """() how far a point (2,) of the ground is inside of the hull of the bearing points [m].
 
     Negative outside. The hull is that of ``DIRECTIONS`` tangents.
     """
     angle = 2 * np.pi * np.arange(DIRECTIONS) / DIRECTIONS
     direction = jnp.asarray(np.stack([np.cos(angle), np.sin(angle)], axis=1), point.dtype)
-    along = jnp.where(bearing, direction @ (senses.view.position[:, :2] - point).T, -jnp.inf)
+    along = jnp.where(bearing, direction @ (obs.conf.position[:, :2] - point).T, -jnp.inf)
     return jnp.min(jnp.max(along, axis=1))
 
 
-def reachable(senses: Senses, limbs: Mapping[str, str]) -> Array:
+def reachable(obs: EffectorObservation, limbs: Mapping[str, str]) -> Array:
     """(ne, nf) bool: the visual sensor. Which surfaces each effector can be brought to now.
 
     limbs: group of effectors -> the link at whose origin their limb begins; other groups reach
     nothing. A surface is in reach if it is nearer to that point than the limb is long.
     Source: Jain, Ye, Liu (2009), sections 5.2 and 6.1.3.
     """
-    roots, lengths = _limbs(senses.view, limbs)
-    return surfaces(senses.view.model, roots).gap < lengths[:, None]
+    roots, lengths = _limbs(obs.conf, limbs)
+    return surfaces(obs.conf.model, roots).gap < lengths[:, None]
 
 
-def reachable_points(senses: Senses, limbs: Mapping[str, str], points: Array) -> Array:
+def reachable_points(obs: EffectorObservation, limbs: Mapping[str, str], points: Array) -> Array:
     """(ne, np) bool: the same of points (np, 3) of the world [m], which may move: holds, or another
-    character's hands, its ``view.position[view.effectors.of("rightHand")]``."""
-    roots, lengths = _limbs(senses.view, limbs)
+    character's hands, its ``conf.position[conf.effectors.of("rightHand")]``."""
+    roots, lengths = _limbs(obs.conf, limbs)
     return safe_norm(points[None] - roots[:, None]) < lengths[:, None]
 
 
-def _limbs(view: View, limbs: Mapping[str, str]) -> tuple[Array, Array]:
+def _limbs(conf: Configuration, limbs: Mapping[str, str]) -> tuple[Array, Array]:
     """Where each effector's limb begins (ne, 3), and how long it is (ne,) [m]; 0 without a limb."""
-    top = view.model.topology
+    top = conf.model.topology
     roots, lengths = [], []
-    for index, (link, group) in enumerate(zip(view.effectors.links, view.effectors.groups)):
-        first = limbs.get(view.effectors.group_names[group])
-        at, length = view.position[index], jnp.zeros((), view.q.dtype)
+    for index, (link, group) in enumerate(zip(conf.effectors.links, conf.effectors.groups)):
+        first = limbs.get(conf.effectors.group_names[group])
+        at, length = conf.position[index], jnp.zeros((), conf.q.dtype)
         while first is not None:
-            length = length + safe_norm(at - view.kin.link_pos[link])
-            at = view.kin.link_pos[link]
+            length = length + safe_norm(at - conf.kin.link_pos[link])
+            at = conf.kin.link_pos[link]
             if link == top.link(first):
                 break
             link = top.link_parent[link]
