@@ -1,7 +1,8 @@
 """The numbers of a controller by label or path: read, changed, listed.
 
-A controller is a pytree, so each of its numbers has a path (``values[17]``, ``variables.gait.time``).
-Where it has names for them it offers ``labels``, a mapping from label to path.
+A controller is a pytree, so each of its numbers has a path (``values[17]``,
+``variables.gait.time``). Where it has names for them it offers ``labels``, a mapping from label to
+path.
 """
 
 import difflib

@@ -70,12 +70,12 @@ def reach_distance(
 
 
 def constraint_measures(
-    holds: tuple[EffectorConstraint, ...], points: Effectors, frames: Any, time: np.ndarray
+    constraints: tuple[EffectorConstraint, ...], points: Effectors, frames: Any, time: np.ndarray
 ) -> tuple[float | None, float | None]:
     """How far any effector got from where it was held [m], and the greatest force of that [N]; None
-    if the run ended before any hold began."""
+    if the run ended before any of them began."""
     drifts, pulls = [], []
-    for asked in holds:
+    for asked in constraints:
         during = np.flatnonzero((time >= asked.start) & (time < asked.end))
         if during.size:
             at = points.names.index(asked.effector)

@@ -21,8 +21,9 @@ from jaxsim.synthesis.observation import EffectorObservation
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class GoalController(Numbered):
-    """For ``PerStepOptimisation``. Its numbers are the weights of the goals and what the machine
-    remembers at the start, the gait of a balance among it: ``weights[2,1]``, ``variables.gait.time``.
+    """For ``PerStepOptimisation``. Its numbers are the weights of the goals and the machine's
+    variables at the start, the gait of a balance among them: ``weights[2,1]``,
+    ``variables.gait.time``.
 
     Build it with ``GoalController.of(machine, model)``.
     """

@@ -1,4 +1,4 @@
-"""Constraints that a machine of goals keeps for a while: effectors that hold on.
+"""Constraints that a machine of goals keeps for a while: effectors that stay in place.
 
 Source: Jain, Ye, Liu (2009), section 4.2: a grip may push and pull in any direction.
 """
@@ -33,10 +33,10 @@ class EffectorConstraint:
             )
 
 
-def check_constraints(holds: Sequence[EffectorConstraint]) -> None:
+def check_constraints(constraints: Sequence[EffectorConstraint]) -> None:
     """ValueError for an effector that is to be in two places at once: nothing solves that."""
-    for k, later in enumerate(holds):
-        for earlier in holds[:k]:
+    for k, later in enumerate(constraints):
+        for earlier in constraints[:k]:
             if earlier.effector == later.effector and at_once(earlier, later):
                 raise ValueError(
                     f"two holds of {later.effector!r}: {_times(earlier)} and {_times(later)};"
@@ -49,52 +49,54 @@ def at_once(a, b) -> bool:
     return a.start < b.end and b.start < a.end
 
 
-def _times(hold: EffectorConstraint) -> str:
-    return f"from {hold.start:g} to {hold.end:g} s"
+def _times(one: EffectorConstraint) -> str:
+    return f"from {one.start:g} to {one.end:g} s"
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class ConstraintMemory:
-    """What is remembered of holds."""
+    """What is remembered of effector constraints."""
 
     on: Array  # (nh,) bool
     place: Array  # (nh, 3) where the effector is held, or now is [m]
 
 
 def constraints_now(
-    holds: Sequence[EffectorConstraint], obs: EffectorObservation, before: ConstraintMemory | None
+    constraints: Sequence[EffectorConstraint],
+    obs: EffectorObservation,
+    before: ConstraintMemory | None,
 ) -> ConstraintMemory:
-    """Holds that have begun keep their place. ValueError for an effector that the body lacks."""
-    begun = jnp.array([hold.start for hold in holds]) <= obs.time
-    on = begun & (obs.time < jnp.array([hold.end for hold in holds]))
-    place = obs.conf.position[_effectors(holds, obs.conf)]
+    """Those that have begun keep their place. ValueError for an effector that the body lacks."""
+    begun = jnp.array([one.start for one in constraints]) <= obs.time
+    on = begun & (obs.time < jnp.array([one.end for one in constraints]))
+    place = obs.conf.position[_effectors(constraints, obs.conf)]
     if before is not None:
         place = jnp.where((on & before.on)[:, None], before.place, place)
     return ConstraintMemory(on, place)
 
 
 def constraint_rows(
-    holds: Sequence[EffectorConstraint],
-    held: ConstraintMemory,
+    constraints: Sequence[EffectorConstraint],
+    memory: ConstraintMemory,
     conf: Configuration,
     at_v: Array,
     unit: Units,
     dt: Array | float,
 ) -> tuple[TaskRows, Array]:
-    """Equations (3 nh rows, zeros where a hold is off), and which effectors (ne,) bool hold on."""
+    """Equations (3 nh rows, zeros where one is off), and which effectors (ne,) bool are kept."""
     parts, grips = [], jnp.zeros(conf.effectors.count, bool)
-    for k, at in enumerate(_effectors(holds, conf)):
-        scale = jnp.where(held.on[k], 1.0, 0.0) / unit.contact
-        error = conf.position[at] - held.place[k]
+    for k, at in enumerate(_effectors(constraints, conf)):
+        scale = jnp.where(memory.on[k], 1.0, 0.0) / unit.contact
+        error = conf.position[at] - memory.place[k]
         parts.append(position_rows(conf, error, conf.jacobian[at], at_v, scale, dt))
-        grips = grips.at[at].set(grips[at] | held.on[k])
+        grips = grips.at[at].set(grips[at] | memory.on[k])
     return stacked(*parts), grips
 
 
-def _effectors(holds: Sequence[EffectorConstraint], conf: Configuration) -> np.ndarray:
+def _effectors(constraints: Sequence[EffectorConstraint], conf: Configuration) -> np.ndarray:
     names = conf.effectors.names
-    for hold in holds:
-        if hold.effector not in names:
-            raise ValueError(f"hold: no effector {hold.effector!r}; there are {', '.join(names)}")
-    return np.array([names.index(hold.effector) for hold in holds], int)
+    for one in constraints:
+        if one.effector not in names:
+            raise ValueError(f"hold: no effector {one.effector!r}; there are {', '.join(names)}")
+    return np.array([names.index(one.effector) for one in constraints], int)

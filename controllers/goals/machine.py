@@ -46,9 +46,9 @@ def _nothing(obs, variables):
 
 @dataclass(frozen=True)
 class GoalState:
-    """goals: name -> weight. condition(obs, variables) is the condition D; enter(obs, variables) is done
-    when the state takes over, during(obs, variables) in every step that it lasts. lifts(obs, variables)
-    (ne,) bool: the effectors that need not stay where they touch."""
+    """goals: name -> weight. condition(obs, variables) is the document's D; enter(obs, variables)
+    is done when the state takes over, during(obs, variables) in every step that it lasts.
+    lifts(obs, variables) (ne,) bool: the effectors that need not stay where they touch."""
 
     goals: Mapping[str, float]
     condition: Callable[[EffectorObservation, Any], Array]
@@ -66,16 +66,16 @@ class MachineState:
     since: Array  # () time at which it came there [s]
     steps: Array  # (ns,) int: how often each state was entered
     variables: Any  # what the machine's own conditions and goals remember
-    constraints: ConstraintMemory | None = None  # of the machine's holds
+    constraints: ConstraintMemory | None = None  # of the machine's effector constraints
 
 
 @dataclass(frozen=True, eq=False)
 class GoalMachine:
     """states by name, the first is the start; transitions: name -> names, the first comes first.
 
-    variables: what conditions and goals remember at the start, a pytree. holds: constraints besides the
+    variables: what conditions and goals remember at the start, a pytree. constraints: besides the
     goals, whatever the state. Raises ValueError for a state or a transition that names something
-    unknown, and for two holds of an effector at once.
+    unknown, and for two constraints of an effector at once.
     """
 
     goals: tuple[Goal, ...]

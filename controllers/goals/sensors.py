@@ -75,7 +75,7 @@ def reachable(obs: EffectorObservation, limbs: Mapping[str, str]) -> Array:
 
 
 def reachable_points(obs: EffectorObservation, limbs: Mapping[str, str], points: Array) -> Array:
-    """(ne, np) bool: the same of points (np, 3) of the world [m], which may move: holds, or another
+    """(ne, np) bool: the same of points (np, 3) of the world [m], which may move: grips, or another
     character's hands, its ``conf.position[conf.effectors.of("rightHand")]``."""
     roots, lengths = _limbs(obs.conf, limbs)
     return safe_norm(points[None] - roots[:, None]) < lengths[:, None]

@@ -1,7 +1,7 @@
 """Kinematic goals: an error and its Jacobian, with a unit; weights stand in the states.
 
-Source: Jain, Ye, Liu (2009), sections 5.1 and 6.1. Each is a small function of the observation and of
-what the controller remembers; where no Jacobian is given it is found by ``residual_goal``.
+Source: Jain, Ye, Liu (2009), sections 5.1 and 6.1. Each is a small function of the observation and
+of the machine's variables; where no Jacobian is given it is found by ``residual_goal``.
 """
 
 from collections.abc import Callable

@@ -104,7 +104,7 @@ class TimeStepping(ContactScheme):
     a row by over ``tolerance``, up to ``most_sweeps``; 0, or fewer than ``sweeps``, for no more.
 
     Where a model has more than ``contacts`` places for a contact, the nearest are solved for, and
-    ``StepInfo.dropped_contacts`` tells how many there was no place for. None: see ``collision.nearest``.
+    ``StepInfo.dropped_contacts`` counts those without a place. None: see ``collision.nearest``.
 
     derivative: of the impulses, "iteration" (that of the sweeps) or "implicit" (that of the solved
     problem, see ``solvers.implicit``: exact with sweeps enough to solve it, and less costly). Of

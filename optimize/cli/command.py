@@ -25,7 +25,7 @@ class Command:
     """A command: its texts, its options, and what it does.
 
     Its file is imported whenever ``jaxsim`` starts, so it imports at its top nothing that needs
-    JAX; ``run`` and ``fill`` import what they need, ``run`` within ``interrupts.deferred()``, for an
+    JAX; ``run`` and ``fill`` import what they need, ``run`` within ``interrupts.deferred()``, as an
     import that is interrupted leaves libraries in pieces.
     """
 
