@@ -39,6 +39,8 @@ from jaxsim.model import sphere as sphere
 from jaxsim.model import tapered_capsule as tapered_capsule
 from jaxsim.simulation.events import EventDriven as EventDriven
 from jaxsim.simulation.health import Failure as Failure
+from jaxsim.simulation.health import SimulationError as SimulationError
+from jaxsim.simulation.health import check as check
 from jaxsim.simulation.health import failures as failures
 from jaxsim.simulation.measures import Measure as Measure
 from jaxsim.simulation.measures import Sample as Sample

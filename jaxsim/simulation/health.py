@@ -8,7 +8,7 @@ either. The first of it is kept, with its time; nothing is changed by it.
 
 import dataclasses
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -122,6 +122,21 @@ def failures(health: Health) -> list[Failure]:
     it is member 0."""
     status, time = (np.asarray(jax.device_get(x)).reshape(-1) for x in (health.status, health.time))
     return [Failure(int(i), Status(int(status[i])), float(time[i])) for i in np.flatnonzero(status)]
+
+
+class SimulationError(ValueError):
+    """Members of a batch whose motion means nothing from some time on."""
+
+
+def check(result: Any) -> None:
+    """Raise ``SimulationError`` if a motion came to mean nothing: how many members, and of the
+    first ten why and from when on. result: of a ``rollout``, one or a batch. Not inside jit."""
+    found = failures(result.health)
+    if found:
+        members = np.size(result.health.status)
+        more = f"\n  and {len(found) - 10} more; see failures" if len(found) > 10 else ""
+        listed = "".join(f"\n  {failure}" for failure in found[:10])
+        raise SimulationError(f"{len(found)} of {members} members failed:{listed}{more}")
 
 
 def _turning(top) -> np.ndarray:

@@ -11,11 +11,9 @@ from jaxsim.dynamics.effectors import Effectors
 from jaxsim.model import Model, State
 from jaxsim.model.state import check_state
 from jaxsim.simulation.pushes import Pushes
-from jaxsim.solvers.status import Status
 from jaxsim.synthesis.config import SynthesisConfig
 from jaxsim.synthesis.configuration import Configuration, configuration_at
 from jaxsim.synthesis.surfaces import world_surfaces
-from jaxsim.synthesis.synthesizer import SynthesisInfo
 from jaxsim.synthesis.tasks import Tasks
 
 SUNK = 0.005  # an effector deeper than this at the start is a mistake [m]
@@ -96,23 +94,3 @@ def check_settings(config: SynthesisConfig) -> None:
         if bad.any():
             kind = "zero or more" if least is None else "positive"
             raise SynthesisError(f"{name} is {value.reshape(-1)[bad.argmax()]}; it is {kind}")
-
-
-def check_run(info: SynthesisInfo) -> None:
-    """Raise ``SynthesisError`` if steps of a run failed: infos (steps,) or (members, steps).
-
-    Says which member failed first, at which step, how, and how many did. What was synthesised
-    before that step is good.
-    """
-    status = np.atleast_2d(np.asarray(info.status))
-    failed = status != Status.OK
-    if not failed.any():
-        return
-    first = np.where(failed.any(axis=1), failed.argmax(axis=1), status.shape[1])
-    member = int(first.argmin())
-    step = int(first[member])
-    raise SynthesisError(
-        f"{failed.any(axis=1).sum()} of {len(status)} members failed; first member {member} at "
-        f"step {step}: {Status(int(status[member, step])).message}. Steps before that are"
-        " good; info.violated says which constraints were not met."
-    )

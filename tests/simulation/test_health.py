@@ -1,6 +1,6 @@
 """A motion that means nothing any more is told by member, reason and time; a good one is not."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -10,7 +10,7 @@ import pytest
 
 from jaxsim.model import ModelBuilder, capsule, free, hinge, plane, sphere
 from jaxsim.model.state import neutral_state
-from jaxsim.simulation.health import failures
+from jaxsim.simulation.health import SimulationError, check, failures
 from jaxsim.simulation.records import Control
 from jaxsim.simulation.rollout import failed_members, rollout
 from jaxsim.simulation.step import TimeStepping
@@ -93,6 +93,12 @@ def test_members_are_named_with_reason_and_time(body):
     assert names.index("is far") not in failed_members(result)
     first = found[names.index("is no number")]
     assert first.time == pytest.approx(DT)
+    summary = f"{len(found)} of {len(names)} members failed"
+    with pytest.raises(SimulationError, match=summary) as told:
+        check(result)
+    assert all(f"member {k}, from" in str(told.value) for k in found)
+    good = next(k for k in range(len(names)) if k not in found)
+    check(replace(result, health=jax.tree.map(lambda x: x[good], result.health)))
     assert str(first) == f"member {first.member}, from 0.005 s on: {Status.NOT_FINITE.message}"
     assert 0 < found[names.index("is stiff")].time < STEPS * DT
     assert np.isinf(result.health.time[names.index("falls")])

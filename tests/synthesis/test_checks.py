@@ -9,8 +9,7 @@ import pytest
 from jaxsim.dynamics.effectors import effectors
 from jaxsim.model import ModelBuilder, ModelError, box, free
 from jaxsim.simulation.pushes import push
-from jaxsim.solvers import qp
-from jaxsim.synthesis.checks import SynthesisError, check_run, check_setup
+from jaxsim.synthesis.checks import SynthesisError, check_setup
 from jaxsim.synthesis.config import SynthesisConfig, units
 from jaxsim.synthesis.surfaces import world_surfaces
 from tests.synthesis.hopper import DT, crouched, hopper, hopper_effectors, wish
@@ -117,18 +116,3 @@ def test_effectors_have_shapes_and_the_world_a_surface(scene):
     b.add_shape("body", box((1, 1, 1), name="body"))
     with pytest.raises(ModelError, match="no shape to stand on"):
         world_surfaces(b.build().topology)
-
-
-def test_failures_of_a_run_are_told_by_member_and_step(scene):
-    class Info:
-        status = np.zeros((3, 5), int)
-
-    check_run(Info)
-    Info.status[1, 2:], Info.status[2, 3] = qp.NOT_FINITE, qp.INFEASIBLE
-    with pytest.raises(
-        SynthesisError, match="2 of 3 members failed; first member 1 at step 2: values are not"
-    ):
-        check_run(Info)
-    Info.status = np.array([0, 0, qp.INFEASIBLE])
-    with pytest.raises(SynthesisError, match="member 0 at step 2: no solution fits"):
-        check_run(Info)
