@@ -182,7 +182,7 @@ def set_numbers(scenario: Scenario, numbers: Mapping[str, Any] | None) -> Scenar
 def map_scenario(options: MapOptions) -> Scenario:
     """What the pushes happen in."""
     made = scenario(options.scenario, options.set)
-    if not isinstance(getattr(made.controller, "notes", None), Step):
+    if not isinstance(getattr(made.controller, "variables", None), Step):
         raise ValueError("pushes are for the balance controller; this scenario has another one")
     scheme = replace(made.scheme, passes=CONFIG.passes, iterations=CONFIG.iterations)  # type: ignore
     return set_numbers(replace(made, scheme=scheme, forces=None), options.numbers)

@@ -335,7 +335,7 @@ def test_only_a_bound_that_surely_pushes_is_held():
     s = qp.solve(p)  # all four rest on 0
     s = replace(s, x=jnp.array([0, -1e-9, 1e-4, 1]), at_lower=jnp.array([1, 1e-9, 1e-4, 0]),
                 at_upper=jnp.array([0, 0, 0, 0.5]))  # fmt: skip
-    lower, upper = qp._held(p, s, 3e-8)
+    lower, upper = qp._active_bounds(p, s, 3e-8)
     np.testing.assert_array_equal(lower, [0, 0, 0, 1])
     np.testing.assert_array_equal(upper, [0, 1, 1, 1])
 

@@ -25,7 +25,7 @@ BEGIN, END = 0.05, 0.155  # of the hold [s]
 
 
 def machine(*holds):
-    return GoalMachine((damping(),), {"only": ALWAYS}, {}, holds=holds)
+    return GoalMachine((damping(),), {"only": ALWAYS}, {}, constraints=holds)
 
 
 @pytest.fixture(scope="module")
