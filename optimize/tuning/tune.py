@@ -358,7 +358,8 @@ def _finish(
         first = {"name": name, "total": start.best, "parts": start.best_parts}
         last = {"name": name, "total": found.best_fitness, "parts": found.best_parts}
         _write_result(folder, config, first, last, judged="by the motions of the search")
-        return TuneResult(folder.path, evolution, first, last, None, tuple(notes))
+        motion, missing = _shown(folder, config, problem, evolution.best_x, progress)
+        return TuneResult(folder.path, evolution, first, last, motion, (*notes, *missing))
     before = judge(config, problem, np.zeros_like(evolution.best_x), progress)
     after = before if before.interrupted else judge(config, problem, evolution.best_x, progress)
     if after.interrupted:
@@ -368,6 +369,19 @@ def _finish(
     first, last = before.summary["objective"], after.summary["objective"]
     _write_result(folder, config, first, last, judged=f"with steps of {config['judge_dt']} s")
     return TuneResult(folder.path, evolution, first, last, after, (*notes, *written.missing))
+
+
+def _shown(folder: RunFolder, config: RunConfig, problem: Problem, x: np.ndarray, progress: bool):
+    """The scenario with the numbers found, its motion written as ``jaxsim simulate`` does, and what
+    of it could not be."""
+    found = problem.scenario
+    for name, value in zip(problem.tunables.names, problem.tunables.decode(np.asarray(x, float))):
+        found = found.set(name, jnp.asarray(value, found.model.mass.dtype))
+    seconds = config["seconds"] or found.seconds
+    motion = run_scenario(
+        dataclasses.replace(found, seconds=seconds), progress=progress, backend=config["backend"]
+    )
+    return motion, write_simulation(folder, motion, with_files=False).missing
 
 
 def _write_result(folder: RunFolder, config: RunConfig, before, after, judged: str) -> None:
@@ -391,6 +405,9 @@ def _descended(
         {"name": name, "total": total, "parts": {}} for total in (found.before, found.best_fitness)
     )
     _write_result(folder, config, before, after, judged="by the motions of the search")
+    motion, missing = None, ()
+    if not found.interrupted:
+        motion, missing = _shown(folder, config, problem, found.best_x, progress)
     evolution = EvolutionResult(
         found.best_x,
         found.best_fitness,
@@ -401,7 +418,7 @@ def _descended(
         (),
         found.interrupted,
     )
-    return TuneResult(folder.path, evolution, before, after, None, found.report)
+    return TuneResult(folder.path, evolution, before, after, motion, (*found.report, *missing))
 
 
 def judge(config: RunConfig, problem: Problem, x: np.ndarray, progress: bool) -> Simulation:

@@ -94,6 +94,8 @@ def test_a_weight_and_a_gait_number_are_tuned(balance, tmp_path):
     assert found.after["total"] <= found.before["total"]
     best = (tmp_path / "run" / "best.json").read_text()
     assert '"balance.damping"' in best and '"gait.time"' in best
+    page = (tmp_path / "run" / "motion.html").read_text()
+    assert found.motion is not None and "takeStep" in page  # the best one, to look at
 
 
 @pytest.mark.slow

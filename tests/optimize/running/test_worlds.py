@@ -7,6 +7,7 @@ import pytest
 
 from jaxsim.io.motion import load_motion
 from jaxsim.viewer import read_page
+from optimize import simulate
 from optimize.cli.main import main
 from optimize.running.gallery import write_index
 from optimize.scenarios.find import scenario, shipped_scenarios
@@ -132,3 +133,38 @@ def test_the_shipped_scenarios_begin_without_overlap(name):
     built = scenario(name)
     model = built.model.replace(shape_size=built.model.shape_size * (1 - 1e-4))
     assert overlapping_pairs(model, built.state.q) == ()
+
+
+RAMP = """
+[world]
+title = "A walk up or down a ramp"
+
+[character]
+model = "planar_human"
+start = "standing"
+
+[controller]
+name = "script"
+file = "walk"
+
+[[fixed]]
+shape = "box"
+half_extents = [10, 1, 0.5]
+pos = [{x}, 0, {z}]
+turn_deg = [0, {turn}, 0]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slope", [1.0, -2.0])
+def test_a_script_walks_on_a_ramp(tmp_path, slope):
+    file, angle = tmp_path / "ramp.toml", np.deg2rad(slope)
+    place = {"x": 0.5 * np.sin(angle), "z": -0.5 * np.cos(angle)}  # its top is at the origin
+    file.write_text(RAMP.format(**place, turn=-slope))
+    run = simulate(str(file), seconds=2.0)
+    assert run.summary["standing"] and run.summary["steps_taken"] >= 1
+    feet = [run.motion.link_names.index(f"{side}Foot") for side in ("left", "right")]
+    moved = run.motion.link_pos[-1, feet] - run.motion.link_pos[0, feet]
+    assert moved[:, 0].max() > 0.2  # a foot was put down further on
+    above = moved[:, 2] - moved[:, 0] * np.tan(angle)
+    assert np.abs(above).min() < 0.02  # the one that bears stands on the slope
