@@ -9,7 +9,7 @@ import numpy as np
 from controllers.goals.balance import balance_machine
 from controllers.goals.controller import GoalController
 from jaxsim import Model, articulated_human, start
-from jaxsim.characters.human_effectors import human_effectors
+from jaxsim.characters.standing import effectors_of
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout import advance, begin
 from jaxsim.synthesis.config import SynthesisConfig
@@ -29,7 +29,7 @@ class Scene:
     def human(self):
         """Model, scheme and controller."""
         model = articulated_human("adult", friction=1.0)
-        scheme = PerStepOptimisation.of(model, human_effectors(model), self.config)
+        scheme = PerStepOptimisation.of(model, effectors_of(model), self.config)
         return model, scheme, GoalController.of(balance_machine(), model)
 
     def on(self, friction: float) -> Model:

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks._machine import table
 from jaxsim import State, articulated_human, posed
-from jaxsim.characters.human_effectors import human_effectors
+from jaxsim.characters.standing import effectors_of
 from jaxsim.dynamics.articulated import articulated_body
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.synthesis.config import FORMS, SynthesisConfig, units
@@ -34,7 +34,7 @@ def study(quick: bool) -> str:
     # no limits: the torque of an impact at one would be kept ever after
     far = jnp.full_like(model.joint_lower, 100.0)
     model = model.replace(joint_lower=-far, joint_upper=far)
-    points, unit = human_effectors(model), jax.jit(units)(model)
+    points, unit = effectors_of(model), jax.jit(units)(model)
     state = posed(model, POSE)
     q = state.q.at[2].set(3.0)
     spin = 0.3 * np.random.default_rng(0).normal(size=model.topology.nv)

@@ -1,12 +1,17 @@
 """The public names of the package, each from its place; loaded when they are first used."""
 
+from jaxsim.characters.character import Character as Character
 from jaxsim.characters.human import articulated_human as articulated_human
 from jaxsim.characters.human import ball_joint_human as ball_joint_human
 from jaxsim.characters.planar_human import planar_human as planar_human
 from jaxsim.characters.planar_human import set_chair_height as set_chair_height
 from jaxsim.characters.poses import posed as posed
+from jaxsim.characters.registry import CHARACTERS as CHARACTERS
+from jaxsim.characters.registry import character_of as character_of
+from jaxsim.characters.registry import start as start
 from jaxsim.characters.scaling import scaled as scaled
-from jaxsim.characters.starts import start as start
+from jaxsim.characters.standing import effectors_of as effectors_of
+from jaxsim.characters.standing import standing_height as standing_height
 from jaxsim.compilation import compile_notices as compile_notices
 from jaxsim.compilation import enable_cache as enable_cache
 from jaxsim.gradients import gradient_report as gradient_report
@@ -23,6 +28,7 @@ from jaxsim.io.world_model import build_world as build_world
 from jaxsim.model import Model as Model
 from jaxsim.model import ModelBuilder as ModelBuilder
 from jaxsim.model import ModelError as ModelError
+from jaxsim.model import Roles as Roles
 from jaxsim.model import Shape as Shape
 from jaxsim.model import State as State
 from jaxsim.model import ball as ball

@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jaxsim import CHARACTERS
 from optimize import Problem, scenario, simulate
 from optimize.running.objectives import user_objective
 
 TEXT = (Path(__file__).resolve().parents[1] / "CONTRIBUTING.md").read_text("utf-8")
 BLOCKS = re.findall(r"```(python|toml)\n(.*?)```", TEXT, re.S)
-SWING, SCENARIO, GENTLE, GOAL = (text for _, text in BLOCKS)
+SWING, SCENARIO, GENTLE, GOAL, CHARACTER = (text for _, text in BLOCKS)
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def folder(tmp_path):
 
 
 def test_there_are_these_examples():
-    assert [kind for kind, _ in BLOCKS] == ["python", "toml", "python", "python"]
+    assert [kind for kind, _ in BLOCKS] == ["python", "toml", "python", "python", "python"]
 
 
 def test_a_controller_and_a_scenario_of_ones_own(folder):
@@ -51,3 +52,13 @@ def test_a_goal_of_ones_own(folder):
     machine = names["ducking"].machine
     assert machine.goals[-1].name == "head"
     assert names["ducking"].get("balance.head") == pytest.approx(0.5)
+
+
+def test_a_character_of_ones_own():
+    exec(CHARACTER, {})
+    try:
+        run = simulate("tumbler", seconds=0.05)
+    finally:
+        del CHARACTERS["tumbler"]
+    assert run.summary["final_head_height"] == pytest.approx(0.6, abs=0.01)
+    assert set(run.motion.heights) == {"head", "pelvis", "com"}

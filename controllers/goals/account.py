@@ -10,12 +10,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from controllers.goals.balance import FEET, HANDS
 from controllers.goals.effector_constraints import EffectorConstraint
 from controllers.goals.sensors import Objects
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.math.rotation import quat_to_matrix
 from jaxsim.model import Model
+from jaxsim.model.roles import FEET, HANDS
 
 SLIPS = 0.05  # of the weight on a point that slips, at least
 

@@ -14,15 +14,15 @@ from controllers.goals import tasks as goals
 from controllers.goals.machine import GoalMachine, GoalState
 from controllers.goals.sensors import support_center, support_margin
 from controllers.goals.tasks import Goal
+from jaxsim.math.rotation import rotate
 from jaxsim.math.safe import safe_norm
+from jaxsim.model.roles import FEET, HANDS, THIGHS
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.observation import EffectorObservation
 
 SOLE = 30.0  # weight of the goal ``sole_down``
 SWINGS = 0.05  # weight of the goal ``relax`` for a foot on its way
-FEET = ("leftFoot", "rightFoot")
-HANDS = ("leftHand", "rightHand")
-THIGHS = ("leftThigh", "rightThigh")
+ROLES = (*FEET, *THIGHS, "pelvis", "chest")  # that balance asks for
 
 
 @jax.tree_util.register_dataclass
@@ -161,7 +161,8 @@ def _pendulum(obs: EffectorObservation, height: Array) -> Array:
 def heading(obs: EffectorObservation) -> Array:
     """(2,) unit, where the pelvis looks."""
     conf = obs.conf
-    forward = conf.kin.link_rot[conf.link("pelvis")][:2, 0]
+    axis = jnp.asarray(conf.model.topology.roles.forward, conf.q.dtype)
+    forward = rotate(conf.kin.link_rot[conf.link("pelvis")], axis)[:2]
     return forward / jnp.maximum(safe_norm(forward), 1e-6)
 
 
@@ -216,9 +217,9 @@ def foot_to_place() -> Goal:
 
 
 def _middle(conf: Configuration, edge: str) -> Array:
-    """(ne,) shares of the effectors left and right of an edge of the sole."""
-    both = [name in (f"{edge}Left", f"{edge}Right") for name in conf.effectors.names]
-    return jnp.asarray(np.array(both) / 2, conf.q.dtype)
+    """(ne,) shares of the effectors at an end of the sole: one, or one left and one right."""
+    there = np.array([name.startswith(edge) for name in conf.effectors.names])
+    return jnp.asarray(there / there.sum(), conf.q.dtype)
 
 
 def sole_down() -> Goal:

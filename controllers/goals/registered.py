@@ -6,18 +6,19 @@ from dataclasses import replace
 import jax.numpy as jnp
 
 from controllers.goals.account import Reach
-from controllers.goals.balance import balance_machine
+from controllers.goals.balance import ROLES, balance_machine
 from controllers.goals.controller import GoalController
 from controllers.goals.effector_constraints import EffectorConstraint, at_once, check_constraints
 from controllers.goals.machine import GoalMachine
-from controllers.goals.one_foot import one_foot_machine
+from controllers.goals.one_foot import crane, one_foot_machine
 from controllers.goals.sensors import Objects
 from controllers.goals.surroundings import dodge, hands_to_wall
 from controllers.goals.tasks import reach
 from controllers.registry import Registered, Setup
-from jaxsim.characters.human_effectors import human_effectors
+from jaxsim.characters.standing import effectors_of
 from jaxsim.io.toml_table import Table, suggestion
 from jaxsim.io.world import Body
+from jaxsim.model.roles import HANDS, UPPER_ARMS
 
 TIMES = (2.0, 0.3)  # of a goal that is added: its weight, and how long it takes to come to it [s]
 
@@ -25,8 +26,9 @@ TIMES = (2.0, 0.3)  # of a goal that is added: its weight, and how long it takes
 def balance(table: Table, setup: Setup) -> Registered:
     """Section 6.1.2 of the document: steps where balance would be lost. ``hands_to_wall``: the
     weight of hands that look for support; ``dodge``: { near [m], weight } of what flies."""
-    machine = balance_machine()
+    machine, top = balance_machine(), setup.model.topology
     if table.has("hands_to_wall"):
+        top.require("hands_to_wall", *HANDS, *UPPER_ARMS)
         machine = machine.adding(hands_to_wall(), table.number("hands_to_wall", above=0.0))
     away = table.table("dodge")
     if away is not None:
@@ -38,12 +40,13 @@ def balance(table: Table, setup: Setup) -> Registered:
 
 def one_foot(table: Table, setup: Setup) -> Registered:
     """On one foot, and there into a pose (section 6.1.1)."""
-    return _registered(one_foot_machine(), table, setup)
+    return _registered(one_foot_machine(crane(setup.model)), table, setup)
 
 
 def _registered(machine: GoalMachine, table: Table, setup: Setup) -> Registered:
     """With goals to reach (``[[controller.reach]]``) and holds (``[[controller.hold]]``) added."""
-    names = human_effectors(setup.model).names
+    setup.model.topology.require(f"the controller {table.text('name')!r}", *ROLES)
+    names = effectors_of(setup.model).names
     holds = []
     for each in table.tables("hold"):
         effector = _effector(each, names)

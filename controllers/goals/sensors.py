@@ -66,8 +66,8 @@ def support_margin(obs: EffectorObservation, bearing: Array, point: Array) -> Ar
 def reachable(obs: EffectorObservation, limbs: Mapping[str, str]) -> Array:
     """(ne, nf) bool: the visual sensor. Which surfaces each effector can be brought to now.
 
-    limbs: group of effectors -> the link at whose origin their limb begins; other groups reach
-    nothing. A surface is in reach if it is nearer to that point than the limb is long.
+    limbs: group of effectors -> the link (or its role) at whose origin their limb begins; other
+    groups reach nothing. A surface is in reach if it is nearer to that point than the limb is long.
     Source: Jain, Ye, Liu (2009), sections 5.2 and 6.1.3.
     """
     roots, lengths = _limbs(obs.conf, limbs)
@@ -91,7 +91,7 @@ def _limbs(conf: Configuration, limbs: Mapping[str, str]) -> tuple[Array, Array]
         while first is not None:
             length = length + safe_norm(at - conf.kin.link_pos[link])
             at = conf.kin.link_pos[link]
-            if link == top.link(first):
+            if link == top.part(first):
                 break
             link = top.link_parent[link]
         roots.append(at)

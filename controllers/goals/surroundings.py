@@ -14,9 +14,10 @@ from controllers.goals.sensors import reachable
 from controllers.goals.tasks import Goal
 from jaxsim.dynamics.jacobians import point_jacobian
 from jaxsim.math.safe import safe_divide, safe_norm, safe_normalize
+from jaxsim.model.roles import HANDS, UPPER_ARMS
 from jaxsim.synthesis.observation import EffectorObservation
 
-ARMS = {"leftHand": "leftUpperArm", "rightHand": "rightUpperArm"}
+ARMS = dict(zip(HANDS, UPPER_ARMS))
 FALLING = 0.15  # a hand goes to a wall that the centre of mass nears faster than this [m/s]
 STEEP = 0.5  # the normal of a wall has at most this much of the vertical
 AWAY = 1.0  # how far out of a ball's way a point would like to go at once [m]
@@ -63,8 +64,7 @@ def dodge(near: float = 1.0) -> Goal:
         if balls is None:
             raise ValueError("the goal 'dodge' needs objects that fly; give the run some")
         errors, Js = [], []
-        for name in WATCHED:
-            link = conf.link(name)
+        for link in dict.fromkeys(conf.model.topology.parts(WATCHED)):
             point = conf.kin.com[link]
             J = point_jacobian(conf.model, conf.kin, link, point)
 

@@ -15,7 +15,7 @@ from jax import Array
 
 from jaxsim.dynamics.jacobians import angular_jacobian
 from jaxsim.dynamics.kinematics import integrate
-from jaxsim.math.rotation import cross
+from jaxsim.math.rotation import cross, rotate
 from jaxsim.math.safe import safe_sqrt
 from jaxsim.synthesis.config import Units
 from jaxsim.synthesis.configuration import configuration_at
@@ -117,7 +117,8 @@ def tilt(spine: Array) -> Array:
 
 
 def upright(link: str) -> Goal:
-    """Gspine: the z axis of a link along the vertical; the error is ``tilt``.
+    """Gspine: what points up in a link, by its role or name, as the body stands (of a chest
+    ``Roles.up``, of others the z axis) along the vertical; the error is ``tilt``.
 
     The document's error is the cross product, which shrinks beyond 90 degrees.
     """
@@ -125,7 +126,8 @@ def upright(link: str) -> Goal:
     def rows(obs: EffectorObservation, _):
         conf = obs.conf
         index = conf.link(link)
-        spine = conf.kin.link_rot[index][:, 2]
+        up = conf.model.topology.roles.up if link == "chest" else (0.0, 0.0, 1.0)
+        spine = rotate(conf.kin.link_rot[index], jnp.asarray(up, conf.q.dtype))
         turn = angular_jacobian(conf.model, conf.kin, index)  # (3, nv)
         change = cross(turn.T, spine[None, :])  # (nv, 3) d spine / dt
         return tilt(spine), jax.jacfwd(tilt)(spine) @ change.T

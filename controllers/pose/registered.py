@@ -9,7 +9,7 @@ import numpy as np
 
 from controllers.numbers import Numbered
 from controllers.pose.motion import MotionController, TrackingController, Trajectory, inner_freedoms
-from controllers.registry import Setup
+from controllers.registry import Registered, Setup
 from jaxsim.io.toml_table import Table
 from jaxsim.io.world_character import keys_of
 from jaxsim.io.world_file import key_pose
@@ -38,9 +38,16 @@ def limp(table: Table, setup: Setup) -> Limp:
     return Limp()
 
 
-def tracking(table: Table, setup: Setup) -> TrackingController:
+def tracking(table: Table, setup: Setup) -> Registered:
     """PD torques towards the poses of ``[[controller.key]]``, without any the start pose."""
-    return TrackingController(_path(table, setup))
+    model, top = setup.model, setup.model.topology
+    limp = (np.asarray(model.gain_p) == 0) & (np.asarray(model.gain_d) == 0)
+    names = dict.fromkeys(top.joint_names[top.dof_joint[d]] for d in top.actuated_dofs if limp[d])
+    note = (
+        f"motors without gains stay limp: {', '.join(names)}; give gains in the model's file, or"
+        " its roles (docs/characters.md)"
+    )
+    return Registered(TrackingController(_path(table, setup)), notes=(note,) if names else ())
 
 
 def motion(table: Table, setup: Setup) -> MotionController:

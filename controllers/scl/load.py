@@ -9,14 +9,18 @@ import numpy as np
 from controllers.scl.ast import Script
 from controllers.scl.controller import ScriptController
 from controllers.scl.errors import ScriptError, suggest
-from controllers.scl.names import Vocabulary
+from controllers.scl.names import Vocabulary, plural
 from controllers.scl.parser import parse, parse_file
 from controllers.scl.program import compile_script
-from jaxsim.model import Model
+from jaxsim.model import Model, Topology
+from jaxsim.model.roles import PAIRS, SIDES, sided
+from jaxsim.model.topology import WORLD
 
 
 def vocabulary(model: Model) -> Vocabulary:
-    """The names that scripts may use for a model: actuated joints, links, groups of them."""
+    """The names that scripts may use for a model: actuated joints, links, groups of them; of a
+    character its ``necks``, and its roles ("chest", "leftFoot", "feet") for links called otherwise.
+    """
     top = model.topology
     joints = [top.joint_names[j] for j in top.actuated_joints]
     lower, upper = np.rad2deg(model.joint_lower), np.rad2deg(model.joint_upper)
@@ -25,8 +29,30 @@ def vocabulary(model: Model) -> Vocabulary:
         for j in top.actuated_joints
         if top.joint_limited[j]
     }
-    necks = tuple(name for name in ("neckTop", "neckBottom") if name in joints)
-    return Vocabulary.build(joints, top.link_names, ranges, {"necks": necks} if necks else {}, {})
+    necks = tuple(top.joint_names[j] for j in _between(top, "head", "chest"))
+    groups = {"necks": necks} if necks and "necks" not in joints else {}
+    return Vocabulary.build(joints, top.link_names, ranges, groups, _role_words(top))
+
+
+def _between(top: Topology, role: str, other: str) -> list[int]:
+    """The actuated joints between two parts of a character."""
+    ways = []
+    for link in top.parts((role, other)):
+        ways.append({link})
+        while (link := top.link_parent[link]) != WORLD:
+            ways[-1].add(link)
+    between = ways[0] ^ ways[1] if len(ways) == 2 else set()
+    return [j for j in top.actuated_joints if top.joint_link[j] in between]
+
+
+def _role_words(top: Topology) -> dict[str, tuple[str, ...]]:
+    """Roles, and their plurals, as words for links that are not called so."""
+    words: dict[str, tuple[str, ...]] = {role: (link,) for role, link in top.roles.links}
+    for part in PAIRS.values():
+        pair = [link for side in SIDES for link in words.get(sided(side, part), ())]
+        if pair:
+            words[part if part == "toes" else plural(part)] = tuple(pair)
+    return {word: links for word, links in words.items() if word not in top.link_names}
 
 
 def load_script(source: str | Path, model: Model) -> Script:

@@ -39,6 +39,7 @@ from jaxsim.model import (
     Model,
     ModelBuilder,
     ModelError,
+    Roles,
     State,
     ball,
     box,
@@ -48,6 +49,7 @@ from jaxsim.model import (
     plane,
     sphere,
 )
+from jaxsim.model.roles import MIDDLE, PAIRS, Point, paired
 from jaxsim.model.shapes import Shape
 
 
@@ -163,7 +165,8 @@ def articulated_human(
     sizes = _Sizes(build, stature, mass)
     bodies = sizes.bodies
     bodies["foot"], bodies["toes"] = foot_and_toes(bodies["foot"], sizes.stature)
-    return _built(sizes, AXIAL, LIMBS, _hinge, _capsule_shape, friction)
+    hinged = AXIAL, LIMBS, _hinge, _capsule_shape
+    return _built(sizes, *hinged, friction, "articulated_human")
 
 
 def ball_joint_human(
@@ -185,7 +188,8 @@ def ball_joint_human(
     below = moved(hand, (0, 0, -forearm.length))
     length = forearm.length + hand.length
     bodies["forearm"] = joined(length, (forearm, 1.0), (below, 1.0))
-    return _built(sizes, BALL_AXIAL, BALL_LIMBS, _ball, _box_shape, friction)
+    swivelled = BALL_AXIAL, BALL_LIMBS, _ball, _box_shape
+    return _built(sizes, *swivelled, friction, "ball_joint_human")
 
 
 class _Sizes:
@@ -225,7 +229,9 @@ class _Sizes:
         )
 
 
-def _built(sizes: _Sizes, axial, limbs, joint_of, shape_of, friction: float) -> Model:
+def _built(
+    sizes: _Sizes, axial, limbs, joint_of, shape_of, friction: float, character: str
+) -> Model:
     """The model of the tables: ``joint_of(side, name, sizes)`` and ``shape_of(link, sizes)``."""
     b = ModelBuilder()
 
@@ -246,7 +252,30 @@ def _built(sizes: _Sizes, axial, limbs, joint_of, shape_of, friction: float) -> 
             above = sided(side, parent) if parent in limbs else parent
             add(sided(side, link), above, link, pos, [joint_of(side, n, sizes) for n in names])
     b.add_shape("world", plane(name="ground", friction=friction))
+    pairs = {
+        pair: (sided("left", part), sided("right", part))
+        for pair, part in PAIRS.items()
+        if part in limbs
+    }
+    b.set_roles(Roles(character, paired({name: name for name in MIDDLE}, pairs), _points(limbs)))
     return b.build()
+
+
+def _points(limbs) -> tuple[Point, ...]:
+    """Of each foot the heel and the ball, left and right, and the tip of toes; of each hand its
+    end. The soles are flat on the ground in the zero pose."""
+    points: list[Point] = []
+    for side in SIDES:
+        foot, toes = sided(side, "foot"), sided(side, "toes")
+        for end, x in (("Heel", -1.0), ("Ball", 1.0)):
+            for edge, y in (("Left", 1.0), ("Right", -1.0)):
+                points.append((f"{foot}{end}{edge}", foot, foot, (x, y, -1.0)))
+        if "toes" in limbs:
+            points.append((f"{toes}Tip", foot, toes, (1.0, 0.0, -1.0)))
+    for side in SIDES if "hand" in limbs else ():
+        hand = sided(side, "hand")
+        points.append((hand, hand, hand, (1.0, 0.0, 0.0)))
+    return tuple(points)
 
 
 def _hinge(side: str, name: str, sizes: _Sizes) -> Joint:

@@ -22,6 +22,7 @@ from jaxsim.model import (
     Model,
     ModelBuilder,
     ModelError,
+    Roles,
     State,
     box,
     hinge,
@@ -29,6 +30,7 @@ from jaxsim.model import (
     slide,
     tapered_capsule,
 )
+from jaxsim.model.roles import PAIRS, paired
 from jaxsim.model.shapes import Shape
 
 
@@ -119,7 +121,28 @@ def planar_human(chair_height: float | None = None, friction: float = FRICTION) 
             friction=friction,
         )
         b.add_shape("world", seat)
+    b.set_roles(ROLES)
     return b.build()
+
+
+STANDS_ABOVE = 1.8  # [m], in the terms of the thesis' objectives, section 5.3
+ROLES = Roles(
+    "planar_human",
+    paired(
+        {"head": "head", "chest": "trunk", "pelvis": "pelvis"},
+        {
+            "upper_arms": ("leftArm", "rightArm"),
+            **{
+                pair: (sided("left", part), sided("right", part))
+                for pair, part in PAIRS.items()
+                if pair not in ("upper_arms", "toes")
+            },
+        },
+    ),
+    stands_above=STANDS_ABOVE,
+    forward=(0.0, 0.0, -1.0),
+    up=(1.0, 0.0, 0.0),
+)
 
 
 CHAIR_DEPTH = 0.4  # of the seat, front to back [m]

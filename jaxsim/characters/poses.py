@@ -9,14 +9,9 @@ from jax import Array
 from jaxsim.math.rotation import quat_exp
 from jaxsim.model import Model, State, neutral_state
 from jaxsim.model.joints import Q_SIZE
+from jaxsim.model.roles import SIDES, sided
 
-SIDES = ("left", "right")
 MIRROR = np.array([-1.0, 1.0, -1.0])  # of a rotation, in the x-z plane
-
-
-def sided(side: str, name: str) -> str:
-    """ "left", "knee" -> "leftKnee"."""
-    return side + name[0].upper() + name[1:]
 
 
 def unsided(name: str) -> str:

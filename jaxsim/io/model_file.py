@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from jaxsim.io.character_file import with_roles
 from jaxsim.io.mujoco_file import compile_source, find_source, is_urdf, load_mujoco
 from jaxsim.io.mujoco_links import add_links
 from jaxsim.io.mujoco_motors import joint_motors
@@ -49,16 +50,19 @@ def load_model(
     self_collision: let links touch one another where the file does.
 
     The model is in JAX's default float precision, its positions and velocities in MuJoCo's order
-    and meaning. docs/models.md says what becomes of what.
+    and meaning. docs/models.md says what becomes of what. Its roles are those of NAME.roles.toml
+    beside it, else those that its names tell, see docs/characters.md.
 
     Raises ModelError where there is no such file, where MuJoCo cannot read it (with its reason),
     where the model has no moving body, and, if strict, one that lists all that is not supported;
+    WorldError for a roles file that cannot be used;
     ImportError without MuJoCo.
     """
     mujoco = load_mujoco()
     report = Report()
-    title, mj = _read(mujoco, source, report)
+    title, mj, path = _read(mujoco, source, report)
     model = _build(mujoco, mj, title, self_collision, report)
+    model = with_roles(mujoco, mj, model, path)
     unsupported = report.unsupported()
     if strict and unsupported:
         raise ModelError(
@@ -75,15 +79,15 @@ def load_model(
     )
 
 
-def _read(mujoco: Any, source: Any, report: Report) -> tuple[str, Any]:
-    """What messages call the model, and MuJoCo's compiled one."""
+def _read(mujoco: Any, source: Any, report: Report) -> tuple[str, Any, Path | None]:
+    """What messages call the model, MuJoCo's compiled one, and its file."""
     if isinstance(source, mujoco.MjModel):
-        return "the MjModel", source
+        return "the MjModel", source, None
     found = find_source(source)
     mj = compile_source(found, report)
     if is_urdf(found) and "<mimic" in found.text and not mj.neq:
         report.lacks("joints that follow others (mimic)")  # dropped by older versions of MuJoCo
-    return found.title, mj
+    return found.title, mj, found.path
 
 
 def _build(mujoco: Any, mj: Any, title: str, self_collision: bool, report: Report) -> Model:

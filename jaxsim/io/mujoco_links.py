@@ -28,7 +28,7 @@ def add_links(
 
     A link's zero pose is the body's pose at ``qpos = 0`` (not at ``qpos0``), so that q is qpos.
     """
-    owner = _owners(mj)
+    owner = body_owners(mj)
     names = element_names(mujoco, mj, "body", [f"body{b}" for b in range(mj.nbody)])
     joints = _joints(mujoco, mj, names, motors)
     zero = [_zero_pose(mujoco, mj, b) for b in range(mj.nbody)]
@@ -61,7 +61,7 @@ def add_links(
     return places
 
 
-def _owners(mj: Any) -> list[int]:
+def body_owners(mj: Any) -> list[int]:
     """(nbody,) the body whose link each body belongs to; 0 for the world.
 
     A body without joints is a link of its own if it has mass and inertia. Of the bodies that never

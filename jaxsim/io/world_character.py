@@ -5,28 +5,21 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxsim.characters.human import articulated_human, ball_joint_human
-from jaxsim.characters.planar_human import planar_human
-from jaxsim.characters.poses import MIRROR, SIDES, sided
-from jaxsim.characters.starts import start as start_pose
+from jaxsim.characters.default_gains import with_default_gains
+from jaxsim.characters.registry import CHARACTERS
+from jaxsim.characters.registry import start as start_pose
 from jaxsim.collision.contacts import lowest_point, overlapping_pairs
 from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.io.joint_angles import posed_q
 from jaxsim.io.model_file import load_model
 from jaxsim.io.toml_table import WorldError, suggestion
 from jaxsim.io.world import CharacterSpec, KeyPose, World
 from jaxsim.model import Model, ModelBuilder, State
 from jaxsim.model.adopt import add_model
 from jaxsim.model.checks import rotation
-from jaxsim.model.joints import Q_SIZE
 
-BUILT_IN = {
-    "articulated_human": articulated_human,
-    "ball_joint_human": ball_joint_human,
-    "planar_human": planar_human,
-}
 MODEL_FILES = (".xml", ".mjcf", ".urdf")
 BETWEEN = 24  # straight lines between two keys
 
@@ -44,36 +37,36 @@ class Keys(NamedTuple):
 
 def built_in(model: str) -> bool:
     """Whether a character's name is that of a built-in one; WorldError if it is no file either."""
-    if model in BUILT_IN:
+    if model in CHARACTERS:
         return True
     if model.lower().endswith(MODEL_FILES):
         return False
     raise WorldError(
-        f"there is no character {model!r}{suggestion(model, list(BUILT_IN))}; give one of "
-        f"{', '.join(BUILT_IN)}, or a file that ends in {', '.join(MODEL_FILES)}"
+        f"there is no character {model!r}{suggestion(model, list(CHARACTERS))}; give one of "
+        f"{', '.join(CHARACTERS)}, or a file that ends in {', '.join(MODEL_FILES)}"
     )
 
 
 @dataclass(frozen=True)
-class Character:
-    """The character by itself."""
+class Placed:
+    """A character by itself, as it begins."""
 
     model: Model
     state: State
 
 
-def load_character(world: World, spec: CharacterSpec, notes: list[str]) -> Character:
+def load_character(world: World, spec: CharacterSpec, notes: list[str]) -> Placed:
     if built_in(spec.model):
         try:
-            model = BUILT_IN[spec.model](**spec.options)
+            model = CHARACTERS[spec.model].build(**spec.options)
         except TypeError:
             raise WorldError(
                 f"{world.name}: [character]: {spec.model} has none of these: "
                 f"{', '.join(spec.options)}; leave them out"
             ) from None
-        state = _begun(model, name=spec.start or "standing")
-        state = state.replace(q=posed_q(world, model, state.q, spec.pose))
-        return Character(model, _on_ground(model, state) if spec.pose else state)
+        state = _begun(model, name=spec.start or CHARACTERS[spec.model].starts[0])
+        state = state.replace(q=posed_q(world.name, model, state.q, spec.pose))
+        return Placed(model, _on_ground(model, state) if spec.pose else state)
     if spec.options:
         raise WorldError(
             f"{world.name}: [character]: {', '.join(spec.options)} belong to built-in characters;"
@@ -82,22 +75,25 @@ def load_character(world: World, spec: CharacterSpec, notes: list[str]) -> Chara
     imported = load_model(world.folder / spec.model, strict=False)
     if imported.report():
         notes.append(imported.report())
-    state = imported.state
-    if spec.start is not None:
-        if spec.start not in imported.keyframes:
-            known = list(imported.keyframes)
-            raise WorldError(
-                f"{world.name}: [character], key 'start': {spec.model} has no key frame "
-                f"{spec.start!r}{suggestion(spec.start, known)}; it has: "
-                + (", ".join(known) or "none")
-            )
-        state = imported.keyframes[spec.start]
-    return Character(
-        imported.model, state.replace(q=posed_q(world, imported.model, state.q, spec.pose))
-    )
+    model, joints = with_default_gains(imported.model)
+    if joints:
+        notes.append(
+            f"gains of a human of this size for motors without their own: {', '.join(joints)}"
+        )
+    starts = dict(imported.keyframes)
+    if model.topology.roles.standing:
+        starts.setdefault("standing", _begun(model, name="standing"))
+    if spec.start is not None and spec.start not in starts:
+        raise WorldError(
+            f"{world.name}: [character], key 'start': {spec.model} has no key frame "
+            f"{spec.start!r}{suggestion(spec.start, list(starts))}; it has: "
+            + (", ".join(starts) or "none")
+        )
+    state = imported.state if spec.start is None else starts[spec.start]
+    return Placed(model, state.replace(q=posed_q(world.name, model, state.q, spec.pose)))
 
 
-def overlaps(mover: Character) -> tuple[tuple[str, str], ...]:
+def overlaps(mover: Placed) -> tuple[tuple[str, str], ...]:
     """Shapes of the character that overlap in its start pose."""
     builder = ModelBuilder()
     add_model(builder, mover.model, world_shapes=False)
@@ -107,41 +103,11 @@ def overlaps(mover: Character) -> tuple[tuple[str, str], ...]:
 
 def _on_ground(model: Model, state: State) -> State:
     """The root lifted or lowered until the lowest point is at height 0."""
-    root = next((j for j, kind in enumerate(model.topology.joint_kinds) if kind == "free"), None)
-    if root is None:
+    top = model.topology
+    if top.planar or top.root_height is None:
         return state
     low = float(_low(model, state.q, state.qd))
-    return state.replace(q=state.q.at[model.topology.q_start[root] + 2].add(-low))
-
-
-def posed_q(world: World, model: Model, q: Any, pose: dict[str, Any]) -> Any:
-    """q with the joints of a pose set; a name without its side sets both joints."""
-    top = model.topology
-    q = np.array(q, float)
-    for name, angle in pose.items():
-        both = [sided(side, name) for side in SIDES]
-        names = [name] if name in top.joint_names else [n for n in both if n in top.joint_names]
-        if not names:
-            movable = [n for n, kind in zip(top.joint_names, top.joint_kinds) if Q_SIZE[kind] < 7]
-            raise WorldError(
-                f"{world.name}: pose: there is no joint {name!r}{suggestion(name, movable)}; "
-                f"the joints are: {', '.join(movable)}"
-            )
-        for joint, sign in zip(names, (np.ones(3), MIRROR)):
-            index = top.joint(joint)
-            kind, at = top.joint_kinds[index], top.q_start[index]
-            if kind == "ball":
-                turn = np.deg2rad(np.broadcast_to(np.asarray(angle, float), (3,))) * sign
-                half = np.linalg.norm(turn) / 2
-                q[at : at + 4] = [np.cos(half), *(0.5 * np.sinc(half / np.pi) * turn)]
-            elif kind in ("hinge", "slide") and np.ndim(angle) == 0:
-                q[at] = np.deg2rad(angle) if kind == "hinge" else angle
-            else:
-                raise WorldError(
-                    f"{world.name}: pose: joint {joint!r} is a {kind}; hinges and slides take a "
-                    "number, balls three"
-                )
-    return jnp.asarray(q, model.mass.dtype)
+    return state.replace(q=state.q.at[top.root_height].add(-low))
 
 
 def place_root(world: World, top: Any, q: np.ndarray, qd: np.ndarray) -> None:
@@ -191,7 +157,7 @@ def keys_of(world: World, model: Model, state: State, keys: Sequence[KeyPose]) -
     """
     begun, time, q = np.asarray(state.q), [0.0], [np.asarray(state.q)]
     for key in keys:
-        goal = np.asarray(posed_q(world, model, q[-1], key.pose))
+        goal = np.asarray(posed_q(world.name, model, q[-1], key.pose))
         u = np.arange(1, BETWEEN + 1) / BETWEEN
         part = u**3 * (10 + u * (6 * u - 15))
         time += (time[-1] + (key.time - time[-1]) * u).tolist()

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jaxsim.io.height_maps import GENERATORS
+from jaxsim.io.joint_angles import pose_of
 from jaxsim.io.toml_table import Table, is_number, read_toml
 from jaxsim.io.world import (
     ZERO,
@@ -259,7 +260,7 @@ def _character(table: Table) -> CharacterSpec:
         model=table.text("model"),
         options={key: value for key, value in options.items() if value is not None},
         start=table.text("start", None),
-        pose=_pose(table),
+        pose=pose_of(table.table("pose")),
         pos=table.vector("pos", ZERO),
         quat=_turn(table),
         velocity=table.vector("velocity", ZERO),
@@ -272,19 +273,9 @@ def _character(table: Table) -> CharacterSpec:
 
 def key_pose(table: Table) -> KeyPose:
     """A pose of joints and its time, as controllers that follow poses read them."""
-    key = KeyPose(table.number("time", above=0.0), _pose(table))
+    key = KeyPose(table.number("time", above=0.0), pose_of(table.table("pose")))
     table.done()
     return key
-
-
-def _pose(table: Table) -> dict[str, Any]:
-    pose = table.table("pose")
-    if pose is None:
-        return {}
-    return {
-        name: pose.vector(name) if isinstance(pose.take(name), list) else pose.number(name)
-        for name in pose.keys()
-    }
 
 
 # ---- shapes and places

@@ -12,7 +12,7 @@ from jaxsim.io.solids import solid
 from jaxsim.io.toml_table import WorldError, suggestion
 from jaxsim.io.world import Body, CharacterSpec, Grip, World
 from jaxsim.io.world_character import (
-    Character,
+    Placed,
     load_character,
     overlaps,
     place_root,
@@ -86,7 +86,7 @@ def build_world(world: World) -> WorldModel:
     )
 
 
-def _by_itself(mover: Character, notes: list[str]) -> WorldModel:
+def _by_itself(mover: Placed, notes: list[str]) -> WorldModel:
     """A character with its own ground and nothing else."""
     none = np.zeros(0)
     if -1 not in mover.model.topology.shape_link:
@@ -107,7 +107,7 @@ def _alone(world: World) -> bool:
     return usual and not (spec.self_collision or others or world.pushes or world.ground is False)
 
 
-def _builder(world: World, mover: Character | None) -> ModelBuilder:
+def _builder(world: World, mover: Placed | None) -> ModelBuilder:
     builder = ModelBuilder(world.gravity)
     groups: list[list[str]] = []  # shapes of what moves together
     if mover is not None:
@@ -166,7 +166,7 @@ def _let_go(body: Body) -> float:
 
 
 def _add_grips(
-    world: World, builder: ModelBuilder, mover: Character | None, grips: list[Grip]
+    world: World, builder: ModelBuilder, mover: Placed | None, grips: list[Grip]
 ) -> None:
     names = builder.link_names
     for grip in grips:
@@ -190,7 +190,7 @@ def _add_grips(
 
 
 def _poses(
-    world: World, builder: ModelBuilder, mover: Character | None, links: set[str]
+    world: World, builder: ModelBuilder, mover: Placed | None, links: set[str]
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Places (3,) and rotations (3, 3) at the start; of loose bodies without kinematics."""
     poses = {b.name: (np.array(b.pos), rotation(b.quat)) for b in world.bodies}
@@ -206,7 +206,7 @@ def _poses(
 # ---- state and forces
 
 
-def _start(world: World, model: Model, mover: Character | None) -> State:
+def _start(world: World, model: Model, mover: Placed | None) -> State:
     top = model.topology
     state = neutral_state(model)
     q, qd = np.array(state.q, float), np.array(state.qd, float)

@@ -5,6 +5,7 @@ from jaxsim.model.drives import Drive
 from jaxsim.model.errors import ModelError
 from jaxsim.model.joints import Joint, ball, fixed, free, hinge, slide
 from jaxsim.model.model import Model
+from jaxsim.model.roles import Roles
 from jaxsim.model.shapes import (
     Shape,
     box,
@@ -23,6 +24,7 @@ __all__ = [
     "Model",
     "ModelBuilder",
     "ModelError",
+    "Roles",
     "Shape",
     "State",
     "Topology",

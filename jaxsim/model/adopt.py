@@ -9,6 +9,7 @@ from jaxsim.model.drives import Drive
 from jaxsim.model.errors import ModelError
 from jaxsim.model.joints import Joint
 from jaxsim.model.model import Model
+from jaxsim.model.roles import NO_ROLES
 from jaxsim.model.shapes import Shape
 from jaxsim.model.topology import WORLD
 
@@ -18,7 +19,7 @@ def add_model(builder: ModelBuilder, model: Model, world_shapes: bool = True) ->
 
     world_shapes: False leaves out its shapes of the world, and so its ground; a shape that touched
     nothing there touches nothing of the new world either. The gravity is the builder's. The numbers
-    of a joint with several dofs are those of its first.
+    of a joint with several dofs are those of its first. Its roles become the scene's.
 
     Raises ModelError for names that are taken, and for a batch of models.
     """
@@ -51,6 +52,8 @@ def add_model(builder: ModelBuilder, model: Model, world_shapes: bool = True) ->
             numbers["grip_other_point"][grip].tolist(),
             numbers["grip_strength"][grip],
         )
+    if top.roles != NO_ROLES:
+        builder.set_roles(top.roles)
 
 
 _ARRAYS = (

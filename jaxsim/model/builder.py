@@ -15,6 +15,7 @@ from jaxsim.model.facts import LinkRecord, covered_ends, is_planar
 from jaxsim.model.height_fields import field_index, field_reaches
 from jaxsim.model.joints import V_SIZE, Joint, fixed
 from jaxsim.model.model import Model
+from jaxsim.model.roles import NO_ROLES, Roles
 from jaxsim.model.shapes import RANK, Shape
 from jaxsim.model.topology import WORLD, Topology
 from jaxsim.threads import more_threads
@@ -50,6 +51,7 @@ class ModelBuilder:
         self._pairs: list[tuple[int, int]] = []
         self._grips: list[_Grip] = []
         self._excluded: set[frozenset[int]] = set()
+        self._roles = NO_ROLES
 
     @property
     def link_names(self) -> tuple[str, ...]:
@@ -229,6 +231,15 @@ class ModelBuilder:
             ):
                 self._pairs.append((i, j))
 
+    def set_roles(self, roles: Roles) -> None:
+        """Say which links are the character's head, feet, ...; ModelError for unknown links."""
+        for role, link in roles.links:
+            if link not in self.link_names:
+                raise ModelError(
+                    f"role {role!r}: no link {link!r}; the links are: {', '.join(self.link_names)}"
+                )
+        self._roles = roles
+
     def _pair(self, *pair: str) -> tuple[int, int]:
         """Indices of two shapes."""
         names = [shape.name for _, shape in self._shapes]
@@ -337,6 +348,7 @@ class ModelBuilder:
             planar=is_planar(self._links, self._shapes, pairs),
             shape_field=field_index([shape.kind for shape in shapes]),
             field_reach=field_reaches(shapes, pairs),
+            roles=self._roles,
         )
 
     def _all_pairs(self) -> tuple[tuple[int, int], ...]:

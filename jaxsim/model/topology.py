@@ -5,6 +5,7 @@ last; a link without any has one fixed node. What the dynamics need of the struc
 masks, depth levels, index tables) is derived here once, as numpy constants.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxsim.model.joints import Q_SIZE, V_SIZE
+from jaxsim.model.roles import NO_ROLES, Roles
 from jaxsim.model.shapes import BALL_KINDS
 
 WORLD = -1
@@ -54,6 +56,7 @@ class Topology:
     planar: bool  # every joint moves in the x-z plane
     shape_field: tuple[int, ...] = ()  # (ns,) which of the model's heights a shape has, else -1
     field_reach: tuple[FieldReach, ...] = ()  # one a height field
+    roles: Roles = NO_ROLES  # of the character's links
 
     @property
     def n_links(self) -> int:
@@ -173,6 +176,45 @@ class Topology:
     def link(self, name: str) -> int:
         """Index of a link by name; KeyError lists the names."""
         return _find(name, self.link_names, "link")
+
+    def part(self, name: str) -> int:
+        """Index of the link in a role, or else of that name; KeyError lists both."""
+        played = self.roles.link(name)
+        if played is not None or name in self.link_names:
+            return self.link_names.index(played or name)
+        roles = ", ".join(role for role, _ in self.roles.links)
+        raise KeyError(
+            f"no link or role named {name!r}; the links are: {', '.join(self.link_names)}"
+            + (f"; the roles: {roles}" if roles else "")
+        )
+
+    def parts(self, names: Iterable[str]) -> list[int]:
+        """Indices of the links in those of some roles that the body has."""
+        return [self.part(name) for name in names if self.roles.link(name) is not None]
+
+    def require(self, asker: str, *roles: str) -> None:
+        """Raise ModelError unless there are links in these roles, see ``Roles.require``."""
+        self.roles.require(asker, roles, self.link_names)
+
+    @cached_property
+    def root_joints(self) -> tuple[int, ...]:
+        """The joints of links that move freely in the world, or in its x-z plane."""
+        found: dict[int, list[int]] = {}
+        for j, link in enumerate(self.joint_link):
+            if self.link_parent[link] == WORLD:
+                found.setdefault(link, []).append(j)
+        kinds = {link: [self.joint_kinds[j] for j in joints] for link, joints in found.items()}
+        floating = [k for k in found if "free" in kinds[k] or kinds[k].count("slide") > 1]
+        return tuple(j for link in floating for j in found[link])
+
+    @cached_property
+    def root_height(self) -> int | None:
+        """Where in q the height of the first of them is; None where nothing moves freely."""
+        for j in self.root_joints:
+            if self.joint_kinds[j] == "free":
+                return self.q_start[j] + 2
+        slides = [j for j in self.root_joints if self.joint_kinds[j] == "slide"]
+        return self.q_start[slides[1]] if slides else None
 
     def joint(self, name: str) -> int:
         """Index of a joint by name; KeyError lists the names."""

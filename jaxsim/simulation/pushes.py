@@ -36,15 +36,19 @@ def push(
     duration: float = np.inf,
     point: Sequence[float] | None = None,
 ) -> Pushes:
-    """One force on a link by name, at its centre of mass unless a ``point`` of it is given [m].
+    """One force on a link by role ("pelvis", "leftFoot") or name, at its centre of mass unless a
+    ``point`` of it is given [m].
 
     ``pushes_together`` joins several. Raises ModelError for an unknown link, ValueError for
     numbers that are none.
     """
-    names = model.topology.link_names
-    if link not in names:
-        raise ModelError(f"no link {link!r} to push; there are {', '.join(names)}")
-    index = names.index(link)
+    try:
+        index = model.topology.part(link)
+    except KeyError:
+        known = (*model.topology.link_names, *(role for role, _ in model.topology.roles.links))
+        raise ModelError(
+            f"no link {link!r} to push; there are {', '.join(dict.fromkeys(known))}"
+        ) from None
     at = model.com[index] if point is None else point
     values = {
         "force": (force, (3,)),

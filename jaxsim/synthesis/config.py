@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from jaxsim.characters.standing import standing_q
 from jaxsim.collision.contacts import lowest_point
 from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.model import Model
-from jaxsim.model.state import neutral_q
 
 FORMS = ("backward", "central")
 
@@ -34,13 +34,13 @@ class Units:
 
 @jax.jit
 def units(model: Model) -> Units:
-    """Units of a body: parts of the height of its centre of mass over its lowest point in the zero
-    pose, of its weight, and of the rate that goes with that height by Froude's similarity.
+    """Units of a body: parts of the height of its centre of mass over its lowest point as it
+    stands, of its weight, and of the rate that goes with that height by Froude's similarity.
 
     docs/synthesis.md says how the parts were chosen.
     """
     zero = jnp.zeros(model.topology.nv, model.mass.dtype)
-    kin = forward_kinematics(model, jnp.asarray(neutral_q(model), model.mass.dtype), zero)
+    kin = forward_kinematics(model, jnp.asarray(standing_q(model), model.mass.dtype), zero)
     height = center_of_mass(model, kin)[2] - lowest_point(model, kin)
     gravity = jnp.sqrt(jnp.sum(model.gravity**2))
     weight = model.mass.sum() * gravity

@@ -40,8 +40,8 @@ class Configuration:
         return self.jacobian @ self.v
 
     def link(self, name: str) -> int:
-        """Index of a link; KeyError lists the names."""
-        return self.model.topology.link(name)
+        """Index of a link by its role or name; KeyError lists both."""
+        return self.model.topology.part(name)
 
 
 def configuration_at(model: Model, effectors: Effectors, q: Array, v: Array) -> Configuration:

@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     with deferred():
         from controllers.registry import CONTROLLERS
         from controllers.scl.load import shipped_scripts
-        from jaxsim.io.world_character import BUILT_IN
+        from jaxsim.characters.registry import CHARACTERS
         from optimize.scenarios.find import scenario, shipped_scenarios
 
     if args.what is None:
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
         print("scripts, for the planar human")
         for name in shipped_scripts():
             print(f"  {name}")
-        print(f"characters\n  {', '.join(BUILT_IN)}, and MJCF and URDF files")
+        print(f"characters\n  {', '.join(CHARACTERS)}, and MJCF and URDF files")
         print(f"controllers of scenario files\n  {', '.join(CONTROLLERS)}, and your own")
         return 0
     found = scenario(args.what)

@@ -21,12 +21,10 @@ def start_states(
     """``count`` starts, with a leading axis: ``standing`` first, then with small normal deviations
     of all joints, within their limits, and of their velocities; the lowest point on the ground.
 
-    spread: standard deviations of the two [rad], [rad/s]. The joints of the root, whose names begin
-    with "root", stay as they are.
+    spread: standard deviations of the two [rad], [rad/s]. The joints of roots stay as they are.
     """
     top = model.topology
-    roots = [j for j, name in enumerate(top.joint_names) if name.startswith("root")]
-    root = np.isin(np.asarray(top.dof_joint), roots)
+    root = np.isin(np.asarray(top.dof_joint), top.root_joints)
     key = jax.random.split(jax.random.key(seed), 2)
     shape, dtype = (count, top.nv), model.mass.dtype
     some = jnp.where((jnp.arange(count) > 0)[:, None] & ~root, 1.0, 0.0).astype(dtype)
@@ -34,14 +32,14 @@ def start_states(
     at = np.array(top.q_start)[hinges]
     turn = spread[0] * some * jax.random.normal(key[0], shape, dtype)
     rate = spread[1] * some * jax.random.normal(key[1], shape, dtype)
-    planar = "rootZ" in top.joint_names
-    up = top.q_start[top.joint("rootZ")] if planar else top.q_start[top.joint("root")] + 2
 
     def one(turn, rate):
         q = integrate(model, standing.q, turn, jnp.ones((), dtype))
         bounds = model.joint_lower[hinges], model.joint_upper[hinges]
         q = q.at[at].set(jnp.clip(q[at], *bounds))
-        low = lowest_point(model, forward_kinematics(model, q, rate))
-        return standing.replace(q=q.at[up].add(-low), qd=rate)
+        if top.root_height is not None:
+            low = lowest_point(model, forward_kinematics(model, q, rate))
+            q = q.at[top.root_height].add(-low)
+        return standing.replace(q=q, qd=rate)
 
     return jax.jit(jax.vmap(one))(turn, rate)

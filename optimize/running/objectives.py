@@ -15,12 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from controllers.goals.balance import FEET, com_ahead
+from controllers.goals.balance import com_ahead
+from jaxsim.characters.standing import standing_height
 from jaxsim.dynamics.kinematics import plane_angles
-from jaxsim.model import Model
+from jaxsim.model import Model, ModelError
+from jaxsim.model.roles import FEET
 from jaxsim.simulation.measures import Measure, Sample, final, largest, total
 
-STANDING_HEIGHT = 1.8  # of the head's centre of mass [m]
 SKID_ANGLE = math.pi / 9  # a foot in contact tilted by more skids [rad]
 FLIGHT_CLEARANCE = 0.01  # of everything in flight; a stance that trembles is none [m]
 FALLEN = 1000.0  # what the final state costs, and what each metre below standing adds
@@ -46,15 +47,27 @@ def capture_offset(sample: Sample) -> Array:
         obs = sample.obs
         feet = [obs.place(jnp.asarray(obs.group(name)))[:2] for name in FEET]
         return com_ahead(obs) - sum(feet) / len(FEET)
-    feet = np.array([top.link("leftFoot"), top.link("rightFoot")])
+    feet = np.array(top.parts(FEET))
     gravity = jnp.linalg.norm(sample.model.gravity)
     ahead = obs.com_velocity[:2] * jnp.sqrt(jnp.maximum(obs.com[2] / gravity, 1e-6))
     return obs.com[:2] + ahead - jnp.mean(obs.kin.com[feet, :2], axis=0)
 
 
-def _height(model: Model, link: str) -> Callable[[Sample], Array]:
-    index = model.topology.link(link)
+def _height(model: Model, role: str) -> Callable[[Sample], Array]:
+    model.topology.require("the objective", role)
+    index = model.topology.part(role)
     return lambda sample: sample.obs.kin.com[index, 2]
+
+
+def _below(model: Model) -> Callable[[Sample], Array]:
+    """How far the head is below where it counts as standing [m]."""
+    head, stands = _height(model, "head"), standing_height(model)
+    return lambda sample: stands - head(sample)
+
+
+def _feet(model: Model) -> np.ndarray:
+    model.topology.require("the objective", *FEET)
+    return np.array(model.topology.parts(FEET))
 
 
 def in_flight(sample: Sample) -> Array:
@@ -68,17 +81,17 @@ def contactless(sample: Sample) -> Array:
 
 
 def _time(model: Model) -> Measure:
-    head = _height(model, "head")
-    return total(lambda sample: head(sample) < STANDING_HEIGHT)
+    head, stands = _height(model, "head"), standing_height(model)
+    return total(lambda sample: head(sample) < stands)
 
 
 def _shortfall(model: Model) -> Measure:
-    head = _height(model, "head")
-    return total(lambda sample: jnp.maximum(STANDING_HEIGHT - head(sample), 0.0))
+    below = _below(model)
+    return total(lambda sample: jnp.maximum(below(sample), 0.0))
 
 
 def _imbalance(model: Model) -> Measure:
-    feet = np.array([model.topology.link("leftFoot"), model.topology.link("rightFoot")])
+    feet = _feet(model)
     return total(lambda s: jnp.abs(s.obs.com[0] - jnp.mean(s.obs.kin.com[feet, 0])))
 
 
@@ -96,11 +109,11 @@ def _contactless(model: Model) -> Measure:
 
 
 def _unrest(model: Model) -> Measure:
-    head, joints = _height(model, "head"), model.topology.actuated_dofs
+    head, stands = _height(model, "head"), standing_height(model)
+    joints = model.topology.actuated_dofs
 
     def rate(sample: Sample) -> Array:
-        stands = head(sample) > STANDING_HEIGHT
-        return jnp.where(stands, jnp.sum(sample.state.qd[joints] ** 2), 0.0)
+        return jnp.where(head(sample) > stands, jnp.sum(sample.state.qd[joints] ** 2), 0.0)
 
     return total(rate)
 
@@ -109,10 +122,10 @@ def _energy(model: Model) -> Measure:
     return total(lambda sample: jnp.sum(sample.control.torque**2))
 
 
-def _skid(model: Model, above: float) -> Measure:
-    top = model.topology
-    feet = np.array([top.link("leftFoot"), top.link("rightFoot")])
-    head = _height(model, "head")
+def _skid(model: Model, above: float | Array) -> Measure:
+    if not model.topology.planar:
+        raise ModelError("the terms skid and skid_standing are for planar characters")
+    feet, head = _feet(model), _height(model, "head")
 
     def rate(sample: Sample) -> Array:
         tilt = plane_angles(sample.model, sample.state.q)[feet] - jnp.pi
@@ -123,12 +136,15 @@ def _skid(model: Model, above: float) -> Measure:
     return total(rate)
 
 
-def _final_head(model: Model) -> Measure:
-    return final(_height(model, "head"))
+def _skid_standing(model: Model) -> Measure:
+    return _skid(model, standing_height(model) * 5 / 6)
 
 
-def _fallen(head: Array) -> Array:
-    short = STANDING_HEIGHT - head
+def _final_shortfall(model: Model) -> Measure:
+    return final(_below(model))
+
+
+def _fallen(short: Array) -> Array:
     return jnp.where(short > 0, FALLEN * (1 + short), 0.0)
 
 
@@ -144,8 +160,8 @@ TERMS = {
         Term("unrest", "rad^2/s", _unrest),  # joints that move while the body stands
         Term("energy", "(N m)^2 s", _energy),
         Term("skid", "rad^2 s", lambda model: _skid(model, -1.0)),
-        Term("skid_standing", "rad^2 s", lambda model: _skid(model, 1.5)),
-        Term("final_state", "1", _final_head, _fallen),
+        Term("skid_standing", "rad^2 s", _skid_standing),
+        Term("final_state", "1", _final_shortfall, _fallen),
         Term("fallen", "1", None),  # part of the time that it does not stand
         Term("toppled", "1", None),  # 1 where it does not stand to the end
         Term("strayed", "m^2 s", lambda model: total(lambda s: jnp.sum(capture_offset(s) ** 2))),

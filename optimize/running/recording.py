@@ -17,6 +17,7 @@ import numpy as np
 from jax import Array
 from tqdm import tqdm
 
+from jaxsim.characters.standing import standing_height
 from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import Kinematics
 from jaxsim.fused import choose_backend, fuse_one
@@ -103,10 +104,12 @@ def measures_of(scenario: Scenario, terms: Mapping[str, Measure]) -> dict[str, M
         "airborne_time": share(lambda sample: ~jnp.any(sample.obs.link_touching)),
         **{f"term {name}": measure for name, measure in terms.items()},
     }
-    if "head" in top.link_names:
-        head = top.link("head")
+    if top.roles.link("head") is not None:
+        head = top.part("head")
         found["max_head_height"] = largest(lambda sample: sample.obs.kin.com[head, 2])
-        found["time_above"] = share(lambda sample: sample.obs.kin.com[head, 2] > 1.8)
+        if top.roles.stands:
+            stands = standing_height(model)
+            found["time_above"] = share(lambda sample: sample.obs.kin.com[head, 2] > stands)
     return found
 
 

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from controllers.scl.ast import Script
-from jaxsim.characters.starts import start as start_pose
+from jaxsim.characters.registry import start as start_pose
 from jaxsim.collision.slots import contact_slots
 from jaxsim.fused import choose_backend
 from jaxsim.io.files import write_bytes
@@ -280,8 +280,8 @@ def motion_of(scenario: Scenario, frames: Frame, time: np.ndarray, events: tuple
         link_quat = np.concatenate([link_quat, still], axis=1)
     for asked in getattr(scenario.controller, "reaches", ()):
         shapes.append(DrawnShape("sphere", -1, asked.target, size=(MARK,)))
-    drawn_links = [name for name in ("head", "pelvis") if name in top.link_names]
-    heights = {name: frames.link_com[:, top.link(name), 2] for name in drawn_links}
+    obs = [role for role in ("head", "pelvis") if top.roles.link(role) is not None]
+    heights = {role: frames.link_com[:, top.part(role), 2] for role in obs}
     begun = scenario.conditions.get("start")
     title = scenario.title or Path(scenario.name).stem
     return Motion(

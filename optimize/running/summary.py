@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxsim.characters.standing import standing_height
+from jaxsim.model.roles import FEET, TOES
 from jaxsim.simulation.health import Failure
 from jaxsim.solvers.status import Status
 from jaxsim.viewer.values import plain_text
@@ -20,7 +22,7 @@ LABELS = {
     "Motion": {
         "final_head_height": "head height at the end [m]",
         "max_head_height": "greatest head height [m]",
-        "time_above_1.8": "head above 1.8 m [s]",
+        "time_above_": "head above {} m [s]",
         "distance": "distance walked [m]",
         "airborne_time": "without contact [s]",
         "energy": "squared torques over time [(N m)² s]",
@@ -126,11 +128,12 @@ def outcome(
     top, com = scenario.model.topology, frames.link_com
     names, kinds = list(top.link_names), scenario.kinds
     found = dict(measured)
-    if "head" in names:
-        found["final_head_height"] = com[-1, names.index("head"), 2]
-        found["time_above_1.8"] = found.pop("time_above")
-    if "pelvis" in names:
-        pelvis = names.index("pelvis")
+    for head in top.parts(["head"]):
+        found["final_head_height"] = com[-1, head, 2]
+    if "time_above" in found:
+        height = standing_height(scenario.model)
+        found[f"time_above_{height:.3g}"] = found.pop("time_above")
+    for pelvis in top.parts(["pelvis"]):
         found["distance"] = com[-1, pelvis, 0] - com[0, pelvis, 0]
     if "character" in kinds:
         if scenario.conditions.get("start") in (None, "standing"):
@@ -138,7 +141,8 @@ def outcome(
         on = zip(names, kinds, frames.touching[-1])
         touching = [name for name, kind, touches in on if touches and kind == "character"]
         found["contacts_at_end"] = touching if failure is None else []
-        found["steps_taken"] = steps_taken(names, frames, time)
+        feet = [top.parts(of_side) for of_side in zip(FEET, TOES)]
+        found["steps_taken"] = steps_taken(feet, frames, time)
     if hasattr(scenario.controller, "account"):
         found |= scenario.controller.account(scenario.scheme, scenario.model, frames, time)
     torn = found.pop("torn_at", ())
@@ -147,12 +151,14 @@ def outcome(
     return {"final_com_height": frames.com[-1, 2], **found, **verdict(failure)}
 
 
-def steps_taken(names: Sequence[str], frames: Frame, time: np.ndarray) -> int | None:
+def steps_taken(feet: Sequence[list[int]], frames: Frame, time: np.ndarray) -> int | None:
     """Steps by contact: a foot that was off the ground for ``AIRBORNE`` at least, and comes down
-    ``STRIDE`` or more from where it left; None for a body without such feet."""
+    ``STRIDE`` or more from where it left; None for a body without feet.
+
+    feet: the links of each foot, its toes among them.
+    """
     count, found = 0, False
-    for side in ("left", "right"):
-        links = [k for k, name in enumerate(names) if name in (f"{side}Foot", f"{side}Toes")]
+    for links in feet:
         if not links:
             continue
         found = True
@@ -194,8 +200,9 @@ def page_rows(summary: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The summary as the table of a page: groups of label and value."""
     groups = {
         group: {
-            label: summary[key]
-            for key, label in labels.items()
+            label.format(key.removeprefix(known)): summary[key]
+            for known, label in labels.items()
+            for key in ([k for k in summary if k.startswith(known)] if "{" in label else [known])
             if summary.get(key) not in (None, [])
         }
         for group, labels in LABELS.items()

@@ -13,7 +13,7 @@ from controllers.goals.torques import GoalTorques
 from controllers.numbers import Numbered
 from controllers.pose.registered import Limp
 from controllers.registry import Registered, Setup, controller_of
-from jaxsim.characters.human_effectors import human_effectors
+from jaxsim.characters.standing import effectors_of
 from jaxsim.io.toml_table import Table, WorldError
 from jaxsim.io.world import World
 from jaxsim.io.world_model import WorldModel, build_world
@@ -130,7 +130,7 @@ def _torques(world: World, controller: GoalController) -> GoalTorques:
     own = build_world(replace(world, bodies=(), driven=(), grips=(), pushes=())).model
     dt = float(world.dt or DT[world.scheme])
     every = max(1, round(float(SynthesisConfig().dt) / dt))
-    scheme = PerStepOptimisation.of(own, human_effectors(own), SynthesisConfig(dt=every * dt))
+    scheme = PerStepOptimisation.of(own, effectors_of(own), SynthesisConfig(dt=every * dt))
     return GoalTorques(controller, scheme, own, every=every)
 
 
@@ -160,7 +160,7 @@ def _stepping(world: World) -> TimeStepping | EventDriven:
 
 
 def _optimisation(world: World, built: WorldModel) -> PerStepOptimisation:
-    points = human_effectors(built.model)
+    points = effectors_of(built.model)
     check_setup(built.model, points, built.state, None, built.pushes)
     options: dict[str, Any] = {"torque_limits": bool(world.torque_limits)}
     if world.dt is not None:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from controllers.scl.load import shipped_scripts
+from jaxsim.characters.registry import CHARACTERS
 from jaxsim.io.toml_table import Table, WorldError, read_toml, suggestion
-from jaxsim.io.world_character import BUILT_IN, MODEL_FILES
+from jaxsim.io.world_character import MODEL_FILES
 from jaxsim.io.world_file import world_of
 from optimize.scenarios.build import build
 from optimize.scenarios.scenario import Scenario
@@ -49,7 +50,7 @@ def _shipped() -> Path:
 
 def known_scenarios() -> tuple[str, ...]:
     """Every name that ``scenario`` takes: scenario files, scripts, characters."""
-    return (*shipped_scenarios(), *shipped_scripts(), *BUILT_IN)
+    return (*shipped_scenarios(), *shipped_scripts(), *CHARACTERS)
 
 
 def default_start(script: str | os.PathLike) -> str | None:
@@ -102,7 +103,7 @@ def _values(name: str, text: str | None) -> tuple[dict[str, Any], Path, str | No
         return read_toml(file).values(), file.parent, file.read_text("utf-8")
     if path.suffix.lower() in MODEL_FILES:
         return {"character": {"model": path.name}}, path.parent, None
-    if path.suffix == "" and name in BUILT_IN:
+    if path.suffix == "" and name in CHARACTERS:
         return {"character": {"model": name}}, Path(), None
     if path.suffix == ".scl" or path.is_file() or name in shipped_scripts() or text is not None:
         controller = {"name": "script", "file": name} | ({} if text is None else {"text": text})

@@ -18,7 +18,6 @@ from optimize.problems.survival import Outcome, outlast
 from optimize.running.batch import batched
 from optimize.scenarios.scenario import Scenario
 
-LINK = "pelvis"
 PUSHED_AT = 0.5  # [s], until which a start has settled
 
 
@@ -35,7 +34,7 @@ class Trial:
 
 def trial_push(model: Model, trial: Trial, begins: float = PUSHED_AT) -> Pushes:
     """The push of one trial, at the centre of mass of the pelvis, from ``begins`` [s]."""
-    link = model.topology.link(LINK)
+    link = model.topology.part("pelvis")
     force, angle = jnp.asarray(trial.force), jnp.asarray(trial.direction)
     way = jnp.stack([jnp.cos(angle), jnp.sin(angle), jnp.zeros_like(angle)])
     return Pushes(

@@ -11,7 +11,7 @@ from controllers.pose.pd import PoseController, pose_error
 from jaxsim.characters import anthropometry as body_data
 from jaxsim.characters.human import TURNS, articulated_human, ball_joint_human, start
 from jaxsim.characters.poses import posed, unsided
-from jaxsim.characters.starts import start as any_start
+from jaxsim.characters.registry import start as any_start
 from jaxsim.collision.contacts import find_contacts, lowest_point
 from jaxsim.collision.slots import contact_slots
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate

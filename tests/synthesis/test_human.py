@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks._synthesis import PUSHED, Scene
 from jaxsim import articulated_human, push, start
-from jaxsim.characters.human_effectors import human_effectors
+from jaxsim.characters.standing import effectors_of
 from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.fused import fuse
@@ -29,7 +29,7 @@ STEPS = 80
 @pytest.fixture(scope="module")
 def human(x64_module):
     model = articulated_human("adult")
-    return model, human_effectors(model)
+    return model, effectors_of(model)
 
 
 def test_effectors_of_the_human_lie_on_the_soles_and_hands(human):

@@ -20,7 +20,7 @@ from controllers.goals.balance import (
     step_time,
 )
 from jaxsim.characters.human import articulated_human, start
-from jaxsim.characters.human_effectors import human_effectors
+from jaxsim.characters.standing import effectors_of
 from jaxsim.synthesis.config import units
 from jaxsim.synthesis.configuration import configuration_at
 from jaxsim.synthesis.observation import EffectorObservation
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("x64_module")
 def standing(build="adult"):
     """EffectorObservation of a body that stands on both feet, with no forces yet."""
     model = articulated_human(build)
-    effectors, state = human_effectors(model), start(model, "standing")
+    effectors, state = effectors_of(model), start(model, "standing")
 
     @quick_jit
     def seen(model, q, v):

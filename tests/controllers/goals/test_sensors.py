@@ -10,7 +10,7 @@ import pytest
 from controllers.goals.sensors import Objects, reachable, reachable_points
 from controllers.goals.surroundings import ARMS
 from jaxsim.characters.human import start
-from jaxsim.characters.human_effectors import human_effectors
+from jaxsim.characters.standing import effectors_of
 from jaxsim.synthesis.config import units
 from jaxsim.synthesis.configuration import configuration_at
 from jaxsim.synthesis.observation import EffectorObservation
@@ -56,7 +56,7 @@ def test_balls_of_scenarios_fly_above_the_ground_to_where_they_are_aimed(name):
 def test_hands_reach_walls_holds_and_the_hands_of_another_who_is_near():
     """Two humans face to face, the other on a step; a wall in front of the first."""
     model = scenario("near_wall", {"fixed.pos": [0.55, 0.0, 1.25]}).model
-    own = human_effectors(model)
+    own = effectors_of(model)
 
     @quick_jit
     def sensed(away):

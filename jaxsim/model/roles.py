@@ -1,0 +1,109 @@
+"""Roles: which links of a character are its head, pelvis, feet. General code asks these, not names.
+
+Roles of the middle and of pairs are words such as "pelvis", "leftThigh"; files give a pair by its
+plural, ``thighs = ["left one", "right one"]``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from jaxsim.model.errors import ModelError
+
+SIDES = ("left", "right")
+
+
+def sided(side: str, name: str) -> str:
+    """ "left", "knee" -> "leftKnee"."""
+    return side + name[0].upper() + name[1:]
+
+
+MIDDLE = ("head", "chest", "abdomen", "pelvis")
+PAIRS = {
+    "upper_arms": "upperArm",
+    "forearms": "forearm",
+    "hands": "hand",
+    "thighs": "thigh",
+    "shanks": "shank",
+    "feet": "foot",
+    "toes": "toes",
+}
+FEET, TOES, HANDS, UPPER_ARMS, THIGHS = (
+    tuple(sided(side, PAIRS[pair]) for side in SIDES)
+    for pair in ("feet", "toes", "hands", "upper_arms", "thighs")
+)
+ROLES = (*MIDDLE, *(sided(side, part) for side in SIDES for part in PAIRS.values()))
+
+Vector3 = tuple[float, float, float]
+Point = tuple[str, str, str, Vector3]
+"""An effector: its name, its group (one of FEET and HANDS), a shape, and its place there in shares
+of the shape's half size, see ``jaxsim.dynamics.effectors``."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What general code asks of a character. Static; the default is a body that plays no part.
+
+    Lengths and angles follow from the model's numbers, so that they are right for a body of any
+    size; only ``stands_above`` and ``standing`` are numbers themselves.
+    """
+
+    character: str = ""  # the name of a built-in character, or of a model file
+    links: tuple[tuple[str, str], ...] = ()  # (role, link)
+    points: tuple[Point, ...] = ()  # that may bear on the surroundings
+    standing: tuple[float, ...] = ()  # its first positions in q as it stands; (): the zero pose
+    stands_above: float | None = None  # height of the head's centre of mass, see standing_height
+    forward: Vector3 = (1.0, 0.0, 0.0)  # as it stands, in the pelvis' frame
+    up: Vector3 = (0.0, 0.0, 1.0)  # as it stands, in the chest's frame
+
+    def __post_init__(self):
+        for role, _ in self.links:
+            if role not in ROLES:
+                raise ModelError(f"there is no role {role!r}; the roles are: {', '.join(ROLES)}")
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is known from which height of the head on the body stands."""
+        known = self.link("head") is not None
+        return known and (self.stands_above is not None or bool(self.points))
+
+    def link(self, role: str) -> str | None:
+        """The name of the link in a role, if there is one."""
+        return dict(self.links).get(role)
+
+    def require(self, asker: str, roles: tuple[str, ...], link_names: tuple[str, ...]) -> None:
+        """Raise ModelError, with the table to fill in, where a link for one of the roles is not
+        known. asker: who needs them, for the message."""
+        missing = [role for role in roles if self.link(role) is None]
+        if not missing:
+            return
+        name = self.character or "the model"
+        raise ModelError(
+            f"{asker} needs the {'role' if len(missing) == 1 else 'roles'} {', '.join(missing)}, "
+            f"and which links of {name} these are cannot be told from names. Fill in this table in "
+            f"{name.rpartition('.')[0] or 'MODEL'}.roles.toml beside the model's file (of a model "
+            f"built in Python: builder.set_roles), and leave out what the body lacks:\n\n"
+            f"{self.as_table()}\n\nThe links are: {', '.join(link_names)}"
+        )
+
+    def as_table(self) -> str:
+        """The links as the TOML table of a roles file; what is not known is empty."""
+        quoted = {role: f'"{self.link(role) or ""}"' for role in ROLES}
+        lines = [f"{role} = {quoted[role]}" for role in MIDDLE]
+        for pair, part in PAIRS.items():
+            lines.append(f"{pair} = [{', '.join(quoted[sided(side, part)] for side in SIDES)}]")
+        return "\n".join(["[roles]", *lines])
+
+
+def paired(
+    singles: Mapping[str, str], pairs: Mapping[str, Sequence[str]]
+) -> tuple[tuple[str, str], ...]:
+    """``Roles.links`` of links by role of the middle, and of (left, right) by a pair's plural."""
+    of_sides = [
+        (sided(side, PAIRS[pair]), link)
+        for pair, links in pairs.items()
+        for side, link in zip(SIDES, links)
+    ]
+    return (*singles.items(), *of_sides)
+
+
+NO_ROLES = Roles()
