@@ -164,8 +164,9 @@ def test_an_objective_of_a_file_is_kept_and_checked(tmp_path):
     with pytest.raises(ValueError, match=r"mine.py has no 'rough'; it has gentle"):
         user_objective(f"{file}:rough")
     out = tmp_path / "run"
-    options = dict(start="standing", population=4, seconds=0.02, judge_dt=0.001, progress=False)
-    tune(script, f"{file}:gentle", out=out, generations=1, **options)
+    options = dict(population=4, seconds=0.02, judge_dt=0.001, progress=False)
+    standing = {"character.start": "standing"}
+    tune(script, f"{file}:gentle", out=out, generations=1, set=standing, **options)
     file.unlink()  # what was kept counts
     found = tune(out=out, resume=True, generations=2, progress=False)
     assert found.evolution.generations == 2
