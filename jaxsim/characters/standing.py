@@ -1,5 +1,7 @@
 """How a character stands, and what follows from that: its height, its effectors."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +26,7 @@ def standing_q(model: Model) -> np.ndarray:
     return q
 
 
+@partial(jax.jit, static_argnames="name")
 def stand(model: Model, name: str = "standing") -> State:
     """Standing at rest, the lowest point on the ground. ModelError for another name."""
     if name != "standing":

@@ -42,12 +42,12 @@ class Term:
 
 def capture_offset(sample: Sample) -> Array:
     """(2,) from the middle of the feet to the capture point x + v sqrt(z / g) [m]."""
-    obs, top = sample.obs, sample.model.topology
+    obs = sample.obs
     if hasattr(sample.obs, "conf"):
         obs = sample.obs
         feet = [obs.place(jnp.asarray(obs.group(name)))[:2] for name in FEET]
         return com_ahead(obs) - sum(feet) / len(FEET)
-    feet = np.array(top.parts(FEET))
+    feet = _feet(sample.model)
     gravity = jnp.linalg.norm(sample.model.gravity)
     ahead = obs.com_velocity[:2] * jnp.sqrt(jnp.maximum(obs.com[2] / gravity, 1e-6))
     return obs.com[:2] + ahead - jnp.mean(obs.kin.com[feet, :2], axis=0)
