@@ -7,6 +7,7 @@
 # make compat  everything on every Python of the machine with every JAX it can have, and once with
 #              the oldest version of each dependency (hours)
 # make lint    ruff, pyright, import directions
+# make docs    the documentation as a site in site/, with every link checked; open site/index.html
 # make bench   the benchmarks
 # make clean   remove what the other targets made
 #
@@ -28,7 +29,7 @@ SHORT := tests/fused tests/simulation/test_backends.py tests/simulation/test_hea
   tests/test_project.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test short test-cuda-emulated compat lint bench clean
+.PHONY: help demo test short test-cuda-emulated compat lint docs bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -55,6 +56,10 @@ lint: $(VENV)/.installed-dev
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # not --quiet: that hides warnings, and passes them
+	@echo "site/index.html"
+
 bench: $(VENV)/.installed-dev
 	@set -e; for script in benchmarks/[!_]*.py; do \
 	  [ -e "$$script" ] || { echo "no benchmarks yet"; break; }; \
@@ -62,10 +67,11 @@ bench: $(VENV)/.installed-dev
 	done
 
 clean:
-	rm -rf .venv-ci build dist demo .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv-ci build dist demo site .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find jaxsim controllers optimize tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Two sets of packages share one environment: what the demo needs, and what developers need.
+# Three sets of packages share one environment: what the demo needs, what developers need, and what
+# the site of the documentation needs besides.
 $(VENV)/.installed-viewer: pyproject.toml $(PINS) $(VENV)/.made
 	@echo "Installing what the demo needs (some minutes the first time)"
 	@$(call install,.[viewer])
@@ -75,6 +81,13 @@ $(VENV)/.installed-dev: pyproject.toml $(PINS) $(VENV)/.made
 	@echo "Installing what developers need (some minutes the first time)"
 	@$(call install,.[dev])
 	@touch $@
+
+$(VENV)/.installed-docs: pyproject.toml $(PINS) $(VENV)/.made
+	@echo "Installing what the documentation needs (some minutes the first time)"
+	@$(call install,.[dev$(comma)docs])
+	@touch $@
+
+comma := ,
 
 # With JAX=0.11 the pins of jax and jaxlib give way, and that of flax, which asks for some JAX.
 install = grep -vE '$(if $(JAX),^(jax|jaxlib|flax)==,^$$)' $(PINS) > $(VENV)/pins.txt; \

@@ -7,7 +7,7 @@
 
 A hopper (a weight on a leg with a soft knee) is thrown forward, lands and slides. What it does by
 the initial speed and by the friction is differentiated after every step of the motion. See
-docs/gradients.md.
+docs/explanation/gradients.md.
 """
 
 import argparse

@@ -7,7 +7,7 @@
 Planar humans fall limp from random poses. Steps that need more than the first 8 sweeps are set
 apart from those that do not; each is differentiated along a random direction of its velocity (where
 a joint rests at its limit, or a foot on the ground, the derivative by the pose has a kink, beside
-which differences are no measure). See docs/gradients.md.
+which differences are no measure). See docs/explanation/gradients.md.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The shipped motions at three time steps: the table of docs/motions.md.
+"""The shipped motions at three time steps: the table of docs/results/motions.md.
 
     python benchmarks/motions.py [NAME ...] [--out FOLDER]
 

@@ -6,7 +6,7 @@
     python benchmarks/ragdolls.py --keep runs/falls  go on where a stopped run of this commit was
     python benchmarks/ragdolls.py --quick            two minutes, to see that it runs
 
-See docs/robustness.md and benchmarks/README.md.
+See docs/explanation/robustness.md and benchmarks/README.md.
 """
 
 import argparse

@@ -7,7 +7,8 @@
 "time_stepping" is ``step`` (one solve a step), "event_driven" is ``event_step`` (Kokkevis 2004,
 section 7).
 Scenes in float64: a crate that slides to a stop, a ball that bounces, a crate that falls on an
-edge and tumbles, the planar human that falls limp. See docs/constraints.md, benchmarks/README.md.
+edge and tumbles, the planar human that falls limp.
+See docs/explanation/constraints.md, benchmarks/README.md.
 """
 
 import argparse

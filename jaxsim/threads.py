@@ -7,7 +7,7 @@ from collections.abc import Iterator
 THREADS = 8  # at least
 HANGS = (
     "if it never ends: on a CPU of few cores XLA can wait for itself, start Python with NPROC=8 in"
-    " the environment (docs/waiting.md)"
+    " the environment (docs/guides/install.md)"
 )
 
 

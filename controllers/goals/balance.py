@@ -88,7 +88,7 @@ def bearing_feet(obs: EffectorObservation, step: Step) -> Array:
 def com_ahead(obs: EffectorObservation) -> Array:
     """(2,) where the centre of mass is going: x + v sqrt(z / g), its capture point.
 
-    The document's condition and step look at x alone; see docs/behaviours.md.
+    The document's condition and step look at x alone; see docs/explanation/behaviours.md.
     """
     conf = obs.conf
     return conf.com[:2] + fall_time(obs) * conf.com_velocity[:2]

@@ -45,7 +45,7 @@ def tracking(table: Table, setup: Setup) -> Registered:
     names = dict.fromkeys(top.joint_names[top.dof_joint[d]] for d in top.actuated_dofs if limp[d])
     note = (
         f"motors without gains stay limp: {', '.join(names)}; give gains in the model's file, or"
-        " its roles (docs/characters.md)"
+        " its roles (docs/explanation/characters.md)"
     )
     return Registered(TrackingController(_path(table, setup)), notes=(note,) if names else ())
 

@@ -9,7 +9,7 @@ Sources:
 - UN Regulation No. 129, annex 8: masses of the Q6 child manikin; UN Regulation No. 44, annex 8:
   stature and sitting height of the P6 manikin, a child of six years.
 
-docs/characters.md says what was chosen where these say nothing.
+docs/explanation/characters.md says what was chosen where these say nothing.
 """
 
 from collections.abc import Mapping

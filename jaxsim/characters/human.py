@@ -2,8 +2,8 @@
 
 Both stand upright in the zero pose, arms down, palms to the thighs; x is forward, y left, z up.
 Each link's frame is parallel to these axes and sits at the joint by which the link hangs on its
-parent; the pelvis is the root, its frame between the hips. docs/characters.md has the tables with
-their sources, and what was chosen where these say nothing.
+parent; the pelvis is the root, its frame between the hips. docs/explanation/characters.md has the
+tables with their sources, and what was chosen where these say nothing.
 """
 
 from dataclasses import dataclass, replace

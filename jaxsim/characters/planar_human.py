@@ -89,7 +89,7 @@ LIMBS = {
 PROXIMAL = ("shoulder",)  # joints at the parent's proximal tip; all others sit at its distal tip
 TURN = (0.0, -1.0, 0.0)  # hinge axis: counter-clockwise in the x-z plane
 TOTAL_MASS = 89.49
-FRICTION = 0.6  # not in the thesis; see docs/motions.md
+FRICTION = 0.6  # not in the thesis; see docs/results/motions.md
 TRACED_CHAIR = 1.0  # its height while the model is built, where the asked one is traced [m]
 
 

@@ -24,7 +24,7 @@ def character_of(model: Model) -> Character:
         return Character(lambda: model, ("standing",), stand)
     raise ModelError(
         "this model is no character with start poses; give a start as a State, as in "
-        "neutral_state(model), or say its roles (docs/characters.md)"
+        "neutral_state(model), or say its roles (docs/explanation/characters.md)"
     )
 
 

@@ -50,8 +50,8 @@ def load_model(
     self_collision: let links touch one another where the file does.
 
     The model is in JAX's default float precision, its positions and velocities in MuJoCo's order
-    and meaning. docs/models.md says what becomes of what. Its roles are those of NAME.roles.toml
-    beside it, else those that its names tell, see docs/characters.md.
+    and meaning. docs/reference/models.md says what becomes of what. Its roles are those of
+    NAME.roles.toml beside it, else those that its names tell, see docs/explanation/characters.md.
 
     Raises ModelError where there is no such file, where MuJoCo cannot read it (with its reason),
     where the model has no moving body, and, if strict, one that lists all that is not supported;

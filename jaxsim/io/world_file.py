@@ -1,7 +1,7 @@
 """World files: TOML that says what stands, lies, moves and flies around a character.
 
 `read_world` checks a file and gives a `World`; `jaxsim.io.world_model` builds the Model and State
-from it. docs/scenarios.md has all tables and keys.
+from it. docs/reference/scenarios.md has all tables and keys.
 """
 
 import os

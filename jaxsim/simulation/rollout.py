@@ -26,7 +26,8 @@ from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout_checks import check_folding, check_record, folded_in, updated
 from jaxsim.simulation.scheme import Scheme
 
-SOLVED = 1e-3  # a residual of the implicit derivative that is little, see docs/gradients.md [m/s]
+# A residual of the implicit derivative that is little, see docs/explanation/gradients.md [m/s].
+SOLVED = 1e-3
 
 
 @jax.tree_util.register_dataclass

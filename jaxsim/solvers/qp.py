@@ -1,7 +1,7 @@
 """Small convex quadratic programs in batches: least squares under equations and inequalities.
 
 Solved by ``interior_point`` in scaled units, with a status instead of an error; ``qp_derivative``
-gives the derivative of the solution. See docs/qp.md.
+gives the derivative of the solution. See docs/explanation/qp.md.
 """
 
 from collections.abc import Sequence
@@ -135,7 +135,7 @@ def solve_levels(
     The J x that a level achieves becomes equations of the next ones; ``equality`` and ``violated``
     of a level have these rows after those of A. An unknown that a bound holds stays there. Where
     the equations leave rows of G no room, the iterations are more, and in float32 one member in
-    twelve ends unfinished (docs/qp.md).
+    twelve ends unfinished (docs/explanation/qp.md).
     """
     solutions = []
     tolerance = default_tolerance(A.dtype) if tolerance is None else tolerance

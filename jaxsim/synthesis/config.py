@@ -37,7 +37,7 @@ def units(model: Model) -> Units:
     """Units of a body: parts of the height of its centre of mass over its lowest point as it
     stands, of its weight, and of the rate that goes with that height by Froude's similarity.
 
-    docs/synthesis.md says how the parts were chosen.
+    docs/explanation/synthesis.md says how the parts were chosen.
     """
     zero = jnp.zeros(model.topology.nv, model.mass.dtype)
     kin = forward_kinematics(model, jnp.asarray(standing_q(model), model.mass.dtype), zero)

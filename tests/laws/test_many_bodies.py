@@ -95,7 +95,8 @@ def test_newtons_cradle(cradle, kind, name):
 # ---- a stack ---------------------------------------------------------------------------------
 
 BOXES, HALF = 10, 0.1
-# The warm start forgets faster than depth is undone, 1 - 0.98 > dt / 0.1: see docs/physics.md.
+# The warm start forgets faster than depth is undone, 1 - 0.98 > dt / 0.1: see
+# docs/explanation/physics.md.
 QUIET = TimeStepping(dt=1e-3, sweeps=24, contacts=60, stabilization_time=0.1, warm_start=0.98)
 
 

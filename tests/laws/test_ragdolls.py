@@ -90,7 +90,7 @@ def test_the_study_runs_and_goes_on_where_it_was(tmp_path):
 
 @pytest.mark.slow
 def test_with_the_defaults_no_joint_leaves_its_limits():
-    """256 of the falls of docs/robustness.md, where 8 sweeps a step leave them in 1 of 50."""
+    """256 of the falls of docs/explanation/robustness.md; 8 sweeps a step leave them in 1 of 50."""
     options = ["--grounds", "flat", "--self-collision", "no", "--backend", "fused"]
     text = main([*options, "--steps", "2", "--seconds", "2", "--members", "256", "--chunk", "256"])
     head, _, row = [line for line in text.splitlines() if line.startswith("|")]

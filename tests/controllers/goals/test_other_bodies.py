@@ -1,6 +1,6 @@
 """Controllers on humanoids of model files, which nobody here wrote code for.
 
-Directions: 0 is forward, 90 to the left. What falls is in docs/characters.md.
+Directions: 0 is forward, 90 to the left. What falls is in docs/explanation/characters.md.
 """
 
 from pathlib import Path

@@ -261,8 +261,8 @@ def test_a_weak_push_is_survived_and_a_very_strong_one_is_not():
     [(None, 350.0, False), (TUNED, 550.0, False), (WITHIN_LIMITS, 200.0, True)],
 )
 def test_nearly_all_starts_survive_a_push_from_every_direction(control, force, limits):
-    """350 N is the goal for the adult on firm ground; docs/behaviours.md has the maps, whose least
-    within torque limits is 200 N."""
+    """350 N is the goal for the adult on firm ground; docs/results/push_maps.md has the maps,
+    whose least within torque limits is 200 N."""
     numbers = control and read_numbers(control)
     limited = {"world.torque_limits": limits}
     options = MapOptions(durations=(0.2,), starts=4, numbers=numbers, set=limited)

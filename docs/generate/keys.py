@@ -1,0 +1,259 @@
+"""The tables of keys in docs/reference/scenarios.md, from what the reader of scenarios asks for.
+
+    python docs/generate/keys.py             writes them anew
+    python docs/generate/keys.py --check     exit code 1 if they are not those of the code
+
+The reader runs on scenarios that use every table, with a notebook in the place of its tables that
+writes down each key, its kind, default and bounds. keys.toml adds units and meanings.
+"""
+
+import ast
+import math
+import re
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from jaxsim.io import world_file  # noqa: E402
+from jaxsim.io.toml_table import REQUIRED, Table, read_toml  # noqa: E402
+
+PAGE = ROOT / "docs" / "reference" / "scenarios.md"
+MEANINGS = tomllib.loads(Path(__file__).with_name("keys.toml").read_text("utf-8"))
+SHAPE = MEANINGS["shape"]
+SAMPLE = """
+[[fixed]]
+name = "a"
+shape = "sphere"
+radius = 1
+repeat = { count = 2, offset = [1, 0, 0] }
+[[fixed]]
+shape = "capsule"
+radius = 1
+half_length = 1
+[[fixed]]
+shape = "tapered_capsule"
+radius0 = 1
+radius1 = 1
+half_length = 1
+[[fixed]]
+shape = "box"
+half_extents = [1, 1, 1]
+[[fixed]]
+shape = "height_field"
+half_extents = [1, 1]
+generator = "rough"
+height = 1
+[[body]]
+name = "b"
+shape = "sphere"
+radius = 1
+mass = 1
+pos = [0, 0, 0]
+[[body]]
+name = "c"
+shape = "sphere"
+radius = 1
+mass = 1
+target = [0, 0, 0]
+arrives = 1
+[[driven]]
+name = "d"
+shape = "sphere"
+radius = 1
+[[driven.motion]]
+turn = [0, 0, 1]
+[[driven.motion]]
+slide = [0, 0, 1]
+[[grip]]
+name = "e"
+link = "b"
+[[push]]
+link = "b"
+force = 1
+name = "f"
+[[push]]
+link = "b"
+force = [0, 0, 1]
+[character]
+model = "planar_human"
+[controller]
+name = "pd"
+"""
+READERS = ("number", "whole", "vector", "text", "choice", "flag", "table", "tables", "take", "has")
+Asked = dict[str, dict[str, dict[str, Any]]]  # table -> key -> kind, default, bounds
+
+
+def asked() -> Asked:
+    """Every key that the reader of scenarios asks for, in its order."""
+    found: Asked = {}
+    original = {name: getattr(Table, name) for name in READERS}
+    asking: list[str] = []  # a reader that is called by another one adds nothing
+
+    def noting(kind: str) -> Callable:
+        def read(table: Table, key: str, *args: Any, **kwargs: Any) -> Any:
+            if not asking:
+                entry = found.setdefault(_name(table.where), {}).setdefault(key, {"kind": kind})
+                if kind not in ("take", "has"):
+                    entry |= {"kind": kind, **_arguments(kind, args, kwargs)}
+            asking.append(kind)
+            try:
+                return original[kind](table, key, *args, **kwargs)
+            finally:
+                asking.pop()
+
+        return read
+
+    for name in READERS:
+        setattr(Table, name, noting(name))
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "sample.toml"
+            path.write_text(SAMPLE, "utf-8")
+            world_file.world_of(_without_names(read_toml(path)), "sample", path.parent)
+            world_file.key_pose(Table("sample", "[[controller.key]]", {"time": 1}))
+    finally:
+        for name, function in original.items():
+            setattr(Table, name, function)
+    return found
+
+
+def _without_names(table: Table) -> Table:
+    """Pushes are named for ``--set``; the reader of worlds takes the names out before."""
+    for push in table.values().get("push", []):
+        push.pop("name", None)
+    return table
+
+
+def _name(where: str) -> str:
+    """ "[[body]] 1 'crate', [repeat]" -> "[[body]], [repeat]"; of the file itself ""."""
+    return re.sub(r"(\]\]) \d+( '[^']*')?", r"\1", where)
+
+
+def _arguments(kind: str, args: tuple, kwargs: dict) -> dict[str, Any]:
+    names = {
+        "number": ("default", "above", "least", "most", "of"),
+        "whole": ("default", "least", "most", "of"),
+        "vector": ("default", "size", "above"),
+        "text": ("default",),
+        "choice": ("known", "default"),
+        "flag": ("default",),
+    }.get(kind, ())
+    return {"default": REQUIRED, **dict(zip(names, args)), **kwargs}
+
+
+def check_complete(found: Asked) -> None:
+    """Every key that the source of the reader names was asked for, and every one has a meaning."""
+    tree = ast.parse(Path(world_file.__file__).read_text("utf-8"))
+    named = {
+        node.args[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in READERS
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+    }
+    missing = named - {key for keys in found.values() for key in keys}
+    if missing:
+        sys.exit(f"docs/generate/keys.py: SAMPLE does not make the reader ask for {missing}")
+
+
+def tables() -> dict[str, str]:
+    """The tables by their names, in Markdown."""
+    found = asked()
+    check_complete(found)
+    own = {
+        "[world]": found["[world]"],
+        "[[fixed]]": found["[[fixed]]"],
+        "[[body]]": found["[[body]]"],
+        "[[driven]]": found["[[driven]]"],
+        "[[driven.motion]]": found["[[driven]], [[motion]]"],
+        "repeat": found["[[fixed]], [repeat]"],
+        "[[grip]]": found["[[grip]]"],
+        "[[push]]": {"name": {"kind": "text", "default": None}, **found["[[push]]"]},
+        "[character]": found["[character]"],
+        "[[controller.key]]": found["[[controller.key]]"],
+    }
+    shape = found["[[fixed]]"]
+    own = {
+        name: {k: v for k, v in keys.items() if k not in SHAPE or k in MEANINGS[name]}
+        for name, keys in own.items()
+    }
+    own["shape"] = {key: shape[key] for key in SHAPE}
+    own["[controller]"] = {
+        "name": {"kind": "text", "default": REQUIRED},
+        "numbers": {"kind": "table"},
+    }
+    for name, keys in own.items():
+        if keys.keys() != MEANINGS[name].keys():
+            sys.exit(f"docs/generate/keys.toml, {name}: {keys.keys() ^ MEANINGS[name].keys()}")
+    return {name: _table(name, keys) for name, keys in own.items()}
+
+
+def _table(name: str, keys: dict[str, dict[str, Any]]) -> str:
+    lines = ["| key | value | unit | default | meaning |", "|---|---|---|---|---|"]
+    for key in MEANINGS[name]:
+        unit, meaning, *default = MEANINGS[name][key]
+        value, given = _value(keys[key]), default[0] if default else _default(keys[key])
+        lines.append(f"| `{key}` | {value} | {unit} | {given} | {meaning} |")
+    return "\n".join(lines)
+
+
+def _value(entry: dict[str, Any]) -> str:
+    kind = entry["kind"]
+    if kind == "choice":
+        return ", ".join(f'`"{name}"`' for name in entry["known"])
+    if kind == "vector":
+        size = "numbers" if "size" in entry else "3 numbers"
+        return size + (f" above {entry['above']:g}" if "above" in entry else "")
+    if kind in ("number", "whole"):
+        text = "number" if kind == "number" else "whole number"
+        bounds = []
+        if entry.get("above", -math.inf) > -math.inf:
+            bounds.append(f"above {entry['above']:g}")
+        if entry.get("least", 0 if kind == "whole" else -math.inf) > -math.inf:
+            bounds.append(f"from {entry.get('least', 0):g}")
+        if entry.get("most", math.inf) not in (None, math.inf):
+            bounds.append(f"to {entry['most']:g}")
+        return " ".join([text, *bounds])
+    return {
+        "text": "text",
+        "flag": "true, false",
+        "take": "rows of numbers",
+        "has": "rows of numbers",
+    }.get(kind, "table")
+
+
+def _default(entry: dict[str, Any]) -> str:
+    default = entry.get("default")
+    if default is REQUIRED:
+        return "needed"
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, tuple):
+        return f"`[{', '.join(f'{x:g}' for x in default)}]`"
+    if isinstance(default, (int, float)):
+        return f"{default:g}"
+    return f'`"{default}"`' if default else "none"
+
+
+def renewed(text: str) -> str:
+    """The page with its tables made anew."""
+    made = tables()
+    mark = re.compile(r"(<!-- keys: (.*?) -->\n).*?(<!-- end -->)", re.S)
+    return mark.sub(lambda m: f"{m[1]}\n{made[m[2]]}\n\n{m[3]}", text)
+
+
+if __name__ == "__main__":
+    before = PAGE.read_text("utf-8")
+    after = renewed(before)
+    if "--check" in sys.argv:
+        sys.exit(before != after and f"{PAGE}: make it anew with python docs/generate/keys.py")
+    PAGE.write_text(after, "utf-8")
