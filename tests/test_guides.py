@@ -90,7 +90,9 @@ def test_a_page(page, folder, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [p for p in PAGES if any(b[0] for b in blocks(p))], ids=str)
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if any(b[0] for b in blocks(p))], ids=lambda p: p.stem
+)
 def test_a_page_with_its_slow_blocks(page, folder, capsys):
     through(page, slow=True)
 
