@@ -59,7 +59,7 @@ def test_pd_with_gains_of_its_size_holds_the_start_pose(world):
     found = simulate(world("other_humanoid.xml", "pd", "time_stepping"), seconds=0.5, dt=0.002)
     assert found.summary["standing"] and found.summary["finite"]
     np.testing.assert_allclose(found.motion.q[-1, 7:], 0, atol=0.01)
-    assert any("gains of a human of this size" in note for note in found.variables)
+    assert any("gains of a human of this size" in note for note in found.notes)
 
 
 @pytest.mark.slow
