@@ -1,0 +1,209 @@
+"""Positions of a character whose links have given orientations, for many frames at once.
+
+A ball takes the orientation as it is. Hinges of a link start at the best place of a grid over their
+limits; a few damped Gauss-Newton steps then fit all hinges of the body together, within limits:
+minimise sum_k |W log(R_k^T R_k*)|^2, in the frame of role k (Nocedal, Wright 2006, chapter 10).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.characters.standing import effectors_of
+from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics
+from jaxsim.math.rotation import (
+    axis_angle_to_matrix,
+    compose,
+    matrix_to_quat,
+    quat_log,
+    quat_to_matrix,
+    rotate,
+)
+from jaxsim.mocap.body import Body
+from jaxsim.model import Model
+from jaxsim.model.roles import FEET
+
+__all__ = ["BLOCK", "fitted", "in_blocks", "placed"]
+
+BLOCK = 256  # frames that one call of a compiled program takes
+GRID = {1: 25, 2: 11, 3: 7}  # places a hinge is tried at, by how many a link has
+STEPS = 12
+DAMPING = 1e-4
+TWIST = 0.3  # weight of a limb's turn about its bone, beside 1 of where the bone points
+LIGHT = 0.2  # weight of an abdomen, which has to give where a chest cannot be reached otherwise
+
+
+def in_blocks(function, frames: int, *arrays: np.ndarray):
+    """``function`` of (BLOCK, ...) pieces of (T, ...) arrays, its results (T, ...) as numpy. The
+    last piece is filled up with its last frame, so that one compiled program serves all clips."""
+    parts = []
+    for start in range(0, frames, BLOCK):
+        index = np.minimum(np.arange(start, start + BLOCK), frames - 1)
+        parts.append(function(*(array[index] for array in arrays)))
+    joined = jax.tree.map(lambda *x: np.concatenate([np.asarray(v) for v in x]), *parts)
+    return jax.tree.map(lambda x: x[:frames], joined)
+
+
+@partial(jax.jit, static_argnames="body")
+def placed(model: Model, body: Body, q: Array) -> dict[str, Array]:
+    """Of frames q (N, nq): "frames" (N, K, 3, 3) of the roles, "points" (N, K, 3) where their
+    joints are [m], "soles" (N, ne, 3) the points of the feet [m]."""
+
+    def of(q: Array) -> dict[str, Array]:
+        kin = forward_kinematics(model, q, jnp.zeros(model.topology.nv, q.dtype))
+        soles = effectors_of(model)
+        feet = np.flatnonzero(np.isin(np.array(soles.group_names)[np.array(soles.groups)], FEET))
+        return {
+            "frames": role_frames(body, kin),
+            "points": role_points(body, kin),
+            "soles": soles.positions(kin)[feet],
+        }
+
+    return jax.vmap(of)(q)
+
+
+def role_frames(body: Body, kin: Kinematics) -> Array:
+    """(K, 3, 3) of the roles in the world."""
+    back = np.swapaxes(body.offsets, -1, -2)
+    rot = kin.link_rot[np.array(body.links)]
+    return compose(rot, jnp.asarray(back, rot.dtype))
+
+
+def role_points(body: Body, kin: Kinematics) -> Array:
+    """(K, 3) [m] where the joints of the roles are."""
+    places = [
+        kin.joint_anchor[np.array(own)].mean(0) if own else kin.link_pos[link]
+        for link, own in zip(body.links, body.joints)
+    ]
+    return jnp.stack(places)
+
+
+@partial(jax.jit, static_argnames="body")
+def fitted(model: Model, body: Body, targets: Array, hips: Array) -> Array:
+    """(N, nq) with the roles oriented as ``targets`` (N, K, 3, 3), the middle between the thighs'
+    joints at ``hips`` (N, 3) [m]; joints of links without a role as they stand."""
+    offsets = jnp.asarray(body.offsets, targets.dtype)
+    link_targets = compose(targets, offsets)
+    q = jax.vmap(partial(_link_by_link, model, body))(link_targets)
+    hinged = [model.topology.joint_kinds[j] == "hinge" for own in body.joints for j in own]
+    if any(hinged):
+        q = jax.vmap(partial(_together, model, body))(q, targets)
+    return jax.vmap(partial(_hips_at, model, body))(q, hips)
+
+
+def _hips_at(model: Model, body: Body, q: Array, hips: Array) -> Array:
+    kin = forward_kinematics(model, q, jnp.zeros(model.topology.nv, q.dtype))
+    thighs = [body.index("leftThigh"), body.index("rightThigh")]
+    shift = hips - role_points(body, kin)[np.array(thighs)].mean(0)
+    height = model.topology.root_height
+    assert height is not None
+    return q.at[height - 2 : height + 1].add(shift)
+
+
+def _link_by_link(model: Model, body: Body, targets: Array) -> Array:
+    """(nq,) where each link is turned as well as its own joints can; targets (K, 3, 3) of links."""
+    top, dtype = model.topology, targets.dtype
+    q = jnp.asarray(body.standing, dtype)
+    rot: list[Array] = []
+    for link in range(top.n_links):
+        above = top.link_parent[link]
+        R = rot[above] if above >= 0 else jnp.eye(3, dtype=dtype)
+        joints = [j for j in range(top.n_joints) if top.joint_link[j] == link]
+        kinds = [top.joint_kinds[j] for j in joints]
+        if link in body.links and ("free" in kinds or "ball" in kinds):
+            first = joints[[k in ("free", "ball") for k in kinds].index(True)]
+            target = targets[body.links.index(link)]
+            before = compose(R, quat_to_matrix(model.joint_quat[first]))
+            quat = matrix_to_quat(compose(before.T, target))
+            start = top.q_start[first] + (3 if top.joint_kinds[first] == "free" else 0)
+            rot.append(target)
+            q = q.at[start : start + 4].set(quat)
+            continue
+        hinges = [j for j in joints if top.joint_kinds[j] == "hinge"]
+        places = np.array([top.q_start[j] for j in hinges], int)
+        if link in body.links and hinges and len(hinges) in GRID:
+            wanted = compose(R.T, targets[body.links.index(link)])
+            q = q.at[places].set(_best_of_grid(model, body, hinges, wanted))
+        rot.append(compose(R, _chain(model, joints, hinges, q[places])))
+    return q
+
+
+def _chain(model: Model, joints: list[int], hinges: list[int], angles: Array) -> Array:
+    """(..., 3, 3) of a link in its parent; angles (..., n) of its hinges."""
+    R = jnp.broadcast_to(jnp.eye(3, dtype=angles.dtype), (*angles.shape[:-1], 3, 3))
+    for j in joints:
+        R = compose(R, quat_to_matrix(model.joint_quat[j]))
+        if j in hinges:
+            angle = angles[..., hinges.index(j)]
+            R = compose(R, axis_angle_to_matrix(model.joint_axis[j], angle))
+    return R
+
+
+def _limits(model: Model, joints: list[int]) -> tuple[Array, Array]:
+    limited = np.array([model.topology.joint_limited[j] for j in joints])
+    index = np.array(joints)
+    lower = jnp.where(limited, model.joint_lower[index], -np.pi)
+    return lower, jnp.where(limited, model.joint_upper[index], np.pi)
+
+
+def _best_of_grid(model: Model, body: Body, hinges: list[int], wanted: Array) -> Array:
+    """(n,) angles on a grid over the limits that turn a link nearest to ``wanted`` (3, 3)."""
+    lower, upper = _limits(model, hinges)
+    steps = np.linspace(0.0, 1.0, GRID[len(hinges)])
+    shares = jnp.asarray(np.array(list(product(steps, repeat=len(hinges)))), wanted.dtype)
+    angles = lower + (upper - lower) * shares
+    joints = [j for j in range(model.topology.n_joints) if j in _link_joints(model, hinges[0])]
+    R = _chain(model, joints, hinges, angles)
+    return angles[jnp.argmax(jnp.sum(R * wanted, axis=(-2, -1)))]
+
+
+def _link_joints(model: Model, joint: int) -> list[int]:
+    links = model.topology.joint_link
+    return [j for j, link in enumerate(links) if link == links[joint]]
+
+
+def _together(model: Model, body: Body, q: Array, targets: Array) -> Array:
+    """(nq,) after Gauss-Newton steps of all hinges of the roles' links; targets (K, 3, 3)."""
+    top = model.topology
+    hinges = [j for own in body.joints for j in own if top.joint_kinds[j] == "hinge"]
+    places = np.array([top.q_start[j] for j in hinges])
+    dofs = np.array([top.v_start[j] for j in hinges])
+    carried = top.link_dofs[np.array(body.links)][:, dofs]  # (K, n)
+    lower, upper = _limits(model, hinges)
+    weights = jnp.asarray(_weights(body), q.dtype)
+
+    def step(q: Array, _) -> tuple[Array, None]:
+        kin = forward_kinematics(model, q, jnp.zeros(top.nv, q.dtype))
+        frames = role_frames(body, kin)
+        back = jnp.swapaxes(frames, -1, -2)
+        error = weights * quat_log(matrix_to_quat(compose(back, targets)))  # (K, 3)
+        axes = kin.axis[dofs, :3]  # (n, 3)
+        J = rotate(back[:, None], axes[None]) * carried[..., None] * weights[:, None]
+        J = jnp.swapaxes(J, 1, 2).reshape(-1, len(hinges))
+        angles = q[places]
+        pull = J.T @ error.reshape(-1)
+        blocked = ((angles <= lower) & (pull < 0)) | ((angles >= upper) & (pull > 0))
+        J = jnp.where(blocked, 0.0, J)
+        H = J.T @ J + DAMPING * jnp.eye(len(hinges), dtype=q.dtype)
+        move = jnp.linalg.solve(H, J.T @ error.reshape(-1))
+        move = jnp.clip(move, -0.5, 0.5)
+        return q.at[places].set(jnp.clip(angles + move, lower, upper)), None
+
+    return jax.lax.scan(step, q, None, length=STEPS)[0]
+
+
+def _weights(body: Body) -> np.ndarray:
+    """(K, 3) of the axes of each role's frame."""
+    rows = np.ones((len(body.roles), 3))
+    for k, role in enumerate(body.roles):
+        if role == "abdomen":
+            rows[k] = LIGHT
+        elif role.endswith(("Arm", "arm", "Thigh", "Shank")):
+            rows[k, 2] = TWIST
+    return rows
