@@ -89,7 +89,7 @@ def _soles(motion: Retargeted) -> dict[str, float]:
     every = []
     for k, points in enumerate(sole_sides(motion.model)):
         heights = 1e3 * motion.soles[:, points, 2]
-        stands = motion.stance[:, k]
+        stands = motion.flat[:, k]
         every.append(heights.min(axis=1))
         lowest.append(_median(heights[stands].min(axis=1)))
         apart.append(np.ptp(heights[stands], axis=1))
@@ -117,7 +117,7 @@ def _skate(motion: Retargeted) -> dict[str, float]:
         ankle = motion.points[:, motion.body.index(f"{side}Foot")]
         speed = _speed(ankle, motion.rate)
         level = _speed(ankle * np.array([1.0, 1.0, 0.0]), motion.rate)
-        stands = motion.stance[:, k]
+        stands = motion.flat[:, k]
         height = np.median(ankle[stands, 2]) if stands.any() else np.nan
         flat = stands & (ankle[:, 2] - height < LOW) & (speed < SLOW)
         found[f"{side} skate cm/s"] = 1e2 * float(level[flat].mean()) if flat.any() else np.nan

@@ -17,7 +17,6 @@ from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.kinematics import end_positions, joint_poses, poses_of
 from jaxsim.mocap.rotations import multiply, to_matrix, turning
 from jaxsim.mocap.schemes import Scheme
-from jaxsim.mocap.stance import Stance
 
 __all__ = ["ALIGNMENTS", "Source", "align", "source_of", "target_rotations"]
 
@@ -129,10 +128,12 @@ def _path(clip: Clip, above: int, joint: int) -> list[int]:
     return path if joint == above else []
 
 
-def align(source: Source, stance: Stance, how: str | None) -> tuple[dict[str, np.ndarray], str]:
+def align(
+    source: Source, flat: np.ndarray, how: str | None
+) -> tuple[dict[str, np.ndarray], str]:
     """The alignment A of each role as a matrix (3, 3), and which way it was found.
 
-    how: "rest" takes the zero pose and the scheme's twist, "geometry" the motion; None the first
+    flat (T, 2) bool: when the feet surely stand; how: "rest" takes the zero pose and the scheme's twist, "geometry" the motion; None the first
     for a known scheme, and the second for limbs of others; the trunk is taken from the zero pose
     wherever that is upright. Feet are fitted while they stand, so that soles lie flat.
     """
@@ -154,7 +155,7 @@ def align(source: Source, stance: Stance, how: str | None) -> tuple[dict[str, np
     bent = _bent_limbs(source, found) if way == "geometry" else {}
     for role in source.roles:
         if role.endswith("Foot"):
-            found[role] = _foot(source, stance, role)
+            found[role] = _foot(source, flat, role)
         elif role not in found:
             found[role] = bent.get(role, rest[role])
     return {role: found[role] for role in source.roles}, way
@@ -232,11 +233,10 @@ def _bent_limbs(source: Source, trunk: dict[str, np.ndarray]) -> dict[str, np.nd
     return found
 
 
-def _foot(source: Source, stance: Stance, role: str) -> np.ndarray:
+def _foot(source: Source, flat: np.ndarray, role: str) -> np.ndarray:
     """A of a foot: while it stands its z is up, and x points level to its toes; one that never
     stands is turned as in the zero pose."""
-    side = SIDES.index("left" if role.startswith("left") else "right")
-    stands = stance.stands[:, side] & ~stance.slides[:, side]
+    stands = flat[:, SIDES.index("left" if role.startswith("left") else "right")]
     toes = source.bones.get(role)
     if stands.sum() < 2 or toes is None:
         ahead = source.rest.get(role, np.array([1.0, 0.0, 0.0]))

@@ -22,13 +22,15 @@ from jaxsim.mocap.rest_pose import Source, align, source_of, target_rotations
 from jaxsim.mocap.rotations import continuous
 from jaxsim.mocap.schemes import Scheme
 from jaxsim.mocap.settle import leg_length
-from jaxsim.mocap.stance import Stance, label_stance
+from jaxsim.mocap.stance import Stance, StanceRule, label_stance
 from jaxsim.model import Model
 
 __all__ = ["Retargeted", "retarget"]
 
 LEAST_RATE = 10.0  # [Hz]: below it neither speeds nor stance can be told
 LEAST_FRAMES = 2
+# Of feet that surely lie flat: to fit their alignment, the floor, and to judge the result.
+FLAT = StanceRule(speed=0.35, toe_height=0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,7 @@ class Retargeted:
     rate: float  # [Hz]
     stance: np.ndarray  # (T, 2) bool, left and right
     slides: np.ndarray  # (T, 2) bool, feet that stand and slide
+    flat: np.ndarray  # (T, 2) bool, feet that stand by the strict rule FLAT
     frames: np.ndarray  # (T, K, 3, 3) orientations of the roles of ``body``
     points: np.ndarray  # (T, K, 3) [m] where their joints are
     soles: np.ndarray  # (T, ne, 3) [m] the points of the feet
@@ -89,16 +92,17 @@ def retarget(
         raise ClipError(
             f"stance has {len(labels.stands)} frames, the clip {clip.n_frames}; label it anew"
         )
+    flat = labels.stands & label_stance(clip, scheme, FLAT).stands & ~labels.slides
     source = source_of(clip, scheme)
-    A, way = align(source, labels, alignment)
+    A, way = align(source, flat, alignment)
     scale = body.leg / leg_length(clip, scheme)
     q = _solved(model, body, source, A, scale)
-    q, floor = _on_floor(model, body, q, labels)
+    q, floor = _on_floor(model, body, q, flat)
     if pin:
         from jaxsim.mocap.pin_feet import pinned
 
         q = pinned(model, body, q, labels)
-    return _record(clip, model, body, source, A, way, scale, floor, q, labels)
+    return _record(clip, model, body, source, A, way, scale, floor, q, labels, flat)
 
 
 def _check(clip: Clip) -> None:
@@ -157,14 +161,12 @@ def sole_sides(model: Model) -> list[np.ndarray]:
 
 
 def _on_floor(
-    model: Model, body: Body, q: np.ndarray, labels: Stance
+    model: Model, body: Body, q: np.ndarray, stands: np.ndarray
 ) -> tuple[np.ndarray, float]:
     """With the median lowest sole point of standing feet at height 0, and the height [m] taken off;
     where no foot ever stands, with the lowest of 99 of 100 frames at 0."""
     soles = places(model, body, q)["soles"][..., 2]
     lowest = np.stack([soles[:, side].min(axis=1) for side in sole_sides(model)], axis=1)
-    stands = labels.stands & ~labels.slides
-    stands = stands if stands.any() else labels.stands
     floor = np.median(lowest[stands]) if stands.any() else np.percentile(lowest.min(axis=1), 1)
     height = model.topology.root_height
     assert height is not None
@@ -184,6 +186,7 @@ def _record(
     floor: float,
     q: np.ndarray,
     labels: Stance,
+    flat: np.ndarray,
 ) -> Retargeted:
     found = places(model, body, q)
     down = np.array([0.0, 0.0, floor])
@@ -201,6 +204,7 @@ def _record(
         rate=clip.rate,
         stance=labels.stands,
         slides=labels.slides,
+        flat=flat,
         frames=found["frames"],
         points=found["points"],
         soles=found["soles"],
