@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jaxsim.characters.standing import effectors_of, standing_kinematics
+from jaxsim.characters.standing import effectors_of, standing_kinematics, standing_q
+from jaxsim.dynamics.kinematics import Kinematics
 from jaxsim.model import Model, ModelError, Topology
-from jaxsim.model.roles import SIDES, sided
+from jaxsim.model.roles import FEET, SIDES, sided
 
 __all__ = ["DRIVEN", "Body", "body_of"]
 
@@ -33,6 +34,9 @@ class Body:
     frames: tuple[tuple[float, ...], ...]  # (K,) of 9: the link's frame in that of its role
     leg: float  # [m] from hip to knee to ankle, the mean of both sides
     standing: tuple[float, ...]  # (nq,)
+    sole_links: tuple[int, ...]  # (ne,) of the points of both feet
+    sole_points: tuple[tuple[float, ...], ...]  # (ne,) of 3, in their links' frames [m]
+    sole_left: tuple[bool, ...]  # (ne,) whether of the left foot
 
     @property
     def offsets(self) -> np.ndarray:
@@ -60,7 +64,6 @@ def body_of(model: Model) -> Body:
             f"{name} has no root that moves freely in space, which retargeting needs; take a "
             "character with one free joint, such as ball_joint_human"
         )
-    effectors_of(model)
     played: dict[int, str] = {}
     for role in DRIVEN:
         link = top.roles.link(role)
@@ -92,8 +95,6 @@ def _measured(
     joints: tuple[tuple[int, ...], ...],
 ) -> Body:
     """The body, with lengths and frames from the standing pose."""
-    from jaxsim.characters.standing import standing_q
-
     kin, _ = standing_kinematics(model)
     rot, anchor = np.asarray(kin.link_rot, float), np.asarray(kin.joint_anchor, float)
     points = {
@@ -112,7 +113,7 @@ def _measured(
             above, below = sided(side, upper), sided(side, lower)
             if above in roles and below in roles:
                 first = points[below] - points[above]
-                second = _end(model, roles, links, points, rot, below) - points[below]
+                second = _end(model, roles, links, points, kin, below) - points[below]
                 bend = _bend(first, second, axes.get(below), heading[:, 1], way)
                 frames[above], frames[below] = limb_frame(first, bend), limb_frame(second, bend)
     leg = 0.0
@@ -121,7 +122,18 @@ def _measured(
         leg += 0.5 * float(np.linalg.norm(np.diff(way, axis=0), axis=1).sum())
     offsets = [frames[role].T @ rot[link] for role, link in zip(roles, links)]
     flat = tuple(tuple(np.round(o, 12).ravel().tolist()) for o in offsets)
-    return Body(roles, links, joints, flat, leg, tuple(standing_q(model).tolist()))
+    standing = tuple(standing_q(model).tolist())
+    return Body(roles, links, joints, flat, leg, standing, *_soles(model))
+
+
+def _soles(model: Model) -> tuple[tuple, tuple, tuple]:
+    """Links, places and sides of the points of both feet, see ``Body``."""
+    found = effectors_of(model)
+    group = [found.group_names[g] for g in found.groups]
+    feet = [k for k, name in enumerate(group) if name in FEET]
+    points = np.asarray(found.point, float)[feet]
+    links = tuple(found.links[k] for k in feet)
+    return links, tuple(map(tuple, points.tolist())), tuple(group[k] == FEET[0] for k in feet)
 
 
 def _heading(forward: np.ndarray) -> np.ndarray:
@@ -136,11 +148,12 @@ def _end(
     roles: tuple[str, ...],
     links: tuple[int, ...],
     points: dict[str, np.ndarray],
-    rot: np.ndarray,
+    kin: Kinematics,
     role: str,
 ) -> np.ndarray:
     """(3,) [m] where a lower limb ends: at the ankle, at the wrist, else beyond its shapes."""
-    top = model.topology
+    top, anchor = model.topology, np.asarray(kin.joint_anchor, float)
+    pos, rot = np.asarray(kin.link_pos, float), np.asarray(kin.link_rot, float)
     foot = role.replace("Shank", "Foot")
     if foot != role:
         return points[foot]
@@ -148,12 +161,10 @@ def _end(
     hand = top.roles.link(role.replace("Forearm", "Hand"))
     if hand is not None and top.link_names.index(hand) != link:
         own = _turning(top, top.link_names.index(hand))
-        kin, _ = standing_kinematics(model)
-        return np.asarray(kin.joint_anchor, float)[list(own)].mean(0) if own else place
-    kin, _ = standing_kinematics(model)
+        return anchor[list(own)].mean(0) if own else place
     shapes = [s for s, owner in enumerate(top.shape_link) if owner == link]
     centre = np.asarray(model.shape_pos, float)[shapes].mean(0) if shapes else np.zeros(3)
-    return np.asarray(kin.link_pos, float)[link] + rot[link] @ centre
+    return pos[link] + rot[link] @ centre
 
 
 def _bend(

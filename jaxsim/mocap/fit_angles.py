@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxsim.characters.standing import effectors_of
 from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics
 from jaxsim.math.rotation import (
     axis_angle_to_matrix,
@@ -27,15 +26,15 @@ from jaxsim.math.rotation import (
 )
 from jaxsim.mocap.body import Body
 from jaxsim.model import Model
-from jaxsim.model.roles import FEET
 
 __all__ = ["BLOCK", "fitted", "in_blocks", "placed"]
 
 BLOCK = 256  # frames that one call of a compiled program takes
 GRID = {1: 25, 2: 11, 3: 7}  # places a hinge is tried at, by how many a link has
-STEPS = 12
+STEPS = 16
 DAMPING = 1e-4
-TWIST = 0.3  # weight of a limb's turn about its bone, beside 1 of where the bone points
+TWIST = 0.05  # weight of a limb's turn about its bone, beside 1 of where the bone points
+FEET = (0.3, 0.3, 0.1)  # of their roll, pitch and yaw
 LIGHT = 0.2  # weight of an abdomen, which has to give where a chest cannot be reached otherwise
 
 
@@ -57,12 +56,12 @@ def placed(model: Model, body: Body, q: Array) -> dict[str, Array]:
 
     def of(q: Array) -> dict[str, Array]:
         kin = forward_kinematics(model, q, jnp.zeros(model.topology.nv, q.dtype))
-        soles = effectors_of(model)
-        feet = np.flatnonzero(np.isin(np.array(soles.group_names)[np.array(soles.groups)], FEET))
+        link = np.array(body.sole_links)
+        points = jnp.asarray(np.array(body.sole_points), q.dtype)
         return {
             "frames": role_frames(body, kin),
             "points": role_points(body, kin),
-            "soles": soles.positions(kin)[feet],
+            "soles": kin.link_pos[link] + rotate(kin.link_rot[link], points),
         }
 
     return jax.vmap(of)(q)
@@ -110,28 +109,28 @@ def _link_by_link(model: Model, body: Body, targets: Array) -> Array:
     """(nq,) where each link is turned as well as its own joints can; targets (K, 3, 3) of links."""
     top, dtype = model.topology, targets.dtype
     q = jnp.asarray(body.standing, dtype)
+    offset = quat_to_matrix(model.joint_quat)
     rot: list[Array] = []
+    turned: dict[int, Array] = {}  # by where its quaternion is in q
     for link in range(top.n_links):
         above = top.link_parent[link]
         R = rot[above] if above >= 0 else jnp.eye(3, dtype=dtype)
         joints = [j for j in range(top.n_joints) if top.joint_link[j] == link]
-        kinds = [top.joint_kinds[j] for j in joints]
-        if link in body.links and ("free" in kinds or "ball" in kinds):
-            first = joints[[k in ("free", "ball") for k in kinds].index(True)]
+        free = [j for j in joints if top.joint_kinds[j] in ("free", "ball")]
+        if link in body.links and free:
             target = targets[body.links.index(link)]
-            before = compose(R, quat_to_matrix(model.joint_quat[first]))
-            quat = matrix_to_quat(compose(before.T, target))
-            start = top.q_start[first] + (3 if top.joint_kinds[first] == "free" else 0)
+            start = top.q_start[free[0]] + (3 if top.joint_kinds[free[0]] == "free" else 0)
+            turned[start] = compose(compose(R, offset[free[0]]).T, target)
             rot.append(target)
-            q = q.at[start : start + 4].set(quat)
             continue
         hinges = [j for j in joints if top.joint_kinds[j] == "hinge"]
         places = np.array([top.q_start[j] for j in hinges], int)
         if link in body.links and hinges and len(hinges) in GRID:
             wanted = compose(R.T, targets[body.links.index(link)])
-            q = q.at[places].set(_best_of_grid(model, body, hinges, wanted))
+            q = q.at[places].set(_best_of_grid(model, joints, hinges, wanted))
         rot.append(compose(R, _chain(model, joints, hinges, q[places])))
-    return q
+    index = np.array(list(turned))[:, None] + np.arange(4)
+    return q.at[index].set(matrix_to_quat(jnp.stack(list(turned.values()))))
 
 
 def _chain(model: Model, joints: list[int], hinges: list[int], angles: Array) -> Array:
@@ -152,20 +151,16 @@ def _limits(model: Model, joints: list[int]) -> tuple[Array, Array]:
     return lower, jnp.where(limited, model.joint_upper[index], np.pi)
 
 
-def _best_of_grid(model: Model, body: Body, hinges: list[int], wanted: Array) -> Array:
+def _best_of_grid(
+    model: Model, joints: list[int], hinges: list[int], wanted: Array
+) -> Array:
     """(n,) angles on a grid over the limits that turn a link nearest to ``wanted`` (3, 3)."""
     lower, upper = _limits(model, hinges)
     steps = np.linspace(0.0, 1.0, GRID[len(hinges)])
     shares = jnp.asarray(np.array(list(product(steps, repeat=len(hinges)))), wanted.dtype)
     angles = lower + (upper - lower) * shares
-    joints = [j for j in range(model.topology.n_joints) if j in _link_joints(model, hinges[0])]
     R = _chain(model, joints, hinges, angles)
     return angles[jnp.argmax(jnp.sum(R * wanted, axis=(-2, -1)))]
-
-
-def _link_joints(model: Model, joint: int) -> list[int]:
-    links = model.topology.joint_link
-    return [j for j, link in enumerate(links) if link == links[joint]]
 
 
 def _together(model: Model, body: Body, q: Array, targets: Array) -> Array:
@@ -206,4 +201,6 @@ def _weights(body: Body) -> np.ndarray:
             rows[k] = LIGHT
         elif role.endswith(("Arm", "arm", "Thigh", "Shank")):
             rows[k, 2] = TWIST
+        elif role.endswith("Foot"):
+            rows[k] = FEET
     return rows

@@ -87,7 +87,7 @@ def _joints(motion: Retargeted) -> dict[str, float]:
 def _soles(motion: Retargeted) -> dict[str, float]:
     lowest, apart, tilt = [], [], []
     every = []
-    for k, points in enumerate(sole_sides(motion.model)):
+    for k, points in enumerate(sole_sides(motion.body)):
         heights = 1e3 * motion.soles[:, points, 2]
         stands = motion.flat[:, k]
         every.append(heights.min(axis=1))

@@ -18,6 +18,7 @@ from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.fit_angles import fitted, in_blocks, placed
 from jaxsim.mocap.joint_map import find_map
 from jaxsim.mocap.measures import not_human
+from jaxsim.mocap.pin_feet import pinned
 from jaxsim.mocap.rest_pose import Source, align, source_of, target_rotations
 from jaxsim.mocap.rotations import continuous
 from jaxsim.mocap.schemes import Scheme
@@ -30,7 +31,7 @@ __all__ = ["Retargeted", "retarget"]
 LEAST_RATE = 10.0  # [Hz]: below it neither speeds nor stance can be told
 LEAST_FRAMES = 2
 # Of feet that surely lie flat: to fit their alignment, the floor, and to judge the result.
-FLAT = StanceRule(speed=0.35, toe_height=0.0)
+FLAT = StanceRule(speed=0.35, release=1.0, toe_height=0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +100,7 @@ def retarget(
     q = _solved(model, body, source, A, scale)
     q, floor = _on_floor(model, body, q, flat)
     if pin:
-        from jaxsim.mocap.pin_feet import pinned
-
-        q = pinned(model, body, q, labels)
+        q = _pinned(model, body, q, labels, flat)
     return _record(clip, model, body, source, A, way, scale, floor, q, labels, flat)
 
 
@@ -154,10 +153,10 @@ def places(model: Model, body: Body, q: np.ndarray) -> dict[str, np.ndarray]:
     return {name: np.asarray(value, np.float64) for name, value in found.items()}
 
 
-def sole_sides(model: Model) -> list[np.ndarray]:
+def sole_sides(body: Body) -> tuple[np.ndarray, np.ndarray]:
     """Which points of ``soles`` are of the left foot, and of the right one; (ne,) bool."""
-    groups = [group for _, group, _, _ in model.topology.roles.points if group.endswith("Foot")]
-    return [np.array([group == f"{side}Foot" for group in groups]) for side in ("left", "right")]
+    left = np.array(body.sole_left)
+    return left, ~left
 
 
 def _on_floor(
@@ -166,13 +165,24 @@ def _on_floor(
     """With the median lowest sole point of standing feet at height 0, and the height [m] taken off;
     where no foot ever stands, with the lowest of 99 of 100 frames at 0."""
     soles = places(model, body, q)["soles"][..., 2]
-    lowest = np.stack([soles[:, side].min(axis=1) for side in sole_sides(model)], axis=1)
+    lowest = np.stack([soles[:, side].min(axis=1) for side in sole_sides(body)], axis=1)
     floor = np.median(lowest[stands]) if stands.any() else np.percentile(lowest.min(axis=1), 1)
     height = model.topology.root_height
     assert height is not None
     q = q.copy()
     q[:, height] -= floor
     return q, float(floor)
+
+
+def _pinned(
+    model: Model, body: Body, q: np.ndarray, labels: Stance, flat: np.ndarray
+) -> np.ndarray:
+    found = places(model, body, q)
+    ankles = found["points"][:, [body.index("leftFoot"), body.index("rightFoot")]]
+    heights = found["soles"][..., 2]
+    lowest = np.stack([heights[:, side].min(axis=1) for side in sole_sides(body)], axis=1)
+    moved = pinned(model, body, q, ankles, lowest, labels.stands, flat, labels.rate)
+    return _continuous(model, moved)
 
 
 def _record(
