@@ -29,6 +29,8 @@ PLACE = 30.0  # [1/m] weight of an ankle's place, beside 1 [1/rad] of the foot's
 KEEP = 0.03  # weight of the orientation of thigh and shank
 DAMPING = 1e-4
 LEG = ("Thigh", "Shank", "Foot")
+BENT = 0.15  # [rad] a knee that is a ball starts bent by at least this, so that it bends this way
+REACH = 0.998  # of a leg's length; further than this, or than it was, it is not stretched
 
 
 def pinned(
@@ -96,7 +98,10 @@ def _reached(model: Model, body: Body, q: Array, places: Array) -> Array:
     hinges = [j for j in joints if top.joint_kinds[j] == "hinge" and top.joint_limited[j]]
     start, limited = np.array([top.q_start[j] for j in hinges], int), np.array(hinges, int)
     still = jnp.zeros(top.nv, q.dtype)
-    aims = role_frames(body, forward_kinematics(model, q, still))[np.array(roles)]
+    kin = forward_kinematics(model, q, still)
+    aims, points = role_frames(body, kin)[np.array(roles)], role_points(body, kin)
+    places = _in_reach(points[np.array(roles[::3])], points[feet], places, body.leg)
+    q = _bent(model, body, q, aims)
 
     def step(q: Array, _) -> tuple[Array, None]:
         kin = forward_kinematics(model, q, still)
@@ -120,3 +125,25 @@ def _reached(model: Model, body: Body, q: Array, places: Array) -> Array:
         return q, None
 
     return jax.lax.scan(step, q, None, length=STEPS)[0]
+
+
+def _in_reach(hips: Array, ankles: Array, places: Array, leg: float) -> Array:
+    """(2, 3) [m] places, those beyond reach on the line from the hip."""
+    way = places - hips
+    far = jnp.linalg.norm(way, axis=-1, keepdims=True)
+    least = jnp.linalg.norm(ankles - hips, axis=-1, keepdims=True)
+    return hips + way * jnp.minimum(1.0, jnp.maximum(least, REACH * leg) / far)
+
+
+def _bent(model: Model, body: Body, q: Array, frames: Array) -> Array:
+    """(nq,) with ball knees bent by BENT or more; frames (6, 3, 3) of both legs' LEG."""
+    top, move = model.topology, jnp.zeros(model.topology.nv, q.dtype)
+    for side, role in enumerate(("leftShank", "rightShank")):
+        k = body.index(role)
+        if [top.joint_kinds[j] for j in body.joints[k]] == ["ball"]:
+            x, z = (frames[3 * side][:, n] @ frames[3 * side + 1][:, 2] for n in (0, 2))
+            axis = jnp.asarray(body.offsets[k][1], q.dtype)
+            more = jnp.maximum(BENT - jnp.arctan2(x, z), 0.0)
+            start = top.v_start[body.joints[k][0]]
+            move = move.at[start : start + 3].set(more * axis)
+    return integrate(model, q, move, 1.0)
