@@ -7,9 +7,9 @@ import numpy as np
 from jaxsim.characters.human import TURNS
 from jaxsim.mocap.retarget import Retargeted, sole_sides
 
-__all__ = ["BOUNDS", "failures", "quality"]
+__all__ = ["BOUNDS", "failures", "over_time", "quality"]
 
-# (least, greatest) of what a clip whose feet support it must keep to
+# (least, greatest) of what a clip whose feet support it keeps to on a body of balls
 BOUNDS = {
     "bone direction error mean deg": (0.0, 0.5),
     "left less right sole mm": (-12.0, 12.0),
@@ -21,27 +21,50 @@ BOUNDS = {
 SIDES = ("left", "right")
 BONES = ("UpperArm", "Forearm", "Thigh", "Shank")
 JOINTS = ("head", *(f"{s}{limb}" for s in SIDES for limb in (*BONES, "Foot")))  # 11
+BENDS = {  # joint -> upper limb, lower limb, sign of flexion about y, of TURNS
+    "knee": ("Thigh", "Shank", 1.0, "kneeFlexion"),
+    "elbow": ("UpperArm", "Forearm", -1.0, "elbowFlexion"),
+}
+SLACK = 5.0  # [deg] beyond a human's range that measuring a pose may account for
 LOW, SLOW = 0.05, 0.35  # [m], [m/s] of an ankle of whose slip the skate is measured
-REACH = 0.033  # [s] over which speeds are taken
+REACH = 0.033  # [s] to both sides, over which speeds are taken
+AT = 1e-5  # [rad] from its limit a hinge is at it
 
 
 def quality(motion: Retargeted) -> dict[str, float]:
     """The report of a retargeted clip, by measure with its unit; NaN where there is nothing to
-    measure, as without any frame in stance.
+    measure, as of soles where no foot ever stands.
 
-    "bone direction error": of upper arms, forearms, thighs, shanks. "joint error": of 11 joints
-    from the middle of the hips, against the scaled clip. "sole corners apart": of a standing foot,
-    highest less lowest, the median; "left less right sole": of the median lowest corners. "deepest
+    "bone direction error": of upper arms, forearms, thighs, shanks. "joint error": of the head,
+    shoulders, elbows, hips, knees and ankles from the middle of the hips, against the scaled clip.
+    Of feet while they surely stand (``Retargeted.flat``), medians: "sole corners apart", highest
+    less lowest; "sole tilt" of the foot; "left less right sole" of their lowest corners. "deepest
     corner": of both feet in all frames. "skate": horizontal speed of ankles that are low and slow.
+    "beyond a human's range": a knee or elbow, by over 5 degrees.
     """
-    found = {**_bones(motion), **_joints(motion), **_soles(motion), **_skate(motion)}
-    for side, name in zip(SIDES, ("left", "right")):
-        found[f"{name} stands %"] = 100.0 * float(motion.stance[:, SIDES.index(side)].mean())
-    return {**found, **_bends(motion), **_limits(motion)}
+    bones, joints = _bone_errors(motion), _joint_errors(motion)
+    report = {
+        "bone direction error mean deg": float(bones.mean()),
+        "bone direction error 95% deg": float(np.percentile(bones, 95)),
+        "joint error mean mm": float(joints.mean()),
+        "joint error 95% mm": float(np.percentile(joints, 95)),
+        **_soles(motion),
+        **_skate(motion),
+    }
+    for k, side in enumerate(SIDES):
+        report[f"{side} stands %"] = 100.0 * float(motion.stance[:, k].mean())
+    bends = _bends(motion)
+    for joint in BENDS:
+        both = [bend for name, bend in bends.items() if name.endswith(joint)]
+        if both:
+            low, high = np.percentile(both, [2, 98])
+            report[f"{joint} flexion 2% deg"] = float(low)
+            report[f"{joint} flexion 98% deg"] = float(high)
+    return {**report, **_limits(motion, bends)}
 
 
 def failures(report: dict[str, float]) -> list[str]:
-    """The measures of ``quality`` that are beyond BOUNDS, in words."""
+    """The measures of ``quality`` that are beyond BOUNDS, in words. NaN is none."""
     return [
         f"{name} is {report[name]:.3g}, beyond {low:g} to {high:g}"
         for name, (low, high) in BOUNDS.items()
@@ -49,60 +72,61 @@ def failures(report: dict[str, float]) -> list[str]:
     ]
 
 
-def _bones(motion: Retargeted) -> dict[str, float]:
+def over_time(motion: Retargeted) -> dict[str, np.ndarray]:
+    """What ``quality`` is made of as (T,) series: mean bone direction error [deg], mean joint error
+    [mm], the lowest point of each sole [mm], flexion of knees and elbows [deg]."""
+    soles = motion.soles[..., 2]
+    return {
+        "bone direction error deg": _bone_errors(motion).mean(axis=0),
+        "joint error mm": _joint_errors(motion).mean(axis=0),
+        **{
+            f"{side} sole mm": 1e3 * soles[:, points].min(axis=1)
+            for side, points in zip(SIDES, sole_sides(motion.body))
+        },
+        **{f"{joint} flexion deg": bend for joint, bend in _bends(motion).items()},
+    }
+
+
+def _bone_errors(motion: Retargeted) -> np.ndarray:
+    """(bones, T) [deg] between limbs of the character and of the clip."""
     errors = []
-    for side in SIDES:
-        for limb in BONES:
-            role = f"{side}{limb}"
-            if role in motion.source_bones and role in motion.body.roles:
-                down = -motion.frames[:, motion.body.index(role), :, 2]
-                bone = motion.source_bones[role]
-                across = np.linalg.norm(np.cross(down, bone), axis=1)
-                errors.append(np.arctan2(across, np.sum(down * bone, axis=1)))
-    degrees = np.degrees(np.array(errors))
-    return {
-        "bone direction error mean deg": float(degrees.mean()),
-        "bone direction error 95% deg": float(np.percentile(degrees, 95)),
-    }
+    for role in (f"{side}{limb}" for side in SIDES for limb in BONES):
+        if role in motion.source_bones and role in motion.body.roles:
+            down = -motion.frames[:, motion.body.index(role), :, 2]
+            bone = motion.source_bones[role]
+            across = np.linalg.norm(np.cross(down, bone), axis=1)
+            errors.append(np.arctan2(across, np.sum(down * bone, axis=1)))
+    return np.degrees(np.array(errors))
 
 
-def _joints(motion: Retargeted) -> dict[str, float]:
-    """From the middle of the hips, in mm."""
+def _joint_errors(motion: Retargeted) -> np.ndarray:
+    """(joints, T) [mm] from the middle of the hips."""
     roles = [r for r in JOINTS if r in motion.source_points and r in motion.body.roles]
-    thighs = [motion.body.index(f"{s}Thigh") for s in SIDES]
-    middle = motion.points[:, thighs].mean(axis=1)
-    source_middle = 0.5 * sum(motion.source_points[f"{s}Thigh"] for s in SIDES)
-    errors = [
-        (motion.points[:, motion.body.index(r)] - middle)
-        - (motion.source_points[r] - source_middle)
-        for r in roles
-    ]
-    size = 1e3 * np.linalg.norm(np.array(errors), axis=-1)
-    return {
-        "joint error mean mm": float(size.mean()),
-        "joint error 95% mm": float(np.percentile(size, 95)),
-    }
+    thighs = [f"{side}Thigh" for side in SIDES]
+    own = motion.points - motion.points[:, [motion.body.index(r) for r in thighs]].mean(
+        axis=1, keepdims=True
+    )
+    middle = 0.5 * (motion.source_points[thighs[0]] + motion.source_points[thighs[1]])
+    errors = [own[:, motion.body.index(r)] - (motion.source_points[r] - middle) for r in roles]
+    return 1e3 * np.linalg.norm(np.array(errors), axis=-1)
 
 
 def _soles(motion: Retargeted) -> dict[str, float]:
-    lowest, apart, tilt = [], [], []
-    every = []
+    lowest, apart, tilt, every = [], [], [], []
     for k, points in enumerate(sole_sides(motion.body)):
-        heights = 1e3 * motion.soles[:, points, 2]
-        stands = motion.flat[:, k]
+        heights, flat = 1e3 * motion.soles[:, points, 2], motion.flat[:, k]
         every.append(heights.min(axis=1))
-        lowest.append(_median(heights[stands].min(axis=1)))
-        apart.append(np.ptp(heights[stands], axis=1))
-        up = motion.frames[stands][:, motion.body.index(f"{SIDES[k]}Foot"), 2, 2]
+        lowest.append(_median(heights[flat].min(axis=1)))
+        apart.append(np.ptp(heights[flat], axis=1))
+        up = motion.frames[flat][:, motion.body.index(f"{SIDES[k]}Foot"), 2, 2]
         tilt.append(np.degrees(np.arccos(np.clip(up, -1.0, 1.0))))
-    below = np.minimum(np.array(every), 0.0)
     return {
         "floor m": motion.floor,
         "left less right sole mm": lowest[0] - lowest[1],
         "sole corners apart mm": _median(np.concatenate(apart)),
         "sole tilt deg": _median(np.concatenate(tilt)),
         "deepest corner mm": float(np.min(every)),
-        "penetration mean mm": float(-below.mean()),
+        "penetration mean mm": float(-np.minimum(every, 0.0).mean()),
     }
 
 
@@ -111,21 +135,18 @@ def _median(values: np.ndarray) -> float:
 
 
 def _skate(motion: Retargeted) -> dict[str, float]:
-    """[cm/s] of ankles that are low and slow, of the character."""
     found = {}
     for k, side in enumerate(SIDES):
-        ankle = motion.points[:, motion.body.index(f"{side}Foot")]
-        speed = _speed(ankle, motion.rate)
+        ankle, flat = motion.points[:, motion.body.index(f"{side}Foot")], motion.flat[:, k]
         level = _speed(ankle * np.array([1.0, 1.0, 0.0]), motion.rate)
-        stands = motion.flat[:, k]
-        height = np.median(ankle[stands, 2]) if stands.any() else np.nan
-        flat = stands & (ankle[:, 2] - height < LOW) & (speed < SLOW)
-        found[f"{side} skate cm/s"] = 1e2 * float(level[flat].mean()) if flat.any() else np.nan
+        over = ankle[:, 2] - (np.median(ankle[flat, 2]) if flat.any() else 0.0)
+        slow = flat & (over < LOW) & (_speed(ankle, motion.rate) < SLOW)
+        found[f"{side} skate cm/s"] = 1e2 * float(level[slow].mean()) if slow.any() else np.nan
     return found
 
 
 def _speed(points: np.ndarray, rate: float) -> np.ndarray:
-    """(T,) [m/s] of (T, 3), over REACH to both sides."""
+    """(T,) [m/s] of (T, 3)."""
     reach, last = max(1, round(REACH * rate)), len(points) - 1
     k = np.arange(last + 1)
     before, after = np.maximum(k - reach, 0), np.minimum(k + reach, last)
@@ -133,55 +154,35 @@ def _speed(points: np.ndarray, rate: float) -> np.ndarray:
     return way * rate / np.maximum(after - before, 1)
 
 
-def _bends(motion: Retargeted) -> dict[str, float]:
-    """Knees and elbows: flexion in the frames of their roles, and what of it is about another
-    axis."""
+def _bends(motion: Retargeted) -> dict[str, np.ndarray]:
+    """(T,) [deg] flexion of "left knee" and its like, in the plane across the line it bends
+    about."""
     found = {}
-    for name, upper, lower, way in (
-        ("knee", "Thigh", "Shank", 1.0),
-        ("elbow", "UpperArm", "Forearm", -1.0),
-    ):
-        bends = []
+    for joint, (upper, lower, way, _) in BENDS.items():
         for side in SIDES:
-            if f"{side}{upper}" in motion.body.roles and f"{side}{lower}" in motion.body.roles:
+            if {f"{side}{upper}", f"{side}{lower}"} <= set(motion.body.roles):
                 first, second = (
                     motion.frames[:, motion.body.index(f"{side}{limb}")] for limb in (upper, lower)
                 )
-                z = np.einsum("tij,ti->tj", first, second[..., 2])  # in the upper limb's frame
-                bends.append(np.degrees(np.arctan2(way * z[:, 0], z[:, 2])))
-        if bends:
-            low, high = np.percentile(bends, [2, 98])
-            found |= {f"{name} flexion 2% deg": float(low), f"{name} flexion 98% deg": float(high)}
+                z = np.einsum("tji,tj->ti", first, second[..., 2])  # in the upper limb's frame
+                found[f"{side} {joint}"] = np.degrees(np.arctan2(way * z[:, 0], z[:, 2]))
     return found
 
 
-def _limits(motion: Retargeted) -> dict[str, float]:
-    """Share of frames in which a knee or elbow bends further than a human's, and in which a hinge
-    is at one of its limits: it would have to go beyond."""
+def _limits(motion: Retargeted, bends: dict[str, np.ndarray]) -> dict[str, float]:
+    """Frames [%] in which a hinge is at its limit, as the clip would have it go beyond, and in
+    which a knee or elbow, of whatever joint, is bent beyond a human's range."""
     top = motion.model.topology
-    at = np.zeros(len(motion.q), bool)
+    at, beyond = np.zeros(len(motion.q), bool), np.zeros(len(motion.q), bool)
     for j in top.limited_joints:
         if top.joint_kinds[j] == "hinge" and top.joint_link[j] in motion.body.links:
             angle = motion.q[:, top.q_start[j]]
-            lower = float(motion.model.joint_lower[j])
-            upper = float(motion.model.joint_upper[j])
-            at |= (angle <= lower + 1e-5) | (angle >= upper - 1e-5)
-    return {"frames at a joint's limit %": 100.0 * float(at.mean()), **_beyond(motion)}
-
-
-def _beyond(motion: Retargeted) -> dict[str, float]:
-    """Frames [%] in which a knee or an elbow is bent beyond a human's range."""
-    beyond = np.zeros(len(motion.q), bool)
-    pairs = (("kneeFlexion", "Thigh", "Shank", 1.0), ("elbowFlexion", "UpperArm", "Forearm", -1.0))
-    for turn, upper, lower, way in pairs:
-        low, high = TURNS[turn].range
-        for side in SIDES:
-            if f"{side}{upper}" not in motion.body.roles:
-                continue
-            first, second = (
-                motion.frames[:, motion.body.index(f"{side}{limb}")] for limb in (upper, lower)
-            )
-            z = np.einsum("tij,ti->tj", first, second[..., 2])
-            bend = np.degrees(np.arctan2(way * z[:, 0], z[:, 2]))
-            beyond |= (bend < low - 5.0) | (bend > high + 5.0)
-    return {"frames beyond a human's range %": 100.0 * float(beyond.mean())}
+            at |= angle <= float(motion.model.joint_lower[j]) + AT
+            at |= angle >= float(motion.model.joint_upper[j]) - AT
+    for name, bend in bends.items():
+        low, high = TURNS[BENDS[name.split()[1]][3]].range
+        beyond |= (bend < low - SLACK) | (bend > high + SLACK)
+    return {
+        "frames at a joint's limit %": 100.0 * float(at.mean()),
+        "frames beyond a human's range %": 100.0 * float(beyond.mean()),
+    }

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from optimize.cli import retargeting
 from optimize.cli.command import Command
 from optimize.cli.shared import say
 from optimize.cli.values import positive
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Show a motion-capture file: names, frames, rate, height, naming scheme, which feet stand, problems.
 Reads BVH, ASF/AMC and C3D (markers), and motion.npz of a result folder, which it can write as BVH
-or glTF for other programs.
+or glTF for other programs. With --character it puts the clip on a character, tells how well that
+goes, and writes a page with both side by side and a reference for controllers.
 """
 EXAMPLES = """\
 examples:
@@ -29,6 +31,7 @@ examples:
   jaxsim mocap 02_05.amc --rate 120           on the skeleton 02.asf beside it
   jaxsim mocap walk.bvh --out runs/clip       a page that plays it, and stance.toml to edit
   jaxsim mocap walk.bvh --stance runs/clip/stance.toml
+  jaxsim mocap walk.bvh --character ball_joint_human --out runs/clip
   jaxsim mocap runs/walk/motion.npz --to walk.glb
 """
 BAR = 64  # characters of a stance bar
@@ -46,6 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--stance", metavar="FILE", help="stance labels that were edited, in place of found ones")
     add("--out", metavar="DIR", help="folder for motion.html and stance.toml")
     add("--to", metavar="FILE", help="write the motion as .bvh, .glb or .gltf")
+    retargeting.add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -62,16 +66,39 @@ def run(args: argparse.Namespace) -> int:
     print(report(clip, scheme, stance))
     if args.to is not None:
         _write_as(args.to, clip)
+    if args.character is not None:
+        return _retarget(args, clip, stance)
     if args.out is not None:
         from jaxsim.mocap.figure import clip_motion
-        from jaxsim.mocap.stance_file import write_stance
 
-        if stance is not None:
-            _folder(args.out)
-            write_stance(Path(args.out, "stance.toml"), clip, stance)
-            say(f"wrote {Path(args.out, 'stance.toml')}")
+        _write_stance(args.out, clip, stance)
         _write_page(args.out, clip_motion(clip, scheme, stance), _facts(clip, scheme, stance))
     return 0
+
+
+def _retarget(args: argparse.Namespace, clip: Clip, stance: Stance | None) -> int:
+    motion = retargeting.on_character(args, clip, stance)
+    facts = retargeting.quality_facts(motion)
+    print("\n" + "\n".join(f"{name:>31}  {value}" for name, value in facts.items()))
+    if args.out is not None:
+        from jaxsim.mocap.figure import clip_motion
+        from jaxsim.mocap.stance import Stance
+
+        labels = Stance(motion.stance, motion.slides, motion.rate)
+        _write_stance(args.out, clip, labels)
+        retargeting.write_files(args.out, motion, args.file)
+        source = clip_motion(clip, motion.joints, labels)
+        _write_page(args.out, retargeting.both(source, motion), facts)
+    return 0
+
+
+def _write_stance(out: str, clip: Clip, stance: Stance | None) -> None:
+    from jaxsim.mocap.stance_file import write_stance
+
+    if stance is not None:
+        _folder(out)
+        write_stance(Path(out, "stance.toml"), clip, stance)
+        say(f"wrote {Path(out, 'stance.toml')}")
 
 
 def _read(args: argparse.Namespace) -> Clip:
