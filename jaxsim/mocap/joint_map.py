@@ -23,6 +23,7 @@ __all__ = ["as_toml", "find_map", "guess_map", "read_map", "write_map"]
 
 NAMELESS = "none"  # the scheme of a map from a file or a guess
 GUESS = "guess"
+LONG = 0.8  # of the longest bone of a limb: where the limb begins, after a collar
 
 
 def find_map(clip: Clip, joints: Scheme | str | os.PathLike[str] | None = None) -> Scheme:
@@ -139,21 +140,21 @@ def guess_map(clip: Clip) -> Scheme:
     chest = _fork(children, depth, trunk)
     assert chest is not None
     limbs = [_chain(children, depth, j) for j in children[hips] if j != trunk]
-    legs = _pair(clip, [c for c in limbs if len(c) >= 3])
     upper = [_chain(children, depth, j) for j in children[chest]]
-    arms = _pair(clip, [c for c in upper if len(c) >= 2])
-    rest = [c for c in upper if not arms or c not in arms]
+    legs, arms = _pair(clip, [c for c in limbs if len(c) >= 3]), _pair(clip, upper)
+    rest = [c for c in upper if arms is None or c not in arms]
     if legs is None or arms is None or not rest:
         raise ClipError(
             f"{clip.name}: no two legs, two arms and a head are in its hierarchy, so no joint map"
             " can be guessed; is it a human? A joint map in a file names its joints"
         )
-    found = {"pelvis": hips, "chest": chest, "head": rest[0][-1]}
+    forked = [j for j in rest[0] if len(children[j]) > 1]  # as into two eyes
+    found = {"pelvis": hips, "chest": chest, "head": (forked or rest[0][-1:])[0]}
     between = [j for j in _line(clip, trunk, chest) if j != chest]
     if between:
-        found["abdomen"] = between[0]
-    for side, leg, arm in zip(("left", "right"), legs, arms):
-        leg, arm = _long(clip, leg, 3), _long(clip, arm, 3)
+        found["abdomen"] = between[len(between) // 2]
+    legs, arms = _without_helpers(clip, legs), _without_helpers(clip, arms)
+    for side, leg, arm in zip(("left", "right"), _sided(clip, legs, legs), _sided(clip, arms, legs)):
         found |= {f"{side}{part}": j for part, j in zip(("Thigh", "Shank", "Foot", "Toe"), leg)}
         found |= {f"{side}{part}": j for part, j in zip(("UpperArm", "Forearm", "Hand"), arm)}
     return _checked(
@@ -200,37 +201,50 @@ def _line(clip: Clip, above: int, joint: int) -> list[int]:
     return line
 
 
-def _long(clip: Clip, chain: list[int], least: int) -> list[int]:
-    """A limb's chain without helpers: joints that stand where the one before does, and a short one
-    in front, such as a clavicle, if enough are left."""
-    kept = [j for k, j in enumerate(chain) if k == 0 or np.linalg.norm(clip.offsets[j]) > 1e-3]
-    lengths = [float(np.linalg.norm(clip.offsets[j])) for j in kept[1:]]
-    if len(kept) > least and lengths[0] < 0.7 * lengths[1]:
-        kept = kept[1:]
-    return kept
+def _without_helpers(clip: Clip, pair: list[list[int]]) -> list[list[int]]:
+    """The chains of two limbs from their first long bone on, the same of both, without joints that
+    stand where the one before does; three joints at least are left if there are three."""
+    far = np.linalg.norm(clip.offsets, axis=1)
+    kept = [[j for k, j in enumerate(chain) if k == 0 or far[j] > 1e-3] for chain in pair]
+    count = min(map(len, kept))
+    lengths = np.mean([far[chain[1:count]] for chain in kept], axis=0)
+    first = 0
+    while count - first > 3 and lengths[first] < LONG * lengths[first:].max():
+        first += 1
+    return [chain[first:] for chain in kept]
 
 
-def _pair(clip: Clip, chains: list[list[int]]) -> tuple[list[int], list[int]] | None:
-    """The left and the right of the two chains that are most alike and apart in y."""
+def _pair(clip: Clip, chains: list[list[int]]) -> list[list[int]] | None:
+    """The two chains of most joints that have as many and are furthest apart."""
     pos, _ = poses_of(clip.some(50))
     best, found = 0.0, None
     for k, a in enumerate(chains):
         for b in chains[:k]:
-            if len(a) != len(b):
-                continue
-            gap = float(np.linalg.norm(pos[:, a[1]] - pos[:, b[1]], axis=-1).mean())
-            score = gap * len(a)
-            if score > best:
-                best, found = score, (a, b)
-    if found is None:
-        return None
-    a, b = found
-    still = _zero_places(clip)
-    words = [clip.joint_names[chain[0]].lower() for chain in found]
-    leftish = ["left" in word or word.startswith("l") for word in words]
-    if leftish[0] != leftish[1]:
-        return (a, b) if leftish[0] else (b, a)
-    return (a, b) if still[a[1], 1] > still[b[1], 1] else (b, a)
+            if len(a) == len(b) >= 2:
+                gap = np.linalg.norm(pos[:, a[1]] - pos[:, b[1]], axis=-1).mean()
+                if gap * len(a) > best:
+                    best, found = float(gap) * len(a), [a, b]
+    return found
+
+
+def _sided(clip: Clip, pair: list[list[int]], legs: list[list[int]]) -> list[list[int]]:
+    """The left and the right chain of a pair: by words where these tell, else by where the toes
+    point, else by y in the zero pose."""
+    a, b = pair
+    words = [clip.joint_names[chain[0]].lower() for chain in pair]
+    left, right = (
+        [word.startswith((side[0], side)) or side in word for word in words]
+        for side in ("left", "right")
+    )
+    if left[0] != left[1] and right == left[::-1]:
+        return [a, b] if left[0] else [b, a]
+    pos, _ = poses_of(clip.some(200))
+    across = pos[:, a[0]] - pos[:, b[0]]
+    if all(len(leg) > 3 for leg in legs):
+        ahead = sum(pos[:, leg[3]] - pos[:, leg[2]] for leg in legs)
+        leftward = np.cross([0.0, 0.0, 1.0], ahead)
+        return [a, b] if float((across * leftward).sum()) > 0 else [b, a]
+    return [a, b] if _zero_places(clip)[a[0], 1] > _zero_places(clip)[b[0], 1] else [b, a]
 
 
 def _zero_places(clip: Clip) -> np.ndarray:

@@ -16,6 +16,7 @@ __all__ = ["write_retarget_plots"]
 PANELS = ("bone direction error deg", "joint error mm", "sole mm", "knee flexion deg")
 PANELS = (*PANELS, "elbow flexion deg")
 HEIGHT, WIDTH = 1.7, 12.0  # [inch] of a panel
+LEAST = 0.5  # [deg] that a panel of errors shows
 LIFT = 250.0  # [mm] up to which soles are drawn: what matters is near the ground
 
 
@@ -39,6 +40,8 @@ def write_retarget_plots(path: str | os.PathLike[str], motion: Retargeted) -> No
         axis.set_ylabel(name, fontsize=8)
         axis.tick_params(labelsize=8)
         axis.grid(color=SOFT, alpha=0.25, linewidth=0.5)
+        if name.startswith("bone"):
+            axis.set_ylim(0.0, max(LEAST, axis.get_ylim()[1]))
         if name == "sole mm":
             axis.axhline(0.0, color=SOFT, linewidth=0.8)
             axis.set_ylim(min(-40.0, axis.get_ylim()[0]), min(LIFT, axis.get_ylim()[1]))
