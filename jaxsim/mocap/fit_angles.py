@@ -151,9 +151,7 @@ def _limits(model: Model, joints: list[int]) -> tuple[Array, Array]:
     return lower, jnp.where(limited, model.joint_upper[index], np.pi)
 
 
-def _best_of_grid(
-    model: Model, joints: list[int], hinges: list[int], wanted: Array
-) -> Array:
+def _best_of_grid(model: Model, joints: list[int], hinges: list[int], wanted: Array) -> Array:
     """(n,) angles on a grid over the limits that turn a link nearest to ``wanted`` (3, 3)."""
     lower, upper = _limits(model, hinges)
     steps = np.linspace(0.0, 1.0, GRID[len(hinges)])

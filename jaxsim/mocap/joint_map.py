@@ -23,7 +23,6 @@ __all__ = ["as_toml", "find_map", "guess_map", "read_map", "write_map"]
 
 NAMELESS = "none"  # the scheme of a map from a file or a guess
 GUESS = "guess"
-LONG = 0.8  # of the longest bone of a limb: where the limb begins, after a collar
 
 
 def find_map(clip: Clip, joints: Scheme | str | os.PathLike[str] | None = None) -> Scheme:
@@ -48,7 +47,7 @@ def find_map(clip: Clip, joints: Scheme | str | os.PathLike[str] | None = None) 
         raise ClipError(f"{clip.name} has no known naming scheme; {error}") from error
     raise ClipError(
         f"{clip.name} has no known naming scheme. Its hierarchy suggests the table below: write it"
-        " to a file, correct it and give that file as the joint map, or give \"guess\" to take it as"
+        " to a file, correct it and give that file as the joint map, or give 'guess' to take it as"
         f" it is.\n\n{table}"
     )
 
@@ -153,8 +152,10 @@ def guess_map(clip: Clip) -> Scheme:
     between = [j for j in _line(clip, trunk, chest) if j != chest]
     if between:
         found["abdomen"] = between[len(between) // 2]
-    legs, arms = _without_helpers(clip, legs), _without_helpers(clip, arms)
-    for side, leg, arm in zip(("left", "right"), _sided(clip, legs, legs), _sided(clip, arms, legs)):
+    legs, arms = _without_helpers(clip, legs, 0.6), _without_helpers(clip, arms, 0.8)
+    for side, leg, arm in zip(
+        ("left", "right"), _sided(clip, legs, legs), _sided(clip, arms, legs)
+    ):
         found |= {f"{side}{part}": j for part, j in zip(("Thigh", "Shank", "Foot", "Toe"), leg)}
         found |= {f"{side}{part}": j for part, j in zip(("UpperArm", "Forearm", "Hand"), arm)}
     return _checked(
@@ -201,15 +202,16 @@ def _line(clip: Clip, above: int, joint: int) -> list[int]:
     return line
 
 
-def _without_helpers(clip: Clip, pair: list[list[int]]) -> list[list[int]]:
-    """The chains of two limbs from their first long bone on, the same of both, without joints that
-    stand where the one before does; three joints at least are left if there are three."""
+def _without_helpers(clip: Clip, pair: list[list[int]], long: float) -> list[list[int]]:
+    """The chains of two limbs from their first bone on that is ``long`` of the longest, as no
+    collar is, the same of both, without joints that stand where the one before does; three joints
+    at least are left if there are three."""
     far = np.linalg.norm(clip.offsets, axis=1)
     kept = [[j for k, j in enumerate(chain) if k == 0 or far[j] > 1e-3] for chain in pair]
     count = min(map(len, kept))
     lengths = np.mean([far[chain[1:count]] for chain in kept], axis=0)
     first = 0
-    while count - first > 3 and lengths[first] < LONG * lengths[first:].max():
+    while count - first > 3 and lengths[first] < long * lengths[first:].max():
         first += 1
     return [chain[first:] for chain in kept]
 

@@ -7,7 +7,7 @@ import numpy as np
 from jaxsim.characters.human import TURNS
 from jaxsim.mocap.retarget import Retargeted, sole_sides
 
-__all__ = ["BOUNDS", "failures", "over_time", "quality"]
+__all__ = ["BOUNDS", "at_limits", "failures", "over_time", "quality"]
 
 # (least, greatest) of what a clip whose feet support it keeps to on a body of balls
 BOUNDS = {
@@ -169,16 +169,26 @@ def _bends(motion: Retargeted) -> dict[str, np.ndarray]:
     return found
 
 
-def _limits(motion: Retargeted, bends: dict[str, np.ndarray]) -> dict[str, float]:
-    """Frames [%] in which a hinge is at its limit, as the clip would have it go beyond, and in
-    which a knee or elbow, of whatever joint, is bent beyond a human's range."""
-    top = motion.model.topology
-    at, beyond = np.zeros(len(motion.q), bool), np.zeros(len(motion.q), bool)
+def at_limits(motion: Retargeted) -> dict[str, np.ndarray]:
+    """(T,) bool by hinge: the frames in which it is at one of its limits, as the clip would have it
+    go beyond; only of hinges that ever are."""
+    top, found = motion.model.topology, {}
     for j in top.limited_joints:
         if top.joint_kinds[j] == "hinge" and top.joint_link[j] in motion.body.links:
             angle = motion.q[:, top.q_start[j]]
-            at |= angle <= float(motion.model.joint_lower[j]) + AT
-            at |= angle >= float(motion.model.joint_upper[j]) - AT
+            below = angle <= float(motion.model.joint_lower[j]) + AT
+            at = below | (angle >= float(motion.model.joint_upper[j]) - AT)
+            if at.any():
+                found[top.joint_names[j]] = at
+    return found
+
+
+def _limits(motion: Retargeted, bends: dict[str, np.ndarray]) -> dict[str, float]:
+    """Frames [%] in which a hinge is at a limit, and in which a knee or elbow, of whatever joint,
+    is bent beyond a human's range."""
+    at, beyond = np.zeros(len(motion.q), bool), np.zeros(len(motion.q), bool)
+    for frames in at_limits(motion).values():
+        at |= frames
     for name, bend in bends.items():
         low, high = TURNS[BENDS[name.split()[1]][3]].range
         beyond |= (bend < low - SLACK) | (bend > high + SLACK)

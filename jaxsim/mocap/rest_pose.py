@@ -128,13 +128,12 @@ def _path(clip: Clip, above: int, joint: int) -> list[int]:
     return path if joint == above else []
 
 
-def align(
-    source: Source, flat: np.ndarray, how: str | None
-) -> tuple[dict[str, np.ndarray], str]:
+def align(source: Source, flat: np.ndarray, how: str | None) -> tuple[dict[str, np.ndarray], str]:
     """The alignment A of each role as a matrix (3, 3), and which way it was found.
 
-    flat (T, 2) bool: when the feet surely stand; how: "rest" takes the zero pose and the scheme's twist, "geometry" the motion; None the first
-    for a known scheme, and the second for limbs of others; the trunk is taken from the zero pose
+    flat (T, 2) bool: when the feet surely stand. how: "rest" takes the zero pose and the scheme's
+    twist, "geometry" the motion; None the first for a known scheme, and the second for limbs of
+    others. The trunk is taken from the zero pose
     wherever that is upright. Feet are fitted while they stand, so that soles lie flat.
     """
     if how is not None and how not in ALIGNMENTS:
@@ -182,7 +181,7 @@ def _rest_limbs(source: Source) -> dict[str, np.ndarray]:
             turn = turning(np.array([0.0, 0.0, -1.0]), source.rest[role])
         elif limb == "Forearm":
             turn = turning(np.array([0.0, 0.0, -1.0]), source.rest[role.replace("Fore", "Upper")])
-        twist = dict(zip(("UpperArm", "Forearm"), arms)).get(limb, 0.0)
+        twist = {"UpperArm": arms[0], "Forearm": arms[1]}.get(limb, 0.0)
         half = np.radians(twist if role.startswith("left") else -twist) / 2.0
         found[role] = to_matrix(multiply(turn, np.array([np.cos(half), 0, 0, np.sin(half)])))
     return found

@@ -53,7 +53,7 @@ def _model(name: str) -> Model:
 
 def quality_facts(motion: Retargeted) -> dict[str, str]:
     """The report in rows."""
-    from jaxsim.mocap.quality import failures, quality
+    from jaxsim.mocap.quality import at_limits, failures, quality
 
     report = quality(motion)
     facts = {
@@ -62,6 +62,10 @@ def quality_facts(motion: Retargeted) -> dict[str, str]:
         "scale": f"{motion.scale:.3f}, by the legs; floor {1e3 * motion.floor:.0f} mm taken off",
         **{name: f"{value:.2f}" for name, value in report.items() if name != "floor m"},
     }
+    limits = {name: at.mean() for name, at in at_limits(motion).items()}
+    if limits:
+        worst = sorted(limits, key=lambda name: -limits[name])[:6]
+        facts["at their limits"] = ", ".join(f"{name} {100 * limits[name]:.0f}%" for name in worst)
     bad = failures(report)
     facts["bounds"] = "; ".join(bad) if bad else "all hold"
     facts |= {f"note {k}": text for k, text in enumerate(motion.problems, 1)}
