@@ -27,11 +27,12 @@ from jaxsim.math.rotation import (
 from jaxsim.mocap.body import Body
 from jaxsim.model import Model
 
-__all__ = ["BLOCK", "fitted", "in_blocks", "placed"]
+__all__ = ["BLOCK", "begun", "fitted", "hinge_places", "in_blocks", "placed"]
 
 BLOCK = 256  # frames that one call of a compiled program takes
 GRID = {1: 25, 2: 11, 3: 7}  # places a hinge is tried at, by how many a link has
 STEPS = 16
+FAR = 0.5  # [rad] of a step at most
 DAMPING = 1e-4
 TWIST = 0.05  # weight of a limb's turn about its bone, beside 1 of where the bone points
 FEET = (0.3, 0.3, 0.1)  # of their roll, pitch and yaw
@@ -84,16 +85,37 @@ def role_points(body: Body, kin: Kinematics) -> Array:
 
 
 @partial(jax.jit, static_argnames="body")
-def fitted(model: Model, body: Body, targets: Array, hips: Array) -> Array:
-    """(N, nq) with the roles oriented as ``targets`` (N, K, 3, 3), the middle between the thighs'
-    joints at ``hips`` (N, 3) [m]; joints of links without a role as they stand."""
+def begun(model: Model, body: Body, targets: Array) -> Array:
+    """(N, nq) where each link for itself is turned as near to ``targets`` (N, K, 3, 3) of the roles
+    as its joints can; joints of links without a role as they stand."""
     offsets = jnp.asarray(body.offsets, targets.dtype)
-    link_targets = compose(targets, offsets)
-    q = jax.vmap(partial(_link_by_link, model, body))(link_targets)
-    hinged = [model.topology.joint_kinds[j] == "hinge" for own in body.joints for j in own]
-    if any(hinged):
-        q = jax.vmap(partial(_together, model, body))(q, targets)
-    return jax.vmap(partial(_hips_at, model, body))(q, hips)
+    return jax.vmap(partial(_link_by_link, model, body))(compose(targets, offsets))
+
+
+@partial(jax.jit, static_argnames="body")
+def fitted(
+    model: Model, body: Body, q: Array, start: Array, targets: Array, hips: Array
+) -> tuple[Array, Array]:
+    """(N, nq) with the hinges of all roles fitted together to ``targets`` (N, K, 3, 3), and the
+    middle between the thighs' joints at ``hips`` (N, 3) [m]; and what is left of the error (N,).
+
+    q (N, nq): balls and root; start (N, nq): hinges, from where their fit begins.
+    """
+    hinges = hinge_places(model, body)
+    if hinges.size:
+        q, left = jax.vmap(partial(_together, model, body))(
+            q.at[:, hinges].set(start[:, hinges]), targets
+        )
+    else:
+        left = jnp.zeros(len(q), q.dtype)
+    return jax.vmap(partial(_hips_at, model, body))(q, hips), left
+
+
+def hinge_places(model: Model, body: Body) -> np.ndarray:
+    """Where in q the hinges of the roles' links are."""
+    top = model.topology
+    own = [j for joints in body.joints for j in joints if top.joint_kinds[j] == "hinge"]
+    return np.array([top.q_start[j] for j in own], int)
 
 
 def _hips_at(model: Model, body: Body, q: Array, hips: Array) -> Array:
@@ -161,21 +183,24 @@ def _best_of_grid(model: Model, joints: list[int], hinges: list[int], wanted: Ar
     return angles[jnp.argmax(jnp.sum(R * wanted, axis=(-2, -1)))]
 
 
-def _together(model: Model, body: Body, q: Array, targets: Array) -> Array:
-    """(nq,) after Gauss-Newton steps of all hinges of the roles' links; targets (K, 3, 3)."""
+def _together(model: Model, body: Body, q: Array, targets: Array) -> tuple[Array, Array]:
+    """(nq,) after Gauss-Newton steps of all hinges of the roles' links, and the sum of the squared
+    weighted errors (); targets (K, 3, 3)."""
     top = model.topology
     hinges = [j for own in body.joints for j in own if top.joint_kinds[j] == "hinge"]
-    places = np.array([top.q_start[j] for j in hinges])
+    places = hinge_places(model, body)
     dofs = np.array([top.v_start[j] for j in hinges])
     carried = top.link_dofs[np.array(body.links)][:, dofs]  # (K, n)
     lower, upper = _limits(model, hinges)
     weights = jnp.asarray(_weights(body), q.dtype)
 
-    def step(q: Array, _) -> tuple[Array, None]:
+    def errors(q: Array) -> tuple[Kinematics, Array, Array]:
         kin = forward_kinematics(model, q, jnp.zeros(top.nv, q.dtype))
-        frames = role_frames(body, kin)
-        back = jnp.swapaxes(frames, -1, -2)
-        error = weights * quat_log(matrix_to_quat(compose(back, targets)))  # (K, 3)
+        back = jnp.swapaxes(role_frames(body, kin), -1, -2)
+        return kin, back, weights * quat_log(matrix_to_quat(compose(back, targets)))  # (K, 3)
+
+    def step(q: Array, _) -> tuple[Array, None]:
+        kin, back, error = errors(q)
         axes = kin.axis[dofs, :3]  # (n, 3)
         J = rotate(back[:, None], axes[None]) * carried[..., None] * weights[:, None]
         J = jnp.swapaxes(J, 1, 2).reshape(-1, len(hinges))
@@ -184,11 +209,11 @@ def _together(model: Model, body: Body, q: Array, targets: Array) -> Array:
         blocked = ((angles <= lower) & (pull < 0)) | ((angles >= upper) & (pull > 0))
         J = jnp.where(blocked, 0.0, J)
         H = J.T @ J + DAMPING * jnp.eye(len(hinges), dtype=q.dtype)
-        move = jnp.linalg.solve(H, J.T @ error.reshape(-1))
-        move = jnp.clip(move, -0.5, 0.5)
+        move = jnp.clip(jnp.linalg.solve(H, J.T @ error.reshape(-1)), -FAR, FAR)
         return q.at[places].set(jnp.clip(angles + move, lower, upper)), None
 
-    return jax.lax.scan(step, q, None, length=STEPS)[0]
+    q = jax.lax.scan(step, q, None, length=STEPS)[0]
+    return q, jnp.sum(errors(q)[2] ** 2)
 
 
 def _weights(body: Body) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 from jaxsim.mocap.body import Body, body_of
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
-from jaxsim.mocap.fit_angles import fitted, in_blocks, placed
+from jaxsim.mocap.fit_angles import begun, fitted, hinge_places, in_blocks, placed
 from jaxsim.mocap.joint_map import find_map
 from jaxsim.mocap.measures import not_human
 from jaxsim.mocap.pin_feet import pinned
@@ -30,6 +30,7 @@ __all__ = ["Retargeted", "retarget"]
 
 LEAST_RATE = 10.0  # [Hz]: below it neither speeds nor stance can be told
 LEAST_FRAMES = 2
+NEAR, BETTER = 0.05, 0.9  # [s], and the part of the error that another start has to leave at most
 # Of feet that surely lie flat: to fit their alignment, the floor, and to judge the result.
 FLAT = StanceRule(speed=0.35, release=1.0, toe_height=0.0)
 
@@ -122,13 +123,25 @@ def _solved(
     """(T, nq) before it is put on the floor."""
     targets = target_rotations(source, A, body.roles)
     hips = 0.5 * scale * (source.of("leftThigh")[0] + source.of("rightThigh")[0])
-    dtype = np.dtype(model.mass.dtype)
+    dtype, frames = np.dtype(model.mass.dtype), source.clip.n_frames
 
-    def some(targets, hips):
-        return fitted(model, body, jnp.asarray(targets, dtype), jnp.asarray(hips, dtype))
+    def begin(targets):
+        return begun(model, body, jnp.asarray(targets, dtype))
 
-    q = np.asarray(in_blocks(some, source.clip.n_frames, targets, hips), np.float64)
-    return _continuous(model, q)
+    def fit(*arrays):
+        return fitted(model, body, *(jnp.asarray(array, dtype) for array in arrays))
+
+    q = in_blocks(begin, frames, targets)
+    q, left = in_blocks(fit, frames, q, q, targets, hips)
+    if hinge_places(model, body).size:
+        # where hinges were caught in a worse minimum, begin from a little earlier or later
+        reach = max(1, round(NEAR * source.clip.rate))
+        for shift in (reach, -reach):
+            other = q[np.clip(np.arange(frames) + shift, 0, frames - 1)]
+            other, other_left = in_blocks(fit, frames, q, other, targets, hips)
+            better = other_left < BETTER * left - 1e-5
+            q, left = np.where(better[:, None], other, q), np.where(better, other_left, left)
+    return _continuous(model, np.asarray(q, np.float64))
 
 
 def _continuous(model: Model, q: np.ndarray) -> np.ndarray:
