@@ -6,6 +6,7 @@ import numpy as np
 
 from jaxsim.characters.human import TURNS
 from jaxsim.mocap.retarget import Retargeted, sole_sides
+from jaxsim.mocap.rotations import between
 
 __all__ = ["BOUNDS", "at_limits", "failures", "over_time", "quality"]
 
@@ -60,6 +61,7 @@ def quality(motion: Retargeted) -> dict[str, float]:
             low, high = np.percentile(both, [2, 98])
             report[f"{joint} flexion 2% deg"] = float(low)
             report[f"{joint} flexion 98% deg"] = float(high)
+    report["fastest joint rad/s"] = _fastest(motion)
     return {**report, **_limits(motion, bends)}
 
 
@@ -152,6 +154,18 @@ def _speed(points: np.ndarray, rate: float) -> np.ndarray:
     before, after = np.maximum(k - reach, 0), np.minimum(k + reach, last)
     way = np.linalg.norm(points[after] - points[before], axis=-1)
     return way * rate / np.maximum(after - before, 1)
+
+
+def _fastest(motion: Retargeted) -> float:
+    """[rad/s] of any joint but the root, from frame to frame; a jump shows in it."""
+    top, speeds = motion.model.topology, [0.0]
+    for kind, start in zip(top.joint_kinds, top.q_start):
+        if kind == "ball":
+            turn = motion.q[:, start : start + 4]
+            speeds.append(motion.rate * float(between(turn[1:], turn[:-1]).max()))
+        elif kind == "hinge":
+            speeds.append(motion.rate * float(np.abs(np.diff(motion.q[:, start])).max()))
+    return max(speeds)
 
 
 def _bends(motion: Retargeted) -> dict[str, np.ndarray]:

@@ -240,7 +240,7 @@ def test_an_imported_humanoid_follows(figure):
     legs = [
         found.body.index(f"{s}{limb}") for s in ("left", "right") for limb in ("Thigh", "Shank")
     ]
-    down = -found.frames[:, legs, :, 2]
+    down = -found.frames[:, legs][..., 2]
     for k, role in enumerate(("leftThigh", "leftShank", "rightThigh", "rightShank")):
         bone = found.source_bones[role]
         cosine = np.sum(down[:, k] * bone, axis=1) / np.linalg.norm(bone, axis=1)
@@ -267,7 +267,7 @@ def test_a_reference_is_written(figure, balls, tmp_path):
         assert '"licence": "mine"' in str(stored["about"])
     quat = found.q[:, 3:7]
     assert np.abs(np.linalg.norm(quat, axis=1) - 1.0).max() < 1e-6
-    assert between(quat[:-1], quat[1:]).max() < 0.1
+    assert between(quat[:-1], quat[1:]).max() < 0.2
 
 
 @clips.needs_clips
