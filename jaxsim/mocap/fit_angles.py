@@ -27,11 +27,14 @@ from jaxsim.math.rotation import (
 from jaxsim.mocap.body import Body
 from jaxsim.model import Model
 
-__all__ = ["BLOCK", "begun", "fitted", "hinge_places", "in_blocks", "placed"]
+__all__ = ["BLOCK", "begun", "fitted", "followed", "hinge_places", "in_blocks", "placed"]
 
 BLOCK = 256  # frames that one call of a compiled program takes
 GRID = {1: 25, 2: 11, 3: 7}  # places a hinge is tried at, by how many a link has
-STEPS = 16
+STEPS, FEW = 16, 4  # from the grid, and from the frame before
+BETTER = (
+    0.5  # part of the error at most that a frame by itself leaves, to break with the one before
+)
 FAR = 0.5  # [rad] of a step at most
 DAMPING = 1e-4
 TWIST = 0.05  # weight of a limb's turn about its bone, beside 1 of where the bone points
@@ -111,6 +114,27 @@ def fitted(
     return jax.vmap(partial(_hips_at, model, body))(q, hips), left
 
 
+@partial(jax.jit, static_argnames="body")
+def followed(
+    model: Model, body: Body, before: Array, q: Array, left: Array, targets: Array
+) -> Array:
+    """(N, nq) of frames in order, whose hinges go on from those of the frame before unless the fit
+    of the frame by itself is clearly better, so that they do not jump between two ways to turn.
+
+    before (nq,): the frame before the first; q (N, nq), left (N,): as ``fitted`` gives them;
+    targets (N, K, 3, 3).
+    """
+    places = hinge_places(model, body)
+
+    def step(last: Array, frame: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        q, left, target = frame
+        on, on_left = _together(model, body, q.at[places].set(last[places]), target, FEW)
+        q = jnp.where(left < BETTER * on_left - 1e-4, q, on)
+        return q, q
+
+    return jax.lax.scan(step, before, (q, left, targets))[1]
+
+
 def hinge_places(model: Model, body: Body) -> np.ndarray:
     """Where in q the hinges of the roles' links are."""
     top = model.topology
@@ -183,7 +207,9 @@ def _best_of_grid(model: Model, joints: list[int], hinges: list[int], wanted: Ar
     return angles[jnp.argmax(jnp.sum(R * wanted, axis=(-2, -1)))]
 
 
-def _together(model: Model, body: Body, q: Array, targets: Array) -> tuple[Array, Array]:
+def _together(
+    model: Model, body: Body, q: Array, targets: Array, steps: int = STEPS
+) -> tuple[Array, Array]:
     """(nq,) after Gauss-Newton steps of all hinges of the roles' links, and the sum of the squared
     weighted errors (); targets (K, 3, 3)."""
     top = model.topology
@@ -212,7 +238,7 @@ def _together(model: Model, body: Body, q: Array, targets: Array) -> tuple[Array
         move = jnp.clip(jnp.linalg.solve(H, J.T @ error.reshape(-1)), -FAR, FAR)
         return q.at[places].set(jnp.clip(angles + move, lower, upper)), None
 
-    q = jax.lax.scan(step, q, None, length=STEPS)[0]
+    q = jax.lax.scan(step, q, None, length=steps)[0]
     return q, jnp.sum(errors(q)[2] ** 2)
 
 

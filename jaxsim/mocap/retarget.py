@@ -7,15 +7,24 @@ length of the legs; balls follow exactly, hinges as nearly as they can.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from jaxsim.mocap.body import Body, body_of
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
-from jaxsim.mocap.fit_angles import begun, fitted, hinge_places, in_blocks, placed
+from jaxsim.mocap.fit_angles import (
+    begun,
+    fitted,
+    followed,
+    hinge_places,
+    in_blocks,
+    placed,
+)
 from jaxsim.mocap.joint_map import find_map
 from jaxsim.mocap.measures import not_human
 from jaxsim.mocap.pin_feet import pinned
@@ -30,7 +39,6 @@ __all__ = ["Retargeted", "retarget"]
 
 LEAST_RATE = 10.0  # [Hz]: below it neither speeds nor stance can be told
 LEAST_FRAMES = 2
-NEAR, BETTER = 0.05, 0.9  # [s], and the part of the error that another start has to leave at most
 # Of feet that surely lie flat: to fit their alignment, the floor, and to judge the result.
 FLAT = StanceRule(speed=0.35, release=1.0, toe_height=0.0)
 
@@ -134,14 +142,22 @@ def _solved(
     q = in_blocks(begin, frames, targets)
     q, left = in_blocks(fit, frames, q, q, targets, hips)
     if hinge_places(model, body).size:
-        # where hinges were caught in a worse minimum, begin from a little earlier or later
-        reach = max(1, round(NEAR * source.clip.rate))
-        for shift in (reach, -reach):
-            other = q[np.clip(np.arange(frames) + shift, 0, frames - 1)]
-            other, other_left = in_blocks(fit, frames, q, other, targets, hips)
-            better = other_left < BETTER * left - 1e-5
-            q, left = np.where(better[:, None], other, q), np.where(better, other_left, left)
+        q = in_blocks(_follower(model, body, q[0]), frames, q, left, targets)
+        q, _ = in_blocks(fit, frames, q, q, targets, hips)
     return _continuous(model, np.asarray(q, np.float64))
+
+
+def _follower(model: Model, body: Body, first: np.ndarray) -> Callable[..., Array]:
+    """``followed`` for pieces of a motion in their order."""
+    dtype = np.dtype(model.mass.dtype)
+    last = [jnp.asarray(first, dtype)]
+
+    def follow(*arrays: np.ndarray) -> Array:
+        q = followed(model, body, last[0], *(jnp.asarray(array, dtype) for array in arrays))
+        last[0] = q[-1]
+        return q
+
+    return follow
 
 
 def _continuous(model: Model, q: np.ndarray) -> np.ndarray:
