@@ -57,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
     with deferred():
         from jaxsim.mocap.schemes import detect_scheme
 
+    retargeting.check_options(args)
     kind = Path(args.file).suffix.lower()
     if kind == ".c3d":
         return _run_markers(args)
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _retarget(args: argparse.Namespace, clip: Clip, stance: Stance | None) -> int:
     motion = retargeting.on_character(args, clip, stance)
-    facts = retargeting.quality_facts(motion)
+    facts = retargeting.quality_facts(motion, clip)
     print("\n" + "\n".join(f"{name:>31}  {value}" for name, value in facts.items()))
     if args.out is not None:
         from jaxsim.mocap.figure import clip_motion

@@ -27,6 +27,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--pin", action="store_true", help="keep standing feet in one place")
 
 
+def check_options(args: argparse.Namespace) -> None:
+    """Raise ValueError for options of retargeting without a character."""
+    given = {"--joints": args.joints, "--alignment": args.alignment, "--pin": args.pin}
+    if args.character is None and (alone := [name for name, value in given.items() if value]):
+        raise ValueError(f"{', '.join(alone)}: give --character too, which the clip is put on")
+
+
 def on_character(args: argparse.Namespace, clip: Clip, stance: Stance | None) -> Retargeted:
     """The clip on the character that was asked for."""
     from jaxsim.mocap.retarget import retarget
@@ -51,8 +58,8 @@ def _model(name: str) -> Model:
     return load_model(Path(name), strict=False).model
 
 
-def quality_facts(motion: Retargeted) -> dict[str, str]:
-    """The report in rows."""
+def quality_facts(motion: Retargeted, clip: Clip) -> dict[str, str]:
+    """The report in rows, without the problems that the clip has told already."""
     from jaxsim.mocap.quality import at_limits, failures, quality
 
     report = quality(motion)
@@ -68,8 +75,8 @@ def quality_facts(motion: Retargeted) -> dict[str, str]:
         facts["at their limits"] = ", ".join(f"{name} {100 * limits[name]:.0f}%" for name in worst)
     bad = failures(report)
     facts["bounds"] = "; ".join(bad) if bad else "all hold"
-    facts |= {f"note {k}": text for k, text in enumerate(motion.problems, 1)}
-    return facts
+    told = [text for text in motion.problems if text not in clip.problems]
+    return facts | {f"note {k}": text for k, text in enumerate(told, 1)}
 
 
 def write_files(out: str, motion: Retargeted, file: str) -> None:

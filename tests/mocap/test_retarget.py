@@ -3,6 +3,7 @@
 import importlib.util
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -81,9 +82,7 @@ def recorded(model, q, rate=60.0):
     """A clip of these frames, with the character's links as joints."""
     body = body_of(model)
     found = places(model, body, q)
-    # a record is made of a retargeted one's fields that a motion needs
-    from types import SimpleNamespace
-
+    # of a retargeted motion what is drawn needs only these
     time = np.arange(len(q)) / rate
     stance = np.zeros((len(q), 2), bool)
     holder = SimpleNamespace(
@@ -323,3 +322,20 @@ def test_a_clip_needs_its_own_stance(figure, balls):
     with pytest.raises(ClipError, match="7 frames"):
         retarget(figure, balls, stance=other)
     assert isinstance(figure, Clip)
+
+
+def test_the_command_writes_what_controllers_need(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    from optimize.cli.main import main
+
+    (tmp_path / "figure.bvh").write_text(clips.figure(frames=40))
+    command = ["mocap", str(tmp_path / "figure.bvh")]
+    out = tmp_path / "out"
+    assert main([*command, "--character", "ball_joint_human", "--out", str(out)]) == 0
+    assert "bone direction error mean deg  0.00" in capsys.readouterr().out
+    names = {"joints.toml", "motion.html", "quality.png", "reference.npz", "stance.toml"}
+    assert names <= {path.name for path in out.iterdir()}
+    assert main([*command, "--pin"]) == 2
+    assert "give --character too" in capsys.readouterr().err
+    assert main([*command, "--character", "planar_human"]) == 2
+    assert "moves freely" in capsys.readouterr().err
