@@ -18,6 +18,7 @@ from optimize.cli import (
     demo,
     gallery,
     listing,
+    mocap,
     pushmap,
     simulate,
     tune,
@@ -37,6 +38,7 @@ COMMANDS: list[Command] = [
     listing.COMMAND,
     gallery.COMMAND,
     pushmap.COMMAND,
+    mocap.COMMAND,
 ]
 
 DESCRIPTION = "Simulate physics-based characters, and tune the scripts that drive them."

@@ -1,0 +1,156 @@
+"""C3D files: positions of markers over time, in metres with z up. Needs ezc3d, an extra.
+
+Markers are not joints: without a model of where they sit on a body they are points only.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxsim.io.motion import Motion, Shape
+from jaxsim.mocap.errors import ClipError, wrong
+from jaxsim.mocap.settle import UPS, axes_matrix, unit_size
+
+__all__ = ["Markers", "markers_motion", "read_markers"]
+
+EXTRA = "pip install 'jaxsim-characters[mocap]'"
+_COPY = "restore the file from a copy, or export it again"
+
+
+@dataclass(frozen=True, eq=False)
+class Markers:
+    """M markers over T frames."""
+
+    name: str
+    marker_names: tuple[str, ...]  # (M,) without the subject before a colon
+    pos: np.ndarray  # (T, M, 3) [m]; where one is not seen its last place, of the first its first
+    seen: np.ndarray  # (T, M) bool
+    rate: float  # [Hz]
+    unit: float  # [m] of the file
+    up: str  # the file's axis that is up
+    problems: tuple[str, ...]
+
+
+def read_markers(
+    path: str | os.PathLike[str],
+    rate: float | None = None,
+    unit: str | float | None = None,
+    up: str | None = None,
+) -> Markers:
+    """The markers in a C3D file. rate [Hz], unit and up as in ``read_clip`` replace the file's.
+
+    Raises ImportError, naming the extra, without ezc3d; ClipError with file, what was expected and
+    the remedy for what is no such file or has no markers, rate or unit.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ClipError(f"{path}: there is no such file; give the path of a C3D file")
+    if path.read_bytes()[1:2] != b"\x50":
+        raise wrong(path, None, "a C3D file, whose second byte is 0x50", "something else", _COPY)
+    try:
+        import ezc3d
+    except ImportError as error:
+        raise ImportError(f"C3D files need ezc3d: {EXTRA}") from error
+    try:
+        content: Any = ezc3d.c3d(os.fspath(path))
+        points = np.asarray(content["data"]["points"], dtype=np.float64)[:3]
+        about = {
+            key: value["value"]
+            for key, value in content["parameters"]["POINT"].items()
+            if key != "__METADATA__"
+        }
+    except Exception as error:  # ezc3d raises many kinds, OSError and RuntimeError among them
+        raise wrong(
+            path, None, "a sound C3D file", f"one that ezc3d refuses ({error})", _COPY
+        ) from None
+    if points.size == 0:
+        raise wrong(path, None, "markers", "none", "export the file with its trajectories")
+    return _markers(path, points.transpose(2, 1, 0), about, rate, unit, up)
+
+
+def _markers(path: Path, points: np.ndarray, about: dict[str, Any], rate, unit, up) -> Markers:
+    problems: list[str] = []
+    told = float(about["RATE"][0]) if len(about.get("RATE", ())) else 0.0
+    rate = told if rate is None else rate
+    if not (np.isfinite(rate) and 0.01 <= rate <= 1e5):
+        remedy = "give the frames a second of the recording, rate= or --rate"
+        raise wrong(path, None, "frames a second above zero, POINT:RATE", f"{rate:g}", remedy)
+    if unit is None:
+        unit = next(iter(about.get("UNITS", ())), "").strip().lower()
+        if not unit:
+            raise wrong(path, None, "a unit, POINT:UNITS", "none", "give it, unit= or --unit")
+    if up is None:
+        up = next(iter(about.get("Y_SCREEN", ())), "").strip().upper().replace("+", "")
+        if up not in UPS:
+            problems.append(
+                "the file does not tell which axis is up: taken as Z; up= or --up gives it"
+            )
+            up = "Z"
+    if up not in UPS:
+        raise ClipError(f"up is {up!r}; give one of {', '.join(UPS)}")
+    size = unit_size(unit)
+    side = "X" if up[-1] != "X" else "Y"
+    forward = np.cross(*axes_matrix((side, side, up))[1:])
+    k = int(np.argmax(np.abs(forward)))
+    axis = ("-" if forward[k] < 0 else "") + "XYZ"[k]
+    points = points @ axes_matrix((axis, side, up)).T * size
+    seen = np.isfinite(points).all(axis=-1) & (points != 0.0).any(axis=-1)
+    names = [str(name).rpartition(":")[2] for name in about.get("LABELS", ())]
+    names += [f"marker {k + 1}" for k in range(len(names), points.shape[1])]
+    never = [name for name, some in zip(names, seen.any(axis=0)) if not some]
+    if never:
+        problems.append(f"never seen: {', '.join(never[:8])}")
+    gone = 100.0 * (1.0 - float(seen.mean()))
+    if gone:
+        problems.append(f"{gone:.1f}% of the places are lacking: the last one seen stands there")
+    return Markers(
+        name=path.stem,
+        marker_names=tuple(names[: points.shape[1]]),
+        pos=_filled(np.where(seen[..., None], points, 0.0), seen),
+        seen=seen,
+        rate=float(rate),
+        unit=size,
+        up=up,
+        problems=tuple(problems),
+    )
+
+
+def _filled(pos: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """(T, M, 3) with the last place that was seen, before the first one that."""
+    rows = np.where(seen, np.arange(len(seen))[:, None], -1)
+    last = np.maximum.accumulate(rows, axis=0)
+    first = np.argmax(seen, axis=0)
+    index = np.where(last >= 0, last, first)
+    return np.take_along_axis(pos, index[..., None], axis=0)
+
+
+def markers_motion(markers: Markers, radius: float = 0.012) -> Motion:
+    """Markers as a motion that the viewer plays: a sphere each, and the ground. radius [m]."""
+    frames, count = markers.pos.shape[:2]
+    upright = np.zeros((frames, count, 4))
+    upright[..., 0] = 1.0
+    none = np.zeros((frames, 0))
+    spheres = tuple(Shape("sphere", k, size=(radius,)) for k in range(count))
+    return Motion(
+        title=markers.name,
+        link_names=markers.marker_names,
+        joint_names=(),
+        phase_names=(),
+        shapes=(Shape("plane", -1), *spheres),
+        time=np.arange(frames) / markers.rate,
+        q=none,
+        qd=none,
+        link_pos=markers.pos,
+        link_quat=upright,
+        contact_pos=np.zeros((frames, 0, 3)),
+        contact_force=np.zeros((frames, 0, 3)),
+        phase=np.full(frames, -1),
+        torque=none,
+        torque_limit=np.zeros(0),
+        heights={},
+    )

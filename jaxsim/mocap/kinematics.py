@@ -1,0 +1,65 @@
+"""Where the joints of a clip are: forward kinematics over all frames at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxsim.mocap.clip import Clip
+from jaxsim.mocap.rotations import multiply, rotate
+
+__all__ = ["end_positions", "joint_poses", "poses_of"]
+
+
+def joint_poses(parents: Sequence[int], places: Any, rotations: Any) -> tuple[Any, Any]:
+    """Origins (..., J, 3) [m] and orientations (..., J, 4) of joints in the world.
+
+    parents: (J,), -1 for the root, parents before children; places (..., J, 3) [m] of the joints in
+    their parents' frames, of the root in the world; rotations (..., J, 4). Numpy arrays give numpy
+    arrays; JAX arrays may be traced, batched and differentiated. All joints of one depth are one
+    operation.
+    """
+    xp = rotations.__array_namespace__()
+    pos: list[Any] = [None] * len(parents)
+    quat: list[Any] = [None] * len(parents)
+    for joints in levels(parents):
+        index = np.array(joints)
+        local, turn = places[..., index, :], rotations[..., index, :]
+        if joints[0] > 0:
+            above_pos = xp.stack([pos[parents[j]] for j in joints], axis=-2)
+            above = xp.stack([quat[parents[j]] for j in joints], axis=-2)
+            local, turn = above_pos + rotate(above, local), multiply(above, turn)
+        for k, j in enumerate(joints):
+            pos[j], quat[j] = local[..., k, :], turn[..., k, :]
+    return xp.stack(pos, axis=-2), xp.stack(quat, axis=-2)
+
+
+def levels(parents: Sequence[int]) -> list[list[int]]:
+    """The joints by their depth below the root."""
+    depth = [0] * len(parents)
+    for j, parent in enumerate(parents):
+        depth[j] = 0 if parent < 0 else depth[parent] + 1
+    return [[j for j, d in enumerate(depth) if d == level] for level in range(max(depth) + 1)]
+
+
+def places_of(clip: Clip) -> np.ndarray:
+    """(T, J, 3) [m] of the joints in their parents' frames, of the root in the world."""
+    places = np.repeat(clip.offsets[None], clip.n_frames, axis=0)
+    places[:, 0] = clip.root_pos
+    places[:, list(clip.moved)] = clip.moved_pos
+    return places
+
+
+def poses_of(clip: Clip) -> tuple[np.ndarray, np.ndarray]:
+    """Origins (T, J, 3) [m] and orientations (T, J, 4) of a clip's joints in the world, float64."""
+    return joint_poses(clip.parents, places_of(clip), clip.rotations)
+
+
+def end_positions(clip: Clip, pos: np.ndarray, quat: np.ndarray) -> np.ndarray:
+    """(T, E, 3) [m] of the end sites in the world; pos and quat as ``poses_of`` gives them."""
+    joints = list(clip.end_parents)
+    return pos[:, joints] + rotate(
+        quat[:, joints], np.broadcast_to(clip.end_offsets, (clip.n_frames, len(joints), 3))
+    )

@@ -1,0 +1,258 @@
+"""A clip on a character: the joint angles with which it moves as the figure of the clip does.
+
+Orientations are copied, through a constant alignment of each joint, and places are scaled by the
+length of the legs; balls follow exactly, hinges as nearly as they can.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.mocap.body import Body, body_of
+from jaxsim.mocap.clip import Clip
+from jaxsim.mocap.errors import ClipError
+from jaxsim.mocap.fit_angles import (
+    begun,
+    fitted,
+    followed,
+    hinge_places,
+    in_blocks,
+    placed,
+)
+from jaxsim.mocap.joint_map import find_map
+from jaxsim.mocap.measures import not_human
+from jaxsim.mocap.pin_feet import pinned
+from jaxsim.mocap.rest_pose import Source, align, source_of, target_rotations
+from jaxsim.mocap.rotations import continuous
+from jaxsim.mocap.schemes import Scheme
+from jaxsim.mocap.settle import leg_length
+from jaxsim.mocap.stance import Stance, StanceRule, label_stance
+from jaxsim.model import Model
+
+__all__ = ["Retargeted", "retarget"]
+
+LEAST_RATE = 10.0  # [Hz]: below it neither speeds nor stance can be told
+LEAST_FRAMES = 2
+# Of feet that surely lie flat: to fit their alignment, the floor, and to judge the result.
+FLAT = StanceRule(speed=0.35, release=1.0, toe_height=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Retargeted:
+    """T frames of a clip on a character; plain numpy in float64."""
+
+    name: str
+    model: Model
+    body: Body
+    q: np.ndarray  # (T, nq)
+    rate: float  # [Hz]
+    stance: np.ndarray  # (T, 2) bool, left and right
+    slides: np.ndarray  # (T, 2) bool, feet that stand and slide
+    flat: np.ndarray  # (T, 2) bool, feet that stand by the strict rule FLAT
+    frames: np.ndarray  # (T, K, 3, 3) orientations of the roles of ``body``
+    points: np.ndarray  # (T, K, 3) [m] where their joints are
+    soles: np.ndarray  # (T, ne, 3) [m] the points of the feet
+    joints: Scheme  # the joint map
+    alignment: dict[str, np.ndarray]  # role -> (3, 3) A
+    aligned_by: str  # "rest", "geometry" or "jaxsim"
+    scale: float  # lengths of the character in those of the clip
+    floor: float  # [m] that was subtracted from all heights, after scaling
+    source_points: dict[str, np.ndarray]  # role -> (T, 3) [m] of its joint, scaled, on the floor
+    source_bones: dict[str, np.ndarray]  # limb -> (T, 3) [m] along it, scaled
+    problems: tuple[str, ...]
+
+    @property
+    def time(self) -> np.ndarray:
+        """(T,) [s], from 0."""
+        return np.arange(len(self.q)) / self.rate
+
+
+def retarget(
+    clip: Clip,
+    model: Model,
+    *,
+    joints: Scheme | str | os.PathLike[str] | None = None,
+    alignment: str | None = None,
+    stance: Stance | None = None,
+    pin: bool = False,
+) -> Retargeted:
+    """The motion of a clip on a character with roles and a free root.
+
+    joints: see ``find_map``; alignment: "rest", "geometry", or None for what fits the scheme, see
+    ``align``; stance: labels, found where none are given; pin: move feet that stand to one place by
+    inverse kinematics of the legs, blended over 0.1 s.
+
+    Raises ModelError for a character without the roles it needs, ClipError for a clip without
+    feet, of under 2 frames or 10 Hz, of a figure that is no human, and a map that does not fit.
+    """
+    body = body_of(model)
+    _check(clip)
+    scheme = find_map(clip, joints)
+    problem = not_human(clip, scheme)
+    if problem:
+        raise ClipError(f"{clip.name}: {problem}; only humans can be retargeted")
+    labels = stance or label_stance(clip, scheme)
+    if labels.stands.shape != (clip.n_frames, 2):
+        raise ClipError(
+            f"stance has {len(labels.stands)} frames, the clip {clip.n_frames}; label it anew"
+        )
+    flat = labels.stands & label_stance(clip, scheme, FLAT).stands & ~labels.slides
+    source = source_of(clip, scheme)
+    A, way = align(source, flat, alignment)
+    scale = body.leg / leg_length(clip, scheme)
+    q = _solved(model, body, source, A, scale)
+    q, floor = _on_floor(model, body, q, flat)
+    if pin:
+        q = _pinned(model, body, q, labels, flat)
+    return _record(clip, model, body, source, A, way, scale, floor, q, labels, flat)
+
+
+def _check(clip: Clip) -> None:
+    if clip.n_frames < LEAST_FRAMES:
+        raise ClipError(
+            f"{clip.name} has {clip.n_frames} frame; a motion needs at least {LEAST_FRAMES}"
+        )
+    if clip.rate < LEAST_RATE:
+        raise ClipError(
+            f"{clip.name} has {clip.rate:g} frames a second; neither speeds nor stance can be told"
+            f" below {LEAST_RATE:g}; is the rate right? rate= or --rate replaces it"
+        )
+
+
+def _solved(
+    model: Model, body: Body, source: Source, A: dict[str, np.ndarray], scale: float
+) -> np.ndarray:
+    """(T, nq) before it is put on the floor."""
+    targets = target_rotations(source, A, body.roles)
+    hips = 0.5 * scale * (source.of("leftThigh")[0] + source.of("rightThigh")[0])
+    dtype, frames = np.dtype(model.mass.dtype), source.clip.n_frames
+
+    def begin(targets):
+        return begun(model, body, jnp.asarray(targets, dtype))
+
+    def fit(*arrays):
+        return fitted(model, body, *(jnp.asarray(array, dtype) for array in arrays))
+
+    q = in_blocks(begin, frames, targets)
+    q, left = in_blocks(fit, frames, q, q, targets, hips)
+    if hinge_places(model, body).size:
+        q = in_blocks(_follower(model, body, q[0]), frames, q, left, targets)
+        q, _ = in_blocks(fit, frames, q, q, targets, hips)
+    return _continuous(model, np.asarray(q, np.float64))
+
+
+def _follower(model: Model, body: Body, first: np.ndarray) -> Callable[..., Array]:
+    """``followed`` for pieces of a motion in their order."""
+    dtype = np.dtype(model.mass.dtype)
+    last = [jnp.asarray(first, dtype)]
+
+    def follow(*arrays: np.ndarray) -> Array:
+        q = followed(model, body, last[0], *(jnp.asarray(array, dtype) for array in arrays))
+        last[0] = q[-1]
+        return q
+
+    return follow
+
+
+def _continuous(model: Model, q: np.ndarray) -> np.ndarray:
+    """The same with quaternions of unit length, each near the one before."""
+    top = model.topology
+    for kind, start in zip(top.joint_kinds, top.q_start):
+        if kind in ("ball", "free"):
+            first = start + (3 if kind == "free" else 0)
+            turn = q[:, first : first + 4]
+            turn = turn / np.linalg.norm(turn, axis=-1, keepdims=True)
+            q[:, first : first + 4] = continuous(turn)
+    return q
+
+
+def places(model: Model, body: Body, q: np.ndarray) -> dict[str, np.ndarray]:
+    """What ``placed`` gives, for (T, nq) frames of any number, in float64."""
+
+    def some(q):
+        return placed(model, body, jnp.asarray(q, model.mass.dtype))
+
+    found = in_blocks(some, len(q), q)
+    return {name: np.asarray(value, np.float64) for name, value in found.items()}
+
+
+def sole_sides(body: Body) -> tuple[np.ndarray, np.ndarray]:
+    """Which points of ``soles`` are of the left foot, and of the right one; (ne,) bool."""
+    left = np.array(body.sole_left)
+    return left, ~left
+
+
+def _on_floor(
+    model: Model, body: Body, q: np.ndarray, stands: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """With the median lowest sole point of standing feet at height 0, and the height [m] taken off;
+    where no foot ever stands, with the lowest of 99 of 100 frames at 0."""
+    soles = places(model, body, q)["soles"][..., 2]
+    lowest = np.stack([soles[:, side].min(axis=1) for side in sole_sides(body)], axis=1)
+    floor = np.median(lowest[stands]) if stands.any() else np.percentile(lowest.min(axis=1), 1)
+    height = model.topology.root_height
+    assert height is not None
+    q = q.copy()
+    q[:, height] -= floor
+    return q, float(floor)
+
+
+def _pinned(
+    model: Model, body: Body, q: np.ndarray, labels: Stance, flat: np.ndarray
+) -> np.ndarray:
+    found = places(model, body, q)
+    ankles = found["points"][:, [body.index("leftFoot"), body.index("rightFoot")]]
+    heights = found["soles"][..., 2]
+    lowest = np.stack([heights[:, side].min(axis=1) for side in sole_sides(body)], axis=1)
+    moved = pinned(model, body, q, ankles, lowest, labels.stands, flat, labels.rate)
+    return _continuous(model, moved)
+
+
+def _record(
+    clip: Clip,
+    model: Model,
+    body: Body,
+    source: Source,
+    A: dict[str, np.ndarray],
+    way: str,
+    scale: float,
+    floor: float,
+    q: np.ndarray,
+    labels: Stance,
+    flat: np.ndarray,
+) -> Retargeted:
+    found = places(model, body, q)
+    down = np.array([0.0, 0.0, floor])
+    lacking = [role for role in body.roles if role not in source.roles]
+    problems = list(clip.problems)
+    if lacking:
+        problems.append(f"the clip has no {', '.join(lacking)}: these go with their neighbours")
+    if not labels.stands.any():
+        problems.append("no foot ever stands: the floor is where the feet are lowest")
+    return Retargeted(
+        name=clip.name,
+        model=model,
+        body=body,
+        q=q,
+        rate=clip.rate,
+        stance=labels.stands,
+        slides=labels.slides,
+        flat=flat,
+        frames=found["frames"],
+        points=found["points"],
+        soles=found["soles"],
+        joints=source.scheme,
+        alignment=A,
+        aligned_by=way,
+        scale=scale,
+        floor=floor,
+        source_points={role: scale * source.of(role)[0] - down for role in source.roles},
+        source_bones={limb: scale * bone for limb, bone in source.bones.items()},
+        problems=tuple(problems),
+    )

@@ -1,0 +1,237 @@
+"""jaxsim mocap: what is in a motion-capture file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optimize.cli import retargeting
+from optimize.cli.command import Command
+from optimize.cli.shared import say
+from optimize.cli.values import positive
+from optimize.cli.view import show_page
+from optimize.interrupts import deferred
+
+if TYPE_CHECKING:
+    from jaxsim.io.motion import Motion
+    from jaxsim.mocap.clip import Clip
+    from jaxsim.mocap.schemes import Scheme
+    from jaxsim.mocap.stance import Stance
+
+DESCRIPTION = """\
+Show a motion-capture file: names, frames, rate, height, naming scheme, which feet stand, problems.
+Reads BVH, ASF/AMC and C3D (markers), and motion.npz of a result folder, which it can write as BVH
+or glTF for other programs. With --character it puts the clip on a character, tells how well that
+goes, and writes a page with both side by side and a reference for controllers.
+"""
+EXAMPLES = """\
+examples:
+  jaxsim mocap walk.bvh                       what is in it
+  jaxsim mocap 02_05.amc --rate 120           on the skeleton 02.asf beside it
+  jaxsim mocap walk.bvh --out runs/clip       a page that plays it, and stance.toml to edit
+  jaxsim mocap walk.bvh --stance runs/clip/stance.toml
+  jaxsim mocap walk.bvh --character ball_joint_human --out runs/clip
+  jaxsim mocap runs/walk/motion.npz --to walk.glb
+"""
+BAR = 64  # characters of a stance bar
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The file, what it does not tell, and what is to be written."""
+    add = parser.add_argument
+    add("file", metavar="FILE", help="a .bvh, .amc or .c3d file, or motion.npz")
+    add("--skeleton", metavar="FILE", help="the .asf file of an .amc file")
+    add("--rate", type=positive, metavar="HZ", help="frames a second, where the file tells none")
+    add("--unit", help="of lengths in the file: m, cm, mm, inch, foot, cmu, or its metres")
+    add("--up", metavar="AXIS", help="the file's axis that is up: Y, Z, -X, ...")
+    add("--all-rows", action="store_true", help="keep a pose before the motion")
+    add("--stance", metavar="FILE", help="stance labels that were edited, in place of found ones")
+    add("--out", metavar="DIR", help="folder for motion.html and stance.toml")
+    add("--to", metavar="FILE", help="write the motion as .bvh, .glb or .gltf")
+    retargeting.add_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read the file, print what is in it, write what was asked for."""
+    with deferred():
+        from jaxsim.mocap.schemes import detect_scheme
+
+    retargeting.check_options(args)
+    kind = Path(args.file).suffix.lower()
+    if kind == ".c3d":
+        return _run_markers(args)
+    clip = _simulated(args) if kind == ".npz" else _read(args)
+    scheme = detect_scheme(clip.joint_names)
+    stance = _stance(args, clip, scheme)
+    print(report(clip, scheme, stance))
+    if args.to is not None:
+        _write_as(args.to, clip)
+    if args.character is not None:
+        return _retarget(args, clip, stance)
+    if args.out is not None:
+        from jaxsim.mocap.figure import clip_motion
+
+        _write_stance(args.out, clip, stance)
+        _write_page(args.out, clip_motion(clip, scheme, stance), _facts(clip, scheme, stance))
+    return 0
+
+
+def _retarget(args: argparse.Namespace, clip: Clip, stance: Stance | None) -> int:
+    motion = retargeting.on_character(args, clip, stance)
+    facts = retargeting.quality_facts(motion, clip)
+    print("\n" + "\n".join(f"{name:>31}  {value}" for name, value in facts.items()))
+    if args.out is not None:
+        from jaxsim.mocap.figure import clip_motion
+        from jaxsim.mocap.stance import Stance
+
+        labels = Stance(motion.stance, motion.slides, motion.rate)
+        _write_stance(args.out, clip, labels)
+        retargeting.write_files(args.out, motion, args.file)
+        source = clip_motion(clip, motion.joints, labels)
+        _write_page(args.out, retargeting.both(source, motion), facts)
+    return 0
+
+
+def _write_stance(out: str, clip: Clip, stance: Stance | None) -> None:
+    from jaxsim.mocap.stance_file import write_stance
+
+    if stance is not None:
+        _folder(out)
+        write_stance(Path(out, "stance.toml"), clip, stance)
+        say(f"wrote {Path(out, 'stance.toml')}")
+
+
+def _read(args: argparse.Namespace) -> Clip:
+    from jaxsim.mocap.read import read_clip
+
+    return read_clip(
+        args.file,
+        skeleton=args.skeleton,
+        rate=args.rate,
+        unit=args.unit,
+        up=args.up,
+        all_rows=args.all_rows,
+    )
+
+
+def _simulated(args: argparse.Namespace) -> Clip:
+    from jaxsim.io.motion import load_motion
+    from jaxsim.mocap.from_motion import clip_of_motion
+
+    return clip_of_motion(load_motion(args.file), rate=args.rate)
+
+
+def _stance(args: argparse.Namespace, clip: Clip, scheme: Scheme | None) -> Stance | None:
+    """Labels from the file that was given, else found; none for a figure without two feet."""
+    from jaxsim.mocap.measures import not_human
+    from jaxsim.mocap.stance import label_stance
+    from jaxsim.mocap.stance_file import read_stance
+
+    if args.stance is not None:
+        return read_stance(args.stance, clip)
+    if scheme is None or not_human(clip, scheme):
+        return None
+    if not {"leftFoot", "rightFoot"} <= scheme.joints.keys():
+        return None
+    return label_stance(clip, scheme)
+
+
+def _run_markers(args: argparse.Namespace) -> int:
+    from jaxsim.mocap.c3d import markers_motion, read_markers
+
+    markers = read_markers(args.file, rate=args.rate, unit=args.unit, up=args.up)
+    frames = len(markers.pos)
+    facts = {
+        "clip": markers.name,
+        "markers": f"{len(markers.marker_names)} points: {', '.join(markers.marker_names)}",
+        "frames": f"{frames} at {markers.rate:.6g} Hz, {(frames - 1) / markers.rate:.2f} s",
+        "file": f"a unit is {markers.unit:.6g} m, up is {markers.up}",
+        **{f"note {k}": text for k, text in enumerate(markers.problems, 1)},
+    }
+    print(_table(facts))
+    if args.to is not None:
+        raise ValueError(f"--to {args.to}: markers are not joints, and cannot be written as such")
+    if args.out is not None:
+        _write_page(args.out, markers_motion(markers), facts)
+    return 0
+
+
+def report(clip: Clip, scheme: Scheme | None, stance: Stance | None) -> str:
+    """What the command prints of a clip."""
+    text = _table(_facts(clip, scheme, stance))
+    if stance is None:
+        return text
+    bars = [f"{side:>12}  {_bar(stance, k)}" for k, side in enumerate(("left", "right"))]
+    legend = f"{'':>12}  # stands, ~ slides, . neither; {clip.seconds:.2f} s from left to right"
+    return "\n".join([text, *bars, legend])
+
+
+def _facts(clip: Clip, scheme: Scheme | None, stance: Stance | None) -> dict[str, str]:
+    from jaxsim.mocap.measures import height
+
+    names = ", ".join(clip.joint_names)
+    facts = {
+        "clip": clip.name,
+        "joints": f"{clip.n_joints}: {names}",
+        "frames": f"{clip.n_frames} at {clip.rate:.6g} Hz, {clip.seconds:.2f} s",
+        "height": f"{height(clip, scheme):.2f} m",
+        "file": f"a unit is {clip.unit:.6g} m; x, y, z are its {', '.join(clip.axes)}",
+        "scheme": "none" if scheme is None else scheme.name,
+    }
+    if stance is not None:
+        shares = ", ".join(f"{name} {100 * part:.0f}%" for name, part in stance.shares().items())
+        facts["stance"] = f"{shares}; {stance.switches()} changes"
+    return facts | {f"note {k}": text for k, text in enumerate(clip.problems, 1)}
+
+
+def _bar(stance: Stance, side: int) -> str:
+    """A character for each part of the clip: what most of its frames are."""
+    import numpy as np
+
+    stands, slides = stance.stands[:, side], stance.slides[:, side]
+    parts = np.array_split(np.arange(len(stands)), min(BAR, len(stands)))
+    kinds = [(slides[part].mean() > 0.5, stands[part].mean() >= 0.5) for part in parts]
+    return "".join("~" if slid else "#" if stood else "." for slid, stood in kinds)
+
+
+def _table(facts: dict[str, str]) -> str:
+    return "\n".join(f"{name:>12}  {value}" for name, value in facts.items())
+
+
+def _folder(out: str) -> None:
+    Path(out).mkdir(parents=True, exist_ok=True)
+
+
+def _write_page(out: str, motion: Motion, facts: dict[str, Any]) -> None:
+    from jaxsim.viewer.page import write_page
+    from optimize.results.folder import RunFolder
+
+    _folder(out)
+    page = Path(out, RunFolder.MOTION)
+    write_page(page, motion, facts)
+    say(f"wrote {page}")
+    show_page(page)
+
+
+def _write_as(path: str, clip: Clip) -> None:
+    from jaxsim.mocap.write_bvh import write_bvh
+    from jaxsim.mocap.write_gltf import write_gltf
+
+    kind = Path(path).suffix.lower()
+    if kind not in (".bvh", ".glb", ".gltf"):
+        raise ValueError(f"--to {path}: give a file that ends in .bvh, .glb or .gltf")
+    (write_bvh if kind == ".bvh" else write_gltf)(path, clip)
+    say(f"wrote {path}")
+
+
+COMMAND = Command(
+    name="mocap",
+    about="what is in a motion-capture file?",
+    description=DESCRIPTION,
+    examples=EXAMPLES,
+    add_options=add_options,
+    run=run,
+    setting=None,
+    overview=("jaxsim mocap walk.bvh --out runs/clip", ""),
+)
