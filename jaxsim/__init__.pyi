@@ -25,6 +25,11 @@ from jaxsim.io.world import World as World
 from jaxsim.io.world_file import read_world as read_world
 from jaxsim.io.world_model import WorldModel as WorldModel
 from jaxsim.io.world_model import build_world as build_world
+from jaxsim.mocap.clip import Clip as Clip
+from jaxsim.mocap.from_motion import clip_of_motion as clip_of_motion
+from jaxsim.mocap.read import read_clip as read_clip
+from jaxsim.mocap.write_bvh import write_bvh as write_bvh
+from jaxsim.mocap.write_gltf import write_gltf as write_gltf
 from jaxsim.model import Model as Model
 from jaxsim.model import ModelBuilder as ModelBuilder
 from jaxsim.model import ModelError as ModelError

@@ -6,6 +6,7 @@ Markers are not joints: without a model of where they sit on a body they are poi
 from __future__ import annotations
 
 import os
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,7 @@ def read_markers(
     path = Path(path)
     if not path.is_file():
         raise ClipError(f"{path}: there is no such file; give the path of a C3D file")
-    if path.read_bytes()[1:2] != b"\x50":
-        raise wrong(path, None, "a C3D file, whose second byte is 0x50", "something else", _COPY)
+    _check_size(path, path.read_bytes())
     try:
         import ezc3d
     except ImportError as error:
@@ -66,11 +66,35 @@ def read_markers(
         }
     except Exception as error:  # ezc3d raises many kinds, OSError and RuntimeError among them
         raise wrong(
-            path, None, "a sound C3D file", f"one that ezc3d refuses ({error})", _COPY
+            path,
+            None,
+            "a sound C3D file",
+            f"one that ezc3d refuses ({' '.join(str(error).split())})",
+            _COPY,
         ) from None
     if points.size == 0:
         raise wrong(path, None, "markers", "none", "export the file with its trajectories")
     return _markers(path, points.transpose(2, 1, 0), about, rate, unit, up)
+
+
+def _check_size(path: Path, data: bytes) -> None:
+    """Raise ClipError for another kind of file, and for one cut short, at which ezc3d may hang."""
+    if data[1:2] != b"\x50":
+        raise wrong(path, None, "a C3D file, whose second byte is 0x50", "something else", _COPY)
+    parameters = 512 * (data[0] - 1)
+    head = data[parameters : parameters + 4]
+    if len(data) < 512 or parameters < 512 or len(head) < 4:
+        raise wrong(path, None, "a header and parameters", f"{len(data)} bytes", _COPY)
+    wanted = parameters + 512 * head[2]
+    if head[3] in (84, 85):  # not big-endian
+        points, analog, first, last = struct.unpack_from("<4H", data, 2)
+        scale, start = struct.unpack_from("<fH", data, 12)
+        size = 2 if scale > 0 else 4
+        frames = max(last - first + 1, 0) if last < 65535 else 0  # more are told elsewhere
+        if head[3] == 84:
+            wanted = max(wanted, 512 * (start - 1) + frames * size * (4 * points + analog))
+    if len(data) < wanted:
+        raise wrong(path, None, f"{wanted} bytes, as its header says", f"{len(data)}", _COPY)
 
 
 def _markers(path: Path, points: np.ndarray, about: dict[str, Any], rate, unit, up) -> Markers:

@@ -7,7 +7,7 @@ figure faces x with its left at y.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class Clip:
     """T frames of J joints with E end sites; joint 0 is the root, parents stand before children.
 
     Plain numpy in float64. Raises ClipError, naming the field, for shapes that do not agree,
-    numbers that are not finite, quaternions that are not of unit length, parents that come too late.
+    numbers that are not finite, quaternions not of unit length, parents that come too late.
     """
 
     name: str
@@ -126,11 +126,3 @@ class Clip:
     def noted(self, *problems: str) -> Clip:
         """With more problems."""
         return replace(self, problems=(*self.problems, *problems))
-
-
-def same_clip(a: Clip, b: Clip) -> bool:
-    """Whether two clips hold the same numbers and names, to the last digit."""
-    return all(
-        np.array_equal(x, y) if isinstance(x, np.ndarray) else x == y
-        for x, y in ((getattr(a, f.name), getattr(b, f.name)) for f in fields(Clip))
-    )

@@ -22,18 +22,19 @@ def joint_poses(parents: Sequence[int], places: Any, rotations: Any) -> tuple[An
     operation.
     """
     xp = rotations.__array_namespace__()
-    pos: list[Any] = [None] * len(parents)
-    quat: list[Any] = [None] * len(parents)
-    for joints in levels(parents):
+    pos, quat = [], []
+    rows = levels(parents)
+    for depth, joints in enumerate(rows):
         index = np.array(joints)
         local, turn = places[..., index, :], rotations[..., index, :]
-        if joints[0] > 0:
-            above_pos = xp.stack([pos[parents[j]] for j in joints], axis=-2)
-            above = xp.stack([quat[parents[j]] for j in joints], axis=-2)
-            local, turn = above_pos + rotate(above, local), multiply(above, turn)
-        for k, j in enumerate(joints):
-            pos[j], quat[j] = local[..., k, :], turn[..., k, :]
-    return xp.stack(pos, axis=-2), xp.stack(quat, axis=-2)
+        if depth:
+            above = np.array([rows[depth - 1].index(parents[j]) for j in joints])
+            over = quat[-1][..., above, :]
+            local, turn = pos[-1][..., above, :] + rotate(over, local), multiply(over, turn)
+        pos.append(local)
+        quat.append(turn)
+    back = np.argsort(np.concatenate(rows))
+    return xp.concatenate(pos, axis=-2)[..., back, :], xp.concatenate(quat, axis=-2)[..., back, :]
 
 
 def levels(parents: Sequence[int]) -> list[list[int]]:
