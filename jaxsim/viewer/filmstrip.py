@@ -66,7 +66,8 @@ def write_filmstrip(path: str | os.PathLike[str], motion: Motion, frames: int = 
     motion has fewer samples. All panels have one scale; each follows the character, or all that
     moves where there is none, and its ruler or grid shows where it is. Loose and driven things
     that are more than 1.5 m aside may be cut off; those as far before the character are seen
-    through. A ghost is a thin outline, cut off at the panel's edge. Frames that are not finite are drawn empty and say so. Colours are those of the page.
+    through. A ghost is a thin outline, cut off at the panel's edge. Frames that are not finite are
+    drawn empty and say so. Colours are those of the page.
 
     Raises ValueError if frames < 1 or the motion has no frames, ImportError without matplotlib,
     FileNotFoundError if the folder does not exist.

@@ -59,9 +59,9 @@ def phase_colour(phase: int) -> str:
 def write_plots(path: str | os.PathLike[str], motion: Motion) -> None:
     """Write one PNG with a motion's heights, phases, gauges, contact force, and torques, over time.
 
-    A gauge's thresholds are dashed lines. Left and right of one joint share a panel, with the limits as dashed lines. Samples that are
-    not finite leave gaps. Raises ValueError if the motion has no frames, ImportError without
-    matplotlib, FileNotFoundError if the folder does not exist.
+    Left and right of one joint share a panel, each gauge has one; dashed lines are limits and
+    thresholds. Samples that are not finite leave gaps. Raises ValueError if the motion has no
+    frames, ImportError without matplotlib, FileNotFoundError if the folder does not exist.
     """
     motion = timed(motion)
     if motion.n_frames == 0:
