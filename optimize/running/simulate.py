@@ -316,10 +316,11 @@ def motion_of(scenario: Scenario, frames: Frame, time: np.ndarray, events: tuple
 def _gauges(controller: Any, frames: Frame) -> dict[str, Gauge]:
     """As the controller lists its limits, then by name."""
     limits = getattr(controller, "gauge_limits", dict)()
-    return {
-        name: Gauge(*limits.get(name, ("", ())), frames.gauges[name])
-        for name in dict.fromkeys([*limits, *frames.gauges])
-    }
+    found = {}
+    for name in dict.fromkeys([*limits, *frames.gauges]):
+        unit, thresholds = limits.get(name, ("", ()))
+        found[name] = Gauge(unit, thresholds, frames.gauges[name])
+    return found
 
 
 def _ghost(scenario: Scenario, time: np.ndarray, n_links: int) -> dict[str, np.ndarray]:
