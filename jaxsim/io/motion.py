@@ -18,6 +18,7 @@ import numpy as np
 
 from jaxsim.io.archive import ArchiveError, read_arrays
 from jaxsim.io.files import write_bytes
+from jaxsim.io.gauges import Gauge
 
 __all__ = [
     "BadFrame",
@@ -29,7 +30,8 @@ __all__ = [
 ]
 
 FORMAT_NAME = "jaxsim-motion"
-FORMAT_VERSION = 2  # 2: height fields, grips, roles of links; 1 lacks them and is read too
+FORMAT_VERSION = 3  # 3: gauges, a ghost; a file with neither is written as version 2
+PLAIN_VERSION = 2  # 2: height fields, grips, roles of links; 1 lacks them and is read too
 ROLES = ("character", "prop", "driven")
 
 SHAPE_SIZES = {  # kind -> the numbers in `Shape.size`, all in [m]
@@ -155,6 +157,9 @@ class Motion:
     grip_closed: np.ndarray = field(
         default_factory=_none
     )  # (T, ng) bool; open or torn off where False
+    gauges: dict[str, Gauge] = field(default_factory=dict)  # name -> what the controller watches
+    ghost_pos: np.ndarray | None = None  # (T, nl, 3) [m] link_pos of a reference, if there is one
+    ghost_quat: np.ndarray | None = None  # (T, nl, 4) its link_quat; NaN for links that it lacks
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -169,8 +174,10 @@ class Motion:
         put("phase_events", tuple((float(t), str(p), str(w)) for t, p, w in self.phase_events))
         for name in _FLOAT_FIELDS:
             put(name, _float_array(getattr(self, name)))
-        if self.com is not None:
-            put("com", _float_array(self.com))
+        for name in _OPTIONAL:
+            if getattr(self, name) is not None:
+                put(name, _float_array(getattr(self, name)))
+        put("gauges", {str(k): v for k, v in self.gauges.items()})
         put("phase", np.asarray(self.phase, dtype=np.int32))
         roles = self.link_roles or ("character",) * self.n_links
         put("link_roles", tuple(map(str, roles)))
@@ -207,8 +214,11 @@ class Motion:
         }
         arrays = [(name, getattr(self, name), shape) for name, shape in wanted.items()]
         arrays += [(f"heights[{k!r}]", v, (n,)) for k, v in self.heights.items()]
-        if self.com is not None:
-            arrays.append(("com", self.com, (n, 3)))
+        arrays += [(f"gauges[{k!r}]", v.values, (n,)) for k, v in self.gauges.items()]
+        if (self.ghost_pos is None) != (self.ghost_quat is None):
+            raise ValueError("motion: a ghost needs both ghost_pos and ghost_quat")
+        optional = zip(_OPTIONAL, ((n, 3), (n, nl, 3), (n, nl, 4)), strict=True)
+        arrays += [(k, getattr(self, k), s) for k, s in optional if getattr(self, k) is not None]
         ng = len(self.grip_names)
         grips = {"grip_pos": (n, ng, 3), "grip_force": (n, ng, 3), "grip_closed": (n, ng)}
         grips["contact_outer"] = (nc,)
@@ -254,6 +264,7 @@ class Motion:
         """(name, array with T as its first axis), in the order in which they are reported."""
         arrays = [(f, getattr(self, f)) for f in _FLOAT_FIELDS if f != "torque_limit"]
         arrays += [(f"heights[{k!r}]", v) for k, v in self.heights.items()]
+        arrays += [(f"gauges[{k!r}]", v.values) for k, v in self.gauges.items()]
         return arrays if self.com is None else [*arrays, ("com", self.com)]
 
     def first_bad_frame(self) -> BadFrame | None:
@@ -273,7 +284,9 @@ class Motion:
             if name != "torque_limit":
                 values[name] = values[name][index]
         values["heights"] = {k: v[index] for k, v in self.heights.items()}
-        values["com"] = None if self.com is None else self.com[index]
+        values["gauges"] = {k: v.at(index) for k, v in self.gauges.items()}
+        for name in _OPTIONAL:
+            values[name] = None if values[name] is None else values[name][index]
         return Motion(**values)
 
 
@@ -283,6 +296,7 @@ _FLOAT_FIELDS = (
 )
 
 
+_OPTIONAL = ("com", "ghost_pos", "ghost_quat")
 _GRIP_FIELDS = ("grip_pos", "grip_force", "grip_closed")  # since version 2
 _OUTER = "contact_outer"
 _NEW_META = ("link_roles", "grip_names")
@@ -302,17 +316,21 @@ def save_motion(path: str | os.PathLike[str], motion: Motion) -> None:
     arrays = {
         name: getattr(motion, name) for name in (*_FLOAT_FIELDS, "phase", *_GRIP_FIELDS, _OUTER)
     }
-    if motion.com is not None:
-        arrays["com"] = motion.com
+    arrays |= {name: getattr(motion, name) for name in _OPTIONAL}
+    arrays = {name: array for name, array in arrays.items() if array is not None}
     arrays |= {f"height_{i}": v for i, v in enumerate(motion.heights.values())}
     meta = {name: getattr(motion, name) for name in (*_META_FIELDS, *_NEW_META)}
     meta["shapes"] = [vars(shape) for shape in motion.shapes]
     meta["heights"] = list(motion.heights)
+    if motion.gauges:
+        meta["gauges"] = {k: [v.unit, v.thresholds] for k, v in motion.gauges.items()}
+        arrays |= {f"gauge_{i}": v.values for i, v in enumerate(motion.gauges.values())}
+    new = motion.gauges or motion.ghost_pos is not None
     buffer = io.BytesIO()
     np.savez_compressed(
         buffer,
         format=np.array(FORMAT_NAME),
-        version=np.array(FORMAT_VERSION),
+        version=np.array(FORMAT_VERSION if new else PLAIN_VERSION),
         meta=np.array(json.dumps(meta)),
         **arrays,
     )
@@ -376,4 +394,10 @@ def _motion(stored: dict[str, np.ndarray], version: int) -> Motion:
     if version > 1:
         values |= {name: meta[name] for name in _NEW_META}
         values |= {name: stored[name] for name in (*_GRIP_FIELDS, _OUTER)}
-    return Motion(**values, com=stored.get("com"))
+    values |= {name: stored.get(name) for name in _OPTIONAL}
+    if version > 2:
+        values["gauges"] = {
+            name: Gauge(unit, limits, stored[f"gauge_{i}"])
+            for i, (name, (unit, limits)) in enumerate(meta.get("gauges", {}).items())
+        }
+    return Motion(**values)

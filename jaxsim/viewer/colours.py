@@ -22,7 +22,9 @@ LIGHT = {
     **{"surroundings": "#d3bd97", "loose": "#d9a03f", "driven": "#7aa874"},
     **{"edge": "#1b2735", "shade": "#0b1420"},
     # marks
-    **{"force": "#d1352b", "com": "#1d232b", "grip": "#8a2fb0"},
+    **{"force": "#d1352b", "com": "#1d232b", "grip": "#8a2fb0", "ghost": "#c2577f"},
+    # zones of a gauge: below its first threshold, between, above the last
+    **{"below": "#4aa36c", "between": "#e0b020", "above": "#d1352b"},
 }
 DARK = {
     **{"page": "#14171b", "card": "#1c2026", "line": "#323944", "text": "#e7eaee"},
@@ -31,7 +33,8 @@ DARK = {
     **{"left": "#8fbdf2", "middle": "#5f8fc6", "right": "#3a5a80"},
     **{"surroundings": "#8a7a5c", "loose": "#c9933a", "driven": "#6f9d6a"},
     **{"edge": "#0a0e13", "shade": "#000000"},
-    **{"force": "#ff6b5e", "com": "#f3f5f7", "grip": "#d08cf0"},
+    **{"force": "#ff6b5e", "com": "#f3f5f7", "grip": "#d08cf0", "ghost": "#e08aaa"},
+    **{"below": "#55ad78", "between": "#e3bb45", "above": "#ff6b5e"},
 }
 
 LIGHT_PHASES = (

@@ -12,7 +12,14 @@ from jaxsim.io.motion import Motion, Shape
 from jaxsim.viewer.colours import LIGHT, part_of
 from jaxsim.viewer.outlines import faces, outline
 from jaxsim.viewer.plots import SOFT, new_figure, phase_colour, save_figure
-from jaxsim.viewer.series import even_frames, followed_links, followed_point, timed, world_poses
+from jaxsim.viewer.series import (
+    even_frames,
+    followed_links,
+    followed_point,
+    ghost_of,
+    timed,
+    world_poses,
+)
 from jaxsim.viewer.views import NEAR, View, choose_view
 
 if TYPE_CHECKING:
@@ -43,6 +50,7 @@ class Panel(NamedTuple):
 
     frame: int
     drawing: list[Drawn]  # in the order in which it is drawn
+    ghost: list[np.ndarray]  # (n, 2) [m] each: outlines of where the reference has the links
     centre: float  # [m] to the right
     base: float  # [m] up: the height zero below what is followed
     depth: float  # [m] towards the eye: where what is followed is
@@ -58,7 +66,8 @@ def write_filmstrip(path: str | os.PathLike[str], motion: Motion, frames: int = 
     motion has fewer samples. All panels have one scale; each follows the character, or all that
     moves where there is none, and its ruler or grid shows where it is. Loose and driven things
     that are more than 1.5 m aside may be cut off; those as far before the character are seen
-    through. Frames that are not finite are drawn empty and say so. Colours are those of the page.
+    through. A ghost is a thin outline, cut off at the panel's edge. Frames that are not finite are
+    drawn empty and say so. Colours are those of the page.
 
     Raises ValueError if frames < 1 or the motion has no frames, ImportError without matplotlib,
     FileNotFoundError if the folder does not exist.
@@ -104,6 +113,7 @@ def _panels(motion: Motion, index: np.ndarray, view: View) -> list[Panel]:
     """What each frame shows. A panel without anything to follow looks where the last one did."""
     followed = followed_links(motion)
     middle = followed_point(motion)
+    ghost = ghost_of(motion)
     centre, base, depth, panels = 0.0, 0.0, 0.0, []
     for frame in map(int, index):
         drawing = _drawing(motion, frame, view)
@@ -114,7 +124,9 @@ def _panels(motion: Motion, index: np.ndarray, view: View) -> list[Panel]:
         if np.isfinite(middle[frame]).all():
             base = float(view.project(middle[frame] * [1, 1, 0])[1])
             depth = float(middle[frame] @ view.back)
-        panels.append(Panel(frame, drawing, centre, base, depth))
+        beside = _drawing(ghost, frame, view) if ghost else []
+        outlines = [d.outline for d in beside if d.shape.link >= 0]
+        panels.append(Panel(frame, drawing, outlines, centre, base, depth))
     return panels
 
 
@@ -185,6 +197,9 @@ def _draw_panel(axis: Axes, motion: Motion, panel: Panel, view: View) -> None:
             before = float(drawn.pos @ view.back) - panel.depth > NEAR
             drawing.set_alpha(SEEN_THROUGH if before else None)
         axis.add_collection(drawing, autolim=False)
+    thin = {"facecolors": "none", "edgecolors": LIGHT["ghost"], "linewidths": 0.6}
+    if panel.ghost:
+        axis.add_collection(PolyCollection(panel.ghost, **thin), autolim=False)
     moving = any(shape.link >= 0 and shape.kind != "plane" for shape in motion.shapes)
     if moving and not any(d.shape.link >= 0 for d in panel.drawing):
         middle = {"transform": axis.transAxes, "ha": "center"}

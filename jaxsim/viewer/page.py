@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from jaxsim.io.files import write_bytes
-from jaxsim.io.motion import Motion
+from jaxsim.io.motion import Motion, Shape
 from jaxsim.viewer.colours import css_variables, page_colours, part_of
-from jaxsim.viewer.series import even_frames, normal_force, phase_bands, timed
+from jaxsim.viewer.series import even_frames, ghost_of, normal_force, phase_bands, timed
 from jaxsim.viewer.values import plain_text
 from jaxsim.viewer.views import VIEWS_DEG
 
@@ -32,7 +32,7 @@ QUAT_SCALE = 32767  # int16 steps per unit
 SCRIPTS = (  # of the folder `player`, in the order in which they are joined
     *("data", "state", "maths", "poses", "follow", "canvas", "camera"),
     *("ground", "flat", "solids", "space", "marks", "scene"),
-    *("charts", "readouts", "playing", "input", "start"),
+    *("ghost", "charts", "readouts", "gauges", "playing", "input", "start"),
 )
 
 
@@ -81,7 +81,9 @@ def read_page(path: str | os.PathLike[str]) -> dict[str, Any]:
     contact_start[i] to contact_start[i + 1], position [m] and force [N]; phase (n,); force (n,)
     and force_peak (n,) [N]: normal to the ground, at the frame and its peak until the next;
     com (n, 3) [m], no rows if not known; heights (n, number of heights) [m]; grip_pos and
-    grip_force (n, ng, 3) [m, N]; grip_closed (n, ng), 0 or 1.
+    grip_force (n, ng, 3) [m, N]; grip_closed (n, ng), 0 or 1. Only where the motion has them:
+    gauge_values (n, number of gauges), in the units that the key gauges has; ghost_pos (n, nl, 3)
+    [m] and ghost_quat (n, nl, 4), all 0 for links that the reference lacks.
     Raises ValueError if the file is not such a page.
     """
     page = Path(path).read_text("utf-8")
@@ -92,7 +94,9 @@ def read_page(path: str | os.PathLike[str]) -> dict[str, Any]:
     for name, array in data["arrays"].items():
         raw = np.frombuffer(base64.b64decode(array["data"]), dtype=np.dtype(array["type"]))
         data[name] = raw.reshape(array["shape"])
-    data["link_quat"] = data["link_quat"] / QUAT_SCALE
+    for name in ("link_quat", "ghost_quat"):
+        if name in data:
+            data[name] = data[name] / QUAT_SCALE
     del data["arrays"]
     return data
 
@@ -133,6 +137,7 @@ def _page_data(motion: Motion, fps: float) -> dict[str, object]:
         "grip_pos": _packed(shown.grip_pos, "<f4"),
         "grip_force": _packed(shown.grip_force, "<f4"),
         "grip_closed": _packed(shown.grip_closed, "|u1"),
+        **_reference_arrays(shown),
     }
     return {
         "title": motion.title,
@@ -153,17 +158,39 @@ def _page_data(motion: Motion, fps: float) -> dict[str, object]:
         "force_step": _force_step(contact[:, 3:]),
         "colours": page_colours(),
         "views": VIEWS_DEG,
-        "shapes": [
-            {
-                **vars(shape),
-                "pos": _rounded(shape.pos),
-                "size": _rounded(shape.size),
-                "heights": [_rounded(row) for row in shape.heights],
-            }
-            for shape in motion.shapes
-        ],
+        "shapes": [_shape_data(shape) for shape in motion.shapes],
+        **({"gauges": _gauge_data(full)} if motion.gauges else {}),
         "arrays": arrays,
     }
+
+
+def _shape_data(shape: Shape) -> dict[str, object]:
+    return {
+        **vars(shape),
+        "pos": _rounded(shape.pos),
+        "size": _rounded(shape.size),
+        "heights": [_rounded(row) for row in shape.heights],
+    }
+
+
+def _gauge_data(motion: Motion) -> list[dict[str, object]]:
+    return [
+        {"name": k, "unit": v.unit, "thresholds": v.thresholds, "scale": v.scale()}
+        for k, v in motion.gauges.items()
+    ]
+
+
+def _reference_arrays(shown: Motion) -> dict[str, object]:
+    """What only some motions have: gauges, a ghost."""
+    found: dict[str, object] = {}
+    if shown.gauges:
+        values = [gauge.values for gauge in shown.gauges.values()]
+        found["gauge_values"] = _packed(np.stack(values, 1), "<f4")
+    ghost = ghost_of(shown)
+    if ghost is not None:
+        found["ghost_pos"] = _packed(ghost.link_pos, "<f4")
+        found["ghost_quat"] = _packed(_quantised(ghost.link_quat), "<i2")
+    return found
 
 
 def _notice(frame: int, time: float, field: str) -> str:

@@ -1,4 +1,4 @@
-"""Pictures of a motion over time: heights, phases, contact force, torques against their limits."""
+"""Pictures of a motion over time: heights, phases, gauges, contact force, torques and limits."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def phase_colour(phase: int) -> str:
 
 
 def write_plots(path: str | os.PathLike[str], motion: Motion) -> None:
-    """Write one PNG with a motion's heights, phases, contact force, and torques, over time.
+    """Write one PNG with a motion's heights, phases, gauges, contact force, and torques, over time.
 
-    Left and right of one joint share a panel, with the limits as dashed lines. Samples that are
-    not finite leave gaps. Raises ValueError if the motion has no frames, ImportError without
-    matplotlib, FileNotFoundError if the folder does not exist.
+    Left and right of one joint share a panel, each gauge has one; dashed lines are limits and
+    thresholds. Samples that are not finite leave gaps. Raises ValueError if the motion has no
+    frames, ImportError without matplotlib, FileNotFoundError if the folder does not exist.
     """
     motion = timed(motion)
     if motion.n_frames == 0:
@@ -70,7 +70,8 @@ def write_plots(path: str | os.PathLike[str], motion: Motion) -> None:
     n_lanes = len(motion.phase_names)
     phase_row = 0.35 + 0.2 * n_lanes if n_lanes else 0.0
     torque_rows = -(-len(groups) // COLUMNS)
-    top_rows = [TOP_ROW, *([phase_row] if n_lanes else []), TOP_ROW * 0.8]
+    top_rows = [TOP_ROW, *([phase_row] if n_lanes else []), *[TOP_ROW * 0.8] * len(motion.gauges)]
+    top_rows.append(TOP_ROW * 0.8)
     height = sum(top_rows) + torque_rows * TORQUE_ROW + 1.1
     figure = new_figure(WIDTH, height)
     figure.suptitle(motion.title, fontsize=12, x=0.02, ha="left", parse_math=False)
@@ -90,6 +91,7 @@ def write_plots(path: str | os.PathLike[str], motion: Motion) -> None:
     _plot_heights(axes[0], motion)
     if n_lanes:
         _plot_phases(axes[1], motion)
+    _plot_gauges(axes[-1 - len(motion.gauges) : -1], motion)
     _plot_force(axes[-1], motion)
     axes[-1].set_xlabel("time [s]", fontsize=9)
     if groups:
@@ -168,6 +170,18 @@ def _plot_phases(axis: Axes, motion: Motion) -> None:
     for label in axis.set_yticklabels(motion.phase_names):
         label.set_parse_math(False)
     axis.set_ylabel("phase", fontsize=9)
+
+
+def _plot_gauges(axes: list[Axes], motion: Motion) -> None:
+    """One panel each."""
+    for k, (axis, (name, gauge)) in enumerate(zip(axes, motion.gauges.items(), strict=True)):
+        _shade_phases(axis, motion)
+        _line(axis, motion, gauge.values, LINE_COLOURS[k % len(LINE_COLOURS)], 1.1)
+        for limit in gauge.thresholds:
+            axis.axhline(limit, color=LIMIT_COLOUR, linewidth=0.9, dashes=(4, 2))
+        label = f"{name}\n[{gauge.unit}]" if gauge.unit else name
+        axis.set_ylabel(label, fontsize=9, parse_math=False)
+        _tidy(axis, motion)
 
 
 def _plot_force(axis: Axes, motion: Motion) -> None:

@@ -3,6 +3,8 @@ where its parts are."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from jaxsim.io.motion import Motion, Shape
@@ -11,6 +13,7 @@ __all__ = [
     "even_frames",
     "followed_links",
     "followed_point",
+    "ghost_of",
     "normal_force",
     "phase_bands",
     "side_of",
@@ -37,6 +40,13 @@ def even_frames(time: np.ndarray, targets: np.ndarray) -> np.ndarray:
     before = np.maximum(after - 1, 0)
     nearer = np.abs(time[before] - targets) <= np.abs(time[after] - targets)
     return np.unique(np.where(nearer, before, after))
+
+
+def ghost_of(motion: Motion) -> Motion | None:
+    """The motion with its links where the reference has them; None without one."""
+    if motion.ghost_pos is None or motion.ghost_quat is None:
+        return None
+    return replace(motion, link_pos=motion.ghost_pos, link_quat=motion.ghost_quat)
 
 
 def phase_bands(motion: Motion) -> tuple[tuple[float, float, int], ...]:

@@ -51,6 +51,7 @@ class Frame(NamedTuple):
     phase: Any  # () int of the controller, -1 without phases
     since: Any  # () when it began [s]
     more: dict[str, Any]  # what the scheme keeps besides
+    gauges: dict[str, Any]  # () each, of the controller
 
 
 @jax.tree_util.register_dataclass
@@ -139,9 +140,22 @@ def frame_of(scenario: Scenario) -> Callable[[Sample], Frame]:
             phase=jnp.asarray(now),
             since=jnp.asarray(since),
             more=scheme.keep(sample.model, sample),
+            gauges=_gauges(scenario.controller, sample.memory),
         )
 
     return record
+
+
+def _gauges(controller: Any, memory: Any) -> dict[str, Array]:
+    """What the controller watches. Raises ValueError unless it is a number for every limit."""
+    found = getattr(controller, "gauges", lambda memory: {})(memory)
+    shapes = {name: jnp.shape(value) for name, value in found.items()}
+    for name in getattr(controller, "gauge_limits", dict)():
+        if name not in found:
+            raise ValueError(f"gauge_limits has {name!r}; gauges has {', '.join(found) or 'none'}")
+    if any(shapes.values()):
+        raise ValueError(f"gauges have the shapes {shapes}, numbers of shape () are needed")
+    return {name: jnp.asarray(value) for name, value in found.items()}
 
 
 def pieces(

@@ -23,6 +23,7 @@ from jaxsim.characters.registry import start as start_pose
 from jaxsim.collision.slots import contact_slots
 from jaxsim.fused import choose_backend
 from jaxsim.io.files import write_bytes
+from jaxsim.io.gauges import Gauge
 from jaxsim.io.motion import Motion, save_motion
 from jaxsim.io.motion import Shape as DrawnShape
 from jaxsim.model import Model, State
@@ -306,8 +307,33 @@ def motion_of(scenario: Scenario, frames: Frame, time: np.ndarray, events: tuple
         planar=top.planar,
         com=frames.com,
         link_roles=tuple(kinds),
+        gauges=_gauges(scenario.controller, frames),
+        **_ghost(scenario, time, len(names)),
         **({"grip_names": top.grip_names, **_grips(frames)} if top.n_grips else {}),
     )
+
+
+def _gauges(controller: Any, frames: Frame) -> dict[str, Gauge]:
+    """As the controller lists its limits, then by name."""
+    limits = getattr(controller, "gauge_limits", dict)()
+    found = {}
+    for name in dict.fromkeys([*limits, *frames.gauges]):
+        unit, thresholds = limits.get(name, ("", ()))
+        found[name] = Gauge(unit, thresholds, frames.gauges[name])
+    return found
+
+
+def _ghost(scenario: Scenario, time: np.ndarray, n_links: int) -> dict[str, np.ndarray]:
+    """Where the controller's reference has the links, NaN for what is drawn besides them."""
+    offered = getattr(scenario.controller, "ghost", lambda *_: None)(scenario.model, time)
+    if offered is None:
+        return {}
+    besides = n_links - scenario.model.topology.n_links
+    pos, quat = (
+        np.pad(np.asarray(x), ((0, 0), (0, besides), (0, 0)), constant_values=np.nan)
+        for x in offered
+    )
+    return {"ghost_pos": pos, "ghost_quat": quat}
 
 
 def _grips(frames: Frame) -> dict[str, np.ndarray]:

@@ -61,6 +61,18 @@ class Gripping(Numbered):
         """Of the controller inside."""
         return self.inner.changes(before, after) if hasattr(self.inner, "changes") else []
 
+    def gauges(self, memory: Any) -> dict[str, Any]:
+        """Of the controller inside."""
+        return self.inner.gauges(memory) if hasattr(self.inner, "gauges") else {}
+
+    def gauge_limits(self) -> dict[str, Any]:
+        """Of the controller inside."""
+        return self.inner.gauge_limits() if hasattr(self.inner, "gauge_limits") else {}
+
+    def ghost(self, model: Model, time: Any) -> Any:
+        """Of the controller inside."""
+        return self.inner.ghost(model, time) if hasattr(self.inner, "ghost") else None
+
     def update(self, memory, model, state, obs, dt) -> tuple[Any, Control]:
         memory, control = self.inner.update(memory, model, state, obs, dt)
         closed = (state.time >= self.close) & (state.time < self.open)

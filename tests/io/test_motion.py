@@ -9,6 +9,7 @@ import os
 import numpy as np
 import pytest
 
+from jaxsim.io.gauges import Gauge
 from jaxsim.io.motion import Motion, MotionFileError, Shape, load_motion, save_motion
 
 FIELDS = ("time", "q", "qd", "link_pos", "link_quat", "contact_pos", "contact_force", "phase")
@@ -142,6 +143,87 @@ def test_files_of_the_first_version_are_read(tmp_path):
     np.testing.assert_array_equal(old.link_pos, motion.link_pos)
 
 
+def followed(**changes: object) -> Motion:
+    """With two gauges and a ghost that lacks a link."""
+    ghost = np.ones((7, 2, 3), dtype=np.float32)
+    ghost[:, 1] = np.nan
+    gauges = {
+        "ankle / torque": Gauge("N m", (20.0, 40.0), np.arange(7.0)),
+        "lean": Gauge("", (), np.zeros(7, dtype=np.float32)),
+    }
+    values: dict = {"gauges": gauges, "ghost_pos": ghost, "ghost_quat": np.ones((7, 2, 4))}
+    return make_motion(**(values | changes))
+
+
+def test_file_gives_back_gauges_and_ghost(tmp_path):
+    motion = followed()
+    save_motion(tmp_path / "motion.npz", motion)
+    loaded = load_motion(tmp_path / "motion.npz")
+    assert list(loaded.gauges) == list(motion.gauges)
+    for name, gauge in motion.gauges.items():
+        now = loaded.gauges[name]
+        assert (now.unit, now.thresholds) == (gauge.unit, gauge.thresholds)
+        assert now.values.dtype == gauge.values.dtype
+        np.testing.assert_array_equal(now.values, gauge.values)
+    np.testing.assert_array_equal(loaded.ghost_pos, motion.ghost_pos)
+    np.testing.assert_array_equal(loaded.ghost_quat, motion.ghost_quat)
+    assert motion.first_bad_frame() is None  # a ghost may lack links
+    part = motion.take(np.array([1, 4]))
+    np.testing.assert_array_equal(part.gauges["ankle / torque"].values, [1.0, 4.0])
+    assert part.ghost_pos is not None and part.ghost_pos.shape == (2, 2, 3)
+
+
+def test_a_file_without_gauges_and_ghost_is_of_the_version_before(tmp_path):
+    for motion, version in ((make_motion(), 2), (followed(), 3), (followed(gauges={}), 3)):
+        save_motion(tmp_path / "motion.npz", motion)
+        with np.load(tmp_path / "motion.npz") as file:
+            assert int(file["version"]) == version
+            assert ("gauges" in json.loads(str(file["meta"]))) == bool(motion.gauges)
+            assert ("ghost_pos" in file.files) == (version == 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"gauge_1": None}, "lacks 'gauge_1'"),
+        ({"gauge_0": np.zeros(3)}, r"gauges\['ankle / torque'\] has shape \(3,\)"),
+        ({"ghost_quat": None}, "needs both"),
+    ],
+)
+def test_wrong_gauges_and_ghosts_of_files_are_named(tmp_path, changes, message):
+    save_motion(tmp_path / "motion.npz", followed())
+    rewrite(tmp_path / "motion.npz", **changes)
+    with pytest.raises(MotionFileError, match=message):
+        load_motion(tmp_path / "motion.npz")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (("N", (2.0, 1.0), np.zeros(7)), "finite and increasing"),
+        (("N", (np.nan,), np.zeros(7)), "finite and increasing"),
+        (("N", (), np.zeros((7, 1))), r"expected \(T,\)"),
+        ((None, (), np.zeros(7)), "unit is None"),
+    ],
+)
+def test_gauges_are_checked(values, message):
+    with pytest.raises(ValueError, match=message):
+        Gauge(*values)
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "values", "scale"),
+    [
+        ((20.0, 40.0), [90.0], (0.0, 60.0)),
+        ((-1.0, 1.0), [0.0], (-2.0, 2.0)),
+        ((0.0,), [-3.0, np.inf, 2.0], (-3.0, 2.0)),
+        ((), [], (0.0, 1.0)),
+    ],
+)
+def test_a_gauge_has_a_bar_that_shows_its_zones(thresholds, values, scale):
+    assert Gauge("", thresholds, np.array(values)).scale() == scale
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -177,6 +259,9 @@ def test_wrong_content_is_named(tmp_path, changes, message):
         ({"torque_limit": np.array([np.nan])}, "torque_limit holds NaN"),
         ({"heights": {"head": np.zeros(6)}}, r"heights\['head'\] has shape"),
         ({"com": np.zeros((7, 2))}, "com has shape"),
+        ({"gauges": {"lean": Gauge("", (), np.zeros(6))}}, r"gauges\['lean'\] has shape"),
+        ({"ghost_pos": np.zeros((7, 2, 3))}, "ghost needs both"),
+        ({"ghost_pos": np.zeros((7, 1, 3)), "ghost_quat": np.ones((7, 2, 4))}, "ghost_pos has"),
         ({"time": np.array([0, 1, 2, 1.5, 4, 5, 6])}, "time decreases at frame 3"),
         ({"time": np.float64(1.0)}, "time has shape"),
         ({"phase": np.full(7, 2)}, "phase must be -1 to 1"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from jaxsim.io.gauges import Gauge
 from jaxsim.io.motion import Motion, Shape
 
 
@@ -163,6 +166,29 @@ def make_walker(seconds: float = 5.0, rate: float = 240.0) -> Motion:
 @pytest.fixture
 def falling() -> Motion:
     return make_falling()
+
+
+def make_followed(motion: Motion) -> Motion:
+    """With two gauges, one of them not finite at the end, and a reference 0.3 m ahead that lacks
+    the last link."""
+    rise = np.linspace(0.0, 60.0, motion.n_frames)
+    last = np.where(np.arange(motion.n_frames) < 0.9 * motion.n_frames, -rise / 600, np.nan)
+    ghost = motion.link_pos + np.array([0.3, 0.0, 0.0])
+    ghost[:, -1] = np.nan
+    return dataclasses.replace(
+        motion,
+        gauges={
+            "ankle <torque> $": Gauge("N m", (20.0, 40.0), rise),
+            "lean": Gauge("", (), last),
+        },
+        ghost_pos=ghost,
+        ghost_quat=motion.link_quat,
+    )
+
+
+@pytest.fixture
+def followed(falling) -> Motion:
+    return make_followed(falling)
 
 
 @pytest.fixture(scope="session")

@@ -71,6 +71,18 @@ def test_what_is_loose_driven_or_the_character_has_its_own_colour(tmp_path, fall
     assert data["colours"]["light"][part] == LIGHT[part]
 
 
+def test_a_ghost_is_drawn_thin_and_changes_nothing_else(tmp_path, falling, followed):
+    motion = dataclasses.replace(followed, gauges={})
+    write_filmstrip(tmp_path / "strip.png", falling, frames=3)
+    write_filmstrip(tmp_path / "ghost.png", motion, frames=3)
+    without, image = pixels(tmp_path / "strip.png"), pixels(tmp_path / "ghost.png")
+    assert image.shape == without.shape
+    other = (image != without).any(axis=-1)
+    assert 0.001 < other.mean() < 0.02
+    reddish = image[other][:, 0] > image[other][:, 1]
+    assert reddish.mean() > 0.9
+
+
 def test_parts_have_colours_that_can_be_told_apart():
     parts = ("left", "middle", "right", "surroundings", "loose", "driven", "ground")
     rgb = np.array([[int(LIGHT[p][k : k + 2], 16) for k in (1, 3, 5)] for p in parts])

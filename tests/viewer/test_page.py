@@ -180,6 +180,26 @@ def test_bad_samples_are_announced(tmp_path, falling):
     assert np.all(data["link_quat"][-1, 1] == 0.0)
 
 
+def test_gauges_and_ghost_are_embedded_only_where_there_are_any(tmp_path, falling, followed):
+    write_page(tmp_path / "motion.html", followed)
+    data = read_page(tmp_path / "motion.html")
+    index = even_frames(followed.time, data["time"])
+    assert [(g["name"], g["unit"], g["thresholds"]) for g in data["gauges"]] == [
+        ("ankle <torque> $", "N m", [20.0, 40.0]),
+        ("lean", "", []),
+    ]
+    assert data["gauges"][0]["scale"] == [0.0, 60.0]
+    np.testing.assert_allclose(data["gauges"][1]["scale"], [-0.09, 0.0], atol=1e-3)
+    values = np.stack([gauge.values[index] for gauge in followed.gauges.values()], 1)
+    np.testing.assert_allclose(data["gauge_values"], values, atol=1e-5)
+    np.testing.assert_allclose(data["ghost_pos"], followed.ghost_pos[index], atol=1e-5)
+    np.testing.assert_allclose(data["ghost_quat"][:, 0], followed.link_quat[index, 0], atol=1e-4)
+    assert "gauges['lean']" in data["notice"]  # a ghost may lack links, a gauge lacks nothing
+    write_page(tmp_path / "motion.html", falling)
+    data = read_page(tmp_path / "motion.html")
+    assert not {"gauges", "gauge_values", "ghost_pos", "ghost_quat"} & data.keys()
+
+
 def test_errors(tmp_path, falling):
     with pytest.raises(ValueError, match="fps"):
         write_page(tmp_path / "motion.html", falling, fps=0)
@@ -251,3 +271,31 @@ def test_page_runs_in_a_browser(tmp_path, falling: Motion, walker: Motion, case:
     frame = int(np.searchsorted(motion.time, 0.75)) if motion.n_frames > 1 else 0
     assert reading(page, "phase-text") == motion.phase_names[motion.phase[frame]]
     assert reading(page, "read-height") == f"{motion.heights['head'][frame]:.3f} m"
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+@pytest.mark.parametrize(
+    ("share", "zone", "width"), [(0.2, "below", 20), (0.5, "between", 50), (0.8, "above", 80)]
+)
+def test_a_gauge_moves_through_its_zones(tmp_path, followed, share, zone, width):
+    write_page(tmp_path / "motion.html", followed, fps=1000)
+    t = followed.time[round(share * (followed.n_frames - 1))]
+    page, log = browse(tmp_path / "motion.html", f"#t={t:.4f}")
+    assert log == "" and "player failed" not in reading(page, "notice")
+    style = re.search(r'id="bar-0" style="(.*?)"', page)
+    assert style and f"--{zone})" in style[1]
+    shown = re.search(r"width: ([\d.]+)%", style[1])
+    assert shown and float(shown[1]) == pytest.approx(width, abs=0.5)
+    assert re.search(r'<b style="left: 33\.3\d*%;"></b><b style="left: 66\.6\d*%;"></b>', page)
+    value = followed.gauges["ankle <torque> $"].values[round(share * (followed.n_frames - 1))]
+    number, unit = reading(page, "read-gauge-0").split(" ", 1)
+    assert float(number) == pytest.approx(value, abs=0.06) and unit == "N m"
+    assert '<label id="ghost-label">' in page and 'id="chart-1"' in page
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+def test_a_page_without_gauges_or_ghost_shows_neither(tmp_path, falling):
+    write_page(tmp_path / "motion.html", falling)
+    page, log = browse(tmp_path / "motion.html", "#t=0.5")
+    assert log == "" and 'id="bar-0"' not in page and 'id="chart-0"' not in page
+    assert '<label id="ghost-label" hidden' in page

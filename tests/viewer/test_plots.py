@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from jaxsim.viewer import write_filmstrip, write_plots
+from jaxsim.viewer.plots import DPI, TOP_ROW
 
 
 def pixels(path) -> np.ndarray:
@@ -49,6 +50,15 @@ def test_pictures_show_something(tmp_path, falling, walker, write, case):
     assert image.shape[0] > 200 and image.shape[1] > 200
     assert image.std() > 5.0
     assert [p.name for p in tmp_path.iterdir()] == ["picture.png"]
+
+
+def test_gauges_have_a_panel_each_below_the_heights(tmp_path, followed):
+    plain = dataclasses.replace(followed, gauges={})
+    write_plots(tmp_path / "plain.png", plain)
+    write_plots(tmp_path / "gauges.png", followed)
+    without, image = pixels(tmp_path / "plain.png"), pixels(tmp_path / "gauges.png")
+    assert image.shape[1] == without.shape[1]
+    assert image.shape[0] - without.shape[0] == pytest.approx(2 * TOP_ROW * 0.8 * DPI, abs=2)
 
 
 def test_pictures_refuse_what_they_cannot_show(tmp_path, falling):

@@ -38,13 +38,15 @@ function drawTimeline() {
   }
 }
 
-function drawChart(id, label, series) { // series: [{name, colour, value(i)}]
+// series: [{name, colour, value(i)}]; levels: where there are dashed lines
+function drawChart(id, label, series, levels = []) {
   const canvas = byId(id);
   canvas.hidden = !series.length || !frames;
   if (canvas.hidden) return;
   const { g, w, h } = context(canvas);
   const x0 = timeToX(0, w), x1 = w - margin()[1], top = 20, bottom = h - 7;
-  const { low, high, step } = scaleOf(series, Math.max(1, Math.floor((bottom - top) / 24)));
+  const { low, high, step } = scaleOf(series, levels,
+    Math.max(1, Math.floor((bottom - top) / 24)));
   const y = (v) => bottom - (v - low) / (high - low) * (bottom - top);
   g.textAlign = "right";
   g.textBaseline = "middle";
@@ -55,12 +57,20 @@ function drawChart(id, label, series) { // series: [{name, colour, value(i)}]
     g.fillStyle = paint.soft;
     g.fillText(number(v, step), x0 - 7, y(v));
   }
+  g.strokeStyle = paint.soft;
+  g.lineWidth = 1;
+  g.setLineDash([5, 4]);
+  g.beginPath();
+  for (const v of levels) { g.moveTo(x0, y(v)); g.lineTo(x1, y(v)); }
+  g.stroke();
+  g.setLineDash([]);
   for (const s of series) drawLine(g, s, (t) => timeToX(t, w), y);
   drawKey(g, label, series, x0, x1);
 }
 
-function scaleOf(series, most) { // from 0 or below to the highest value, at most so many steps
-  let low = 0, high = 0;
+// from 0 or below to the highest value, at most so many steps
+function scaleOf(series, levels, most) {
+  let low = Math.min(0, ...levels), high = Math.max(0, ...levels);
   for (const s of series) for (let i = 0; i < frames; i++) {
     const v = s.value(i);
     if (Number.isFinite(v)) { low = Math.min(low, v); high = Math.max(high, v); }
@@ -112,6 +122,7 @@ function drawStrips() {
   const force = { name: "", colour: paint.force, value: (i) => arrays.force_peak[i] };
   drawChart("heights", "Height [m]", heights);
   drawChart("force", "Contact force, normal [N], peak per frame", hasForce ? [force] : []);
+  drawGaugeCharts();
   placeCursor();
 }
 

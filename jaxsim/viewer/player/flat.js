@@ -42,13 +42,13 @@ function drawShape(g, cam, s, at, colour) {
   fillAndEdge(g, colour);
 }
 
-function drawFlat(g, cam, links) {
+function drawFlat(g, cam, links, drawn = shapes, colourOf = (s) => paint[s.part]) {
   const flat = Math.abs(cam.back[1]) > 0.9, items = [];
-  for (const s of shapes) {
+  for (const s of drawn) {
     const at = s.kind === "plane" || s.kind === "height_field" ? null : placed(s, links);
     if (at) {
       items.push({ key: ORDER[s.part], depth: flat ? 0 : Math.round(200 * cam.depth(at.p)),
-        draw: () => drawShape(g, cam, s, at, paint[s.part]) });
+        draw: () => drawShape(g, cam, s, at, colourOf(s)) });
     }
   }
   items.sort((a, b) => (flat ? a.key - b.key : a.depth - b.depth || a.key - b.key));

@@ -14,13 +14,14 @@ byId("follow").addEventListener("change", (e) => { // the picture stays where it
   camera.offset = along(camera.offset, sign, [at[0], at[1], 0]);
   state.dirty = true;
 });
-for (const name of ["forces", "com"]) {
+for (const name of ["forces", "com", "ghost"]) {
   byId(name).addEventListener("change", (e) => {
     options[name] = e.target.checked;
     state.dirty = true;
   });
 }
 byId("com-label").hidden = !hasCom && comHeight < 0;
+byId("ghost-label").hidden = !hasGhost;
 
 const touches = new Map();
 let pinch = 0;

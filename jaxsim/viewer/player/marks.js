@@ -107,6 +107,14 @@ function drawLegend(g, cam) {
     x += 18;
     text(part);
   }
+  if (hasGhost && options.ghost) {
+    g.globalAlpha = 0.4;
+    g.fillStyle = paint.ghost;
+    g.fillRect(x, y - 6, 12, 12);
+    g.globalAlpha = 1;
+    x += 18;
+    text("reference");
+  }
   if (gripCount) {
     drawGrip(g, [x + 6, y]);
     x += 20;

@@ -53,4 +53,5 @@ function show() {
   drawScene(i, gap > 0 ? clamp((state.t - time[i]) / gap, 0, 1) : 0);
   placeCursor();
   showReadouts(i);
+  showGauges(i);
 }

@@ -9,16 +9,16 @@ function frameAt(t) { // the last frame that is not after t
   return lo;
 }
 
-function poses(i, f) { // per link {p, R}, or null; f of the way from frame i to the next
+// per link {p, R}, or null; f of the way from frame i to the next
+function poses(i, f, positions = arrays.link_pos, quats = arrays.link_quat) {
   const j = Math.min(i + 1, frames - 1), out = [];
   for (let l = 0; l < linkCount; l++) {
     const a = i * linkCount + l, b = j * linkCount + l, p = [0, 0, 0], q = [0, 0, 0, 0];
     for (let k = 0; k < 3; k++) {
-      p[k] = arrays.link_pos[3 * a + k];
-      if (f > 0) p[k] += f * (arrays.link_pos[3 * b + k] - p[k]);
+      p[k] = positions[3 * a + k];
+      if (f > 0) p[k] += f * (positions[3 * b + k] - p[k]);
     }
-    const qa = arrays.link_quat.subarray(4 * a, 4 * a + 4);
-    const qb = arrays.link_quat.subarray(4 * b, 4 * b + 4);
+    const qa = quats.subarray(4 * a, 4 * a + 4), qb = quats.subarray(4 * b, 4 * b + 4);
     const sign = qa[0] * qb[0] + qa[1] * qb[1] + qa[2] * qb[2] + qa[3] * qb[3];
     const share = sign < 0 ? -f : f; // q and -q are one rotation
     for (let k = 0; k < 4; k++) q[k] = (1 - f) * qa[k] + share * qb[k];

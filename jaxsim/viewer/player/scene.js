@@ -21,6 +21,7 @@ function drawScene(i, f) {
     g.arc(c[0], c[1], 3, 0, 2 * Math.PI);
     g.fill();
   }
+  if (frames && hasGhost && options.ghost) drawGhost(g, cam, i, f);
   if (frames && options.com && (hasCom || comHeight >= 0)) drawCom(g, cam, i, f);
   if (frames && options.forces) drawForces(g, cam, i);
   if (frames) drawGrips(g, cam, i);
