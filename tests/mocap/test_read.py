@@ -188,7 +188,7 @@ def test_one_frame_and_one_frame_a_second(tmp_path):
 
 
 def test_a_hundred_thousand_frames(tmp_path):
-    """In seconds: what is measured is in docs/mocap.md."""
+    """In seconds: what is measured is in docs/guides/motion_capture.md."""
     clip = read_clip(written(tmp_path, figure(frames=100_000, step=0.001)))
     assert clip.n_frames == 100_000
 
