@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,7 @@ from jaxsim.model.roles import FEET, SIDES, sided
 from jaxsim.model.topology import WORLD
 
 
-def _static():
+def _static() -> Any:
     return dataclasses.field(metadata={"static": True})
 
 
@@ -26,21 +27,23 @@ def _static():
 class Parts:
     """Left before right. Masks are tuples of 0 and 1, so that they are part of the program."""
 
-    feet: tuple[int, int] = _static()  # links
-    ankles: tuple[int, int] = _static()  # their last joints
+    sole: Array  # (2, 3) its middle, in the foot's frame [m]
+    # (2, 2, 2) how far the sole reaches from the ankle, in the foot's frame: by foot, x and y,
+    # least and most [m]
+    reach: Array
+    feet: tuple[int, ...] = _static()  # links
+    ankles: tuple[int, ...] = _static()  # their last joints
     pelvis: int = _static()
     trunk: int = _static()  # the chest, whose orientation is kept
     arms: tuple[bool, ...] = _static()  # (nv,)
-    ankle_dofs: tuple[tuple[bool, ...], ...] = _static()  # (2, nv) of the feet and what hangs on them
+    ankle_dofs: tuple[tuple[bool, ...], ...] = (
+        _static()
+    )  # (2, nv) of the feet and what hangs on them
     leg_dofs: tuple[tuple[bool, ...], ...] = _static()  # (2, nv) from the hips down
     inner: tuple[bool, ...] = _static()  # (nv,) of the character, neither of its root nor driven
     own: tuple[bool, ...] = _static()  # (nl,) links of the character
     foot_links: tuple[tuple[bool, ...], ...] = _static()  # (2, nl) the foot and what hangs on it
     standing_height: float = _static()  # of the centre of mass over the soles, as it stands [m]
-    sole: Array  # (2, 3) its middle, in the foot's frame [m]
-    # (2, 2, 2) how far the sole reaches from the ankle, in the foot's frame: by foot, x and y,
-    # least and most [m]
-    reach: Array
 
     def mask(self, name: str) -> np.ndarray:
         """A field of masks as an array of bool."""

@@ -17,7 +17,14 @@ from controllers.tracking.parts import Parts
 from jaxsim.dynamics.jacobians import center_of_mass, com_velocity
 from jaxsim.dynamics.kinematics import difference, forward_kinematics, integrate
 from jaxsim.dynamics.momentum import angular_momentum
-from jaxsim.math.rotation import matrix_to_quat, quat_conjugate, quat_exp, quat_log, quat_multiply, quat_rotate
+from jaxsim.math.rotation import (
+    matrix_to_quat,
+    quat_conjugate,
+    quat_exp,
+    quat_log,
+    quat_multiply,
+    quat_rotate,
+)
 from jaxsim.model import Model, ModelError, State
 
 CUTOFF = 6.0  # of the filter of velocities [Hz]
@@ -83,7 +90,7 @@ class Reference:
         return (self.frames - 1) / self.rate
 
     def at(self, model: Model, time: Array) -> Instant:
-        """The reference at a time [s], between its frames along straight lines and great circles."""
+        """The reference at a time [s]: straight lines and great circles between its frames."""
         place = jnp.clip(time * self.rate, 0.0, self.frames - 1.0)
         k = jnp.minimum(place.astype(jnp.int32), max(self.frames - 2, 0))
         part = (place - k).astype(self.q.dtype)
@@ -127,7 +134,8 @@ def reference(
     frames = len(q)
     if q.ndim != 2 or q.shape[1] != model.topology.nq or frames < 2:
         raise ModelError(
-            f"reference: poses have shape {q.shape}, expected (T, {model.topology.nq}), T at least 2"
+            f"reference: poses have shape {q.shape}, expected (T, {model.topology.nq}) with T at"
+            " least 2"
         )
     if not np.isfinite(q).all():
         frame = int(np.argmin(np.isfinite(q).all(axis=1)))
@@ -136,13 +144,21 @@ def reference(
         raise ModelError(f"reference: stance has shape {stance.shape}, expected ({frames}, 2)")
     dtype = model.mass.dtype
     poses = jnp.asarray(q, dtype)
-    ways = np.asarray(jax.jit(jax.vmap(lambda b, a: difference(model, b, a)))(poses[1:], poses[:-1]))
+    ways = np.asarray(
+        jax.jit(jax.vmap(lambda b, a: difference(model, b, a)))(poses[1:], poses[:-1])
+    )
     middle = (ways[1:] + ways[:-1]) / 2
     qd = filtered(np.concatenate([ways[:1], middle, ways[-1:]]) * rate, rate)
     found = jax.jit(jax.vmap(lambda q, qd: _follows(model, parts, q, qd)))(
         poses, jnp.asarray(qd, dtype)
     )
-    return Reference(jnp.asarray(rate, dtype), poses, jnp.asarray(qd, dtype), *found, jnp.asarray(stance))
+    return Reference(
+        rate=jnp.asarray(rate, dtype),
+        q=poses,
+        qd=jnp.asarray(qd, dtype),
+        stance=jnp.asarray(stance),
+        **found,
+    )
 
 
 def filtered(x: np.ndarray, rate: float) -> np.ndarray:
@@ -154,14 +170,14 @@ def filtered(x: np.ndarray, rate: float) -> np.ndarray:
 
 
 def _follows(model: Model, parts: Parts, q: Array, qd: Array):
-    """The fields of a frame after its velocities, up to the soles."""
+    """The fields of a frame that follow from its pose and velocities."""
     kin = forward_kinematics(model, q, qd)
     model, trunk = parts.alone(model), parts.trunk
-    return (
-        center_of_mass(model, kin),
-        com_velocity(model, kin),
-        angular_momentum(model, kin),
-        matrix_to_quat(kin.link_rot[trunk]),
-        kin.velocity[trunk, :3],
-        parts.soles(kin),
-    )
+    return {
+        "com": center_of_mass(model, kin),
+        "com_velocity": com_velocity(model, kin),
+        "momentum": angular_momentum(model, kin),
+        "trunk": matrix_to_quat(kin.link_rot[trunk]),
+        "trunk_velocity": kin.velocity[trunk, :3],
+        "sole": parts.soles(kin),
+    }

@@ -54,8 +54,9 @@ def towards_other_foot(force: Array, com: Array, sole: Array, standing: Array) -
 def beyond_capacity(
     model: Model, kin: Kinematics, parts: Parts, torque: Array, load: Array, part: Array
 ) -> Array:
-    """(2, 3) what of the torques (2, 3) on the feet, in the world's axes, is more than a ``part`` of
-    what the ground can answer on the whole sole under the loads (2,) [N]. In the foot's axes."""
+    """(2, 3) what of the torques (2, 3) on the feet is more than a ``part`` of what the ground can
+    answer on the whole sole under the loads (2,) [N]: limits in the foot's axes, torques in the
+    world's."""
     rot = kin.link_rot[jnp.array(parts.feet)]
     own = rotate(jnp.swapaxes(rot, -1, -2), torque)
     x, y = parts.reach[:, 0], parts.reach[:, 1]

@@ -27,9 +27,15 @@ from controllers.tracking.virtual_actuators import virtual_torque
 from jaxsim.dynamics.jacobians import center_of_mass, com_velocity
 from jaxsim.dynamics.kinematics import difference
 from jaxsim.dynamics.momentum import angular_momentum
-from jaxsim.math.rotation import matrix_to_quat, quat_conjugate, quat_log, quat_multiply, quat_rotate
+from jaxsim.math.rotation import (
+    matrix_to_quat,
+    quat_conjugate,
+    quat_log,
+    quat_multiply,
+)
 from jaxsim.math.safe import safe_divide, safe_norm
 from jaxsim.model import Model, ModelError, State
+from jaxsim.simulation.checks import known
 from jaxsim.simulation.records import Control, Observation
 
 HELP = ("threshold", "capacity", "none")
@@ -148,13 +154,11 @@ class ToppleFree(Numbered):
 
     @property
     def labels(self) -> dict[str, str]:
-        """"balance.com_p" and the like by their last word, as in ``help_from``."""
+        """ "balance.com_p" and the like by their last word, as in ``help_from``."""
         return {field.name: f"balance.{field.name}" for field in dataclasses.fields(Balance)}
 
     def check(self, model: Model) -> None:
         """Raise ModelError for numbers that make no sense and a target of another model."""
-        from jaxsim.simulation.checks import known
-
         target = self.pose if self.reference is None else self.reference.q
         if target is not None and np.shape(target)[-1:] != (model.topology.nq,):
             raise ModelError(
@@ -182,7 +186,12 @@ class ToppleFree(Numbered):
         standing = self._standing(model, state, obs, com, self._target(model, state))
         share = share_of_weight(self.parts.ankle(obs.kin), com, standing)
         return Memory(
-            share, standing, zero, jnp.zeros((), bool), jnp.zeros(2, dtype), jnp.zeros((2, 3), dtype)
+            share,
+            standing,
+            zero,
+            jnp.zeros((), bool),
+            jnp.zeros(2, dtype),
+            jnp.zeros((2, 3), dtype),
         )
 
     def update(
@@ -194,12 +203,12 @@ class ToppleFree(Numbered):
         target = self._target(model, state)
         standing = self._standing(model, state, obs, com, target)
         share = share_of_weight(own.ankle(kin), com, standing)
-        follow = jnp.where(standing.all() & memory.standing.all(), jnp.minimum(dt / b.share_time, 1.0), 1.0)
+        follow = jnp.where(
+            standing.all() & memory.standing.all(), jnp.minimum(dt / b.share_time, 1.0), 1.0
+        )
         share = memory.share + follow * (share - memory.share)
         torque, force = self._wanted(model, obs, com, velocity, target, standing)
-        virtual, on_feet = virtual_torque(
-            own.alone(model), kin, own, com, share, torque, force
-        )
+        virtual, on_feet = virtual_torque(own.alone(model), kin, own, com, share, torque, force)
         acts = standing.any() & ~memory.fallen
         virtual, on_feet = (jnp.where(acts, x, 0.0) for x in (virtual, on_feet))
         size = safe_norm(on_feet)
@@ -213,7 +222,7 @@ class ToppleFree(Numbered):
         external = jnp.zeros((model.topology.n_links, 6), state.q.dtype)
         external = external.at[np.array(own.feet), :3].add(jnp.where(fallen, 0.0, help))
         control = dataclasses.replace(control, external=external)
-        if self.reference is not None:
+        if target.stance is not None:
             sliding = self._touching(obs) & ~target.stance & ~fallen
             on = (sliding[:, None] & own.mask("foot_links")).any(axis=0)
             control = dataclasses.replace(control, friction=jnp.where(on, b.sliding, 1.0))
@@ -238,7 +247,7 @@ class ToppleFree(Numbered):
 
     def _touching(self, obs: Observation) -> Array:
         """(2,) bool: a foot, or what hangs on it, is in contact."""
-        return (self.parts.mask("foot_links") & obs.link_touching[None, :]).any(axis=1)
+        return jnp.any(self.parts.mask("foot_links") & obs.link_touching[None, :], axis=1)
 
     def _standing(self, model, state, obs, com, target: Instant) -> Array:
         feet = np.array(self.parts.feet)
@@ -288,7 +297,9 @@ class ToppleFree(Numbered):
             return -less[:, None] * beyond, virtual
         for k, foot in enumerate(own.feet):
             own_dofs = model.topology.dof_link == foot
-            virtual = virtual - jnp.where(own_dofs, jnp.sum(kin.axis[:, :3] * beyond[k], axis=-1), 0.0)
+            virtual = virtual - jnp.where(
+                own_dofs, jnp.sum(kin.axis[:, :3] * beyond[k], axis=-1), 0.0
+            )
         return jnp.zeros_like(on_feet), virtual
 
     def _gains(self, model: Model, standing: Array, fallen: Array) -> tuple[Array, Array]:

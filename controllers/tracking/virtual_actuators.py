@@ -36,7 +36,13 @@ def whole_inertia(model: Model, kin: Kinematics, com: Array) -> Array:
 
 
 def virtual_torque(
-    model: Model, kin: Kinematics, parts: Parts, com: Array, share: Array, torque: Array, force: Array
+    model: Model,
+    kin: Kinematics,
+    parts: Parts,
+    com: Array,
+    share: Array,
+    torque: Array,
+    force: Array,
 ) -> tuple[Array, Array]:
     """Joint torques (nv,) [N m] that act like ``torque`` (3,) [N m] and ``force`` (3,) [N] on the
     body at its centre of mass, against feet that bear the shares (2,); and what of them acts on
@@ -44,7 +50,9 @@ def virtual_torque(
     mass, first, second = link_inertias(model, kin)
     y = _solve3(whole_inertia(model, kin, com), torque)
     # as momentum of a body that turns with y about c and moves with f / m
-    moving = spatial(jnp.broadcast_to(y, kin.com.shape), force / mass.sum() + cross(y, kin.reference - com))
+    moving = spatial(
+        jnp.broadcast_to(y, kin.com.shape), force / mass.sum() + cross(y, kin.reference - com)
+    )
     on_links = inertia_apply(mass, first, second, moving)
     ankle = parts.ankle(kin)
     feet = np.array(parts.feet)
@@ -52,11 +60,18 @@ def virtual_torque(
     bears = share[:, None] * force
     about = share[:, None] * moment + cross(ankle - kin.reference[feet], bears)
     of_foot = (feet[:, None] == np.arange(len(mass)))[..., None]
-    on_links = on_links - jnp.sum(jnp.where(of_foot, spatial(about, bears)[:, None, :], 0.0), axis=0)
+    on_links = on_links - jnp.sum(
+        jnp.where(of_foot, spatial(about, bears)[:, None, :], 0.0), axis=0
+    )
     found = jnp.sum(kin.axis * mask_product(model.topology.link_dofs.T, on_links), axis=-1)
     found = jnp.where(parts.mask("inner"), found, 0.0)
     of_ankle = [model.topology.dof_link == foot for foot in parts.feet]
-    on_feet = jnp.stack([jnp.sum(jnp.where(own[:, None], found[:, None] * kin.axis[:, :3], 0.0), axis=0) for own in of_ankle])
+    on_feet = jnp.stack(
+        [
+            jnp.sum(jnp.where(own[:, None], found[:, None] * kin.axis[:, :3], 0.0), axis=0)
+            for own in of_ankle
+        ]
+    )
     return found, on_feet
 
 

@@ -158,7 +158,9 @@ def event_step(
     checks.check_state_fits(model, state)
     check_control(model, control)
     if control.friction is not None:
-        raise ModelError("control.friction is for TimeStepping; an EventDriven step has the model's")
+        raise ModelError(
+            "control.friction is for TimeStepping; an EventDriven step has the model's"
+        )
     checks.check_pushes(model, pushes)
     kin = forward_kinematics(model, state.q, state.qd) if obs is None else obs.kin
     of_motion = kinetic_energy(model, kin, state.qd)

@@ -1,4 +1,4 @@
-"""What a controller does to a body from outside: wrenches on links, and less friction under some."""
+"""What a controller does to a body from outside: wrenches on links, less friction under some."""
 
 from dataclasses import replace
 
@@ -26,4 +26,6 @@ def with_friction(model: Model, contacts: Contacts, scale: Array) -> Contacts:
     """Contacts whose friction is multiplied by that of each link that touches, scale (nl,)."""
     slots, link = contact_slots(model.topology), np.array(model.topology.shape_link, int)
     factor = jnp.append(scale, 1.0)[link]  # the world's is 1
-    return replace(contacts, friction=contacts.friction * factor[slots.shape_a] * factor[slots.shape_b])
+    return replace(
+        contacts, friction=contacts.friction * factor[slots.shape_a] * factor[slots.shape_b]
+    )

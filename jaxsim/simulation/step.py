@@ -37,10 +37,10 @@ from jaxsim.model.model import Model
 from jaxsim.model.state import State
 from jaxsim.ranges import within
 from jaxsim.simulation import checks
+from jaxsim.simulation.external import link_wrenches, with_friction
 from jaxsim.simulation.health import Health, watched
 from jaxsim.simulation.integrators import energy_error
 from jaxsim.simulation.measures import Measure, Sample, contact_measures
-from jaxsim.simulation.external import link_wrenches, with_friction
 from jaxsim.simulation.prescribed import FreeMotion, closed_grips, prescribed
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control, Observation, StepInfo
