@@ -25,7 +25,7 @@ from jaxsim.math.rotation import (
     quat_multiply,
     quat_rotate,
 )
-from jaxsim.model import Model, ModelError, State
+from jaxsim.model import Model, ModelError, State, neutral_state
 
 CUTOFF = 6.0  # of the filter of velocities [Hz]
 
@@ -115,10 +115,10 @@ class Reference:
             stance=self.stance[k],
         )
 
-    def state(self, model: Model, time: float = 0.0) -> State:
-        """The model as the reference has it at a time [s], moving along."""
+    def state(self, model: Model, time: Array | float = 0.0) -> State:
+        """The model as the reference has it at a time [s], moving along; its clock begins at 0."""
         now = self.at(model, jnp.asarray(time, self.q.dtype))
-        return State(now.q, now.qd, jnp.zeros((), self.q.dtype))
+        return neutral_state(model).replace(q=now.q, qd=now.qd)
 
 
 def reference(

@@ -6,7 +6,6 @@ by search (docs/explanation/tracking.md).
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +14,8 @@ from jax import Array
 
 from controllers.numbers import Numbered
 from controllers.pose.pd import clipped
+from controllers.tracking.balance import Balance
+from controllers.tracking.outside import Pulls, leg_torque, swing_force
 from controllers.tracking.parts import Parts, parts
 from controllers.tracking.reference import Instant, Reference
 from controllers.tracking.support import (
@@ -39,53 +40,6 @@ from jaxsim.simulation.checks import known
 from jaxsim.simulation.records import Control, Observation
 
 HELP = ("threshold", "capacity", "none")
-ADULT = 72.0, 0.98  # mass [kg] and height of the centre of mass [m] of the body the numbers are for
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Balance:
-    """The numbers of the controller, () each; the defaults are for a body of 72 kg and 1.75 m."""
-
-    pose_p: Any = 0.65  # of the model's own gains
-    pose_d: Any = 1.1
-    arms: Any = 0.7  # of these, for the arms
-    ankle_p: Any = 0.3  # of these, for the ankle of a foot that stands
-    ankle_d: Any = 0.5
-    com_p: Any = 450.0  # of the centre of mass over the feet [N/m]
-    com_d: Any = 950.0  # [N s/m]
-    com_most: Any = 170.0  # [N]
-    momentum: Any = 4.0  # of the angular momentum [1/s]
-    trunk_p: Any = 460.0  # of the chest's orientation [N m/rad]
-    trunk_d: Any = 70.0  # [N m s/rad]
-    trunk_yaw: Any = 0.33  # of these, about the vertical
-    gravity: Any = 1.0  # part of the weight that is compensated
-    help_from: Any = 20.0  # thr_min: torque on a foot beyond which it is helped [N m]
-    help_to: Any = 200.0  # thr_max: torque on a foot with which the body is let fall [N m]
-    capacity: Any = 0.8  # of what the ground can answer, where help is what is beyond that
-    fall_time: Any = 0.1  # for which the torque is beyond help_to [s]
-    fall_p: Any = 0.3  # of pose gains while falling
-    fall_d: Any = 3.0
-    sliding: Any = 0.23  # friction of a foot that touches and is not to stand, of its own
-    share_time: Any = 0.04  # in which the shares of two feet follow [s]
-    zone: Any = 0.06  # radius of a foot's zone of support, without a reference [m]
-
-    def scaled(self, mass: float, height: float) -> "Balance":
-        """For a body of a mass [kg] whose centre of mass stands at a height [m], so that it moves
-        alike (Hof 1996): torques with m h, forces with m, times with the root of h."""
-        m, h = mass / ADULT[0], height / ADULT[1]
-        powers = {
-            "com_p": m / h,
-            "com_d": m / h**0.5,
-            "com_most": m,
-            "momentum": h**-0.5,
-            "trunk_p": m * h,
-            "trunk_d": m * h**1.5,
-            "help_from": m * h,
-            "help_to": m * h,
-            "zone": h,
-        }
-        return dataclasses.replace(self, **{k: getattr(self, k) * x for k, x in powers.items()})
 
 
 @jax.tree_util.register_dataclass
@@ -116,7 +70,9 @@ class ToppleFree(Numbered):
     begin: Array  # () time of the reference at which the motion begins [s]
     heading: Array  # () by which the reference is turned about the vertical [rad]
     parts: Parts
+    pulls: Pulls | None = None
     help: str = dataclasses.field(default="threshold", metadata={"static": True})
+    steps: bool = dataclasses.field(default=False, metadata={"static": True})
 
     @classmethod
     def of(
@@ -127,10 +83,13 @@ class ToppleFree(Numbered):
         balance: Balance | None = None,
         help: str = "threshold",
         begin: float = 0.0,
+        pulls: Pulls | None = None,
+        steps: bool = False,
     ) -> "ToppleFree":
         """For a model, along a reference or in a pose. help: "threshold" (what is beyond
         ``help_from``), "capacity" (what is beyond ``capacity`` of what the sole can answer), or
-        "none" (the ankle does no more than that)."""
+        "none" (the ankle does no more than that). pulls: external controllers. steps: whether the
+        swing foot goes where the body goes (SIMBICON)."""
         if (reference is None) == (pose is None):
             raise ModelError("topple-free foot: give a reference or a pose, one of them")
         if help not in HELP:
@@ -147,7 +106,9 @@ class ToppleFree(Numbered):
             jnp.asarray(begin, dtype),
             jnp.zeros((), dtype),
             own,
+            pulls,
             help,
+            steps,
         )
         made.check(model)
         return made
@@ -165,16 +126,7 @@ class ToppleFree(Numbered):
                 f"topple-free foot: the target has {np.shape(target)[-1]} positions, the model"
                 f" {model.topology.nq}"
             )
-        numbers = {f.name: getattr(self.balance, f.name) for f in dataclasses.fields(Balance)}
-        for name, value in numbers.items():
-            if known(value) and not (np.asarray(value) >= 0).all():
-                raise ModelError(f"balance.{name} is {np.asarray(value)}; it is zero or more")
-        least, most = numbers["help_from"], numbers["help_to"]
-        if known(least, most) and not (np.asarray(least) <= np.asarray(most)).all():
-            raise ModelError(
-                f"balance.help_from is {np.asarray(least)} and help_to {np.asarray(most)}; help"
-                " begins at help_from and ends at help_to, which is the larger one"
-            )
+        self.balance.check()
         if target is not None and known(target) and not np.isfinite(np.asarray(target)).all():
             raise ModelError("topple-free foot: the target is not finite")
 
@@ -216,11 +168,16 @@ class ToppleFree(Numbered):
         fallen = memory.fallen | (over >= b.fall_time)
         help, virtual = self._help(model, kin, share, on_feet, size, virtual)
         gain_p, gain_d = self._gains(model, standing, fallen)
+        if self.steps:
+            virtual = self._steps(model, obs, com, velocity, target, standing, virtual, fallen)
         error = difference(model, target.q, state.q, free=False)
         pose = gain_p * error + gain_d * (target.qd - state.qd)
         control = clipped(model, pose + virtual, gain_d)
         external = jnp.zeros((model.topology.n_links, 6), state.q.dtype)
         external = external.at[np.array(own.feet), :3].add(jnp.where(fallen, 0.0, help))
+        if self.pulls is not None:
+            drawn = self.pulls.force(b, kin, state.time)
+            external = external.at[np.array(self.pulls.links), 3:].add(drawn)
         control = dataclasses.replace(control, external=external)
         if target.stance is not None:
             sliding = self._touching(obs) & ~target.stance & ~fallen
@@ -301,6 +258,17 @@ class ToppleFree(Numbered):
                 own_dofs, jnp.sum(kin.axis[:, :3] * beyond[k], axis=-1), 0.0
             )
         return jnp.zeros_like(on_feet), virtual
+
+    def _steps(self, model, obs, com, velocity, target: Instant, standing, virtual, fallen):
+        """The virtual torques (nv,), those of a leg that swings in the place of its own."""
+        own, kin = self.parts, obs.kin
+        ahead, speed = com - own.soles(kin), velocity
+        if target.sole is not None:
+            ahead, speed = ahead - (target.com - target.sole), speed - target.com_velocity
+        force = swing_force(self.balance, kin, own, standing, ahead, speed)
+        swings = (~standing & standing[::-1])[:, None] & own.mask("leg_dofs")
+        instead = leg_torque(model, kin, own, force)
+        return jnp.where(swings.any(axis=0) & ~fallen, instead, virtual)
 
     def _gains(self, model: Model, standing: Array, fallen: Array) -> tuple[Array, Array]:
         """(nv,), (nv,): the model's, with the factors of the moment."""
