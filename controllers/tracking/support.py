@@ -4,6 +4,7 @@ Source: the document on the topple-free foot, sections 4 and 5.
 """
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from controllers.tracking.parts import Parts
@@ -12,10 +13,13 @@ from jaxsim.math.rotation import rotate
 from jaxsim.math.safe import safe_divide, safe_norm
 from jaxsim.model import Model
 
+Flags = Array | np.ndarray
 FRICTION_TURN = 0.05  # of a sole about its normal, in its load [m]
 
 
-def standing_feet(touching: Array, planned: Array | None, com: Array, foot: Array, radius: Array):
+def standing_feet(
+    touching: Flags, planned: Flags | None, com: Array, foot: Array, radius: Array | float
+):
     """(2,) bool: the feet that count as support.
 
     touching (2,) bool; planned (2,) bool, of a reference, or None: then those in whose zone, of a
@@ -28,7 +32,7 @@ def standing_feet(touching: Array, planned: Array | None, com: Array, foot: Arra
     return touching & (inside | ~inside.any())
 
 
-def share_of_weight(ankle: Array, com: Array, standing: Array) -> Array:
+def share_of_weight(ankle: Array, com: Array, standing: Flags) -> Array:
     """(2,) of the left and right foot, from where the centre of mass (3,) is between the ankles
     (2, 3); of one foot that stands all, of none nothing."""
     way = (ankle[0] - ankle[1])[:2]
@@ -37,7 +41,7 @@ def share_of_weight(ankle: Array, com: Array, standing: Array) -> Array:
     return jnp.where(standing.all(), both, jnp.where(standing, 1.0, 0.0).astype(com.dtype))
 
 
-def towards_other_foot(force: Array, com: Array, sole: Array, standing: Array) -> Array:
+def towards_other_foot(force: Array, com: Array, sole: Array, standing: Flags) -> Array:
     """A horizontal force (3,) [N] without the part that keeps the body from coming over the foot
     that does not stand, where the centre of mass is between the feet. Source: figure 6."""
     single = standing[0] != standing[1]

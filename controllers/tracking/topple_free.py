@@ -79,7 +79,7 @@ class ToppleFree(Numbered):
         cls,
         model: Model,
         reference: Reference | None = None,
-        pose: Array | None = None,
+        pose: Array | np.ndarray | None = None,
         balance: Balance | None = None,
         help: str = "threshold",
         begin: float = 0.0,
