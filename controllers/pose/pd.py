@@ -5,11 +5,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from controllers.numbers import Numbered
-from jaxsim.math.rotation import quat_conjugate, quat_log, quat_multiply
+from jaxsim.dynamics.kinematics import difference
 from jaxsim.model import Model, State
 from jaxsim.simulation.checks import check_array
 from jaxsim.simulation.records import Control, Observation
@@ -33,17 +32,7 @@ def pose_error(model: Model, target: Array, q: Array) -> Array:
     Of a ball it is the rotation vector from one to the other, the short way round, in the link's
     axes: those of its velocity, torque and gains.
     """
-    top = model.topology
-    error = jnp.zeros(top.nv, q.dtype)
-    joints = np.concatenate([top.joints_of("hinge"), top.joints_of("slide")])
-    at, dofs = np.array(top.q_start)[joints], np.array(top.v_start)[joints]
-    error = error.at[dofs].set(target[at] - q[at])
-    for joint in top.joints_of("ball"):
-        at, dof = top.q_start[joint], top.v_start[joint]
-        now, wanted = q[at : at + 4], target[at : at + 4]
-        turn = quat_log(quat_multiply(quat_conjugate(now), wanted))
-        error = error.at[dof : dof + 3].set(turn)
-    return error
+    return difference(model, target, q, free=False)
 
 
 @jax.tree_util.register_dataclass

@@ -18,7 +18,10 @@ from jaxsim.math.rotation import (
     axis_angle_to_matrix,
     compose,
     cross,
+    quat_conjugate,
     quat_integrate,
+    quat_log,
+    quat_multiply,
     quat_to_matrix,
     rotate,
 )
@@ -188,6 +191,28 @@ def integrate(model: Model, q: Array, qd: Array, dt: Array | float) -> Array:
         i = q_start[flying][:, None] + np.arange(3)
         out = out.at[i].add(qd[v_start[flying][:, None] + np.arange(3)] * dt)
     return out
+
+
+def difference(model: Model, target: Array, q: Array, free: bool = True) -> Array:
+    """(nv,) the velocity that brings q (nq,) to the target (nq,) in a second, see ``integrate``.
+
+    Of a rotation it is the rotation vector from one to the other, the short way round, in the
+    link's axes [rad]. free: whether free joints count; else they have zeros.
+    """
+    top = model.topology
+    error = jnp.zeros(top.nv, q.dtype)
+    simple = np.concatenate([top.joints_of("hinge"), top.joints_of("slide")])
+    at, dofs = np.array(top.q_start)[simple], np.array(top.v_start)[simple]
+    error = error.at[dofs].set(target[at] - q[at])
+    for joint in (*top.joints_of("ball"), *(top.joints_of("free") if free else ())):
+        at, dof = top.q_start[joint], top.v_start[joint]
+        if top.joint_kinds[joint] == "free":
+            error = error.at[dof : dof + 3].set(target[at : at + 3] - q[at : at + 3])
+            at, dof = at + 3, dof + 3
+        now, wanted = q[at : at + 4], target[at : at + 4]
+        turn = quat_log(quat_multiply(quat_conjugate(now), wanted))
+        error = error.at[dof : dof + 3].set(turn)
+    return error
 
 
 def plane_angles(model: Model, q: Array) -> Array:

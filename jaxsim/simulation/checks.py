@@ -136,6 +136,10 @@ def check_control(model: Model, control: Any) -> None:
     if control.motion is not None:
         check_array("control.motion.acceleration", control.motion.acceleration, (top.nv,), dtype)
         check_array("control.motion.on", control.motion.on, (top.nv,), bool)
+    if control.external is not None:
+        check_array("control.external", control.external, (top.n_links, 6), dtype)
+    if control.friction is not None:
+        check_array("control.friction", control.friction, (top.n_links,), dtype)
 
 
 def check_observation(model: Model, obs: Any) -> None:

@@ -18,12 +18,14 @@ from jaxsim.collision.slots import contact_slots
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
 from jaxsim.dynamics.momentum import kinetic_energy
 from jaxsim.math.safe import safe_norm
+from jaxsim.model.errors import ModelError
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
 from jaxsim.ranges import within
 from jaxsim.simulation import checks
 from jaxsim.simulation.constrained import enforce, resolve_impact
 from jaxsim.simulation.event_scene import EventScene
+from jaxsim.simulation.external import link_wrenches
 from jaxsim.simulation.measures import Measure, share
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control, Observation
@@ -155,6 +157,10 @@ def event_step(
     checks.check_config(model, config, EventDriven)
     checks.check_state_fits(model, state)
     check_control(model, control)
+    if control.friction is not None:
+        raise ModelError(
+            "control.friction is for TimeStepping; an EventDriven step has the model's"
+        )
     checks.check_pushes(model, pushes)
     kin = forward_kinematics(model, state.q, state.qd) if obs is None else obs.kin
     of_motion = kinetic_energy(model, kin, state.qd)
@@ -237,6 +243,9 @@ def _part(
     before = EventScene.of(model, state, config)
     if pushes is not None:
         pushed = push_torque(model, before.kin, pushes, state.time)
+        torque, drive = torque + pushed, drive + pushed
+    if control.external is not None:
+        pushed = link_wrenches(model, before.kin, control.external)
         torque, drive = torque + pushed, drive + pushed
     before = before.with_friction_directions(model, torque)
     rows, bounds = before.rows(model, state, control, h, config)

@@ -55,6 +55,9 @@ class Control:
     damping: Array  # (nv,) -d torque / d qd, treated implicitly; 0 where the actuator saturates
     closed: Array | None = None  # (ng,) bool: the grips that are closed; None for all
     motion: MotionControl | None = None
+    # (nl, 6) from outside on the links, in the world: torque [N m], force at the centre of mass [N]
+    external: Array | None = None
+    friction: Array | None = None  # (nl,) by which the friction of a link's contacts is multiplied
 
 
 @jax.tree_util.register_dataclass

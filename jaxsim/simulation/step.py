@@ -37,6 +37,7 @@ from jaxsim.model.model import Model
 from jaxsim.model.state import State
 from jaxsim.ranges import within
 from jaxsim.simulation import checks
+from jaxsim.simulation.external import link_wrenches, with_friction
 from jaxsim.simulation.health import Health, watched
 from jaxsim.simulation.integrators import energy_error
 from jaxsim.simulation.measures import Measure, Sample, contact_measures
@@ -205,6 +206,8 @@ def step(
     _check_step(model, state, obs, control, pushes)
     top, dt = model.topology, config.dt
     kin, contacts = obs.kin, obs.contacts
+    if control.friction is not None:
+        contacts = with_friction(model, contacts, control.friction)
     with jax.named_scope("rows"):
         chosen = choose(model, kin, contacts, config)
         if chosen is not None:
@@ -220,6 +223,9 @@ def step(
         pushed = jnp.zeros_like(force)
         if pushes is not None:
             pushed = push_torque(model, kin, pushes, state.time)
+        if control.external is not None:
+            pushed = pushed + link_wrenches(model, kin, control.external)
+        if pushes is not None or control.external is not None:
             force = force + pushed
         free = FreeMotion(M, rows, target, dt * force)
         given = prescribed(model, state, control, dt, jnp.maximum(config.stabilization_time, dt))

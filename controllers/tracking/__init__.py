@@ -1,0 +1,1 @@
+"""Following motion capture in forward simulation: references, balance, the topple-free foot."""

@@ -1,0 +1,90 @@
+"""What an animator adds: points that links are drawn to, and steps of the swing foot.
+
+Source: the document on the topple-free foot, equations 15 and 16.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.tracking.balance import Balance
+from controllers.tracking.parts import Parts
+from controllers.virtual_forces import virtual_force
+from jaxsim.dynamics.kinematics import Kinematics, point_velocity
+from jaxsim.model import Model
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Pulls:
+    """n points that move evenly, each of which draws the centre of mass of a link to itself by a
+    force from outside, from ``start`` until ``end``."""
+
+    place: Array  # (n, 3) at ``start`` [m]
+    velocity: Array  # (n, 3) [m/s]
+    start: Array  # (n,) [s]
+    end: Array  # (n,) [s]
+    links: tuple[int, ...] = dataclasses.field(metadata={"static": True})
+
+    def force(self, balance: Balance, kin: Kinematics, time: Array) -> Array:
+        """(n, 3) [N], equation 15."""
+        link = np.array(self.links)
+        passed = (time - self.start)[:, None]
+        at, moves = kin.com[link], point_velocity(kin, jnp.asarray(link), kin.com[link])
+        force = balance.pull_p * (self.place + passed * self.velocity - at)
+        force = force + balance.pull_d * (self.velocity - moves)
+        return jnp.where(((time >= self.start) & (time < self.end))[:, None], force, 0.0)
+
+
+def pull(
+    model: Model,
+    link: str,
+    place: Sequence[float],
+    velocity: Sequence[float] = (0.0, 0.0, 0.0),
+    start: float = 0.0,
+    end: float = np.inf,
+) -> Pulls:
+    """One of a link by name or role. place (3,) [m] at ``start`` [s]; velocity (3,) [m/s]."""
+    dtype = model.mass.dtype
+    at, moves, begins, ends = (jnp.asarray(x, dtype)[None] for x in (place, velocity, start, end))
+    return Pulls(at, moves, begins, ends, (model.topology.part(link),))
+
+
+def pulls_together(*pulls: Pulls) -> Pulls:
+    """All of several."""
+
+    def joined(name: str) -> Array:
+        return jnp.concatenate([getattr(each, name) for each in pulls])
+
+    links = tuple(link for each in pulls for link in each.links)
+    return Pulls(joined("place"), joined("velocity"), joined("start"), joined("end"), links)
+
+
+def swing_force(
+    balance: Balance, kin: Kinematics, parts: Parts, standing: Array, ahead: Array, speed: Array
+) -> Array:
+    """(2, 3) on each foot that swings while the other one stands [N], equation 16.
+
+    ahead (2, 3): how far the body is ahead of each foot, speed (3,): its velocity, both as they are
+    more than the reference's, so that a motion that goes as planned is left alone.
+    """
+    flat = np.array([1.0, 1.0, 0.0])
+    other = ahead[::-1]
+    force = flat * (balance.step_p * other + balance.step_d * speed)
+    swings = ~standing & standing[::-1]
+    return jnp.where(swings[:, None], force, 0.0)
+
+
+def leg_torque(model: Model, kin: Kinematics, parts: Parts, force: Array) -> Array:
+    """Torques (nv,) of the legs that act like forces (2, 3) on the feet, seen from the pelvis."""
+    dofs = model.topology.link_dofs.astype(float)
+    found = jnp.zeros(model.topology.nv, force.dtype)
+    for k, foot in enumerate(parts.feet):
+        chain = dofs[foot] - dofs[parts.pelvis]
+        found = found + virtual_force(model, kin, chain, kin.com[foot], force[k])
+    return found

@@ -1,0 +1,126 @@
+"""The parts of a body that balance on its feet is about, found once from its roles."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.characters.standing import effectors_of, standing_kinematics
+from jaxsim.dynamics.jacobians import center_of_mass
+from jaxsim.dynamics.kinematics import Kinematics
+from jaxsim.math.rotation import rotate
+from jaxsim.model import Model, ModelError
+from jaxsim.model.roles import FEET, SIDES, sided
+from jaxsim.model.topology import WORLD
+
+
+def _static() -> Any:
+    return dataclasses.field(metadata={"static": True})
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Parts:
+    """Left before right. Masks are tuples of 0 and 1, so that they are part of the program."""
+
+    sole: Array  # (2, 3) its middle, in the foot's frame [m]
+    # (2, 2, 2) how far the sole reaches from the ankle, in the foot's frame: by foot, x and y,
+    # least and most [m]
+    reach: Array
+    feet: tuple[int, ...] = _static()  # links
+    ankles: tuple[int, ...] = _static()  # their last joints
+    pelvis: int = _static()
+    trunk: int = _static()  # the chest, whose orientation is kept
+    arms: tuple[bool, ...] = _static()  # (nv,)
+    ankle_dofs: tuple[tuple[bool, ...], ...] = (
+        _static()
+    )  # (2, nv) of the feet and what hangs on them
+    leg_dofs: tuple[tuple[bool, ...], ...] = _static()  # (2, nv) from the hips down
+    inner: tuple[bool, ...] = _static()  # (nv,) of the character, neither of its root nor driven
+    own: tuple[bool, ...] = _static()  # (nl,) links of the character
+    foot_links: tuple[tuple[bool, ...], ...] = _static()  # (2, nl) the foot and what hangs on it
+    standing_height: float = _static()  # of the centre of mass over the soles, as it stands [m]
+
+    def mask(self, name: str) -> np.ndarray:
+        """A field of masks as an array of bool."""
+        return np.array(getattr(self, name), bool)
+
+    def alone(self, model: Model) -> Model:
+        """The model with all links but the character's without mass: for its own momentum."""
+        own = self.mask("own")
+        if own.all():
+            return model
+        inertia = jnp.where(own[:, None, None], model.inertia, 0.0)
+        return model.replace(mass=jnp.where(own, model.mass, 0.0), inertia=inertia)
+
+    def ankle(self, kin: Kinematics) -> Array:
+        """(2, 3) about which the feet turn [m]."""
+        return kin.joint_anchor[np.array(self.ankles)]
+
+    def soles(self, kin: Kinematics) -> Array:
+        """(2, 3) the middle of each sole [m]."""
+        feet = np.array(self.feet)
+        return kin.link_pos[feet] + rotate(kin.link_rot[feet], self.sole)
+
+
+def parts(model: Model) -> Parts:
+    """Of a character with roles. Raises ModelError where a role that is needed is not known, where
+    a foot hangs on no ankle, and where the model is planar."""
+    top = model.topology
+    top.require("balance on the feet", "pelvis", "chest", "leftThigh", "rightThigh", *FEET)
+    if top.planar:
+        raise ModelError("balance on the feet needs a character in space, this one is planar")
+    points = effectors_of(model)
+    kin, ground = standing_kinematics(model)
+    feet = tuple(top.part(foot) for foot in FEET)
+    soles, reach, ankles = [], [], []
+    for foot, link in zip(FEET, feet):
+        if top.link_parent[link] == WORLD or not top.link_dofs[link].any():
+            raise ModelError(f"{foot} hangs on no joint: there is no ankle to balance with")
+        ankles.append(top.link_joint[link])
+        own = points.of(foot) & (np.array(points.links) == link)
+        if not own.any():
+            raise ModelError(f"{foot} has no sole: none of its shapes has a flat or lowest side")
+        corners = np.asarray(points.point)[own]
+        soles.append((corners.min(axis=0) + corners.max(axis=0)) / 2)
+        anchor = np.asarray(model.joint_anchor)[ankles[-1]]
+        at = corners - anchor
+        reach.append([[at[:, k].min(), at[:, k].max()] for k in range(2)])
+    joint_links = np.array(top.dof_link)
+
+    def hanging(link: int) -> np.ndarray:
+        """(nl,) bool: a link and all that hang on it."""
+        return (top.link_dofs & top.link_dofs[link]).sum(axis=1) == top.link_dofs[link].sum()
+
+    def below(link: int) -> np.ndarray:
+        """(nv,) bool: their dofs."""
+        return hanging(link)[joint_links]
+
+    own = np.array(top.link_root) == top.link_root[top.part("pelvis")]
+    free = np.isin(np.array(top.dof_joint), top.joints_of("free"))
+    inner = ~free & own[joint_links]
+    inner[top.driven_dofs] = False
+    arms = np.zeros(top.nv, bool)
+    for side in SIDES:
+        if top.roles.link(sided(side, "upperArm")) is not None:
+            arms |= below(top.part(sided(side, "upperArm")))
+    dtype = model.mass.dtype
+    return Parts(
+        feet=feet,
+        ankles=tuple(ankles),
+        pelvis=top.part("pelvis"),
+        trunk=top.part("chest"),
+        arms=tuple(arms.tolist()),
+        ankle_dofs=tuple(tuple(below(foot).tolist()) for foot in feet),
+        leg_dofs=tuple(tuple(below(top.part(sided(s, "thigh"))).tolist()) for s in SIDES),
+        inner=tuple(inner.tolist()),
+        own=tuple(own.tolist()),
+        foot_links=tuple(tuple(hanging(foot).tolist()) for foot in feet),
+        standing_height=float(center_of_mass(model, kin)[2] - ground),
+        sole=jnp.asarray(soles, dtype),
+        reach=jnp.asarray(reach, dtype),
+    )

@@ -1,0 +1,183 @@
+"""A motion to follow, with all that a controller compares itself with, at each of its frames.
+
+Source: the document on the topple-free foot, sections 3 and 5. Velocities are central differences
+of the poses after a low-pass filter without delay; momentum and centre of mass are those of the
+model that follows, not of the person who was recorded.
+"""
+
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from scipy.signal import butter, sosfiltfilt
+
+from controllers.tracking.parts import Parts
+from jaxsim.dynamics.jacobians import center_of_mass, com_velocity
+from jaxsim.dynamics.kinematics import difference, forward_kinematics, integrate
+from jaxsim.dynamics.momentum import angular_momentum
+from jaxsim.math.rotation import (
+    matrix_to_quat,
+    quat_conjugate,
+    quat_exp,
+    quat_log,
+    quat_multiply,
+    quat_rotate,
+)
+from jaxsim.model import Model, ModelError, State, neutral_state
+
+CUTOFF = 6.0  # of the filter of velocities [Hz]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Instant:
+    """One instant of a reference, as there; None for what is not asked for."""
+
+    q: Array
+    qd: Array
+    com: Array
+    com_velocity: Array
+    momentum: Array
+    trunk: Array | None
+    trunk_velocity: Array
+    sole: Array | None
+    stance: Array | None
+
+    def turned(self, angle: Array) -> "Instant":
+        """The same, turned about the vertical by an angle () [rad]; not the root in q and qd, which
+        nothing asks for."""
+        turn = quat_exp(jnp.array([0.0, 0.0, 1.0], self.q.dtype) * angle)
+
+        def of(x):
+            return None if x is None else quat_rotate(turn, x)
+
+        return replace(
+            self,
+            com=of(self.com),
+            com_velocity=of(self.com_velocity),
+            momentum=of(self.momentum),
+            trunk=None if self.trunk is None else quat_multiply(turn, self.trunk),
+            trunk_velocity=of(self.trunk_velocity),
+            sole=of(self.sole),
+        )
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Reference:
+    """T frames at a rate, from time 0 on; before and after, the nearest frame at rest."""
+
+    rate: Array  # () [Hz]
+    q: Array  # (T, nq)
+    qd: Array  # (T, nv)
+    com: Array  # (T, 3) centre of mass [m]
+    com_velocity: Array  # (T, 3) [m/s]
+    momentum: Array  # (T, 3) angular, about the centre of mass [N m s]
+    trunk: Array  # (T, 4) orientation of the chest
+    trunk_velocity: Array  # (T, 3) its angular velocity, in the world's axes [rad/s]
+    sole: Array  # (T, 2, 3) middle of each sole, left and right [m]
+    stance: Array  # (T, 2) bool: which foot is to stand
+
+    @property
+    def frames(self) -> int:
+        """T."""
+        return self.q.shape[0]
+
+    def duration(self) -> Array:
+        """() from the first frame to the last [s]."""
+        return (self.frames - 1) / self.rate
+
+    def at(self, model: Model, time: Array) -> Instant:
+        """The reference at a time [s]: straight lines and great circles between its frames."""
+        place = jnp.clip(time * self.rate, 0.0, self.frames - 1.0)
+        k = jnp.minimum(place.astype(jnp.int32), max(self.frames - 2, 0))
+        part = (place - k).astype(self.q.dtype)
+        after = jnp.minimum(k + 1, self.frames - 1)
+        inside = jnp.where((time >= 0) & (time * self.rate <= self.frames - 1.0), 1.0, 0.0)
+
+        def between(x):
+            return x[k] + part * (x[after] - x[k])
+
+        a, b = self.q[k], self.q[after]
+        q = integrate(model, a, difference(model, b, a), part)
+        turn = quat_log(quat_multiply(quat_conjugate(self.trunk[k]), self.trunk[after]))
+        return Instant(
+            q=q,
+            qd=inside * between(self.qd),
+            com=between(self.com),
+            com_velocity=inside * between(self.com_velocity),
+            momentum=inside * between(self.momentum),
+            trunk=quat_multiply(self.trunk[k], quat_exp(part * turn)),
+            trunk_velocity=inside * between(self.trunk_velocity),
+            sole=between(self.sole),
+            stance=self.stance[k],
+        )
+
+    def state(self, model: Model, time: Array | float = 0.0) -> State:
+        """The model as the reference has it at a time [s], moving along; its clock begins at 0."""
+        now = self.at(model, jnp.asarray(time, self.q.dtype))
+        return neutral_state(model).replace(q=now.q, qd=now.qd)
+
+
+def reference(
+    model: Model, q: Array | np.ndarray, rate: float, stance: Array | np.ndarray, parts: Parts
+) -> Reference:
+    """All that follows from poses q (T, nq) at a rate [Hz] and from which foot is to stand,
+    stance (T, 2) bool.
+
+    Raises ModelError for poses that do not fit the model or are no numbers, and for less than two
+    frames.
+    """
+    q, stance = np.asarray(q, float), np.asarray(stance, bool)
+    frames = len(q)
+    if q.ndim != 2 or q.shape[1] != model.topology.nq or frames < 2:
+        raise ModelError(
+            f"reference: poses have shape {q.shape}, expected (T, {model.topology.nq}) with T at"
+            " least 2"
+        )
+    if not np.isfinite(q).all():
+        frame = int(np.argmin(np.isfinite(q).all(axis=1)))
+        raise ModelError(f"reference: the pose of frame {frame} is not finite")
+    if stance.shape != (frames, 2):
+        raise ModelError(f"reference: stance has shape {stance.shape}, expected ({frames}, 2)")
+    dtype = model.mass.dtype
+    poses = jnp.asarray(q, dtype)
+    ways = np.asarray(
+        jax.jit(jax.vmap(lambda b, a: difference(model, b, a)))(poses[1:], poses[:-1])
+    )
+    middle = (ways[1:] + ways[:-1]) / 2
+    qd = filtered(np.concatenate([ways[:1], middle, ways[-1:]]) * rate, rate)
+    found = jax.jit(jax.vmap(lambda q, qd: _follows(model, parts, q, qd)))(
+        poses, jnp.asarray(qd, dtype)
+    )
+    return Reference(
+        rate=jnp.asarray(rate, dtype),
+        q=poses,
+        qd=jnp.asarray(qd, dtype),
+        stance=jnp.asarray(stance),
+        **found,
+    )
+
+
+def filtered(x: np.ndarray, rate: float) -> np.ndarray:
+    """x (T, n) at a rate [Hz] without what is faster than ``CUTOFF``, and without a delay."""
+    if rate <= 2 * CUTOFF or len(x) < 4:
+        return x
+    sections = butter(2, CUTOFF, fs=rate, output="sos")
+    return sosfiltfilt(sections, x, axis=0, padlen=min(len(x) - 1, int(rate / CUTOFF) + 9))
+
+
+def _follows(model: Model, parts: Parts, q: Array, qd: Array):
+    """The fields of a frame that follow from its pose and velocities."""
+    kin = forward_kinematics(model, q, qd)
+    model, trunk = parts.alone(model), parts.trunk
+    return {
+        "com": center_of_mass(model, kin),
+        "com_velocity": com_velocity(model, kin),
+        "momentum": angular_momentum(model, kin),
+        "trunk": matrix_to_quat(kin.link_rot[trunk]),
+        "trunk_velocity": kin.velocity[trunk, :3],
+        "sole": parts.soles(kin),
+    }

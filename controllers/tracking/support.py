@@ -1,0 +1,71 @@
+"""Which feet stand, how they share the body's weight, and what the ground may give them.
+
+Source: the document on the topple-free foot, sections 4 and 5.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.tracking.parts import Parts
+from jaxsim.dynamics.kinematics import Kinematics
+from jaxsim.math.rotation import rotate
+from jaxsim.math.safe import safe_divide, safe_norm
+from jaxsim.model import Model
+
+Flags = Array | np.ndarray
+FRICTION_TURN = 0.05  # of a sole about its normal, in its load [m]
+
+
+def standing_feet(
+    touching: Flags, planned: Flags | None, com: Array, foot: Array, radius: Array | float
+):
+    """(2,) bool: the feet that count as support.
+
+    touching (2,) bool; planned (2,) bool, of a reference, or None: then those in whose zone, of a
+    ``radius`` [m] about the foot's centre of mass ``foot`` (2, 3) [m], the body's ``com`` (3,) is,
+    and all if it is in none. Source: figure 5.
+    """
+    if planned is not None:
+        return touching & planned
+    inside = safe_norm((com - foot)[:, :2]) < radius
+    return touching & (inside | ~inside.any())
+
+
+def share_of_weight(ankle: Array, com: Array, standing: Flags) -> Array:
+    """(2,) of the left and right foot, from where the centre of mass (3,) is between the ankles
+    (2, 3); of one foot that stands all, of none nothing."""
+    way = (ankle[0] - ankle[1])[:2]
+    left = safe_divide(jnp.sum((com - ankle[1])[:2] * way), jnp.sum(way * way))
+    both = jnp.stack([jnp.clip(left, 0.0, 1.0), 1 - jnp.clip(left, 0.0, 1.0)])
+    return jnp.where(standing.all(), both, jnp.where(standing, 1.0, 0.0).astype(com.dtype))
+
+
+def towards_other_foot(force: Array, com: Array, sole: Array, standing: Flags) -> Array:
+    """A horizontal force (3,) [N] without the part that keeps the body from coming over the foot
+    that does not stand, where the centre of mass is between the feet. Source: figure 6."""
+    single = standing[0] != standing[1]
+    way = jnp.where(standing[0], sole[1] - sole[0], sole[0] - sole[1]).at[2].set(0.0)
+    length = safe_norm(way)
+    unit = safe_divide(way, length)
+    begins = jnp.where(standing[0], sole[0], sole[1])
+    along = jnp.sum((com - begins) * unit)
+    back = jnp.sum(force * unit)
+    drop = single & (along > 0) & (along < length) & (back < 0)
+    return force - jnp.where(drop, back, 0.0) * unit
+
+
+def beyond_capacity(
+    model: Model, kin: Kinematics, parts: Parts, torque: Array, load: Array, part: Array
+) -> Array:
+    """(2, 3) what of the torques (2, 3) on the feet is more than a ``part`` of what the ground can
+    answer on the whole sole under the loads (2,) [N]: limits in the foot's axes, torques in the
+    world's."""
+    rot = kin.link_rot[jnp.array(parts.feet)]
+    own = rotate(jnp.swapaxes(rot, -1, -2), torque)
+    x, y = parts.reach[:, 0], parts.reach[:, 1]
+    turn = FRICTION_TURN * jnp.ones_like(x[:, 0])
+    # the force at (x, y) turns a foot that it pushes up by (y, -x): the ankle gives the opposite
+    least = jnp.stack([-y[:, 1], x[:, 0], -turn], axis=1) * (part * load)[:, None]
+    most = jnp.stack([-y[:, 0], x[:, 1], turn], axis=1) * (part * load)[:, None]
+    return rotate(rot, own - jnp.clip(own, least, most))

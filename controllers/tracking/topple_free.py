@@ -1,0 +1,281 @@
+"""Balance by virtual actuators on feet that are kept from toppling, along a motion or in a pose.
+
+Source: the document on the topple-free foot, sections 3 to 5, with the numbers it leaves open found
+by search (docs/explanation/tracking.md).
+"""
+
+import dataclasses
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.numbers import Numbered
+from controllers.pose.pd import clipped
+from controllers.tracking.balance import Balance
+from controllers.tracking.outside import Pulls, leg_torque, swing_force
+from controllers.tracking.parts import Parts, parts
+from controllers.tracking.reference import Instant, Reference
+from controllers.tracking.support import (
+    beyond_capacity,
+    share_of_weight,
+    standing_feet,
+    towards_other_foot,
+)
+from controllers.tracking.virtual_actuators import virtual_torque
+from jaxsim.dynamics.jacobians import center_of_mass, com_velocity
+from jaxsim.dynamics.kinematics import difference
+from jaxsim.dynamics.momentum import angular_momentum
+from jaxsim.math.rotation import (
+    matrix_to_quat,
+    quat_conjugate,
+    quat_log,
+    quat_multiply,
+)
+from jaxsim.math.safe import safe_divide, safe_norm
+from jaxsim.model import Model, ModelError, State
+from jaxsim.simulation.checks import known
+from jaxsim.simulation.records import Control, Observation
+
+HELP = ("threshold", "capacity", "none")
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Memory:
+    """What is remembered from step to step; for records too."""
+
+    share: Array  # (2,) of the weight on each foot
+    standing: Array  # (2,) bool
+    over: Array  # () for how long a torque has been beyond help_to [s]
+    fallen: Array  # () bool
+    foot_torque: Array  # (2,) size of the virtual actuators' torque on each foot [N m]
+    help: Array  # (2, 3) torque from outside on each foot, in the world's axes [N m]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class ToppleFree(Numbered):
+    """PD torques towards a reference, virtual actuators, and torque from outside on the feet.
+
+    Without a reference ``pose`` (nq,) is kept, and feet stand where the body is over them. Build it
+    with ``ToppleFree.of``. For ``TimeStepping``, or ``EventDriven`` without a reference.
+    """
+
+    balance: Balance
+    reference: Reference | None
+    pose: Array | None  # (nq,)
+    begin: Array  # () time of the reference at which the motion begins [s]
+    heading: Array  # () by which the reference is turned about the vertical [rad]
+    parts: Parts
+    pulls: Pulls | None = None
+    help: str = dataclasses.field(default="threshold", metadata={"static": True})
+    steps: bool = dataclasses.field(default=False, metadata={"static": True})
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        reference: Reference | None = None,
+        pose: Array | np.ndarray | None = None,
+        balance: Balance | None = None,
+        help: str = "threshold",
+        begin: float = 0.0,
+        pulls: Pulls | None = None,
+        steps: bool = False,
+    ) -> "ToppleFree":
+        """For a model, along a reference or in a pose. help: "threshold" (what is beyond
+        ``help_from``), "capacity" (what is beyond ``capacity`` of what the sole can answer), or
+        "none" (the ankle does no more than that). pulls: external controllers. steps: whether the
+        swing foot goes where the body goes (SIMBICON)."""
+        if (reference is None) == (pose is None):
+            raise ModelError("topple-free foot: give a reference or a pose, one of them")
+        if help not in HELP:
+            raise ModelError(f"topple-free foot: help is {help!r}; choose from {', '.join(HELP)}")
+        own = parts(model)
+        if balance is None:
+            alone = own.alone(model)
+            balance = Balance().scaled(float(alone.mass.sum()), own.standing_height)
+        dtype = model.mass.dtype
+        made = cls(
+            jax.tree.map(lambda x: jnp.asarray(x, dtype), balance),
+            reference,
+            None if pose is None else jnp.asarray(pose, dtype),
+            jnp.asarray(begin, dtype),
+            jnp.zeros((), dtype),
+            own,
+            pulls,
+            help,
+            steps,
+        )
+        made.check(model)
+        return made
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """ "balance.com_p" and the like by their last word, as in ``help_from``."""
+        return {field.name: f"balance.{field.name}" for field in dataclasses.fields(Balance)}
+
+    def check(self, model: Model) -> None:
+        """Raise ModelError for numbers that make no sense and a target of another model."""
+        target = self.pose if self.reference is None else self.reference.q
+        if target is not None and np.shape(target)[-1:] != (model.topology.nq,):
+            raise ModelError(
+                f"topple-free foot: the target has {np.shape(target)[-1]} positions, the model"
+                f" {model.topology.nq}"
+            )
+        self.balance.check()
+        if target is not None and known(target) and not np.isfinite(np.asarray(target)).all():
+            raise ModelError("topple-free foot: the target is not finite")
+
+    def init(self, model: Model, state: State, obs: Observation) -> Memory:
+        """Standing on what touches."""
+        dtype = state.q.dtype
+        zero = jnp.zeros((), dtype)
+        com, _ = self._com(model, obs)
+        standing = self._standing(model, state, obs, com, self._target(model, state))
+        share = share_of_weight(self.parts.ankle(obs.kin), com, standing)
+        return Memory(
+            share,
+            standing,
+            zero,
+            jnp.zeros((), bool),
+            jnp.zeros(2, dtype),
+            jnp.zeros((2, 3), dtype),
+        )
+
+    def update(
+        self, memory: Memory, model: Model, state: State, obs: Observation, dt: Array
+    ) -> tuple[Memory, Control]:
+        """Equations 1 to 14."""
+        b, own, kin = self.balance, self.parts, obs.kin
+        com, velocity = self._com(model, obs)
+        target = self._target(model, state)
+        standing = self._standing(model, state, obs, com, target)
+        share = share_of_weight(own.ankle(kin), com, standing)
+        follow = jnp.where(
+            standing.all() & memory.standing.all(), jnp.minimum(dt / b.share_time, 1.0), 1.0
+        )
+        share = memory.share + follow * (share - memory.share)
+        torque, force = self._wanted(model, obs, com, velocity, target, standing)
+        virtual, on_feet = virtual_torque(own.alone(model), kin, own, com, share, torque, force)
+        acts = standing.any() & ~memory.fallen
+        virtual, on_feet = (jnp.where(acts, x, 0.0) for x in (virtual, on_feet))
+        size = safe_norm(on_feet)
+        over = jnp.where((size >= b.help_to).any(), memory.over + dt, 0.0)
+        fallen = memory.fallen | (over >= b.fall_time)
+        help, virtual = self._help(model, kin, share, on_feet, size, virtual)
+        gain_p, gain_d = self._gains(model, standing, fallen)
+        if self.steps:
+            virtual = self._steps(model, obs, com, velocity, target, standing, virtual, fallen)
+        error = difference(model, target.q, state.q, free=False)
+        pose = gain_p * error + gain_d * (target.qd - state.qd)
+        control = clipped(model, pose + virtual, gain_d)
+        external = jnp.zeros((model.topology.n_links, 6), state.q.dtype)
+        external = external.at[np.array(own.feet), :3].add(jnp.where(fallen, 0.0, help))
+        if self.pulls is not None:
+            drawn = self.pulls.force(b, kin, state.time)
+            external = external.at[np.array(self.pulls.links), 3:].add(drawn)
+        control = dataclasses.replace(control, external=external)
+        if target.stance is not None:
+            sliding = self._touching(obs) & ~target.stance & ~fallen
+            on = (sliding[:, None] & own.mask("foot_links")).any(axis=0)
+            control = dataclasses.replace(control, friction=jnp.where(on, b.sliding, 1.0))
+        return Memory(share, standing, over, fallen, size, jnp.where(fallen, 0.0, help)), control
+
+    def _com(self, model: Model, obs: Observation) -> tuple[Array, Array]:
+        """Of the character alone."""
+        if self.parts.mask("own").all():
+            return obs.com, obs.com_velocity
+        alone = self.parts.alone(model)
+        return center_of_mass(alone, obs.kin), com_velocity(alone, obs.kin)
+
+    def _target(self, model: Model, state: State) -> Instant:
+        """The reference now, turned by the heading; or the pose at rest."""
+        if self.reference is None:
+            zero = jnp.zeros(3, state.q.dtype)
+            assert self.pose is not None
+            return Instant(
+                self.pose, jnp.zeros_like(state.qd), zero, zero, zero, None, zero, None, None
+            )
+        return self.reference.at(model, state.time + self.begin).turned(self.heading)
+
+    def _touching(self, obs: Observation) -> Array:
+        """(2,) bool: a foot, or what hangs on it, is in contact."""
+        return jnp.any(self.parts.mask("foot_links") & obs.link_touching[None, :], axis=1)
+
+    def _standing(self, model, state, obs, com, target: Instant) -> Array:
+        feet = np.array(self.parts.feet)
+        return standing_feet(
+            self._touching(obs), target.stance, com, obs.kin.com[feet], self.balance.zone
+        )
+
+    def _wanted(self, model, obs, com, velocity, target: Instant, standing):
+        """The torque (3,) and force (3,) that the whole body is to feel; equations 7 to 12."""
+        b, own, kin = self.balance, self.parts, obs.kin
+        sole = own.soles(kin)
+        feet = standing.astype(com.dtype)
+
+        def over(point, soles):
+            return point - safe_divide(feet @ soles, jnp.sum(feet))
+
+        flat = np.array([1.0, 1.0, 0.0])
+        ahead = over(com, sole)
+        wanted = jnp.zeros(3, com.dtype) if target.sole is None else over(target.com, target.sole)
+        force = flat * (b.com_p * (wanted - ahead) + b.com_d * (target.com_velocity - velocity))
+        size = safe_norm(force)
+        force = force * jnp.minimum(1.0, safe_divide(b.com_most, size))
+        force = towards_other_foot(force, com, sole, standing)
+        alone = own.alone(model)
+        momentum = angular_momentum(alone, kin, com)
+        torque = b.momentum * (target.momentum - momentum)
+        if target.trunk is not None:
+            yaw = jnp.array([1.0, 1.0, 0.0], com.dtype) + b.trunk_yaw * np.array([0.0, 0.0, 1.0])
+            now = matrix_to_quat(kin.link_rot[own.trunk])
+            turn = quat_log(quat_multiply(target.trunk, quat_conjugate(now)))
+            rate = target.trunk_velocity - kin.velocity[own.trunk, :3]
+            torque = torque + yaw * (b.trunk_p * turn + b.trunk_d * rate)
+        return torque, force - b.gravity * alone.mass.sum() * model.gravity
+
+    def _help(self, model, kin, share, on_feet, size, virtual):
+        """Equations 13 and 14: torque (2, 3) on the feet from outside, and the virtual actuators'
+        torque (nv,), of which an ankle without help gives less."""
+        b, own = self.balance, self.parts
+        if self.help == "threshold":
+            more = jnp.clip(size - b.help_from, 0.0, b.help_to - b.help_from)
+            return -safe_divide(more, size)[:, None] * on_feet, virtual
+        weight = own.alone(model).mass.sum() * safe_norm(model.gravity)
+        beyond = beyond_capacity(model, kin, own, on_feet, share * weight, b.capacity)
+        if self.help == "capacity":
+            much = safe_norm(beyond)
+            less = jnp.minimum(1.0, safe_divide(b.help_to, much))
+            return -less[:, None] * beyond, virtual
+        for k, foot in enumerate(own.feet):
+            own_dofs = model.topology.dof_link == foot
+            virtual = virtual - jnp.where(
+                own_dofs, jnp.sum(kin.axis[:, :3] * beyond[k], axis=-1), 0.0
+            )
+        return jnp.zeros_like(on_feet), virtual
+
+    def _steps(self, model, obs, com, velocity, target: Instant, standing, virtual, fallen):
+        """The virtual torques (nv,), those of a leg that swings in the place of its own."""
+        own, kin = self.parts, obs.kin
+        ahead, speed = com - own.soles(kin), velocity
+        if target.sole is not None:
+            ahead, speed = ahead - (target.com - target.sole), speed - target.com_velocity
+        force = swing_force(self.balance, kin, own, standing, ahead, speed)
+        swings = (~standing & standing[::-1])[:, None] & own.mask("leg_dofs")
+        instead = leg_torque(model, kin, own, force)
+        return jnp.where(swings.any(axis=0) & ~fallen, instead, virtual)
+
+    def _gains(self, model: Model, standing: Array, fallen: Array) -> tuple[Array, Array]:
+        """(nv,), (nv,): the model's, with the factors of the moment."""
+        b, own = self.balance, self.parts
+        on_ankle = (standing[:, None] & own.mask("ankle_dofs")).any(axis=0)
+        arms = jnp.where(own.mask("arms"), b.arms, 1.0)
+        p = b.pose_p * arms * jnp.where(on_ankle, b.ankle_p, 1.0)
+        d = b.pose_d * arms * jnp.where(on_ankle, b.ankle_d, 1.0)
+        p, d = jnp.where(fallen, b.fall_p * b.pose_p, p), jnp.where(fallen, b.fall_d * b.pose_d, d)
+        return p * model.gain_p, d * model.gain_d

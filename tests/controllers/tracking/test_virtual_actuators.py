@@ -1,0 +1,116 @@
+"""Virtual actuators: the transposed Jacobian of a tree that is rooted at the feet, without one."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from controllers.tracking.parts import parts
+from controllers.tracking.virtual_actuators import virtual_torque, whole_inertia
+from controllers.virtual_forces import gravity_compensation
+from jaxsim import articulated_human, ball_joint_human, planar_human, start
+from jaxsim.dynamics.jacobians import angular_jacobian, center_of_mass, com_jacobian, point_jacobian
+from jaxsim.dynamics.kinematics import forward_kinematics, integrate
+from jaxsim.dynamics.momentum import angular_momentum
+from jaxsim.model import ModelError
+from tests.compiling import quick_jit
+
+pytestmark = pytest.mark.usefixtures("x64_module")
+TORQUE, FORCE = np.array([12.0, -7.0, 5.0]), np.array([40.0, -25.0, 600.0])
+
+
+@pytest.fixture(scope="module", params=[ball_joint_human, articulated_human])
+def body(request, x64_module):
+    """A human in a pose of chance, the model with its kinematics and centre of mass."""
+    model = request.param()
+    way = np.random.default_rng(3).normal(size=model.topology.nv)
+    q = integrate(model, start(model, "standing").q, jnp.asarray(0.4 * way), 1.0)
+    kin = quick_jit(forward_kinematics)(model, q, jnp.zeros(model.topology.nv))
+    return model, q, kin, center_of_mass(model, kin)
+
+
+def wrench_jacobian(model, q, kin, com) -> np.ndarray:
+    """(6, nv) by definition: angular momentum over the whole inertia, and the mean velocity."""
+
+    def momentum(qd):
+        return angular_momentum(model, forward_kinematics(model, q, qd))
+
+    turning = jax.jacfwd(momentum)(jnp.zeros(model.topology.nv))
+    upper = np.linalg.solve(np.asarray(whole_inertia(model, kin, com)), np.asarray(turning))
+    return np.concatenate([upper, np.asarray(com_jacobian(model, kin))])
+
+
+def twist_jacobian(model, kin, link, point) -> np.ndarray:
+    at = angular_jacobian(model, kin, link), point_jacobian(model, kin, link, point)
+    return np.concatenate([np.asarray(x) for x in at])
+
+
+@pytest.mark.parametrize("foot", [0, 1])
+def test_one_foot_is_the_root_of_the_jacobian(body, foot):
+    model, q, kin, com = body
+    own = parts(model)
+    share = jnp.eye(2)[foot]
+    found, _ = quick_jit(virtual_torque)(model, kin, own, com, share, TORQUE, FORCE)
+    rooted = wrench_jacobian(model, q, kin, com) - twist_jacobian(model, kin, own.feet[foot], com)
+    assert np.abs(rooted[:, :6]).max() < 1e-12  # the old root moves nothing any more
+    wanted = rooted.T @ np.concatenate([TORQUE, FORCE])
+    np.testing.assert_allclose(found, wanted, atol=1e-11)
+
+
+def test_its_columns_are_motions_with_the_foot_at_rest(body):
+    """A joint is turned, and the whole body is moved so that the foot is where it was."""
+    model, q, kin, com = body
+    own, eps = parts(model), 1e-6
+    rooted = wrench_jacobian(model, q, kin, com) - twist_jacobian(model, kin, own.feet[0], com)
+
+    @quick_jit
+    def moved(way):
+        after = forward_kinematics(model, integrate(model, q, way, 1.0), jnp.zeros_like(way))
+        foot = own.feet[0]
+        turn = kin.link_rot[foot] @ after.link_rot[foot].T
+        return kin.link_pos[foot] + turn @ (center_of_mass(model, after) - after.link_pos[foot])
+
+    for dof in np.flatnonzero(own.mask("inner")):
+        way = eps * jnp.eye(model.topology.nv)[dof]
+        np.testing.assert_allclose(
+            (moved(way) - moved(-way)) / (2 * eps), rooted[3:, dof], atol=1e-8
+        )
+
+
+def test_weight_on_one_foot_is_gravity_compensation(body):
+    model, _, kin, com = body
+    own = parts(model)
+    for foot, link in enumerate(own.feet):
+        weight = -model.mass.sum() * model.gravity
+        found, _ = virtual_torque(model, kin, own, com, jnp.eye(2)[foot], jnp.zeros(3), weight)
+        base = jnp.asarray(model.topology.link_dofs[link], float)
+        wanted = gravity_compensation(model, kin, com, base)
+        np.testing.assert_allclose(found, wanted, atol=1e-10)
+
+
+def test_feet_that_share_a_quiet_stand_need_no_torque_on_the_ankles():
+    model = ball_joint_human()
+    state, own = start(model, "standing"), parts(model)
+    kin = forward_kinematics(model, state.q, state.qd)
+    weight = -model.mass.sum() * model.gravity
+    com = center_of_mass(model, kin)
+    _, on_feet = virtual_torque(model, kin, own, com, jnp.full(2, 0.5), jnp.zeros(3), weight)
+    np.testing.assert_allclose(on_feet, 0.0, atol=1e-9)
+    ahead = com.at[0].add(0.05)  # what leans forward presses on the toes
+    _, on_feet = virtual_torque(model, kin, own, ahead, jnp.full(2, 0.5), jnp.zeros(3), weight)
+    np.testing.assert_allclose(on_feet[:, 1], 0.5 * 0.05 * 72 * 9.81, rtol=1e-6)
+
+
+def test_the_whole_inertia_is_the_sum_of_the_links(body):
+    model, _, kin, com = body
+    wanted = np.zeros((3, 3))
+    for link in range(model.topology.n_links):
+        rot, s = np.asarray(kin.link_rot[link]), np.asarray(kin.com[link] - com)
+        wanted += rot @ np.asarray(model.inertia[link]) @ rot.T
+        wanted += float(model.mass[link]) * (s @ s * np.eye(3) - np.outer(s, s))
+    np.testing.assert_allclose(whole_inertia(model, kin, com), wanted, rtol=1e-10, atol=1e-10)
+
+
+def test_a_body_without_ankles_or_space_is_told():
+    with pytest.raises(ModelError, match="in space"):
+        parts(planar_human())
