@@ -7,7 +7,7 @@ and builds it. One of a user's own needs none: ``name = "my_file.py:build"``, be
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ CONTROLLERS = {
     "script": "controllers.scl.registered:script",
     "balance": "controllers.goals.registered:balance",
     "one_foot": "controllers.goals.registered:one_foot",
+    "topple_free": "controllers.tracking.registered:topple_free",
 }
 
 
@@ -46,6 +47,7 @@ class Registered:
     phases: tuple[tuple[str, str], ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    state: State | None = None  # where the motion begins, in the place of the scenario's start
 
 
 def controller_of(table: Table, setup: Setup) -> Registered:
@@ -68,7 +70,7 @@ def controller_of(table: Table, setup: Setup) -> Registered:
             controller = controller.set(label, value)
         except (KeyError, IndexError, ValueError, TypeError) as error:
             raise table.error(str(error.args[0]), f"numbers.{label}") from error
-    return Registered(controller, made.phases, made.files, made.notes)
+    return replace(made, controller=controller)
 
 
 def _function(name: str, table: Table, folder: Path) -> Callable[[Table, Setup], Any]:

@@ -115,10 +115,18 @@ class Reference:
             stance=self.stance[k],
         )
 
-    def state(self, model: Model, time: Array | float = 0.0) -> State:
-        """The model as the reference has it at a time [s], moving along; its clock begins at 0."""
+    def state(self, model: Model, time: Array | float = 0.0, heading: Array | float = 0.0) -> State:
+        """The model as the reference has it at a time [s], moving along, turned about the vertical
+        through the origin by a heading [rad]; its clock begins at 0."""
         now = self.at(model, jnp.asarray(time, self.q.dtype))
-        return neutral_state(model).replace(q=now.q, qd=now.qd)
+        turn = quat_exp(jnp.array([0.0, 0.0, 1.0], now.q.dtype) * heading)
+        q, qd, top = now.q, now.qd, model.topology
+        root = top.joints_of("free")[0]
+        at, dof = top.q_start[root], top.v_start[root]
+        q = q.at[at : at + 3].set(quat_rotate(turn, q[at : at + 3]))
+        q = q.at[at + 3 : at + 7].set(quat_multiply(turn, q[at + 3 : at + 7]))
+        qd = qd.at[dof : dof + 3].set(quat_rotate(turn, qd[dof : dof + 3]))
+        return neutral_state(model).replace(q=q, qd=qd)
 
 
 def reference(

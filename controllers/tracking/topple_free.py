@@ -26,7 +26,7 @@ from controllers.tracking.support import (
 )
 from controllers.tracking.virtual_actuators import virtual_torque
 from jaxsim.dynamics.jacobians import center_of_mass, com_velocity
-from jaxsim.dynamics.kinematics import difference
+from jaxsim.dynamics.kinematics import difference, forward_kinematics
 from jaxsim.dynamics.momentum import angular_momentum
 from jaxsim.math.rotation import (
     matrix_to_quat,
@@ -129,6 +129,37 @@ class ToppleFree(Numbered):
         self.balance.check()
         if target is not None and known(target) and not np.isfinite(np.asarray(target)).all():
             raise ModelError("topple-free foot: the target is not finite")
+
+    def gauges(self, memory: Memory) -> dict[str, Array]:
+        """The virtual actuators' torque on each foot, and what helps the feet from outside."""
+        left, right = memory.foot_torque
+        help = jnp.sum(safe_norm(memory.help))
+        return {"left foot": left, "right foot": right, "help": help}
+
+    def gauge_limits(self) -> dict[str, tuple[str, tuple[float, ...]]]:
+        """Figure 4: help begins at the first threshold; at the second the body is let fall."""
+        limits = tuple(float(x) for x in (self.balance.help_from, self.balance.help_to))
+        feet = {f"{side} foot": ("N m", limits) for side in ("left", "right")}
+        return {**feet, "help": ("N m", ())}
+
+    def ghost(self, model: Model, time: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Where the reference has the links at times (T,) [s]: (T, nl, 3) [m] and (T, nl, 4)."""
+        if self.reference is None:
+            return None
+        reference, begin = self.reference, self.begin
+
+        @jax.jit
+        def places(time):
+            kin = forward_kinematics(
+                model, reference.at(model, time + begin).q, jnp.zeros(model.topology.nv)
+            )
+            return kin.link_pos, matrix_to_quat(kin.link_rot)
+
+        found = jax.lax.map(places, jnp.asarray(time, reference.q.dtype))
+        pos, quat = (np.array(x, float) for x in found)
+        for kept in (pos, quat):
+            kept[:, ~self.parts.mask("own")] = np.nan
+        return pos, quat
 
     def init(self, model: Model, state: State, obs: Observation) -> Memory:
         """Standing on what touches."""

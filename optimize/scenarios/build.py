@@ -106,7 +106,7 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
     return Scenario(
         model=built.model,
         controller=controller,
-        state=built.state,
+        state=built.state if given.state is None else given.state,
         scheme=_optimisation(world, built) if optimised else _stepping(world),
         forces=built.pushes,
         seconds=world.seconds,
