@@ -32,9 +32,7 @@ __all__ = ["BLOCK", "begun", "fitted", "followed", "hinge_places", "in_blocks", 
 BLOCK = 256  # frames that one call of a compiled program takes
 GRID = {1: 25, 2: 11, 3: 7}  # places a hinge is tried at, by how many a link has
 STEPS, FEW = 16, 4  # from the grid, and from the frame before
-BETTER = (
-    0.5  # part of the error at most that a frame by itself leaves, to break with the one before
-)
+BETTER = 0.1  # part of the error that a frame by itself may leave, to break with the one before
 FAR = 0.5  # [rad] of a step at most
 DAMPING = 1e-4
 TWIST = 0.05  # weight of a limb's turn about its bone, beside 1 of where the bone points
