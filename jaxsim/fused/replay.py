@@ -104,6 +104,14 @@ class Replay:
         variable = self.variable(value)
         return type(variable)(variable)
 
+    def wide(self, value: Value):
+        """The same with a number for each lane. What begins as a single number Dr.Jit takes for one
+        number of all lanes in the whole loop, and reads memory for all of them where one points."""
+        variable = self.copy(value)
+        return self.dr.select(
+            self.dr.full(self.types.Bool, True, self.buffers.batch), variable, variable
+        )
+
     def block(self, block: Block) -> None:
         """Record a block's values in their order."""
         together = packets(block)
@@ -180,7 +188,7 @@ class Replay:
         counter = [self.types.Int(0)] if loop.length is not None else []
         state = (
             *counter,
-            *map(self.copy, loop.inits),
+            *map(self.wide, loop.inits),
             *(self.tables[id(m)] for m in written),
         )
         first = len(counter)
