@@ -26,6 +26,19 @@ def clipped(model: Model, torque: Array, damping: Array) -> Control:
     return Control(torque=bounded, damping=jnp.where(within, damping, 0.0))
 
 
+def weakened(model: Model, torque: Array, damping: Array) -> Control:
+    """The same, but a joint that would exceed its limit keeps its damping, in proportion.
+
+    A constant torque makes a light link, such as a foot in the air, overshoot within one step, and
+    the other way in the next. With torque and damping scaled alike it comes to rest.
+    """
+    limited = jnp.isfinite(model.torque_limit)
+    bound = jnp.where(limited & (model.torque_limit > 0), model.torque_limit, 1.0)
+    scale = jnp.where(limited, bound / jnp.maximum(jnp.abs(torque), bound), 1.0)
+    scale = jnp.where(model.torque_limit > 0, scale, 0.0)
+    return Control(torque=scale * torque, damping=scale * damping)
+
+
 def pose_error(model: Model, target: Array, q: Array) -> Array:
     """(nv,) the way from q (nq,) to the target (nq,) [rad or m], zero for free joints.
 

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from controllers.numbers import Numbered
-from controllers.pose.pd import clipped
+from controllers.pose.pd import weakened
 from controllers.tracking.balance import Balance
 from controllers.tracking.outside import Pulls, leg_torque, swing_force
 from controllers.tracking.parts import Parts, parts
@@ -203,7 +203,7 @@ class ToppleFree(Numbered):
             virtual = self._steps(model, obs, com, velocity, target, standing, virtual, fallen)
         error = difference(model, target.q, state.q, free=False)
         pose = gain_p * error + gain_d * (target.qd - state.qd)
-        control = clipped(model, pose + virtual, gain_d)
+        control = weakened(model, pose + virtual, gain_d)
         external = jnp.zeros((model.topology.n_links, 6), state.q.dtype)
         external = external.at[np.array(own.feet), :3].add(jnp.where(fallen, 0.0, help))
         if self.pulls is not None:
@@ -235,7 +235,8 @@ class ToppleFree(Numbered):
 
     def _touching(self, obs: Observation) -> Array:
         """(2,) bool: a foot, or what hangs on it, is in contact."""
-        return jnp.any(self.parts.mask("foot_links") & obs.link_touching[None, :], axis=1)
+        touching = obs.link_touching[None, :] & self.parts.mask("foot_links")
+        return jnp.any(touching, axis=1)
 
     def _standing(self, model, state, obs, com, target: Instant) -> Array:
         feet = np.array(self.parts.feet)
