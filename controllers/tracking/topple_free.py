@@ -1,7 +1,7 @@
 """Balance by virtual actuators on feet that are kept from toppling, along a motion or in a pose.
 
 Source: the document on the topple-free foot, sections 3 to 5, with the numbers it leaves open found
-by search (docs/explanation/tracking.md).
+by search (docs/explanation/topple_free.md).
 """
 
 import dataclasses

@@ -230,6 +230,7 @@ def _grip(table: Table) -> Grip:
 
 
 def _push(table: Table) -> Push:
+    table.text("name", None)  # by which ``--set`` finds it
     force = table.take("force")
     if is_number(force):  # a horizontal one, in a direction: 0 forward, 90 to the left
         angle = np.deg2rad(table.number("direction_deg", 0.0))

@@ -74,7 +74,7 @@ def body_of(model: Model) -> Body:
     if top.joint_link[root] not in links:
         raise ModelError(
             f"the root link {top.link_names[top.joint_link[root]]!r} has no role; say in the roles "
-            "file which part it is, such as pelvis or chest (docs/characters.md)"
+            "file which part it is, such as pelvis or chest (docs/explanation/characters.md)"
         )
     joints = tuple(_turning(top, link) for link in links)
     return _measured(model, roles, links, joints)

@@ -27,7 +27,7 @@ FLEXED = {
     "knee": 70.0,
     "ankle": -20.0,
     "waist": 35.0,
-}  # about the links' y axes [deg]
+}  # about y [deg]
 
 
 def squat(model) -> Reference:
