@@ -235,8 +235,8 @@ class ToppleFree(Numbered):
 
     def _touching(self, obs: Observation) -> Array:
         """(2,) bool: a foot, or what hangs on it, is in contact."""
-        touching = obs.link_touching[None, :] & self.parts.mask("foot_links")
-        return jnp.any(touching, axis=1)
+        links = jnp.asarray(self.parts.mask("foot_links"))
+        return (links & obs.link_touching[None, :]).any(axis=1)
 
     def _standing(self, model, state, obs, com, target: Instant) -> Array:
         feet = np.array(self.parts.feet)
