@@ -19,6 +19,7 @@ from controllers.tracking.outside import Pulls, leg_torque, swing_force
 from controllers.tracking.parts import Parts, parts
 from controllers.tracking.reference import Instant, Reference
 from controllers.tracking.support import (
+    Flags,
     beyond_capacity,
     share_of_weight,
     standing_feet,
@@ -233,7 +234,7 @@ class ToppleFree(Numbered):
             )
         return self.reference.at(model, state.time + self.begin).turned(self.heading)
 
-    def _touching(self, obs: Observation) -> Array:
+    def _touching(self, obs: Observation) -> Flags:
         """(2,) bool: a foot, or what hangs on it, is in contact."""
         links = jnp.asarray(self.parts.mask("foot_links"))
         return (links & obs.link_touching[None, :]).any(axis=1)
