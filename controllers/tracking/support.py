@@ -19,7 +19,7 @@ FRICTION_TURN = 0.05  # of a sole about its normal, in its load [m]
 
 def standing_feet(
     touching: Flags, planned: Flags | None, com: Array, foot: Array, radius: Array | float
-):
+) -> Array:
     """(2,) bool: the feet that count as support.
 
     touching (2,) bool; planned (2,) bool, of a reference, or None: then those in whose zone, of a
@@ -27,9 +27,9 @@ def standing_feet(
     and all if it is in none. Source: figure 5.
     """
     if planned is not None:
-        return touching & planned
+        return jnp.asarray(touching & planned)
     inside = safe_norm((com - foot)[:, :2]) < radius
-    return touching & (inside | ~inside.any())
+    return jnp.asarray(touching & (inside | ~inside.any()))
 
 
 def share_of_weight(ankle: Array, com: Array, standing: Flags) -> Array:
