@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Show a motion-capture file: names, frames, rate, height, naming scheme, which feet stand, problems.
-Reads BVH, ASF/AMC and C3D (markers), and motion.npz of a result folder, which it can write as BVH
+Reads BVH, ASF/AMC and C3D (markers), and trajectory.npz of a result folder, which it can write as BVH
 or glTF for other programs. With --character it puts the clip on a character, tells how well that
 goes, and writes a page with both side by side and a reference for controllers.
 """
@@ -32,7 +32,7 @@ examples:
   jaxsim mocap walk.bvh --out runs/clip       a page that plays it, and stance.toml to edit
   jaxsim mocap walk.bvh --stance runs/clip/stance.toml
   jaxsim mocap walk.bvh --character ball_joint_human --out runs/clip
-  jaxsim mocap runs/walk/motion.npz --to walk.glb
+  jaxsim mocap runs/walk/trajectory.npz --to walk.glb
 """
 BAR = 64  # characters of a stance bar
 
@@ -40,7 +40,7 @@ BAR = 64  # characters of a stance bar
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The file, what it does not tell, and what is to be written."""
     add = parser.add_argument
-    add("file", metavar="FILE", help="a .bvh, .amc or .c3d file, or motion.npz")
+    add("file", metavar="FILE", help="a .bvh, .amc or .c3d file, or trajectory.npz")
     add("--skeleton", metavar="FILE", help="the .asf file of an .amc file")
     add("--rate", type=positive, metavar="HZ", help="frames a second, where the file tells none")
     add("--unit", help="of lengths in the file: m, cm, mm, inch, foot, cmu, or its metres")
