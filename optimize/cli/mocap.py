@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Show a motion-capture file: names, frames, rate, height, naming scheme, which feet stand, problems.
 Reads BVH, ASF/AMC and C3D (markers), and trajectory.npz of a result folder, which it can write as
-BVH or glTF for other programs. With --character it puts the clip on a character, tells how well that
-goes, and writes a page with both side by side and a reference for controllers.
+BVH or glTF for other programs. With --character it puts the clip on a character, tells how well
+that goes, and writes a page with both side by side and a reference for controllers.
 """
 EXAMPLES = """\
 examples:
