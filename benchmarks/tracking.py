@@ -134,10 +134,10 @@ def follow(model, args) -> str:
         ).measures  # fmt: skip
 
     sides = np.array([(args.force * x, args.force * y, 0.0) for x, y in SIDES])
-    every = [jnp.repeat(jnp.asarray(x), len(sides), axis=0) for x in (seconds,)]
+    spans = jnp.repeat(jnp.asarray(seconds), len(sides))
     refs = jax.tree.map(lambda x: jnp.repeat(x, len(sides), axis=0), ref)
     forces = jnp.tile(jnp.asarray(sides), (len(CLIPS), 1))
-    found = jax.device_get(fuse(one)(refs, *every, forces))
+    found = jax.device_get(fuse(one)(refs, spans, forces))
     found = {k: v.reshape(len(CLIPS), len(sides)) for k, v in found.items()}
     rows = []
     for k, name in enumerate(CLIPS):

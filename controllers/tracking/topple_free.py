@@ -149,7 +149,6 @@ class ToppleFree(Numbered):
             return None
         reference, begin = self.reference, self.begin
 
-        @jax.jit
         def places(time):
             kin = forward_kinematics(
                 model, reference.at(model, time + begin).q, jnp.zeros(model.topology.nv)

@@ -116,19 +116,12 @@ def asked() -> Asked:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "sample.toml"
             path.write_text(SAMPLE, "utf-8")
-            world_file.world_of(_without_names(read_toml(path)), "sample", path.parent)
+            world_file.world_of(read_toml(path), "sample", path.parent)
             world_file.key_pose(Table("sample", "[[controller.key]]", {"time": 1}))
     finally:
         for name, function in original.items():
             setattr(Table, name, function)
     return found
-
-
-def _without_names(table: Table) -> Table:
-    """Pushes are named for ``--set``; the reader of worlds takes the names out before."""
-    for push in table.values().get("push", []):
-        push.pop("name", None)
-    return table
 
 
 def _name(where: str) -> str:
@@ -177,7 +170,7 @@ def tables() -> dict[str, str]:
         "[[driven.motion]]": found["[[driven]], [[motion]]"],
         "repeat": found["[[fixed]], [repeat]"],
         "[[grip]]": found["[[grip]]"],
-        "[[push]]": {"name": {"kind": "text", "default": None}, **found["[[push]]"]},
+        "[[push]]": found["[[push]]"],
         "[character]": found["[character]"],
         "[[controller.key]]": found["[[controller.key]]"],
     }

@@ -168,3 +168,12 @@ def test_a_script_walks_on_a_ramp(tmp_path, slope):
     assert moved[:, 0].max() > 0.2  # a foot was put down further on
     above = moved[:, 2] - moved[:, 0] * np.tan(angle)
     assert np.abs(above).min() < 0.02  # the one that bears stands on the slope
+
+
+def test_a_push_is_found_by_its_name(tmp_path):
+    file = tmp_path / "pushed.toml"
+    push = '[[push]]\nname = "{}"\nlink = "trunk"\nforce = [{}, 0, 0]\n'
+    model = '[character]\nmodel = "planar_human"\n'
+    file.write_text(model + push.format("first", 1) + push.format("second", 2))
+    found = scenario(str(file), {"push.second.force": [70, 0, 0]})
+    np.testing.assert_allclose(found.forces.force[:, 0], [1, 70])
