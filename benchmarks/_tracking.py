@@ -69,12 +69,13 @@ class Shelf:
         """``count`` slightly different starts of each clip, the reference's own first: (n, count)
         as leading axes."""
 
-        def of(rate, begin):
+        def of(rate, begin, seed):
             ref = dataclasses.replace(self.all, rate=rate)
             return start_states(self.model, ref.state(self.model, begin), count, seed)
 
-        dtype = self.all.q.dtype
-        return jax.jit(jax.vmap(of))(jnp.asarray(self.rate, dtype), jnp.asarray(self.begin, dtype))
+        dtype, seeds = self.all.q.dtype, seed + jnp.arange(len(self.names))
+        rate, begin = jnp.asarray(self.rate, dtype), jnp.asarray(self.begin, dtype)
+        return jax.jit(jax.vmap(of))(rate, begin, seeds)
 
 
 def shelf(model: Model, pin: bool = False, mirror: bool = False) -> Shelf:
