@@ -7,7 +7,7 @@ import numpy as np
 from controllers.registry import Registered, Setup
 from controllers.tracking.outside import Pulls, pull, pulls_together
 from controllers.tracking.parts import parts
-from controllers.tracking.reference import Reference, reference
+from controllers.tracking.reference import Reference, looped, reference
 from controllers.tracking.topple_free import HELP, ToppleFree
 from jaxsim.io.toml_table import Table
 from jaxsim.io.world_model import build_world
@@ -49,11 +49,15 @@ def _followed(table: Table, setup: Setup) -> Reference:
         skeleton=None if skeleton is None else setup.world.folder / skeleton,
         rate=table.number("rate", None, above=0.0),
     )
+    loop = table.flag("loop", False)
+    if loop:
+        clip = clip.repeated(3)
     alone = build_world(replace(setup.world, fixed=(), bodies=(), driven=(), grips=(), pushes=()))
     motion = retarget(clip, alone.model, joints=table.text("joints", None))
     rest = np.broadcast_to(np.asarray(setup.state.q, float), (len(motion.q), len(setup.state.q)))
     q = np.concatenate([motion.q, rest[:, motion.q.shape[1] :]], axis=1)
-    return reference(setup.model, q, motion.rate, motion.stance, parts(setup.model))
+    made = reference(setup.model, q, motion.rate, motion.stance, parts(setup.model))
+    return looped(setup.model, made) if loop else made
 
 
 def _pulls(table: Table, model: Model) -> Pulls | None:
