@@ -174,14 +174,18 @@ def shape_poses(model: Model, kin: Kinematics) -> tuple[Array, Array]:
     return jnp.where(in_world, model.shape_pos, moved), rot
 
 
-def lowest_point(model: Model, kin: Kinematics) -> Array:
-    """() height of the lowest point of any link's sphere or capsule or box [m]."""
+def lowest_point(model: Model, kin: Kinematics, links: np.ndarray | None = None) -> Array:
+    """() height of the lowest point of any link's sphere or capsule or box [m].
+
+    links: (nl,) bool, of these alone.
+    """
     top = model.topology
     pos, rot = shape_poses(model, kin)
     ends = _ball_centers(pos, rot, model.shape_size)
     lows = []
     for s, kind in enumerate(top.shape_kinds):
-        if top.shape_link[s] < 0:
+        link = top.shape_link[s]
+        if link < 0 or (links is not None and not links[link]):
             continue
         if kind == "box":
             lows.append((pos[s, 2] - jnp.abs(rot[s, 2]) @ model.shape_size[s])[None])

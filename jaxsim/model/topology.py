@@ -216,6 +216,14 @@ class Topology:
         slides = [j for j in self.root_joints if self.joint_kinds[j] == "slide"]
         return self.q_start[slides[1]] if slides else None
 
+    @cached_property
+    def main_links(self) -> np.ndarray:
+        """(nl,) bool: what hangs on the first link that moves freely, which is the character of a
+        world; all links where nothing does."""
+        if not self.root_joints:
+            return np.ones(self.n_links, bool)
+        return np.asarray(self.link_root == self.joint_link[self.root_joints[0]])
+
     def joint(self, name: str) -> int:
         """Index of a joint by name; KeyError lists the names."""
         return _find(name, self.joint_names, "joint")

@@ -1,4 +1,4 @@
-"""jaxsim pushmap: the pushes that the balance controller survives."""
+"""jaxsim pushmap: the pushes that a standing character survives."""
 
 import argparse
 from collections.abc import Mapping
@@ -17,19 +17,21 @@ from optimize.cli.shared import (
     settings,
     study_setting,
 )
-from optimize.cli.values import at_least, positive, several
+from optimize.cli.values import at_least, positive, several, variants
 from optimize.interrupts import deferred
 
 DESCRIPTION = """\
-Find the largest push at the pelvis after which the balance controller keeps the human standing: by
-direction, duration, and for a number of slightly different starts, by bisection. The folder gets
-a table (push_map.txt), the cells (push_map.csv), arrays (push_map.npz), a polar plot
-(push_map.png). Each round is kept: an interrupted run goes on with --resume."""
+Find the largest push after which the character of a scenario still stands, whatever its controller:
+by direction, duration, and for a number of slightly different starts, by bisection; with --vary for
+each value of some numbers, all as one batch. The folder gets a table (push_map.txt), the cells
+(push_map.csv), arrays (push_map.npz), a plot (push_map.png). Each round is kept: an interrupted run
+goes on with --resume."""
 EXAMPLES = """\
 examples:
   jaxsim pushmap --out runs/adult
   jaxsim pushmap --set character.build=child --strongest 375 --resolution 12.5 --out runs/child
   jaxsim pushmap --set character.friction=0.2 --durations 0.2 --starts 4 --out runs/ice
+  jaxsim pushmap --scenario stand_pushed --vary controller.help_from=0,20,80 --out runs/thresholds
   jaxsim pushmap --numbers runs/tuned/best.json --out runs/tuned_map
   jaxsim pushmap --out runs/adult --resume                  go on after an interrupt"""
 
@@ -48,6 +50,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     numbers_option(parser)
     add = parser.add_argument
     add("--scenario", metavar="NAME", help="push, near_wall, ..., or a file ({scenario})")
+    add("--link", metavar="NAME", help="that is pushed, by name or role ({link})")
+    add(
+        "--vary",
+        type=variants,
+        action="append",
+        metavar="PATH=V,V",
+        help="a number of the scenario; repeatable",
+    )
     add("--starts", type=at_least(1), metavar="N", help="slightly different ones ({starts})")
     add("--directions", type=at_least(1), metavar="N", help="around the body ({directions})")
     add("--durations", type=several, metavar="S,S", help="of a push [s] ({durations})")
@@ -77,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
     numbers = None if args.numbers is None else read_numbers(args.numbers)
     args.set, args.numbers = settings(args.set) or None, numbers
+    args.vary = None if args.vary is None else dict(args.vary)
     found = run_study(push_map, MapOptions, args)
     say(*found.missing)
     print((Path(args.out) / TABLE).read_text(), end="")

@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from jaxsim.model import Model, State
+from jaxsim.model.roles import FEET
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout import Measure, advance
 from jaxsim.simulation.scheme import Scheme
@@ -37,11 +39,18 @@ def outlast(
 ) -> tuple[Outcome, dict[str, Any]]:
     """Outcome of ``steps`` steps from ``begin`` on, and measures folded while it stood.
 
-    It stands while its centre of mass is above ``FALLEN`` of its height at the start. Who fell
-    waits in its start unpushed: its last gasps would cost the others of its batch time.
+    It stands while the character's centre of mass is as high over its lower foot (over the ground
+    at height 0, of a body without feet) as ``FALLEN`` of that at the start. Who fell waits in its
+    start unpushed: its last gasps would cost the others of its batch time.
     """
     measures = measures or {}
     dtype = first[0].q.dtype
+    mass = jnp.where(model.topology.main_links, model.mass, 0.0)
+    feet = np.array(model.topology.parts(FEET), int)
+
+    def com_height(obs):
+        high = jnp.sum(mass * obs.kin.com[:, 2]) / jnp.sum(mass)
+        return high - jnp.min(obs.kin.com[feet, 2]) if feet.size else high
 
     def one(carry, _):
         now, height, stands, finite, unsolved, worst, folded = carry
@@ -49,7 +58,7 @@ def outlast(
         if forces is not None:
             felt = replace(forces, force=jnp.where(stands, forces.force, 0.0))
         after, sample = advance(model, controller, scheme, now[0], now[1], felt)
-        com = sample.obs.com[2]
+        com = com_height(sample.obs)
         height = jnp.where(jnp.isnan(height), com, height)
         whole = jnp.isfinite(after.q).all() & jnp.isfinite(after.qd).all()
         finite = finite & (whole | ~stands)

@@ -18,10 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from controllers.goals.balance import Step
 from jaxsim.io.archive import ArchiveError, read_arrays
 from jaxsim.io.files import try_folder
+from jaxsim.model.roles import FEET
 from jaxsim.synthesis.config import SynthesisConfig
+from jaxsim.synthesis.scheme import PerStepOptimisation
 from optimize.interrupts import deferred, noting
 from optimize.problems.starts import start_states
 from optimize.results.digest import accept, changes_since, digest
@@ -138,8 +139,12 @@ def kept_options(folder: RunFolder, kind: type, kept: Any, numbers: str) -> Any:
     """The options in config.json, of which ``numbers`` is a tuple. Raises ValueError where they
     are none."""
     try:
-        return kind(**{"backend": "xla", **kept, numbers: tuple(map(float, kept[numbers]))})
-    except (TypeError, KeyError, ValueError) as error:
+        vary = kept.get("vary")
+        kept = {"backend": "xla", **kept, numbers: tuple(map(float, kept[numbers]))}
+        if vary is not None:
+            kept["vary"] = {name: tuple(map(float, values)) for name, values in vary.items()}
+        return kind(**kept)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise ValueError(
             f"{folder / RunFolder.CONFIG} holds options that no run writes ({error}); {RESTORE}"
         ) from error
@@ -181,11 +186,25 @@ def set_numbers(scenario: Scenario, numbers: Mapping[str, Any] | None) -> Scenar
 
 def map_scenario(options: MapOptions) -> Scenario:
     """What the pushes happen in."""
-    made = scenario(options.scenario, options.set)
-    if not isinstance(getattr(made.controller, "variables", None), Step):
-        raise ValueError("pushes are for the balance controller; this scenario has another one")
-    scheme = replace(made.scheme, passes=CONFIG.passes, iterations=CONFIG.iterations)  # type: ignore
-    return set_numbers(replace(made, scheme=scheme, forces=None), options.numbers)
+    made = replace(scenario(options.scenario, options.set), forces=None)
+    made.model.topology.require("a push map", *FEET)
+    if made.model.topology.planar and options.directions > 2:
+        raise ValueError("a planar character is pushed forward and backward: 2 directions at most")
+    if isinstance(made.scheme, PerStepOptimisation):
+        scheme = replace(made.scheme, passes=CONFIG.passes, iterations=CONFIG.iterations)
+        made = replace(made, scheme=scheme)
+    return set_numbers(made, options.numbers)
+
+
+def _varied_paths(around: Scenario, options: MapOptions) -> dict[str, str]:
+    """Name of ``vary`` -> path. Raises KeyError for what there is none of, ValueError for a number
+    of what is the same for all: the state and the forces."""
+    paths = {name: around.path(name) for name in options.vary or {}}
+    for name, path in paths.items():
+        if path.partition(".")[0] not in ("model", "scheme", "controller"):
+            raise ValueError(f"vary {name}: of a map vary numbers of model, scheme and controller")
+        around.set(name, options.vary[name][0])  # type: ignore[index]
+    return paths
 
 
 def grid_survival(options: MapOptions, progress: bool = False) -> Survive:
@@ -196,20 +215,24 @@ def grid_survival(options: MapOptions, progress: bool = False) -> Survive:
         max(options.durations) + options.seconds,
         int(np.prod(options.shape)),
         options.backend,
+        options.link,
     )
     model = around.model
+    paths = _varied_paths(around, options)
     starts = jax.tree.map(
         np.asarray, start_states(model, around.state, options.starts, options.seed)
     )
     dtype = np.asarray(model.mass).dtype
 
     def trials(cells: np.ndarray, forces: np.ndarray) -> Trial:
-        duration, direction, start = np.unravel_index(cells, options.shape)
+        *index, duration, direction, start = np.unravel_index(cells, options.shape)
+        values = options.values_at(tuple(index))
         return Trial(
             start=jax.tree.map(lambda x: x[start], starts),
             force=forces.astype(dtype),
             direction=np.deg2rad(options.directions_deg)[direction].astype(dtype),
             duration=np.asarray(options.durations, dtype)[duration],
+            numbers={paths[name]: value.astype(dtype) for name, value in values.items()},
         )
 
     def survive(cells: np.ndarray, forces: np.ndarray):

@@ -11,6 +11,7 @@ import numpy as np
 from jaxsim.io.files import write_bytes
 from jaxsim.viewer.plots import LINE_COLOURS, SOFT, new_figure, save_figure
 from optimize.results.folder import RunFolder
+from optimize.studies.push_plots import plot_varied
 from optimize.studies.push_search import UNTRIED, PushMap
 
 TABLE, CSV, ARRAYS, PLOT = "push_map.txt", "push_map.csv", "push_map.npz", "push_map.png"
@@ -40,7 +41,7 @@ def write_arrays(path: str | os.PathLike, arrays: dict[str, Any]) -> None:
 
 
 def arrays(found: PushMap) -> dict[str, np.ndarray]:
-    """As ``PushMap`` says; quantiles (parts, durations, directions) over the starts."""
+    """As ``PushMap`` says; quantiles (parts, ...) over the starts; varied numbers by name."""
     return {
         "tolerated": found.tolerated,
         "below": found.below,
@@ -52,6 +53,7 @@ def arrays(found: PushMap) -> dict[str, np.ndarray]:
         "parts": np.array(tuple(PARTS.values())),
         "durations": np.array(found.options.durations),
         "directions_deg": found.options.directions_deg,
+        **{name: np.array(values) for name, values in (found.options.vary or {}).items()},
     }
 
 
@@ -66,25 +68,29 @@ def title(found: PushMap) -> str:
 def table(found: PushMap) -> str:
     """Quantiles of the tolerated push over the starts, and what is to be known of them."""
     o = found.options
+    names = [name.split(".")[-1] for name in o.vary or {}]
     lines = [
-        f"Largest push at the pelvis that is survived [N]: {title(found)}",
+        f"Largest push at the {o.link} that is survived [N]: {title(found)}",
         f"{o.starts} starts (seed {o.seed}), steps of {o.resolution:g} N up to {o.strongest:g} N,"
         f" standing {o.seconds:g} s after the push",
         "",
-        f"{'duration':>8}  {'direction':>14}  "
+        "".join(f"{name:>10}  " for name in names)
+        + f"{'duration':>8}  {'direction':>14}  "
         + "  ".join(f"{name:>10}" for name in PARTS)
         + "  first fall  weaker not",
     ]
     quantiles = found.quantiles(tuple(PARTS.values()))
     first = found.first_fall.min(axis=-1)
     weaker = (found.below == 0).any(axis=0).sum(axis=-1)
-    for d, duration in enumerate(o.durations):
-        for k, angle in enumerate(o.directions_deg):
-            name = f"{SIDES.get(round(angle), '')} {angle:.0f} deg".strip()
-            row = "  ".join(f"{x:10.0f}" for x in quantiles[:, d, k])
-            lines.append(
-                f"{duration:6.2f} s  {name:>14}  {row}  {first[d, k]:10.0f}  {weaker[d, k]:10d}"
-            )
+    for at in np.ndindex(first.shape):
+        *index, d, k = at
+        angle = o.directions_deg[k]
+        name = f"{SIDES.get(round(angle), '')} {angle:.0f} deg".strip()
+        own = "".join(f"{x:10g}  " for x in o.values_at(tuple(index)).values())
+        row = "  ".join(f"{x:10.0f}" for x in quantiles[(slice(None), *at)])
+        lines.append(
+            f"{own}{o.durations[d]:6.2f} s  {name:>14}  {row}  {first[at]:10.0f}  {weaker[at]:10d}"
+        )
     return "\n".join([*lines, "", *notes(found)])
 
 
@@ -109,7 +115,8 @@ def notes(found: PushMap) -> list[str]:
         if len(where):
             some = ", ".join(str(tuple(map(int, at))) for at in where[:16])
             more = f" and {len(where) - 16} more" if len(where) > 16 else ""
-            out.append(f"{len(where)} cells (duration, direction, start) {kind}: {some}{more}")
+            axes = ", ".join([*(o.vary or {}), "duration, direction, start"])
+            out.append(f"{len(where)} cells ({axes}) {kind}: {some}{more}")
     return out
 
 
@@ -120,6 +127,7 @@ def cells_csv(found: PushMap) -> str:
     checks = [f"survived_{k + 1}_weaker" for k in range(len(found.below))]
     out.writerow(
         [
+            *(found.options.vary or {}),
             "duration_s",
             "direction_deg",
             "start",
@@ -130,19 +138,28 @@ def cells_csv(found: PushMap) -> str:
         ]
     )
     o = found.options
-    for d, k, s in np.ndindex(found.tolerated.shape):
-        force = found.tolerated[d, k, s]
-        below = ["" if b == UNTRIED else int(b) for b in found.below[:, d, k, s]]
+    for at in np.ndindex(found.tolerated.shape):
+        *index, d, k, s = at
+        force = found.tolerated[at]
+        below = ["" if b == UNTRIED else int(b) for b in found.below[(slice(None), *at)]]
+        own = [f"{x:g}" for x in o.values_at(tuple(index)).values()]
         row = [o.durations[d], f"{o.directions_deg[k]:g}", s, "" if np.isnan(force) else force]
-        out.writerow([*row, *below, found.failed[d, k, s], found.unsolved[d, k, s]])
+        out.writerow([*own, *row, *below, found.failed[at], found.unsolved[at]])
     return text.getvalue()
 
 
 def plot_push_map(path: str | os.PathLike, found: PushMap) -> None:
-    """A panel a duration: the median over the starts, the quartiles and the extremes as bands.
+    """A panel a duration; where numbers vary see ``push_plots``. Raises ImportError without
+    matplotlib."""
+    if found.options.vary:
+        plot_varied(path, found, title(found))
+    else:
+        plot_around(path, found)
 
-    Forward is up, left is left. Raises ImportError without matplotlib.
-    """
+
+def plot_around(path: str | os.PathLike, found: PushMap) -> None:
+    """Around the body: the median over the starts, the quartiles and the extremes as bands.
+    Forward is up, left is left."""
     o = found.options
     figure = new_figure(PANEL * len(o.durations), PANEL + 0.5)
     head = f"Largest push survived [N]\n{title(found)}; {o.starts} starts"

@@ -36,6 +36,8 @@ class MapOptions:
     set: dict[str, Any] | None = None  # keys of its file, or numbers by label or path
     directions: int = 8
     durations: tuple[float, ...] = (0.1, 0.2, 0.4)  # [s]
+    link: str = "pelvis"  # that is pushed, by name or role
+    vary: dict[str, tuple[float, ...]] | None = None  # of the scenario: a map for each combination
     starts: int = 16
     resolution: float = 25.0  # [N]
     strongest: float = 750.0  # [N]
@@ -52,6 +54,9 @@ class MapOptions:
         for name in ("resolution", "strongest", "seconds"):
             if not (np.isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise ValueError(f"{name} is {getattr(self, name)}; give a positive number")
+        for name, values in (self.vary or {}).items():
+            if not (len(values) and np.isfinite(np.asarray(values, float)).all()):
+                raise ValueError(f"vary {name} is {values}; give finite numbers")
         good = [np.isfinite(d) and d > 0 for d in self.durations]
         if not (good and all(good)):
             raise ValueError(f"durations are {self.durations}; give positive ones in seconds")
@@ -61,9 +66,20 @@ class MapOptions:
             raise ValueError("the strongest push is weaker than the resolution")
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """Durations, directions, starts."""
-        return len(self.durations), self.directions, self.starts
+    def varied(self) -> tuple[int, ...]:
+        """How many values each number of ``vary`` takes; () where nothing varies."""
+        return tuple(len(values) for values in (self.vary or {}).values())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of each varied number, then durations, directions, starts."""
+        return *self.varied, len(self.durations), self.directions, self.starts
+
+    def values_at(self, index: tuple[Any, ...]) -> dict[str, Any]:
+        """The varied numbers of cells of the map, by their indices along the first axes."""
+        return {
+            name: np.asarray(v, float)[k] for (name, v), k in zip((self.vary or {}).items(), index)
+        }
 
     @property
     def directions_deg(self) -> np.ndarray:
@@ -131,10 +147,10 @@ class Search(NamedTuple):
 
 @dataclass(frozen=True)
 class PushMap:
-    """tolerated (durations, directions, starts) [N]; below (checks, ...) 1 where the next forces
-    down the grid were survived, 0 where not, UNTRIED under 0 N; failed (...) runs that were not
-    finite; unsolved (...) frames whose optimisation was not solved, residual (...) the largest
-    force without a source at the root [N], of all runs while they stood."""
+    """tolerated (varied numbers ..., durations, directions, starts) [N]; below (checks, ...) 1
+    where the next forces down the grid were survived, 0 where not, UNTRIED under 0 N; failed (...)
+    runs that were not finite; unsolved (...) frames whose optimisation was not solved, residual
+    (...) the largest force without a source at the root [N], of all runs while they stood."""
 
     options: MapOptions
     tolerated: np.ndarray
@@ -145,13 +161,13 @@ class PushMap:
     missing: tuple[str, ...] = ()  # what could not be written, and why
 
     def quantiles(self, parts=(0.0, 0.25, 0.5, 0.75, 1.0)) -> np.ndarray:
-        """(parts, durations, directions) over the starts [N]; a start that falls by itself
-        tolerates nothing."""
-        return np.quantile(np.nan_to_num(self.tolerated), parts, axis=2, method="inverted_cdf")
+        """(parts, varied numbers ..., durations, directions) over the starts [N]; a start that
+        falls by itself tolerates nothing."""
+        return np.quantile(np.nan_to_num(self.tolerated), parts, axis=-1, method="inverted_cdf")
 
     @property
     def first_fall(self) -> np.ndarray:
-        """(durations, directions, starts) the weakest force that is known not to be survived [N];
+        """As ``tolerated``: the weakest force that is known not to be survived [N];
         infinite where the strongest push was, and no weaker one is known."""
         step, held = self.options.resolution, np.nan_to_num(self.tolerated, nan=-1.0)
         above = np.where(np.isnan(self.tolerated), 0.0, held + step)

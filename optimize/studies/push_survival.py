@@ -1,7 +1,7 @@
 """Who is still standing after a push: a batch of characters, each with its own start and push."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ from jaxsim.fused import choose_backend, fuse
 from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout import begin
+from jaxsim.tree_paths import written
 from optimize.problems.problem import WIDEST
 from optimize.problems.survival import Outcome, outlast
 from optimize.running.batch import batched
@@ -30,16 +31,19 @@ class Trial:
     force: Array | np.ndarray  # () [N]
     direction: Array | np.ndarray  # () [rad]: 0 forward, pi / 2 to the left
     duration: Array | np.ndarray  # () [s]
+    numbers: Mapping[str, Array | np.ndarray] = field(default_factory=dict)  # path -> () value
 
 
-def trial_push(model: Model, trial: Trial, begins: float = PUSHED_AT) -> Pushes:
-    """The push of one trial, at the centre of mass of the pelvis, from ``begins`` [s]."""
-    link = model.topology.part("pelvis")
+def trial_push(
+    model: Model, trial: Trial, begins: float = PUSHED_AT, link: str = "pelvis"
+) -> Pushes:
+    """The push of one trial, at the centre of mass of a link, from ``begins`` [s]."""
+    index = model.topology.part(link)
     force, angle = jnp.asarray(trial.force), jnp.asarray(trial.direction)
     way = jnp.stack([jnp.cos(angle), jnp.sin(angle), jnp.zeros_like(angle)])
     return Pushes(
-        link=jnp.array([link]),
-        point=model.com[link][None],
+        link=jnp.array([index]),
+        point=model.com[index][None],
         force=(force * way)[None],
         start=jnp.full_like(force, begins)[None],
         duration=jnp.asarray(trial.duration)[None],
@@ -47,27 +51,37 @@ def trial_push(model: Model, trial: Trial, begins: float = PUSHED_AT) -> Pushes:
 
 
 def survival(
-    scenario: Scenario, seconds: float, members: int, backend: str | None = None
+    scenario: Scenario,
+    seconds: float,
+    members: int,
+    backend: str | None = None,
+    link: str = "pelvis",
 ) -> tuple[Callable[[Trial], Outcome], int]:
     """``run(trials)`` -> Outcome, both with a leading axis, for ``seconds`` after a push's onset;
     and how many trials to give a call.
 
-    members: of the largest batch that there will be. backend: "fused", all frames of a trial as
-    one kernel, or "xla"; None takes ``fastest_backend``. XLA computes some trials at once, fills
-    fewer up, and compiles anew for more.
+    members: of the largest batch that there will be. link: which is pushed. backend: "fused", all
+    frames of a trial as one kernel, or "xla"; None takes ``fastest_backend``. XLA computes some
+    trials at once, fills fewer up, and compiles anew for more.
     """
     frames = round((PUSHED_AT + seconds) / float(scenario.scheme.dt))
     chunk = min(WIDEST, -(-members // len(jax.devices())))
     shared = scenario.model, scenario.scheme, scenario.controller
     width = chunk * len(jax.devices())
 
+    def own(trial: Trial, shared):
+        tree = dict(zip(("model", "scheme", "controller"), shared))
+        for path, value in trial.numbers.items():
+            tree = written(tree, path, value)
+        return tree["model"], tree["scheme"], tree["controller"]
+
     def begun(trial: Trial, shared) -> tuple[State, Any]:
-        model, scheme, controller = shared
+        model, scheme, controller = own(trial, shared)
         return begin(model, controller, scheme, trial.start)
 
     def outcome(trial: Trial, first, shared) -> Outcome:
-        model, scheme, controller = shared
-        pushes = trial_push(model, trial)
+        model, scheme, controller = own(trial, shared)
+        pushes = trial_push(model, trial, link=link)
         return outlast(model, controller, scheme, first, pushes, frames)[0]
 
     if choose_backend(backend or fastest_backend()) == "fused":

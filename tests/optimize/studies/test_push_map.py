@@ -182,8 +182,53 @@ def test_the_title_says_what_the_pushes_happen_in():
     assert title(found) == "scenario push, character.build = child, world.torque_limits = True"
     own = module.map_scenario(options)
     assert own.scheme.torque_limits and own.model.mass.sum() < 40 and own.forces is None
-    with pytest.raises(ValueError, match="another one"):
+    with pytest.raises(ValueError, match="forward and backward"):
         module.map_scenario(replace(options, scenario="walk", set=None))
+
+
+VARIED = replace(
+    OPTIONS, vary={"controller.help_from": (5.0, 20.0, 80.0), "scheme.dt": (0.001, 0.002)}
+)
+
+
+def test_numbers_that_vary_are_the_first_axes_of_the_map_and_of_its_files(tmp_path):
+    limits = np.linspace(20.0, 300.0, int(np.prod(VARIED.shape)))
+    found = push_map(VARIED, tmp_path / "map", survive=below(limits))
+    assert found.tolerated.shape == (3, 2, 2, 4, 3)
+    np.testing.assert_array_equal(found.tolerated.ravel(), limits // 20 * 20)
+    rows = list(csv.DictReader((tmp_path / "map" / CSV).open()))
+    assert [rows[0]["controller.help_from"], rows[0]["scheme.dt"]] == ["5", "0.001"]
+    assert [rows[-1]["controller.help_from"], rows[-1]["scheme.dt"]] == ["80", "0.002"]
+    lines = (tmp_path / "map" / TABLE).read_text().splitlines()
+    assert sum("left 90 deg" in line for line in lines) == 3 * 2 * 2
+    assert (tmp_path / "map" / PLOT).stat().st_size > 10000
+    held = np.load(tmp_path / "map" / ARRAYS)
+    assert held["quantiles"].shape == (5, 3, 2, 2, 4)
+    np.testing.assert_array_equal(held["controller.help_from"], [5.0, 20.0, 80.0])
+    again = push_map(out=tmp_path / "map", resume=True, survive=below(limits))
+    assert again.options == VARIED
+
+
+def test_what_cannot_vary_is_named():
+    own = replace(OPTIONS, scenario="stand_pushed", vary={"controller.help_fro": (1.0,)})
+    with pytest.raises(KeyError, match="help_from"):
+        module.grid_survival(own)
+    with pytest.raises(ValueError, match=r"vary state\.q"):
+        module.grid_survival(replace(own, vary={"state.q[2]": (1.0,)}))
+    with pytest.raises(ValueError, match="finite"):
+        replace(own, vary={"scheme.dt": ()})
+
+
+def test_help_at_the_feet_makes_stronger_pushes_survived():
+    options = MapOptions(
+        scenario="stand_pushed", vary={"controller.help_to": (25.0, 200.0)}, link="chest",
+        directions=2, durations=(0.2,), starts=2, resolution=30.0, strongest=240.0, seconds=1.5,
+        checks=0,
+    )  # fmt: skip
+    found = push_map(options)
+    assert not found.failed.any()
+    little, much = found.tolerated
+    assert (much > little + 30).all(), found.tolerated
 
 
 @pytest.mark.parametrize("path", [TUNED, WITHIN_LIMITS])
