@@ -26,6 +26,7 @@ from jaxsim.math.rotation import (
     quat_multiply,
     quat_rotate,
 )
+from jaxsim.mocap.rotations import multiply
 from jaxsim.model import Model, ModelError, State, neutral_state
 
 CUTOFF = 6.0  # of the filter of velocities [Hz]
@@ -203,6 +204,27 @@ def looped(model: Model, three: Reference) -> Reference:
     moves = np.zeros(3)
     moves[:2] = way[root : root + 2]
     return replace(three, **frames, moves=jnp.asarray(moves, three.q.dtype))
+
+
+def turned_path(
+    pos: np.ndarray, quat: np.ndarray, angle: np.ndarray, root: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Links (T, nl, 3) [m], (T, nl, 4) turned about the vertical by angles (T,) [rad], where link
+    ``root`` goes on from frame to frame in the direction of the moment, from its first place turned
+    about the origin."""
+
+    def turned(vectors, angle):
+        cos, sin = (f(angle).reshape(-1, *[1] * (vectors.ndim - 2)) for f in (np.cos, np.sin))
+        x, y, z = np.moveaxis(vectors, -1, 0)
+        return np.stack([cos * x - sin * y, sin * x + cos * y, z], axis=-1)
+
+    at = pos[:, root]
+    ways = np.concatenate([at[:1], np.diff(at, axis=0)])
+    middle = np.concatenate([angle[:1], (angle[1:] + angle[:-1]) / 2])
+    path = np.cumsum(turned(ways, middle), axis=0)
+    turn = np.zeros((len(angle), 1, 4))
+    turn[..., 0], turn[..., 3] = np.cos(angle / 2)[:, None], np.sin(angle / 2)[:, None]
+    return path[:, None] + turned(pos - at[:, None], angle), multiply(turn, quat)
 
 
 def filtered(x: np.ndarray, rate: float) -> np.ndarray:
