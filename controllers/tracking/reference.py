@@ -201,9 +201,12 @@ def looped(model: Model, three: Reference) -> Reference:
             f"reference: it is to loop, but its last pose is {apart:.2f} (rad, or m of its height)"
             f" from the first one, more than {SEAM}; cut a clip that comes back, or leave out loop"
         )
-    moves = np.zeros(3)
-    moves[:2] = way[root : root + 2]
-    return replace(three, **frames, moves=jnp.asarray(moves, three.q.dtype))
+    moves = jnp.asarray([*way[root : root + 2], 0.0], three.q.dtype)
+    start = model.topology.q_start[model.topology.joints_of("free")[0]]
+    frames["q"] = frames["q"].at[:, start : start + 3].add(-moves)
+    for name in ("com", "sole"):
+        frames[name] = frames[name] - moves
+    return replace(three, **frames, moves=moves)
 
 
 def turned_path(
