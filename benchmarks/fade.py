@@ -1,0 +1,140 @@
+"""How far help at the feet can be faded: the numbers of balance tuned for each clip by itself.
+
+    python benchmarks/fade.py --out runs/fade                    all clips, 60 generations each
+    python benchmarks/fade.py --out runs/fade --clips n_kick     one
+    python benchmarks/fade.py --out runs/fade                    again: goes on where it stopped
+
+CMA-ES (optimize.tuning.evolution) minimises help, error and time lost over three starts; help is
+what the ground cannot answer on the whole sole. Judged on ``--starts`` starts of another seed, by
+each kind of help; help and error are means of the runs that were followed to their end. Clips lie
+in the folder that JAXSIM_MOCAP names; a run has failed as in benchmarks/tracking.py.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks._machine import commit, machine, table, today, versions
+from benchmarks.experiments import wilson
+from benchmarks.tracking import CLIPS, MOST, ROOT, measures
+from controllers.tracking.parts import parts
+from controllers.tracking.reference import reference
+from controllers.tracking.topple_free import HELP, ToppleFree
+from jaxsim import TimeStepping, ball_joint_human
+from jaxsim.io.files import write_bytes
+from jaxsim.mocap.read import read_clip
+from jaxsim.mocap.retarget import retarget
+from optimize import Problem
+from optimize.results.folder import RunFolder
+from optimize.running.objectives import Objective, Term
+from optimize.scenarios.scenario import Scenario
+from optimize.tuning.evolution import evolve
+
+VARIED = (
+    *("pose_p", "pose_d", "arms", "ankle_p", "ankle_d", "com_p", "com_d", "com_most", "momentum"),
+    *("trunk_p", "trunk_d", "trunk_yaw", "sliding", "share_time"),
+)
+RANGE = 5.0  # a number may be so many times its default, or that part of it
+WEIGHTS = {"lost": 20.0, "help": 0.1, "error": 20.0}  # of a second lost, N m s, m s
+SPREAD = 0.01, 0.05  # of starts [rad], [rad/s]
+HEAD = ["clip", "numbers", "help by", "followed", "interval [%]", "help [N m]", "error [mm]"]
+
+
+def scenario_of(model, file: Path) -> Scenario:
+    """A clip that is followed from its start to its end."""
+    clip = read_clip(file, rate=120.0 if file.suffix == ".amc" else None)
+    motion, own = retarget(clip, model), parts(model)
+    frames = min(len(motion.q), int(MOST * motion.rate) + 1)
+    ref = reference(model, motion.q[:frames], motion.rate, motion.stance[:frames], own)
+    controller = ToppleFree.of(model, ref, help="capacity")
+    scheme = TimeStepping(dt=0.002, contacts=16)
+    return Scenario(model, controller, ref.state(model), scheme, seconds=float(ref.duration()))
+
+
+def objective(scenario: Scenario) -> Objective:
+    """Help, error and time lost, over the whole clip."""
+    model, controller = scenario.model, scenario.controller
+    seconds = scenario.seconds
+    known = measures(model, controller.parts, controller.reference, seconds)
+
+    def lost(folded):
+        return jnp.maximum(seconds - folded, 0.0)
+
+    terms = (
+        Term("lost", "s", lambda model: known["failed"], lost),
+        Term("help", "N m s", lambda model: known["help"]),
+        Term("error", "m s", lambda model: known["error"]),
+    )
+    weights = {name: value / seconds for name, value in WEIGHTS.items()}
+    return Objective("faded", seconds, weights, terms=terms)
+
+
+def problem_of(scenario: Scenario, trials: int, seed: int) -> Problem:
+    """All numbers that vary, on a logarithmic scale about their defaults."""
+    balance = scenario.controller.balance
+    numbers = {}
+    for name in VARIED:
+        value = float(getattr(balance, name))
+        numbers[f"controller.balance.{name}"] = (value / RANGE, value * RANGE, "log")
+    return Problem(scenario, numbers, objective(scenario), trials=trials, spread=SPREAD, seed=seed)
+
+
+def judged(scenario: Scenario, xs: np.ndarray, help_by: str, starts: int) -> list[list[str]]:
+    """Cells of a row for each of xs (k, n), on starts that the search has not seen."""
+    controller = dataclasses.replace(scenario.controller, help=help_by)
+    problem = problem_of(dataclasses.replace(scenario, controller=controller), starts, seed=4711)
+    found, _ = problem._run(problem.members(xs), problem._shared)
+    found = {name: np.asarray(value).reshape(len(xs), starts) for name, value in found.items()}
+    rows = []
+    for lost, help, error in zip(found["lost"], found["help"], found["error"]):
+        good = lost == 0
+        low, high = wilson(good.sum(), starts)
+        shown = help[good].mean() / scenario.seconds if good.any() else np.nan
+        apart = 1e3 * error[good].mean() / scenario.seconds if good.any() else np.nan
+        interval = f"{100 * low:.0f} to {100 * high:.0f}"
+        rows.append([f"{good.sum()} of {starts}", interval, f"{shown:.1f}", f"{apart:.0f}"])
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True, help="a folder for each clip in it")
+    parser.add_argument("--clips", nargs="*", default=list(CLIPS), choices=list(CLIPS))
+    parser.add_argument("--generations", type=int, default=60)
+    parser.add_argument("--population", type=int, default=24)
+    parser.add_argument("--starts", type=int, default=32, help="to judge on")
+    args = parser.parse_args()
+    folder = Path(os.environ.get("JAXSIM_MOCAP") or ROOT.parent / "shared" / "mocap")
+    model, rows = ball_joint_human(), []
+    for name in args.clips:
+        scenario = scenario_of(model, folder / CLIPS[name])
+        problem = problem_of(scenario, 3, seed=0)
+        own = args.out / name
+        own.mkdir(parents=True, exist_ok=True)
+        found = evolve(
+            problem.evaluate, np.zeros(problem.tunables.size), sigma=0.3, seed=0,
+            population=args.population, generations=args.generations, folder=own,
+            resume=(own / RunFolder.HISTORY).is_file(),
+        )  # fmt: skip
+        start, tuned = (problem.tunables.decode(z) for z in (0 * found.mean, found.mean))
+        for help_by in HELP:
+            both = judged(scenario, np.stack([start, tuned]), help_by, args.starts)
+            rows += [[name, how, help_by, *row] for how, row in zip(("default", "tuned"), both)]
+        print("\n".join(" | ".join(row) for row in rows[-2 * len(HELP) :]), flush=True)
+        numbers = dict(zip(problem.names, map(float, tuned)))
+        write_bytes(own / "best.json", json.dumps({"numbers": numbers}, indent=2).encode())
+        if found.interrupted:
+            break
+    print(f"\n{today()}, {machine()}, commit {commit()}; {versions(jax)}\n\n{table(HEAD, rows)}")
+
+
+if __name__ == "__main__":
+    main()
