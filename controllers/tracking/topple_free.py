@@ -5,6 +5,7 @@ by search (docs/explanation/topple_free.md).
 """
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
@@ -73,6 +74,7 @@ class ToppleFree(Numbered):
     parts: Parts
     pulls: Pulls | None = None
     turns: Turns | None = None  # added to the heading
+    drift: Array | None = None  # (3,) added to the velocity of the reference's body [m/s]
     help: str = dataclasses.field(default="threshold", metadata={"static": True})
     steps: bool = dataclasses.field(default=False, metadata={"static": True})
 
@@ -88,11 +90,13 @@ class ToppleFree(Numbered):
         pulls: Pulls | None = None,
         steps: bool = False,
         turns: Turns | None = None,
+        drift: Sequence[float] | None = None,
     ) -> "ToppleFree":
         """For a model, along a reference or in a pose. help: "threshold" (what is beyond
         ``help_from``), "capacity" (what is beyond ``capacity`` of what the sole can answer), or
         "none" (the ankle does no more than that). pulls: external controllers. steps: whether the
-        swing foot goes where the body goes (SIMBICON). turns: of the reference."""
+        swing foot goes where the body goes (SIMBICON). turns: of the reference. drift (3,) [m/s]: how the body is to go in the world
+        beside what the reference does."""
         if (reference is None) == (pose is None):
             raise ModelError("topple-free foot: give a reference or a pose, one of them")
         if help not in HELP:
@@ -111,6 +115,7 @@ class ToppleFree(Numbered):
             own,
             pulls,
             turns,
+            None if drift is None else jnp.asarray(drift, dtype),
             help,
             steps,
         )
@@ -236,7 +241,10 @@ class ToppleFree(Numbered):
             )
         angle, rate = self.facing(state.time)
         now = self.reference.at(model, state.time + self.begin).turned(angle)
-        return dataclasses.replace(now, trunk_velocity=now.trunk_velocity.at[2].add(rate))
+        now = dataclasses.replace(now, trunk_velocity=now.trunk_velocity.at[2].add(rate))
+        if self.drift is None:
+            return now
+        return dataclasses.replace(now, com_velocity=now.com_velocity + self.drift)
 
     def facing(self, time: Array) -> tuple[Array, Array]:
         """By which the reference is turned about the vertical at a time [s]: () [rad], and how fast

@@ -26,7 +26,7 @@ def plans() -> tuple[Plan, ...]:
     """Of all files."""
     return (
         walk(0.0, name="walk_in_place"),
-        walk(0.6, height=0.955, name="walk"),
+        walk(0.45, lift=0.14, height=0.965, name="walk"),
         kick(),
         reach(),
     )
