@@ -193,7 +193,7 @@ def looped(model: Model, three: Reference) -> Reference:
         for f in dataclasses.fields(three)
         if f.name not in ("rate", "moves")
     }
-    way = np.asarray(difference(model, three.q[2 * n], three.q[n]))
+    way = np.asarray(difference(model, three.q[3 * n], three.q[2 * n]))
     root = model.topology.v_start[model.topology.joints_of("free")[0]]
     apart = float(np.abs(np.delete(way, [root, root + 1])).max())
     if apart > SEAM:

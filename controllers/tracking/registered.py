@@ -22,7 +22,7 @@ def topple_free(table: Table, setup: Setup) -> Registered:
     """``clip``: a file of motion capture that is followed (without one the start pose is kept);
     ``rate``, ``skeleton``: where the file does not say; ``stance``: a file of labels; ``loop``:
     whether it goes on for ever; ``help``, ``begin`` [s], ``heading_deg``, ``steps``,
-    ``[[controller.turn]]``, ``[[controller.pull]]``: as of ``ToppleFree``."""
+    ``drift`` [m/s], ``[[controller.turn]]``, ``[[controller.pull]]``: as of ``ToppleFree``."""
     help = table.choice("help", HELP, HELP[0])
     begin = table.number("begin", 0.0, least=0.0)
     heading = float(np.deg2rad(table.number("heading_deg", 0.0)))
@@ -40,6 +40,7 @@ def topple_free(table: Table, setup: Setup) -> Registered:
             pulls=pulls,
             steps=steps,
             turns=_turns(table, setup.model),
+            drift=table.vector("drift", None),
         )
     except (ModelError, ClipError) as error:
         raise table.error(str(error)) from error

@@ -92,11 +92,13 @@ class ToppleFree(Numbered):
         turns: Turns | None = None,
         drift: Sequence[float] | None = None,
     ) -> "ToppleFree":
-        """For a model, along a reference or in a pose. help: "threshold" (what is beyond
-        ``help_from``), "capacity" (what is beyond ``capacity`` of what the sole can answer), or
-        "none" (the ankle does no more than that). pulls: external controllers. steps: whether the
-        swing foot goes where the body goes (SIMBICON). turns: of the reference. drift (3,) [m/s]: how the body is to go in the world
-        beside what the reference does."""
+        """For a model, along a reference or in a pose.
+
+        help: "threshold" (what is beyond ``help_from``), "capacity" (what is beyond ``capacity`` of
+        what the sole can answer), or "none" (the ankle does no more than that). pulls: external
+        controllers. steps: whether the swing foot goes where the body goes (SIMBICON). turns: of
+        the reference. drift (3,): velocity that the body is to have beside the reference's [m/s].
+        """
         if (reference is None) == (pose is None):
             raise ModelError("topple-free foot: give a reference or a pose, one of them")
         if help not in HELP:
