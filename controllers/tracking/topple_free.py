@@ -5,6 +5,7 @@ by search (docs/explanation/topple_free.md).
 """
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
@@ -15,9 +16,9 @@ from jax import Array
 from controllers.numbers import Numbered
 from controllers.pose.pd import weakened
 from controllers.tracking.balance import Balance
-from controllers.tracking.outside import Pulls, leg_torque, swing_force
+from controllers.tracking.outside import Pulls, Turns, leg_torque, swing_force
 from controllers.tracking.parts import Parts, parts
-from controllers.tracking.reference import Instant, Reference
+from controllers.tracking.reference import Instant, Reference, turned_path
 from controllers.tracking.support import (
     Flags,
     beyond_capacity,
@@ -72,6 +73,8 @@ class ToppleFree(Numbered):
     heading: Array  # () by which the reference is turned about the vertical [rad]
     parts: Parts
     pulls: Pulls | None = None
+    turns: Turns | None = None  # added to the heading
+    drift: Array | None = None  # (3,) added to the velocity of the reference's body [m/s]
     help: str = dataclasses.field(default="threshold", metadata={"static": True})
     steps: bool = dataclasses.field(default=False, metadata={"static": True})
 
@@ -86,11 +89,16 @@ class ToppleFree(Numbered):
         begin: float = 0.0,
         pulls: Pulls | None = None,
         steps: bool = False,
+        turns: Turns | None = None,
+        drift: Sequence[float] | None = None,
     ) -> "ToppleFree":
-        """For a model, along a reference or in a pose. help: "threshold" (what is beyond
-        ``help_from``), "capacity" (what is beyond ``capacity`` of what the sole can answer), or
-        "none" (the ankle does no more than that). pulls: external controllers. steps: whether the
-        swing foot goes where the body goes (SIMBICON)."""
+        """For a model, along a reference or in a pose.
+
+        help: "threshold" (what is beyond ``help_from``), "capacity" (what is beyond ``capacity`` of
+        what the sole can answer), or "none" (the ankle does no more than that). pulls: external
+        controllers. steps: whether the swing foot goes where the body goes (SIMBICON). turns: of
+        the reference. drift (3,): velocity that the body is to have beside the reference's [m/s].
+        """
         if (reference is None) == (pose is None):
             raise ModelError("topple-free foot: give a reference or a pose, one of them")
         if help not in HELP:
@@ -108,6 +116,8 @@ class ToppleFree(Numbered):
             jnp.zeros((), dtype),
             own,
             pulls,
+            turns,
+            None if drift is None else jnp.asarray(drift, dtype),
             help,
             steps,
         )
@@ -153,10 +163,10 @@ class ToppleFree(Numbered):
             kin = forward_kinematics(
                 model, reference.at(model, time + begin).q, jnp.zeros(model.topology.nv)
             )
-            return kin.link_pos, matrix_to_quat(kin.link_rot)
+            return kin.link_pos, matrix_to_quat(kin.link_rot), self.facing(time)[0]
 
         found = jax.lax.map(places, jnp.asarray(time, reference.q.dtype))
-        pos, quat = (np.array(x, float) for x in found)
+        pos, quat = turned_path(*(np.array(x, float) for x in found), self.parts.pelvis)
         for kept in (pos, quat):
             kept[:, ~self.parts.mask("own")] = np.nan
         return pos, quat
@@ -231,7 +241,20 @@ class ToppleFree(Numbered):
             return Instant(
                 self.pose, jnp.zeros_like(state.qd), zero, zero, zero, None, zero, None, None
             )
-        return self.reference.at(model, state.time + self.begin).turned(self.heading)
+        angle, rate = self.facing(state.time)
+        now = self.reference.at(model, state.time + self.begin).turned(angle)
+        now = dataclasses.replace(now, trunk_velocity=now.trunk_velocity.at[2].add(rate))
+        if self.drift is None:
+            return now
+        return dataclasses.replace(now, com_velocity=now.com_velocity + self.drift)
+
+    def facing(self, time: Array) -> tuple[Array, Array]:
+        """By which the reference is turned about the vertical at a time [s]: () [rad], and how fast
+        that changes () [rad/s]."""
+        if self.turns is None:
+            return self.heading, jnp.zeros_like(self.heading)
+        angle, rate = self.turns.at(time)
+        return self.heading + angle, rate
 
     def _touching(self, obs: Observation) -> Flags:
         """(2,) bool: a foot, or what hangs on it, is in contact."""
