@@ -15,6 +15,7 @@ from jax import Array
 from controllers.numbers import Numbered
 from controllers.pose.pd import weakened
 from controllers.tracking.balance import Balance
+from controllers.tracking.level import Levels
 from controllers.tracking.outside import Pulls, leg_torque, swing_force
 from controllers.tracking.parts import Parts, parts
 from controllers.tracking.reference import Instant, Reference
@@ -72,6 +73,7 @@ class ToppleFree(Numbered):
     heading: Array  # () by which the reference is turned about the vertical [rad]
     parts: Parts
     pulls: Pulls | None = None
+    levels: Levels | None = None
     help: str = dataclasses.field(default="threshold", metadata={"static": True})
     steps: bool = dataclasses.field(default=False, metadata={"static": True})
 
@@ -85,12 +87,13 @@ class ToppleFree(Numbered):
         help: str = "threshold",
         begin: float = 0.0,
         pulls: Pulls | None = None,
+        levels: Levels | None = None,
         steps: bool = False,
     ) -> "ToppleFree":
         """For a model, along a reference or in a pose. help: "threshold" (what is beyond
         ``help_from``), "capacity" (what is beyond ``capacity`` of what the sole can answer), or
-        "none" (the ankle does no more than that). pulls: external controllers. steps: whether the
-        swing foot goes where the body goes (SIMBICON)."""
+        "none" (the ankle does no more than that). pulls: external controllers. levels: links kept
+        level. steps: whether the swing foot goes where the body goes (SIMBICON)."""
         if (reference is None) == (pose is None):
             raise ModelError("topple-free foot: give a reference or a pose, one of them")
         if help not in HELP:
@@ -108,6 +111,7 @@ class ToppleFree(Numbered):
             jnp.zeros((), dtype),
             own,
             pulls,
+            levels,
             help,
             steps,
         )
@@ -201,8 +205,10 @@ class ToppleFree(Numbered):
         gain_p, gain_d = self._gains(model, standing, fallen)
         if self.steps:
             virtual = self._steps(model, obs, com, velocity, target, standing, virtual, fallen)
-        error = difference(model, target.q, state.q, free=False)
-        pose = gain_p * error + gain_d * (target.qd - state.qd)
+        error, rate = difference(model, target.q, state.q, free=False), target.qd
+        if self.levels is not None:
+            error, rate = self.levels.instead(model, kin, error, rate)
+        pose = gain_p * error + gain_d * (rate - state.qd)
         control = weakened(model, pose + virtual, gain_d)
         external = jnp.zeros((model.topology.n_links, 6), state.q.dtype)
         external = external.at[np.array(own.feet), :3].add(jnp.where(fallen, 0.0, help))
