@@ -202,16 +202,18 @@ class ToppleFree(Numbered):
         over = jnp.where((size >= b.help_to).any(), memory.over + dt, 0.0)
         fallen = memory.fallen | (over >= b.fall_time)
         help, virtual = self._help(model, kin, share, on_feet, size, virtual)
+        help = jnp.where(~fallen & (state.time < b.help_until), help, 0.0)
         gain_p, gain_d = self._gains(model, standing, fallen)
         if self.steps:
             virtual = self._steps(model, obs, com, velocity, target, standing, virtual, fallen)
         error, rate = difference(model, target.q, state.q, free=False), target.qd
         if self.levels is not None:
-            error, rate = self.levels.instead(model, kin, error, rate)
+            held = self.levels.instead(model, kin, error, rate)
+            error, rate = (jnp.where(fallen, old, new) for old, new in zip((error, rate), held))
         pose = gain_p * error + gain_d * (rate - state.qd)
         control = weakened(model, pose + virtual, gain_d)
         external = jnp.zeros((model.topology.n_links, 6), state.q.dtype)
-        external = external.at[np.array(own.feet), :3].add(jnp.where(fallen, 0.0, help))
+        external = external.at[np.array(own.feet), :3].add(help)
         if self.pulls is not None:
             drawn = self.pulls.force(b, kin, state.time)
             external = external.at[np.array(self.pulls.links), 3:].add(drawn)
@@ -220,7 +222,7 @@ class ToppleFree(Numbered):
             sliding = self._touching(obs) & ~target.stance & ~fallen
             on = (sliding[:, None] & own.mask("foot_links")).any(axis=0)
             control = dataclasses.replace(control, friction=jnp.where(on, b.sliding, 1.0))
-        return Memory(share, standing, over, fallen, size, jnp.where(fallen, 0.0, help)), control
+        return Memory(share, standing, over, fallen, size, help), control
 
     def _com(self, model: Model, obs: Observation) -> tuple[Array, Array]:
         """Of the character alone."""
@@ -262,7 +264,10 @@ class ToppleFree(Numbered):
         flat = np.array([1.0, 1.0, 0.0])
         ahead = over(com, sole)
         wanted = jnp.zeros(3, com.dtype) if target.sole is None else over(target.com, target.sole)
-        force = flat * (b.com_p * (wanted - ahead) + b.com_d * (target.com_velocity - velocity))
+        rate = target.com_velocity - velocity
+        if self.reference is None:  # as the ground moves, or the feet slide on it
+            rate = rate + safe_divide(feet @ own.sole_velocity(kin), jnp.sum(feet))
+        force = flat * (b.com_p * (wanted - ahead) + b.com_d * rate)
         size = safe_norm(force)
         force = force * jnp.minimum(1.0, safe_divide(b.com_most, size))
         force = towards_other_foot(force, com, sole, standing)
