@@ -16,6 +16,7 @@ from jax import Array
 from controllers.numbers import Numbered
 from controllers.pose.pd import weakened
 from controllers.tracking.balance import Balance
+from controllers.tracking.level import Levels
 from controllers.tracking.outside import Pulls, Turns, leg_torque, swing_force
 from controllers.tracking.parts import Parts, parts
 from controllers.tracking.reference import Instant, Reference, turned_path
@@ -73,6 +74,7 @@ class ToppleFree(Numbered):
     heading: Array  # () by which the reference is turned about the vertical [rad]
     parts: Parts
     pulls: Pulls | None = None
+    levels: Levels | None = None
     turns: Turns | None = None  # added to the heading
     drift: Array | None = None  # (3,) added to the velocity of the reference's body [m/s]
     help: str = dataclasses.field(default="threshold", metadata={"static": True})
@@ -88,6 +90,7 @@ class ToppleFree(Numbered):
         help: str = "threshold",
         begin: float = 0.0,
         pulls: Pulls | None = None,
+        levels: Levels | None = None,
         steps: bool = False,
         turns: Turns | None = None,
         drift: Sequence[float] | None = None,
@@ -96,8 +99,9 @@ class ToppleFree(Numbered):
 
         help: "threshold" (what is beyond ``help_from``), "capacity" (what is beyond ``capacity`` of
         what the sole can answer), or "none" (the ankle does no more than that). pulls: external
-        controllers. steps: whether the swing foot goes where the body goes (SIMBICON). turns: of
-        the reference. drift (3,): velocity that the body is to have beside the reference's [m/s].
+        controllers. levels: links kept level. steps: whether the swing foot goes where the body
+        goes (SIMBICON). turns: of the reference. drift (3,): velocity that the body is to have
+        beside the reference's [m/s].
         """
         if (reference is None) == (pose is None):
             raise ModelError("topple-free foot: give a reference or a pose, one of them")
@@ -116,6 +120,7 @@ class ToppleFree(Numbered):
             jnp.zeros((), dtype),
             own,
             pulls,
+            levels,
             turns,
             None if drift is None else jnp.asarray(drift, dtype),
             help,
@@ -208,14 +213,18 @@ class ToppleFree(Numbered):
         over = jnp.where((size >= b.help_to).any(), memory.over + dt, 0.0)
         fallen = memory.fallen | (over >= b.fall_time)
         help, virtual = self._help(model, kin, share, on_feet, size, virtual)
+        help = jnp.where(~fallen & (state.time < b.help_until), help, 0.0)
         gain_p, gain_d = self._gains(model, standing, fallen)
         if self.steps:
             virtual = self._steps(model, obs, com, velocity, target, standing, virtual, fallen)
-        error = difference(model, target.q, state.q, free=False)
-        pose = gain_p * error + gain_d * (target.qd - state.qd)
+        error, rate = difference(model, target.q, state.q, free=False), target.qd
+        if self.levels is not None:
+            held = self.levels.instead(model, kin, error, rate)
+            error, rate = (jnp.where(fallen, old, new) for old, new in zip((error, rate), held))
+        pose = gain_p * error + gain_d * (rate - state.qd)
         control = weakened(model, pose + virtual, gain_d)
         external = jnp.zeros((model.topology.n_links, 6), state.q.dtype)
-        external = external.at[np.array(own.feet), :3].add(jnp.where(fallen, 0.0, help))
+        external = external.at[np.array(own.feet), :3].add(help)
         if self.pulls is not None:
             drawn = self.pulls.force(b, kin, state.time)
             external = external.at[np.array(self.pulls.links), 3:].add(drawn)
@@ -224,7 +233,7 @@ class ToppleFree(Numbered):
             sliding = self._touching(obs) & ~target.stance & ~fallen
             on = (sliding[:, None] & own.mask("foot_links")).any(axis=0)
             control = dataclasses.replace(control, friction=jnp.where(on, b.sliding, 1.0))
-        return Memory(share, standing, over, fallen, size, jnp.where(fallen, 0.0, help)), control
+        return Memory(share, standing, over, fallen, size, help), control
 
     def _com(self, model: Model, obs: Observation) -> tuple[Array, Array]:
         """Of the character alone."""
@@ -279,7 +288,10 @@ class ToppleFree(Numbered):
         flat = np.array([1.0, 1.0, 0.0])
         ahead = over(com, sole)
         wanted = jnp.zeros(3, com.dtype) if target.sole is None else over(target.com, target.sole)
-        force = flat * (b.com_p * (wanted - ahead) + b.com_d * (target.com_velocity - velocity))
+        rate = target.com_velocity - velocity
+        if self.reference is None:  # as the ground moves, or the feet slide on it
+            rate = rate + safe_divide(feet @ own.sole_velocity(kin), jnp.sum(feet))
+        force = flat * (b.com_p * (wanted - ahead) + b.com_d * rate)
         size = safe_norm(force)
         force = force * jnp.minimum(1.0, safe_divide(b.com_most, size))
         force = towards_other_foot(force, com, sole, standing)
