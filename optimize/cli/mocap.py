@@ -32,6 +32,7 @@ examples:
   jaxsim mocap walk.bvh --out runs/clip       a page that plays it, and stance.toml to edit
   jaxsim mocap walk.bvh --stance runs/clip/stance.toml
   jaxsim mocap walk.bvh --character ball_joint_human --out runs/clip
+  jaxsim mocap walk.bvh --character ball_joint_human --to human.bvh
   jaxsim mocap runs/walk/trajectory.npz --to walk.glb
 """
 BAR = 64  # characters of a stance bar
@@ -48,7 +49,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--all-rows", action="store_true", help="keep a pose before the motion")
     add("--stance", metavar="FILE", help="stance labels that were edited, in place of found ones")
     add("--out", metavar="DIR", help="folder for motion.html and stance.toml")
-    add("--to", metavar="FILE", help="write the motion as .bvh, .glb or .gltf")
+    add(
+        "--to", metavar="FILE", help="write it, with --character as that moves: .bvh, .glb or .gltf"
+    )
     retargeting.add_options(parser)
 
 
@@ -65,10 +68,10 @@ def run(args: argparse.Namespace) -> int:
     scheme = detect_scheme(clip.joint_names)
     stance = _stance(args, clip, scheme)
     print(report(clip, scheme, stance))
-    if args.to is not None:
-        _write_as(args.to, clip)
     if args.character is not None:
         return _retarget(args, clip, stance)
+    if args.to is not None:
+        _write_as(args.to, clip)
     if args.out is not None:
         from jaxsim.mocap.figure import clip_motion
 
@@ -81,6 +84,8 @@ def _retarget(args: argparse.Namespace, clip: Clip, stance: Stance | None) -> in
     motion = retargeting.on_character(args, clip, stance)
     facts = retargeting.quality_facts(motion, clip)
     print("\n" + "\n".join(f"{name:>31}  {value}" for name, value in facts.items()))
+    if args.to is not None:
+        _write_as(args.to, retargeting.as_clip(motion))
     if args.out is not None:
         from jaxsim.mocap.figure import clip_motion
         from jaxsim.mocap.stance import Stance

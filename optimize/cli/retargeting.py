@@ -95,10 +95,22 @@ def write_files(out: str, motion: Retargeted, file: str) -> None:
         say(str(error))
 
 
-def both(source: Motion, motion: Retargeted) -> Motion:
-    """The source's skeleton and the character beside it."""
-    from jaxsim.mocap.figure import beside
+def as_clip(motion: Retargeted) -> Clip:
+    """The character in a retargeted clip as a clip, its links as joints."""
+    from jaxsim.mocap.from_motion import clip_of_motion
+
+    return clip_of_motion(_drawn(motion), motion.model.topology.link_parent, motion.rate)
+
+
+def _drawn(motion: Retargeted) -> Motion:
     from jaxsim.mocap.reference import character_motion
     from optimize.running.recording import shapes_of
 
-    return beside(source, character_motion(motion, shapes_of(motion.model)))
+    return character_motion(motion, shapes_of(motion.model))
+
+
+def both(source: Motion, motion: Retargeted) -> Motion:
+    """The source's skeleton and the character beside it."""
+    from jaxsim.mocap.figure import beside
+
+    return beside(source, _drawn(motion))
