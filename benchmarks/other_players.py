@@ -74,8 +74,8 @@ def main() -> None:
                     if where is not None:
                         found = play(where, file, clip.time)
                         theirs = np.stack([found[joint] for joint in clip.joint_names], axis=1)
-                        far = np.linalg.norm(theirs - places, axis=-1).max()
-                        rows.append([clip.name, program, kind, str(clip.n_joints), f"{1e6 * far:.2f}"])
+                        far = 1e6 * np.linalg.norm(theirs - places, axis=-1).max()
+                        rows.append([clip.name, program, kind, str(clip.n_joints), f"{far:.2f}"])
     print(table(["clip", "read by", "file", "joints", "farthest um"], rows))
 
 
