@@ -39,10 +39,12 @@ from jaxsim.math.rotation import (
 )
 from jaxsim.math.safe import safe_divide, safe_norm
 from jaxsim.model import Model, ModelError, State
+from jaxsim.model.roles import SIDES
 from jaxsim.simulation.checks import known
 from jaxsim.simulation.records import Control, Observation
 
 HELP = ("threshold", "capacity", "none")
+PLANNED, TOUCHES = "{} foot stands in the reference", "{} foot touches"
 
 
 @jax.tree_util.register_dataclass
@@ -56,6 +58,8 @@ class Memory:
     fallen: Array  # () bool
     foot_torque: Array  # (2,) size of the virtual actuators' torque on each foot [N m]
     help: Array  # (2, 3) torque from outside on each foot, in the world's axes [N m]
+    touching: Array  # (2,) bool: feet in contact
+    planned: Array  # (2,) bool: feet that the reference has standing; of none without one
 
 
 @jax.tree_util.register_dataclass
@@ -147,16 +151,23 @@ class ToppleFree(Numbered):
             raise ModelError("topple-free foot: the target is not finite")
 
     def gauges(self, memory: Memory) -> dict[str, Array]:
-        """The virtual actuators' torque on each foot, and what helps the feet from outside."""
-        left, right = memory.foot_torque
-        help = jnp.sum(safe_norm(memory.help))
-        return {"left foot": left, "right foot": right, "help": help}
+        """The virtual actuators' torque on each foot, what helps the feet from outside, which feet
+        touch the ground, and which are to by the reference."""
+        found = {"help": jnp.sum(safe_norm(memory.help))}
+        for k, side in enumerate(SIDES):
+            found[f"{side} foot"] = memory.foot_torque[k]
+            found[TOUCHES.format(side)] = memory.touching[k]
+            if self.reference is not None:
+                found[PLANNED.format(side)] = memory.planned[k]
+        return found
 
     def gauge_limits(self) -> dict[str, tuple[str, tuple[float, ...]]]:
         """Figure 4: help begins at the first threshold; at the second the body is let fall."""
         limits = tuple(float(x) for x in (self.balance.help_from, self.balance.help_to))
-        feet = {f"{side} foot": ("N m", limits) for side in ("left", "right")}
-        return {**feet, "help": ("N m", ())}
+        feet = {f"{side} foot": ("N m", limits) for side in SIDES}
+        kinds = (TOUCHES,) if self.reference is None else (PLANNED, TOUCHES)
+        stance = {kind.format(side): ("", ()) for side in SIDES for kind in kinds}
+        return {**feet, "help": ("N m", ()), **stance}
 
     def ghost(self, model: Model, time: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """Where the reference has the links at times (T,) [s]: (T, nl, 3) [m] and (T, nl, 4)."""
@@ -181,7 +192,8 @@ class ToppleFree(Numbered):
         dtype = state.q.dtype
         zero = jnp.zeros((), dtype)
         com, _ = self._com(model, obs)
-        standing = self._standing(model, state, obs, com, self._target(model, state))
+        target = self._target(model, state)
+        standing = self._standing(model, state, obs, com, target)
         share = share_of_weight(self.parts.ankle(obs.kin), com, standing)
         return Memory(
             share,
@@ -190,6 +202,7 @@ class ToppleFree(Numbered):
             jnp.zeros((), bool),
             jnp.zeros(2, dtype),
             jnp.zeros((2, 3), dtype),
+            *self._contacts(obs, target),
         )
 
     def update(
@@ -233,7 +246,8 @@ class ToppleFree(Numbered):
             sliding = self._touching(obs) & ~target.stance & ~fallen
             on = (sliding[:, None] & own.mask("foot_links")).any(axis=0)
             control = dataclasses.replace(control, friction=jnp.where(on, b.sliding, 1.0))
-        return Memory(share, standing, over, fallen, size, help), control
+        contacts = self._contacts(obs, target)
+        return Memory(share, standing, over, fallen, size, help, *contacts), control
 
     def _com(self, model: Model, obs: Observation) -> tuple[Array, Array]:
         """Of the character alone."""
@@ -269,6 +283,11 @@ class ToppleFree(Numbered):
         """(2,) bool: a foot, or what hangs on it, is in contact."""
         links = jnp.asarray(self.parts.mask("foot_links"))
         return (links & obs.link_touching[None, :]).any(axis=1)
+
+    def _contacts(self, obs: Observation, target: Instant) -> tuple[Array, Array]:
+        """(2,), (2,) bool: feet that touch, feet that the reference has standing."""
+        planned = np.zeros(2, bool) if target.stance is None else target.stance
+        return jnp.asarray(self._touching(obs)), jnp.asarray(planned)
 
     def _standing(self, model, state, obs, com, target: Instant) -> Array:
         feet = np.array(self.parts.feet)
