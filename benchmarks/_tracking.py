@@ -144,7 +144,8 @@ class Runs:
     seconds: Any
     force: Any  # (3,) of a push at the chest [N]
     pushed_at: Any  # [s]
-    mass: Any  # of the body, in what the controller takes it for
+    mass: Any  # of the body, in the model's
+    known: Any  # whether the controller knows that mass
     friction: Any  # of the ground and the body
     balance: Balance
 
@@ -164,6 +165,7 @@ def runs(
     turn: float = 0.0,
     mass: float = 1.0,
     friction: float = 1.0,
+    known: bool = True,
     clips: Sequence[int] | None = None,
 ) -> Runs:
     """Each clip (all, or those of the indices) unpushed and pushed from four sides, which are
@@ -190,6 +192,7 @@ def runs(
         force=jnp.asarray(np.tile(sides, (len(chosen), 1)), dtype),
         pushed_at=each(pushed_at),
         mass=each(mass),
+        known=each(float(known)),
         friction=each(friction),
         balance=jax.tree.map(each, balance),
     )
@@ -217,6 +220,11 @@ class Mistaken:
         return self.inner.update(memory, self.model, state, obs, dt)
 
 
+def heavier(model: Model, factor: Any) -> Model:
+    """With all masses and inertias times a factor."""
+    return model.replace(mass=factor * model.mass, inertia=factor * model.inertia)
+
+
 def runner(
     shelf: Shelf,
     help: str,
@@ -236,14 +244,11 @@ def runner(
     def one(run: Runs, frames: Reference):
         ref = dataclasses.replace(frames, rate=run.rate)
         follows = dataclasses.replace(given, reference=ref, begin=run.begin, balance=run.balance)
-        body = model.replace(
-            mass=run.mass * model.mass,
-            inertia=run.mass * model.inertia,
-            friction=run.friction * model.friction,
-        )
+        body = heavier(model, run.mass).replace(friction=run.friction * model.friction)
+        taken_for = heavier(model, jnp.where(run.known > 0, run.mass, 1.0))
         pushed = dataclasses.replace(pushes, force=run.force[None], start=run.pushed_at[None])
         return rollout(
-            body, Mistaken(follows, model), run.start, scheme, steps,
+            body, Mistaken(follows, taken_for), run.start, scheme, steps,
             measures(model, own, ref, run), pushes=pushed, backend="xla",
         ).measures  # fmt: skip
 

@@ -10,9 +10,9 @@
 
 Clips lie in the folder that JAXSIM_MOCAP names. A run has failed when the chest is 60 degrees from
 the reference's, the pelvis 0.3 m from its height, or when pelvis, trunk, head or thighs touch. With
-``--starts N`` each run is repeated from N - 1 slightly different starts, as of push maps. Mass and
-friction are those of the simulated body, by factors; the controller takes it for the nominal one.
-Intervals hold 95 % (Wilson).
+``--starts N`` each run is repeated from N - 1 slightly different starts, as of push maps. The
+numbers of Balance stay those of the nominal body whatever its mass and friction are; the weight
+that is carried is that of the body, unless the mass is unknown. Intervals hold 95 % (Wilson).
 """
 
 import argparse
@@ -38,6 +38,7 @@ VARIANTS = {
     "steps of 2 ms": {"dt": 0.002},
     "mass 90 %": {"mass": 0.9},
     "mass 110 %": {"mass": 1.1},
+    "mass 110 %, not known": {"mass": 1.1, "mass_unknown": True},
     "friction 90 %": {"friction": 0.9},
     "friction 110 %": {"friction": 1.1},
     "XLA": {"backend": "xla"},
@@ -79,7 +80,7 @@ def _found_by(args):
     run = runner_on(*body, args.help_by, args.dt, args.contacts, args.backend)
     planned = runs(
         clips, args.balance, args.force, args.starts, args.seed,
-        mass=args.mass, friction=args.friction,
+        mass=args.mass, friction=args.friction, known=not args.mass_unknown,
     )  # fmt: skip
     return clips, of_runs(run(planned), len(clips.names))
 
@@ -143,6 +144,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--dt", type=float, default=0.001, help="[s]")
     parser.add_argument("--force", type=float, default=100.0, help="of the pushes [N]")
     parser.add_argument("--mass", type=float, default=1.0, help="of the model's")
+    parser.add_argument("--mass-unknown", action="store_true", help="to the controller")
     parser.add_argument("--friction", type=float, default=1.0, help="of the model's")
     parser.add_argument("--contacts", type=int, default=16, help="solved for, at most")
     parser.add_argument("--precision", choices=("float32", "float64"), default="float32")
