@@ -11,7 +11,7 @@ from jax import Array
 
 from jaxsim.characters.standing import effectors_of, standing_kinematics
 from jaxsim.dynamics.jacobians import center_of_mass
-from jaxsim.dynamics.kinematics import Kinematics
+from jaxsim.dynamics.kinematics import Kinematics, point_velocity
 from jaxsim.math.rotation import rotate
 from jaxsim.model import Model, ModelError
 from jaxsim.model.roles import FEET, SIDES, sided
@@ -65,6 +65,10 @@ class Parts:
         """(2, 3) the middle of each sole [m]."""
         feet = np.array(self.feet)
         return kin.link_pos[feet] + rotate(kin.link_rot[feet], self.sole)
+
+    def sole_velocity(self, kin: Kinematics) -> Array:
+        """(2, 3) of these points [m/s]."""
+        return point_velocity(kin, np.array(self.feet), self.soles(kin))
 
 
 def parts(model: Model) -> Parts:

@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 
+import jax
 import numpy as np
 
 from controllers.registry import Registered, Setup
+from controllers.tracking.level import Levels, level, levels_together
 from controllers.tracking.outside import Pulls, Turns, pull, pulls_together, turns
 from controllers.tracking.parts import parts
 from controllers.tracking.reference import Reference, looped, reference
 from controllers.tracking.topple_free import HELP, ToppleFree
+from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics
 from jaxsim.io.toml_table import Table
 from jaxsim.io.world_model import build_world
 from jaxsim.mocap.errors import ClipError
@@ -17,17 +20,19 @@ from jaxsim.mocap.retarget import retarget
 from jaxsim.mocap.stance_file import read_stance
 from jaxsim.model import Model, ModelError
 
+_kinematics = jax.jit(forward_kinematics)
+
 
 def topple_free(table: Table, setup: Setup) -> Registered:
     """``clip``: a file of motion capture that is followed (without one the start pose is kept);
     ``rate``, ``skeleton``: where the file does not say; ``stance``: a file of labels; ``loop``:
     whether it goes on for ever; ``help``, ``begin`` [s], ``heading_deg``, ``steps``,
-    ``drift`` [m/s], ``[[controller.turn]]``, ``[[controller.pull]]``: as of ``ToppleFree``."""
+    ``drift`` [m/s], ``[[controller.turn]]``, ``[[controller.pull]]``, ``[[controller.level]]``: as
+    of ``ToppleFree``."""
     help = table.choice("help", HELP, HELP[0])
     begin = table.number("begin", 0.0, least=0.0)
     heading = float(np.deg2rad(table.number("heading_deg", 0.0)))
     steps = table.flag("steps", False)
-    pulls = _pulls(table, setup.model)
     try:
         followed = _followed(table, setup) if table.has("clip") else None
         pose = setup.state.q if followed is None else None
@@ -37,18 +42,22 @@ def topple_free(table: Table, setup: Setup) -> Registered:
             pose,
             help=help,
             begin=begin,
-            pulls=pulls,
             steps=steps,
             turns=_turns(table, setup.model),
             drift=table.vector("drift", None),
         )
     except (ModelError, ClipError) as error:
         raise table.error(str(error)) from error
-    made = made.set("heading", heading)
-    if followed is None:
-        return Registered(made)
-    first, _ = made.facing(setup.state.time)
-    return Registered(made, state=followed.state(setup.model, begin, first))
+    made, moved = made.set("heading", heading), None
+    if followed is not None:
+        first, _ = made.facing(setup.state.time)
+        moved = followed.state(setup.model, begin, first)
+    begun = moved or setup.state
+    kin = _kinematics(setup.model, begun.q, begun.qd)
+    made = replace(
+        made, pulls=_pulls(table, setup.model, kin), levels=_levels(table, setup.model, kin)
+    )
+    return Registered(made, state=moved)
 
 
 def _followed(table: Table, setup: Setup) -> Reference:
@@ -82,16 +91,38 @@ def _turns(table: Table, model: Model) -> Turns | None:
     return turns(model, keys) if keys else None
 
 
-def _pulls(table: Table, model: Model) -> Pulls | None:
-    """``[[controller.pull]]``: link, place, velocity, start, end."""
+def _pulls(table: Table, model: Model, kin: Kinematics) -> Pulls | None:
+    """``[[controller.pull]]``: link, place (by default where it is at the start), velocity, start,
+    end."""
     found = []
     for each in table.tables("pull"):
-        link = each.text("link")
-        place, velocity = each.vector("place"), each.vector("velocity", (0.0, 0.0, 0.0))
+        link, index = _link(each, model)
+        place = each.vector("place", np.asarray(kin.com[index]).tolist())
+        velocity = each.vector("velocity", (0.0, 0.0, 0.0))
         times = each.number("start", 0.0), each.number("end", np.inf)
-        try:
-            found.append(pull(model, link, place, velocity, *times))
-        except KeyError as error:
-            raise each.error(str(error.args[0]), "link") from error
+        found.append(pull(model, link, place, velocity, *times))
         each.done()
     return pulls_together(*found) if found else None
+
+
+def _levels(table: Table, model: Model, kin: Kinematics) -> Levels | None:
+    """``[[controller.level]]``: link, up (by default what is upright of it at the start)."""
+    found = []
+    for each in table.tables("level"):
+        link, index = _link(each, model)
+        upright = np.asarray(kin.link_rot[index])[2].tolist()
+        try:
+            found.append(level(model, link, each.vector("up", upright)))
+        except ModelError as error:
+            raise each.error(str(error), "link") from error
+        each.done()
+    return levels_together(*found) if found else None
+
+
+def _link(table: Table, model: Model) -> tuple[str, int]:
+    """The key ``link``, a name or role, and its index."""
+    link = table.text("link")
+    try:
+        return link, model.topology.part(link)
+    except KeyError as error:
+        raise table.error(str(error.args[0]), "link") from error

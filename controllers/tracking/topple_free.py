@@ -16,6 +16,7 @@ from jax import Array
 from controllers.numbers import Numbered
 from controllers.pose.pd import weakened
 from controllers.tracking.balance import Balance
+from controllers.tracking.level import Levels
 from controllers.tracking.outside import Pulls, Turns, leg_torque, swing_force
 from controllers.tracking.parts import Parts, parts
 from controllers.tracking.reference import Instant, Reference, turned_path
@@ -38,10 +39,12 @@ from jaxsim.math.rotation import (
 )
 from jaxsim.math.safe import safe_divide, safe_norm
 from jaxsim.model import Model, ModelError, State
+from jaxsim.model.roles import SIDES
 from jaxsim.simulation.checks import known
 from jaxsim.simulation.records import Control, Observation
 
 HELP = ("threshold", "capacity", "none")
+PLANNED, TOUCHES = "{} foot stands in the reference", "{} foot touches"
 
 
 @jax.tree_util.register_dataclass
@@ -55,6 +58,8 @@ class Memory:
     fallen: Array  # () bool
     foot_torque: Array  # (2,) size of the virtual actuators' torque on each foot [N m]
     help: Array  # (2, 3) torque from outside on each foot, in the world's axes [N m]
+    touching: Array  # (2,) bool: feet in contact
+    planned: Array  # (2,) bool: feet that the reference has standing; of none without one
 
 
 @jax.tree_util.register_dataclass
@@ -73,6 +78,7 @@ class ToppleFree(Numbered):
     heading: Array  # () by which the reference is turned about the vertical [rad]
     parts: Parts
     pulls: Pulls | None = None
+    levels: Levels | None = None
     turns: Turns | None = None  # added to the heading
     drift: Array | None = None  # (3,) added to the velocity of the reference's body [m/s]
     help: str = dataclasses.field(default="threshold", metadata={"static": True})
@@ -88,6 +94,7 @@ class ToppleFree(Numbered):
         help: str = "threshold",
         begin: float = 0.0,
         pulls: Pulls | None = None,
+        levels: Levels | None = None,
         steps: bool = False,
         turns: Turns | None = None,
         drift: Sequence[float] | None = None,
@@ -96,8 +103,9 @@ class ToppleFree(Numbered):
 
         help: "threshold" (what is beyond ``help_from``), "capacity" (what is beyond ``capacity`` of
         what the sole can answer), or "none" (the ankle does no more than that). pulls: external
-        controllers. steps: whether the swing foot goes where the body goes (SIMBICON). turns: of
-        the reference. drift (3,): velocity that the body is to have beside the reference's [m/s].
+        controllers. levels: links kept level. steps: whether the swing foot goes where the body
+        goes (SIMBICON). turns: of the reference. drift (3,): velocity that the body is to have
+        beside the reference's [m/s].
         """
         if (reference is None) == (pose is None):
             raise ModelError("topple-free foot: give a reference or a pose, one of them")
@@ -116,6 +124,7 @@ class ToppleFree(Numbered):
             jnp.zeros((), dtype),
             own,
             pulls,
+            levels,
             turns,
             None if drift is None else jnp.asarray(drift, dtype),
             help,
@@ -142,16 +151,23 @@ class ToppleFree(Numbered):
             raise ModelError("topple-free foot: the target is not finite")
 
     def gauges(self, memory: Memory) -> dict[str, Array]:
-        """The virtual actuators' torque on each foot, and what helps the feet from outside."""
-        left, right = memory.foot_torque
-        help = jnp.sum(safe_norm(memory.help))
-        return {"left foot": left, "right foot": right, "help": help}
+        """The virtual actuators' torque on each foot, what helps the feet from outside, which feet
+        touch the ground, and which are to by the reference."""
+        found = {"help": jnp.sum(safe_norm(memory.help))}
+        for k, side in enumerate(SIDES):
+            found[f"{side} foot"] = memory.foot_torque[k]
+            found[TOUCHES.format(side)] = memory.touching[k]
+            if self.reference is not None:
+                found[PLANNED.format(side)] = memory.planned[k]
+        return found
 
     def gauge_limits(self) -> dict[str, tuple[str, tuple[float, ...]]]:
         """Figure 4: help begins at the first threshold; at the second the body is let fall."""
         limits = tuple(float(x) for x in (self.balance.help_from, self.balance.help_to))
-        feet = {f"{side} foot": ("N m", limits) for side in ("left", "right")}
-        return {**feet, "help": ("N m", ())}
+        feet = {f"{side} foot": ("N m", limits) for side in SIDES}
+        kinds = (TOUCHES,) if self.reference is None else (PLANNED, TOUCHES)
+        stance = {kind.format(side): ("", ()) for side in SIDES for kind in kinds}
+        return {**feet, "help": ("N m", ()), **stance}
 
     def ghost(self, model: Model, time: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """Where the reference has the links at times (T,) [s]: (T, nl, 3) [m] and (T, nl, 4)."""
@@ -176,7 +192,8 @@ class ToppleFree(Numbered):
         dtype = state.q.dtype
         zero = jnp.zeros((), dtype)
         com, _ = self._com(model, obs)
-        standing = self._standing(model, state, obs, com, self._target(model, state))
+        target = self._target(model, state)
+        standing = self._standing(model, state, obs, com, target)
         share = share_of_weight(self.parts.ankle(obs.kin), com, standing)
         return Memory(
             share,
@@ -185,6 +202,7 @@ class ToppleFree(Numbered):
             jnp.zeros((), bool),
             jnp.zeros(2, dtype),
             jnp.zeros((2, 3), dtype),
+            *self._contacts(obs, target),
         )
 
     def update(
@@ -208,14 +226,18 @@ class ToppleFree(Numbered):
         over = jnp.where((size >= b.help_to).any(), memory.over + dt, 0.0)
         fallen = memory.fallen | (over >= b.fall_time)
         help, virtual = self._help(model, kin, share, on_feet, size, virtual)
+        help = jnp.where(~fallen & (state.time < b.help_until), help, 0.0)
         gain_p, gain_d = self._gains(model, standing, fallen)
         if self.steps:
             virtual = self._steps(model, obs, com, velocity, target, standing, virtual, fallen)
-        error = difference(model, target.q, state.q, free=False)
-        pose = gain_p * error + gain_d * (target.qd - state.qd)
+        error, rate = difference(model, target.q, state.q, free=False), target.qd
+        if self.levels is not None:
+            held = self.levels.instead(model, kin, error, rate)
+            error, rate = (jnp.where(fallen, old, new) for old, new in zip((error, rate), held))
+        pose = gain_p * error + gain_d * (rate - state.qd)
         control = weakened(model, pose + virtual, gain_d)
         external = jnp.zeros((model.topology.n_links, 6), state.q.dtype)
-        external = external.at[np.array(own.feet), :3].add(jnp.where(fallen, 0.0, help))
+        external = external.at[np.array(own.feet), :3].add(help)
         if self.pulls is not None:
             drawn = self.pulls.force(b, kin, state.time)
             external = external.at[np.array(self.pulls.links), 3:].add(drawn)
@@ -224,7 +246,8 @@ class ToppleFree(Numbered):
             sliding = self._touching(obs) & ~target.stance & ~fallen
             on = (sliding[:, None] & own.mask("foot_links")).any(axis=0)
             control = dataclasses.replace(control, friction=jnp.where(on, b.sliding, 1.0))
-        return Memory(share, standing, over, fallen, size, jnp.where(fallen, 0.0, help)), control
+        contacts = self._contacts(obs, target)
+        return Memory(share, standing, over, fallen, size, help, *contacts), control
 
     def _com(self, model: Model, obs: Observation) -> tuple[Array, Array]:
         """Of the character alone."""
@@ -261,6 +284,11 @@ class ToppleFree(Numbered):
         links = jnp.asarray(self.parts.mask("foot_links"))
         return (links & obs.link_touching[None, :]).any(axis=1)
 
+    def _contacts(self, obs: Observation, target: Instant) -> tuple[Array, Array]:
+        """(2,), (2,) bool: feet that touch, feet that the reference has standing."""
+        planned = np.zeros(2, bool) if target.stance is None else target.stance
+        return jnp.asarray(self._touching(obs)), jnp.asarray(planned)
+
     def _standing(self, model, state, obs, com, target: Instant) -> Array:
         feet = np.array(self.parts.feet)
         return standing_feet(
@@ -279,7 +307,10 @@ class ToppleFree(Numbered):
         flat = np.array([1.0, 1.0, 0.0])
         ahead = over(com, sole)
         wanted = jnp.zeros(3, com.dtype) if target.sole is None else over(target.com, target.sole)
-        force = flat * (b.com_p * (wanted - ahead) + b.com_d * (target.com_velocity - velocity))
+        rate = target.com_velocity - velocity
+        if self.reference is None:  # as the ground moves, or the feet slide on it
+            rate = rate + safe_divide(feet @ own.sole_velocity(kin), jnp.sum(feet))
+        force = flat * (b.com_p * (wanted - ahead) + b.com_d * rate)
         size = safe_norm(force)
         force = force * jnp.minimum(1.0, safe_divide(b.com_most, size))
         force = towards_other_foot(force, com, sole, standing)

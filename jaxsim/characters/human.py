@@ -123,6 +123,7 @@ SWIVELS = {
     "neck": Swivel(80, 8, 40),
     "shoulder": Swivel(200, 18, 92),
     "elbow": Swivel(100, 6, 77),
+    "wrist": Swivel(20, 0.6, 15),
     "hip": Swivel(500, 70, 190),
     "knee": Swivel(500, 40, 168),
     "ankle": Swivel(600, 45, 126),
@@ -135,6 +136,7 @@ BALL_AXIAL = {
 BALL_LIMBS = {
     "upperArm": ("chest", ("shoulder",)),
     "forearm": ("upperArm", ("elbow",)),
+    "hand": ("forearm", ("wrist",)),
     "thigh": ("pelvis", ("hip",)),
     "shank": ("thigh", ("knee",)),
     "foot": ("shank", ("ankle",)),
@@ -174,21 +176,24 @@ def ball_joint_human(
     stature: float | None = None,
     mass: float | None = None,
     friction: float = 1.0,
+    hands: bool = False,
 ) -> Model:
     """A human of 14 boxes with 13 ball joints, 39 inner dofs, and a free root, on flat ground.
 
-    The hands are part of the forearms. Its joints have gains but no limits. Arguments and errors
-    as for :func:`articulated_human`.
+    The hands are part of the forearms, or with ``hands`` two more boxes, on balls. Its joints have
+    gains but no limits. Other arguments and errors as for :func:`articulated_human`.
 
     Source of the structure: the document on the topple-free foot, section 6 and figure 7.
     """
     sizes = _Sizes(build, stature, mass)
-    bodies = sizes.bodies
-    forearm, hand = bodies["forearm"], bodies["hand"]
-    below = moved(hand, (0, 0, -forearm.length))
-    length = forearm.length + hand.length
-    bodies["forearm"] = joined(length, (forearm, 1.0), (below, 1.0))
-    swivelled = BALL_AXIAL, BALL_LIMBS, _ball, _box_shape
+    bodies, limbs = sizes.bodies, dict(BALL_LIMBS)
+    if not hands:
+        del limbs["hand"]
+        forearm, hand = bodies["forearm"], bodies["hand"]
+        below = moved(hand, (0, 0, -forearm.length))
+        length = forearm.length + hand.length
+        bodies["forearm"] = joined(length, (forearm, 1.0), (below, 1.0))
+    swivelled = BALL_AXIAL, limbs, _ball, _box_shape
     return _built(sizes, *swivelled, friction, "ball_joint_human")
 
 

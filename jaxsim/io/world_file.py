@@ -256,6 +256,7 @@ def _character(table: Table) -> CharacterSpec:
         "mass": table.number("mass", None, above=0.0, of="mass"),
         "friction": table.number("friction", None, least=0.0, of="friction"),
         "chair_height": table.number("chair_height", None, above=0.0, of="chair_height"),
+        "hands": table.flag("hands", False) or None,
     }
     spec = CharacterSpec(
         model=table.text("model"),
