@@ -217,11 +217,11 @@ def test_members_may_differ_in_all():
 
 @pytest.mark.usefixtures("x64")
 def test_derivatives_are_those_of_differences():
-    """Of 0.2 s on both feet by gains and a threshold, where stance does not change."""
+    """Of 0.2 s on both feet by gains, where stance does not change."""
     model = ball_joint_human()
     ref = follows(model, "reach")
     given = ToppleFree.of(model, ref, begin=0.6)
-    names = ("com_p", "trunk_p", "help_from", "pose_p")
+    names = ("com_p", "trunk_p", "gravity", "pose_p")
     start = ref.state(model, 0.5)  # behind, so that there is something to do
 
     def where(numbers):
@@ -232,10 +232,10 @@ def test_derivatives_are_those_of_differences():
         return jnp.sum(end.state.qd**2)
 
     both = quick_jit(lambda at, way: jax.jvp(where, (at,), (way,)))
-    at = jnp.array([450.0, 460.0, 5.0, 0.65])
-    steps = (1e-2, 1e-3, 1e-2, 1e-4)  # wide for weak ones: the solver leaves 1e-12 of residual
+    at = jnp.array([450.0, 460.0, 1.0, 0.65])
+    steps = (1e-2, 1e-3, 1e-4, 1e-4)  # wide for weak ones: the solver leaves 1e-12 of residual
     for k, way in enumerate(jnp.eye(4)):
         slope = float(both(at, way)[1])
         step = steps[k] * float(at[k])
         up, down = (float(both(at + sign * step * way, way)[0]) for sign in (1.0, -1.0))
-        assert slope == pytest.approx((up - down) / (2 * step), rel=3e-5, abs=0.0), names[k]
+        assert slope == pytest.approx((up - down) / (2 * step), rel=1e-5, abs=0.0), names[k]
