@@ -12,7 +12,8 @@ Each ``[[experiment]]`` is a scenario and what of it varies:
     spread = [0.02, 0.1]                 # their standard deviations [rad], [rad/s]
     seconds = 5.0                        # the scenario's by default
     set = { "character.friction" = 0.3 } # as --set
-    rows = [{ "controller.help_from" = 200.0 }, { ... }]   # a row of the table for each
+    rows = [{ "controller.help_from" = 200.0 }, { ... }]   # a row of the table for each; a key
+                                         # name tells it, in the place of its numbers
     each = { "forces.force[0,:]" = [[100, 0, 0], [0, 100, 0]] }  # in a row, ``starts`` times each
 
 A member has fallen as ``optimize.problems.survival`` says. Intervals hold 95 % (Wilson). Help is
@@ -71,7 +72,8 @@ def rows_of(entry: Mapping[str, Any], starts: int | None, seed: int) -> list[lis
     terms = (HELP, HELPED) if helped else ()
     weights = {"toppled": 1.0, "fallen": 0.0, **{term.name: 0.0 for term in terms}}
     seconds = entry.get("seconds", made.seconds)
-    rows = entry.get("rows", [{}])
+    rows = [dict(row) for row in entry.get("rows", [{}])]
+    told_by = [row.pop("name", None) for row in rows]
     names = list(dict.fromkeys(name for row in rows for name in row))
     problem = Problem(
         made,
@@ -92,7 +94,8 @@ def rows_of(entry: Mapping[str, Any], starts: int | None, seed: int) -> list[lis
         help = [found.parts[name][k] / live for name in ("helped", "help")] if helped else []
         told.append([
             entry.get("title", made.title),
-            ", ".join(f"{name.split('.')[-1]} {value:g}" for name, value in row.items()) or "-",
+            told_by[k]
+            or ", ".join(f"{name.split('.')[-1]} {value:g}" for name, value in row.items()) or "-",
             f"{good} of {count}",
             f"{100 * low:.0f} to {100 * high:.0f}",
             *([f"{100 * help[0]:.0f}", f"{help[1]:.1f}"] if help else ["-", "-"]),

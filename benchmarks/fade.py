@@ -1,7 +1,8 @@
 """How far help at the feet can be faded: the numbers of balance tuned for each clip by itself.
 
     python benchmarks/fade.py --out runs/fade                    all clips, 60 generations each
-    python benchmarks/fade.py --out runs/fade --clips n_kick     one
+    python benchmarks/fade.py --out runs/fade --clips n_kick     one; 55_25 (hops) and 05_11 (a turn
+                                                                 on the ball of the foot) too
     python benchmarks/fade.py --out runs/fade                    again: goes on where it stopped
 
 CMA-ES (optimize.tuning.evolution) minimises help, error and time lost over three starts; help is
@@ -40,6 +41,7 @@ VARIED = (
     *("pose_p", "pose_d", "arms", "ankle_p", "ankle_d", "com_p", "com_d", "com_most", "momentum"),
     *("trunk_p", "trunk_d", "trunk_yaw", "sliding", "share_time"),
 )
+STRETCH = {"55_25": "cmu_55_25__step_in_place.amc", "05_11": "cmu_05_11__pirouette.amc"}
 RANGE = 5.0  # a number may be so many times its default, or that part of it
 WEIGHTS = {"lost": 20.0, "help": 0.1, "error": 20.0}  # of a second lost, N m s, m s
 SPREAD = 0.01, 0.05  # of starts [rad], [rad/s]
@@ -107,7 +109,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, required=True, help="a folder for each clip in it")
-    parser.add_argument("--clips", nargs="*", default=list(CLIPS), choices=list(CLIPS))
+    parser.add_argument("--clips", nargs="*", default=list(CLIPS), choices=[*CLIPS, *STRETCH])
     parser.add_argument("--generations", type=int, default=60)
     parser.add_argument("--population", type=int, default=24)
     parser.add_argument("--starts", type=int, default=32, help="to judge on")
@@ -115,7 +117,7 @@ def main() -> None:
     folder = Path(os.environ.get("JAXSIM_MOCAP") or ROOT.parent / "shared" / "mocap")
     model, rows = ball_joint_human(), []
     for name in args.clips:
-        scenario = scenario_of(model, folder / CLIPS[name])
+        scenario = scenario_of(model, folder / (CLIPS | STRETCH)[name])
         problem = problem_of(scenario, 3, seed=0)
         own = args.out / name
         own.mkdir(parents=True, exist_ok=True)

@@ -1,210 +1,189 @@
 """Motion capture on feet that are kept from toppling: the tables of docs/results/tracking.md.
 
-    python benchmarks/tracking.py                          eight clips, unpushed and pushed
-    python benchmarks/tracking.py --help-by capacity       another kind of help
-    python benchmarks/tracking.py --dt 0.002 --set com_p=400
-    python benchmarks/tracking.py --standing               pushes of a human that stands, no clip
+    python benchmarks/tracking.py                          eight clips, unpushed and pushed: 40 runs
+    python benchmarks/tracking.py --help-by capacity       another kind of help; or none
+    python benchmarks/tracking.py --dt 0.002 --mass 1.1 --set com_p=400
+    python benchmarks/tracking.py --all --starts 5         a row for each variant, in one table
+    python benchmarks/tracking.py --standing --starts 8    pushes of a human that stands, no clip
+    python benchmarks/tracking.py --kicks                  changes of a standing human's velocity
+    python benchmarks/tracking.py --speed                  steps a second, and seconds to compile
 
 Clips lie in the folder that JAXSIM_MOCAP names. A run has failed when the chest is 60 degrees from
-the reference's, the pelvis 0.3 m from its height, or when pelvis, trunk, head or thighs touch.
+the reference's, the pelvis 0.3 m from its height, or when pelvis, trunk, head or thighs touch. With
+``--starts N`` each run is repeated from N - 1 slightly different starts, as of push maps. Mass and
+friction are those of the simulated body, by factors; the controller takes it for the nominal one.
+Intervals hold 95 % (Wilson).
 """
 
 import argparse
 import dataclasses
-import os
-from pathlib import Path
+from functools import cache
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from benchmarks._machine import commit, machine, table, today, versions
+from benchmarks._tracking import NEVER, Shelf, of_runs, runner, runs, shelf
+from benchmarks._tracking_speed import speeds
+from benchmarks._tracking_standing import kicks, stand
+from benchmarks.experiments import wilson
 from controllers.tracking.balance import Balance
-from controllers.tracking.parts import parts
-from controllers.tracking.reference import Reference, reference
-from controllers.tracking.topple_free import HELP, ToppleFree
-from jaxsim import (
-    Measure,
-    TimeStepping,
-    articulated_human,
-    ball_joint_human,
-    final,
-    largest,
-    push,
-    rollout,
-    start,
-    total,
-)
-from jaxsim.dynamics.kinematics import forward_kinematics
-from jaxsim.fused import fuse
-from jaxsim.math.rotation import matrix_to_quat, quat_conjugate, quat_log, quat_multiply
-from jaxsim.mocap.read import read_clip
-from jaxsim.mocap.retarget import retarget
+from controllers.tracking.topple_free import HELP
+from jaxsim import articulated_human, ball_joint_human
 
-ROOT = Path(__file__).resolve().parents[1]
-CLIPS = {
-    "idle_65": "snu_wd2_idle_65__stand_idle.bvh",
-    "fair1": "fair1_wave_hello__wave_zup.bvh",
-    "n_kick": "snu_wd2_n_kick__kick.bvh",
-    "02_05": "cmu_02_05__punch.amc",
-    "02_06": "cmu_02_06__squat_reach.amc",
-    "12_01": "cmu_12_01__walk.bvh",
-    "walk_left_90": "snu_walk_left_90degree__walk_turn.bvh",
-    "143_35": "cmu_143_35__dance_macarena.amc",
-}
-MOST = 10.7  # seconds of a clip that are followed
-SIDES = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)]
-NEVER = 1e6
 MODELS = {"ball_joint_human": ball_joint_human, "articulated_human": articulated_human}
-TRUNK = ("pelvis", "abdomen", "chest", "head", "leftThigh", "rightThigh")  # are not to touch
+VARIANTS = {
+    "as it is": {},
+    "steps of 0.5 ms": {"dt": 0.0005},
+    "steps of 2 ms": {"dt": 0.002},
+    "mass 90 %": {"mass": 0.9},
+    "mass 110 %": {"mass": 1.1},
+    "friction 90 %": {"friction": 0.9},
+    "friction 110 %": {"friction": 1.1},
+    "XLA": {"backend": "xla"},
+    "float64": {"precision": "float64"},
+    "hinge-jointed human": {"model": "articulated_human", "pin": True},
+    "help by capacity": {"help_by": "capacity"},
+    "no help": {"help_by": "none"},
+}
+ALL = [
+    "variant", "followed", "from other starts", "interval [%]", "error [mm]", "largest of a clip",
+    "helped [%]", "help [N m]",
+]  # fmt: skip
+ONE = [
+    "clip", "s", "followed", "error [mm]", "helped [%]", "help [N m]", "most [N m]", "failed at [s]"
+]  # fmt: skip
 
 
-def references(model, own, folder: Path, pin: bool) -> tuple[Reference, np.ndarray]:
-    """All clips with as many frames, the last one repeated; and how long each is [s]."""
-    found = []
-    for file in CLIPS.values():
-        clip = read_clip(folder / file, rate=120.0 if file.endswith(".amc") else None)
-        motion = retarget(clip, model, pin=pin)
-        frames = min(len(motion.q), int(MOST * motion.rate) + 1)
-        found.append(reference(model, motion.q[:frames], motion.rate, motion.stance[:frames], own))
-    most = max(each.frames for each in found)
-
-    def padded(x):
-        return jnp.concatenate([x, jnp.repeat(x[-1:], most - len(x), axis=0)]) if x.ndim else x
-
-    seconds = np.array([float(each.duration()) for each in found])
-    return jax.tree.map(lambda *x: jnp.stack(x), *[jax.tree.map(padded, r) for r in found]), seconds
+@cache
+def clips_on(name: str, pin: bool, precision: str) -> Shelf:
+    """The clips, once for a model and a precision."""
+    return shelf(MODELS[name](), pin)
 
 
-def measures(model, own, ref: Reference, seconds) -> dict[str, Measure]:
-    """When it failed [s], and what of it is told, over the time of the clip."""
-    touches = np.isin(model.topology.link_names, TRUNK)
-    root = model.topology.link_names.index("pelvis")
-
-    def failed(sample):
-        now, kin = ref.at(model, sample.state.time), sample.obs.kin
-        chest = matrix_to_quat(kin.link_rot[own.trunk])
-        turn = jnp.linalg.norm(quat_log(quat_multiply(quat_conjugate(now.trunk), chest)))
-        low = jnp.abs(sample.state.q[2] - now.q[2]) > 0.3
-        lost = (turn > np.pi / 3) | low | ~jnp.isfinite(turn)
-        return (sample.state.time < seconds) & (lost | jnp.any(sample.obs.link_touching & touches))
-
-    def error(sample):
-        now, here = ref.at(model, sample.state.time), sample.obs.kin.link_pos
-        there = forward_kinematics(model, now.q, jnp.zeros_like(now.qd)).link_pos
-        apart = (here - here[root]) - (there - there[root])
-        return jnp.mean(jnp.sqrt(jnp.sum(apart**2, axis=-1) + 1e-12))
-
-    def help(sample):
-        return jnp.sum(jnp.linalg.norm(sample.memory.help, axis=-1))
-
-    def live(value):
-        return lambda sample: jnp.where(sample.state.time < seconds, value(sample), 0.0)
-
-    first = Measure(
-        jnp.asarray(NEVER),
-        lambda old, s: jnp.where(failed(s) & (old == NEVER), s.state.time, old),
-    )
-    return {
-        "failed": first,
-        "error": total(live(error)),
-        "helped": total(live(lambda sample: jnp.where(help(sample) > 0, 1.0, 0.0))),
-        "help": total(live(help)),
-        "torque": largest(live(lambda sample: jnp.max(sample.memory.foot_torque))),
-    }
+@cache
+def runner_on(name: str, pin: bool, precision: str, *how):
+    """What runs them, compiled once."""
+    return runner(clips_on(name, pin, precision), *how)
 
 
-def follow(model, args) -> str:
+def found_by(args) -> tuple[Shelf, dict[str, np.ndarray]]:
+    """The runs of the options."""
+    with jax.enable_x64(args.precision == "float64"):
+        return _found_by(args)
+
+
+def _found_by(args):
+    body = args.model, args.pin, args.precision
+    clips = clips_on(*body)
+    run = runner_on(*body, args.help_by, args.dt, args.contacts, args.backend)
+    planned = runs(
+        clips, args.balance, args.force, args.starts, args.seed,
+        mass=args.mass, friction=args.friction,
+    )  # fmt: skip
+    return clips, of_runs(run(planned), len(clips.names))
+
+
+def follow(args) -> str:
     """The table of the clips."""
-    own = parts(model)
-    ref, seconds = references(model, own, args.folder, args.pin)
-    given = ToppleFree.of(
-        model, jax.tree.map(lambda x: x[0], ref), balance=args.balance, help=args.help_by
-    )
-    scheme = TimeStepping(dt=args.dt, contacts=args.contacts)
-
-    def one(ref, seconds, force):
-        pushes = push(model, "chest", (1.0, 0.0, 0.0), start=1.0, duration=0.2)
-        pushes = dataclasses.replace(pushes, force=force[None])
-        controller = dataclasses.replace(given, reference=ref)
-        steps = int(MOST / args.dt)
-        return rollout(
-            model, controller, ref.state(model), scheme, steps,
-            measures(model, own, ref, seconds), pushes=pushes, backend="xla",
-        ).measures  # fmt: skip
-
-    sides = np.array([(args.force * x, args.force * y, 0.0) for x, y in SIDES])
-    spans = jnp.repeat(jnp.asarray(seconds), len(sides))
-    refs = jax.tree.map(lambda x: jnp.repeat(x, len(sides), axis=0), ref)
-    forces = jnp.tile(jnp.asarray(sides), (len(CLIPS), 1))
-    found = jax.device_get(fuse(one)(refs, spans, forces))
-    found = {k: v.reshape(len(CLIPS), len(sides)) for k, v in found.items()}
+    clips, found = found_by(args)
     rows = []
-    for k, name in enumerate(CLIPS):
+    for k, name in enumerate(clips.names):
         good = found["failed"][k] == NEVER
-        alone = {key: found[key][k, 0] / seconds[k] for key in ("error", "helped", "help")}
+        alone = {key: found[key][k, 0].mean() for key in ("error", "helped", "help", "torque")}
         rows.append([
-            name, f"{seconds[k]:.1f}", f"{good.sum()} of {good.size}",
+            name, f"{clips.seconds[k]:.1f}", f"{good.sum()} of {good.size}",
             f"{1e3 * alone['error']:.1f}", f"{100 * alone['helped']:.0f}",
-            f"{alone['help']:.1f}", f"{found['torque'][k, 0]:.0f}",
+            f"{alone['help']:.1f}", f"{alone['torque']:.0f}",
             ", ".join(f"{t:.1f}" for t in found["failed"][k][~good]) or "-",
         ])  # fmt: skip
-    good = (found["failed"] == NEVER).sum()
-    head = [
-        "clip",
-        "s",
-        "followed",
-        "error [mm]",
-        "helped [%]",
-        "help [N m]",
-        "most [N m]",
-        "failed at [s]",
-    ]
-    return f"{table(head, rows)}\n\n{good} of {found['failed'].size} runs followed to their end."
+    good = found["failed"] == NEVER
+    return f"{table(ONE, rows)}\n\n{good.sum()} of {good.size} runs followed to their end."
 
 
-def stand(model, args) -> str:
-    """The table of pushes of a body that stands in its start pose."""
-    state = start(model, "standing")
-    controller = ToppleFree.of(model, pose=state.q, balance=args.balance, help=args.help_by)
-    scheme = TimeStepping(dt=args.dt, contacts=args.contacts)
-
-    def one(force):
-        pushes = push(model, "chest", (1.0, 0.0, 0.0), start=1.0, duration=0.2)
-        pushes = dataclasses.replace(pushes, force=force[None])
-        height = {"height": final(lambda sample: sample.obs.com[2])}
-        steps = int(5.0 / args.dt)
-        result = rollout(
-            model, controller, state, scheme, steps, height, pushes=pushes, backend="xla"
-        )
-        return result.measures["height"]
-
-    sizes = (50.0, 100.0, 150.0, 200.0, 250.0, 300.0)
-    forces = [(f * x, f * y, 0.0) for f in sizes for x, y in SIDES[1:]]
-    stands = np.asarray(fuse(one)(jnp.asarray(forces))).reshape(len(sizes), 4) > 0.8
-    head = ["force [N]", "forward", "left", "back", "right"]
-    rows = [[f"{f:g}", *["stands" if x else "falls" for x in row]] for f, row in zip(sizes, stands)]
-    return f"{table(head, rows)}\n\n{stands.sum()} of {stands.size} pushes of 0.2 s survived."
+def all_variants(args) -> str:
+    """A row for each variant."""
+    rows = []
+    for name, changes in VARIANTS.items():
+        rows.append([name, *summary(*found_by(argparse.Namespace(**vars(args) | changes)))])
+        print(f"{name}: {', '.join(rows[-1][1:])}", flush=True)
+    return table(ALL, rows)
 
 
-def main() -> None:
+def summary(clips: Shelf, found: dict[str, np.ndarray]) -> list[str]:
+    """Of the runs from the reference's own start, then of those from others; errors and help of
+    the unpushed ones."""
+    good = found["failed"] == NEVER
+    own, others = good[..., 0], good[..., 1:]
+    interval = "-"
+    if others.size:
+        low, high = wilson(others.sum(), others.size)
+        interval = f"{100 * low:.0f} to {100 * high:.0f}"
+    error = 1e3 * found["error"][:, 0].mean(axis=-1)
+    worst = int(error.argmax())
+    return [
+        f"{own.sum()} of {own.size}", f"{others.sum()} of {others.size}" if others.size else "-",
+        interval, f"{error.mean():.1f}", f"{error[worst]:.1f} ({clips.names[worst]})",
+        f"{100 * found['helped'][:, 0].mean():.0f}", f"{found['help'][:, 0].mean():.1f}",
+    ]  # fmt: skip
+
+
+def options() -> argparse.ArgumentParser:
+    """The options of the command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--all", action="store_true", help="all variants, in one table")
+    what.add_argument("--standing", action="store_true", help="no clip, pushes of 50 to 300 N")
+    what.add_argument("--kicks", action="store_true", help="no clip, the median kick survived")
+    what.add_argument("--speed", action="store_true", help="steps a second")
     parser.add_argument("--model", choices=tuple(MODELS), default="ball_joint_human")
     parser.add_argument("--help-by", choices=HELP, default=HELP[0])
     parser.add_argument("--dt", type=float, default=0.001, help="[s]")
     parser.add_argument("--force", type=float, default=100.0, help="of the pushes [N]")
+    parser.add_argument("--mass", type=float, default=1.0, help="of the model's")
+    parser.add_argument("--friction", type=float, default=1.0, help="of the model's")
     parser.add_argument("--contacts", type=int, default=16, help="solved for, at most")
+    parser.add_argument("--precision", choices=("float32", "float64"), default="float32")
+    parser.add_argument("--backend", choices=("fused", "xla"), default="fused")
     parser.add_argument("--pin", action="store_true", help="pin standing feet when retargeting")
-    parser.add_argument("--standing", action="store_true", help="no clip, pushes of 50 to 300 N")
+    parser.add_argument("--starts", type=int, default=1, help="slightly different ones of each run")
+    parser.add_argument("--seed", type=int, default=1, help="of the starts")
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=X", help="numbers of Balance")
-    args = parser.parse_args()
-    args.folder = Path(os.environ.get("JAXSIM_MOCAP") or ROOT.parent / "shared" / "mocap")
-    changes = dict(pair.split("=") for pair in args.set)
-    args.balance = dataclasses.replace(Balance(), **{k: float(v) for k, v in changes.items()})
-    model = MODELS[args.model]()
-    shown = stand(model, args) if args.standing else follow(model, args)
+    return parser
+
+
+def balance_of(pairs: list[str]) -> Balance:
+    """The defaults with changes, NAME=X each. Raises SystemExit for a name that is none."""
+    names = [field.name for field in dataclasses.fields(Balance)]
+    changes = {}
+    for pair in pairs:
+        name, _, value = pair.partition("=")
+        if name not in names:
+            raise SystemExit(f"--set: {name!r} is no number of Balance: {', '.join(names)}")
+        try:
+            changes[name] = float(value)
+        except ValueError:
+            raise SystemExit(f"--set: {pair!r} is not of the form NAME=X, as com_p=400") from None
+    return dataclasses.replace(Balance(), **changes)
+
+
+def main() -> None:
+    args = options().parse_args()
+    args.balance = balance_of(args.set)
+    if args.starts < 1:
+        raise SystemExit(f"--starts is {args.starts}; it is one or more")
+    if args.all:
+        shown = all_variants(args)
+    elif args.standing or args.kicks:
+        with jax.enable_x64(args.precision == "float64"):
+            shown = (stand if args.standing else kicks)(MODELS[args.model](), args)
+    elif args.speed:
+        with jax.enable_x64(args.precision == "float64"):
+            shown = speeds(clips_on(args.model, args.pin, args.precision), args)
+    else:
+        shown = follow(args)
     print(f"{today()}, {machine()}, commit {commit()}; {versions(jax)}\n\n{shown}")
 
 

@@ -15,8 +15,9 @@ class Controller(Protocol):
     time at which it began [s], () each; and for phases shorter than the frames of a record
     ``changes(before, after)``, the (time [s], index) of each phase entered between two memories.
 
-    One that watches numbers may offer ``gauges(memory)``, name -> () number of this step, and
-    ``gauge_limits()``, name -> (unit, thresholds in it, increasing). One that follows a reference
+    One that watches numbers may offer ``gauges(memory)``, name -> () number of this step, or ()
+    bool of what is so or not, and ``gauge_limits()``, name -> (unit, thresholds in it, increasing),
+    in whose order they are shown; of a bool ("", ()). One that follows a reference
     may offer ``ghost(model, time)``: where that has the links at times (T,) [s], as link_pos
     (T, nl, 3) [m] and link_quat (T, nl, 4) (w first), NaN for links that it lacks, or None. Pages
     and pictures of a motion show both; neither changes the motion.

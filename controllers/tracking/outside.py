@@ -1,4 +1,4 @@
-"""What an animator adds: points that links are drawn to, and steps of the swing foot.
+"""What an animator adds: points that links are drawn to, turns, and steps of the swing foot.
 
 Source: the document on the topple-free foot, equations 15 and 16.
 """
@@ -16,7 +16,7 @@ from controllers.tracking.balance import Balance
 from controllers.tracking.parts import Parts
 from controllers.virtual_forces import virtual_force
 from jaxsim.dynamics.kinematics import Kinematics, point_velocity
-from jaxsim.model import Model
+from jaxsim.model import Model, ModelError
 
 
 @jax.tree_util.register_dataclass
@@ -63,6 +63,37 @@ def pulls_together(*pulls: Pulls) -> Pulls:
 
     links = tuple(link for each in pulls for link in each.links)
     return Pulls(joined("place"), joined("velocity"), joined("start"), joined("end"), links)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Turns:
+    """Where a reference faces: n angles, each reached at its time, evenly from the one before; the
+    first one holds before it, the last one after it."""
+
+    time: Array  # (n,) in order [s]
+    angle: Array  # (n,) about the vertical [rad]
+
+    def at(self, time: Array) -> tuple[Array, Array]:
+        """() [rad] and how fast it changes () [rad/s]."""
+        span, way = jnp.diff(self.time), jnp.diff(self.angle)
+        passed = (time - self.time[:-1]) / span
+        inside = (passed >= 0) & (passed < 1)
+        angle = self.angle[0] + jnp.sum(way * jnp.clip(passed, 0.0, 1.0))
+        return angle, jnp.sum(jnp.where(inside, way / span, 0.0))
+
+
+def turns(model: Model, keys: Sequence[tuple[float, float]]) -> Turns:
+    """Of pairs of a time [s] and an angle [rad]. Raises ModelError for times that do not rise and
+    numbers that are not finite."""
+    time, angle = np.array(keys, float).reshape(-1, 2).T
+    if len(time) == 0 or not np.isfinite([time, angle]).all() or (np.diff(time) <= 0).any():
+        raise ModelError(
+            f"turns: times are {time.tolist()}, angles {angle.tolist()}; give at least one, finite,"
+            " with times that rise"
+        )
+    dtype = model.mass.dtype
+    return Turns(jnp.asarray(time, dtype), jnp.asarray(angle, dtype))
 
 
 def swing_force(

@@ -5,6 +5,7 @@ of the poses after a low-pass filter without delay; momentum and centre of mass 
 model that follows, not of the person who was recorded.
 """
 
+import dataclasses
 from dataclasses import dataclass, replace
 
 import jax
@@ -25,9 +26,11 @@ from jaxsim.math.rotation import (
     quat_multiply,
     quat_rotate,
 )
+from jaxsim.mocap.rotations import multiply
 from jaxsim.model import Model, ModelError, State, neutral_state
 
 CUTOFF = 6.0  # of the filter of velocities [Hz]
+SEAM = 0.1  # between the last pose of a cycle and its first one, at most [rad], [m]
 
 
 @jax.tree_util.register_dataclass
@@ -67,7 +70,8 @@ class Instant:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Reference:
-    """T frames at a rate, from time 0 on; before and after, the nearest frame at rest."""
+    """T frames at a rate, from time 0 on; before and after, the nearest frame at rest. One that
+    loops goes on for ever: its last frame is its first one, moved on."""
 
     rate: Array  # () [Hz]
     q: Array  # (T, nq)
@@ -79,6 +83,7 @@ class Reference:
     trunk_velocity: Array  # (T, 3) its angular velocity, in the world's axes [rad/s]
     sole: Array  # (T, 2, 3) middle of each sole, left and right [m]
     stance: Array  # (T, 2) bool: which foot is to stand
+    moves: Array | None = None  # (3,) from the first frame to the last, of one that loops [m]
 
     @property
     def frames(self) -> int:
@@ -91,27 +96,35 @@ class Reference:
 
     def at(self, model: Model, time: Array) -> Instant:
         """The reference at a time [s]: straight lines and great circles between its frames."""
-        place = jnp.clip(time * self.rate, 0.0, self.frames - 1.0)
+        place, last = time * self.rate, self.frames - 1.0
+        inside = jnp.where((place >= 0) & (place <= last), 1.0, 0.0)
+        moved = jnp.zeros(3, self.q.dtype)
+        if self.moves is not None:
+            cycle = jnp.floor(place / last)
+            place, inside, moved = place - cycle * last, 1.0, cycle * self.moves
+        place = jnp.clip(place, 0.0, last)
         k = jnp.minimum(place.astype(jnp.int32), max(self.frames - 2, 0))
         part = (place - k).astype(self.q.dtype)
         after = jnp.minimum(k + 1, self.frames - 1)
-        inside = jnp.where((time >= 0) & (time * self.rate <= self.frames - 1.0), 1.0, 0.0)
 
         def between(x):
             return x[k] + part * (x[after] - x[k])
 
         a, b = self.q[k], self.q[after]
         q = integrate(model, a, difference(model, b, a), part)
+        if self.moves is not None:
+            start = model.topology.q_start[model.topology.joints_of("free")[0]]
+            q = q.at[start : start + 3].add(moved)
         turn = quat_log(quat_multiply(quat_conjugate(self.trunk[k]), self.trunk[after]))
         return Instant(
             q=q,
             qd=inside * between(self.qd),
-            com=between(self.com),
+            com=between(self.com) + moved,
             com_velocity=inside * between(self.com_velocity),
             momentum=inside * between(self.momentum),
             trunk=quat_multiply(self.trunk[k], quat_exp(part * turn)),
             trunk_velocity=inside * between(self.trunk_velocity),
-            sole=between(self.sole),
+            sole=between(self.sole) + moved,
             stance=self.stance[k],
         )
 
@@ -167,6 +180,54 @@ def reference(
         stance=jnp.asarray(stance),
         **found,
     )
+
+
+def looped(model: Model, three: Reference) -> Reference:
+    """The middle one of three cycles, which goes on for ever.
+
+    Raises ModelError where the last frame is not the first one, moved on without a turn.
+    """
+    n = (three.frames - 1) // 3
+    frames = {
+        f.name: getattr(three, f.name)[n : 2 * n + 1]
+        for f in dataclasses.fields(three)
+        if f.name not in ("rate", "moves")
+    }
+    way = np.asarray(difference(model, three.q[3 * n], three.q[2 * n]))
+    root = model.topology.v_start[model.topology.joints_of("free")[0]]
+    apart = float(np.abs(np.delete(way, [root, root + 1])).max())
+    if apart > SEAM:
+        raise ModelError(
+            f"reference: it is to loop, but its last pose is {apart:.2f} (rad, or m of its height)"
+            f" from the first one, more than {SEAM}; cut a clip that comes back, or leave out loop"
+        )
+    moves = jnp.asarray([*way[root : root + 2], 0.0], three.q.dtype)
+    start = model.topology.q_start[model.topology.joints_of("free")[0]]
+    frames["q"] = frames["q"].at[:, start : start + 3].add(-moves)
+    for name in ("com", "sole"):
+        frames[name] = frames[name] - moves
+    return replace(three, **frames, moves=moves)
+
+
+def turned_path(
+    pos: np.ndarray, quat: np.ndarray, angle: np.ndarray, root: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Links (T, nl, 3) [m], (T, nl, 4) turned about the vertical by angles (T,) [rad], where link
+    ``root`` goes on from frame to frame in the direction of the moment, from its first place turned
+    about the origin."""
+
+    def turned(vectors, angle):
+        cos, sin = (f(angle).reshape(-1, *[1] * (vectors.ndim - 2)) for f in (np.cos, np.sin))
+        x, y, z = np.moveaxis(vectors, -1, 0)
+        return np.stack([cos * x - sin * y, sin * x + cos * y, z], axis=-1)
+
+    at = pos[:, root]
+    ways = np.concatenate([at[:1], np.diff(at, axis=0)])
+    middle = np.concatenate([angle[:1], (angle[1:] + angle[:-1]) / 2])
+    path = np.cumsum(turned(ways, middle), axis=0)
+    turn = np.zeros((len(angle), 1, 4))
+    turn[..., 0], turn[..., 3] = np.cos(angle / 2)[:, None], np.sin(angle / 2)[:, None]
+    return path[:, None] + turned(pos - at[:, None], angle), multiply(turn, quat)
 
 
 def filtered(x: np.ndarray, rate: float) -> np.ndarray:

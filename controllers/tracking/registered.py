@@ -7,9 +7,9 @@ import numpy as np
 
 from controllers.registry import Registered, Setup
 from controllers.tracking.level import Levels, level, levels_together
-from controllers.tracking.outside import Pulls, pull, pulls_together
+from controllers.tracking.outside import Pulls, Turns, pull, pulls_together, turns
 from controllers.tracking.parts import parts
-from controllers.tracking.reference import Reference, reference
+from controllers.tracking.reference import Reference, looped, reference
 from controllers.tracking.topple_free import HELP, ToppleFree
 from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics
 from jaxsim.io.toml_table import Table
@@ -17,6 +17,7 @@ from jaxsim.io.world_model import build_world
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.read import read_clip
 from jaxsim.mocap.retarget import retarget
+from jaxsim.mocap.stance_file import read_stance
 from jaxsim.model import Model, ModelError
 
 _kinematics = jax.jit(forward_kinematics)
@@ -24,8 +25,10 @@ _kinematics = jax.jit(forward_kinematics)
 
 def topple_free(table: Table, setup: Setup) -> Registered:
     """``clip``: a file of motion capture that is followed (without one the start pose is kept);
-    ``rate``, ``skeleton``: where the file does not say; ``help``, ``begin`` [s], ``heading_deg``,
-    ``steps``, ``[[controller.pull]]``, ``[[controller.level]]``: as of ``ToppleFree``."""
+    ``rate``, ``skeleton``: where the file does not say; ``stance``: a file of labels; ``loop``:
+    whether it goes on for ever; ``help``, ``begin`` [s], ``heading_deg``, ``steps``,
+    ``drift`` [m/s], ``[[controller.turn]]``, ``[[controller.pull]]``, ``[[controller.level]]``: as
+    of ``ToppleFree``."""
     help = table.choice("help", HELP, HELP[0])
     begin = table.number("begin", 0.0, least=0.0)
     heading = float(np.deg2rad(table.number("heading_deg", 0.0)))
@@ -33,16 +36,26 @@ def topple_free(table: Table, setup: Setup) -> Registered:
     try:
         followed = _followed(table, setup) if table.has("clip") else None
         pose = setup.state.q if followed is None else None
-        made = ToppleFree.of(setup.model, followed, pose, help=help, begin=begin, steps=steps)
+        made = ToppleFree.of(
+            setup.model,
+            followed,
+            pose,
+            help=help,
+            begin=begin,
+            steps=steps,
+            turns=_turns(table, setup.model),
+            drift=table.vector("drift", None),
+        )
     except (ModelError, ClipError) as error:
         raise table.error(str(error)) from error
-    moved = None if followed is None else followed.state(setup.model, begin, heading)
+    made, moved = made.set("heading", heading), None
+    if followed is not None:
+        first, _ = made.facing(setup.state.time)
+        moved = followed.state(setup.model, begin, first)
     begun = moved or setup.state
     kin = _kinematics(setup.model, begun.q, begun.qd)
     made = replace(
-        made.set("heading", heading),
-        pulls=_pulls(table, setup.model, kin),
-        levels=_levels(table, setup.model, kin),
+        made, pulls=_pulls(table, setup.model, kin), levels=_levels(table, setup.model, kin)
     )
     return Registered(made, state=moved)
 
@@ -56,11 +69,26 @@ def _followed(table: Table, setup: Setup) -> Reference:
         skeleton=None if skeleton is None else setup.world.folder / skeleton,
         rate=table.number("rate", None, above=0.0),
     )
+    stance = table.text("stance", None)
+    labels = None if stance is None else read_stance(setup.world.folder / stance, clip)
+    loop = table.flag("loop", False)
+    if loop:
+        clip, labels = clip.repeated(3), None if labels is None else labels.repeated(3)
     alone = build_world(replace(setup.world, fixed=(), bodies=(), driven=(), grips=(), pushes=()))
-    motion = retarget(clip, alone.model, joints=table.text("joints", None))
+    motion = retarget(clip, alone.model, joints=table.text("joints", None), stance=labels)
     rest = np.broadcast_to(np.asarray(setup.state.q, float), (len(motion.q), len(setup.state.q)))
     q = np.concatenate([motion.q, rest[:, motion.q.shape[1] :]], axis=1)
-    return reference(setup.model, q, motion.rate, motion.stance, parts(setup.model))
+    made = reference(setup.model, q, motion.rate, motion.stance, parts(setup.model))
+    return looped(setup.model, made) if loop else made
+
+
+def _turns(table: Table, model: Model) -> Turns | None:
+    """``[[controller.turn]]``: time, heading_deg."""
+    keys = []
+    for each in table.tables("turn"):
+        keys.append((each.number("time"), float(np.deg2rad(each.number("heading_deg")))))
+        each.done()
+    return turns(model, keys) if keys else None
 
 
 def _pulls(table: Table, model: Model, kin: Kinematics) -> Pulls | None:

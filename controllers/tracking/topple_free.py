@@ -5,6 +5,7 @@ by search (docs/explanation/topple_free.md).
 """
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
@@ -16,9 +17,9 @@ from controllers.numbers import Numbered
 from controllers.pose.pd import weakened
 from controllers.tracking.balance import Balance
 from controllers.tracking.level import Levels
-from controllers.tracking.outside import Pulls, leg_torque, swing_force
+from controllers.tracking.outside import Pulls, Turns, leg_torque, swing_force
 from controllers.tracking.parts import Parts, parts
-from controllers.tracking.reference import Instant, Reference
+from controllers.tracking.reference import Instant, Reference, turned_path
 from controllers.tracking.support import (
     Flags,
     beyond_capacity,
@@ -38,10 +39,12 @@ from jaxsim.math.rotation import (
 )
 from jaxsim.math.safe import safe_divide, safe_norm
 from jaxsim.model import Model, ModelError, State
+from jaxsim.model.roles import SIDES
 from jaxsim.simulation.checks import known
 from jaxsim.simulation.records import Control, Observation
 
 HELP = ("threshold", "capacity", "none")
+PLANNED, TOUCHES = "{} foot stands in the reference", "{} foot touches"
 
 
 @jax.tree_util.register_dataclass
@@ -55,6 +58,8 @@ class Memory:
     fallen: Array  # () bool
     foot_torque: Array  # (2,) size of the virtual actuators' torque on each foot [N m]
     help: Array  # (2, 3) torque from outside on each foot, in the world's axes [N m]
+    touching: Array  # (2,) bool: feet in contact
+    planned: Array  # (2,) bool: feet that the reference has standing; of none without one
 
 
 @jax.tree_util.register_dataclass
@@ -74,6 +79,8 @@ class ToppleFree(Numbered):
     parts: Parts
     pulls: Pulls | None = None
     levels: Levels | None = None
+    turns: Turns | None = None  # added to the heading
+    drift: Array | None = None  # (3,) added to the velocity of the reference's body [m/s]
     help: str = dataclasses.field(default="threshold", metadata={"static": True})
     steps: bool = dataclasses.field(default=False, metadata={"static": True})
 
@@ -89,11 +96,17 @@ class ToppleFree(Numbered):
         pulls: Pulls | None = None,
         levels: Levels | None = None,
         steps: bool = False,
+        turns: Turns | None = None,
+        drift: Sequence[float] | None = None,
     ) -> "ToppleFree":
-        """For a model, along a reference or in a pose. help: "threshold" (what is beyond
-        ``help_from``), "capacity" (what is beyond ``capacity`` of what the sole can answer), or
-        "none" (the ankle does no more than that). pulls: external controllers. levels: links kept
-        level. steps: whether the swing foot goes where the body goes (SIMBICON)."""
+        """For a model, along a reference or in a pose.
+
+        help: "threshold" (what is beyond ``help_from``), "capacity" (what is beyond ``capacity`` of
+        what the sole can answer), or "none" (the ankle does no more than that). pulls: external
+        controllers. levels: links kept level. steps: whether the swing foot goes where the body
+        goes (SIMBICON). turns: of the reference. drift (3,): velocity that the body is to have
+        beside the reference's [m/s].
+        """
         if (reference is None) == (pose is None):
             raise ModelError("topple-free foot: give a reference or a pose, one of them")
         if help not in HELP:
@@ -112,6 +125,8 @@ class ToppleFree(Numbered):
             own,
             pulls,
             levels,
+            turns,
+            None if drift is None else jnp.asarray(drift, dtype),
             help,
             steps,
         )
@@ -136,16 +151,23 @@ class ToppleFree(Numbered):
             raise ModelError("topple-free foot: the target is not finite")
 
     def gauges(self, memory: Memory) -> dict[str, Array]:
-        """The virtual actuators' torque on each foot, and what helps the feet from outside."""
-        left, right = memory.foot_torque
-        help = jnp.sum(safe_norm(memory.help))
-        return {"left foot": left, "right foot": right, "help": help}
+        """The virtual actuators' torque on each foot, what helps the feet from outside, which feet
+        touch the ground, and which are to by the reference."""
+        found = {"help": jnp.sum(safe_norm(memory.help))}
+        for k, side in enumerate(SIDES):
+            found[f"{side} foot"] = memory.foot_torque[k]
+            found[TOUCHES.format(side)] = memory.touching[k]
+            if self.reference is not None:
+                found[PLANNED.format(side)] = memory.planned[k]
+        return found
 
     def gauge_limits(self) -> dict[str, tuple[str, tuple[float, ...]]]:
         """Figure 4: help begins at the first threshold; at the second the body is let fall."""
         limits = tuple(float(x) for x in (self.balance.help_from, self.balance.help_to))
-        feet = {f"{side} foot": ("N m", limits) for side in ("left", "right")}
-        return {**feet, "help": ("N m", ())}
+        feet = {f"{side} foot": ("N m", limits) for side in SIDES}
+        kinds = (TOUCHES,) if self.reference is None else (PLANNED, TOUCHES)
+        stance = {kind.format(side): ("", ()) for side in SIDES for kind in kinds}
+        return {**feet, "help": ("N m", ()), **stance}
 
     def ghost(self, model: Model, time: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """Where the reference has the links at times (T,) [s]: (T, nl, 3) [m] and (T, nl, 4)."""
@@ -157,10 +179,10 @@ class ToppleFree(Numbered):
             kin = forward_kinematics(
                 model, reference.at(model, time + begin).q, jnp.zeros(model.topology.nv)
             )
-            return kin.link_pos, matrix_to_quat(kin.link_rot)
+            return kin.link_pos, matrix_to_quat(kin.link_rot), self.facing(time)[0]
 
         found = jax.lax.map(places, jnp.asarray(time, reference.q.dtype))
-        pos, quat = (np.array(x, float) for x in found)
+        pos, quat = turned_path(*(np.array(x, float) for x in found), self.parts.pelvis)
         for kept in (pos, quat):
             kept[:, ~self.parts.mask("own")] = np.nan
         return pos, quat
@@ -170,7 +192,8 @@ class ToppleFree(Numbered):
         dtype = state.q.dtype
         zero = jnp.zeros((), dtype)
         com, _ = self._com(model, obs)
-        standing = self._standing(model, state, obs, com, self._target(model, state))
+        target = self._target(model, state)
+        standing = self._standing(model, state, obs, com, target)
         share = share_of_weight(self.parts.ankle(obs.kin), com, standing)
         return Memory(
             share,
@@ -179,6 +202,7 @@ class ToppleFree(Numbered):
             jnp.zeros((), bool),
             jnp.zeros(2, dtype),
             jnp.zeros((2, 3), dtype),
+            *self._contacts(obs, target),
         )
 
     def update(
@@ -222,7 +246,8 @@ class ToppleFree(Numbered):
             sliding = self._touching(obs) & ~target.stance & ~fallen
             on = (sliding[:, None] & own.mask("foot_links")).any(axis=0)
             control = dataclasses.replace(control, friction=jnp.where(on, b.sliding, 1.0))
-        return Memory(share, standing, over, fallen, size, help), control
+        contacts = self._contacts(obs, target)
+        return Memory(share, standing, over, fallen, size, help, *contacts), control
 
     def _com(self, model: Model, obs: Observation) -> tuple[Array, Array]:
         """Of the character alone."""
@@ -239,12 +264,30 @@ class ToppleFree(Numbered):
             return Instant(
                 self.pose, jnp.zeros_like(state.qd), zero, zero, zero, None, zero, None, None
             )
-        return self.reference.at(model, state.time + self.begin).turned(self.heading)
+        angle, rate = self.facing(state.time)
+        now = self.reference.at(model, state.time + self.begin).turned(angle)
+        now = dataclasses.replace(now, trunk_velocity=now.trunk_velocity.at[2].add(rate))
+        if self.drift is None:
+            return now
+        return dataclasses.replace(now, com_velocity=now.com_velocity + self.drift)
+
+    def facing(self, time: Array) -> tuple[Array, Array]:
+        """By which the reference is turned about the vertical at a time [s]: () [rad], and how fast
+        that changes () [rad/s]."""
+        if self.turns is None:
+            return self.heading, jnp.zeros_like(self.heading)
+        angle, rate = self.turns.at(time)
+        return self.heading + angle, rate
 
     def _touching(self, obs: Observation) -> Flags:
         """(2,) bool: a foot, or what hangs on it, is in contact."""
         links = jnp.asarray(self.parts.mask("foot_links"))
         return (links & obs.link_touching[None, :]).any(axis=1)
+
+    def _contacts(self, obs: Observation, target: Instant) -> tuple[Array, Array]:
+        """(2,), (2,) bool: feet that touch, feet that the reference has standing."""
+        planned = np.zeros(2, bool) if target.stance is None else target.stance
+        return jnp.asarray(self._touching(obs)), jnp.asarray(planned)
 
     def _standing(self, model, state, obs, com, target: Instant) -> Array:
         feet = np.array(self.parts.feet)

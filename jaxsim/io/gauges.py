@@ -1,4 +1,5 @@
-"""Numbers that a controller watches over a motion, each with the thresholds between its zones."""
+"""What a controller watches over a motion: numbers with the thresholds between their zones, and
+what is so or not."""
 
 from __future__ import annotations
 
@@ -13,26 +14,34 @@ __all__ = ["Gauge"]
 class Gauge:
     """A number over T samples, in zones: below the first threshold, between, above the last.
 
-    Samples may hold NaN or infinity. Raises ValueError for values that are no row of numbers, and
-    for thresholds that are not finite and increasing.
+    Values that are bool say when something is so; these have neither unit nor thresholds, and are
+    shown as a strip. Samples may hold NaN or infinity. Raises ValueError for values that are no row
+    of numbers, and for thresholds that are not finite and increasing.
     """
 
     unit: str  # e.g. "N m"; "" for none
     thresholds: tuple[float, ...]  # in that unit
-    values: np.ndarray  # (T,) in that unit
+    values: np.ndarray  # (T,) in that unit, or bool
 
     def __post_init__(self) -> None:
         limits = np.asarray(self.thresholds, dtype=float)
         values = np.asarray(self.values)
-        values = values if values.dtype.kind == "f" else values.astype(float)
+        values = values if values.dtype.kind in "fb" else values.astype(float)
         if not isinstance(self.unit, str):
             raise ValueError(f"gauge: the unit is {self.unit!r}, a text is needed")
         if limits.ndim != 1 or not np.isfinite(limits).all() or (np.diff(limits) <= 0).any():
             raise ValueError(f"gauge: thresholds {self.thresholds} are not finite and increasing")
         if values.ndim != 1:
             raise ValueError(f"gauge: values have shape {values.shape}, expected (T,)")
+        if values.dtype == bool and (self.unit or limits.size):
+            raise ValueError(f"gauge: what is so or not has no unit {self.unit!r} or thresholds")
         object.__setattr__(self, "thresholds", tuple(limits.tolist()))
         object.__setattr__(self, "values", values)
+
+    @property
+    def is_strip(self) -> bool:
+        """Whether it says when something is so."""
+        return self.values.dtype == bool
 
     def at(self, index: np.ndarray) -> Gauge:
         """The gauge at some frames. index: (n,) frame numbers, or a (T,) mask."""

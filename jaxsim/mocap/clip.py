@@ -119,6 +119,16 @@ class Clip:
         cut = {k: getattr(self, k)[frames] for k in ("rotations", "root_pos", "moved_pos")}
         return replace(self, **cut)
 
+    def repeated(self, times: int) -> Clip:
+        """So many cycles, each of which begins in the last frame of the one before."""
+        cycle = np.arange(self.n_frames - 1)
+        frames = np.concatenate([*[cycle] * times, [self.n_frames - 1]])
+        moves = (self.root_pos[-1] - self.root_pos[0]) * np.array([1.0, 1.0, 0.0])
+        passed = np.repeat(np.arange(times), len(cycle))
+        passed = np.append(passed, times - 1)
+        made = self.take(frames)
+        return replace(made, root_pos=made.root_pos + passed[:, None] * moves)
+
     def some(self, count: int) -> Clip:
         """At most so many frames, evenly over the clip; rate and time mean nothing then."""
         return self.take(np.unique(np.linspace(0, self.n_frames - 1, count).astype(int)))

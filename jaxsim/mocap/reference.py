@@ -6,9 +6,11 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,12 +21,13 @@ from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.io.files import write_bytes
 from jaxsim.io.motion import Motion, Shape
 from jaxsim.math.rotation import matrix_to_quat
+from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.figure import PHASES
 from jaxsim.mocap.fit_angles import in_blocks
 from jaxsim.mocap.retarget import Retargeted
 from jaxsim.model import Model
 
-__all__ = ["character_motion", "save_reference"]
+__all__ = ["about", "character_motion", "save_reference", "sha256"]
 
 
 def save_reference(
@@ -32,12 +35,14 @@ def save_reference(
     motion: Retargeted,
     source: str | os.PathLike[str] | None = None,
     licence: str = "",
+    more: Mapping[str, object] | None = None,
 ) -> None:
     """Write a retargeted clip as npz, as a whole or not at all.
 
     q (T, nq), rate () [Hz], stance and slides (T, 2) bool, soles (T, ne, 3) [m], joint_names and
     q_start of the character, and "about", a text in JSON: character, scale, floor [m], joint map,
-    alignment (row by row), source file with its SHA-256, its licence, problems. Needs no pickle.
+    alignment (row by row), source file with its SHA-256, its licence, problems; and ``more``, which
+    JSON can hold. Needs no pickle.
     """
     top = motion.model.topology
     about = {
@@ -50,9 +55,10 @@ def save_reference(
         "aligned_by": motion.aligned_by,
         "alignment": {role: A.ravel().tolist() for role, A in motion.alignment.items()},
         "source": None if source is None else Path(source).name,
-        "sha256": None if source is None else hashlib.sha256(Path(source).read_bytes()).hexdigest(),
+        "sha256": None if source is None else sha256(source),
         "licence": licence,
         "problems": motion.problems,
+        **(more or {}),
     }
     buffer = io.BytesIO()
     np.savez_compressed(
@@ -67,6 +73,25 @@ def save_reference(
         about=np.array(json.dumps(about)),
     )
     write_bytes(path, buffer.getvalue())
+
+
+def sha256(path: str | os.PathLike[str]) -> str:
+    """Of a file's bytes."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def about(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a file that ``save_reference`` wrote says about itself.
+
+    Raises ClipError for a file that is none.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return json.loads(str(stored["about"]))
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise ClipError(
+            f"{path}: it holds no retargeted clip; jaxsim mocap writes such files"
+        ) from error
 
 
 def character_motion(motion: Retargeted, shapes: Sequence[Shape]) -> Motion:

@@ -81,17 +81,19 @@ def retarget(
     alignment: str | None = None,
     stance: Stance | None = None,
     pin: bool = False,
+    body: Body | None = None,
 ) -> Retargeted:
     """The motion of a clip on a character with roles and a free root.
 
     joints: see ``find_map``; alignment: "rest", "geometry", or None for what fits the scheme, see
     ``align``; stance: labels, found where none are given; pin: move feet that stand to one place by
-    inverse kinematics of the legs, blended over 0.1 s.
+    inverse kinematics of the legs, blended over 0.1 s; body: ``body_of(model)``, where many clips
+    share it. The first clip on a character compiles programs that the others use too.
 
     Raises ModelError for a character without the roles it needs, ClipError for a clip without
     feet, of under 2 frames or 10 Hz, of a figure that is no human, and a map that does not fit.
     """
-    body = body_of(model)
+    body = body or body_of(model)
     _check(clip)
     scheme = find_map(clip, joints)
     problem = not_human(clip, scheme)

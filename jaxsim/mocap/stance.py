@@ -49,6 +49,12 @@ class Stance:
     slides: np.ndarray  # (T, 2) bool: flat on the ground, yet faster than the rule's ``slide``
     rate: float  # [Hz]
 
+    def repeated(self, times: int) -> Stance:
+        """Of ``Clip.repeated``."""
+        n = len(self.stands) - 1
+        frames = np.append(np.tile(np.arange(n), times), n)
+        return Stance(self.stands[frames], self.slides[frames], self.rate)
+
     def shares(self) -> dict[str, float]:
         """Which part of the frames each support has: "left", "right", "both", "none"."""
         left, right = self.stands.T

@@ -30,6 +30,7 @@ def bvh_text(clip: Clip) -> str:
     """The text of the file that ``write_bvh`` writes."""
     back = axes_matrix(clip.axes) / clip.unit  # of row vectors, from our axes to the file's
     offsets, ends = clip.offsets @ back, clip.end_offsets @ back
+    offsets[0] = 0.0  # some players add it to the root's position, others replace it
     orders = [full_order(order) for order in clip.orders]
     below: list[list[int]] = [[] for _ in clip.joint_names]
     for j, parent in enumerate(clip.parents):

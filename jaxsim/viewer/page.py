@@ -22,7 +22,16 @@ import numpy as np
 from jaxsim.io.files import write_bytes
 from jaxsim.io.motion import Motion, Shape
 from jaxsim.viewer.colours import css_variables, page_colours, part_of
-from jaxsim.viewer.series import even_frames, ghost_of, normal_force, phase_bands, timed
+from jaxsim.viewer.series import (
+    even_frames,
+    gauges_of,
+    ghost_of,
+    normal_force,
+    phase_bands,
+    side_of,
+    strips_of,
+    timed,
+)
 from jaxsim.viewer.values import plain_text
 from jaxsim.viewer.views import VIEWS_DEG
 
@@ -32,7 +41,7 @@ QUAT_SCALE = 32767  # int16 steps per unit
 SCRIPTS = (  # of the folder `player`, in the order in which they are joined
     *("data", "state", "maths", "poses", "follow", "canvas", "camera"),
     *("ground", "flat", "solids", "space", "marks", "scene"),
-    *("ghost", "charts", "readouts", "gauges", "playing", "input", "start"),
+    *("ghost", "charts", "readouts", "gauges", "strips", "playing", "input", "start"),
 )
 
 
@@ -82,8 +91,8 @@ def read_page(path: str | os.PathLike[str]) -> dict[str, Any]:
     and force_peak (n,) [N]: normal to the ground, at the frame and its peak until the next;
     com (n, 3) [m], no rows if not known; heights (n, number of heights) [m]; grip_pos and
     grip_force (n, ng, 3) [m, N]; grip_closed (n, ng), 0 or 1. Only where the motion has them:
-    gauge_values (n, number of gauges), in the units that the key gauges has; ghost_pos (n, nl, 3)
-    [m] and ghost_quat (n, nl, 4), all 0 for links that the reference lacks.
+    gauge_values (n, number of gauges of numbers), in the units that the key gauges has; ghost_pos
+    (n, nl, 3) [m] and ghost_quat (n, nl, 4), all 0 for links that the reference lacks.
     Raises ValueError if the file is not such a page.
     """
     page = Path(path).read_text("utf-8")
@@ -159,7 +168,7 @@ def _page_data(motion: Motion, fps: float) -> dict[str, object]:
         "colours": page_colours(),
         "views": VIEWS_DEG,
         "shapes": [_shape_data(shape) for shape in motion.shapes],
-        **({"gauges": _gauge_data(full)} if motion.gauges else {}),
+        **_watched(full),
         "arrays": arrays,
     }
 
@@ -173,18 +182,30 @@ def _shape_data(shape: Shape) -> dict[str, object]:
     }
 
 
-def _gauge_data(motion: Motion) -> list[dict[str, object]]:
-    return [
+def _watched(motion: Motion) -> dict[str, object]:
+    """Of what the controller watches, where it does: "gauges" of numbers, "strips" of what is so or
+    not, with the colour and the stretches [s] after the start, of all frames."""
+    gauges = [
         {"name": k, "unit": v.unit, "thresholds": v.thresholds, "scale": v.scale()}
-        for k, v in motion.gauges.items()
+        for k, v in gauges_of(motion).items()
     ]
+    start = float(motion.time[0]) if motion.n_frames else 0.0
+    strips = [
+        {
+            "name": name,
+            "part": side_of(name)[0] or "middle",
+            "spans": [(a - start, b - start) for a, b in spans],
+        }
+        for name, spans in strips_of(motion).items()
+    ]
+    return {k: v for k, v in (("gauges", gauges), ("strips", strips)) if v}
 
 
 def _reference_arrays(shown: Motion) -> dict[str, object]:
     """What only some motions have: gauges, a ghost."""
     found: dict[str, object] = {}
-    if shown.gauges:
-        values = [gauge.values for gauge in shown.gauges.values()]
+    values = [gauge.values for gauge in gauges_of(shown).values()]
+    if values:
         found["gauge_values"] = _packed(np.stack(values, 1), "<f4")
     ghost = ghost_of(shown)
     if ghost is not None:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jaxsim.io.files import write_bytes
+from jaxsim.io.gauges import Gauge
 from jaxsim.io.motion import Motion
 from jaxsim.viewer.colours import LIGHT, LIGHT_LINES, LIGHT_PHASES
-from jaxsim.viewer.series import normal_force, phase_bands, side_of, timed
+from jaxsim.viewer.series import (
+    gauges_of,
+    normal_force,
+    phase_bands,
+    side_of,
+    strips_of,
+    timed,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,9 +68,10 @@ def phase_colour(phase: int) -> str:
 def write_plots(path: str | os.PathLike[str], motion: Motion) -> None:
     """Write one PNG with a motion's heights, phases, gauges, contact force, and torques, over time.
 
-    Left and right of one joint share a panel, each gauge has one; dashed lines are limits and
-    thresholds. Samples that are not finite leave gaps. Raises ValueError if the motion has no
-    frames, ImportError without matplotlib, FileNotFoundError if the folder does not exist.
+    Left and right of one joint share a panel, each gauge of a number has one; dashed lines are
+    limits and thresholds; what is so or not has a lane. Samples that are not finite leave gaps.
+    Raises ValueError if the motion has no frames, ImportError without matplotlib, FileNotFoundError
+    if the folder does not exist.
     """
     motion = timed(motion)
     if motion.n_frames == 0:
@@ -70,8 +80,9 @@ def write_plots(path: str | os.PathLike[str], motion: Motion) -> None:
     n_lanes = len(motion.phase_names)
     phase_row = 0.35 + 0.2 * n_lanes if n_lanes else 0.0
     torque_rows = -(-len(groups) // COLUMNS)
-    top_rows = [TOP_ROW, *([phase_row] if n_lanes else []), *[TOP_ROW * 0.8] * len(motion.gauges)]
-    top_rows.append(TOP_ROW * 0.8)
+    strips, gauges = strips_of(motion), gauges_of(motion)
+    top_rows = [TOP_ROW, *([phase_row] if n_lanes else []), *[TOP_ROW * 0.8] * len(gauges)]
+    top_rows += [0.35 + 0.2 * len(strips)] * bool(strips) + [TOP_ROW * 0.8]
     height = sum(top_rows) + torque_rows * TORQUE_ROW + 1.1
     figure = new_figure(WIDTH, height)
     figure.suptitle(motion.title, fontsize=12, x=0.02, ha="left", parse_math=False)
@@ -91,7 +102,11 @@ def write_plots(path: str | os.PathLike[str], motion: Motion) -> None:
     _plot_heights(axes[0], motion)
     if n_lanes:
         _plot_phases(axes[1], motion)
-    _plot_gauges(axes[-1 - len(motion.gauges) : -1], motion)
+    first = 2 if n_lanes else 1
+    for k, (axis, (name, gauge)) in enumerate(zip(axes[first:], gauges.items())):
+        _plot_gauge(axis, motion, name, gauge, LINE_COLOURS[k % len(LINE_COLOURS)])
+    if strips:
+        _plot_strips(axes[-2], motion, strips)
     _plot_force(axes[-1], motion)
     axes[-1].set_xlabel("time [s]", fontsize=9)
     if groups:
@@ -163,25 +178,38 @@ def _plot_phases(axis: Axes, motion: Motion) -> None:
     for start, end, phase in phase_bands(motion):
         if phase >= 0:
             axis.barh(phase, end - start, left=start, height=0.72, color=phase_colour(phase))
-    _tidy(axis, motion)
-    axis.grid(False, axis="y")
-    axis.set_ylim(len(motion.phase_names) - 0.4, -0.6)
-    axis.set_yticks(range(len(motion.phase_names)))
-    for label in axis.set_yticklabels(motion.phase_names):
-        label.set_parse_math(False)
+    _lanes(axis, motion, motion.phase_names)
     axis.set_ylabel("phase", fontsize=9)
 
 
-def _plot_gauges(axes: list[Axes], motion: Motion) -> None:
-    """One panel each."""
-    for k, (axis, (name, gauge)) in enumerate(zip(axes, motion.gauges.items(), strict=True)):
-        _shade_phases(axis, motion)
-        _line(axis, motion, gauge.values, LINE_COLOURS[k % len(LINE_COLOURS)], 1.1)
-        for limit in gauge.thresholds:
-            axis.axhline(limit, color=LIMIT_COLOUR, linewidth=0.9, dashes=(4, 2))
-        label = f"{name}\n[{gauge.unit}]" if gauge.unit else name
-        axis.set_ylabel(label, fontsize=9, parse_math=False)
-        _tidy(axis, motion)
+def _plot_gauge(axis: Axes, motion: Motion, name: str, gauge: Gauge, colour: str) -> None:
+    _shade_phases(axis, motion)
+    _line(axis, motion, gauge.values, colour, 1.1)
+    for limit in gauge.thresholds:
+        axis.axhline(limit, color=LIMIT_COLOUR, linewidth=0.9, dashes=(4, 2))
+    label = f"{name}\n[{gauge.unit}]" if gauge.unit else name
+    axis.set_ylabel(label, fontsize=9, parse_math=False)
+    _tidy(axis, motion)
+
+
+def _plot_strips(
+    axis: Axes, motion: Motion, strips: dict[str, tuple[tuple[float, float], ...]]
+) -> None:
+    """One lane each, the first on top."""
+    for lane, (name, spans) in enumerate(strips.items()):
+        for start, end in spans:
+            colour = SIDE_COLOURS[side_of(name)[0]]
+            axis.barh(lane, end - start, left=start, height=0.72, color=colour)
+    _lanes(axis, motion, list(strips))
+
+
+def _lanes(axis: Axes, motion: Motion, names: Sequence[str]) -> None:
+    _tidy(axis, motion)
+    axis.grid(False, axis="y")
+    axis.set_ylim(len(names) - 0.4, -0.6)
+    axis.set_yticks(range(len(names)))
+    for label in axis.set_yticklabels(names):
+        label.set_parse_math(False)
 
 
 def _plot_force(axis: Axes, motion: Motion) -> None:

@@ -7,16 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 
+from jaxsim.io.gauges import Gauge
 from jaxsim.io.motion import Motion, Shape
 
 __all__ = [
     "even_frames",
     "followed_links",
     "followed_point",
+    "gauges_of",
     "ghost_of",
     "normal_force",
     "phase_bands",
     "side_of",
+    "strips_of",
     "timed",
     "tracks",
     "world_poses",
@@ -62,6 +65,25 @@ def phase_bands(motion: Motion) -> tuple[tuple[float, float, int], ...]:
         (float(motion.time[s]), float(e), int(motion.phase[s]))
         for s, e in zip(starts, ends, strict=True)
     )
+
+
+def gauges_of(motion: Motion) -> dict[str, Gauge]:
+    """Name -> gauge, of numbers."""
+    return {name: gauge for name, gauge in motion.gauges.items() if not gauge.is_strip}
+
+
+def strips_of(motion: Motion) -> dict[str, tuple[tuple[float, float], ...]]:
+    """Name -> when a gauge that is so or not is so: (start [s], end [s]), in order.
+
+    A stretch ends at the first sample that is not so, else at the last one.
+    """
+    found = {}
+    for name, gauge in motion.gauges.items():
+        if gauge.is_strip:
+            change = np.flatnonzero(np.diff(gauge.values, prepend=False, append=False))
+            ends = np.minimum(change, motion.n_frames - 1)
+            found[name] = tuple((float(a), float(b)) for a, b in motion.time[ends].reshape(-1, 2))
+    return found
 
 
 def ground_normal(motion: Motion) -> np.ndarray:

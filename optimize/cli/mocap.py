@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optimize.cli import retargeting
+from optimize.cli import many_clips, retargeting
 from optimize.cli.command import Command
 from optimize.cli.shared import say
 from optimize.cli.values import positive
@@ -23,7 +23,9 @@ DESCRIPTION = """\
 Show a motion-capture file: names, frames, rate, height, naming scheme, which feet stand, problems.
 Reads BVH, ASF/AMC and C3D (markers), and trajectory.npz of a result folder, which it can write as
 BVH or glTF for other programs. With --character it puts the clip on a character, tells how well
-that goes, and writes a page with both side by side and a reference for controllers.
+that goes, and writes a page with both side by side and a reference for controllers. Of several
+files or a folder of them, each clip gives its reference in --out, and quality.csv tells how well;
+one that fails is told by name. What --out has already is kept, so that an interrupted run goes on.
 """
 EXAMPLES = """\
 examples:
@@ -32,6 +34,8 @@ examples:
   jaxsim mocap walk.bvh --out runs/clip       a page that plays it, and stance.toml to edit
   jaxsim mocap walk.bvh --stance runs/clip/stance.toml
   jaxsim mocap walk.bvh --character ball_joint_human --out runs/clip
+  jaxsim mocap walk.bvh --character ball_joint_human --to human.bvh
+  jaxsim mocap clips --character ball_joint_human --out runs/clips
   jaxsim mocap runs/walk/trajectory.npz --to walk.glb
 """
 BAR = 64  # characters of a stance bar
@@ -40,15 +44,23 @@ BAR = 64  # characters of a stance bar
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The file, what it does not tell, and what is to be written."""
     add = parser.add_argument
-    add("file", metavar="FILE", help="a .bvh, .amc or .c3d file, or trajectory.npz")
+    add("files", nargs="+", metavar="FILE", help="a .bvh, .amc or .c3d file, or trajectory.npz;"
+        " several, or a folder: each is put on the character")  # fmt: skip
     add("--skeleton", metavar="FILE", help="the .asf file of an .amc file")
-    add("--rate", type=positive, metavar="HZ", help="frames a second, where the file tells none")
+    add(
+        "--rate",
+        type=positive,
+        metavar="HZ",
+        help="frames a second, where the file tells none; of many, of .amc",
+    )
     add("--unit", help="of lengths in the file: m, cm, mm, inch, foot, cmu, or its metres")
     add("--up", metavar="AXIS", help="the file's axis that is up: Y, Z, -X, ...")
     add("--all-rows", action="store_true", help="keep a pose before the motion")
     add("--stance", metavar="FILE", help="stance labels that were edited, in place of found ones")
-    add("--out", metavar="DIR", help="folder for motion.html and stance.toml")
-    add("--to", metavar="FILE", help="write the motion as .bvh, .glb or .gltf")
+    add("--out", metavar="DIR", help="folder for what is written")
+    add(
+        "--to", metavar="FILE", help="write it, with --character as that moves: .bvh, .glb or .gltf"
+    )
     retargeting.add_options(parser)
 
 
@@ -58,17 +70,20 @@ def run(args: argparse.Namespace) -> int:
         from jaxsim.mocap.schemes import detect_scheme
 
     retargeting.check_options(args)
+    if len(args.files) > 1 or Path(args.files[0]).is_dir():
+        return many_clips.run(args)
+    args.file = args.files[0]
     kind = Path(args.file).suffix.lower()
     if kind == ".c3d":
         return _run_markers(args)
-    clip = _simulated(args) if kind == ".npz" else _read(args)
+    clip = _simulated(args) if kind == ".npz" else retargeting.read(args, args.file)
     scheme = detect_scheme(clip.joint_names)
     stance = _stance(args, clip, scheme)
     print(report(clip, scheme, stance))
-    if args.to is not None:
-        _write_as(args.to, clip)
     if args.character is not None:
         return _retarget(args, clip, stance)
+    if args.to is not None:
+        _write_as(args.to, clip)
     if args.out is not None:
         from jaxsim.mocap.figure import clip_motion
 
@@ -78,9 +93,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _retarget(args: argparse.Namespace, clip: Clip, stance: Stance | None) -> int:
-    motion = retargeting.on_character(args, clip, stance)
+    motion = retargeting.on_character(args, clip, stance, *retargeting.character_of(args.character))
     facts = retargeting.quality_facts(motion, clip)
     print("\n" + "\n".join(f"{name:>31}  {value}" for name, value in facts.items()))
+    if args.to is not None:
+        _write_as(args.to, retargeting.as_clip(motion))
     if args.out is not None:
         from jaxsim.mocap.figure import clip_motion
         from jaxsim.mocap.stance import Stance
@@ -100,19 +117,6 @@ def _write_stance(out: str, clip: Clip, stance: Stance | None) -> None:
         _folder(out)
         write_stance(Path(out, "stance.toml"), clip, stance)
         say(f"wrote {Path(out, 'stance.toml')}")
-
-
-def _read(args: argparse.Namespace) -> Clip:
-    from jaxsim.mocap.read import read_clip
-
-    return read_clip(
-        args.file,
-        skeleton=args.skeleton,
-        rate=args.rate,
-        unit=args.unit,
-        up=args.up,
-        all_rows=args.all_rows,
-    )
 
 
 def _simulated(args: argparse.Namespace) -> Clip:

@@ -10,6 +10,7 @@ from optimize.cli.shared import say
 
 if TYPE_CHECKING:
     from jaxsim.io.motion import Motion
+    from jaxsim.mocap.body import Body
     from jaxsim.mocap.clip import Clip
     from jaxsim.mocap.retarget import Retargeted
     from jaxsim.mocap.stance import Stance
@@ -34,28 +35,51 @@ def check_options(args: argparse.Namespace) -> None:
         raise ValueError(f"{', '.join(alone)}: give --character too, which the clip is put on")
 
 
-def on_character(args: argparse.Namespace, clip: Clip, stance: Stance | None) -> Retargeted:
+def read(args: argparse.Namespace, file: str | Path) -> Clip:
+    """The clip in a .bvh or .amc file, with what the options say of it; a rate is of one file, or
+    of .amc files among many, as the others tell theirs."""
+    from jaxsim.mocap.read import read_clip
+
+    many = len(args.files) > 1 or Path(args.files[0]).is_dir()
+    return read_clip(
+        file,
+        skeleton=args.skeleton,
+        rate=None if many and Path(file).suffix.lower() == ".bvh" else args.rate,
+        unit=args.unit,
+        up=args.up,
+        all_rows=args.all_rows,
+    )
+
+
+def on_character(
+    args: argparse.Namespace, clip: Clip, stance: Stance | None, model: Model, body: Body
+) -> Retargeted:
     """The clip on the character that was asked for."""
     from jaxsim.mocap.retarget import retarget
 
     return retarget(
         clip,
-        _model(args.character),
+        model,
         joints=args.joints,
         alignment=args.alignment,
         stance=stance,
         pin=args.pin,
+        body=body,
     )
 
 
-def _model(name: str) -> Model:
+def character_of(name: str) -> tuple[Model, Body]:
+    """A character by its name, or of a file, and what of it a clip drives."""
     from jaxsim.characters.registry import CHARACTERS
     from jaxsim.io.model_file import load_model
     from jaxsim.io.world_character import built_in
+    from jaxsim.mocap.body import body_of
 
     if built_in(name):
-        return CHARACTERS[name].build()
-    return load_model(Path(name), strict=False).model
+        model = CHARACTERS[name].build()
+    else:
+        model = load_model(Path(name), strict=False).model
+    return model, body_of(model)
 
 
 def quality_facts(motion: Retargeted, clip: Clip) -> dict[str, str]:
@@ -95,10 +119,22 @@ def write_files(out: str, motion: Retargeted, file: str) -> None:
         say(str(error))
 
 
-def both(source: Motion, motion: Retargeted) -> Motion:
-    """The source's skeleton and the character beside it."""
-    from jaxsim.mocap.figure import beside
+def as_clip(motion: Retargeted) -> Clip:
+    """The character in a retargeted clip as a clip, its links as joints."""
+    from jaxsim.mocap.from_motion import clip_of_motion
+
+    return clip_of_motion(_drawn(motion), motion.model.topology.link_parent, motion.rate)
+
+
+def _drawn(motion: Retargeted) -> Motion:
     from jaxsim.mocap.reference import character_motion
     from optimize.running.recording import shapes_of
 
-    return beside(source, character_motion(motion, shapes_of(motion.model)))
+    return character_motion(motion, shapes_of(motion.model))
+
+
+def both(source: Motion, motion: Retargeted) -> Motion:
+    """The source's skeleton and the character beside it."""
+    from jaxsim.mocap.figure import beside
+
+    return beside(source, _drawn(motion))

@@ -150,6 +150,7 @@ def followed(**changes: object) -> Motion:
     gauges = {
         "ankle / torque": Gauge("N m", (20.0, 40.0), np.arange(7.0)),
         "lean": Gauge("", (), np.zeros(7, dtype=np.float32)),
+        "left foot touches": Gauge("", (), np.arange(7) > 2),
     }
     values: dict = {"gauges": gauges, "ghost_pos": ghost, "ghost_quat": np.ones((7, 2, 4))}
     return make_motion(**(values | changes))
@@ -165,6 +166,7 @@ def test_file_gives_back_gauges_and_ghost(tmp_path):
         assert (now.unit, now.thresholds) == (gauge.unit, gauge.thresholds)
         assert now.values.dtype == gauge.values.dtype
         np.testing.assert_array_equal(now.values, gauge.values)
+    assert [gauge.is_strip for gauge in loaded.gauges.values()] == [False, False, True]
     np.testing.assert_array_equal(loaded.ghost_pos, motion.ghost_pos)
     np.testing.assert_array_equal(loaded.ghost_quat, motion.ghost_quat)
     assert motion.first_bad_frame() is None  # a ghost may lack links
@@ -204,6 +206,8 @@ def test_wrong_gauges_and_ghosts_of_files_are_named(tmp_path, changes, message):
         (("N", (np.nan,), np.zeros(7)), "finite and increasing"),
         (("N", (), np.zeros((7, 1))), r"expected \(T,\)"),
         ((None, (), np.zeros(7)), "unit is None"),
+        (("N", (), np.zeros(7, bool)), "no unit 'N'"),
+        (("", (0.5,), np.zeros(7, bool)), "no unit '' or thresholds"),
     ],
 )
 def test_gauges_are_checked(values, message):

@@ -191,6 +191,15 @@ def followed(falling) -> Motion:
     return make_followed(falling)
 
 
+@pytest.fixture
+def stepping(followed) -> Motion:
+    """With strips besides: a foot that touches in two stretches, and one that never does."""
+    time, none = followed.time, np.zeros(followed.n_frames, bool)
+    touches = ((time >= 0.1) & (time < 0.2)) | (time >= 0.7)
+    strips = {"left <foot>": Gauge("", (), touches), "trunk": Gauge("", (), none)}
+    return dataclasses.replace(followed, gauges={**followed.gauges, **strips})
+
+
 @pytest.fixture(scope="session")
 def walker() -> Motion:
     return make_walker()

@@ -200,6 +200,21 @@ def test_gauges_and_ghost_are_embedded_only_where_there_are_any(tmp_path, fallin
     assert not {"gauges", "gauge_values", "ghost_pos", "ghost_quat"} & data.keys()
 
 
+def test_strips_have_their_stretches_of_all_frames(tmp_path, stepping, followed):
+    write_page(tmp_path / "motion.html", stepping, fps=2)
+    data = read_page(tmp_path / "motion.html")
+    last = stepping.time[-1]
+    assert [(s["name"], s["part"]) for s in data["strips"]] == [
+        ("left <foot>", "left"),
+        ("trunk", "middle"),
+    ]
+    np.testing.assert_allclose(data["strips"][0]["spans"], [[0.1, 0.2], [0.7, last]], atol=1e-9)
+    assert data["strips"][1]["spans"] == []
+    assert len(data["gauges"]) == 2 and data["gauge_values"].shape[1] == 2
+    write_page(tmp_path / "motion.html", followed)
+    assert "strips" not in read_page(tmp_path / "motion.html")
+
+
 def test_errors(tmp_path, falling):
     with pytest.raises(ValueError, match="fps"):
         write_page(tmp_path / "motion.html", falling, fps=0)
@@ -291,6 +306,18 @@ def test_a_gauge_moves_through_its_zones(tmp_path, followed, share, zone, width)
     number, unit = reading(page, "read-gauge-0").split(" ", 1)
     assert float(number) == pytest.approx(value, abs=0.06) and unit == "N m"
     assert '<label id="ghost-label">' in page and 'id="chart-1"' in page
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+def test_strips_are_drawn(tmp_path, stepping, followed):
+    write_page(tmp_path / "motion.html", stepping)
+    page, log = browse(tmp_path / "motion.html", "#t=0.5")
+    assert log == "" and "player failed" not in reading(page, "notice")
+    assert 'id="truths" role="img" aria-label="left &lt;foot&gt;, trunk"' in page.replace(
+        ' style="height: 56px;"', ""
+    )
+    write_page(tmp_path / "motion.html", followed)
+    assert 'id="truths"' not in browse(tmp_path / "motion.html", "#t=0.5")[0]
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs chromium")

@@ -61,6 +61,13 @@ def test_gauges_have_a_panel_each_below_the_heights(tmp_path, followed):
     assert image.shape[0] - without.shape[0] == pytest.approx(2 * TOP_ROW * 0.8 * DPI, abs=2)
 
 
+def test_strips_share_a_panel(tmp_path, followed, stepping):
+    write_plots(tmp_path / "gauges.png", followed)
+    write_plots(tmp_path / "strips.png", stepping)
+    without, image = pixels(tmp_path / "gauges.png"), pixels(tmp_path / "strips.png")
+    assert image.shape[0] - without.shape[0] == pytest.approx((0.35 + 2 * 0.2) * DPI, abs=2)
+
+
 def test_pictures_refuse_what_they_cannot_show(tmp_path, falling):
     none = falling.take(np.arange(0))
     for write in (write_filmstrip, write_plots):

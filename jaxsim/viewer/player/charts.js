@@ -123,6 +123,7 @@ function drawStrips() {
   drawChart("heights", "Height [m]", heights);
   drawChart("force", "Contact force, normal [N], peak per frame", hasForce ? [force] : []);
   drawGaugeCharts();
+  drawTruths();
   placeCursor();
 }
 

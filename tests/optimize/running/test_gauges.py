@@ -28,7 +28,8 @@ class Watching(Limp):
         return (memory[1] - obs.com[2], memory[1]), no_control(model)
 
     def gauges(self, memory):
-        return {"height": memory[1] - memory[0], "fallen": memory[0]}
+        fallen = memory[0]
+        return {"height": memory[1] - fallen, "deep": fallen > 0.01, "fallen": fallen}
 
     def gauge_limits(self):
         return {"fallen": ("m", (0.001, 0.01))}
@@ -60,15 +61,18 @@ def test_gauges_and_ghost_go_from_the_controller_to_page_and_file(tmp_path):
     model, state = falling_box()
     run = simulate(model, Watching(), start=state, seconds=0.1, dt=0.001)
     motion = run.motion
-    assert list(motion.gauges) == ["fallen", "height"]  # those with limits first
+    assert list(motion.gauges) == ["fallen", "deep", "height"]  # those with limits first
     gauge = motion.gauges["fallen"]
     assert (gauge.unit, gauge.thresholds) == ("m", (0.001, 0.01))
     np.testing.assert_allclose(gauge.values, 1.0 - motion.link_pos[:, 0, 2], atol=1e-6)
     assert gauge.values[-1] == pytest.approx(0.5 * 9.81 * 0.1**2, rel=0.02)
+    deep = motion.gauges["deep"]
+    assert deep.is_strip and deep.values.any()
+    np.testing.assert_array_equal(deep.values, gauge.values > 0.01)
     assert motion.ghost_pos is not None
     np.testing.assert_array_equal(motion.ghost_pos[:, 0], [[0.0, 0.0, 1.0]] * motion.n_frames)
     write_simulation(tmp_path, run)
-    assert list(load_motion(tmp_path / "trajectory.npz").gauges) == ["fallen", "height"]
+    assert list(load_motion(tmp_path / "trajectory.npz").gauges) == ["fallen", "deep", "height"]
     data = read_page(tmp_path / "motion.html")
     assert data["gauge_values"].shape[1] == 2 and data["ghost_pos"].shape[1:] == (1, 3)
     assert not any("gauge" in key or "ghost" in key for key in run.summary)
@@ -76,7 +80,9 @@ def test_gauges_and_ghost_go_from_the_controller_to_page_and_file(tmp_path):
 
 def test_limits_need_a_gauge():
     model, state = falling_box()
-    with pytest.raises(ValueError, match="gauge_limits has 'fallne'; gauges has height, fallen"):
+    with pytest.raises(
+        ValueError, match="gauge_limits has 'fallne'; gauges has height, deep, fallen"
+    ):
         simulate(model, Wrong(), start=state, seconds=0.01, dt=0.001)
 
 

@@ -1,0 +1,142 @@
+"""What jaxsim mocap does with many files: each clip on a character, and a table of how well."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optimize.cli import retargeting
+from optimize.cli.shared import say
+from optimize.interrupts import deferred
+
+if TYPE_CHECKING:
+    from jaxsim.mocap.body import Body
+    from jaxsim.model import Model
+
+TABLE = "quality.csv"
+KINDS = (".bvh", ".amc")
+ASKED = ("character", "joints", "alignment", "pin", "skeleton", "rate", "unit", "up", "all_rows")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Retarget all, write the table. 1: some could not be retargeted; they are named at the end."""
+    from jaxsim.io.files import write_bytes
+
+    files = _files(args)
+    rows: list[dict[str, Any]] = []
+    with deferred() as check:
+        character = retargeting.character_of(args.character)
+        Path(args.out).mkdir(parents=True, exist_ok=True)
+        try:
+            for k, file in enumerate(files, 1):
+                rows.append(_row(args, file, character))
+                say(f"{k}/{len(files)} {file.name}: {_told(rows[-1])}")
+                check()
+        finally:
+            write_bytes(Path(args.out, TABLE), _as_csv(rows).encode("utf-8"))
+    failed = [row["file"] for row in rows if row["failed"]]
+    print(
+        f"{len(rows) - len(failed)} of {len(rows)} clips are on {args.character}, of which"
+        f" {sum(not (row['failed'] or row['beyond']) for row in rows)} keep to all bounds;"
+        f" see {Path(args.out, TABLE)}"
+    )
+    if failed:
+        print("not retargeted:", *failed, sep="\n  ")
+    return 1 if failed else 0
+
+
+def _files(args: argparse.Namespace) -> list[Path]:
+    """The clips, folders searched. Raises ValueError for options of one clip and names that would
+    give the same result."""
+    alone = {"--stance": args.stance, "--to": args.to}
+    if given := [name for name, value in alone.items() if value]:
+        raise ValueError(f"{', '.join(given)}: this is of one file, {len(args.files)} were given")
+    if args.character is None or args.out is None:
+        raise ValueError("several files or a folder: give --character and --out, where they go")
+    found: list[Path] = []
+    for path in map(Path, args.files):
+        inside = sorted(p for p in path.iterdir()) if path.is_dir() else [path]
+        found += [p for p in inside if p == path or p.suffix.lower() in KINDS]
+    lacking = [str(path) for path in found if not path.is_file()]
+    if lacking:
+        raise FileNotFoundError(f"{', '.join(lacking)}: there is no such file; check its name")
+    if not found:
+        raise ValueError(f"{', '.join(args.files)}: no file in it ends in {' or '.join(KINDS)}")
+    first: dict[str, Path] = {}
+    for path in found:
+        if first.setdefault(path.stem, path) != path:
+            raise ValueError(
+                f"{first[path.stem]} and {path} would both be written as {path.stem}.npz; rename"
+                " one, or run them with two folders --out"
+            )
+    return found
+
+
+def _row(args: argparse.Namespace, file: Path, character: tuple[Model, Body]) -> dict[str, Any]:
+    """What the table says of a clip, whose reference is written unless it is there."""
+    from jaxsim.mocap.quality import failures, quality
+    from jaxsim.mocap.reference import save_reference
+
+    row: dict[str, Any] = {"file": str(file), "failed": "", "beyond": "", "kept": False}
+    try:
+        out, asked = Path(args.out, f"{file.stem}.npz"), _asked(args, file)
+        before = _before(out, asked)
+        if before is not None:
+            return {**row, **before, "kept": True}
+        clip = retargeting.read(args, file)
+        motion = retargeting.on_character(args, clip, None, *character)
+    except (ValueError, OSError) as error:  # of this clip; the others go on
+        return {**row, "failed": str(error).partition("\n")[0]}
+    found = quality(motion)
+    report: dict[str, Any] = {
+        "beyond": "; ".join(failures(found)),
+        "frames": clip.n_frames,
+        "rate Hz": round(clip.rate, 6),
+        "scheme": motion.joints.name,
+        **{name: None if value != value else round(value, 4) for name, value in found.items()},
+    }
+    save_reference(out, motion, file, more={"asked": asked, "report": report})
+    return {**row, **report}
+
+
+def _before(out: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
+    """The report of a result that is there, if it was made of the same; None where it is to be made
+    (again)."""
+    from jaxsim.mocap.errors import ClipError
+    from jaxsim.mocap.reference import about
+
+    try:
+        told = about(out)
+    except ClipError:
+        return None
+    return told["report"] if told.get("asked") == asked else None
+
+
+def _asked(args: argparse.Namespace, file: Path) -> dict[str, Any]:
+    """All that a result depends on; of files what they hold."""
+    from jaxsim.mocap.reference import sha256
+
+    asked = {name: getattr(args, name) for name in ASKED}
+    for name in ("character", "joints", "skeleton"):
+        if asked[name] is not None and Path(asked[name]).is_file():
+            asked[name] = sha256(asked[name])
+    return {**asked, "clip": sha256(file)}
+
+
+def _told(row: dict[str, Any]) -> str:
+    if row["failed"]:
+        return f"failed: {row['failed']}"
+    kept = ", kept from before" if row["kept"] else ""
+    return (row["beyond"] or "within all bounds") + kept
+
+
+def _as_csv(rows: list[dict[str, Any]]) -> str:
+    columns = [name for name in dict.fromkeys(key for row in rows for key in row) if name != "kept"]
+    text = io.StringIO()
+    out = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    out.writeheader()
+    out.writerows(rows)
+    return text.getvalue()
