@@ -42,7 +42,7 @@ class Balance:
     capacity: Any = 0.8  # of what the ground can answer, where help is what is beyond that
     fall_time: Any = 0.1  # for which the torque is beyond help_to [s]
     fall_p: Any = 0.3  # of pose gains while falling
-    fall_d: Any = 3.0
+    fall_d: Any = 10.0  # so that balls, which have no limits, stay within those of a human
     sliding: Any = 0.23  # friction of a foot that touches and is not to stand, of its own
     share_time: Any = 0.04  # in which the shares of two feet follow [s]
     zone: Any = 0.06  # radius of a foot's zone of support, without a reference [m]
