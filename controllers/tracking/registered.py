@@ -12,6 +12,7 @@ from controllers.tracking.topple_free import HELP, ToppleFree
 from jaxsim.io.toml_table import Table
 from jaxsim.io.world_model import build_world
 from jaxsim.mocap.errors import ClipError
+from jaxsim.mocap.joint_map import GUESS
 from jaxsim.mocap.read import read_clip
 from jaxsim.mocap.retarget import retarget
 from jaxsim.model import Model, ModelError
@@ -19,7 +20,8 @@ from jaxsim.model import Model, ModelError
 
 def topple_free(table: Table, setup: Setup) -> Registered:
     """``clip``: a file of motion capture that is followed (without one the start pose is kept);
-    ``rate``, ``skeleton``: where the file does not say; ``help``, ``begin`` [s], ``heading_deg``,
+    ``rate``, ``skeleton``, ``joints`` (a file, or "guess"): where the file does not say;
+    ``help``, ``begin`` [s], ``heading_deg``,
     ``steps``, ``[[controller.pull]]``: as of ``ToppleFree``."""
     help = table.choice("help", HELP, HELP[0])
     begin = table.number("begin", 0.0, least=0.0)
@@ -32,7 +34,9 @@ def topple_free(table: Table, setup: Setup) -> Registered:
         made = ToppleFree.of(
             setup.model, followed, pose, help=help, begin=begin, pulls=pulls, steps=steps
         )
-    except (ModelError, ClipError) as error:
+    except ClipError as error:
+        raise table.error(str(error), "clip") from error
+    except ModelError as error:
         raise table.error(str(error)) from error
     made = made.set("heading", heading)
     if followed is None:
@@ -50,7 +54,10 @@ def _followed(table: Table, setup: Setup) -> Reference:
         rate=table.number("rate", None, above=0.0),
     )
     alone = build_world(replace(setup.world, fixed=(), bodies=(), driven=(), grips=(), pushes=()))
-    motion = retarget(clip, alone.model, joints=table.text("joints", None))
+    joints = table.text("joints", None)
+    if joints not in (None, GUESS):
+        joints = setup.world.folder / joints
+    motion = retarget(clip, alone.model, joints=joints)
     rest = np.broadcast_to(np.asarray(setup.state.q, float), (len(motion.q), len(setup.state.q)))
     q = np.concatenate([motion.q, rest[:, motion.q.shape[1] :]], axis=1)
     return reference(setup.model, q, motion.rate, motion.stance, parts(setup.model))
