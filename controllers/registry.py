@@ -13,7 +13,8 @@ from typing import Any
 
 from jaxsim.io.toml_table import Table, suggestion
 from jaxsim.io.world import World
-from jaxsim.model import Model, State
+from jaxsim.model import Model, ModelError, State
+from jaxsim.simulation.checks import check_controller
 
 CONTROLLERS = {
     "pd": "controllers.pose.registered:tracking",
@@ -54,7 +55,7 @@ def controller_of(table: Table, setup: Setup) -> Registered:
     """The controller of a ``[controller]`` table, with the numbers of its ``numbers`` set.
 
     Raises WorldError for a name that there is not, keys that it has not, and numbers by a label or
-    path that leads to none.
+    path that leads to none, or that make no sense.
     """
     name = table.text("name")
     made = _function(name, table, setup.world.folder)(table, setup)
@@ -70,6 +71,11 @@ def controller_of(table: Table, setup: Setup) -> Registered:
             controller = controller.set(label, value)
         except (KeyError, IndexError, ValueError, TypeError) as error:
             raise table.error(str(error.args[0]), f"numbers.{label}") from error
+    if numbers:
+        try:
+            check_controller(setup.model, controller)
+        except ModelError as error:
+            raise table.error(str(error), "numbers") from error
     return replace(made, controller=controller)
 
 

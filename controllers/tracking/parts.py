@@ -81,10 +81,13 @@ def parts(model: Model) -> Parts:
     points = effectors_of(model)
     kin, ground = standing_kinematics(model)
     feet = tuple(top.part(foot) for foot in FEET)
-    soles, reach, ankles = [], [], []
+    soles, reach, ankles, joint_links = [], [], [], np.array(top.dof_link)
     for foot, link in zip(FEET, feet):
-        if top.link_parent[link] == WORLD or not top.link_dofs[link].any():
-            raise ModelError(f"{foot} hangs on no joint: there is no ankle to balance with")
+        if top.link_parent[link] == WORLD or link not in joint_links:
+            raise ModelError(
+                f"{foot} has no joint of its own: there is no ankle to balance with; give it one,"
+                " or name as the foot the link that the ankle turns"
+            )
         ankles.append(top.link_joint[link])
         own = points.of(foot) & (np.array(points.links) == link)
         if not own.any():
@@ -94,7 +97,6 @@ def parts(model: Model) -> Parts:
         anchor = np.asarray(model.joint_anchor)[ankles[-1]]
         at = corners - anchor
         reach.append([[at[:, k].min(), at[:, k].max()] for k in range(2)])
-    joint_links = np.array(top.dof_link)
 
     def hanging(link: int) -> np.ndarray:
         """(nl,) bool: a link and all that hang on it."""

@@ -15,6 +15,7 @@ from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics
 from jaxsim.io.toml_table import Table
 from jaxsim.io.world_model import build_world
 from jaxsim.mocap.errors import ClipError
+from jaxsim.mocap.joint_map import GUESS
 from jaxsim.mocap.read import read_clip
 from jaxsim.mocap.retarget import retarget
 from jaxsim.mocap.stance_file import read_stance
@@ -25,10 +26,10 @@ _kinematics = jax.jit(forward_kinematics)
 
 def topple_free(table: Table, setup: Setup) -> Registered:
     """``clip``: a file of motion capture that is followed (without one the start pose is kept);
-    ``rate``, ``skeleton``: where the file does not say; ``stance``: a file of labels; ``loop``:
-    whether it goes on for ever; ``help``, ``begin`` [s], ``heading_deg``, ``steps``,
-    ``drift`` [m/s], ``[[controller.turn]]``, ``[[controller.pull]]``, ``[[controller.level]]``: as
-    of ``ToppleFree``."""
+    ``rate``, ``skeleton``, ``joints`` (a file, or "guess"): where the file does not say;
+    ``stance``: a file of labels; ``loop``: whether it goes on for ever; ``help``, ``begin`` [s],
+    ``heading_deg``, ``steps``, ``drift`` [m/s], ``[[controller.turn]]``, ``[[controller.pull]]``,
+    ``[[controller.level]]``: as of ``ToppleFree``."""
     help = table.choice("help", HELP, HELP[0])
     begin = table.number("begin", 0.0, least=0.0)
     heading = float(np.deg2rad(table.number("heading_deg", 0.0)))
@@ -46,7 +47,9 @@ def topple_free(table: Table, setup: Setup) -> Registered:
             turns=_turns(table, setup.model),
             drift=table.vector("drift", None),
         )
-    except (ModelError, ClipError) as error:
+    except ClipError as error:
+        raise table.error(str(error), "clip") from error
+    except ModelError as error:
         raise table.error(str(error)) from error
     made, moved = made.set("heading", heading), None
     if followed is not None:
@@ -75,7 +78,10 @@ def _followed(table: Table, setup: Setup) -> Reference:
     if loop:
         clip, labels = clip.repeated(3), None if labels is None else labels.repeated(3)
     alone = build_world(replace(setup.world, fixed=(), bodies=(), driven=(), grips=(), pushes=()))
-    motion = retarget(clip, alone.model, joints=table.text("joints", None), stance=labels)
+    joints = table.text("joints", None)
+    if joints not in (None, GUESS):
+        joints = setup.world.folder / joints
+    motion = retarget(clip, alone.model, joints=joints, stance=labels)
     rest = np.broadcast_to(np.asarray(setup.state.q, float), (len(motion.q), len(setup.state.q)))
     q = np.concatenate([motion.q, rest[:, motion.q.shape[1] :]], axis=1)
     made = reference(setup.model, q, motion.rate, motion.stance, parts(setup.model))

@@ -118,7 +118,8 @@ def retarget(
 def _check(clip: Clip) -> None:
     if clip.n_frames < LEAST_FRAMES:
         raise ClipError(
-            f"{clip.name} has {clip.n_frames} frame; a motion needs at least {LEAST_FRAMES}"
+            f"{clip.name} has {clip.n_frames} frame; a motion needs at least {LEAST_FRAMES}, give a"
+            " longer one"
         )
     if clip.rate < LEAST_RATE:
         raise ClipError(

@@ -74,7 +74,10 @@ def label_stance(clip: Clip, scheme: Scheme, rule: StanceRule | None = None) -> 
     rule = rule or StanceRule()
     lacking = [role for role in ("leftFoot", "rightFoot") if role not in scheme.joints]
     if lacking:
-        raise ClipError(f"{clip.name} has no {' and no '.join(lacking)}; stance needs two feet")
+        raise ClipError(
+            f"{clip.name} has no {' and no '.join(lacking)}; choose one with two"
+            " feet, or name them in a joint map"
+        )
     pos, quat = poses_of(clip)
     ankles = np.stack([pos[:, clip.joint(scheme.joints[f"{s}Foot"])] for s in SIDES], axis=1)
     over, fast = _over_standing(ankles, clip.rate), _speed(ankles, clip.rate)

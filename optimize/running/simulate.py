@@ -173,8 +173,8 @@ def simulate(
         timing(found.seconds, dt, fps)  # its errors show as they were asked for
         scheme = dataclasses.replace(found.scheme, dt=dt)  # type: ignore
         found = dataclasses.replace(found, scheme=scheme)
+    check_controller(found.model, found.controller)
     if controller is not None:
-        check_controller(found.model, controller)
         phases = tuple((name, "") for name in getattr(controller, "phase_names", ()))
         found = dataclasses.replace(found, phases=phases)
     if isinstance(start, State):

@@ -12,7 +12,7 @@ from controllers.tracking.outside import pull
 from controllers.tracking.parts import parts
 from controllers.tracking.reference import Reference, reference
 from controllers.tracking.support import share_of_weight, standing_feet, towards_other_foot
-from controllers.tracking.topple_free import ToppleFree
+from controllers.tracking.topple_free import Memory, ToppleFree
 from jaxsim import TimeStepping, ball_joint_human, final, largest, push, rollout, total
 from jaxsim.characters.poses import posed
 from jaxsim.collision.contacts import lowest_point
@@ -226,3 +226,23 @@ def test_a_reference_without_sense_is_told(body):
     q[7, 8] = np.nan
     with pytest.raises(ModelError, match="the pose of frame 7 is not finite"):
         reference(model, q, RATE, stance, own)
+
+
+def test_what_is_watched_is_listed_in_order(body):
+    model, followed = body
+    zero, feet = jnp.zeros(()), jnp.array([True, False])
+    memory = Memory(
+        feet, feet, zero, feet[1], jnp.array([3.0, 4.0]), jnp.zeros((2, 3)), feet, ~feet
+    )
+    following = ToppleFree.of(model, followed)
+    found = following.gauges(memory)
+    assert list(following.gauge_limits()) == [
+        *("left foot", "right foot", "help", "left foot stands in the reference"),
+        *("left foot touches", "right foot stands in the reference", "right foot touches"),
+    ]
+    assert found.keys() == following.gauge_limits().keys()
+    assert found["left foot touches"] and not found["left foot stands in the reference"]
+    assert found["right foot touches"].dtype == bool and float(found["right foot"]) == 4.0
+    standing = ToppleFree.of(model, pose=followed.q[0])
+    assert standing.gauges(memory).keys() == standing.gauge_limits().keys()
+    assert len(standing.gauge_limits()) == 5
