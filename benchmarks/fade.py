@@ -14,7 +14,7 @@ in the folder that JAXSIM_MOCAP names; a run has failed as in benchmarks/trackin
 import argparse
 import dataclasses
 import json
-import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import jax
@@ -22,11 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks._machine import commit, machine, table, today, versions
+from benchmarks._tracking import CLIPS, MOST, NEVER, clips_folder, measures
 from benchmarks.experiments import wilson
-from benchmarks.tracking import CLIPS, MOST, ROOT, measures
 from controllers.tracking.parts import parts
 from controllers.tracking.reference import reference
-from controllers.tracking.topple_free import HELP, ToppleFree
+from controllers.tracking.support import HELP
+from controllers.tracking.topple_free import ToppleFree
 from jaxsim import TimeStepping, ball_joint_human
 from jaxsim.io.files import write_bytes
 from jaxsim.mocap.read import read_clip
@@ -59,14 +60,22 @@ def scenario_of(model, file: Path) -> Scenario:
     return Scenario(model, controller, ref.state(model), scheme, seconds=float(ref.duration()))
 
 
+@dataclass(frozen=True)
+class Whole:
+    """A clip from its start to its end."""
+
+    seconds: float
+    begin: float = 0.0
+
+
 def objective(scenario: Scenario) -> Objective:
     """Help, error and time lost, over the whole clip."""
     model, controller = scenario.model, scenario.controller
     seconds = scenario.seconds
-    known = measures(model, controller.parts, controller.reference, seconds)
+    known = measures(model, controller.parts, controller.reference, Whole(seconds))
 
     def lost(folded):
-        return jnp.maximum(seconds - folded, 0.0)
+        return jnp.where(folded == NEVER, 0.0, jnp.maximum(seconds - folded, 1e-3))
 
     terms = (
         Term("lost", "s", lambda model: known["failed"], lost),
@@ -114,7 +123,7 @@ def main() -> None:
     parser.add_argument("--population", type=int, default=24)
     parser.add_argument("--starts", type=int, default=32, help="to judge on")
     args = parser.parse_args()
-    folder = Path(os.environ.get("JAXSIM_MOCAP") or ROOT.parent / "shared" / "mocap")
+    folder = clips_folder()
     model, rows = ball_joint_human(), []
     for name in args.clips:
         scenario = scenario_of(model, folder / (CLIPS | STRETCH)[name])

@@ -28,7 +28,7 @@ from benchmarks._tracking_speed import speeds
 from benchmarks._tracking_standing import kicks, stand
 from benchmarks.experiments import wilson
 from controllers.tracking.balance import Balance
-from controllers.tracking.topple_free import HELP
+from controllers.tracking.support import HELP
 from jaxsim import articulated_human, ball_joint_human
 
 MODELS = {"ball_joint_human": ball_joint_human, "articulated_human": articulated_human}

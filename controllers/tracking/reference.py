@@ -128,6 +128,17 @@ class Reference:
             stance=self.stance[k],
         )
 
+    def places(self, model: Model, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where it has the links at times (T,) [s]: (T, nl, 3) [m] and (T, nl, 4)."""
+
+        def of(time):
+            now = self.at(model, time)
+            kin = forward_kinematics(model, now.q, jnp.zeros_like(now.qd))
+            return kin.link_pos, matrix_to_quat(kin.link_rot)
+
+        pos, quat = jax.lax.map(of, jnp.asarray(time, self.q.dtype))
+        return np.array(pos, float), np.array(quat, float)
+
     def state(self, model: Model, time: Array | float = 0.0, heading: Array | float = 0.0) -> State:
         """The model as the reference has it at a time [s], moving along, turned about the vertical
         through the origin by a heading [rad]; its clock begins at 0."""

@@ -10,7 +10,8 @@ from controllers.tracking.level import Levels, level, levels_together
 from controllers.tracking.outside import Pulls, Turns, pull, pulls_together, turns
 from controllers.tracking.parts import parts
 from controllers.tracking.reference import Reference, looped, reference
-from controllers.tracking.topple_free import HELP, ToppleFree
+from controllers.tracking.support import HELP
+from controllers.tracking.topple_free import ToppleFree
 from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics
 from jaxsim.io.toml_table import Table
 from jaxsim.io.world_model import build_world

@@ -7,12 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from controllers.tracking.balance import Balance
 from controllers.tracking.parts import Parts
 from jaxsim.dynamics.kinematics import Kinematics
 from jaxsim.math.rotation import rotate
 from jaxsim.math.safe import safe_divide, safe_norm
 from jaxsim.model import Model
 
+HELP = ("threshold", "capacity", "none")
 Flags = Array | np.ndarray
 FRICTION_TURN = 0.05  # of a sole about its normal, in its load [m]
 
@@ -69,3 +71,34 @@ def beyond_capacity(
     least = jnp.stack([-y[:, 1], x[:, 0], -turn], axis=1) * (part * load)[:, None]
     most = jnp.stack([-y[:, 0], x[:, 1], turn], axis=1) * (part * load)[:, None]
     return rotate(rot, own - jnp.clip(own, least, most))
+
+
+def help_on_feet(
+    kind: str,
+    balance: Balance,
+    model: Model,
+    kin: Kinematics,
+    parts: Parts,
+    share: Array,
+    on_feet: Array,
+    virtual: Array,
+) -> tuple[Array, Array]:
+    """Torque (2, 3) [N m] on the feet from outside, and the virtual actuators' torques (nv,), of
+    which an ankle without help gives less. Source: equations 13 and 14.
+
+    kind: one of ``HELP``; model: the character alone; share (2,) of its weight on each foot;
+    on_feet (2, 3) the virtual actuators' torques on them, in the world's axes.
+    """
+    if kind == "threshold":
+        size = safe_norm(on_feet)
+        more = jnp.clip(size - balance.help_from, 0.0, balance.help_to - balance.help_from)
+        return -safe_divide(more, size)[:, None] * on_feet, virtual
+    load = share * model.mass.sum() * safe_norm(model.gravity)
+    beyond = beyond_capacity(model, kin, parts, on_feet, load, balance.capacity)
+    if kind == "capacity":
+        less = jnp.minimum(1.0, safe_divide(balance.help_to, safe_norm(beyond)))
+        return -less[:, None] * beyond, virtual
+    for k, foot in enumerate(parts.feet):
+        of_ankle = model.topology.dof_link == foot
+        virtual = virtual - jnp.where(of_ankle, kin.axis[:, :3] @ beyond[k], 0.0)
+    return jnp.zeros_like(on_feet), virtual

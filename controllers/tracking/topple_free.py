@@ -20,30 +20,17 @@ from controllers.tracking.level import Levels
 from controllers.tracking.outside import Pulls, Turns, leg_torque, swing_force
 from controllers.tracking.parts import Parts, parts
 from controllers.tracking.reference import Instant, Reference, turned_path
-from controllers.tracking.support import (
-    Flags,
-    beyond_capacity,
-    share_of_weight,
-    standing_feet,
-    towards_other_foot,
-)
+from controllers.tracking.support import HELP, Flags, help_on_feet, share_of_weight, standing_feet
 from controllers.tracking.virtual_actuators import virtual_torque
+from controllers.tracking.wanted import wanted
 from jaxsim.dynamics.jacobians import center_of_mass, com_velocity
-from jaxsim.dynamics.kinematics import difference, forward_kinematics
-from jaxsim.dynamics.momentum import angular_momentum
-from jaxsim.math.rotation import (
-    matrix_to_quat,
-    quat_conjugate,
-    quat_log,
-    quat_multiply,
-)
-from jaxsim.math.safe import safe_divide, safe_norm
+from jaxsim.dynamics.kinematics import difference
+from jaxsim.math.safe import safe_norm
 from jaxsim.model import Model, ModelError, State
 from jaxsim.model.roles import SIDES
 from jaxsim.simulation.checks import known
 from jaxsim.simulation.records import Control, Observation
 
-HELP = ("threshold", "capacity", "none")
 PLANNED, TOUCHES = "{} foot stands in the reference", "{} foot touches"
 
 
@@ -173,16 +160,9 @@ class ToppleFree(Numbered):
         """Where the reference has the links at times (T,) [s]: (T, nl, 3) [m] and (T, nl, 4)."""
         if self.reference is None:
             return None
-        reference, begin = self.reference, self.begin
-
-        def places(time):
-            kin = forward_kinematics(
-                model, reference.at(model, time + begin).q, jnp.zeros(model.topology.nv)
-            )
-            return kin.link_pos, matrix_to_quat(kin.link_rot), self.facing(time)[0]
-
-        found = jax.lax.map(places, jnp.asarray(time, reference.q.dtype))
-        pos, quat = turned_path(*(np.array(x, float) for x in found), self.parts.pelvis)
+        pos, quat = self.reference.places(model, time + float(self.begin))
+        angle = jax.lax.map(lambda t: self.facing(t)[0], jnp.asarray(time, self.reference.q.dtype))
+        pos, quat = turned_path(pos, quat, np.asarray(angle, float), self.parts.pelvis)
         for kept in (pos, quat):
             kept[:, ~self.parts.mask("own")] = np.nan
         return pos, quat
@@ -218,14 +198,15 @@ class ToppleFree(Numbered):
             standing.all() & memory.standing.all(), jnp.minimum(dt / b.share_time, 1.0), 1.0
         )
         share = memory.share + follow * (share - memory.share)
-        torque, force = self._wanted(model, obs, com, velocity, target, standing)
-        virtual, on_feet = virtual_torque(own.alone(model), kin, own, com, share, torque, force)
+        alone = own.alone(model)
+        torque, force = wanted(b, alone, kin, own, (com, velocity), target, standing)
+        virtual, on_feet = virtual_torque(alone, kin, own, com, share, torque, force)
         acts = standing.any() & ~memory.fallen
         virtual, on_feet = (jnp.where(acts, x, 0.0) for x in (virtual, on_feet))
         size = safe_norm(on_feet)
         over = jnp.where((size >= b.help_to).any(), memory.over + dt, 0.0)
         fallen = memory.fallen | (over >= b.fall_time)
-        help, virtual = self._help(model, kin, share, on_feet, size, virtual)
+        help, virtual = help_on_feet(self.help, b, alone, kin, own, share, on_feet, virtual)
         help = jnp.where(~fallen & (state.time < b.help_until), help, 0.0)
         gain_p, gain_d = self._gains(model, standing, fallen)
         if self.steps:
@@ -294,56 +275,6 @@ class ToppleFree(Numbered):
         return standing_feet(
             self._touching(obs), target.stance, com, obs.kin.com[feet], self.balance.zone
         )
-
-    def _wanted(self, model, obs, com, velocity, target: Instant, standing):
-        """The torque (3,) and force (3,) that the whole body is to feel; equations 7 to 12."""
-        b, own, kin = self.balance, self.parts, obs.kin
-        sole = own.soles(kin)
-        feet = standing.astype(com.dtype)
-
-        def over(point, soles):
-            return point - safe_divide(feet @ soles, jnp.sum(feet))
-
-        flat = np.array([1.0, 1.0, 0.0])
-        ahead = over(com, sole)
-        wanted = jnp.zeros(3, com.dtype) if target.sole is None else over(target.com, target.sole)
-        rate = target.com_velocity - velocity
-        if self.reference is None:  # as the ground moves, or the feet slide on it
-            rate = rate + safe_divide(feet @ own.sole_velocity(kin), jnp.sum(feet))
-        force = flat * (b.com_p * (wanted - ahead) + b.com_d * rate)
-        size = safe_norm(force)
-        force = force * jnp.minimum(1.0, safe_divide(b.com_most, size))
-        force = towards_other_foot(force, com, sole, standing)
-        alone = own.alone(model)
-        momentum = angular_momentum(alone, kin, com)
-        torque = b.momentum * (target.momentum - momentum)
-        if target.trunk is not None:
-            yaw = jnp.array([1.0, 1.0, 0.0], com.dtype) + b.trunk_yaw * np.array([0.0, 0.0, 1.0])
-            now = matrix_to_quat(kin.link_rot[own.trunk])
-            turn = quat_log(quat_multiply(target.trunk, quat_conjugate(now)))
-            rate = target.trunk_velocity - kin.velocity[own.trunk, :3]
-            torque = torque + yaw * (b.trunk_p * turn + b.trunk_d * rate)
-        return torque, force - b.gravity * alone.mass.sum() * model.gravity
-
-    def _help(self, model, kin, share, on_feet, size, virtual):
-        """Equations 13 and 14: torque (2, 3) on the feet from outside, and the virtual actuators'
-        torque (nv,), of which an ankle without help gives less."""
-        b, own = self.balance, self.parts
-        if self.help == "threshold":
-            more = jnp.clip(size - b.help_from, 0.0, b.help_to - b.help_from)
-            return -safe_divide(more, size)[:, None] * on_feet, virtual
-        weight = own.alone(model).mass.sum() * safe_norm(model.gravity)
-        beyond = beyond_capacity(model, kin, own, on_feet, share * weight, b.capacity)
-        if self.help == "capacity":
-            much = safe_norm(beyond)
-            less = jnp.minimum(1.0, safe_divide(b.help_to, much))
-            return -less[:, None] * beyond, virtual
-        for k, foot in enumerate(own.feet):
-            own_dofs = model.topology.dof_link == foot
-            virtual = virtual - jnp.where(
-                own_dofs, jnp.sum(kin.axis[:, :3] * beyond[k], axis=-1), 0.0
-            )
-        return jnp.zeros_like(on_feet), virtual
 
     def _steps(self, model, obs, com, velocity, target: Instant, standing, virtual, fallen):
         """The virtual torques (nv,), those of a leg that swings in the place of its own."""

@@ -1,0 +1,58 @@
+"""The force and torque that the whole body is to feel, so that it keeps its balance.
+
+Source: the document on the topple-free foot, equations 7 to 12 and figure 6.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.tracking.balance import Balance
+from controllers.tracking.parts import Parts
+from controllers.tracking.reference import Instant
+from controllers.tracking.support import towards_other_foot
+from jaxsim.dynamics.kinematics import Kinematics
+from jaxsim.dynamics.momentum import angular_momentum
+from jaxsim.math.rotation import matrix_to_quat, quat_conjugate, quat_log, quat_multiply
+from jaxsim.math.safe import safe_divide, safe_norm
+from jaxsim.model import Model
+
+
+def wanted(
+    balance: Balance,
+    model: Model,
+    kin: Kinematics,
+    parts: Parts,
+    com: tuple[Array, Array],
+    target: Instant,
+    standing: Array,
+) -> tuple[Array, Array]:
+    """Torque (3,) [N m] and force (3,) [N].
+
+    model: the character alone; com: its centre of mass (3,) [m] and velocity (3,) [m/s]; standing
+    (2,) bool. A target without ``sole`` is a pose: then the body is to rest over its feet, however
+    these move.
+    """
+    place, velocity = com
+    sole, feet = parts.soles(kin), standing.astype(place.dtype)
+
+    def over_feet(of_feet):
+        return safe_divide(feet @ of_feet, jnp.sum(feet))
+
+    ahead, rate = place - over_feet(sole), target.com_velocity - velocity
+    if target.sole is None:
+        planned, rate = jnp.zeros_like(ahead), rate + over_feet(parts.sole_velocity(kin))
+    else:
+        planned = target.com - over_feet(target.sole)
+    level = np.array([1.0, 1.0, 0.0])
+    force = level * (balance.com_p * (planned - ahead) + balance.com_d * rate)
+    force = force * jnp.minimum(1.0, safe_divide(balance.com_most, safe_norm(force)))
+    force = towards_other_foot(force, place, sole, standing)
+    torque = balance.momentum * (target.momentum - angular_momentum(model, kin, place))
+    if target.trunk is not None:
+        axes = jnp.stack([jnp.ones_like(balance.trunk_yaw)] * 2 + [balance.trunk_yaw])
+        now = matrix_to_quat(kin.link_rot[parts.trunk])
+        turn = quat_log(quat_multiply(target.trunk, quat_conjugate(now)))
+        spin = target.trunk_velocity - kin.velocity[parts.trunk, :3]
+        torque = torque + axes * (balance.trunk_p * turn + balance.trunk_d * spin)
+    return torque, force - balance.gravity * model.mass.sum() * model.gravity
