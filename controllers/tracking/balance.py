@@ -34,7 +34,7 @@ class Balance:
     momentum: Any = 4.0  # of the angular momentum [1/s]
     trunk_p: Any = 460.0  # of the chest's orientation [N m/rad]
     trunk_d: Any = 70.0  # [N m s/rad]
-    trunk_yaw: Any = 1.0  # of these, about the vertical
+    trunk_yaw: Any = 0.6  # of these, about the vertical
     gravity: Any = 1.0  # part of the weight that is compensated
     help_from: Any = 20.0  # thr_min: torque on a foot beyond which it is helped [N m]
     help_to: Any = 200.0  # thr_max: torque on a foot with which the body is let fall [N m]
