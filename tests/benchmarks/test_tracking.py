@@ -158,12 +158,15 @@ def test_numbers_that_are_none_are_told():
         balance_of(["com_p="])
 
 
-MISSED = ("no help", "mass 110 %, not known")  # docs/results/tracking.md says by how much
+MISSED = ("no help", "mass 110 %", "mass 110 %, not known")
+TOLD = pytest.mark.xfail(reason="docs/results/tracking.md says by how much", strict=False)
 
 
 @pytest.mark.slow
 @needs_clips
-@pytest.mark.parametrize("name", [name for name in VARIANTS if name not in MISSED])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=TOLD) if name in MISSED else name for name in VARIANTS]
+)
 def test_the_clips_are_followed(name):
     args = vars(options().parse_args([])) | {"balance": Balance()} | VARIANTS[name]
     shelf, found = found_by(argparse.Namespace(**args))
