@@ -144,8 +144,7 @@ class Runs:
     seconds: Any
     force: Any  # (3,) of a push at the chest [N]
     pushed_at: Any  # [s]
-    mass: Any  # of the body, in the model's
-    known: Any  # whether the controller knows that mass
+    mass: Any  # of the body, in that which the controller takes it for
     friction: Any  # of the ground and the body
     balance: Balance
 
@@ -165,7 +164,6 @@ def runs(
     turn: float = 0.0,
     mass: float = 1.0,
     friction: float = 1.0,
-    known: bool = True,
     clips: Sequence[int] | None = None,
 ) -> Runs:
     """Each clip (all, or those of the indices) unpushed and pushed from four sides, which are
@@ -192,7 +190,6 @@ def runs(
         force=jnp.asarray(np.tile(sides, (len(chosen), 1)), dtype),
         pushed_at=each(pushed_at),
         mass=each(mass),
-        known=each(float(known)),
         friction=each(friction),
         balance=jax.tree.map(each, balance),
     )
@@ -245,10 +242,9 @@ def runner(
         ref = dataclasses.replace(frames, rate=run.rate)
         follows = dataclasses.replace(given, reference=ref, begin=run.begin, balance=run.balance)
         body = heavier(model, run.mass).replace(friction=run.friction * model.friction)
-        taken_for = heavier(model, jnp.where(run.known > 0, run.mass, 1.0))
         pushed = dataclasses.replace(pushes, force=run.force[None], start=run.pushed_at[None])
         return rollout(
-            body, Mistaken(follows, taken_for), run.start, scheme, steps,
+            body, Mistaken(follows, model), run.start, scheme, steps,
             measures(model, own, ref, run), pushes=pushed, backend="xla",
         ).measures  # fmt: skip
 

@@ -11,8 +11,8 @@
 Clips lie in the folder that JAXSIM_MOCAP names. A run has failed when the chest is 60 degrees from
 the reference's, the pelvis 0.3 m from its height, or when pelvis, trunk, head or thighs touch. With
 ``--starts N`` each run is repeated from N - 1 slightly different starts, as of push maps. The
-numbers of Balance stay those of the nominal body whatever its mass and friction are; the weight
-that is carried is that of the body, unless the mass is unknown. Intervals hold 95 % (Wilson).
+controller is made for the body, whatever its mass; with ``--mass-unknown`` for that of 72 kg. It
+never knows friction. Intervals hold 95 % (Wilson).
 """
 
 import argparse
@@ -27,7 +27,7 @@ from benchmarks._tracking import NEVER, Shelf, of_runs, runner, runs, shelf
 from benchmarks._tracking_speed import speeds
 from benchmarks._tracking_standing import kicks, stand
 from benchmarks.experiments import wilson
-from controllers.tracking.balance import Balance
+from controllers.tracking.balance import ADULT, Balance
 from controllers.tracking.support import HELP
 from jaxsim import articulated_human, ball_joint_human
 
@@ -57,15 +57,15 @@ ONE = [
 
 
 @cache
-def clips_on(name: str, pin: bool, precision: str) -> Shelf:
+def clips_on(name: str, mass: float, pin: bool, precision: str) -> Shelf:
     """The clips, once for a model and a precision."""
-    return shelf(MODELS[name](), pin)
+    return shelf(MODELS[name](mass=mass), pin)
 
 
 @cache
-def runner_on(name: str, pin: bool, precision: str, *how):
+def runner_on(body: tuple, *how):
     """What runs them, compiled once."""
-    return runner(clips_on(name, pin, precision), *how)
+    return runner(clips_on(*body), *how)
 
 
 def found_by(args) -> tuple[Shelf, dict[str, np.ndarray]]:
@@ -75,12 +75,14 @@ def found_by(args) -> tuple[Shelf, dict[str, np.ndarray]]:
 
 
 def _found_by(args):
-    body = args.model, args.pin, args.precision
+    usual, height = ADULT
+    mass = usual * (1.0 if args.mass_unknown else args.mass)
+    body = args.model, mass, args.pin, args.precision
     clips = clips_on(*body)
-    run = runner_on(*body, args.help_by, args.dt, args.contacts, args.backend)
+    run = runner_on(body, args.help_by, args.dt, args.contacts, args.backend)
     planned = runs(
-        clips, args.balance, args.force, args.starts, args.seed,
-        mass=args.mass, friction=args.friction, known=not args.mass_unknown,
+        clips, args.balance.scaled(mass, height), args.force, args.starts, args.seed,
+        mass=args.mass if args.mass_unknown else 1.0, friction=args.friction,
     )  # fmt: skip
     return clips, of_runs(run(planned), len(clips.names))
 
