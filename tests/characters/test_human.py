@@ -14,6 +14,7 @@ from jaxsim.characters.poses import posed, unsided
 from jaxsim.characters.registry import start as any_start
 from jaxsim.collision.contacts import find_contacts, lowest_point
 from jaxsim.collision.slots import contact_slots
+from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
 from jaxsim.dynamics.rigid import bias_force, mass_matrix
 from jaxsim.io.mjcf import mjcf_q_index, mjcf_v_index, to_mjcf
@@ -382,3 +383,16 @@ def test_the_pose_is_held(models, kind):
     # the arms sink by their weight's torque over kp and stay there
     assert np.rad2deg(hanging.max()) < 4.0
     np.testing.assert_allclose(hanging[:, -1], hanging[:, -25], atol=1e-5)
+
+
+def test_hands_are_of_the_forearms_mass():
+    bare, handed = ball_joint_human(), ball_joint_human(hands=True)
+    assert handed.topology.nv == bare.topology.nv + 6
+    assert handed.topology.part("leftHand") == handed.topology.link("leftHand")
+    np.testing.assert_allclose(handed.mass.sum(), bare.mass.sum(), rtol=1e-9)
+    coms = [
+        center_of_mass(model, forward_kinematics(model, state.q, state.qd))
+        for model in (bare, handed)
+        for state in [start(model, "t_pose")]
+    ]
+    np.testing.assert_allclose(*coms, atol=1e-9)
