@@ -27,7 +27,17 @@ from jaxsim.math.rotation import (
 from jaxsim.mocap.body import Body
 from jaxsim.model import Model
 
-__all__ = ["BLOCK", "begun", "fitted", "followed", "hinge_places", "in_blocks", "placed"]
+__all__ = [
+    "BLOCK",
+    "begun",
+    "fitted",
+    "followed",
+    "hinge_places",
+    "hips_put",
+    "in_blocks",
+    "placed",
+    "slowed",
+]
 
 BLOCK = 256  # frames that one call of a compiled program takes
 GRID = {1: 25, 2: 11, 3: 7}  # places a hinge is tried at, by how many a link has
@@ -35,7 +45,7 @@ STEPS, FEW = 16, 4  # from the grid, and from the frame before
 BETTER = 0.1  # part of the error that a frame by itself may leave, to break with the one before
 FAR = 0.5  # [rad] of a step at most
 DAMPING = 1e-4
-TWIST = 0.05  # weight of a limb's turn about its bone, beside 1 of where the bone points
+TWIST = 0.02  # weight of a limb's turn about its bone, beside 1 of where the bone points
 FEET = (0.3, 0.3, 0.1)  # of their roll, pitch and yaw
 LIGHT = 0.2  # weight of an abdomen, which has to give where a chest cannot be reached otherwise
 
@@ -109,7 +119,7 @@ def fitted(
         )
     else:
         left = jnp.zeros(len(q), q.dtype)
-    return jax.vmap(partial(_hips_at, model, body))(q, hips), left
+    return hips_put(model, body, q, hips), left
 
 
 @partial(jax.jit, static_argnames="body")
@@ -131,6 +141,26 @@ def followed(
         return q, q
 
     return jax.lax.scan(step, before, (q, left, targets))[1]
+
+
+@partial(jax.jit, static_argnames="body")
+def hips_put(model: Model, body: Body, q: Array, hips: Array) -> Array:
+    """(N, nq) with the middle between the thighs' joints at ``hips`` (N, 3) [m]."""
+    return jax.vmap(partial(_hips_at, model, body))(q, hips)
+
+
+def slowed(q: np.ndarray, places: np.ndarray, most: float) -> np.ndarray:
+    """(T, nq) where no angle at ``places`` changes by more than ``most`` [rad] from a frame to the
+    next: a jump is a ramp around it, and what is slow stays as it is."""
+    ways = []
+    for order in (1, -1):
+        way = q[::order, places].copy()
+        for t in range(1, len(way)):
+            way[t] = way[t - 1] + np.clip(way[t] - way[t - 1], -most, most)
+        ways.append(way[::order])
+    out = q.copy()
+    out[:, places] = (ways[0] + ways[1]) / 2
+    return out
 
 
 def hinge_places(model: Model, body: Body) -> np.ndarray:

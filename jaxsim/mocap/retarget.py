@@ -22,8 +22,10 @@ from jaxsim.mocap.fit_angles import (
     fitted,
     followed,
     hinge_places,
+    hips_put,
     in_blocks,
     placed,
+    slowed,
 )
 from jaxsim.mocap.joint_map import find_map
 from jaxsim.mocap.measures import not_human
@@ -39,6 +41,7 @@ __all__ = ["Retargeted", "retarget"]
 
 LEAST_RATE = 10.0  # [Hz]: below it neither speeds nor stance can be told
 LEAST_FRAMES = 2
+FASTEST = 30.0  # [rad/s] of a hinge; one that has to change to its other way to turn ramps there
 # Of feet that surely lie flat: to fit their alignment, the floor, and to judge the result.
 FLAT = StanceRule(speed=0.35, release=1.0, toe_height=0.0)
 
@@ -142,11 +145,16 @@ def _solved(
     def fit(*arrays):
         return fitted(model, body, *(jnp.asarray(array, dtype) for array in arrays))
 
+    def put(*arrays):
+        return hips_put(model, body, *(jnp.asarray(array, dtype) for array in arrays))
+
     q = in_blocks(begin, frames, targets)
     q, left = in_blocks(fit, frames, q, q, targets, hips)
-    if hinge_places(model, body).size:
+    hinges = hinge_places(model, body)
+    if hinges.size:
         q = in_blocks(_follower(model, body, q[0]), frames, q, left, targets)
         q, _ = in_blocks(fit, frames, q, q, targets, hips)
+        q = in_blocks(put, frames, slowed(q, hinges, FASTEST / source.clip.rate), hips)
     return _continuous(model, np.asarray(q, np.float64))
 
 

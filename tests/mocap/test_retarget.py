@@ -14,6 +14,7 @@ from jaxsim.characters.planar_human import planar_human
 from jaxsim.mocap.body import body_of
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
+from jaxsim.mocap.fit_angles import slowed
 from jaxsim.mocap.from_motion import clip_of_motion
 from jaxsim.mocap.joint_map import as_toml, find_map, guess_map, read_map, write_map
 from jaxsim.mocap.pin_feet import blended
@@ -21,7 +22,7 @@ from jaxsim.mocap.quality import BOUNDS, at_limits, failures, over_time, quality
 from jaxsim.mocap.read import read_clip
 from jaxsim.mocap.reference import character_motion, save_reference
 from jaxsim.mocap.rest_pose import TWISTS
-from jaxsim.mocap.retarget import places, retarget
+from jaxsim.mocap.retarget import FASTEST, places, retarget
 from jaxsim.mocap.rotations import between, from_angles
 from jaxsim.mocap.schemes import Scheme, detect_scheme
 from jaxsim.model import ModelBuilder, ModelError, free, sphere
@@ -154,6 +155,29 @@ def test_short_gaps_have_no_jumps():
     mask[14:16] = False
     faded = blended(np.linspace(0.0, 1.0, 30)[:, None], mask, 100.0)[:, 0]
     assert np.abs(np.diff(faded)).max() < 0.35
+
+
+def test_a_jump_becomes_a_ramp_around_it():
+    q = np.zeros((41, 3))
+    q[20:, 1], q[20:, 2] = 1.0, 1.0
+    q[:20, 0] = 0.05 * np.arange(20)  # slow
+    slow = slowed(q, np.array([0, 1]), 0.1)
+    assert np.abs(np.diff(slow[:, 1])).max() <= 0.1 + 1e-12
+    assert slow[19, 1] + slow[20, 1] == pytest.approx(1.0)  # the middle is where it was
+    assert slow[9, 1] == 0.0 and slow[30, 1] == 1.0
+    assert np.array_equal(slow[:, 2], q[:, 2]) and np.allclose(slow[:9, 0], q[:9, 0])
+
+
+@clips.needs_clips
+def test_shoulders_overhead_do_not_jump(hinges):
+    report = quality(retarget(clip_named("cmu_55_25__step_in_place.amc"), hinges))
+    assert report["fastest joint rad/s"] <= FASTEST * 1.001
+
+
+@clips.needs_clips
+def test_hands_on_hips_point_as_the_clip_has_them(hinges):
+    report = quality(retarget(clip_named("snu_wd2_idle_65__stand_idle.bvh"), hinges))
+    assert failures(report) == []
 
 
 def test_frames_of_other_number_compile_nothing_anew(figure, balls):
