@@ -102,7 +102,7 @@ def shelved(model: Model, motions: Mapping[str, tuple]) -> Shelf:
     together = {
         field.name: jnp.concatenate([getattr(each, field.name) for each in found])
         for field in dataclasses.fields(Reference)
-        if field.name != "rate"
+        if field.name not in ("rate", "moves")
     }
     return Shelf(
         model=model,
