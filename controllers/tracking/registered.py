@@ -54,6 +54,11 @@ def topple_free(table: Table, setup: Setup) -> Registered:
         raise table.error(str(error)) from error
     made, moved = made.set("heading", heading), None
     if followed is not None:
+        if followed.moves is None and begin >= float(followed.duration()):
+            raise table.error(
+                f"begin is {begin:g} s, the clip is {float(followed.duration()):.2f} s long",
+                "begin",
+            )
         first, _ = made.facing(setup.state.time)
         moved = followed.state(setup.model, begin, first)
     begun = moved or setup.state

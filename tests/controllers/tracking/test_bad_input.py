@@ -151,3 +151,9 @@ def test_a_clip_of_an_hour_is_followed(tmp_path):
     assert followed.frames == 100_000
     assert sum(x.nbytes for x in jax.tree.leaves(followed)) < 110e6  # in float64
     assert np.isfinite(np.asarray(followed.com)).all()
+
+
+def test_a_begin_after_the_end_of_the_clip_is_told(tmp_path):
+    (tmp_path / "clip.bvh").write_text(GOOD)
+    with pytest.raises(WorldError, match=r"key 'begin': begin is 9 s, the clip is 1\.\d+ s long"):
+        scenario(written(tmp_path, controller="begin = 9.0"))
