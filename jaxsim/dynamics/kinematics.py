@@ -226,7 +226,7 @@ def plane_angles(model: Model, q: Array) -> Array:
     return mask_product(top.link_dofs & angular, counter_clockwise * q)
 
 
-def point_velocity(kin: Kinematics, link: Array | int, point: Array) -> Array:
+def point_velocity(kin: Kinematics, link: Array | np.ndarray | int, point: Array) -> Array:
     """Velocity (..., 3) [m/s] of the material point of ``link`` now at ``point`` (..., 3) [m]."""
     v = kin.velocity[link]
     return v[..., 3:] + cross(v[..., :3], point - kin.reference[link])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxsim.mocap.plan import SIDES, TOE, Plan
 
@@ -136,8 +137,20 @@ def _standing(time: np.ndarray) -> np.ndarray:
     return np.broadcast_to([[0.0, HIP, 0.0], [0.0, -HIP, 0.0]], (len(time), 2, 3)).copy()
 
 
-def _plan(name, time, pressure, ankle, *, height, forward, elbow, lean, out=0.1, pelvis_yaw=0.0,
-          pitch=0.0) -> Plan:  # fmt: skip
+def _plan(
+    name: str,
+    time: np.ndarray,
+    pressure: np.ndarray,
+    ankle: np.ndarray,
+    *,
+    height: ArrayLike,
+    forward: ArrayLike,
+    elbow: ArrayLike,
+    lean: ArrayLike,
+    out: ArrayLike = 0.1,
+    pelvis_yaw: ArrayLike = 0.0,
+    pitch: ArrayLike = 0.0,
+) -> Plan:
     """With numbers in the place of what stays as it is."""
     frames, sides = len(time), len(SIDES)
 

@@ -24,7 +24,7 @@ from jaxsim.model import Model, neutral_state
 
 __all__ = ["Plan", "clip_of_plan"]
 
-SIDES = ("left", "right")
+SIDES, LEG = ("left", "right"), ("Shank", "Foot")  # of a leg the joints that its bones end in
 GRAVITY = 9.81  # [m/s^2]
 PASSES = 10  # by which the pelvis is moved until the centre of mass is where it is to be
 TOE = 0.19  # of the foot's end before the ankle [m]
@@ -91,7 +91,7 @@ def _carried(plan: Plan, clip: Clip, middle: np.ndarray, share: np.ndarray, grou
     """The clip with its centre of mass where the pendulum has it. middle (J, 3) [m] of each link in
     its frame, share (J,) of the mass, ground [m] of the ankles in standing."""
     ankle = plan.ankle + np.array([0.0, 0.0, ground])
-    leg = sum(np.linalg.norm(clip.offsets[clip.joint(f"left{p}")]) for p in ("Shank", "Foot"))
+    leg = sum(_length(clip, f"left{part}") for part in LEG)
     root = np.zeros((len(ankle), 3))
     root[:, 2] = ground + plan.height * leg
     root[:, :2] = pendulum(plan.pressure, plan.rate, leg)
@@ -102,6 +102,11 @@ def _carried(plan: Plan, clip: Clip, middle: np.ndarray, share: np.ndarray, grou
         wanted = pendulum(plan.pressure, plan.rate, float(com[:, 2].mean()))
         root = root + np.concatenate([wanted - com[:, :2], np.zeros((len(root), 1))], axis=1)
     return _posed(plan, replace(clip, root_pos=root), ankle)
+
+
+def _length(clip: Clip, joint: str) -> float:
+    """Of the bone that ends in a joint [m]."""
+    return float(np.linalg.norm(clip.offsets[clip.joint(joint)]))
 
 
 def pendulum(pressure: np.ndarray, rate: float, height: float) -> np.ndarray:
@@ -128,11 +133,8 @@ def _posed(plan: Plan, clip: Clip, ankle: np.ndarray) -> Clip:
         axis=1,
     )
     for k, side in enumerate(SIDES):
-        thigh, shank = _leg(
-            ankle[:, k] - hips[:, k],
-            *(np.linalg.norm(clip.offsets[clip.joint(f"{side}{p}")]) for p in ("Shank", "Foot")),
-            f"{plan.name}: {side} leg",
-        )
+        upper, lower = (_length(clip, f"{side}{part}") for part in LEG)
+        thigh, shank = _leg(ankle[:, k] - hips[:, k], upper, lower, f"{plan.name}: {side} leg")
         world[f"{side}Thigh"], world[f"{side}Shank"] = thigh, shank
         world[f"{side}Foot"] = from_angles("Y", plan.foot_pitch[:, k, None])
         out = (1.0, -1.0)[k] * plan.shoulder[:, k, 0]

@@ -84,7 +84,7 @@ def table(found: PushMap) -> str:
     weaker = (found.below == 0).any(axis=0).sum(axis=-1)
     for at in np.ndindex(first.shape):
         *index, d, k = at
-        angle = o.directions_deg[k]
+        angle = float(o.directions_deg[k])
         name = f"{SIDES.get(round(angle), '')} {angle:.0f} deg".strip()
         own = "".join(f"{x:10g}  " for x in o.values_at(tuple(index)).values())
         row = "  ".join(f"{x:10.0f}" for x in quantiles[(slice(None), *at)])
