@@ -47,7 +47,7 @@ def wilson(good: int, of: int, z: float = 1.96) -> tuple[float, float]:
     share, more = good / of, z * z / of
     middle = (share + more / 2) / (1 + more)
     half = z / (1 + more) * np.sqrt(share * (1 - share) / of + more / (4 * of))
-    return middle - half, middle + half
+    return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
 def _help(sample) -> Any:
