@@ -162,6 +162,7 @@ def test_steps_carry_pushes_and_drift_in_all_directions():
     assert ((ways * DIRECTIONS).sum(axis=1) > 0.5).all()  # [m]
 
 
+@pytest.mark.slow
 def test_slopes_are_walked():
     made = scenario("slope", {"world.dt": 0.002})
 
