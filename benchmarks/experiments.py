@@ -119,8 +119,9 @@ def main() -> None:
     chosen = [e for e in entries if not args.scenarios or e["scenario"] in args.scenarios]
     rows = []
     for entry in chosen:
-        rows += rows_of(entry, args.starts, args.seed)
-        print(f"{entry['scenario']}: {rows[-1][2]} stood", flush=True)
+        found = rows_of(entry, args.starts, args.seed)
+        print("\n".join(f"{entry['scenario']}: {', '.join(row)}" for row in found), flush=True)
+        rows += found
     print(f"\n{today()}, {machine()}, commit {commit()}; {versions(jax)}\n\n{table(HEAD, rows)}")
 
 

@@ -15,15 +15,16 @@ from jaxsim.fused.program import Value
 TREE_LEAVES = 32  # of a select of constants that index arithmetic is pushed through
 
 
-def leaves(value: Value) -> int:
-    """How many constants a tree of selects chooses from; 0 if it is none, or too large."""
+def leaves(value: Value, most: int = TREE_LEAVES) -> int:
+    """How many constants a tree of selects chooses from; 0 if it is none, or has more than
+    ``most``."""
     if value.is_constant:
         return 1
-    if value.op != "select":
+    if value.op != "select" or most < 2:
         return 0
-    yes = leaves(value.args[1])
-    no = leaves(value.args[2]) if yes else 0
-    return yes + no if no and yes + no <= TREE_LEAVES else 0
+    yes = leaves(value.args[1], most - 1)
+    no = leaves(value.args[2], most - yes) if yes else 0
+    return yes + no if no else 0
 
 
 THROUGH_TREES = {

@@ -411,3 +411,18 @@ def test_numbers_of_64_bits_keep_them_inside_jit():
     reference = jax.vmap(split)(x, n)
     same(jax.jit(fuse(split))(x, n), reference)
     same(jax.jit(fuse_one(split))(x[0], n[0]), jax.tree.map(lambda a: a[0], reference))
+
+
+def test_a_long_chain_of_selects_of_constants_is_lowered():
+    """As of the choice among many contacts; longer than Python may recurse."""
+
+    def last_below(x):
+        found = jnp.int32(-1)
+        for k in range(1200):
+            found = jnp.where(x > k, jnp.int32(k), found)
+        return found == 3, found
+
+    x = jnp.asarray([-1.0, 0.5, 3.5, 700.5], jnp.float32)
+    below, found = fuse(last_below)(x)
+    np.testing.assert_array_equal(found, [-1, 0, 3, 700])
+    np.testing.assert_array_equal(below, found == 3)
