@@ -11,6 +11,7 @@ Each ``[[experiment]]`` is a scenario and what of it varies:
     starts = 16                          # slightly different ones; the first is the scenario's own
     spread = [0.02, 0.1]                 # their standard deviations [rad], [rad/s]
     seconds = 5.0                        # the scenario's by default
+    backend = "xla"                      # for worlds of so many shapes that a kernel is too large
     set = { "character.friction" = 0.3 } # as --set
     rows = [{ "controller.help_from" = 200.0 }, { ... }]   # a row of the table for each; a key
                                          # name tells it, in the place of its numbers
@@ -38,7 +39,7 @@ from optimize.problems.starts import ANGLE, RATE
 from optimize.running.objectives import Objective, Term
 
 FILE = Path(__file__).with_suffix(".toml")
-KEYS = {"scenario", "title", "starts", "spread", "seconds", "set", "rows", "each"}
+KEYS = {"scenario", "title", "starts", "spread", "seconds", "set", "rows", "each", "backend"}
 HEAD = ["experiment", "with", "stood", "interval [%]", "helped [%]", "help [N m]"]
 
 
@@ -83,6 +84,7 @@ def rows_of(entry: Mapping[str, Any], starts: int | None, seed: int) -> list[lis
         spread=tuple(entry.get("spread", (ANGLE, RATE))),
         variants=each,
         seed=seed,
+        backend=entry.get("backend"),
     )
     values = [[row.get(name, made.get(name)) for name in names] for row in rows]
     found = problem.evaluate_values(np.array(values, float).reshape(len(rows), len(names)))
