@@ -158,8 +158,8 @@ def test_numbers_that_are_none_are_told():
         balance_of(["com_p="])
 
 
-MISSED = ("no help", "mass 110 %", "mass 110 %, not known")
-TOLD = pytest.mark.xfail(reason="docs/results/tracking.md says by how much", strict=False)
+MISSED = ("no help", "mass 110 %, not known", "hinge-jointed human")
+TOLD = pytest.mark.xfail(reason="docs/results/tracking.md says by how much", strict=True)
 
 
 @pytest.mark.slow
