@@ -185,7 +185,7 @@ def main() -> None:
             shown = (stand if args.standing else kicks)(MODELS[args.model](), args)
     elif args.speed:
         with jax.enable_x64(args.precision == "float64"):
-            shown = speeds(clips_on(args.model, args.pin, args.precision), args)
+            shown = speeds(clips_on(args.model, ADULT[0], args.pin, args.precision), args)
     else:
         shown = follow(args)
     print(f"{today()}, {machine()}, commit {commit()}; {versions(jax)}\n\n{shown}")
