@@ -100,8 +100,7 @@ def judged(scenario: Scenario, xs: np.ndarray, help_by: str, starts: int) -> lis
     """Cells of a row for each of xs (k, n), on starts that the search has not seen."""
     controller = dataclasses.replace(scenario.controller, help=help_by)
     problem = problem_of(dataclasses.replace(scenario, controller=controller), starts, seed=4711)
-    found, _ = problem._run(problem.members(xs), problem._shared)
-    found = {name: np.asarray(value).reshape(len(xs), starts) for name, value in found.items()}
+    found, _ = problem.outcomes(xs)
     rows = []
     for lost, help, error in zip(found["lost"], found["help"], found["error"]):
         good = lost == 0

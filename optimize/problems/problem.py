@@ -194,28 +194,33 @@ class Problem:
         )
         return np.repeat(np.asarray(x, dtype), trials, axis=0), *tiled
 
+    def outcomes(self, x: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Of each trial of members (P, n), in their units: the objective's raw terms and what the
+        motion tells beside them, (P, trials) each; and whether it was whole, (P, trials) bool."""
+        shape = len(x), self.trials
+        parts, good = self._run(self.members(x), self._shared)
+        parts = {name: np.asarray(part, float).reshape(shape) for name, part in parts.items()}
+        return parts, np.asarray(good).reshape(shape)
+
     def evaluate_values(self, x: np.ndarray) -> Evaluation:
         """Judge members given by the numbers themselves (P, n), in their units."""
         x, where = np.asarray(x), np.arange(len(x))
         if not isinstance(self.scenario.scheme, TimeStepping):  # a step is worth not doing twice
             x, where = np.unique(x, axis=0, return_inverse=True)
             where = where.reshape(-1)
-        trials, shape = self.trials, (len(x), self.trials)
-        parts, good = self._run(self.members(x), self._shared)
-        parts = {name: np.asarray(part, float).reshape(shape) for name, part in parts.items()}
+        parts, good = self.outcomes(x)
         parts = {
             name: (part.max(axis=1) if name == "root_residual" else part.mean(axis=1))[where]
             for name, part in parts.items()
         }
         fitness = np.asarray(self.objective.total(parts))
-        good = np.asarray(good).reshape(shape)
         # of survival one that is not finite is a fall like any other
         whole = np.asarray(good.any(axis=1) if self.objective.of_survival else good.all(axis=1))
         return Evaluation(
             fitness=fitness,
             parts=parts,
             failed=~(whole[where] & np.isfinite(fitness)),
-            steps=self.steps * len(x) * trials,
+            steps=self.steps * len(x) * self.trials,
         )
 
     # ---- derivatives
