@@ -259,8 +259,9 @@ def runner(
     return run
 
 
-def measures(model: Model, own: Parts, ref: Reference, run: Runs) -> dict[str, Measure]:
-    """When it failed [s], and what of it is told, until then or the end of the clip."""
+def measures(model: Model, own: Parts, ref: Reference, run: Any) -> dict[str, Measure]:
+    """When it failed [s], and what of it is told, until then or the end of the clip; of a run its
+    ``begin`` and ``seconds`` are asked for."""
     touches = np.isin(model.topology.link_names, TRUNK)
     root = model.topology.link_names.index("pelvis")
 

@@ -1,8 +1,7 @@
 """How far help at the feet can be faded: the numbers of balance tuned for each clip by itself.
 
     python benchmarks/fade.py --out runs/fade                    all clips, 60 generations each
-    python benchmarks/fade.py --out runs/fade --clips n_kick     one; 55_25 (hops) and 05_11 (a turn
-                                                                 on the ball of the foot) too
+    python benchmarks/fade.py --out runs/fade --clips n_kick     one
     python benchmarks/fade.py --out runs/fade                    again: goes on where it stopped
 
 CMA-ES (optimize.tuning.evolution) minimises help, error and time lost over three starts; help is
@@ -31,7 +30,7 @@ from controllers.tracking.topple_free import ToppleFree
 from jaxsim import TimeStepping, ball_joint_human
 from jaxsim.io.files import write_bytes
 from jaxsim.mocap.read import read_clip
-from jaxsim.mocap.retarget import retarget
+from jaxsim.mocap.retarget import Retargeted, retarget
 from optimize import Problem
 from optimize.results.folder import RunFolder
 from optimize.running.objectives import Objective, Term
@@ -42,17 +41,15 @@ VARIED = (
     *("pose_p", "pose_d", "arms", "ankle_p", "ankle_d", "com_p", "com_d", "com_most", "momentum"),
     *("trunk_p", "trunk_d", "trunk_yaw", "sliding", "share_time"),
 )
-STRETCH = {"55_25": "cmu_55_25__step_in_place.amc", "05_11": "cmu_05_11__pirouette.amc"}
 RANGE = 5.0  # a number may be so many times its default, or that part of it
 WEIGHTS = {"lost": 20.0, "help": 0.1, "error": 20.0}  # of a second lost, N m s, m s
 SPREAD = 0.01, 0.05  # of starts [rad], [rad/s]
 HEAD = ["clip", "numbers", "help by", "followed", "interval [%]", "help [N m]", "error [mm]"]
 
 
-def scenario_of(model, file: Path) -> Scenario:
+def scenario_of(model, motion: Retargeted) -> Scenario:
     """A clip that is followed from its start to its end."""
-    clip = read_clip(file, rate=120.0 if file.suffix == ".amc" else None)
-    motion, own = retarget(clip, model), parts(model)
+    own = parts(model)
     frames = min(len(motion.q), int(MOST * motion.rate) + 1)
     ref = reference(model, motion.q[:frames], motion.rate, motion.stance[:frames], own)
     controller = ToppleFree.of(model, ref, help="capacity")
@@ -68,7 +65,7 @@ class Whole:
     begin: float = 0.0
 
 
-def objective(scenario: Scenario) -> Objective:
+def objective(scenario: Scenario, weights: dict[str, float]) -> Objective:
     """Help, error and time lost, over the whole clip."""
     model, controller = scenario.model, scenario.controller
     seconds = scenario.seconds
@@ -82,18 +79,22 @@ def objective(scenario: Scenario) -> Objective:
         Term("help", "N m s", lambda model: known["help"]),
         Term("error", "m s", lambda model: known["error"]),
     )
-    weights = {name: value / seconds for name, value in WEIGHTS.items()}
+    weights = {name: value / seconds for name, value in weights.items()}
     return Objective("faded", seconds, weights, terms=terms)
 
 
-def problem_of(scenario: Scenario, trials: int, seed: int) -> Problem:
-    """All numbers that vary, on a logarithmic scale about their defaults."""
+def problem_of(
+    scenario: Scenario, trials: int, seed: int, varied=VARIED, weights=WEIGHTS
+) -> Problem:
+    """All numbers that vary, on a logarithmic scale about those of the scenario."""
     balance = scenario.controller.balance
     numbers = {}
-    for name in VARIED:
+    for name in varied:
         value = float(getattr(balance, name))
         numbers[f"controller.balance.{name}"] = (value / RANGE, value * RANGE, "log")
-    return Problem(scenario, numbers, objective(scenario), trials=trials, spread=SPREAD, seed=seed)
+    return Problem(
+        scenario, numbers, objective(scenario, weights), trials=trials, spread=SPREAD, seed=seed
+    )
 
 
 def judged(scenario: Scenario, xs: np.ndarray, help_by: str, starts: int) -> list[list[str]]:
@@ -117,7 +118,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, required=True, help="a folder for each clip in it")
-    parser.add_argument("--clips", nargs="*", default=list(CLIPS), choices=[*CLIPS, *STRETCH])
+    parser.add_argument("--clips", nargs="*", default=list(CLIPS), choices=CLIPS)
     parser.add_argument("--generations", type=int, default=60)
     parser.add_argument("--population", type=int, default=24)
     parser.add_argument("--starts", type=int, default=32, help="to judge on")
@@ -125,7 +126,9 @@ def main() -> None:
     folder = clips_folder()
     model, rows = ball_joint_human(), []
     for name in args.clips:
-        scenario = scenario_of(model, folder / (CLIPS | STRETCH)[name])
+        file = folder / CLIPS[name]
+        clip = read_clip(file, rate=120.0 if file.suffix == ".amc" else None)
+        scenario = scenario_of(model, retarget(clip, model))
         problem = problem_of(scenario, 3, seed=0)
         own = args.out / name
         own.mkdir(parents=True, exist_ok=True)

@@ -31,11 +31,13 @@ class Balance:
     com_p: Any = 450.0  # of the centre of mass over the feet [N/m]
     com_d: Any = 950.0  # [N s/m]
     com_most: Any = 170.0  # [N]
+    com_height: Any = 0.0  # of com_p and com_d, for the height over the feet
     momentum: Any = 4.0  # of the angular momentum [1/s]
     trunk_p: Any = 460.0  # of the chest's orientation [N m/rad]
     trunk_d: Any = 70.0  # [N m s/rad]
     trunk_yaw: Any = 0.6  # of these, about the vertical
     gravity: Any = 1.0  # part of the weight that is compensated
+    inertia: Any = 0.0  # part of the reference's rates of momentum that is added
     help_from: Any = 20.0  # thr_min: torque on a foot beyond which it is helped [N m]
     help_to: Any = 200.0  # thr_max: torque on a foot with which the body is let fall [N m]
     help_until: Any = np.inf  # from this time on there is none [s]

@@ -42,7 +42,9 @@ class Instant:
     qd: Array
     com: Array
     com_velocity: Array
+    com_acceleration: Array
     momentum: Array
+    momentum_rate: Array
     trunk: Array | None
     trunk_velocity: Array
     sole: Array | None
@@ -60,7 +62,9 @@ class Instant:
             self,
             com=of(self.com),
             com_velocity=of(self.com_velocity),
+            com_acceleration=of(self.com_acceleration),
             momentum=of(self.momentum),
+            momentum_rate=of(self.momentum_rate),
             trunk=None if self.trunk is None else quat_multiply(turn, self.trunk),
             trunk_velocity=of(self.trunk_velocity),
             sole=of(self.sole),
@@ -78,7 +82,9 @@ class Reference:
     qd: Array  # (T, nv)
     com: Array  # (T, 3) centre of mass [m]
     com_velocity: Array  # (T, 3) [m/s]
+    com_acceleration: Array  # (T, 3) [m/s^2]
     momentum: Array  # (T, 3) angular, about the centre of mass [N m s]
+    momentum_rate: Array  # (T, 3) [N m]
     trunk: Array  # (T, 4) orientation of the chest
     trunk_velocity: Array  # (T, 3) its angular velocity, in the world's axes [rad/s]
     sole: Array  # (T, 2, 3) middle of each sole, left and right [m]
@@ -121,7 +127,9 @@ class Reference:
             qd=inside * between(self.qd),
             com=between(self.com) + moved,
             com_velocity=inside * between(self.com_velocity),
+            com_acceleration=inside * between(self.com_acceleration),
             momentum=inside * between(self.momentum),
+            momentum_rate=inside * between(self.momentum_rate),
             trunk=quat_multiply(self.trunk[k], quat_exp(part * turn)),
             trunk_velocity=inside * between(self.trunk_velocity),
             sole=between(self.sole) + moved,
@@ -184,6 +192,9 @@ def reference(
     found = jax.jit(jax.vmap(lambda q, qd: _follows(model, parts, q, qd)))(
         poses, jnp.asarray(qd, dtype)
     )
+    rates = {"com_velocity": "com_acceleration", "momentum": "momentum_rate"}
+    for name, its_rate in rates.items():
+        found[its_rate] = jnp.asarray(np.gradient(np.asarray(found[name]), 1 / rate, axis=0), dtype)
     return Reference(
         rate=jnp.asarray(rate, dtype),
         q=poses,

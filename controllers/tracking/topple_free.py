@@ -22,7 +22,7 @@ from controllers.tracking.parts import Parts, parts
 from controllers.tracking.reference import Instant, Reference, turned_path
 from controllers.tracking.support import HELP, Flags, help_on_feet, share_of_weight, standing_feet
 from controllers.tracking.virtual_actuators import virtual_torque
-from controllers.tracking.wanted import wanted
+from controllers.tracking.wanted import pressed_ahead, wanted
 from jaxsim.dynamics.jacobians import center_of_mass, com_velocity
 from jaxsim.dynamics.kinematics import difference
 from jaxsim.math.safe import safe_norm
@@ -193,12 +193,13 @@ class ToppleFree(Numbered):
         com, velocity = self._com(model, obs)
         target = self._target(model, state)
         standing = self._standing(model, state, obs, com, target)
-        share = share_of_weight(own.ankle(kin), com, standing)
+        alone = own.alone(model)
+        pressed = com + b.inertia * pressed_ahead(alone, com, own.ankle(kin), target)
+        share = share_of_weight(own.ankle(kin), pressed, standing)
         follow = jnp.where(
             standing.all() & memory.standing.all(), jnp.minimum(dt / b.share_time, 1.0), 1.0
         )
         share = memory.share + follow * (share - memory.share)
-        alone = own.alone(model)
         torque, force = wanted(b, alone, kin, own, (com, velocity), target, standing)
         virtual, on_feet = virtual_torque(alone, kin, own, com, share, torque, force)
         acts = standing.any() & ~memory.fallen
@@ -243,7 +244,17 @@ class ToppleFree(Numbered):
             zero = jnp.zeros(3, state.q.dtype)
             assert self.pose is not None
             return Instant(
-                self.pose, jnp.zeros_like(state.qd), zero, zero, zero, None, zero, None, None
+                q=self.pose,
+                qd=jnp.zeros_like(state.qd),
+                com=zero,
+                com_velocity=zero,
+                com_acceleration=zero,
+                momentum=zero,
+                momentum_rate=zero,
+                trunk=None,
+                trunk_velocity=zero,
+                sole=None,
+                stance=None,
             )
         angle, rate = self.facing(state.time)
         now = self.reference.at(model, state.time + self.begin).turned(angle)

@@ -17,6 +17,22 @@ from jaxsim.math.rotation import matrix_to_quat, quat_conjugate, quat_log, quat_
 from jaxsim.math.safe import safe_divide, safe_norm
 from jaxsim.model import Model
 
+LEAST_LOAD = 0.3  # of the weight, by which a moment is divided to tell where it presses
+
+
+def pressed_ahead(model: Model, com: Array, ankle: Array, target: Instant) -> Array:
+    """(3,) [m], level: how far from under the centre of mass ``com`` (3,) the ground presses so
+    that the body's momenta change as the target's; ankle (2, 3) [m]; zero for a pose at rest.
+
+    model: the character alone.
+    """
+    mass, rate = model.mass.sum(), target.momentum_rate
+    force = mass * (target.com_acceleration - model.gravity)
+    load = jnp.maximum(force[2], LEAST_LOAD * mass * safe_norm(model.gravity))
+    height = com[2] - jnp.min(ankle[:, 2])
+    x, y = -height * force[0] - rate[1], rate[0] - height * force[1]
+    return jnp.stack([x, y, jnp.zeros_like(x)]) / load
+
 
 def wanted(
     balance: Balance,
@@ -44,8 +60,9 @@ def wanted(
         planned, rate = jnp.zeros_like(ahead), rate + over_feet(parts.sole_velocity(kin))
     else:
         planned = target.com - over_feet(target.sole)
-    level = np.array([1.0, 1.0, 0.0])
-    force = level * (balance.com_p * (planned - ahead) + balance.com_d * rate)
+    level, up = np.array([1.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0])
+    whole = balance.com_p * (planned - ahead) + balance.com_d * rate
+    force = level * whole
     force = force * jnp.minimum(1.0, safe_divide(balance.com_most, safe_norm(force)))
     force = towards_other_foot(force, place, sole, standing)
     torque = balance.momentum * (target.momentum - angular_momentum(model, kin, place))
@@ -55,4 +72,9 @@ def wanted(
         turn = quat_log(quat_multiply(target.trunk, quat_conjugate(now)))
         spin = target.trunk_velocity - kin.velocity[parts.trunk, :3]
         torque = torque + axes * (balance.trunk_p * turn + balance.trunk_d * spin)
-    return torque, force - balance.gravity * model.mass.sum() * model.gravity
+    mass, along = model.mass.sum(), target.sole is not None
+    if along:  # the height of a pose is its joints'
+        force = force + up * balance.com_height * whole
+        force = force + balance.inertia * mass * target.com_acceleration
+        torque = torque + balance.inertia * target.momentum_rate
+    return torque, force - balance.gravity * mass * model.gravity
