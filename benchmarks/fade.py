@@ -106,10 +106,11 @@ def judged(scenario: Scenario, xs: np.ndarray, help_by: str, starts: int) -> lis
     for lost, help, error in zip(found["lost"], found["help"], found["error"]):
         good = lost == 0
         low, high = wilson(good.sum(), starts)
-        shown = help[good].mean() / scenario.seconds if good.any() else np.nan
-        apart = 1e3 * error[good].mean() / scenario.seconds if good.any() else np.nan
-        interval = f"{100 * low:.0f} to {100 * high:.0f}"
-        rows.append([f"{good.sum()} of {starts}", interval, f"{shown:.1f}", f"{apart:.0f}"])
+        interval, shown, apart = f"{100 * low:.0f} to {100 * high:.0f}", "-", "-"
+        if good.any():
+            shown = f"{help[good].mean() / scenario.seconds:.1f}"
+            apart = f"{1e3 * error[good].mean() / scenario.seconds:.0f}"
+        rows.append([f"{good.sum()} of {starts}", interval, shown, apart])
     return rows
 
 
