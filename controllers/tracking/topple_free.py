@@ -157,12 +157,15 @@ class ToppleFree(Numbered):
         return {**feet, "help": ("N m", ()), **stance}
 
     def ghost(self, model: Model, time: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Where the reference has the links at times (T,) [s]: (T, nl, 3) [m] and (T, nl, 4)."""
+        """Where the reference has the links at times (T,) [s], moved along with ``drift``:
+        (T, nl, 3) [m] and (T, nl, 4)."""
         if self.reference is None:
             return None
         pos, quat = self.reference.places(model, time + float(self.begin))
         angle = jax.lax.map(lambda t: self.facing(t)[0], jnp.asarray(time, self.reference.q.dtype))
         pos, quat = turned_path(pos, quat, np.asarray(angle, float), self.parts.pelvis)
+        if self.drift is not None:
+            pos = pos + np.asarray(time)[:, None, None] * np.asarray(self.drift, float)
         for kept in (pos, quat):
             kept[:, ~self.parts.mask("own")] = np.nan
         return pos, quat

@@ -1,20 +1,45 @@
 """The rows of a step as blocks for the solver, and its impulses by contact, limit and grip."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 from jax import Array
 
+from jaxsim.collision.nearest import Chosen
 from jaxsim.constraints.rows import Layout
 from jaxsim.solvers.pgs import RowGroup
 
+PACK = 8  # chosen contacts that are left out together while their places are empty
 
-def row_groups(layout: Layout, x, target, friction) -> tuple[RowGroup, RowGroup, RowGroup]:
-    """Contacts, limits and grips, padded with idle rows (x = 0) to whole blocks."""
-    first, last = layout.contacts * layout.contact_rows, -layout.grips * layout.grip_rows
-    last = x.shape[0] + last
+
+def packs(layout: Layout, chosen: Chosen | None) -> list[tuple[slice, Array]]:
+    """The rows of chosen contacts by the pack, and whether there is a contact among them: the
+    places fill in order. Without a choice there are none."""
+    if chosen is None:
+        return []
+    k, n = layout.contact_rows, layout.contacts
+    return [
+        (slice(k * first, k * min(first + PACK, n)), chosen.used[first])
+        for first in range(0, n, PACK)
+    ]
+
+
+def row_groups(
+    layout: Layout, x, target, friction, acting: Sequence[tuple[slice, Array]] = ()
+) -> tuple[RowGroup, ...]:
+    """Contacts, by ``packs`` where there are any, limits and grips, padded with idle rows (x = 0)
+    to whole blocks."""
+    k, size = layout.contact_rows, layout.contact_block
+    first, last = layout.contacts * k, x.shape[0] - layout.grips * layout.grip_rows
+    contacts = []
+    for part, used in acting or [(slice(0, first), None)]:
+        some = friction[part.start // k : part.stop // k]
+        blocks = -(-some.shape[0] // size)
+        group = _blocks(x[part], target[part], some, blocks, size)
+        contacts.append(dataclasses.replace(group, used=used))
     return (
-        _blocks(x[:first], target[:first], friction, layout.contact_blocks, layout.contact_block),
+        *contacts,
         _blocks(
             x[first:last],
             target[first:last],

@@ -44,7 +44,7 @@ from jaxsim.simulation.measures import Measure, Sample, contact_measures
 from jaxsim.simulation.prescribed import FreeMotion, closed_grips, prescribed
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control, Observation, StepInfo
-from jaxsim.simulation.row_blocks import row_groups, split_impulses
+from jaxsim.simulation.row_blocks import packs, row_groups, split_impulses
 from jaxsim.simulation.warm_start import (
     WarmStart,
     check_warm_start,
@@ -53,7 +53,7 @@ from jaxsim.simulation.warm_start import (
 )
 from jaxsim.solvers import adaptive, implicit
 from jaxsim.solvers.pgs import RowGroup, natural_residual, useful_start
-from jaxsim.solvers.tree_factor import lower_product, solve_lower, whiten
+from jaxsim.solvers.tree_factor import lower_product, solve_lower, whiten_rows
 
 DERIVATIVES = ("iteration", "implicit")
 
@@ -230,12 +230,12 @@ def step(
         free = FreeMotion(M, rows, target, dt * force)
         given = prescribed(model, state, control, dt, jnp.maximum(config.stabilization_time, dt))
         rest = free if given is None else free.without(*given, state.qd)
-        columns = jnp.concatenate([rest.rows.T, rest.change[:, None]], axis=1)
-        L, white = whiten(top, rest.M, columns)
+        acting = packs(layout, chosen)
+        L, white, change = whiten_rows(top, rest.M, rest.rows, rest.change, acting)
         begun = lower_product(top, L, state.qd)
-        y = begun + white[:, -1]
+        y = begun + change
     with jax.named_scope("impulses"):
-        groups = row_groups(layout, white[:, :-1].T, rest.target, contacts.friction)
+        groups = row_groups(layout, white, rest.target, contacts.friction, acting)
         last = state.solver.impulse
         groups, y = _solved(groups, y, warm_start(top, layout, last, chosen), config)
         residual = natural_residual(groups, y)
@@ -281,11 +281,12 @@ def step(
 
 def _solved(groups: tuple[RowGroup, ...], y: Array, warm, config: TimeStepping):
     """Families with their impulses, without those that are empty, and y (nv,) that these lead to;
-    warm: the last impulses of each group."""
+    warm (n,): the last impulses of all, one after the other."""
+    groups = tuple(f for f in groups if f.target.size)
+    ends = np.cumsum([f.target.size for f in groups], dtype=int)
     groups = tuple(
         dataclasses.replace(f, impulse=config.warm_start * w.reshape(f.target.shape))
-        for f, w in zip(groups, warm)
-        if f.target.size
+        for f, w in zip(groups, jnp.split(warm, ends[:-1]))
     )
     if config.bounded_start:
         groups = useful_start(groups, y)

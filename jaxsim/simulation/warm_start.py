@@ -56,12 +56,12 @@ def check_warm_start(model: Model, state: State) -> None:
 
 
 def warm_start(top: Topology, layout: Layout, impulse: Array, chosen: Chosen | None):
-    """The last impulses of contacts, limits and grips, with the padding of the blocks."""
+    """(n,) the last impulses of contacts, limits and grips, with the padding of the blocks."""
     full = row_layout(top)
-    n, last = full.n_contact_rows, full.n_contact_rows + full.n_limit_rows
+    n = full.n_contact_rows
     of_contact = impulse[:n]
     if chosen is not None:
         kept = of_contact[: full.contacts * full.contact_rows].reshape(-1, full.contact_rows)
         kept = chosen.gather(kept).reshape(-1)
         of_contact = jnp.pad(kept, (0, layout.n_contact_rows - kept.size))
-    return of_contact, impulse[n:last], impulse[last:]
+    return jnp.concatenate([of_contact, impulse[n:]])

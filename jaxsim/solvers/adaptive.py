@@ -34,11 +34,7 @@ def solve(
     """``pgs.solve`` by ``sweeps`` passes or more, up to ``most``; tolerance () [m/s, rad/s]."""
     if most <= sweeps:
         return pgs.solve(groups, y, sweeps)
-    scales = tuple(map(pgs.lengths, groups))
-    unit = tuple(map(pgs.unit_rows, groups, scales))
-    for group in unit:
-        y = y + jnp.einsum("nrv,nr->v", group.x, group.impulse, precision="highest")
-    coupling = tuple(map(pgs.delassus, unit))
+    scales, unit, coupling, y = pgs.prepared(groups, y)
     begin = tuple(group.impulse for group in unit)
     limit = jnp.asarray(tolerance, y.dtype)
     y, impulses = _iterated(sweeps, most, unit, coupling, scales, y, begin, limit)

@@ -23,6 +23,7 @@ from jax import Array
 
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide, safe_max, safe_norm, safe_sqrt
+from jaxsim.solvers.idle import unless_idle
 
 
 @jax.tree_util.register_dataclass
@@ -40,6 +41,7 @@ class RowGroup:
     bilateral: bool = dataclasses.field(
         default=False, metadata={"static": True}
     )  # an equation a point
+    used: Array | None = None  # () bool: whether some row is not zeros; None for not known
 
     @property
     def rows_per_point(self) -> int:
@@ -54,12 +56,9 @@ def solve(
     in both modes (fixed trip counts); the gradient is that of the iteration, not of the exact
     solution (for which see ``implicit.solve``).
     """
-    scales = tuple(lengths(group) for group in groups)
-    unit = tuple(map(unit_rows, groups, scales))
-    for group in unit:
-        y = y + jnp.einsum("nrv,nr->v", group.x, group.impulse, precision="highest")
+    scales, unit, coupling, y = prepared(groups, y)
     start = y, tuple(group.impulse for group in unit)
-    again = partial(sweep, unit, tuple(map(delassus, unit)), CONE)
+    again = partial(sweep, unit, coupling, CONE)
     (y, impulses), _ = jax.lax.scan(lambda now, _: (again(*now), None), start, None, length=sweeps)
     solved = tuple(
         dataclasses.replace(group, impulse=safe_divide(impulse, scale))
@@ -86,6 +85,23 @@ def useful_start(groups: tuple[RowGroup, ...], y: Array) -> tuple[RowGroup, ...]
     return tuple(dataclasses.replace(f, impulse=share * f.impulse) for f in groups)
 
 
+def prepared(groups: tuple[RowGroup, ...], y: Array):
+    """What sweeps begin with: the lengths of the groups' rows, the groups with rows of length 1,
+    their ``delassus``, and the velocity y (nv,) with their impulses."""
+
+    def of(group):
+        scale = lengths(group)
+        unit = unit_rows(group, scale)
+        moved = jnp.einsum("nrv,nr->v", unit.x, unit.impulse, precision="highest")
+        return scale, unit, delassus(unit), moved
+
+    found = [unless_idle(group.used, of, group) for group in groups]
+    for *_, moved in found:
+        y = y + moved
+    scales, unit, coupling = (tuple(each[k] for each in found) for k in range(3))
+    return scales, unit, coupling, y
+
+
 class Cone(NamedTuple):
     """The impulses that may be, as the nearest ones to those of a trial."""
 
@@ -108,7 +124,9 @@ def sweep(unit: tuple[RowGroup, ...], coupling: tuple[Array, ...], cone: Cone, y
     for group, D, impulse in zip(unit, coupling, impulses, strict=True):
         blocks = (group.x, D, group.target, impulse, group.friction)
         visit = partial(_visit, group.rows_per_point, group.bilateral, cone)
-        y, impulse = jax.lax.scan(visit, y, blocks)
+        y, impulse = unless_idle(
+            group.used, partial(jax.lax.scan, visit), y, blocks, idle=lambda y, b: (y, b[3])
+        )
         out.append(impulse)
     return y, tuple(out)
 

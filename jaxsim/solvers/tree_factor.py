@@ -4,12 +4,16 @@ Degrees of freedom of one depth lie on different branches and are eliminated tog
 Featherstone, Rigid Body Dynamics Algorithms (2008), section 6.5 (LTL).
 """
 
+from collections.abc import Sequence
+from functools import partial
+
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from jaxsim.math.products import matmul
 from jaxsim.model.topology import Topology
+from jaxsim.solvers.idle import unless_idle
 
 
 def whiten(top: Topology, M: Array, B: Array) -> tuple[Array, Array]:
@@ -33,6 +37,48 @@ def whiten(top: Topology, M: Array, B: Array) -> tuple[Array, Array]:
         done = jnp.concatenate([jnp.concatenate([L_k, rows[:, nv:]], axis=1), done])
         last = first
     return done[:, :nv], done[:, nv:]
+
+
+def whiten_rows(
+    top: Topology, M: Array, rows: Array, change: Array, acting: Sequence[tuple[slice, Array]]
+) -> tuple[Array, Array, Array]:
+    """L, and L^-T of rows (m, nv) and of a change (nv,): ``whiten`` of columns, as (m, nv), (nv,).
+
+    acting: slices of rows, each with whether it is more than zeros, () bool. A fused kernel does
+    those that are zeros no work.
+    """
+    parts, used = [part for part, _ in acting], [used for _, used in acting]
+
+    def at_once(M, rows, change, *_):
+        L, white = whiten(top, M, jnp.concatenate([rows.T, change[:, None]], axis=1))
+        return L, white[:, :-1].T, white[:, -1]
+
+    def by_parts(M, rows, change, *used):
+        last = parts[-1].stop
+        always = jnp.concatenate([rows[last:].T, change[:, None]], axis=1)
+        L, white = whiten(top, M, always)
+        some = [
+            unless_idle(use, partial(solve_upper, top), L, rows[part].T)
+            for use, part in zip(used, parts, strict=True)
+        ]
+        return L, jnp.concatenate([*some, white[:, :-1]], axis=1).T, white[:, -1]
+
+    if not acting:
+        return at_once(M, rows, change)
+    return lax.platform_dependent(M, rows, change, *used, fused=by_parts, default=at_once)
+
+
+def solve_upper(top: Topology, L: Array, B: Array) -> Array:
+    """L^-T B for B (nv, m), its rows in the order of ``level_order``; of B in the model's."""
+    B = B[level_order(top)]
+    done = jnp.zeros((0, B.shape[1]), B.dtype)
+    last = top.nv
+    for level in reversed(top.dof_levels):
+        first = last - len(level)
+        here = B[first:last] - matmul(L[last:, first:last].T, done)
+        done = jnp.concatenate([here / jnp.diagonal(L[first:last, first:last])[:, None], done])
+        last = first
+    return done
 
 
 def lower_product(top: Topology, L: Array, v: Array) -> Array:

@@ -275,6 +275,28 @@ def test_contacts_without_a_place_are_counted(crates, kind):
     assert np.isfinite(result.state.q).all()
 
 
+def test_places_that_are_empty_are_left_out_of_a_kernel(crates):
+    """Side by side 0, 4, 8 and 11 contacts, of two packs of places: all as by XLA."""
+    config = TimeStepping(dt=DT, contacts=11)
+    q = np.tile(CRATES, (4, 1))
+    for member in range(4):
+        q[member, [2, 9, 16]] = [HALF if k < member else 2.0 for k in range(3)]
+
+    def ends(backend):
+        def one(q):
+            result = simulate(crates, begin(crates, q=q), config, 0.02, backend=backend)
+            return result.state.q, result.record[1]
+
+        return jax.vmap(one)(q)
+
+    (places, info), (by_kernel, as_well) = ends("xla"), ends("fused")
+    pushes = (np.asarray(info.contact_force)[..., 2] > 0).any(axis=1).sum(axis=1)
+    assert (pushes[:3] == [0, 4, 8]).all() and pushes[3] > 8
+    np.testing.assert_array_equal(info.dropped_contacts[:, 0], [0, 0, 0, 1])
+    np.testing.assert_allclose(by_kernel, places, atol=1e-10)
+    np.testing.assert_allclose(as_well.contact_force, info.contact_force, atol=1e-6)
+
+
 @pytest.mark.parametrize("backend", ["xla", "fused"])
 def test_a_world_without_a_freedom_stands_still(backend):
     """Contacts and a grip of what cannot move; the steps have no unknown."""

@@ -8,8 +8,15 @@ import pytest
 from jaxsim.characters.planar_human import planar_human
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.dynamics.rigid import mass_matrix
+from jaxsim.fused import fuse
 from jaxsim.model import ModelBuilder, ball, free, hinge, slide
-from jaxsim.solvers.tree_factor import level_order, lower_product, solve_lower, whiten
+from jaxsim.solvers.tree_factor import (
+    level_order,
+    lower_product,
+    solve_lower,
+    whiten,
+    whiten_rows,
+)
 from tests.compiling import quick_jit
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -89,6 +96,24 @@ def test_impulse_in_white_coordinates_is_an_impulse_on_the_body(case):
     f = np.arange(1.0, COLUMNS + 1)
     moved = quick_jit(lambda L, y: solve_lower(top, L, y))(L, y + white @ f)
     np.testing.assert_allclose(moved, v + np.linalg.solve(M, B @ f), atol=1e-9)
+
+
+@pytest.mark.parametrize("backend", ["xla", "fused"])
+def test_rows_that_may_be_idle_are_whitened_alike(case, backend):
+    """In a kernel by parts, of which one is zeros and said to be; by XLA all at once."""
+    top, B, _, (M, L, white, *_) = case
+    rows = np.concatenate([B.T, 0 * B.T, B.T])
+    parts = [slice(0, COLUMNS), slice(COLUMNS, 2 * COLUMNS)]
+
+    def of(M, rows, used):
+        return whiten_rows(top, M, rows, rows[0], list(zip(parts, used, strict=True)))
+
+    used = np.array([True, False])
+    found = fuse(of, backend=backend)(M[None], rows[None], used[None])
+    factor, whitened, change = (np.asarray(x[0]) for x in found)
+    np.testing.assert_allclose(factor, L, atol=1e-12)
+    np.testing.assert_allclose(whitened, np.concatenate([white.T, 0 * white.T, white.T]), atol=1e-9)
+    np.testing.assert_allclose(change, white[:, 0], atol=1e-9)
 
 
 def test_a_matrix_that_is_not_positive_definite_gives_nan():

@@ -76,7 +76,7 @@ def test_turns_are_reached_evenly():
             turns(model, bad)
 
 
-def test_a_scenario_takes_labels_turns_and_a_drift(tmp_path):
+def test_a_scenario_takes_labels_turns_and_a_drift(body, tmp_path):
     clip = read_clip(FOLDER / "walk_in_place.bvh")
     labels = label_stance(clip, detect_scheme(clip.joint_names))
     stands = labels.stands.copy()
@@ -102,6 +102,9 @@ def test_a_scenario_takes_labels_turns_and_a_drift(tmp_path):
     assert made.reference.stance[:, 0].all() and not made.reference.stance[:, 1].all()
     np.testing.assert_allclose(made.drift, [0.1, 0.2, 0.0], atol=1e-7)
     np.testing.assert_allclose(made.facing(jnp.zeros(()))[0], np.pi / 2, atol=1e-6)
+    ghost, _ = made.ghost(body[0], np.array([0.0, 2.0]))
+    still, _ = replace(made, drift=None).ghost(body[0], np.array([0.0, 2.0]))
+    np.testing.assert_allclose((ghost - still)[:, 0], [[0.0, 0.0, 0.0], [0.2, 0.4, 0.0]], atol=1e-6)
     for line in ("time = 1.0", 'stance = "stance.toml"'):
         file.write_text(text.replace(line, line.split("=")[0] + '= "none"'))
         with pytest.raises(WorldError, match=r"mine.toml"):
