@@ -2,12 +2,15 @@
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 
+import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from jaxsim.collision.nearest import Chosen
-from jaxsim.constraints.rows import Layout
+from jaxsim.constraints.rows import Layout, contact_jacobian
+from jaxsim.solvers.idle import unless_idle
 from jaxsim.solvers.pgs import RowGroup
 
 PACK = 8  # chosen contacts that are left out together while their places are empty
@@ -23,6 +26,27 @@ def packs(layout: Layout, chosen: Chosen | None) -> list[tuple[slice, Array]]:
         (slice(k * first, k * min(first + PACK, n)), chosen.used[first])
         for first in range(0, n, PACK)
     ]
+
+
+def contact_rows(model, kin, contacts, frame, chosen, acting) -> Array:
+    """``contact_jacobian`` of all; in a kernel without the ``packs`` that are empty."""
+
+    def at_once():
+        return contact_jacobian(model, kin, contacts, frame, chosen)
+
+    def of(part):
+        some, own = jax.tree.map(lambda x: x[part], (contacts, frame))
+        places = dataclasses.replace(chosen, slot=chosen.slot[part], used=chosen.used[part])
+        return contact_jacobian(model, kin, some, own, places)
+
+    def by_pack():
+        k = frame.shape[1]
+        parts = [slice(rows.start // k, rows.stop // k) for rows, _ in acting]
+        return jnp.concatenate(
+            [unless_idle(used, partial(of, part)) for part, (_, used) in zip(parts, acting)]
+        )
+
+    return lax.platform_dependent(fused=by_pack, default=at_once) if acting else at_once()
 
 
 def row_groups(

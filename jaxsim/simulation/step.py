@@ -19,7 +19,6 @@ from jaxsim.collision.nearest import Chosen, nearest, solved_for
 from jaxsim.collision.slots import contact_slots
 from jaxsim.constraints.rows import (
     contact_frame,
-    contact_jacobian,
     contact_targets,
     grip_axes,
     grip_rows,
@@ -44,7 +43,7 @@ from jaxsim.simulation.measures import Measure, Sample, contact_measures
 from jaxsim.simulation.prescribed import FreeMotion, closed_grips, prescribed
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control, Observation, StepInfo
-from jaxsim.simulation.row_blocks import packs, row_groups, split_impulses
+from jaxsim.simulation.row_blocks import contact_rows, packs, row_groups, split_impulses
 from jaxsim.simulation.warm_start import (
     WarmStart,
     check_warm_start,
@@ -329,7 +328,7 @@ def _rows(model, state, kin, contacts, chosen, frame, control, config):
     top, dt, layout = model.topology, config.dt, row_layout(model.topology, contacts.gap.shape[0])
     # undone within a step at the earliest: what overshoots comes back the further, step by step
     recovery_time = jnp.maximum(config.stabilization_time, dt)
-    J = contact_jacobian(model, kin, contacts, frame, chosen)
+    J = contact_rows(model, kin, contacts, frame, chosen, packs(layout, chosen))
     approach = matmul(J[:, 0], state.qd)
     normal_target = contact_targets(
         contacts,
