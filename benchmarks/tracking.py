@@ -43,7 +43,7 @@ VARIANTS = {
     "friction 110 %": {"friction": 1.1},
     "XLA": {"backend": "xla"},
     "float64": {"precision": "float64"},
-    "hinge-jointed human": {"model": "articulated_human", "pin": True},
+    "hinge-jointed human": {"model": "articulated_human", "pin": True, "contacts": 37},
     "help by capacity": {"help_by": "capacity"},
     "no help": {"help_by": "none"},
 }

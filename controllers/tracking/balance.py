@@ -33,8 +33,8 @@ class Balance:
     com_most: Any = 170.0  # [N]
     com_height: Any = 0.0  # of com_p and com_d, for the height over the feet
     momentum: Any = 4.0  # of the angular momentum [1/s]
-    trunk_p: Any = 460.0  # of the chest's orientation [N m/rad]
-    trunk_d: Any = 70.0  # [N m s/rad]
+    trunk_p: Any = 900.0  # of the chest's orientation [N m/rad]
+    trunk_d: Any = 100.0  # [N m s/rad]
     trunk_yaw: Any = 0.6  # of these, about the vertical
     gravity: Any = 1.0  # part of the weight that is compensated
     inertia: Any = 0.0  # part of the reference's rates of momentum that is added

@@ -45,8 +45,8 @@ def virtual_torque(
     force: Array,
 ) -> tuple[Array, Array]:
     """Joint torques (nv,) [N m] that act like ``torque`` (3,) [N m] and ``force`` (3,) [N] on the
-    body at its centre of mass, against feet that bear the shares (2,); and what of them acts on
-    each foot (2, 3) [N m], in the world's axes."""
+    body at its centre of mass, against feet that bear the shares (2,); and what acts on each foot
+    (2, 3) [N m], in the world's axes, as far as its motors reach."""
     mass, first, second = link_inertias(model, kin)
     y = _solve3(whole_inertia(model, kin, com), torque)
     # as momentum of a body that turns with y about c and moves with f / m
@@ -63,16 +63,15 @@ def virtual_torque(
     on_links = on_links - jnp.sum(
         jnp.where(of_foot, spatial(about, bears)[:, None, :], 0.0), axis=0
     )
-    found = jnp.sum(kin.axis * mask_product(model.topology.link_dofs.T, on_links), axis=-1)
-    found = jnp.where(parts.mask("inner"), found, 0.0)
-    of_ankle = [model.topology.dof_link == foot for foot in parts.feet]
-    on_feet = jnp.stack(
-        [
-            jnp.sum(jnp.where(own[:, None], found[:, None] * kin.axis[:, :3], 0.0), axis=0)
-            for own in of_ankle
-        ]
-    )
-    return found, on_feet
+    below = mask_product(model.topology.link_dofs.T, on_links)  # (nv, 6) that a dof carries
+    found = jnp.where(parts.mask("inner"), jnp.sum(kin.axis * below, axis=-1), 0.0)
+    # the whole moment: what an ankle's hinges do not turn about, it passes on by itself
+    of_ankle = model.topology.dof_link == feet[:, None]
+    carried = below[of_ankle.argmax(axis=1)]
+    on_feet = carried[:, :3] - cross(ankle - kin.reference[feet], carried[:, 3:])
+    beyond = found - jnp.clip(found, -model.torque_limit, model.torque_limit)
+    on_ankles = jnp.where(of_ankle[..., None], beyond[:, None] * kin.axis[:, :3], 0.0)
+    return found, on_feet - jnp.sum(on_ankles, axis=1)
 
 
 def _solve3(A: Array, b: Array) -> Array:

@@ -86,8 +86,8 @@ TURNS = {
     "hipAbduction": Turn(X, (-30, 45), 500, 70, 150),
     "hipRotation": Turn(BACK_Z, (-45, 45), 150, 12, 60),
     "kneeFlexion": Turn(Y, (-10, 135), 500, 40, 168),
-    "ankleFlexion": Turn(BACK_Y, (-50, 20), 600, 45, 126),
-    "ankleInversion": Turn(BACK_X, (-15, 35), 250, 20, 40),
+    "ankleFlexion": Turn(BACK_Y, (-50, 35), 600, 45, 126),
+    "ankleInversion": Turn(BACK_X, (-15, 35), 250, 20, 126),
     "toeExtension": Turn(BACK_Y, (-45, 70), 40, 1.5, 25),
 }
 # Link: its parent and its hinges in their order. What is called both is there on both sides.

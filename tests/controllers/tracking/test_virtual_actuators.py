@@ -101,6 +101,30 @@ def test_feet_that_share_a_quiet_stand_need_no_torque_on_the_ankles():
     np.testing.assert_allclose(on_feet[:, 1], 0.5 * 0.05 * 72 * 9.81, rtol=1e-6)
 
 
+def test_a_foot_takes_the_whole_moment_of_what_stands_on_it(body):
+    """Also about the axis that an ankle of two hinges lacks; of motors no more than they give."""
+    model, _, kin, com = body
+    own, up = parts(model), -9.81 * model.mass.sum() * jnp.array([0.0, 0.0, -1.0])
+    for foot, link in enumerate(own.feet):
+        above = np.flatnonzero(~own.mask("foot_links")[foot])
+        ankle = own.ankle(kin)[foot]
+        weight = 9.81 * np.asarray(model.mass)[above, None] * [0.0, 0.0, 1.0]
+        wanted = -np.cross(np.asarray(kin.com)[above] - np.asarray(ankle), weight).sum(axis=0)
+
+        def on_feet(model, foot=foot):
+            share = jnp.eye(2)[foot]
+            return virtual_torque(model, kin, own, com, share, jnp.zeros(3), up)[1][foot]
+
+        strong = model.replace(torque_limit=jnp.full_like(model.torque_limit, np.inf))
+        np.testing.assert_allclose(on_feet(strong), wanted, atol=1e-10)
+        weak = model.replace(torque_limit=0.01 * model.torque_limit)
+        dofs = model.topology.dof_link == link
+        axes, limits = np.asarray(kin.axis)[dofs, :3], np.asarray(weak.torque_limit)[dofs]
+        given, asked = axes @ np.asarray(on_feet(weak)), axes @ wanted
+        np.testing.assert_allclose(given, np.clip(asked, -limits, limits), atol=1e-10)
+        assert (np.abs(asked) > limits).any()
+
+
 def test_the_whole_inertia_is_the_sum_of_the_links(body):
     model, _, kin, com = body
     wanted = np.zeros((3, 3))
