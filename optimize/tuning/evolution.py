@@ -106,11 +106,10 @@ def evolve(
     no longer finite; OSError that names the file where it cannot be written. In all cases files
     that are there stay as they are.
     """
-    told = None
-    if on_generation is not None:
 
-        def told(records, best_x, call=on_generation):
-            call(records[0], best_x[0])
+    def told(records: list[GenerationRecord], best_x: np.ndarray) -> None:
+        if on_generation is not None:
+            on_generation(records[0], best_x[0])
 
     return evolve_runs(
         lambda x, run: evaluate(x),
@@ -141,6 +140,7 @@ def evolve_runs(
     method: str = "cma",
     restarts: str | None = None,
     slopes: Slopes | None = None,
+    target: float | None = None,
     folder: str | os.PathLike | None = None,
     resume: bool = False,
     on_generation: Callable[[list[GenerationRecord], np.ndarray], None] | None = None,
@@ -152,6 +152,7 @@ def evolve_runs(
     evaluate     x (P, n), run (P,) -> Evaluation: members of all runs, and which each is of. P is
                  the sum of the populations; where these grow there are more calls of that size.
     sigma, population  of all runs, or a value for each; populations may differ for the method cma
+    target       the search ends when every run has found a fitness as low
     on_generation(records, best_x) has a record and a best member (R, n) for each run.
 
     history.jsonl has a line for each run and generation. A run gives bit for bit the numbers that
@@ -170,7 +171,7 @@ def evolve_runs(
         interrupted = False
         try:
             with deferred() as check, _bar(generations, checkpoint, progress) as bar:
-                while checkpoint.generation < generations:
+                while checkpoint.generation < generations and not _met(checkpoint, target):
                     advanced, records = advance(checkpoint, judged)
                     noted = (changes or {}).get(records[0].generation, [])
                     records = [
@@ -189,6 +190,10 @@ def evolve_runs(
     if interrupted:
         print(store.interrupted_message(checkpoint, generations), file=sys.stderr)
     return _results(checkpoint, history, interrupted)
+
+
+def _met(checkpoint: Checkpoint, target: float | None) -> bool:
+    return target is not None and bool((checkpoint.best_fitness <= target).all())
 
 
 def _results(

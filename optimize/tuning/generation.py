@@ -163,6 +163,8 @@ def advance(checkpoint: Checkpoint, judged: Judged) -> tuple[Checkpoint, list[Ge
     if checkpoint.generation < 0:
         x = [np.tile(settings.mean, (int(_rows(search, p)), 1)) for p in settings.population]
         assessed = assess(judged, search.sloped, x, _calls(settings, search))
+        if search.sloped and not any(one.healthy.any() for one in assessed):
+            raise FloatingPointError("the loss or its derivative is not finite at the start")
         sigma, none = settings.sigma, np.zeros(settings.runs, int)
         first = [one.first() for one in assessed]
         return _commit(checkpoint, checkpoint.state, first, sigma, none, [[]] * settings.runs)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 import jax
 import jax.numpy as jnp
@@ -148,11 +148,15 @@ class Evosax:
         return algorithm, params
 
 
+class _Plain(TypedDict):
+    metrics_fn: Any
+
+
 @functools.lru_cache(maxsize=32)
 def _algorithm(kind: str, population: int, dimensions: int, precision: str) -> tuple[Any, Any]:
     """With its parameters. One object per size, because evosax caches its methods per object."""
     with jax.ensure_compile_time_eval():
-        origin, plain = jnp.zeros(dimensions, precision), {"metrics_fn": lambda *_: {}}
+        origin, plain = jnp.zeros(dimensions, precision), _Plain(metrics_fn=lambda *_: {})
         if kind == "random":
             made = RandomSearch(
                 population, origin, lambda key: jax.random.normal(key, (dimensions,)), **plain
