@@ -31,8 +31,6 @@ from optimize.studies.push_search import MapOptions, begin_search
 from optimize.tuning import tune as module
 from optimize.tuning.checkpoint import CheckpointError
 from optimize.tuning.evolution import evolve
-from optimize.tuning.gradient import STATE as GRADIENT
-from optimize.tuning.gradient import kept as _kept
 from optimize.tuning.tune import tune
 from tests.damage import damages
 
@@ -441,19 +439,6 @@ def test_a_state_of_a_map_that_fits_no_search_is_refused(changes, tmp_path):
     write_arrays(tmp_path / STATE, {k: v for k, v in arrays.items() if v is not None})
     with pytest.raises(CheckpointError, match=STATE):
         map_module._search(tmp_path / STATE, MAP)
-
-
-def test_a_damaged_state_of_a_descent_is_refused(tmp_path):
-    state = (np.int32(0), np.zeros(3, np.float32), np.zeros(3, np.float32))
-    arrays = {f"state_{k}": leaf for k, leaf in enumerate(state)}
-    arrays |= {"x": np.zeros(3), "seen": np.zeros((2, 4)), "lines": np.array(["a", "b"])}
-    write_arrays(tmp_path / GRADIENT, arrays)
-    assert _kept(tmp_path, state)[3] == ["a", "b"]
-    for name, value in (("x", np.zeros(4)), ("state_1", np.zeros(3)), ("lines", None)):
-        changed = {k: v for k, v in {**arrays, name: value}.items() if v is not None}
-        write_arrays(tmp_path / GRADIENT, changed)
-        with pytest.raises(CheckpointError, match="or delete it"):
-            _kept(tmp_path, state)
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,11 @@ import pytest
 
 from benchmarks.evolution import CASES, ours
 from controllers.pose.pd import PoseController
-from jaxsim.characters.human import start
-from jaxsim.characters.planar_human import planar_human
-from jaxsim.simulation.step import TimeStepping
+from jaxsim import TimeStepping, planar_human, start
 from optimize.problems.evaluation import Evaluation
 from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
-from optimize.running.objectives import OBJECTIVES
+from optimize.running.objectives import Objective
 from optimize.scenarios.scenario import Scenario
 from optimize.tuning.evolution import evolve, evolve_runs
 from optimize.tuning.runs import judged, of_runs
@@ -151,26 +149,36 @@ def held():
     model = planar_human()
     state = start(model, "standing")
     scenario = Scenario(model, PoseController(state.q), state, TimeStepping(dt=0.002))
-    objective = replace(OBJECTIVES["capture"], seconds=0.01)
+    objective = Objective("effort", 0.01, {"energy": 1e-3, "time": 1.0}, "for these tests")
     numbers = {"model.gain_p[4]": (1.0, 5000.0, "log"), "model.gain_p[5]": (1.0, 5000.0, "log")}
-    return Problem(scenario, numbers, objective, backend="xla", chunk=4)
+    return Problem(scenario, numbers, objective, backend="xla", chunk=8)
 
 
-def test_runs_of_a_scenario_with_weights_and_masses_of_their_own(held):
-    name = next(iter(held.objective.weights))
-    values = of_runs({"model.mass[1]": [1.0, 4.0], f"weights.{name}": [1.0, 1.0, 2.0]}, 3)
-    options = dict(mean=np.zeros(2), sigma=0.1, population=4, generations=2, progress=False)
-    runs = evolve_runs(judged(held, values).evaluate, seed=[0, 0, 0], **options)
-    start_of = [run.history[0].best for run in runs]
-    assert start_of[2] == pytest.approx(2 * start_of[0]) and start_of[1] != start_of[0]
-    plain = evolve(held.evaluate, seed=0, **options)
-    own = evolve_runs(judged(held, {}).evaluate, seed=[0, 0], **options)
-    assert_same(own[0], plain)
-    for k, values_k in enumerate((1.0, 4.0)):
-        alone = evolve_runs(
-            judged(held, of_runs({"model.mass[1]": [values_k]}, 1)).evaluate, seed=[0], **options
-        )[0]
-        assert alone.best_fitness == runs[k].best_fitness
+SEARCH = dict(mean=np.zeros(2), sigma=0.1, population=4, generations=2, progress=False)
+
+
+def test_runs_of_a_scenario_are_as_each_alone(held):
+    runs = evolve_runs(judged(held, {}).evaluate, seed=[0, 1], **SEARCH)
+    assert not any(record.failures for run in runs for record in run.history)
+    assert_same(runs[0], evolve(held.evaluate, seed=0, **SEARCH))
+
+
+def test_weights_and_numbers_of_a_scenario_by_run(held, monkeypatch):
+    """A member is worth the mass of its run, and what it tunes."""
+
+    def outcomes(self, x):
+        mass = x[:, self.tunables.names.index("model.mass[1]")]
+        tuned = np.log(x[:, :2]) @ [1.0, -1.0]
+        return {"energy": mass[:, None], "time": tuned[:, None] ** 2}, np.ones((len(x), 1), bool)
+
+    monkeypatch.setattr(Problem, "outcomes", outcomes)
+    values = of_runs({"model.mass[1]": [1.0, 4.0, 1.0], "weights.energy": [1.0, 1.0, 10.0]}, 3)
+    runs = evolve_runs(judged(held, values).evaluate, seed=[0, 0, 0], **SEARCH)
+    energies = [run.best_parts["energy"] for run in runs]
+    np.testing.assert_allclose(energies, [1.0, 4.0, 1.0])
+    for run, weight in zip(runs, (1.0, 1.0, 10.0)):
+        parts = run.best_parts
+        assert run.best_fitness == pytest.approx(weight * parts["energy"] + parts["time"])
 
 
 def test_settings_of_runs_are_checked(held):
