@@ -161,7 +161,7 @@ def run(args: argparse.Namespace) -> int:
 def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
     """A gradient is as precise as the device allows."""
     found = generations_setting(args, kept)
-    from optimize.tuning.methods import EVOLUTION, stages
+    from optimize.tuning.names import EVOLUTION, stages
 
     parts = stages(args.method or kept.get("method") or "cma")
     sloped = any(part.name not in EVOLUTION for part in parts)

@@ -20,8 +20,8 @@ from optimize.running.batch import CHUNK
 from optimize.running.objectives import OBJECTIVES, TERMS, Objective, user_objective
 from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
-from optimize.tuning.methods import EVOLUTION, stages
-from optimize.tuning.runs import of_runs
+from optimize.tuning.descent import optimiser
+from optimize.tuning.names import EVOLUTION, of_runs, stages
 
 SOURCE = "scenario.toml"
 
@@ -337,7 +337,9 @@ def _check_values(config: Mapping[str, Any]) -> None:
         raise ValueError(f"seed is {config['seed']}; it must be below 2**32")
     if config["backend"] is not None:
         choose_backend(config["backend"])
-    stages(config["method"])  # its errors show now
+    for stage in stages(config["method"]):
+        if stage.name not in EVOLUTION:
+            optimiser(stage.name)  # its errors show now
     of_runs(config["each"], config["runs"])
     if not all(0 < force < np.inf for force in config["pushes"]):
         raise ValueError(f"pushes {config['pushes']}: give forces, each more than zero [N]")

@@ -33,7 +33,7 @@ from optimize.tuning.checkpoint import (
     load_history,
 )
 from optimize.tuning.generation import advance, begin, initial, search_of, standing
-from optimize.tuning.methods import stages
+from optimize.tuning.names import stages
 
 __all__ = ["EvolutionResult", "GenerationRecord", "evolve", "evolve_runs"]
 

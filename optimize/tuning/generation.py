@@ -26,7 +26,8 @@ import numpy as np
 
 from optimize.tuning.assessment import Assessed, Judged, assess
 from optimize.tuning.checkpoint import Checkpoint, GenerationRecord, Settings, on_host
-from optimize.tuning.methods import Method, method, stages
+from optimize.tuning.methods import Method, method
+from optimize.tuning.names import stages
 
 SMALLEST = 1e-3  # of the first sigma, for a stage that goes on after another
 

@@ -28,6 +28,7 @@ from evosax.algorithms import CMA_ES, Open_ES, RandomSearch, Sep_CMA_ES
 
 from optimize.tuning.descent import optimiser
 from optimize.tuning.keys import generation_keys, run_key, strong, wrapped
+from optimize.tuning.names import EVOLUTION
 from optimize.tuning.restarts import CMA
 
 SMALLEST_STEP = 1e-12  # of the initial sigma: a converged run idles, and never divides by zero
@@ -168,9 +169,6 @@ def _algorithm(kind: str, population: int, dimensions: int, precision: str) -> t
         return made, made.default_params
 
 
-EVOLUTION = ("cma", "sep-cma", "openai-es", "random")
-
-
 def method(name: str, *, dimensions: int, population: int, restarts: str | None = None) -> Method:
     """A method by its name: one of ``EVOLUTION``, or an optimiser of optax with its learning rate
     in step sizes, as adam or adam@0.1.
@@ -187,34 +185,3 @@ def method(name: str, *, dimensions: int, population: int, restarts: str | None 
     if name == "openai-es" and population % 2:
         raise ValueError(f"openai-es samples pairs: its population is even, not {population}")
     return Evosax(name, dimensions, population, ranked=name != "random")
-
-
-class Stage(NamedTuple):
-    """A part of a chain: a method's name, and its generations (None: all that are left)."""
-
-    name: str
-    generations: int | None
-
-
-def stages(text: str) -> tuple[Stage, ...]:
-    """A chain, as "cma:40,adam@0.1:20": evolve, then polish from the best member.
-
-    >>> stages("cma:40,adam")
-    (Stage(name='cma', generations=40), Stage(name='adam', generations=None))
-
-    Raises ValueError for a name that there is none of, and where a stage but the last has no end.
-    """
-    found = []
-    for part in text.split(","):
-        name, colon, count = part.strip().partition(":")
-        if name not in EVOLUTION:
-            optimiser(name)
-        if colon and not (count.isdecimal() and int(count) > 0):
-            raise ValueError(f"method {part!r}: after ':' stands a number of generations")
-        found.append(Stage(name, int(count) if colon else None))
-    if any(stage.generations is None for stage in found[:-1]):
-        raise ValueError(
-            f"method {text!r}: say how many generations each stage but the last has, as in"
-            " cma:40,adam:20"
-        )
-    return tuple(found)

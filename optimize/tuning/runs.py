@@ -13,26 +13,13 @@ from optimize.problems.evaluation import Evaluation
 from optimize.problems.problem import Problem, default_numbers
 from optimize.tuning.assessment import Judged
 from optimize.tuning.evolution import EvolutionResult
-
-OWN = ("sigma", "population")  # of the search; others are weights, or numbers
-WEIGHTS = "weights."
-
-
-def of_runs(each: Mapping[str, Sequence[float]], runs: int) -> dict[str, np.ndarray]:
-    """Name -> (runs,) values, which the runs take in turn."""
-    found = {}
-    for name, values in each.items():
-        given = np.asarray(values, float).reshape(-1)
-        if not given.size or not np.isfinite(given).all():
-            raise ValueError(f"each: {name} is {values}; give finite numbers")
-        found[name] = given[np.arange(runs) % given.size]
-    return found
+from optimize.tuning.names import OWN, WEIGHTS
 
 
 def judged(problem: Problem, values: Mapping[str, np.ndarray]) -> Judged:
     """How members are judged: each with the weights and the scenario's numbers of its run.
 
-    values: of ``of_runs``; "weights.energy" is a weight of the objective, any path or label a
+    values: of ``names.of_runs``; "weights.energy" is a weight of the objective, any path or label a
     number of the scenario. Raises KeyError and ValueError for names that there are none of.
     """
     weights = {n[len(WEIGHTS) :]: v for n, v in values.items() if n.startswith(WEIGHTS)}

@@ -42,7 +42,8 @@ from optimize.tuning.config import RunConfig, TuneOptions, new_config, resumed_c
 from optimize.tuning.evolution import EvolutionResult, GenerationRecord, evolve_runs, settings_of
 from optimize.tuning.gradient import reported
 from optimize.tuning.history_plot import plot_history
-from optimize.tuning.runs import judged, of_runs, table_of_runs
+from optimize.tuning.names import of_runs
+from optimize.tuning.runs import judged, table_of_runs
 
 TUNED_ON = 1000  # the first seed of starts: a map of the same seed has others
 DIRECTIONS = 8  # of pushes, around the body

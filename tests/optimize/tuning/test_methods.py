@@ -9,7 +9,8 @@ from optimize.results.folder import RunFolder
 from optimize.tuning.checkpoint import Checkpoint
 from optimize.tuning.descent import optimisers
 from optimize.tuning.evolution import evolve
-from optimize.tuning.methods import EVOLUTION, Stage, method, stages
+from optimize.tuning.methods import method
+from optimize.tuning.names import EVOLUTION, Stage, stages
 from tests.optimize.tuning.test_evolution import Break, assert_same, ctrl_c
 
 N, POPULATION = 3, 6
@@ -105,15 +106,18 @@ def test_names():
     assert {"adam", "adamw", "sgd", "rmsprop", "lion", "yogi"} <= set(optimisers())
     assert not {"lbfgs", "scale_by_adam", "polyak_sgd"} & set(optimisers())
     for text, says in [
-        ("cmaes", "there are cma, sep-cma"),
-        ("cma:40,", "there are cma"),
         ("cma,adam", "how many generations"),
         ("cma:x", "a number of generations"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            stages(text)
+    for text, says in [
+        ("cmaes", "there are cma, sep-cma"),
         ("adam@fast", "a learning rate"),
         ("lbfgs", "there are cma"),
     ]:
         with pytest.raises(ValueError, match=says):
-            stages(text)
+            method(text, dimensions=2, population=4)
     with pytest.raises(ValueError, match="are of the method cma"):
         method("random", dimensions=2, population=4, restarts="ipop")
     with pytest.raises(ValueError, match="there are ipop, bipop"):

@@ -19,7 +19,8 @@ from optimize.results.folder import RunFolder
 from optimize.running.objectives import Objective
 from optimize.scenarios.scenario import Scenario
 from optimize.tuning.evolution import evolve, evolve_runs
-from optimize.tuning.runs import judged, of_runs
+from optimize.tuning.names import of_runs
+from optimize.tuning.runs import judged
 from tests.optimize.tuning.test_evolution import assert_same, timeless
 
 N = 20
