@@ -148,7 +148,10 @@ def main() -> None:
     args = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     warnings.filterwarnings("ignore", module="cma")
-    rows = [row(name, CASES[name], range(args.seeds)) for name in args.only]
+    rows = []
+    for name in args.only:
+        rows.append(row(name, CASES[name], range(args.seeds)))
+        print(*rows[-1], sep=", ", flush=True)
     about = f"{machine()}, {versions(jax)}, pycma {version('cma')}, evosax {version('evosax')}"
     print(f"{about}, commit {commit()}, {today()}\n")
     print(table(HEAD, rows))
