@@ -23,5 +23,6 @@ from optimize.studies.push_map import MapOptions as MapOptions
 from optimize.studies.push_map import push_map as push_map
 from optimize.tuning.evolution import EvolutionResult as EvolutionResult
 from optimize.tuning.evolution import evolve as evolve
+from optimize.tuning.evolution import evolve_runs as evolve_runs
 from optimize.tuning.tune import TuneResult as TuneResult
 from optimize.tuning.tune import tune as tune

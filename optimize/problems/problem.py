@@ -254,7 +254,13 @@ class Problem:
         return float(self._derivative[0](self.members(z[None]), self._shared).mean())
 
     def value_and_slope(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """The mean loss at z (n,), and its derivative (n,) by the optimiser's coordinates.
+        """The mean loss at z (n,), and its derivative (n,); see ``values_and_slopes``."""
+        values, rows = self.values_and_slopes(z[None])
+        return float(values[0]), rows[0]
+
+    def values_and_slopes(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The mean losses (P,) at z (P, n), and their derivatives (P, n) by the optimiser's
+        coordinates.
 
         Raises ValueError for an objective of survival, which has none.
         """
@@ -263,8 +269,9 @@ class Problem:
                 f"the objective {self.objective.name} counts who stands, which has no derivative;"
                 " choose a smooth one, as capture, or the method cma"
             )
-        values, rows = self._derivative[1](self.members(z[None]), self._shared)
-        return float(values.mean()), rows.mean(axis=0)
+        values, rows = self._derivative[1](self.members(z), self._shared)
+        shape = len(z), self.trials
+        return values.reshape(shape).mean(axis=1), rows.reshape(*shape, -1).mean(axis=1)
 
 
 def sweep(
