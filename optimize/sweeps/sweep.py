@@ -101,7 +101,8 @@ def _resumed(out: Any, request: Request, accept_changes: bool, progress: bool) -
     folder = RunFolder.open(out)
     with locked(folder):
         if not request.values:
-            request = kept_request(folder, request.what)
+            kept, own = kept_request(folder, request.what), request.measures
+            request = kept if own is None else replace(kept, measures=own)
         made = make(request)
         now = _digest(_config(made, request, []), made)
         changed = changes_since(folder, now, accept_changes)

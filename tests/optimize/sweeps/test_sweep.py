@@ -120,6 +120,31 @@ def test_one_program_does_all_chunks(crate):
     assert counts[0] == counts[1] > 0
 
 
+def test_a_problem_is_swept_with_its_objective_and_goes_on(crate, tmp_path):
+    def place(model):
+        return final(lambda sample: sample.obs.com[0])
+
+    terms = tuple(Term(name, "m", place) for name in ("far", "near"))
+    judged = Objective("ways", 0.01, {"far": 2.0, "near": -0.5}, terms=terms)
+    problem = Problem(crate, None, judged, trials=2)
+    asked = {"mass": final(lambda sample: sample.model.mass[0])}
+    out, values = tmp_path / "run", {SPEED: [0.0, 1.0]}
+    table = sweep(problem, values, measures=asked, out=out)
+    assert list(table.data_vars) == ["fitness", "far", "near", "mass", "failed"]
+    far = table["far"].to_numpy()
+    np.testing.assert_allclose(table["fitness"], 1.5 * far, rtol=1e-6)
+    assert table.sizes["start"] == 2 and table.attrs["seconds"] == pytest.approx(0.01)
+    found = problem.outcomes_at({SPEED: np.array([1.0])})[0]
+    np.testing.assert_allclose(found["far"][0], far[1], rtol=1e-6)
+    before = files(out)
+    store.write_progress(RunFolder.open(out), 0)
+    again = sweep(problem, measures=asked, out=out, resume=True)
+    assert again.equals(table) and files(out) == before
+    np.testing.assert_array_equal(member(out, {"qd": 1.0}, problem).scenario.get(SPEED), 1.0)
+    with pytest.raises(ValueError, match=r"made in Python; give it again"):
+        sweep(None, out=out, resume=True)
+
+
 def test_several_numbers_move_together_and_samples_have_coordinates(crate):
     rows = [[0.0, 0.0], [1.0, 2.0]]
     values = {"state.qd[0:2]": rows, "model.friction": Uniform(0.1, 0.9)}
