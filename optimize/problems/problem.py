@@ -1,7 +1,7 @@
 """What is searched, swept or mapped: a scenario, numbers that vary, how they are judged."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -197,8 +197,22 @@ class Problem:
     def outcomes(self, x: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Of each trial of members (P, n), in their units: the objective's raw terms and what the
         motion tells beside them, (P, trials) each; and whether it was whole, (P, trials) bool."""
-        shape = len(x), self.trials
-        parts, good = self._run(self.members(x), self._shared)
+        return self._outcomes(self.members(x), len(x))
+
+    def outcomes_at(
+        self, numbers: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """As ``outcomes``, of members that are given by path -> (P,), one value for all numbers of
+        the path, or (P, k). What ``numbers`` of the problem leave free stays as the scenario has
+        it."""
+        size = len(next(iter(numbers.values())))
+        x, starts, varied = self.members(np.zeros((size, 0)))
+        repeated = {path: np.repeat(v, self.trials, axis=0) for path, v in numbers.items()}
+        return self._outcomes((x, starts, {**varied, **repeated}), size)
+
+    def _outcomes(self, members: Any, size: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        shape = size, self.trials
+        parts, good = self._run(members, self._shared)
         parts = {name: np.asarray(part, float).reshape(shape) for name, part in parts.items()}
         return parts, np.asarray(good).reshape(shape)
 
@@ -272,36 +286,6 @@ class Problem:
         values, rows = self._derivative[1](self.members(z), self._shared)
         shape = len(z), self.trials
         return values.reshape(shape).mean(axis=1), rows.reshape(*shape, -1).mean(axis=1)
-
-
-def sweep(
-    of: Problem | Scenario,
-    values: Mapping[str, Sequence[float]],
-    objective: Objective | None = None,
-) -> dict[str, np.ndarray]:
-    """Measures of all combinations of values, as one batch.
-
-    values: path or label of one number -> k values. Returns "fitness", "failed" and each term of
-    the objective, arrays with an axis for each path in their order. Raises ValueError where a
-    scenario comes without an objective, or a path selects several numbers.
-    """
-    if isinstance(of, Scenario):
-        if objective is None:
-            raise ValueError("to sweep a scenario, say how it is judged: give an objective")
-        of = Problem(of, None, objective, seconds=None)
-    arrays = {name: np.asarray(v, float).reshape(-1) for name, v in values.items()}
-    own = {n: float(np.asarray(of.scenario.get(n)).reshape(-1)[0]) for n in arrays}
-    bounds = {
-        name: (min(v.min(), own[name]) - 1.0, max(v.max(), own[name]) + 1.0)
-        for name, v in arrays.items()
-    }
-    problem = replace(of, numbers=bounds)
-    if problem.tunables.size != len(arrays):
-        raise ValueError("each path of a sweep is of one number; name its element, as gain_p[6]")
-    grid = np.stack([g.reshape(-1) for g in np.meshgrid(*arrays.values(), indexing="ij")], axis=1)
-    found, shape = problem.evaluate_values(grid), tuple(len(v) for v in arrays.values())
-    table = {"fitness": found.fitness, "failed": found.failed, **found.parts}
-    return {name: np.asarray(column).reshape(shape) for name, column in table.items()}
 
 
 def script_in(scenario: Scenario) -> Script | None:
