@@ -22,6 +22,7 @@ from optimize.cli import (
     pushmap,
     simulate,
     tune,
+    verdict,
     view,
 )
 from optimize.cli.command import Command
@@ -38,6 +39,7 @@ COMMANDS: list[Command] = [
     listing.COMMAND,
     gallery.COMMAND,
     pushmap.COMMAND,
+    verdict.COMMAND,
     mocap.COMMAND,
 ]
 

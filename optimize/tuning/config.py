@@ -15,6 +15,8 @@ from controllers.scl.load import free_all, vocabulary
 from jaxsim.fused import choose_backend
 from jaxsim.ranges import within
 from optimize.problems.problem import WIDEST
+from optimize.problems.score import check_score
+from optimize.problems.starts import ANGLE, RATE
 from optimize.results.folder import RESTORE, RunFolder, command_line
 from optimize.running.batch import CHUNK
 from optimize.running.objectives import OBJECTIVES, TERMS, Objective, user_objective
@@ -39,6 +41,12 @@ DEFAULTS: dict[str, Any] = {
     "pushed_at": 0.5,
     "method": "cma",
     "trials": 1,
+    "spread": (ANGLE, RATE),
+    "draw": {},
+    "fresh": False,
+    "score": "mean",
+    "racing": 0,
+    "checks": 100,
     "chunk": None,
     "backend": None,
 }
@@ -62,6 +70,12 @@ class TuneOptions(TypedDict, total=False):
     pushed_at: float | None  # when they begin [s]
     method: str | None  # "cma" or "gradient"
     trials: int | None  # motions a member is judged by; see ``Problem``
+    spread: tuple[float, float] | None  # of their starts: joint angles [rad], speeds [rad/s]
+    draw: Mapping[str, Any] | None  # path or label -> (lower, upper): a value for each trial
+    fresh: bool | None  # trials are drawn anew each generation; see ``optimize.tuning.chosen``
+    score: str | None  # of the trials: "mean", "worst", "cvar:0.25", "success"
+    racing: int | None  # trials after which the worse half of the members gets no more
+    checks: int | None  # starts by which means of a fresh search are judged
     chunk: int | None  # members that XLA computes together; last digits of results depend on it
     backend: str | None  # "fused", a population as one kernel, or "xla"; None: the faster one
 
@@ -122,7 +136,9 @@ def new_config(
     config["scenario_digest"] = _hash(made.files.get(SOURCE))
     config["numbers"] = _plain(config["numbers"])
     config["variants"] = {name: np.asarray(v).tolist() for name, v in config["variants"].items()}
-    config["pushes"] = list(map(float, config["pushes"]))
+    config["draw"] = _plain(config["draw"])
+    for name in ("pushes", "spread"):
+        config[name] = list(map(float, config[name]))
     config["precision"] = jnp.zeros(()).dtype.name
     config["command"] = command_line() if command is None else command
     _check_values(config)
@@ -171,12 +187,12 @@ def resumed_config(
     _check_kinds(folder, config)
     text = folder.read_text(RunFolder.SCRIPT) if (folder / RunFolder.SCRIPT).is_file() else None
     given: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
-    if "numbers" in given:
-        given["numbers"] = _plain(given["numbers"])
+    for name in {"numbers", "draw"} & given.keys():
+        given[name] = _plain(given[name])
     if "variants" in given:
         given["variants"] = {name: np.asarray(v).tolist() for name, v in given["variants"].items()}
-    if "pushes" in given:
-        given["pushes"] = list(map(float, given["pushes"]))
+    for name in {"pushes", "spread"} & given.keys():
+        given[name] = list(map(float, given[name]))
     if objective is not None:
         given["objective"] = (
             objective if isinstance(objective, str) else user_objective(objective)[0].name
@@ -306,6 +322,7 @@ def _check_values(config: Mapping[str, Any]) -> None:
     for name in ("seconds", "dt", "judge_dt"):
         within(name, config[name], of="dt" if name == "judge_dt" else "")
     least_of = {"generations": 1, "population": 4, "trials": 1, "chunk": 1, "seed": 0}
+    least_of |= {"racing": 0, "checks": 1}
     for name, least in least_of.items():
         value = config[name]
         if value is None and name == "chunk":
@@ -316,6 +333,11 @@ def _check_values(config: Mapping[str, Any]) -> None:
         raise ValueError(f"seed is {config['seed']}; it must be below 2**32")
     if config["backend"] is not None:
         choose_backend(config["backend"])
+    check_score(config["score"])
+    if len(config["spread"]) != 2 or not all(0 <= s < np.inf for s in config["spread"]):
+        raise ValueError(f"spread {config['spread']}: give that of angles [rad] and speeds [rad/s]")
+    if config["method"] != "cma" and (config["fresh"] or config["score"] != "mean"):
+        raise ValueError("fresh trials and other scores than the mean are for the method cma")
     if config["method"] not in METHODS:
         raise ValueError(f"method {config['method']!r}: there are {', '.join(METHODS)}")
     if not all(0 < force < np.inf for force in config["pushes"]):

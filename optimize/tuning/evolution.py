@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import os
 import sys
@@ -21,7 +22,7 @@ import numpy as np
 from tqdm import tqdm
 
 from optimize.interrupts import deferred
-from optimize.problems.evaluation import Evaluate
+from optimize.problems.evaluation import Evaluation
 from optimize.results.folder import RunFolder
 from optimize.results.lock import locked
 from optimize.tuning.checkpoint import (
@@ -61,7 +62,7 @@ class EvolutionResult:
 
 
 def evolve(
-    evaluate: Evaluate,
+    evaluate: Callable[..., Evaluation],
     mean: np.ndarray,
     *,
     sigma: float,
@@ -73,6 +74,7 @@ def evolve(
     on_generation: Callable[[GenerationRecord, np.ndarray], None] | None = None,
     progress: bool = True,
     changes: Mapping[int, list[str]] | None = None,
+    by_generation: bool = False,
 ) -> EvolutionResult:
     """Minimise the fitness of x (n,) from `mean`, in the optimiser's coordinates.
 
@@ -87,6 +89,7 @@ def evolve(
                  gives bit for bit the numbers of an unbroken one (on one machine, one precision).
     on_generation(record, best_x) is called after each generation is saved.
     changes      generation -> what was changed before it, for its line of the history
+    by_generation  evaluate is called with the number of the generation, too, -1 for the start
 
     Ctrl-C and SIGTERM end the run after the generation that is under way, a second Ctrl-C at once;
     what is complete is kept (see optimize.interrupts).
@@ -111,7 +114,10 @@ def evolve(
         try:
             with deferred() as check, _bar(generations, checkpoint, progress) as bar:
                 while checkpoint.generation < generations:
-                    advanced, record = advance(checkpoint, evaluate)
+                    own = evaluate
+                    if by_generation:
+                        own = functools.partial(evaluate, generation=checkpoint.generation)
+                    advanced, record = advance(checkpoint, own)
                     noted = (changes or {}).get(record.generation, [])
                     record = dataclasses.replace(record, changes=noted)
                     store.save(advanced, record)

@@ -40,12 +40,14 @@ from optimize.scenarios.scenario import Scenario
 from optimize.studies.push_map import CONFIG
 from optimize.studies.push_survival import Trial, trial_push
 from optimize.tuning.checkpoint import has_begun, next_generation
+from optimize.tuning.chosen import evolve_checked
 from optimize.tuning.config import RunConfig, TuneOptions, new_config, resumed_config
 from optimize.tuning.evolution import EvolutionResult, GenerationRecord, evolve, settings_of
 from optimize.tuning.gradient import descend
 from optimize.tuning.history_plot import plot_history
 
 TUNED_ON = 1000  # the first seed of starts: a map of the same seed has others
+CHECKED_ON = 500_000  # what is added for the seed of the starts that choose
 DIRECTIONS = 8  # of pushes, around the body
 PUSH_TIME = 0.2  # how long each lasts [s]
 RESULT = "result.json"
@@ -132,6 +134,8 @@ def tune(
         if config["method"] == "gradient":
             return _descended(folder, config, problem, resume, progress)
         best = _Best(folder, problem)
+        if config["fresh"]:
+            return _chosen(folder, config, problem, best, resume, progress)
         with _Bar(config, progress) as bar:
 
             def on_generation(record: GenerationRecord, best_x: np.ndarray) -> None:
@@ -148,6 +152,51 @@ def tune(
                 changes=accepted(folder),
             )
         return _finish(folder, config, problem, best, evolution, progress)
+
+
+def _chosen(
+    folder: RunFolder,
+    config: RunConfig,
+    problem: Problem,
+    best: "_Best",
+    resume: bool,
+    progress: bool,
+) -> TuneResult:
+    """Of trials that are drawn anew: a mean that stands in nearly all starts, and the best of
+    these."""
+    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
+        seed, own = problem.seed + CHECKED_ON, problem.scenario
+        if config.text is not None:
+            own = _scenario(config, dt=config["judge_dt"])
+        fine = dataclasses.replace(
+            problem, scenario=own, trials=config["checks"], seed=seed, fresh=False, racing=0
+        )
+    with _Bar(config, progress) as bar:
+        evolution, chosen = evolve_checked(
+            problem,
+            fine,
+            folder,
+            resume=resume,
+            on_check=lambda check: bar.note(f"{check.ok}/{check.starts} at {check.total or 0:.4g}"),
+            on_generation=lambda record, _: bar.show(record),
+            changes=accepted(folder),
+            **_search(config, problem),
+        )
+    if chosen is not None:
+        evolution = dataclasses.replace(
+            evolution,
+            best_x=np.array(chosen.x),
+            best_fitness=np.inf if chosen.total is None else chosen.total,
+            best_parts=chosen.parts,
+        )
+    found = _finish(folder, config, problem, best, evolution, progress)
+    if chosen is None:
+        return found
+    told = (
+        f"generation {chosen.generation} stands in {chosen.ok} of {chosen.starts} starts that"
+        f" neither searched nor chose, with a median objective of {chosen.total}"
+    )
+    return dataclasses.replace(found, notes=(*found.notes, told))
 
 
 def _check(scenario, out, options: TuneOptions) -> None:
@@ -189,9 +238,14 @@ def make_problem(config: RunConfig) -> Problem:
         backend="xla" if config["method"] == "gradient" else config["backend"],
         chunk=config["chunk"],
         seed=TUNED_ON + config["seed"],
+        spread=tuple(config["spread"]),
+        drawn={name: tuple(spec) for name, spec in config["draw"].items()},
+        fresh=config["fresh"],
+        score=config["score"],
+        racing=config["racing"],
     )
     problem.tunables  # noqa: B018 (errors in bounds and paths show now)
-    problem.varied  # noqa: B018
+    problem.varied()
     return problem
 
 
@@ -302,7 +356,7 @@ class _Bar:
     """Progress of the search: best so far, median, failures, rollouts a second."""
 
     def __init__(self, config: RunConfig, progress: bool):
-        self.population = config["population"]
+        self.population, self.noted = config["population"], ""
         self.bar = tqdm(
             total=config["generations"], disable=not progress, unit="gen", desc="compiling"
         )
@@ -313,13 +367,17 @@ class _Bar:
     def __exit__(self, *_: object) -> None:
         self.bar.close()
 
+    def note(self, text: str) -> None:
+        """What stands before the numbers from now on."""
+        self.noted = f"{text}, "
+
     def show(self, record: GenerationRecord) -> None:
         """After a generation; the start has the number -1, a resumed run begins later."""
         self.bar.set_description("tuning", refresh=False)
         rate = self.population / max(record.seconds, 1e-9)
         numbers = ["none" if v is None else f"{v:.4g}" for v in (record.best_ever, record.median)]
         self.bar.set_postfix_str(
-            f"best {numbers[0]}, median {numbers[1]}, failed {record.failures},"
+            f"{self.noted}best {numbers[0]}, median {numbers[1]}, failed {record.failures},"
             f" {rate:.3g} rollouts/s",
             refresh=False,
         )
