@@ -7,7 +7,7 @@ end, precision and scheme serves every time step and length.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -22,7 +22,7 @@ from jaxsim.simulation.events import EventDriven
 from jaxsim.simulation.rollout import advance, begin
 from jaxsim.simulation.step import TimeStepping
 from jaxsim.tree_paths import read, written
-from optimize.problems.starts import start_states
+from optimize.problems.starts import drawn_values, start_states
 from optimize.running.batch import batched
 from optimize.scenarios.find import scenario
 from optimize.scenarios.scenario import Scenario
@@ -151,20 +151,18 @@ def _drawn(made: Scenario, asked: VerdictOptions) -> tuple[State, Any]:
     """Starts and frictions, the same in all columns but for their precision."""
     dtype = made.model.mass.dtype
     with jax.enable_x64(True):
-        wide = jax.tree.map(
+        model, state = jax.tree.map(
             lambda x: np.asarray(x, float) if np.asarray(x).dtype.kind == "f" else x,
             (made.model, made.state),
         )
-        spread = asked.angle, asked.rate
-        starts = start_states(*wide, asked.starts, asked.seed, spread)
+        starts = start_states(model, state, asked.starts, asked.seed, (asked.angle, asked.rate))
     starts = jax.tree.map(lambda x, own: np.asarray(x, own.dtype), starts, made.state)
     friction = np.asarray(read(made.tree, "model.friction"))
-    lower_upper = asked.friction or (np.nan, np.nan)
-    drawn = np.random.default_rng(asked.seed).uniform(*lower_upper, asked.starts)
-    own = np.broadcast_to(friction, (asked.starts, *friction.shape))
-    if asked.friction:
-        own = np.broadcast_to(drawn[:, None], own.shape)
-    return starts, np.array(own, dtype)
+    if not asked.friction:
+        return starts, np.repeat(friction[None], asked.starts, axis=0).astype(dtype)
+    bounds, random = (asked.friction[0], asked.friction[-1]), np.random.default_rng(asked.seed)
+    drawn = drawn_values(bounds, asked.starts, friction.shape, random)
+    return starts, drawn.astype(dtype)
 
 
 def _program(made: Scenario, asked: VerdictOptions, backend: str) -> Callable[[float], np.ndarray]:
@@ -174,8 +172,7 @@ def _program(made: Scenario, asked: VerdictOptions, backend: str) -> Callable[[f
 
     def own(friction: Array, dt: Array) -> Scenario:
         tree = written(made.tree, "model.friction", friction)
-        own = made.with_tree(tree)
-        return replace(own, scheme=replace(own.scheme, dt=dt))
+        return made.with_tree(written(tree, "scheme.dt", dt))
 
     def first(member, dt):
         start, friction = member
