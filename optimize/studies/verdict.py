@@ -108,22 +108,28 @@ def verdict(
     options: VerdictOptions | None = None,
     set: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] = lambda text: None,
+    backend: str | None = None,
+    precision: str | None = None,
 ) -> Verdict:
     """Judge a scenario by name or file, with keys or numbers of it changed.
 
-    What is not stepped with contacts is judged with its own scheme and time step alone. Raises
-    ValueError (ModelError among them) for a character without a head, or a scenario that cannot be.
+    backend, precision: the columns of these alone. What is not stepped with contacts is judged with
+    its own scheme and time step. Raises ValueError (ModelError among them) for a character without
+    a head, or a scenario that cannot be.
     """
     asked = options or VerdictOptions()
     columns = []
-    for scheme, backend, precision in _ways(name, set):
-        progress(f"{name}: {scheme}, {backend}, {precision}")
-        with jax.enable_x64(precision == "float64"):
+    for scheme, by, wide in _ways(name, set):
+        if backend not in (None, by) or precision not in (None, wide):
+            continue
+        with jax.enable_x64(wide == "float64"):
             made = _made(name, set, scheme)
             dts = asked.dts if scheme == "time_stepping" else (float(made.scheme.dt),)
-            run = _program(made, asked, backend)
+            run = _program(made, asked, by)
             for dt in dts:
-                columns.append(Column(scheme, backend, precision, dt, run(dt)))
+                columns.append(Column(scheme, by, wide, dt, run(dt)))
+                told = f"{columns[-1].ok} of {asked.starts} stand"
+                progress(f"{name}: {columns[-1].name}: {told}")
     return Verdict(name, asked, columns)
 
 
@@ -170,20 +176,20 @@ def _program(made: Scenario, asked: VerdictOptions, backend: str) -> Callable[[f
     dtype = made.model.mass.dtype
     head, stands = made.model.topology.part("head"), standing_height(made.model)
 
-    def own(friction: Array, dt: Array) -> Scenario:
-        tree = written(made.tree, "model.friction", friction)
+    def own(friction: Array, shared) -> Scenario:
+        dt, _, controller = shared
+        tree = written({**made.tree, "controller": controller}, "model.friction", friction)
         return made.with_tree(written(tree, "scheme.dt", dt))
 
-    def first(member, dt):
+    def first(member, shared):
         start, friction = member
-        its = own(friction, dt)
+        its = own(friction, shared)
         return begin(its.model, its.controller, its.scheme, start), jnp.asarray(jnp.inf, dtype)
 
     def part(member, shared):
         """Some steps; the lowest that the head was in the last seconds."""
         (_, friction), ((state, memory), low) = member
-        dt, since = shared
-        its = own(friction, dt)
+        its = own(friction, shared)
 
         def one(carry, _):
             state, memory, low = carry
@@ -192,7 +198,7 @@ def _program(made: Scenario, asked: VerdictOptions, backend: str) -> Callable[[f
             )
             high = sample.obs.kin.com[head, 2] - stands
             high = jnp.where(jnp.isnan(high), -jnp.inf, high)
-            low = jnp.where(state.time >= since, jnp.minimum(low, high), low)
+            low = jnp.where(state.time >= shared[1], jnp.minimum(low, high), low)
             return (after, sample.memory, low.astype(dtype)), None
 
         end, _ = jax.lax.scan(one, (state, memory, low), None, length=PART)
@@ -206,10 +212,11 @@ def _program(made: Scenario, asked: VerdictOptions, backend: str) -> Callable[[f
     members = _drawn(made, asked)
 
     def run(dt: float) -> np.ndarray:
-        step, since = np.asarray(dt, dtype), np.asarray(asked.seconds - asked.still, dtype)
-        now = begun(members, step)
+        since = np.asarray(asked.seconds - asked.still, dtype)
+        shared = np.asarray(dt, dtype), since, made.controller
+        now = begun(members, shared)
         for _ in range(-(-round(asked.seconds / dt) // PART)):
-            now = parts((members, now), (step, since))
+            now = parts((members, now), shared)
         return np.asarray(now[1]) >= 0
 
     return run
