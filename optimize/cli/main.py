@@ -23,6 +23,7 @@ from optimize.cli import (
     simulate,
     sweep,
     tune,
+    verdict,
     view,
 )
 from optimize.cli.command import Command
@@ -40,6 +41,7 @@ COMMANDS: list[Command] = [
     listing.COMMAND,
     gallery.COMMAND,
     pushmap.COMMAND,
+    verdict.COMMAND,
     mocap.COMMAND,
 ]
 

@@ -19,7 +19,7 @@ from optimize.cli.shared import (
     set_options,
     settings,
 )
-from optimize.cli.values import at_least, bounds, positive, several, variants, within
+from optimize.cli.values import at_least, bounds, deviations, positive, several, variants, within
 from optimize.interrupts import EXIT_CODE as INTERRUPTED
 from optimize.interrupts import deferred
 
@@ -45,6 +45,8 @@ examples:
   jaxsim tune push --objective capture --method adam --pushes 450 --out runs/d
   jaxsim tune sit_to_stand_quick --objective quick-rise --runs 16 --restarts ipop --out runs/r
   jaxsim tune sit_to_stand_quick --objective quick-rise --method cma:40,adam:20 --out runs/p
+  jaxsim tune kip_up --objective athletic-kip-up --trials 8 --fresh --spread 0,0.05 \\
+      --draw model.friction=0.5:0.8 --out runs/sure
   jaxsim tune --out runs/kip --resume                       go on after an interrupt
   jaxsim tune --out runs/kip --resume --generations 200     go on for longer"""
 
@@ -79,8 +81,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--trials",
         type=at_least(1),
         metavar="N",
-        help="judge each member by the mean of N motions ({trials})",
+        help="judge each member by N motions ({trials})",
     )
+    add("--score", metavar="S", help="of these: mean, worst, cvar:SHARE or success ({score})")
+    add("--spread", type=deviations, metavar="A,V", help="of joints in their starts [rad], [rad/s]")
+    add(
+        "--draw",
+        type=bounds,
+        action="append",
+        metavar="PATH=LOWER:UPPER",
+        help="a number that each of them draws, as model.friction=0.5:0.8; may be repeated",
+    )
+    add(
+        "--fresh",
+        action="store_const",
+        const=True,
+        help="draw them anew each generation; a mean that stands in nearly all starts is kept",
+    )
+    add("--checks", type=at_least(1), metavar="N", help="starts that choose it ({checks})")
+    add("--racing", type=at_least(0), metavar="N", help="after N the worse half gets no more")
     add(
         "--method",
         metavar="M",
@@ -147,7 +166,7 @@ def run(args: argparse.Namespace) -> int:
 
     args.set = settings(args.set) or None
     options = given(args, DEFAULTS)
-    for name in {"numbers", "variants", "each"} & options.keys():
+    for name in {"numbers", "variants", "each", "draw"} & options.keys():
         options[name] = dict(options[name])
     result = tune(args.scenario, args.objective, **run_arguments(args), **options)
     code = report(result)

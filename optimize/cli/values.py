@@ -60,6 +60,14 @@ def several(text: str) -> tuple[float, ...]:
     return tuple(positive(part) for part in text.split(","))
 
 
+def deviations(text: str) -> tuple[float, ...]:
+    """Two numbers of at least zero."""
+    parts = tuple(coefficient(part) for part in text.split(","))
+    if len(parts) != 2:
+        raise argparse.ArgumentTypeError(f"expected two numbers, as in 0,0.05, got {text!r}")
+    return parts
+
+
 def bounds(text: str) -> tuple[str, tuple[float | str, ...]]:
     """PATH=LOWER:UPPER[:SCALE], the scale a number or "log"."""
     path, equals, numbers = text.partition("=")

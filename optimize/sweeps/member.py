@@ -55,10 +55,10 @@ def scenario_at(made: Sweep, index: Mapping[str, int]) -> Scenario:
     start = index[store.START]
     found = dataclasses.replace(
         problem.scenario,
-        state=jax.tree.map(lambda x: x[start], problem.starts),
+        state=jax.tree.map(lambda x: x[start], problem.starts()),
         seconds=problem.steps * float(problem.scenario.scheme.dt),
     )
-    for path, values in problem.varied.items():
+    for path, values in problem.varied().items():
         found = found.set(path, values[start])
     for name, values in held.items():
         found = found.set(made.paths[name], values[0])

@@ -144,7 +144,7 @@ def _digest(config: Mapping[str, Any], made: Sweep) -> dict[str, Any]:
     scenario = made.problem.scenario
     arrays = {part: x for part, x in scenario.tree.items() if part != "model"}
     script = scenario.files.get("script.scl")
-    return digest(config, script, scenario.model, {**arrays, "starts": made.problem.starts})
+    return digest(config, script, scenario.model, {**arrays, "starts": made.problem.starts()})
 
 
 # ---- what is in a folder

@@ -97,7 +97,7 @@ class Sweep:
                 if overlap(entry, theirs):
                     raise ValueError(f"{name} and {other} share a number; vary it once")
             seen[name] = entry
-        shared = set(self.paths.values()) & set(self.problem.varied)
+        shared = set(self.paths.values()) & set(self.problem.varied())
         if shared:
             raise ValueError(f"{', '.join(shared)}: the problem's variants set it already")
 

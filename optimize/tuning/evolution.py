@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import os
 import sys
@@ -20,7 +21,7 @@ import numpy as np
 from tqdm import tqdm
 
 from optimize.interrupts import deferred
-from optimize.problems.evaluation import Evaluate, Evaluation
+from optimize.problems.evaluation import Evaluation
 from optimize.results.folder import RunFolder
 from optimize.results.lock import locked
 from optimize.tuning.assessment import Judged, Slopes
@@ -62,7 +63,7 @@ class EvolutionResult:
 
 
 def evolve(
-    evaluate: Evaluate,
+    evaluate: Callable[..., Evaluation],
     mean: np.ndarray,
     *,
     sigma: float,
@@ -77,6 +78,7 @@ def evolve(
     on_generation: Callable[[GenerationRecord, np.ndarray], None] | None = None,
     progress: bool = True,
     changes: Mapping[int, list[str]] | None = None,
+    by_generation: bool = False,
 ) -> EvolutionResult:
     """Minimise the fitness of x (n,) from `mean`, in the optimiser's coordinates.
 
@@ -95,6 +97,7 @@ def evolve(
                  gives bit for bit the numbers of an unbroken one (on one machine, one precision).
     on_generation(record, best_x) is called after each generation is saved.
     changes      generation -> what was changed before it, for its line of the history
+    by_generation  evaluate has the argument generation, too: its number, -1 for the start
 
     Ctrl-C and SIGTERM end the run after the generation that is under way, a second Ctrl-C at once;
     what is complete is kept (see optimize.interrupts).
@@ -112,7 +115,7 @@ def evolve(
             on_generation(records[0], best_x[0])
 
     return evolve_runs(
-        lambda x, run: evaluate(x),
+        lambda x, run, **told: evaluate(x, **told),
         mean,
         sigma=sigma,
         population=population,
@@ -126,11 +129,12 @@ def evolve(
         on_generation=told,
         progress=progress,
         changes=changes,
+        by_generation=by_generation,
     )[0]
 
 
 def evolve_runs(
-    evaluate: Callable[[np.ndarray, np.ndarray], Evaluation],
+    evaluate: Callable[..., Evaluation],
     mean: np.ndarray,
     *,
     sigma: float | Sequence[float],
@@ -146,6 +150,7 @@ def evolve_runs(
     on_generation: Callable[[list[GenerationRecord], np.ndarray], None] | None = None,
     progress: bool = True,
     changes: Mapping[int, list[str]] | None = None,
+    by_generation: bool = False,
 ) -> tuple[EvolutionResult, ...]:
     """As many runs as ``seed`` has entries, together: a generation of all is one call.
 
@@ -172,7 +177,11 @@ def evolve_runs(
         try:
             with deferred() as check, _bar(generations, checkpoint, progress) as bar:
                 while checkpoint.generation < generations and not _met(checkpoint, target):
-                    advanced, records = advance(checkpoint, judged)
+                    own = judged
+                    if by_generation:
+                        told = functools.partial(evaluate, generation=checkpoint.generation)
+                        own = judged._replace(evaluate=told)
+                    advanced, records = advance(checkpoint, own)
                     noted = (changes or {}).get(records[0].generation, [])
                     records = [
                         dataclasses.replace(record, changes=[*noted, *record.changes])

@@ -38,6 +38,7 @@ from optimize.studies.push_map import CONFIG
 from optimize.studies.push_survival import Trial, trial_push
 from optimize.tuning.best import Best, tuned_text
 from optimize.tuning.checkpoint import has_begun, next_generation
+from optimize.tuning.chosen import evolve_checked
 from optimize.tuning.config import RunConfig, TuneOptions, new_config, resumed_config
 from optimize.tuning.evolution import EvolutionResult, GenerationRecord, evolve_runs, settings_of
 from optimize.tuning.gradient import reported
@@ -46,6 +47,7 @@ from optimize.tuning.names import of_runs
 from optimize.tuning.runs import judged, table_of_runs
 
 TUNED_ON = 1000  # the first seed of starts: a map of the same seed has others
+CHECKED_ON = 500_000  # what is added for the seed of the starts that choose
 DIRECTIONS = 8  # of pushes, around the body
 PUSH_TIME = 0.2  # how long each lasts [s]
 RESULT = "result.json"
@@ -137,6 +139,8 @@ def tune(
             if config.objective_text is not None:
                 folder.write_text(RunFolder.OBJECTIVE, config.objective_text)
         best = Best(folder, problem)
+        if config["fresh"]:
+            return _chosen(folder, config, problem, best, resume, progress)
         of = judged(problem, of_runs(config["each"], config["runs"]))
         slopes = None
         if config.sloped and of.slopes is not None:
@@ -158,6 +162,51 @@ def tune(
                 changes=accepted(folder),
             )
         return _finish(folder, config, problem, best, found, progress)
+
+
+def _chosen(
+    folder: RunFolder,
+    config: RunConfig,
+    problem: Problem,
+    best: Best,
+    resume: bool,
+    progress: bool,
+) -> TuneResult:
+    """Of trials that are drawn anew: a mean that stands in nearly all starts, and the best of
+    these."""
+    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
+        seed, own = problem.seed + CHECKED_ON, problem.scenario
+        if config.text is not None:
+            own = _scenario(config, dt=config["judge_dt"])
+        fine = dataclasses.replace(
+            problem, scenario=own, trials=config["checks"], seed=seed, fresh=False, racing=0
+        )
+    with _Bar(config, progress) as bar:
+        evolution, chosen = evolve_checked(
+            problem,
+            fine,
+            folder,
+            resume=resume,
+            on_check=lambda check: bar.note(f"{check.ok}/{check.starts} at {check.total or 0:.4g}"),
+            on_generation=lambda records, _: bar.show(records),
+            changes=accepted(folder),
+            **_search(config, problem),
+        )
+    if chosen is not None:
+        evolution = dataclasses.replace(
+            evolution,
+            best_x=np.array(chosen.x),
+            best_fitness=np.inf if chosen.total is None else chosen.total,
+            best_parts=chosen.parts,
+        )
+    found = _finish(folder, config, problem, best, (evolution,), progress)
+    if chosen is None:
+        return found
+    told = (
+        f"generation {chosen.generation} stands in {chosen.ok} of {chosen.starts} starts that"
+        f" neither searched nor chose, with a median objective of {chosen.total}"
+    )
+    return dataclasses.replace(found, notes=(*found.notes, told))
 
 
 def _check(scenario, out, options: TuneOptions) -> None:
@@ -207,9 +256,14 @@ def make_problem(config: RunConfig) -> Problem:
         backend="xla" if config.sloped else config["backend"],
         chunk=config["chunk"],
         seed=TUNED_ON + config["seed"],
+        spread=tuple(config["spread"]),
+        drawn={name: tuple(spec) for name, spec in config["draw"].items()},
+        fresh=config["fresh"],
+        score=config["score"],
+        racing=config["racing"],
     )
     problem.tunables  # noqa: B018 (errors in bounds and paths show now)
-    problem.varied  # noqa: B018
+    problem.varied()
     return problem
 
 
@@ -245,6 +299,7 @@ class _Bar:
     """Progress of the search: best so far, median, failures, rollouts a second."""
 
     def __init__(self, config: RunConfig, progress: bool):
+        self.noted = ""
         self.bar = tqdm(
             total=config["generations"], disable=not progress, unit="gen", desc="compiling"
         )
@@ -255,6 +310,10 @@ class _Bar:
     def __exit__(self, *_: object) -> None:
         self.bar.close()
 
+    def note(self, text: str) -> None:
+        """What stands before the numbers from now on."""
+        self.noted = f"{text}, "
+
     def show(self, records: list[GenerationRecord]) -> None:
         """After a generation; the start has the number -1, a resumed run begins later."""
         record = min(records, key=lambda r: np.inf if r.best_ever is None else r.best_ever)
@@ -262,7 +321,8 @@ class _Bar:
         rate = sum(r.members for r in records) / max(record.seconds, 1e-9)
         numbers = ["none" if v is None else f"{v:.4g}" for v in (record.best_ever, record.median)]
         self.bar.set_postfix_str(
-            f"best {numbers[0]}, median {numbers[1]}, failed {sum(r.failures for r in records)},"
+            f"{self.noted}best {numbers[0]}, median {numbers[1]},"
+            f" failed {sum(r.failures for r in records)},"
             f" {rate:.3g} rollouts/s",
             refresh=False,
         )

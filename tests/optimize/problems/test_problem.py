@@ -53,7 +53,7 @@ def test_a_gain_and_a_mass_of_a_human_are_tuned_against_pushes(human):
     variants = {"forces.force[0,:]": [[50.0, 0.0, 0.0], [0.0, -50.0, 0.0]]}
     options = dict(trials=2, variants=variants, backend="xla", chunk=8)
     problem = Problem(human, NUMBERS, short("capture"), **options)
-    np.testing.assert_array_equal(problem.varied["forces.force[0,:]"][1], [0, -50, 0])
+    np.testing.assert_array_equal(problem.varied()["forces.force[0,:]"][1], [0, -50, 0])
     found = evolve(
         problem.evaluate, np.zeros(2), sigma=0.1, population=4, generations=2, seed=0,
         progress=False,

@@ -167,7 +167,7 @@ def test_runs_of_a_scenario_are_as_each_alone(held):
 def test_weights_and_numbers_of_a_scenario_by_run(held, monkeypatch):
     """A member is worth the mass of its run, and what it tunes."""
 
-    def outcomes(self, x):
+    def outcomes(self, x, generation):
         mass = x[:, self.tunables.names.index("model.mass[1]")]
         tuned = np.log(x[:, :2]) @ [1.0, -1.0]
         return {"energy": mass[:, None], "time": tuned[:, None] ** 2}, np.ones((len(x), 1), bool)
