@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks._machine import table
-from benchmarks.experiments import wilson
 from controllers.tracking.topple_free import ToppleFree
 from jaxsim import TimeStepping, final, rollout, start
 from jaxsim.fused import fuse
 from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes
 from optimize.problems.starts import start_states
+from optimize.studies.intervals import wilson
 
 DIRECTIONS = (
     "forward", "forward left", "left", "back left", "back", "back right", "right", "forward right"

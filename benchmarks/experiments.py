@@ -37,18 +37,11 @@ from jaxsim.math.safe import safe_norm
 from optimize import Problem, scenario
 from optimize.problems.starts import ANGLE, RATE
 from optimize.running.objectives import Objective, Term
+from optimize.studies.intervals import wilson
 
 FILE = Path(__file__).with_suffix(".toml")
 KEYS = {"scenario", "title", "starts", "spread", "seconds", "set", "rows", "each", "backend"}
 HEAD = ["experiment", "with", "stood", "interval [%]", "helped [%]", "help [N m]"]
-
-
-def wilson(good: int, of: int, z: float = 1.96) -> tuple[float, float]:
-    """The interval of a share of which ``good`` of ``of`` were seen."""
-    share, more = good / of, z * z / of
-    middle = (share + more / 2) / (1 + more)
-    half = z / (1 + more) * np.sqrt(share * (1 - share) / of + more / (4 * of))
-    return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
 def _help(sample) -> Any:

@@ -22,7 +22,6 @@ import numpy as np
 
 from benchmarks._machine import commit, machine, table, today, versions
 from benchmarks._tracking import CLIPS, MOST, NEVER, clips_folder, measures
-from benchmarks.experiments import wilson
 from controllers.tracking.parts import parts
 from controllers.tracking.reference import reference
 from controllers.tracking.support import HELP
@@ -35,6 +34,7 @@ from optimize import Problem
 from optimize.results.folder import RunFolder
 from optimize.running.objectives import Objective, Term
 from optimize.scenarios.scenario import Scenario
+from optimize.studies.intervals import wilson
 from optimize.tuning.evolution import evolve
 
 VARIED = (

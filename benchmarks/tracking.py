@@ -26,10 +26,10 @@ from benchmarks._machine import commit, machine, table, today, versions
 from benchmarks._tracking import NEVER, Shelf, of_runs, runner, runs, shelf
 from benchmarks._tracking_speed import speeds
 from benchmarks._tracking_standing import kicks, stand
-from benchmarks.experiments import wilson
 from controllers.tracking.balance import ADULT, Balance
 from controllers.tracking.support import HELP
 from jaxsim import articulated_human, ball_joint_human
+from optimize.studies.intervals import wilson
 
 MODELS = {"ball_joint_human": ball_joint_human, "articulated_human": articulated_human}
 VARIANTS = {

@@ -30,10 +30,10 @@ from benchmarks._tracking import (
     shelf,
     together,
 )
-from benchmarks.experiments import wilson
 from controllers.tracking.balance import Balance
 from jaxsim import ball_joint_human
 from optimize.problems.evaluation import Evaluation
+from optimize.studies.intervals import wilson
 from optimize.tuning.evolution import evolve
 
 # Rules of thumb: the models' gains and half of them for what stands, sqrt(g / h) and critical

@@ -2,7 +2,6 @@
 
 from optimize.problems.evaluation import Evaluation as Evaluation
 from optimize.problems.problem import Problem as Problem
-from optimize.problems.problem import sweep as sweep
 from optimize.problems.tunables import Tunables as Tunables
 from optimize.results.folder import RunFolder as RunFolder
 from optimize.running.batch import batched as batched
@@ -21,7 +20,19 @@ from optimize.scenarios.find import shipped_scenarios as shipped_scenarios
 from optimize.scenarios.scenario import Scenario as Scenario
 from optimize.studies.push_map import MapOptions as MapOptions
 from optimize.studies.push_map import push_map as push_map
+from optimize.sweeps.distributions import LogUniform as LogUniform
+from optimize.sweeps.distributions import Normal as Normal
+from optimize.sweeps.distributions import Uniform as Uniform
+from optimize.sweeps.member import member as member
+from optimize.sweeps.plots import plot_indices as plot_indices
+from optimize.sweeps.plots import plot_sweep as plot_sweep
+from optimize.sweeps.sensitivity import sobol_indices as sobol_indices
+from optimize.sweeps.sweep import open_sweep as open_sweep
+from optimize.sweeps.sweep import sweep as sweep
+from optimize.sweeps.table import failed_members as failed_members
+from optimize.sweeps.table import write_csv as write_csv
 from optimize.tuning.evolution import EvolutionResult as EvolutionResult
 from optimize.tuning.evolution import evolve as evolve
+from optimize.tuning.evolution import evolve_runs as evolve_runs
 from optimize.tuning.tune import TuneResult as TuneResult
 from optimize.tuning.tune import tune as tune

@@ -26,6 +26,7 @@ BLOCK = re.compile(
 SMALL = {
     "simulate": ["--seconds", "0.02", "--dt", "0.001", "--quiet"],
     "tune": ["--generations", "1", "--population", "4", "--seconds", "0.02", "--quiet"],
+    "sweep": ["--seconds", "0.02", "--set", "scheme.dt=0.001", "--quiet"],
     "view": ["--quiet"],
 }
 

@@ -38,6 +38,7 @@ class Command:
     # What stands for the {names} in description, examples and help of options, if there are any;
     # called when the help is shown.
     fill: Callable[[], Mapping[str, str]] | None = None
-    # From the options, and those of the run that is resumed ({} if none is); None: needs no JAX.
-    setting: Callable[[argparse.Namespace, Mapping[str, Any]], Setting] | None = plain
+    # From the options, and those of the run that is resumed ({} if none is); None, itself or what
+    # it gives: needs no JAX.
+    setting: Callable[[argparse.Namespace, Mapping[str, Any]], Setting | None] | None = plain
     overview: tuple[str, str] | None = None  # an example for jaxsim --help, and a remark

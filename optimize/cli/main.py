@@ -21,7 +21,9 @@ from optimize.cli import (
     mocap,
     pushmap,
     simulate,
+    sweep,
     tune,
+    verdict,
     view,
 )
 from optimize.cli.command import Command
@@ -32,12 +34,14 @@ from optimize.results.lock import FolderInUse
 COMMANDS: list[Command] = [
     demo.COMMAND,
     simulate.COMMAND,
+    sweep.COMMAND,
     tune.COMMAND,
     check.COMMAND,
     view.COMMAND,
     listing.COMMAND,
     gallery.COMMAND,
     pushmap.COMMAND,
+    verdict.COMMAND,
     mocap.COMMAND,
 ]
 
@@ -135,10 +139,13 @@ def _run(args: argparse.Namespace) -> int:
     if command.setting is None:
         return command.run(args)
     with deferred():  # an import that is interrupted leaves libraries in pieces
-        from optimize.session import session
-
         kept = _config(args.out) if getattr(args, "resume", False) else {}
         setting = command.setting(args, kept)
+    if setting is None:
+        return command.run(args)
+    with deferred():
+        from optimize.session import session
+
     device = args.device or setting.device
     precision = args.precision or kept.get("precision") or setting.precision
     cache, told = not args.no_cache, not args.quiet

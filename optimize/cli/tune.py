@@ -19,7 +19,7 @@ from optimize.cli.shared import (
     set_options,
     settings,
 )
-from optimize.cli.values import at_least, bounds, positive, several, variants, within
+from optimize.cli.values import at_least, bounds, deviations, positive, several, variants, within
 from optimize.interrupts import EXIT_CODE as INTERRUPTED
 from optimize.interrupts import deferred
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from optimize.tuning.tune import TuneResult
 
 DESCRIPTION = """\
-Tune numbers of a scenario, by CMA-ES or along a gradient: those of a script that are marked with
+Tune numbers of a scenario, by evolution or along a gradient: those of a script that are marked with
 '@', as in [waist @30]; the weights and the gait of a scene of goals; or any number by its path or
 label. The result folder keeps all that is needed to run it again: options, versions, history,
 checkpoint, the best numbers (for jaxsim pushmap --numbers), and of a script the best text, its
@@ -42,7 +42,11 @@ examples:
   jaxsim tune walk --objective stand --free all --tune model.friction=0.4:1.2 --out runs/w
   jaxsim tune push --objective survive --pushes 450,650 --trials 16 --sigma 0.15 --out runs/b
   jaxsim tune push --objective survive --pushes 450 --tune gait.time=0.3:1.5:log --out runs/g
-  jaxsim tune push --objective capture --method gradient --pushes 450 --out runs/d
+  jaxsim tune push --objective capture --method adam --pushes 450 --out runs/d
+  jaxsim tune sit_to_stand_quick --objective quick-rise --runs 16 --restarts ipop --out runs/r
+  jaxsim tune sit_to_stand_quick --objective quick-rise --method cma:40,adam:20 --out runs/p
+  jaxsim tune kip_up --objective athletic-kip-up --trials 8 --fresh --spread 0,0.05 \\
+      --draw model.friction=0.5:0.8 --out runs/sure
   jaxsim tune --out runs/kip --resume                       go on after an interrupt
   jaxsim tune --out runs/kip --resume --generations 200     go on for longer"""
 
@@ -77,9 +81,46 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--trials",
         type=at_least(1),
         metavar="N",
-        help="judge each member by the mean of N motions ({trials})",
+        help="judge each member by N motions ({trials})",
     )
-    add("--method", choices=("cma", "gradient"), help="of the search ({method})")
+    add("--score", metavar="S", help="of these: mean, worst, cvar:SHARE or success ({score})")
+    add("--spread", type=deviations, metavar="A,V", help="of joints in their starts [rad], [rad/s]")
+    add(
+        "--draw",
+        type=bounds,
+        action="append",
+        metavar="PATH=LOWER:UPPER",
+        help="a number that each of them draws, as model.friction=0.5:0.8; may be repeated",
+    )
+    add(
+        "--fresh",
+        action="store_const",
+        const=True,
+        help="draw them anew each generation; a mean that stands in nearly all starts is kept",
+    )
+    add("--checks", type=at_least(1), metavar="N", help="starts that choose it ({checks})")
+    add("--racing", type=at_least(0), metavar="N", help="after N the worse half gets no more")
+    add(
+        "--method",
+        metavar="M",
+        help="cma, sep-cma, openai-es, random, an optimiser of optax (adam, or adam@0.1 with its"
+        " learning rate in step sizes), or a chain, as cma:40,adam:20 ({method})",
+    )
+    add("--restarts", choices=("ipop", "bipop"), help="of cma, with populations that grow")
+    add(
+        "--runs",
+        type=at_least(1),
+        metavar="R",
+        help="with seeds from S on, as one program ({runs})",
+    )
+    add(
+        "--each",
+        type=variants,
+        action="append",
+        metavar="NAME=V,V",
+        help="values that the runs take in turn: sigma, population, weights.NAME, or any number of"
+        " the scenario by path or label; may be repeated",
+    )
     add("--pushes", type=several, metavar="N,N", help="at the pelvis, in turn, from 8 sides [N]")
     add("--pushed-at", type=positive, metavar="S", help="when they begin [s] ({pushed_at})")
     run_options(parser)
@@ -125,7 +166,7 @@ def run(args: argparse.Namespace) -> int:
 
     args.set = settings(args.set) or None
     options = given(args, DEFAULTS)
-    for name in {"numbers", "variants"} & options.keys():
+    for name in {"numbers", "variants", "each", "draw"} & options.keys():
         options[name] = dict(options[name])
     result = tune(args.scenario, args.objective, **run_arguments(args), **options)
     code = report(result)
@@ -139,8 +180,11 @@ def run(args: argparse.Namespace) -> int:
 def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
     """A gradient is as precise as the device allows."""
     found = generations_setting(args, kept)
-    method = args.method or kept.get("method")
-    return replace(found, precision=None) if method == "gradient" else found
+    from optimize.tuning.names import EVOLUTION, stages
+
+    parts = stages(args.method or kept.get("method") or "cma")
+    sloped = any(part.name not in EVOLUTION for part in parts)
+    return replace(found, precision=None) if sloped else found
 
 
 def report(result: TuneResult) -> int:

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import re
 from collections.abc import Callable
 
 from jaxsim.ranges import RANGES
@@ -59,6 +60,14 @@ def several(text: str) -> tuple[float, ...]:
     return tuple(positive(part) for part in text.split(","))
 
 
+def deviations(text: str) -> tuple[float, ...]:
+    """Two numbers of at least zero."""
+    parts = tuple(coefficient(part) for part in text.split(","))
+    if len(parts) != 2:
+        raise argparse.ArgumentTypeError(f"expected two numbers, as in 0,0.05, got {text!r}")
+    return parts
+
+
 def bounds(text: str) -> tuple[str, tuple[float | str, ...]]:
     """PATH=LOWER:UPPER[:SCALE], the scale a number or "log"."""
     path, equals, numbers = text.partition("=")
@@ -88,3 +97,58 @@ def variants(text: str) -> tuple[str, tuple[float, ...]]:
             f"expected PATH=V,V,..., as in model.friction=0.4,1.0, got {text!r}"
         )
     return path, values
+
+
+def spread(text: str) -> tuple[str, object]:
+    """PATH=V,V,... or PATH=A:B:N[:log], values; PATH=A:B[:log] or PATH=MEAN~DEVIATION, a
+    distribution."""
+    path, equals, numbers = text.rpartition("=")
+    try:
+        if not (path and equals):
+            raise ValueError
+        return path, _spread(numbers)
+    except ValueError as error:
+        why = f" ({error})" if error.args and "low" in str(error) else ""
+        raise argparse.ArgumentTypeError(
+            "expected PATH=V,V,... or PATH=A:B:N for values, PATH=A:B or PATH=MEAN~DEVIATION for a"
+            f" distribution, as in model.friction=0.4:1.2:9, got {text!r}{why}"
+        ) from None
+
+
+def _spread(numbers: str) -> object:
+    import numpy as np
+
+    from optimize.sweeps.distributions import LogUniform, Normal, Uniform
+
+    if "~" in numbers:
+        mean, deviation = map(float, numbers.split("~"))
+        return Normal(mean, deviation)
+    if ":" not in numbers:
+        return _finite([float(number) for number in numbers.split(",")])
+    by_factors = numbers.endswith(":log")
+    low, high, *more = numbers.removesuffix(":log").split(":")
+    first, last = ends = _finite([float(low), float(high)])
+    if not more:
+        return (LogUniform if by_factors else Uniform)(first, last)
+    (count,) = map(int, more)
+    if count < 2 or (by_factors and min(ends) <= 0):
+        raise ValueError
+    return (np.geomspace if by_factors else np.linspace)(first, last, count).tolist()
+
+
+def _finite(values: list[float]) -> list[float]:
+    if not all(map(math.isfinite, values)):
+        raise ValueError
+    return values
+
+
+def coordinates(text: str) -> dict[str, float]:
+    """NAME=X,NAME=X; a name may have commas."""
+    try:
+        if not re.fullmatch(r"(?:[^=]+=[^,=]+(?:,(?=.)|$))+", text):
+            raise ValueError
+        return {name.strip(): float(x) for name, x in re.findall(r"([^=]+)=([^,=]+),?", text)}
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected NAME=X,NAME=X, as in friction=0.4,start=2, got {text!r}"
+        ) from None

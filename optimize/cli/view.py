@@ -3,19 +3,35 @@
 import argparse
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from optimize.cli.command import Command
-from optimize.cli.shared import say
+from optimize.cli.command import Command, Setting
+from optimize.cli.shared import INTERRUPTED, outcome, say, write_and_print
+from optimize.cli.values import coordinates
 from optimize.interrupts import deferred
 
-DESCRIPTION = "Open the motion of a result folder in the browser, and print where it is."
-EXAMPLES = "example:\n  jaxsim view runs/walk"
+MEMBERS = "members"  # a folder in that of a sweep
+
+DESCRIPTION = """\
+Open the motion of a result folder in the browser, and print where it is. --at: of a sweep, simulate
+the member nearest to some coordinates, as its own folder in DIR/members, and open that."""
+EXAMPLES = """\
+examples:
+  jaxsim view runs/walk
+  jaxsim view runs/sweep --at friction=0.4,waist=-20"""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The folder."""
     parser.add_argument("folder", metavar="DIR", help="a result folder, or a page")
+    parser.add_argument(
+        "--at",
+        type=coordinates,
+        metavar="NAME=X,NAME=X",
+        help="a member of a sweep, by its numbers (a part of a name will do), sample or start",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -23,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
     with deferred():
         from optimize.results.folder import RunFolder
 
+    if args.at is not None:
+        return _run_member(args)
     path = Path(args.folder)
     page = path / RunFolder.MOTION if path.is_dir() else path
     if page.suffix != ".html" or not page.is_file():
@@ -34,6 +52,34 @@ def run(args: argparse.Namespace) -> int:
         )
     show_page(page)
     return 0
+
+
+def _run_member(args: argparse.Namespace) -> int:
+    """Simulate a member of a sweep, write its folder, open it."""
+    with deferred():
+        from optimize.results.folder import RunFolder
+        from optimize.running.simulate import run_scenario
+        from optimize.sweeps.member import member
+
+    found = member(args.folder, args.at)
+    for name, value in found.told.items():
+        say(f"{name:<24} {value:.6g}")
+    simulation = run_scenario(found.scenario, progress=not args.quiet, backend=args.backend)
+    place = "_".join(map(str, found.at.values()))
+    out = Path(args.folder) / MEMBERS / place
+    write_and_print(simulation, out, False)
+    show_page(out / RunFolder.MOTION)
+    return INTERRUPTED if simulation.interrupted else outcome(simulation)
+
+
+def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting | None:
+    """A member is simulated as the sweep was."""
+    if args.at is None:
+        return None
+    from optimize.results.folder import RunFolder
+
+    precision = RunFolder.open(args.folder).read_config().get("precision")
+    return Setting(device=None, precision=precision)
 
 
 def show_page(page: Path) -> None:
@@ -69,6 +115,6 @@ COMMAND = Command(
     examples=EXAMPLES,
     add_options=add_options,
     run=run,
-    setting=None,
+    setting=setting,
     overview=("jaxsim view runs/walk", ""),
 )

@@ -1,10 +1,7 @@
 """What an optimiser is told of a population."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +18,3 @@ class Evaluation:
     parts: dict[str, Any] = dataclasses.field(default_factory=dict)
     failed: Any = False
     steps: int = 0
-
-
-Evaluate = Callable[[np.ndarray], Evaluation]

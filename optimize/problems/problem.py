@@ -13,16 +13,18 @@ from controllers.goals.controller import GoalController
 from controllers.scl.ast import Script
 from controllers.scl.load import vocabulary
 from controllers.scl.parser import parse
-from controllers.scl.roles import number_roles
 from jaxsim.fused import choose_backend, fuse
 from jaxsim.model import State
 from jaxsim.simulation.rollout import begin, rollout
 from jaxsim.simulation.step import TimeStepping
 from jaxsim.solvers.status import Status
 from jaxsim.synthesis.scheme import PerStepOptimisation
-from jaxsim.tree_paths import element_name, leaves_by_path, resolve, written
+from jaxsim.tree_paths import element_name, leaves_by_path, read, resolve, written
 from optimize.problems.evaluation import Evaluation
-from optimize.problems.starts import ANGLE, RATE, start_states
+from optimize.problems.racing import better_half, merged
+from optimize.problems.ranges import around, number_range
+from optimize.problems.score import check_score, scored, succeeded
+from optimize.problems.starts import ANGLE, RATE, drawn_values, start_maker
 from optimize.problems.survival import outlast
 from optimize.problems.tunables import Tunables
 from optimize.running.batch import CHUNK, batched
@@ -30,8 +32,6 @@ from optimize.running.objectives import Objective
 from optimize.scenarios.scenario import Scenario
 
 WIDEST = 32  # characters whose steps are optimised together on a device: all wait for the slowest
-FACTOR = 100.0  # that a weight of a goal may change by, either way
-OFFSET = 0.1  # one unit of the optimiser for a number of a gait that is not positive
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,17 @@ class Problem:
     """Numbers of a scenario and what they are worth; ``evaluate`` is for ``evolve``.
 
     numbers: path or label -> (lower, upper[, scale]), scale "log" for positive numbers; by default
-    ``default_numbers``. seconds: of a trial, the objective's by default. A member is worth the mean
-    of ``trials``: the first begins from the scenario's state, the joints of the others with small
-    random deviations (``spread`` [rad], [rad/s]; always the same ones, of ``seed``). variants: path
-    or label -> values that the trials take in turn. backend: "fused" runs all trials as one kernel,
-    "xla" in chunks (see ``optimize.running.batch``); None: the faster one. Raises ValueError if
-    nothing varies, KeyError for a path that there is none of.
+    ``default_numbers``. seconds: of a trial, the objective's by default. A member is judged by
+    ``trials``, the same for all: the first begins from the scenario's state, the joints of the
+    others with small random deviations (``spread`` [rad], [rad/s]). variants: path or label ->
+    values that the trials take in turn; drawn: path or label -> (lower, upper), a value for each
+    trial, the same for all elements that the path selects. What is random is of ``seed`` alone, or
+    with ``fresh`` of it and the number of the generation that is judged. score: what a member is
+    worth by its trials, see ``scored``. racing: after so many trials the worse half of the members
+    gets no more, and ranks behind the others, whose worth stays what it is without. backend:
+    "fused" runs all trials as one kernel, "xla" in chunks (see ``optimize.running.batch``); None:
+    the faster one. Raises ValueError if nothing varies or a number makes no sense, KeyError for a
+    path that there is none of.
     """
 
     scenario: Scenario
@@ -57,6 +62,17 @@ class Problem:
     backend: str | None = None
     chunk: int | None = None
     seed: int = 0
+    score: str = "mean"
+    drawn: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    fresh: bool = False
+    racing: int = 0
+
+    def __post_init__(self):
+        check_score(self.score)
+        if not 0 <= self.racing < max(1, self.trials):
+            raise ValueError(
+                f"racing is {self.racing} of {self.trials} trials; give fewer than all, or 0"
+            )
 
     @property
     def steps(self) -> int:
@@ -84,22 +100,32 @@ class Problem:
         return tuple(labels.get(path, path) for path in self.tunables.names)
 
     @cached_property
-    def starts(self) -> State:
-        """The states the trials begin from, with a leading axis."""
+    def _start_maker(self):
         scenario = self.scenario
-        if self.trials == 1:
-            return jax.tree.map(lambda x: np.asarray(x)[None], scenario.state)
-        made = start_states(scenario.model, scenario.state, self.trials, self.seed, self.spread)
-        return jax.tree.map(np.asarray, made)
+        return start_maker(scenario.model, scenario.state, self.trials, self.spread)
 
-    @cached_property
-    def varied(self) -> dict[str, np.ndarray]:
-        """Path -> (trials,) or (trials, k) values, one for each trial."""
-        out = {}
+    def starts(self, generation: int = 0) -> State:
+        """The states the trials begin from, with a leading axis."""
+        if self.trials == 1:
+            return jax.tree.map(lambda x: np.asarray(x)[None], self.scenario.state)
+        key = jax.random.key(self.seed)
+        if self.fresh:
+            key = jax.random.fold_in(key, generation + 1)  # the start of a search is number -1
+        return jax.tree.map(np.asarray, self._start_maker(key))
+
+    def varied(self, generation: int = 0) -> dict[str, np.ndarray]:
+        """Path -> (trials,) or (trials, k) values, one for each trial. Raises for what cannot be
+        written in the scenario, and ValueError for bounds that are none."""
+        out, tree = {}, self.scenario.tree
         for name, values in self.variants.items():
             path, given = self.scenario.path(name), np.asarray(values)
-            written(self.scenario.tree, path, given[0])  # its errors show now
+            written(tree, path, given[0])  # its errors show now
             out[path] = given[np.arange(self.trials) % len(given)]
+        random = np.random.default_rng([self.seed, generation + 1 if self.fresh else 0])
+        for name, bounds in self.drawn.items():
+            path = self.scenario.path(name)
+            own = np.shape(read(tree, path))
+            out[path] = drawn_values(bounds, self.trials, own, random)
         return out
 
     @property
@@ -181,46 +207,91 @@ class Problem:
             return CHUNK
         return min(WIDEST, max(1, self.trials))
 
-    def evaluate(self, z: np.ndarray) -> Evaluation:
+    def evaluate(self, z: np.ndarray, generation: int = 0) -> Evaluation:
         """Judge members given in the optimiser's coordinates (P, n)."""
         x = np.stack([self.tunables.decode(row) for row in np.atleast_2d(np.asarray(z, float))])
-        return self.evaluate_values(x)
+        return self.evaluate_values(x, generation)
 
-    def members(self, x: np.ndarray) -> Any:
-        """All trials of members (P, n), with a leading axis of P * trials."""
-        dtype, trials = self.scenario.model.mass.dtype, self.trials
-        tiled = jax.tree.map(
-            lambda s: np.tile(s, (len(x), *[1] * (s.ndim - 1))), (self.starts, self.varied)
-        )
+    def members(self, x: np.ndarray, generation: int = 0, which: slice = slice(None)) -> Any:
+        """Trials (all, or a slice of them) of members (P, n), with a leading axis of P * trials."""
+        dtype = self.scenario.model.mass.dtype
+        own = self.starts(generation), self.varied(generation)
+        own = jax.tree.map(lambda s: s[which], own)
+        trials = len(range(self.trials)[which])
+        tiled = jax.tree.map(lambda s: np.tile(s, (len(x), *[1] * (s.ndim - 1))), own)
         return np.repeat(np.asarray(x, dtype), trials, axis=0), *tiled
 
-    def outcomes(self, x: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Of each trial of members (P, n), in their units: the objective's raw terms and what the
+    def outcomes(
+        self, x: np.ndarray, generation: int = 0, which: slice = slice(None)
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Of trials of members (P, n), in their units: the objective's raw terms and what the
         motion tells beside them, (P, trials) each; and whether it was whole, (P, trials) bool."""
-        shape = len(x), self.trials
-        parts, good = self._run(self.members(x), self._shared)
+        return self._outcomes(self.members(x, generation, which), len(x))
+
+    def outcomes_at(
+        self, numbers: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """As ``outcomes``, of members that are given by path -> (P,), one value for all numbers of
+        the path, or (P, k). What ``numbers`` of the problem leave free stays as the scenario has
+        it."""
+        size = len(next(iter(numbers.values())))
+        x, starts, varied = self.members(np.zeros((size, 0)))
+        repeated = {path: np.repeat(v, self.trials, axis=0) for path, v in numbers.items()}
+        return self._outcomes((x, starts, {**varied, **repeated}), size)
+
+    def _outcomes(self, members: Any, size: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        shape = size, -1
+        parts, good = self._run(members, self._shared)
         parts = {name: np.asarray(part, float).reshape(shape) for name, part in parts.items()}
         return parts, np.asarray(good).reshape(shape)
 
-    def evaluate_values(self, x: np.ndarray) -> Evaluation:
+    def evaluate_values(self, x: np.ndarray, generation: int = 0) -> Evaluation:
         """Judge members given by the numbers themselves (P, n), in their units."""
         x, where = np.asarray(x), np.arange(len(x))
         if not isinstance(self.scenario.scheme, TimeStepping):  # a step is worth not doing twice
             x, where = np.unique(x, axis=0, return_inverse=True)
             where = where.reshape(-1)
-        parts, good = self.outcomes(x)
-        parts = {
-            name: (part.max(axis=1) if name == "root_residual" else part.mean(axis=1))[where]
+        found = self._raced(x, generation) if self.racing else self._judged(x, generation)
+        return replace(
+            found,
+            fitness=found.fitness[where],
+            parts={name: part[where] for name, part in found.parts.items()},
+            failed=found.failed[where],
+        )
+
+    def _judged(self, x: np.ndarray, generation: int) -> Evaluation:
+        return self._scored(*self.outcomes(x, generation))
+
+    def _raced(self, x: np.ndarray, generation: int) -> Evaluation:
+        parts, good = self.outcomes(x, generation, slice(self.racing))
+        early = self._scored(parts, good)
+        kept = better_half(early)
+        more, well = self.outcomes(x[kept], generation, slice(self.racing, None))
+        parts = {name: np.concatenate([parts[name][kept], more[name]], axis=1) for name in parts}
+        late = self._scored(parts, np.concatenate([good[kept], well], axis=1))
+        steps = self.steps * (good.size + well.size)
+        return replace(merged(early, late, kept), steps=steps)
+
+    def _scored(self, parts: dict[str, np.ndarray], good: np.ndarray) -> Evaluation:
+        """Members by their trials, (P, trials) each."""
+        means = {
+            name: part.max(axis=1) if name == "root_residual" else part.mean(axis=1)
             for name, part in parts.items()
         }
-        fitness = np.asarray(self.objective.total(parts))
+        ok = succeeded(parts)
+        if self.score == "mean":
+            fitness = np.asarray(self.objective.total(means))
+        else:
+            fitness = scored(np.asarray(self.objective.total(parts)), ok, self.score)
+        if ok is not None and self.trials > 1:
+            means["succeeded"] = (ok & good).mean(axis=1)
         # of survival one that is not finite is a fall like any other
         whole = np.asarray(good.any(axis=1) if self.objective.of_survival else good.all(axis=1))
         return Evaluation(
             fitness=fitness,
-            parts=parts,
-            failed=~(whole[where] & np.isfinite(fitness)),
-            steps=self.steps * len(x) * self.trials,
+            parts=means,
+            failed=~(whole & np.isfinite(fitness)),
+            steps=self.steps * good.size,
         )
 
     # ---- derivatives
@@ -254,7 +325,13 @@ class Problem:
         return float(self._derivative[0](self.members(z[None]), self._shared).mean())
 
     def value_and_slope(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """The mean loss at z (n,), and its derivative (n,) by the optimiser's coordinates.
+        """The mean loss at z (n,), and its derivative (n,); see ``values_and_slopes``."""
+        values, rows = self.values_and_slopes(z[None])
+        return float(values[0]), rows[0]
+
+    def values_and_slopes(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The mean losses (P,) at z (P, n), and their derivatives (P, n) by the optimiser's
+        coordinates.
 
         Raises ValueError for an objective of survival, which has none.
         """
@@ -263,38 +340,9 @@ class Problem:
                 f"the objective {self.objective.name} counts who stands, which has no derivative;"
                 " choose a smooth one, as capture, or the method cma"
             )
-        values, rows = self._derivative[1](self.members(z[None]), self._shared)
-        return float(values.mean()), rows.mean(axis=0)
-
-
-def sweep(
-    of: Problem | Scenario,
-    values: Mapping[str, Sequence[float]],
-    objective: Objective | None = None,
-) -> dict[str, np.ndarray]:
-    """Measures of all combinations of values, as one batch.
-
-    values: path or label of one number -> k values. Returns "fitness", "failed" and each term of
-    the objective, arrays with an axis for each path in their order. Raises ValueError where a
-    scenario comes without an objective, or a path selects several numbers.
-    """
-    if isinstance(of, Scenario):
-        if objective is None:
-            raise ValueError("to sweep a scenario, say how it is judged: give an objective")
-        of = Problem(of, None, objective, seconds=None)
-    arrays = {name: np.asarray(v, float).reshape(-1) for name, v in values.items()}
-    own = {n: float(np.asarray(of.scenario.get(n)).reshape(-1)[0]) for n in arrays}
-    bounds = {
-        name: (min(v.min(), own[name]) - 1.0, max(v.max(), own[name]) + 1.0)
-        for name, v in arrays.items()
-    }
-    problem = replace(of, numbers=bounds)
-    if problem.tunables.size != len(arrays):
-        raise ValueError("each path of a sweep is of one number; name its element, as gain_p[6]")
-    grid = np.stack([g.reshape(-1) for g in np.meshgrid(*arrays.values(), indexing="ij")], axis=1)
-    found, shape = problem.evaluate_values(grid), tuple(len(v) for v in arrays.values())
-    table = {"fitness": found.fitness, "failed": found.failed, **found.parts}
-    return {name: np.asarray(column).reshape(shape) for name, column in table.items()}
+        values, rows = self._derivative[1](self.members(z), self._shared)
+        shape = len(z), self.trials
+        return values.reshape(shape).mean(axis=1), rows.reshape(*shape, -1).mean(axis=1)
 
 
 def script_in(scenario: Scenario) -> Script | None:
@@ -313,11 +361,11 @@ def default_numbers(scenario: Scenario) -> dict[str, tuple]:
     elif isinstance(scenario.controller, GoalController):
         weights = np.asarray(scenario.controller.weights)
         found = {
-            f"controller.weights[{s},{g}]": _around(weights[s, g]) for s, g in np.argwhere(weights)
+            f"controller.weights[{s},{g}]": around(weights[s, g]) for s, g in np.argwhere(weights)
         }
         gait = getattr(scenario.controller.variables, "gait", None)
         for own in fields(gait) if gait is not None else ():
-            found[f"controller.variables.gait.{own.name}"] = _around(getattr(gait, own.name))
+            found[f"controller.variables.gait.{own.name}"] = around(getattr(gait, own.name))
     if not found:
         raise ValueError(
             f"{scenario.name}: no number is free; mark those of a script with '@', as in"
@@ -325,32 +373,3 @@ def default_numbers(scenario: Scenario) -> dict[str, tuple]:
             " numbers={'model.friction': (0.4, 1.2)} (--tune model.friction=0.4:1.2)"
         )
     return found
-
-
-def _around(value: Any) -> tuple:
-    """A factor for a positive number, else an offset."""
-    value = float(value)
-    if value > 0:
-        return value / FACTOR, value * FACTOR, "log"
-    return value - 10 * OFFSET, value + 10 * OFFSET, OFFSET
-
-
-def number_range(script: Script, index: int) -> tuple[float, float, float]:
-    """(lower, upper, scale) of a script's number, from its role.
-
-    Angles may leave the printed value by 90 degrees, forces by 500 N, points by 0.5 m; times lie
-    between 0 and 3 s, strengths between 0 and 1. One unit of the optimiser is one scale.
-    """
-    value = script.values()[index]
-    role = number_roles(script)[index]
-    if role == "angle":
-        return value - 90.0, value + 90.0, 45.0
-    if role == "force":
-        return value - 500.0, value + 500.0, 200.0
-    if role == "gain":
-        return 0.0, max(2 * value, 200.0), max(value / 2, 50.0)
-    if role == "time":
-        return 0.0, max(3.0, 2 * value), 0.3
-    if role == "strength":
-        return 0.0, 1.0, 0.2
-    return value - 0.5, value + 0.5, 0.1

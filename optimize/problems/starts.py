@@ -1,8 +1,12 @@
 """Slightly different starts of a motion."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from numpy.random import Generator
 
 from jaxsim.collision.contacts import lowest_point
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
@@ -24,19 +28,23 @@ def start_states(
 
     spread: standard deviations of the two [rad], [rad/s]. The joints of roots stay as they are.
     """
+    return start_maker(model, standing, count, spread)(jax.random.key(seed))
+
+
+def start_maker(
+    model: Model, standing: State, count: int, spread: tuple[float, float] = (ANGLE, RATE)
+) -> Callable[[Array], State]:
+    """``start_states`` as a function of a random key, compiled once."""
     top = model.topology
     own = top.main_links
     root = np.isin(np.asarray(top.dof_joint), top.root_joints) | ~own[np.asarray(top.dof_link)]
     root[top.driven_dofs] = True
-    key = jax.random.split(jax.random.key(seed), 2)
     shape, dtype = (count, top.nv), model.mass.dtype
     some = jnp.where((jnp.arange(count) > 0)[:, None] & ~root, 1.0, 0.0).astype(dtype)
     hinges = np.array(
         [j for j in top.limited_joints if top.joint_kinds[j] in ("hinge", "slide")], int
     )
     at = np.array(top.q_start)[hinges]
-    turn = spread[0] * some * jax.random.normal(key[0], shape, dtype)
-    rate = spread[1] * some * jax.random.normal(key[1], shape, dtype)
 
     def low(q):
         return lowest_point(model, forward_kinematics(model, q, standing.qd), own)
@@ -49,4 +57,23 @@ def start_states(
             q = q.at[top.root_height].add(low(standing.q) - low(q))
         return standing.replace(q=q, qd=standing.qd + rate)
 
-    return jax.jit(jax.vmap(one))(turn, rate)
+    @jax.jit
+    def made(key):
+        keys = jax.random.split(key, 2)
+        turn = spread[0] * some * jax.random.normal(keys[0], shape, dtype)
+        rate = spread[1] * some * jax.random.normal(keys[1], shape, dtype)
+        return jax.vmap(one)(turn, rate)
+
+    return made
+
+
+def drawn_values(
+    bounds: tuple[float, float], count: int, shape: tuple[int, ...], random: Generator
+) -> np.ndarray:
+    """(count, *shape) numbers between the bounds, one for each of ``count``, the same throughout
+    its array. Raises ValueError for bounds that are none."""
+    lower, upper = bounds
+    if not lower <= upper or not np.isfinite([lower, upper]).all():
+        raise ValueError(f"a number that is drawn has no range from {lower} to {upper}")
+    one = random.uniform(lower, upper, count)
+    return np.broadcast_to(one.reshape(-1, *(1 for _ in shape)), (count, *shape)).copy()

@@ -22,7 +22,7 @@ from optimize.results.folder import RESTORE, RunFolder, library_versions, to_jso
 FREE = ("generations", "command")  # options that a resumed run may change
 PACKAGES = ("jaxsim", "controllers", "optimize")
 LISTED = 12  # differences that a message shows
-HASHED = ("model", "code")  # parts of which only digests are kept
+HASHED = ("model", "arrays", "code")  # parts of which only digests are kept
 
 Digest = dict[str, Any]
 
@@ -32,22 +32,31 @@ class RunChanged(ValueError):
 
 
 def digest(
-    config: Mapping[str, Any], script: str | None = None, model: Model | None = None
+    config: Mapping[str, Any],
+    script: str | None = None,
+    model: Model | None = None,
+    arrays: Any = None,
 ) -> Digest:
-    """The parts that are compared; those that are not given are left out."""
+    """The parts that are compared; those that are not given are left out. arrays: a pytree."""
     kept = {name: value for name, value in config.items() if name not in FREE}
     parts: Digest = {"config": json.loads(to_json(kept, "config"))}
     if script is not None:
         parts["script"] = script
     if model is not None:
         parts["model"] = model_digest(model)
+    if arrays is not None:
+        parts["arrays"] = _arrays_digest(arrays)
     return {**parts, "code": dict(code_digest()), "libraries": library_versions()}
 
 
 def model_digest(model: Model) -> dict[str, str]:
     """One digest for each array, and one for the structure."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(model)
-    found = {"topology": _short(repr(model.topology).encode())}
+    return {"topology": _short(repr(model.topology).encode()), **_arrays_digest(model)}
+
+
+def _arrays_digest(tree: Any) -> dict[str, str]:
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    found = {}
     for path, leaf in leaves:
         array = np.asarray(leaf)
         head = f"{array.dtype} {array.shape} ".encode()

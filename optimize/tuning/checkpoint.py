@@ -21,7 +21,7 @@ from flax import serialization
 from jaxsim.io.files import naming, write_bytes
 from optimize.results.folder import RESTORE, RunFolder
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class CheckpointError(RuntimeError):
@@ -30,7 +30,8 @@ class CheckpointError(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class GenerationRecord:
-    """One line of history.jsonl. A number that does not exist (no healthy member) is None.
+    """One line of history.jsonl, of one run. A number that does not exist (no healthy member) is
+    None.
 
     generation  -1 is the start: the initial mean alone
     best, median, mean, worst   fitness of the healthy members of this generation
@@ -39,8 +40,11 @@ class GenerationRecord:
     best_parts  raw objective terms of the best member of this generation
     best_ever   the lowest fitness so far
     steps       simulated steps of this generation
-    seconds     wall time of the evaluation [s]
+    seconds     wall time of the evaluation, of all runs together [s]
     changes     what was changed before this generation in a run that went on all the same
+    run         of those that advance together
+    members     that were evaluated
+    restarts    so far
     """
 
     generation: int
@@ -56,28 +60,45 @@ class GenerationRecord:
     seconds: float
     steps_per_second: float
     changes: list[str] = dataclasses.field(default_factory=list)
+    run: int = 0
+    members: int = 0
+    restarts: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What must be the same when a run goes on."""
+    """What must be the same when a run goes on; (R,) arrays have one entry for each run.
 
-    population: int
+    method    a chain, see ``optimize.tuning.methods.stages``
+    restarts  "ipop", "bipop", "masked"; "" for none
+    mean      (n,) of all runs
+    """
+
+    method: str
+    restarts: str
     dimensions: int
-    seed: int
-    sigma: float
     precision: str
+    population: np.ndarray
+    seed: np.ndarray
+    sigma: np.ndarray
     mean: np.ndarray
+
+    @property
+    def runs(self) -> int:
+        return len(self.seed)
 
     def check(self, asked: Settings, path: Path) -> None:
         """Raise ValueError that names every setting in which the run that is asked for differs."""
         differences = []
+        if self.runs != asked.runs:
+            differences.append(f"runs {self.runs} (now {asked.runs})")
         for field in dataclasses.fields(self):
             kept, new = getattr(self, field.name), getattr(asked, field.name)
-            if field.name == "mean":
-                if kept.dtype == new.dtype and kept.shape == new.shape and (kept != new).any():
+            if isinstance(kept, np.ndarray):
+                if kept.shape == new.shape and (kept != new).any():
                     i = int(np.argmax(kept != new))
-                    differences.append(f"mean[{i}] {kept[i]} (now {new[i]})")
+                    place = f"[{i}]" if len(kept) > 1 or field.name == "mean" else ""
+                    differences.append(f"{field.name}{place} {kept[i]} (now {new[i]})")
             elif kept != new:
                 differences.append(f"{field.name} {kept} (now {new})")
         if differences:
@@ -92,23 +113,23 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """An evolution run between two generations; all arrays are on the host.
+    """Runs of a search between two generations; all arrays are on the host, of R runs.
 
-    state       fields of the evosax state, before the next `ask`
-    key         (2,) uint32, key data of the run; each generation folds its number in
+    stage       of the chain, that the state belongs to
+    state       arrays of the method's state by path, with a leading axis of R
     generation  the next one to run; -1: the start is not yet evaluated
-    best_x      (n,), with best_fitness (infinite: no healthy member yet) and best_parts
+    best_x      (R, n), with best_fitness (R,) (infinite: no healthy member yet) and best_parts
     history     number of lines of history.jsonl that belong to it
     digest      SHA-256 of these lines; "" where they were never written
     """
 
     settings: Settings
+    stage: int
     state: dict[str, np.ndarray]
-    key: np.ndarray
     generation: int
     best_x: np.ndarray
-    best_fitness: float
-    best_parts: dict[str, float | None]
+    best_fitness: np.ndarray
+    best_parts: list[dict[str, float | None]]
     history: int
     digest: str = ""
 
@@ -140,7 +161,7 @@ class Checkpoint:
         if version != _FORMAT:
             raise CheckpointError(f"{path} has format {version}, this version reads {_FORMAT}")
         try:
-            content = jax.tree.map(_writable, serialization.msgpack_restore(payload))
+            content: Any = jax.tree.map(_writable, serialization.msgpack_restore(payload))
             return cls(**{**content, "settings": Settings(**content["settings"])})
         except Exception as error:
             raise _damaged(path, type(error).__name__) from error
@@ -160,8 +181,8 @@ class History:
         write_bytes(self.path, data)
         self.size, self.hashed = len(data), hashlib.sha256(data)
 
-    def append(self, record: GenerationRecord) -> str:
-        """Add one line, through to the disk; returns the digest of all lines.
+    def append(self, records: Sequence[GenerationRecord]) -> str:
+        """Add lines, through to the disk; returns the digest of all lines.
 
         Raises CheckpointError, and adds nothing, where the file has another size than this run has
         written. OSError where the disk is full names the file.
@@ -170,16 +191,16 @@ class History:
         if there != self.size:
             raise CheckpointError(
                 f"{self.path} has {there} bytes in the place of the {self.size} that this run"
-                f" wrote: another process has changed it. Generation {record.generation} was not"
-                " kept; end the other process, and resume"
+                f" wrote: another process has changed it. Generation"
+                f" {records[0].generation} was not kept; end the other process, and resume"
             )
-        line = history_line(record).encode()
+        lines = "".join(history_line(record) for record in records).encode()
         with naming(self.path), open(self.path, "ab") as file:
-            file.write(line)
+            file.write(lines)
             file.flush()
             os.fsync(file.fileno())
-        self.size += len(line)
-        self.hashed.update(line)
+        self.size += len(lines)
+        self.hashed.update(lines)
         return self.hashed.hexdigest()
 
 
@@ -205,14 +226,17 @@ def load_history(folder: RunFolder, checkpoint: Checkpoint) -> list[GenerationRe
             f"{path} has {len(records)} lines, the checkpoint beside it counts"
             f" {checkpoint.history}: restore the file, or start in a new folder"
         )
-    for number, record in enumerate(records, start=1):
-        if record.generation != number - 2:
+    runs = checkpoint.settings.runs
+    for number, record in enumerate(records):
+        due, run = number // runs - 1, number % runs
+        if (record.generation, record.run) != (due, run):
+            of = f" of run {record.run}, {due} of run {run}" if runs > 1 else f", {due}"
             raise CheckpointError(
-                f"{path}, line {number} is of generation {record.generation}, {number - 2} was to"
+                f"{path}, line {number + 1} is of generation {record.generation}{of} was to"
                 " follow: two processes wrote to it, or lines are missing. Restore the file, or"
                 " start in a new folder"
             )
-    if checkpoint.history != checkpoint.generation + 1:
+    if checkpoint.history != (checkpoint.generation + 1) * runs:
         raise CheckpointError(
             f"{folder / RunFolder.CHECKPOINT} counts {checkpoint.history} lines of history before"
             f" generation {checkpoint.generation}: {RESTORE}"

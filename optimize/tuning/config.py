@@ -15,11 +15,15 @@ from controllers.scl.load import free_all, vocabulary
 from jaxsim.fused import choose_backend
 from jaxsim.ranges import within
 from optimize.problems.problem import WIDEST
+from optimize.problems.score import check_score
+from optimize.problems.starts import ANGLE, RATE
 from optimize.results.folder import RESTORE, RunFolder, command_line
 from optimize.running.batch import CHUNK
 from optimize.running.objectives import OBJECTIVES, TERMS, Objective, user_objective
 from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
+from optimize.tuning.descent import optimiser
+from optimize.tuning.names import EVOLUTION, of_runs, stages
 
 SOURCE = "scenario.toml"
 
@@ -38,7 +42,16 @@ DEFAULTS: dict[str, Any] = {
     "pushes": (),
     "pushed_at": 0.5,
     "method": "cma",
+    "restarts": None,
+    "runs": 1,
+    "each": {},
     "trials": 1,
+    "spread": (ANGLE, RATE),
+    "draw": {},
+    "fresh": False,
+    "score": "mean",
+    "racing": 0,
+    "checks": 100,
     "chunk": None,
     "backend": None,
 }
@@ -60,13 +73,19 @@ class TuneOptions(TypedDict, total=False):
     variants: Mapping[str, Any] | None  # path or label -> values that trials take in turn
     pushes: tuple[float, ...] | None  # at the pelvis, in turn, from eight directions [N]
     pushed_at: float | None  # when they begin [s]
-    method: str | None  # "cma" or "gradient"
+    method: str | None  # of ``optimize.tuning.methods.stages``: cma, adam@0.1, cma:40,adam:20 ...
+    restarts: str | None  # of cma: "ipop" or "bipop", populations that grow
+    runs: int | None  # that advance together, with the seeds from ``seed`` on
+    each: Mapping[str, Any] | None  # sigma, population, weights.NAME or a path -> values by run
     trials: int | None  # motions a member is judged by; see ``Problem``
+    spread: tuple[float, float] | None  # of their starts: joint angles [rad], speeds [rad/s]
+    draw: Mapping[str, Any] | None  # path or label -> (lower, upper): a value for each trial
+    fresh: bool | None  # trials are drawn anew each generation; see ``optimize.tuning.chosen``
+    score: str | None  # of the trials: "mean", "worst", "cvar:0.25", "success"
+    racing: int | None  # trials after which the worse half of the members gets no more
+    checks: int | None  # starts by which means of a fresh search are judged
     chunk: int | None  # members that XLA computes together; last digits of results depend on it
     backend: str | None  # "fused", a population as one kernel, or "xla"; None: the faster one
-
-
-METHODS = ("cma", "gradient")
 
 
 @dataclass(frozen=True)
@@ -85,6 +104,11 @@ class RunConfig:
 
     def __getitem__(self, name: str) -> Any:
         return self.options[name]
+
+    @property
+    def sloped(self) -> bool:
+        """Whether the search follows a derivative at some time."""
+        return any(stage.name not in EVOLUTION for stage in stages(self["method"]))
 
     @property
     def objective(self) -> Objective:
@@ -121,14 +145,25 @@ def new_config(
         config["dt"] = float(made.scheme.dt)
     config["scenario_digest"] = _hash(made.files.get(SOURCE))
     config["numbers"] = _plain(config["numbers"])
-    config["variants"] = {name: np.asarray(v).tolist() for name, v in config["variants"].items()}
-    config["pushes"] = list(map(float, config["pushes"]))
+    config["draw"] = _plain(config["draw"])
+    for name in ("variants", "each"):
+        config[name] = {path: np.asarray(v).tolist() for path, v in config[name].items()}
+    for name in ("pushes", "spread"):
+        config[name] = list(map(float, config[name]))
+    if "generations" not in given:
+        config["generations"] = _length(config["method"]) or config["generations"]
     config["precision"] = jnp.zeros(()).dtype.name
     config["command"] = command_line() if command is None else command
     _check_values(config)
     if config["chunk"] is None:
         config["chunk"] = _even_chunk(config["population"] if script is not None else 0, config)
     return RunConfig(config, script, judged, text, own)
+
+
+def _length(method: str) -> int | None:
+    """Generations of a chain whose every stage has an end."""
+    parts = [stage.generations for stage in stages(method)]
+    return sum(filter(None, parts)) if None not in parts else None
 
 
 def _plain(numbers: Mapping[str, Any]) -> dict[str, list]:
@@ -171,12 +206,12 @@ def resumed_config(
     _check_kinds(folder, config)
     text = folder.read_text(RunFolder.SCRIPT) if (folder / RunFolder.SCRIPT).is_file() else None
     given: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
-    if "numbers" in given:
-        given["numbers"] = _plain(given["numbers"])
-    if "variants" in given:
-        given["variants"] = {name: np.asarray(v).tolist() for name, v in given["variants"].items()}
-    if "pushes" in given:
-        given["pushes"] = list(map(float, given["pushes"]))
+    for name in {"numbers", "draw"} & given.keys():
+        given[name] = _plain(given[name])
+    for name in {"variants", "each"} & given.keys():
+        given[name] = {path: np.asarray(v).tolist() for path, v in given[name].items()}
+    for name in {"pushes", "spread"} & given.keys():
+        given[name] = list(map(float, given[name]))
     if objective is not None:
         given["objective"] = (
             objective if isinstance(objective, str) else user_objective(objective)[0].name
@@ -265,7 +300,8 @@ def _check_kinds(folder: RunFolder, config: Mapping[str, Any]) -> None:
     """ValueError where config.json holds another kind of value than a run writes."""
     wrong = [name for name in _TEXTS if not isinstance(config.get(name), str)]
     wrong += [] if isinstance(config.get("backend"), str | None) else ["backend"]
-    wrong += [] if isinstance(config.get("set"), Mapping) else ["set"]
+    wrong += [] if isinstance(config.get("restarts"), str | None) else ["restarts"]
+    wrong += [name for name in ("set", "each") if not isinstance(config.get(name), Mapping)]
     for name in ("weights", "numbers"):
         held = config.get(name)
         values = held.values() if isinstance(held, Mapping) else [None]
@@ -306,6 +342,7 @@ def _check_values(config: Mapping[str, Any]) -> None:
     for name in ("seconds", "dt", "judge_dt"):
         within(name, config[name], of="dt" if name == "judge_dt" else "")
     least_of = {"generations": 1, "population": 4, "trials": 1, "chunk": 1, "seed": 0}
+    least_of |= {"runs": 1, "racing": 0, "checks": 1}
     for name, least in least_of.items():
         value = config[name]
         if value is None and name == "chunk":
@@ -316,9 +353,29 @@ def _check_values(config: Mapping[str, Any]) -> None:
         raise ValueError(f"seed is {config['seed']}; it must be below 2**32")
     if config["backend"] is not None:
         choose_backend(config["backend"])
-    if config["method"] not in METHODS:
-        raise ValueError(f"method {config['method']!r}: there are {', '.join(METHODS)}")
+    for stage in stages(config["method"]):
+        if stage.name not in EVOLUTION:
+            optimiser(stage.name)  # its errors show now
+    of_runs(config["each"], config["runs"])
+    _check_trials(config)
     if not all(0 < force < np.inf for force in config["pushes"]):
         raise ValueError(f"pushes {config['pushes']}: give forces, each more than zero [N]")
     if config["free"] not in ("marked", "all"):
         raise ValueError(f"free is {config['free']!r}; choose 'marked' or 'all'")
+
+
+def _check_trials(config: Mapping[str, Any]) -> None:
+    """How members are judged by their trials. What ranks them by more than a mean needs all members
+    to be of one run."""
+    check_score(config["score"])
+    if len(config["spread"]) != 2 or not all(0 <= s < np.inf for s in config["spread"]):
+        raise ValueError(f"spread {config['spread']}: give that of angles [rad] and speeds [rad/s]")
+    names = "fresh", "score", "racing", "checks"
+    asked = [name for name in names if config[name] != DEFAULTS[name]]
+    methods = [stage.name for stage in stages(config["method"])]
+    alone = config["runs"] == 1 and not config["each"] and config["restarts"] is None
+    if asked and not (alone and methods == ["cma"]):
+        raise ValueError(
+            f"{', '.join(asked)}: only for one run of the method cma; leave out other methods,"
+            " chains, restarts, runs and each"
+        )

@@ -1,19 +1,19 @@
-"""Tuning by CMA-ES: ask, evaluate, tell, with a history and an exact resume.
+"""Searching: ask, evaluate, tell, with a history and an exact resume, for one run or many at once.
 
-Covariance matrix adaptation evolution strategy as in section 5.2 of the thesis on scripted
-controllers, after N. Hansen, "The CMA Evolution Strategy: A Tutorial" (arXiv:1604.00772), from
-evosax. Fitness is minimised. What happens within a generation is in optimize.tuning.generation,
-what a run needs in order to go on in optimize.tuning.checkpoint.
+The methods are those of optimize.tuning.methods, by default CMA-ES as in section 5.2 of the thesis
+on scripted controllers. Fitness is minimised. What happens within a generation is in
+optimize.tuning.generation, what a run needs in order to go on in optimize.tuning.checkpoint.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -21,9 +21,10 @@ import numpy as np
 from tqdm import tqdm
 
 from optimize.interrupts import deferred
-from optimize.problems.evaluation import Evaluate
+from optimize.problems.evaluation import Evaluation
 from optimize.results.folder import RunFolder
 from optimize.results.lock import locked
+from optimize.tuning.assessment import Judged, Slopes
 from optimize.tuning.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -32,9 +33,10 @@ from optimize.tuning.checkpoint import (
     Settings,
     load_history,
 )
-from optimize.tuning.generation import advance, initial
+from optimize.tuning.generation import advance, begin, initial, search_of, standing
+from optimize.tuning.names import stages
 
-__all__ = ["EvolutionResult", "GenerationRecord", "evolve"]
+__all__ = ["EvolutionResult", "GenerationRecord", "evolve", "evolve_runs"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,18 +63,22 @@ class EvolutionResult:
 
 
 def evolve(
-    evaluate: Evaluate,
+    evaluate: Callable[..., Evaluation],
     mean: np.ndarray,
     *,
     sigma: float,
     population: int,
     generations: int,
     seed: int,
+    method: str = "cma",
+    restarts: str | None = None,
+    slopes: Slopes | None = None,
     folder: str | os.PathLike | None = None,
     resume: bool = False,
     on_generation: Callable[[GenerationRecord, np.ndarray], None] | None = None,
     progress: bool = True,
     changes: Mapping[int, list[str]] | None = None,
+    by_generation: bool = False,
 ) -> EvolutionResult:
     """Minimise the fitness of x (n,) from `mean`, in the optimiser's coordinates.
 
@@ -82,11 +88,16 @@ def evolve(
     mean, sigma  centre (n,) and step size of the first search distribution
     generations  how many in all, those before a resume among them
     seed         0 <= seed < 2**32
+    method       cma, sep-cma, openai-es, random, an optimiser of optax with its learning rate in
+                 step sizes (adam, adam@0.1), or a chain, as cma:40,adam:20
+    restarts     of the method cma: "ipop" or "bipop" (see optimize.tuning.restarts)
+    slopes       x (P, n) -> loss (P,) and derivative (P, n), for optimisers of optax
     folder       where history.jsonl and checkpoint.msgpack are kept; None: nowhere
     resume       go on from the checkpoint in `folder`. Interrupted anywhere and resumed, a run
                  gives bit for bit the numbers of an unbroken one (on one machine, one precision).
     on_generation(record, best_x) is called after each generation is saved.
     changes      generation -> what was changed before it, for its line of the history
+    by_generation  evaluate has the argument generation, too: its number, -1 for the start
 
     Ctrl-C and SIGTERM end the run after the generation that is under way, a second Ctrl-C at once;
     what is complete is kept (see optimize.interrupts).
@@ -98,8 +109,63 @@ def evolve(
     no longer finite; OSError that names the file where it cannot be written. In all cases files
     that are there stay as they are.
     """
-    settings = settings_of(mean, sigma, population, generations, seed)
-    store = _Store(folder)
+
+    def told(records: list[GenerationRecord], best_x: np.ndarray) -> None:
+        if on_generation is not None:
+            on_generation(records[0], best_x[0])
+
+    return evolve_runs(
+        lambda x, run, **told: evaluate(x, **told),
+        mean,
+        sigma=sigma,
+        population=population,
+        generations=generations,
+        seed=[seed],
+        method=method,
+        restarts=restarts,
+        slopes=slopes,
+        folder=folder,
+        resume=resume,
+        on_generation=told,
+        progress=progress,
+        changes=changes,
+        by_generation=by_generation,
+    )[0]
+
+
+def evolve_runs(
+    evaluate: Callable[..., Evaluation],
+    mean: np.ndarray,
+    *,
+    sigma: float | Sequence[float],
+    population: int | Sequence[int],
+    generations: int,
+    seed: Sequence[int],
+    method: str = "cma",
+    restarts: str | None = None,
+    slopes: Slopes | None = None,
+    target: float | None = None,
+    folder: str | os.PathLike | None = None,
+    resume: bool = False,
+    on_generation: Callable[[list[GenerationRecord], np.ndarray], None] | None = None,
+    progress: bool = True,
+    changes: Mapping[int, list[str]] | None = None,
+    by_generation: bool = False,
+) -> tuple[EvolutionResult, ...]:
+    """As many runs as ``seed`` has entries, together: a generation of all is one call.
+
+    evaluate     x (P, n), run (P,) -> Evaluation: members of all runs, and which each is of. P is
+                 the sum of the populations; where these grow there are more calls of that size.
+    sigma, population  of all runs, or a value for each; populations may differ for the method cma
+    target       the search ends when every run has found a fitness as low
+    on_generation(records, best_x) has a record and a best member (R, n) for each run.
+
+    history.jsonl has a line for each run and generation. A run gives bit for bit the numbers that
+    it would give alone, if ``evaluate`` does. The rest is as for ``evolve``; where the distribution
+    of one run of several is no longer finite, the one before is kept, and its history says so.
+    """
+    settings = settings_of(mean, sigma, population, generations, seed, method, restarts)
+    judged, store = Judged(evaluate, slopes), _Store(folder)
     with contextlib.ExitStack() as stack:
         if folder is not None:
             stack.enter_context(locked(folder))
@@ -110,50 +176,104 @@ def evolve(
         interrupted = False
         try:
             with deferred() as check, _bar(generations, checkpoint, progress) as bar:
-                while checkpoint.generation < generations:
-                    advanced, record = advance(checkpoint, evaluate)
-                    noted = (changes or {}).get(record.generation, [])
-                    record = dataclasses.replace(record, changes=noted)
-                    store.save(advanced, record)
-                    history.append(record)
+                while checkpoint.generation < generations and not _met(checkpoint, target):
+                    own = judged
+                    if by_generation:
+                        told = functools.partial(evaluate, generation=checkpoint.generation)
+                        own = judged._replace(evaluate=told)
+                    advanced, records = advance(checkpoint, own)
+                    noted = (changes or {}).get(records[0].generation, [])
+                    records = [
+                        dataclasses.replace(record, changes=[*noted, *record.changes])
+                        for record in records
+                    ]
+                    advanced = store.save(advanced, records)
+                    history.extend(records)
                     checkpoint = advanced
-                    _show(bar, record)
+                    _show(bar, records)
                     if on_generation is not None:
-                        on_generation(record, checkpoint.best_x)
+                        on_generation(records, checkpoint.best_x)
                     check()
         except KeyboardInterrupt:
             interrupted = True  # what is complete is saved; the rest is done again on resume
     if interrupted:
         print(store.interrupted_message(checkpoint, generations), file=sys.stderr)
-    return EvolutionResult(
-        best_x=checkpoint.best_x,
-        best_fitness=checkpoint.best_fitness,
-        best_parts=checkpoint.best_parts,
-        mean=checkpoint.state["mean"],
-        sigma=float(checkpoint.state["std"]),
-        generations=max(checkpoint.generation, 0),
-        history=tuple(history[: checkpoint.history]),
-        interrupted=interrupted,
+    return _results(checkpoint, history, interrupted)
+
+
+def _met(checkpoint: Checkpoint, target: float | None) -> bool:
+    return target is not None and bool((checkpoint.best_fitness <= target).all())
+
+
+def _results(
+    checkpoint: Checkpoint, history: list[GenerationRecord], interrupted: bool
+) -> tuple[EvolutionResult, ...]:
+    mean, sigma = standing(checkpoint)
+    runs = checkpoint.settings.runs
+    return tuple(
+        EvolutionResult(
+            best_x=checkpoint.best_x[run],
+            best_fitness=float(checkpoint.best_fitness[run]),
+            best_parts=checkpoint.best_parts[run],
+            mean=mean[run],
+            sigma=float(sigma[run]),
+            generations=max(checkpoint.generation, 0),
+            history=tuple(history[: checkpoint.history][run::runs]),
+            interrupted=interrupted,
+        )
+        for run in range(runs)
     )
 
 
 def settings_of(
-    mean: np.ndarray, sigma: float, population: int, generations: int, seed: int
+    mean: np.ndarray,
+    sigma: float | Sequence[float],
+    population: int | Sequence[int],
+    generations: int,
+    seed: Sequence[int],
+    method: str = "cma",
+    restarts: str | None = None,
 ) -> Settings:
-    """What a run must go on with, of the checked arguments of ``evolve``. Raises ValueError."""
+    """What runs must go on with, of the checked arguments of ``evolve_runs``. Raises ValueError."""
     precision = jnp.zeros(()).dtype.name  # float64 where jax_enable_x64 is set
     mean = np.array(mean, dtype=precision)
     if mean.ndim != 1 or not mean.size or not np.isfinite(mean).all():
         raise ValueError(f"mean must be finite and of shape (n,), got {mean}")
-    if not (math.isfinite(sigma) and sigma > 0.0):
+    seeds = np.array(seed, dtype=object).reshape(-1)
+    if not len(seeds) or not all(0 <= s < 2**32 for s in seeds):
+        raise ValueError(f"seed must be within 0 .. 2**32 - 1, got {seed}")
+    sigmas, populations = (
+        _for_each("sigma", sigma, seeds),
+        _for_each("population", population, seeds),
+    )
+    if not (np.isfinite(sigmas).all() and (sigmas > 0.0).all()):
         raise ValueError(f"sigma must be positive and finite, got {sigma}")
-    if population < 4:
+    if (populations < 4).any():
         raise ValueError(f"population must be at least 4 (two parents), got {population}")
     if generations < 1:
         raise ValueError(f"generations must be at least 1, got {generations}")
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"seed must be within 0 .. 2**32 - 1, got {seed}")
-    return Settings(int(population), mean.size, int(seed), float(sigma), precision, mean)
+    if restarts is None and len(set(populations.tolist())) > 1:
+        restarts = "masked"
+    settings = Settings(
+        method=method,
+        restarts=restarts or "",
+        dimensions=mean.size,
+        precision=precision,
+        population=populations.astype(np.int32),
+        seed=seeds.astype(np.uint32),
+        sigma=sigmas.astype(float),
+        mean=mean,
+    )
+    for stage in range(len(stages(method))):
+        search_of(settings, stage)  # its errors show now
+    return settings
+
+
+def _for_each(name: str, value: float | Sequence[float], seeds: np.ndarray) -> np.ndarray:
+    values = np.asarray(value)
+    if values.shape not in ((), (1,), seeds.shape):
+        raise ValueError(f"{name} has {values.size} values for {len(seeds)} runs")
+    return np.broadcast_to(values, seeds.shape).copy()
 
 
 # ---- files, the bar
@@ -184,19 +304,21 @@ class _Store:
         path = self.folder / RunFolder.CHECKPOINT
         checkpoint = Checkpoint.load(path)
         checkpoint.settings.check(settings, path)
-        expected = initial(settings)
-        if set(checkpoint.state) != set(expected.state):
-            raise CheckpointError(f"{path} was written with another version of evosax")
+        mean = np.tile(settings.mean, (settings.runs, 1))
+        expected = begin(settings, checkpoint.stage, mean, settings.sigma)
+        if set(checkpoint.state) != set(expected):
+            raise CheckpointError(f"{path} was written with another version of evosax or optax")
         history = load_history(self.folder, checkpoint)
         self.history.write(history)
         return checkpoint, history
 
-    def save(self, checkpoint: Checkpoint, record: GenerationRecord) -> None:
+    def save(self, checkpoint: Checkpoint, records: list[GenerationRecord]) -> Checkpoint:
         # History first: lines that the checkpoint does not count are dropped on resume.
         if self.folder is not None and self.history is not None:
-            digest = self.history.append(record)
+            digest = self.history.append(records)
             checkpoint = dataclasses.replace(checkpoint, digest=digest)
             checkpoint.save(self.folder / RunFolder.CHECKPOINT)
+        return checkpoint
 
     def interrupted_message(self, checkpoint: Checkpoint, generations: int) -> str:
         done = f"Interrupted after {max(checkpoint.generation, 0)} of {generations} generations."
@@ -210,13 +332,16 @@ def _bar(generations: int, checkpoint: Checkpoint, progress: bool) -> tqdm:
     return tqdm(total=generations, initial=done, disable=not progress, unit="gen", desc="evolving")
 
 
-def _show(bar: tqdm, record: GenerationRecord) -> None:
+def _show(bar: tqdm, records: list[GenerationRecord]) -> None:
+    """Of the best run, failures and speed of all."""
+    best = min(records, key=lambda r: math.inf if r.best_ever is None else r.best_ever)
+    rate = sum(record.steps_per_second for record in records)
     bar.set_postfix_str(
-        f"best {_text(record.best_ever)}, median {_text(record.median)},"
-        f" failed {record.failures}, {record.steps_per_second:.2g} steps/s",
-        refresh=record.generation < 0,  # later ones are shown by update, and less often
+        f"best {_text(best.best_ever)}, median {_text(best.median)},"
+        f" failed {sum(record.failures for record in records)}, {rate:.2g} steps/s",
+        refresh=best.generation < 0,  # later ones are shown by update, and less often
     )
-    if record.generation >= 0:
+    if best.generation >= 0:
         bar.update()
 
 

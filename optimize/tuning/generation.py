@@ -1,14 +1,15 @@
-"""One generation of CMA-ES: ask, evaluate, tell.
+"""One generation of all runs of a search: ask, evaluate, tell.
 
-Three choices of our own:
+Choices of our own:
 
-- The strategy is told ranks, not fitness values. CMA-ES uses nothing but the order, so nothing is
-  lost; a failed simulation is simply last, no value can overflow float32, and equal fitness (all
-  failed members among it) does not distort the weights.
-- A generation in which every member failed teaches nothing: mean, step size and covariance stay
-  as they are, and the next generation samples anew.
-- The optimiser itself always runs on the CPU, where small eigenproblems are at home; what
-  `evaluate` does is not affected.
+- A method that uses nothing but the order is told ranks: a failed simulation is simply last, no
+  value can overflow float32, and equal fitness (all failed members among it) does not distort the
+  weights.
+- A generation in which every member of a run failed teaches nothing: its distribution stays as it
+  is, and the next generation samples anew.
+- Runs go one after another through one loop of one program, so that a run does not depend on its
+  neighbours, to the last bit. The methods always run on the CPU, where small eigenproblems are at
+  home; what `evaluate` does is not affected.
 """
 
 from __future__ import annotations
@@ -16,191 +17,291 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import math
-import time
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from evosax.algorithms import CMA_ES
 
-from optimize.problems.evaluation import Evaluate, Evaluation
+from optimize.tuning.assessment import Assessed, Judged, assess
 from optimize.tuning.checkpoint import Checkpoint, GenerationRecord, Settings, on_host
+from optimize.tuning.methods import Method, method
+from optimize.tuning.names import stages
 
-_SMALLEST_STEP = 1e-12  # of the initial sigma: a converged run idles, and never divides by zero
-_KEY_KIND = "threefry2x32"  # the same numbers whatever the default generator is
+SMALLEST = 1e-3  # of the first sigma, for a stage that goes on after another
 
-
-class _Strategy(NamedTuple):
-    algorithm: CMA_ES
-    params: Any
-    state: Any  # a state of the right structure
+# ---- programs of all runs
 
 
-@functools.lru_cache(maxsize=16)
-def _strategy(population: int, dimensions: int, precision: str) -> _Strategy:
-    """evosax's CMA-ES; one object per size, because its jitted methods are cached per object."""
+def _each(function: Callable, *trees: Any) -> Any:
+    """Of every run in a loop of at least two rounds: of one round it would be another program."""
+    runs = jax.tree.leaves(trees)[0].shape[0]
+    index = jnp.arange(max(runs, 2)) % runs
+    padded = jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], trees)
+    found = jax.lax.map(lambda one: function(*one), padded)
+    return jax.tree.map(lambda leaf: leaf[:runs], found)
+
+
+@functools.partial(jax.jit, static_argnames="search")
+def init(search: Method, mean, sigma, population, seed):
+    return _each(search.init, mean, sigma, population, seed)
+
+
+@functools.partial(jax.jit, static_argnames="search")
+def ask(search: Method, states):
+    def one(state):
+        size = search.size(state)
+        x, asked = search.ask(state)
+        return x, size, asked
+
+    return _each(one, states)
+
+
+@functools.partial(jax.jit, static_argnames="search")
+def tell(search: Method, states, x, fitness, slope):
+    """The next states, those of runs without a healthy member but asked."""
+
+    def one(state, x, fitness, slope):
+        told = search.tell(state, x, fitness, slope)
+        if search.sloped:
+            return told
+        healthy = (fitness < jnp.inf).any()
+        return jax.tree.map(lambda a, b: jnp.where(healthy, a, b), told, state)
+
+    return _each(one, states, x, fitness, slope)
+
+
+@functools.partial(jax.jit, static_argnames="search")
+def figures(search: Method, states):
+    """mean (R, n), sigma (R,), restarts (R,)."""
+    return _each(lambda s: (search.mean(s), search.sigma(s), search.restarts(s)), states)
+
+
+# ---- the state of all runs
+
+
+def search_of(settings: Settings, stage: int) -> Method:
+    """The method of a stage."""
+    return method(
+        stages(settings.method)[stage].name,
+        dimensions=settings.mean.shape[0],
+        population=int(settings.population.max()),
+        restarts=settings.restarts or None,
+    )
+
+
+def begin(settings: Settings, stage: int, mean: np.ndarray, sigma: np.ndarray) -> dict:
+    """States by path, of runs that begin a stage at mean (R, n), sigma (R,)."""
+    seed = settings.seed + np.uint32(stage)
     with _cpu():
-        origin = jnp.zeros(dimensions, dtype=precision)
-        algorithm = CMA_ES(population, origin, metrics_fn=lambda *_: {})
-        params = on_host(algorithm.default_params)
-        state = on_host(algorithm.init(_key(0), origin, params))
-    return _Strategy(algorithm, params, state)
+        states = init(
+            search_of(settings, stage),
+            mean.astype(settings.precision),
+            sigma.astype(settings.precision),
+            settings.population,
+            seed,
+        )
+    return by_path(on_host(states))
 
 
 def initial(settings: Settings) -> Checkpoint:
     """The state before anything was evaluated."""
-    template = _strategy(settings.population, settings.dimensions, settings.precision).state
-    start = template.replace(
-        mean=settings.mean, std=np.asarray(settings.sigma, dtype=settings.precision)
-    )
+    runs = settings.runs
+    mean = np.tile(settings.mean, (runs, 1))
     return Checkpoint(
         settings=settings,
-        state={field.name: getattr(start, field.name) for field in dataclasses.fields(start)},
-        key=np.asarray(jax.random.key_data(_key(settings.seed))),
+        stage=0,
+        state=begin(settings, 0, mean, settings.sigma),
         generation=-1,
-        best_x=settings.mean,
-        best_fitness=math.inf,
-        best_parts={},
+        best_x=mean,
+        best_fitness=np.full(runs, np.inf),
+        best_parts=[{} for _ in range(runs)],
         history=0,
     )
 
 
-def advance(checkpoint: Checkpoint, evaluate: Evaluate) -> tuple[Checkpoint, GenerationRecord]:
-    """The next generation, or the start. Pure apart from `evaluate` and the clock."""
-    settings = checkpoint.settings
-    if checkpoint.generation < 0:
-        x = np.tile(settings.mean, (settings.population, 1))
-        return _commit(checkpoint, checkpoint.state, x, _assess(evaluate, x, rows=1))
+def by_path(tree: Any) -> dict[str, np.ndarray]:
+    return {jax.tree_util.keystr(p): leaf for p, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
-    algorithm, params, template = _strategy(
-        settings.population, settings.dimensions, settings.precision
-    )
-    smallest = np.asarray(_SMALLEST_STEP * settings.sigma, dtype=settings.precision)
-    params = params.replace(std_min=smallest)
+
+@functools.lru_cache(maxsize=32)
+def _structure(search: Method, dimensions: int, precision: str) -> Any:
+    """The tree of a method's state, of no values."""
     with _cpu():
-        ask_key, tell_key = _generation_keys(checkpoint.key, np.int32(checkpoint.generation))
-        before = type(template)(**checkpoint.state)
-        x, asked = on_host(algorithm.ask(ask_key, before, params))
-    assessed = _assess(evaluate, x, rows=settings.population)
-    state = checkpoint.state
-    if assessed.healthy.any():
-        ranks = _ranks(assessed).astype(settings.precision)
-        with _cpu():
-            told, _ = on_host(algorithm.tell(tell_key, x, ranks, asked, params))
-        state = {name: getattr(told, name) for name in state}
-        _check_finite(state, checkpoint.generation)
-    return _commit(checkpoint, state, x, assessed)
-
-
-class _Assessed(NamedTuple):
-    fitness: np.ndarray  # (P,) float64
-    parts: dict[str, np.ndarray]  # (P,) float64 each
-    healthy: np.ndarray  # (P,) bool
-    steps: int
-    seconds: float
-
-
-def _assess(evaluate: Evaluate, x: np.ndarray, rows: int) -> _Assessed:
-    """Evaluate, check the shapes, and keep the first `rows` members."""
-    began = time.perf_counter()
-    evaluation = evaluate(x.copy())
-    if not isinstance(evaluation, Evaluation):
-        raise TypeError(f"evaluate returned {type(evaluation).__name__}, not an Evaluation")
-    size = len(x)
-    fitness = _column("fitness", evaluation.fitness, size)
-    failed = np.asarray(evaluation.failed, dtype=bool)
-    if failed.shape not in ((), (size,)):
-        raise ValueError(f"evaluate gave failed of shape {failed.shape}, expected ({size},)")
-    parts = {name: _column(name, value, size)[:rows] for name, value in evaluation.parts.items()}
-    seconds = time.perf_counter() - began
-    healthy = np.isfinite(fitness) & ~failed
-    return _Assessed(fitness[:rows], parts, healthy[:rows], int(evaluation.steps), seconds)
-
-
-def _column(name: str, value: Any, size: int) -> np.ndarray:
-    column = np.asarray(value, dtype=np.float64)
-    if column.shape != (size,):
-        raise ValueError(f"evaluate gave {name} of shape {column.shape}, expected ({size},)")
-    return column
-
-
-def _ranks(assessed: _Assessed) -> np.ndarray:
-    """(P,) 0 for the best; failed members last; equals in the order of their sampling."""
-    order = np.argsort(np.where(assessed.healthy, assessed.fitness, np.inf), kind="stable")
-    ranks = np.empty(len(order))
-    ranks[order] = np.arange(len(order))
-    return ranks
-
-
-def _check_finite(state: dict[str, np.ndarray], generation: int) -> None:
-    bad = [name for name in ("mean", "std", "C") if not np.isfinite(state[name]).all()]
-    if bad or not state["std"] > 0.0:
-        raise FloatingPointError(
-            f"generation {generation}: {', '.join(bad) or 'std'} of the search distribution is"
-            " no longer sound. The last checkpoint is from before; a new run may need a smaller"
-            " sigma, better scales, or 64-bit floats"
+        return jax.eval_shape(
+            lambda mean: search.init(mean, 1.0, search.rows, 0),
+            jax.ShapeDtypeStruct((dimensions,), precision),
         )
 
 
+def states_of(checkpoint: Checkpoint) -> tuple[Method, Any]:
+    """The method and the states of all runs, as it takes them."""
+    settings = checkpoint.settings
+    search = search_of(settings, checkpoint.stage)
+    tree = _structure(search, settings.mean.shape[0], settings.precision)
+    paths = [jax.tree_util.keystr(p) for p, _ in jax.tree_util.tree_leaves_with_path(tree)]
+    leaves = [checkpoint.state[path] for path in paths]
+    return search, jax.tree.unflatten(jax.tree.structure(tree), leaves)
+
+
+def standing(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray]:
+    """mean (R, n) and sigma (R,) of the runs."""
+    search, states = states_of(checkpoint)
+    with _cpu():
+        mean, sigma, _ = on_host(figures(search, states))
+    return mean, sigma
+
+
+# ---- a generation
+
+
+def advance(checkpoint: Checkpoint, judged: Judged) -> tuple[Checkpoint, list[GenerationRecord]]:
+    """The next generation of all runs, or the start. Pure apart from `judged` and the clock."""
+    checkpoint = _in_its_stage(checkpoint)
+    settings = checkpoint.settings
+    search, states = states_of(checkpoint)
+    if checkpoint.generation < 0:
+        x = [np.tile(settings.mean, (int(_rows(search, p)), 1)) for p in settings.population]
+        assessed = assess(judged, search.sloped, x, _calls(settings, search))
+        if search.sloped and not any(one.healthy.any() for one in assessed):
+            raise FloatingPointError("the loss or its derivative is not finite at the start")
+        sigma, none = settings.sigma, np.zeros(settings.runs, int)
+        first = [one.first() for one in assessed]
+        return _commit(checkpoint, checkpoint.state, first, sigma, none, [[]] * settings.runs)
+    with _cpu():
+        x, size, asked = on_host(ask(search, states))
+    members = [rows[:count] for rows, count in zip(x, size)]
+    assessed = assess(judged, search.sloped, members, _calls(settings, search))
+    fitness, slope = _told(search, x, assessed, settings.precision)
+    with _cpu():
+        told = on_host(tell(search, asked, x, fitness, slope))
+        told, notes = _sound(search, told, asked, assessed, checkpoint.generation)
+        _, sigma, restarts = on_host(figures(search, told))
+    return _commit(checkpoint, by_path(told), assessed, sigma, restarts, notes)
+
+
+def _in_its_stage(checkpoint: Checkpoint) -> Checkpoint:
+    """With the next stage of a chain begun, where it is time: from the best member of each run."""
+    settings, ends = checkpoint.settings, 0
+    for number, stage in enumerate(stages(settings.method)[:-1]):
+        ends += stage.generations or 0
+        if number == checkpoint.stage and checkpoint.generation == ends:
+            _, sigma = standing(checkpoint)
+            sigma = np.clip(sigma, SMALLEST * settings.sigma, settings.sigma)
+            state = begin(settings, number + 1, checkpoint.best_x, sigma)
+            return _in_its_stage(dataclasses.replace(checkpoint, stage=number + 1, state=state))
+    return checkpoint
+
+
+def _rows(search: Method, population: int) -> int:
+    return 1 if search.sloped else population
+
+
+def _calls(settings: Settings, search: Method) -> int:
+    """Rows of a call of `evaluate`."""
+    return int(sum(_rows(search, p) for p in settings.population))
+
+
+def _told(search: Method, x: np.ndarray, assessed: list[Assessed], precision: str):
+    """fitness (R, rows), infinite for failed members and rows that do not count; slope, or None."""
+    fitness = np.full(x.shape[:2], np.inf)
+    slope = np.zeros_like(x) if search.sloped else None
+    most = float(np.finfo(precision).max)
+    for number, one in enumerate(assessed):
+        values = np.where(one.healthy, one.fitness, np.inf)
+        if search.ranked and one.healthy.any():
+            values = np.argsort(np.argsort(values, kind="stable"), kind="stable").astype(float)
+        elif not search.ranked:
+            values = np.where(one.healthy, np.clip(values, -most, most), np.inf)
+        fitness[number, : len(values)] = values
+        if slope is not None and one.slope is not None:
+            slope[number, : len(values)] = one.slope
+    return fitness.astype(precision), slope
+
+
+def _sound(search: Method, told: Any, asked: Any, assessed: list[Assessed], generation: int):
+    """The states, of a run whose state is not a number any more the one before, and a note.
+
+    Raises FloatingPointError where that is so of every run.
+    """
+    leaves = by_path(told)
+    floats = {p: v for p, v in leaves.items() if v.dtype.kind == "f"}
+    runs = len(assessed)
+    lost = {p: np.isnan(v).reshape(runs, -1).any(axis=1) for p, v in floats.items()}
+    mean, sigma, _ = on_host(figures(search, told))
+    lost["mean"] = ~np.isfinite(mean).all(axis=1)
+    lost["sigma"] = ~(np.isfinite(sigma) & (sigma > 0))
+    told_any = np.array([search.sloped or one.healthy.any() for one in assessed])
+    broken = np.any([*lost.values()], axis=0) & told_any
+    if not broken.any():
+        return told, [[]] * runs
+    names = ", ".join(sorted({p.rpartition(".")[2] for p, bad in lost.items() if bad.any()}))
+    told_of = f"{names} of the search distribution is no longer sound"
+    if broken.all():
+        raise FloatingPointError(
+            f"generation {generation}: {told_of}. The last checkpoint is from before; a new run may"
+            " need a smaller sigma, better scales, or 64-bit floats"
+        )
+
+    def mended(new, old):
+        return np.where(broken.reshape(-1, *[1] * (new.ndim - 1)), old, new)
+
+    notes = [[f"{told_of}: the one before was kept"] if bad else [] for bad in broken]
+    return jax.tree.map(mended, told, asked), notes
+
+
+# ---- what is written down
+
+
 def _commit(
-    checkpoint: Checkpoint, state: dict[str, np.ndarray], x: np.ndarray, assessed: _Assessed
-) -> tuple[Checkpoint, GenerationRecord]:
-    """Update the best member, and write down the generation."""
-    healthy = assessed.fitness[assessed.healthy]
-    best_parts: dict[str, float | None] = {}
-    archive = {}
-    if healthy.size:
-        i = int(np.argmin(np.where(assessed.healthy, assessed.fitness, np.inf)))
-        best_parts = {name: _finite(column[i]) for name, column in assessed.parts.items()}
-        if assessed.fitness[i] < checkpoint.best_fitness:
-            archive = {
-                "best_x": x[i].copy(),
-                "best_fitness": float(assessed.fitness[i]),
-                "best_parts": best_parts,
-            }
+    checkpoint: Checkpoint, state: dict, assessed: list[Assessed], sigma, restarts, notes
+) -> tuple[Checkpoint, list[GenerationRecord]]:
+    """Update the best members, and write down the generation."""
+    best_x, best_fitness = checkpoint.best_x.copy(), checkpoint.best_fitness.copy()
+    best_parts, records = list(checkpoint.best_parts), []
+    for run, one in enumerate(assessed):
+        parts: dict[str, float | None] = {}
+        if one.healthy.any():
+            i = int(np.argmin(np.where(one.healthy, one.fitness, np.inf)))
+            parts = {name: _finite(column[i]) for name, column in one.parts.items()}
+            if one.fitness[i] < best_fitness[run]:
+                best_x[run], best_fitness[run] = one.x[i], one.fitness[i]
+                best_parts[run] = parts
+        own = {"sigma": float(sigma[run]), "restarts": int(restarts[run]), "changes": notes[run]}
+        own |= {"best_parts": parts, "best_ever": _finite(best_fitness[run])}
+        records.append(_record(checkpoint.generation, run, one, own))
     advanced = dataclasses.replace(
         checkpoint,
         state=state,
         generation=checkpoint.generation + 1,
-        history=checkpoint.history + 1,
-        **archive,
-    )
-    reductions = {"best": np.min, "median": np.median, "mean": np.mean, "worst": np.max}
-    numbers: Any = {
-        name: _finite(f(healthy)) if healthy.size else None for name, f in reductions.items()
-    }
-    record = GenerationRecord(
-        generation=checkpoint.generation,
-        **numbers,
-        failures=len(assessed.healthy) - healthy.size,
-        sigma=float(state["std"]),
+        history=checkpoint.history + len(records),
+        best_x=best_x,
+        best_fitness=best_fitness,
         best_parts=best_parts,
-        best_ever=_finite(advanced.best_fitness),
-        steps=assessed.steps,
-        seconds=assessed.seconds,
-        steps_per_second=assessed.steps / max(assessed.seconds, 1e-9),
     )
-    return advanced, record
+    return advanced, records
+
+
+def _record(generation: int, run: int, one: Assessed, own: dict[str, Any]) -> GenerationRecord:
+    healthy = one.fitness[one.healthy]
+    reductions = {"best": np.min, "median": np.median, "mean": np.mean, "worst": np.max}
+    numbers: Any = {n: _finite(f(healthy)) if healthy.size else None for n, f in reductions.items()}
+    return GenerationRecord(
+        generation=generation,
+        **numbers,
+        **own,
+        run=run,
+        members=len(one.fitness),
+        failures=len(one.fitness) - healthy.size,
+        steps=one.steps,
+        seconds=one.seconds,
+        steps_per_second=one.steps / max(one.seconds, 1e-9),
+    )
 
 
 def _finite(value: Any) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-# ---- keys, devices
-
-
-def _key(seed: int) -> jax.Array:
-    return jax.random.key(np.uint32(seed), impl=_KEY_KIND)
-
-
-@jax.jit
-def _generation_keys(key_data: np.ndarray, generation: np.ndarray) -> tuple[jax.Array, jax.Array]:
-    key = jax.random.wrap_key_data(jnp.asarray(key_data), impl=_KEY_KIND)
-    ask_key, tell_key = jax.random.split(jax.random.fold_in(key, generation))
-    return ask_key, tell_key
 
 
 def _cpu() -> contextlib.AbstractContextManager:

@@ -24,7 +24,8 @@ def plot_history(folder: str | os.PathLike) -> Path:
 
     Over the generations: fitness (best, median, best so far), failed members, step size, and the
     raw objective terms of the best member, each with its own axis, because their units differ.
-    The start (the given motion) is drawn as a dashed line, the measure of any gain.
+    The start (the given motion) is drawn as a dashed line, the measure of any gain. Of several runs
+    it is the one that found the best; of the others the best so far is a thin line each.
 
     Raises ModuleNotFoundError without matplotlib, FileNotFoundError without a history,
     ValueError for an empty or damaged one.
@@ -40,15 +41,21 @@ def plot_history(folder: str | os.PathLike) -> Path:
     history = run.read_history()
     if not history:
         raise ValueError(f"{run / run.HISTORY} is empty: there is nothing to plot yet")
-    start = next((line for line in history if line["generation"] < 0), {})
-    lines = [line for line in history if line["generation"] >= 0]
-    terms = list(dict.fromkeys(name for line in history for name in line["best_parts"]))
+    runs = by_run(history)
+    best = min(runs, key=lambda lines: np.nan_to_num(_number(lines[-1]["best_ever"]), nan=np.inf))
+    start = next((line for line in best if line["generation"] < 0), {})
+    lines = [line for line in best if line["generation"] >= 0]
+    terms = list(dict.fromkeys(name for line in best for name in line["best_parts"]))
 
     rows = 2 + -(-len(terms) // _COLUMNS)
     figure = Figure(figsize=(10.0, 2.2 * rows + 0.6), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.add_gridspec(rows, _COLUMNS, height_ratios=[1.6] + [1.0] * (rows - 1))
-    _plot_fitness(figure.add_subplot(grid[0, :]), lines, start)
+    axes = figure.add_subplot(grid[0, :])
+    for other in runs if len(runs) > 1 else []:
+        later = other[1:]
+        axes.plot(_column(later, "generation"), _column(later, "best_ever"), lw=0.5, color="0.8")
+    _plot_fitness(axes, lines, start)
     _plot_failures(figure.add_subplot(grid[1, 0]), lines)
     _plot_sigma(figure.add_subplot(grid[1, 1]), lines)
     for i, term in enumerate(terms):
@@ -61,6 +68,14 @@ def plot_history(folder: str | os.PathLike) -> Path:
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=110)
     return write_bytes(run / run.HISTORY_PLOT, picture.getvalue())
+
+
+def by_run(history: Sequence[dict]) -> list[list[dict]]:
+    """The lines of each run."""
+    found: dict[int, list[dict]] = {}
+    for line in history:
+        found.setdefault(line.get("run", 0), []).append(line)
+    return [*found.values()]
 
 
 def _plot_fitness(axes: Any, lines: Sequence[dict], start: dict) -> None:

@@ -21,9 +21,6 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from controllers.scl.ast import Script
-from controllers.scl.roles import UNITS, number_roles
-from controllers.scl.writer import rewrite
 from jaxsim.io.files import try_folder
 from jaxsim.simulation.checks import check_kind
 from jaxsim.synthesis.scheme import PerStepOptimisation
@@ -39,16 +36,22 @@ from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.studies.push_map import CONFIG
 from optimize.studies.push_survival import Trial, trial_push
+from optimize.tuning.best import Best, tuned_text
 from optimize.tuning.checkpoint import has_begun, next_generation
+from optimize.tuning.chosen import evolve_checked
 from optimize.tuning.config import RunConfig, TuneOptions, new_config, resumed_config
-from optimize.tuning.evolution import EvolutionResult, GenerationRecord, evolve, settings_of
-from optimize.tuning.gradient import descend
+from optimize.tuning.evolution import EvolutionResult, GenerationRecord, evolve_runs, settings_of
+from optimize.tuning.gradient import reported
 from optimize.tuning.history_plot import plot_history
+from optimize.tuning.names import of_runs
+from optimize.tuning.runs import judged, table_of_runs
 
 TUNED_ON = 1000  # the first seed of starts: a map of the same seed has others
+CHECKED_ON = 500_000  # what is added for the seed of the starts that choose
 DIRECTIONS = 8  # of pushes, around the body
 PUSH_TIME = 0.2  # how long each lasts [s]
 RESULT = "result.json"
+RUNS = "runs.json"
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,13 @@ class TuneResult:
 
     before, after: the objective of the script as given and as tuned, judged with the finer time
     step: {"name", "total", "parts"}; None where the run was interrupted or every member failed.
-    notes: what could not be done, with the remedy.
+    evolution: the search, of several runs the one that found the best; runs: all of them. notes:
+    what could not be done, with the remedy.
     """
 
     folder: Path
     evolution: EvolutionResult
+    runs: tuple[EvolutionResult, ...]
     before: dict[str, Any] | None
     after: dict[str, Any] | None
     motion: Simulation | None  # of the best
@@ -79,7 +84,7 @@ def tune(
     command: list[str] | None = None,
     **options: Unpack[TuneOptions],
 ) -> TuneResult:
-    """Tune numbers of a scenario by CMA-ES or along a gradient, and judge what is found.
+    """Tune numbers of a scenario by evolution or along a gradient, and judge what is found.
 
     scenario: a script's path or name, a scene of goals' name, or a Scenario; objective: see
     ``user_objective``; options: see ``TuneOptions``. Numbers are those of ``default_numbers``, or
@@ -90,6 +95,10 @@ def tune(
     out). accept_changes: go on although the script, the options, the model, the code or a library
     is not what the run began with; the history then says what, before which generation. command:
     what config.json says the run was started with.
+
+    Several ``runs`` advance as one program, with the seeds from ``seed`` on and the values of
+    ``each`` in turn; the best member of all is judged (each by the weights of its own run), and
+    runs.json tells what each found.
 
     The search is in JAX's default precision and on all its devices. After every generation
     history and checkpoint are complete, best.scl and best.json after every gain. At the end the
@@ -129,25 +138,75 @@ def tune(
             folder = RunFolder.create(out, config.options, config.text, now)
             if config.objective_text is not None:
                 folder.write_text(RunFolder.OBJECTIVE, config.objective_text)
-        if config["method"] == "gradient":
-            return _descended(folder, config, problem, resume, progress)
-        best = _Best(folder, problem)
+        best = Best(folder, problem)
+        if config["fresh"]:
+            return _chosen(folder, config, problem, best, resume, progress)
+        of = judged(problem, of_runs(config["each"], config["runs"]))
+        slopes = None
+        if config.sloped and of.slopes is not None:
+            slopes = reported(problem, of.slopes, folder)
         with _Bar(config, progress) as bar:
 
-            def on_generation(record: GenerationRecord, best_x: np.ndarray) -> None:
-                best.offer(record, best_x)
-                bar.show(record)
+            def on_generation(records: list[GenerationRecord], best_x: np.ndarray) -> None:
+                best.offer(records, best_x)
+                bar.show(records)
 
-            evolution = evolve(
-                problem.evaluate,
+            found = evolve_runs(
+                of.evaluate,
                 **_search(config, problem),
+                slopes=slopes,
                 folder=folder,
                 resume=resume and has_begun(folder),
                 on_generation=on_generation,
                 progress=False,
                 changes=accepted(folder),
             )
-        return _finish(folder, config, problem, best, evolution, progress)
+        return _finish(folder, config, problem, best, found, progress)
+
+
+def _chosen(
+    folder: RunFolder,
+    config: RunConfig,
+    problem: Problem,
+    best: Best,
+    resume: bool,
+    progress: bool,
+) -> TuneResult:
+    """Of trials that are drawn anew: a mean that stands in nearly all starts, and the best of
+    these."""
+    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
+        seed, own = problem.seed + CHECKED_ON, problem.scenario
+        if config.text is not None:
+            own = _scenario(config, dt=config["judge_dt"])
+        fine = dataclasses.replace(
+            problem, scenario=own, trials=config["checks"], seed=seed, fresh=False, racing=0
+        )
+    with _Bar(config, progress) as bar:
+        evolution, chosen = evolve_checked(
+            problem,
+            fine,
+            folder,
+            resume=resume,
+            on_check=lambda check: bar.note(f"{check.ok}/{check.starts} at {check.total or 0:.4g}"),
+            on_generation=lambda records, _: bar.show(records),
+            changes=accepted(folder),
+            **_search(config, problem),
+        )
+    if chosen is not None:
+        evolution = dataclasses.replace(
+            evolution,
+            best_x=np.array(chosen.x),
+            best_fitness=np.inf if chosen.total is None else chosen.total,
+            best_parts=chosen.parts,
+        )
+    found = _finish(folder, config, problem, best, (evolution,), progress)
+    if chosen is None:
+        return found
+    told = (
+        f"generation {chosen.generation} stands in {chosen.ok} of {chosen.starts} starts that"
+        f" neither searched nor chose, with a median objective of {chosen.total}"
+    )
+    return dataclasses.replace(found, notes=(*found.notes, told))
 
 
 def _check(scenario, out, options: TuneOptions) -> None:
@@ -165,9 +224,17 @@ def _check(scenario, out, options: TuneOptions) -> None:
 
 
 def _search(config: RunConfig, problem: Problem) -> dict[str, Any]:
-    """The arguments of ``evolve``."""
-    names = ("sigma", "population", "generations", "seed")
-    return {"mean": np.zeros(problem.tunables.size), **{name: config[name] for name in names}}
+    """The arguments of ``evolve_runs``."""
+    runs = config["runs"]
+    own = {name: np.full(runs, config[name]) for name in ("sigma", "population")}
+    own |= of_runs(config["each"], runs)
+    return {
+        "mean": np.zeros(problem.tunables.size),
+        "seed": [config["seed"] + k for k in range(runs)],
+        "sigma": own["sigma"],
+        "population": own["population"].astype(int),
+        **{name: config[name] for name in ("generations", "method", "restarts")},
+    }
 
 
 def make_problem(config: RunConfig) -> Problem:
@@ -186,12 +253,17 @@ def make_problem(config: RunConfig) -> Problem:
         config.objective,
         trials=config["trials"],
         variants=variants,
-        backend="xla" if config["method"] == "gradient" else config["backend"],
+        backend="xla" if config.sloped else config["backend"],
         chunk=config["chunk"],
         seed=TUNED_ON + config["seed"],
+        spread=tuple(config["spread"]),
+        drawn={name: tuple(spec) for name, spec in config["draw"].items()},
+        fresh=config["fresh"],
+        score=config["score"],
+        racing=config["racing"],
     )
     problem.tunables  # noqa: B018 (errors in bounds and paths show now)
-    problem.varied  # noqa: B018
+    problem.varied()
     return problem
 
 
@@ -223,86 +295,11 @@ def pushed(
     return own, {"forces.force": np.asarray(made)}
 
 
-class _Best:
-    """best.scl and best.json, kept up to date with the search."""
-
-    def __init__(self, folder: RunFolder, problem: Problem):
-        self.folder, self.problem = folder, problem
-        self.start: dict[str, Any] | None = None
-        if (folder / RunFolder.HISTORY).is_file():
-            history = folder.read_history()
-            self.start = history[0] if history else None
-
-    def offer(self, record: GenerationRecord, best_x: np.ndarray) -> None:
-        """Write the best member if this generation brought it."""
-        if self.start is None:
-            self.start = dataclasses.asdict(record)
-        if record.best is not None and record.best == record.best_ever:
-            self.write(record.best, record.best_parts, best_x)
-
-    def write(self, fitness: float, parts: Mapping[str, float | None], x: np.ndarray) -> None:
-        """best.scl of a script, and best.json with terms and numbers before and after."""
-        problem, start = self.problem, self.start or {"best": None, "best_parts": {}}
-        script = script_in(problem.scenario)
-        if script is not None:
-            self.folder.write_text(RunFolder.BEST_SCRIPT, tuned_text(problem, script, x))
-        objective = problem.objective
-        terms = [
-            {
-                "name": name,
-                "unit": objective.term(name).unit,
-                "weight": weight,
-                "before": start["best_parts"].get(name),
-                "after": parts.get(name),
-            }
-            for name, weight in objective.weights.items()
-        ]
-        content = {
-            "objective": objective.name,
-            "fitness": {"before": start["best"], "after": fitness},
-            "terms": terms,
-            "numbers": numbers_found(problem, x),
-        }
-        self.folder.write_json(RunFolder.BEST, json_safe(content))
-
-
-def tuned_text(problem: Problem, script: Script, x: np.ndarray) -> str:
-    """The script with the numbers of a member x (n,) of the optimiser."""
-    after = problem.tunables.decode(np.asarray(x, float))
-    values = np.array(script.values())
-    for k, path in enumerate(problem.tunables.names):
-        if path.startswith("controller.values["):
-            at = int(path[len("controller.values[") : -1])
-            values[at] = after[k]
-    return rewrite(script, values.tolist())
-
-
-def numbers_found(problem: Problem, x: np.ndarray) -> dict[str, dict[str, Any]]:
-    """Every number by label or path: its unit, bounds, before and after."""
-    tunables, script = problem.tunables, script_in(problem.scenario)
-    roles = () if script is None else number_roles(script)
-    after, rows = np.asarray(tunables.decode(np.asarray(x, float))), {}
-    for k, path in enumerate(tunables.names):
-        unit, before = None, tunables.initial[k]
-        if script is not None and path.startswith("controller.values["):
-            at = int(path[len("controller.values[") : -1])
-            unit = UNITS[roles[at]]
-            before = script.values()[at]  # as written, not in the search's precision
-        rows[problem.names[k]] = {
-            "unit": unit,
-            "lower": tunables.lower[k],
-            "upper": tunables.upper[k],
-            "before": before,
-            "after": after[k],
-        }
-    return rows
-
-
 class _Bar:
     """Progress of the search: best so far, median, failures, rollouts a second."""
 
     def __init__(self, config: RunConfig, progress: bool):
-        self.population = config["population"]
+        self.noted = ""
         self.bar = tqdm(
             total=config["generations"], disable=not progress, unit="gen", desc="compiling"
         )
@@ -313,13 +310,19 @@ class _Bar:
     def __exit__(self, *_: object) -> None:
         self.bar.close()
 
-    def show(self, record: GenerationRecord) -> None:
+    def note(self, text: str) -> None:
+        """What stands before the numbers from now on."""
+        self.noted = f"{text}, "
+
+    def show(self, records: list[GenerationRecord]) -> None:
         """After a generation; the start has the number -1, a resumed run begins later."""
+        record = min(records, key=lambda r: np.inf if r.best_ever is None else r.best_ever)
         self.bar.set_description("tuning", refresh=False)
-        rate = self.population / max(record.seconds, 1e-9)
+        rate = sum(r.members for r in records) / max(record.seconds, 1e-9)
         numbers = ["none" if v is None else f"{v:.4g}" for v in (record.best_ever, record.median)]
         self.bar.set_postfix_str(
-            f"best {numbers[0]}, median {numbers[1]}, failed {record.failures},"
+            f"{self.noted}best {numbers[0]}, median {numbers[1]},"
+            f" failed {sum(r.failures for r in records)},"
             f" {rate:.3g} rollouts/s",
             refresh=False,
         )
@@ -333,12 +336,17 @@ def _finish(
     folder: RunFolder,
     config: RunConfig,
     problem: Problem,
-    best: _Best,
-    evolution: EvolutionResult,
+    best: Best,
+    runs: tuple[EvolutionResult, ...],
     progress: bool,
 ) -> TuneResult:
     """Judge the best with the finer time step and write what there is to look at."""
+    evolution = min(runs, key=lambda run: run.best_fitness)
     notes: list[str] = []
+    if len(runs) > 1:
+        each = of_runs(config["each"], config["runs"])
+        rows = table_of_runs(problem, _search(config, problem), each, runs)
+        folder.write_json(RUNS, json_safe(rows))
     if evolution.history:
         try:
             with deferred():
@@ -348,10 +356,10 @@ def _finish(
     if not np.isfinite(evolution.best_fitness):
         if not evolution.interrupted:
             notes.append("every member failed; a smaller dt or sigma, or other bounds, may help")
-        return TuneResult(folder.path, evolution, None, None, None, tuple(notes))
+        return TuneResult(folder.path, evolution, runs, None, None, None, tuple(notes))
     best.write(evolution.best_fitness, evolution.best_parts, evolution.best_x)
     if evolution.interrupted:
-        return TuneResult(folder.path, evolution, None, None, None, tuple(notes))
+        return TuneResult(folder.path, evolution, runs, None, None, None, tuple(notes))
     if config.text is None:
         start, found = evolution.history[0], evolution
         name = config.objective.name
@@ -359,16 +367,16 @@ def _finish(
         last = {"name": name, "total": found.best_fitness, "parts": found.best_parts}
         _write_result(folder, config, first, last, judged="by the motions of the search")
         motion, missing = _shown(folder, config, problem, evolution.best_x, progress)
-        return TuneResult(folder.path, evolution, first, last, motion, (*notes, *missing))
+        return TuneResult(folder.path, evolution, runs, first, last, motion, (*notes, *missing))
     before = judge(config, problem, np.zeros_like(evolution.best_x), progress)
     after = before if before.interrupted else judge(config, problem, evolution.best_x, progress)
     if after.interrupted:
         evolution = dataclasses.replace(evolution, interrupted=True)
-        return TuneResult(folder.path, evolution, None, None, None, tuple(notes))
+        return TuneResult(folder.path, evolution, runs, None, None, None, tuple(notes))
     written = write_simulation(folder, after, with_files=False)
     first, last = before.summary["objective"], after.summary["objective"]
     _write_result(folder, config, first, last, judged=f"with steps of {config['judge_dt']} s")
-    return TuneResult(folder.path, evolution, first, last, after, (*notes, *written.missing))
+    return TuneResult(folder.path, evolution, runs, first, last, after, (*notes, *written.missing))
 
 
 def _shown(folder: RunFolder, config: RunConfig, problem: Problem, x: np.ndarray, progress: bool):
@@ -388,37 +396,6 @@ def _write_result(folder: RunFolder, config: RunConfig, before, after, judged: s
     units = {name: config.objective.term(name).unit for name in config["weights"]}
     content = {"judged": judged, "weights": config["weights"], "units": units}
     folder.write_json(RESULT, {**content, "before": before, "after": after})
-
-
-def _descended(
-    folder: RunFolder, config: RunConfig, problem: Problem, resume: bool, progress: bool
-) -> TuneResult:
-    """Along the gradient; report.txt compares it with finite differences."""
-    settings = config["generations"], config["sigma"]
-    found = descend(problem, *settings, folder, resume, progress)
-    best = _Best(folder, problem)
-    best.start = {"best": found.before, "best_parts": {}}
-    best.write(found.best_fitness, {}, found.best_x)
-    folder.write_text("report.txt", "\n".join(found.report) + "\n")
-    name = config.objective.name
-    before, after = (
-        {"name": name, "total": total, "parts": {}} for total in (found.before, found.best_fitness)
-    )
-    _write_result(folder, config, before, after, judged="by the motions of the search")
-    motion, missing = None, ()
-    if not found.interrupted:
-        motion, missing = _shown(folder, config, problem, found.best_x, progress)
-    evolution = EvolutionResult(
-        found.best_x,
-        found.best_fitness,
-        {},
-        found.best_x,
-        config["sigma"],
-        found.steps,
-        (),
-        found.interrupted,
-    )
-    return TuneResult(folder.path, evolution, before, after, motion, (*found.report, *missing))
 
 
 def judge(config: RunConfig, problem: Problem, x: np.ndarray, progress: bool) -> Simulation:

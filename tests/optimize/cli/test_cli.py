@@ -54,7 +54,7 @@ def test_help_is_quick_and_names_the_commands():
         ("simulate", ("--set", "jaxsim list", "examples:", "--no-cache")),
         ("tune", ("--resume", "quick-rise", "examples:", "--tune PATH=LOWER:UPPER")),
         ("check", ("example:",)),
-        ("view", ("example:",)),
+        ("view", ("examples:", "--at")),
         ("demo", ("example:",)),
         ("gallery", ("examples:", "rotating_platform", "dodge_tennis_ball")),
     ],

@@ -16,6 +16,7 @@ from optimize.cli.main import COMMANDS, main, parser
 from optimize.cli.shared import as_text, defaults, general_options, run_options
 from optimize.running.simulate import simulate
 from optimize.studies.push_search import MapOptions
+from optimize.sweeps.sweep import sweep
 from optimize.tuning.config import DEFAULTS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -71,6 +72,7 @@ def test_main_names_no_command_outside_of_the_list():
         ("simulate", defaults(simulate), {"what", "numbers", "json"}),
         ("tune", DEFAULTS, {"scenario", "objective"}),
         ("pushmap", defaults(MapOptions), set()),
+        ("sweep", defaults(sweep), {"what", "sensitivity", "plot", "csv"}),
     ],
 )
 def test_every_option_is_handed_on_by_its_name_or_is_of_the_command(name, taken, own):

@@ -139,7 +139,7 @@ def test_a_history_that_does_not_fit_is_named(tmp_path, monkeypatch):
     history = History(tmp_path / "history.jsonl")
     history.write([record, record])
     with small_disk(), pytest.raises(OSError, match=r"File too large: '.*history\.jsonl'$"):
-        history.append(record)
+        history.append([record])
     assert history.path.stat().st_size == 2000 == history.size
 
 

@@ -9,12 +9,13 @@ from controllers.pose.pd import PoseController
 from jaxsim.characters.human import articulated_human, start
 from jaxsim.simulation.pushes import push
 from jaxsim.simulation.step import TimeStepping
-from optimize.problems.problem import Problem, default_numbers, sweep
+from optimize.problems.problem import Problem, default_numbers
 from optimize.running.objectives import OBJECTIVES, Objective, Term, user_objective
 from optimize.scenarios.find import scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.studies.push_map import map_scenario
 from optimize.studies.push_search import MapOptions
+from optimize.sweeps.sweep import sweep
 from optimize.tuning.evolution import evolve
 from optimize.tuning.tune import pushed, tune
 
@@ -52,14 +53,17 @@ def test_a_gain_and_a_mass_of_a_human_are_tuned_against_pushes(human):
     variants = {"forces.force[0,:]": [[50.0, 0.0, 0.0], [0.0, -50.0, 0.0]]}
     options = dict(trials=2, variants=variants, backend="xla", chunk=8)
     problem = Problem(human, NUMBERS, short("capture"), **options)
-    np.testing.assert_array_equal(problem.varied["forces.force[0,:]"][1], [0, -50, 0])
+    np.testing.assert_array_equal(problem.varied()["forces.force[0,:]"][1], [0, -50, 0])
     found = evolve(
         problem.evaluate, np.zeros(2), sigma=0.1, population=4, generations=2, seed=0,
         progress=False,
     )  # fmt: skip
     assert found.best_fitness <= found.history[0].best and not found.history[0].failures
     table = sweep(problem, {"model.mass[3]": [1.0, 5.0], "model.gain_p[6]": [10.0, 100.0]})
-    assert table["fitness"].shape == (2, 2) and not table["failed"].any()
+    assert table["fitness"].shape == (2, 2, 2) and not table["failed"].any()
+    found = problem.evaluate_values(np.array([[10.0, 5.0]]))  # the numbers in the problem's order
+    mean = table["fitness"].sel({"model.mass[3]": 5.0, "model.gain_p[6]": 10.0}).mean("start")
+    assert float(mean) == pytest.approx(float(found.fitness[0]), rel=1e-5)
 
 
 def test_weights_then_gait_are_the_numbers_of_goals(balance):

@@ -31,8 +31,6 @@ from optimize.studies.push_search import MapOptions, begin_search
 from optimize.tuning import tune as module
 from optimize.tuning.checkpoint import CheckpointError
 from optimize.tuning.evolution import evolve
-from optimize.tuning.gradient import STATE as GRADIENT
-from optimize.tuning.gradient import kept as _kept
 from optimize.tuning.tune import tune
 from tests.damage import damages
 
@@ -342,6 +340,55 @@ def test_a_number_that_changed_in_the_history_is_noticed(begun):
         resume(begun)
 
 
+# ---- other methods, many runs
+
+
+def begin(folder, **options):
+    (folder / "some.scl").write_text(SCRIPT)
+    return tune(
+        folder / "some.scl", OBJECTIVE, out=folder / "run", progress=False, **OPTIONS, **options
+    )
+
+
+def test_a_chain_reports_its_derivative_and_goes_on(tmp_path, monkeypatch):
+    def derivative(members, shared):
+        z = members[0]
+        return (z**2).sum(axis=1), 2 * z
+
+    both = (lambda members, shared: (members[0] ** 2).sum(axis=1)), derivative
+    monkeypatch.setattr(Problem, "_derivative", both)
+    begun = begin(tmp_path, method="cma:2,adam", generations=3)
+    assert begun.evolution.generations == 3
+    told = (tmp_path / "run" / "report.txt").read_text().splitlines()
+    assert told[0].startswith("derivative by a coordinate") and len(told) == 3
+    _, slope, measured = told[1].rsplit(maxsplit=2)
+    assert float(slope) == pytest.approx(float(measured), rel=1e-2)
+    longer = resume(tmp_path / "run", generations=5)
+    assert [record.members for record in longer.evolution.history] == [1, 4, 4, 1, 1, 1]
+    with pytest.raises(ValueError, match=r"method cma:2,adam \(now random\)"):
+        resume(tmp_path / "run", method="random")
+
+
+def test_many_runs_in_a_folder(tmp_path):
+    options = dict(runs=3, each={"sigma": [0.1, 0.3], "weights.energy": [1e-3]}, restarts="ipop")
+    with pytest.raises(ValueError, match="at least 1"):
+        begin(tmp_path, runs=0)
+    with pytest.raises(ValueError, match="there are cma, sep-cma"):
+        begin(tmp_path, method="annealing")
+    begun = begin(tmp_path, generations=2, **options)
+    rows = json.loads((tmp_path / "run" / "runs.json").read_text())
+    assert [(row["seed"], row["sigma"], row["population"]) for row in rows] == [
+        (5, 0.1, 4), (6, 0.3, 4), (7, 0.1, 4),
+    ]  # fmt: skip
+    found = [run.best_fitness for run in begun.runs]
+    assert [row["fitness"] for row in rows] == pytest.approx(found, rel=1e-8)
+    assert begun.evolution.best_fitness == min(run.best_fitness for run in begun.runs)
+    best = json.loads((tmp_path / "run" / "best.json").read_text())
+    assert best["fitness"]["after"] == pytest.approx(begun.evolution.best_fitness, rel=1e-8)
+    longer = resume(tmp_path / "run", generations=3)
+    assert len(longer.runs) == 3 and all(run.generations == 3 for run in longer.runs)
+
+
 # ---- damage
 
 
@@ -441,19 +488,6 @@ def test_a_state_of_a_map_that_fits_no_search_is_refused(changes, tmp_path):
     write_arrays(tmp_path / STATE, {k: v for k, v in arrays.items() if v is not None})
     with pytest.raises(CheckpointError, match=STATE):
         map_module._search(tmp_path / STATE, MAP)
-
-
-def test_a_damaged_state_of_a_descent_is_refused(tmp_path):
-    state = (np.int32(0), np.zeros(3, np.float32), np.zeros(3, np.float32))
-    arrays = {f"state_{k}": leaf for k, leaf in enumerate(state)}
-    arrays |= {"x": np.zeros(3), "seen": np.zeros((2, 4)), "lines": np.array(["a", "b"])}
-    write_arrays(tmp_path / GRADIENT, arrays)
-    assert _kept(tmp_path, state)[3] == ["a", "b"]
-    for name, value in (("x", np.zeros(4)), ("state_1", np.zeros(3)), ("lines", None)):
-        changed = {k: v for k, v in {**arrays, name: value}.items() if v is not None}
-        write_arrays(tmp_path / GRADIENT, changed)
-        with pytest.raises(CheckpointError, match="or delete it"):
-            _kept(tmp_path, state)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,177 @@
+"""jaxsim sweep: measures over grids and samples of the numbers of a scenario."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optimize.cli.command import Command
+from optimize.cli.shared import (
+    as_text,
+    defaults,
+    given,
+    run_arguments,
+    run_options,
+    say,
+    set_options,
+    settings,
+    study_setting,
+)
+from optimize.cli.values import at_least, spread, within
+from optimize.interrupts import deferred
+
+if TYPE_CHECKING:
+    from xarray import Dataset
+
+DESCRIPTION = """\
+Simulate a scenario for all combinations of some numbers, or for a sample of them, and measure each
+member: by default how far it went, how high it ends, and whether it stands. Any number of the
+scenario varies, by label or path (jaxsim list NAME); one value goes for all numbers of a path. The
+folder gets the measures as Zarr (sweep.zarr, for xarray), chunk by chunk: an interrupted sweep goes
+on with --resume. jaxsim view DIR --at NUMBER=VALUE plays one member."""
+EXAMPLES = """\
+what --vary takes:
+  PATH=0.4,0.8,1.0   values            PATH=0.4:1.2      drawn between them
+  PATH=0.4:1.2:9     9 of them         PATH=0.1:10:log   drawn, the logarithm uniform
+  PATH=0.1:10:9:log  by factors        PATH=0.8~0.1      drawn, normal: mean and deviation
+
+measures, beside the objectives of jaxsim tune:
+  {measures}
+
+examples:
+  jaxsim sweep sit_to_stand --vary model.friction=0.2:1:9 --starts 16 --out runs/friction
+  jaxsim sweep sit_to_stand --vary "lean: waist angle=-60:0:7" --vary model.friction=0.4,0.8 \\
+      --measure standing,energy --plot --out runs/lean
+  jaxsim sweep sit_to_stand --vary model.friction=0.4:1.2 --vary "lean: hips angle=60:120" \\
+      --sensitivity --count 64 --measure energy --plot --out runs/which
+  jaxsim view runs/lean --at waist=-20,friction=0.4
+  jaxsim sweep --out runs/lean --resume                     go on after an interrupt"""
+
+
+def fill() -> dict[str, str]:
+    """The measures of a script's scenario, and the defaults."""
+    import textwrap
+
+    from optimize.scenarios.find import scenario
+    from optimize.sweeps.design import COUNT
+    from optimize.sweeps.measures import DEFAULT, available
+    from optimize.sweeps.sweep import sweep
+
+    names = textwrap.fill(", ".join(available(scenario("sit_to_stand"))), 96)
+    text = {"measures": names.replace("\n", "\n  "), "default": ", ".join(DEFAULT)}
+    return as_text(defaults(sweep)) | text | {"count": str(COUNT)}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """All but NAME and what is made of the result have the names that ``sweep`` gives them."""
+    add = parser.add_argument
+    add("what", metavar="NAME", nargs="?", help="a scenario or script; not with --resume")
+    add(
+        "--vary",
+        dest="values",
+        type=spread,
+        action="append",
+        metavar="PATH=VALUES",
+        help="a number, see below; may be repeated",
+    )
+    add(
+        "--measure",
+        dest="measures",
+        type=lambda text: text.split(","),
+        action="extend",
+        metavar="NAME,NAME",
+        help="what to measure ({default})",
+    )
+    add("--starts", type=at_least(1), metavar="N", help="slightly different ones (1)")
+    add("--sample", choices=("random", "sobol"), help="how what is drawn is drawn (random)")
+    add("--count", type=at_least(1), metavar="N", help="how many samples ({count})")
+    add(
+        "--sensitivity",
+        action="store_true",
+        help="Sobol indices of each measure: count times the drawn numbers + 2 samples",
+    )
+    add("--seed", type=at_least(0), metavar="S", help="of starts and samples ({seed})")
+    add("--seconds", type=within("seconds"), metavar="S", help="of a motion (the scenario's)")
+    add("--chunk", type=at_least(1), metavar="N", help="members in memory at a time ({chunk})")
+    run_options(parser)
+    set_options(parser)
+    add("--plot", action="store_true", help="a picture of each measure")
+    add("--csv", action="store_true", help="a table too (sweep.csv), a line a member")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Sweep, write the folder, print the summary. 1: every member failed."""
+    with deferred():
+        from optimize.sweeps.sweep import sweep
+        from optimize.sweeps.table import summary, write_csv
+
+    args.set = settings(args.set) or None
+    names = {"values", "measures", "starts", "count", "seed", "seconds", "chunk", "set", "backend"}
+    options: dict[str, Any] = given(args, names | {"sample"})
+    if args.sensitivity and not args.resume:
+        options["sample"] = "saltelli"
+    if args.resume and (options or args.what):
+        told = sorted(map(str, [*options, *(["NAME"] if args.what else [])]))
+        raise ValueError(
+            f"--resume goes on with the options of the run; leave out {', '.join(told)}"
+        )
+    if not args.resume and not (args.what and args.values):
+        raise ValueError("name a scenario, and at least one number (--vary PATH=VALUES)")
+    if "values" in options:
+        options["values"] = _once(options["values"])
+    table = sweep(args.what, **options, **run_arguments(args))
+    print(summary(table))
+    if args.csv:
+        write_csv(Path(args.out) / "sweep.csv", table)
+    if args.sensitivity or table.attrs["sample"] == "saltelli":
+        _tell_indices(table, Path(args.out), args.plot)
+    if args.plot:
+        _plot(table, Path(args.out))
+    return 1 if bool(table["failed"].all()) else 0
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises ValueError for a number that varies twice."""
+    names = [name for name, _ in pairs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"--vary {', '.join(twice)} is given more than once")
+    return dict(pairs)
+
+
+def _tell_indices(table: Dataset, out: Path, plot: bool) -> None:
+    from optimize.sweeps.plots import plot_indices
+    from optimize.sweeps.sensitivity import indices_text, sobol_indices
+    from optimize.sweeps.table import measures_in
+
+    for name in measures_in(table):
+        try:
+            found = sobol_indices(table, name)
+        except ValueError as error:
+            say(f"no indices of {name}: {error}")
+            continue
+        print(indices_text(found))
+        if plot:
+            plot_indices(out / f"{name}_indices.png", found)
+
+
+def _plot(table: Dataset, out: Path) -> None:
+    from optimize.sweeps.plots import plot_sweep
+    from optimize.sweeps.table import measures_in
+
+    for name in measures_in(table):
+        plot_sweep(out / f"{name}.png", table, name)
+
+
+COMMAND = Command(
+    name="sweep",
+    about="measures over grids and samples of any numbers",
+    description=DESCRIPTION,
+    examples=EXAMPLES,
+    add_options=add_options,
+    run=run,
+    fill=fill,
+    setting=study_setting,
+    overview=("jaxsim sweep walk --vary model.friction=0.2:1:9 --out runs/f", ""),
+)

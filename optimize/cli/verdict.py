@@ -1,0 +1,102 @@
+"""jaxsim verdict: whether a motion stands whatever computes it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from optimize.cli.command import Command
+from optimize.cli.shared import as_text, defaults, given, say, set_options, settings
+from optimize.cli.values import at_least, coefficient, positive, several, within
+from optimize.interrupts import deferred
+
+if TYPE_CHECKING:
+    from optimize.studies.verdict import Verdict
+
+DESCRIPTION = """\
+Simulate a scenario from slightly different starts with several time steps, by both back ends, in
+both precisions and under the event-driven scheme, and count in how many it ends standing: with its
+head above standing height throughout the last seconds. Prints a table with 95 % intervals (Wilson)
+and which columns fail; the exit code is 1 where one does. --backend and --precision choose among
+the columns; the event-driven scheme runs by xla in float64."""
+EXAMPLES = """\
+examples:
+  jaxsim verdict kip_up
+  jaxsim verdict kip_up prone_to_stand --starts 200
+  jaxsim verdict runs/kip/best.scl --set character.start=supine --dts 0.0005
+  jaxsim verdict stand --friction 0.3,0.9 --rate 0.2"""
+
+
+def fill() -> Mapping[str, str]:
+    """The defaults."""
+    from optimize.studies.verdict import VerdictOptions
+
+    return as_text(defaults(VerdictOptions))
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """All but NAME and --set are fields of ``VerdictOptions``."""
+    add = parser.add_argument
+    add("names", metavar="NAME", nargs="+", help="a scenario or script, by name or file")
+    set_options(parser)
+    add("--starts", type=at_least(1), metavar="N", help="slightly different ones ({starts})")
+    add("--angle", type=coefficient, metavar="X", help="of their joints [rad] ({angle})")
+    add("--rate", type=coefficient, metavar="X", help="of these' speeds [rad/s] ({rate})")
+    add("--friction", type=several, metavar="A,B", help="from, to ({friction})")
+    add("--dts", type=several, metavar="S,S", help="time steps [s] ({dts})")
+    add("--seconds", type=within("seconds"), metavar="S", help="of a motion [s] ({seconds})")
+    add("--still", type=positive, metavar="S", help="at its end, to stand [s] ({still})")
+    add("--wanted", type=coefficient, metavar="X", help="share of the starts ({wanted})")
+    add("--seed", type=at_least(0), metavar="S", help="of what is random ({seed})")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Judge, print the table. 1: a column fails."""
+    with deferred():
+        from optimize.studies.verdict import VerdictOptions, verdict
+
+    options = VerdictOptions(**given(args, defaults(VerdictOptions)))
+    keys = settings(args.set)
+    progress = (lambda text: None) if args.quiet else say
+    only = args.backend, args.precision
+    found = [verdict(name, options, keys, progress, *only) for name in args.names]
+    print(table(found))
+    failing = {each.scenario: each.failing for each in found if each.failing}
+    for name, columns in failing.items():
+        print(f"{name} fails: {'; '.join(column.name for column in columns)}")
+    sys.stdout.flush()
+    return 1 if failing else 0
+
+
+def table(found: list[Verdict]) -> str:
+    """A row for each way to compute, a column for each scenario; what fails is marked with "!"."""
+    head = ["scheme, back end, precision, step", *(each.scenario for each in found)]
+    rows = [head, ["---"] * len(head)]
+    names = list(dict.fromkeys(c.name for each in found for c in each.columns))
+    for name in names:
+        cells = []
+        for each in found:
+            own = [column for column in each.columns if column.name == name]
+            cells.append(_cell(each, own[0]) if own else "")
+        rows.append([name, *cells])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cell(found: Verdict, column) -> str:
+    low, high = column.interval
+    mark = " !" if column in found.failing else ""
+    return f"{column.ok}/{len(column.stood)} ({100 * low:.0f} to {100 * high:.0f} %){mark}"
+
+
+COMMAND = Command(
+    name="verdict",
+    about="whether a motion stands whatever computes it",
+    description=DESCRIPTION,
+    examples=EXAMPLES,
+    add_options=add_options,
+    run=run,
+    fill=fill,
+    overview=("jaxsim verdict kip_up", "at every time step, by every back end"),
+)

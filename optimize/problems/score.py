@@ -1,0 +1,58 @@
+"""What a member is worth, of what its trials were worth."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+SCORES = ("mean", "worst", "cvar:SHARE", "success")
+
+
+def check_score(score: str) -> None:
+    """Raises ValueError for a score that there is none of."""
+    kind, colon, share = str(score).partition(":")
+    if kind in ("mean", "worst", "success") and not colon:
+        return
+    try:
+        good = kind == "cvar" and 0 < float(share) <= 1
+    except ValueError:
+        good = False
+    if not good:
+        raise ValueError(
+            f"score is {score!r}; choose from {', '.join(SCORES)}, with a share of the trials"
+            " above 0 and up to 1, as cvar:0.25"
+        )
+
+
+def scored(totals: np.ndarray, ok: np.ndarray | None, score: str) -> np.ndarray:
+    """(P,) worth of members by the totals of their trials (P, K), all to be minimised.
+
+    "mean"; "worst"; "cvar:0.25", the mean of the worst quarter; "success": (k + t) / K with k the
+    trials that failed, by ok (P, K) bool, and t between 0 and 1 the larger the mean is, so that
+    members with as many failures are told apart. Source of CVaR: Rockafellar, Uryasev (2000).
+    """
+    check_score(score)
+    if score == "mean":
+        return totals.mean(axis=1)
+    if score == "worst":
+        return totals.max(axis=1)
+    trials = totals.shape[1]
+    if score == "success":
+        if ok is None:
+            raise ValueError(
+                "the score success needs an objective that tells who ends standing: with the term"
+                " final_state or toppled"
+            )
+        mean = totals.mean(axis=1)
+        within = 0.5 * (1.0 + mean / (1.0 + np.abs(mean)))
+        return (np.sum(~ok, axis=1) + within) / trials
+    counted = math.ceil(float(score.partition(":")[2]) * trials)
+    return np.sort(totals, axis=1)[:, trials - counted :].mean(axis=1)
+
+
+def succeeded(parts: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """Which trials end standing, by an objective's raw terms; None where these do not say."""
+    for name in ("final_state", "toppled"):
+        if name in parts:
+            return np.asarray(parts[name]) == 0
+    return None

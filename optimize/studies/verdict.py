@@ -1,0 +1,222 @@
+"""Whether a motion stands whatever computes it: time steps, back ends, precisions, schemes.
+
+Each column of the table simulates the same starts: the joints with small random speeds, the
+friction of all shapes drawn anew. A motion stands that has its head above standing height through
+its last seconds. The motion is cut into parts of ``PART`` steps, so that one program for each back
+end, precision and scheme serves every time step and length.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.characters.standing import standing_height
+from jaxsim.fused import fuse
+from jaxsim.model import State
+from jaxsim.simulation.events import EventDriven
+from jaxsim.simulation.rollout import advance, begin
+from jaxsim.simulation.step import TimeStepping
+from jaxsim.tree_paths import read, written
+from optimize.problems.starts import drawn_values, start_states
+from optimize.running.batch import batched
+from optimize.scenarios.find import scenario
+from optimize.scenarios.scenario import Scenario
+from optimize.studies.intervals import wilson
+
+PART = 1000  # steps
+WIDTH = 25  # motions that XLA computes together
+EVENT_DT = 0.001  # an interval of the event-driven scheme [s]
+
+
+@dataclass(frozen=True)
+class VerdictOptions:
+    """What is asked of a scenario.
+
+    starts: of which the first has no deviations; angle, rate: of the joints of the others
+    [rad], [rad/s]; friction: from, to, the same for all shapes, or () for the scenario's own; dts:
+    time steps [s]; seconds: of a motion; still: at its end, in which it stands throughout [s];
+    wanted: share of the starts; seed: of what is random.
+    """
+
+    starts: int = 100
+    angle: float = 0.0
+    rate: float = 0.05
+    friction: tuple[float, ...] = (0.5, 0.8)
+    dts: tuple[float, ...] = (0.00025, 0.0005, 0.001)
+    seconds: float = 8.0
+    still: float = 3.0
+    wanted: float = 0.95
+    seed: int = 900_000
+
+    def __post_init__(self):
+        if len(self.friction) not in (0, 2) or list(self.friction) != sorted(self.friction):
+            raise ValueError(f"friction {self.friction}: give the least and the most, as 0.5,0.8")
+        if not 0 < self.still <= self.seconds:
+            raise ValueError(f"still is {self.still} s of {self.seconds} s; give less than all")
+        if not self.dts or not all(0 < dt <= self.seconds for dt in self.dts):
+            raise ValueError(f"dts {self.dts}: give time steps above 0, up to the length [s]")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One way to compute the motions, and which starts stood, (starts,) bool."""
+
+    scheme: str
+    backend: str
+    precision: str
+    dt: float
+    stood: np.ndarray
+
+    @property
+    def ok(self) -> int:
+        """How many."""
+        return int(self.stood.sum())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of the share of starts that stand, 95 % (Wilson)."""
+        return wilson(self.ok, len(self.stood))
+
+    @property
+    def name(self) -> str:
+        """As the report calls it."""
+        return f"{self.scheme}, {self.backend}, {self.precision}, {1000 * self.dt:g} ms"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Of a scenario: a column for each way to compute it."""
+
+    scenario: str
+    options: VerdictOptions
+    columns: list[Column] = field(default_factory=list)
+
+    @property
+    def failing(self) -> list[Column]:
+        """Those in which fewer stand than is wanted."""
+        least = self.options.wanted * self.options.starts
+        return [column for column in self.columns if column.ok < least]
+
+
+def verdict(
+    name: str,
+    options: VerdictOptions | None = None,
+    set: Mapping[str, Any] | None = None,
+    progress: Callable[[str], None] = lambda text: None,
+    backend: str | None = None,
+    precision: str | None = None,
+) -> Verdict:
+    """Judge a scenario by name or file, with keys or numbers of it changed.
+
+    backend, precision: the columns of these alone. What is not stepped with contacts is judged with
+    its own scheme and time step. Raises ValueError (ModelError among them) for a character without
+    a head, or a scenario that cannot be.
+    """
+    asked = options or VerdictOptions()
+    columns = []
+    for scheme, by, wide in _ways(name, set):
+        if backend not in (None, by) or precision not in (None, wide):
+            continue
+        with jax.enable_x64(wide == "float64"):
+            made = _made(name, set, scheme)
+            dts = asked.dts if scheme == "time_stepping" else (float(made.scheme.dt),)
+            run = _program(made, asked, by)
+            for dt in dts:
+                columns.append(Column(scheme, by, wide, dt, run(dt)))
+                told = f"{columns[-1].ok} of {asked.starts} stand"
+                progress(f"{name}: {columns[-1].name}: {told}")
+    return Verdict(name, asked, columns)
+
+
+def _ways(name: str, set: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:
+    """Scheme, back end, precision."""
+    own = scenario(name, set).scheme
+    precisions, backends = ("float64", "float32"), ("fused", "xla")
+    if not isinstance(own, (TimeStepping, EventDriven)):
+        return [("per_step_optimisation", b, p) for b in backends for p in precisions]
+    stepped = [("time_stepping", b, p) for b in backends for p in precisions]
+    return [*stepped, ("event_driven", "xla", "float64")]
+
+
+def _made(name: str, set: Mapping[str, Any] | None, scheme: str) -> Scenario:
+    keys = dict(set or {})
+    if scheme == "per_step_optimisation":
+        return scenario(name, keys)
+    keys |= {"world.scheme": scheme}
+    if scheme == "event_driven":
+        keys |= {"world.dt": EVENT_DT}
+    return scenario(name, keys)
+
+
+def _drawn(made: Scenario, asked: VerdictOptions) -> tuple[State, Any]:
+    """Starts and frictions, the same in all columns but for their precision."""
+    dtype = made.model.mass.dtype
+    with jax.enable_x64(True):
+        model, state = jax.tree.map(
+            lambda x: np.asarray(x, float) if np.asarray(x).dtype.kind == "f" else x,
+            (made.model, made.state),
+        )
+        starts = start_states(model, state, asked.starts, asked.seed, (asked.angle, asked.rate))
+    starts = jax.tree.map(lambda x, own: np.asarray(x, own.dtype), starts, made.state)
+    friction = np.asarray(read(made.tree, "model.friction"))
+    if not asked.friction:
+        return starts, np.repeat(friction[None], asked.starts, axis=0).astype(dtype)
+    bounds, random = (asked.friction[0], asked.friction[-1]), np.random.default_rng(asked.seed)
+    drawn = drawn_values(bounds, asked.starts, friction.shape, random)
+    return starts, drawn.astype(dtype)
+
+
+def _program(made: Scenario, asked: VerdictOptions, backend: str) -> Callable[[float], np.ndarray]:
+    """``run(dt)`` -> which starts stand."""
+    dtype = made.model.mass.dtype
+    head, stands = made.model.topology.part("head"), standing_height(made.model)
+
+    def own(friction: Array, shared) -> Scenario:
+        dt, _, controller = shared
+        tree = written({**made.tree, "controller": controller}, "model.friction", friction)
+        return made.with_tree(written(tree, "scheme.dt", dt))
+
+    def first(member, shared):
+        start, friction = member
+        its = own(friction, shared)
+        return begin(its.model, its.controller, its.scheme, start), jnp.asarray(jnp.inf, dtype)
+
+    def part(member, shared):
+        """Some steps; the lowest that the head was in the last seconds."""
+        (_, friction), ((state, memory), low) = member
+        its = own(friction, shared)
+
+        def one(carry, _):
+            state, memory, low = carry
+            after, sample = advance(
+                its.model, its.controller, its.scheme, state, memory, its.forces
+            )
+            high = sample.obs.kin.com[head, 2] - stands
+            high = jnp.where(jnp.isnan(high), -jnp.inf, high)
+            low = jnp.where(state.time >= shared[1], jnp.minimum(low, high), low)
+            return (after, sample.memory, low.astype(dtype)), None
+
+        end, _ = jax.lax.scan(one, (state, memory, low), None, length=PART)
+        return (end[0], end[1]), end[2]
+
+    begun = batched(first, WIDTH)
+    if backend == "fused":
+        parts = fuse(part, in_axes=(0, None))
+    else:
+        parts = batched(part, WIDTH)
+    members = _drawn(made, asked)
+
+    def run(dt: float) -> np.ndarray:
+        since = np.asarray(asked.seconds - asked.still, dtype)
+        shared = np.asarray(dt, dtype), since, made.controller
+        now = begun(members, shared)
+        for _ in range(-(-round(asked.seconds / dt) // PART)):
+            now = parts((members, now), shared)
+        return np.asarray(now[1]) >= 0
+
+    return run

@@ -1,0 +1,1 @@
+"""Sweeps: measures of many members over grids and samples of any numbers, as labelled arrays."""

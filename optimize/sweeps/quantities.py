@@ -1,0 +1,89 @@
+"""Units and bounds of numbers by path, where the simulator gives them a meaning."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from controllers.scl.roles import UNITS, Role, number_roles
+from jaxsim.tree_paths import Entry, leaves_by_path, resolve
+from optimize.problems.problem import Problem, script_in
+from optimize.scenarios.scenario import Scenario
+
+INF = math.inf
+
+
+class Quantity(NamedTuple):
+    """unit: as a reader sees it, "" where it is not known. least, most: what it may be."""
+
+    unit: str = ""
+    least: float = -INF
+    most: float = INF
+
+
+LEAVES = {
+    "model.gravity": Quantity("m/s^2"),
+    "model.mass": Quantity("kg", 1e-9, 1e9),
+    "model.com": Quantity("m"),
+    "model.inertia": Quantity("kg m^2"),
+    "model.joint_pos": Quantity("m"),
+    "model.joint_anchor": Quantity("m"),
+    "model.joint_lower": Quantity("rad or m"),
+    "model.joint_upper": Quantity("rad or m"),
+    "model.damping": Quantity("N m s/rad or N s/m", 0.0),
+    "model.armature": Quantity("kg m^2 or kg", 0.0),
+    "model.gain_p": Quantity("N m/rad or N/m", 0.0),
+    "model.gain_d": Quantity("N m s/rad or N s/m", 0.0),
+    "model.torque_limit": Quantity("N m or N", 0.0),
+    "model.shape_pos": Quantity("m"),
+    "model.shape_size": Quantity("m", 0.0),
+    "model.friction": Quantity("1", 0.0, 1e3),
+    "model.restitution": Quantity("1", 0.0, 1.0),
+    "model.grip_strength": Quantity("N", 0.0),
+    "model.heights": Quantity("m"),
+    "forces.point": Quantity("m"),
+    "forces.force": Quantity("N"),
+    "forces.start": Quantity("s"),
+    "forces.duration": Quantity("s", 0.0),
+}
+OF_ROLES: dict[Role, tuple[float, float]] = {"time": (0.0, INF), "strength": (0.0, 1.0)}
+
+
+def quantity(scenario: Scenario, path: str) -> Quantity:
+    """Of the numbers at a path."""
+    entry = resolve(path, leaves_by_path(scenario.tree))
+    script = script_in(scenario) if entry.leaf == "controller.values" else None
+    if script is not None:
+        own = number_roles(script)
+        role = own[entry.flat[0]]
+        if all(own[k] == role for k in entry.flat):
+            return Quantity(UNITS[role], *OF_ROLES.get(role, (-INF, INF)))
+    return LEAVES.get(entry.leaf.partition("[")[0], Quantity())
+
+
+def check_bounds(problem: Problem, name: str, path: str, values: np.ndarray) -> None:
+    """Raise ValueError where a value is outside of what the number may be, or of the bounds that
+    the problem gives it."""
+    known = quantity(problem.scenario, path)
+    least, most = known.least, known.most
+    for given, spec in (problem.numbers or {}).items():
+        own = problem.scenario.path(given)
+        if _same(problem.scenario, own, path):
+            least, most = max(least, np.min(spec[0])), min(most, np.max(spec[1]))
+    low, high = float(values.min()), float(values.max())
+    if low < least or high > most:
+        unit = f" {known.unit}" if known.unit else ""
+        raise ValueError(
+            f"{name} would vary from {low:g} to {high:g}{unit}, outside of its bounds"
+            f" [{least:g}, {most:g}]; give values within, or a Normal with low and high"
+        )
+
+
+def _same(scenario: Scenario, one: str, other: str) -> bool:
+    leaves = leaves_by_path(scenario.tree)
+    return overlap(resolve(one, leaves), resolve(other, leaves))
+
+
+def overlap(one: Entry, other: Entry) -> bool:
+    """Whether two paths share a number."""
+    return one.leaf == other.leaf and bool(set(one.flat) & set(other.flat))

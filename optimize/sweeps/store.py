@@ -1,0 +1,176 @@
+"""Where a sweep's numbers go: arrays in memory, or Zarr in a folder, box by box as they come."""
+
+import math
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from optimize.results.folder import RESTORE, RunFolder
+
+STORE, PROGRESS = "sweep.zarr", "progress.json"
+START, SAMPLE, FAILED = "start", "sample", "failed"
+COORDS, MEASURES = "coordinates_in_order", "measures_in_order"  # attributes of the store
+INSIDE = 2**32  # that may be kept in memory [bytes]
+EXTRA = 'pip install "jaxsim-characters[results]"'
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a result holds besides the numbers themselves.
+
+    dims, shape: of every measure; box: shape of what is written at a time. coords: name -> (dims,
+    values, attributes). units: measure -> unit. attrs: of the whole.
+    """
+
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    box: tuple[int, ...]
+    coords: Mapping[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]
+    units: Mapping[str, str]
+    attrs: Mapping[str, Any]
+
+    @property
+    def bytes(self) -> int:
+        """Of all measures and coordinates, uncompressed."""
+        each = 8 * len(self.units) + 1
+        return math.prod(self.shape) * each + sum(v.nbytes for _, v, _ in self.coords.values())
+
+    def variables(self) -> dict[str, tuple[str, Any, dict[str, str]]]:
+        """Name -> dtype, what stands where nothing was computed yet, attributes."""
+        found = {
+            name: ("float64", math.nan, {"units": unit} if unit else {})
+            for name, unit in self.units.items()
+        }
+        told = {"long_name": "the motion means nothing; its measures are NaN"}
+        return {**found, FAILED: ("bool", False, told)}
+
+
+def need_xarray() -> Any:
+    """The library. Raises ImportError, naming the extra."""
+    try:
+        import xarray
+    except ImportError as error:
+        raise ImportError(f"sweeps need xarray: {EXTRA}", name=error.name) from error
+    return xarray
+
+
+def need_zarr() -> Any:
+    """The library. Raises ImportError, naming the extra."""
+    try:
+        import zarr
+    except ImportError as error:
+        raise ImportError(
+            f"to keep a sweep in a folder needs zarr: {EXTRA}", name=error.name
+        ) from error
+    return zarr
+
+
+def check_room(layout: Layout, out: str | os.PathLike | None) -> None:
+    """Raise ValueError where the sweep would not fit."""
+    if out is None:
+        if layout.bytes > INSIDE:
+            raise ValueError(
+                f"the sweep needs {_size(layout.bytes)} of memory; give out=, a folder, and only a"
+                " chunk of it is in memory"
+            )
+        return
+    place = Path(out).absolute()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if layout.bytes > free:
+        raise ValueError(
+            f"the sweep needs up to {_size(layout.bytes)} of disk, and {place} has"
+            f" {_size(free)} free; give fewer values or measures, or another folder"
+        )
+
+
+def _size(count: float) -> str:
+    return f"{count / 1e9:.3g} GB"
+
+
+def in_memory(layout: Layout) -> dict[str, np.ndarray]:
+    """Empty arrays by name."""
+    return {
+        n: np.full(layout.shape, fill, dtype) for n, (dtype, fill, _) in layout.variables().items()
+    }
+
+
+def dataset_of(layout: Layout, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Arrays as an xarray.Dataset."""
+    xarray = need_xarray()
+    variables = layout.variables()
+    data = {name: (layout.dims, array, variables[name][2]) for name, array in arrays.items()}
+    return xarray.Dataset(data, dict(layout.coords), dict(layout.attrs))
+
+
+def create_store(folder: RunFolder, layout: Layout) -> None:
+    """An empty store; its progress is written last."""
+    zarr = need_zarr()
+    shutil.rmtree(folder / STORE, ignore_errors=True)
+    about = {**layout.attrs, COORDS: [*layout.coords], MEASURES: [*layout.units]}
+    root = zarr.open_group(folder / STORE, mode="w", attributes=about)
+    for name, (dims, values, attrs) in layout.coords.items():
+        array = root.create_array(
+            name,
+            shape=values.shape,
+            dtype=values.dtype,
+            dimension_names=dims,
+            attributes=attrs,
+        )
+        array[...] = values
+    for name, (dtype, fill, attrs) in layout.variables().items():
+        root.create_array(
+            name,
+            shape=layout.shape,
+            chunks=layout.box,
+            dtype=dtype,
+            fill_value=fill,
+            dimension_names=layout.dims,
+            attributes=attrs,
+        )
+    write_progress(folder, 0)
+
+
+def open_arrays(folder: RunFolder) -> Any:
+    """The store's arrays by name, to be written."""
+    return need_zarr().open_group(folder / STORE, mode="r+")
+
+
+def open_store(folder: RunFolder) -> Any:
+    """The store as an xarray.Dataset, read where it is looked at. Raises ValueError where it is
+    damaged."""
+    xarray = need_xarray()
+    need_zarr()
+    try:
+        found = xarray.open_zarr(folder / STORE, chunks=None, consolidated=False)
+    except Exception as error:
+        raise ValueError(f"{folder / STORE} cannot be read: {error}; {RESTORE}") from error
+    # A folder has no order, so the store's attributes keep that of the names.
+    coords, measures = found.attrs.pop(COORDS), found.attrs.pop(MEASURES)
+    return xarray.Dataset(
+        {name: found.variables[name] for name in [*measures, FAILED]},
+        {name: found.variables[name] for name in coords},
+        found.attrs,
+    )
+
+
+def write_progress(folder: RunFolder, boxes: int) -> None:
+    """How many boxes are complete."""
+    folder.write_json(PROGRESS, {"boxes": boxes})
+
+
+def read_progress(folder: RunFolder, most: int) -> int | None:
+    """How many boxes are complete; None where the store was not finished being made."""
+    if not (folder / PROGRESS).is_file():
+        return None
+    held = folder.read_json(PROGRESS)
+    boxes = held.get("boxes") if isinstance(held, dict) else None
+    if not (isinstance(boxes, int) and 0 <= boxes <= most):
+        raise ValueError(f"{folder / PROGRESS} holds no number of boxes up to {most}; {RESTORE}")
+    return boxes

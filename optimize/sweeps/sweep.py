@@ -1,0 +1,193 @@
+"""A sweep: measures of all members of a design, simulated chunk by chunk by one program.
+
+table = sweep("sit_to_stand", {"model.friction": [0.4, 0.8]}, starts=8)
+table["standing"].mean("start")
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jaxsim.io.files import try_folder
+from optimize.interrupts import noting
+from optimize.problems.problem import Problem
+from optimize.results.digest import accept, changes_since, digest
+from optimize.results.folder import RESTORE, RunFolder, command_line
+from optimize.results.lock import locked
+from optimize.scenarios.scenario import Scenario
+from optimize.sweeps import store
+from optimize.sweeps.design import CHUNK, Values, design_of_json
+from optimize.sweeps.measures import Measures
+from optimize.sweeps.swept import Request, Sweep, make
+
+if TYPE_CHECKING:
+    from xarray import Dataset
+
+
+@noting()
+def sweep(
+    what: Problem | Scenario | str | os.PathLike | None,
+    values: Values | None = None,
+    *,
+    measures: Measures | None = None,
+    starts: int | None = None,
+    sample: str | None = None,
+    count: int | None = None,
+    seed: int = 0,
+    seconds: float | None = None,
+    set: Mapping[str, Any] | None = None,
+    backend: str | None = None,
+    out: str | os.PathLike | None = None,
+    chunk: int = CHUNK,
+    resume: bool = False,
+    accept_changes: bool = False,
+    progress: bool = False,
+    command: list[str] | None = None,
+) -> "Dataset":
+    """Measures of all combinations of values, and of samples of distributions.
+
+    what: a Problem, whose objective and trials count; a Scenario, or a name or file of one (then
+    ``set`` changes it, see ``optimize.scenarios.find``). values: label or path -> values (k,), one
+    for all numbers of the path, or (k, m) for its m numbers, or ``Uniform``, ``LogUniform``,
+    ``Normal``. sample: how these are drawn, ``count`` times: "random", "sobol", or "saltelli" for
+    ``sobol_indices``. measures: names of terms, objectives, or numbers of the summary; or name ->
+    Measure or Term. starts: slightly different ones for each member (1, or the problem's trials).
+    seconds: of a motion (the scenario's, or the problem's).
+
+    Returns an xarray.Dataset: an axis for each number with values, "sample" for those drawn, and
+    "start"; "failed" (bool) for members whose motion means nothing, whose measures are NaN. Without
+    ``out`` it is in memory. With it, it is kept in that folder as Zarr, chunk by chunk, and opened
+    from there; ``resume`` goes on where a run ended, to the same bytes (what=None: with what the
+    folder says). chunk: members that are in memory at a time; a point's starts stay together.
+
+    Ctrl-C ends it after a chunk, as KeyboardInterrupt. Raises, before anything is written, KeyError
+    for paths and measures that there are none of, ValueError for values that cannot be and for what
+    does not fit on the disk, RunChanged for a resumed run that began with something else,
+    FileExistsError for a folder that holds something, ImportError without xarray or zarr.
+
+    >>> table = sweep("walk", {"model.friction": [0.4, 0.8]}, seconds=0.01)
+    >>> table["distance"].dims, bool(table["failed"].any())
+    (('model.friction', 'start'), False)
+    """
+    store.need_xarray()
+    if values is None and not resume:
+        raise ValueError("a sweep needs a scenario or problem, and the values of some numbers")
+    request = Request(
+        what, values or {}, measures, starts, sample, count, seed, seconds, set, backend, chunk
+    )
+    if resume:
+        return _resumed(out, request, accept_changes, progress)
+    made = make(request)
+    store.check_room(made.layout, out)
+    if out is None:
+        arrays = store.in_memory(made.layout)
+        made.run(arrays, 0, lambda boxes: None, progress)
+        return store.dataset_of(made.layout, arrays)
+    store.need_zarr()
+    try_folder(out)
+    with locked(out):
+        config = _config(made, request, command)
+        folder = RunFolder.create(out, config, digest=_digest(config, made))
+        store.create_store(folder, made.layout)
+        return _go_on(folder, made, 0, progress)
+
+
+def _resumed(out: Any, request: Request, accept_changes: bool, progress: bool) -> "Dataset":
+    if out is None:
+        raise ValueError("to resume, name the folder of the run (out=)")
+    folder = RunFolder.open(out)
+    with locked(folder):
+        if not request.values:
+            kept, own = kept_request(folder, request.what), request.measures
+            request = kept if own is None else replace(kept, measures=own)
+        made = make(request)
+        now = _digest(_config(made, request, []), made)
+        changed = changes_since(folder, now, accept_changes)
+        store.need_zarr()
+        done = store.read_progress(folder, int(np.prod(made.design.boxes)))
+        accept(folder, now, changed, at=done or 0)
+        if done is None:  # it ended before there was a store
+            store.check_room(made.layout, out)
+            store.create_store(folder, made.layout)
+        return _go_on(folder, made, done or 0, progress)
+
+
+def _go_on(folder: RunFolder, made: Sweep, done: int, progress: bool) -> "Dataset":
+    arrays = store.open_arrays(folder)
+    made.run(arrays, done, lambda boxes: store.write_progress(folder, boxes), progress)
+    return store.open_store(folder)
+
+
+def _config(made: Sweep, request: Request, command: list[str] | None) -> dict[str, Any]:
+    problem, what = made.problem, request.what
+    return {
+        "sweep": made.design.as_json(),
+        "measures": None if request.measures is None else list(request.measures),
+        "units": dict(made.columns.units),
+        "weights": {name: dict(judged.weights) for name, judged in made.columns.totals.items()},
+        # A Problem or a Scenario of Python cannot be made again from the folder alone.
+        "scenario": os.fspath(what) if isinstance(what, (str, os.PathLike)) else None,
+        "set": dict(request.set or {}),
+        "seed": problem.seed,
+        "dt": float(problem.scenario.scheme.dt),
+        "seconds": problem.seconds,
+        "backend": problem.backend,
+        "precision": problem.scenario.model.mass.dtype.name,
+        "command": command_line() if command is None else command,
+    }
+
+
+def _digest(config: Mapping[str, Any], made: Sweep) -> dict[str, Any]:
+    scenario = made.problem.scenario
+    arrays = {part: x for part, x in scenario.tree.items() if part != "model"}
+    script = scenario.files.get("script.scl")
+    return digest(config, script, scenario.model, {**arrays, "starts": made.problem.starts()})
+
+
+# ---- what is in a folder
+
+
+def open_sweep(folder: str | os.PathLike) -> "Dataset":
+    """The result in a folder, so far as it is complete; read where it is looked at. Raises
+    FileNotFoundError where there is none, ValueError where it is damaged."""
+    found = RunFolder.open(folder)
+    _kept(found)
+    return store.open_store(found)
+
+
+def kept_request(folder: RunFolder, what: Any = None) -> Request:
+    """What the sweep of a folder was asked for. what: the Problem or Scenario that it was of, where
+    that was made in Python. Raises ValueError where it is needed, and where the options are
+    damaged."""
+    config = _kept(folder)
+    try:
+        what = config["scenario"] if what is None else what
+        design = design_of_json(config["sweep"])
+        drawn = design.starts, design.sample, design.count, design.seed, config["seconds"]
+        rest = config["set"], config["backend"], design.chunk
+        request = Request(what, design.values, config["measures"], *drawn, *rest)
+    except (TypeError, KeyError, ValueError) as error:
+        raise ValueError(
+            f"{folder / RunFolder.CONFIG} holds options that no run writes ({error}); {RESTORE}"
+        ) from error
+    if what is None:
+        raise ValueError(
+            f"{folder.path} holds a sweep of a problem or scenario that was made in Python; give"
+            " it again (what=)"
+        )
+    return request
+
+
+def kept_sweep(folder: RunFolder, what: Any = None) -> Sweep:
+    """The sweep of a folder, made again without what it measured; see ``kept_request``."""
+    return make(replace(kept_request(folder, what), measures=None))
+
+
+def _kept(folder: RunFolder) -> dict[str, Any]:
+    config = folder.read_config()
+    if "sweep" not in config:
+        raise ValueError(f"{folder.path} holds another kind of run, no sweep")
+    return config

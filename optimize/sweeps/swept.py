@@ -1,0 +1,196 @@
+"""What a sweep is of: a problem, the members of a design, what is measured; checked, and run."""
+
+import dataclasses
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from tqdm.auto import tqdm
+
+from jaxsim.fused.fuse import BACKENDS
+from jaxsim.ranges import within
+from jaxsim.simulation.checks import check_kind
+from jaxsim.tree_paths import leaves_by_path, resolve
+from optimize.interrupts import deferred
+from optimize.problems.problem import Problem
+from optimize.running.objectives import Objective
+from optimize.scenarios.find import scenario as find_scenario
+from optimize.scenarios.scenario import Scenario
+from optimize.sweeps import store
+from optimize.sweeps.design import Design, Values
+from optimize.sweeps.measures import Columns, Measures, columns
+from optimize.sweeps.quantities import check_bounds, overlap, quantity
+
+FORBIDDEN = re.compile(r'[<>:"/\\|?*]+')  # in a name that is a file's too
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of ``optimize.sweep`` that say what is simulated; see there."""
+
+    what: Any
+    values: Values
+    measures: Measures | None
+    starts: int | None
+    sample: str | None
+    count: int | None
+    seed: int
+    seconds: float | None
+    set: Mapping[str, Any] | None
+    backend: str | None
+    chunk: int
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is swept, checked: who, which members, what is measured."""
+
+    problem: Problem
+    design: Design
+    columns: Columns
+
+    def __post_init__(self):
+        self._check_paths()
+        for name, path in self.paths.items():
+            check_bounds(self.problem, name, path, self.design.all_of(name))
+        taken = [*self.columns.units, store.START, store.SAMPLE, store.FAILED]
+        for name, dim in self.dims.items():
+            if dim in taken:
+                raise ValueError(
+                    f"{name} is the name of a measure or an axis too; name the number by its path,"
+                    f" {self.paths[name]}"
+                )
+
+    @cached_property
+    def paths(self) -> dict[str, str]:
+        """Name -> path. Raises KeyError for what is neither, with the nearest."""
+        return {name: self.problem.scenario.path(name) for name in self.design.values}
+
+    @cached_property
+    def dims(self) -> dict[str, str]:
+        """Name -> what the result calls it."""
+        return {name: FORBIDDEN.sub("-", name.replace(": ", " ")) for name in self.design.values}
+
+    def _check_paths(self) -> None:
+        scenario, seen = self.problem.scenario, {}
+        leaves = leaves_by_path(scenario.tree)
+        for name, path in self.paths.items():
+            entry = resolve(path, leaves)
+            if entry.leaf == "scheme.dt":
+                raise ValueError(
+                    "scheme.dt decides how many steps the program has; sweep once for each time"
+                    " step, with --set scheme.dt=... (set=)"
+                )
+            if not jnp.issubdtype(jnp.result_type(leaves[entry.leaf]), jnp.floating):
+                raise ValueError(f"{name}: {entry.leaf} holds no floating-point numbers")
+            given = self.design.all_of(name)
+            if given.ndim == 2 and given.shape[1] != len(entry.flat):
+                raise ValueError(
+                    f"{name} has {len(entry.flat)} numbers, its values are {given.shape[1]} wide"
+                )
+            for other, theirs in seen.items():
+                if overlap(entry, theirs):
+                    raise ValueError(f"{name} and {other} share a number; vary it once")
+            seen[name] = entry
+        shared = set(self.paths.values()) & set(self.problem.varied())
+        if shared:
+            raise ValueError(f"{', '.join(shared)}: the problem's variants set it already")
+
+    @cached_property
+    def layout(self) -> store.Layout:
+        """Of the result."""
+        design, scenario = self.design, self.problem.scenario
+        sampled = [store.SAMPLE] if design.drawn else []
+        dims = (*(self.dims[n] for n in design.gridded), *sampled, store.START)
+        coords: dict[str, Any] = {}
+        for name, path in self.paths.items():
+            attrs = {"path": path, "long_name": name}
+            unit = quantity(scenario, path).unit
+            attrs |= {"units": unit} if unit else {}
+            values, dim = design.all_of(name), self.dims[name]
+            if values.ndim == 2:  # its numbers go by their place in the list
+                coords[f"{dim} values"] = ((dim, f"{dim} number"), values, attrs)
+                values = np.arange(len(values))
+            coords[dim] = ((store.SAMPLE if name in design.drawn else dim,), values, attrs)
+        if sampled:
+            coords[store.SAMPLE] = ((store.SAMPLE,), np.arange(design.shape[-1]), {})
+        coords[store.START] = ((store.START,), np.arange(design.starts), {})
+        return store.Layout(
+            dims,
+            (*design.shape, design.starts),
+            (*design.box, design.starts),
+            coords,
+            self.columns.units,
+            {
+                "scenario": scenario.name,
+                "seconds": self.problem.steps * float(scenario.scheme.dt),
+                "dt": float(scenario.scheme.dt),
+                "precision": scenario.model.mass.dtype.name,
+                "sample": design.sample or "",
+                "seed": design.seed,
+            },
+        )
+
+    def run(
+        self, arrays: Mapping[str, Any], done: int, keep: Callable[[int], None], progress: bool
+    ) -> None:
+        """Simulate the boxes after the first ``done`` into arrays; keep(boxes) after each."""
+        design = self.design
+        width = int(np.prod(design.box))
+        regions = list(enumerate(design.regions()))[done:]
+        total = design.members
+        sizes = [int(np.prod([p.stop - p.start for p in r])) * design.starts for _, r in regions]
+        options: dict[str, Any] = dict(
+            total=total, initial=total - sum(sizes), unit="member", desc="sweep"
+        )
+        with deferred() as check, tqdm(**options, disable=not progress) as bar:
+            for (number, region), size in zip(regions, sizes):
+                for name, values in self.computed(region, width).items():
+                    arrays[name][(*region, slice(None))] = values
+                keep(number + 1)
+                bar.update(size)
+                check()
+
+    def computed(self, region: tuple[slice, ...], width: int) -> dict[str, np.ndarray]:
+        """The columns of a box, which is filled up with its first point."""
+        held = self.design.at(region)
+        size = len(next(iter(held.values())))
+        index = np.where(np.arange(width) < size, np.arange(width), 0)
+        numbers = {self.paths[name]: values[index] for name, values in held.items()}
+        parts, good = self.problem.outcomes_at(numbers)
+        found = self.columns.of(parts)
+        good = good & np.all([np.isfinite(x) for x in found.values()], axis=0)
+        shape = (*(part.stop - part.start for part in region), self.design.starts)
+        out = {name: np.where(good, x, np.nan)[:size].reshape(shape) for name, x in found.items()}
+        return {**out, store.FAILED: ~good[:size].reshape(shape)}
+
+
+def make(request: Request) -> Sweep:
+    """The sweep that is asked for. Raises as ``optimize.sweep`` does."""
+    what, seconds, backend = request.what, request.seconds, request.backend
+    check_kind("what", what, Problem, Scenario, str, os.PathLike, how=": a name or a file")
+    if backend not in (None, *BACKENDS):
+        raise ValueError(f"backend {backend!r}: there are {', '.join(BACKENDS)}")
+    if seconds is not None:
+        within("seconds", seconds)
+    if isinstance(what, Problem):
+        problem = what
+        if request.set:
+            raise ValueError("set changes a scenario; a Problem has its own: change that")
+    else:
+        found = find_scenario(what, request.set)
+        problem = Problem(found, None, Objective("sweep", found.seconds, {}), seed=request.seed)
+    changes = {"trials": request.starts, "seconds": seconds, "backend": backend}
+    given: dict[str, Any] = {k: v for k, v in changes.items() if v is not None}
+    problem = dataclasses.replace(problem, **given)
+    drawn = request.sample, request.count, request.seed
+    design = Design(request.values, *drawn, problem.trials, request.chunk)
+    folded = columns(problem, request.measures)
+    length = problem.objective.seconds if problem.seconds is None else problem.seconds
+    problem = dataclasses.replace(problem, objective=folded.objective, seconds=length)
+    return Sweep(problem, design, folded)

@@ -1,0 +1,107 @@
+"""What members of all runs were worth.
+
+They are evaluated together, in calls that always have the same number of rows, so that nothing is
+compiled anew: one call while the populations are as they began, more when some have grown.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from optimize.problems.evaluation import Evaluation
+
+Slopes = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""x (P, n) -> loss (P,), derivative (P, n)."""
+
+
+class Judged(NamedTuple):
+    """What a search asks of a problem. evaluate: x (P, n), run (P,) -> Evaluation; slopes: for
+    methods along a derivative."""
+
+    evaluate: Callable[[np.ndarray, np.ndarray], Evaluation]
+    slopes: Slopes | None
+
+
+class Assessed(NamedTuple):
+    """Of one run."""
+
+    x: np.ndarray  # (P, n)
+    fitness: np.ndarray  # (P,) float64
+    slope: np.ndarray | None  # (P, n)
+    parts: dict[str, np.ndarray]  # (P,) float64 each
+    healthy: np.ndarray  # (P,) bool
+    steps: int
+    seconds: float  # of the evaluation of all runs
+
+    def first(self) -> Assessed:
+        """The first member alone."""
+        parts = {name: column[:1] for name, column in self.parts.items()}
+        slope = None if self.slope is None else self.slope[:1]
+        return self._replace(
+            x=self.x[:1], fitness=self.fitness[:1], slope=slope, parts=parts,
+            healthy=self.healthy[:1],
+        )  # fmt: skip
+
+
+def assess(judged: Judged, sloped: bool, members: list, rows: int) -> list[Assessed]:
+    """Evaluate the members of all runs in calls of so many rows, and check the shapes."""
+    began = time.perf_counter()
+    x = np.concatenate(members)
+    run = np.repeat(np.arange(len(members)), [len(m) for m in members])
+    found, slopes, steps = [], [], 0
+    for at in range(0, len(x), rows):
+        index = np.arange(at, at + rows)
+        index[index >= len(x)] = 0  # whose numbers are left out again
+        evaluation, slope = _evaluated(judged, sloped, x[index].copy(), run[index])
+        count = min(rows, len(x) - at)
+        columns = _columns(evaluation, rows)
+        found.append({name: column[:count] for name, column in columns.items()})
+        slopes.append(slope[:count])
+        steps += int(evaluation.steps) * count / rows
+    seconds = time.perf_counter() - began
+    whole = {name: np.concatenate([c[name] for c in found]) for name in found[0]}
+    slope = np.concatenate(slopes)
+    healthy = np.isfinite(whole["fitness"]) & (whole["failed"] == 0)
+    parts = {name[5:]: column for name, column in whole.items() if name.startswith("part ")}
+    out, ends = [], np.cumsum([len(m) for m in members])
+    for own in map(slice, [0, *ends[:-1]], ends):
+        told = {name: column[own] for name, column in parts.items()}
+        share = round(steps * len(x[own]) / len(x))
+        columns = whole["fitness"][own], slope[own] if sloped else None, told
+        out.append(Assessed(x[own], *columns, healthy[own], share, seconds))
+    return out
+
+
+def _evaluated(judged: Judged, sloped: bool, x, run) -> tuple[Evaluation, np.ndarray]:
+    if not sloped:
+        return judged.evaluate(x, run), np.zeros((len(x), 0))
+    if judged.slopes is None:
+        raise ValueError("a method along the derivative needs slopes=, that gives it")
+    loss, slope = judged.slopes(x)
+    loss, slope = np.asarray(loss, float), np.asarray(slope, float)
+    if loss.shape != (len(x),) or slope.shape != x.shape:
+        raise ValueError(f"slopes gave shapes {loss.shape}, {slope.shape} for members {x.shape}")
+    bad = ~(np.isfinite(loss) & np.isfinite(slope).all(axis=1))
+    return Evaluation(loss, {}, bad), slope
+
+
+def _columns(evaluation: Any, size: int) -> dict[str, np.ndarray]:
+    if not isinstance(evaluation, Evaluation):
+        raise TypeError(f"evaluate returned {type(evaluation).__name__}, not an Evaluation")
+    failed = np.asarray(evaluation.failed, dtype=bool)
+    if failed.shape not in ((), (size,)):
+        raise ValueError(f"evaluate gave failed of shape {failed.shape}, expected ({size},)")
+    parts = {f"part {name}": _column(name, v, size) for name, v in evaluation.parts.items()}
+    fitness = _column("fitness", evaluation.fitness, size)
+    return {"fitness": fitness, "failed": np.broadcast_to(failed, size), **parts}
+
+
+def _column(name: str, value: Any, size: int) -> np.ndarray:
+    column = np.asarray(value, dtype=np.float64)
+    if column.shape != (size,):
+        raise ValueError(f"evaluate gave {name} of shape {column.shape}, expected ({size},)")
+    return column

@@ -1,0 +1,112 @@
+"""Searches whose trials are drawn anew each generation: which of their means to keep.
+
+A member that was the best of such a generation was also lucky in its trials. What is kept is a mean
+of the search distribution: each ``EVERY`` generations it is judged by many starts, with the time
+step of the judgement in float64, and of those that stand in nearly all of them the best is chosen.
+It is then judged by as many other starts.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from optimize.problems.problem import Problem
+from optimize.problems.score import succeeded
+from optimize.results.folder import RunFolder
+from optimize.tuning.checkpoint import has_begun
+from optimize.tuning.evolution import EvolutionResult, evolve_runs
+
+EVERY = 20  # generations
+SURE = 0.97  # of the starts, so that nearly all of others are stood too
+CHECKS = "checks.json"
+
+
+@dataclass(frozen=True)
+class Check:
+    """A mean of the search distribution, judged by many starts.
+
+    ``ok`` of ``starts`` end standing; total: the median of the objective over these, parts: of its
+    terms (infinite and empty where none does). x: (n,) in the optimiser's coordinates.
+    """
+
+    generation: int
+    ok: int
+    starts: int
+    total: float | None
+    parts: dict[str, float]
+    x: list[float]
+
+
+def judged(problem: Problem, x: np.ndarray, generation: int) -> Check:
+    """A mean by the trials of a problem. All count where the objective does not tell who stands."""
+    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
+        values = np.asarray(problem.tunables.decode(np.asarray(x, float)))
+        parts, good = problem.outcomes(values[None])
+    ok = succeeded(parts)
+    ok = (good if ok is None else ok & good)[0]
+    own = {name: parts[name][0][ok] for name in problem.objective.weights}
+    totals = np.asarray(problem.objective.total(own))
+    return Check(
+        generation,
+        int(ok.sum()),
+        problem.trials,
+        float(np.median(totals)) if ok.any() else None,
+        {name: float(np.median(part)) for name, part in own.items()} if ok.any() else {},
+        np.asarray(x, float).tolist(),
+    )
+
+
+def choose(checks: list[Check]) -> Check:
+    """The lowest total of those that stand in ``SURE`` of their starts, else who stands in most."""
+    sure = [c for c in checks if c.total is not None and c.ok >= SURE * c.starts]
+    if sure:
+        return min(sure, key=lambda c: c.total or 0.0)
+    return max(checks, key=lambda c: c.ok)
+
+
+def evolve_checked(
+    problem: Problem,
+    fine: Problem,
+    folder: RunFolder,
+    generations: int,
+    resume: bool,
+    on_check: Callable[[Check], None],
+    **search: Any,
+) -> tuple[EvolutionResult, Check | None]:
+    """One run of ``evolve_runs`` over a problem with fresh trials; and the mean that was chosen,
+    judged by other starts, once the search is over.
+
+    fine: the same numbers as they are judged. The checks are kept in the folder, and are not made
+    again on resume. search: the further arguments of ``evolve_runs``.
+    """
+    path = folder / CHECKS
+    checks = [Check(**c) for c in json.loads(path.read_text("utf-8"))] if path.is_file() else []
+    ends = [*range(EVERY, generations, EVERY), generations]
+    found: EvolutionResult | None = None
+    for end in ends:
+        if end != generations and checks and checks[-1].generation >= end:
+            continue
+        (found,) = evolve_runs(
+            lambda x, run, generation: problem.evaluate(x, generation),
+            generations=end,
+            folder=folder,
+            resume=resume or has_begun(folder),
+            by_generation=True,
+            progress=False,
+            **search,
+        )
+        if found.interrupted:
+            return found, None
+        if not checks or checks[-1].generation < end:
+            checks.append(judged(fine, found.mean, end))
+            folder.write_json(CHECKS, [dataclasses.asdict(c) for c in checks])
+            on_check(checks[-1])
+    assert found is not None
+    chosen = choose(checks)
+    other = dataclasses.replace(fine, seed=fine.seed + 1)
+    return found, judged(other, np.array(chosen.x), chosen.generation)

@@ -1,0 +1,187 @@
+"""The methods of a search behind one interface: ``init``, ``ask``, ``tell`` of arrays.
+
+A state is a tree of arrays, so that it can be kept and a run goes on exactly; all three functions
+are traceable, so that many runs advance in one program (optimize.tuning.generation). CMA-ES, its
+separable form, OpenAI-ES and random search are evosax's; CMA-ES with restarts is in
+optimize.tuning.restarts, optimisers along the gradient in optimize.tuning.descent.
+
+>>> import numpy as np
+>>> search = method("cma", dimensions=3, population=8)
+>>> state = search.init(np.zeros(3), 0.5, 8, 0)
+>>> for _ in range(40):
+...     x, state = search.ask(state)
+...     state = search.tell(state, x, (x**2).sum(axis=1))
+>>> bool(np.abs(search.mean(state)).max() < 0.1)
+True
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypedDict
+
+import jax
+import jax.numpy as jnp
+import optax
+from evosax.algorithms import CMA_ES, Open_ES, RandomSearch, Sep_CMA_ES
+
+from optimize.tuning.descent import optimiser
+from optimize.tuning.keys import generation_keys, run_key, strong, wrapped
+from optimize.tuning.names import EVOLUTION
+from optimize.tuning.restarts import CMA
+
+SMALLEST_STEP = 1e-12  # of the initial sigma: a converged run idles, and never divides by zero
+RATE = 0.2  # of OpenAI-ES, in initial step sizes
+
+
+class Method(Protocol):
+    """A search of one run. All of it is traceable; fitness is minimised.
+
+    rows    members that ``ask`` gives; those from ``size(state)`` on are not to be evaluated
+    ranked  it is told ranks, 0 the best: it uses nothing but the order, and no value overflows
+    sloped  it is told derivatives too, and decides itself what a failed member means
+    """
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def ranked(self) -> bool: ...
+    @property
+    def sloped(self) -> bool: ...
+
+    def init(self, mean: Any, sigma: Any, population: Any, seed: Any) -> Any:
+        """The state of a run from mean (n,) with the step size sigma."""
+        ...
+
+    def ask(self, state: Any) -> tuple[Any, Any]:
+        """Members (rows, n), and the state that ``tell`` takes."""
+        ...
+
+    def tell(self, state: Any, x: Any, fitness: Any, slope: Any = None) -> Any:
+        """The next state. fitness (rows,), infinite where a member failed; slope (rows, n)."""
+        ...
+
+    def mean(self, state: Any) -> Any:
+        """(n,) where the search stands."""
+        ...
+
+    def sigma(self, state: Any) -> Any:
+        """Its step size."""
+        ...
+
+    def size(self, state: Any) -> Any:
+        """How many of the rows count."""
+        ...
+
+    def restarts(self, state: Any) -> Any:
+        """How often it has begun anew."""
+        ...
+
+
+class EvosaxState(NamedTuple):
+    inner: Any  # of evosax
+    key: jax.Array  # (2,) of the run; each generation folds its number in
+    asked: jax.Array  # generations
+    origin: jax.Array  # (n,) the first mean
+    scale: jax.Array  # the first sigma
+
+
+@dataclass(frozen=True)
+class Evosax:
+    """An algorithm of evosax. ``scaled``: it works in units of the first sigma around the first
+    mean, for its step size is built in."""
+
+    kind: str
+    dimensions: int
+    rows: int
+    ranked: bool = True
+    sloped: bool = False
+
+    @property
+    def scaled(self) -> bool:
+        return self.kind in ("openai-es", "random")
+
+    def init(self, mean, sigma, population, seed) -> EvosaxState:
+        mean = jnp.asarray(mean, float)
+        scale = jnp.asarray(sigma, mean.dtype)
+        algorithm, params = self._made(scale)
+        key = run_key(seed)
+        first = jnp.zeros_like(mean) if self.scaled else mean
+        inner = algorithm.init(wrapped(key), first, params)
+        if not self.scaled:
+            inner = inner.replace(std=scale)
+        return EvosaxState(strong(inner), key, jnp.zeros((), jnp.int32), mean, scale)
+
+    def ask(self, state: EvosaxState):
+        algorithm, params = self._made(state.scale)
+        key, _ = generation_keys(state)
+        x, inner = algorithm.ask(key, state.inner, params)
+        x = state.origin + state.scale * x if self.scaled else x
+        return x, state._replace(inner=strong(inner), asked=state.asked + 1)
+
+    def tell(self, state: EvosaxState, x, fitness, slope=None) -> EvosaxState:
+        algorithm, params = self._made(state.scale)
+        _, key = generation_keys(state._replace(asked=state.asked - 1))
+        x = (x - state.origin) / state.scale if self.scaled else x
+        fitness = jnp.minimum(fitness, jnp.finfo(state.scale.dtype).max)
+        inner, _ = algorithm.tell(key, x, fitness, state.inner, params)
+        return state._replace(inner=strong(inner))
+
+    def mean(self, state: EvosaxState):
+        mean = state.inner.mean
+        return state.origin + state.scale * mean if self.scaled else mean
+
+    def sigma(self, state: EvosaxState):
+        return state.scale if self.scaled else state.inner.std
+
+    def size(self, state: EvosaxState):
+        return jnp.full((), self.rows, jnp.int32)
+
+    def restarts(self, state: EvosaxState):
+        return jnp.zeros((), jnp.int32)
+
+    def _made(self, scale):
+        precision = jnp.zeros(()).dtype.name
+        algorithm, params = _algorithm(self.kind, self.rows, self.dimensions, precision)
+        if not self.scaled:
+            params = params.replace(std_min=SMALLEST_STEP * scale)
+        return algorithm, params
+
+
+class _Plain(TypedDict):
+    metrics_fn: Any
+
+
+@functools.lru_cache(maxsize=32)
+def _algorithm(kind: str, population: int, dimensions: int, precision: str) -> tuple[Any, Any]:
+    """With its parameters. One object per size, because evosax caches its methods per object."""
+    with jax.ensure_compile_time_eval():
+        origin, plain = jnp.zeros(dimensions, precision), _Plain(metrics_fn=lambda *_: {})
+        if kind == "random":
+            made = RandomSearch(
+                population, origin, lambda key: jax.random.normal(key, (dimensions,)), **plain
+            )
+        elif kind == "openai-es":
+            made = Open_ES(population, origin, optimizer=optax.adam(RATE), **plain)
+        else:
+            made = {"cma": CMA_ES, "sep-cma": Sep_CMA_ES}[kind](population, origin, **plain)
+        return made, made.default_params
+
+
+def method(name: str, *, dimensions: int, population: int, restarts: str | None = None) -> Method:
+    """A method by its name: one of ``EVOLUTION``, or an optimiser of optax with its learning rate
+    in step sizes, as adam or adam@0.1.
+
+    restarts: "ipop" or "bipop", or "masked" for CMA-ES whose population differs between runs
+    (``population`` is then the largest). Raises ValueError.
+    """
+    if restarts is not None:
+        if name != "cma":
+            raise ValueError(f"restarts and populations by run are of the method cma, not {name}")
+        return CMA(dimensions, population, restarts)
+    if name not in EVOLUTION:
+        return optimiser(name)
+    if name == "openai-es" and population % 2:
+        raise ValueError(f"openai-es samples pairs: its population is even, not {population}")
+    return Evosax(name, dimensions, population, ranked=name != "random")

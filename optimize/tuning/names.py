@@ -1,0 +1,53 @@
+"""What a search is told by name: chains of methods, and settings by run.
+
+Importing it starts no device (evosax does), so that a command may still set it up.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+EVOLUTION = ("cma", "sep-cma", "openai-es", "random")  # other methods are optimisers of optax
+OWN = ("sigma", "population")  # of the search; others are weights, or numbers
+WEIGHTS = "weights."
+
+
+class Stage(NamedTuple):
+    """A part of a chain: a method's name, and its generations (None: all that are left)."""
+
+    name: str
+    generations: int | None
+
+
+def stages(text: str) -> tuple[Stage, ...]:
+    """A chain, as "cma:40,adam@0.1:20": evolve, then polish from the best member.
+
+    >>> stages("cma:40,adam")
+    (Stage(name='cma', generations=40), Stage(name='adam', generations=None))
+
+    Raises ValueError where a stage but the last has no end. Names are looked at by ``method``.
+    """
+    found = []
+    for part in text.split(","):
+        name, colon, count = part.strip().partition(":")
+        if colon and not (count.isdecimal() and int(count) > 0):
+            raise ValueError(f"method {part!r}: after ':' stands a number of generations")
+        found.append(Stage(name, int(count) if colon else None))
+    if any(stage.generations is None for stage in found[:-1]):
+        raise ValueError(
+            f"method {text!r}: say how many generations each stage but the last has, as in"
+            " cma:40,adam:20"
+        )
+    return tuple(found)
+
+
+def of_runs(each: Mapping[str, Sequence[float]], runs: int) -> dict[str, np.ndarray]:
+    """Name -> (runs,) values, which the runs take in turn."""
+    found = {}
+    for name, values in each.items():
+        given = np.asarray(values, float).reshape(-1)
+        if not given.size or not np.isfinite(given).all():
+            raise ValueError(f"each: {name} is {values}; give finite numbers")
+        found[name] = given[np.arange(runs) % given.size]
+    return found

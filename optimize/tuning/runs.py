@@ -1,0 +1,98 @@
+"""Runs of a search that advance together and differ in their settings, over one problem."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from optimize.problems.evaluation import Evaluation
+from optimize.problems.problem import Problem, default_numbers
+from optimize.tuning.assessment import Judged
+from optimize.tuning.evolution import EvolutionResult
+from optimize.tuning.names import OWN, WEIGHTS
+
+
+def judged(problem: Problem, values: Mapping[str, np.ndarray]) -> Judged:
+    """How members are judged: each with the weights and the scenario's numbers of its run.
+
+    values: of ``names.of_runs``; "weights.energy" is a weight of the objective, any path or label a
+    number of the scenario. Raises KeyError and ValueError for names that there are none of.
+    """
+    weights = {n[len(WEIGHTS) :]: v for n, v in values.items() if n.startswith(WEIGHTS)}
+    numbers = {n: v for n, v in values.items() if n not in OWN and not n.startswith(WEIGHTS)}
+    for name in weights.keys() - problem.objective.weights.keys():
+        near = difflib.get_close_matches(name, problem.objective.weights, 3, 0.0)
+        raise ValueError(f"each: the objective has no weight {name!r}; nearest are {near}")
+    whole = _with(problem, numbers) if numbers else problem
+    fixed = np.stack(list(numbers.values()), axis=1) if numbers else np.zeros((0, 0))
+
+    def evaluate(x: np.ndarray, run: np.ndarray) -> Evaluation:
+        if not numbers:
+            found = problem.evaluate(x)
+        else:
+            own = problem.tunables.decode(np.asarray(x, float))
+            found = whole.evaluate_values(np.concatenate([own, fixed[run]], axis=1))
+        return _weighed(problem, found, {n: v[run] for n, v in weights.items()})
+
+    if weights or numbers:
+        return Judged(evaluate, None)
+    return Judged(evaluate, problem.values_and_slopes)
+
+
+def _with(problem: Problem, numbers: Mapping[str, np.ndarray]) -> Problem:
+    """The problem with further numbers, that the search does not see."""
+    scenario = problem.scenario
+    tuned = default_numbers(scenario) if problem.numbers is None else problem.numbers
+    own = {name: np.asarray(scenario.get(name), float).reshape(-1) for name in numbers}
+    bounds: dict[str, Any] = {}
+    for name, values in numbers.items():
+        if own[name].size != 1:
+            raise ValueError(f"each: {name} is of {own[name].size} numbers; name one, as {name}[0]")
+        both = np.append(values, own[name])
+        bounds[name] = (both.min() - 1.0, both.max() + 1.0)
+    whole = dataclasses.replace(problem, numbers={**tuned, **bounds})
+    taken = {scenario.path(n) for n in numbers} & set(problem.tunables.names)
+    if taken or whole.tunables.size != problem.tunables.size + len(numbers):
+        raise ValueError(f"each: {', '.join(sorted(taken)) or 'a number'} is tuned already")
+    return whole
+
+
+def _weighed(problem: Problem, found: Evaluation, weights: Mapping[str, np.ndarray]) -> Evaluation:
+    """With the weights of each member's run."""
+    if not weights:
+        return found
+    objective = dataclasses.replace(
+        problem.objective, weights={**problem.objective.weights, **weights}
+    )
+    fitness = np.asarray(objective.total(found.parts), float)
+    return dataclasses.replace(
+        found, fitness=fitness, failed=np.asarray(found.failed) | ~np.isfinite(fitness)
+    )
+
+
+def table_of_runs(
+    problem: Problem,
+    search: Mapping[str, Any],
+    each: Mapping[str, np.ndarray],
+    runs: Sequence[EvolutionResult],
+) -> list[dict[str, Any]]:
+    """What each run was and what it found, a row for each. search: arguments of ``evolve_runs``."""
+    return [
+        {
+            "run": k,
+            **{name: search[name][k] for name in ("seed", "sigma", "population")},
+            **{name: values[k] for name, values in each.items()},
+            "fitness": run.best_fitness,
+            "parts": run.best_parts,
+            "evaluations": sum(record.members for record in run.history),
+            "restarts": run.history[-1].restarts if run.history else 0,
+            "numbers": dict(
+                zip(problem.names, problem.tunables.decode(np.asarray(run.best_x, float)))
+            ),
+        }
+        for k, run in enumerate(runs)
+    ]

@@ -1,0 +1,50 @@
+"""Verdicts: the same starts by every way to compute them."""
+
+import numpy as np
+import pytest
+
+from optimize.cli.verdict import table
+from optimize.studies.intervals import wilson
+from optimize.studies.verdict import Column, Verdict, VerdictOptions, verdict
+
+
+def test_the_interval_of_a_share():
+    # Wilson (1927); the figures by scipy.stats.binomtest(95, 100).proportion_ci(method="wilson")
+    assert wilson(95, 100) == pytest.approx((0.888250, 0.978456), abs=1e-5)
+    assert wilson(0, 10)[0] == 0.0 and wilson(10, 10)[1] == 1.0
+
+
+def test_what_fails_is_marked():
+    options = VerdictOptions(starts=20)
+    good, bad = np.ones(20, bool), np.arange(20) < 18
+    ways = ("fused", good), ("xla", bad)
+    columns = [Column("time_stepping", b, "float64", 0.001, s) for b, s in ways]
+    found = Verdict("kip_up", options, columns)
+    assert found.failing == [columns[1]]
+    lines = table([found]).splitlines()
+    assert lines[0] == "| scheme, back end, precision, step | kip_up |"
+    assert "20/20 (84 to 100 %) |" in lines[2] and "18/20 (70 to 97 %) ! |" in lines[3]
+
+
+@pytest.mark.parametrize(
+    "options, told",
+    [
+        (dict(friction=(0.8, 0.5)), "give the least and the most"),
+        (dict(still=9.0), "still is 9.0 s of 8.0 s"),
+        (dict(dts=()), "give time steps above 0"),
+    ],
+)
+def test_options_that_cannot_be(options, told):
+    with pytest.raises(ValueError, match=told):
+        VerdictOptions(**options)
+
+
+@pytest.mark.slow
+def test_a_human_that_stands_does_so_in_every_column_and_one_that_lies_in_none():
+    options = VerdictOptions(starts=3, dts=(0.001, 0.002), seconds=0.2, still=0.1)
+    found = verdict("sit_to_stand", options, {"character.start": "standing"})
+    names = [column.name for column in found.columns]
+    assert len(names) == len(set(names)) == 2 * 2 * 2 + 1 and names[-1].startswith("event_driven")
+    assert [column.ok for column in found.columns] == [3] * 9 and not found.failing
+    lies = verdict("sit_to_stand", options, {"character.start": "supine"})
+    assert [column.ok for column in lies.columns] == [0] * 9 and len(lies.failing) == 9

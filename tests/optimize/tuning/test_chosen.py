@@ -1,0 +1,63 @@
+"""Searches with fresh trials keep a mean that stands in nearly all of many starts."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from optimize.problems.problem import Problem
+from optimize.results.folder import RunFolder
+from optimize.running.objectives import user_objective
+from optimize.scenarios.find import scenario
+from optimize.tuning import chosen
+from optimize.tuning.chosen import CHECKS, Check, choose, evolve_checked
+
+ARM = Path(__file__).parents[2] / "models" / "arm.urdf"
+
+
+def check(generation, ok, total):
+    return Check(generation, ok, 100, total, {}, [0.0])
+
+
+def test_the_best_of_those_that_stand_nearly_always_is_chosen():
+    checks = [check(20, 100, -7.0), check(40, 97, -9.0), check(60, 96, -12.0), check(80, 98, -8.0)]
+    assert choose(checks).generation == 40
+    assert choose([check(20, 0, None), check(40, 50, -9.0), check(60, 90, -1.0)]).generation == 60
+
+
+def speed(sample):
+    return (sample.state.qd**2).sum()
+
+
+def problem(**options):
+    return Problem(
+        scenario(ARM),
+        {"model.mass[0]": (0.1, 50.0, "log"), "model.gravity[0]": (-90.0, 90.0)},
+        user_objective(speed)[0],
+        seconds=0.005, spread=(0.0, 0.5), backend="xla", chunk=4, **options,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_checked_search_resumes_to_the_same_mean(tmp_path, monkeypatch):
+    monkeypatch.setattr(chosen, "EVERY", 2)
+    searched = problem(trials=2, fresh=True, seed=3)
+    with jax.enable_x64(True):
+        fine = problem(trials=4, seed=9)
+    told = []
+    search = dict(mean=np.zeros(2), sigma=0.3, population=4, seed=[0], on_check=told.append)
+
+    def run(name, generations, resume):
+        folder = RunFolder(tmp_path / name)
+        folder.path.mkdir(exist_ok=True)
+        return evolve_checked(searched, fine, folder, generations, resume, **search)
+
+    whole, kept = run("whole", 4, False)
+    run("parts", 2, False)
+    parts, again = run("parts", 4, True)
+    np.testing.assert_array_equal(whole.mean, parts.mean)
+    assert kept == again and kept.ok == kept.starts == 4
+    assert [c.generation for c in told] == [2, 4, 2, 4] and told[:2] == told[2:]
+    assert (tmp_path / "whole" / CHECKS).read_text() == (tmp_path / "parts" / CHECKS).read_text()
+    assert kept.x == min(told[:2], key=lambda c: c.total).x
