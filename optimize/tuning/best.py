@@ -25,10 +25,14 @@ class Best:
             history = folder.read_history()
             self.start = history[0] if history else None
 
-    def offer(self, records: list[GenerationRecord], best_x: np.ndarray) -> None:
-        """Write the best member of all runs if this generation brought it."""
+    def begin(self, records: list[GenerationRecord]) -> None:
+        """Take the first generation that is shown for the start."""
         if self.start is None:
             self.start = dataclasses.asdict(records[0])
+
+    def offer(self, records: list[GenerationRecord], best_x: np.ndarray) -> None:
+        """Write the best member of all runs if this generation brought it."""
+        self.begin(records)
         first = min(records, key=lambda r: np.inf if r.best_ever is None else r.best_ever)
         if first.best is not None and first.best == first.best_ever:
             self.write(first.best, first.best_parts, best_x[first.run])

@@ -87,7 +87,7 @@ def evolve_checked(
     path = folder / CHECKS
     checks = [Check(**c) for c in json.loads(path.read_text("utf-8"))] if path.is_file() else []
     ends = [*range(EVERY, generations, EVERY), generations]
-    found: EvolutionResult | None = None
+    begun, found = resume and has_begun(folder), None
     for end in ends:
         if end != generations and checks and checks[-1].generation >= end:
             continue
@@ -95,7 +95,7 @@ def evolve_checked(
             lambda x, run, generation: problem.evaluate(x, generation),
             generations=end,
             folder=folder,
-            resume=resume or has_begun(folder),
+            resume=begun or found is not None,
             by_generation=True,
             progress=False,
             **search,

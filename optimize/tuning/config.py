@@ -15,7 +15,7 @@ from controllers.scl.load import free_all, vocabulary
 from jaxsim.fused import choose_backend
 from jaxsim.ranges import within
 from optimize.problems.problem import WIDEST
-from optimize.problems.score import check_score
+from optimize.problems.score import scored, succeeded
 from optimize.problems.starts import ANGLE, RATE
 from optimize.results.folder import RESTORE, RunFolder, command_line
 from optimize.running.batch import CHUNK
@@ -367,7 +367,8 @@ def _check_values(config: Mapping[str, Any]) -> None:
 def _check_trials(config: Mapping[str, Any]) -> None:
     """How members are judged by their trials. What ranks them by more than a mean needs all members
     to be of one run."""
-    check_score(config["score"])
+    none = np.zeros((1, 1))
+    scored(none, succeeded(dict.fromkeys(config["weights"], none)), config["score"])  # its errors
     if len(config["spread"]) != 2 or not all(0 <= s < np.inf for s in config["spread"]):
         raise ValueError(f"spread {config['spread']}: give that of angles [rad] and speeds [rad/s]")
     names = "fresh", "score", "racing", "checks"

@@ -19,7 +19,6 @@ from typing import Any, Unpack
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm import tqdm
 
 from jaxsim.io.files import try_folder
 from jaxsim.simulation.checks import check_kind
@@ -36,6 +35,7 @@ from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.studies.push_map import CONFIG
 from optimize.studies.push_survival import Trial, trial_push
+from optimize.tuning.bar import Bar
 from optimize.tuning.best import Best, tuned_text
 from optimize.tuning.checkpoint import has_begun, next_generation
 from optimize.tuning.chosen import evolve_checked
@@ -145,7 +145,7 @@ def tune(
         slopes = None
         if config.sloped and of.slopes is not None:
             slopes = reported(problem, of.slopes, folder)
-        with _Bar(config, progress) as bar:
+        with Bar(config["generations"], progress) as bar:
 
             def on_generation(records: list[GenerationRecord], best_x: np.ndarray) -> None:
                 best.offer(records, best_x)
@@ -165,30 +165,23 @@ def tune(
 
 
 def _chosen(
-    folder: RunFolder,
-    config: RunConfig,
-    problem: Problem,
-    best: Best,
-    resume: bool,
-    progress: bool,
+    folder: RunFolder, config: RunConfig, problem: Problem, best: Best, resume: bool, progress: bool
 ) -> TuneResult:
     """Of trials that are drawn anew: a mean that stands in nearly all starts, and the best of
     these."""
-    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
-        seed, own = problem.seed + CHECKED_ON, problem.scenario
-        if config.text is not None:
-            own = _scenario(config, dt=config["judge_dt"])
-        fine = dataclasses.replace(
-            problem, scenario=own, trials=config["checks"], seed=seed, fresh=False, racing=0
-        )
-    with _Bar(config, progress) as bar:
+    with Bar(config["generations"], progress) as bar:
+
+        def on_generation(records: list[GenerationRecord], best_x: np.ndarray) -> None:
+            best.begin(records)
+            bar.show(records)
+
         evolution, chosen = evolve_checked(
             problem,
-            fine,
+            _checking(config, problem),
             folder,
             resume=resume,
             on_check=lambda check: bar.note(f"{check.ok}/{check.starts} at {check.total or 0:.4g}"),
-            on_generation=lambda records, _: bar.show(records),
+            on_generation=on_generation,
             changes=accepted(folder),
             **_search(config, problem),
         )
@@ -207,6 +200,17 @@ def _chosen(
         f" neither searched nor chose, with a median objective of {chosen.total}"
     )
     return dataclasses.replace(found, notes=(*found.notes, told))
+
+
+def _checking(config: RunConfig, problem: Problem) -> Problem:
+    """The problem with the starts that choose, and the judgement's steps in float64."""
+    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
+        seed, own = problem.seed + CHECKED_ON, problem.scenario
+        if config.text is not None:
+            own = _scenario(config, dt=config["judge_dt"])
+        return dataclasses.replace(
+            problem, scenario=own, trials=config["checks"], seed=seed, fresh=False, racing=0
+        )
 
 
 def _check(scenario, out, options: TuneOptions) -> None:
@@ -293,43 +297,6 @@ def pushed(
     )(force, direction)
     own = dataclasses.replace(scenario, forces=trial_push(scenario.model, one, at))
     return own, {"forces.force": np.asarray(made)}
-
-
-class _Bar:
-    """Progress of the search: best so far, median, failures, rollouts a second."""
-
-    def __init__(self, config: RunConfig, progress: bool):
-        self.noted = ""
-        self.bar = tqdm(
-            total=config["generations"], disable=not progress, unit="gen", desc="compiling"
-        )
-
-    def __enter__(self) -> "_Bar":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.close()
-
-    def note(self, text: str) -> None:
-        """What stands before the numbers from now on."""
-        self.noted = f"{text}, "
-
-    def show(self, records: list[GenerationRecord]) -> None:
-        """After a generation; the start has the number -1, a resumed run begins later."""
-        record = min(records, key=lambda r: np.inf if r.best_ever is None else r.best_ever)
-        self.bar.set_description("tuning", refresh=False)
-        rate = sum(r.members for r in records) / max(record.seconds, 1e-9)
-        numbers = ["none" if v is None else f"{v:.4g}" for v in (record.best_ever, record.median)]
-        self.bar.set_postfix_str(
-            f"{self.noted}best {numbers[0]}, median {numbers[1]},"
-            f" failed {sum(r.failures for r in records)},"
-            f" {rate:.3g} rollouts/s",
-            refresh=False,
-        )
-        if record.generation + 1 > self.bar.n:
-            self.bar.update(record.generation + 1 - self.bar.n)
-        else:
-            self.bar.refresh()
 
 
 def _finish(

@@ -14,7 +14,9 @@ from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
 from optimize.running.objectives import Objective
 from optimize.running.simulate import Written
+from optimize.tuning import chosen
 from optimize.tuning import tune as module
+from optimize.tuning.chosen import CHECKS
 from optimize.tuning.config import new_config
 from optimize.tuning.tune import judge, make_problem, tune
 
@@ -39,6 +41,7 @@ def problems():
 
     def make(config):
         names = ("set", "seconds", "dt", "free", "numbers", "chunk", "objective", "trials")
+        names += "fresh", "score", "racing", "draw", "spread"
         key = json.dumps([config.text, *(config[name] for name in names)])
         if key not in kept:
             kept[key] = make_problem(config)
@@ -173,6 +176,22 @@ def test_a_finished_run_may_go_on_for_longer(script, tmp_path):
 # ---- failures
 
 
+@pytest.mark.slow
+def test_a_search_with_fresh_trials_goes_on_to_the_same_files(script, tmp_path, monkeypatch):
+    monkeypatch.setattr(chosen, "EVERY", 2)
+    robust = dict(fresh=True, trials=3, racing=1, score="worst", checks=3, spread=(0.0, 0.02))
+    robust |= dict(draw={"model.friction": (0.5, 0.8)})
+    whole = run(script, tmp_path / "whole", **robust)
+    run(script, tmp_path / "parts", generations=1, **robust)
+    parts = tune(out=tmp_path / "parts", objective=OBJECTIVE, resume=True, generations=2)
+    parts = tune(out=tmp_path / "parts", objective=OBJECTIVE, resume=True, generations=4)
+    np.testing.assert_array_equal(whole.evolution.mean, parts.evolution.mean)
+    assert [r.best for r in whole.evolution.history] == [r.best for r in parts.evolution.history]
+    checks = [json.loads((tmp_path / n / CHECKS).read_text()) for n in ("whole", "parts")]
+    assert checks[0] == [c for c in checks[1] if c["generation"] > 1]
+    assert any("of 3 starts that neither searched nor chose" in note for note in whole.notes)
+
+
 def test_a_failed_member_is_counted_and_never_chosen(script, tmp_path, monkeypatch):
     seen = []
 
@@ -271,6 +290,15 @@ def test_nothing_free_is_an_error_that_tells_the_remedy(tmp_path, monkeypatch):
         (dict(sigma=float("nan")), "sigma is nan"),
         (dict(dt=1.0), "dt is 1.0 s, longer than a rollout"),
         (dict(free="some"), "free is 'some'"),
+        (dict(score="median"), "choose from mean, worst"),
+        (dict(score="success"), "needs an objective that tells who ends standing"),
+        (dict(trials=2, racing=2), "racing is 2 of 2 trials"),
+        (dict(fresh=True, runs=2), "fresh: only for one run of the method cma"),
+        (dict(score="worst", method="cma:4,adam:2"), "score: only for one run"),
+        (dict(trials=2, racing=1, restarts="ipop"), "racing: only for one run"),
+        (dict(checks=5, each={"sigma": [0.1, 0.2]}), "checks: only for one run"),
+        (dict(fresh=True, score="worst", method="sep-cma"), "fresh, score: only for one run"),
+        (dict(draw={"model.friction": (0.8, 0.5)}), "no range from 0.8 to 0.5"),
         (dict(generation=3), "no option generation; the options are: set"),
     ],
 )
