@@ -15,6 +15,7 @@ import jaxsim
 from optimize import interrupts
 from optimize.cli import (
     check,
+    compat,
     demo,
     gallery,
     listing,
@@ -38,6 +39,7 @@ COMMANDS: list[Command] = [
     listing.COMMAND,
     gallery.COMMAND,
     pushmap.COMMAND,
+    compat.COMMAND,
     mocap.COMMAND,
 ]
 

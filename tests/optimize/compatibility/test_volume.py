@@ -1,0 +1,111 @@
+"""What is learned, as scikit-learn has it and as a function of JAX; and what it is asked."""
+
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from optimize.compatibility.query import Diverse, diverse
+from optimize.compatibility.refinement import RefinementSampler
+from optimize.compatibility.volume import Volume, fit, learn, machine
+from tests.optimize.compatibility.toy import SPACE, answers, held_out, sampled
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+@pytest.fixture(scope="module")
+def samples():
+    return sampled(RefinementSampler(SPACE, seed=0, first=128, batch=64), 9)
+
+
+@pytest.fixture(scope="module")
+def volume(samples):
+    return fit(SPACE, *samples)
+
+
+def test_the_decision_is_that_of_scikit_learn(samples, volume):
+    points, yes = samples
+    z = SPACE.scaled(held_out()[0])
+    theirs = machine().fit(SPACE.scaled(points), yes).decision_function(z)
+    ours = np.asarray(jax.jit(volume.decision)(z))
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    np.testing.assert_allclose(np.asarray(volume.decision(z[0])), theirs[0], atol=1e-6)
+
+
+def test_the_decision_has_a_derivative(volume):
+    z = SPACE.scaled(np.array([0.6, 50.0, 40.0]))
+    slope = np.asarray(jax.grad(volume.decision)(z))
+    step = 1e-6 * np.eye(3)
+    measured = [(volume.decision(z + s) - volume.decision(z - s)) / 2e-6 for s in step]
+    np.testing.assert_allclose(slope, measured, rtol=1e-5, atol=1e-7)
+
+
+def test_what_was_not_seen_is_told_right(samples):
+    learned = learn(SPACE, *samples)
+    hold, truth = held_out()
+    right = ((np.asarray(learned.volume.decision(SPACE.scaled(hold))) > 0) == truth).mean()
+    assert right > 0.97 and learned.accuracy > 0.85
+    assert learned.vectors == len(learned.volume.support) < len(samples[1])
+    assert learned.accuracy == ((learned.decisions > 0) == samples[1]).mean()
+
+
+def test_what_cannot_be_learned(samples):
+    points, yes = samples
+    with pytest.raises(ValueError, match="all 704? points are compatible|all 640 points are com"):
+        fit(SPACE, points, np.ones(len(yes), bool))
+    with pytest.raises(ValueError, match="are incompatible, so there is no boundary"):
+        fit(SPACE, points, np.zeros(len(yes), bool))
+    with pytest.raises(ValueError, match="not finite"):
+        fit(SPACE, np.where(points == points[0], np.nan, points), yes)
+    with pytest.raises(ValueError, match="only 2 points of one kind"):
+        learn(SPACE, points, np.arange(len(yes)) < 2)
+
+
+def test_scikit_learn_is_asked_for(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.svm", None)
+    with pytest.raises(ImportError, match=r'pip install "jaxsim-characters\[compatibility\]"'):
+        machine()
+
+
+def test_actions_for_situations_are_compatible_and_differ(volume):
+    options = Diverse(count=3, iterations=20)
+    found, seconds = diverse(SPACE, volume, {"h": [0.45, 0.3, 0.55]}, options)
+    assert found.points.shape == (3, 3, 3) and found.known.all() and seconds > 0
+    np.testing.assert_array_equal(found.points[..., 0], [[0.45] * 3, [0.3] * 3, [0.55] * 3])
+    assert answers(found.points.reshape(-1, 3)).all()
+    z = SPACE.scaled(found.points)[..., 1:]
+    apart = np.linalg.norm(z[:, :, None] - z[:, None], axis=-1) + 10 * np.eye(3)
+    assert apart.min() > 0.4
+    again, _ = diverse(SPACE, volume, {"h": [0.45, 0.3, 0.55]}, options)
+    np.testing.assert_array_equal(again.points, found.points)
+
+
+def test_situations_for_an_action(volume):
+    options = Diverse(count=2, iterations=20)
+    found, _ = diverse(SPACE, volume, {"w": 35.0, "s": 70.0}, options)
+    assert found.points.shape == (2, 3) and found.known.all()
+    assert np.ptp(found.points[:, 0]) > 0.2 and answers(found.points).all()
+
+
+def test_where_nothing_is_compatible_the_answer_says_so(volume):
+    found, _ = diverse(SPACE, volume, {"h": 0.74}, Diverse(count=2, iterations=5))
+    assert not found.known.any()
+
+
+def test_queries_that_cannot_be(volume):
+    with pytest.raises(KeyError, match="no number 'x' in the model; it has h, w, s"):
+        diverse(SPACE, volume, {"x": 1.0})
+    with pytest.raises(ValueError, match="h = 0.9 is outside of what was sampled, 0.15 to 0.75"):
+        diverse(SPACE, volume, {"h": [0.3, 0.9]})
+    with pytest.raises(ValueError, match="h = nan is outside"):
+        diverse(SPACE, volume, {"h": np.nan})
+    with pytest.raises(ValueError, match="give some numbers and leave some"):
+        diverse(SPACE, volume, {})
+    with pytest.raises(ValueError, match="equally many values"):
+        diverse(SPACE, volume, {"w": [1.0, 2.0], "s": 3.0})
+    with pytest.raises(ValueError, match="at least one answer"):
+        Diverse(count=0)
+    away = Volume(volume.support, -np.abs(volume.weight), volume.offset)
+    with pytest.raises(ValueError, match="no compatible support vector"):
+        diverse(SPACE, away, {"h": 0.4})
