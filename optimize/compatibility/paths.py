@@ -132,4 +132,3 @@ class PathSampler:
             told = self._z, jnp.asarray(ranks, self._z.dtype), self.state, self._cma.params
             self.state, _ = self._cma.tell(self._keys(1), *told)
         self.round += 1
-

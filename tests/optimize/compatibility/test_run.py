@@ -11,7 +11,7 @@ from jaxsim.model import ModelError
 from optimize.cli.main import main
 from optimize.compatibility import run as runs
 from optimize.compatibility.ask import QUERIES, answered, queries, table
-from optimize.compatibility.page import PAGE, faces, model_page, slices
+from optimize.compatibility.page import faces, model_page, slices
 from optimize.compatibility.query import Diverse
 from optimize.compatibility.question import Question
 from optimize.compatibility.run import MODEL, SAMPLES, FitOptions, fit, load

@@ -46,7 +46,7 @@ def test_paths_move_apart_and_repeat():
 
 def test_refinement_repeats_and_gathers_at_the_boundary():
     even = RefinementSampler(SPACE, seed=1, first=64, batch=32)
-    points, yes = sampled(even, 8)
+    points, _yes = sampled(even, 8)
     np.testing.assert_array_equal(
         points, sampled(RefinementSampler(SPACE, seed=1, first=64, batch=32), 8)[0]
     )

@@ -52,7 +52,7 @@ def test_what_was_not_seen_is_told_right(samples):
 
 def test_what_cannot_be_learned(samples):
     points, yes = samples
-    with pytest.raises(ValueError, match="all 704? points are compatible|all 640 points are com"):
+    with pytest.raises(ValueError, match=r"all \d+ points are compatible"):
         fit(SPACE, points, np.ones(len(yes), bool))
     with pytest.raises(ValueError, match="are incompatible, so there is no boundary"):
         fit(SPACE, points, np.zeros(len(yes), bool))
@@ -96,7 +96,7 @@ def test_where_nothing_is_compatible_the_answer_says_so(volume):
 def test_queries_that_cannot_be(volume):
     with pytest.raises(KeyError, match="no number 'x' in the model; it has h, w, s"):
         diverse(SPACE, volume, {"x": 1.0})
-    with pytest.raises(ValueError, match="h = 0.9 is outside of what was sampled, 0.15 to 0.75"):
+    with pytest.raises(ValueError, match=r"h = 0\.9 is outside of what was sampled"):
         diverse(SPACE, volume, {"h": [0.3, 0.9]})
     with pytest.raises(ValueError, match="h = nan is outside"):
         diverse(SPACE, volume, {"h": np.nan})

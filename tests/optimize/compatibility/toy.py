@@ -4,9 +4,7 @@ import numpy as np
 
 from optimize.compatibility.space import Space
 
-SPACE = Space.of(
-    {"h": (0.15, 0.75, 10.0)}, {"w": (0.0, 90.0, 1 / 40), "s": (0.0, 180.0, 1 / 40)}
-)
+SPACE = Space.of({"h": (0.15, 0.75, 10.0)}, {"w": (0.0, 90.0, 1 / 40), "s": (0.0, 180.0, 1 / 40)})
 START = np.array([0.45, 30.0, 70.0])
 CENTRE, RADII = np.array([0.45, 35.0, 70.0]), np.array([0.25, 40.0, 80.0])
 

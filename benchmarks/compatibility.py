@@ -1,0 +1,207 @@
+"""What a compatibility model costs and how often it is right, beside the thesis (Shen, chapter 6).
+
+    python benchmarks/compatibility.py --out runs/compatibility      all; goes on where it stopped
+    python benchmarks/compatibility.py --out runs/compatibility --report    tables of what is there
+    python benchmarks/compatibility.py --quick                       a minute, to see that it runs
+
+Accuracy is that on points drawn evenly over the space, which no sampler saw. docs/results/compatibility.md
+has the tables.
+"""
+
+import argparse
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import sklearn
+
+from benchmarks._machine import commit, machine, table, today, versions
+from benchmarks.experiments import wilson
+from jaxsim.io.archive import read_arrays
+from optimize.compatibility.ask import answered
+from optimize.compatibility.query import Diverse
+from optimize.compatibility.run import (
+    METHODS,
+    MODEL,
+    SAMPLES,
+    FitOptions,
+    Kept,
+    fit,
+    load,
+    sampler,
+)
+from optimize.compatibility.volume import learn
+from optimize.results.folder import RunFolder
+from optimize.session import session
+from optimize.studies.push_report import write_arrays
+
+CHAIR = FitOptions(
+    "sit_to_stand_arms",
+    {"character.chair_height": (0.15, 0.75, 10.0)},
+    {"lean: waist angle": (0.0, 90.0, 1 / 40), "lean: shoulders angle": (0.0, 180.0, 1 / 40)},
+    method="paths",
+    samples=10052,
+)
+KIP_UP = FitOptions(
+    "kip_up_athletic",
+    {"model.friction[16]": (0.2, 1.2), "model.mass[2]": (20.0, 40.0)},
+    {
+        "roll_back: hips angle": (96.0, 176.0),
+        "straighten: after time": (0.1, 0.3),
+        "propel: waist angle": (-78.0, 2.0),
+    },
+    samples=4096,
+    seconds=5.0,
+    set={"scheme.dt": 0.001},
+)
+RUNS = {
+    "chair_paths": CHAIR,
+    "chair_refinement": replace(CHAIR, method="refinement"),
+    "kip_up_refinement": KIP_UP,
+    "kip_up_paths": replace(KIP_UP, method="paths"),
+}
+SIZES = (256, 512, 1024, 2048, 4096, 10052)
+HEIGHTS = (0.45, 0.16, 0.65)  # of the thesis' queries [m]
+HELD_OUT = 1024
+NUDGE = 1e-6  # part of each range, for answers that hang by a thread
+SEED = 2027  # of what is held out
+THESIS = ["thesis", "10052", "", "96.58", "176"]
+
+
+def held_out(folder: Path, options: FitOptions, count: int) -> dict[str, np.ndarray]:
+    """Points even over the space, their answers, and those a nudge away; kept in the folder."""
+    path = folder / f"{Path(options.scenario).name}_held_out.npz"
+    if path.is_file():
+        return read_arrays(path)
+    question = options.question()
+    space, rng = question.space, np.random.default_rng(SEED)
+    points = rng.uniform(space.lower, space.upper, (count, space.size))
+    nudge = NUDGE * (space.upper - space.lower) * rng.choice([-1, 1], points.shape)
+    beside = np.clip(points + nudge, space.lower, space.upper)
+    arrays = {name: [] for name in ("yes", "beside")}
+    for k in range(0, count, 64):
+        arrays["yes"].append(question.answers(points[k : k + 64]))
+        arrays["beside"].append(question.answers(beside[k : k + 64]))
+    kept = {"points": points, **{name: np.concatenate(each) for name, each in arrays.items()}}
+    write_arrays(path, kept)
+    return kept
+
+
+def kept_run(folder: Path, options: FitOptions) -> None:
+    """Begin a model, or go on with it."""
+    if (folder / MODEL).is_file():
+        return
+    if (folder / RunFolder.CONFIG).is_file():
+        fit(out=folder, resume=True, accept_changes=True, progress=True)
+    else:
+        fit(options, folder, progress=True)
+
+
+def accuracy_rows(name: str, folder: Path, held: dict[str, np.ndarray]) -> list[list[str]]:
+    """Of the first samples of a run: right on what was held out, with its interval."""
+    options = RUNS[name]
+    arrays = read_arrays(folder / SAMPLES)
+    space, rows = options.question().space, []
+    total = len(arrays["yes"])
+    for size in sorted({min(size, total) for size in SIZES}):
+        points, yes = arrays["points"][:size], arrays["yes"][:size]
+        try:
+            learned = learn(space, points, yes)
+        except ValueError as error:
+            rows.append([options.method, str(size), str(error), "", ""])
+            continue
+        decision = np.asarray(learned.volume.decision(space.scaled(held["points"])))
+        right = int(((decision > 0) == held["yes"]).sum())
+        low, high = wilson(right, len(decision))
+        said = f"{100 * right / len(decision):.1f} ({100 * low:.1f} to {100 * high:.1f})"
+        crossed = f"{100 * learned.accuracy:.2f}"
+        rows.append([options.method, str(size), said, crossed, str(learned.vectors)])
+    return rows
+
+
+def query_rows(name: str, kept: Kept) -> list[list[str]]:
+    """The thesis' queries, with the boundary and with the margin."""
+    rows = []
+    for margin in (0.0, 1.0):
+        runs = [
+            answered(kept, {"chair_height": HEIGHTS}, Diverse(margin=margin, seed=seed))
+            for seed in range(3)
+        ]
+        done = [str(int(run.succeeded.sum())) for run in runs]
+        took = np.median([run.seconds for run in runs])
+        rows.append([name, f"{margin:g}", ", ".join(done), f"{1e3 * took:.0f}"])
+    return rows
+
+
+def report(folder: Path) -> str:
+    """All tables of what is there."""
+    said = []
+    for task in ("chair", "kip_up"):
+        names = [n for n in RUNS if n.startswith(task) and (folder / n / SAMPLES).is_file()]
+        if not names:
+            continue
+        held = held_out(folder, RUNS[names[0]], HELD_OUT)
+        rows = [row for name in names for row in accuracy_rows(name, folder / name, held)]
+        rows += [THESIS] if task == "chair" else []
+        head = ["sampled by", "samples", "held out right [%]", "5-fold [%]", "support vectors"]
+        said.append(f"{task}\n\n" + table(head, rows))
+        same = (held["yes"] == held["beside"]).mean()
+        said.append(
+            f"{task}: {100 * held['yes'].mean():.1f}% of {len(held['yes'])} held-out points are"
+            f" compatible; {100 * same:.1f}% of the answers hold a nudge of {NUDGE:g} of each range"
+            " away"
+        )
+        done = [load(folder / name) for name in names if (folder / name / MODEL).is_file()]
+        for own in done:
+            s = own.model["seconds"]
+            said.append(
+                f"{own.folder.path.name}: {own.model['compatible']} of {own.model['samples']}"
+                f" compatible, sampled in {s['sampling']:.0f} s, learned in {s['learning']:.1f} s"
+            )
+        if task == "chair" and done:
+            rows = [r for own in done for r in query_rows(own.options.method, own)]
+            rows.append(["thesis", "0", "8", "831"])
+            head = ["sampled by", "margin", "of nine succeed, three seeds", "three queries [ms]"]
+            said.append(table(head, rows))
+    return "\n\n".join(said)
+
+
+def quick() -> None:
+    """Some samples of each sampler, at a large step."""
+    small = replace(CHAIR, set={"scheme.dt": 0.002}, seconds=0.2)
+    for method in METHODS:
+        question = small.question()
+        began = time.perf_counter()
+        points = sampler(question, method, 0).ask()[:28]
+        yes = question.answers(points)
+        took = time.perf_counter() - began
+        print(f"{method}: {yes.sum()} of {len(yes)} stand after 0.2 s; {took:.1f} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--out", metavar="DIR")
+    parser.add_argument("--only", choices=tuple(RUNS), help="this run alone")
+    parser.add_argument("--report", action="store_true", help="the tables of what is there")
+    parser.add_argument("--quick", action="store_true")
+    args = parser.parse_args()
+    with session(None, "float32"):
+        if args.quick:
+            return quick()
+        if args.out is None:
+            parser.error("give --out DIR, or --quick")
+        folder = Path(args.out)
+        folder.mkdir(parents=True, exist_ok=True)
+        if not args.report:
+            for name in [args.only] if args.only else RUNS:
+                kept_run(folder / name, RUNS[name])
+        print(f"{today()}, commit {commit()}, {machine()}, {versions(jax, np, sklearn)}\n")
+        print(report(folder))
+
+
+if __name__ == "__main__":
+    main()
