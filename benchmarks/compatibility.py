@@ -4,8 +4,8 @@
     python benchmarks/compatibility.py --out runs/compatibility --report    tables of what is there
     python benchmarks/compatibility.py --quick                       a minute, to see that it runs
 
-Accuracy is that on points drawn evenly over the space, which no sampler saw. docs/results/compatibility.md
-has the tables.
+Accuracy is that on points drawn evenly over the space, which no sampler saw.
+docs/results/compatibility.md has the tables.
 """
 
 import argparse

@@ -133,7 +133,7 @@ def test_a_folder_in_use(by_toy, tmp_path):
         ({"method": "guess"}, ValueError, "method is 'guess'; choose from paths, refinement"),
         ({"outcome": "flies"}, ValueError, "outcome is 'flies'; choose from stands"),
         ({"samples": 0}, ValueError, "must be positive"),
-        ({"action": {"lean: waste angle": (0, 90)}}, KeyError, "nearest are .*lean: waist angle"),
+        ({"action": {"lean: waste angle": (0, 90)}}, KeyError, "nearest are: .*lean: waist angle"),
         ({"action": {"lean: waist angle": (50, 90)}}, ValueError, "outside its bounds"),
         ({"scenario": "walk"}, ModelError, "walk: nobody sits"),
         ({"action": {"model.friction": (0, 1)}}, ValueError, "each name is of one number"),
@@ -154,9 +154,9 @@ def test_all_answers_alike_keep_the_samples(by_toy, tmp_path, monkeypatch):
 
 def test_queries_are_simulated_and_kept(folder):
     kept = load(folder)
-    found = answered(kept, {"character.chair_height": [0.45, 0.3]}, Diverse(iterations=10))
-    assert found.succeeded.shape == (2, 3) and found.succeeded.all() and found.seconds > 0
-    assert "6 of 6 succeed" in table(found)
+    found = answered(kept, {"character.chair_height": [0.45]}, Diverse(count=2, iterations=5))
+    assert found.succeeded.shape == (1, 2) and found.succeeded.all() and found.seconds > 0
+    assert "2 of 2 succeed" in table(found)
     kept.folder.write_json(QUERIES, found)
     again = queries(kept)
     np.testing.assert_allclose(again.points, found.points)
