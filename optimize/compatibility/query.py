@@ -204,6 +204,7 @@ def _apart(key: Array, start: Array, count: int, iterations: int, penalty) -> Ar
         states, answers, least = carry
         ask, tell = jax.random.split(key)
         own = jax.tree.map(lambda x: x[i], states)
+        own = own.replace(mean=answers[i])  # else it stays on a side that another answer has taken
         tried, own = algorithm.ask(ask, own, params)
         costs = jax.vmap(lambda one: cost(answers.at[i].set(one)))(tried)
         own, _ = algorithm.tell(tell, tried, costs, own, params)

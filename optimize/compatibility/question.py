@@ -10,7 +10,7 @@ from optimize.compatibility.space import Space
 from optimize.problems.problem import Problem
 from optimize.running.objectives import Objective
 from optimize.scenarios.scenario import Scenario
-from optimize.scenarios.seated import CHAIR, seated
+from optimize.scenarios.seated import CHAIR, TILT, seated
 
 STANDS = Objective("stands", 2.5, {"final_state": 1.0}, "ends with the head at standing height")
 SURVIVES = Objective("survives", 2.5, {"toppled": 1.0}, "is never as low as who has fallen")
@@ -39,12 +39,13 @@ class Question:
         objective: Objective = STANDS,
         **options,
     ) -> "Question":
-        """From ranges by label or path; ``character.chair_height`` is one of them for who sits.
+        """From ranges by label or path; of who sits ``character.chair_height`` and ``shank_tilt``
+        may vary, too.
 
         options: more of ``Problem``. Raises KeyError for a number that there is none of (with the
         nearest), ValueError for a range that is none, or that leaves out the scenario's own value.
         """
-        if any(name in (CHAIR, CHAIR_KEY) for name in (*state, *action)):
+        if any(name in (CHAIR, CHAIR_KEY, TILT) for name in (*state, *action)):
             scenario = seated(scenario)
         state, action = (
             {CHAIR if name == CHAIR_KEY else name: spec for name, spec in given.items()}

@@ -30,6 +30,7 @@ from optimize.results.digest import accept, changes_since, digest
 from optimize.results.folder import RESTORE, RunFolder, command_line
 from optimize.results.lock import locked
 from optimize.scenarios.find import scenario
+from optimize.scenarios.seated import TILT, seated
 from optimize.studies.push_report import write_arrays
 
 SAMPLES, VOLUME, MODEL = "samples.npz", "volume.npz", "model.json"
@@ -68,7 +69,10 @@ class FitOptions:
 
     def question(self) -> Question:
         """Its problem and space. Raises as ``scenario`` and ``Question.of``."""
-        made = scenario(self.scenario, dict(self.set))
+        changes = dict(self.set)
+        tilt = changes.pop(TILT, None)
+        made = scenario(self.scenario, changes)
+        made = made if tilt is None else seated(made).set(TILT, tilt)
         more: dict[str, Any] = dict(trials=self.trials, backend=self.backend, seed=self.seed)
         judged = OUTCOMES[self.outcome]
         return Question.of(made, self.state, self.action, judged, seconds=self.seconds, **more)
@@ -123,7 +127,7 @@ def fit(
         if out is not None and folder is None:
             try_folder(out)
             stack.enter_context(locked(out))
-            folder = _created(out, options, command)
+            folder = _created(out, options, question, command)
         began = time.perf_counter()
         points, yes = _sampled(question, options, folder, kept, progress)
         sampled = time.perf_counter()
@@ -201,12 +205,12 @@ def _known(kept, asked: np.ndarray, done: int, folder) -> np.ndarray | None:
     return kept[1][here]
 
 
-def _created(out, options: FitOptions, command: list[str] | None) -> RunFolder:
+def _created(out, options: FitOptions, question: Question, command: list[str] | None) -> RunFolder:
     config = {
         "compatibility": asdict(options),
         "seed": options.seed,
         "seconds": options.seconds,
-        "dt": float(scenario(options.scenario, dict(options.set)).scheme.dt),
+        "dt": float(question.problem.scenario.scheme.dt),
         "precision": jnp.zeros(()).dtype.name,
         "command": command or command_line(),
     }
