@@ -27,12 +27,14 @@ APPROACH, ITERATIONS = 50, 50  # generations of the two searches
 SIGMA = 0.3  # of the first distributions, scaled
 OUT = 1e3  # what a point outside the volume costs, and each unit of decision that it lacks
 MARGIN = 1.0  # decision that an answer must have; 0 is the boundary, 1 the margin of the machine
+ROUNDING = 0.01  # of a decision in float32, at most; what the search asks for beyond the margin
 
 
 class Answers(NamedTuple):
     """Of one query, or with a leading axis for each of several.
 
-    points: (n, d). decision: (n,) of the volume. known: (n,) bool, at least the margin.
+    points: (n, d). decision: (n,) of the volume at these points, in float64. known: (n,) bool, at
+    least the margin.
     """
 
     points: np.ndarray
@@ -75,13 +77,15 @@ def diverse(
     keys = jax.random.split(jax.random.key(options.seed, impl="threefry2x32"), len(asked))
     search = _search(fixed, options.count, options.iterations)
     began = time.perf_counter()
-    z, decision = jax.block_until_ready(
-        search(keys, *wide, volume, jnp.asarray(low), jnp.asarray(high), options.margin)
+    least = options.margin + ROUNDING
+    z = jax.block_until_ready(
+        search(keys, *wide, volume, jnp.asarray(low), jnp.asarray(high), least)
     )
     took = time.perf_counter() - began
     points = np.clip(space.points(np.asarray(z)), space.lower, space.upper)
     points[..., fixed] = asked[:, None, fixed]
-    decision = np.asarray(decision)
+    with jax.enable_x64(True):
+        decision = np.asarray(volume.decision(space.scaled(points)))
     found = Answers(points, decision, decision >= options.margin)
     if all(np.ndim(value) == 0 for value in given.values()):
         found = Answers(*(x[0] for x in found))
@@ -140,7 +144,7 @@ def _begun(key: Array, mean: Array) -> tuple[CMA_ES, Any, Any]:
 
 @cache
 def _search(fixed: tuple[int, ...], count: int, iterations: int):
-    """All queries of one kind, as one program: (k, count, d) scaled, and their decisions."""
+    """All queries of one kind, as one program: (k, count, d) scaled."""
 
     def one(key, seed, asked, volume, low, high, margin):
         def penalty(z):
@@ -159,8 +163,7 @@ def _search(fixed: tuple[int, ...], count: int, iterations: int):
             ).at[..., free].set(part)  # fmt: skip
 
         part = _apart(second, near[free], count, iterations, lambda part: penalty(whole(part)))
-        z = whole(part)
-        return z, volume.decision(z)
+        return whole(part)
 
     return jax.jit(jax.vmap(one, in_axes=(0, 0, 0, None, None, None, None)))
 
@@ -204,7 +207,6 @@ def _apart(key: Array, start: Array, count: int, iterations: int, penalty) -> Ar
         states, answers, least = carry
         ask, tell = jax.random.split(key)
         own = jax.tree.map(lambda x: x[i], states)
-        own = own.replace(mean=answers[i])  # else it stays on a side that another answer has taken
         tried, own = algorithm.ask(ask, own, params)
         costs = jax.vmap(lambda one: cost(answers.at[i].set(one)))(tried)
         own, _ = algorithm.tell(tell, tried, costs, own, params)
