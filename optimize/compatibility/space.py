@@ -72,10 +72,10 @@ def _axis(name: str, spec: Sequence) -> tuple[float, float, float]:
         good = all(isinstance(x, (int, float)) and math.isfinite(x) for x in spec)
     if not good:
         raise ValueError(f"{name}: expected (lower, upper) or (lower, upper, scale), got {spec!r}")
-    lower, upper = spec[:2]
+    lower, upper = float(spec[0]), float(spec[1])
     if not lower < upper:
         raise ValueError(f"{name}: lower must be below upper, got {lower:g} and {upper:g}")
-    scale = spec[2] if len(spec) == 3 else EXTENT / (upper - lower)
+    scale = float(spec[2]) if len(spec) == 3 else EXTENT / (upper - lower)
     if not scale > 0:
         raise ValueError(f"{name}: the scale must be positive, got {scale:g}")
-    return float(lower), float(upper), float(scale)
+    return lower, upper, scale

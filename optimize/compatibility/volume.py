@@ -13,8 +13,9 @@ from jax import Array
 
 from optimize.compatibility.space import Space
 
-SLACK, GAMMA = 64.0, 4.0  # c and g
-WEIGHTS = {False: 4.0, True: 1.0}  # of incompatible and compatible points
+GAMMA = 4.0  # g
+# c is 64; incompatible points weigh more
+NUMBERS: dict[str, Any] = {"C": 64.0, "gamma": GAMMA, "class_weight": {False: 4.0, True: 1.0}}
 FOLDS = 5
 
 
@@ -28,7 +29,7 @@ def machine() -> Any:
             "the compatibility model needs scikit-learn:"
             ' pip install "jaxsim-characters[compatibility]"'
         ) from error
-    return SVC(C=SLACK, gamma=GAMMA, class_weight=WEIGHTS, kernel="rbf")
+    return SVC(kernel="rbf", **NUMBERS)
 
 
 @jax.tree_util.register_dataclass
@@ -36,11 +37,11 @@ def machine() -> Any:
 class Volume:
     """Compatible is where ``decision`` is positive; at least 1 beyond the margin."""
 
-    support: Array  # (m, d) support vectors, scaled
-    weight: Array  # (m,) dual coefficients, positive for compatible ones
-    offset: Array  # ()
+    support: Array | np.ndarray  # (m, d) support vectors, scaled
+    weight: Array | np.ndarray  # (m,) dual coefficients, positive for compatible ones
+    offset: Array | np.ndarray  # ()
 
-    def decision(self, z: Array) -> Array:
+    def decision(self, z: Array | np.ndarray) -> Array:
         """(...,) of scaled points (..., d); traceable and differentiable."""
         z, support = jnp.asarray(z), jnp.asarray(self.support)
         # the square written out as products, one product of matrices for many points
@@ -101,7 +102,8 @@ def learn(space: Space, points: np.ndarray, yes: np.ndarray, seed: int = 0) -> L
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
-    decisions = cross_val_predict(
-        machine(), space.scaled(points), yes, cv=folds, method="decision_function"
+    z = space.scaled(points)
+    decisions = np.asarray(
+        cross_val_predict(machine(), z, yes, cv=folds, method="decision_function")
     )
     return Learned(volume, float(((decisions > 0) == yes).mean()), decisions)

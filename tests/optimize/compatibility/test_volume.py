@@ -42,12 +42,22 @@ def test_the_decision_has_a_derivative(volume):
 
 
 def test_what_was_not_seen_is_told_right(samples):
+    """Bounds by seeds 0 to 5: 0.974 to 0.978 held out. The folds are only compared with an even
+    sample's: refined points are those that are hard to tell (0.80 to 0.83 in the folds), so their
+    folds say less than held-out points do; of even ones both come to the same (0.92 to 0.95)."""
     learned = learn(SPACE, *samples)
     hold, truth = held_out()
-    right = ((np.asarray(learned.volume.decision(SPACE.scaled(hold))) > 0) == truth).mean()
-    assert right > 0.97 and learned.accuracy > 0.75
+
+    def right(learned):
+        return ((np.asarray(learned.volume.decision(SPACE.scaled(hold))) > 0) == truth).mean()
+
+    assert right(learned) > 0.97
     assert learned.vectors == len(learned.volume.support) < len(samples[1])
     assert learned.accuracy == ((learned.decisions > 0) == samples[1]).mean()
+    points = np.random.default_rng(0).uniform(SPACE.lower, SPACE.upper, samples[0].shape)
+    even = learn(SPACE, points, answers(points))
+    assert even.accuracy > 0.9 and abs(even.accuracy - right(even)) < 0.03
+    assert right(learned) > right(even) and learned.accuracy < even.accuracy
 
 
 def test_what_cannot_be_learned(samples):
@@ -68,22 +78,53 @@ def test_scikit_learn_is_asked_for(monkeypatch):
         machine()
 
 
-def test_actions_for_situations_are_compatible_and_differ(volume):
-    options = Diverse(count=3, iterations=20)
-    found, seconds = diverse(SPACE, volume, {"h": [0.45, 0.3, 0.55]}, options)
-    assert found.points.shape == (3, 3, 3) and found.known.all() and seconds > 0
+def assert_inside(samples, found, margin):
+    """All answers are within the ranges and have the margin, by scikit-learn's own decision."""
+    points = found.points.reshape(-1, 3)
+    theirs = machine().fit(SPACE.scaled(samples[0]), samples[1]).decision_function
+    decision = theirs(SPACE.scaled(points))
+    assert SPACE.inside(points).all() and found.known.all() and (decision >= margin).all()
+    np.testing.assert_allclose(found.decision.reshape(-1), decision, atol=1e-6)
+
+
+@pytest.mark.parametrize("margin", [0.0, 1.0])
+def test_actions_for_situations_are_compatible_and_differ(samples, volume, margin):
+    options = Diverse(count=3, iterations=20, margin=margin)
+    given = {"h": [0.45, 0.3, 0.55]}
+    found, seconds = diverse(SPACE, volume, given, options)
+    assert found.points.shape == (3, 3, 3) and seconds > 0
+    assert_inside(samples, found, margin)
     np.testing.assert_array_equal(found.points[..., 0], [[0.45] * 3, [0.3] * 3, [0.55] * 3])
-    assert answers(found.points.reshape(-1, 3)).sum() >= 8
     z = SPACE.scaled(found.points)[..., 1:]
     apart = np.linalg.norm(z[:, :, None] - z[:, None], axis=-1) + 10 * np.eye(3)
-    assert apart.min() > 0.4
-    again, _ = diverse(SPACE, volume, {"h": [0.45, 0.3, 0.55]}, options)
+    assert apart.min() > 1.0  # of 36 such runs, over three volumes: 1.2 to 1.9
+    again, _ = diverse(SPACE, volume, given, options)
     np.testing.assert_array_equal(again.points, found.points)
 
 
-def test_situations_for_an_action(volume):
+@pytest.mark.parametrize("margin", [0.0, 1.0])
+def test_answers_in_float32_have_their_margin_in_float64(samples, volume, margin):
+    with jax.enable_x64(False):
+        found, _ = diverse(SPACE, volume, {"h": [0.45, 0.3, 0.55]}, Diverse(margin=margin))
+    assert_inside(samples, found, margin)
+
+
+def test_a_margin_makes_answers_that_succeed_more_often(volume):
+    """Answers go as far apart as the learned volume lets them, so they find where it reaches beyond
+    what is true: 64 of 162 succeeded at its boundary and 126 of 162 with a margin of 1, over three
+    volumes and six seeds. Hence bounds on counts, each of 27."""
+    given = {"h": [0.45, 0.3, 0.55] * 3}
+    succeed = {}
+    for margin in (0.0, 1.0):
+        found, _ = diverse(SPACE, volume, given, Diverse(iterations=20, margin=margin))
+        succeed[margin] = int(answers(found.points.reshape(-1, 3)).sum())
+    assert succeed[1.0] >= 18 and succeed[1.0] >= succeed[0.0] + 5
+
+
+def test_situations_for_an_action(samples, volume):
     found, _ = diverse(SPACE, volume, {"w": 35.0, "s": 70.0}, Diverse(count=2))
-    assert found.points.shape == (2, 3) and found.known.all()
+    assert found.points.shape == (2, 3) and answers(found.points).all()  # through the middle
+    assert_inside(samples, found, 1.0)
     assert np.ptp(found.points[:, 0]) > 0.3 and (found.points[:, 1:] == [35, 70]).all()
 
 
