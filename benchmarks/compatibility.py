@@ -11,6 +11,7 @@ docs/results/compatibility.md has the tables.
 
 import argparse
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -153,9 +154,8 @@ def query_rows(folder: Path, options: FitOptions) -> list[list[str]]:
     return rows
 
 
-def report(folder: Path, count: int = HELD_OUT) -> str:
-    """All tables of what is there; count: points that are held out of each task."""
-    said = []
+def report(folder: Path, count: int = HELD_OUT) -> Iterator[str]:
+    """All tables of what is there, each when it is known; count: points that are held out of each task."""
     for task in ("chair", "tilted", "kip_up"):
         names = [n for n in RUNS if n.startswith(task) and (folder / n / SAMPLES).is_file()]
         if not names:
@@ -164,14 +164,13 @@ def report(folder: Path, count: int = HELD_OUT) -> str:
         known = f"{100 * held['yes'].mean():.1f}% of {len(held['yes'])} held-out points compatible"
         rows = [row for name in names for row in accuracy_rows(name, folder / name, held)]
         rows += [THESIS] if task != "kip_up" else []
-        said.append(f"{task}: {known}\n\n" + table(ACCURACY, rows))
+        yield f"{task}: {known}\n\n" + table(ACCURACY, rows)
         for name in names:
             if (folder / name / MODEL).is_file():
-                said.append(f"{name}: {RunFolder(folder / name).read_text(MODEL)}")
+                yield f"{name}: {RunFolder(folder / name).read_text(MODEL)}"
         if task != "kip_up":
             rows = [row for name in names for row in query_rows(folder / name, RUNS[name])]
-            said.append(table(QUERIES, [*rows, ["thesis", "0", "", "8", "3/3/2", "", "831"]]))
-    return "\n\n".join(said)
+            yield table(QUERIES, [*rows, ["thesis", "0", "", "8", "3/3/2", "", "831"]])
 
 
 def quick() -> None:
@@ -208,8 +207,11 @@ def main() -> None:
                 options = RUNS[name]
                 most = min(options.samples, args.samples or options.samples)
                 kept_run(folder / name, replace(options, samples=most))
-        print(f"{today()}, commit {commit()}, {machine()}, {versions(jax, np, sklearn)}\n")
-        print(report(folder, min(HELD_OUT, args.samples or HELD_OUT)))
+        print(
+            f"{today()}, commit {commit()}, {machine()}, {versions(jax, np, sklearn)}\n", flush=True
+        )
+        for part in report(folder, min(HELD_OUT, args.samples or HELD_OUT)):
+            print(part + "\n", flush=True)
 
 
 if __name__ == "__main__":
