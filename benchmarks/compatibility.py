@@ -155,7 +155,7 @@ def query_rows(folder: Path, options: FitOptions) -> list[list[str]]:
 
 
 def report(folder: Path, count: int = HELD_OUT) -> Iterator[str]:
-    """All tables of what is there, each when it is known; count: points that are held out of each task."""
+    """All tables of what is there, each when it is known; count: points held out of each task."""
     for task in ("chair", "tilted", "kip_up"):
         names = [n for n in RUNS if n.startswith(task) and (folder / n / SAMPLES).is_file()]
         if not names:
