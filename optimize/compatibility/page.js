@@ -80,8 +80,9 @@ function axes(pen, seen) {
     const centre = seen([0.5, 0.5, 0.5]);
     const out = ([x, y], far) => { const dx = x - centre[0], dy = y - centre[1], l = Math.hypot(dx, dy) || 1; return [x + far * dx / l, y + far * dy / l]; };
     pen.fillText(name, ...out(middle, 44));
-    pen.fillText(model.lower[k], ...out(a, 16));
-    pen.fillText(model.upper[k], ...out(b, 16));
+    const along = (part) => a.map((x, i) => x + part * (b[i] - x)); // off the corners, where edges meet
+    pen.fillText(model.lower[k], ...out(along(0.06), 16));
+    pen.fillText(model.upper[k], ...out(along(0.94), 16));
   });
 }
 
