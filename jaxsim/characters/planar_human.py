@@ -199,12 +199,13 @@ STARTS = ("standing", "supine", "prone", "sitting")
 SHANK_TILT = np.deg2rad(15.0)  # sitting: the feet stand this far behind the knees
 
 
-def start(model: Model, name: str) -> State:
+def start(model: Model, name: str, shank_tilt: float | Array = SHANK_TILT) -> State:
     """A start pose at rest: lowest point on the ground, or seated with the feet on the ground.
 
     name: "standing", "supine", "prone" or "sitting". The pelvis is at x = 0, or further forward on
     a chair so high that the thighs slope down. Works under vmap over models, so chair heights may
-    be batched. Raises ModelError for another name, or for sitting without a chair.
+    be batched. shank_tilt: how far the feet of who sits stand behind the knees [rad].
+    Raises ModelError for another name, or for sitting without a chair.
     """
     poses = {"standing": STANDING, "supine": SUPINE, "prone": PRONE}
     if name not in STARTS:
@@ -212,7 +213,7 @@ def start(model: Model, name: str) -> State:
     pose: Mapping[str, float | Array] = poses.get(name, {})
     place: float | Array = 0.0
     if name == "sitting":
-        pose, place = _sitting(model)
+        pose, place = _sitting(model, shank_tilt)
     state = posed(model, pose)
     kin = forward_kinematics(model, state.q, state.qd)
     rise = -lowest_point(model, kin)
@@ -220,7 +221,7 @@ def start(model: Model, name: str) -> State:
     return state.replace(q=state.q.at[0].add(forward).at[1].add(rise))
 
 
-def _sitting(model: Model) -> tuple[dict[str, float | Array], Array]:
+def _sitting(model: Model, shank_tilt: float | Array) -> tuple[dict[str, float | Array], Array]:
     """Thighs on the seat, shanks tilted back, soles flat on the ground, upper body upright.
 
     Returns the pose and the pelvis' x [m]. On a low seat the waist bends instead of the hips
@@ -233,7 +234,7 @@ def _sitting(model: Model) -> tuple[dict[str, float | Array], Array]:
     seat = model.shape_pos[chair, 2] + model.shape_size[chair, 2]
     thigh, shank, foot = (TABLE_4_1[part] for part in ("thigh", "shank", "foot"))
     heel, toe = (t / 200 for t in foot.tips)
-    drop = seat + thigh.tips[0] / 200 - heel - shank.length / 100 * np.cos(SHANK_TILT)
+    drop = seat + thigh.tips[0] / 200 - heel - shank.length / 100 * jnp.cos(shank_tilt)
     # on a seat too high for the feet to reach the ground the thighs hang straight down
     slope = jnp.arcsin(jnp.clip(drop / (thigh.length / 100), -1.0, 1.0))
     taper = np.arcsin((thigh.tips[0] - thigh.tips[1]) / 200 / (thigh.length / 100))
@@ -244,7 +245,7 @@ def _sitting(model: Model) -> tuple[dict[str, float | Array], Array]:
     place = jnp.minimum(below / np.deg2rad(1.0), 1.0) * edge
     thigh_down = jnp.rad2deg(slope)
     hips = jnp.minimum(90 - thigh_down, TABLE_4_2["hip"].range[1])
-    shank_angle = 90 - np.rad2deg(SHANK_TILT)
+    shank_angle = 90 - jnp.rad2deg(shank_tilt)
     sole = 180 - np.rad2deg(np.arcsin((heel - toe) / (foot.length / 100)))
     pose = {
         "rootAngle": 90,

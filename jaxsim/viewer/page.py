@@ -77,7 +77,7 @@ def page_text(
         "SCRIPT": _script(),
         "TITLE": html.escape(motion.title or "Motion"),
         "SUMMARY": _summary_rows(summary or {}),
-        "DATA": _script_json(_page_data(motion, fps)),
+        "DATA": script_json(_page_data(motion, fps)),
     }
     return re.sub(r"\{\{([A-Z]+)\}\}", lambda match: text[match[1]], _player_file("page.html"))
 
@@ -248,7 +248,7 @@ def _packed(array: np.ndarray, kind: str) -> dict[str, object]:
     }
 
 
-def _script_json(data: object) -> str:
+def script_json(data: object) -> str:
     """JSON that can stand inside a script element: no "<", and nothing that ends a line in JS."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))  # ASCII only
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

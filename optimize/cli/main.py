@@ -15,6 +15,7 @@ import jaxsim
 from optimize import interrupts
 from optimize.cli import (
     check,
+    compat,
     demo,
     gallery,
     listing,
@@ -42,6 +43,7 @@ COMMANDS: list[Command] = [
     gallery.COMMAND,
     pushmap.COMMAND,
     verdict.COMMAND,
+    compat.COMMAND,
     mocap.COMMAND,
 ]
 

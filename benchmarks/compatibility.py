@@ -1,0 +1,218 @@
+"""What a compatibility model costs and how often it is right, beside the thesis (Shen, chapter 6).
+
+    python benchmarks/compatibility.py --out runs/compatibility      all; goes on where it stopped
+    python benchmarks/compatibility.py --out runs/compatibility --report    tables of what is there
+    python benchmarks/compatibility.py --out runs/some --samples 1024       at most so many of each
+    python benchmarks/compatibility.py --quick                       a minute, to see that it runs
+
+Accuracy is that on points drawn evenly over the space, which no sampler saw.
+docs/results/compatibility.md has the tables.
+"""
+
+import argparse
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import sklearn
+
+from benchmarks._machine import commit, machine, table, today, versions
+from benchmarks.experiments import wilson
+from jaxsim.io.archive import read_arrays
+from optimize.compatibility.ask import answered
+from optimize.compatibility.query import Diverse
+from optimize.compatibility.run import (
+    METHODS,
+    MODEL,
+    SAMPLES,
+    FitOptions,
+    Kept,
+    fit,
+    sampler,
+)
+from optimize.compatibility.volume import fit as fit_volume
+from optimize.compatibility.volume import learn
+from optimize.results.folder import RunFolder
+from optimize.session import session
+from optimize.studies.push_report import write_arrays
+
+CHAIR = FitOptions(
+    "sit_to_stand_arms",
+    {"character.chair_height": (0.15, 0.75, 10.0)},
+    {"lean: waist angle": (0.0, 90.0, 1 / 40), "lean: shoulders angle": (0.0, 180.0, 1 / 40)},
+    method="paths",
+    samples=10052,
+)
+KIP_UP = FitOptions(
+    "kip_up_athletic",
+    {"model.friction[16]": (0.2, 1.2), "model.mass[2]": (20.0, 40.0)},
+    {
+        "roll_back: hips angle": (96.0, 176.0),
+        "straighten: after time": (0.1, 0.3),
+        "propel: waist angle": (-78.0, 2.0),
+    },
+    samples=4096,
+    seconds=5.0,
+    set={"scheme.dt": 0.001},
+)
+TILT = (
+    25.0  # of the shanks, for a start from which 0.16 m can be done; the thesis prints none [deg]
+)
+RUNS = {
+    "chair_paths": CHAIR,
+    "chair_refinement": replace(CHAIR, method="refinement", samples=4096),
+    "tilted_refinement": replace(
+        CHAIR, method="refinement", samples=4096, set={"shank_tilt": TILT}
+    ),
+    "kip_up_refinement": KIP_UP,
+    "kip_up_paths": replace(KIP_UP, method="paths"),
+}
+SIZES = (256, 512, 1024, 2048, 4096, 10052)
+HEIGHTS = (0.45, 0.16, 0.65)  # of the thesis' queries [m]
+MARGINS, SEEDS = (0.0, 1.0), (0, 1, 2)
+HELD_OUT = 1024
+ACCURACY = [
+    "sampled by",
+    "samples",
+    "held out right [%]",
+    "compatible ones found [%]",
+    "5-fold [%]",
+    "support vectors",
+]
+QUERIES = ["sampled by", "margin", "seed", "of nine succeed", "by height", "known", "queries [ms]"]
+SEED = 2027  # of what is held out
+THESIS = ["thesis", "10052", "", "", "96.58", "176"]
+
+
+def held_out(path: Path, options: FitOptions, count: int) -> dict[str, np.ndarray]:
+    """Points even over the space and their answers; kept in a file."""
+    if path.is_file():
+        return read_arrays(path)
+    question = options.question()
+    space, rng = question.space, np.random.default_rng(SEED)
+    points = rng.uniform(space.lower, space.upper, (count, space.size))
+    yes = [question.answers(points[k : k + 64]) for k in range(0, count, 64)]
+    kept = {"points": points, "yes": np.concatenate(yes)}
+    write_arrays(path, kept)
+    return kept
+
+
+def kept_run(folder: Path, options: FitOptions) -> None:
+    """Begin a model, or go on with it."""
+    if (folder / MODEL).is_file():
+        return
+    if (folder / RunFolder.CONFIG).is_file():
+        fit(out=folder, resume=True, accept_changes=True, progress=True)
+    else:
+        fit(options, folder, progress=True)
+
+
+def accuracy_rows(name: str, folder: Path, held: dict[str, np.ndarray]) -> list[list[str]]:
+    """Of the first samples of a run: right on what was held out, with its interval."""
+    options = RUNS[name]
+    arrays = read_arrays(folder / SAMPLES)
+    space, rows = options.question().space, []
+    total = len(arrays["yes"])
+    for size in sorted({min(size, total) for size in SIZES}):
+        points, yes = arrays["points"][:size], arrays["yes"][:size]
+        try:
+            learned = learn(space, points, yes)
+        except ValueError as error:
+            rows.append([options.method, str(size), str(error), "", "", ""])
+            continue
+        decision = np.asarray(learned.volume.decision(space.scaled(held["points"])))
+        right = (decision > 0) == held["yes"]
+        shares = [share(right), share(right[held["yes"]])]
+        crossed = f"{100 * learned.accuracy:.2f}"
+        rows.append([options.method, str(size), *shares, crossed, str(learned.vectors)])
+    return rows
+
+
+def share(right: np.ndarray) -> str:
+    """Per cent of (n,) bool, with its interval of 95%."""
+    low, high = wilson(int(right.sum()), len(right))
+    return f"{100 * right.mean():.1f} ({100 * low:.1f} to {100 * high:.1f})"
+
+
+def query_rows(folder: Path, options: FitOptions) -> list[list[str]]:
+    """The thesis' queries, to the boundary and with the margin; of the samples that are there."""
+    arrays, question = read_arrays(folder / SAMPLES), options.question()
+    points, yes = arrays["points"], arrays["yes"]
+    volume = fit_volume(question.space, points, yes)
+    kept = Kept(RunFolder(folder), options, question, points, yes, volume, {})
+    rows = []
+    for margin in MARGINS:
+        for seed in SEEDS:
+            found = answered(kept, {"chair_height": HEIGHTS}, Diverse(margin=margin, seed=seed))
+            each = ["/".join(map(str, part.sum(axis=1))) for part in (found.succeeded, found.known)]
+            took = f"{1e3 * found.seconds:.0f}"
+            total = str(int(found.succeeded.sum()))
+            rows.append([options.method, f"{margin:g}", str(seed), total, *each, took])
+    return rows
+
+
+def report(folder: Path, count: int = HELD_OUT) -> Iterator[str]:
+    """All tables of what is there, each when it is known; count: points held out of each task."""
+    for task in ("chair", "tilted", "kip_up"):
+        names = [n for n in RUNS if n.startswith(task) and (folder / n / SAMPLES).is_file()]
+        if not names:
+            continue
+        held = held_out(folder / f"{task}_held_out.npz", RUNS[names[0]], count)
+        known = f"{100 * held['yes'].mean():.1f}% of {len(held['yes'])} held-out points compatible"
+        rows = [row for name in names for row in accuracy_rows(name, folder / name, held)]
+        rows += [THESIS] if task != "kip_up" else []
+        yield f"{task}: {known}\n\n" + table(ACCURACY, rows)
+        for name in names:
+            if (folder / name / MODEL).is_file():
+                yield f"{name}: {RunFolder(folder / name).read_text(MODEL)}"
+        if task != "kip_up":
+            rows = [row for name in names for row in query_rows(folder / name, RUNS[name])]
+            yield table(QUERIES, [*rows, ["thesis", "0", "", "8", "3/3/2", "", "831"]])
+
+
+def quick() -> None:
+    """Some samples of each sampler, at a large step."""
+    small = replace(CHAIR, set={"scheme.dt": 0.002}, seconds=0.2)
+    for method in METHODS:
+        question = small.question()
+        began = time.perf_counter()
+        points = sampler(question, method, 0).ask()[:28]
+        yes = question.answers(points)
+        took = time.perf_counter() - began
+        print(f"{method}: {yes.sum()} of {len(yes)} stand after 0.2 s; {took:.1f} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--out", metavar="DIR")
+    parser.add_argument("--only", choices=tuple(RUNS), help="this run alone")
+    parser.add_argument("--samples", type=int, metavar="N", help="of each run, held out: at most")
+    parser.add_argument("--report", action="store_true", help="the tables of what is there")
+    parser.add_argument("--quick", action="store_true")
+    args = parser.parse_args()
+    with session(None, "float32"):
+        if args.quick:
+            return quick()
+        if args.out is None:
+            parser.error("give --out DIR, or --quick")
+        folder = Path(args.out)
+        folder.mkdir(parents=True, exist_ok=True)
+        if not args.report:
+            for name in [args.only] if args.only else RUNS:
+                options = RUNS[name]
+                most = min(options.samples, args.samples or options.samples)
+                kept_run(folder / name, replace(options, samples=most))
+        print(
+            f"{today()}, commit {commit()}, {machine()}, {versions(jax, np, sklearn)}\n", flush=True
+        )
+        for part in report(folder, min(HELD_OUT, args.samples or HELD_OUT)):
+            print(part + "\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()

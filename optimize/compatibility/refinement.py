@@ -1,0 +1,63 @@
+"""Sampling the plain way: evenly over the space, then where what was learned is in doubt."""
+
+import numpy as np
+from scipy.stats import qmc
+
+from optimize.compatibility.space import Space
+from optimize.compatibility.volume import machine
+
+FIRST = 256  # points of the first batch, evenly over the space
+BATCH = 128  # of each of the others
+CANDIDATES = 4096  # of which those nearest to the boundary are chosen
+EXPLORED = 4  # one of so many points of a batch goes anywhere
+
+
+class RefinementSampler:
+    """Points by ``ask``, what came of them to ``tell``; the same seed gives the same points.
+
+    A batch after the first: of Sobol candidates those with the least decision of a support vector
+    machine of all points so far, no two nearer than candidates lie to each other; and new Sobol
+    points, so that no part of the space is given up.
+    """
+
+    def __init__(self, space: Space, seed: int, first: int = FIRST, batch: int = BATCH):
+        self.space, self.first, self.batch = space, first, batch
+        self.sobol = qmc.Sobol(space.size, rng=np.random.default_rng(seed))
+        self.z, self.yes = np.zeros((0, space.size)), np.zeros(0, bool)
+
+    def _even(self, count: int) -> np.ndarray:
+        unit = self.sobol.random(count)
+        return qmc.scale(unit, self.space.lower, self.space.upper)
+
+    def ask(self) -> np.ndarray:
+        """(m, d) points."""
+        if not len(self.yes):
+            points = self._even(self.first)
+        elif self.yes.all() or not self.yes.any():
+            points = self._even(self.batch)
+        else:
+            explored = self.batch // EXPLORED
+            near = self._near_the_boundary(self.batch - explored)
+            points = np.concatenate([near, self._even(explored)])
+        self._asked = points
+        return points
+
+    def _near_the_boundary(self, count: int) -> np.ndarray:
+        points = self._even(CANDIDATES)
+        z = self.space.scaled(points)
+        learned = machine().fit(self.z, self.yes)
+        order = np.argsort(np.abs(learned.decision_function(z)), kind="stable")
+        extent = self.space.scaled(self.space.upper - self.space.lower)
+        apart = np.prod(extent) ** (1 / self.space.size) / CANDIDATES ** (1 / self.space.size)
+        chosen: list[int] = []
+        for k in order:
+            if len(chosen) == count:
+                break
+            if not chosen or np.linalg.norm(z[chosen] - z[k], axis=1).min() > apart:
+                chosen.append(int(k))
+        return points[chosen]
+
+    def tell(self, yes: np.ndarray) -> None:
+        """What came of the points of the last ``ask``."""
+        self.z = np.concatenate([self.z, self.space.scaled(self._asked)])
+        self.yes = np.concatenate([self.yes, np.asarray(yes, bool)])

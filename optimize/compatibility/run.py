@@ -1,0 +1,293 @@
+"""A compatibility model in a folder: sampled, learned, kept; an interrupted run goes on.
+
+fit(FitOptions("sit_to_stand_arms", state={...}, action={...}), out="runs/chair")
+
+The folder, beside what every run keeps: samples.npz (points and answers so far), volume.npz (the
+support vector machine), model.json (what was learned, and the time it took).
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from tqdm import tqdm
+
+from jaxsim.io.archive import ArchiveError, read_arrays
+from jaxsim.io.files import try_folder
+from optimize.compatibility.paths import PathSampler
+from optimize.compatibility.question import OUTCOMES, STANDS, Question
+from optimize.compatibility.refinement import RefinementSampler
+from optimize.compatibility.space import Space
+from optimize.compatibility.volume import Learned, Volume, learn, machine
+from optimize.interrupts import deferred, noting
+from optimize.results.digest import accept, changes_since, digest
+from optimize.results.folder import RESTORE, RunFolder, command_line
+from optimize.results.lock import locked
+from optimize.scenarios.find import scenario
+from optimize.scenarios.seated import TILT, seated
+from optimize.studies.push_report import write_arrays
+
+SAMPLES, VOLUME, MODEL = "samples.npz", "volume.npz", "model.json"
+KEPT_EVERY = 2.0  # [s]
+METHODS = ("paths", "refinement")
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What is sampled. state, action: name -> (lower, upper[, scale]), see ``Space.of``.
+
+    scenario: a name or file; set: of its keys and numbers, before anything varies. outcome: of
+    ``OUTCOMES``, what counts as success. samples: at least so many. trials: slightly different
+    starts, all of which must succeed.
+    """
+
+    scenario: str
+    state: Mapping[str, Sequence[float]]
+    action: Mapping[str, Sequence[float]]
+    method: str = "refinement"
+    outcome: str = STANDS.name
+    samples: int = 2560
+    seconds: float = STANDS.seconds
+    trials: int = 1
+    seed: int = 0
+    set: Mapping[str, Any] = field(default_factory=dict)
+    backend: str | None = None
+
+    def __post_init__(self):
+        if self.method not in METHODS:
+            raise ValueError(f"method is {self.method!r}; choose from {', '.join(METHODS)}")
+        if self.outcome not in OUTCOMES:
+            raise ValueError(f"outcome is {self.outcome!r}; choose from {', '.join(OUTCOMES)}")
+        if self.samples < 1 or self.trials < 1 or not self.seconds > 0:
+            raise ValueError("samples, trials and seconds must be positive")
+
+    def question(self) -> Question:
+        """Its problem and space. Raises as ``scenario`` and ``Question.of``."""
+        changes = dict(self.set)
+        tilt = changes.pop(TILT, None)
+        made = scenario(self.scenario, changes)
+        made = made if tilt is None else seated(made).set(TILT, tilt)
+        more: dict[str, Any] = dict(trials=self.trials, backend=self.backend, seed=self.seed)
+        judged = OUTCOMES[self.outcome]
+        return Question.of(made, self.state, self.action, judged, seconds=self.seconds, **more)
+
+
+def sampler(question: Question, method: str, seed: int) -> PathSampler | RefinementSampler:
+    """By the name of its method."""
+    if method == "paths":
+        return PathSampler(question.space, question.start, seed)
+    return RefinementSampler(question.space, seed)
+
+
+class Fitted(NamedTuple):
+    """A model. points (n, d), yes (n,): all samples. seconds: that sampling and learning took."""
+
+    options: FitOptions
+    space: Space
+    points: np.ndarray
+    yes: np.ndarray
+    learned: Learned
+    seconds: dict[str, float]
+
+
+@noting()
+def fit(
+    options: FitOptions | None = None,
+    out: str | os.PathLike | None = None,
+    *,
+    resume: bool = False,
+    accept_changes: bool = False,
+    progress: bool = False,
+    command: list[str] | None = None,
+) -> Fitted:
+    """Sample and learn; with ``out`` in a folder that can be resumed (then ``options`` is None).
+
+    A resumed run draws the same points as an unbroken one. Ctrl-C ends it after a batch.
+
+    Raises FileExistsError for a folder that holds something, FileNotFoundError where there is
+    nothing to resume, RunChanged where that began with something else, FolderInUse where another
+    process works there, ImportError without scikit-learn, ValueError for options that cannot be,
+    for samples that do not belong to the run, and where all answers are the same.
+    """
+    machine()  # its error comes before the work
+    with contextlib.ExitStack() as stack:
+        folder, kept = None, None
+        if resume:
+            options, folder, kept = _resumed(out, options, accept_changes, stack)
+        elif options is None:
+            raise ValueError("give options, or resume a run")
+        question = options.question()
+        _ = question.start, question.problem.steps
+        if out is not None and folder is None:
+            try_folder(out)
+            stack.enter_context(locked(out))
+            folder = _created(out, options, question, command)
+        began = time.perf_counter()
+        points, yes = _sampled(question, options, folder, kept, progress)
+        sampled = time.perf_counter()
+        with deferred():
+            learned = learn(question.space, points, yes, options.seed)
+            seconds = {"sampling": sampled - began, "learning": time.perf_counter() - sampled}
+            fitted = Fitted(options, question.space, points, yes, learned, seconds)
+            if folder is not None:
+                write_arrays(folder / VOLUME, learned.volume.arrays)
+                folder.write_json(MODEL, told(fitted))
+    return fitted
+
+
+def told(fitted: Fitted) -> dict[str, Any]:
+    """What was learned, for model.json."""
+    return {
+        "samples": len(fitted.yes),
+        "compatible": int(fitted.yes.sum()),
+        "accuracy": fitted.learned.accuracy,
+        "support_vectors": fitted.learned.vectors,
+        "names": fitted.space.names,
+        "seconds": fitted.seconds,
+    }
+
+
+def _sampled(
+    question: Question,
+    options: FitOptions,
+    folder: RunFolder | None,
+    kept: tuple[np.ndarray, np.ndarray] | None,
+    progress: bool,
+) -> tuple[np.ndarray, np.ndarray]:
+    """All points and answers; those that were kept are told again, without simulating them."""
+    draws = sampler(question, options.method, options.seed)
+    points, yes = [], []
+    done, saved = 0, time.monotonic()
+
+    def keep():
+        if folder is not None and points:
+            arrays = {"points": np.concatenate(points), "yes": np.concatenate(yes)}
+            write_arrays(folder / SAMPLES, arrays)
+
+    bar = tqdm(total=options.samples, disable=not progress, unit="point", desc="sampling")
+    with bar, deferred() as check:
+        try:
+            while done < options.samples:
+                asked = draws.ask()
+                found = _known(kept, asked, done, folder)
+                found = question.answers(asked) if found is None else found
+                draws.tell(found)
+                points.append(asked)
+                yes.append(found)
+                done += len(asked)
+                bar.update(len(asked))
+                bar.set_postfix_str(f"{np.concatenate(yes).mean():.0%} compatible", refresh=False)
+                if time.monotonic() - saved > KEPT_EVERY:
+                    keep()
+                    saved = time.monotonic()
+                check()
+        finally:
+            keep()
+    return np.concatenate(points), np.concatenate(yes)
+
+
+def _known(kept, asked: np.ndarray, done: int, folder) -> np.ndarray | None:
+    """The answers that were kept; None where there are none yet. Raises ValueError for others."""
+    if kept is None or done + len(asked) > len(kept[1]):
+        return None
+    here = slice(done, done + len(asked))
+    if not np.array_equal(kept[0][here], asked):
+        raise ValueError(
+            f"{folder / SAMPLES} holds other points than this run draws: it was changed, or drawn"
+            f" in another precision or by other versions; {RESTORE}"
+        )
+    return kept[1][here]
+
+
+def _created(out, options: FitOptions, question: Question, command: list[str] | None) -> RunFolder:
+    config = {
+        "compatibility": asdict(options),
+        "seed": options.seed,
+        "seconds": options.seconds,
+        "dt": float(question.problem.scenario.scheme.dt),
+        "precision": jnp.zeros(()).dtype.name,
+        "command": command or command_line(),
+    }
+    return RunFolder.create(out, config, digest=digest(config))
+
+
+def _resumed(out, options, accept_changes: bool, stack: contextlib.ExitStack):
+    """The options of the run in a folder, which is locked; the folder; its samples, if any."""
+    if out is None or options is not None:
+        raise ValueError("to resume, name the folder of the run, and no options: it has its own")
+    folder = RunFolder.open(out)
+    stack.enter_context(locked(folder))
+    config = folder.read_config()
+    own = kept_options(folder, config)
+    now = digest(config)
+    changed = changes_since(folder, now, accept_changes)
+    kept = None
+    if (folder / SAMPLES).is_file():
+        kept = _samples(folder, len(own.state) + len(own.action))
+    accept(folder, now, changed, at=0 if kept is None else len(kept[1]))
+    return own, folder, kept
+
+
+def kept_options(folder: RunFolder, config: Mapping[str, Any]) -> FitOptions:
+    """Those in config.json. Raises ValueError where they are none."""
+    kept = config.get("compatibility")
+    if kept is None:
+        raise ValueError(f"{folder.path} holds another kind of run, no compatibility model")
+    try:
+        return FitOptions(**kept)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{folder / RunFolder.CONFIG} holds options that no run writes ({error}); {RESTORE}"
+        ) from error
+
+
+def _samples(folder: RunFolder, size: int) -> tuple[np.ndarray, np.ndarray]:
+    arrays = _read(folder, SAMPLES, ("points", "yes"))
+    points, yes = arrays["points"], arrays["yes"]
+    if points.ndim != 2 or points.shape != (len(yes), size) or yes.dtype != bool:
+        raise ValueError(f"{folder / SAMPLES} holds no samples of this run; {RESTORE}")
+    return points, yes
+
+
+def _read(folder: RunFolder, name: str, names: Sequence[str]) -> dict[str, np.ndarray]:
+    try:
+        arrays = read_arrays(folder / name)
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"{folder.path} has no {name} yet; go on with jaxsim compat fit --resume"
+        ) from None
+    except ArchiveError as error:
+        raise ValueError(f"{error}; {RESTORE}") from None
+    missing = [each for each in names if each not in arrays]
+    if missing:
+        raise ValueError(f"{folder / name} lacks {', '.join(missing)}; {RESTORE}")
+    return arrays
+
+
+class Kept(NamedTuple):
+    """A model from its folder."""
+
+    folder: RunFolder
+    options: FitOptions
+    question: Question
+    points: np.ndarray
+    yes: np.ndarray
+    volume: Volume
+    model: dict[str, Any]
+
+
+def load(out: str | os.PathLike) -> Kept:
+    """A finished model. Raises FileNotFoundError where there is none, ValueError for damage."""
+    folder = RunFolder.open(Path(out))
+    options = kept_options(folder, folder.read_config())
+    question = options.question()
+    volume = _read(folder, VOLUME, ("support", "weight", "offset"))
+    own = Volume(**{name: volume[name] for name in ("support", "weight", "offset")})
+    points, yes = _samples(folder, question.space.size)
+    return Kept(folder, options, question, points, yes, own, folder.read_json(MODEL))
