@@ -77,9 +77,9 @@ def evolve_checked(
     resume: bool,
     on_check: Callable[[Check], None],
     **search: Any,
-) -> tuple[EvolutionResult, Check | None]:
-    """One run of ``evolve_runs`` over a problem with fresh trials; and the mean that was chosen,
-    judged by other starts, once the search is over.
+) -> tuple[EvolutionResult, Check | None, Check | None]:
+    """One run of ``evolve_runs`` over a problem with fresh trials; and once the search is over, the
+    mean that it began with and the one that was chosen, judged by the same other starts.
 
     fine: the same numbers as they are judged. The checks are kept in the folder, and are not made
     again on resume. search: the further arguments of ``evolve_runs``.
@@ -101,7 +101,7 @@ def evolve_checked(
             **search,
         )
         if found.interrupted:
-            return found, None
+            return found, None, None
         if not checks or checks[-1].generation < end:
             checks.append(judged(fine, found.mean, end))
             folder.write_json(CHECKS, [dataclasses.asdict(c) for c in checks])
@@ -109,4 +109,5 @@ def evolve_checked(
     assert found is not None
     chosen = choose(checks)
     other = dataclasses.replace(fine, seed=fine.seed + 1)
-    return found, judged(other, np.array(chosen.x), chosen.generation)
+    begun_with = judged(other, search["mean"], 0)
+    return found, begun_with, judged(other, np.array(chosen.x), chosen.generation)

@@ -175,7 +175,7 @@ def _chosen(
             best.begin(records)
             bar.show(records)
 
-        evolution, chosen = evolve_checked(
+        evolution, start, chosen = evolve_checked(
             problem,
             _checking(config, problem),
             folder,
@@ -185,7 +185,8 @@ def _chosen(
             changes=accepted(folder),
             **_search(config, problem),
         )
-    if chosen is not None:
+    if start is not None and chosen is not None:
+        best.start = {"best": start.total, "best_parts": start.parts}
         evolution = dataclasses.replace(
             evolution,
             best_x=np.array(chosen.x),
@@ -328,11 +329,12 @@ def _finish(
     if evolution.interrupted:
         return TuneResult(folder.path, evolution, runs, None, None, None, tuple(notes))
     if config.text is None:
-        start, found = evolution.history[0], evolution
-        name = config.objective.name
-        first = {"name": name, "total": start.best, "parts": start.best_parts}
+        start, found, name = best.start, evolution, config.objective.name
+        assert start is not None
+        first = {"name": name, "total": start["best"], "parts": start["best_parts"]}
         last = {"name": name, "total": found.best_fitness, "parts": found.best_parts}
-        _write_result(folder, config, first, last, judged="by the motions of the search")
+        by = "by the starts that checked it" if config["fresh"] else "by the motions of the search"
+        _write_result(folder, config, first, last, judged=by)
         motion, missing = _shown(folder, config, problem, evolution.best_x, progress)
         return TuneResult(folder.path, evolution, runs, first, last, motion, (*notes, *missing))
     before = judge(config, problem, np.zeros_like(evolution.best_x), progress)

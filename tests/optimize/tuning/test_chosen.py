@@ -53,10 +53,11 @@ def test_a_checked_search_resumes_to_the_same_mean(tmp_path, monkeypatch):
         folder.path.mkdir(exist_ok=True)
         return evolve_checked(searched, fine, folder, generations, resume, **search)
 
-    whole, kept = run("whole", 4, False)
+    whole, start, kept = run("whole", 4, False)
     run("parts", 2, False)
-    parts, again = run("parts", 4, True)
+    parts, begun, again = run("parts", 4, True)
     np.testing.assert_array_equal(whole.mean, parts.mean)
+    assert start == begun and start.x == [0.0, 0.0] and start.starts == kept.starts
     assert kept == again and kept.ok == kept.starts == 4
     assert [c.generation for c in told] == [2, 4, 2, 4] and told[:2] == told[2:]
     assert (tmp_path / "whole" / CHECKS).read_text() == (tmp_path / "parts" / CHECKS).read_text()
