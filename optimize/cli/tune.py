@@ -77,50 +77,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--seed", type=at_least(0), metavar="S", help="of the random numbers ({seed})")
     add("--sigma", type=positive, metavar="X", help="first step size ({sigma})")
-    add(
-        "--trials",
-        type=at_least(1),
-        metavar="N",
-        help="judge each member by N motions ({trials})",
-    )
-    add("--score", metavar="S", help="of these: mean, worst, cvar:SHARE or success ({score})")
-    add("--spread", type=deviations, metavar="A,V", help="of joints in their starts [rad], [rad/s]")
-    add(
-        "--draw",
-        type=bounds,
-        action="append",
-        metavar="PATH=LOWER:UPPER",
-        help="a number that each of them draws, as model.friction=0.5:0.8; may be repeated",
-    )
-    add(
-        "--fresh",
-        action="store_const",
-        const=True,
-        help="draw them anew each generation; a mean that stands in nearly all starts is kept",
-    )
-    add("--checks", type=at_least(1), metavar="N", help="starts that choose it ({checks})")
-    add("--racing", type=at_least(0), metavar="N", help="after N the worse half gets no more")
-    add(
-        "--method",
-        metavar="M",
-        help="cma, sep-cma, openai-es, random, an optimiser of optax (adam, or adam@0.1 with its"
-        " learning rate in step sizes), or a chain, as cma:40,adam:20 ({method})",
-    )
-    add("--restarts", choices=("ipop", "bipop"), help="of cma, with populations that grow")
-    add(
-        "--runs",
-        type=at_least(1),
-        metavar="R",
-        help="with seeds from S on, as one program ({runs})",
-    )
-    add(
-        "--each",
-        type=variants,
-        action="append",
-        metavar="NAME=V,V",
-        help="values that the runs take in turn: sigma, population, weights.NAME, or any number of"
-        " the scenario by path or label; may be repeated",
-    )
+    _trial_options(parser)
+    _search_options(parser)
     add("--pushes", type=several, metavar="N,N", help="at the pelvis, in turn, from 8 sides [N]")
     add("--pushed-at", type=positive, metavar="S", help="when they begin [s] ({pushed_at})")
     run_options(parser)
@@ -154,6 +112,60 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="PATH=V,V",
         help="values that the trials take in turn; may be repeated",
+    )
+
+
+def _trial_options(parser: argparse.ArgumentParser) -> None:
+    """By how many motions a member is judged, and what differs between these."""
+    add = parser.add_argument
+    add(
+        "--trials",
+        type=at_least(1),
+        metavar="N",
+        help="judge each member by N motions ({trials})",
+    )
+    add("--score", metavar="S", help="of these: mean, worst, cvar:SHARE or success ({score})")
+    add("--spread", type=deviations, metavar="A,V", help="of joints in their starts [rad], [rad/s]")
+    add(
+        "--draw",
+        type=bounds,
+        action="append",
+        metavar="PATH=LOWER:UPPER",
+        help="a number that each of them draws, as model.friction=0.5:0.8; may be repeated",
+    )
+    add(
+        "--fresh",
+        action="store_const",
+        const=True,
+        help="draw them anew each generation; a mean that stands in nearly all starts is kept",
+    )
+    add("--checks", type=at_least(1), metavar="N", help="starts that choose it ({checks})")
+    add("--racing", type=at_least(0), metavar="N", help="after N the worse half gets no more")
+
+
+def _search_options(parser: argparse.ArgumentParser) -> None:
+    """How members are found, and how many searches advance together."""
+    add = parser.add_argument
+    add(
+        "--method",
+        metavar="M",
+        help="cma, sep-cma, openai-es, random, an optimiser of optax (adam, or adam@0.1 with its"
+        " learning rate in step sizes), or a chain, as cma:40,adam:20 ({method})",
+    )
+    add("--restarts", choices=("ipop", "bipop"), help="of cma, with populations that grow")
+    add(
+        "--runs",
+        type=at_least(1),
+        metavar="R",
+        help="with seeds from S on, as one program ({runs})",
+    )
+    add(
+        "--each",
+        type=variants,
+        action="append",
+        metavar="NAME=V,V",
+        help="values that the runs take in turn: sigma, population, weights.NAME, or any number of"
+        " the scenario by path or label; may be repeated",
     )
 
 
