@@ -49,6 +49,7 @@ def clips():
     return shelved(model, {"bow": (q, stance, RATE), "rise": rise})
 
 
+@pytest.mark.slow
 def test_a_clip_begins_in_its_place_of_the_shelf_at_its_own_rate(clips):
     @quick_jit
     def pose(rate, time):
@@ -62,6 +63,7 @@ def test_a_clip_begins_in_its_place_of_the_shelf_at_its_own_rate(clips):
     assert clips.seconds == pytest.approx([1.0, 0.25])
 
 
+@pytest.mark.slow
 def test_runs_are_clips_by_sides_by_starts_and_are_followed(clips, monkeypatch):
     monkeypatch.setattr(_tracking, "fuse", lambda one, axes, _: quick_jit(jax.vmap(one, axes)))
     some = runs(clips, Balance(), force=100.0, starts=2, pushed_at=0.0)

@@ -101,6 +101,7 @@ def test_reverse_mode_is_the_transpose_of_forward_mode(programs, tree, point):
             assert error <= 1e-10 * max(size[k], 1.0), f"d {output} / d {name}: {error:.3g}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 def test_float32_values_and_gradients_agree_with_float64(programs, tree, point):
     values, tangents, gradients = programs

@@ -69,7 +69,9 @@ def test_each_foot_stands_while_the_other_one_swings(clips):
     assert label_stance(clip, detect_scheme(clip.joint_names)).stands.all()
 
 
-@pytest.mark.parametrize("human", [ball_joint_human, articulated_human])
+@pytest.mark.parametrize(
+    "human", [ball_joint_human, pytest.param(articulated_human, marks=pytest.mark.slow)]
+)
 def test_other_humans_take_them(clips, human):
     _, clip = clips["walk"]
     found = retarget(clip, human())

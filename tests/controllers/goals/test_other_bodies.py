@@ -46,6 +46,7 @@ def world(tmp_path):
     return write
 
 
+@pytest.mark.slow
 def test_balance_stands_on_another_body_when_pushed(world):
     path = world("other_humanoid.xml", force=60)
     found = simulate(path, set={"push.start": 0.1}, seconds=0.6, fps=20)

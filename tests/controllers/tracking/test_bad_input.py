@@ -120,7 +120,7 @@ def test_targets_from_python_that_are_no_numbers():
         reference(model, q, 60.0, np.ones((3, 2), bool), parts(model))
 
 
-@pytest.mark.parametrize("clip", ["", "clip.bvh"])
+@pytest.mark.parametrize("clip", ["", pytest.param("clip.bvh", marks=pytest.mark.slow)])
 def test_a_character_without_ankles(clip, tmp_path):
     text = (MODELS / "humanoid.xml").read_text()
     for pattern in (r"<joint name=\"ankle[^>]*>", r"<motor joint=\"ankle[^>]*>"):

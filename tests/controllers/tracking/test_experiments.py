@@ -271,6 +271,7 @@ def test_a_link_that_cannot_be_level_is_told():
         level(model, "leftHand", (0.0, 0.0, 0.0))
 
 
+@pytest.mark.slow
 def test_a_hand_is_level_while_the_body_walks():
     made = scenario("walk_cup")
     top, levels = made.model.topology, made.controller.levels

@@ -192,6 +192,7 @@ def test_slopes_are_walked():
 # ---- batches and gradients
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 def test_members_may_differ_in_all():
     """Clip, start, threshold, gain, friction and mass: each is what it is alone, in float64."""
