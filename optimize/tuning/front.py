@@ -21,9 +21,7 @@ from optimize.problems.evaluation import Evaluation
 from optimize.problems.problem import Problem
 from optimize.problems.score import succeeded
 from optimize.results.folder import RESTORE, RunFolder
-from optimize.tuning.names import EVOLUTION, OWN, WEIGHTS, stages
-
-FRONT = "front.json"
+from optimize.tuning.names import EVOLUTION, FRONT, OWN, WEIGHTS, stages
 
 
 @dataclass(frozen=True)

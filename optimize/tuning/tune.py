@@ -44,14 +44,12 @@ from optimize.tuning.front import Watched, empty_front
 from optimize.tuning.gradient import reported
 from optimize.tuning.histories import own_weights
 from optimize.tuning.history_plot import plot_history
-from optimize.tuning.names import of_runs
+from optimize.tuning.names import RESULT, RUNS, of_runs
 from optimize.tuning.pushes import pushed
 from optimize.tuning.runs import judged, table_of_runs
 
 TUNED_ON = 1000  # the first seed of starts: a map of the same seed has others
 CHECKED_ON = 500_000  # what is added for the seed of the starts that choose
-RESULT = "result.json"
-RUNS = "runs.json"
 
 
 @dataclass(frozen=True)
