@@ -144,7 +144,14 @@ def _tell_broken(found: Sequence[ListedRun], top: Path) -> None:
 
 def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting | None:
     """Of a page: its front's motions are simulated as the search did."""
-    return Setting(device=None, precision="float32") if args.page else None
+    if not args.page:
+        return None
+    from optimize.results.folder import RunFolder
+
+    precision = "float32"
+    if (RunFolder(Path(args.folder)) / RunFolder.CONFIG).is_file():
+        precision = RunFolder(Path(args.folder)).read_config().get("precision")
+    return Setting(device=None, precision=precision)
 
 
 COMMAND = Command(

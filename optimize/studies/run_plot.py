@@ -1,6 +1,6 @@
 """A picture of several searches: the best so far against the evaluations, with quartiles of seeds.
 
-    plot_runs("runs.png", ["runs/a", "runs/b"])
+plot_runs("runs.png", ["runs/a", "runs/b"])
 """
 
 import json
@@ -14,6 +14,7 @@ import numpy as np
 from jaxsim.viewer.plots import LINE_COLOURS, SOFT, new_figure, save_figure
 from optimize.results.folder import RunFolder
 from optimize.tuning.histories import RunHistory, histories, quartiles
+from optimize.tuning.history_plot import leave_out_spikes
 from optimize.tuning.names import OWN, WEIGHTS
 
 # What members are judged by: searches that differ in these have a panel each.
@@ -47,6 +48,8 @@ def plot_runs(path: str | os.PathLike, folders: Sequence[str | os.PathLike]) -> 
         names = _labels([settings for settings, _ in groups])
         for k, (name, (_, runs)) in enumerate(zip(names, groups)):
             _draw(axis, runs, name, LINE_COLOURS[k % len(LINE_COLOURS)])
+        every = np.concatenate([run.best for _, runs in groups for run in runs])
+        leave_out_spikes(axis, every, [])
         axis.set_title(title, fontsize=9, loc="left", parse_math=False)
         axis.set_xlabel("evaluations", fontsize=8)
         axis.set_ylabel("best so far", fontsize=8)

@@ -63,7 +63,7 @@ def plot_history(folder: str | os.PathLike) -> Path:
         axes = figure.add_subplot(grid[2 + i // _COLUMNS, i % _COLUMNS])
         _start_line(axes, start.get("best_parts", {}).get(term))
         axes.plot(column(lines, "generation"), _values(lines, term), lw=1.0)
-        _leave_out_spikes(axes, _values(lines, term), [start.get("best_parts", {}).get(term)])
+        leave_out_spikes(axes, _values(lines, term), [start.get("best_parts", {}).get(term)])
         _label(axes, term)
 
     picture = io.BytesIO()
@@ -78,7 +78,7 @@ def _plot_fitness(axes: Any, lines: Sequence[Mapping[str, Any]], start: Mapping[
     best_ever = column(lines, "best_ever")
     axes.plot(generation, best_ever, lw=1.8, color="tab:red", label="best so far")
     _start_line(axes, start.get("best"), label="start")
-    _leave_out_spikes(axes, column(lines, "best"), [start.get("best")])
+    leave_out_spikes(axes, column(lines, "best"), [start.get("best")])
     axes.legend(loc="upper right", fontsize=8)
     _label(axes, "fitness (lower is better)")
 
@@ -95,7 +95,7 @@ def _plot_sigma(axes: Any, lines: Sequence[Mapping[str, Any]]) -> None:
     _label(axes, "step size sigma")
 
 
-def _leave_out_spikes(axes: Any, values: np.ndarray, always: Sequence[float | None]) -> None:
+def leave_out_spikes(axes: Any, values: np.ndarray, always: Sequence[float | None]) -> None:
     """Limit the axis to most of the values and to ``always``, where what else is drawn would
     flatten them: a few generations in which every member, or the median one, fell."""
     values = values[np.isfinite(values)]

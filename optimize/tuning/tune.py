@@ -340,14 +340,18 @@ def _finish(
 def _shown(folder: RunFolder, config: RunConfig, problem: Problem, x: np.ndarray, progress: bool):
     """The scenario with the numbers found, its motion written as ``jaxsim simulate`` does, and what
     of it could not be."""
-    found = problem.scenario
-    for name, value in zip(problem.tunables.names, problem.tunables.decode(np.asarray(x, float))):
-        found = found.set(name, jnp.asarray(value, found.model.mass.dtype))
-    seconds = config["seconds"] or found.seconds
-    motion = run_scenario(
-        dataclasses.replace(found, seconds=seconds), progress=progress, backend=config["backend"]
-    )
+    values = np.asarray(problem.tunables.decode(np.asarray(x, float)))
+    found = with_numbers(problem, values, config["seconds"])
+    motion = run_scenario(found, progress=progress, backend=config["backend"])
     return motion, write_simulation(folder, motion, with_files=False).missing
+
+
+def with_numbers(problem: Problem, values: np.ndarray, seconds: float | None) -> Scenario:
+    """The scenario with values (n,) of the numbers that a problem varies, in their units."""
+    found = problem.scenario
+    for name, value in zip(problem.tunables.names, values):
+        found = found.set(name, jnp.asarray(value, found.model.mass.dtype))
+    return dataclasses.replace(found, seconds=seconds or found.seconds)
 
 
 def _write_result(folder: RunFolder, config: RunConfig, before, after, judged: str) -> None:
