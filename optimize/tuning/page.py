@@ -26,12 +26,12 @@ from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
 from optimize.running.simulate import run_scenario
 from optimize.scenarios.scenario import Scenario
-from optimize.tuning.config import RunConfig, resumed_config
 from optimize.tuning.front import Front, load_front
 from optimize.tuning.histories import RunHistory, best_of, column, histories, quartiles
+from optimize.tuning.kept import kept_run
 from optimize.tuning.names import FRONT, RESULT
 from optimize.tuning.svg import Band, Dots, Line, chart
-from optimize.tuning.tune import make_problem, with_numbers
+from optimize.tuning.tune import with_numbers
 
 PAGE = "tuning.html"
 PLAYED = 12  # members of a front whose motion is in the page
@@ -61,14 +61,19 @@ def write_run_page(
     runs = histories(run) if (run / run.HISTORY).is_file() else []
     if not runs:
         raise ValueError(f"{run.path} has no history yet: there is nothing to show")
-    made, reason = _problem(run, scenario, objective)
+    problem, backend, reason = None, None, ""
+    try:
+        options, problem = kept_run(run, scenario, objective)
+        backend = options["backend"]
+    except (ValueError, KeyError, OSError, TypeError) as error:
+        reason = f"The problem of the run could not be made again: {error}"
     front = load_front(run) if (run / FRONT).is_file() else None
     pages = {}
-    if front is not None and made is not None:
+    if front is not None and problem is not None:
         kept = even(front.size, PLAYED)
-        bar = tqdm(kept, disable=not progress, unit="motion", desc="simulating")
-        pages = {str(k): front_page(*made, front, k) for k in bar}
-    problem = None if made is None else made[1]
+        for k in tqdm(kept, disable=not progress, unit="motion", desc="simulating"):
+            found = with_numbers(problem, front.numbers[k], config["seconds"])
+            pages[str(k)] = run_scenario(found, backend=backend).page()
     body = [_summary(run, config, runs, reason), _history(runs), _terms(run, runs)]
     body += [_numbers(runs, problem), _motion(run)]
     if front is not None:
@@ -89,17 +94,6 @@ def page_text(title: str, body: Sequence[str], pages: Mapping[str, str]) -> str:
     return re.sub(r"\{\{([A-Z]+)\}\}", lambda match: text[match[1]], own)
 
 
-def _problem(
-    run: RunFolder, scenario: Scenario | None, objective: Any
-) -> tuple[tuple[RunConfig, Problem] | None, str]:
-    """The options and the problem of a run; or nothing, and why."""
-    try:
-        config = resumed_config(run, scenario, objective, {})
-        return (config, make_problem(config)), ""
-    except (ValueError, KeyError, OSError, TypeError) as error:
-        return None, f"The problem of the run could not be made again: {error}"
-
-
 def even(size: int, most: int) -> list[int]:
     """Up to so many indices, evenly, the ends among them.
 
@@ -107,13 +101,6 @@ def even(size: int, most: int) -> list[int]:
     [0, 2, 4]
     """
     return np.unique(np.linspace(0, size - 1, most).astype(int)).tolist() if size else []
-
-
-def front_page(config: RunConfig, problem: Problem, front: Front, k: int) -> str:
-    """The page that plays a member of the front, from the scenario's own start with the steps of
-    the search."""
-    found = with_numbers(problem, front.numbers[k], config["seconds"])
-    return run_scenario(found, progress=False, backend=config["backend"]).page()
 
 
 # ---- parts of the page

@@ -54,7 +54,10 @@ def chart(
     drawn = [*lines, *([Line(band.x, band.low), Line(band.x, band.high)] if band else [])]
     x = np.concatenate([line.x for line in drawn] + ([dots.x] if dots else []))
     y = np.concatenate([line.y for line in drawn] + ([dots.y] if dots else []))
-    frame = _Frame(_range(x), _range(y, dots is None, log), log)
+    across_ends, up_ends = _range(x), _range(y, dots is None, log)
+    if dots:
+        across_ends, up_ends = _wider(across_ends), _wider(up_ends)
+    frame = _Frame(across_ends, up_ends, log)
     inside = [_band(frame, band)] if band else []
     inside += [_path(frame, line) for line in lines]
     inside += _dots(frame, dots) if dots else []
@@ -87,6 +90,12 @@ def _range(values: np.ndarray, cut: bool = False, log: bool = False) -> tuple[fl
     return low, high
 
 
+def _wider(ends: tuple[float, float]) -> tuple[float, float]:
+    """With room for what is drawn at the ends."""
+    room = 0.05 * (ends[1] - ends[0])
+    return ends[0] - room, ends[1] + room
+
+
 @dataclass(frozen=True)
 class _Frame:
     """Where numbers are on the picture."""
@@ -117,7 +126,7 @@ def _axes(frame: _Frame, across: str) -> str:
     for tick in _factors(*frame.y) if frame.log else ticks(*frame.y):
         at = float(frame.up(tick))
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
-        parts.append(f'<text x="{LEFT - 4}" y="{at + 4:.1f}" class="end">{tick:.4g}</text>')
+        parts.append(f'<text x="{LEFT - 4}" y="{at + 4:.1f}" class="end">{tick:.6g}</text>')
     named = f'<text x="{middle}" y="{HEIGHT - 5}" class="mid">{html.escape(across)}</text>'
     return f'<g class="axes">{"".join(parts)}{named}</g>'
 
@@ -136,9 +145,11 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 def _factors(low: float, high: float) -> list[float]:
-    """1, 2, 5 times powers of ten, or few of these."""
-    powers = np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
-    found = [m * 10.0**p for p in powers for m in (1, 2, 5) if low <= m * 10.0**p <= high]
+    """A few powers of ten, or 1, 2, 5 times these where only one is within."""
+    powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+    found = [float(p) for p in powers if low <= p <= high]
+    if len(found) < 2:
+        found = [float(m * p) for p in powers for m in (1, 2, 5) if low <= m * p <= high]
     return found[:: max(1, len(found) // 4)] or [low, high]
 
 
