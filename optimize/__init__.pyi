@@ -20,6 +20,8 @@ from optimize.scenarios.find import shipped_scenarios as shipped_scenarios
 from optimize.scenarios.scenario import Scenario as Scenario
 from optimize.studies.push_map import MapOptions as MapOptions
 from optimize.studies.push_map import push_map as push_map
+from optimize.studies.run_list import list_runs as list_runs
+from optimize.studies.run_plot import plot_runs as plot_runs
 from optimize.sweeps.distributions import LogUniform as LogUniform
 from optimize.sweeps.distributions import Normal as Normal
 from optimize.sweeps.distributions import Uniform as Uniform
@@ -34,5 +36,9 @@ from optimize.sweeps.table import write_csv as write_csv
 from optimize.tuning.evolution import EvolutionResult as EvolutionResult
 from optimize.tuning.evolution import evolve as evolve
 from optimize.tuning.evolution import evolve_runs as evolve_runs
+from optimize.tuning.front import Front as Front
+from optimize.tuning.front import load_front as load_front
+from optimize.tuning.kept import front_member as front_member
+from optimize.tuning.page import write_run_page as write_run_page
 from optimize.tuning.tune import TuneResult as TuneResult
 from optimize.tuning.tune import tune as tune

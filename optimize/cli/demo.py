@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 def written() -> set[str]:
     """The files that a run leaves in its folder."""
     from optimize.results.folder import RunFolder
-    from optimize.tuning.tune import RESULT
+    from optimize.tuning.names import RESULT
 
     return {
         *(RunFolder.SCRIPT, RunFolder.CONFIG, RunFolder.DIGEST, RunFolder.VERSIONS),

@@ -45,6 +45,8 @@ examples:
   jaxsim tune push --objective capture --method adam --pushes 450 --out runs/d
   jaxsim tune sit_to_stand_quick --objective quick-rise --runs 16 --restarts ipop --out runs/r
   jaxsim tune sit_to_stand_quick --objective quick-rise --method cma:40,adam:20 --out runs/p
+  jaxsim tune sit_to_stand_quick --objective quick-rise --runs 8 --front time,energy \\
+      --each weights.energy=2e-6,2e-5,2e-4,2e-3 --out runs/front
   jaxsim tune kip_up --objective athletic-kip-up --trials 8 --fresh --spread 0,0.05 \\
       --draw model.friction=0.5:0.8 --out runs/sure
   jaxsim tune --out runs/kip --resume                       go on after an interrupt
@@ -166,6 +168,12 @@ def _search_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=V,V",
         help="values that the runs take in turn: sigma, population, weights.NAME, or any number of"
         " the scenario by path or label; may be repeated",
+    )
+    add(
+        "--front",
+        type=lambda text: text.split(","),
+        metavar="TERM,TERM",
+        help="keep the members that no other excels in these terms of the objective",
     )
 
 

@@ -62,6 +62,23 @@ def locked(folder: str | os.PathLike) -> Iterator[None]:
                 each.rmdir()
 
 
+def holder(folder: str | os.PathLike) -> str | None:
+    """Who works in a folder; None where nobody does, or the file system has no locks."""
+    try:
+        file = os.open(Path(folder) / LOCK, os.O_RDWR)
+    except OSError:
+        return None
+    try:
+        _lock(file)
+    except BlockingIOError:
+        return _who(file)
+    except OSError:
+        return None
+    finally:
+        os.close(file)  # which ends a lock, too
+    return None
+
+
 def _missing(path: Path) -> list[Path]:
     """The folders that would have to be made, the innermost first."""
     out = []

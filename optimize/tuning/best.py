@@ -13,29 +13,56 @@ from optimize.problems.problem import Problem, script_in
 from optimize.results.folder import RunFolder
 from optimize.running.summary import json_safe
 from optimize.tuning.checkpoint import GenerationRecord
+from optimize.tuning.histories import weighed
 
 
 class Best:
-    """best.scl and best.json, kept up to date with the search."""
+    """best.scl and best.json, kept up to date with the search.
 
-    def __init__(self, folder: RunFolder, problem: Problem):
-        self.folder, self.problem = folder, problem
+    weighed: runs have weights of their own, so that what they found is compared by its terms, under
+    the weights of the problem.
+    """
+
+    def __init__(self, folder: RunFolder, problem: Problem, weighed: bool = False):
+        self.folder, self.problem, self.weighed = folder, problem, weighed
         self.start: dict[str, Any] | None = None
+        self.found: dict[int, tuple[float, dict]] = {}  # run -> its best: worth, terms
+        self.written: tuple[int, float] | None = None
         if (folder / RunFolder.HISTORY).is_file():
-            history = folder.read_history()
-            self.start = history[0] if history else None
+            for line in folder.read_history():
+                self._note(line)
+
+    def worth(self, fitness: float | None, parts: Mapping[str, float | None]) -> float:
+        """What a member is worth among those of all runs; infinite where it failed."""
+        if fitness is None or not np.isfinite(fitness):
+            return np.inf
+        if not self.weighed:
+            return float(fitness)
+        return float(np.nan_to_num(weighed(self.problem.objective.weights, parts), nan=np.inf))
+
+    def _note(self, line: Mapping[str, Any]) -> None:
+        """Take a record for the start if it is the first, and for what its run has found."""
+        worth = self.worth(line["best"], line["best_parts"])
+        if self.start is None:
+            self.start = {**line, "best": worth if np.isfinite(worth) else None}
+        if line["best"] is not None and line["best"] == line["best_ever"]:
+            self.found[line.get("run", 0)] = worth, line["best_parts"]
 
     def begin(self, records: list[GenerationRecord]) -> None:
         """Take the first generation that is shown for the start."""
-        if self.start is None:
-            self.start = dataclasses.asdict(records[0])
+        for record in records:
+            self._note(dataclasses.asdict(record))
 
     def offer(self, records: list[GenerationRecord], best_x: np.ndarray) -> None:
-        """Write the best member of all runs if this generation brought it."""
+        """Write the best member of all runs, if this generation has changed which that is."""
         self.begin(records)
-        first = min(records, key=lambda r: np.inf if r.best_ever is None else r.best_ever)
-        if first.best is not None and first.best == first.best_ever:
-            self.write(first.best, first.best_parts, best_x[first.run])
+        if not self.found:
+            return
+        run = min(self.found, key=lambda run: self.found[run][0])
+        worth, parts = self.found[run]
+        if np.isfinite(worth) and (run, worth) != self.written:
+            self.write(worth, parts, best_x[run])
+            self.written = run, worth
 
     def write(self, fitness: float, parts: Mapping[str, float | None], x: np.ndarray) -> None:
         """best.scl of a script, and best.json with terms and numbers before and after."""

@@ -45,6 +45,9 @@ class GenerationRecord:
     run         of those that advance together
     members     that were evaluated
     restarts    so far
+    first_quartile, third_quartile   of the fitness, beside the median
+    centre      (n,) mean of the search distribution after the update, in its coordinates, to six
+                digits
     """
 
     generation: int
@@ -63,6 +66,9 @@ class GenerationRecord:
     run: int = 0
     members: int = 0
     restarts: int = 0
+    first_quartile: float | None = None
+    third_quartile: float | None = None
+    centre: list[float] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -265,6 +271,8 @@ def _record(line: dict[str, Any], number: int) -> GenerationRecord:
     numbers = (v for v in record.best_parts.values() if v is not None)
     if not all(isinstance(v, (int, float)) for v in numbers):
         raise ValueError(f"line {number}: best_parts are {record.best_parts}")
+    if not all(isinstance(v, (int, float)) for v in record.centre):
+        raise ValueError(f"line {number}: centre is {record.centre}")
     return record
 
 
@@ -274,6 +282,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "float | None": (int, float, type(None)),
     "dict[str, float | None]": (dict,),
     "list[str]": (list,),
+    "list[float]": (list,),
 }
 
 

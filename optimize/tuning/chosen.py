@@ -20,10 +20,10 @@ from optimize.problems.score import succeeded
 from optimize.results.folder import RunFolder
 from optimize.tuning.checkpoint import has_begun
 from optimize.tuning.evolution import EvolutionResult, evolve_runs
+from optimize.tuning.names import CHECKS
 
 EVERY = 20  # generations
 SURE = 0.97  # of the starts, so that nearly all of others are stood too
-CHECKS = "checks.json"
 
 
 @dataclass(frozen=True)

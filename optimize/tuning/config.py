@@ -3,7 +3,7 @@
 import hashlib
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
@@ -23,6 +23,7 @@ from optimize.running.objectives import OBJECTIVES, TERMS, Objective, user_objec
 from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.tuning.descent import optimiser
+from optimize.tuning.front import check_front
 from optimize.tuning.names import EVOLUTION, of_runs, stages
 
 SOURCE = "scenario.toml"
@@ -52,6 +53,7 @@ DEFAULTS: dict[str, Any] = {
     "score": "mean",
     "racing": 0,
     "checks": 100,
+    "front": (),
     "chunk": None,
     "backend": None,
 }
@@ -84,6 +86,7 @@ class TuneOptions(TypedDict, total=False):
     score: str | None  # of the trials: "mean", "worst", "cvar:0.25", "success"
     racing: int | None  # trials after which the worse half of the members gets no more
     checks: int | None  # starts by which means of a fresh search are judged
+    front: Sequence[str] | None  # terms of the objective, of whose Pareto front members are kept
     chunk: int | None  # members that XLA computes together; last digits of results depend on it
     backend: str | None  # "fused", a population as one kernel, or "xla"; None: the faster one
 
@@ -150,6 +153,7 @@ def new_config(
         config[name] = {path: np.asarray(v).tolist() for path, v in config[name].items()}
     for name in ("pushes", "spread"):
         config[name] = list(map(float, config[name]))
+    config["front"] = list(config["front"])
     if "generations" not in given:
         config["generations"] = _length(config["method"]) or config["generations"]
     config["precision"] = jnp.zeros(()).dtype.name
@@ -212,6 +216,8 @@ def resumed_config(
         given[name] = {path: np.asarray(v).tolist() for path, v in given[name].items()}
     for name in {"pushes", "spread"} & given.keys():
         given[name] = list(map(float, given[name]))
+    if "front" in given:
+        given["front"] = list(given["front"])
     if objective is not None:
         given["objective"] = (
             objective if isinstance(objective, str) else user_objective(objective)[0].name
@@ -358,6 +364,7 @@ def _check_values(config: Mapping[str, Any]) -> None:
             optimiser(stage.name)  # its errors show now
     of_runs(config["each"], config["runs"])
     _check_trials(config)
+    check_front(config)
     if not all(0 < force < np.inf for force in config["pushes"]):
         raise ValueError(f"pushes {config['pushes']}: give forces, each more than zero [N]")
     if config["free"] not in ("marked", "all"):

@@ -166,9 +166,9 @@ def advance(checkpoint: Checkpoint, judged: Judged) -> tuple[Checkpoint, list[Ge
         assessed = assess(judged, search.sloped, x, _calls(settings, search))
         if search.sloped and not any(one.healthy.any() for one in assessed):
             raise FloatingPointError("the loss or its derivative is not finite at the start")
-        sigma, none = settings.sigma, np.zeros(settings.runs, int)
-        first = [one.first() for one in assessed]
-        return _commit(checkpoint, checkpoint.state, first, sigma, none, [[]] * settings.runs)
+        first, none = [one.first() for one in assessed], np.zeros(settings.runs, int)
+        told = np.tile(settings.mean, (settings.runs, 1)), settings.sigma, none
+        return _commit(checkpoint, checkpoint.state, first, told, [[]] * settings.runs)
     with _cpu():
         x, size, asked = on_host(ask(search, states))
     members = [rows[:count] for rows, count in zip(x, size)]
@@ -177,8 +177,8 @@ def advance(checkpoint: Checkpoint, judged: Judged) -> tuple[Checkpoint, list[Ge
     with _cpu():
         told = on_host(tell(search, asked, x, fitness, slope))
         told, notes = _sound(search, told, asked, assessed, checkpoint.generation)
-        _, sigma, restarts = on_host(figures(search, told))
-    return _commit(checkpoint, by_path(told), assessed, sigma, restarts, notes)
+        now = on_host(figures(search, told))
+    return _commit(checkpoint, by_path(told), assessed, now, notes)
 
 
 def _in_its_stage(checkpoint: Checkpoint) -> Checkpoint:
@@ -255,9 +255,10 @@ def _sound(search: Method, told: Any, asked: Any, assessed: list[Assessed], gene
 
 
 def _commit(
-    checkpoint: Checkpoint, state: dict, assessed: list[Assessed], sigma, restarts, notes
+    checkpoint: Checkpoint, state: dict, assessed: list[Assessed], figures: Any, notes: list
 ) -> tuple[Checkpoint, list[GenerationRecord]]:
-    """Update the best members, and write down the generation."""
+    """Update the best members, and write down the generation. figures: as of ``figures``."""
+    mean, sigma, restarts = figures
     best_x, best_fitness = checkpoint.best_x.copy(), checkpoint.best_fitness.copy()
     best_parts, records = list(checkpoint.best_parts), []
     for run, one in enumerate(assessed):
@@ -270,6 +271,7 @@ def _commit(
                 best_parts[run] = parts
         own = {"sigma": float(sigma[run]), "restarts": int(restarts[run]), "changes": notes[run]}
         own |= {"best_parts": parts, "best_ever": _finite(best_fitness[run])}
+        own["centre"] = [float(f"{value:.6g}") for value in mean[run]]
         records.append(_record(checkpoint.generation, run, one, own))
     advanced = dataclasses.replace(
         checkpoint,
@@ -287,6 +289,9 @@ def _record(generation: int, run: int, one: Assessed, own: dict[str, Any]) -> Ge
     healthy = one.fitness[one.healthy]
     reductions = {"best": np.min, "median": np.median, "mean": np.mean, "worst": np.max}
     numbers: Any = {n: _finite(f(healthy)) if healthy.size else None for n, f in reductions.items()}
+    if healthy.size:
+        low, high = np.quantile(healthy, (0.25, 0.75))
+        numbers |= {"first_quartile": _finite(low), "third_quartile": _finite(high)}
     return GenerationRecord(
         generation=generation,
         **numbers,

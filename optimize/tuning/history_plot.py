@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxsim.io.files import write_bytes
 from optimize.results.folder import RunFolder
+from optimize.tuning.histories import best_of, column, histories
 
 _COLUMNS = 3
 
@@ -25,7 +26,8 @@ def plot_history(folder: str | os.PathLike) -> Path:
     Over the generations: fitness (best, median, best so far), failed members, step size, and the
     raw objective terms of the best member, each with its own axis, because their units differ.
     The start (the given motion) is drawn as a dashed line, the measure of any gain. Of several runs
-    it is the one that found the best; of the others the best so far is a thin line each.
+    it is the one that found the best; of the others the best so far is a thin line each, unless
+    they have objective weights of their own.
 
     Raises ModuleNotFoundError without matplotlib, FileNotFoundError without a history,
     ValueError for an empty or damaged one.
@@ -38,31 +40,30 @@ def plot_history(folder: str | os.PathLike) -> Path:
             'plots need matplotlib: pip install "jaxsim-characters[viewer]"', name=error.name
         ) from error
     run = RunFolder(Path(folder))
-    history = run.read_history()
-    if not history:
+    runs = histories(run)
+    if not runs:
         raise ValueError(f"{run / run.HISTORY} is empty: there is nothing to plot yet")
-    runs = by_run(history)
-    best = min(runs, key=lambda lines: np.nan_to_num(_number(lines[-1]["best_ever"]), nan=np.inf))
-    start = next((line for line in best if line["generation"] < 0), {})
-    lines = [line for line in best if line["generation"] >= 0]
-    terms = list(dict.fromkeys(name for line in best for name in line["best_parts"]))
+    best = best_of(runs) or runs[0]
+    start = next((line for line in best.lines if line["generation"] < 0), {})
+    lines = [line for line in best.lines if line["generation"] >= 0]
+    terms = list(dict.fromkeys(name for line in best.lines for name in line["best_parts"]))
 
     rows = 2 + -(-len(terms) // _COLUMNS)
     figure = Figure(figsize=(10.0, 2.2 * rows + 0.6), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.add_gridspec(rows, _COLUMNS, height_ratios=[1.6] + [1.0] * (rows - 1))
     axes = figure.add_subplot(grid[0, :])
-    for other in runs if len(runs) > 1 else []:
-        later = other[1:]
-        axes.plot(_column(later, "generation"), _column(later, "best_ever"), lw=0.5, color="0.8")
+    for other in runs if len(runs) > 1 and best.weights is None else []:
+        later = other.lines[1:]
+        axes.plot(column(later, "generation"), column(later, "best_ever"), lw=0.5, color="0.8")
     _plot_fitness(axes, lines, start)
     _plot_failures(figure.add_subplot(grid[1, 0]), lines)
     _plot_sigma(figure.add_subplot(grid[1, 1]), lines)
     for i, term in enumerate(terms):
         axes = figure.add_subplot(grid[2 + i // _COLUMNS, i % _COLUMNS])
         _start_line(axes, start.get("best_parts", {}).get(term))
-        axes.plot(_column(lines, "generation"), _values(lines, term), lw=1.0)
-        _leave_out_spikes(axes, _values(lines, term), [start.get("best_parts", {}).get(term)])
+        axes.plot(column(lines, "generation"), _values(lines, term), lw=1.0)
+        leave_out_spikes(axes, _values(lines, term), [start.get("best_parts", {}).get(term)])
         _label(axes, term)
 
     picture = io.BytesIO()
@@ -70,39 +71,31 @@ def plot_history(folder: str | os.PathLike) -> Path:
     return write_bytes(run / run.HISTORY_PLOT, picture.getvalue())
 
 
-def by_run(history: Sequence[dict]) -> list[list[dict]]:
-    """The lines of each run."""
-    found: dict[int, list[dict]] = {}
-    for line in history:
-        found.setdefault(line.get("run", 0), []).append(line)
-    return [*found.values()]
-
-
-def _plot_fitness(axes: Any, lines: Sequence[dict], start: dict) -> None:
-    generation = _column(lines, "generation")
-    axes.plot(generation, _column(lines, "median"), lw=0.8, color="tab:gray", label="median")
-    axes.plot(generation, _column(lines, "best"), lw=0.8, color="tab:blue", label="best")
-    best_ever = _column(lines, "best_ever")
+def _plot_fitness(axes: Any, lines: Sequence[Mapping[str, Any]], start: Mapping[str, Any]) -> None:
+    generation = column(lines, "generation")
+    axes.plot(generation, column(lines, "median"), lw=0.8, color="tab:gray", label="median")
+    axes.plot(generation, column(lines, "best"), lw=0.8, color="tab:blue", label="best")
+    best_ever = column(lines, "best_ever")
     axes.plot(generation, best_ever, lw=1.8, color="tab:red", label="best so far")
     _start_line(axes, start.get("best"), label="start")
-    _leave_out_spikes(axes, _column(lines, "best"), [start.get("best")])
+    leave_out_spikes(axes, column(lines, "best"), [start.get("best")])
     axes.legend(loc="upper right", fontsize=8)
     _label(axes, "fitness (lower is better)")
 
 
-def _plot_failures(axes: Any, lines: Sequence[dict]) -> None:
-    axes.fill_between(_column(lines, "generation"), _column(lines, "failures"), step="mid")
+def _plot_failures(axes: Any, lines: Sequence[Mapping[str, Any]]) -> None:
+    axes.fill_between(column(lines, "generation"), column(lines, "failures"), step="mid")
     axes.set_ylim(bottom=0.0)
     _label(axes, "failed members")
 
 
-def _plot_sigma(axes: Any, lines: Sequence[dict]) -> None:
-    axes.plot(_column(lines, "generation"), _column(lines, "sigma"), lw=1.0)
+def _plot_sigma(axes: Any, lines: Sequence[Mapping[str, Any]]) -> None:
+    axes.plot(column(lines, "generation"), column(lines, "sigma"), lw=1.0)
     axes.set_yscale("log")
     _label(axes, "step size sigma")
 
 
-def _leave_out_spikes(axes: Any, values: np.ndarray, always: Sequence[float | None]) -> None:
+def leave_out_spikes(axes: Any, values: np.ndarray, always: Sequence[float | None]) -> None:
     """Limit the axis to most of the values and to ``always``, where what else is drawn would
     flatten them: a few generations in which every member, or the median one, fell."""
     values = values[np.isfinite(values)]
@@ -127,14 +120,5 @@ def _label(axes: Any, title: str) -> None:
     axes.grid(alpha=0.25)
 
 
-def _column(lines: Sequence[dict], name: str) -> np.ndarray:
-    """(generations,) values; NaN (a gap in the curve) where a line has none."""
-    return np.asarray([_number(line.get(name)) for line in lines], dtype=np.float64)
-
-
-def _values(lines: Sequence[dict], term: str) -> np.ndarray:
-    return np.asarray([_number(line["best_parts"].get(term)) for line in lines], dtype=np.float64)
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else float(value)
+def _values(lines: Sequence[Mapping[str, Any]], term: str) -> np.ndarray:
+    return column([line["best_parts"] for line in lines], term)

@@ -1,4 +1,4 @@
-"""What a search is told by name: chains of methods, and settings by run.
+"""What a search is told by name: chains of methods, and settings by run; its files.
 
 Importing it starts no device (evosax does), so that a command may still set it up.
 """
@@ -11,6 +11,7 @@ import numpy as np
 EVOLUTION = ("cma", "sep-cma", "openai-es", "random")  # other methods are optimisers of optax
 OWN = ("sigma", "population")  # of the search; others are weights, or numbers
 WEIGHTS = "weights."
+RESULT, RUNS, CHECKS, FRONT = "result.json", "runs.json", "checks.json", "front.json"
 
 
 class Stage(NamedTuple):

@@ -11,7 +11,7 @@ Interrupted, the run goes on with ``tune(out="runs/rise", resume=True)``, to the
 import contextlib
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -34,24 +34,22 @@ from optimize.running.summary import json_safe
 from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.studies.push_map import CONFIG
-from optimize.studies.push_survival import Trial, trial_push
 from optimize.tuning.bar import Bar
 from optimize.tuning.best import Best, tuned_text
 from optimize.tuning.checkpoint import has_begun, next_generation
 from optimize.tuning.chosen import evolve_checked
 from optimize.tuning.config import RunConfig, TuneOptions, new_config, resumed_config
 from optimize.tuning.evolution import EvolutionResult, GenerationRecord, evolve_runs, settings_of
+from optimize.tuning.front import Watched, empty_front
 from optimize.tuning.gradient import reported
+from optimize.tuning.histories import own_weights
 from optimize.tuning.history_plot import plot_history
-from optimize.tuning.names import of_runs
+from optimize.tuning.names import RESULT, RUNS, of_runs
+from optimize.tuning.pushes import pushed
 from optimize.tuning.runs import judged, table_of_runs
 
 TUNED_ON = 1000  # the first seed of starts: a map of the same seed has others
 CHECKED_ON = 500_000  # what is added for the seed of the starts that choose
-DIRECTIONS = 8  # of pushes, around the body
-PUSH_TIME = 0.2  # how long each lasts [s]
-RESULT = "result.json"
-RUNS = "runs.json"
 
 
 @dataclass(frozen=True)
@@ -97,8 +95,9 @@ def tune(
     what config.json says the run was started with.
 
     Several ``runs`` advance as one program, with the seeds from ``seed`` on and the values of
-    ``each`` in turn; the best member of all is judged (each by the weights of its own run), and
-    runs.json tells what each found.
+    ``each`` in turn; the best member of all is judged, and runs.json tells what each found. Of runs
+    with weights of their own it is the best under those of the objective. ``front`` keeps the
+    members of all runs that no other one excels (``optimize.tuning.front``).
 
     The search is in JAX's default precision and on all its devices. After every generation
     history and checkpoint are complete, best.scl and best.json after every gain. At the end the
@@ -138,11 +137,13 @@ def tune(
             folder = RunFolder.create(out, config.options, config.text, now)
             if config.objective_text is not None:
                 folder.write_text(RunFolder.OBJECTIVE, config.objective_text)
-        best = Best(folder, problem)
+        best = Best(folder, problem, own_weights(config["each"]))
         if config["fresh"]:
             return _chosen(folder, config, problem, best, resume, progress)
         of = judged(problem, of_runs(config["each"], config["runs"]))
-        slopes = None
+        evaluate, slopes = of.evaluate, None
+        if config["front"]:
+            evaluate = Watched(of.evaluate, problem, folder, config["front"])
         if config.sloped and of.slopes is not None:
             slopes = reported(problem, of.slopes, folder)
         with Bar(config["generations"], progress) as bar:
@@ -152,7 +153,7 @@ def tune(
                 bar.show(records)
 
             found = evolve_runs(
-                of.evaluate,
+                evaluate,
                 **_search(config, problem),
                 slopes=slopes,
                 folder=folder,
@@ -160,6 +161,7 @@ def tune(
                 on_generation=on_generation,
                 progress=False,
                 changes=accepted(folder),
+                by_generation=bool(config["front"]),
             )
         return _finish(folder, config, problem, best, found, progress)
 
@@ -269,6 +271,8 @@ def make_problem(config: RunConfig) -> Problem:
     )
     problem.tunables  # noqa: B018 (errors in bounds and paths show now)
     problem.varied()
+    if config["front"]:
+        empty_front(problem, config["front"])
     return problem
 
 
@@ -284,22 +288,6 @@ def _scenario(config: RunConfig, text: str | None = None, dt: float | None = Non
     return dataclasses.replace(made, scheme=dataclasses.replace(made.scheme, **changes))  # type: ignore
 
 
-def pushed(
-    scenario: Scenario, forces: Sequence[float], trials: int, at: float
-) -> tuple[Scenario, dict[str, np.ndarray]]:
-    """The scenario with one push at the pelvis, and variants of it: around the body, the forces [N]
-    in turn after each round."""
-    k, dtype = np.arange(trials), scenario.model.mass.dtype
-    one = Trial(scenario.state, *np.asarray([forces[0], 0.0, PUSH_TIME], dtype))
-    direction = (2 * np.pi * (k % DIRECTIONS) / DIRECTIONS).astype(dtype)
-    force = np.asarray(forces, dtype)[(k // DIRECTIONS) % len(forces)]
-    made = jax.vmap(
-        lambda f, d: trial_push(scenario.model, Trial(scenario.state, f, d, f), at).force
-    )(force, direction)
-    own = dataclasses.replace(scenario, forces=trial_push(scenario.model, one, at))
-    return own, {"forces.force": np.asarray(made)}
-
-
 def _finish(
     folder: RunFolder,
     config: RunConfig,
@@ -309,7 +297,7 @@ def _finish(
     progress: bool,
 ) -> TuneResult:
     """Judge the best with the finer time step and write what there is to look at."""
-    evolution = min(runs, key=lambda run: run.best_fitness)
+    evolution = min(runs, key=lambda run: best.worth(run.best_fitness, run.best_parts))
     notes: list[str] = []
     if len(runs) > 1:
         each = of_runs(config["each"], config["runs"])
@@ -321,18 +309,19 @@ def _finish(
                 plot_history(folder)
         except ImportError as error:
             notes.append(f"{RunFolder.HISTORY_PLOT} was not written: {error}")
-    if not np.isfinite(evolution.best_fitness):
+    worth = best.worth(evolution.best_fitness, evolution.best_parts)
+    if not np.isfinite(worth):
         if not evolution.interrupted:
             notes.append("every member failed; a smaller dt or sigma, or other bounds, may help")
         return TuneResult(folder.path, evolution, runs, None, None, None, tuple(notes))
-    best.write(evolution.best_fitness, evolution.best_parts, evolution.best_x)
+    best.write(worth, evolution.best_parts, evolution.best_x)
     if evolution.interrupted:
         return TuneResult(folder.path, evolution, runs, None, None, None, tuple(notes))
     if config.text is None:
         start, found, name = best.start, evolution, config.objective.name
         assert start is not None
         first = {"name": name, "total": start["best"], "parts": start["best_parts"]}
-        last = {"name": name, "total": found.best_fitness, "parts": found.best_parts}
+        last = {"name": name, "total": worth, "parts": found.best_parts}
         by = "by the starts that checked it" if config["fresh"] else "by the motions of the search"
         _write_result(folder, config, first, last, judged=by)
         motion, missing = _shown(folder, config, problem, evolution.best_x, progress)
@@ -351,14 +340,18 @@ def _finish(
 def _shown(folder: RunFolder, config: RunConfig, problem: Problem, x: np.ndarray, progress: bool):
     """The scenario with the numbers found, its motion written as ``jaxsim simulate`` does, and what
     of it could not be."""
-    found = problem.scenario
-    for name, value in zip(problem.tunables.names, problem.tunables.decode(np.asarray(x, float))):
-        found = found.set(name, jnp.asarray(value, found.model.mass.dtype))
-    seconds = config["seconds"] or found.seconds
-    motion = run_scenario(
-        dataclasses.replace(found, seconds=seconds), progress=progress, backend=config["backend"]
-    )
+    values = np.asarray(problem.tunables.decode(np.asarray(x, float)))
+    found = with_numbers(problem, values, config["seconds"])
+    motion = run_scenario(found, progress=progress, backend=config["backend"])
     return motion, write_simulation(folder, motion, with_files=False).missing
+
+
+def with_numbers(problem: Problem, values: np.ndarray, seconds: float | None) -> Scenario:
+    """The scenario with values (n,) of the numbers that a problem varies, in their units."""
+    found = problem.scenario
+    for name, value in zip(problem.tunables.names, values):
+        found = found.set(name, jnp.asarray(value, found.model.mass.dtype))
+    return dataclasses.replace(found, seconds=seconds or found.seconds)
 
 
 def _write_result(folder: RunFolder, config: RunConfig, before, after, judged: str) -> None:

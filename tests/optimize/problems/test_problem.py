@@ -17,7 +17,8 @@ from optimize.studies.push_map import map_scenario
 from optimize.studies.push_search import MapOptions
 from optimize.sweeps.sweep import sweep
 from optimize.tuning.evolution import evolve
-from optimize.tuning.tune import pushed, tune
+from optimize.tuning.pushes import pushed
+from optimize.tuning.tune import tune
 
 SHORT = 0.02  # [s]
 NUMBERS = {"model.gain_p[6]": (1.0, 5000.0, "log"), "model.mass[3]": (0.1, 50.0)}

@@ -1,0 +1,312 @@
+"""The runs below a folder: where each stands, what it has found, what it has cost.
+
+    for run in list_runs("runs"):
+        print(run.path, run.state, run.best)
+
+A run is a folder that ``RunFolder.create`` has made, or one of a search of ``evolve_runs``. What
+cannot be read is listed with its error, and keeps none of the others out.
+"""
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from optimize.results.digest import differences
+from optimize.results.folder import RunFolder
+from optimize.results.lock import holder
+from optimize.sweeps.design import design_of_json
+from optimize.sweeps.store import STORE, read_progress
+from optimize.tuning.histories import RunHistory, best_of, histories, own_weights
+from optimize.tuning.names import CHECKS, RESULT
+
+MARKS = (RunFolder.CONFIG, RunFolder.VERSIONS, RunFolder.HISTORY, RunFolder.CHECKPOINT)
+KINDS = {"sweep": "sweep", "push_map": "push map", "compatibility": "model"}  # by key of the config
+SEARCH = "search"  # of Python, without options
+BROKEN, RUNNING, INTERRUPTED, DONE = "broken", "running", "interrupted", "done"
+TOLD = 12  # rows of a comparison that are shown of each kind
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    """A run as its folder tells of it; None where that does not say.
+
+    kind: tune, search, sweep, push map, model, "" of a broken one. state: running, interrupted,
+    done, broken. done, of: how far it is: generations, or boxes of a sweep. best: of a search the
+    lowest objective of its members, and ``judged`` that of the result. evaluations: members that
+    were simulated. seconds: of their simulation [s]. note: what is wrong, or does not compare.
+    """
+
+    path: Path
+    kind: str = ""
+    state: str = BROKEN
+    scenario: str | None = None
+    method: str | None = None
+    seed: int | None = None
+    runs: int = 1
+    done: int | None = None
+    of: int | None = None
+    best: float | None = None
+    judged: float | None = None
+    evaluations: int | None = None
+    seconds: float | None = None
+    note: str = ""
+
+
+def list_runs(folder: str | os.PathLike) -> list[ListedRun]:
+    """The runs in a folder and below, by name. Raises FileNotFoundError where there is no folder.
+
+    Only small files are read, and the histories.
+    """
+    top = Path(folder)
+    if not top.is_dir():
+        raise FileNotFoundError(f"there is no folder {top}")
+    return [listed(path) for path in _folders(top)]
+
+
+def _folders(top: Path) -> Iterator[Path]:
+    """Folders with the marks of a run; none is looked for within another."""
+    for path, inner, files in os.walk(top):
+        inner.sort()
+        if set(MARKS) & set(files) and not _foreign(Path(path), files):
+            inner.clear()
+            yield Path(path)
+
+
+def _foreign(path: Path, files: list[str]) -> bool:
+    """Whether config.json is all there is, and is of another program."""
+    if set(MARKS) & set(files) != {RunFolder.CONFIG}:
+        return False
+    try:
+        held = json.loads((path / RunFolder.CONFIG).read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return True
+    return not (isinstance(held, dict) and "command" in held and "seed" in held)
+
+
+def listed(path: str | os.PathLike) -> ListedRun:
+    """What the folder of a run tells."""
+    folder = RunFolder(Path(path))
+    try:
+        return _read(folder)
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        told = error.args[0] if isinstance(error, KeyError) and error.args else error
+        kind = "" if isinstance(error, (OSError, ValueError)) else f"{type(error).__name__} "
+        return ListedRun(folder.path, note=f"{kind}{told}")
+
+
+def _read(folder: RunFolder) -> ListedRun:
+    if not (folder / RunFolder.CONFIG).is_file():
+        if (folder / RunFolder.VERSIONS).is_file() or not (folder / RunFolder.CHECKPOINT).is_file():
+            RunFolder.open(folder)  # which tells what is missing
+        return _search(folder)
+    config = folder.read_config()
+    for key, kind in KINDS.items():
+        if key in config:
+            read = _sweep if kind == "sweep" else _study
+            return read(folder, config, kind)
+    if "generations" in config and "objective" in config:
+        return _tuned(folder, config)
+    raise ValueError(f"{folder / RunFolder.CONFIG} holds options of no kind of run")
+
+
+def _state(folder: RunFolder, done: bool) -> str:
+    if holder(folder) is not None:
+        return RUNNING
+    return DONE if done else INTERRUPTED
+
+
+# ---- searches
+
+
+def _tuned(folder: RunFolder, config: Mapping[str, Any]) -> ListedRun:
+    """A run of ``tune``, or several that advance together."""
+    own = histories(folder) if (folder / RunFolder.HISTORY).is_file() else []
+    made = 1 + max((int(run.lines[-1]["generation"]) for run in own), default=-1)
+    result = folder.read_json(RESULT) if (folder / RESULT).is_file() else None
+    over = made >= config["generations"]
+    best, note = _best(folder, config, own)
+    whole = over and (result is not None or (best is None and not note))
+    shared = dict(_found(own), kind="tune", state=_state(folder, whole), note=note)
+    return ListedRun(
+        folder.path,
+        scenario=str(config["scenario"]),
+        method=_method(config),
+        seed=config["seed"],
+        runs=int(config.get("runs", 1)),
+        done=made,
+        of=config["generations"],
+        best=best,
+        judged=result["after"]["total"] if over and result is not None else None,
+        **shared,
+    )
+
+
+def _method(config: Mapping[str, Any]) -> str:
+    told = [config.get("method", "cma"), config.get("restarts"), config.get("fresh") and "fresh"]
+    return " ".join(str(part) for part in told if part)
+
+
+def _best(folder: RunFolder, config: Mapping[str, Any], own: list[RunHistory]):
+    """The best, and why there is none to compare."""
+    if config.get("fresh"):  # the best of a generation was lucky in its trials
+        checked = (folder / CHECKS).is_file() and (folder / RunFolder.BEST).is_file()
+        return (folder.read_json(RunFolder.BEST)["fitness"]["after"] if checked else None), ""
+    found = best_of(own)
+    lost = own_weights(config.get("each", {})) and any(
+        run.lines[-1]["best_ever"] is not None and not np.isfinite(run.last) for run in own
+    )
+    if lost:
+        return None, "runs with weights of their own, and without their terms: not comparable"
+    return (None if found is None else found.last), ""
+
+
+def _found(own: list[RunHistory]) -> dict[str, Any]:
+    """What the runs of a search have cost; the wall time is of all together."""
+    if not own:
+        return {}
+    return {
+        "evaluations": int(sum(run.evaluations[-1] for run in own)),
+        "seconds": float(sum(line["seconds"] for line in own[0].lines)),
+    }
+
+
+def _search(folder: RunFolder) -> ListedRun:
+    """Of ``evolve_runs`` with a folder of its own: nobody knows how long it was to be."""
+    from optimize.tuning.checkpoint import Checkpoint, CheckpointError
+
+    try:
+        kept = Checkpoint.load(folder / RunFolder.CHECKPOINT)
+    except CheckpointError as error:
+        raise ValueError(error) from error
+    own = histories(folder) if (folder / RunFolder.HISTORY).is_file() else []
+    found = best_of(own)
+    return ListedRun(
+        folder.path,
+        SEARCH,
+        _state(folder, True),
+        method=" ".join(filter(None, (kept.settings.method, kept.settings.restarts))),
+        seed=int(kept.settings.seed[0]),
+        runs=kept.settings.runs,
+        done=max(kept.generation, 0),
+        best=None if found is None else found.last,
+        **_found(own),
+    )
+
+
+# ---- other kinds
+
+
+def _sweep(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedRun:
+    design = design_of_json(config["sweep"])
+    boxes = math.prod(design.boxes)
+    done = read_progress(folder, boxes) if (folder / STORE).is_dir() else None
+    return ListedRun(
+        folder.path,
+        kind,
+        _state(folder, done == boxes),
+        scenario=config["scenario"],
+        method=design.sample or "grid",
+        seed=config["seed"],
+        done=done or 0,
+        of=boxes,
+        evaluations=design.members * (done or 0) // boxes,
+    )
+
+
+def _study(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedRun:
+    """A push map, or a compatibility model."""
+    from optimize.compatibility.run import MODEL
+    from optimize.studies.push_report import TABLE
+
+    over = (folder / (TABLE if kind == "push map" else MODEL)).is_file()
+    options = config["push_map"] if kind == "push map" else config["compatibility"]
+    found = folder.read_json(MODEL) if over and kind == "model" else {}
+    return ListedRun(
+        folder.path,
+        kind,
+        _state(folder, over),
+        scenario=options.get("scenario"),
+        method=options.get("method"),
+        seed=config["seed"],
+        evaluations=found.get("samples"),
+        seconds=found.get("seconds", {}).get("sampling"),
+    )
+
+
+# ---- two of them
+
+
+def compared(one: str | os.PathLike, other: str | os.PathLike) -> list[str]:
+    """What differs between two runs, a line each: options, script, model, code, libraries, machine;
+    then what they have found and what it cost. Raises ValueError where one cannot be read."""
+    lines: list[str] = []
+    runs = [listed(path) for path in (one, other)]
+    for run in runs:
+        if run.state == BROKEN:
+            raise ValueError(f"{run.path}: {run.note}")
+    kept = [_began(RunFolder(run.path)) for run in runs]
+    told = differences(*kept)
+    lines += told[:TOLD] + ([f"and {len(told) - TOLD} more"] if len(told) > TOLD else [])
+    lines += [] if told else ["they began with the same"]
+    first, second = runs
+    rows = ["state", "done", "evaluations", "seconds"]
+    if all(_judged_by(part) == _judged_by(kept[0]) for part in kept):
+        rows += ["best", "judged"]
+    else:
+        lines.append("best: not comparable, as what they are judged by differs")
+    for name in rows:
+        a, b = getattr(first, name), getattr(second, name)
+        if (a, b) != (None, None):
+            lines.append(f"{name}: {_told(a)}, {_told(b)}")
+    return lines + _terms(runs)
+
+
+def _began(folder: RunFolder) -> dict[str, Any]:
+    """What a run began with: its digest, all its options, its machine."""
+    found: dict[str, Any] = {}
+    if (folder / RunFolder.DIGEST).is_file():
+        found = {**folder.read_json(RunFolder.DIGEST)}
+        found.pop("accepted", None)
+    if (folder / RunFolder.CONFIG).is_file():
+        options = folder.read_config()
+        found["config"] = {name: v for name, v in options.items() if name != "command"}
+    if (folder / RunFolder.VERSIONS).is_file():
+        versions = folder.read_json(RunFolder.VERSIONS)
+        names = ("python", "platform", "cpu_count", "device", "commit")
+        found["machine"] = {name: versions.get(name) for name in names}
+    return found
+
+
+def _judged_by(began: Mapping[str, Any]) -> list[Any]:
+    """What must be the same where objectives are compared."""
+    config = began.get("config", {})
+    names = ("scenario", "set", "objective", "weights", "seconds", "trials", "score", "fresh")
+    return [config.get(name) for name in names]
+
+
+def _terms(runs: list[ListedRun]) -> list[str]:
+    """The terms of the best of each, where both keep them."""
+    held = []
+    for run in runs:
+        folder = RunFolder(run.path)
+        if not (folder / RunFolder.BEST).is_file():
+            return []
+        held.append({term["name"]: term for term in folder.read_json(RunFolder.BEST)["terms"]})
+    return [
+        f"  {name} [{held[0][name]['unit']}]: {_told(held[0][name]['after'])},"
+        f" {_told(held[1][name]['after'])}"
+        for name in held[0]
+        if name in held[1]
+    ]
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "-" if value is None else str(value)

@@ -1,0 +1,180 @@
+"""The Pareto front of all members of a search over terms of its objective.
+
+    front = load_front("runs/front")
+    front.values, front.numbers
+
+A member is of the front where no other is at least as good in every term and better in one. Only
+members count that end as the objective wants it. The front is kept in front.json from generation to
+generation, with its hypervolume: the part of the space up to ``reference`` that it dominates.
+Source: Guerreiro, Fonseca, Paquete, The hypervolume indicator, 2021; computed by moocore.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from optimize.problems.evaluation import Evaluation
+from optimize.problems.problem import Problem
+from optimize.problems.score import succeeded
+from optimize.results.folder import RESTORE, RunFolder
+from optimize.tuning.names import EVOLUTION, FRONT, OWN, WEIGHTS, stages
+
+
+@dataclass(frozen=True)
+class Front:
+    """A front of k members over m terms, all to be minimised.
+
+    terms, units: of the columns of values (k, m). names: of the columns of numbers (k, n), the
+    numbers that were tuned, in their units. run, generation: (k,) where each is of. reference:
+    (m,) the worst of each term in the first generation that had members which count; None before.
+    hypervolume: a pair of generation and volume for each generation from there on.
+    """
+
+    terms: tuple[str, ...]
+    units: tuple[str, ...]
+    names: tuple[str, ...]
+    values: np.ndarray
+    numbers: np.ndarray
+    run: np.ndarray
+    generation: np.ndarray
+    reference: np.ndarray | None = None
+    hypervolume: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many members it has."""
+        return len(self.values)
+
+
+def need_moocore() -> Any:
+    """The library. Raises ImportError, naming the extra."""
+    try:
+        import moocore
+    except ImportError as error:
+        raise ImportError(
+            'a front needs moocore: pip install "jaxsim-characters[results]"', name=error.name
+        ) from error
+    return moocore
+
+
+def check_front(config: Mapping[str, Any]) -> None:
+    """Raise ValueError where the members of a search do not make one front, ImportError without the
+    library."""
+    if not config["front"]:
+        return
+    need_moocore()
+    methods = {stage.name for stage in stages(config["method"])}
+    numbers = [n for n in config["each"] if n not in OWN and not n.startswith(WEIGHTS)]
+    if config["fresh"] or not methods <= {*EVOLUTION} or numbers:
+        raise ValueError(
+            "front: only of members that are evolved and judged alike; leave out fresh, methods"
+            " along the gradient, and numbers of the scenario in each"
+        )
+
+
+def empty_front(problem: Problem, terms: Sequence[str]) -> Front:
+    """Of a problem, before anything was evaluated. Raises ValueError for terms that its objective
+    does not have, and where there are fewer than two."""
+    known = problem.objective.weights
+    wrong = [name for name in terms if name not in known]
+    if wrong or len(set(terms)) < 2:
+        raise ValueError(
+            f"front is {', '.join(terms)}: give two or more of the objective's terms:"
+            f" {', '.join(known)}"
+        )
+    units = tuple(problem.objective.term(name).unit for name in terms)
+    none = np.zeros(0, int)
+    values, numbers = np.zeros((0, len(terms))), np.zeros((0, len(problem.names)))
+    return Front(tuple(terms), units, tuple(problem.names), values, numbers, none, none)
+
+
+def extended(
+    front: Front, values: np.ndarray, numbers: np.ndarray, run: np.ndarray, generation: int
+) -> Front:
+    """With further members (P, m), (P, n), (P,); the order is that of the first term.
+
+    Members that are there already change nothing, so that a generation may be done again.
+    """
+    moocore = need_moocore()
+    good = np.isfinite(values).all(axis=1)
+    if not good.any() and not front.size:
+        return front
+    both = np.concatenate([front.values, values[good]])
+    found = {
+        "values": both,
+        "numbers": np.concatenate([front.numbers, numbers[good]]),
+        "run": np.concatenate([front.run, run[good]]),
+        "generation": np.concatenate([front.generation, np.full(good.sum(), generation)]),
+    }
+    kept = np.flatnonzero(moocore.is_nondominated(both))
+    kept = kept[np.lexsort(both[kept].T[::-1])]
+    grown = replace(front, **{name: array[kept] for name, array in found.items()})
+    reference = front.reference
+    if reference is None and generation >= 0:  # the start alone is no measure
+        reference = values[good].max(axis=0) if good.any() else None
+    if reference is None:
+        return grown
+    volume = float(moocore.hypervolume(grown.values, ref=reference))
+    earlier = [pair for pair in front.hypervolume if pair[0] < generation]
+    return replace(grown, reference=reference, hypervolume=(*earlier, (generation, volume)))
+
+
+class Watched:
+    """An evaluation of ``evolve_runs`` by generation that keeps the front of what it has seen."""
+
+    def __init__(
+        self,
+        evaluate: Callable[[np.ndarray, np.ndarray], Evaluation],
+        problem: Problem,
+        folder: RunFolder,
+        terms: Sequence[str],
+    ):
+        self.evaluate, self.problem, self.folder = evaluate, problem, folder
+        self.front = empty_front(problem, terms)
+        if (folder / FRONT).is_file():
+            self.front = load_front(folder)
+
+    def __call__(self, x: np.ndarray, run: np.ndarray, generation: int) -> Evaluation:
+        found = self.evaluate(x, run)
+        parts = {name: np.asarray(part, float) for name, part in found.parts.items()}
+        ok = ~np.broadcast_to(np.asarray(found.failed, bool), len(x))
+        stood = parts.get("succeeded", succeeded(parts))  # of several trials, their share
+        if stood is not None:
+            ok = ok & (np.asarray(stood) == 1)
+        values = np.stack([parts[name] for name in self.front.terms], axis=1)[ok]
+        numbers = np.asarray(self.problem.tunables.decode(np.asarray(x, float)))[ok]
+        self.front = extended(self.front, values, numbers, np.asarray(run)[ok], generation)
+        save_front(self.folder, self.front)  # before the checkpoint: it may be ahead, never behind
+        return found
+
+
+def save_front(folder: RunFolder, front: Front) -> None:
+    """Write front.json."""
+    folder.write_json(FRONT, asdict(front))
+
+
+def load_front(folder: str | os.PathLike) -> Front:
+    """The front of a run in a folder. Raises FileNotFoundError where there is none, ValueError
+    where it is damaged."""
+    run = RunFolder(Path(folder))
+    held = run.read_json(FRONT)
+    try:
+        texts = {name: tuple(map(str, held[name])) for name in ("terms", "units", "names")}
+        count = len(held["values"])
+        own = {
+            "values": np.asarray(held["values"], float).reshape(count, len(texts["terms"])),
+            "numbers": np.asarray(held["numbers"], float).reshape(count, len(texts["names"])),
+            "run": np.asarray(held["run"], int).reshape(count),
+            "generation": np.asarray(held["generation"], int).reshape(count),
+        }
+        reference = held["reference"]
+        if reference is not None:
+            reference = np.asarray(reference, float).reshape(len(texts["terms"]))
+        volumes = tuple((int(g), float(v)) for g, v in held["hypervolume"])
+        return Front(**texts, **own, reference=reference, hypervolume=volumes)
+    except (TypeError, KeyError, ValueError) as error:
+        raise ValueError(f"{run / FRONT} holds no front ({error}); {RESTORE}") from error
