@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("jaxsim", "controllers", "optimize")
 OPTIONAL = (
     *("mujoco", "matplotlib", "PIL", "brax", "xarray", "zarr", "IPython", "pytest"),
-    *("ezc3d", "pygltflib", "SALib", "sklearn"),
+    *("ezc3d", "pygltflib", "SALib", "sklearn", "distributed"),
 )
 
 
@@ -114,7 +114,7 @@ def test_core_dependencies_are_pinned():
 def test_the_oldest_versions_are_those_that_are_allowed():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    tried = ("viewer", "models", "mocap", "results", "compatibility")
+    tried = ("viewer", "models", "mocap", "results", "compatibility", "cluster")
     named = [line for extra in tried for line in extras[extra]]
     wanted = [*project["dependencies"], *named]
     allowed = dict(re.match(r"([\w-]+)>=([\d.]+)", line).groups() for line in wanted)

@@ -74,6 +74,10 @@ class Problem:
                 f"racing is {self.racing} of {self.trials} trials; give fewer than all, or 0"
             )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What it was made of; compiled programs are made anew where it is sent."""
+        return {own.name: getattr(self, own.name) for own in fields(self)}
+
     @property
     def steps(self) -> int:
         """Of one trial."""
