@@ -29,6 +29,8 @@ EXTRA = 'pip install "jaxsim-characters[cluster]"'
 SLURM = "slurm"
 Calls = Generator[Any, None, None]
 AHEAD = 2  # calls for each worker that are under way or wait there
+# A Ctrl-C reaches all processes of a terminal; who asks ends after the chunk under way.
+PATIENT = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 PATIENCE = 30.0  # for a scheduler to answer [s]
 
 
@@ -84,7 +86,7 @@ def workers(cluster: Any) -> Iterator[Workers | None]:
         elif kind.isdecimal() and int(kind) > 0 and not colon:
             options: dict[str, Any] = dict(n_workers=int(kind), threads_per_worker=1)
             # A chunk bounds the memory; a port for a web page nobody asked for.
-            options |= dict(memory_limit=None, dashboard_address=None)
+            options |= dict(memory_limit=None, dashboard_address=None, preload=[PATIENT])
             local = stack.enter_context(distributed.LocalCluster(**options))
             client, count = stack.enter_context(distributed.Client(local)), int(kind)
         elif kind == SLURM and colon and jobs.isdecimal() and int(jobs) > 0:
