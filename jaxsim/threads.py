@@ -15,8 +15,8 @@ HANGS = (
 def more_threads() -> Iterator[None]:
     """XLA starts with as many threads as NPROC says: with THREADS, unless the user has set it.
 
-    With two, a batch of factorisations in a loop, as in the synthesis, can wait for itself for
-    ever. Acts where JAX starts inside.
+    Before jaxlib 0.11.1 each batched factorisation keeps a thread waiting for others to do its
+    work: with two threads, two of them at once wait for ever. Acts where JAX starts inside.
     """
     if "NPROC" in os.environ or cores() >= THREADS:
         yield

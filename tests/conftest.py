@@ -1,5 +1,6 @@
 """What all tests share: compiled programs kept between runs, and float64 on request."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -9,6 +10,7 @@ for _name, _value in (
     ("JAX_COMPILATION_CACHE_DIR", str(_cache)),
     ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3"),
     ("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1"),
+    ("NPROC", "8"),  # whatever comes first: with two threads XLA can wait for itself for ever
 ):
     os.environ.setdefault(_name, _value)
 
@@ -33,6 +35,17 @@ _common = dict(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_
 hypothesis.settings.register_profile("repeatable", derandomize=True, max_examples=8, **_common)
 hypothesis.settings.register_profile("search", max_examples=100, **_common)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _mapped_memory_is_bounded():
+    """Each compiled program maps memory three times, and Linux gives a process 65530 mappings;
+    where they end, the compiler crashes."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > 20_000:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture
