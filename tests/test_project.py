@@ -18,10 +18,10 @@ OPTIONAL = (
 )
 
 
-def run_python(code: str, *args: str) -> subprocess.CompletedProcess[str]:
-    """Run code in a new interpreter at the repository root, without JAX settings of ours."""
+def run_python(code: str, *args: str, **own: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a new interpreter at the repository root, without JAX settings but ``own``."""
     env = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
-    env["JAX_PLATFORMS"] = "cpu"
+    env |= {"JAX_PLATFORMS": "cpu", **own}
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), *args],
         cwd=ROOT,

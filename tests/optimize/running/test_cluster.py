@@ -26,6 +26,7 @@ from optimize.tuning.evolution import evolve_runs
 from optimize.tuning.runs import judged
 from optimize.tuning.tune import tune
 from tests.optimize.tuning.test_evolution import assert_same
+from tests.test_project import assert_ok, run_python
 
 PULL = {"model.gravity[2]": np.linspace(-9.0, -4.0, 6)}
 
@@ -54,6 +55,14 @@ def client():
         yield pool.client
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """What a sweep keeps, of one process and device."""
+    out = tmp_path_factory.mktemp("alone") / "run"
+    sweep(dropped(), PULL, out=out, chunk=2)
+    return kept(out)
+
+
 class Counted(NamedTuple):
     """Stands for workers: does all here, and keeps the sizes."""
 
@@ -71,10 +80,7 @@ def kept(folder):
     return {str(p.relative_to(folder)): p.read_bytes() for p in paths if p.is_file()}
 
 
-def test_a_sweep_is_the_same_whoever_is_lost(client, tmp_path, monkeypatch):
-    problem = dropped()
-    options: dict[str, Any] = dict(chunk=2)
-    sweep(problem, PULL, out=tmp_path / "alone", **options)
+def test_a_sweep_is_the_same_whoever_is_lost(alone, client, tmp_path, monkeypatch):
     write, before = store.write_progress, client.run(os.getpid)
 
     def lose_one(folder, boxes):
@@ -84,11 +90,25 @@ def test_a_sweep_is_the_same_whoever_is_lost(client, tmp_path, monkeypatch):
             os.kill(before[busy], signal.SIGKILL)
 
     monkeypatch.setattr(store, "write_progress", lose_one)
-    sweep(problem, PULL, out=tmp_path / "several", cluster=client, **options)
-    alone, several = kept(tmp_path / "alone"), kept(tmp_path / "several")
-    assert alone == several and len(alone) > 6
+    sweep(dropped(), PULL, out=tmp_path / "run", cluster=client, chunk=2)
+    assert kept(tmp_path / "run") == alone and len(alone) > 6
     client.wait_for_workers(2)
     assert len(set(client.run(os.getpid).values()) & set(before.values())) == 1
+
+
+def test_a_sweep_is_the_same_on_all_devices_of_a_machine(alone, tmp_path):
+    """In a process of its own: JAX must be told of devices before it starts."""
+    code = """
+        import sys, jax
+        from optimize.sweeps.sweep import sweep
+        from tests.optimize.running.test_cluster import PULL, dropped
+
+        assert len(jax.devices()) == 2
+        sweep(dropped(), PULL, out=sys.argv[1], chunk=2)
+    """
+    done = run_python(code, str(tmp_path / "run"), JAX_NUM_CPU_DEVICES="2")
+    assert_ok(done)
+    assert kept(tmp_path / "run") == alone
 
 
 def test_runs_of_a_search_are_the_same_on_workers(client, tmp_path):
