@@ -25,6 +25,10 @@ HEAD = [
 ]
 
 
+Pair = tuple[Problem, Problem]
+Sides = list[tuple[Evaluation, ...]]
+
+
 def raced(backend: str) -> Problem:
     """A kip-up from starts that differ, on grounds that differ."""
     return Problem(
@@ -42,17 +46,21 @@ def fallen(backend: str) -> Problem:
     )  # fmt: skip
 
 
-def judged(problem: Problem, sigma: float, generations: int) -> tuple[list[Evaluation], np.ndarray]:
-    """Of generations around the scenario's own numbers, and the seconds of each."""
+def judged(pair: Pair, sigma: float, generations: int) -> tuple[Sides, np.ndarray]:
+    """Of generations around the scenario's own numbers: what both sides say, and their seconds
+    (generations, 2), taken in turn, since other programs use the machine too."""
     found, seconds = [], []
     for number in range(-1, generations):  # the first compiles
         draw = np.random.default_rng([SEED, number + 1])
-        z = sigma * draw.normal(size=(MEMBERS, problem.tunables.size))
-        began = time.perf_counter()
-        evaluation = problem.evaluate(z, number)
+        z = sigma * draw.normal(size=(MEMBERS, pair[0].tunables.size))
+        both, took = [], []
+        for problem in pair:
+            began = time.perf_counter()
+            both.append(problem.evaluate(z, number))
+            took.append(time.perf_counter() - began)
         if number >= 0:
-            found.append(evaluation)
-            seconds.append(time.perf_counter() - began)
+            found.append(tuple(both))
+            seconds.append(took)
     return found, np.array(seconds)
 
 
@@ -65,23 +73,21 @@ def spread_of(values: np.ndarray) -> str:
 
 def row(what: str, sigma: float, generations: int, backend: str) -> list[str]:
     """Raises SystemExit where who goes on is not worth the same."""
+    whole = raced(backend) if what == "racing" else fallen(backend)
     if what == "racing":
-        whole = raced(backend)
-        full, long = judged(whole, sigma, generations)
-        some, short = judged(replace(whole, racing=RACING), sigma, generations)
-        name = "kip_up, athletic-kip-up"
+        pair, least = (whole, replace(whole, racing=RACING)), (MEMBERS + 1) // 2
     else:
-        whole = fallen(backend)
         with patch.object(survival, "goes_on", lambda step, steps, stands: step < steps):
-            full, long = judged(whole, sigma, generations)
-        some, short = judged(replace(whole), sigma, generations)
-        name = "walk, survive"
-    same = [a.fitness == b.fitness for a, b in zip(full, some)]
-    least = (MEMBERS + 1) // 2 if what == "racing" else MEMBERS
+            whole.evaluate(np.zeros((MEMBERS, whole.tunables.size)))  # which makes its program
+        pair, least = (whole, replace(whole)), MEMBERS
+    found, seconds = judged(pair, sigma, generations)
+    same = [a.fitness == b.fitness for a, b in found]
     if min(each.sum() for each in same) < least:
         raise SystemExit(f"{what}, sigma {sigma}: scores have changed")
-    kept = sum(np.argmin(a.fitness) == np.argmin(b.fitness) for a, b in zip(full, some))
-    steps = sum(e.steps for e in some) / (generations * MEMBERS * TRIALS * whole.steps)
+    kept = sum(np.argmin(a.fitness) == np.argmin(b.fitness) for a, b in found)
+    steps = sum(b.steps for _, b in found) / (generations * MEMBERS * TRIALS * whole.steps)
+    long, short = seconds.T
+    name = f"{whole.scenario.name}, {whole.objective.name}"
     return [
         what, name, f"{sigma:g}", str(generations), spread_of(long), spread_of(short),
         spread_of(100 * (1 - short / long)), f"{100 * (1 - steps):.0f}",
