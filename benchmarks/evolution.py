@@ -2,6 +2,7 @@
 
     python benchmarks/evolution.py                      the table
     python benchmarks/evolution.py --seeds 100          of more seeds
+    python benchmarks/evolution.py --racing             what racing and falls save of a generation
 
 Ten numbers; the target is 1e-8, the first step 1 (Rastrigin 2), the first mean drawn anew for each
 seed from [-3, 3]^10 and the same for both. Without restarts, and for Rastrigin with IPOP, where
@@ -20,6 +21,7 @@ import jax
 import numpy as np
 
 from benchmarks._machine import commit, machine, table, today, versions
+from benchmarks._racing import racing_table
 from optimize.problems.evaluation import Evaluation
 from optimize.tuning.evolution import evolve_runs
 
@@ -145,7 +147,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=25)
     parser.add_argument("--only", nargs="*", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--racing", action="store_true", help="time saved, instead")
+    parser.add_argument("--generations", type=int, default=20, help="of each row of --racing")
+    parser.add_argument("--backend", choices=("fused", "xla"), default="fused", help="of --racing")
     args = parser.parse_args()
+    if args.racing:
+        found = racing_table(args.generations, args.backend)
+        print(
+            f"{machine()}, {versions(jax)}, {args.backend}, float32, commit {commit()}, {today()}\n"
+        )
+        return print(found)
     jax.config.update("jax_enable_x64", True)
     warnings.filterwarnings("ignore", module="cma")
     rows = []

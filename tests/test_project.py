@@ -14,14 +14,14 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("jaxsim", "controllers", "optimize")
 OPTIONAL = (
     *("mujoco", "matplotlib", "PIL", "brax", "xarray", "zarr", "IPython", "pytest"),
-    *("ezc3d", "pygltflib", "SALib", "sklearn", "moocore"),
+    *("ezc3d", "pygltflib", "SALib", "sklearn", "moocore", "distributed"),
 )
 
 
-def run_python(code: str, *args: str) -> subprocess.CompletedProcess[str]:
-    """Run code in a new interpreter at the repository root, without JAX settings of ours."""
+def run_python(code: str, *args: str, **own: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a new interpreter at the repository root, without JAX settings but ``own``."""
     env = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
-    env["JAX_PLATFORMS"] = "cpu"
+    env |= {"JAX_PLATFORMS": "cpu", **own}
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), *args],
         cwd=ROOT,
@@ -114,7 +114,7 @@ def test_core_dependencies_are_pinned():
 def test_the_oldest_versions_are_those_that_are_allowed():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    tried = ("viewer", "models", "mocap", "results", "compatibility")
+    tried = ("viewer", "models", "mocap", "results", "compatibility", "cluster")
     named = [line for extra in tried for line in extras[extra]]
     wanted = [*project["dependencies"], *named]
     allowed = dict(re.match(r"([\w-]+)>=([\d.]+)", line).groups() for line in wanted)

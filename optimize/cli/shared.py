@@ -110,6 +110,16 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def cluster_option(parser: argparse.ArgumentParser) -> None:
+    """Where the work is done; ``optimize.running.cluster.workers`` reads it."""
+    parser.add_argument(
+        "--cluster",
+        metavar="WHERE",
+        help="workers of Dask: a number of processes of this machine, a scheduler's address"
+        " (tcp://host:8786), or slurm:JOBS",
+    )
+
+
 def run_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """The arguments that every function with such a folder takes."""
     return {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from optimize.cli.command import Command
 from optimize.cli.shared import (
     as_text,
+    cluster_option,
     defaults,
     given,
     run_arguments,
@@ -95,6 +96,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--seconds", type=within("seconds"), metavar="S", help="of a motion (the scenario's)")
     add("--chunk", type=at_least(1), metavar="N", help="members in memory at a time ({chunk})")
     run_options(parser)
+    cluster_option(parser)
     set_options(parser)
     add("--plot", action="store_true", help="a picture of each measure")
     add("--csv", action="store_true", help="a table too (sweep.csv), a line a member")
@@ -120,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("name a scenario, and at least one number (--vary PATH=VALUES)")
     if "values" in options:
         options["values"] = _once(options["values"])
-    table = sweep(args.what, **options, **run_arguments(args))
+    table = sweep(args.what, **options, **run_arguments(args), cluster=args.cluster)
     print(summary(table))
     if args.csv:
         write_csv(Path(args.out) / "sweep.csv", table)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from optimize.cli.command import Command, Setting
 from optimize.cli.shared import (
     as_text,
+    cluster_option,
     generations_setting,
     given,
     run_arguments,
@@ -84,6 +85,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--pushes", type=several, metavar="N,N", help="at the pelvis, in turn, from 8 sides [N]")
     add("--pushed-at", type=positive, metavar="S", help="when they begin [s] ({pushed_at})")
     run_options(parser)
+    cluster_option(parser)
     set_options(parser)
     add(
         "--seconds",
@@ -188,7 +190,8 @@ def run(args: argparse.Namespace) -> int:
     options = given(args, DEFAULTS)
     for name in {"numbers", "variants", "each", "draw"} & options.keys():
         options[name] = dict(options[name])
-    result = tune(args.scenario, args.objective, **run_arguments(args), **options)
+    where = {"cluster": args.cluster}
+    result = tune(args.scenario, args.objective, **run_arguments(args), **where, **options)
     code = report(result)
     if code == 0:
         shown = {"best script": RunFolder.BEST_SCRIPT, "page": RunFolder.MOTION}

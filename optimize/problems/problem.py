@@ -74,6 +74,10 @@ class Problem:
                 f"racing is {self.racing} of {self.trials} trials; give fewer than all, or 0"
             )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What it was made of; compiled programs are made anew where it is sent."""
+        return {own.name: getattr(self, own.name) for own in fields(self)}
+
     @property
     def steps(self) -> int:
         """Of one trial."""
@@ -285,13 +289,16 @@ class Problem:
             fitness = scored(np.asarray(self.objective.total(parts)), ok, self.score)
         if ok is not None and self.trials > 1:
             means["succeeded"] = (ok & good).mean(axis=1)
+        steps = self.steps * good.size
+        if self.objective.of_survival and "fallen" in parts:
+            steps -= round(steps * float(np.mean(parts["fallen"])))  # a fall ends a trial
         # of survival one that is not finite is a fall like any other
         whole = np.asarray(good.any(axis=1) if self.objective.of_survival else good.all(axis=1))
         return Evaluation(
             fitness=fitness,
             parts=means,
             failed=~(whole & np.isfinite(fitness)),
-            steps=self.steps * good.size,
+            steps=steps,
         )
 
     # ---- derivatives

@@ -28,6 +28,11 @@ class Outcome(NamedTuple):
     root_residual: Array | float = 0.0  # () largest while it stood, see SynthesisInfo [N]
 
 
+def goes_on(step: Array, steps: int, stands: Array) -> Array:
+    """() bool: a trial is over with its last step, or when it falls."""
+    return (step < steps) & stands
+
+
 def outlast(
     model: Model,
     controller: Any,
@@ -40,8 +45,9 @@ def outlast(
     """Outcome of ``steps`` steps from ``begin`` on, and measures folded while it stood.
 
     It stands while the character's centre of mass is as high over its lower foot (over the ground
-    at height 0, of a body without feet) as ``FALLEN`` of that at the start. Who fell waits in its
-    start unpushed: its last gasps would cost the others of its batch time.
+    at height 0, of a body without feet) as ``FALLEN`` of that at the start. A trial ends with a
+    fall; while others of its batch go on it waits in its start unpushed: its last gasps would cost
+    them time.
     """
     measures = measures or {}
     dtype = first[0].q.dtype
@@ -52,8 +58,8 @@ def outlast(
         high = jnp.sum(mass * obs.kin.com[:, 2]) / jnp.sum(mass)
         return high - jnp.min(obs.kin.com[feet, 2]) if feet.size else high
 
-    def one(carry, _):
-        now, height, stands, finite, unsolved, worst, folded = carry
+    def one(carry):
+        step, stood_for, now, height, stands, finite, unsolved, worst, folded = carry
         felt = forces
         if forces is not None:
             felt = replace(forces, force=jnp.where(stands, forces.force, 0.0))
@@ -80,14 +86,15 @@ def outlast(
         stands = stands & whole & (com > FALLEN * height)
         then = after, sample.memory
         now = jax.tree.map(lambda new, old: jnp.where(stands, new, old), then, first)
-        return (now, height, stands, finite, unsolved, worst, folded), stands
+        lasted = step + 1, stood_for + stands
+        return *lasted, now, height, stands, finite, unsolved, worst, folded
 
-    yes, zero = jnp.asarray(True), jnp.zeros((), dtype)
+    yes, zero, none = jnp.asarray(True), jnp.zeros((), dtype), jnp.zeros((), jnp.int32)
     begun_folds = {
         name: jax.tree.map(lambda x: jnp.asarray(x, dtype), measure.initial)
         for name, measure in measures.items()
     }
-    begun = first, zero + jnp.nan, yes, yes, jnp.zeros((), jnp.int32), zero, begun_folds
-    end, stands = jax.lax.scan(one, begun, None, length=steps)
-    _, _, stood, finite, unsolved, worst, folded = end
-    return Outcome(stood, finite, jnp.mean(jnp.where(stands, 1.0, 0.0)), unsolved, worst), folded
+    begun = none, none, first, zero + jnp.nan, yes, yes, none, zero, begun_folds
+    end = jax.lax.while_loop(lambda carry: goes_on(carry[0], steps, carry[4]), one, begun)
+    _, stood_for, _, _, stood, finite, unsolved, worst, folded = end
+    return Outcome(stood, finite, stood_for.astype(dtype) / steps, unsolved, worst), folded

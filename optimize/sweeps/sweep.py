@@ -4,6 +4,7 @@ table = sweep("sit_to_stand", {"model.friction": [0.4, 0.8]}, starts=8)
 table["standing"].mean("start")
 """
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,6 +18,7 @@ from optimize.problems.problem import Problem
 from optimize.results.digest import accept, changes_since, digest
 from optimize.results.folder import RESTORE, RunFolder, command_line
 from optimize.results.lock import locked
+from optimize.running.cluster import Workers, workers
 from optimize.scenarios.scenario import Scenario
 from optimize.sweeps import store
 from optimize.sweeps.design import CHUNK, Values, design_of_json
@@ -46,6 +48,7 @@ def sweep(
     accept_changes: bool = False,
     progress: bool = False,
     command: list[str] | None = None,
+    cluster: Any = None,
 ) -> "Dataset":
     """Measures of all combinations of values, and of samples of distributions.
 
@@ -63,6 +66,11 @@ def sweep(
     from there; ``resume`` goes on where a run ended, to the same bytes (what=None: with what the
     folder says). chunk: members that are in memory at a time; a point's starts stay together.
 
+    cluster: where chunks are simulated, see ``optimize.running.cluster.workers``: a number of
+    processes, a scheduler's address or Client of Dask, "slurm:8". The chunks of one that is lost on
+    the way are done again by the others. The result is the same to the last bit where the kind
+    of processor is.
+
     Ctrl-C ends it after a chunk, as KeyboardInterrupt. Raises, before anything is written, KeyError
     for paths and measures that there are none of, ValueError for values that cannot be and for what
     does not fit on the disk, RunChanged for a resumed run that began with something else,
@@ -79,27 +87,30 @@ def sweep(
         what, values or {}, measures, starts, sample, count, seed, seconds, set, backend, chunk
     )
     if resume:
-        return _resumed(out, request, accept_changes, progress)
+        return _resumed(out, request, accept_changes, progress, cluster)
     made = make(request)
     store.check_room(made.layout, out)
-    if out is None:
-        arrays = store.in_memory(made.layout)
-        made.run(arrays, 0, lambda boxes: None, progress)
-        return store.dataset_of(made.layout, arrays)
-    store.need_zarr()
-    try_folder(out)
-    with locked(out):
-        config = _config(made, request, command)
-        folder = RunFolder.create(out, config, digest=_digest(config, made))
-        store.create_store(folder, made.layout)
-        return _go_on(folder, made, 0, progress)
+    with workers(cluster) as pool:
+        if out is None:
+            arrays = store.in_memory(made.layout)
+            made.run(arrays, 0, lambda boxes: None, progress, pool)
+            return store.dataset_of(made.layout, arrays)
+        store.need_zarr()
+        try_folder(out)
+        with locked(out):
+            config = _config(made, request, command)
+            folder = RunFolder.create(out, config, digest=_digest(config, made))
+            store.create_store(folder, made.layout)
+            return _go_on(folder, made, 0, progress, pool)
 
 
-def _resumed(out: Any, request: Request, accept_changes: bool, progress: bool) -> "Dataset":
+def _resumed(
+    out: Any, request: Request, accept_changes: bool, progress: bool, cluster: Any
+) -> "Dataset":
     if out is None:
         raise ValueError("to resume, name the folder of the run (out=)")
     folder = RunFolder.open(out)
-    with locked(folder):
+    with locked(folder), contextlib.ExitStack() as stack:
         if not request.values:
             kept, own = kept_request(folder, request.what), request.measures
             request = kept if own is None else replace(kept, measures=own)
@@ -108,16 +119,19 @@ def _resumed(out: Any, request: Request, accept_changes: bool, progress: bool) -
         changed = changes_since(folder, now, accept_changes)
         store.need_zarr()
         done = store.read_progress(folder, int(np.prod(made.design.boxes)))
+        pool = stack.enter_context(workers(cluster))
         accept(folder, now, changed, at=done or 0)
         if done is None:  # it ended before there was a store
             store.check_room(made.layout, out)
             store.create_store(folder, made.layout)
-        return _go_on(folder, made, done or 0, progress)
+        return _go_on(folder, made, done or 0, progress, pool)
 
 
-def _go_on(folder: RunFolder, made: Sweep, done: int, progress: bool) -> "Dataset":
+def _go_on(
+    folder: RunFolder, made: Sweep, done: int, progress: bool, pool: Workers | None
+) -> "Dataset":
     arrays = store.open_arrays(folder)
-    made.run(arrays, done, lambda boxes: store.write_progress(folder, boxes), progress)
+    made.run(arrays, done, lambda boxes: store.write_progress(folder, boxes), progress, pool)
     return store.open_store(folder)
 
 

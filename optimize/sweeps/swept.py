@@ -1,6 +1,8 @@
 """What a sweep is of: a problem, the members of a design, what is measured; checked, and run."""
 
+import contextlib
 import dataclasses
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -18,6 +20,7 @@ from jaxsim.simulation.checks import check_kind
 from jaxsim.tree_paths import leaves_by_path, resolve
 from optimize.interrupts import deferred
 from optimize.problems.problem import Problem
+from optimize.running.cluster import Workers, each
 from optimize.running.objectives import Objective
 from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
@@ -137,7 +140,12 @@ class Sweep:
         )
 
     def run(
-        self, arrays: Mapping[str, Any], done: int, keep: Callable[[int], None], progress: bool
+        self,
+        arrays: Mapping[str, Any],
+        done: int,
+        keep: Callable[[int], None],
+        progress: bool,
+        pool: Workers | None = None,
     ) -> None:
         """Simulate the boxes after the first ``done`` into arrays; keep(boxes) after each."""
         design = self.design
@@ -148,24 +156,34 @@ class Sweep:
         options: dict[str, Any] = dict(
             total=total, initial=total - sum(sizes), unit="member", desc="sweep"
         )
-        with deferred() as check, tqdm(**options, disable=not progress) as bar:
-            for (number, region), size in zip(regions, sizes):
-                for name, values in self.computed(region, width).items():
+        calls = ((self.numbers(region, width),) for _, region in regions)
+        with (
+            contextlib.closing(each(pool, self.problem.outcomes_at, calls)) as found,
+            deferred() as check,
+            tqdm(**options, disable=not progress) as bar,
+        ):
+            for (number, region), size, outcomes in zip(regions, sizes, found):
+                for name, values in self.computed(region, *outcomes).items():
                     arrays[name][(*region, slice(None))] = values
                 keep(number + 1)
                 bar.update(size)
                 check()
 
-    def computed(self, region: tuple[slice, ...], width: int) -> dict[str, np.ndarray]:
-        """The columns of a box, which is filled up with its first point."""
+    def numbers(self, region: tuple[slice, ...], width: int) -> dict[str, np.ndarray]:
+        """Path -> values of the points of a box, which is filled up with its first one."""
         held = self.design.at(region)
         size = len(next(iter(held.values())))
         index = np.where(np.arange(width) < size, np.arange(width), 0)
-        numbers = {self.paths[name]: values[index] for name, values in held.items()}
-        parts, good = self.problem.outcomes_at(numbers)
+        return {self.paths[name]: values[index] for name, values in held.items()}
+
+    def computed(
+        self, region: tuple[slice, ...], parts: Mapping[str, np.ndarray], good: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """The columns of a box by its outcomes."""
         found = self.columns.of(parts)
         good = good & np.all([np.isfinite(x) for x in found.values()], axis=0)
         shape = (*(part.stop - part.start for part in region), self.design.starts)
+        size = math.prod(shape[:-1])
         out = {name: np.where(good, x, np.nan)[:size].reshape(shape) for name, x in found.items()}
         return {**out, store.FAILED: ~good[:size].reshape(shape)}
 

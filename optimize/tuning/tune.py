@@ -24,10 +24,12 @@ from jaxsim.io.files import try_folder
 from jaxsim.simulation.checks import check_kind
 from jaxsim.synthesis.scheme import PerStepOptimisation
 from optimize.interrupts import deferred, noting
+from optimize.problems.distributed import distributed
 from optimize.problems.problem import Problem, default_numbers, script_in
 from optimize.results.digest import accept, accepted, changes_since, digest
 from optimize.results.folder import RunFolder
 from optimize.results.lock import locked
+from optimize.running.cluster import workers
 from optimize.running.objectives import TERMS
 from optimize.running.simulate import Simulation, run_scenario, write_simulation
 from optimize.running.summary import json_safe
@@ -80,6 +82,7 @@ def tune(
     accept_changes: bool = False,
     progress: bool = True,
     command: list[str] | None = None,
+    cluster: Any = None,
     **options: Unpack[TuneOptions],
 ) -> TuneResult:
     """Tune numbers of a scenario by evolution or along a gradient, and judge what is found.
@@ -99,6 +102,12 @@ def tune(
     with weights of their own it is the best under those of the objective. ``front`` keeps the
     members of all runs that no other one excels (``optimize.tuning.front``).
 
+    cluster: where members are simulated, see ``optimize.running.cluster.workers``: a number of
+    processes, a scheduler's address or Client of Dask, "slurm:8". Those of a generation, of all
+    runs, are cut into a part for each; what one does that is lost on the way is done again. A run
+    is the same to the last bit where the kind of processor is, and may go on with or without.
+    Derivatives and the judgement stay here.
+
     The search is in JAX's default precision and on all its devices. After every generation
     history and checkpoint are complete, best.scl and best.json after every gain. At the end the
     best script is simulated with ``judge_dt`` in float64, and its page, plots and trajectory
@@ -113,6 +122,7 @@ def tune(
     _check(scenario, out, options)
     try_folder(out)
     with noting(), contextlib.ExitStack() as stack:
+        pool = stack.enter_context(workers(cluster))
         if resume:
             folder = RunFolder.open(out)
             stack.enter_context(locked(folder))
@@ -138,9 +148,10 @@ def tune(
             if config.objective_text is not None:
                 folder.write_text(RunFolder.OBJECTIVE, config.objective_text)
         best = Best(folder, problem, own_weights(config["each"]))
+        searched = distributed(problem, pool)
         if config["fresh"]:
-            return _chosen(folder, config, problem, best, resume, progress)
-        of = judged(problem, of_runs(config["each"], config["runs"]))
+            return _chosen(folder, config, problem, searched, best, resume, progress)
+        of = judged(searched, of_runs(config["each"], config["runs"]))
         evaluate, slopes = of.evaluate, None
         if config["front"]:
             evaluate = Watched(of.evaluate, problem, folder, config["front"])
@@ -167,7 +178,13 @@ def tune(
 
 
 def _chosen(
-    folder: RunFolder, config: RunConfig, problem: Problem, best: Best, resume: bool, progress: bool
+    folder: RunFolder,
+    config: RunConfig,
+    problem: Problem,
+    searched: Problem,
+    best: Best,
+    resume: bool,
+    progress: bool,
 ) -> TuneResult:
     """Of trials that are drawn anew: a mean that stands in nearly all starts, and the best of
     these."""
@@ -178,7 +195,7 @@ def _chosen(
             bar.show(records)
 
         evolution, start, chosen = evolve_checked(
-            problem,
+            searched,
             _checking(config, problem),
             folder,
             resume=resume,
