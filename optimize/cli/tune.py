@@ -144,6 +144,7 @@ def _trial_options(parser: argparse.ArgumentParser) -> None:
         help="draw them anew each generation; a mean that stands in nearly all starts is kept",
     )
     add("--checks", type=at_least(1), metavar="N", help="starts that choose it ({checks})")
+    add("--sure", type=float, metavar="SHARE", help="of these it has to stand in ({sure})")
     add("--racing", type=at_least(0), metavar="N", help="after N the worse half gets no more")
 
 

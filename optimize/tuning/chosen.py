@@ -23,7 +23,6 @@ from optimize.tuning.evolution import EvolutionResult, evolve_runs
 from optimize.tuning.names import CHECKS
 
 EVERY = 20  # generations
-SURE = 0.97  # of the starts, so that nearly all of others are stood too
 
 
 @dataclass(frozen=True)
@@ -61,11 +60,11 @@ def judged(problem: Problem, x: np.ndarray, generation: int) -> Check:
     )
 
 
-def choose(checks: list[Check]) -> Check:
-    """The lowest total of those that stand in ``SURE`` of their starts, else who stands in most."""
-    sure = [c for c in checks if c.total is not None and c.ok >= SURE * c.starts]
-    if sure:
-        return min(sure, key=lambda c: c.total or 0.0)
+def choose(checks: list[Check], sure: float) -> Check:
+    """The lowest total of those that stand in a share ``sure``, else who stands in most."""
+    enough = [c for c in checks if c.total is not None and c.ok >= sure * c.starts]
+    if enough:
+        return min(enough, key=lambda c: c.total or 0.0)
     return max(checks, key=lambda c: c.ok)
 
 
@@ -75,6 +74,7 @@ def evolve_checked(
     folder: RunFolder,
     generations: int,
     resume: bool,
+    sure: float,
     on_check: Callable[[Check], None],
     **search: Any,
 ) -> tuple[EvolutionResult, Check | None, Check | None]:
@@ -82,7 +82,7 @@ def evolve_checked(
     mean that it began with and the one that was chosen, judged by the same other starts.
 
     fine: the same numbers as they are judged. The checks are kept in the folder, and are not made
-    again on resume. search: the further arguments of ``evolve_runs``.
+    again on resume. sure: see ``choose``. search: the further arguments of ``evolve_runs``.
     """
     path = folder / CHECKS
     checks = [Check(**c) for c in json.loads(path.read_text("utf-8"))] if path.is_file() else []
@@ -107,7 +107,7 @@ def evolve_checked(
             folder.write_json(CHECKS, [dataclasses.asdict(c) for c in checks])
             on_check(checks[-1])
     assert found is not None
-    chosen = choose(checks)
+    chosen = choose(checks, sure)
     other = dataclasses.replace(fine, seed=fine.seed + 1)
     begun_with = judged(other, search["mean"], 0)
     return found, begun_with, judged(other, np.array(chosen.x), chosen.generation)

@@ -53,6 +53,7 @@ DEFAULTS: dict[str, Any] = {
     "score": "mean",
     "racing": 0,
     "checks": 100,
+    "sure": 0.97,
     "front": (),
     "chunk": None,
     "backend": None,
@@ -86,6 +87,7 @@ class TuneOptions(TypedDict, total=False):
     score: str | None  # of the trials: "mean", "worst", "cvar:0.25", "success"
     racing: int | None  # trials after which the worse half of the members gets no more
     checks: int | None  # starts by which means of a fresh search are judged
+    sure: float | None  # share of these in which the mean that is kept has to stand
     front: Sequence[str] | None  # terms of the objective, of whose Pareto front members are kept
     chunk: int | None  # members that XLA computes together; last digits of results depend on it
     backend: str | None  # "fused", a population as one kernel, or "xla"; None: the faster one
@@ -378,7 +380,9 @@ def _check_trials(config: Mapping[str, Any]) -> None:
     scored(none, succeeded(dict.fromkeys(config["weights"], none)), config["score"])  # its errors
     if len(config["spread"]) != 2 or not all(0 <= s < np.inf for s in config["spread"]):
         raise ValueError(f"spread {config['spread']}: give that of angles [rad] and speeds [rad/s]")
-    names = "fresh", "score", "racing", "checks"
+    if check_number("sure", config["sure"], "a share of the starts") > 1:
+        raise ValueError(f"sure is {config['sure']}; give a share of the starts, at most 1")
+    names = "fresh", "score", "racing", "checks", "sure"
     asked = [name for name in names if config[name] != DEFAULTS[name]]
     methods = [stage.name for stage in stages(config["method"])]
     alone = config["runs"] == 1 and not config["each"] and config["restarts"] is None

@@ -8,7 +8,7 @@ from optimize.results.folder import RunFolder
 from optimize.scenarios.scenario import Scenario
 from optimize.tuning.config import RunConfig, resumed_config
 from optimize.tuning.front import load_front
-from optimize.tuning.tune import make_problem, with_numbers
+from optimize.tuning.posed import make_problem, with_numbers
 
 
 def kept_run(

@@ -30,8 +30,8 @@ from optimize.tuning.front import Front, load_front
 from optimize.tuning.histories import RunHistory, best_of, column, histories, quartiles
 from optimize.tuning.kept import kept_run
 from optimize.tuning.names import FRONT, RESULT
+from optimize.tuning.posed import with_numbers
 from optimize.tuning.svg import Band, Dots, Line, chart
-from optimize.tuning.tune import with_numbers
 
 PAGE = "tuning.html"
 PLAYED = 12  # members of a front whose motion is in the page

@@ -22,36 +22,36 @@ import numpy as np
 
 from jaxsim.io.files import try_folder
 from jaxsim.simulation.checks import check_kind
-from jaxsim.synthesis.scheme import PerStepOptimisation
 from optimize.interrupts import deferred, noting
 from optimize.problems.distributed import distributed
-from optimize.problems.problem import Problem, default_numbers, script_in
+from optimize.problems.problem import Problem, script_in
 from optimize.results.digest import accept, accepted, changes_since, digest
 from optimize.results.folder import RunFolder
 from optimize.results.lock import locked
-from optimize.running.cluster import workers
+from optimize.running.cluster import Workers, workers
 from optimize.running.objectives import TERMS
 from optimize.running.simulate import Simulation, run_scenario, write_simulation
 from optimize.running.summary import json_safe
-from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
-from optimize.studies.push_map import CONFIG
 from optimize.tuning.bar import Bar
 from optimize.tuning.best import Best, tuned_text
 from optimize.tuning.checkpoint import has_begun, next_generation
 from optimize.tuning.chosen import evolve_checked
 from optimize.tuning.config import RunConfig, TuneOptions, new_config, resumed_config
 from optimize.tuning.evolution import EvolutionResult, GenerationRecord, evolve_runs, settings_of
-from optimize.tuning.front import Watched, empty_front
+from optimize.tuning.front import Watched
 from optimize.tuning.gradient import reported
 from optimize.tuning.histories import own_weights
 from optimize.tuning.history_plot import plot_history
-from optimize.tuning.names import RESULT, RUNS, of_runs
-from optimize.tuning.pushes import pushed
+from optimize.tuning.names import EVOLUTION, RESULT, RUNS, of_runs, stages
+from optimize.tuning.posed import (
+    checking,
+    make_problem,
+    scenario_of,
+    search_of,
+    with_numbers,
+)
 from optimize.tuning.runs import judged, table_of_runs
-
-TUNED_ON = 1000  # the first seed of starts: a map of the same seed has others
-CHECKED_ON = 500_000  # what is added for the seed of the starts that choose
 
 
 @dataclass(frozen=True)
@@ -122,11 +122,11 @@ def tune(
     _check(scenario, out, options)
     try_folder(out)
     with noting(), contextlib.ExitStack() as stack:
-        pool = stack.enter_context(workers(cluster))
         if resume:
             folder = RunFolder.open(out)
             stack.enter_context(locked(folder))
             config = resumed_config(folder, scenario, objective, options)
+            pool = stack.enter_context(_workers(config, cluster))
             # What differs is told before a problem is made of it, which may go wrong.
             changes_since(folder, digest(config.options, config.text), accept_changes)
             problem = make_problem(config)
@@ -136,11 +136,12 @@ def tune(
                 folder,
                 now,
                 changed,
-                next_generation(folder, settings_of(**_search(config, problem))),
+                next_generation(folder, settings_of(**search_of(config, problem))),
             )
             folder.write_json(RunFolder.CONFIG, config.options)
         else:
             config = new_config(scenario, objective, options, command)
+            pool = stack.enter_context(_workers(config, cluster))
             problem = make_problem(config)
             now = digest(config.options, config.text, problem.scenario.model)
             stack.enter_context(locked(out))
@@ -165,7 +166,7 @@ def tune(
 
             found = evolve_runs(
                 evaluate,
-                **_search(config, problem),
+                **search_of(config, problem),
                 slopes=slopes,
                 folder=folder,
                 resume=resume and has_begun(folder),
@@ -196,13 +197,14 @@ def _chosen(
 
         evolution, start, chosen = evolve_checked(
             searched,
-            _checking(config, problem),
+            checking(config, problem),
             folder,
             resume=resume,
+            sure=config["sure"],
             on_check=lambda check: bar.note(f"{check.ok}/{check.starts} at {check.total or 0:.4g}"),
             on_generation=on_generation,
             changes=accepted(folder),
-            **_search(config, problem),
+            **search_of(config, problem),
         )
     if start is not None and chosen is not None:
         best.start = {"best": start.total, "best_parts": start.parts}
@@ -222,17 +224,6 @@ def _chosen(
     return dataclasses.replace(found, notes=(*found.notes, told))
 
 
-def _checking(config: RunConfig, problem: Problem) -> Problem:
-    """The problem with the starts that choose, and the judgement's steps in float64."""
-    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
-        seed, own = problem.seed + CHECKED_ON, problem.scenario
-        if config.text is not None:
-            own = _scenario(config, dt=config["judge_dt"])
-        return dataclasses.replace(
-            problem, scenario=own, trials=config["checks"], seed=seed, fresh=False, racing=0
-        )
-
-
 def _check(scenario, out, options: TuneOptions) -> None:
     """Raise TypeError for arguments of another kind; their values are looked at with the rest."""
     if scenario is not None:
@@ -247,62 +238,14 @@ def _check(scenario, out, options: TuneOptions) -> None:
             check_kind(name, options.get(name), Mapping, how=how)
 
 
-def _search(config: RunConfig, problem: Problem) -> dict[str, Any]:
-    """The arguments of ``evolve_runs``."""
-    runs = config["runs"]
-    own = {name: np.full(runs, config[name]) for name in ("sigma", "population")}
-    own |= of_runs(config["each"], runs)
-    return {
-        "mean": np.zeros(problem.tunables.size),
-        "seed": [config["seed"] + k for k in range(runs)],
-        "sigma": own["sigma"],
-        "population": own["population"].astype(int),
-        **{name: config[name] for name in ("generations", "method", "restarts")},
-    }
-
-
-def make_problem(config: RunConfig) -> Problem:
-    """The optimisation problem of a run. Raises ValueError where nothing is free."""
-    scenario, variants = _scenario(config), dict(config["variants"])
-    if config["pushes"]:
-        scenario, around = pushed(scenario, config["pushes"], config["trials"], config["pushed_at"])
-        variants |= around
-    numbers = {name: tuple(spec) for name, spec in config["numbers"].items()}
-    script = script_in(scenario)
-    if not numbers or (script is not None and script.free_indices()):
-        numbers = {**default_numbers(scenario), **numbers}
-    problem = Problem(
-        scenario,
-        numbers,
-        config.objective,
-        trials=config["trials"],
-        variants=variants,
-        backend="xla" if config.sloped else config["backend"],
-        chunk=config["chunk"],
-        seed=TUNED_ON + config["seed"],
-        spread=tuple(config["spread"]),
-        drawn={name: tuple(spec) for name, spec in config["draw"].items()},
-        fresh=config["fresh"],
-        score=config["score"],
-        racing=config["racing"],
-    )
-    problem.tunables  # noqa: B018 (errors in bounds and paths show now)
-    problem.varied()
-    if config["front"]:
-        empty_front(problem, config["front"])
-    return problem
-
-
-def _scenario(config: RunConfig, text: str | None = None, dt: float | None = None) -> Scenario:
-    """What is tuned, with the script's text of the run or another one. Steps that are optimised
-    have the settings of push maps."""
-    if config.given is not None:
-        return config.given
-    made = find_scenario(config["scenario"], config["set"], text or config.text)
-    changes: dict[str, Any] = {"dt": float(config["dt"] if dt is None else dt)}
-    if isinstance(made.scheme, PerStepOptimisation):
-        changes |= {"passes": CONFIG.passes, "iterations": CONFIG.iterations}
-    return dataclasses.replace(made, scheme=dataclasses.replace(made.scheme, **changes))  # type: ignore
+def _workers(config: RunConfig, cluster: Any) -> contextlib.AbstractContextManager[Workers | None]:
+    """Of a run; ValueError where they would have nothing to do."""
+    if cluster is not None and not {s.name for s in stages(config["method"])} & {*EVOLUTION}:
+        raise ValueError(
+            f"cluster: derivatives are not found by workers, and the method {config['method']!r}"
+            " has no stage that evolves; leave the cluster out"
+        )
+    return workers(cluster)
 
 
 def _finish(
@@ -318,7 +261,7 @@ def _finish(
     notes: list[str] = []
     if len(runs) > 1:
         each = of_runs(config["each"], config["runs"])
-        rows = table_of_runs(problem, _search(config, problem), each, runs)
+        rows = table_of_runs(problem, search_of(config, problem), each, runs)
         folder.write_json(RUNS, json_safe(rows))
     if evolution.history:
         try:
@@ -363,14 +306,6 @@ def _shown(folder: RunFolder, config: RunConfig, problem: Problem, x: np.ndarray
     return motion, write_simulation(folder, motion, with_files=False).missing
 
 
-def with_numbers(problem: Problem, values: np.ndarray, seconds: float | None) -> Scenario:
-    """The scenario with values (n,) of the numbers that a problem varies, in their units."""
-    found = problem.scenario
-    for name, value in zip(problem.tunables.names, values):
-        found = found.set(name, jnp.asarray(value, found.model.mass.dtype))
-    return dataclasses.replace(found, seconds=seconds or found.seconds)
-
-
 def _write_result(folder: RunFolder, config: RunConfig, before, after, judged: str) -> None:
     units = {name: config.objective.term(name).unit for name in config["weights"]}
     content = {"judged": judged, "weights": config["weights"], "units": units}
@@ -389,7 +324,7 @@ def judge(config: RunConfig, problem: Problem, x: np.ndarray, progress: bool) ->
     values = problem.tunables.decode(np.asarray(x, float))
     shipped = set(config["weights"]) <= set(TERMS) and not config.objective.of_survival
     with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
-        fine = _scenario(config, text, config["judge_dt"])
+        fine = scenario_of(config, text, config["judge_dt"])
         if any(path.startswith("model.") for path in problem.tunables.names):
             tree = {**problem.scenario.tree, "model": fine.model}
             written = problem.tunables.write(tree, jnp.asarray(values))

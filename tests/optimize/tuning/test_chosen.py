@@ -22,8 +22,10 @@ def check(generation, ok, total):
 
 def test_the_best_of_those_that_stand_nearly_always_is_chosen():
     checks = [check(20, 100, -7.0), check(40, 97, -9.0), check(60, 96, -12.0), check(80, 98, -8.0)]
-    assert choose(checks).generation == 40
-    assert choose([check(20, 0, None), check(40, 50, -9.0), check(60, 90, -1.0)]).generation == 60
+    assert choose(checks, 0.97).generation == 40
+    assert choose(checks, 0.96).generation == 60
+    few = [check(20, 0, None), check(40, 50, -9.0), check(60, 90, -1.0)]
+    assert choose(few, 0.97).generation == 60
 
 
 def speed(sample):
@@ -46,7 +48,8 @@ def test_a_checked_search_resumes_to_the_same_mean(tmp_path, monkeypatch):
     with jax.enable_x64(True):
         fine = problem(trials=4, seed=9)
     told = []
-    search = dict(mean=np.zeros(2), sigma=0.3, population=4, seed=[0], on_check=told.append)
+    search = dict(mean=np.zeros(2), sigma=0.3, population=4, seed=[0], sure=0.97)
+    search["on_check"] = told.append
 
     def run(name, generations, resume):
         folder = RunFolder(tmp_path / name)

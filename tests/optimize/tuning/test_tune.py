@@ -18,7 +18,8 @@ from optimize.tuning import chosen
 from optimize.tuning import tune as module
 from optimize.tuning.chosen import CHECKS
 from optimize.tuning.config import new_config
-from optimize.tuning.tune import judge, make_problem, tune
+from optimize.tuning.posed import make_problem
+from optimize.tuning.tune import judge, tune
 
 SCRIPT = """\
 { (crouch) // two numbers to find
@@ -293,6 +294,8 @@ def test_nothing_free_is_an_error_that_tells_the_remedy(tmp_path, monkeypatch):
         (dict(score="median"), "choose from mean, worst"),
         (dict(score="success"), "needs an objective that tells who ends standing"),
         (dict(trials=2, racing=2), "racing is 2 of 2 trials"),
+        (dict(fresh=True, sure=1.5), "sure is 1.5; give a share"),
+        (dict(method="adam", cluster=2), "cluster: derivatives are not found by workers"),
         (dict(fresh=True, runs=2), "fresh: only for one run of the method cma"),
         (dict(score="worst", method="cma:4,adam:2"), "score: only for one run"),
         (dict(trials=2, racing=1, restarts="ipop"), "racing: only for one run"),

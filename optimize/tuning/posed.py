@@ -1,0 +1,98 @@
+"""What the configuration of a run poses: the problem, how it is checked, how it is searched."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxsim.synthesis.scheme import PerStepOptimisation
+from optimize.problems.problem import Problem, default_numbers, script_in
+from optimize.scenarios.find import scenario as find_scenario
+from optimize.scenarios.scenario import Scenario
+from optimize.studies.push_map import CONFIG
+from optimize.tuning.config import RunConfig
+from optimize.tuning.front import empty_front
+from optimize.tuning.names import of_runs
+from optimize.tuning.pushes import pushed
+
+TUNED_ON = 1000  # the first seed of starts: a map of the same seed has others
+CHECKED_ON = 500_000  # what is added for the seed of the starts that choose
+
+
+def make_problem(config: RunConfig) -> Problem:
+    """The optimisation problem of a run. Raises ValueError where nothing is free."""
+    scenario, variants = scenario_of(config), dict(config["variants"])
+    if config["pushes"]:
+        scenario, around = pushed(scenario, config["pushes"], config["trials"], config["pushed_at"])
+        variants |= around
+    numbers = {name: tuple(spec) for name, spec in config["numbers"].items()}
+    script = script_in(scenario)
+    if not numbers or (script is not None and script.free_indices()):
+        numbers = {**default_numbers(scenario), **numbers}
+    problem = Problem(
+        scenario,
+        numbers,
+        config.objective,
+        trials=config["trials"],
+        variants=variants,
+        backend="xla" if config.sloped else config["backend"],
+        chunk=config["chunk"],
+        seed=TUNED_ON + config["seed"],
+        spread=tuple(config["spread"]),
+        drawn={name: tuple(spec) for name, spec in config["draw"].items()},
+        fresh=config["fresh"],
+        score=config["score"],
+        racing=config["racing"],
+    )
+    problem.tunables  # noqa: B018 (errors in bounds and paths show now)
+    problem.varied()
+    if config["front"]:
+        empty_front(problem, config["front"])
+    return problem
+
+
+def checking(config: RunConfig, problem: Problem) -> Problem:
+    """The problem with the starts that choose, and the judgement's steps in float64."""
+    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
+        seed, own = problem.seed + CHECKED_ON, problem.scenario
+        if config.text is not None:
+            own = scenario_of(config, dt=config["judge_dt"])
+        return dataclasses.replace(
+            problem, scenario=own, trials=config["checks"], seed=seed, fresh=False, racing=0
+        )
+
+
+def search_of(config: RunConfig, problem: Problem) -> dict[str, Any]:
+    """The arguments of ``evolve_runs``."""
+    runs = config["runs"]
+    own = {name: np.full(runs, config[name]) for name in ("sigma", "population")}
+    own |= of_runs(config["each"], runs)
+    return {
+        "mean": np.zeros(problem.tunables.size),
+        "seed": [config["seed"] + k for k in range(runs)],
+        "sigma": own["sigma"],
+        "population": own["population"].astype(int),
+        **{name: config[name] for name in ("generations", "method", "restarts")},
+    }
+
+
+def scenario_of(config: RunConfig, text: str | None = None, dt: float | None = None) -> Scenario:
+    """What is tuned, with the script's text of the run or another one. Steps that are optimised
+    have the settings of push maps."""
+    if config.given is not None:
+        return config.given
+    made = find_scenario(config["scenario"], config["set"], text or config.text)
+    changes: dict[str, Any] = {"dt": float(config["dt"] if dt is None else dt)}
+    if isinstance(made.scheme, PerStepOptimisation):
+        changes |= {"passes": CONFIG.passes, "iterations": CONFIG.iterations}
+    return dataclasses.replace(made, scheme=dataclasses.replace(made.scheme, **changes))  # type: ignore
+
+
+def with_numbers(problem: Problem, values: np.ndarray, seconds: float | None) -> Scenario:
+    """The scenario with values (n,) of the numbers that a problem varies, in their units."""
+    found = problem.scenario
+    for name, value in zip(problem.tunables.names, values):
+        found = found.set(name, jnp.asarray(value, found.model.mass.dtype))
+    return dataclasses.replace(found, seconds=seconds or found.seconds)
