@@ -385,6 +385,7 @@ def test_the_pose_is_held(models, kind):
     np.testing.assert_allclose(hanging[:, -1], hanging[:, -25], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_hands_are_of_the_forearms_mass():
     bare, handed = ball_joint_human(), ball_joint_human(hands=True)
     assert handed.topology.nv == bare.topology.nv + 6

@@ -130,7 +130,7 @@ def stack(double: bool):
 @pytest.mark.parametrize(
     ("double", "seconds"),
     [
-        pytest.param(True, 1, id="float64, 1 s"),
+        pytest.param(True, 1, id="float64, 1 s", marks=pytest.mark.slow),
         pytest.param(True, 10, id="float64, 10 s", marks=pytest.mark.slow),
         pytest.param(False, 10, id="float32, 10 s", marks=pytest.mark.slow),
     ],

@@ -255,6 +255,7 @@ def test_characters_that_cannot_be_driven(figure):
         retarget(figure, b.build())
 
 
+@pytest.mark.slow
 def test_an_imported_humanoid_follows(figure):
     found = retarget(figure, load_model(HUMANOID).model)
     report = quality(found)

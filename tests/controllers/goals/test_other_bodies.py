@@ -56,6 +56,7 @@ def test_balance_stands_on_another_body_when_pushed(world):
     assert summary["steps_begun"] == 0 and set(found.motion.heights) == {"head", "pelvis", "com"}
 
 
+@pytest.mark.slow
 def test_pd_with_gains_of_its_size_holds_the_start_pose(world):
     found = simulate(world("other_humanoid.xml", "pd", "time_stepping"), seconds=0.5, dt=0.002)
     assert found.summary["standing"] and found.summary["finite"]

@@ -164,11 +164,13 @@ def stands(run) -> bool:
     return bool(not run["fallen"].any() and (height > 0.8).all())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pelvis", "head", "arm", "shank", "chest"])
 def test_pushes_of_200_to_300_newtons_on_any_link_are_survived(runs, name):
     assert stands(runs[1][name])
 
 
+@pytest.mark.slow
 def test_a_hand_is_level_while_the_body_is_pushed(runs):
     run = runs[1]["chest"]
     tilt, lean = (np.rad2deg(run[key]) for key in ("tilt", "lean"))
@@ -181,6 +183,7 @@ def over_support(run) -> np.ndarray:
     return run["com"][:, :2] - run["feet"][:, :, :2].mean(axis=1)
 
 
+@pytest.mark.slow
 def test_hands_go_forward_and_the_body_stays_over_its_feet(runs):
     run = runs[1]["forward"]
     assert stands(run)
@@ -190,6 +193,7 @@ def test_hands_go_forward_and_the_body_stays_over_its_feet(runs):
     assert np.abs(over_support(run)[drawn]).max() < 0.06
 
 
+@pytest.mark.slow
 def test_hands_bring_the_body_over_one_foot_and_over_the_other(runs):
     run = runs[1]["sideways"]
     assert stands(run)
@@ -205,6 +209,7 @@ def slid(run) -> float:
     return float(run["feet"][-1, :, 0].mean() - run["feet"][0, :, 0].mean())
 
 
+@pytest.mark.slow
 def test_on_ice_it_slides_and_stands_and_with_more_friction_it_bends_further(runs):
     ice, slower, ground = (runs[1][k] for k in ("ice of the document", "ice", "ground"))
     assert all(map(stands, (ice, slower, ground)))
@@ -213,11 +218,13 @@ def test_on_ice_it_slides_and_stands_and_with_more_friction_it_bends_further(run
     assert ground["lean"][drawn].mean() > 1.3 * slower["lean"][drawn].mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [f"dropped {k}" for k in range(2, 6)])
 def test_a_start_needs_no_adjustment(runs, name):
     assert stands(runs[1][name])
 
 
+@pytest.mark.slow
 def test_after_a_while_it_needs_no_help(runs):
     run = runs[1]["later without help"]
     assert stands(run)
@@ -243,6 +250,7 @@ BOUNDED = {
 BEYOND = 5.0  # by which balls, which have no limits, may exceed those of hinges [deg]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FALLS)
 def test_a_fall_looks_natural(runs, name):
     model, run = runs[0], runs[1][name]

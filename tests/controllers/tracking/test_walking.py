@@ -220,6 +220,7 @@ def test_members_may_differ_in_all():
     assert np.abs(np.diff(together, axis=0)).max(axis=1).min() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 def test_derivatives_are_those_of_differences():
     """Of 0.2 s on both feet by gains, where stance does not change."""

@@ -109,6 +109,7 @@ def test_answers_in_float32_have_their_margin_in_float64(samples, volume, margin
     assert_inside(samples, found, margin)
 
 
+@pytest.mark.slow
 def test_a_margin_makes_answers_that_succeed_more_often(volume):
     """Answers go as far apart as the learned volume lets them, so they find where it reaches beyond
     what is true: 64 of 162 succeeded at its boundary and 126 of 162 with a margin of 1, over three
