@@ -24,7 +24,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 SHORT := tests/fused tests/simulation/test_backends.py tests/simulation/test_health.py \
-  tests/gradients/test_step_gradients.py tests/solvers/test_qp.py tests/solvers/test_adaptive.py \
+  tests/solvers/test_qp.py tests/solvers/test_adaptive.py \
   tests/synthesis/test_synthesizer.py tests/optimize/cli/test_cli.py tests/optimize/tuning/test_tune.py \
   tests/test_project.py
 

@@ -17,6 +17,7 @@ from jaxsim.io.mjcf import mjcf_q_index, mjcf_v_index
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_both_engines_get_the_same_task():
     task = planar_task(5, settle=0)
     theirs = Theirs(task.first(3), steps=6)

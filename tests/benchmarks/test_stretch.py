@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from benchmarks.stretch import loaded
 from jaxsim import ball_joint_human, start
@@ -12,6 +13,7 @@ from jaxsim.mocap.retarget import places
 RATE, FRAMES, LEAVES = 120.0, 121, 80
 
 
+@pytest.mark.slow
 def test_feet_are_loaded_until_the_body_falls_freely():
     model = ball_joint_human()
     body, time = body_of(model), np.arange(FRAMES) / RATE

@@ -315,7 +315,7 @@ DEGENERATE = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float64"])
 def test_degenerate_poses_stay_finite(dtype):
     """Values and derivatives along random directions, forward and reverse, all in one batch."""
     rng = np.random.default_rng(0)

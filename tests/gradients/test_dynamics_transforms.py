@@ -46,6 +46,7 @@ def test_vmap_over_models_and_states_equals_a_loop(scenes):
     assert_same(got, stack([single(m, *x) for m, x in zip(models, states)]))
 
 
+@pytest.mark.slow
 def test_vmap_over_one_field_and_over_states_equals_a_loop(scenes):
     models, states = scenes
     masses = jnp.stack([model.mass for model in models])

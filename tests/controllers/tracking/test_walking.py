@@ -114,6 +114,7 @@ def test_a_scenario_takes_labels_turns_and_a_drift(body, tmp_path):
 # ---- what is walked
 
 
+@pytest.mark.slow
 def test_a_walk_turns_to_commanded_directions():
     """It goes where the reference faces, within 8 degrees, as fast as that."""
     made = scenario("walk_directions", {"world.dt": 0.002, "world.contacts": 16})
@@ -141,6 +142,7 @@ def test_a_walk_turns_to_commanded_directions():
 DIRECTIONS = np.stack([np.cos(np.arange(8) * np.pi / 4), np.sin(np.arange(8) * np.pi / 4)], axis=1)
 
 
+@pytest.mark.slow
 def test_steps_carry_pushes_and_drift_in_all_directions():
     """One clip in place: 100 N for 1 s from eight sides, and eight directions commanded."""
     made = scenario("simbicon", {"world.dt": 0.002, "world.contacts": 16})

@@ -203,6 +203,7 @@ def test_the_page_is_one_file(folder):
 # ---- the chair
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 def test_a_chair_of_another_height_is_the_one_that_is_built():
     made = seated(scenario("sit_to_stand")).set("chair_height", 0.6)
