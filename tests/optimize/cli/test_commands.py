@@ -70,7 +70,7 @@ def test_main_names_no_command_outside_of_the_list():
     "name, taken, own",
     [
         ("simulate", defaults(simulate), {"what", "numbers", "json"}),
-        ("tune", DEFAULTS, {"scenario", "objective"}),
+        ("tune", DEFAULTS, {"scenario", "objective", "cluster"}),
         ("pushmap", defaults(MapOptions), set()),
         ("sweep", defaults(sweep), {"what", "sensitivity", "plot", "csv"}),
     ],

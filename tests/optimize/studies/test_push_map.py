@@ -219,6 +219,7 @@ def test_what_cannot_vary_is_named():
         replace(own, vary={"scheme.dt": ()})
 
 
+@pytest.mark.slow
 def test_help_at_the_feet_makes_stronger_pushes_survived():
     options = MapOptions(
         scenario="stand_pushed", vary={"controller.help_to": (25.0, 200.0)}, link="chest",
