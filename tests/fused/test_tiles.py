@@ -19,7 +19,8 @@ from tests.compiling import quick_jit
 from tests.fused.agree import agree
 from tests.fused.cases import randoms
 
-pytestmark = pytest.mark.usefixtures("x64")
+# Without AVX-512 LLVM takes a minute or more for each of these kernels.
+pytestmark = [pytest.mark.usefixtures("x64"), pytest.mark.slow]
 
 B, N, TIMES = 3, 29, 40  # four rows of tiles, the last not full
 SOME = randoms(80, B, N, N)
@@ -29,7 +30,6 @@ RTOL = {"float32": 1e-3, "float64": 1e-10}  # rounding times the condition of th
 cholesky = partial(lax.linalg.cholesky, symmetrize_input=False)
 
 
-@pytest.mark.slow  # a minute of LLVM on a processor without AVX-512
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_factor_and_what_it_solves(dtype):
     def solved(a, b):
@@ -46,7 +46,6 @@ def test_a_factor_and_what_it_solves(dtype):
     np.testing.assert_allclose(np.asarray(a) @ x, b, atol=1e-4 if dtype == "float32" else 1e-12)
 
 
-@pytest.mark.slow  # a minute of LLVM on a processor without AVX-512
 @pytest.mark.parametrize("columns", [2, 11])
 @pytest.mark.parametrize("left", [True, False])
 @pytest.mark.parametrize("lower", [True, False])
@@ -83,7 +82,6 @@ def test_the_leading_part_of_a_factor_is_read_where_it_is():
     assert len(stores) == of_factor + in_loops + of_solution
 
 
-@pytest.mark.slow  # a minute of LLVM on a processor without AVX-512
 def test_a_factor_in_a_loop_is_made_anew_in_each_round():
     def rounds(a):
         def one(carry, scale):
