@@ -126,12 +126,12 @@ def tune(
             folder = RunFolder.open(out)
             stack.enter_context(locked(folder))
             config = resumed_config(folder, scenario, objective, options)
-            pool = stack.enter_context(_workers(config, cluster))
             # What differs is told before a problem is made of it, which may go wrong.
             changes_since(folder, digest(config.options, config.text), accept_changes)
             problem = make_problem(config)
             now = digest(config.options, config.text, problem.scenario.model)
             changed = changes_since(folder, now, accept_changes)
+            pool = stack.enter_context(_workers(config, cluster))
             accept(
                 folder,
                 now,
@@ -141,9 +141,9 @@ def tune(
             folder.write_json(RunFolder.CONFIG, config.options)
         else:
             config = new_config(scenario, objective, options, command)
-            pool = stack.enter_context(_workers(config, cluster))
             problem = make_problem(config)
             now = digest(config.options, config.text, problem.scenario.model)
+            pool = stack.enter_context(_workers(config, cluster))
             stack.enter_context(locked(out))
             folder = RunFolder.create(out, config.options, config.text, now)
             if config.objective_text is not None:
@@ -152,30 +152,43 @@ def tune(
         searched = distributed(problem, pool)
         if config["fresh"]:
             return _chosen(folder, config, problem, searched, best, resume, progress)
-        of = judged(searched, of_runs(config["each"], config["runs"]))
-        evaluate, slopes = of.evaluate, None
-        if config["front"]:
-            evaluate = Watched(of.evaluate, problem, folder, config["front"])
-        if config.sloped and of.slopes is not None:
-            slopes = reported(problem, of.slopes, folder)
-        with Bar(config["generations"], progress) as bar:
+        return _searched(folder, config, problem, searched, best, resume, progress)
 
-            def on_generation(records: list[GenerationRecord], best_x: np.ndarray) -> None:
-                best.offer(records, best_x)
-                bar.show(records)
 
-            found = evolve_runs(
-                evaluate,
-                **search_of(config, problem),
-                slopes=slopes,
-                folder=folder,
-                resume=resume and has_begun(folder),
-                on_generation=on_generation,
-                progress=False,
-                changes=accepted(folder),
-                by_generation=bool(config["front"]),
-            )
-        return _finish(folder, config, problem, best, found, progress)
+def _searched(
+    folder: RunFolder,
+    config: RunConfig,
+    problem: Problem,
+    searched: Problem,
+    best: Best,
+    resume: bool,
+    progress: bool,
+) -> TuneResult:
+    """Of trials that stay the same: the best member of all runs."""
+    of = judged(searched, of_runs(config["each"], config["runs"]))
+    evaluate, slopes = of.evaluate, None
+    if config["front"]:
+        evaluate = Watched(of.evaluate, problem, folder, config["front"])
+    if config.sloped and of.slopes is not None:
+        slopes = reported(problem, of.slopes, folder)
+    with Bar(config["generations"], progress) as bar:
+
+        def on_generation(records: list[GenerationRecord], best_x: np.ndarray) -> None:
+            best.offer(records, best_x)
+            bar.show(records)
+
+        found = evolve_runs(
+            evaluate,
+            **search_of(config, problem),
+            slopes=slopes,
+            folder=folder,
+            resume=resume and has_begun(folder),
+            on_generation=on_generation,
+            progress=False,
+            changes=accepted(folder),
+            by_generation=bool(config["front"]),
+        )
+    return _finish(folder, config, problem, best, found, progress)
 
 
 def _chosen(
