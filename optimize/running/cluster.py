@@ -75,36 +75,50 @@ def workers(cluster: Any) -> Iterator[Workers | None]:
     jobqueue.yaml of dask-jobqueue describes them. Raises ImportError, naming the extra, ValueError
     for anything else, OSError where no scheduler answers.
     """
+    check_cluster(cluster)
     if cluster is None:
         yield None
         return
-    distributed = _need("distributed", EXTRA)
+    import distributed
+
     kind, colon, jobs = str(cluster).partition(":")
     with contextlib.ExitStack() as stack:
         if isinstance(cluster, distributed.Client):
             client, count = cluster, 0
-        elif kind.isdecimal() and int(kind) > 0 and not colon:
+        elif not colon:
             options: dict[str, Any] = dict(n_workers=int(kind), threads_per_worker=1)
             # A chunk bounds the memory; a port for a web page nobody asked for.
             options |= dict(memory_limit=None, dashboard_address=None, preload=[PATIENT])
             local = stack.enter_context(distributed.LocalCluster(**options))
             client, count = stack.enter_context(distributed.Client(local)), int(kind)
-        elif kind == SLURM and colon and jobs.isdecimal() and int(jobs) > 0:
+        elif kind == SLURM:
             queue = _need("dask_jobqueue", "pip install dask-jobqueue").SLURMCluster()
             queue = stack.enter_context(queue)
             queue.scale(jobs=int(jobs))
             client, count = stack.enter_context(distributed.Client(queue)), int(jobs)
-        elif isinstance(cluster, str) and colon and kind != SLURM:
-            client, count = stack.enter_context(_connected(distributed, cluster)), 0
         else:
-            raise ValueError(
-                f"cluster is {cluster!r}; give a number of workers, a scheduler's address as"
-                " tcp://host:8786, slurm:8, or a Client of Dask"
-            )
-        if client.status != "running":
-            raise ValueError("cluster: the Client is closed; give one that is open")
+            client, count = stack.enter_context(_connected(distributed, cluster)), 0
         client.wait_for_workers(1)
         yield Workers(client, count or len(client.nthreads()))
+
+
+def check_cluster(cluster: Any) -> None:
+    """ValueError and ImportError of ``workers``, before anything is started."""
+    if cluster is None:
+        return
+    distributed = _need("distributed", EXTRA)
+    if isinstance(cluster, distributed.Client):
+        if cluster.status != "running":
+            raise ValueError("cluster: the Client is closed; give one that is open")
+        return
+    kind, colon, jobs = str(cluster).partition(":")
+    count = jobs if kind == SLURM else "" if colon else kind
+    counted = count.isdecimal() and int(count) > 0
+    if not counted and not (isinstance(cluster, str) and colon and kind != SLURM):
+        raise ValueError(
+            f"cluster is {cluster!r}; give a number of workers, a scheduler's address as"
+            " tcp://host:8786, slurm:8, or a Client of Dask"
+        )
 
 
 def _need(name: str, how: str) -> Any:

@@ -28,7 +28,7 @@ from optimize.problems.problem import Problem, script_in
 from optimize.results.digest import accept, accepted, changes_since, digest
 from optimize.results.folder import RunFolder
 from optimize.results.lock import locked
-from optimize.running.cluster import Workers, workers
+from optimize.running.cluster import check_cluster, workers
 from optimize.running.objectives import TERMS
 from optimize.running.simulate import Simulation, run_scenario, write_simulation
 from optimize.running.summary import json_safe
@@ -126,12 +126,13 @@ def tune(
             folder = RunFolder.open(out)
             stack.enter_context(locked(folder))
             config = resumed_config(folder, scenario, objective, options)
+            _check_cluster(config, cluster)
             # What differs is told before a problem is made of it, which may go wrong.
             changes_since(folder, digest(config.options, config.text), accept_changes)
             problem = make_problem(config)
             now = digest(config.options, config.text, problem.scenario.model)
             changed = changes_since(folder, now, accept_changes)
-            pool = stack.enter_context(_workers(config, cluster))
+            pool = stack.enter_context(workers(cluster))
             accept(
                 folder,
                 now,
@@ -141,9 +142,10 @@ def tune(
             folder.write_json(RunFolder.CONFIG, config.options)
         else:
             config = new_config(scenario, objective, options, command)
+            _check_cluster(config, cluster)
             problem = make_problem(config)
             now = digest(config.options, config.text, problem.scenario.model)
-            pool = stack.enter_context(_workers(config, cluster))
+            pool = stack.enter_context(workers(cluster))
             stack.enter_context(locked(out))
             folder = RunFolder.create(out, config.options, config.text, now)
             if config.objective_text is not None:
@@ -251,14 +253,14 @@ def _check(scenario, out, options: TuneOptions) -> None:
             check_kind(name, options.get(name), Mapping, how=how)
 
 
-def _workers(config: RunConfig, cluster: Any) -> contextlib.AbstractContextManager[Workers | None]:
-    """Of a run; ValueError where they would have nothing to do."""
+def _check_cluster(config: RunConfig, cluster: Any) -> None:
+    """ValueError where there are no such workers, or where they would have nothing to do."""
+    check_cluster(cluster)
     if cluster is not None and not {s.name for s in stages(config["method"])} & {*EVOLUTION}:
         raise ValueError(
             f"cluster: derivatives are not found by workers, and the method {config['method']!r}"
             " has no stage that evolves; leave the cluster out"
         )
-    return workers(cluster)
 
 
 def _finish(
