@@ -25,6 +25,7 @@ from optimize.studies.run_plot import plot_runs as plot_runs
 from optimize.sweeps.distributions import LogUniform as LogUniform
 from optimize.sweeps.distributions import Normal as Normal
 from optimize.sweeps.distributions import Uniform as Uniform
+from optimize.sweeps.edge import Edge as Edge
 from optimize.sweeps.member import member as member
 from optimize.sweeps.plots import plot_indices as plot_indices
 from optimize.sweeps.plots import plot_sweep as plot_sweep
@@ -38,6 +39,9 @@ from optimize.tuning.evolution import evolve as evolve
 from optimize.tuning.evolution import evolve_runs as evolve_runs
 from optimize.tuning.front import Front as Front
 from optimize.tuning.front import load_front as load_front
+from optimize.tuning.gradient import GradientHealth as GradientHealth
+from optimize.tuning.gradient import gradient_health as gradient_health
+from optimize.tuning.gradient import smoothed_slopes as smoothed_slopes
 from optimize.tuning.kept import front_member as front_member
 from optimize.tuning.page import write_run_page as write_run_page
 from optimize.tuning.tune import TuneResult as TuneResult

@@ -19,7 +19,7 @@ from optimize.cli.shared import (
     settings,
     study_setting,
 )
-from optimize.cli.values import at_least, spread, within
+from optimize.cli.values import at_least, edge, spread, within
 from optimize.interrupts import deferred
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ examples:
       --measure standing,energy --plot --out runs/lean
   jaxsim sweep sit_to_stand --vary model.friction=0.4:1.2 --vary "lean: hips angle=60:120" \\
       --sensitivity --count 64 --measure energy --plot --out runs/which
+  jaxsim sweep sit_to_stand --vary model.friction=0.3,0.6 --starts 16 \\
+      --edge "model.gain_p[4]=900:100:32" --out runs/weak       the weakest joint that will do
   jaxsim view runs/lean --at waist=-20,friction=0.4
   jaxsim sweep --out runs/lean --resume                     go on after an interrupt"""
 
@@ -82,8 +84,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=lambda text: text.split(","),
         action="extend",
         metavar="NAME,NAME",
-        help="what to measure ({default})",
+        help="what to measure, also FILE.py:NAME ({default})",
     )
+    add(
+        "--edge",
+        type=edge,
+        metavar="PATH=START:END:PARTS",
+        help="in place of measures: how far this number may go from START before --holds does not,"
+        " by bisection of so many parts",
+    )
+    add("--holds", metavar="NAME", help="a measure that is 1 where it does (standing)")
     add("--starts", type=at_least(1), metavar="N", help="slightly different ones (1)")
     add("--sample", choices=("random", "sobol"), help="how what is drawn is drawn (random)")
     add("--count", type=at_least(1), metavar="N", help="how many samples ({count})")
@@ -105,12 +115,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Sweep, write the folder, print the summary. 1: every member failed."""
     with deferred():
+        from optimize.sweeps.edge import Edge
         from optimize.sweeps.sweep import sweep
         from optimize.sweeps.table import summary, write_csv
 
     args.set = settings(args.set) or None
     names = {"values", "measures", "starts", "count", "seed", "seconds", "chunk", "set", "backend"}
     options: dict[str, Any] = given(args, names | {"sample"})
+    if args.holds and not args.edge:
+        raise ValueError("--holds says what an edge is of; give --edge PATH=START:END:PARTS too")
+    if args.edge:
+        options["edge"] = Edge(*args.edge, **({"holds": args.holds} if args.holds else {}))
     if args.sensitivity and not args.resume:
         options["sample"] = "saltelli"
     if args.resume and (options or args.what):

@@ -157,6 +157,12 @@ def _search_options(parser: argparse.ArgumentParser) -> None:
         help="cma, sep-cma, openai-es, random, an optimiser of optax (adam, or adam@0.1 with its"
         " learning rate in step sizes), or a chain, as cma:40,adam:20 ({method})",
     )
+    add(
+        "--trust",
+        action="store_const",
+        const=True,
+        help="follow a derivative though the loss falls by less than half of what it promises",
+    )
     add("--restarts", choices=("ipop", "bipop"), help="of cma, with populations that grow")
     add(
         "--runs",

@@ -115,6 +115,20 @@ def spread(text: str) -> tuple[str, object]:
         ) from None
 
 
+def edge(text: str) -> tuple[str, float, float, int]:
+    """PATH=START:END:PARTS."""
+    path, equals, numbers = text.rpartition("=")
+    try:
+        start, end, parts = numbers.split(":")
+        if not (path and equals):
+            raise ValueError
+        return path, *_finite([float(start), float(end)]), int(parts)  # type: ignore
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected PATH=START:END:PARTS, as in model.friction=1:0.1:18, got {text!r}"
+        ) from None
+
+
 def _spread(numbers: str) -> object:
     import numpy as np
 

@@ -233,15 +233,16 @@ class Problem:
         return self._outcomes(self.members(x, generation, which), len(x))
 
     def outcomes_at(
-        self, numbers: Mapping[str, np.ndarray]
+        self, numbers: Mapping[str, np.ndarray], by_trial: Mapping[str, np.ndarray] | None = None
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """As ``outcomes``, of members that are given by path -> (P,), one value for all numbers of
-        the path, or (P, k). What ``numbers`` of the problem leave free stays as the scenario has
-        it."""
+        the path, or (P, k); by_trial: path -> (P, trials). What ``numbers`` of the problem leave
+        free stays as the scenario has it."""
         size = len(next(iter(numbers.values())))
         x, starts, varied = self.members(np.zeros((size, 0)))
-        repeated = {path: np.repeat(v, self.trials, axis=0) for path, v in numbers.items()}
-        return self._outcomes((x, starts, {**varied, **repeated}), size)
+        own = {path: np.repeat(v, self.trials, axis=0) for path, v in numbers.items()}
+        own |= {path: np.reshape(v, size * self.trials) for path, v in (by_trial or {}).items()}
+        return self._outcomes((x, starts, {**varied, **own}), size)
 
     def _outcomes(self, members: Any, size: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
         shape = size, -1
@@ -309,8 +310,24 @@ class Problem:
 
     @cached_property
     def _derivative(self):
-        """Forward where each step is an optimisation, a loop without a fixed end; else reverse."""
+        """Losses (P * trials,) and derivatives (P * trials, n) of members: of fused kernels where
+        they have them, of XLA else, forward where each step is an optimisation, a loop without a
+        fixed end."""
         forward = not isinstance(self.scenario.scheme, TimeStepping)
+        if self._fused and not forward:
+            losses = fuse(lambda z, rest, shared: self._loss(z, rest, shared), (0, 0, None))
+
+            def summed(z, rest, shared):
+                found = losses(z, rest, shared)
+                return found.sum(), found
+
+            both = jax.value_and_grad(summed, has_aux=True)
+
+            def derivative(members, shared):
+                (_, found), rows = both(members[0], members[1:], shared)
+                return found, rows
+
+            return derivative
 
         def sloped(member, shared):
             z, *rest = member
@@ -323,13 +340,7 @@ class Problem:
             along = jax.vmap(lambda way: jax.jvp(loss, (z,), (way,)), out_axes=(None, 0))
             return along(jnp.eye(z.shape[0], dtype=z.dtype))
 
-        width = min(WIDEST, -(-self.trials // jax.device_count()))
-        valued = batched(lambda m, shared: self._loss(m[0], m[1:], shared), width)
-        return valued, batched(sloped, width)
-
-    def value(self, z: np.ndarray) -> float:
-        """The mean loss of the trials at z (n,)."""
-        return float(self._derivative[0](self.members(z[None]), self._shared).mean())
+        return batched(sloped, min(WIDEST, -(-self.trials // jax.device_count())))
 
     def value_and_slope(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """The mean loss at z (n,), and its derivative (n,); see ``values_and_slopes``."""
@@ -347,7 +358,7 @@ class Problem:
                 f"the objective {self.objective.name} counts who stands, which has no derivative;"
                 " choose a smooth one, as capture, or the method cma"
             )
-        values, rows = self._derivative[1](self.members(z), self._shared)
+        values, rows = map(np.asarray, self._derivative(self.members(z), self._shared))
         shape = len(z), self.trials
         return values.reshape(shape).mean(axis=1), rows.reshape(*shape, -1).mean(axis=1)
 

@@ -24,6 +24,7 @@ from jaxsim.simulation.measures import Measure, Sample, final, largest, total
 
 SKID_ANGLE = math.pi / 9  # a foot in contact tilted by more skids [rad]
 FLIGHT_CLEARANCE = 0.01  # of everything in flight; a stance that trembles is none [m]
+FILE = ".py:"  # in the name of something in a file of Python, as my_file.py:name
 FALLEN = 1000.0  # what the final state costs, and what each metre below standing adds
 
 
@@ -298,31 +299,42 @@ def user_objective(asked: Any, text: str | None = None) -> tuple[Objective, str 
     Raises KeyError for a name that there is none of, ValueError for a file that holds no such
     thing, FileNotFoundError where there is none.
     """
-    if isinstance(asked, str) and ".py:" in asked:
-        file, _, name = asked.rpartition(":")
-        if text is None:
-            if not os.path.isfile(file):
-                raise FileNotFoundError(f"there is no file {file}; give --objective FILE.py:NAME")
-            text = Path(file).read_text("utf-8")
-        inside: dict[str, Any] = {"__name__": Path(file).stem}
-        try:
-            exec(compile(text, file, "exec"), inside)  # the user's own code, as an import runs it
-        except Exception as error:
-            raise ValueError(f"{file} cannot be run: {type(error).__name__}: {error}") from error
-        if name not in inside:
-            own = ", ".join(k for k in inside if not k.startswith("_"))
-            raise ValueError(f"{file} has no {name!r}; it has {own}")
-        found, _ = user_objective(inside[name])
-        return found, text
+    if isinstance(asked, str) and FILE in asked:
+        inside, text = in_file(asked, text)
+        return user_objective(inside)[0], text
     if isinstance(asked, Objective):
         return asked, text
     if isinstance(asked, str):
         return objective(asked), text
-    if not isinstance(asked, Term) and callable(asked):
-        rate: Any = asked
-        asked = Term(getattr(asked, "__name__", "term"), "s", lambda model: total(rate))
+    asked = as_term(asked)
     if isinstance(asked, Term):
         return Objective(asked.name, 5.0, {asked.name: 1.0}, terms=(asked,)), text
     raise TypeError(
         f"objective is {asked!r}; give a name, an Objective, a Term or a function of a sample"
     )
+
+
+def in_file(asked: str, text: str | None = None) -> tuple[Any, str]:
+    """What "my_file.py:name" is, and the text of the file. Raises as ``user_objective``."""
+    file, _, name = asked.rpartition(":")
+    if text is None:
+        if not os.path.isfile(file):
+            raise FileNotFoundError(f"there is no file {file}; give FILE.py:NAME")
+        text = Path(file).read_text("utf-8")
+    inside: dict[str, Any] = {"__name__": Path(file).stem}
+    try:
+        exec(compile(text, file, "exec"), inside)  # the user's own code, as an import runs it
+    except Exception as error:
+        raise ValueError(f"{file} cannot be run: {type(error).__name__}: {error}") from error
+    if name not in inside:
+        own = ", ".join(k for k in inside if not k.startswith("_"))
+        raise ValueError(f"{file} has no {name!r}; it has {own}")
+    return inside[name], text
+
+
+def as_term(asked: Any) -> Any:
+    """A function of a sample as the Term of its integral over time; anything else as it is."""
+    if isinstance(asked, (Term, Objective)) or not callable(asked):
+        return asked
+    rate: Any = asked
+    return Term(getattr(asked, "__name__", "term"), "s", lambda model: total(rate))

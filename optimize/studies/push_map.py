@@ -31,16 +31,9 @@ from optimize.results.lock import locked
 from optimize.scenarios.find import scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.studies.push_report import write_arrays, write_report
-from optimize.studies.push_search import (
-    UNTRIED,
-    MapOptions,
-    PushMap,
-    Search,
-    Survive,
-    begin_search,
-    bisect,
-)
+from optimize.studies.push_search import MapOptions, PushMap, Survive, begin_search, bisect
 from optimize.studies.push_survival import Trial, survival
+from optimize.sweeps.bisection import UNTRIED, Search
 from optimize.tuning.checkpoint import damaged_state
 
 STATE = "push_map_state.npz"

@@ -1,27 +1,22 @@
 """Bisection over the force of many pushes at once.
 
 Forces lie on a grid of ``resolution``. All cells, a duration x direction x start each, are
-bisected at once: a force that the character survived is its new lower end, one that it did not its
-upper end, until the two are neighbours. What comes out survived, and the next force up did not.
-
-Survival is not monotone in force: a stronger push may make the character step where a weaker one
-leaves it leaning. There may be other such borders in a cell; bisection finds one of them. So the
-next ``checks`` forces down the grid are tried as well, and the map tells which of them were not
-survived. Where 0 N was not survived the tolerance is NaN; where the strongest push was, it is that
-push, and the truth lies above.
+bisected at once (``optimize.sweeps.bisection``). What comes out survived, and the next force up did
+not; of the next ``checks`` forces down the map tells which were not survived. Where 0 N was not
+survived the tolerance is NaN; where the strongest push was, it is that push, and the truth lies
+above.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
 from jaxsim.fused.fuse import BACKENDS
 from optimize.interrupts import deferred
-
-UNTRIED = -1
+from optimize.sweeps.bisection import Search, nothing_tried
 
 Survive = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, ...]]
 """cells (m,) int, forces (m,) [N] -> stood (m,) bool, finite (m,) bool, and if it tells what the
@@ -92,59 +87,6 @@ class MapOptions:
         return int(self.strongest / self.resolution + 1e-9)
 
 
-class Search(NamedTuple):
-    """Where the bisection stands; forces as steps of the grid. Arrays of the cells (n,)."""
-
-    low: np.ndarray  # survived; -1 before any was
-    high: np.ndarray  # not survived; one above the strongest before any was not
-    tried: np.ndarray  # (steps, n) 1 survived, 0 not, UNTRIED
-    failed: np.ndarray  # how many runs were not finite
-    unsolved: np.ndarray  # frames whose optimisation was not solved, of all runs
-    residual: np.ndarray  # largest root residual of all runs [N]
-
-    def below(self, checks: int) -> np.ndarray:
-        """(checks, n) of ``tried``: the next forces below ``low``; UNTRIED where there is none."""
-        down = self.low - 1 - np.arange(checks)[:, None]
-        held = np.take_along_axis(self.tried, np.maximum(down, 0), axis=0)
-        return np.where(down < 0, UNTRIED, held)
-
-    def next(self, checks: int) -> tuple[np.ndarray, np.ndarray]:
-        """Cells (m,) and steps (m,) of the next round; none at the end."""
-        cells = np.flatnonzero(self.high - self.low > 1)
-        if cells.size:
-            return cells, (self.low + self.high)[cells] // 2
-        down = self.low - 1 - np.arange(checks)[:, None]
-        row, cells = np.nonzero((self.below(checks) == UNTRIED) & (down >= 0))
-        return cells, down[row, cells]
-
-    def after(
-        self,
-        cells: np.ndarray,
-        steps: np.ndarray,
-        stood: Any,
-        finite: Any,
-        unsolved: Any = 0,
-        residual: Any = 0.0,
-    ) -> "Search":
-        """With what a round found, see ``Survive``."""
-        low, high, tried, failed, all_unsolved, largest = (x.copy() for x in self)
-        np.add.at(all_unsolved, cells, unsolved)
-        np.maximum.at(largest, cells, residual)
-        finite = np.asarray(finite, bool)
-        stood = np.asarray(stood, bool) & finite
-        np.add.at(failed, cells, ~finite)
-        tried[steps, cells] = stood
-        inside = (steps > low[cells]) & (steps < high[cells])  # else a check
-        better, worse = inside & stood, inside & ~stood
-        low[cells[better]], high[cells[worse]] = steps[better], steps[worse]
-        return Search(low, high, tried, failed, all_unsolved, largest)
-
-    def rounds_left(self) -> int:
-        """At most, one of checks among them."""
-        widest = int((self.high - self.low).max())
-        return (widest - 1).bit_length() + 1
-
-
 @dataclass(frozen=True)
 class PushMap:
     """tolerated (varied numbers ..., durations, directions, starts) [N]; below (checks, ...) 1
@@ -184,15 +126,7 @@ class PushMap:
 
 def begin_search(options: MapOptions) -> Search:
     """Nothing tried."""
-    n = int(np.prod(options.shape))
-    return Search(
-        low=np.full(n, -1),
-        high=np.full(n, options.top + 1),
-        tried=np.full((options.top + 1, n), UNTRIED),
-        failed=np.zeros(n, int),
-        unsolved=np.zeros(n, int),
-        residual=np.zeros(n),
-    )
+    return nothing_tried(int(np.prod(options.shape)), options.top)
 
 
 def bisect(

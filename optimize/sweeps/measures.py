@@ -1,6 +1,7 @@
 """What a sweep measures: terms of objectives, what summaries tell, and measures of one's own."""
 
 import difflib
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +11,15 @@ import numpy as np
 
 from jaxsim.simulation.measures import Measure, Sample
 from optimize.problems.problem import Problem
-from optimize.running.objectives import OBJECTIVES, TERMS, Objective, Term
+from optimize.running.objectives import (
+    FILE,
+    OBJECTIVES,
+    TERMS,
+    Objective,
+    Term,
+    as_term,
+    in_file,
+)
 from optimize.running.recording import measures_of
 from optimize.running.summary import FALLEN, LABELS
 from optimize.scenarios.scenario import Scenario
@@ -46,8 +55,10 @@ class Columns:
 def columns(problem: Problem, measures: Measures | None) -> Columns:
     """Those of the problem's objective ("fitness" and its terms), then what is asked for.
 
-    measures: names, of a term, an objective (its weighted sum) or a number of the summary; or
-    name -> Measure or Term. Raises KeyError for a name that there is none of, with the nearest.
+    measures: names, of a term, an objective (its weighted sum) or a number of the summary, or as
+    "my_file.py:name" of a Measure, Term, Objective or function of a sample; or name -> Measure or
+    Term. Raises KeyError for a name that there is none of, with the nearest, and the errors of
+    ``user_objective`` for files.
     """
     known = available(problem.scenario)
     terms = {name: problem.objective.term(name) for name in problem.objective.weights}
@@ -55,9 +66,18 @@ def columns(problem: Problem, measures: Measures | None) -> Columns:
     asked = measures if measures is not None else () if terms else DEFAULT
     for name in [asked] if isinstance(asked, str) else asked:
         own = asked[name] if isinstance(asked, Mapping) else None
-        if own is None and name in OBJECTIVES:
-            totals[name] = OBJECTIVES[name]
-            terms = {n: totals[name].term(n) for n in totals[name].weights} | terms
+        if own is None and FILE in name:
+            own, name = as_term(in_file(name)[0]), name.rpartition(":")[2]
+            if not isinstance(own, (Measure, Term, Objective)):
+                raise TypeError(
+                    f"measure {name} is {own!r}; a file gives a Measure, a Term, an Objective or a"
+                    " function of a sample"
+                )
+        if own is None:
+            own = OBJECTIVES.get(name)
+        if isinstance(own, Objective):
+            totals[name] = own
+            terms = {n: own.term(n) for n in own.weights} | terms
             continue
         if own is None and name not in known | terms:
             raise KeyError(_unknown(name, [*known, *OBJECTIVES]))
@@ -72,6 +92,13 @@ def columns(problem: Problem, measures: Measures | None) -> Columns:
     folded = Objective("sweep", 0.0, dict.fromkeys(terms, 0.0), terms=tuple(terms.values()))
     folded.measures(problem.scenario.model)  # what the body lacks for them is told now
     return Columns(folded, tuple(shown), totals)
+
+
+def sources(measures: Measures | None) -> dict[str, str]:
+    """File -> SHA-256 of the files that measures are of."""
+    names = [] if measures is None or isinstance(measures, Mapping) else measures
+    files = [name for name in ([names] if isinstance(names, str) else names) if FILE in name]
+    return {n: hashlib.sha256(in_file(n)[1].encode()).hexdigest()[:16] for n in files}
 
 
 def available(scenario: Scenario) -> dict[str, Term]:

@@ -1,6 +1,7 @@
 """A member of a sweep by its coordinates, as a scenario to simulate and look at."""
 
 import dataclasses
+import math
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,7 +33,7 @@ def member(folder: str | os.PathLike, at: Mapping[str, float], what: Any = None)
     at: coordinate -> value, by name or a part of the name that no other has ("friction" for
     "model.friction"); "start" and "sample" by number. What is left out is 0 along its dimension,
     unless several values make that ambiguous. what: the Problem or Scenario, where the sweep was
-    of one that was made in Python.
+    of one that was made in Python. Of a sweep with an edge the member is simulated at its own.
 
     Raises KeyError for a coordinate that there is none of, ValueError for one out of the range of
     the sweep or left out.
@@ -44,7 +45,11 @@ def member(folder: str | os.PathLike, at: Mapping[str, float], what: Any = None)
     index = _sampled(table, named) | _gridded(table, named)
     one = table.isel(index)
     told = {str(n): float(one[n]) for n in (*one.coords, *one.data_vars) if one[n].ndim == 0}
-    return Member(scenario_at(made, index), index, told)
+    found = scenario_at(made, index)
+    if made.edge is not None and math.isfinite(told["edge"]):  # at the edge, or where it begins
+        ends = sorted((made.edge.start, made.edge.end))
+        found = found.set(made.edge_path, float(np.clip(told["edge"], *ends)))
+    return Member(found, index, told)
 
 
 def scenario_at(made: Sweep, index: Mapping[str, int]) -> Scenario:

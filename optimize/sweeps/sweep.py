@@ -22,7 +22,8 @@ from optimize.running.cluster import Workers, workers
 from optimize.scenarios.scenario import Scenario
 from optimize.sweeps import store
 from optimize.sweeps.design import CHUNK, Values, design_of_json
-from optimize.sweeps.measures import Measures
+from optimize.sweeps.edge import Edge
+from optimize.sweeps.measures import Measures, sources
 from optimize.sweeps.swept import Request, Sweep, make
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def sweep(
     progress: bool = False,
     command: list[str] | None = None,
     cluster: Any = None,
+    edge: Edge | None = None,
 ) -> "Dataset":
     """Measures of all combinations of values, and of samples of distributions.
 
@@ -56,9 +58,13 @@ def sweep(
     ``set`` changes it, see ``optimize.scenarios.find``). values: label or path -> values (k,), one
     for all numbers of the path, or (k, m) for its m numbers, or ``Uniform``, ``LogUniform``,
     ``Normal``. sample: how these are drawn, ``count`` times: "random", "sobol", or "saltelli" for
-    ``sobol_indices``. measures: names of terms, objectives, or numbers of the summary; or name ->
-    Measure or Term. starts: slightly different ones for each member (1, or the problem's trials).
+    ``sobol_indices``. measures: names of terms, objectives, or numbers of the summary, or
+    "my_file.py:name" (see ``optimize.sweeps.measures``); or name -> Measure or Term. starts:
+    slightly different ones for each member (1, or the problem's trials).
     seconds: of a motion (the scenario's, or the problem's).
+
+    edge: in place of measures, the last value of a further number at which something holds, found
+    by bisection for each member: measures "edge", "holes", "beyond" (see ``Edges``).
 
     Returns an xarray.Dataset: an axis for each number with values, "sample" for those drawn, and
     "start"; "failed" (bool) for members whose motion means nothing, whose measures are NaN. Without
@@ -84,7 +90,18 @@ def sweep(
     if values is None and not resume:
         raise ValueError("a sweep needs a scenario or problem, and the values of some numbers")
     request = Request(
-        what, values or {}, measures, starts, sample, count, seed, seconds, set, backend, chunk
+        what,
+        values or {},
+        measures,
+        starts,
+        sample,
+        count,
+        seed,
+        seconds,
+        set,
+        backend,
+        chunk,
+        edge,
     )
     if resume:
         return _resumed(out, request, accept_changes, progress, cluster)
@@ -140,7 +157,9 @@ def _config(made: Sweep, request: Request, command: list[str] | None) -> dict[st
     return {
         "sweep": made.design.as_json(),
         "measures": None if request.measures is None else list(request.measures),
-        "units": dict(made.columns.units),
+        "edge": None if request.edge is None else request.edge.as_json(),
+        "measured by": sources(request.measures if request.edge is None else [request.edge.holds]),
+        "units": dict(made.units),
         "weights": {name: dict(judged.weights) for name, judged in made.columns.totals.items()},
         # A Problem or a Scenario of Python cannot be made again from the folder alone.
         "scenario": os.fspath(what) if isinstance(what, (str, os.PathLike)) else None,
@@ -182,7 +201,8 @@ def kept_request(folder: RunFolder, what: Any = None) -> Request:
         design = design_of_json(config["sweep"])
         drawn = design.starts, design.sample, design.count, design.seed, config["seconds"]
         rest = config["set"], config["backend"], design.chunk
-        request = Request(what, design.values, config["measures"], *drawn, *rest)
+        edge = Edge(**config["edge"]) if config.get("edge") else None
+        request = Request(what, design.values, config["measures"], *drawn, *rest, edge)
     except (TypeError, KeyError, ValueError) as error:
         raise ValueError(
             f"{folder / RunFolder.CONFIG} holds options that no run writes ({error}); {RESTORE}"

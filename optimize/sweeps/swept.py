@@ -21,11 +21,12 @@ from jaxsim.tree_paths import leaves_by_path, resolve
 from optimize.interrupts import deferred
 from optimize.problems.problem import Problem
 from optimize.running.cluster import Workers, each
-from optimize.running.objectives import Objective
+from optimize.running.objectives import FILE, Objective
 from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.sweeps import store
 from optimize.sweeps.design import Design, Values
+from optimize.sweeps.edge import Edge, Edges
 from optimize.sweeps.measures import Columns, Measures, columns
 from optimize.sweeps.quantities import check_bounds, overlap, quantity
 
@@ -47,21 +48,25 @@ class Request:
     set: Mapping[str, Any] | None
     backend: str | None
     chunk: int
+    edge: Edge | None = None
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is swept, checked: who, which members, what is measured."""
+    """What is swept, checked: who, which members, what is measured, or how far a number may go."""
 
     problem: Problem
     design: Design
     columns: Columns
+    edge: Edge | None = None
 
     def __post_init__(self):
         self._check_paths()
         for name, path in self.paths.items():
             check_bounds(self.problem, name, path, self.design.all_of(name))
-        taken = [*self.columns.units, store.START, store.SAMPLE, store.FAILED]
+        if self.edge is not None:
+            check_bounds(self.problem, self.edge.number, self.edge_path, self.edge.grid)
+        taken = [*self.units, store.START, store.SAMPLE, store.FAILED]
         for name, dim in self.dims.items():
             if dim in taken:
                 raise ValueError(
@@ -79,10 +84,32 @@ class Sweep:
         """Name -> what the result calls it."""
         return {name: FORBIDDEN.sub("-", name.replace(": ", " ")) for name in self.design.values}
 
+    @cached_property
+    def edge_path(self) -> str:
+        """Of the edge's number."""
+        assert self.edge is not None
+        return self.problem.scenario.path(self.edge.number)
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """Measure -> unit."""
+        if self.edge is None:
+            return self.columns.units
+        unit = quantity(self.problem.scenario, self.edge_path).unit
+        return {"edge": unit, "holes": "1", "beyond": "1"}
+
+    @cached_property
+    def outcomes(self) -> Callable[[Mapping[str, np.ndarray]], Any]:
+        """Of the points of a box: see ``Problem.outcomes_at``, ``Edges``."""
+        if self.edge is None:
+            return self.problem.outcomes_at
+        return Edges(self.problem, self.columns, self.edge_path, self.edge)
+
     def _check_paths(self) -> None:
         scenario, seen = self.problem.scenario, {}
         leaves = leaves_by_path(scenario.tree)
-        for name, path in self.paths.items():
+        ended = {} if self.edge is None else {self.edge.number: self.edge_path}
+        for name, path in (*self.paths.items(), *ended.items()):
             entry = resolve(path, leaves)
             if entry.leaf == "scheme.dt":
                 raise ValueError(
@@ -91,7 +118,7 @@ class Sweep:
                 )
             if not jnp.issubdtype(jnp.result_type(leaves[entry.leaf]), jnp.floating):
                 raise ValueError(f"{name}: {entry.leaf} holds no floating-point numbers")
-            given = self.design.all_of(name)
+            given = self.design.all_of(name) if name in self.design.values else np.zeros(1)
             if given.ndim == 2 and given.shape[1] != len(entry.flat):
                 raise ValueError(
                     f"{name} has {len(entry.flat)} numbers, its values are {given.shape[1]} wide"
@@ -100,7 +127,7 @@ class Sweep:
                 if overlap(entry, theirs):
                     raise ValueError(f"{name} and {other} share a number; vary it once")
             seen[name] = entry
-        shared = set(self.paths.values()) & set(self.problem.varied())
+        shared = {*self.paths.values(), *ended.values()} & set(self.problem.varied())
         if shared:
             raise ValueError(f"{', '.join(shared)}: the problem's variants set it already")
 
@@ -128,7 +155,7 @@ class Sweep:
             (*design.shape, design.starts),
             (*design.box, design.starts),
             coords,
-            self.columns.units,
+            self.units,
             {
                 "scenario": scenario.name,
                 "seconds": self.problem.steps * float(scenario.scheme.dt),
@@ -158,7 +185,7 @@ class Sweep:
         )
         calls = ((self.numbers(region, width),) for _, region in regions)
         with (
-            contextlib.closing(each(pool, self.problem.outcomes_at, calls)) as found,
+            contextlib.closing(each(pool, self.outcomes, calls)) as found,
             deferred() as check,
             tqdm(**options, disable=not progress) as bar,
         ):
@@ -180,7 +207,7 @@ class Sweep:
         self, region: tuple[slice, ...], parts: Mapping[str, np.ndarray], good: np.ndarray
     ) -> dict[str, np.ndarray]:
         """The columns of a box by its outcomes."""
-        found = self.columns.of(parts)
+        found = dict(parts) if self.edge is not None else self.columns.of(parts)
         good = good & np.all([np.isfinite(x) for x in found.values()], axis=0)
         shape = (*(part.stop - part.start for part in region), self.design.starts)
         size = math.prod(shape[:-1])
@@ -208,7 +235,17 @@ def make(request: Request) -> Sweep:
     problem = dataclasses.replace(problem, **given)
     drawn = request.sample, request.count, request.seed
     design = Design(request.values, *drawn, problem.trials, request.chunk)
-    folded = columns(problem, request.measures)
+    measures = request.measures
+    if request.edge is not None:
+        if measures is not None:
+            raise ValueError("an edge is of what holds (Edge(holds=...)); leave the measures out")
+        measures = [request.edge.holds]
+    folded = columns(problem, measures)
     length = problem.objective.seconds if problem.seconds is None else problem.seconds
     problem = dataclasses.replace(problem, objective=folded.objective, seconds=length)
-    return Sweep(problem, design, folded)
+    edge = request.edge
+    if edge is not None:
+        edge = dataclasses.replace(
+            edge, holds=edge.holds.rpartition(":")[2] if FILE in edge.holds else edge.holds
+        )
+    return Sweep(problem, design, folded, edge)

@@ -16,14 +16,18 @@ from optimize.problems.evaluation import Evaluation
 
 Slopes = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """x (P, n) -> loss (P,), derivative (P, n)."""
+Doubt = Callable[[Any, np.ndarray, np.ndarray], str]
+"""A method along the derivative, x (R, n), sigma (R,) -> why it is not to be followed from there,
+an empty text where it is."""
 
 
 class Judged(NamedTuple):
     """What a search asks of a problem. evaluate: x (P, n), run (P,) -> Evaluation; slopes: for
-    methods along a derivative."""
+    methods along a derivative. doubt: asked before a stage of a chain follows it."""
 
     evaluate: Callable[[np.ndarray, np.ndarray], Evaluation]
     slopes: Slopes | None
+    doubt: Doubt | None = None
 
 
 class Assessed(NamedTuple):

@@ -55,6 +55,7 @@ DEFAULTS: dict[str, Any] = {
     "checks": 100,
     "sure": 0.97,
     "front": (),
+    "trust": False,
     "chunk": None,
     "backend": None,
 }
@@ -89,6 +90,7 @@ class TuneOptions(TypedDict, total=False):
     checks: int | None  # starts by which means of a fresh search are judged
     sure: float | None  # share of these in which the mean that is kept has to stand
     front: Sequence[str] | None  # terms of the objective, of whose Pareto front members are kept
+    trust: bool | None  # a derivative is followed whatever its health (see ``gradient_health``)
     chunk: int | None  # members that XLA computes together; last digits of results depend on it
     backend: str | None  # "fused", a population as one kernel, or "xla"; None: the faster one
 

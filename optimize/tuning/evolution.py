@@ -24,7 +24,7 @@ from optimize.interrupts import deferred
 from optimize.problems.evaluation import Evaluation
 from optimize.results.folder import RunFolder
 from optimize.results.lock import locked
-from optimize.tuning.assessment import Judged, Slopes
+from optimize.tuning.assessment import Doubt, Judged, Slopes
 from optimize.tuning.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -73,6 +73,7 @@ def evolve(
     method: str = "cma",
     restarts: str | None = None,
     slopes: Slopes | None = None,
+    doubt: Doubt | None = None,
     folder: str | os.PathLike | None = None,
     resume: bool = False,
     on_generation: Callable[[GenerationRecord, np.ndarray], None] | None = None,
@@ -92,6 +93,9 @@ def evolve(
                  step sizes (adam, adam@0.1), or a chain, as cma:40,adam:20
     restarts     of the method cma: "ipop" or "bipop" (see optimize.tuning.restarts)
     slopes       x (P, n) -> loss (P,) and derivative (P, n), for optimisers of optax
+    doubt        asked before a stage of a chain follows the derivative: the method, the best
+                 members (R, n), sigma (R,) -> why it is not to be followed, and the stage before
+                 goes on; an empty text where it is
     folder       where history.jsonl and checkpoint.msgpack are kept; None: nowhere
     resume       go on from the checkpoint in `folder`. Interrupted anywhere and resumed, a run
                  gives bit for bit the numbers of an unbroken one (on one machine, one precision).
@@ -124,6 +128,7 @@ def evolve(
         method=method,
         restarts=restarts,
         slopes=slopes,
+        doubt=doubt,
         folder=folder,
         resume=resume,
         on_generation=told,
@@ -144,6 +149,7 @@ def evolve_runs(
     method: str = "cma",
     restarts: str | None = None,
     slopes: Slopes | None = None,
+    doubt: Doubt | None = None,
     target: float | None = None,
     folder: str | os.PathLike | None = None,
     resume: bool = False,
@@ -165,7 +171,7 @@ def evolve_runs(
     of one run of several is no longer finite, the one before is kept, and its history says so.
     """
     settings = settings_of(mean, sigma, population, generations, seed, method, restarts)
-    judged, store = Judged(evaluate, slopes), _Store(folder)
+    judged, store = Judged(evaluate, slopes, doubt), _Store(folder)
     with contextlib.ExitStack() as stack:
         if folder is not None:
             stack.enter_context(locked(folder))

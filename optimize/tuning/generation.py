@@ -158,7 +158,7 @@ def standing(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray]:
 
 def advance(checkpoint: Checkpoint, judged: Judged) -> tuple[Checkpoint, list[GenerationRecord]]:
     """The next generation of all runs, or the start. Pure apart from `judged` and the clock."""
-    checkpoint = _in_its_stage(checkpoint)
+    checkpoint, doubts = _in_its_stage(checkpoint, judged)
     settings = checkpoint.settings
     search, states = states_of(checkpoint)
     if checkpoint.generation < 0:
@@ -178,20 +178,29 @@ def advance(checkpoint: Checkpoint, judged: Judged) -> tuple[Checkpoint, list[Ge
         told = on_host(tell(search, asked, x, fitness, slope))
         told, notes = _sound(search, told, asked, assessed, checkpoint.generation)
         now = on_host(figures(search, told))
+    notes = [[*doubts, *own] for own in notes]
     return _commit(checkpoint, by_path(told), assessed, now, notes)
 
 
-def _in_its_stage(checkpoint: Checkpoint) -> Checkpoint:
-    """With the next stage of a chain begun, where it is time: from the best member of each run."""
-    settings, ends = checkpoint.settings, 0
-    for number, stage in enumerate(stages(settings.method)[:-1]):
+def _in_its_stage(checkpoint: Checkpoint, judged: Judged) -> tuple[Checkpoint, list[str]]:
+    """With the next stage of a chain begun, where it is time: from the best member of each run.
+
+    A stage along a derivative that is not worth following is left out: the one before goes on, and
+    a note says why.
+    """
+    settings, ends, notes = checkpoint.settings, 0, []
+    for number, stage in enumerate(stages(settings.method)[:-1], start=1):
         ends += stage.generations or 0
-        if number == checkpoint.stage and checkpoint.generation == ends:
-            _, sigma = standing(checkpoint)
-            sigma = np.clip(sigma, SMALLEST * settings.sigma, settings.sigma)
-            state = begin(settings, number + 1, checkpoint.best_x, sigma)
-            return _in_its_stage(dataclasses.replace(checkpoint, stage=number + 1, state=state))
-    return checkpoint
+        if number <= checkpoint.stage or checkpoint.generation != ends:
+            continue
+        search, (_, sigma) = search_of(settings, number), standing(checkpoint)
+        sigma = np.clip(sigma, SMALLEST * settings.sigma, settings.sigma)
+        if search.sloped and judged.doubt is not None:
+            notes = [told for told in [judged.doubt(search, checkpoint.best_x, sigma)] if told]
+        if not notes:
+            state = begin(settings, number, checkpoint.best_x, sigma)
+            checkpoint = dataclasses.replace(checkpoint, stage=number, state=state)
+    return checkpoint, notes
 
 
 def _rows(search: Method, population: int) -> int:

@@ -1,39 +1,213 @@
 """What a derivative is worth before a search follows it.
 
-A controller's choice of states is discrete; within a choice the loss is smooth, and where a number
-only moves the moment of a choice the derivative is zero although the loss may jump. So the
-derivatives are compared with finite differences first.
+That a derivative agrees with small differences says nothing about its use: contacts come and go,
+phases end on whole steps, and the loss is a saw whose teeth have exact slopes. What tells is how
+much the loss falls over the step that the search will take, in parts of what the slope promises.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.numpy as jnp
 import numpy as np
 
 from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
-from optimize.tuning.assessment import Slopes
+from optimize.tuning.config import check_number
+from optimize.tuning.descent import Descent, optimiser
+from optimize.tuning.names import EVOLUTION, stages
 
 REPORT = "report.txt"
-CHECKED = 4  # numbers whose derivative is compared with finite differences
-DIFFERENCE = {"float64": 1e-4, "float32": 1e-2}  # of a coordinate
+POINTS = 16  # at which a derivative is tried
+PAIRS = 8  # of members, for a smoothed slope
+ENOUGH = 0.5  # of what it promises, in the median: it is followed
+HORIZONS = (0.5,)  # parts of the motion after which the derivative's norm is told too
 
 
-def reported(problem: Problem, slopes: Slopes, folder: RunFolder) -> Slopes:
-    """The slopes, whose first is compared in report.txt; of a run that goes on it was."""
+@dataclass(frozen=True)
+class GradientHealth:
+    """Of a derivative at P points, a step of ``length`` from where a search stands.
 
-    def told(x: np.ndarray):
-        values, rows = slopes(x)
-        if not (folder / REPORT).is_file() and np.isfinite(rows[0]).all():
-            folder.write_text(REPORT, "\n".join(compared(problem, x[0], rows[0])) + "\n")
-        return values, rows
+    kept      (P,) decrease over the step along the derivative, in parts of what it promises;
+              minus infinite where the loss or its derivative is not finite
+    norms     seconds of the motion -> (P,) norm of the derivative
+    smoothed  (P,) as ``kept``, along the slope that ``smoothed_slopes`` estimates
+    noise     (P,) standard error of that slope, in parts of its norm
+    """
 
-    return told
+    length: float
+    kept: np.ndarray
+    norms: dict[float, np.ndarray]
+    smoothed: np.ndarray
+    noise: np.ndarray
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the median of what is kept is more than half."""
+        return bool(np.median(self.kept) > ENOUGH)
+
+    @property
+    def reason(self) -> str:
+        """Why it is not trusted."""
+        return (
+            f"over a step of {self.length:.3g} the loss falls by {np.median(self.kept):.2g} of what"
+            f" the derivative promises (median of {len(self.kept)} points; wanted: more than"
+            f" {ENOUGH:g})"
+        )
+
+    def __str__(self) -> str:
+        low, high = np.quantile(self.kept, (0.25, 0.75), method="nearest")
+        count = len(self.kept)
+        lines = [
+            f"Derivative at {count} points near the best, a step of {self.length:.3g} along it",
+            f"  decrease, of what it promises: median {np.median(self.kept):.2g}"
+            f" ({low:.2g} to {high:.2g})",
+            f"  members with more than {ENOUGH:g}: {(self.kept > ENOUGH).sum()} of {count};"
+            f" finite: {np.isfinite(self.kept).sum()}",
+            "  norm by the length of the motion: "
+            + ", ".join(f"{np.median(n):.3g} at {s:.3g} s" for s, n in self.norms.items()),
+            f"Smoothed slope of {PAIRS} pairs of members, as openai-es estimates it",
+            f"  decrease, of what it promises: median {np.median(self.smoothed):.2g}",
+            f"  standard error, of its norm: {np.median(self.noise):.2g}",
+            "trusted" if self.trusted else f"not trusted: {self.reason}",
+        ]
+        return "\n".join(lines) + "\n"
 
 
-def compared(problem: Problem, x: np.ndarray, slope: np.ndarray) -> list[str]:
-    """The largest derivatives beside central differences of the loss."""
-    step = DIFFERENCE[str(slope.dtype)]
-    lines = [f"derivative by a coordinate, and its central difference over +-{step:g}:"]
-    for k in np.argsort(-np.abs(slope))[:CHECKED]:
-        move = step * np.eye(len(x))[k]
-        measured = (problem.value(x + move) - problem.value(x - move)) / (2 * step)
-        lines.append(f"  {problem.names[k]:<22} {slope[k]: .6e}  {measured: .6e}")
-    return lines
+def gradient_health(
+    problem: Problem,
+    z: np.ndarray,
+    length: float | Callable[[np.ndarray, np.ndarray], float],
+    *,
+    points: int = POINTS,
+    horizons: Sequence[float] = HORIZONS,
+    seed: int = 0,
+) -> GradientHealth:
+    """Whether the derivative of a problem's loss is worth following from z.
+
+    z         (n,), or (R, n) which the points take in turn, in the optimiser's coordinates
+    length    of the step that is meant; or what it is by z (R, n) and the derivatives there (R, n)
+    horizons  parts of the motion after which the norm is told besides; each compiles anew
+
+    Points are a step away from z, in directions drawn by ``seed``. Raises ValueError for an
+    objective of survival, which has no derivative.
+    """
+    rng = np.random.default_rng(seed)
+    around = np.atleast_2d(np.asarray(z, float))
+    if callable(length):
+        length = float(length(around, problem.values_and_slopes(around)[1]))
+    check_number("length", length, "that of a step, in the optimiser's coordinates")
+    around = around[np.arange(points) % len(around)]
+    x = around + length * _unit(rng.standard_normal(around.shape))
+    _, slopes = problem.values_and_slopes(x)
+    kept, begun = _kept(problem, x, slopes, length)
+    norms = {}
+    for part in sorted({*horizons, 1.0}):
+        seconds, own = part * problem.steps * float(problem.scenario.scheme.dt), slopes
+        if part < 1.0:
+            _, own = replace(problem, seconds=seconds).values_and_slopes(x)
+        norms[seconds] = np.linalg.norm(own, axis=1)
+    estimates, errors = smoothed_slopes(problem, x, length, PAIRS, seed + 1)
+    smoothed, _ = _kept(problem, x, estimates, length, begun)
+    size = np.linalg.norm(estimates, axis=1)
+    noise = np.linalg.norm(errors, axis=1) / np.maximum(size, np.finfo(float).tiny)
+    return GradientHealth(length, kept, norms, smoothed, noise)
+
+
+def smoothed_slopes(
+    problem: Problem, z: np.ndarray, length: float, pairs: int = PAIRS, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes at z (P, n) of the loss averaged over a Gaussian of this length, by antithetic pairs
+    of members: (P, n) and their standard errors (P, n), not finite where a member failed.
+
+    An unbiased estimate of a loss that need not be smooth; what evolution strategies follow (T.
+    Salimans et al. 2017, Evolution strategies as a scalable alternative to reinforcement learning).
+    """
+    if pairs < 2:
+        raise ValueError(f"pairs is {pairs}; a standard error needs at least 2")
+    z = np.asarray(z, float)
+    size, count = z.shape
+    reach = length / np.sqrt(count)  # by coordinate
+    ways = np.random.default_rng(seed).standard_normal((size, pairs, count))
+    x = z[:, None, None] + reach * np.stack([ways, -ways], axis=2)
+    found = problem.evaluate(x.reshape(-1, count))
+    fitness = np.where(found.failed, np.nan, found.fitness).reshape(size, pairs, 2)
+    each = (fitness[..., 0] - fitness[..., 1])[..., None] / (2 * reach) * ways
+    return each.mean(axis=1), each.std(axis=1, ddof=1) / np.sqrt(pairs)
+
+
+def health_of(
+    problem: Problem, search: Descent, z: np.ndarray, sigma: float, **options: Any
+) -> GradientHealth:
+    """``gradient_health`` from z (R, n), at the first step of an optimiser; its other options."""
+
+    def first_step(x: np.ndarray, slopes: np.ndarray) -> float:
+        lengths = []
+        for point, slope in zip(x, slopes):
+            if np.isfinite(slope).all():
+                state = search.init(jnp.asarray(point), sigma, 1, 0)
+                state = search.tell(state, state.x[None], jnp.zeros(1), jnp.asarray(slope)[None])
+                lengths.append(float(jnp.linalg.norm(state.x - state.last)))
+        return (float(np.median(lengths)) if lengths else 0.0) or search.rate * sigma
+
+    return gradient_health(problem, z, first_step, **options)
+
+
+def health_at_start(
+    problem: Problem, method: str, sigma: float, trust: bool
+) -> GradientHealth | None:
+    """Where the first stage of a chain follows the derivative. Raises ValueError where that is not
+    worth it, unless it is to be trusted."""
+    first = stages(method)[0].name
+    if first in EVOLUTION:
+        return None
+    health = health_of(problem, optimiser(first), np.zeros((1, problem.tunables.size)), sigma)
+    if not (health.trusted or trust):
+        raise ValueError(
+            f"method {first}: {health.reason}; choose cma or openai-es, a smaller sigma, or trust"
+            " it all the same (--trust)"
+        )
+    return health
+
+
+class Doubts:
+    """A search's ``assessment.Doubt``, which writes what it finds in report.txt."""
+
+    def __init__(self, problem: Problem, folder: RunFolder, trust: bool):
+        self.problem, self.folder, self.trust = problem, folder, trust
+        self.told: list[str] = []
+
+    def __call__(self, search: Descent, x: np.ndarray, sigma: np.ndarray) -> str:
+        health = health_of(self.problem, search, x, float(np.median(sigma)))
+        self.folder.write_text(REPORT, str(health))
+        if self.trust or health.trusted:
+            return ""
+        self.told.append(f"{search.name} is left out: {health.reason}")
+        return self.told[-1]
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.maximum(norms, np.finfo(float).tiny)
+
+
+def _kept(problem: Problem, x, slopes, length: float, begun=None) -> tuple[np.ndarray, np.ndarray]:
+    """What the step along the slopes keeps of their promise, and the fitness at x (P,)."""
+    sound = np.isfinite(slopes).all(axis=1)
+    slopes = np.where(sound[:, None], slopes, 0.0).astype(float)
+    if begun is None:
+        begun = _fitness(problem, x)
+    ended = _fitness(problem, x - length * _unit(slopes))
+    promised = length * np.linalg.norm(slopes, axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        kept = np.where(promised > 0, (begun - ended) / promised, 0.0)
+    sound &= np.isfinite(begun) & np.isfinite(ended)
+    return np.where(sound, kept, -np.inf), begun
+
+
+def _fitness(problem: Problem, x: np.ndarray) -> np.ndarray:
+    found = problem.evaluate(x)
+    return np.where(found.failed, np.inf, found.fitness)

@@ -37,7 +37,7 @@ def make_problem(config: RunConfig) -> Problem:
         config.objective,
         trials=config["trials"],
         variants=variants,
-        backend="xla" if config.sloped else config["backend"],
+        backend=config["backend"],
         chunk=config["chunk"],
         seed=TUNED_ON + config["seed"],
         spread=tuple(config["spread"]),

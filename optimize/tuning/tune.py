@@ -40,7 +40,7 @@ from optimize.tuning.chosen import evolve_checked
 from optimize.tuning.config import RunConfig, TuneOptions, new_config, resumed_config
 from optimize.tuning.evolution import EvolutionResult, GenerationRecord, evolve_runs, settings_of
 from optimize.tuning.front import Watched
-from optimize.tuning.gradient import reported
+from optimize.tuning.gradient import REPORT, Doubts, health_at_start
 from optimize.tuning.histories import own_weights
 from optimize.tuning.history_plot import plot_history
 from optimize.tuning.names import EVOLUTION, RESULT, RUNS, of_runs, stages
@@ -115,6 +115,10 @@ def tune(
     judgement; KeyboardInterrupt where nothing has begun yet (see optimize.interrupts).
 
     Raises ValueError, KeyError, TypeError or ScriptError for bad input, before anything is written,
+    ValueError too where the first stage follows a derivative that is not worth it
+    (``gradient_health``); a later one is left out, and the stage before goes on. ``trust`` follows
+    it all the same.
+
     FileExistsError where the folder holds anything, FileNotFoundError where there is nothing to
     resume, RunChanged where that began with something else, CheckpointError where it is damaged,
     FolderInUse where another process works in the folder.
@@ -145,11 +149,14 @@ def tune(
             _check_cluster(config, cluster)
             problem = make_problem(config)
             now = digest(config.options, config.text, problem.scenario.model)
+            health = health_at_start(problem, config["method"], config["sigma"], config["trust"])
             pool = stack.enter_context(workers(cluster))
             stack.enter_context(locked(out))
             folder = RunFolder.create(out, config.options, config.text, now)
             if config.objective_text is not None:
                 folder.write_text(RunFolder.OBJECTIVE, config.objective_text)
+            if health is not None:
+                folder.write_text(REPORT, str(health))
         best = Best(folder, problem, own_weights(config["each"]))
         searched = distributed(problem, pool)
         if config["fresh"]:
@@ -168,11 +175,9 @@ def _searched(
 ) -> TuneResult:
     """Of trials that stay the same: the best member of all runs."""
     of = judged(searched, of_runs(config["each"], config["runs"]))
-    evaluate, slopes = of.evaluate, None
+    evaluate, doubts = of.evaluate, Doubts(problem, folder, config["trust"])
     if config["front"]:
         evaluate = Watched(of.evaluate, problem, folder, config["front"])
-    if config.sloped and of.slopes is not None:
-        slopes = reported(problem, of.slopes, folder)
     with Bar(config["generations"], progress) as bar:
 
         def on_generation(records: list[GenerationRecord], best_x: np.ndarray) -> None:
@@ -182,7 +187,8 @@ def _searched(
         found = evolve_runs(
             evaluate,
             **search_of(config, problem),
-            slopes=slopes,
+            slopes=of.slopes,
+            doubt=doubts,
             folder=folder,
             resume=resume and has_begun(folder),
             on_generation=on_generation,
@@ -190,7 +196,8 @@ def _searched(
             changes=accepted(folder),
             by_generation=bool(config["front"]),
         )
-    return _finish(folder, config, problem, best, found, progress)
+    result = _finish(folder, config, problem, best, found, progress)
+    return dataclasses.replace(result, notes=(*result.notes, *doubts.told))
 
 
 def _chosen(

@@ -105,7 +105,7 @@ def test_a_weight_and_a_gait_number_are_tuned(balance, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("kind", ["time_stepping", "goals"])
+@pytest.mark.parametrize("kind", ["time_stepping", "fused", "goals"])
 def test_the_gradient_agrees_with_finite_differences(kind):
     if kind == "goals":
         scenario, variants = pushed(map_scenario(MapOptions()), (450.0,), 2, 0.05)
@@ -118,13 +118,15 @@ def test_the_gradient_agrees_with_finite_differences(kind):
         scenario, variants = Scenario(*parts), {}
         numbers, judged = NUMBERS, short("capture")
     problem = Problem(
-        scenario, numbers, judged, trials=2, variants=variants, backend="xla", chunk=2
-    )
+        scenario, numbers, judged, trials=2, variants=variants, chunk=2,
+        backend="fused" if kind == "fused" else "xla",
+    )  # fmt: skip
     loss, slope = problem.value_and_slope(np.zeros(2))
-    assert loss == pytest.approx(problem.value(np.zeros(2)), rel=1e-9)
     k = int(np.argmax(np.abs(slope)))
     step = 1e-4 * np.eye(2)[k]
-    measured = (problem.value(step) - problem.value(-step)) / 2e-4
+    begun, up, down = problem.evaluate(np.array([np.zeros(2), step, -step])).fitness
+    assert loss == pytest.approx(begun, rel=1e-9)
+    measured = (up - down) / 2e-4
     assert slope[k] == pytest.approx(measured, rel=1e-2)
 
 

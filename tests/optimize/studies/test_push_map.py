@@ -15,8 +15,9 @@ from optimize.results.folder import RunFolder
 from optimize.studies import push_map as module
 from optimize.studies.push_map import STATE, push_map
 from optimize.studies.push_report import ARRAYS, CSV, PLOT, TABLE, table, title
-from optimize.studies.push_search import UNTRIED, MapOptions
+from optimize.studies.push_search import MapOptions
 from optimize.studies.push_survival import fastest_backend
+from optimize.sweeps.bisection import UNTRIED
 
 OPTIONS = MapOptions(
     directions=4, durations=(0.1, 0.2), starts=3, resolution=20.0, strongest=300.0, seed=3

@@ -159,6 +159,39 @@ def test_several_numbers_move_together_and_samples_have_coordinates(crate):
     np.testing.assert_allclose(table["friction"][0, :, 0], both, rtol=1e-6)
 
 
+OWN = """
+from jaxsim.simulation.measures import final
+from optimize import Term
+
+last = final(lambda sample: sample.obs.com[0])
+further = Term("further", "m", lambda model: last, lambda x: x + 100.0)
+
+
+def moving(sample):
+    return sample.state.qd[0]
+
+
+nothing = 3.0
+"""
+
+
+def test_measures_of_a_file(crate_file, tmp_path):
+    path, out = tmp_path / "own.py", tmp_path / "run"
+    path.write_text(OWN)
+    asked = [f"{path}:{name}" for name in ("last", "further", "moving")]
+    table = sweep(crate_file, {SPEED: [0.0, 1.0]}, measures=[*asked, "distance"], out=out)
+    assert table["further"].attrs["units"] == "m"
+    np.testing.assert_allclose(table["further"], table["last"] + 100.0, rtol=1e-6)
+    np.testing.assert_allclose(table["moving"], table["distance"], atol=2.1e-3)
+    path.write_text(OWN.replace("100.0", "200.0"))
+    with pytest.raises(RunChanged, match=r"measured by.*own\.py:further"):
+        sweep(None, out=out, resume=True)
+    with pytest.raises(ValueError, match="has no 'first'; it has final, Term, last"):
+        sweep(crate_file, {SPEED: [0.0]}, measures=[f"{path}:first"])
+    with pytest.raises(TypeError, match=r"measure nothing is 3.0; a file gives a Measure"):
+        sweep(crate_file, {SPEED: [0.0]}, measures=[f"{path}:nothing"])
+
+
 # ---- bad input
 
 own_mass = {"measures": {"model.mass": final(lambda sample: sample.model.mass[0])}}

@@ -355,18 +355,32 @@ def test_a_chain_reports_its_derivative_and_goes_on(tmp_path, monkeypatch):
         z = members[0]
         return (z**2).sum(axis=1), 2 * z
 
-    both = (lambda members, shared: (members[0] ** 2).sum(axis=1)), derivative
-    monkeypatch.setattr(Problem, "_derivative", both)
-    begun = begin(tmp_path, method="cma:2,adam", generations=3)
+    monkeypatch.setattr(Problem, "_derivative", staticmethod(derivative))
+    begun = begin(tmp_path, method="cma:2,adam", generations=3, trust=True)
     assert begun.evolution.generations == 3
     told = (tmp_path / "run" / "report.txt").read_text().splitlines()
-    assert told[0].startswith("derivative by a coordinate") and len(told) == 3
-    _, slope, measured = told[1].rsplit(maxsplit=2)
-    assert float(slope) == pytest.approx(float(measured), rel=1e-2)
+    assert told[0].startswith("Derivative at 16 points near the best, a step of ")
     longer = resume(tmp_path / "run", generations=5)
     assert [record.members for record in longer.evolution.history] == [1, 4, 4, 1, 1, 1]
     with pytest.raises(ValueError, match=r"method cma:2,adam \(now random\)"):
         resume(tmp_path / "run", method="random")
+
+
+def test_a_derivative_that_promises_what_does_not_come_is_not_followed(tmp_path, monkeypatch):
+    def derivative(members, shared):
+        z = members[0]
+        return (z**2).sum(axis=1), 1e6 * (z - 1)
+
+    monkeypatch.setattr(Problem, "_derivative", staticmethod(derivative))
+    with pytest.raises(ValueError, match=r"method adam: over a step of 0\.\d+ the loss falls by"):
+        begin(tmp_path, method="adam", generations=3)
+    assert not (tmp_path / "run").exists()
+    found = begin(tmp_path, method="cma:2,adam:1,cma", generations=4)
+    assert [record.members for record in found.evolution.history] == [1, 4, 4, 4, 4]
+    (note,) = [note for note in found.notes if "adam" in note]
+    assert note.startswith("adam is left out: over a step of")
+    assert [record.changes for record in found.evolution.history] == [[], [], [], [note], []]
+    assert (tmp_path / "run" / "report.txt").read_text().splitlines()[-1].startswith("not trusted")
 
 
 def test_many_runs_in_a_folder(tmp_path):
