@@ -52,27 +52,29 @@ METHODS = {
     "late evolution": f"cma:{BEFORE + GENERATIONS}",
     "late gradient": f"cma:{BEFORE},adam:{STEPS}",
 }
+DT = 0.001  # of all problems [s]
 LOG = "log"
 
 
 def script(name: str, objective: str, seconds: float | None = None) -> Problem:
     """The marked numbers of a shipped script."""
     judged = OBJECTIVES[objective]
-    return Problem(scenario(name), None, judged, seconds=seconds or judged.seconds)
+    own = scenario(name, {"scheme.dt": DT})
+    return Problem(own, None, judged, seconds=seconds or judged.seconds)
 
 
 def walk() -> Problem:
     """As far as it comes in 1.5 s, with a price on effort."""
     travel = Term("travel", "m", lambda model: final(lambda s: s.state.q[0]), lambda x: -x)
     judged = Objective("travel", 1.5, {"travel": 1.0, "energy": 1e-6}, terms=(travel,))
-    return Problem(scenario("walk"), None, judged)
+    return Problem(scenario("walk", {"scheme.dt": DT}), None, judged)
 
 
 def held(model, newton: float, seconds: float, numbers: dict[str, Any]) -> Problem:
     """A standing body that is pushed, whose joints are held at a pose."""
     state = start(model, "standing")
     pushed = push(model, "pelvis", (newton, 0.0, 0.0), start=0.1, duration=0.2)
-    own = Scenario(model, PoseController(state.q), state, TimeStepping(dt=0.001), pushed)
+    own = Scenario(model, PoseController(state.q), state, TimeStepping(dt=DT), pushed)
     judged = Objective("hold", seconds, {"imbalance": 1.0, "shortfall": 1.0, "energy": 1e-7})
     return Problem(own, numbers, judged)
 
@@ -107,7 +109,7 @@ def identify() -> Problem:
     """Friction, masses and damping of a falling body, from the pose where it lies after 0.5 s."""
     model = planar_human()
     begun = start(model, "standing")
-    scheme = TimeStepping(dt=0.001)
+    scheme = TimeStepping(dt=DT)
     rng = np.random.default_rng(0)
     factors = jnp.asarray(np.exp(0.2 * rng.standard_normal(model.mass.shape)))
     other = model.replace(
@@ -131,7 +133,7 @@ GAINS += ("trunk_d", "trunk_yaw")
 
 def tracked(name: str, seconds: float) -> Problem:
     """Gains of the controller with topple-free feet."""
-    own = scenario(name)
+    own = scenario(name, {"scheme.dt": DT})
     numbers = {
         f"controller.balance.{gain}": scaled(own.get(f"controller.balance.{gain}"))
         for gain in GAINS
