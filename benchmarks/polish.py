@@ -8,7 +8,8 @@ Every method has the same number of rollouts, of which a derivative counts for f
 to 6, docs/results/gradients.md), and the settings that a search has by default. "Early" is from
 the scenario as it is, "late" after 60 generations of CMA-ES. Four seeds advance as one program, in
 float64. "kept" is what ``gradient_health`` finds where the derivative's stage begins: the decrease
-over the first step in parts of what is promised; above 0.5 ``tune`` follows the derivative.
+over a tenth of Adam's first step, in parts of what is promised; above 0.5 ``tune`` follows. The
+last table has it over other parts of that step.
 """
 
 import argparse
@@ -32,13 +33,14 @@ from jaxsim.characters.planar_human import planar_human
 from jaxsim.simulation.measures import final
 from jaxsim.simulation.pushes import push
 from jaxsim.simulation.step import TimeStepping
-from optimize.problems.problem import Problem
+from optimize.problems.problem import Problem, script_in
+from optimize.problems.ranges import number_range
 from optimize.running.objectives import OBJECTIVES, Objective, Term
 from optimize.scenarios.find import scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.tuning.descent import optimiser
 from optimize.tuning.evolution import evolve_runs
-from optimize.tuning.gradient import health_of
+from optimize.tuning.gradient import ENOUGH, PART, gradient_health, health_of
 
 SEEDS = range(4)
 POPULATION, SIGMA, GRADIENT = 20, 0.1, 5  # members, first step, rollouts that a derivative costs
@@ -54,20 +56,31 @@ METHODS = {
 }
 DT = 0.001  # of all problems [s]
 LOG = "log"
+PARTS = (1.0, 0.3, 0.1, 0.03, 0.01)  # of the first step, over which a derivative is tried
 
 
 def script(name: str, objective: str, seconds: float | None = None) -> Problem:
-    """The marked numbers of a shipped script."""
+    """The marked numbers of a shipped script, all where it marks none."""
     judged = OBJECTIVES[objective]
     own = scenario(name, {"scheme.dt": DT})
-    return Problem(own, None, judged, seconds=seconds or judged.seconds)
+    return Problem(own, numbers_of(own), judged, seconds=seconds or judged.seconds)
+
+
+def numbers_of(own: Scenario) -> dict[str, tuple] | None:
+    """All numbers of a script that marks none."""
+    text: Any = script_in(own)
+    if text.free_indices():
+        return None
+    count = len(own.get("controller.values"))
+    return {f"controller.values[{k}]": number_range(text, k) for k in range(count)}
 
 
 def walk() -> Problem:
     """As far as it comes in 1.5 s, with a price on effort."""
     travel = Term("travel", "m", lambda model: final(lambda s: s.state.q[0]), lambda x: -x)
     judged = Objective("travel", 1.5, {"travel": 1.0, "energy": 1e-6}, terms=(travel,))
-    return Problem(scenario("walk", {"scheme.dt": DT}), None, judged)
+    own = scenario("walk", {"scheme.dt": DT})
+    return Problem(own, numbers_of(own), judged)
 
 
 def held(model, newton: float, seconds: float, numbers: dict[str, Any]) -> Problem:
@@ -159,7 +172,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
 
 
 def measured(problem: Problem) -> dict[str, Any]:
-    """What each method found, (seeds,), and what the derivative was worth where it began."""
+    """What each method found, (seeds,)."""
     found: dict[str, Any] = {"numbers": problem.tunables.size}
     z = np.zeros((1, problem.tunables.size))
     found["start"] = float(problem.evaluate(z).fitness[0])
@@ -168,16 +181,7 @@ def measured(problem: Problem) -> dict[str, Any]:
     )
     found["derivative [ms]"] = timed(lambda: problem.values_and_slopes(np.tile(z, (len(SEEDS), 1))))
     for name, method in METHODS.items():
-        kept: list[float] = []
-
-        def doubt(search, x, sigma, kept=kept):
-            health = health_of(problem, search, x, float(np.median(sigma)), horizons=())
-            kept.append(float(np.median(health.kept)))
-            return ""  # followed, whatever it is worth
-
         seeds = [0] if name == "gradient" else list(SEEDS)  # which draws nothing
-        if name == "gradient":
-            doubt(optimiser(method.partition(":")[0]), z, np.array([SIGMA]))
         began = time.perf_counter()
         runs = evolve_runs(
             lambda x, run: problem.evaluate(x),
@@ -187,17 +191,45 @@ def measured(problem: Problem) -> dict[str, Any]:
             generations=sum(int(part.rpartition(":")[2]) for part in method.split(",")),
             seed=seeds,
             method=method,
-            slopes=problem.values_and_slopes,
-            doubt=doubt,
+            slopes=problem.values_and_slopes,  # followed, whatever they are worth
             progress=False,
         )
         found[name] = {
             "best": [run.best_fitness for run in runs],
-            "kept": kept[0] if kept else None,
             "seconds": time.perf_counter() - began,
         }
-        print(f"  {name:<22}", np.round(found[name]["best"], 4), "kept", kept, flush=True)
+        print(f"  {name:<22}", np.round(found[name]["best"], 4), flush=True)
     return found
+
+
+def probed(problem: Problem) -> dict[str, dict[str, float]]:
+    """Where a derivative's stage begins -> part of its first step -> what the decrease over it
+    keeps."""
+    out = {}
+    for where, generations in {"start": 0, "half": GENERATIONS // 2, "late": BEFORE}.items():
+        x, sigma = np.zeros((1, problem.tunables.size)), SIGMA
+        if generations:
+            runs = evolve_runs(
+                lambda x, run: problem.evaluate(x),
+                x[0],
+                sigma=SIGMA,
+                population=POPULATION,
+                generations=generations,
+                seed=list(SEEDS),
+                progress=False,
+            )
+            x = np.stack([run.best_x for run in runs])
+            sigma = float(np.median([run.sigma for run in runs]))
+        health = health_of(problem, optimiser("adam"), x, sigma, horizons=(), points=4)
+        length = health.length / PART
+        out[where] = {
+            str(part): float(
+                np.median(gradient_health(problem, x, part * length, horizons=()).kept)
+            )
+            for part in PARTS
+        }
+        print(f"  kept, {where}: {out[where]}", flush=True)
+    return out
 
 
 def timed(function: Callable[[], Any]) -> float:
@@ -219,40 +251,46 @@ def told(values: list[float]) -> str:
 
 def tables(folder: Path) -> str:
     """Of all problems that the folder holds."""
-    early, late, costs = [], [], []
+    early, late, held = [], [], []
     for name in PROBLEMS:
-        path = folder / f"{name}.json"
-        if not path.exists():
+        path, probe = folder / f"{name}.json", folder / f"{name}.kept.json"
+        if not (path.exists() and probe.exists()):
             continue
-        own = json.loads(path.read_text())
-        best = {m: float(np.median(own[m]["best"])) for m in METHODS}
-        polished, evolved = best["evolution, gradient"], best["evolution"]
-        kept = own["gradient"]["kept"], own["evolution, gradient"]["kept"]
-        cells = [told(own[m]["best"]) for m in list(METHODS)[:4]]
-        early.append([
-            name, str(own["numbers"]), f"{own['start']:.4g}", *cells,
-            *(f"{k:.2g}" for k in kept), "yes" if polished < evolved else "no",
-        ])  # fmt: skip
-        late.append([
-            name, told(own["late evolution"]["best"]), told(own["late gradient"]["best"]),
-            f"{own['late gradient']['kept']:.2g}",
-            "yes" if best["late gradient"] < best["late evolution"] else "no",
-        ])  # fmt: skip
-        costs.append([name, f"{own['rollout [ms]']:.3g}", f"{own['derivative [ms]']:.3g}"])
-    heads = [
-        "problem",
-        "numbers",
-        "start",
-        *list(METHODS)[:4],
-        "kept, start",
-        "kept, half",
-        "polish wins",
-    ]
-    later = ["problem", "evolution goes on", "gradient", "kept", "gradient wins"]
-    cost = ["problem", f"{POPULATION * len(SEEDS)} rollouts [ms]", f"{len(SEEDS)} derivatives [ms]"]
-    parts = [table(heads, early), table(later, late), table(cost, costs)]
+        own, kept = json.loads(path.read_text()), json.loads(probe.read_text())
+        first, *rest = [told(own[m]["best"]) for m in METHODS]
+        wins = [
+            won(own, "evolution, gradient", "evolution"),
+            won(own, "late gradient", "late evolution"),
+        ]
+        early.append(
+            [
+                name,
+                str(own["numbers"]),
+                f"{own['start']:.4g}",
+                first,
+                *rest[:3],
+                *verdict(kept["half"], wins[0]),
+            ]
+        )
+        late.append([name, *rest[3:], *verdict(kept["late"], wins[1])])
+        held.append([name, *(f"{kept[w][str(p)]:.2g}" for w in ("half", "late") for p in PARTS)])
+    told_by = ["kept", "followed", "polish wins"]
+    heads = ["problem", "numbers", "start", *list(METHODS)[:4], *told_by]
+    later = ["problem", "evolution goes on", "gradient", *told_by]
+    parts = ["problem", *(f"{where}, {part:g}" for where in ("half", "late") for part in PARTS)]
     foot = f"{machine()}, {versions(jax)}, commit {commit()}, {today()}."
-    return "\n\n".join([*parts, foot])
+    return "\n\n".join([table(heads, early), table(later, late), table(parts, held), foot])
+
+
+def won(own: dict[str, Any], one: str, other: str) -> bool:
+    """Whether the median of one method is below that of another."""
+    return float(np.median(own[one]["best"])) < float(np.median(own[other]["best"]))
+
+
+def verdict(kept: dict[str, float], wins: bool) -> list[str]:
+    """What is kept over the part that ``tune`` tries, whether it follows, and whether it should."""
+    value = kept[str(PART)]
+    return [f"{value:.2g}", "yes" if value > ENOUGH else "no", "yes" if wins else "no"]
 
 
 def main() -> int:
@@ -269,6 +307,10 @@ def main() -> int:
                 print(name, flush=True)
                 found = measured(PROBLEMS[name]())
                 path.write_text(json.dumps(found, indent=1))
+            path = options.out / f"{name}.kept.json"
+            if not path.exists():
+                print(name, flush=True)
+                path.write_text(json.dumps(probed(PROBLEMS[name]()), indent=1))
     print(tables(options.out))
     return 0
 

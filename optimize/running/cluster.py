@@ -79,8 +79,7 @@ def workers(cluster: Any) -> Iterator[Workers | None]:
     if cluster is None:
         yield None
         return
-    import distributed
-
+    distributed = _need("distributed", EXTRA)
     kind, colon, jobs = str(cluster).partition(":")
     with contextlib.ExitStack() as stack:
         if isinstance(cluster, distributed.Client):

@@ -47,8 +47,8 @@ def member(folder: str | os.PathLike, at: Mapping[str, float], what: Any = None)
     told = {str(n): float(one[n]) for n in (*one.coords, *one.data_vars) if one[n].ndim == 0}
     found = scenario_at(made, index)
     if made.edge is not None and math.isfinite(told["edge"]):  # at the edge, or where it begins
-        ends = sorted((made.edge.start, made.edge.end))
-        found = found.set(made.edge_path, float(np.clip(told["edge"], *ends)))
+        low, high = sorted((made.edge.start, made.edge.end))
+        found = found.set(made.edge_path, min(max(told["edge"], low), high))
     return Member(found, index, told)
 
 

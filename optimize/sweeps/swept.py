@@ -118,10 +118,11 @@ class Sweep:
                 )
             if not jnp.issubdtype(jnp.result_type(leaves[entry.leaf]), jnp.floating):
                 raise ValueError(f"{name}: {entry.leaf} holds no floating-point numbers")
-            given = self.design.all_of(name) if name in self.design.values else np.zeros(1)
-            if given.ndim == 2 and given.shape[1] != len(entry.flat):
+            given = np.zeros(1) if name in ended else self.design.all_of(name)
+            width = given.shape[-1]
+            if given.ndim == 2 and width != len(entry.flat):
                 raise ValueError(
-                    f"{name} has {len(entry.flat)} numbers, its values are {given.shape[1]} wide"
+                    f"{name} has {len(entry.flat)} numbers, its values are {width} wide"
                 )
             for other, theirs in seen.items():
                 if overlap(entry, theirs):

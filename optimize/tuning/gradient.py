@@ -2,7 +2,7 @@
 
 That a derivative agrees with small differences says nothing about its use: contacts come and go,
 phases end on whole steps, and the loss is a saw whose teeth have exact slopes. What tells is how
-much the loss falls over the step that the search will take, in parts of what the slope promises.
+much the loss falls over a step such as the search takes, in parts of what the slope promises.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ REPORT = "report.txt"
 POINTS = 16  # at which a derivative is tried
 PAIRS = 8  # of members, for a smoothed slope
 ENOUGH = 0.5  # of what it promises, in the median: it is followed
+PART = 0.1  # of an optimiser's first step, over which it is tried
 HORIZONS = (0.5,)  # parts of the motion after which the derivative's norm is told too
 
 
@@ -109,11 +110,10 @@ def gradient_health(
         seconds, own = part * problem.steps * float(problem.scenario.scheme.dt), slopes
         if part < 1.0:
             _, own = replace(problem, seconds=seconds).values_and_slopes(x)
-        norms[seconds] = np.linalg.norm(own, axis=1)
+        norms[seconds] = _norms(own)
     estimates, errors = smoothed_slopes(problem, x, length, PAIRS, seed + 1)
     smoothed, _ = _kept(problem, x, estimates, length, begun)
-    size = np.linalg.norm(estimates, axis=1)
-    noise = np.linalg.norm(errors, axis=1) / np.maximum(size, np.finfo(float).tiny)
+    noise = _norms(errors) / np.maximum(_norms(estimates), np.finfo(float).tiny)
     return GradientHealth(length, kept, norms, smoothed, noise)
 
 
@@ -142,7 +142,9 @@ def smoothed_slopes(
 def health_of(
     problem: Problem, search: Descent, z: np.ndarray, sigma: float, **options: Any
 ) -> GradientHealth:
-    """``gradient_health`` from z (R, n), at the first step of an optimiser; its other options."""
+    """``gradient_health`` from z (R, n), over a part of the first step of an optimiser; its other
+    options. An optimiser's steps become shorter where slopes change their signs, so that it makes
+    use of a derivative that holds over a tenth of the first: docs/results/tuning.md."""
 
     def first_step(x: np.ndarray, slopes: np.ndarray) -> float:
         lengths = []
@@ -151,7 +153,7 @@ def health_of(
                 state = search.init(jnp.asarray(point), sigma, 1, 0)
                 state = search.tell(state, state.x[None], jnp.zeros(1), jnp.asarray(slope)[None])
                 lengths.append(float(jnp.linalg.norm(state.x - state.last)))
-        return (float(np.median(lengths)) if lengths else 0.0) or search.rate * sigma
+        return PART * ((float(np.median(lengths)) if lengths else 0.0) or search.rate * sigma)
 
     return gradient_health(problem, z, first_step, **options)
 
@@ -190,8 +192,13 @@ class Doubts:
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.maximum(norms, np.finfo(float).tiny)
+    return rows / np.maximum(_norms(rows), np.finfo(float).tiny)[:, None]
+
+
+def _norms(rows: np.ndarray) -> np.ndarray:
+    """Of each row, infinite where it is too large to be squared."""
+    with np.errstate(over="ignore"):
+        return np.linalg.norm(rows, axis=1)
 
 
 def _kept(problem: Problem, x, slopes, length: float, begun=None) -> tuple[np.ndarray, np.ndarray]:
@@ -201,7 +208,7 @@ def _kept(problem: Problem, x, slopes, length: float, begun=None) -> tuple[np.nd
     if begun is None:
         begun = _fitness(problem, x)
     ended = _fitness(problem, x - length * _unit(slopes))
-    promised = length * np.linalg.norm(slopes, axis=1)
+    promised = length * _norms(slopes)
     with np.errstate(invalid="ignore", divide="ignore"):
         kept = np.where(promised > 0, (begun - ended) / promised, 0.0)
     sound &= np.isfinite(begun) & np.isfinite(ended)

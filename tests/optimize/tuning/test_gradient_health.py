@@ -18,7 +18,7 @@ from optimize.problems.problem import Problem
 from optimize.running.objectives import Objective, Term
 from optimize.scenarios.scenario import Scenario
 from optimize.tuning.descent import optimiser
-from optimize.tuning.gradient import health_of
+from optimize.tuning.gradient import PART, health_of
 
 STEPS, DT = 4, 0.001
 PER_GRAVITY = DT**2 * STEPS * (STEPS - 1) / 2  # fallen before the last step [m] by [m/s^2]
@@ -117,7 +117,7 @@ def test_points_are_spread_over_runs():
     assert (health.kept[::2] == 0.0).all() and (health.kept[1::2] > 0.9).all()
 
 
-def test_the_step_is_the_first_of_the_optimiser():
+def test_the_step_is_a_part_of_the_first_of_the_optimiser():
     """Of Adam its rate by number, of plain descent in proportion to the slope; a slope of zero
     promises nothing."""
 
@@ -125,9 +125,9 @@ def test_the_step_is_the_first_of_the_optimiser():
         curve: Any = Curve(loss)
         return health_of(curve, optimiser(name), np.zeros((1, 2)), 0.1, horizons=()).length
 
-    assert step(saw, "adam@0.3") == pytest.approx(0.1 * 0.3)
-    assert step(saw, "sgd@0.3") == pytest.approx(0.1 * 0.3 * 6.0)
-    assert step(jnp.square, "adam") == pytest.approx(0.1 * 0.2)
+    assert step(saw, "adam@0.3") == pytest.approx(PART * 0.1 * 0.3)
+    assert step(saw, "sgd@0.3") == pytest.approx(PART * 0.1 * 0.3 * 6.0)
+    assert step(jnp.square, "adam") == pytest.approx(PART * 0.1 * 0.2)
 
 
 def test_what_makes_no_sense_is_refused():
