@@ -295,7 +295,7 @@ def verdict(kept: dict[str, float], wins: bool) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("runs/polish"), help="(%(default)s)")
     parser.add_argument("--only", nargs="*", choices=PROBLEMS, metavar="NAME")
     parser.add_argument("--table", action="store_true", help="of what is there, and nothing else")
     options = parser.parse_args()
