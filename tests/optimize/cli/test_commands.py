@@ -72,7 +72,7 @@ def test_main_names_no_command_outside_of_the_list():
         ("simulate", defaults(simulate), {"what", "numbers", "json"}),
         ("tune", DEFAULTS, {"scenario", "objective", "cluster"}),
         ("pushmap", defaults(MapOptions), set()),
-        ("sweep", defaults(sweep), {"what", "sensitivity", "plot", "csv"}),
+        ("sweep", defaults(sweep), {"what", "holds", "sensitivity", "plot", "csv"}),
     ],
 )
 def test_every_option_is_handed_on_by_its_name_or_is_of_the_command(name, taken, own):
