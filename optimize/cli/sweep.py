@@ -46,8 +46,8 @@ examples:
       --measure standing,energy --plot --out runs/lean
   jaxsim sweep sit_to_stand --vary model.friction=0.4:1.2 --vary "lean: hips angle=60:120" \\
       --sensitivity --count 64 --measure energy --plot --out runs/which
-  jaxsim sweep sit_to_stand --vary model.friction=0.3,0.6 --starts 16 \\
-      --edge "model.gain_p[4]=900:100:32" --out runs/weak       the weakest joint that will do
+  jaxsim sweep stand_pushed --vary forces.duration=0.1,0.2,0.4 --starts 8 \\
+      --edge "forces.force[0,0]=0:600:24" --out runs/hard       the hardest push that is survived
   jaxsim view runs/lean --at waist=-20,friction=0.4
   jaxsim sweep --out runs/lean --resume                     go on after an interrupt"""
 
