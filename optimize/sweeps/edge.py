@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from optimize.problems.problem import Problem
+from optimize.running.objectives import FILE
 from optimize.sweeps.bisection import nothing_tried
 from optimize.sweeps.measures import Columns
 
-MOST = 0.5  # of a measure that is yes or no: above, it holds
+HALF = 0.5  # of a measure that is yes or no: above, it holds
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,11 @@ class Edge:
         """(parts + 1,) the values that are tried."""
         return np.linspace(self.start, self.end, self.parts + 1)
 
+    @property
+    def measure(self) -> str:
+        """The name of what holds, also of a file's: "my_file.py:name"."""
+        return self.holds.rpartition(":")[2] if FILE in self.holds else self.holds
+
     def as_json(self) -> dict[str, Any]:
         """For config.json."""
         return asdict(self)
@@ -81,7 +87,7 @@ class Edges:
             at = np.maximum(search.low, 0)  # of cells that are done: any
             at[which] = ahead[1][first]
             parts, good = self.problem.outcomes_at(numbers, {self.path: grid[at].reshape(shape)})
-            held = self.columns.of(parts)[self.edge.holds] > MOST
+            held = self.columns.of(parts)[self.edge.measure] > HALF
             runs[which] += 1
             of = held.reshape(-1)[which], good.reshape(-1)[which]
             search = search.after(which, at[which], *of)

@@ -21,7 +21,7 @@ from jaxsim.tree_paths import leaves_by_path, resolve
 from optimize.interrupts import deferred
 from optimize.problems.problem import Problem
 from optimize.running.cluster import Workers, each
-from optimize.running.objectives import FILE, Objective
+from optimize.running.objectives import Objective
 from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.sweeps import store
@@ -244,9 +244,4 @@ def make(request: Request) -> Sweep:
     folded = columns(problem, measures)
     length = problem.objective.seconds if problem.seconds is None else problem.seconds
     problem = dataclasses.replace(problem, objective=folded.objective, seconds=length)
-    edge = request.edge
-    if edge is not None:
-        edge = dataclasses.replace(
-            edge, holds=edge.holds.rpartition(":")[2] if FILE in edge.holds else edge.holds
-        )
-    return Sweep(problem, design, folded, edge)
+    return Sweep(problem, design, folded, request.edge)
