@@ -44,17 +44,24 @@ def _nothing(obs, variables):
     return jnp.zeros(obs.conf.effectors.count, bool)
 
 
+def _as_held(obs, variables):
+    return obs.conf.holds.grips.held
+
+
 @dataclass(frozen=True)
 class GoalState:
     """goals: name -> weight. condition(obs, variables) is the document's D; enter(obs, variables)
     is done when the state takes over, during(obs, variables) in every step that it lasts.
-    lifts(obs, variables) (ne,) bool: the effectors that need not stay where they touch."""
+    lifts(obs, variables) (ne,) bool: the effectors that need not stay where they touch.
+    holds(obs, variables) (ng,) int: of each gripper the hold that it asks for, or
+    ``synthesis.holds.NO_HOLD``; as it is, where nothing else is said."""
 
     goals: Mapping[str, float]
     condition: Callable[[EffectorObservation, Any], Array]
     enter: Callable[[EffectorObservation, Any], Any] = _same
     during: Callable[[EffectorObservation, Any], Any] = _same
     lifts: Callable[[EffectorObservation, Any], Array] = _nothing
+    holds: Callable[[EffectorObservation, Any], Array] = _as_held
 
 
 @jax.tree_util.register_dataclass
@@ -208,7 +215,10 @@ class GoalMachine:
                     rows.append(position_rows(conf, error, J, at_v, scale, dt))
             lifted = [s.lifts(here, memory.variables) for s in self.states.values()]
             still = jnp.where(_pick(memory.state, lifted), 0.0, 1.0).astype(conf.v.dtype)
-            fixed = grip = None
+            fixed = grip = hold = None
+            if conf.holds is not None:
+                asked = [s.holds(here, memory.variables) for s in self.states.values()]
+                hold = _pick(memory.state, asked)
             if memory.constraints is not None:
                 fixed, grip = constraint_rows(
                     self.constraints, memory.constraints, conf, at_v, unit, dt
@@ -220,6 +230,7 @@ class GoalMachine:
                 torque=jnp.ones((), conf.v.dtype),
                 fixed=fixed,
                 grip=grip,
+                hold=hold,
             )
 
         return tasks

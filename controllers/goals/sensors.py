@@ -11,7 +11,6 @@ from jax import Array
 from jaxsim.math.safe import safe_divide, safe_norm, safe_sqrt
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.observation import EffectorObservation
-from jaxsim.synthesis.surfaces import surfaces
 
 DIRECTIONS = 24  # in which the edge of the support is looked for
 
@@ -71,7 +70,7 @@ def reachable(obs: EffectorObservation, limbs: Mapping[str, str]) -> Array:
     Source: Jain, Ye, Liu (2009), sections 5.2 and 6.1.3.
     """
     roots, lengths = _limbs(obs.conf, limbs)
-    return surfaces(obs.conf.model, roots).gap < lengths[:, None]
+    return obs.conf.around.surfaces(roots).gap < lengths[:, None]
 
 
 def reachable_points(obs: EffectorObservation, limbs: Mapping[str, str], points: Array) -> Array:

@@ -18,7 +18,6 @@ from jaxsim.dynamics.kinematics import integrate
 from jaxsim.math.rotation import cross, rotate
 from jaxsim.math.safe import safe_sqrt
 from jaxsim.synthesis.config import Units
-from jaxsim.synthesis.configuration import configuration_at
 from jaxsim.synthesis.observation import EffectorObservation
 
 LEVELS = ("position", "velocity", "force")
@@ -59,9 +58,7 @@ def residual_goal(
 
         def error(v):
             q = integrate(conf.model, conf.q, v, 1.0)
-            return residual(
-                obs.with_conf(configuration_at(conf.model, conf.effectors, q, conf.v)), memory
-            )
+            return residual(obs.with_conf(conf.at(q, conf.v)), memory)
 
         zero = jnp.zeros_like(conf.v)
         return error(zero), jax.jacfwd(error)(zero)

@@ -207,6 +207,7 @@ def _motion(table: Table, name: str) -> Joint:
         phase=np.deg2rad(table.number("phase_deg", 0.0)),
         begin=table.number("begin", 0.0),
         end=table.number("end", np.inf),
+        acceleration=number("acceleration"),
     )
     table.done()
     return (hinge if turns else slide)(name, axis, drive=drive)

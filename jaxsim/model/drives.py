@@ -14,10 +14,11 @@ from jax import Array
 class Drive:
     """The position of a joint as a function of time t, whatever hangs on it or pushes:
 
-        start + rate s + amplitude sin(2 pi frequency s + phase),  s = clip(t, begin, end) - begin
+        start + rate s + acceleration s^2 / 2 + amplitude sin(2 pi frequency s + phase),
+        s = clip(t, begin, end) - begin
 
     Numbers in a declaration (see ``Joint.drive``), arrays (nd,) in ``Model.drive``: [rad or m],
-    [per s], [Hz], [s].
+    [per s], [per s^2], [Hz], [s].
     """
 
     start: Array | float = 0.0
@@ -27,12 +28,13 @@ class Drive:
     phase: Array | float = 0.0  # [rad]
     begin: Array | float = 0.0
     end: Array | float = np.inf
+    acceleration: Array | float = 0.0
 
     def position(self, time: Array | float) -> Array:
         """Where the joint is at a time [s]."""
         s = jnp.clip(time, self.begin, self.end) - self.begin
         swing = self.amplitude * jnp.sin(2 * np.pi * self.frequency * s + self.phase)
-        return self.start + self.rate * s + swing
+        return self.start + (self.rate + self.acceleration * s / 2) * s + swing
 
 
 def stacked(drives: list[Drive]) -> dict[str, list[float]]:

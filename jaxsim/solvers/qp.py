@@ -22,6 +22,7 @@ from jaxsim.solvers.qp_system import Scaled, reduced
 from jaxsim.solvers.status import Status
 
 HELD = 100.0  # a bound surely pushes if its multiplier is so many times its slack, scaled
+NOISE = 100.0  # roundings of a column of the constraints: less than that in J is none
 INFEASIBLE = int(Status.INFEASIBLE)  # no x fits all constraints
 
 
@@ -259,7 +260,8 @@ def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
     p = replace(p, J=J)  # as it is: see ``Scaled``
 
     in_J, in_rest = map(safe_sqrt, squares)
-    d = _inverse(jnp.where(in_J > 0, in_J, in_rest))
+    rounding = NOISE * jnp.finfo(in_J.dtype).eps * in_rest
+    d = _inverse(jnp.where(in_J > rounding, in_J, in_rest))
     of_A, of_G = _inverse(safe_norm(p.A * d)), _inverse(safe_norm(p.G * d))
     fixed = jnp.where((in_J > 0) | (in_rest > 0), single, some)
     real_row = has_row & ((safe_norm(p.G) > 0) | (p.h > 0))

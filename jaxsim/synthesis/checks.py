@@ -9,18 +9,23 @@ from jax import Array
 
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.model import Model, State
+from jaxsim.model.part import main_part
 from jaxsim.model.state import check_state
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.synthesis.config import SynthesisConfig
 from jaxsim.synthesis.configuration import Configuration, configuration_at
-from jaxsim.synthesis.surfaces import world_surfaces
+from jaxsim.synthesis.surroundings import bearing_shapes, surroundings
 from jaxsim.synthesis.tasks import Tasks
 
 SUNK = 0.005  # an effector deeper than this at the start is a mistake [m]
 
-_seen = jax.jit(
-    configuration_at
-)  # as a whole: one operation after the other, each would be compiled by itself
+
+@jax.jit
+def _seen(model: Model, effectors: Effectors, state: State) -> Configuration:
+    """As a whole: one operation after the other, each would be compiled by itself."""
+    part, around = main_part(model.topology), surroundings(model, state.time)
+    q, qd = state.q[part.q], state.qd[part.dofs]
+    return configuration_at(part.of(model), effectors, q, qd, around)
 
 
 class SynthesisError(ValueError):
@@ -43,14 +48,14 @@ def check_setup(
     no number. Arrays of one character; call it for each of a batch.
     """
     check_state(model, state)
-    for shape in sorted({*effectors.shapes, *world_surfaces(model.topology)}):
+    for shape in sorted({*effectors.shapes, *bearing_shapes(model.topology)}):
         name, mu = model.topology.shape_names[shape], float(model.friction[shape])
         if not (np.isfinite(mu) and mu > 0):
             raise SynthesisError(
                 f"friction of shape {name!r} is {mu}; contacts need a positive coefficient, such "
                 "as 0.2 for ice"
             )
-    conf = _seen(model, effectors, state.q, state.qd)
+    conf = _seen(model, effectors, state)
     for name, depth in zip(effectors.names, -np.asarray(conf.near.gap)):
         if depth > SUNK:
             raise SynthesisError(
@@ -60,11 +65,15 @@ def check_setup(
     if config is not None:
         check_settings(config)
     if pushes is not None:
+        for link in np.asarray(pushes.link):
+            if not model.topology.main_links[link]:
+                name = model.topology.link_names[link]
+                raise SynthesisError(f"pushes: {name!r} moves as its drives say; push another link")
         for field in ("point", "force", "start"):
             if not np.isfinite(np.asarray(getattr(pushes, field))).all():
                 raise SynthesisError(f"pushes: {field} is not finite")
     if tasks is not None:
-        _check_tasks(tasks(conf, jnp.zeros_like(state.qd)))
+        _check_tasks(tasks(conf, jnp.zeros_like(conf.v)))
 
 
 def _check_tasks(tasks: Tasks) -> None:

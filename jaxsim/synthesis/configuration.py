@@ -9,7 +9,8 @@ from jaxsim.dynamics.effectors import Effectors
 from jaxsim.dynamics.jacobians import center_of_mass, com_jacobian
 from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics
 from jaxsim.model import Model
-from jaxsim.synthesis.surfaces import Nearest, Surfaces, nearest, surfaces
+from jaxsim.synthesis.holds import HoldsNow
+from jaxsim.synthesis.surroundings import Nearest, Surfaces, Surroundings, nearest, surroundings
 
 
 @jax.tree_util.register_dataclass
@@ -28,6 +29,8 @@ class Configuration:
     jacobian: Array  # (ne, 3, nv)
     near: Nearest
     surfaces: Surfaces
+    around: Surroundings
+    holds: HoldsNow | None = None
 
     @property
     def com_velocity(self) -> Array:
@@ -39,21 +42,50 @@ class Configuration:
         """(ne, 3) of the effectors [m/s]."""
         return self.jacobian @ self.v
 
+    def at(self, q: Array, v: Array) -> "Configuration":
+        """Another one among the same surroundings."""
+        return configuration_at(self.model, self.effectors, q, v, self.around, self.holds)
+
+    def ahead(self, q: Array, v: Array) -> "Configuration":
+        """One at the step's end, among the surroundings as they are then."""
+        around = self.around.at_end()
+        return configuration_at(self.model, self.effectors, q, v, around, self.holds)
+
+    def surface_moved(self) -> Array | float:
+        """(ne, 3) how far the nearest surface of each effector gets in the step [m]."""
+        return 0.0 if self.near.moved is None else self.near.moved
+
     def link(self, name: str) -> int:
         """Index of a link by its role or name; KeyError lists both."""
         return self.model.topology.part(name)
 
 
-def configuration_at(model: Model, effectors: Effectors, q: Array, v: Array) -> Configuration:
-    """See a configuration q (nq,) that moves with v (nv,)."""
+def configuration_at(
+    model: Model,
+    effectors: Effectors,
+    q: Array,
+    v: Array,
+    around: Surroundings | None = None,
+    holds: HoldsNow | None = None,
+) -> Configuration:
+    """See a configuration q (nq,) that moves with v (nv,). around: what bears; the shapes of the
+    model's own world. holds: what there is to hold on to."""
     with jax.default_matmul_precision("highest"):
-        return _configuration_at(model, effectors, q, v)
+        around = surroundings(model) if around is None else around
+        return _configuration_at(model, effectors, q, v, around, holds)
 
 
-def _configuration_at(model: Model, effectors: Effectors, q: Array, v: Array) -> Configuration:
+def _configuration_at(
+    model: Model,
+    effectors: Effectors,
+    q: Array,
+    v: Array,
+    around: Surroundings,
+    holds: HoldsNow | None,
+) -> Configuration:
     kin = forward_kinematics(model, q, v)
     position = effectors.positions(kin)
-    found = surfaces(model, position)
+    found = around.surfaces(position)
     return Configuration(
         model=model,
         effectors=effectors,
@@ -64,6 +96,8 @@ def _configuration_at(model: Model, effectors: Effectors, q: Array, v: Array) ->
         com_jacobian=com_jacobian(model, kin),
         position=position,
         jacobian=effectors.jacobians(model, kin, position),
-        near=nearest(model, effectors, found),
+        near=nearest(model, effectors, position, around, found),
         surfaces=found,
+        around=around,
+        holds=holds,
     )

@@ -28,11 +28,12 @@ class EffectorObservation:
     time: Array  # () [s]
     unit: Units
     objects: Any = None  # that fly about, for goals that know them
+    all_links: Kinematics | None = None  # where others than the character's move; None: its own
 
     @property
     def kin(self) -> Kinematics:
-        """As in ``Observation``."""
-        return self.conf.kin
+        """As in ``Observation``: of all links of the model."""
+        return self.conf.kin if self.all_links is None else self.all_links
 
     @property
     def com(self) -> Array:
@@ -53,7 +54,7 @@ class EffectorObservation:
     def link_touching(self) -> Array:
         """(nl,) bool: the link is in contact."""
         links = np.array(self.conf.effectors.links)
-        on = links[None, :] == np.arange(self.conf.model.topology.n_links)[:, None]
+        on = links[None, :] == np.arange(self.kin.link_pos.shape[0])[:, None]
         return (on & self.touching).any(axis=1)
 
     def with_conf(self, conf: Configuration) -> "EffectorObservation":

@@ -18,7 +18,8 @@ from jaxsim.solvers.qp import Problem
 from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes
-from jaxsim.synthesis.tasks import Tasks, root_of_weight
+from jaxsim.synthesis.holds import Held
+from jaxsim.synthesis.tasks import TaskRows, Tasks, position_rows, root_of_weight
 
 FAR = 1.0  # a point further away than this is left alone [m]
 
@@ -75,6 +76,7 @@ class Linearised:
     at_v: Array  # (nv,); in the backward form zero, and ``ahead`` the step's beginning
     tasks: Tasks
     motion: Motion
+    held: Held | None = None
 
 
 def step_problem(
@@ -108,10 +110,15 @@ def step_problem(
     if tasks.fixed is not None:
         A.append(_wide(tasks.fixed.J, ne * EDGES))
         b.append(tasks.fixed.r)
+    if linear.held is not None:
+        rows = _stays_on_holds(linear, linear.held, dt, unit)
+        A.append(_wide(rows.J, ne * EDGES))
+        b.append(rows.r)
     normal_motion = dt * jnp.einsum("ei,eid->ed", ahead.near.normal, ahead.jacobian)
     away = ahead.near.gap > FAR
     G = [_wide(jnp.where(away[:, None], 0.0, normal_motion) / unit.contact, ne * EDGES)]
-    h = [jnp.where(away, -1.0, matmul(normal_motion, at_v) - ahead.near.gap) / unit.contact]
+    gap = ahead.near.gap - jnp.sum(ahead.near.normal * ahead.surface_moved(), axis=-1)
+    h = [jnp.where(away, -1.0, matmul(normal_motion, at_v) - gap) / unit.contact]
     if config.torque_limits:
         limit = conf.model.torque_limit[muscles]
         for sign in (1.0, -1.0):
@@ -135,11 +142,25 @@ def _wide(J: Array, more: int) -> Array:
     return jnp.concatenate([J, jnp.zeros((J.shape[0], more), J.dtype)], axis=1)
 
 
+def _stays_on_holds(linear: Linearised, held: Held, dt, unit: Units) -> TaskRows:
+    """(3 ng) equations: what is on a hold is where it took hold, but for the way it may slide;
+    zeros where nothing is held."""
+    ahead, at = linear.ahead, np.array(linear.ahead.holds.grippers)  # type: ignore[union-attr]
+    across = jnp.eye(3, dtype=ahead.q.dtype) - held.along[:, :, None] * held.along[:, None, :]
+    across = jnp.where(held.on[:, None, None], across, 0.0)
+    J = jnp.einsum("gij,gjd->gid", across, ahead.jacobian[at])
+    error = jnp.einsum("gij,gj->gi", across, ahead.position[at] - held.target)
+    J = J.reshape(-1, J.shape[-1])
+    return position_rows(ahead, error.reshape(-1), J, linear.at_v, 1 / unit.contact, dt)
+
+
 def _contacts_stay(conf, ahead, at_v, modes, tasks, dt, unit):
     """TaskRows (3 ne): the points in contact stay where they are on the surface, at no gap."""
-    weight = jnp.sqrt(jnp.where(modes.on, tasks.still, 0.0)) / unit.contact
+    stays = modes.on & ~modes.holds
+    weight = jnp.sqrt(jnp.where(stays, tasks.still, 0.0)) / unit.contact
     gap = conf.near.gap[:, None] * conf.near.normal
-    moved = ahead.position - conf.position + jnp.where(modes.on[:, None], gap, 0.0)
+    moved = ahead.position - conf.position - conf.surface_moved()
+    moved = moved + jnp.where(modes.on[:, None], gap, 0.0)
     J = dt * ahead.jacobian
     r = jnp.einsum("eid,d->ei", J, at_v) - moved
     J = (weight[:, None, None] * J).reshape(-1, J.shape[-1])

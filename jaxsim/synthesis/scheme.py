@@ -6,7 +6,7 @@ velocity. What it remembers are the last torques, contact forces, and the start 
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -16,7 +16,9 @@ from jax import Array
 
 from jaxsim.collision.contacts import find_contacts
 from jaxsim.dynamics.effectors import Effectors
+from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.model import Model, ModelError, State
+from jaxsim.model.part import Part, driven_part, main_part
 from jaxsim.simulation.checks import check_array, described, known
 from jaxsim.simulation.health import Health, finite_only
 from jaxsim.simulation.measures import Measure, Sample, count, largest
@@ -25,7 +27,9 @@ from jaxsim.solvers.status import Status
 from jaxsim.synthesis.checks import check_settings
 from jaxsim.synthesis.config import SynthesisConfig, Units, units
 from jaxsim.synthesis.configuration import Configuration, configuration_at
+from jaxsim.synthesis.holds import NO_HOLD, Grips, Holds, HoldsNow, check_holds
 from jaxsim.synthesis.observation import EffectorObservation
+from jaxsim.synthesis.surroundings import surroundings
 from jaxsim.synthesis.synthesizer import SynthesisInfo, SynthesisMemory, begin, synthesize
 from jaxsim.synthesis.tasks import Tasks
 
@@ -42,15 +46,21 @@ class PerStepOptimisation(SynthesisConfig):
 
     effectors: Effectors = dataclasses.field(kw_only=True)
     unit: Units = dataclasses.field(kw_only=True)
+    holds: Holds | None = dataclasses.field(default=None, kw_only=True)  # to hold on to
 
     @classmethod
     def of(
-        cls, model: Model, effectors: Effectors, config: SynthesisConfig | None = None
+        cls,
+        model: Model,
+        effectors: Effectors,
+        config: SynthesisConfig | None = None,
+        holds: Holds | None = None,
     ) -> "PerStepOptimisation":
         """For a model whose effectors may bear on its surroundings; config: default settings."""
         given = SynthesisConfig() if config is None else config
         fields = {f.name: getattr(given, f.name) for f in dataclasses.fields(SynthesisConfig)}
-        return cls(**fields, effectors=effectors, unit=units(model))
+        unit = units(main_part(model.topology).of(model))
+        return cls(**fields, effectors=effectors, unit=unit, holds=holds)
 
     @property
     def tells_residual(self) -> bool:
@@ -65,24 +75,54 @@ class PerStepOptimisation(SynthesisConfig):
         check_array("config.effectors.point", self.effectors.point, shape, model.mass.dtype)
         if max(self.effectors.links) >= model.topology.n_links:
             raise ModelError("config.effectors are of another model; build them for this one")
+        if self.holds is not None and known(self.holds):
+            check_holds(model, self.effectors, self.holds)
 
     def init(self, model: Model, state: State) -> State:
-        """The state with the torques that keep its velocity; its own, where it has these."""
+        """The state with the torques that keep its velocity; its own, where it has these. What is
+        in reach of a hold holds on to it."""
         if isinstance(state.solver, SynthesisMemory):
             return state
-        return begin(model, self.effectors, state, self.unit, self)
+        part, driven = main_part(model.topology), driven_part(model.topology)
+        if not part.whole:
+            there = driven.of(model).drive.position(state.time)
+            state = state.replace(q=state.q.at[driven.q].set(there))
+        around, hold = surroundings(model, state.time, self.dt), None
+        own, body = _own(part, state), part.of(model)
+        holds = self._holds(model, state, None)
+        if holds is not None:
+            at = forward_kinematics(body, own.q, own.qd)
+            hold = holds.in_reach(self.effectors.positions(at))
+        own = begin(body, self.effectors, own, self.unit, self, around, holds, hold)
+        return state.replace(solver=own.solver)
+
+    def _holds(self, model: Model, state: State, grips: Grips | None) -> HoldsNow | None:
+        """What there is to hold on to, as a step sees it."""
+        if self.holds is None:
+            return None
+        grips = self.holds.begin(state.q.dtype) if grips is None else grips
+        return self.holds.at(model, state.time, self.dt, grips)
 
     def observe(self, model: Model, state: State) -> EffectorObservation:
         """What a controller by goals sees; of a state that ``init`` or a step gave."""
-        conf = configuration_at(model, self.effectors, state.q, state.qd)
+        part = main_part(model.topology)
+        own = _own(part, state)
+        around = surroundings(model, state.time, self.dt)
+        holds = self._holds(model, state, state.solver.grips)
+        conf = configuration_at(part.of(model), self.effectors, own.q, own.qd, around, holds)
+        touching = conf.near.gap <= self.touch_distance
+        if holds is not None:
+            at = holds.grippers
+            touching = touching.at[at].set(touching[at] | (holds.grips.held != NO_HOLD))
         return EffectorObservation(
             conf=conf,
-            touching=conf.near.gap <= self.touch_distance,
+            touching=touching,
             force=state.solver.force,
             weight=self.unit.force,
             height=self.unit.shift,
             time=state.time,
             unit=self.unit,
+            all_links=None if part.whole else forward_kinematics(model, state.q, state.qd),
         )
 
     def step(
@@ -99,12 +139,24 @@ class PerStepOptimisation(SynthesisConfig):
                 f"the command is {described(command)}; per-step optimisation takes tasks, a"
                 " function of a conf and a velocity, as a controller by goals gives them"
             )
-        return synthesize(obs.conf, state, command, self.unit, self, forces)
+        part = main_part(model.topology)
+        after, info = synthesize(obs.conf, _own(part, state), command, self.unit, self, forces)
+        if part.whole:
+            return after, info
+        driven = driven_part(model.topology)
+        there = driven.of(model).drive.position(after.time)
+        q = state.q.at[part.q].set(after.q).at[driven.q].set(there)
+        moves = (there - state.q[driven.q]) / self.dt
+        qd = state.qd.at[part.dofs].set(after.qd).at[driven.dofs].set(moves)
+        torque = jnp.zeros_like(qd).at[part.dofs].set(info.torque)
+        return after.replace(q=q, qd=qd), replace(info, torque=torque)
 
     def measures(self, model: Model) -> dict[str, Measure]:
         """How physical the steps were: see ``SynthesisInfo``; and how deep any shape was [m]."""
         of = {name: (lambda sample, name=name: getattr(sample.info, name)) for name in WORST}
+        grip_speed = {"largest_grip_speed": largest(lambda sample: sample.info.grip_speed, 0.0)}
         return {
+            **({} if self.holds is None else grip_speed),
             **{f"largest_{name}": largest(value, 0.0) for name, value in of.items()},
             "effector_penetration": largest(lambda sample: sample.info.penetration, 0.0),
             "largest_penetration": largest(
@@ -132,3 +184,8 @@ class PerStepOptimisation(SynthesisConfig):
     ) -> Health:
         """The first state that is not finite; energy is the optimisation's to spend."""
         return finite_only(health, after)
+
+
+def _own(part: Part, state: State) -> State:
+    """The character's part of a state, with what the scheme remembers of it."""
+    return state if part.whole else state.replace(q=state.q[part.q], qd=state.qd[part.dofs])

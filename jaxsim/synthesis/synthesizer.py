@@ -27,6 +27,7 @@ from jaxsim.solvers import qp
 from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.configuration import Configuration, configuration_at
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes, contact_modes
+from jaxsim.synthesis.holds import Grips, Held, HoldsNow
 from jaxsim.synthesis.problem import (
     Linearised,
     actuated,
@@ -34,6 +35,7 @@ from jaxsim.synthesis.problem import (
     step_problem,
     with_contacts,
 )
+from jaxsim.synthesis.surroundings import Surroundings
 from jaxsim.synthesis.tasks import Tasks, velocity_rows
 
 HOLD, EVEN = 1e3, 1e-4  # weights at the start: to hold the pose, to share the load evenly
@@ -53,6 +55,7 @@ class SynthesisMemory:
     push_torque: Array  # (nv,) of the joints at the onset of the last push [N m or N]
     push_until: Array  # () until when torques should stay at that [s]
     last: qp.Start  # where the next QP starts
+    grips: Grips | None = None  # what is held, where there are holds
 
 
 @jax.tree_util.register_dataclass
@@ -74,6 +77,7 @@ class SynthesisInfo:
     iterations: Array  # () int, of the last QP
     residual: Array  # () relative, the larger of the QP's primal and dual one
     violated: Array  # bool: rows of the QP that are not met
+    grip_speed: Array | None = None  # () of the fastest that took hold in this step [m/s]
 
     @property
     def contact_force(self) -> Array:
@@ -87,8 +91,12 @@ def begin(
     state: State,
     unit: Units,
     config: SynthesisConfig,
+    around: Surroundings | None = None,
+    holds: HoldsNow | None = None,
+    hold: Array | None = None,
 ) -> State:
-    """The state with what the scheme remembers: the torques that keep its velocity."""
+    """The state with what the scheme remembers: the torques that keep its velocity. hold (ng,) int:
+    what is held at the start."""
     zero = jnp.zeros_like(state.qd)
     memory = SynthesisMemory(
         torque=zero,
@@ -96,6 +104,7 @@ def begin(
         push_torque=zero,
         push_until=state.time - 1.0,
         last=no_start(model, effectors, zero.dtype, config),
+        grips=None if holds is None else holds.grips,
     )
     start = state.replace(solver=memory)
     goals = velocity_rows(jnp.eye(zero.shape[0], dtype=zero.dtype), state.qd, HOLD)
@@ -104,10 +113,11 @@ def begin(
         relax=jnp.full(effectors.count, EVEN, zero.dtype),
         still=jnp.full(effectors.count, HOLD, zero.dtype),
         torque=jnp.full((), EVEN, zero.dtype),
+        hold=hold,
     )
-    conf = configuration_at(model, effectors, state.q, state.qd)
-    after, info = synthesize(conf, start, lambda *_: tasks, unit, config)
-    found = replace(memory, torque=info.torque, force=info.force, last=after.solver.last)
+    conf = configuration_at(model, effectors, state.q, state.qd, around, holds)
+    after, _ = synthesize(conf, start, lambda *_: tasks, unit, config)
+    found = replace(after.solver, push_torque=memory.push_torque, push_until=memory.push_until)
     return start.replace(solver=found)
 
 
@@ -128,7 +138,8 @@ def synthesize(
     config: SynthesisConfig,
     pushes: Pushes | None = None,
 ) -> tuple[State, SynthesisInfo]:
-    """One step of ``config.dt``; conf is ``configuration_at(model, effectors, state.q, state.qd)``.
+    """One step of ``config.dt``; conf is ``configuration_at(model, effectors, state.q, state.qd)``,
+    among ``surroundings(whole model, state.time, config.dt)`` where these move.
 
     tasks(conf, at_v) gives the goals, linearised at the configuration that ``at_v`` (nv,) leads to
     (conf is of that configuration). A contact that leaves its surface in the solution and still
@@ -164,6 +175,7 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
         iterations=result.solution.iterations,
         residual=jnp.maximum(result.solution.primal, result.solution.dual),
         violated=result.solution.violated,
+        grip_speed=_grip_speed(conf, result.held, config.dt),
     )
     memory = SynthesisMemory(
         torque=torque,
@@ -171,6 +183,9 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
         push_torque=push_torque,
         push_until=push_until,
         last=_next_start(state.solver.last, result),
+        grips=conf.holds.after(result.held, result.force)
+        if conf.holds is not None and result.held is not None
+        else state.solver.grips,
     )
     q = integrate(model, state.q, result.v, config.dt)
     return State(q, result.v, state.time + config.dt, state.broken, memory), info
@@ -218,6 +233,7 @@ class _Result:
     modes: ContactModes
     leaving: Array  # (ne,) bool
     solution: qp.Solution
+    held: Held | None
 
 
 _Attempt = Callable[[Array, qp.Start], _Result]
@@ -277,7 +293,7 @@ def _attempts(conf, tasks, torque, outside, unit, config) -> _Attempt:
     def central(blocked, last):
         def once(at_v, _):
             q = integrate(model, conf.q, at_v, config.dt)
-            ahead = configuration_at(model, conf.effectors, q, at_v)
+            ahead = conf.ahead(q, at_v)
             result = solved(linearised(ahead, at_v), blocked, last)
             return result[1].x[:nv], result
 
@@ -295,24 +311,40 @@ def _attempts(conf, tasks, torque, outside, unit, config) -> _Attempt:
 
 def _problem(conf: Configuration, linear: Linearised, blocked: Array, torque: Array, unit, config):
     """How the effectors touch, and the problem."""
-    near, slow = config.touch_distance, config.slip_speed
-    modes = contact_modes(conf, near, slow, config.dt, blocked, linear.tasks.grip)
+    near, slow, wanted = config.touch_distance, config.slip_speed, linear.tasks.hold
+    held = None
+    if conf.holds is not None and wanted is not None:
+        held = conf.holds.granted(wanted, conf.position)
+    modes = contact_modes(conf, near, slow, config.dt, blocked, linear.tasks.grip, held)
     motion = with_contacts(conf, linear.motion, modes, unit)
-    linear = replace(linear, motion=motion)
-    return modes, step_problem(conf, linear, modes, torque, config, unit)
+    linear = replace(linear, motion=motion, held=held)
+    return (modes, held), step_problem(conf, linear, modes, torque, config, unit)
+
+
+def _grip_speed(conf: Configuration, held: Held | None, dt) -> Array | None:
+    """How fast the fastest that takes hold meets its hold [m/s]: what the impact stops."""
+    if held is None or conf.holds is None:
+        return None
+    meets = safe_norm(conf.velocity[conf.holds.grippers] - held.moved / dt)
+    return safe_max(jnp.where(held.fresh, meets, 0.0))
 
 
 def _result(
-    conf: Configuration, modes: ContactModes, solution: qp.Solution, unit, config
+    conf: Configuration,
+    contact: tuple[ContactModes, Held | None],
+    solution: qp.Solution,
+    unit,
+    config,
 ) -> _Result:
-    nv = conf.v.shape[0]
+    (modes, held), nv = contact, conf.v.shape[0]
     v, coefficients = solution.x[:nv], solution.x[nv:].reshape(-1, EDGES)
     force = unit.force * jnp.sum(coefficients[:, :, None] * modes.basis, axis=1)
     normal_force = jnp.sum(force * conf.near.normal, axis=-1)
-    moved = jnp.sum(conf.near.normal * (conf.jacobian @ v), axis=-1)
-    parts = conf.near.gap + config.dt * moved > config.touch_distance
-    leaving = modes.on & ~modes.signed & parts & (normal_force > CARRIES * unit.force)
-    return _Result(v, force, modes, leaving, solution)
+    moved = config.dt * (conf.jacobian @ v) - conf.surface_moved()
+    parts = conf.near.gap + jnp.sum(conf.near.normal * moved, axis=-1) > config.touch_distance
+    may_leave = modes.on & ~modes.signed & ~modes.holds
+    leaving = may_leave & parts & (normal_force > CARRIES * unit.force)
+    return _Result(v, force, modes, leaving, solution, held)
 
 
 def _needed(conf: Configuration, result: _Result, outside: Array, config) -> tuple[Array, Array]:
@@ -334,7 +366,8 @@ def _effort(model: Model, torque: Array) -> Array:
 
 def _cone_excess(conf: Configuration, result: _Result) -> Array:
     """() [N] how far the worst contact force, but those of grips, is outside of Coulomb's cone."""
-    normal = jnp.sum(result.force * conf.near.normal, axis=-1)
-    tangent = safe_norm(result.force - normal[:, None] * conf.near.normal)
-    excess = jnp.maximum(tangent - conf.near.friction * normal, -normal)
-    return safe_max(jnp.append(jnp.where(result.modes.signed, 0.0, excess), 0.0))
+    modes = result.modes
+    normal = jnp.sum(result.force * modes.normal, axis=-1)
+    tangent = safe_norm(result.force - normal[:, None] * modes.normal)
+    excess = jnp.maximum(tangent - modes.friction * normal, -normal)
+    return safe_max(jnp.append(jnp.where(modes.signed, 0.0, excess), 0.0))

@@ -150,12 +150,11 @@ def _check_optimised(world: World) -> None:
     """What the per-step optimisation cannot hold. Its bodies are seen, and touch nothing."""
     if world.character is None:
         raise WorldError(f"{world.name}: per-step optimisation needs a [character]")
-    for kind, held in (("driven", world.driven), ("grip", world.grips)):
-        if held:
-            raise WorldError(
-                f"{world.name}: [[{kind}]]: per-step optimisation has none; choose scheme ="
-                ' "time_stepping"'
-            )
+    if world.grips:
+        raise WorldError(
+            f"{world.name}: [[grip]]: per-step optimisation has none; choose scheme ="
+            ' "time_stepping"'
+        )
     for body in world.bodies:
         if body.shape.kind != "sphere" or body.throw_at is not None:
             raise WorldError(

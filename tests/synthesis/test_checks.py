@@ -11,7 +11,7 @@ from jaxsim.model import ModelBuilder, ModelError, box, free
 from jaxsim.simulation.pushes import push
 from jaxsim.synthesis.checks import SynthesisError, check_setup
 from jaxsim.synthesis.config import SynthesisConfig, units
-from jaxsim.synthesis.surfaces import world_surfaces
+from jaxsim.synthesis.surroundings import bearing_shapes
 from tests.synthesis.hopper import DT, crouched, hopper, hopper_effectors, wish
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -115,4 +115,4 @@ def test_effectors_have_shapes_and_the_world_a_surface(scene):
     b.add_link("body", "world", mass=1.0, inertia=(1, 1, 1), joints=[free("body")])
     b.add_shape("body", box((1, 1, 1), name="body"))
     with pytest.raises(ModelError, match="no shape to stand on"):
-        world_surfaces(b.build().topology)
+        bearing_shapes(b.build().topology)

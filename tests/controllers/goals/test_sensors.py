@@ -14,7 +14,7 @@ from jaxsim.characters.standing import effectors_of
 from jaxsim.synthesis.config import units
 from jaxsim.synthesis.configuration import configuration_at
 from jaxsim.synthesis.observation import EffectorObservation
-from jaxsim.synthesis.surfaces import world_surfaces
+from jaxsim.synthesis.surroundings import bearing_shapes
 from optimize.scenarios.find import scenario
 from tests.compiling import quick_jit
 
@@ -79,7 +79,7 @@ def test_hands_reach_walls_holds_and_the_hands_of_another_who_is_near():
         )
 
     hands = own.of("leftHand") | own.of("rightHand")
-    walls = [model.topology.shape_names[s] for s in world_surfaces(model.topology)]
+    walls = [model.topology.shape_names[s] for s in bearing_shapes(model.topology)]
     surfaces, near, along = map(np.asarray, sensed(0.4))
     assert not surfaces[~hands].any()  # feet have no limb here
     assert surfaces[hands][:, walls.index("wall")].all()

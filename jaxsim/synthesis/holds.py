@@ -1,0 +1,221 @@
+"""Places that hands and feet hold on to: points and bars, of the world or of what moves.
+
+A controller asks for a hold (``Tasks.hold``); the step grants it while the effector is within reach
+of a hold that is there, and keeps the effector where it took hold until it is not asked for any
+more, the hold breaks or its time is over. How fast the effector came is stopped in that step: the
+impact is part of its equations of motion.
+
+Source: Jain, Ye, Liu (2009), section 4.2: a grip may push and pull in any direction. A foot on a
+hold does not pull: its force stays in the friction cone about the hold's ``push``.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.dynamics.effectors import Effectors
+from jaxsim.math.rotation import rotate
+from jaxsim.math.safe import safe_norm
+from jaxsim.model import Model, ModelError
+from jaxsim.model.roles import HANDS
+from jaxsim.synthesis.surroundings import frames
+
+NO_HOLD = -1
+KINDS = ("sphere", "capsule")  # of the shapes of holds: a point, a bar along x
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Holds:
+    """nh holds, whose places are those of shapes of the whole model, and ng grippers.
+
+    Build it with ``Holds.of``.
+    """
+
+    shapes: tuple[int, ...] = field(metadata={"static": True})  # (nh,)
+    grippers: tuple[int, ...] = field(metadata={"static": True})  # (ng,) of the effectors
+    hands: tuple[bool, ...] = field(metadata={"static": True})  # (ng,) may pull as well
+    reach: Array  # (nh,) an effector that is nearer can take hold [m]
+    strength: Array  # (nh,) under a larger force it breaks [N]
+    lasts: Array  # (nh,) until when it is there [s]
+    slides: Array  # (nh,) bool: of a bar, hands slide along it freely
+    push: Array  # (nh, 3) unit, in the shape's frame: the way a foot on it is pushed
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        effectors: Effectors,
+        names: tuple[str, ...],
+        reach: float = 0.06,
+        strength: float = np.inf,
+        push: tuple[float, float, float] = (0.0, 0.0, 1.0),
+    ) -> "Holds":
+        """Shapes by name. Of a hand its only effector takes hold, of a foot the first one.
+
+        Raises ModelError for a shape that is no point and no bar.
+        """
+        top, dtype = model.topology, model.mass.dtype
+        shapes = tuple(top.shape(name) for name in names)
+        for s in shapes:
+            if top.shape_kinds[s] not in KINDS:
+                raise ModelError(
+                    f"hold {top.shape_names[s]!r} is a {top.shape_kinds[s]}; holds are"
+                    f" {' or '.join(KINDS)}"
+                )
+        first = [effectors.groups.index(k) for k in range(len(effectors.group_names))]
+        n, one = len(shapes), jnp.ones(len(shapes), dtype)
+        return cls(
+            shapes=shapes,
+            grippers=tuple(first),
+            hands=tuple(effectors.group_names[effectors.groups[e]] in HANDS for e in first),
+            reach=reach * one,
+            strength=strength * one,
+            lasts=jnp.inf * one,
+            slides=jnp.zeros(n, bool),
+            push=jnp.asarray(push, dtype) * one[:, None],
+        )
+
+    def begin(self, dtype) -> "Grips":
+        """Nothing is held, nothing is broken."""
+        n = len(self.grippers)
+        return Grips(
+            jnp.full(n, NO_HOLD), jnp.zeros((n, 3), dtype), jnp.zeros(len(self.shapes), bool)
+        )
+
+    def at(self, model: Model, time: Array, dt: Array | float, grips: "Grips") -> "HoldsNow":
+        """As a step from ``time`` [s] sees them; model: the whole one."""
+        shapes = np.array(self.shapes)
+        pos, rot = frames(model, shapes, time)
+        end_pos, end_rot = frames(model, shapes, time + dt)
+        bar = np.array([model.topology.shape_kinds[s] == "capsule" for s in shapes])
+        return HoldsNow(
+            holds=self,
+            pos=pos,
+            rot=rot,
+            end_pos=end_pos,
+            end_rot=end_rot,
+            half=jnp.where(bar, model.shape_size[shapes, 2], 0.0),
+            friction=model.friction[shapes],
+            there=(time < self.lasts) & ~grips.broken,
+            grips=grips,
+        )
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Grips:
+    """What is held, from step to step."""
+
+    held: Array  # (ng,) int: the hold of each gripper, or NO_HOLD
+    place: Array  # (ng, 3) where, in the hold's frame [m]
+    broken: Array  # (nh,) bool
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class HoldsNow:
+    """The holds in one step."""
+
+    holds: Holds
+    pos: Array  # (nh, 3) [m]
+    rot: Array  # (nh, 3, 3)
+    end_pos: Array  # (nh, 3) at the step's end [m]
+    end_rot: Array  # (nh, 3, 3)
+    half: Array  # (nh,) half the length of a bar, along x; 0 of a point [m]
+    friction: Array  # (nh,)
+    there: Array  # (nh,) bool: neither broken nor past its time
+    grips: Grips
+
+    @property
+    def grippers(self) -> np.ndarray:
+        """(ng,) index of effectors."""
+        return np.array(self.holds.grippers)
+
+    def nearest(self, points: Array) -> tuple[Array, Array]:
+        """(n, nh, 3) the place of each hold nearest to points (n, 3), and how far that is (n, nh)
+        [m]; infinite where the hold is not there."""
+        local = jnp.einsum("nhi,hij->nhj", points[:, None] - self.pos, self.rot)
+        along = jnp.clip(local[..., 0], -self.half, self.half)
+        place = self.pos + along[..., None] * self.rot[:, :, 0]
+        away = safe_norm(points[:, None] - place)
+        return place, jnp.where(self.there, away, jnp.inf)
+
+    def in_reach(self, position: Array) -> Array:
+        """(ng,) int: the nearest hold that each gripper can take hold of, or NO_HOLD. position
+        (ne, 3) of the effectors [m]."""
+        away = self.nearest(position[self.grippers])[1]
+        away = jnp.where(away <= self.holds.reach, away, jnp.inf)
+        return jnp.where(jnp.isfinite(away).any(axis=1), jnp.argmin(away, axis=1), NO_HOLD)
+
+    def granted(self, wanted: Array, position: Array) -> "Held":
+        """Of what is asked for, (ng,) index of holds or NO_HOLD, by effectors at ``position``
+        (ne, 3) [m]."""
+        points = position[self.grippers]
+        one = wanted[:, None] == np.arange(len(self.holds.shapes))
+
+        def of(values: Array) -> Array:
+            """Of the hold that each asks for: a sum that no index is needed for."""
+            mask = one.reshape(*one.shape, *(1,) * (values.ndim - 1))
+            return jnp.sum(jnp.where(mask, values, 0), axis=1)
+
+        there = (one & self.there).any(axis=1)
+        away = jnp.sum(jnp.where(one & self.there, self.nearest(points)[1], 0.0), axis=1)
+        kept = self.grips.held == wanted
+        on = there & (kept | (away <= of(self.holds.reach)))
+        pos, rot, end_pos, end_rot = map(of, (self.pos, self.rot, self.end_pos, self.end_rot))
+        local = jnp.einsum("gi,gij->gj", points - pos, rot)
+        place = jnp.where((kept & on)[:, None], self.grips.place, local)
+        slides = on & (one & self.holds.slides).any(axis=1)
+        return Held(
+            on=on,
+            fresh=on & ~kept,
+            which=jnp.where(on, wanted, NO_HOLD),
+            place=place,
+            target=end_pos + rotate(end_rot, place),
+            along=jnp.where(slides[:, None], end_rot[:, :, 0], 0.0),
+            push=rotate(rot, of(self.holds.push)),
+            friction=of(self.friction),
+            moved=end_pos + rotate(end_rot, local) - points,
+        )
+
+    def after(self, held: "Held", force: Array) -> Grips:
+        """What is remembered of a step with forces (ne, 3) [N]: what bore too much breaks."""
+        of = jnp.where(held.on[:, None], force[self.grippers], 0.0)
+        bears = held.which[:, None] == np.arange(len(self.holds.shapes))
+        load = safe_norm(jnp.einsum("gh,gi->hi", jnp.where(bears, 1.0, 0.0).astype(of.dtype), of))
+        broken = self.grips.broken | (load > self.holds.strength)
+        return replace(self.grips, held=held.which, place=held.place, broken=broken)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Held:
+    """What the ng grippers hold in one step."""
+
+    on: Array  # (ng,) bool
+    fresh: Array  # (ng,) bool: taken hold of in this step
+    which: Array  # (ng,) int, or NO_HOLD
+    place: Array  # (ng, 3) in the hold's frame [m]
+    target: Array  # (ng, 3) where the effector is at the step's end [m]
+    along: Array  # (ng, 3) unit, the way it may slide; zero where it may not
+    push: Array  # (ng, 3) unit: the axis of the cone of a foot's force
+    friction: Array  # (ng,)
+    moved: Array  # (ng, 3) how far the hold gets in the step, where the effector is [m]
+
+
+def check_holds(model: Model, effectors: Effectors, holds: Holds) -> None:
+    """Raise ModelError for numbers that are none, and for a gripper that the body lacks."""
+    names = [model.topology.shape_names[s] for s in holds.shapes]
+    for label in ("reach", "strength", "lasts", "push"):
+        values = np.asarray(getattr(holds, label))
+        bad = np.isnan(values).reshape(len(names), -1).any(axis=1)
+        if label in ("reach", "strength"):
+            bad |= values <= 0
+        if bad.any():
+            raise ModelError(f"hold {names[bad.argmax()]!r}: {label} is {values[bad.argmax()]}")
+    if max(holds.grippers) >= effectors.count:
+        raise ModelError("the holds are of other effectors; build them for this body")
