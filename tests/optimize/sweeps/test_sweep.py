@@ -21,6 +21,21 @@ from optimize.sweeps.sweep import kept_sweep, open_sweep, sweep
 from optimize.sweeps.table import failed_members, summary, write_csv
 
 SPEED, PULL = "state.qd[0]", "model.gravity[2]"
+FAR = Term("far", "m", lambda model: final(lambda sample: sample.obs.com[0]))
+BALL = """
+[world]
+title = "A ball in the air"
+seconds = 0.02
+dt = 0.001
+gravity = [0.0, 0.0, 0.0]
+
+[[body]]
+name = "ball"
+shape = "sphere"
+radius = 0.05
+mass = 1.0
+pos = [0.0, 0.0, 1.0]
+"""
 VALUES = {SPEED: [0.0, 1.0, 2.0], PULL: [-9.81, -5.0, -2.0, 0.0, 1.0]}
 ASKED = ("distance", "final_com_height")
 
@@ -143,6 +158,31 @@ def test_a_problem_is_swept_with_its_objective_and_goes_on(crate, tmp_path):
     np.testing.assert_array_equal(member(out, {"qd": 1.0}, problem).scenario.get(SPEED), 1.0)
     with pytest.raises(ValueError, match=r"made in Python; give it again"):
         sweep(None, out=out, resume=True)
+
+
+@pytest.mark.parametrize("backend", ["fused", "xla"])
+def test_single_trials_are_those_of_their_members(crate, backend):
+    judged = Objective("way", 0.01, {"far": 1.0}, terms=(FAR,))
+    pulls = {PULL: [-9.81, -5.0, 0.0]}
+    problem = Problem(crate, None, judged, trials=3, variants=pulls, backend=backend, chunk=2)
+    speeds = np.array([0.0, 1.0])
+    every, good = problem.outcomes_at({SPEED: speeds})
+    assert good.all() and len(np.unique(every["far"])) == 6
+    which, trial = np.array([1, 0, 1, 1, 0]), np.array([2, 0, 0, 1, 2])
+    some, good = problem.outcomes_of({SPEED: speeds[which]}, trial)
+    assert good.all()
+    np.testing.assert_allclose(some["far"], every["far"][which, trial], rtol=1e-6)
+
+
+def test_who_came_down_has_not_survived_though_it_came_up_again(tmp_path):
+    path = tmp_path / "ball.toml"
+    path.write_text(BALL)
+    ways = {"state.qd[2]": [0.0, -30.0, -100.0], "model.gravity[2]": [0.0, 1e4]}
+    table = sweep(path, ways, measures=["survived", "toppled", "fallen", "final_com_height"])
+    assert not table["failed"].any()
+    np.testing.assert_array_equal(table["survived"][:, :, 0], [[1, 1], [0, 1], [0, 0]])
+    np.testing.assert_array_equal(table["toppled"], 1 - table["survived"])
+    np.testing.assert_array_equal(table["fallen"] > 0, table["toppled"] > 0)
 
 
 def test_several_numbers_move_together_and_samples_have_coordinates(crate):
