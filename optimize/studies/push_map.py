@@ -99,21 +99,8 @@ def map_request(options: MapOptions) -> Request:
         total=(UNSOLVED,) if solved else (),
         largest=(RESIDUAL,) if solved else (),
     )
-    return Request(
-        problem,
-        values,
-        measures=None,
-        starts=None,
-        sample=None,
-        count=None,
-        seed=options.seed,
-        seconds=None,
-        set=None,
-        backend=None,
-        chunk=options.chunk,
-        edge=edge,
-        noted={"push_map": asdict(options)},
-    )
+    own: dict[str, Any] = {"seed": options.seed, "chunk": options.chunk, "edge": edge}
+    return Request(problem, values, **own, noted={"push_map": asdict(options)})
 
 
 def map_problem(options: MapOptions) -> Problem:

@@ -25,7 +25,7 @@ from optimize.running.objectives import Objective
 from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.sweeps import store
-from optimize.sweeps.design import Design, Values
+from optimize.sweeps.design import CHUNK, Design, Values
 from optimize.sweeps.edge import Edge, Edges, named
 from optimize.sweeps.measures import Columns, Measures, columns
 from optimize.sweeps.quantities import check_bounds, overlap, quantity
@@ -39,15 +39,15 @@ class Request:
 
     what: Any
     values: Values
-    measures: Measures | None
-    starts: int | None
-    sample: str | None
-    count: int | None
-    seed: int
-    seconds: float | None
-    set: Mapping[str, Any] | None
-    backend: str | None
-    chunk: int
+    measures: Measures | None = None
+    starts: int | None = None
+    sample: str | None = None
+    count: int | None = None
+    seed: int = 0
+    seconds: float | None = None
+    set: Mapping[str, Any] | None = None
+    backend: str | None = None
+    chunk: int = CHUNK
     edge: Edge | None = None
     noted: Mapping[str, Any] = field(default_factory=dict)  # by who asks, in config.json too
 
