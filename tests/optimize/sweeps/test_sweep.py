@@ -7,18 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from jaxsim.simulation.measures import Measure, final
 from jaxsim.simulation.rollout import rollout
 from optimize.problems.problem import Problem
 from optimize.results.digest import RunChanged
-from optimize.results.folder import RunFolder
+from optimize.results.folder import RESTORE, RunFolder
 from optimize.running.objectives import Objective, Term
 from optimize.sweeps import store
 from optimize.sweeps.distributions import Normal, Uniform
 from optimize.sweeps.member import member
 from optimize.sweeps.sweep import kept_sweep, open_sweep, sweep
 from optimize.sweeps.table import failed_members, summary, write_csv
+from tests.damage import damages
 
 SPEED, PULL = "state.qd[0]", "model.gravity[2]"
 FAR = Term("far", "m", lambda model: final(lambda sample: sample.obs.com[0]))
@@ -294,6 +296,26 @@ def test_a_sweep_of_something_else_does_not_go_on(whole, crate_file, tmp_path):
     assert files(out) == before
     with pytest.raises(FileExistsError, match="not empty"):
         sweep(crate_file, VALUES, out=out)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(damage=damages())
+def test_a_damaged_progress_is_refused_or_says_how_many_boxes(damage, tmp_path):
+    folder = RunFolder(tmp_path)
+    store.write_progress(folder, 3)
+    path = tmp_path / store.PROGRESS
+    path.write_bytes(damage(path.read_bytes()))
+    try:
+        assert store.read_progress(folder, 8) in range(9)
+    except ValueError as error:
+        assert str(path) in str(error) and RESTORE in str(error)
+
+
+@pytest.mark.parametrize("text", ['{"boxes": 9}', '{"boxes": -1}', '{"boxes": "3"}', "[]", "{}"])
+def test_a_progress_that_fits_no_sweep_is_refused(text, tmp_path):
+    (tmp_path / store.PROGRESS).write_text(text)
+    with pytest.raises(ValueError, match="holds no number of boxes up to 8"):
+        store.read_progress(RunFolder(tmp_path), 8)
 
 
 def test_members_that_there_are_none_of_are_told(whole):
