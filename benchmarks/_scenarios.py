@@ -29,7 +29,7 @@ from optimize.results.folder import RunFolder
 from optimize.running.simulate import Simulation, simulate
 from optimize.scenarios.find import shipped_scenarios
 from optimize.studies.push_map import push_map
-from optimize.studies.push_search import MapOptions
+from optimize.studies.push_options import MapOptions
 from optimize.tuning.tune import tune
 
 LATER_ONES = "thrown_box", "topple_free"  # names, or controllers, that came after the records

@@ -67,6 +67,7 @@ class Scene:
             force=force,
             start=jnp.full(shape, PUSHED, force.dtype),
             duration=jnp.full(shape, 0.2, force.dtype),
+            direction=jnp.zeros(shape, force.dtype),
         )
 
 

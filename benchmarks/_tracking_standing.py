@@ -41,7 +41,8 @@ def stands(model: Model, args, duration: float) -> Callable:
 
     def one(state: State, force):
         every = jnp.ones(len(links), force.dtype)
-        pushes = Pushes(jnp.asarray(links), model.com, force, BEGINS * every, duration * every)
+        times = BEGINS * every, duration * every
+        pushes = Pushes(jnp.asarray(links), model.com, force, *times, direction=0 * every)
         result = rollout(model, given, state, scheme, steps, height, pushes=pushes, backend="xla")
         return result.measures["height"]
 

@@ -18,8 +18,8 @@ from optimize.running.simulate_batch import simulate_batch as simulate_batch
 from optimize.scenarios.find import scenario as scenario
 from optimize.scenarios.find import shipped_scenarios as shipped_scenarios
 from optimize.scenarios.scenario import Scenario as Scenario
-from optimize.studies.push_map import MapOptions as MapOptions
 from optimize.studies.push_map import push_map as push_map
+from optimize.studies.push_options import MapOptions as MapOptions
 from optimize.studies.run_list import list_runs as list_runs
 from optimize.studies.run_plot import plot_runs as plot_runs
 from optimize.sweeps.distributions import LogUniform as LogUniform

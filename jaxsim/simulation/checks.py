@@ -155,8 +155,9 @@ def check_pushes(model: Model, pushes: Pushes | None, values: bool = False) -> N
         return
     check_kind("pushes", pushes, Pushes, how=", as push(...) or pushes_together(...) gives it")
     dtype, count = jnp.result_type(model.mass), np.shape(pushes.start)[-1:]
-    for name, shape in {"start": count, "duration": count, "point": (*count, 3)}.items():
-        check_array(f"pushes.{name}", getattr(pushes, name), shape, dtype)
+    for name in ("start", "duration", "direction"):
+        check_array(f"pushes.{name}", getattr(pushes, name), count, dtype)
+    check_array("pushes.point", pushes.point, (*count, 3), dtype)
     check_array("pushes.force", pushes.force, (*count, 3), dtype)
     check_array("pushes.link", pushes.link, count, int)
     if not (values and known(pushes)):
@@ -166,7 +167,7 @@ def check_pushes(model: Model, pushes: Pushes | None, values: bool = False) -> N
         raise ModelError(
             f"pushes.link[{k}] is {links[k]}; the model has links 0 to {len(names) - 1}"
         )
-    for name in ("point", "force", "start", "duration"):
+    for name in ("point", "force", "start", "duration", "direction"):
         wrong = np.isnan(np.asarray(getattr(pushes, name)))
         if wrong.any():
             raise ModelError(f"pushes.{name}{np.argwhere(wrong)[0].tolist()} is nan")

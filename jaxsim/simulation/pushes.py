@@ -26,6 +26,7 @@ class Pushes:
     force: Array  # (n, 3) in the world's frame [N]
     start: Array  # (n,) [s]
     duration: Array  # (n,) [s]
+    direction: Array  # (n,) about the vertical, that the force is turned by, to the left [rad]
 
 
 def push(
@@ -35,9 +36,11 @@ def push(
     start: float = 0.0,
     duration: float = np.inf,
     point: Sequence[float] | None = None,
+    direction: float = 0.0,
 ) -> Pushes:
     """One force on a link by role ("pelvis", "leftFoot") or name, at its centre of mass unless a
-    ``point`` of it is given [m].
+    ``point`` of it is given [m]; turned about the vertical by ``direction`` [rad]: (f, 0, 0) goes
+    forward at 0, to the left at pi / 2.
 
     ``pushes_together`` joins several. Raises ModelError for an unknown link, ValueError for
     numbers that are none.
@@ -55,6 +58,7 @@ def push(
         "point": (at, (3,)),
         "start": (start, ()),
         "duration": (duration, ()),
+        "direction": (direction, ()),
     }
     arrays = {}
     for name, (value, shape) in values.items():
@@ -75,7 +79,10 @@ def pushes_together(*pushes: Pushes) -> Pushes:
 def push_torque(model: Model, kin: Kinematics, pushes: Pushes, time: Array) -> Array:
     """Generalised forces (nv,) [N m or N] of the pushes that act at ``time`` [s]."""
     acts = (time >= pushes.start) & (time < pushes.start + pushes.duration)
-    force = jnp.where(acts[:, None], pushes.force, 0.0)
+    x, y, z = jnp.moveaxis(pushes.force, -1, 0)
+    cos, sin = jnp.cos(pushes.direction), jnp.sin(pushes.direction)
+    turned = jnp.stack([cos * x - sin * y, sin * x + cos * y, z], axis=-1)
+    force = jnp.where(acts[:, None], turned, 0.0)
     arm = rotate(kin.link_rot[pushes.link], pushes.point)
     point = kin.link_pos[pushes.link] + arm
     wrench = wrench_at(point, kin.reference[pushes.link], force)

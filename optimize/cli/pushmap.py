@@ -2,11 +2,13 @@
 
 import argparse
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from optimize.cli.command import Command
 from optimize.cli.shared import (
     as_text,
+    cluster_option,
     defaults,
     numbers_option,
     read_numbers,
@@ -23,9 +25,9 @@ from optimize.interrupts import deferred
 DESCRIPTION = """\
 Find the largest push after which the character of a scenario still stands, whatever its controller:
 by direction, duration, and for a number of slightly different starts, by bisection; with --vary for
-each value of some numbers, all as one batch. The folder gets a table (push_map.txt), the cells
-(push_map.csv), arrays (push_map.npz), a plot (push_map.png). Each round is kept: an interrupted run
-goes on with --resume."""
+each value of some numbers. It is a sweep whose edge is the force (jaxsim sweep --edge): the folder
+gets that, a table (push_map.txt), the cells (push_map.csv), arrays (push_map.npz), a plot
+(push_map.png). Each chunk of cells is kept: an interrupted run goes on with --resume."""
 EXAMPLES = """\
 examples:
   jaxsim pushmap --out runs/adult
@@ -38,7 +40,7 @@ examples:
 
 def fill() -> Mapping[str, str]:
     """The defaults."""
-    from optimize.studies.push_search import MapOptions
+    from optimize.studies.push_options import MapOptions
 
     return as_text(defaults(MapOptions))
 
@@ -76,19 +78,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="to stand after the longest push [s] ({seconds})",
     )
     add("--seed", type=at_least(0), metavar="S", help="of the starts ({seed})")
+    add("--chunk", type=at_least(1), metavar="N", help="cells that are done together ({chunk})")
+    cluster_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Search, write the folder, print the table. 1: no cell was finite."""
     with deferred():
         from optimize.studies.push_map import push_map
+        from optimize.studies.push_options import MapOptions
         from optimize.studies.push_report import TABLE
-        from optimize.studies.push_search import MapOptions
 
     numbers = None if args.numbers is None else read_numbers(args.numbers)
     args.set, args.numbers = settings(args.set) or None, numbers
     args.vary = None if args.vary is None else dict(args.vary)
-    found = run_study(push_map, MapOptions, args)
+    found = run_study(partial(push_map, cluster=args.cluster), MapOptions, args)
     say(*found.missing)
     print((Path(args.out) / TABLE).read_text(), end="")
     return 1 if (found.failed > 0).all() else 0

@@ -27,7 +27,7 @@ from optimize.problems.score import check_score, scored, succeeded
 from optimize.problems.starts import ANGLE, RATE, drawn_values, start_maker
 from optimize.problems.survival import outlast
 from optimize.problems.tunables import Tunables
-from optimize.running.batch import CHUNK, batched
+from optimize.running.batch import CHUNK, batched, in_pieces
 from optimize.running.objectives import Objective
 from optimize.scenarios.scenario import Scenario
 
@@ -169,7 +169,12 @@ class Problem:
                 model, own.controller, scheme, first, own.forces, self.steps, measures
             )
             stood = jnp.where(out.stood, 1.0, 0.0)
-            folded = {**folded, "fallen": 1 - out.lasted, "toppled": 1 - stood}
+            folded = {
+                **folded,
+                "fallen": 1 - out.lasted,
+                "toppled": 1 - stood,
+                "survived": stood,
+            }
             told = {"unsolved": out.unsolved, "root_residual": out.root_residual}
             return {**self.objective.parts(folded), **told}, out.finite
         result = rollout(
@@ -199,7 +204,7 @@ class Problem:
             own = self._member(member, shared)
             return begin(own.model, own.controller, own.scheme, own.state)
 
-        first = batched(ready, self._width)
+        first = in_pieces(batched(ready, self._width), self._whole)
         kernel = fuse(lambda member, first: self._outcome(self._member(member, None), first))
         return lambda members, shared: kernel(members, first(members, shared))
 
@@ -210,6 +215,11 @@ class Problem:
         if isinstance(self.scenario.scheme, TimeStepping):
             return CHUNK
         return min(WIDEST, max(1, self.trials))
+
+    @property
+    def _whole(self) -> int:
+        """How many trials go to all devices at once."""
+        return self._width * jax.device_count()
 
     def evaluate(self, z: np.ndarray, generation: int = 0) -> Evaluation:
         """Judge members given in the optimiser's coordinates (P, n)."""
@@ -233,16 +243,26 @@ class Problem:
         return self._outcomes(self.members(x, generation, which), len(x))
 
     def outcomes_at(
-        self, numbers: Mapping[str, np.ndarray], by_trial: Mapping[str, np.ndarray] | None = None
+        self, numbers: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """As ``outcomes``, of members that are given by path -> (P,), one value for all numbers of
-        the path, or (P, k); by_trial: path -> (P, trials). What ``numbers`` of the problem leave
-        free stays as the scenario has it."""
+        the path, or (P, k). What ``numbers`` of the problem leave free stays as the scenario has
+        it."""
         size = len(next(iter(numbers.values())))
         x, starts, varied = self.members(np.zeros((size, 0)))
         own = {path: np.repeat(v, self.trials, axis=0) for path, v in numbers.items()}
-        own |= {path: np.reshape(v, size * self.trials) for path, v in (by_trial or {}).items()}
         return self._outcomes((x, starts, {**varied, **own}), size)
+
+    def outcomes_of(
+        self, numbers: Mapping[str, np.ndarray], trial: np.ndarray
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """As ``outcomes_at``, (m,) each, of single trials (m,) by their number; numbers: path ->
+        (m,) or (m, k). One program does any number of them."""
+        starts, varied = jax.tree.map(lambda s: s[trial], (self.starts(), self.varied()))
+        x = np.zeros((len(trial), 0), self.scenario.model.mass.dtype)
+        run = self._run if self._fused else in_pieces(self._run, self._whole)
+        parts, good = run((x, starts, {**varied, **numbers}), self._shared)
+        return {name: np.asarray(part, float) for name, part in parts.items()}, np.asarray(good)
 
     def _outcomes(self, members: Any, size: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
         shape = size, -1

@@ -56,3 +56,18 @@ def batched(function: Callable[..., Any], chunk: int = CHUNK, devices=None) -> C
 
     run.compiled = on_devices  # for counting and timing compilations
     return run
+
+
+def in_pieces(run: Callable[..., Any], size: int) -> Callable[..., Any]:
+    """``run(members, shared)``, of so many members at a time: what is compiled for a number of
+    members is compiled once."""
+
+    def whole(members, shared=None):
+        count = jax.tree.leaves(members)[0].shape[0]
+        parts = [
+            run(jax.tree.map(lambda x: x[at : at + size], members), shared)  # noqa: B023
+            for at in range(0, count, size)
+        ]
+        return jax.tree.map(lambda *x: np.concatenate(x), *parts)
+
+    return whole

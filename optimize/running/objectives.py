@@ -165,6 +165,7 @@ TERMS = {
         Term("final_state", "1", _final_shortfall, _fallen),
         Term("fallen", "1", None),  # part of the time that it does not stand
         Term("toppled", "1", None),  # 1 where it does not stand to the end
+        Term("survived", "1", None),  # 1 where it does
         Term("strayed", "m^2 s", lambda model: total(lambda s: jnp.sum(capture_offset(s) ** 2))),
     )
 }

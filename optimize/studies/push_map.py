@@ -2,165 +2,134 @@
 
     push_map(MapOptions(set={"character.build": "child"}), out="runs/child", progress=True)
 
-``optimize.studies.push_search`` says what is searched for, ``optimize.studies.push_survival`` who
+It is a sweep over durations and directions whose edge is the force (``optimize.sweeps``);
+``optimize.studies.push_options`` says what the options are, ``optimize.problems.survival`` who
 survives.
 """
 
-import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from tqdm import tqdm
 
-from jaxsim.io.archive import ArchiveError, read_arrays
 from jaxsim.io.files import try_folder
 from jaxsim.model.roles import FEET
+from jaxsim.simulation.pushes import push
 from jaxsim.synthesis.config import SynthesisConfig
 from jaxsim.synthesis.scheme import PerStepOptimisation
 from optimize.interrupts import deferred, noting
-from optimize.problems.starts import start_states
-from optimize.results.digest import accept, changes_since, digest
-from optimize.results.folder import RESTORE, RunFolder, command_line
+from optimize.problems.problem import WIDEST, Problem
+from optimize.results.folder import RESTORE, RunFolder
 from optimize.results.lock import locked
+from optimize.running.objectives import Objective
 from optimize.scenarios.find import scenario
 from optimize.scenarios.scenario import Scenario
-from optimize.studies.push_report import write_arrays, write_report
-from optimize.studies.push_search import MapOptions, PushMap, Survive, begin_search, bisect
-from optimize.studies.push_survival import Trial, survival
-from optimize.sweeps.bisection import UNTRIED, Search
-from optimize.tuning.checkpoint import damaged_state
+from optimize.studies.push_options import MapOptions, PushMap
+from optimize.studies.push_report import write_report
+from optimize.sweeps.bisection import UNTRIED
+from optimize.sweeps.edge import Edge
+from optimize.sweeps.measures import available
+from optimize.sweeps.sweep import carried_out
+from optimize.sweeps.swept import Request
 
-STATE = "push_map_state.npz"
+if TYPE_CHECKING:
+    from xarray import Dataset
+
 CONFIG = SynthesisConfig(passes=2, iterations=20)  # fewer than the default, for speed
+PUSHED_AT = 0.5  # [s], until which a start has settled
+FORCE, DURATION, DIRECTION = "forces.force[0,0]", "forces.duration", "forces.direction"
+UNSOLVED, RESIDUAL = "unsolved_frames", "largest_root_residual"  # of per-step optimisation
 
 
+@noting()
 def push_map(
     options: MapOptions | None = None,
     out: str | os.PathLike | None = None,
     *,
     resume: bool = False,
     accept_changes: bool = False,
-    survive: Survive | None = None,
     progress: bool = False,
     command: list[str] | None = None,
+    cluster: Any = None,
 ) -> PushMap:
-    """The map, and with ``out`` a folder of it: table, CSV, arrays, plot.
+    """The map, and with ``out`` a folder of it: that of its sweep, and table, CSV, arrays, plot.
 
-    Each round is kept in ``out``; with ``resume`` a run that was interrupted goes on there, with
-    its own options (``options`` must be None). survive: another way to find out who
-    stands.
-
-    accept_changes: go on although the options, the code or a library is not what the run began
-    with; digest.json then says what.
-
-    Ctrl-C ends it after a round, as KeyboardInterrupt (see optimize.interrupts).
-
-    Raises FileExistsError for a folder that holds something, FileNotFoundError where there is
-    nothing to resume, RunChanged where that began with something else, CheckpointError where it is
-    damaged, FolderInUse where another process works there, ValueError for options that cannot be.
+    Chunks, ``resume`` (``options`` must be None: the folder has its own), ``accept_changes``,
+    ``cluster`` and Ctrl-C are those of ``optimize.sweep``, and so are the errors. Raises ValueError
+    for options that cannot be, and for a folder with no map that can be gone on with.
     """
-    with noting(), contextlib.ExitStack() as stack:
-        if resume:
-            options, search, folder = _resumed(out, options, accept_changes, stack)
-        else:
-            options = options or MapOptions()
-            search, folder = begin_search(options), None
-        if out is not None:
-            try_folder(out)
-        survive = survive or grid_survival(options, progress)
-        if out is not None and folder is None:
-            stack.enter_context(locked(out))
-            folder = _created(out, options, command)
-
-        def keep(search: Search) -> None:
-            if folder is not None:
-                write_arrays(folder / STATE, search._asdict())
-
-        search = bisect(search, survive, options, keep, progress)
-        tolerated = np.where(search.low < 0, np.nan, search.low * options.resolution)
-        found = PushMap(
-            options,
-            tolerated.reshape(options.shape),
-            search.below(options.checks).reshape(-1, *options.shape),
-            search.failed.reshape(options.shape),
-            search.unsolved.reshape(options.shape),
-            search.residual.reshape(options.shape),
-        )
-        with deferred():
-            return found if folder is None else write_report(folder, found)
+    if resume:
+        options = _kept(out, options)
+    elif out is not None:
+        try_folder(out)
+    options = options or MapOptions()
+    table = carried_out(
+        map_request(options),
+        out,
+        resume=resume,
+        accept_changes=accept_changes,
+        progress=progress,
+        command=command,
+        cluster=cluster,
+    )
+    with deferred():
+        found = map_of(options, table)
+        return found if out is None else write_report(RunFolder.open(out), found)
 
 
-def _created(out, options: MapOptions, command: list[str] | None) -> RunFolder:
-    config = {
-        "push_map": asdict(options),
-        "seed": options.seed,
-        "seconds": options.seconds,
-        "dt": float(CONFIG.dt),
-        "precision": jnp.zeros(()).dtype.name,
-        "command": command or command_line(),
+def map_request(options: MapOptions) -> Request:
+    """The sweep of a map."""
+    problem = map_problem(options)
+    values = {
+        **(options.vary or {}),
+        DURATION: options.durations,
+        DIRECTION: np.deg2rad(options.directions_deg),
     }
-    return RunFolder.create(out, config, digest=digest(config))
+    solved = {UNSOLVED, RESIDUAL} <= set(available(problem.scenario))
+    edge = Edge(
+        FORCE,
+        0.0,
+        options.top * options.resolution,
+        parts=options.top,
+        holds="survived",
+        checks=options.checks,
+        total=(UNSOLVED,) if solved else (),
+        largest=(RESIDUAL,) if solved else (),
+    )
+    own: dict[str, Any] = {"seed": options.seed, "chunk": options.chunk, "edge": edge}
+    return Request(problem, values, **own, noted={"push_map": asdict(options)})
 
 
-def _resumed(
-    out, options: MapOptions | None, accept_changes: bool, stack: contextlib.ExitStack
-) -> tuple[MapOptions, Search, RunFolder]:
-    """The options of the run in a folder, which is locked, and where it stands."""
-    if out is None or options is not None:
-        raise ValueError("to resume, name the folder of the run, and no options: it has its own")
-    folder = RunFolder.open(out)
-    stack.enter_context(locked(folder))
-    config = folder.read_config()
-    kept = config.get("push_map")
-    if kept is None:
-        raise ValueError(f"{folder.path} holds another kind of run, no push map")
-    now = digest(config)
-    changed = changes_since(folder, now, accept_changes)
-    own = kept_options(folder, MapOptions, kept, "durations")
-    search = _search(folder / STATE, own) if (folder / STATE).is_file() else begin_search(own)
-    accept(folder, now, changed, at=int((search.tried != UNTRIED).any(axis=1).sum()))
-    return own, search, folder
+def map_problem(options: MapOptions) -> Problem:
+    """Starts that are pushed, until it shows who stands."""
+    cells = min(options.chunk, int(np.prod(options.shape)))
+    seconds = PUSHED_AT + max(options.durations) + options.seconds
+    return Problem(
+        map_scenario(options),
+        None,
+        Objective("push map", seconds, {}),
+        trials=options.starts,
+        backend=options.backend,
+        chunk=min(WIDEST, -(-cells // jax.device_count())),
+        seed=options.seed,
+    )
 
 
-def kept_options(folder: RunFolder, kind: type, kept: Any, numbers: str) -> Any:
-    """The options in config.json, of which ``numbers`` is a tuple. Raises ValueError where they
-    are none."""
-    try:
-        vary = kept.get("vary")
-        kept = {"backend": "xla", **kept, numbers: tuple(map(float, kept[numbers]))}
-        if vary is not None:
-            kept["vary"] = {name: tuple(map(float, values)) for name, values in vary.items()}
-        return kind(**kept)
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise ValueError(
-            f"{folder / RunFolder.CONFIG} holds options that no run writes ({error}); {RESTORE}"
-        ) from error
-
-
-def _search(path: Path, options: MapOptions) -> Search:
-    """Where the bisection stands. Raises CheckpointError where the file is damaged."""
-    begun = begin_search(options)
-    try:
-        held = read_arrays(path)
-        search = Search(**{name: held[name] for name in Search._fields})
-        for name, array, wanted in zip(Search._fields, search, begun):
-            if array.shape != wanted.shape or array.dtype != wanted.dtype:
-                raise ArchiveError(
-                    f"{name} is {array.dtype} of shape {array.shape}, {wanted.dtype} of shape"
-                    f" {wanted.shape} is needed"
-                )
-        good = (-1 <= search.low) & (search.low < search.high) & (search.high <= options.top + 1)
-        if not (good.all() and np.isin(search.tried, (UNTRIED, 0, 1)).all()):
-            raise ArchiveError("its numbers are those of no search")
-    except (ArchiveError, KeyError) as error:
-        raise damaged_state(path, error) from error
-    return search
+def map_scenario(options: MapOptions) -> Scenario:
+    """What the pushes happen in, with one of them, forward, at the centre of mass of the link."""
+    made = scenario(options.scenario, options.set)
+    made.model.topology.require("a push map", *FEET)
+    if made.model.topology.planar and options.directions > 2:
+        raise ValueError("a planar character is pushed forward and backward: 2 directions at most")
+    one = push(made.model, options.link, (0.0, 0.0, 0.0), PUSHED_AT, options.durations[0])
+    made = replace(made, forces=one)
+    if isinstance(made.scheme, PerStepOptimisation):
+        scheme = replace(made.scheme, passes=CONFIG.passes, iterations=CONFIG.iterations)
+        made = replace(made, scheme=scheme)
+    return set_numbers(made, options.numbers)
 
 
 def set_numbers(scenario: Scenario, numbers: Mapping[str, Any] | None) -> Scenario:
@@ -177,64 +146,47 @@ def set_numbers(scenario: Scenario, numbers: Mapping[str, Any] | None) -> Scenar
     return scenario
 
 
-def map_scenario(options: MapOptions) -> Scenario:
-    """What the pushes happen in."""
-    made = replace(scenario(options.scenario, options.set), forces=None)
-    made.model.topology.require("a push map", *FEET)
-    if made.model.topology.planar and options.directions > 2:
-        raise ValueError("a planar character is pushed forward and backward: 2 directions at most")
-    if isinstance(made.scheme, PerStepOptimisation):
-        scheme = replace(made.scheme, passes=CONFIG.passes, iterations=CONFIG.iterations)
-        made = replace(made, scheme=scheme)
-    return set_numbers(made, options.numbers)
+def map_of(options: MapOptions, table: "Dataset") -> PushMap:
+    """What the sweep of a map says."""
 
+    def found(name: str) -> np.ndarray:
+        return np.asarray(table[name]) if name in table else np.zeros(options.shape)
 
-def _varied_paths(around: Scenario, options: MapOptions) -> dict[str, str]:
-    """Name of ``vary`` -> path. Raises KeyError for what there is none of, ValueError for a number
-    of what is the same for all: the state and the forces."""
-    paths = {name: around.path(name) for name in options.vary or {}}
-    for name, path in paths.items():
-        if path.partition(".")[0] not in ("model", "scheme", "controller"):
-            raise ValueError(f"vary {name}: of a map vary numbers of model, scheme and controller")
-        around.set(name, options.vary[name][0])  # type: ignore[index]
-    return paths
-
-
-def grid_survival(options: MapOptions, progress: bool = False) -> Survive:
-    """Survival of the map's cells, by simulation."""
-    around = map_scenario(options)
-    run, width = survival(
-        around,
-        max(options.durations) + options.seconds,
-        int(np.prod(options.shape)),
-        options.backend,
-        options.link,
+    before = [found(f"before_{k + 1}") for k in range(options.checks)]
+    below = np.reshape(before, (options.checks, *options.shape))
+    edge = found("edge")
+    return PushMap(
+        options,
+        tolerated=np.where(edge < 0, np.nan, edge),
+        below=np.nan_to_num(below, nan=UNTRIED).astype(int),
+        failed=found("not_finite").astype(int),
+        unsolved=np.nan_to_num(found(UNSOLVED)).astype(int),
+        residual=np.nan_to_num(found(RESIDUAL)),
     )
-    model = around.model
-    paths = _varied_paths(around, options)
-    starts = jax.tree.map(
-        np.asarray, start_states(model, around.state, options.starts, options.seed)
-    )
-    dtype = np.asarray(model.mass).dtype
 
-    def trials(cells: np.ndarray, forces: np.ndarray) -> Trial:
-        *index, duration, direction, start = np.unravel_index(cells, options.shape)
-        values = options.values_at(tuple(index))
-        return Trial(
-            start=jax.tree.map(lambda x: x[start], starts),
-            force=forces.astype(dtype),
-            direction=np.deg2rad(options.directions_deg)[direction].astype(dtype),
-            duration=np.asarray(options.durations, dtype)[duration],
-            numbers={paths[name]: value.astype(dtype) for name, value in values.items()},
+
+def _kept(out: str | os.PathLike | None, options: MapOptions | None) -> MapOptions:
+    """The options of the map in a folder."""
+    if out is None or options is not None:
+        raise ValueError("to resume, name the folder of the run, and no options: it has its own")
+    folder = RunFolder.open(out)
+    with locked(folder):
+        config = folder.read_config()
+    kept: Any = config.get("push_map")
+    if kept is None:
+        raise ValueError(f"{folder.path} holds another kind of run, no push map")
+    if "sweep" not in config:
+        raise ValueError(
+            f"{folder.path} holds a push map of an earlier version, which this one cannot go on"
+            " with; begin it anew in another folder"
         )
-
-    def survive(cells: np.ndarray, forces: np.ndarray):
-        parts = []
-        pieces = range(0, len(cells), width)
-        for first in tqdm(pieces, unit="batch", leave=False, disable=not progress):
-            part = slice(first, first + width)
-            parts.append(run(trials(cells[part], forces[part])))
-        stood, finite, _, unsolved, residual = (np.concatenate(x) for x in zip(*parts))
-        return stood, finite, unsolved, residual
-
-    return survive
+    try:
+        durations = tuple(map(float, kept["durations"]))
+        vary = kept.get("vary")
+        if vary is not None:
+            vary = {name: tuple(map(float, values)) for name, values in vary.items()}
+        return MapOptions(**{**kept, "durations": durations, "vary": vary})
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise ValueError(
+            f"{folder / RunFolder.CONFIG} holds options that no run writes ({error}); {RESTORE}"
+        ) from error

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from jaxsim.viewer.plots import LINE_COLOURS, SOFT, new_figure, save_figure
-from optimize.studies.push_search import PushMap
+from optimize.studies.push_options import PushMap
 
 WIDTH, HEIGHT = 5.0, 4.0  # of a panel [inch]
 

@@ -11,8 +11,8 @@ import numpy as np
 from jaxsim.io.files import write_bytes
 from jaxsim.viewer.plots import LINE_COLOURS, SOFT, new_figure, save_figure
 from optimize.results.folder import RunFolder
+from optimize.studies.push_options import PushMap
 from optimize.studies.push_plots import plot_varied
-from optimize.studies.push_search import PushMap
 from optimize.sweeps.bisection import UNTRIED
 
 TABLE, CSV, ARRAYS, PLOT = "push_map.txt", "push_map.csv", "push_map.npz", "push_map.png"

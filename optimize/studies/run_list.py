@@ -26,7 +26,7 @@ from optimize.tuning.histories import RunHistory, best_of, histories, own_weight
 from optimize.tuning.names import CHECKS, RESULT
 
 MARKS = (RunFolder.CONFIG, RunFolder.VERSIONS, RunFolder.HISTORY, RunFolder.CHECKPOINT)
-KINDS = {"sweep": "sweep", "push_map": "push map", "compatibility": "model"}  # by key of the config
+KINDS = {"push_map": "push map", "sweep": "sweep", "compatibility": "model"}  # by key of the config
 SEARCH = "search"  # of Python, without options
 BROKEN, RUNNING, INTERRUPTED, DONE = "broken", "running", "interrupted", "done"
 TOLD = 12  # rows of a comparison that are shown of each kind
@@ -108,7 +108,7 @@ def _read(folder: RunFolder) -> ListedRun:
     config = folder.read_config()
     for key, kind in KINDS.items():
         if key in config:
-            read = _sweep if kind == "sweep" else _study
+            read = _model if kind == "model" else _sweep
             return read(folder, config, kind)
     if "generations" in config and "objective" in config:
         return _tuned(folder, config)
@@ -210,7 +210,7 @@ def _sweep(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedRun
         folder.path,
         kind,
         _state(folder, done == boxes),
-        scenario=config["scenario"],
+        scenario=config.get("push_map", config)["scenario"],
         method=design.sample or "grid",
         seed=config["seed"],
         done=done or 0,
@@ -219,14 +219,12 @@ def _sweep(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedRun
     )
 
 
-def _study(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedRun:
-    """A push map, or a compatibility model."""
+def _model(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedRun:
+    """A compatibility model."""
     from optimize.compatibility.run import MODEL
-    from optimize.studies.push_report import TABLE
 
-    over = (folder / (TABLE if kind == "push map" else MODEL)).is_file()
-    options = config["push_map"] if kind == "push map" else config["compatibility"]
-    found = folder.read_json(MODEL) if over and kind == "model" else {}
+    over, options = (folder / MODEL).is_file(), config["compatibility"]
+    found = folder.read_json(MODEL) if over else {}
     return ListedRun(
         folder.path,
         kind,

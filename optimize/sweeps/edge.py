@@ -1,7 +1,7 @@
 """How far one number may go before something no longer holds, for each member of a sweep."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from optimize.problems.problem import Problem
 from optimize.running.objectives import FILE
-from optimize.sweeps.bisection import nothing_tried
+from optimize.sweeps.bisection import UNTRIED, Search, nothing_tried
 from optimize.sweeps.measures import Columns
 
 HALF = 0.5  # of a measure that is yes or no: above, it holds
@@ -21,8 +21,9 @@ class Edge:
 
     number: label or path; one value for all numbers of the path. parts: steps of the grid between.
     holds: a measure of the sweep that is 1 where it does. checks: values before the last that are
-    tried too, for there may be holes (``optimize.sweeps.bisection``). Raises ValueError for numbers
-    that make no sense.
+    tried too, for there may be holes (``optimize.sweeps.bisection``). total, largest: other
+    measures, of which the sum and the largest of all values tried are told. Raises ValueError for
+    numbers that make no sense, and for a measure that is told twice.
 
     >>> push = Edge("forces.force[0,0]", 0.0, 600.0, parts=24, holds="standing")
     >>> push.grid[1]
@@ -35,8 +36,12 @@ class Edge:
     parts: int = 32
     holds: str = "standing"
     checks: int = 2
+    total: tuple[str, ...] = ()
+    largest: tuple[str, ...] = ()
 
     def __post_init__(self):
+        for name in ("total", "largest"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         ends = self.start, self.end
         if not all(map(math.isfinite, ends)) or self.start == self.end:
             raise ValueError(f"edge: {self.number} goes from {ends[0]} to {ends[1]}; give two ends")
@@ -44,6 +49,10 @@ class Edge:
             raise ValueError(
                 f"edge: parts is {self.parts}, checks {self.checks}; give at least 1 and 0"
             )
+        told = [*self.found, *map(named, (*self.total, *self.largest))]
+        twice = sorted({name for name in told if told.count(name) > 1})
+        if twice:
+            raise ValueError(f"edge: {', '.join(twice)} would be told twice; name it once")
 
     @property
     def grid(self) -> np.ndarray:
@@ -51,23 +60,37 @@ class Edge:
         return np.linspace(self.start, self.end, self.parts + 1)
 
     @property
-    def measure(self) -> str:
-        """The name of what holds, also of a file's: "my_file.py:name"."""
-        return self.holds.rpartition(":")[2] if FILE in self.holds else self.holds
+    def measures(self) -> list[str]:
+        """What is measured of every value that is tried."""
+        return list(dict.fromkeys((self.holds, *self.total, *self.largest)))
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """What is told beside total and largest, see ``Edges``."""
+        before = (f"before_{k + 1}" for k in range(self.checks))
+        return "edge", "holes", "beyond", "not_finite", *before
 
     def as_json(self) -> dict[str, Any]:
         """For config.json."""
         return asdict(self)
 
 
+def named(measure: str) -> str:
+    """The name of a measure, also of a file's: "my_file.py:name"."""
+    return measure.rpartition(":")[2] if FILE in measure else measure
+
+
 @dataclass(frozen=True)
 class Edges:
-    """Finds the edges of members: called as ``Problem.outcomes_at``.
+    """Finds the edges of members: called as ``Problem.outcomes_at`` is.
 
     Gives ``edge`` (P, trials), the last value at which it holds, one part before ``start`` where it
     does not even there; ``holes``, how many of the values tried before that do not; ``beyond``, 1
-    where it holds at ``end``, and the edge lies further on. What is not finite does not hold; a
-    member that never was is not whole.
+    where it holds at ``end``, and the edge lies further on; ``before_1``, ..., whether it holds so
+    many parts before the edge, NaN where there is no such value. What is not finite does not hold;
+    a member that never was is not whole, and all of these are NaN. Of all values tried
+    ``not_finite`` are how many were not, and ``total`` and ``largest`` of the edge what they say,
+    NaN where no value is finite.
     """
 
     problem: Problem
@@ -78,25 +101,51 @@ class Edges:
     def __call__(
         self, numbers: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        shape = len(next(iter(numbers.values()))), self.problem.trials
-        grid, top, cells = self.edge.grid, self.edge.parts, math.prod(shape)
-        search, runs = nothing_tried(cells, top), np.zeros(cells, int)
-        while (ahead := search.next(self.edge.checks))[0].size:
-            # Of checks a cell may have several in a round: one is done, the rest in the next.
-            which, first = np.unique(ahead[0], return_index=True)
-            at = np.maximum(search.low, 0)  # of cells that are done: any
-            at[which] = ahead[1][first]
-            parts, good = self.problem.outcomes_at(numbers, {self.path: grid[at].reshape(shape)})
-            held = self.columns.of(parts)[self.edge.measure] > HALF
-            runs[which] += 1
-            of = held.reshape(-1)[which], good.reshape(-1)[which]
-            search = search.after(which, at[which], *of)
-        below = search.below(self.edge.checks)
-        step = grid[1] - grid[0]
-        found = {
-            "edge": np.where(search.low < 0, self.edge.start - step, grid[search.low]),
-            "holes": (below == 0).sum(axis=0).astype(float),
-            "beyond": (search.low == top).astype(float),
-        }
-        whole = search.failed < np.maximum(runs, 1)
+        trials, edge = self.problem.trials, self.edge
+        shape = len(next(iter(numbers.values()))), trials
+        search = nothing_tried(shape[0] * trials, edge.parts)
+        tallies = {name: np.full(shape[0] * trials, np.nan) for name in self._folds}
+        while (ahead := search.next(edge.checks))[0].size:
+            cells, steps = ahead
+            own = {path: values[cells // trials] for path, values in numbers.items()}
+            own[self.path] = edge.grid[steps]
+            parts, good = self.problem.outcomes_of(own, cells % trials)
+            measured = self.columns.of(parts)
+            search = search.after(cells, steps, measured[named(edge.holds)] > HALF, good)
+            for name, fold in self._folds.items():
+                tallies[name][cells] = fold(tallies[name][cells], measured[name])
+        whole = search.failed < (search.tried != UNTRIED).sum(axis=0)
+        found = self._found(search)
+        found = {name: np.where(whole, x, np.nan) for name, x in found.items()}
+        found |= {"not_finite": search.failed.astype(float), **tallies}
         return {name: x.reshape(shape) for name, x in found.items()}, whole.reshape(shape)
+
+    @property
+    def _folds(self) -> dict[str, Callable[..., np.ndarray]]:
+        """Measure -> what becomes of it and that of another value; what is not finite is left
+        out."""
+        folds = {named(name): _sum for name in self.edge.total}
+        return folds | {named(name): _largest for name in self.edge.largest}
+
+    def _found(self, search: Search) -> dict[str, np.ndarray]:
+        """What a bisection says of each cell, at its end."""
+        edge, below = self.edge, search.below(self.edge.checks)
+        first = edge.start - (edge.grid[1] - edge.grid[0])
+        return {
+            "edge": np.where(search.low < 0, first, edge.grid[search.low]),
+            "holes": (below == 0).sum(axis=0),
+            "beyond": search.low == edge.parts,
+            **{
+                f"before_{k + 1}": np.where(held == UNTRIED, np.nan, held)
+                for k, held in enumerate(below)
+            },
+        }
+
+
+def _sum(held: np.ndarray, more: np.ndarray) -> np.ndarray:
+    both = np.nan_to_num(held) + more
+    return np.where(np.isfinite(more), both, held)
+
+
+def _largest(held: np.ndarray, more: np.ndarray) -> np.ndarray:
+    return np.fmax(held, np.where(np.isfinite(more), more, np.nan))

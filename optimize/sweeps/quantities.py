@@ -45,6 +45,7 @@ LEAVES = {
     "forces.force": Quantity("N"),
     "forces.start": Quantity("s"),
     "forces.duration": Quantity("s", 0.0),
+    "forces.direction": Quantity("rad"),
 }
 OF_ROLES: dict[Role, tuple[float, float]] = {"time": (0.0, INF), "strength": (0.0, 1.0)}
 

@@ -64,7 +64,7 @@ def sweep(
     seconds: of a motion (the scenario's, or the problem's).
 
     edge: in place of measures, the last value of a further number at which something holds, found
-    by bisection for each member: measures "edge", "holes", "beyond" (see ``Edges``).
+    by bisection for each member: measures "edge", "holes", "beyond" and more (see ``Edges``).
 
     Returns an xarray.Dataset: an axis for each number with values, "sample" for those drawn, and
     "start"; "failed" (bool) for members whose motion means nothing, whose measures are NaN. Without
@@ -86,7 +86,6 @@ def sweep(
     >>> table["distance"].dims, bool(table["failed"].any())
     (('model.friction', 'start'), False)
     """
-    store.need_xarray()
     if values is None and not resume:
         raise ValueError("a sweep needs a scenario or problem, and the values of some numbers")
     request = Request(
@@ -103,6 +102,29 @@ def sweep(
         chunk,
         edge,
     )
+    return carried_out(
+        request,
+        out,
+        resume=resume,
+        accept_changes=accept_changes,
+        progress=progress,
+        command=command,
+        cluster=cluster,
+    )
+
+
+def carried_out(
+    request: Request,
+    out: str | os.PathLike | None = None,
+    *,
+    resume: bool = False,
+    accept_changes: bool = False,
+    progress: bool = False,
+    command: list[str] | None = None,
+    cluster: Any = None,
+) -> "Dataset":
+    """What ``sweep`` gives for a request, which says everything else."""
+    store.need_xarray()
     if resume:
         return _resumed(out, request, accept_changes, progress, cluster)
     made = make(request)
@@ -158,7 +180,7 @@ def _config(made: Sweep, request: Request, command: list[str] | None) -> dict[st
         "sweep": made.design.as_json(),
         "measures": None if request.measures is None else list(request.measures),
         "edge": None if request.edge is None else request.edge.as_json(),
-        "measured by": sources(request.measures if request.edge is None else [request.edge.holds]),
+        "measured by": sources(request.measures if request.edge is None else request.edge.measures),
         "units": dict(made.units),
         "weights": {name: dict(judged.weights) for name, judged in made.columns.totals.items()},
         # A Problem or a Scenario of Python cannot be made again from the folder alone.
@@ -170,6 +192,7 @@ def _config(made: Sweep, request: Request, command: list[str] | None) -> dict[st
         "backend": problem.backend,
         "precision": problem.scenario.model.mass.dtype.name,
         "command": command_line() if command is None else command,
+        **request.noted,
     }
 
 

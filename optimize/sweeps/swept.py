@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -25,8 +25,8 @@ from optimize.running.objectives import Objective
 from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.sweeps import store
-from optimize.sweeps.design import Design, Values
-from optimize.sweeps.edge import Edge, Edges
+from optimize.sweeps.design import CHUNK, Design, Values
+from optimize.sweeps.edge import Edge, Edges, named
 from optimize.sweeps.measures import Columns, Measures, columns
 from optimize.sweeps.quantities import check_bounds, overlap, quantity
 
@@ -39,16 +39,17 @@ class Request:
 
     what: Any
     values: Values
-    measures: Measures | None
-    starts: int | None
-    sample: str | None
-    count: int | None
-    seed: int
-    seconds: float | None
-    set: Mapping[str, Any] | None
-    backend: str | None
-    chunk: int
+    measures: Measures | None = None
+    starts: int | None = None
+    sample: str | None = None
+    count: int | None = None
+    seed: int = 0
+    seconds: float | None = None
+    set: Mapping[str, Any] | None = None
+    backend: str | None = None
+    chunk: int = CHUNK
     edge: Edge | None = None
+    noted: Mapping[str, Any] = field(default_factory=dict)  # by who asks, in config.json too
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,10 @@ class Sweep:
         """Measure -> unit."""
         if self.edge is None:
             return self.columns.units
-        unit = quantity(self.problem.scenario, self.edge_path).unit
-        return {"edge": unit, "holes": "1", "beyond": "1"}
+        unit, edge, own = quantity(self.problem.scenario, self.edge_path).unit, self.edge, {}
+        for name in map(named, (*edge.total, *edge.largest)):
+            own[name] = self.columns.units[name]
+        return {**dict.fromkeys(edge.found, "1"), "edge": unit, **own}
 
     @cached_property
     def outcomes(self) -> Callable[[Mapping[str, np.ndarray]], Any]:
@@ -198,21 +201,26 @@ class Sweep:
                 check()
 
     def numbers(self, region: tuple[slice, ...], width: int) -> dict[str, np.ndarray]:
-        """Path -> values of the points of a box, which is filled up with its first one."""
+        """Path -> values of the points of a box, which is filled up with its first one; for edges
+        one program does any number of them."""
         held = self.design.at(region)
         size = len(next(iter(held.values())))
-        index = np.where(np.arange(width) < size, np.arange(width), 0)
+        index = np.arange(width if self.edge is None else size)
+        index[size:] = 0
         return {self.paths[name]: values[index] for name, values in held.items()}
 
     def computed(
         self, region: tuple[slice, ...], parts: Mapping[str, np.ndarray], good: np.ndarray
     ) -> dict[str, np.ndarray]:
         """The columns of a box by its outcomes."""
-        found = dict(parts) if self.edge is not None else self.columns.of(parts)
-        good = good & np.all([np.isfinite(x) for x in found.values()], axis=0)
+        found = dict(parts)
+        if self.edge is None:
+            found = self.columns.of(parts)
+            good = good & np.all([np.isfinite(x) for x in found.values()], axis=0)
+            found = {name: np.where(good, x, np.nan) for name, x in found.items()}
         shape = (*(part.stop - part.start for part in region), self.design.starts)
         size = math.prod(shape[:-1])
-        out = {name: np.where(good, x, np.nan)[:size].reshape(shape) for name, x in found.items()}
+        out = {name: x[:size].reshape(shape) for name, x in found.items()}
         return {**out, store.FAILED: ~good[:size].reshape(shape)}
 
 
@@ -240,7 +248,7 @@ def make(request: Request) -> Sweep:
     if request.edge is not None:
         if measures is not None:
             raise ValueError("an edge is of what holds (Edge(holds=...)); leave the measures out")
-        measures = [request.edge.holds]
+        measures = request.edge.measures
     folded = columns(problem, measures)
     length = problem.objective.seconds if problem.seconds is None else problem.seconds
     problem = dataclasses.replace(problem, objective=folded.objective, seconds=length)

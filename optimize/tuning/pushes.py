@@ -3,11 +3,10 @@
 import dataclasses
 from collections.abc import Sequence
 
-import jax
 import numpy as np
 
+from jaxsim.simulation.pushes import push
 from optimize.scenarios.scenario import Scenario
-from optimize.studies.push_survival import Trial, trial_push
 
 DIRECTIONS = 8  # of pushes, around the body
 PUSH_TIME = 0.2  # how long each lasts [s]
@@ -18,12 +17,9 @@ def pushed(
 ) -> tuple[Scenario, dict[str, np.ndarray]]:
     """The scenario with one push at the pelvis, and variants of it: around the body, the forces [N]
     in turn after each round."""
-    k, dtype = np.arange(trials), scenario.model.mass.dtype
-    one = Trial(scenario.state, *np.asarray([forces[0], 0.0, PUSH_TIME], dtype))
-    direction = (2 * np.pi * (k % DIRECTIONS) / DIRECTIONS).astype(dtype)
-    force = np.asarray(forces, dtype)[(k // DIRECTIONS) % len(forces)]
-    made = jax.vmap(
-        lambda f, d: trial_push(scenario.model, Trial(scenario.state, f, d, f), at).force
-    )(force, direction)
-    own = dataclasses.replace(scenario, forces=trial_push(scenario.model, one, at))
-    return own, {"forces.force": np.asarray(made)}
+    k = np.arange(trials)
+    one = push(scenario.model, "pelvis", (forces[0], 0.0, 0.0), at, PUSH_TIME)
+    return dataclasses.replace(scenario, forces=one), {
+        "forces.force[0,0]": np.asarray(forces, float)[(k // DIRECTIONS) % len(forces)],
+        "forces.direction": 2 * np.pi * (k % DIRECTIONS) / DIRECTIONS,
+    }

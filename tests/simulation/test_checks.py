@@ -308,6 +308,12 @@ def pushed(**changes):
         ((PUSH, PUSH), TypeError, "pushes is a tuple; expected a Pushes, as push(...)"),
         (batched(PUSH), ModelError, "pushes.start has shape (3, 1), expected (1,): a batch of"),
         (pushed(force=np.zeros((2, 3))), ModelError, "pushes.force has shape (2, 3)"),
+        (
+            pushed(direction=np.zeros(2)),
+            ModelError,
+            "pushes.direction has shape (2,), expected (1,)",
+        ),
+        (pushed(direction=np.array([np.nan])), ModelError, "pushes.direction[0] is nan"),
         (pushed(link=np.zeros(1)), ModelError, "pushes.link has dtype float32"),
         (pushed(link=np.array([7])), ModelError, "pushes.link[0] is 7; the model has"),
         (pushed(force=np.full((1, 3), np.nan)), ModelError, "pushes.force[0, 0] is nan"),

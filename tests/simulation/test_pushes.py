@@ -118,3 +118,15 @@ def test_wrong_pushes_are_told(flyer):
         push(flyer, "arm", (1, 0))
     with pytest.raises(ValueError, match="push on 'arm': start is not a number"):
         push(flyer, "arm", (1, 0, 0), start=np.nan)
+
+
+@pytest.mark.parametrize("backend", ["xla", "fused"])
+def test_a_direction_turns_the_force_to_the_left(flyer, backend):
+    turn, force = 0.7, np.array([3.0, -1.0, 2.0])
+    cos, sin = np.cos(turn), np.sin(turn)
+    by_hand = np.array([[cos, -sin, 0], [sin, cos, 0], [0, 0, 1]]) @ force
+    turned = fly(flyer, push(flyer, "arm", force, duration=0.05, direction=turn), backend)
+    given = fly(flyer, push(flyer, "arm", by_hand, duration=0.05), backend)
+    np.testing.assert_allclose(turned.state.qd, given.state.qd, rtol=1e-12, atol=1e-14)
+    left = fly(flyer, push(flyer, "arm", (3.0, 0, 0), duration=0.05, direction=np.pi / 2), backend)
+    np.testing.assert_allclose(momentum(flyer, left.state), [0, 0.15, 0], atol=FIRST_ORDER)

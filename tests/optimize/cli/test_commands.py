@@ -15,7 +15,7 @@ from optimize.cli import main as module
 from optimize.cli.main import COMMANDS, main, parser
 from optimize.cli.shared import as_text, defaults, general_options, run_options
 from optimize.running.simulate import simulate
-from optimize.studies.push_search import MapOptions
+from optimize.studies.push_options import MapOptions
 from optimize.sweeps.sweep import sweep
 from optimize.tuning.config import DEFAULTS
 
@@ -71,7 +71,7 @@ def test_main_names_no_command_outside_of_the_list():
     [
         ("simulate", defaults(simulate), {"what", "numbers", "json"}),
         ("tune", DEFAULTS, {"scenario", "objective", "cluster"}),
-        ("pushmap", defaults(MapOptions), set()),
+        ("pushmap", defaults(MapOptions), {"cluster"}),
         ("sweep", defaults(sweep), {"what", "holds", "sensitivity", "plot", "csv"}),
     ],
 )

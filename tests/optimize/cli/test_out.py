@@ -15,7 +15,7 @@ from optimize.cli.main import main
 from optimize.results.folder import RunFolder
 from optimize.running import gallery
 from optimize.studies import push_map
-from optimize.studies.push_search import MapOptions
+from optimize.studies.push_options import MapOptions
 from optimize.tuning import tune
 from optimize.tuning.checkpoint import History
 
@@ -90,7 +90,7 @@ def test_from_python_it_is_told_before_any_work_as_well(tmp_path, monkeypatch):
 
     (tmp_path / "out").write_text("")
     monkeypatch.setattr(tune, "make_problem", work)
-    monkeypatch.setattr(push_map, "grid_survival", work)
+    monkeypatch.setattr(push_map, "map_request", work)
     monkeypatch.setattr(gallery, "run_scenario", work)
     for begin in (
         lambda out: tune.tune("walk", "stand", out=out, free="all"),

@@ -14,7 +14,7 @@ from optimize.running.objectives import OBJECTIVES, Objective, Term, user_object
 from optimize.scenarios.find import scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.studies.push_map import map_scenario
-from optimize.studies.push_search import MapOptions
+from optimize.studies.push_options import MapOptions
 from optimize.sweeps.sweep import sweep
 from optimize.tuning.evolution import evolve
 from optimize.tuning.pushes import pushed
@@ -84,8 +84,9 @@ def test_weights_then_gait_are_the_numbers_of_goals(balance):
 
 def test_pushes_go_around_the_body_and_forces_take_turns(balance):
     scenario, variants = pushed(balance, (450.0, 650.0), 16, 0.5)
-    sizes = np.linalg.norm(variants["forces.force"][:, 0], axis=-1)
-    np.testing.assert_allclose(sizes, np.repeat([450.0, 650.0], 8), rtol=1e-6)
+    np.testing.assert_array_equal(variants["forces.force[0,0]"], np.repeat([450.0, 650.0], 8))
+    np.testing.assert_allclose(variants["forces.direction"], np.tile(np.arange(8), 2) * np.pi / 4)
+    np.testing.assert_array_equal(scenario.get("forces.force[0,:]"), [450.0, 0.0, 0.0])
     assert float(scenario.get("forces.start[0]")) == 0.5
 
 

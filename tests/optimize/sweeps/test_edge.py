@@ -44,25 +44,31 @@ def test_it_is_the_last_of_all_values_that_holds(crate_file, own, tmp_path):
 
 
 def edges(function, trials=1, **options) -> dict[str, np.ndarray]:
-    """Of a function of the number (P, trials) -> holds, whole."""
+    """Of a function of y and the number -> holds, whole; with all that was tried (y, trial, x)."""
     edge = Edge("x", **options)
-    calls = []
+    tried, rounds = [], []
 
-    def outcomes_at(numbers, by_trial):
-        calls.append(by_trial["x"])
-        held, whole = function(numbers["y"][:, None], by_trial["x"])
-        return {edge.holds: held.astype(float)}, np.broadcast_to(whole, held.shape)
+    def outcomes_of(numbers, trial):
+        tried.extend(zip(numbers["y"], trial, numbers["x"], strict=True))
+        rounds.append(len(trial))
+        held, whole = function(numbers["y"], numbers["x"])
+        x = numbers["x"]
+        more = {"cost": 1.0 + x, "load": np.where(x > 3, np.nan, x)}
+        return {edge.holds: held.astype(float), **more}, np.broadcast_to(whole, held.shape)
 
-    problem: Any = SimpleNamespace(trials=trials, outcomes_at=outcomes_at)
+    problem: Any = SimpleNamespace(trials=trials, outcomes_of=outcomes_of)
     columns: Any = SimpleNamespace(of=lambda parts: parts)
     found, whole = Edges(problem, columns, "x", edge)({"y": np.array([1.0, 2.0, 3.0])})
-    return {**found, "whole": whole, "calls": np.array(len(calls))}
+    assert len(set(tried)) == len(tried)  # no member tries a value twice
+    return {**found, "whole": whole, "rounds": np.array(len(rounds)), "tried": np.array(tried)}
 
 
 def test_each_member_has_its_own():
     found = edges(lambda y, x: (x <= y, True), trials=2, start=0.0, end=4.0, parts=16)
     np.testing.assert_array_equal(found["edge"], [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
-    assert found["calls"] <= 5 + 2 and found["whole"].all()
+    assert found["rounds"] <= 5 + 2 and found["whole"].all()
+    members, count = np.unique(found["tried"][:, :2], axis=0, return_counts=True)
+    assert len(members) == 6 and count.max() <= 5 + 2
 
 
 def test_it_may_go_down():
@@ -83,11 +89,37 @@ def test_holes_below_are_told():
     found = edges(lambda y, x: ((x <= 3.0) & (x != 2.5), True), start=0.0, end=4.0, parts=8)
     np.testing.assert_array_equal(found["edge"], 3.0)
     np.testing.assert_array_equal(found["holes"], 1.0)
+    np.testing.assert_array_equal(found["before_1"], 0.0)
+    np.testing.assert_array_equal(found["before_2"], 1.0)
+
+
+def test_values_before_the_start_are_not_tried():
+    found = edges(lambda y, x: (x <= y - 1.0, True), start=0.0, end=4.0, parts=4, checks=2)
+    np.testing.assert_array_equal(found["edge"][:, 0], [0.0, 1.0, 2.0])
+    np.testing.assert_array_equal(found["before_1"][:, 0], [np.nan, 1.0, 1.0])
+    np.testing.assert_array_equal(found["before_2"][:, 0], [np.nan, np.nan, 1.0])
+    assert not found["holes"].any() and found["whole"].all()
+
+
+def test_sums_and_the_largest_of_all_values_tried_are_told():
+    options: dict[str, Any] = dict(start=0.0, end=4.0, parts=16, checks=1)
+    found = edges(lambda y, x: (x <= y, True), total=("cost",), largest=["load"], **options)
+    for row, y in enumerate((1.0, 2.0, 3.0)):
+        own = found["tried"][found["tried"][:, 0] == y][:, 2]
+        assert found["cost"][row, 0] == pytest.approx(np.sum(1.0 + own))
+        assert found["load"][row, 0] == own[own <= 3].max()
+    never = edges(lambda y, x: (x < 9, x < 0), start=3.5, end=4.0, parts=2, largest=("load",))
+    assert np.isnan(never["load"]).all() and not never["whole"].any()
+    np.testing.assert_array_equal(never["not_finite"][:, 0], 2.0)
 
 
 def test_what_is_not_finite_does_not_hold_and_a_member_that_never_is_failed():
     found = edges(lambda y, x: (x <= 9.0, (y < 2.5) & (x < 2.0)), start=0.0, end=4.0, parts=8)
-    np.testing.assert_array_equal(found["edge"][:, 0], [1.5, 1.5, -0.5])
+    np.testing.assert_array_equal(found["edge"][:, 0], [1.5, 1.5, np.nan])
+    y, _, x = found["tried"].T
+    lost = [((y == own) & ((y > 2.5) | (x >= 2.0))).sum() for own in (1.0, 2.0, 3.0)]
+    np.testing.assert_array_equal(found["not_finite"][:, 0], lost)
+    assert min(lost) > 0 and lost[2] == (y == 3.0).sum()
     np.testing.assert_array_equal(found["whole"][:, 0], [True, True, False])
 
 
@@ -96,6 +128,7 @@ BAD = {
     "no ends": (ValueError, "goes from 0.0 to 0.0", lambda: Edge(SPEED, 0.0, 0.0)),
     "no parts": (ValueError, "give at least 1 and 0", lambda: Edge(SPEED, 0.0, 1.0, parts=0)),
     "no such number": (KeyError, "nearest are", lambda: Edge("model.frictoin", 0.0, 1.0)),
+    "told twice": (ValueError, "edge: holes would be", lambda: Edge(SPEED, 0, 1, total=["holes"])),
     "out of bounds": (
         ValueError,
         "outside of its bounds",

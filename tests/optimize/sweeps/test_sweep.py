@@ -7,20 +7,37 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from jaxsim.simulation.measures import Measure, final
 from jaxsim.simulation.rollout import rollout
 from optimize.problems.problem import Problem
 from optimize.results.digest import RunChanged
-from optimize.results.folder import RunFolder
+from optimize.results.folder import RESTORE, RunFolder
 from optimize.running.objectives import Objective, Term
 from optimize.sweeps import store
 from optimize.sweeps.distributions import Normal, Uniform
 from optimize.sweeps.member import member
 from optimize.sweeps.sweep import kept_sweep, open_sweep, sweep
 from optimize.sweeps.table import failed_members, summary, write_csv
+from tests.damage import damages
 
 SPEED, PULL = "state.qd[0]", "model.gravity[2]"
+FAR = Term("far", "m", lambda model: final(lambda sample: sample.obs.com[0]))
+BALL = """
+[world]
+title = "A ball in the air"
+seconds = 0.02
+dt = 0.001
+gravity = [0.0, 0.0, 0.0]
+
+[[body]]
+name = "ball"
+shape = "sphere"
+radius = 0.05
+mass = 1.0
+pos = [0.0, 0.0, 1.0]
+"""
 VALUES = {SPEED: [0.0, 1.0, 2.0], PULL: [-9.81, -5.0, -2.0, 0.0, 1.0]}
 ASKED = ("distance", "final_com_height")
 
@@ -145,6 +162,31 @@ def test_a_problem_is_swept_with_its_objective_and_goes_on(crate, tmp_path):
         sweep(None, out=out, resume=True)
 
 
+@pytest.mark.parametrize("backend", ["fused", "xla"])
+def test_single_trials_are_those_of_their_members(crate, backend):
+    judged = Objective("way", 0.01, {"far": 1.0}, terms=(FAR,))
+    pulls = {"model.gravity[0]": [-20.0, 0.0, 20.0]}
+    problem = Problem(crate, None, judged, trials=3, variants=pulls, backend=backend, chunk=2)
+    speeds = np.array([0.0, 1.0])
+    every, good = problem.outcomes_at({SPEED: speeds})
+    assert good.all() and len(np.unique(every["far"])) == 6
+    which, trial = np.array([1, 0, 1, 1, 0]), np.array([2, 0, 0, 1, 2])
+    some, good = problem.outcomes_of({SPEED: speeds[which]}, trial)
+    assert good.all()
+    np.testing.assert_allclose(some["far"], every["far"][which, trial], rtol=1e-6)
+
+
+def test_who_came_down_has_not_survived_though_it_came_up_again(tmp_path):
+    path = tmp_path / "ball.toml"
+    path.write_text(BALL)
+    ways = {"state.qd[2]": [0.0, -30.0, -100.0], "model.gravity[2]": [0.0, 1e4]}
+    table = sweep(path, ways, measures=["survived", "toppled", "fallen", "final_com_height"])
+    assert not table["failed"].any()
+    np.testing.assert_array_equal(table["survived"][:, :, 0], [[1, 1], [0, 1], [0, 0]])
+    np.testing.assert_array_equal(table["toppled"], 1 - table["survived"])
+    np.testing.assert_array_equal(table["fallen"] > 0, table["toppled"] > 0)
+
+
 def test_several_numbers_move_together_and_samples_have_coordinates(crate):
     rows = [[0.0, 0.0], [1.0, 2.0]]
     values = {"state.qd[0:2]": rows, "model.friction": Uniform(0.1, 0.9)}
@@ -254,6 +296,26 @@ def test_a_sweep_of_something_else_does_not_go_on(whole, crate_file, tmp_path):
     assert files(out) == before
     with pytest.raises(FileExistsError, match="not empty"):
         sweep(crate_file, VALUES, out=out)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(damage=damages())
+def test_a_damaged_progress_is_refused_or_says_how_many_boxes(damage, tmp_path):
+    folder = RunFolder(tmp_path)
+    store.write_progress(folder, 3)
+    path = tmp_path / store.PROGRESS
+    path.write_bytes(damage(path.read_bytes()))
+    try:
+        assert store.read_progress(folder, 8) in range(9)
+    except ValueError as error:
+        assert str(path) in str(error) and RESTORE in str(error)
+
+
+@pytest.mark.parametrize("text", ['{"boxes": 9}', '{"boxes": -1}', '{"boxes": "3"}', "[]", "{}"])
+def test_a_progress_that_fits_no_sweep_is_refused(text, tmp_path):
+    (tmp_path / store.PROGRESS).write_text(text)
+    with pytest.raises(ValueError, match="holds no number of boxes up to 8"):
+        store.read_progress(RunFolder(tmp_path), 8)
 
 
 def test_members_that_there_are_none_of_are_told(whole):

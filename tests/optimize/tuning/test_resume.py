@@ -24,10 +24,7 @@ from optimize.results.digest import RunChanged
 from optimize.results.folder import RunFolder
 from optimize.results.lock import LOCK, FolderInUse, locked
 from optimize.running.objectives import Objective
-from optimize.studies import push_map as map_module
-from optimize.studies.push_map import STATE, push_map
-from optimize.studies.push_report import write_arrays
-from optimize.studies.push_search import MapOptions, begin_search
+from optimize.studies.push_map import push_map
 from optimize.tuning import tune as module
 from optimize.tuning.checkpoint import CheckpointError
 from optimize.tuning.evolution import evolve
@@ -202,23 +199,6 @@ def test_two_changes_are_told_line_by_line(begun, monkeypatch):
 
 def test_more_generations_are_no_change(begun):
     assert resume(begun, generations=3).evolution.generations == 3
-
-
-def test_a_map_whose_options_changed_is_told(tmp_path):
-    options = MapOptions(directions=2, durations=(0.1,), starts=2, resolution=50.0)
-
-    def survive(cells, forces):
-        return forces < 300, np.ones(len(cells), bool)
-
-    push_map(options, tmp_path / "map", survive=survive)
-    path = tmp_path / "map" / "config.json"
-    path.write_text(path.read_text().replace('"seconds": 4.0', '"seconds": 3.0'))
-    with pytest.raises(RunChanged, match=r"push_map: seconds was 4\.0, is 3\.0"):
-        push_map(out=tmp_path / "map", resume=True, survive=survive)
-    push_map(out=tmp_path / "map", resume=True, accept_changes=True, survive=survive)
-    push_map(out=tmp_path / "map", resume=True, survive=survive)
-    accepted = json.loads((tmp_path / "map" / "digest.json").read_text())["accepted"]
-    assert "config.json: seconds was 4.0, is 3.0" in accepted[0]["changes"]
 
 
 # ---- two processes
@@ -466,42 +446,6 @@ def test_options_of_another_kind_are_named(key, value, begun):
     (begun / "config.json").write_text(json.dumps({**config, key: value}))
     with pytest.raises(ValueError, match=key):
         resume(begun, accept_changes=True)
-
-
-MAP = MapOptions(directions=4, durations=(0.1, 0.2), starts=3, resolution=20.0, strongest=310.0)
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(damage=damages())
-def test_a_damaged_state_of_a_map_is_the_same_or_refused(damage, tmp_path):
-    path, begun = tmp_path / STATE, begin_search(MAP)
-    write_arrays(path, begun._asdict())
-    path.write_bytes(damage(path.read_bytes()))
-    try:
-        found = map_module._search(path, MAP)
-    except CheckpointError as error:
-        assert str(path) in str(error) and "or delete it" in str(error)
-    else:
-        for one, other in zip(found, begun):
-            np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"low": np.zeros(3, int)},
-        {"low": np.zeros(24)},
-        {"high": np.full(24, 99)},
-        {"low": np.full(24, 16)},
-        {"tried": np.full((16, 24), 7)},
-        {"failed": None},
-    ],
-)
-def test_a_state_of_a_map_that_fits_no_search_is_refused(changes, tmp_path):
-    arrays = {**begin_search(MAP)._asdict(), **changes}
-    write_arrays(tmp_path / STATE, {k: v for k, v in arrays.items() if v is not None})
-    with pytest.raises(CheckpointError, match=STATE):
-        map_module._search(tmp_path / STATE, MAP)
 
 
 @pytest.mark.parametrize(

@@ -1,26 +1,17 @@
-"""Bisection over the force of many pushes at once.
+"""What a push map is of, and what it says.
 
 Forces lie on a grid of ``resolution``. All cells, a duration x direction x start each, are
-bisected at once (``optimize.sweeps.bisection``). What comes out survived, and the next force up did
-not; of the next ``checks`` forces down the map tells which were not survived. Where 0 N was not
-survived the tolerance is NaN; where the strongest push was, it is that push, and the truth lies
-above.
+bisected (``optimize.sweeps.edge``). What comes out survived, and the next force up did not; of the
+next ``checks`` forces down the map tells which were not survived. Where 0 N was not survived the
+tolerance is NaN; where the strongest push was, it is that push, and the truth lies above.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from jaxsim.fused.fuse import BACKENDS
-from optimize.interrupts import deferred
-from optimize.sweeps.bisection import Search, nothing_tried
-
-Survive = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, ...]]
-"""cells (m,) int, forces (m,) [N] -> stood (m,) bool, finite (m,) bool, and if it tells what the
-solver said: unsolved (m,) int frames, root_residual (m,) largest [N]"""
 
 
 @dataclass(frozen=True)
@@ -41,9 +32,10 @@ class MapOptions:
     seed: int = 0  # of the starts
     numbers: dict[str, Any] | None = None  # of the scenario, by label or path
     backend: str | None = None  # "fused" or "xla"; the faster one
+    chunk: int = 128  # cells that are bisected together, and kept when they are done
 
     def __post_init__(self):
-        for name in ("directions", "starts"):
+        for name in ("directions", "starts", "chunk"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; at least 1 is needed")
         for name in ("resolution", "strongest", "seconds"):
@@ -122,32 +114,3 @@ class PushMap:
     def least(self) -> float:
         """[N] over all cells."""
         return float(np.nan_to_num(self.tolerated).min())
-
-
-def begin_search(options: MapOptions) -> Search:
-    """Nothing tried."""
-    return nothing_tried(int(np.prod(options.shape)), options.top)
-
-
-def bisect(
-    search: Search,
-    survive: Survive,
-    options: MapOptions,
-    keep: Callable[[Search], None] = lambda search: None,
-    progress: bool = False,
-) -> Search:
-    """Go on to the end; keep(search) after each round."""
-    total = search.rounds_left()
-    with (
-        deferred() as check,
-        tqdm(total=total, unit="round", desc="bisection", disable=not progress) as bar,
-    ):
-        while (ahead := search.next(options.checks))[0].size:
-            cells, steps = ahead
-            search = search.after(cells, steps, *survive(cells, steps * options.resolution))
-            keep(search)
-            median = np.median(search.low) * options.resolution
-            bar.set_postfix_str(f"median {median:.0f} N", refresh=False)
-            bar.update()
-            check()
-    return search
