@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jaxsim.characters.standing import effectors_of
 from jaxsim.collision.contacts import find_contacts
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.model import Model, ModelError, State
@@ -51,6 +52,11 @@ class PerStepOptimisation(SynthesisConfig):
         given = SynthesisConfig() if config is None else config
         fields = {f.name: getattr(given, f.name) for f in dataclasses.fields(SynthesisConfig)}
         return cls(**fields, effectors=effectors, unit=units(model))
+
+    def resized(self, model: Model, grow: Callable[[Model], Model]) -> "PerStepOptimisation":
+        """For the body that ``grow`` makes of the model, which may be traced: effectors, units."""
+        after = grow(model)
+        return dataclasses.replace(self, effectors=effectors_of(after), unit=units(after))
 
     @property
     def tells_residual(self) -> bool:

@@ -1,6 +1,5 @@
 """A push at the pelvis, and others in the trials of a search."""
 
-import dataclasses
 from collections.abc import Sequence
 
 import jax
@@ -25,5 +24,5 @@ def pushed(
     made = jax.vmap(
         lambda f, d: trial_push(scenario.model, Trial(scenario.state, f, d, f), at).force
     )(force, direction)
-    own = dataclasses.replace(scenario, forces=trial_push(scenario.model, one, at))
+    own = scenario.with_tree({"forces": trial_push(scenario.tree["model"], one, at)})
     return own, {"forces.force": np.asarray(made)}
