@@ -267,6 +267,7 @@ def test_the_derivative_of_a_start_by_a_length(sitting):
     slope, up, down = quick_jit(lambda x: (jax.grad(height)(x), height(x + eps), height(x - eps)))(
         at
     )
+    slope, up, down = map(float, (slope, up, down))
     assert slope == pytest.approx((up - down) / (2 * eps), rel=1e-6) and slope > 1.0
 
 
