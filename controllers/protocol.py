@@ -23,7 +23,9 @@ class Controller(Protocol):
     and pictures of a motion show both; neither changes the motion.
 
     It may offer ``check(model)``, which raises ModelError where a target or gain does not fit the
-    model: a rollout calls it once, before it begins.
+    model: a rollout calls it once, before it begins. One that keeps numbers of a body, as lengths
+    or masses, may offer ``resized(model, grow)``: the controller for the body ``grow(model)``,
+    which may be traced.
     """
 
     def init(self, model: Model, state: State, obs: Any) -> Any:

@@ -7,6 +7,7 @@ together until the next time.
 """
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +60,11 @@ class GoalTorques(Numbered):
     def machine(self) -> Any:
         """Of the controller inside."""
         return self.inner.machine
+
+    def resized(self, model: Model, grow: Callable[[Model], Model]) -> "GoalTorques":
+        """For the body that ``grow`` makes of the model, and of the one here."""
+        scheme = self.scheme.resized(self.own, grow)
+        return dataclasses.replace(self, own=grow(self.own), scheme=scheme)
 
     def check(self, model: Model) -> None:
         """Raise ModelError unless the model begins with the character."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import Array
 
 from jaxsim.model import ModelError
 from jaxsim.simulation.checks import known
@@ -53,7 +54,7 @@ class Balance:
     pull_p: Any = 550.0  # of external controllers [N/m]
     pull_d: Any = 50.0  # [N s/m]
 
-    def scaled(self, mass: float, height: float) -> "Balance":
+    def scaled(self, mass: float | Array, height: float | Array) -> "Balance":
         """For a body of a mass [kg] whose centre of mass stands at a height [m], so that it moves
         alike (Hof 1996): torques with m h, forces with m, times with the root of h."""
         m, h = mass / ADULT[0], height / ADULT[1]

@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -43,7 +44,6 @@ class Parts:
     inner: tuple[bool, ...] = _static()  # (nv,) of the character, neither of its root nor driven
     own: tuple[bool, ...] = _static()  # (nl,) links of the character
     foot_links: tuple[tuple[bool, ...], ...] = _static()  # (2, nl) the foot and what hangs on it
-    standing_height: float = _static()  # of the centre of mass over the soles, as it stands [m]
 
     def mask(self, name: str) -> np.ndarray:
         """A field of masks as an array of bool."""
@@ -56,6 +56,11 @@ class Parts:
             return model
         inertia = jnp.where(own[:, None, None], model.inertia, 0.0)
         return model.replace(mass=jnp.where(own, model.mass, 0.0), inertia=inertia)
+
+    def of_size(self, model: Model) -> "Parts":
+        """The parts of the same body with other sizes, whose model may be traced."""
+        sole, reach = _soles(model, self.feet, self.ankles)
+        return dataclasses.replace(self, sole=sole, reach=reach)
 
     def ankle(self, kin: Kinematics) -> Array:
         """(2, 3) about which the feet turn [m]."""
@@ -79,9 +84,8 @@ def parts(model: Model) -> Parts:
     if top.planar:
         raise ModelError("balance on the feet needs a character in space, this one is planar")
     points = effectors_of(model)
-    kin, ground = standing_kinematics(model)
     feet = tuple(top.part(foot) for foot in FEET)
-    soles, reach, ankles, joint_links = [], [], [], np.array(top.dof_link)
+    ankles, joint_links = [], np.array(top.dof_link)
     for foot, link in zip(FEET, feet):
         if top.link_parent[link] == WORLD or link not in joint_links:
             raise ModelError(
@@ -89,14 +93,8 @@ def parts(model: Model) -> Parts:
                 " or name as the foot the link that the ankle turns"
             )
         ankles.append(top.link_joint[link])
-        own = points.of(foot) & (np.array(points.links) == link)
-        if not own.any():
+        if not (points.of(foot) & (np.array(points.links) == link)).any():
             raise ModelError(f"{foot} has no sole: none of its shapes has a flat or lowest side")
-        corners = np.asarray(points.point)[own]
-        soles.append((corners.min(axis=0) + corners.max(axis=0)) / 2)
-        anchor = np.asarray(model.joint_anchor)[ankles[-1]]
-        at = corners - anchor
-        reach.append([[at[:, k].min(), at[:, k].max()] for k in range(2)])
 
     def hanging(link: int) -> np.ndarray:
         """(nl,) bool: a link and all that hang on it."""
@@ -114,7 +112,7 @@ def parts(model: Model) -> Parts:
     for side in SIDES:
         if top.roles.link(sided(side, "upperArm")) is not None:
             arms |= below(top.part(sided(side, "upperArm")))
-    dtype = model.mass.dtype
+    sole, reach = _soles(model, feet, tuple(ankles))
     return Parts(
         feet=feet,
         ankles=tuple(ankles),
@@ -126,7 +124,27 @@ def parts(model: Model) -> Parts:
         inner=tuple(inner.tolist()),
         own=tuple(own.tolist()),
         foot_links=tuple(tuple(hanging(foot).tolist()) for foot in feet),
-        standing_height=float(center_of_mass(model, kin)[2] - ground),
-        sole=jnp.asarray(soles, dtype),
-        reach=jnp.asarray(reach, dtype),
+        sole=sole,
+        reach=reach,
     )
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def _soles(model: Model, feet: tuple[int, ...], ankles: tuple[int, ...]) -> tuple[Array, Array]:
+    """``Parts.sole`` and ``Parts.reach``."""
+    points = effectors_of(model)
+    soles, reach = [], []
+    for foot, link, ankle in zip(FEET, feet, ankles):
+        own = points.of(foot) & (np.array(points.links) == link)
+        corners = points.point[np.flatnonzero(own)]
+        soles.append((corners.min(axis=0) + corners.max(axis=0)) / 2)
+        at = corners - model.joint_anchor[ankle]
+        reach.append(jnp.stack([at[:, :2].min(axis=0), at[:, :2].max(axis=0)], axis=1))
+    return jnp.stack(soles), jnp.stack(reach)
+
+
+@jax.jit
+def com_height(model: Model) -> Array:
+    """() of the centre of mass over the soles, as the body stands [m]."""
+    kin, ground = standing_kinematics(model)
+    return center_of_mass(model, kin)[2] - ground

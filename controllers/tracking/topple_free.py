@@ -5,7 +5,7 @@ by search (docs/explanation/topple_free.md).
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import jax
@@ -15,10 +15,10 @@ from jax import Array
 
 from controllers.numbers import Numbered
 from controllers.pose.pd import weakened
-from controllers.tracking.balance import Balance
+from controllers.tracking.balance import ADULT, Balance
 from controllers.tracking.level import Levels
 from controllers.tracking.outside import Pulls, Turns, leg_torque, swing_force
-from controllers.tracking.parts import Parts, parts
+from controllers.tracking.parts import Parts, com_height, parts
 from controllers.tracking.reference import Instant, Reference, turned_path
 from controllers.tracking.support import HELP, Flags, help_on_feet, share_of_weight, standing_feet
 from controllers.tracking.virtual_actuators import virtual_torque
@@ -101,7 +101,7 @@ class ToppleFree(Numbered):
         own = parts(model)
         if balance is None:
             alone = own.alone(model)
-            balance = Balance().scaled(float(alone.mass.sum()), own.standing_height)
+            balance = Balance().scaled(float(alone.mass.sum()), float(com_height(model)))
         dtype = model.mass.dtype
         made = cls(
             jax.tree.map(lambda x: jnp.asarray(x, dtype), balance),
@@ -124,6 +124,25 @@ class ToppleFree(Numbered):
     def labels(self) -> dict[str, str]:
         """ "balance.com_p" and the like by their last word, as in ``help_from``."""
         return {field.name: f"balance.{field.name}" for field in dataclasses.fields(Balance)}
+
+    def resized(self, model: Model, grow: Callable[[Model], Model]) -> "ToppleFree":
+        """For the body that ``grow`` makes of the model, which may be traced: its soles, and the
+        numbers of balance that go with mass and height. Raises ModelError along a reference."""
+        if self.reference is not None:
+            raise ModelError(
+                "topple-free foot: sizes do not vary where a clip is followed, which was brought to"
+                " one body; choose that with character.build, stature and mass"
+            )
+        after = grow(model)
+        mass, height = (
+            of(after) / of(model)
+            for of in (lambda body: self.parts.alone(body).mass.sum(), com_height)
+        )
+        return dataclasses.replace(
+            self,
+            balance=self.balance.scaled(ADULT[0] * mass, ADULT[1] * height),
+            parts=self.parts.of_size(after),
+        )
 
     def check(self, model: Model) -> None:
         """Raise ModelError for numbers that make no sense and a target of another model."""

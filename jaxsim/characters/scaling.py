@@ -98,15 +98,16 @@ def _links_of(what: str, top: Topology, name: str) -> np.ndarray:
 
 
 def _stretched_inertia(inertia: Array, size: Array, mass: Array) -> Array:
-    """(nl, 3, 3): the second moments of mass stretch with the axes, and the inertia follows."""
+    """(nl, 3, 3): the second moments of mass stretch with the axes, and the inertia follows; of
+    factors that are 1 to the last bit."""
     eye = jnp.eye(3, dtype=inertia.dtype)
 
     def trace(x):
         return jnp.trace(x, axis1=-2, axis2=-1)[:, None, None]
 
     second = trace(inertia) / 2 * eye - inertia
-    second = mass[:, None, None] * size[:, :, None] * second * size[:, None, :]
-    return trace(second) * eye - second
+    more = mass[:, None, None] * size[:, :, None] * second * size[:, None, :] - second
+    return inertia + trace(more) * eye - more
 
 
 def _moved_joints(model: Model, size: Array) -> dict[str, Array]:

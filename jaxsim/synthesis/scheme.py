@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jaxsim.characters.standing import effectors_of
 from jaxsim.collision.contacts import find_contacts
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.dynamics.kinematics import forward_kinematics
@@ -61,6 +62,12 @@ class PerStepOptimisation(SynthesisConfig):
         fields = {f.name: getattr(given, f.name) for f in dataclasses.fields(SynthesisConfig)}
         unit = units(main_part(model.topology).of(model))
         return cls(**fields, effectors=effectors, unit=unit, holds=holds)
+
+    def resized(self, model: Model, grow: Callable[[Model], Model]) -> "PerStepOptimisation":
+        """For the body that ``grow`` makes of the model, which may be traced: effectors, units."""
+        after = grow(model)
+        body = main_part(after.topology).of(after)
+        return dataclasses.replace(self, effectors=effectors_of(after), unit=units(body))
 
     @property
     def tells_residual(self) -> bool:

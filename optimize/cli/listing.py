@@ -1,6 +1,7 @@
 """jaxsim list: what there is to simulate and to tune."""
 
 import argparse
+import textwrap
 
 from optimize.cli.command import Command
 from optimize.interrupts import deferred
@@ -9,7 +10,7 @@ DESCRIPTION = "The scenarios, scripts and characters that simulate, tune and pus
 EXAMPLES = """\
 examples:
   jaxsim list
-  jaxsim list push      its controller, and the labels of the numbers that it has"""
+  jaxsim list push      its controller, the labels of the numbers that it has, sizes of its body"""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -48,8 +49,16 @@ def run(args: argparse.Namespace) -> int:
         for label in labels:
             print(f"    {label:<{width}}  {float(found.get(label)):.6g}")
     print("  arrays, by path")
-    for path in found.paths():
-        print(f"    {path}")
+    named = {path: path.removeprefix("sizes.") for path in found.paths()}
+    for path, rest in named.items():
+        if rest == path:
+            print(f"    {path}")
+    sizes = [rest for path, rest in named.items() if rest != path]
+    if sizes:
+        print(
+            "  sizes of the body, factors: sizes.NAME, or along one axis of the link sizes.NAME[0]"
+        )
+        print(textwrap.fill(", ".join(sizes), 96, initial_indent="    ", subsequent_indent="    "))
     return 0
 
 

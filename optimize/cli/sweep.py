@@ -46,6 +46,8 @@ examples:
       --measure standing,energy --plot --out runs/lean
   jaxsim sweep sit_to_stand --vary model.friction=0.4:1.2 --vary "lean: hips angle=60:120" \\
       --sensitivity --count 64 --measure energy --plot --out runs/which
+  jaxsim sweep sit_to_stand --vary "sizes.thigh[0]=0.9:1.1:9" --vary "sizes.shank[0]=0.9:1.1:9" \\
+      --starts 16 --plot --out runs/legs                    how long the legs may be
   jaxsim sweep stand_pushed --vary forces.duration=0.1,0.2,0.4 --starts 8 \\
       --edge "forces.force[0,0]=0:600:24" --out runs/hard       the hardest push that is survived
   jaxsim view runs/lean --at waist=-20,friction=0.4

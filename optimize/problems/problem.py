@@ -30,6 +30,7 @@ from optimize.problems.tunables import Tunables
 from optimize.running.batch import CHUNK, batched, in_pieces
 from optimize.running.objectives import Objective
 from optimize.scenarios.scenario import Scenario
+from optimize.scenarios.sizes import check_sizes
 
 WIDEST = 32  # characters whose steps are optimised together on a device: all wait for the slowest
 
@@ -90,6 +91,8 @@ class Problem:
         scenario = self.scenario
         numbers = default_numbers(scenario) if self.numbers is None else self.numbers
         paths = {name: scenario.path(name) for name in numbers}
+        for name, (lower, upper, *_) in numbers.items():
+            check_sizes(paths[name], [np.min(lower), np.max(upper)])
         return Tunables.select(scenario.tree, {paths[n]: spec for n, spec in numbers.items()})
 
     @cached_property
@@ -105,13 +108,13 @@ class Problem:
 
     @cached_property
     def _start_maker(self):
-        scenario = self.scenario
-        return start_maker(scenario.model, scenario.state, self.trials, self.spread)
+        tree = self.scenario.tree
+        return start_maker(tree["model"], tree["state"], self.trials, self.spread)
 
     def starts(self, generation: int = 0) -> State:
-        """The states the trials begin from, with a leading axis."""
+        """The states the trials begin from, with a leading axis; of the body before its sizes."""
         if self.trials == 1:
-            return jax.tree.map(lambda x: np.asarray(x)[None], self.scenario.state)
+            return jax.tree.map(lambda x: np.asarray(x)[None], self.scenario.tree["state"])
         key = jax.random.key(self.seed)
         if self.fresh:
             key = jax.random.fold_in(key, generation + 1)  # the start of a search is number -1
@@ -124,11 +127,13 @@ class Problem:
         for name, values in self.variants.items():
             path, given = self.scenario.path(name), np.asarray(values)
             written(tree, path, given[0])  # its errors show now
+            check_sizes(path, given)
             out[path] = given[np.arange(self.trials) % len(given)]
         random = np.random.default_rng([self.seed, generation + 1 if self.fresh else 0])
         for name, bounds in self.drawn.items():
             path = self.scenario.path(name)
             own = np.shape(read(tree, path))
+            check_sizes(path, bounds)
             out[path] = drawn_values(bounds, self.trials, own, random)
         return out
 
@@ -147,7 +152,8 @@ class Problem:
         names = ("controller",)
         if not isinstance(self.scenario.scheme, TimeStepping):
             names = "model", "scheme", "controller"
-        return {name: getattr(self.scenario, name) for name in names}
+        tree = self.scenario.tree
+        return {name: tree[name] for name in names}
 
     def _member(self, member: Any, shared: Any) -> Scenario:
         """The scenario of one trial; traceable."""
@@ -162,7 +168,7 @@ class Problem:
     def _outcome(self, own: Scenario, first: Any = None) -> tuple[dict[str, Any], Any]:
         """Parts of the objective, and whether the motion was whole."""
         model, scheme = own.model, own.scheme
-        measures = self.objective.measures(self.scenario.model)
+        measures = self.objective.measures(model if own.sizes else self.scenario.model)
         if self.objective.of_survival:
             first = begin(model, own.controller, scheme, own.state) if first is None else first
             out, folded = outlast(

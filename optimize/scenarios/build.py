@@ -1,6 +1,7 @@
 """From a world to a scenario: model, controller, scheme, forces as arrays."""
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,6 +50,12 @@ class Gripping(Numbered):
 
     def check(self, model: Model) -> None:
         check_controller(model, self.inner)
+
+    def resized(self, model: Model, grow: Callable[[Model], Model]) -> "Gripping":
+        """With the controller inside for the body that ``grow`` makes of the model."""
+        if not hasattr(self.inner, "resized"):
+            return self
+        return dataclasses.replace(self, inner=self.inner.resized(model, grow))
 
     def init(self, model: Model, state: State, obs: Any) -> Any:
         return self.inner.init(model, state, obs)

@@ -10,6 +10,7 @@ from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.scheme import Scheme
 from jaxsim.tree_paths import leaves_by_path, read, written
+from optimize.scenarios.sizes import all_ones, changed, grown
 
 PARTS = ("model", "controller", "state", "scheme", "forces")
 
@@ -21,6 +22,11 @@ class Scenario:
     Its numbers have paths that begin with one of ``PARTS``, as ``model.mass[3]``,
     ``scheme.dt``, ``forces.force[0,1]``, ``controller.weights[2,1]``. What the controller has
     labels for goes by these too, as ``controller.gait.time``.
+
+    ``sizes.whole``, ``sizes.shank`` are factors of the character's body and limbs, see
+    ``optimize.scenarios.sizes``. What has paths is the body before them, in whichever order numbers
+    are set; the fields hold the body that runs. A part that is put in the place of one of these
+    later, with ``dataclasses.replace``, is taken for one of the body before.
     """
 
     model: Model
@@ -36,11 +42,18 @@ class Scenario:
     notes: tuple[str, ...] = ()  # what was decided for the user
     conditions: Mapping[str, Any] = field(default_factory=dict)  # for the summary
     files: Mapping[str, str] = field(default_factory=dict)  # name -> text, kept with a result
+    sizes: Mapping[str, Any] = field(default_factory=dict)  # those that are not 1
+    # of parts that sizes have changed: as they were, and as they are
+    resized: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
     @property
     def tree(self) -> dict[str, Any]:
         """What paths begin from."""
-        return {part: getattr(self, part) for part in PARTS}
+        parts = {part: getattr(self, part) for part in PARTS}
+        for part, (before, after) in self.resized.items():
+            parts[part] = before if parts[part] is after else parts[part]
+        ones = all_ones(self.model.topology, self.kinds)
+        return {**parts, "sizes": {**ones, **self.sizes}}
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -76,8 +89,15 @@ class Scenario:
         return self.with_tree(written(self.tree, self.path(name), value))
 
     def with_tree(self, tree: Mapping[str, Any]) -> Self:
-        """A copy with other parts."""
-        return dataclasses.replace(self, **tree)
+        """A copy with other parts. Raises ValueError for sizes out of their range, ModelError for a
+        controller that cannot be had for another body."""
+        parts = {**self.tree, **tree}
+        sizes = changed(parts.pop("sizes"))
+        if not sizes:
+            return dataclasses.replace(self, **parts, sizes={}, resized={})
+        new = grown(parts, sizes, self.kinds)
+        resized = {name: (parts[name], part) for name, part in new.items()}
+        return dataclasses.replace(self, **{**parts, **new}, sizes=sizes, resized=resized)
 
     def paths(self) -> list[str]:
         """Of all arrays."""

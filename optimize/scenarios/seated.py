@@ -28,8 +28,9 @@ class Seated(Scenario):
 
     @property
     def tree(self) -> dict[str, Any]:
-        """That of every scenario, and how it sits."""
-        return {**super().tree, CHAIR: self.chair_height, TILT: self.shank_tilt}
+        """That of every scenario but its sizes, and how it sits."""
+        tree = {**super().tree, CHAIR: self.chair_height, TILT: self.shank_tilt}
+        return {**tree, "sizes": {}}
 
     def with_tree(self, tree: Mapping[str, Any]) -> Self:
         """A copy with other parts, seated anew."""
@@ -52,6 +53,11 @@ def seated(of: Scenario) -> Seated:
         raise ModelError(
             f"{of.name}: nobody sits on a chair there; choose a scenario that begins sitting, as"
             " sit_to_stand, or set character.start to 'sitting'"
+        )
+    if of.sizes:
+        raise ModelError(
+            f"{of.name}: sizes are set ({', '.join(of.sizes)}); the pose of who sits on chairs of"
+            " many heights is for the body as it is"
         )
     parts = {field.name: getattr(of, field.name) for field in dataclasses.fields(of)}
     model = of.model

@@ -58,11 +58,11 @@ def scenario_at(made: Sweep, index: Mapping[str, int]) -> Scenario:
     point = [index[dim] for dim in made.layout.dims[:-1]]
     held = design.at(tuple(slice(k, k + 1) for k in point))
     start = index[store.START]
-    found = dataclasses.replace(
-        problem.scenario,
-        state=jax.tree.map(lambda x: x[start], problem.starts()),
-        seconds=problem.steps * float(problem.scenario.scheme.dt),
+    found = problem.scenario.with_tree(
+        {"state": jax.tree.map(lambda x: x[start], problem.starts())}
     )
+    seconds = problem.steps * float(problem.scenario.scheme.dt)
+    found = dataclasses.replace(found, seconds=seconds)
     for path, values in problem.varied().items():
         found = found.set(path, values[start])
     for name, values in held.items():

@@ -9,6 +9,7 @@ from controllers.scl.roles import UNITS, Role, number_roles
 from jaxsim.tree_paths import Entry, leaves_by_path, resolve
 from optimize.problems.problem import Problem, script_in
 from optimize.scenarios.scenario import Scenario
+from optimize.scenarios.sizes import LEAST, MOST
 
 INF = math.inf
 
@@ -59,6 +60,8 @@ def quantity(scenario: Scenario, path: str) -> Quantity:
         role = own[entry.flat[0]]
         if all(own[k] == role for k in entry.flat):
             return Quantity(UNITS[role], *OF_ROLES.get(role, (-INF, INF)))
+    if entry.leaf.startswith("sizes"):
+        return Quantity("1", LEAST, MOST)
     return LEAVES.get(entry.leaf.partition("[")[0], Quantity())
 
 

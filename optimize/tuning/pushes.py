@@ -1,6 +1,5 @@
 """A push at the pelvis, and others in the trials of a search."""
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,8 +17,8 @@ def pushed(
     """The scenario with one push at the pelvis, and variants of it: around the body, the forces [N]
     in turn after each round."""
     k = np.arange(trials)
-    one = push(scenario.model, "pelvis", (forces[0], 0.0, 0.0), at, PUSH_TIME)
-    return dataclasses.replace(scenario, forces=one), {
+    one = push(scenario.tree["model"], "pelvis", (forces[0], 0.0, 0.0), at, PUSH_TIME)
+    return scenario.with_tree({"forces": one}), {
         "forces.force[0,0]": np.asarray(forces, float)[(k // DIRECTIONS) % len(forces)],
         "forces.direction": 2 * np.pi * (k % DIRECTIONS) / DIRECTIONS,
     }

@@ -347,10 +347,10 @@ def judge(config: RunConfig, problem: Problem, x: np.ndarray, progress: bool) ->
     shipped = set(config["weights"]) <= set(TERMS) and not config.objective.of_survival
     with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
         fine = scenario_of(config, text, config["judge_dt"])
-        if any(path.startswith("model.") for path in problem.tunables.names):
-            tree = {**problem.scenario.tree, "model": fine.model}
+        if any(path.startswith(("model.", "sizes")) for path in problem.tunables.names):
+            tree = {**problem.scenario.tree, "model": fine.tree["model"]}
             written = problem.tunables.write(tree, jnp.asarray(values))
-            fine = dataclasses.replace(fine, model=written["model"])
+            fine = fine.with_tree({part: written[part] for part in ("model", "sizes")})
         motion = run_scenario(
             dataclasses.replace(fine, seconds=config["seconds"]),
             objective=config.objective if shipped else None,
