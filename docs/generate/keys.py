@@ -74,6 +74,9 @@ slide = [0, 0, 1]
 [[grip]]
 name = "e"
 link = "b"
+[[hold]]
+name = "g"
+pos = [0, 0, 0]
 [[push]]
 link = "b"
 force = 1
@@ -170,6 +173,7 @@ def tables() -> dict[str, str]:
         "[[driven.motion]]": found["[[driven]], [[motion]]"],
         "repeat": found["[[fixed]], [repeat]"],
         "[[grip]]": found["[[grip]]"],
+        "[[hold]]": found["[[hold]]"],
         "[[push]]": found["[[push]]"],
         "[character]": found["[character]"],
         "[[controller.key]]": found["[[controller.key]]"],

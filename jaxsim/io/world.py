@@ -53,6 +53,21 @@ class Grip:
 
 
 @dataclass(frozen=True)
+class Hold:
+    """A point (a sphere) or a bar (a capsule) that hands and feet can hold, see
+    ``jaxsim.synthesis.holds``; it touches nothing."""
+
+    name: str
+    shape: Shape
+    on: str = "world"  # or a driven body
+    reach: float = 0.06  # from which an effector takes hold [m]
+    strength: float = np.inf  # [N]
+    lasts: float = np.inf  # [s]
+    slides: bool = False  # of a bar: hands slide along it
+    push: Vector = (0.0, 0.0, 1.0)  # the way a foot on it is pushed, in the shape's frame
+
+
+@dataclass(frozen=True)
 class Push:
     """A force on a link for a time."""
 
@@ -108,6 +123,7 @@ class World:
     bodies: tuple[Body, ...] = ()
     driven: tuple[DrivenBody, ...] = ()
     grips: tuple[Grip, ...] = ()
+    holds: tuple[Hold, ...] = ()
     pushes: tuple[Push, ...] = ()
     character: CharacterSpec | None = None
     controller: Table | None = None  # what drives it; its keys are the controller's own

@@ -21,6 +21,7 @@ from jaxsim.io.world import (
     CharacterSpec,
     DrivenBody,
     Grip,
+    Hold,
     KeyPose,
     Push,
     Vector,
@@ -93,6 +94,7 @@ def world_of(file: Table, name: str, folder: Path, source: str | None = None) ->
         ),
         driven=tuple(_driven(t, friction) for t in file.tables("driven")),
         grips=tuple(map(_grip, file.tables("grip"))),
+        holds=tuple(hold for t in file.tables("hold") for hold in _repeated(t, _hold, friction)),
         pushes=tuple(map(_push, file.tables("push"))),
         character=None if character is None else _character(character),
         controller=file.table("controller"),
@@ -105,7 +107,8 @@ def world_of(file: Table, name: str, folder: Path, source: str | None = None) ->
 def _check_names(file: Table, world: World) -> None:
     shapes = [shape.name for shape in world.fixed if shape.name]
     movers = [body.name for body in (*world.bodies, *world.driven)]
-    for names in (shapes, movers, [grip.name for grip in world.grips]):
+    holds = [hold.name for hold in world.holds]
+    for names in ([*shapes, *holds], movers, [grip.name for grip in world.grips]):
         for name in names:
             if names.count(name) > 1:
                 raise file.error(f"the name {name!r} is given twice; give each its own")
@@ -228,6 +231,34 @@ def _grip(table: Table) -> Grip:
         raise table.error(f"is {grip.open:g} s, not after close ({grip.close:g} s)", "open")
     table.done()
     return grip
+
+
+def _hold(table: Table, friction: float, suffix: str, offset: np.ndarray) -> Hold:
+    """A point, or with ``half_length`` a bar along the x axis that ``turn_deg`` turns."""
+    name = table.text("name") + suffix
+    half = table.number("half_length", None, above=0.0)
+    radius = table.number("radius", 0.02, above=0.0)
+    pos = tuple((np.array(table.vector("pos")) + offset).tolist())
+    shape = Shape(
+        "sphere" if half is None else "capsule",
+        (radius, 0.0, 0.0) if half is None else (radius, radius, half),
+        pos=pos,
+        quat=_turn(table),
+        friction=table.number("friction", friction, above=0.0, of="friction"),
+        name=name,
+        group=0,
+        mask=0,
+    )
+    return Hold(
+        name=name,
+        shape=shape,
+        on=table.text("on", "world"),
+        reach=table.number("reach", Hold.reach, above=0.0),
+        strength=table.number("strength", np.inf, above=0.0),
+        lasts=table.number("lasts", np.inf, above=0.0),
+        slides=table.flag("slides", False),
+        push=table.vector("push", Hold.push),
+    )
 
 
 def _push(table: Table) -> Push:

@@ -100,7 +100,7 @@ def _by_itself(mover: Placed, notes: list[str]) -> WorldModel:
 
 def _alone(world: World) -> bool:
     """Whether there is a character and nothing else, so that its model is the world's."""
-    others = (*world.fixed, *world.bodies, *world.driven, *world.grips)
+    others = (*world.fixed, *world.bodies, *world.driven, *world.grips, *world.holds)
     spec = world.character or CharacterSpec("")
     moved = (*spec.pos, *spec.velocity, *spec.angular_velocity, *spec.quat[1:])
     usual = tuple(world.gravity) == World.gravity and not any(moved)
@@ -137,6 +137,14 @@ def _builder(world: World, mover: Placed | None) -> ModelBuilder:
         groups.append([builder.add_shape(driven.name, driven.shape)])
     for shape in world.fixed:
         builder.add_shape("world", shape)
+    for hold in world.holds:
+        if hold.on not in ("world", *(driven.name for driven in world.driven)):
+            names = [driven.name for driven in world.driven]
+            raise WorldError(
+                f"{world.name}: [[hold]] {hold.name!r}, key 'on': there is no driven body"
+                f" {hold.on!r}{suggestion(hold.on, names)}; there are world, {', '.join(names)}"
+            )
+        builder.add_shape(hold.on, hold.shape)
     _pair_up(builder, groups, len(world.driven))
     return builder
 

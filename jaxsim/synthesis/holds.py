@@ -54,7 +54,7 @@ class Holds:
         strength: float = np.inf,
         push: tuple[float, float, float] = (0.0, 0.0, 1.0),
     ) -> "Holds":
-        """Shapes by name. Of a hand its only effector takes hold, of a foot the first one.
+        """Shapes by name. Of each hand and foot its last effector takes hold: the tip of the toes.
 
         Raises ModelError for a shape that is no point and no bar.
         """
@@ -66,12 +66,13 @@ class Holds:
                     f"hold {top.shape_names[s]!r} is a {top.shape_kinds[s]}; holds are"
                     f" {' or '.join(KINDS)}"
                 )
-        first = [effectors.groups.index(k) for k in range(len(effectors.group_names))]
+        groups = np.array(effectors.groups)
+        last = [int(np.flatnonzero(groups == k)[-1]) for k in range(len(effectors.group_names))]
         n, one = len(shapes), jnp.ones(len(shapes), dtype)
         return cls(
             shapes=shapes,
-            grippers=tuple(first),
-            hands=tuple(effectors.group_names[effectors.groups[e]] in HANDS for e in first),
+            grippers=tuple(last),
+            hands=tuple(effectors.group_names[effectors.groups[e]] in HANDS for e in last),
             reach=reach * one,
             strength=strength * one,
             lasts=jnp.inf * one,

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from controllers.goals.controller import GoalController
@@ -15,6 +16,7 @@ from controllers.numbers import Numbered
 from controllers.pose.registered import Limp
 from controllers.registry import Registered, Setup, controller_of
 from jaxsim.characters.standing import effectors_of
+from jaxsim.dynamics.effectors import Effectors
 from jaxsim.io.toml_table import Table, WorldError
 from jaxsim.io.world import World
 from jaxsim.io.world_model import WorldModel, build_world
@@ -25,6 +27,7 @@ from jaxsim.simulation.records import Control
 from jaxsim.simulation.step import TimeStepping
 from jaxsim.synthesis.checks import check_setup
 from jaxsim.synthesis.config import SynthesisConfig
+from jaxsim.synthesis.holds import Holds
 from jaxsim.synthesis.scheme import PerStepOptimisation
 from optimize.scenarios.scenario import Scenario
 
@@ -92,6 +95,10 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
     optimised = world.scheme == "per_step_optimisation"
     if optimised:
         _check_optimised(world)
+    elif world.holds:
+        raise WorldError(
+            f"{world.name}: [[hold]]: only per-step optimisation holds on to these; give a [[grip]]"
+        )
     built = build_world(replace(world, bodies=()) if optimised else world)
     setup = Setup(world, built.model, built.state, built.roles)
     given = _controller(world, setup)
@@ -183,4 +190,22 @@ def _optimisation(world: World, built: WorldModel) -> PerStepOptimisation:
     options: dict[str, Any] = {"torque_limits": bool(world.torque_limits)}
     if world.dt is not None:
         options["dt"] = float(world.dt)
-    return PerStepOptimisation.of(built.model, points, SynthesisConfig(**options))
+    holds = _holds(world, built.model, points)
+    return PerStepOptimisation.of(built.model, points, SynthesisConfig(**options), holds)
+
+
+def _holds(world: World, model: Model, points: Effectors) -> Holds | None:
+    """Of the world's ``[[hold]]`` tables."""
+    if not world.holds:
+        return None
+    dtype, made = model.mass.dtype, Holds.of(model, points, tuple(h.name for h in world.holds))
+    numbers = {
+        name: jnp.asarray([getattr(hold, name) for hold in world.holds], dtype)
+        for name in ("reach", "strength", "lasts")
+    }
+    push = np.array([hold.push for hold in world.holds], float)
+    if not np.linalg.norm(push, axis=1).all():
+        raise WorldError(f"{world.name}: [[hold]]: push needs a length")
+    unit = jnp.asarray(push / np.linalg.norm(push, axis=1)[:, None], dtype)
+    slides = jnp.asarray([hold.slides for hold in world.holds])
+    return replace(made, **numbers, push=unit, slides=slides)

@@ -176,6 +176,12 @@ HEAD = '[[body]]\nname = "a"\nshape = "sphere"\nradius = 0.1\npos = [0, 0, 1]\nm
             ["key 'heights'", "at least 2 rows"],
         ),
         ('[character]\nmodel = "x"\nself_collision = 1\n', ["give true or false"]),
+        ('[[hold]]\nname = "h"\n', ["[[hold]] 1 'h', key 'pos': is missing"]),
+        ('[[hold]]\nname = "h"\npos = [0, 0, 2]\nstrength = 0\n', ["key 'strength'"]),
+        (
+            '[[hold]]\nname = "h"\npos = [0, 0, 2]\n[[hold]]\nname = "h"\npos = [0, 0, 1]\n',
+            ["the name 'h' is given twice"],
+        ),
         ("[world]\ntorque_limits = true\n", ['belongs to the scheme "per_step_optimisation"']),
         ('[world]\nscheme = "per_step_optimisation"\ncontacts = 3\n', ["key 'contacts'"]),
         (
