@@ -116,8 +116,9 @@ def no_start(model: Model, effectors: Effectors, dtype, config: SynthesisConfig)
     muscles = int(actuated(model.topology).sum())
     nv, ne = model.topology.nv, effectors.count
     x = jnp.zeros(nv + EDGES * ne, dtype)
-    rows = ne + (2 * muscles if config.torque_limits else 0)
-    return qp.Start(x, jnp.zeros(nv - muscles, dtype), jnp.zeros(rows, dtype), x, x)
+    limits = jnp.zeros(muscles if config.torque_limits else 0, dtype)
+    rows = jnp.zeros(ne + len(limits), dtype)
+    return qp.Start(x, jnp.zeros(nv - muscles, dtype), rows, x, x, limits)
 
 
 def synthesize(
