@@ -123,9 +123,14 @@ def measures(problem: Scaled, p: Point, off: Residual) -> tuple[Array, Array, Ar
         off.room[: 2 * nb] / bounds,
         safe_divide(off.room[2 * nb :], rows),
     ]
-    left = jnp.where(problem.fixed, 0.0, off.gradient)
-    dual = jnp.maximum(largest(left), jnp.abs(jnp.sum(left * p.x)))
+    dual = left_over(problem, p.x, off.gradient)
     return largest(jnp.concatenate(missed)), dual, safe_sqrt(largest(product))
+
+
+def left_over(problem: Scaled, x: Array, gradient: Array) -> Array:
+    """() the gradient (n,) that no multiplier takes, or what it does along x."""
+    left = jnp.where(problem.fixed, 0.0, gradient)
+    return jnp.maximum(largest(left), jnp.abs(jnp.sum(left * x)))
 
 
 def reach(problem: Scaled, p: Point) -> Array:

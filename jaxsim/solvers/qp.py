@@ -5,7 +5,7 @@ gives the derivative of the solution. See docs/explanation/qp.md.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import jax
@@ -33,8 +33,7 @@ class Problem:
     An idle row is one of zeros, with b = 0 or h <= 0; a bound that does not exist is infinite. An
     unknown that nothing depends on (a column of zeros) comes out as 0, or as the bound next to it.
     Bounds are of the last unknowns, and ceilings of the last rows of G: those before are free,
-    which makes a solution cheaper than infinite bounds do. A row with both sides costs little more
-    than one with one of them.
+    which makes a solution cheaper than infinite bounds do.
     """
 
     J: Array  # (m, n) stacked, weighted tasks
@@ -90,8 +89,7 @@ class Solution:
 
     @property
     def start(self) -> Start:
-        x, y, z = self.x, self.equality, self.inequality
-        return Start(x, y, z, self.at_lower, self.at_upper, self.at_ceiling)
+        return Start(**{f.name: getattr(self, f.name) for f in fields(Start)})
 
 
 def solve(
@@ -120,11 +118,9 @@ def solve(
             f"lower {bounds[0]} and upper {bounds[1]}; give both the shape (nb,), of the last nb of"
             f" the {n} unknowns"
         )
-    if len(problem.ceilings) > len(problem.h):
-        raise ValueError(
-            f"ceiling {problem.ceilings.shape}; give it the shape (kc,), of the last kc of the"
-            f" {len(problem.h)} rows of G"
-        )
+    k, ceilings = len(problem.h), problem.ceilings.shape
+    if ceilings[0] > k:
+        raise ValueError(f"ceiling {ceilings}: give (kc,), of the last kc of the {k} rows of G")
     dtype = problem.J.dtype
     run = _Run(iterations, default_tolerance(dtype) if tolerance is None else tolerance)
     smoothing = jnp.asarray(smoothing, dtype)
@@ -291,17 +287,17 @@ def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
 
     of_inequality = jnp.concatenate([1 / d[f:], 1 / d[f:], of_G, of_G[last:]])
     one = ip.Scale(d, of_A, of_inequality, jnp.ones((), d.dtype), finite)
-    fields = _fields(p, one) | dict(columns=d, finite=finite)
-    pull = jnp.abs(jnp.where(finite, d * matmul(fields["r"], J), 0.0))
-    size = jnp.max(jnp.concatenate([pull, jnp.abs(fields["b"]), fields["d"]]), initial=0.0)
+    of = _fields(p, one) | dict(columns=d, finite=finite)
+    pull = jnp.abs(jnp.where(finite, d * matmul(of["r"], J), 0.0))
+    size = jnp.max(jnp.concatenate([pull, jnp.abs(of["b"]), of["d"]]), initial=0.0)
     size = jnp.where(size > 0, size, 1.0)
     scale = ip.Scale(d * size, of_A * size, one.inequality * size, size, finite)
-    fields |= {name: fields[name] / size for name in ("r", "b", "d")}
+    of |= {name: of[name] / size for name in ("r", "b", "d")}
     moves = ~fixed[f:]
     real = jnp.concatenate([has_lower & moves, has_upper & moves, real_row, real_ceiling])
     at = jnp.where(finite, at, 0.0) / scale.x
-    H = d[:, None] * H * d + _gram(fields["A"])
-    return Scaled(**fields, real=real, fixed=fixed, at=at, H=H, free=f), scale
+    H = d[:, None] * H * d + _gram(of["A"])
+    return Scaled(**of, real=real, fixed=fixed, at=at, H=H, free=f), scale
 
 
 def _gram(rows: Array) -> Array:
@@ -348,7 +344,8 @@ def _cold(q: Scaled) -> tuple[ip.Point, Array]:
 
 
 def _warm(q: Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]:
-    """The same from the solution of another problem; from nothing if it is not finite."""
+    """The same from the solution of another problem; from nothing if it is not finite, and without
+    its multipliers if more of the gradient is left with them: those of tasks of another weight."""
     finite = jnp.isfinite(sum(jnp.sum(x) for x in jax.tree.leaves(start)))
     x = jnp.where(q.fixed, q.at, start.x / scale.x)
     z = [start.at_lower, start.at_upper, start.inequality, start.at_ceiling]
@@ -358,6 +355,10 @@ def _warm(q: Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]:
     z = jnp.where(finite & q.real, z, 0.0)
     s = jnp.where(q.real, jnp.maximum(ip.reached(q, x) - q.d, 0.0), 0.0)
     p, slope = ip.Point(x, y, z, s), ip.gradient(q, x)
+    with_them = ip.residual(q, p, slope).gradient
+    helps = ip.left_over(q, x, with_them) <= ip.left_over(q, x, slope)
+    y, z = jnp.where(helps, y, 0.0), jnp.where(helps, z, 0.0)
+    p = ip.Point(x, y, z, s)
     primal, dual, _ = ip.measures(q, p, ip.residual(q, p, slope))
     least = jnp.clip(ip.WARM * jnp.maximum(primal, dual), ip.LEAST, ip.COLD)
     return _with_room(q, x, y, z, jnp.where(finite, least, ip.COLD)), slope

@@ -189,6 +189,18 @@ def test_a_warm_start_saves_iterations(batch):
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_multipliers_of_tasks_of_another_weight_do_no_harm(batch, dtype):
+    """Those of tasks a thousand times as strong are a million times as large."""
+    batch = batch if dtype == jnp.float64 else single(batch)
+    strong = replace(batch, J=1e3 * batch.J, r=1e3 * batch.r)
+    before, cold = solve(strong), solve(batch)
+    warm = quick_jit(jax.vmap(qp.solve))(batch, before.start)
+    assert (before.status == qp.SOLVED).all() and (warm.status == qp.SOLVED).all()
+    assert warm.iterations.max() <= cold.iterations.max() + 1
+    assert warm.iterations.mean() < cold.iterations.mean() + 0.5
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_bounds_far_away_cost_few_iterations(batch, dtype):
     """A joint in the middle of its range has a limit a thousand times further than it will move."""
     batch = batch if dtype == jnp.float64 else single(batch)

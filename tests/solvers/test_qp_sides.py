@@ -42,7 +42,7 @@ def batch(x64_module, request):
 def as_two_rows(p: qp.Problem) -> qp.Problem:
     """Each side a row of its own."""
     G = jnp.concatenate([p.G, -p.G[:, -KC:]], axis=1)
-    return replace(p, G=G, h=jnp.concatenate([p.h, -p.ceiling], axis=1), ceiling=None)
+    return replace(p, G=G, h=jnp.concatenate([p.h, -p.ceilings], axis=1), ceiling=None)
 
 
 def test_the_solution_is_that_of_two_rows(batch):
@@ -109,7 +109,7 @@ def test_float32_takes_as_many_iterations_as_two_rows():
 
 def test_more_ceilings_than_rows_are_told(batch):
     p = one(batch)
-    with pytest.raises(ValueError, match=r"ceiling \(6,\); .*of the last kc of the 5 rows of G"):
+    with pytest.raises(ValueError, match=r"ceiling \(6,\): .*of the last kc of the 5 rows of G"):
         qp.solve(replace(p, ceiling=jnp.zeros(K + 1)))
 
 

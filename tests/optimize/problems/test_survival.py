@@ -1,7 +1,7 @@
 """Who counts as standing: what the optimisation said of its frames is part of it."""
 
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -52,7 +52,8 @@ def trial():
 
     @jax.jit
     def run(status, residual):
-        return outlast(model, Idle(), Told(status, residual), first, None, STEPS)[0]
+        scheme: Any = Told(status, residual)
+        return outlast(model, Idle(), scheme, first, None, STEPS)[0]
 
     def of(unsolved, residual):
         status, worst = np.zeros(STEPS, np.int32), np.zeros(STEPS, np.float32)
