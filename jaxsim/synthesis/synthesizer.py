@@ -73,7 +73,7 @@ class SynthesisInfo:
     on: Array  # (ne,) bool: in contact
     sliding: Array  # (ne,) bool
     leaving: Array  # (ne,) bool: leaves its surface and still carries force, after the last pass
-    lost: Array  # () bool: what the QP came to is no motion; the body went on as it was
+    lost: Array  # () bool: what the QP came to is no motion; the body stayed where it was
     passes: Array  # () int: how often the step was rolled back, and once
     status: Array  # () int of ``solvers.qp``
     iterations: Array  # () int, of the last QP
@@ -140,9 +140,9 @@ def synthesize(
     (conf is of that configuration). A contact that leaves its surface in the solution and still
     carries force makes the step start again without that force, up to ``config.passes`` times.
     Non-finite input gives non-finite output and a status, of this member of a batch alone. Where
-    what the optimisation came to is no motion (``SOURCELESS``, ``FASTEST``), the body goes on with
-    its velocity for this step, without contact forces; ``lost`` says so, and the status is not
-    SOLVED. So a finite state stays finite.
+    what the optimisation came to is no motion (``SOURCELESS``, ``FASTEST``), the body stays where
+    it is for this step, without contact forces; ``lost`` says so, and the status is not SOLVED. So
+    a finite state stays finite.
     Products are taken at the highest precision, never in TF32.
     """
     with jax.default_matmul_precision("highest"):
@@ -154,7 +154,7 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
     push_torque, push_until, target, outside = _outside(conf, state, config, pushes)
     attempt = _attempts(conf, tasks, target, outside, unit, config)
     passes, result = _passes(attempt, state.solver.last, conf, config)
-    v = jnp.where(result.lost, conf.v, result.v)
+    v = jnp.where(result.lost, 0.0, result.v)
     v = jnp.where(result.solution.status == qp.NOT_FINITE, jnp.nan, v)
     result = replace(result, v=v, force=jnp.where(result.lost, 0.0, result.force))
     torque, root_residual = _needed(conf, result, outside, config)

@@ -324,7 +324,7 @@ def test_steps_that_are_not_solved_leave_a_finite_state(model, limited):
     status, lost = np.asarray(info.status), np.asarray(info.lost)
     assert lost.any() and not lost.all() and not (status[lost] == SOLVED).any()
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((after, info.root_residual)))
-    np.testing.assert_array_equal(after.qd[lost], before.qd[lost])
+    assert (after.qd[lost] == 0).all() and (before.qd[lost] != 0).any()
     assert (after.solver.force[lost] == 0).all()
     fastest = FASTEST * float(units(model).rate)
     assert np.abs(after.qd).max() <= max(fastest, np.abs(thrown).max())
