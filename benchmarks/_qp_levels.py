@@ -18,7 +18,7 @@ def levels(p: dict[str, np.ndarray], best_of: Callable) -> list[list[str]]:
 
     def three(p: qp.Problem):
         parts = tuple((p.J[rows], p.r[rows]) for rows in LEVELS)
-        return qp.solve_levels(parts, p.A, p.b, p.G, p.h, p.lower, p.upper)
+        return qp.solve_levels(parts, p.A, p.b, p.G, p.h, p.lower, p.upper, p.ceiling)
 
     programs = [jax.jit(jax.vmap(run)) for run in (lambda p: (qp.solve(p),), three)]
     table = []

@@ -19,7 +19,9 @@ def dense(p: dict) -> dict:
     ``size``, the largest |q|."""
     J, n = p["J"], p["J"].shape[2]
     eye = np.eye(n)
-    G, h = [-p["G"]], [-p["h"]]
+    ceiling = p.get("ceiling", p["h"][:, :0])
+    last = p["G"][:, p["h"].shape[1] - ceiling.shape[1] :]
+    G, h = [-p["G"], last], [-p["h"], ceiling]
     for bound, sign in ((p["lower"], -1), (p["upper"], 1)):
         which = np.isfinite(bound).any(axis=0)
         there = np.isfinite(bound[:, which])

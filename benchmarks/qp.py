@@ -106,6 +106,7 @@ class Ours:
                     dtype,
                 )
                 for f in fields(self.qp.Problem)
+                if f.name in self.p
             }
         )
 

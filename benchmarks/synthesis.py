@@ -6,7 +6,7 @@
     python benchmarks/synthesis.py --quick     seconds, to see that it runs
 
 The 37-DOF human stands, each member of a batch pushed for 0.2 s in its own direction by up to
-150 N, so that some step. See benchmarks/README.md.
+150 N, so that some step, without torque limits and within them. See benchmarks/README.md.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from dataclasses import replace
+from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +33,7 @@ from jaxsim.synthesis.config import SynthesisConfig
 from optimize.session import cores, session
 
 STRONGEST = 150.0  # push [N]
+LIMITS = ("with", "without")  # torque limits
 
 
 def batched(run, chunk: int | None = None):
@@ -109,6 +111,7 @@ def frames(scene: Scene, backend: str, batch: int, options) -> list[str]:
     return [
         str(batch),
         backend,
+        "with" if scene.config.torque_limits else "without",
         f"{batch / total:.0f}",
         f"{1e6 * busy / batch:.0f}",
         f"{dynamics:.0f}",
@@ -169,6 +172,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--precision", choices=("float32", "float64"), default="float32")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 16, 256, 4096])
     parser.add_argument("--backend", nargs="+", choices=BACKENDS, default=["fused", "xla"])
+    parser.add_argument("--limits", nargs="+", choices=LIMITS, default=["without", "with"])
     parser.add_argument("--chunk", type=int, help="of XLA: so many at once on a core; or all")
     parser.add_argument("--frames", type=int, default=50, help="of each run")
     parser.add_argument("--repeats", type=int, default=3, help="the best of so many")
@@ -185,6 +189,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 HEADER = [
     "batch",
     "backend",
+    "torque limits",
     "frames/s",
     "frame, CPU [us]",
     "dynamics [us]",
@@ -209,8 +214,9 @@ def main(words: list[str]) -> str:
         else:
             title, rows = "Synthesis", []
             for batch in options.batch:
-                for backend in options.backend:
-                    rows.append(frames(Scene(SynthesisConfig()), backend, batch, options))
+                for backend, limits in product(options.backend, options.limits):
+                    config = SynthesisConfig(torque_limits=limits == "with")
+                    rows.append(frames(Scene(config), backend, batch, options))
                     print(*rows[-1], flush=True)
             body = table(HEADER, rows)
         text = "\n\n".join(

@@ -55,7 +55,8 @@ def harvest(members: int, count: int) -> dict[str, np.ndarray]:
             f"contacts, states {np.bincount(state[good]).tolist()}",
             flush=True,
         )
-        parts.append({f.name: getattr(problems, f.name)[good] for f in fields(qp.Problem)})
+        made = {f.name: getattr(problems, f.name) for f in fields(qp.Problem)}
+        parts.append({name: x[good] for name, x in made.items() if x is not None})
     together = {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}
     order = np.random.default_rng(0).permutation(len(together["r"]))
     return {k: v[order] for k, v in together.items()}

@@ -115,7 +115,7 @@ class World:
     warm_start: float | None = None
     stabilization_time: float | None = None  # [s]
     contacts: int | None = None  # solved for, at most; not for "per_step_optimisation"
-    torque_limits: bool | None = None  # for "per_step_optimisation": whether joints keep to theirs
+    torque_limits: bool | None = None  # for "per_step_optimisation": None is true
     ground: bool | None = (
         None  # whether the character's own ground stays; None: if nothing is fixed
     )

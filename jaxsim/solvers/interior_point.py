@@ -2,7 +2,8 @@
 
 Mehrotra's predictor and corrector (On the implementation of a primal-dual interior point method,
 1992) on the proximally regularised conditions (Schwan, Jiang, Kuhn and Jones, PIQP, 2023). With s
-the slacks and z the multipliers of the inequalities C x >= d (bounds, then rows of G) a step is
+the slacks and z the multipliers of the inequalities C x >= d (bounds, then the sides of the rows of
+G) a step is
 
     (H + C^T W C) dx - A^T dy = right side,   A dx + delta dy = what the equations miss,
 
@@ -24,7 +25,9 @@ from jaxsim.solvers.qp_system import (
     Reduced,
     Scaled,
     achieved,
+    both_sides,
     factor,
+    inequalities,
     pulled,
     solve_factored,
 )
@@ -58,17 +61,15 @@ class Point:
     s: Array  # (c,) not negative
 
 
-def inequalities(problem: Scaled, x: Array) -> Array:
+def reached(problem: Scaled, x: Array) -> Array:
     """C x (c,)."""
-    bounded = x[problem.free :]
-    return jnp.concatenate([bounded, -bounded, matmul(problem.G, x)])
+    return inequalities(problem, x, matmul(problem.G, x))
 
 
 def pulled_back(problem: Scaled, z: Array) -> Array:
     """C^T z (n,)."""
-    nb = problem.bounded
-    of_bounds = z[:nb] - z[nb : 2 * nb]
-    return jnp.pad(of_bounds, (problem.free, 0)) + matmul(z[2 * nb :], problem.G)
+    of_x, of_rows = both_sides(problem, z, jnp.subtract)
+    return jnp.pad(of_x, (problem.free, 0)) + matmul(of_rows, problem.G)
 
 
 def gradient(problem: Scaled, x: Array) -> Array:
@@ -100,7 +101,7 @@ def residual(problem: Scaled, p: Point, slope: Array) -> Residual:
     return Residual(
         slope - pull,
         problem.b - matmul(problem.A, p.x),
-        jnp.where(problem.real, inequalities(problem, p.x) - problem.d - p.s, 0.0),
+        jnp.where(problem.real, reached(problem, p.x) - problem.d - p.s, 0.0),
         reach > (against + eps * size) / eps**0.45,
     )
 
@@ -113,7 +114,8 @@ def measures(problem: Scaled, p: Point, off: Residual) -> tuple[Array, Array, Ar
     product = jnp.where(problem.real, p.s * p.z, 0.0)
     scale, size, nb = reach(problem, p), jnp.abs(p.x), problem.bounded
     in_A = matmul(jnp.abs(problem.A), size) + jnp.abs(problem.b)
-    in_G = matmul(jnp.abs(problem.G), size) + jnp.abs(problem.d[2 * nb :])
+    in_G = jnp.abs(inequalities(problem, size, matmul(jnp.abs(problem.G), size))[2 * nb :])
+    in_G = in_G + jnp.abs(problem.d[2 * nb :])
     bounds = jnp.maximum(scale, jnp.abs(problem.d[: 2 * nb]))  # of one far away s has few digits
     rows = jnp.maximum(jnp.minimum(scale, OWN * in_G), jnp.abs(problem.d[2 * nb :]))
     missed = [
@@ -121,9 +123,14 @@ def measures(problem: Scaled, p: Point, off: Residual) -> tuple[Array, Array, Ar
         off.room[: 2 * nb] / bounds,
         safe_divide(off.room[2 * nb :], rows),
     ]
-    left = jnp.where(problem.fixed, 0.0, off.gradient)
-    dual = jnp.maximum(largest(left), jnp.abs(jnp.sum(left * p.x)))
+    dual = left_over(problem, p.x, off.gradient)
     return largest(jnp.concatenate(missed)), dual, safe_sqrt(largest(product))
+
+
+def left_over(problem: Scaled, x: Array, gradient: Array) -> Array:
+    """() the gradient (n,) that no multiplier takes, or what it does along x."""
+    left = jnp.where(problem.fixed, 0.0, gradient)
+    return jnp.maximum(largest(left), jnp.abs(jnp.sum(left * x)))
 
 
 def reach(problem: Scaled, p: Point) -> Array:
@@ -198,7 +205,7 @@ def step(problem: Scaled, system: Reduced, p: Point, off: Residual, caution: Arr
     soft = jnp.where(jnp.arange(p.s.shape[0]) < 2 * nb, 0.0, delta)
     answer = 1 / (p.s + soft * p.z)
     weight = jnp.where(real, p.z * answer, 0.0)
-    f = factor(system, weight, caution * RIDGE * eps, delta)
+    f = factor(problem, system, weight, caution * RIDGE * eps, delta)
 
     slope = jnp.where(problem.fixed, 0.0, -off.gradient)
 

@@ -5,7 +5,7 @@ gives the derivative of the solution. See docs/explanation/qp.md.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import jax
@@ -18,7 +18,7 @@ from jaxsim.math.safe import safe_norm, safe_sqrt
 from jaxsim.solvers import interior_point as ip
 from jaxsim.solvers.lcp import NOT_FINITE, SOLVED, UNFINISHED
 from jaxsim.solvers.qp_derivative import moved
-from jaxsim.solvers.qp_system import Scaled, reduced
+from jaxsim.solvers.qp_system import Scaled, both_sides, reduced
 from jaxsim.solvers.status import Status
 
 HELD = 100.0  # a bound surely pushes if its multiplier is so many times its slack, scaled
@@ -29,12 +29,12 @@ INFEASIBLE = int(Status.INFEASIBLE)  # no x fits all constraints
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Problem:
-    """Minimise |J x - r|^2 / 2 subject to A x = b, G x >= h and lower <= x <= upper.
+    """Minimise |J x - r|^2 / 2 subject to A x = b, h <= G x <= ceiling and lower <= x <= upper.
 
     An idle row is one of zeros, with b = 0 or h <= 0; a bound that does not exist is infinite. An
     unknown that nothing depends on (a column of zeros) comes out as 0, or as the bound next to it.
-    Bounds are of the last unknowns: those before are free, which makes a solution cheaper than
-    infinite bounds do.
+    Bounds are of the last unknowns, and ceilings of the last rows of G: those before are free,
+    which makes a solution cheaper than infinite bounds do.
     """
 
     J: Array  # (m, n) stacked, weighted tasks
@@ -45,6 +45,12 @@ class Problem:
     h: Array  # (k,)
     lower: Array  # (nb,) of the last nb unknowns, at most n
     upper: Array  # (nb,)
+    ceiling: Array | None = None  # (kc,) of the last kc rows of G, at most k; None: of none
+
+    @property
+    def ceilings(self) -> Array:
+        """(kc,)"""
+        return self.h[:0] if self.ceiling is None else self.ceiling
 
 
 @jax.tree_util.register_dataclass
@@ -57,6 +63,7 @@ class Start:
     inequality: Array  # (k,)
     at_lower: Array  # (nb,)
     at_upper: Array  # (nb,)
+    at_ceiling: Array  # (kc,)
 
 
 @jax.tree_util.register_dataclass
@@ -64,7 +71,8 @@ class Start:
 class Solution:
     """x with the multipliers of its constraints, and how well they solve the problem.
 
-    J^T (J x - r) = A^T equality + G^T inequality + at_lower - at_upper.
+    J^T (J x - r) = A^T equality + G^T inequality - Gc^T at_ceiling + at_lower - at_upper, with Gc
+    the rows of G that have a ceiling.
     """
 
     x: Array  # (n,)
@@ -72,6 +80,7 @@ class Solution:
     inequality: Array  # (k,) not negative, as are those of bounds
     at_lower: Array  # (nb,)
     at_upper: Array  # (nb,)
+    at_ceiling: Array  # (kc,)
     status: Array  # () int: SOLVED, UNFINISHED, INFEASIBLE or NOT_FINITE
     primal: Array  # () what the constraints miss, relative (see ``interior_point.measures``)
     dual: Array  # () the gradient that is left over, or what it does along x, relative
@@ -81,7 +90,7 @@ class Solution:
 
     @property
     def start(self) -> Start:
-        return Start(self.x, self.equality, self.inequality, self.at_lower, self.at_upper)
+        return Start(**{f.name: getattr(self, f.name) for f in fields(Start)})
 
 
 def solve(
@@ -100,7 +109,7 @@ def solve(
     conditions at the solution, whatever found it; smoothing () relaxes there multiplier times
     slack = 0 to = smoothing, in the unit of the objective, so that constraints about to be active
     have a derivative. It never acts on the solution. None goes to ``start``. Raises ValueError
-    where ``iterations`` is none, or where there are more bounds than unknowns.
+    where ``iterations`` is none, or where there are more bounds than unknowns or than rows.
     """
     if iterations < 1:
         raise ValueError(f"iterations is {iterations}; the solver takes at least one")
@@ -110,12 +119,16 @@ def solve(
             f"lower {bounds[0]} and upper {bounds[1]}; give both the shape (nb,), of the last nb of"
             f" the {n} unknowns"
         )
+    k, ceilings = len(problem.h), problem.ceilings.shape
+    if ceilings[0] > k:
+        raise ValueError(f"ceiling {ceilings}: give (kc,), of the last kc of the {k} rows of G")
     dtype = problem.J.dtype
     run = _Run(iterations, default_tolerance(dtype) if tolerance is None else tolerance)
     smoothing = jnp.asarray(smoothing, dtype)
     x, y, z, report = _solution(run, problem, start, smoothing)
-    nb = problem.lower.shape[0]
-    return Solution(x, y, z[2 * nb :], z[:nb], z[nb : 2 * nb], *report)
+    nb, k = problem.lower.shape[0], problem.h.shape[0]
+    at_lower, at_upper, inequality, at_ceiling = jnp.split(z, [nb, 2 * nb, 2 * nb + k])
+    return Solution(x, y, inequality, at_lower, at_upper, at_ceiling, *report)
 
 
 def solve_levels(
@@ -126,6 +139,7 @@ def solve_levels(
     h: Array,
     lower: Array,
     upper: Array,
+    ceiling: Array | None = None,
     iterations: int = 50,
     tolerance: float | None = None,
     smoothing: float | Array = 0.0,
@@ -141,7 +155,7 @@ def solve_levels(
     solutions = []
     tolerance = default_tolerance(A.dtype) if tolerance is None else tolerance
     for J, r in levels:
-        problem = Problem(J, r, A, b, G, h, lower, upper)
+        problem = Problem(J, r, A, b, G, h, lower, upper, ceiling)
         solutions.append(solve(problem, None, iterations, tolerance, smoothing))
         lower, upper = _active_bounds(problem, solutions[-1], tolerance)
         A = jnp.concatenate([A, J])
@@ -179,7 +193,7 @@ class _Run:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _solution(run: _Run, problem: Problem, start: Start | None, smoothing: Array):
-    """x (n,), y (e,), z (2 nb + k,), and the other fields of a ``Solution``."""
+    """x (n,), y (e,), z (c,), and the other fields of a ``Solution``."""
     q, scale = scaled(problem)
     p, _, report = _iterated(run, q, scale, start)
     return p.x * scale.x, p.y * scale.equality, p.z * scale.inequality, report
@@ -217,14 +231,14 @@ def _iterated(run: _Run, q: Scaled, scale: ip.Scale, start: Start | None):
     status = jnp.where(jnp.isfinite(primal + dual + gap), status, NOT_FINITE).astype(jnp.int32)
 
     nb, f = q.bounded, q.free
-    low = jnp.where(q.real, ip.inequalities(q, p.x) - q.d, 0.0)
+    low = jnp.where(q.real, ip.reached(q, p.x) - q.d, 0.0)
     allowed = tolerance * ip.reach(q, p)
     low, missed = low < -allowed, jnp.abs(off.equation) > allowed
     size = jnp.maximum(ip.largest(p.y), ip.largest(p.z))  # of rows that contradict each other
     told = jnp.where(off.contradicts & ~solved, 1e-3 * size, -1.0)
     missed, low = missed & (jnp.abs(p.y) > told), low & (p.z > told)
-    of_x = _of_all(f, low[:nb] | low[nb : 2 * nb], False)
-    violated = jnp.concatenate([missed, low[2 * nb :], of_x])
+    of_x, of_rows = both_sides(q, low, jnp.logical_or)
+    violated = jnp.concatenate([missed, of_rows, _of_all(f, of_x, False)])
 
     pull, fixed = off.gradient[f:], q.fixed[f:]
     held = jnp.concatenate([pull, -pull, jnp.zeros_like(q.d[2 * nb :])])
@@ -240,6 +254,7 @@ def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
     nothing depends on is fixed.
     """
     has_lower, has_upper, has_row = p.lower != -jnp.inf, p.upper != jnp.inf, p.h != -jnp.inf
+    ceiling, has_ceiling = p.ceilings, p.ceilings != jnp.inf
     f = p.J.shape[1] - p.lower.shape[0]
     at = _of_all(f, _nearest_to_0(p.lower, p.upper), 0.0)
     single = _of_all(f, p.lower == p.upper, False)
@@ -249,10 +264,11 @@ def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
         lower=jnp.where(has_lower, p.lower, 0.0),
         upper=jnp.where(has_upper, p.upper, 0.0),
         h=jnp.where(has_row, p.h, 0.0),
+        ceiling=jnp.where(has_ceiling, ceiling, 0.0),
     )
     J, H, rest = p.J, _gram(p.J), jnp.concatenate([p.A, p.G])
     squares = jnp.diagonal(H), jnp.sum(rest * rest, axis=0)
-    sizes = (jnp.abs(x) for x in (*squares, p.r, p.b, p.h, p.lower, p.upper))
+    sizes = (jnp.abs(x) for x in (*squares, p.r, p.b, p.h, p.ceilings, p.lower, p.upper))
     finite = jnp.isfinite(sum(map(jnp.sum, sizes)))
     p, H, squares = jax.tree.map(
         lambda x: jnp.where(finite, x, 0.0), (replace(p, J=H[:0]), H, squares)
@@ -264,22 +280,26 @@ def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
     d = _inverse(jnp.where(in_J > rounding, in_J, in_rest))
     of_A, of_G = _inverse(safe_norm(p.A * d)), _inverse(safe_norm(p.G * d))
     fixed = jnp.where((in_J > 0) | (in_rest > 0), single, some)
-    real_row = has_row & ((safe_norm(p.G) > 0) | (p.h > 0))
-    p = replace(p, h=jnp.where(real_row, p.h, 0.0))
-
-    one = ip.Scale(
-        d, of_A, jnp.concatenate([1 / d[f:], 1 / d[f:], of_G]), jnp.ones((), d.dtype), finite
+    some_G, last = safe_norm(p.G) > 0, len(of_G) - len(ceiling)
+    real_row = has_row & (some_G | (p.h > 0))
+    real_ceiling = has_ceiling & (some_G[last:] | (p.ceilings < 0))
+    p = replace(
+        p, h=jnp.where(real_row, p.h, 0.0), ceiling=jnp.where(real_ceiling, p.ceilings, 0.0)
     )
-    fields = _fields(p, one) | dict(columns=d, finite=finite)
-    pull = jnp.abs(jnp.where(finite, d * matmul(fields["r"], J), 0.0))
-    size = jnp.max(jnp.concatenate([pull, jnp.abs(fields["b"]), fields["d"]]), initial=0.0)
+
+    of_inequality = jnp.concatenate([1 / d[f:], 1 / d[f:], of_G, of_G[last:]])
+    one = ip.Scale(d, of_A, of_inequality, jnp.ones((), d.dtype), finite)
+    of = _fields(p, one) | dict(columns=d, finite=finite)
+    pull = jnp.abs(jnp.where(finite, d * matmul(of["r"], J), 0.0))
+    size = jnp.max(jnp.concatenate([pull, jnp.abs(of["b"]), of["d"]]), initial=0.0)
     size = jnp.where(size > 0, size, 1.0)
     scale = ip.Scale(d * size, of_A * size, one.inequality * size, size, finite)
-    fields |= {name: fields[name] / size for name in ("r", "b", "d")}
-    real = jnp.concatenate([has_lower & ~fixed[f:], has_upper & ~fixed[f:], real_row])
+    of |= {name: of[name] / size for name in ("r", "b", "d")}
+    moves = ~fixed[f:]
+    real = jnp.concatenate([has_lower & moves, has_upper & moves, real_row, real_ceiling])
     at = jnp.where(finite, at, 0.0) / scale.x
-    H = d[:, None] * H * d + _gram(fields["A"])
-    return Scaled(**fields, real=real, fixed=fixed, at=at, H=H), scale
+    H = d[:, None] * H * d + _gram(of["A"])
+    return Scaled(**of, real=real, fixed=fixed, at=at, H=H, free=f), scale
 
 
 def _gram(rows: Array) -> Array:
@@ -300,17 +320,18 @@ def _nearest_to_0(lower: Array, upper: Array) -> Array:
 
 def _fields(p: Problem, scale: ip.Scale) -> dict[str, Array]:
     """The numbers of a problem, or their tangents, in scaled units, but for J."""
-    nb = p.lower.shape[0]
+    nb, k = p.lower.shape[0], p.h.shape[0]
     d, size = scale.x / scale.size, scale.size
-    of_A, of_G = scale.equality / size, scale.inequality[2 * nb :] / size
-    of_bounds = scale.x[len(d) - nb :]
+    of_A, of_G = scale.equality / size, scale.inequality[2 * nb : 2 * nb + k] / size
+    of_bounds, of_ceiling = scale.x[len(d) - nb :], of_G[k - len(p.ceilings) :]
+    floors, ceilings = p.h * of_G / size, p.ceilings * of_ceiling / size
     return dict(
         J=p.J,
         r=p.r / size,
         A=p.A * d * of_A[:, None],
         b=p.b * of_A / size,
         G=p.G * d * of_G[:, None],
-        d=jnp.concatenate([p.lower / of_bounds, -p.upper / of_bounds, p.h * of_G / size]),
+        d=jnp.concatenate([p.lower / of_bounds, -p.upper / of_bounds, floors, -ceilings]),
     )
 
 
@@ -325,23 +346,28 @@ def _cold(q: Scaled) -> tuple[ip.Point, Array]:
 
 
 def _warm(q: Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]:
-    """The same from the solution of another problem; from nothing if it is not finite."""
-    given = (start.x, start.equality, start.inequality, start.at_lower, start.at_upper)
-    finite = jnp.isfinite(sum(jnp.sum(x) for x in given))
+    """The same from the solution of another problem; from nothing if it is not finite, and without
+    its multipliers if more of the gradient is left with them: those of tasks of another weight."""
+    finite = jnp.isfinite(sum(jnp.sum(x) for x in jax.tree.leaves(start)))
     x = jnp.where(q.fixed, q.at, start.x / scale.x)
-    z = jnp.concatenate([start.at_lower, start.at_upper, start.inequality]) / scale.inequality
+    z = [start.at_lower, start.at_upper, start.inequality, start.at_ceiling]
+    z = jnp.concatenate(z) / scale.inequality
     x = jnp.where(finite, x, q.at)
     y = jnp.where(finite, start.equality / scale.equality, 0.0)
     z = jnp.where(finite & q.real, z, 0.0)
-    s = jnp.where(q.real, jnp.maximum(ip.inequalities(q, x) - q.d, 0.0), 0.0)
+    s = jnp.where(q.real, jnp.maximum(ip.reached(q, x) - q.d, 0.0), 0.0)
     p, slope = ip.Point(x, y, z, s), ip.gradient(q, x)
+    with_them = ip.residual(q, p, slope).gradient
+    helps = ip.left_over(q, x, with_them) <= ip.left_over(q, x, slope)
+    y, z = jnp.where(helps, y, 0.0), jnp.where(helps, z, 0.0)
+    p = ip.Point(x, y, z, s)
     primal, dual, _ = ip.measures(q, p, ip.residual(q, p, slope))
     least = jnp.clip(ip.WARM * jnp.maximum(primal, dual), ip.LEAST, ip.COLD)
     return _with_room(q, x, y, z, jnp.where(finite, least, ip.COLD)), slope
 
 
 def _with_room(q: Scaled, x: Array, y: Array, z: Array, least: Array | float) -> ip.Point:
-    s = jnp.maximum(ip.inequalities(q, x) - q.d, least)
+    s = jnp.maximum(ip.reached(q, x) - q.d, least)
     z = jnp.maximum(z, least * jnp.minimum(1.0, 1 / s))  # a bound that is far away hardly pushes
     return ip.Point(x, y, jnp.where(q.real, z, 0.0), jnp.where(q.real, s, 1.0))
 
@@ -361,7 +387,7 @@ def check(solution: Solution, names: Sequence[str] = ()) -> None:
     words = {
         UNFINISHED: "unfinished (allow more iterations, or a larger tolerance)",
         INFEASIBLE: "infeasible (make one of the rows named a task, or move its bound)",
-        NOT_FINITE: "not finite (look for a NaN or an infinity in J, r, A, b, G or h)",
+        NOT_FINITE: "not finite (look for a NaN or an infinity in J, r, A, b, G, h or ceiling)",
     }
     parts = [f"{np.sum(status == s)} {text}" for s, text in words.items() if (status == s).any()]
     violated = np.asarray(solution.violated).reshape(len(status), -1)[failed].sum(axis=0)

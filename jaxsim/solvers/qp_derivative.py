@@ -5,13 +5,15 @@ from jax import Array, lax
 
 from jaxsim.math.products import matmul
 from jaxsim.solvers.implicit import ROUNDS, proximal_weight, relaxed_positive
-from jaxsim.solvers.interior_point import Point, inequalities, pulled_back
+from jaxsim.solvers.interior_point import Point, pulled_back, reached
 from jaxsim.solvers.qp_system import (
     RIDGE,
     Reduced,
     Scaled,
     achieved,
+    both_sides,
     factor,
+    inequalities,
     pulled,
     solve_factored,
 )
@@ -24,19 +26,19 @@ def moved(
 
     Of an inequality (1 - D) dz + D ds = 0, with D 1 where it holds x and 0 where it does not.
     """
-    nb, real = q.bounded, q.real
+    real = q.real
     delta = proximal_weight(p.x.dtype)
     D = jnp.where(real, relaxed_positive(p.z - p.s, smoothing)[1], 0.0)
     answer = 1 / (1 - D + delta * D)
     ridge = RIDGE * float(jnp.finfo(p.x.dtype).eps)
-    f = factor(system, D * answer, ridge, delta)
+    f = factor(q, system, D * answer, ridge, delta)
 
     error = achieved(q, p.x) - q.r
     g1 = -pulled(dot, error) - pulled(q, achieved(dot, p.x) - dot.r)
-    g1 = g1 + matmul(p.y, dot.A) + matmul(p.z[2 * nb :], dot.G)
+    g1 = g1 + matmul(p.y, dot.A) + matmul(both_sides(q, p.z, jnp.subtract)[1], dot.G)
     g2 = dot.b - matmul(dot.A, p.x)
-    at_bounds = jnp.zeros_like(p.z[: 2 * nb])
-    g3 = jnp.where(real, dot.d - jnp.concatenate([at_bounds, matmul(dot.G, p.x)]), 0.0)
+    of_rows = inequalities(q, jnp.zeros_like(p.x), matmul(dot.G, p.x))
+    g3 = jnp.where(real, dot.d - of_rows, 0.0)
 
     def again(change, _):
         """One step of refinement; the regularised matrix is the preconditioner."""
@@ -44,7 +46,7 @@ def moved(
         r1 = g1 - pulled(q, achieved(q, dx))
         r1 = jnp.where(q.fixed, 0.0, r1 + matmul(dy, q.A) + pulled_back(q, dz))
         r2 = g2 - matmul(q.A, dx)
-        base = (D * (g3 - inequalities(q, dx)) - (1 - D) * dz) * answer
+        base = (D * (g3 - reached(q, dx)) - (1 - D) * dz) * answer
         more, dy_more, towards = solve_factored(f, q, r1, base, r2)
         return (dx + more, dy + dy_more, dz + base - D * answer * towards), None
 

@@ -4,7 +4,8 @@ The unknowns that have no bounds come first. What a step adds to the matrix does
 part of it, so they are eliminated once, and a step factorises a matrix of the others alone.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 
 import jax
@@ -22,7 +23,8 @@ MOST = 1e6  # times it, at most
 @dataclass(frozen=True)
 class Scaled:
     """A problem whose columns, rows and solution have the size 1: n unknowns, nb of them, the last
-    ones, with bounds, e equations, k rows of G, and c = 2 nb + k inequalities.
+    ones, with bounds, e equations, k rows of G, kc of them, the last ones, with a ceiling, and
+    c = 2 nb + k + kc inequalities.
 
     J alone is left as it was given, so that none of its many numbers is computed anew: ``achieved``
     and ``pulled`` scale what goes into its products and what comes out.
@@ -35,21 +37,41 @@ class Scaled:
     A: Array  # (e, n)
     b: Array  # (e,)
     G: Array  # (k, n)
-    d: Array  # (c,) of C x >= d, C from the lower, the upper bounds and G; 0 where there is none
+    d: Array  # (c,) of C x >= d, C from lower and upper bounds, G and -Gc; 0 where there is none
     real: Array  # (c,) bool: the inequality exists
     fixed: Array  # (n,) bool: there is no choice
     at: Array  # (n,) what the bounds allow that is nearest to 0: of a fixed unknown what it is
     H: Array  # (n, n) J^T J + A^T A
+    free: int = field(metadata={"static": True})  # n - nb
 
     @property
     def bounded(self) -> int:
-        """l"""
-        return (self.d.shape[0] - self.G.shape[0]) // 2
+        """nb"""
+        return self.H.shape[0] - self.free
 
     @property
-    def free(self) -> int:
-        """n - l"""
-        return self.H.shape[0] - self.bounded
+    def of_sides(self) -> tuple[slice, slice, slice, slice]:
+        """Where in what is (c,) the lower bounds are, the upper ones, the rows and the ceilings."""
+        nb, k = self.bounded, self.G.shape[0]
+        return slice(nb), slice(nb, 2 * nb), slice(2 * nb, 2 * nb + k), slice(2 * nb + k, None)
+
+
+def both_sides(
+    problem: Scaled, x: Array, combined: Callable[[Array, Array], Array]
+) -> tuple[Array, Array]:
+    """(nb,) of the bounded unknowns and (k,) of the rows of G what x (c,) says of both sides; of a
+    row without a ceiling that side says 0."""
+    lower, upper, rows, ceilings = (x[at] for at in problem.of_sides)
+    none = jnp.zeros_like(rows[: len(rows) - len(ceilings)])
+    above = jnp.concatenate([none, ceilings])
+    return combined(lower, upper), combined(rows, above)
+
+
+def inequalities(problem: Scaled, x: Array, of_G: Array) -> Array:
+    """C x (c,), with G x (k,)."""
+    bounded, ceilings = x[problem.free :], problem.of_sides[-1]
+    last = of_G[len(of_G) - (problem.d.shape[0] - ceilings.start) :]
+    return jnp.concatenate([bounded, -bounded, of_G, -last])
 
 
 def achieved(problem: Scaled, x: Array) -> Array:
@@ -127,19 +149,21 @@ def reduced(problem: Scaled) -> Reduced:
     )
 
 
-def factor(system: Reduced, weight: Array, ridge: Array | float, delta: Array | float) -> Factor:
-    """K = H + A^T A + C^T weight C + ridge, weight (c,), and what the equations need of it.
+def factor(
+    problem: Scaled, system: Reduced, weight: Array, ridge: Array | float, delta: Array | float
+) -> Factor:
+    """K = H + A^T A + C^T weight C + ridge, weight (c,), and what the equations need of it. The
+    two sides of a row are one row of K, with the sum of their weights.
 
     A^T A changes no solution, and A K^-1 A^T is then at most 1: rows A below K with 2 on the
     diagonal give ``through`` in the same factorisation. A fixed unknown gets a diagonal so large
     that it does not move.
     """
-    nb = system.H.shape[0]
-    e = 2 * nb + system.rows.shape[0] - weight.shape[0]
-    k = system.rows.shape[0] - e
-    G, A, weight_G = system.rows[:k], system.rows[k:], weight[2 * nb :]
+    nb, k, e = problem.bounded, problem.G.shape[0], problem.A.shape[0]
+    weight_x, weight_G = both_sides(problem, weight, jnp.add)
+    G, A = system.rows[:k], system.rows[k:]
     huge = 1 / jnp.finfo(weight.dtype).eps ** 2
-    on_diagonal = jnp.where(system.fixed, huge, weight[:nb] + weight[nb : 2 * nb] + ridge)
+    on_diagonal = jnp.where(system.fixed, huge, weight_x + ridge)
     if system.across.shape[0]:
         # G dx = slack / weight, where dx of the free unknowns follows the others and the slack
         root = safe_sqrt(weight_G)
@@ -174,8 +198,8 @@ def solve_factored(
     (c,), e (e,) and K before A^T A was added, and C dx (c,). A row of G with a large weight has a
     large base, too: what is left of both, the row's own C dx, has digits that dx would lose."""
     free, nb, k = problem.free, problem.bounded, problem.G.shape[0]
-    of_G = base[2 * nb :]
-    g = g + matmul(e, problem.A) + jnp.pad(base[:nb] - base[nb : 2 * nb], (free, 0))
+    of_x, of_G = both_sides(problem, base, jnp.subtract)
+    g = g + matmul(e, problem.A) + jnp.pad(of_x, (free, 0))
     if not free:
         pulled = jnp.where(problem.fixed, 0.0, matmul(of_G, problem.G))
         dx, dy = _solve_reduced(f, g + pulled, e)
@@ -193,7 +217,7 @@ def solve_factored(
         dx = jnp.concatenate([matmul(a, inverse), dx])
         by_pull = asked + safe_divide(pull, f.weight)
         moved = jnp.where(f.weight > 1, by_pull, matmul(problem.G, dx))
-    return dx, dy, jnp.concatenate([dx[free:], -dx[free:], moved])
+    return dx, dy, inequalities(problem, dx, moved)
 
 
 def _solve_reduced(f: Factor, g: Array, e: Array) -> tuple[Array, Array]:

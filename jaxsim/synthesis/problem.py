@@ -119,11 +119,12 @@ def step_problem(
     G = [_wide(jnp.where(away[:, None], 0.0, normal_motion) / unit.contact, ne * EDGES)]
     gap = ahead.near.gap - jnp.sum(ahead.near.normal * ahead.surface_moved(), axis=-1)
     h = [jnp.where(away, -1.0, matmul(normal_motion, at_v) - gap) / unit.contact]
+    ceiling = None
     if config.torque_limits:
-        limit = conf.model.torque_limit[muscles]
-        for sign in (1.0, -1.0):
-            G.append(sign * L[muscles] / unit.torque)
-            h.append((-limit - sign * motion.rest[muscles]) / unit.torque)
+        limit, rest = conf.model.torque_limit[muscles], motion.rest[muscles]
+        G.append(L[muscles] / unit.torque)
+        h.append((-limit - rest) / unit.torque)
+        ceiling = (limit - rest) / unit.torque
     lower, upper = _velocity_bounds(conf, dt)
     free = jnp.repeat(modes.signed, EDGES)
     return Problem(
@@ -135,6 +136,7 @@ def step_problem(
         h=jnp.concatenate(h),
         lower=jnp.concatenate([lower, jnp.where(free, -jnp.inf, 0.0).astype(lower.dtype)]),
         upper=jnp.concatenate([upper, jnp.full(ne * EDGES, jnp.inf, lower.dtype)]),
+        ceiling=ceiling,
     )
 
 

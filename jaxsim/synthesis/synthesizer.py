@@ -20,10 +20,12 @@ from jax import Array
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
 from jaxsim.dynamics.rigid import inverse_dynamics, mass_matrix
+from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide, safe_max, safe_norm
 from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.solvers import qp
+from jaxsim.solvers.interior_point import largest
 from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.configuration import Configuration, configuration_at
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes, contact_modes
@@ -40,6 +42,8 @@ from jaxsim.synthesis.tasks import Tasks, velocity_rows
 
 HOLD, EVEN = 1e3, 1e-4  # weights at the start: to hold the pose, to share the load evenly
 CARRIES = 1e-3  # a contact that carries less than this part of the weight carries nothing
+SOURCELESS = 1.0  # an unsolved QP is not taken with more force without a source [body weights]
+FASTEST = 300.0  # nor is any that makes a body faster, in ``Units.rate``
 
 
 @jax.tree_util.register_dataclass
@@ -72,6 +76,7 @@ class SynthesisInfo:
     on: Array  # (ne,) bool: in contact
     sliding: Array  # (ne,) bool
     leaving: Array  # (ne,) bool: leaves its surface and still carries force, after the last pass
+    lost: Array  # () bool: what the QP came to is no motion; the body stayed where it was
     passes: Array  # () int: how often the step was rolled back, and once
     status: Array  # () int of ``solvers.qp``
     iterations: Array  # () int, of the last QP
@@ -126,8 +131,9 @@ def no_start(model: Model, effectors: Effectors, dtype, config: SynthesisConfig)
     muscles = int(actuated(model.topology).sum())
     nv, ne = model.topology.nv, effectors.count
     x = jnp.zeros(nv + EDGES * ne, dtype)
-    rows = ne + (2 * muscles if config.torque_limits else 0)
-    return qp.Start(x, jnp.zeros(nv - muscles, dtype), jnp.zeros(rows, dtype), x, x)
+    limits = jnp.zeros(muscles if config.torque_limits else 0, dtype)
+    rows = jnp.zeros(ne + len(limits), dtype)
+    return qp.Start(x, jnp.zeros(nv - muscles, dtype), rows, x, x, limits)
 
 
 def synthesize(
@@ -144,7 +150,10 @@ def synthesize(
     tasks(conf, at_v) gives the goals, linearised at the configuration that ``at_v`` (nv,) leads to
     (conf is of that configuration). A contact that leaves its surface in the solution and still
     carries force makes the step start again without that force, up to ``config.passes`` times.
-    Non-finite input gives non-finite output and a status, of this member of a batch alone.
+    Non-finite input gives non-finite output and a status, of this member of a batch alone. Where
+    what the optimisation came to is no motion (``SOURCELESS``, ``FASTEST``), the body stays where
+    it is for this step, without contact forces; ``lost`` says so, and the status is not SOLVED. So
+    a finite state stays finite.
     Products are taken at the highest precision, never in TF32.
     """
     with jax.default_matmul_precision("highest"):
@@ -156,9 +165,9 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
     push_torque, push_until, target, outside = _outside(conf, state, config, pushes)
     attempt = _attempts(conf, tasks, target, outside, unit, config)
     passes, result = _passes(attempt, state.solver.last, conf, config)
-    result = replace(
-        result, v=jnp.where(result.solution.status == qp.NOT_FINITE, jnp.nan, result.v)
-    )
+    v = jnp.where(result.lost, 0.0, result.v)
+    v = jnp.where(result.solution.status == qp.NOT_FINITE, jnp.nan, v)
+    result = replace(result, v=v, force=jnp.where(result.lost, 0.0, result.force))
     torque, root_residual = _needed(conf, result, outside, config)
     info = SynthesisInfo(
         root_residual=root_residual,
@@ -170,6 +179,7 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
         on=result.modes.on,
         sliding=result.modes.sliding,
         leaving=result.leaving,
+        lost=result.lost,
         passes=passes,
         status=result.solution.status,
         iterations=result.solution.iterations,
@@ -178,7 +188,7 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
         grip_speed=_grip_speed(conf, result.held, config.dt),
     )
     memory = SynthesisMemory(
-        torque=torque,
+        torque=jnp.where(result.lost, state.solver.torque, torque),
         force=result.force,
         push_torque=push_torque,
         push_until=push_until,
@@ -232,6 +242,7 @@ class _Result:
     force: Array  # (ne, 3) [N]
     modes: ContactModes
     leaving: Array  # (ne,) bool
+    lost: Array  # () bool
     solution: qp.Solution
     held: Held | None
 
@@ -267,7 +278,8 @@ def _passes(
 def _next_start(last: qp.Start, result: _Result) -> qp.Start:
     """What a result leaves to the next QP; of the equations only those of the root."""
     start = result.solution.start
-    return replace(start, equality=start.equality[: last.equality.shape[0]])
+    start = replace(start, equality=start.equality[: last.equality.shape[0]])
+    return jax.tree.map(lambda x: jnp.where(result.lost, 0.0, x), start)
 
 
 def _attempts(conf, tasks, torque, outside, unit, config) -> _Attempt:
@@ -284,7 +296,9 @@ def _attempts(conf, tasks, torque, outside, unit, config) -> _Attempt:
         modes, problem = _problem(conf, linear, blocked, torque, unit, config)
         more = problem.b.shape[0] - last.equality.shape[0]  # rows of ``Tasks.fixed``
         start = replace(last, equality=jnp.pad(last.equality, (0, more)))
-        return modes, qp.solve(problem, start, config.iterations, config.tolerance)
+        solution = qp.solve(problem, start, config.iterations, config.tolerance)
+        missed = matmul(problem.A, solution.x) - problem.b
+        return modes, solution, largest(missed[: last.equality.shape[0]])
 
     def backward():
         linear = linearised(conf, jnp.zeros_like(conf.v))
@@ -303,8 +317,8 @@ def _attempts(conf, tasks, torque, outside, unit, config) -> _Attempt:
     one = backward() if config.form == "backward" else central
 
     def attempt(blocked, last):
-        modes, solution = one(blocked, last)
-        return _result(conf, modes, solution, unit, config)
+        modes, solution, missed = one(blocked, last)
+        return _result(conf, modes, solution, missed, unit, config)
 
     return attempt
 
@@ -333,9 +347,11 @@ def _result(
     conf: Configuration,
     contact: tuple[ContactModes, Held | None],
     solution: qp.Solution,
+    missed: Array,
     unit,
     config,
 ) -> _Result:
+    """missed: () of the equations of the root [body weights]."""
     (modes, held), nv = contact, conf.v.shape[0]
     v, coefficients = solution.x[:nv], solution.x[nv:].reshape(-1, EDGES)
     force = unit.force * jnp.sum(coefficients[:, :, None] * modes.basis, axis=1)
@@ -344,7 +360,12 @@ def _result(
     parts = conf.near.gap + jnp.sum(conf.near.normal * moved, axis=-1) > config.touch_distance
     may_leave = modes.on & ~modes.signed & ~modes.holds
     leaving = may_leave & parts & (normal_force > CARRIES * unit.force)
-    return _Result(v, force, modes, leaving, solution, held)
+    most = jnp.maximum(FASTEST * unit.rate, largest(conf.v))
+    solved = solution.status == qp.SOLVED
+    lost = ~((solved | (missed <= SOURCELESS)) & (largest(v) <= most))
+    status = jnp.where(solved & lost, qp.UNFINISHED, solution.status)
+    solution = replace(solution, status=status)
+    return _Result(v, force, modes, leaving & ~lost, lost, solution, held)
 
 
 def _needed(conf: Configuration, result: _Result, outside: Array, config) -> tuple[Array, Array]:

@@ -17,11 +17,13 @@ from jaxsim.simulation.scheme import Scheme
 from jaxsim.solvers.status import Status
 from optimize.running.summary import FALLEN
 
+UNPHYSICAL = 1.0  # force without a source at the root: with it an unsolved run does not count [N]
+
 
 class Outcome(NamedTuple):
     """Of one trial, or arrays of many."""
 
-    stood: Array  # () bool: to the end, and finite
+    stood: Array  # () bool: to the end, finite, and physical: see ``outlast``
     finite: Array  # () bool
     lasted: Array  # () part of the time that it stood, 0 to 1
     unsolved: Array | int = 0  # () frames while it stood whose optimisation was not solved
@@ -45,9 +47,10 @@ def outlast(
     """Outcome of ``steps`` steps from ``begin`` on, and measures folded while it stood.
 
     It stands while the character's centre of mass is as high over its lower foot (over the ground
-    at height 0, of a body without feet) as ``FALLEN`` of that at the start. A trial ends with a
-    fall; while others of its batch go on it waits in its start unpushed: its last gasps would cost
-    them time.
+    at height 0, of a body without feet) as ``FALLEN`` of that at the start, and while it is
+    physical: a frame whose optimisation was not solved is counted, and with one in a run its root
+    residual is at most ``UNPHYSICAL``. A trial ends with a fall; while others of its batch go on it
+    waits in its start unpushed: its last gasps would cost them time.
     """
     measures = measures or {}
     dtype = first[0].q.dtype
@@ -83,7 +86,8 @@ def outlast(
             )
             for name, measure in measures.items()
         }
-        stands = stands & whole & (com > FALLEN * height)
+        physical = (unsolved == 0) | (worst <= UNPHYSICAL)
+        stands = stands & whole & physical & (com > FALLEN * height)
         then = after, sample.memory
         now = jax.tree.map(lambda new, old: jnp.where(stands, new, old), then, first)
         lasted = step + 1, stood_for + stands

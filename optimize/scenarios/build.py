@@ -187,7 +187,8 @@ def _stepping(world: World) -> TimeStepping | EventDriven:
 def _optimisation(world: World, built: WorldModel) -> PerStepOptimisation:
     points = effectors_of(built.model)
     check_setup(built.model, points, built.state, None, built.pushes)
-    options: dict[str, Any] = {"torque_limits": bool(world.torque_limits)}
+    limits = True if world.torque_limits is None else world.torque_limits
+    options: dict[str, Any] = {"torque_limits": limits}
     if world.dt is not None:
         options["dt"] = float(world.dt)
     holds = _holds(world, built.model, points)

@@ -12,6 +12,7 @@ from jaxsim.solvers import qp
 from tests.compiling import quick_jit
 
 NQ, NF, E, K, M = 6, 4, 3, 5, 18  # velocities, forces, equations, inequalities, tasks
+KC = 3  # of the inequalities, the last ones, with a ceiling
 N = NQ + NF
 MASKED = N - 1  # a force that nothing depends on
 IDLE = K - 1  # a row of G
@@ -38,7 +39,9 @@ def problems(seed: int = 0, members: int = MEMBERS) -> qp.Problem:
     G[:, IDLE], h[:, IDLE] = 0, -1
     b = np.einsum("bij,bj->bi", A, inside)
     r = rng.normal(size=(members, M)) * size
-    return qp.Problem(*map(jnp.asarray, (J, r, A, b, G, h, lower, upper)))
+    ceiling = np.einsum("bij,bj->bi", G, inside) + rng.uniform(0.01, 0.5, (members, K))
+    ceiling = ceiling[:, -KC:]
+    return qp.Problem(*map(jnp.asarray, (J, r, A, b, G, h, lower, upper, ceiling)))
 
 
 def one(p, k=0):
@@ -68,10 +71,11 @@ def solver(**options):
 def reference(p: qp.Problem) -> np.ndarray:
     """x of one member as a least-distance problem, by non-negative least squares, which is an
     active-set method (Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23)."""
-    J, r, A, b, G, h, lower, upper = (np.asarray(getattr(p, f.name)) for f in fields(p))
+    J, r, A, b, G, h, lower, upper = (np.asarray(getattr(p, f.name)) for f in fields(p)[:-1])
     eye, low, high = np.eye(J.shape[1]), np.isfinite(lower), np.isfinite(upper)
-    C = np.concatenate([A, -A, G, eye[low], -eye[high]])
-    d = np.concatenate([b, -b, h, lower[low], -upper[high]])
+    top = np.asarray(p.ceilings)
+    C = np.concatenate([A, -A, G, -G[len(h) - len(top) :], eye[low], -eye[high]])
+    d = np.concatenate([b, -b, h, -top, lower[low], -upper[high]])
     idle = ~np.concatenate([J, A, G]).any(axis=0)
     L = np.linalg.cholesky(J.T @ J + np.diag(1.0 * idle))
     free = np.linalg.solve(L, J.T @ r)  # x = L^-T (u + free), the least |u|
@@ -88,16 +92,22 @@ def relative(x, wanted):
 
 def assert_optimal(p: qp.Problem, s: qp.Solution, atol: float):
     """The conditions of Karush, Kuhn and Tucker, in the units of the problem."""
-    J, r, A, b, G, h, lower, upper = (np.asarray(getattr(p, f.name), float) for f in fields(p))
-    x, y, z, low, high = (
-        np.asarray(v, float) for v in (s.x, s.equality, s.inequality, s.at_lower, s.at_upper)
+    J, r, A, b, G, h, lower, upper, ceiling = (
+        np.asarray(getattr(p, f.name), float) for f in fields(p)
+    )
+    x, y, z, low, high, above = (
+        np.asarray(v, float)
+        for v in (s.x, s.equality, s.inequality, s.at_lower, s.at_upper, s.at_ceiling)
     )
     gradient = np.einsum("bij,bi->bj", J, np.einsum("bij,bj->bi", J, x) - r)
+    last = G[:, G.shape[1] - ceiling.shape[1] :]
     pull = np.einsum("bij,bi->bj", A, y) + np.einsum("bij,bi->bj", G, z) + low - high
+    pull = pull - np.einsum("bij,bi->bj", last, above)
     np.testing.assert_allclose(gradient, pull, atol=atol * np.abs(gradient).max())
     room = np.einsum("bij,bj->bi", G, x) - h
     np.testing.assert_allclose(np.einsum("bij,bj->bi", A, x), b, atol=atol)
-    for slack, force in ((room, z), (x - lower, low), (upper - x, high)):
+    under = ceiling - np.einsum("bij,bj->bi", last, x)
+    for slack, force in ((room, z), (under, above), (x - lower, low), (upper - x, high)):
         assert (slack > -atol).all() and (force >= 0).all()
         there = np.isfinite(slack)
         assert (force[~there] == 0).all()
@@ -116,6 +126,8 @@ INFEASIBLE = {
     "inequalities": (lambda p: with_(p, G=lambda G: G.__setitem__((slice(None), 0), -G[:, 1]),
                                      h=lambda h: h.__setitem__((..., 0), 1 - h[:, 1])),
                      {"G0", "G1"}),
+    "the sides of a row": (lambda p: with_(p, ceiling=lambda c: c.__setitem__(
+        (..., 0), p.h[:, K - KC] - 0.5)), {f"G{K - KC}"}),
     "bounds": (lambda p: with_(p, lower=lambda x: x.__setitem__((..., 3), 1 + p.upper[:, 3])),
                {"x3"}),
 }  # fmt: skip

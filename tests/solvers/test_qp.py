@@ -51,7 +51,7 @@ def test_solutions_are_those_of_an_active_set_method(batch, wanted):
     assert_optimal(batch, s, 1e-9)
     for measure in (s.primal, s.dual, s.gap):
         assert (measure <= 1e-10).all()
-    held = np.concatenate([s.inequality, s.at_lower, s.at_upper], axis=1) > 1e-6
+    held = np.concatenate([s.inequality, s.at_ceiling, s.at_lower, s.at_upper], axis=1) > 1e-6
     assert held.any(axis=1).all() and held.mean() < 0.5  # constraints of both kinds occur
 
 
@@ -67,7 +67,7 @@ def test_float32(batch, wanted):
 def test_masked_rows_and_columns_are_idle(batch):
     s = solve(batch)
     assert (s.x[:, MASKED] == 0).all()
-    assert (s.inequality[:, IDLE] == 0).all()
+    assert (s.inequality[:, IDLE] == 0).all() and (s.at_ceiling[:, -1] == 0).all()
     fewer = jax.tree.map(np.asarray, batch)
 
     def less(x, axis, which=MASKED):
@@ -76,7 +76,7 @@ def test_masked_rows_and_columns_are_idle(batch):
     without = qp.Problem(
         J=less(fewer.J, 2), r=fewer.r, A=less(fewer.A, 2), b=fewer.b,
         G=less(less(fewer.G, 2), 1, IDLE), h=less(fewer.h, 1, IDLE),
-        lower=less(fewer.lower, 1), upper=less(fewer.upper, 1),
+        lower=less(fewer.lower, 1), upper=less(fewer.upper, 1), ceiling=fewer.ceiling[:, :-1],
     )  # fmt: skip
     absent = solve(without).x
     np.testing.assert_allclose(np.delete(s.x, MASKED, axis=1), absent, atol=1e-6)
@@ -106,13 +106,14 @@ def test_dependent_rows_change_nothing(batch, dtype, edit):
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
-@pytest.mark.parametrize("names", ["Jr", "AbGh", "x"])
+@pytest.mark.parametrize("names", ["J r", "A b G h ceiling", "x"])
 def test_units_change_nothing(batch, wanted, names, scale):
     if names == "x":
-        changed = {n: getattr(batch, n) * scale for n in ("r", "b", "h", "lower", "upper")}
+        all_but_matrices = ("r", "b", "h", "lower", "upper", "ceiling")
+        changed = {n: getattr(batch, n) * scale for n in all_but_matrices}
         wanted = wanted * scale
     else:
-        changed = {n: getattr(batch, n) * scale for n in names}
+        changed = {n: getattr(batch, n) * scale for n in names.split()}
     p = single(replace(batch, **changed))
     s = solve(p)
     assert (s.status == qp.SOLVED).all()
@@ -175,7 +176,8 @@ def test_a_warm_start_saves_iterations(batch):
     s = solve(batch)
     rng = np.random.default_rng(7)
     near = jax.tree.map(lambda x: x * (1 + 3e-3 * rng.normal(size=x.shape)), batch)
-    near = replace(near, h=batch.h, lower=batch.lower, upper=batch.upper)
+    own = ("h", "lower", "upper", "ceiling")
+    near = replace(near, **{name: getattr(batch, name) for name in own})
     cold = solve(near)
     warm = quick_jit(jax.vmap(qp.solve))(near, s.start)
     assert (warm.status == qp.SOLVED).all()
@@ -184,6 +186,18 @@ def test_a_warm_start_saves_iterations(batch):
     assert warm.iterations.mean() < cold.iterations.mean()
     lost = jax.tree.map(lambda x: x * jnp.nan if x.dtype == jnp.float64 else x, s)
     assert (quick_jit(jax.vmap(qp.solve))(near, lost.start).status == qp.SOLVED).all()
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_multipliers_of_tasks_of_another_weight_do_no_harm(batch, dtype):
+    """Those of tasks a thousand times as strong are a million times as large."""
+    batch = batch if dtype == jnp.float64 else single(batch)
+    strong = replace(batch, J=1e3 * batch.J, r=1e3 * batch.r)
+    before, cold = solve(strong), solve(batch)
+    warm = quick_jit(jax.vmap(qp.solve))(batch, before.start)
+    assert (before.status == qp.SOLVED).all() and (warm.status == qp.SOLVED).all()
+    assert warm.iterations.max() <= cold.iterations.max() + 1
+    assert warm.iterations.mean() < cold.iterations.mean() + 0.5
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
@@ -208,7 +222,7 @@ def test_bounds_far_away_cost_few_iterations(batch, dtype):
 def answers(p: qp.Problem, smoothing=0.0):
     """A number that all of the solution enters."""
     s = qp.solve(p, smoothing=smoothing, tolerance=1e-9, iterations=40)
-    parts = jnp.concatenate([s.x, s.equality, s.inequality, s.at_lower, s.at_upper])
+    parts = jnp.concatenate([s.x, s.equality, s.inequality, s.at_ceiling, s.at_lower, s.at_upper])
     return jnp.sum(jnp.sin(parts) * jnp.cos(jnp.arange(parts.shape[0])))
 
 
@@ -217,7 +231,9 @@ value_and_grad = quick_jit(jax.value_and_grad(answers))
 
 @pytest.mark.parametrize("field", [f.name for f in fields(qp.Problem)])
 def test_gradient_is_that_of_differences(batch, field):
-    p = one(batch)
+    s = solve(batch)
+    of_all = (s.inequality, s.at_ceiling, s.at_lower, s.at_upper)
+    p = one(batch, int(np.argmax(np.all([(z > 1e-3).any(axis=1) for z in of_all], axis=0))))
     _, gradient = value_and_grad(p)
     rng = np.random.default_rng(1)
     x = getattr(p, field)
@@ -282,7 +298,7 @@ def test_fused_is_xla(batch):
 
 def in_levels(p: qp.Problem, rows: tuple[slice, ...]):
     levels = tuple((p.J[each], p.r[each]) for each in rows)
-    return qp.solve_levels(levels, p.A, p.b, p.G, p.h, p.lower, p.upper)
+    return qp.solve_levels(levels, p.A, p.b, p.G, p.h, p.lower, p.upper, p.ceiling)
 
 
 def test_levels_are_those_solved_one_after_the_other(batch):

@@ -13,6 +13,7 @@ from jaxsim.solvers import qp, qp_system
 from tests.compiling import quick_jit
 from tests.solvers.qp_problems import (
     INFEASIBLE,
+    KC,
     MEMBERS,
     NAMES,
     NF,
@@ -61,7 +62,7 @@ def test_the_solution_is_that_of_infinite_bounds(batch):
     wanted = np.stack([reference(one(batch, k)) for k in range(MEMBERS)])
     assert relative(s.x, wanted).max() < 1e-7
     assert_optimal(batch, all_bounds(s, FREE), 1e-9)
-    held = np.concatenate([s.inequality, s.at_lower, s.at_upper], axis=1) > 1e-6
+    held = np.concatenate([s.inequality, s.at_ceiling, s.at_lower, s.at_upper], axis=1) > 1e-6
     assert held.any(axis=1).all()
 
 
@@ -109,7 +110,8 @@ def test_tasks_that_leave_a_free_unknown_open(batch, dtype):
         matrix[one_half, :, 1] = matrix[one_half, :, 0]
         matrix[other, :, 1] = 0
 
-    p = with_(batch, J=edit, A=edit, G=edit)
+    no_ceiling = np.full_like(batch.ceiling, np.inf)  # with it nothing would fit some
+    p = replace(with_(batch, J=edit, A=edit, G=edit), ceiling=jnp.asarray(no_ceiling))
     expected = sharp(p)
     s = solve(without_bounds(p if dtype == "float64" else single(p)))
     assert (s.status == qp.SOLVED).all() and (s.x[other, 1] == 0).all()
@@ -123,8 +125,8 @@ def test_tasks_that_leave_a_free_unknown_open(batch, dtype):
 
 def test_equations_and_inequalities_may_be_absent(batch):
     p = without_bounds(batch)
-    for absent in ("Ab", "Gh", "AbGh"):
-        fewer = replace(p, **{name: getattr(p, name)[:, :0] for name in absent})
+    for absent in ("A b", "G h ceiling", "A b G h ceiling"):
+        fewer = replace(p, **{name: getattr(p, name)[:, :0] for name in absent.split()})
         whole = replace(fewer, lower=batch.lower, upper=batch.upper)
         s, expected = sharp(fewer), sharp(whole)
         assert (s.status == qp.SOLVED).all()
@@ -152,7 +154,7 @@ def test_broken_members_change_no_bit_of_others(batch):
 
 def number(p: qp.Problem, free: int):
     s = all_bounds(qp.solve(p, tolerance=1e-9, smoothing=1e-3), free)
-    parts = jnp.concatenate([s.x, s.equality, s.inequality, s.at_lower, s.at_upper])
+    parts = jnp.concatenate([s.x, s.equality, s.inequality, s.at_ceiling, s.at_lower, s.at_upper])
     return jnp.sum(jnp.sin(parts) * jnp.cos(jnp.arange(parts.shape[0])))
 
 
@@ -170,8 +172,8 @@ def test_levels_and_a_warm_start(batch):
     p, first = without_bounds(batch), slice(0, 2)
     levels = [(p.J[:, rows], p.r[:, rows]) for rows in (first, slice(2, M))]
     run = quick_jit(jax.vmap(qp.solve_levels))
-    free = run(levels, p.A, p.b, p.G, p.h, p.lower, p.upper)[-1]
-    bounded = run(levels, p.A, p.b, p.G, p.h, batch.lower, batch.upper)[-1]
+    free = run(levels, p.A, p.b, p.G, p.h, p.lower, p.upper, p.ceiling)[-1]
+    bounded = run(levels, p.A, p.b, p.G, p.h, batch.lower, batch.upper, p.ceiling)[-1]
     assert (free.status == qp.SOLVED).all()
     np.testing.assert_allclose(free.x, bounded.x, atol=1e-5)
     near = replace(p, r=p.r * 1.003)
@@ -198,10 +200,10 @@ def test_a_step_solves_its_system(batch, free):
     g, base, e = (rng.normal(size=x.shape) for x in (q.at, q.d, q.b))
     g[np.asarray(q.fixed)], base[~np.asarray(q.real)] = 0, 0
     tiny = 1e-12
-    f = qp_system.factor(qp_system.reduced(q), jnp.asarray(weight), tiny, tiny)
+    f = qp_system.factor(q, qp_system.reduced(q), jnp.asarray(weight), tiny, tiny)
     dx, dy, moved = qp_system.solve_factored(f, q, g, base, e)
     eye = np.eye(N)[free:]
-    C, inside = np.concatenate([eye, -eye, q.G]), ~np.asarray(q.fixed)
+    C, inside = np.concatenate([eye, -eye, q.G, -q.G[-KC:]]), ~np.asarray(q.fixed)
     J = np.asarray(q.J * q.columns)
     K_ = J.T @ J + C.T @ (weight[:, None] * C)
     left = K_ @ dx - np.asarray(q.A).T @ dy - g - C.T @ base

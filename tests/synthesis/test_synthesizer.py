@@ -14,8 +14,9 @@ from jaxsim.dynamics.momentum import angular_momentum, linear_momentum
 from jaxsim.fused import fuse
 from jaxsim.simulation.pushes import push_torque
 from jaxsim.solvers.lcp import NOT_FINITE, SOLVED
-from jaxsim.synthesis.config import FORMS, SynthesisConfig
+from jaxsim.synthesis.config import FORMS, SynthesisConfig, units
 from jaxsim.synthesis.configuration import configuration_at
+from jaxsim.synthesis.synthesizer import FASTEST, begin, first_problem
 from tests.compiling import quick_jit
 from tests.synthesis.hopper import (
     DT,
@@ -240,6 +241,22 @@ def test_torque_limits_are_an_option_that_is_kept(model, run):
     assert solved.sum() > 10 and kept.effort[solved].max() < 1 + 1e-6
 
 
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_torque_limit_is_one_row_with_two_sides(model, limited):
+    config, points = SynthesisConfig(torque_limits=limited), hopper_effectors(model)
+
+    def problem(state):
+        state = begin(model, points, state, units(model), config)
+        conf = configuration_at(model, points, state.q, state.qd)
+        wanted = wish(model, state)
+        goals = lambda conf, at_v: wanted.tasks(conf, at_v, units(model), DT)  # noqa: E731
+        return first_problem(conf, state, goals, units(model), config)
+
+    made = jax.eval_shape(problem, crouched(model))
+    assert made.G.shape[0] == points.count + 3 * limited
+    assert made.ceiling.shape == (3,) if limited else made.ceiling is None
+
+
 def test_joint_limits_are_kept(model, run):
     state = crouched(model, height=1.0)
     wanted = wish(model, state, joints=jnp.array([3.0, -4.0, 2.0]), joint_weight=1e3)
@@ -288,6 +305,30 @@ def test_one_bad_member_changes_nobody_else(model, programs, run):
     assert (status[::2] == SOLVED).all()
     assert np.isnan(mixed[1].q[1, 5:]).any(axis=1).all()  # nothing goes on from a failed step
     np.testing.assert_array_equal(healthy[1].q[1, :5], mixed[1].q[1, :5])
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_steps_that_are_not_solved_leave_a_finite_state(model, limited):
+    """Bodies that are thrown at the ground and weak, and QPs that end after two iterations."""
+    rng, members = np.random.default_rng(0), 16
+    config = SynthesisConfig(torque_limits=limited, iterations=2, passes=2)
+    weak = model.replace(torque_limit=model.torque_limit * 0.05)
+    thrown = jnp.asarray(rng.normal(scale=[4.0] * 6 + [12.0] * 3, size=(members, 9)))
+
+    def fallen(qd):
+        state = crouched(model, qd=qd, height=0.1)
+        up = repeated(wish(model, crouched(model), com_weight=500.0), STEPS)
+        return runner(config)(weak, jnp.asarray(DT), state, up, push(model, "trunk", (0, 0, 0)))
+
+    before, after, info = quick_jit(jax.vmap(fallen))(thrown)
+    status, lost = np.asarray(info.status), np.asarray(info.lost)
+    assert lost.any() and not lost.all() and not (status[lost] == SOLVED).any()
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((after, info.root_residual)))
+    assert (after.qd[lost] == 0).all() and (before.qd[lost] != 0).any()
+    assert (after.solver.force[lost] == 0).all()
+    fastest = FASTEST * float(units(model).rate)
+    assert np.abs(after.qd).max() <= max(fastest, np.abs(thrown).max())
+    assert (info.root_residual[lost] > 1.0).all()
 
 
 def test_reverse_mode_goes_through_steps_of_one_pass(model):
