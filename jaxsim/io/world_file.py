@@ -239,16 +239,10 @@ def _hold(table: Table, friction: float, suffix: str, offset: np.ndarray) -> Hol
     half = table.number("half_length", None, above=0.0)
     radius = table.number("radius", 0.02, above=0.0)
     pos = tuple((np.array(table.vector("pos")) + offset).tolist())
-    shape = Shape(
-        "sphere" if half is None else "capsule",
-        (radius, 0.0, 0.0) if half is None else (radius, radius, half),
-        pos=pos,
-        quat=_turn(table),
-        friction=table.number("friction", friction, above=0.0, of="friction"),
-        name=name,
-        group=0,
-        mask=0,
-    )
+    placed: dict[str, Any] = dict(pos=pos, quat=_turn(table), name=name, group=0, mask=0)
+    size: Any = (radius, 0.0, 0.0) if half is None else (radius, radius, half)
+    friction = table.number("friction", friction, above=0.0, of="friction")
+    shape = Shape("sphere" if half is None else "capsule", size, friction=friction, **placed)
     return Hold(
         name=name,
         shape=shape,
