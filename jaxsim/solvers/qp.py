@@ -22,7 +22,7 @@ from jaxsim.solvers.qp_system import Scaled, both_sides, reduced
 from jaxsim.solvers.status import Status
 
 HELD = 100.0  # a bound surely pushes if its multiplier is so many times its slack, scaled
-NOISE = 100.0  # roundings of a column of the constraints: less than that in J is none
+NOISE = 10.0  # a column of J that is as many roundings of the largest one says nothing
 INFEASIBLE = int(Status.INFEASIBLE)  # no x fits all constraints
 
 
@@ -276,8 +276,8 @@ def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
     p = replace(p, J=J)  # as it is: see ``Scaled``
 
     in_J, in_rest = map(safe_sqrt, squares)
-    rounding = NOISE * jnp.finfo(in_J.dtype).eps * in_rest
-    d = _inverse(jnp.where(in_J > rounding, in_J, in_rest))
+    noise = NOISE * jnp.finfo(in_J.dtype).eps * jnp.max(in_J, initial=0.0)
+    d = _inverse(jnp.where((in_J > noise) | (in_rest == 0), in_J, in_rest))
     of_A, of_G = _inverse(safe_norm(p.A * d)), _inverse(safe_norm(p.G * d))
     fixed = jnp.where((in_J > 0) | (in_rest > 0), single, some)
     some_G, last = safe_norm(p.G) > 0, len(of_G) - len(ceiling)
