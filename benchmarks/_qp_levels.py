@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxsim.solvers import qp
+from jaxsim.solvers.qp_levels import solve_levels
 
 LEVELS = (slice(0, 12), slice(12, 30), slice(30, None))  # of the tasks
 HEADER = ["precision", "one QP [us]", "three levels [us]", "ratio"]
@@ -18,7 +19,7 @@ def levels(p: dict[str, np.ndarray], best_of: Callable) -> list[list[str]]:
 
     def three(p: qp.Problem):
         parts = tuple((p.J[rows], p.r[rows]) for rows in LEVELS)
-        return qp.solve_levels(parts, p.A, p.b, p.G, p.h, p.lower, p.upper, p.ceiling)
+        return solve_levels(parts, p.A, p.b, p.G, p.h, p.lower, p.upper, p.ceiling)
 
     programs = [jax.jit(jax.vmap(run)) for run in (lambda p: (qp.solve(p),), three)]
     table = []

@@ -33,7 +33,8 @@ from jaxsim.characters.planar_human import planar_human
 from jaxsim.simulation.measures import final
 from jaxsim.simulation.pushes import push
 from jaxsim.simulation.step import TimeStepping
-from optimize.problems.problem import Problem, script_in
+from optimize.problems.defaults import script_in
+from optimize.problems.problem import Problem
 from optimize.problems.ranges import number_range
 from optimize.running.objectives import OBJECTIVES, Objective, Term
 from optimize.scenarios.find import scenario

@@ -13,7 +13,8 @@ from jaxsim.model.topology import INDEX, WORLD, Topology
 
 PER_LINK = ("mass", "com", "inertia")
 PER_JOINT = (
-    *("joint_pos", "joint_quat", "joint_axis", "joint_anchor", "joint_lower", "joint_upper"),
+    *("joint_pos", "joint_quat", "joint_axis", "joint_anchor"),
+    *("joint_lower", "joint_upper"),
 )
 PER_DOF = ("damping", "armature", "gain_p", "gain_d", "torque_limit")
 PER_SHAPE = ("shape_pos", "shape_quat", "shape_size", "friction", "restitution")

@@ -21,7 +21,6 @@ from jaxsim.solvers.qp_derivative import moved
 from jaxsim.solvers.qp_system import Scaled, both_sides, reduced
 from jaxsim.solvers.status import Status
 
-HELD = 100.0  # a bound surely pushes if its multiplier is so many times its slack, scaled
 NOISE = 10.0  # a column of J that is as many roundings of the largest one says nothing
 INFEASIBLE = int(Status.INFEASIBLE)  # no x fits all constraints
 
@@ -129,55 +128,6 @@ def solve(
     nb, k = problem.lower.shape[0], problem.h.shape[0]
     at_lower, at_upper, inequality, at_ceiling = jnp.split(z, [nb, 2 * nb, 2 * nb + k])
     return Solution(x, y, inequality, at_lower, at_upper, at_ceiling, *report)
-
-
-def solve_levels(
-    levels: tuple[tuple[Array, Array], ...],
-    A: Array,
-    b: Array,
-    G: Array,
-    h: Array,
-    lower: Array,
-    upper: Array,
-    ceiling: Array | None = None,
-    iterations: int = 50,
-    tolerance: float | None = None,
-    smoothing: float | Array = 0.0,
-) -> tuple[Solution, ...]:
-    """A solution for each level (J, r): the least |J x - r| among the x that are best for all
-    levels before, under the constraints of a ``Problem``. The last one is the answer.
-
-    The J x that a level achieves becomes equations of the next ones; ``equality`` and ``violated``
-    of a level have these rows after those of A. An unknown that a bound holds stays there. Where
-    the equations leave rows of G no room, the iterations are more, and in float32 one member in
-    twelve ends unfinished (docs/explanation/qp.md).
-    """
-    solutions = []
-    tolerance = default_tolerance(A.dtype) if tolerance is None else tolerance
-    for J, r in levels:
-        problem = Problem(J, r, A, b, G, h, lower, upper, ceiling)
-        solutions.append(solve(problem, None, iterations, tolerance, smoothing))
-        lower, upper = _active_bounds(problem, solutions[-1], tolerance)
-        A = jnp.concatenate([A, J])
-        b = jnp.concatenate([b, matmul(J, solutions[-1].x)])
-    return tuple(solutions)
-
-
-def _active_bounds(p: Problem, s: Solution, tolerance: float) -> tuple[Array, Array]:
-    """The bounds, made equal where one of them surely pushes: every x that is as good lies on it,
-    and the next level is spared a slack that has no room. Multipliers of what is not solved say
-    nothing of the kind: of bounds that contradict each other both push."""
-    scale = scaled(p)[1]
-    nb = p.lower.shape[0]
-    f = s.x.shape[0] - nb
-    x, of_x, of_bounds = s.x[f:], scale.x[f:], scale.inequality[:nb]
-
-    def pushes(multiplier: Array, slack: Array) -> Array:
-        least = jnp.maximum(HELD * slack / of_x, 10 * tolerance)
-        return (s.status == SOLVED) & (multiplier / of_bounds > least)
-
-    lower = jnp.where(pushes(s.at_upper, p.upper - x), p.upper, p.lower)
-    return lower, jnp.where(pushes(s.at_lower, x - p.lower), p.lower, p.upper)
 
 
 def default_tolerance(dtype) -> float:

@@ -52,9 +52,9 @@ class Holds:
         names: tuple[str, ...],
         reach: float = 0.06,
         strength: float = np.inf,
-        push: tuple[float, float, float] = (0.0, 0.0, 1.0),
     ) -> "Holds":
-        """Shapes by name. Of each hand and foot its last effector takes hold: the tip of the toes.
+        """Shapes by name, which push feet along their z axis. Of each hand and foot its last
+        effector takes hold: the tip of the toes.
 
         Raises ModelError for a shape that is no point and no bar.
         """
@@ -77,7 +77,7 @@ class Holds:
             strength=strength * one,
             lasts=jnp.inf * one,
             slides=jnp.zeros(n, bool),
-            push=jnp.asarray(push, dtype) * one[:, None],
+            push=jnp.asarray([0.0, 0.0, 1.0], dtype) * one[:, None],
         )
 
     def begin(self, dtype) -> "Grips":
@@ -136,25 +136,24 @@ class HoldsNow:
         """(ng,) index of effectors."""
         return np.array(self.holds.grippers)
 
-    def nearest(self, points: Array) -> tuple[Array, Array]:
-        """(n, nh, 3) the place of each hold nearest to points (n, 3), and how far that is (n, nh)
-        [m]; infinite where the hold is not there."""
+    def away(self, points: Array) -> Array:
+        """(n, nh) how far points (n, 3) are from each hold [m]; infinite where it is not there."""
         local = jnp.einsum("nhi,hij->nhj", points[:, None] - self.pos, self.rot)
         along = jnp.clip(local[..., 0], -self.half, self.half)
-        place = self.pos + along[..., None] * self.rot[:, :, 0]
-        away = safe_norm(points[:, None] - place)
-        return place, jnp.where(self.there, away, jnp.inf)
+        past = jnp.concatenate([local[..., :1] - along[..., None], local[..., 1:]], axis=-1)
+        return jnp.where(self.there, safe_norm(past), jnp.inf)
 
     def in_reach(self, position: Array) -> Array:
         """(ng,) int: the nearest hold that each gripper can take hold of, or NO_HOLD. position
         (ne, 3) of the effectors [m]."""
-        away = self.nearest(position[self.grippers])[1]
+        away = self.away(position[self.grippers])
         away = jnp.where(away <= self.holds.reach, away, jnp.inf)
         return jnp.where(jnp.isfinite(away).any(axis=1), jnp.argmin(away, axis=1), NO_HOLD)
 
-    def granted(self, wanted: Array, position: Array) -> "Held":
+    def granted(self, wanted: Array | None, position: Array) -> "Held":
         """Of what is asked for, (ng,) index of holds or NO_HOLD, by effectors at ``position``
-        (ne, 3) [m]."""
+        (ne, 3) [m]; None asks for nothing."""
+        wanted = jnp.full_like(self.grips.held, NO_HOLD) if wanted is None else wanted
         points = position[self.grippers]
         one = wanted[:, None] == np.arange(len(self.holds.shapes))
 
@@ -164,7 +163,7 @@ class HoldsNow:
             return jnp.sum(jnp.where(mask, values, 0), axis=1)
 
         there = (one & self.there).any(axis=1)
-        away = jnp.sum(jnp.where(one & self.there, self.nearest(points)[1], 0.0), axis=1)
+        away = jnp.sum(jnp.where(one & self.there, self.away(points), 0.0), axis=1)
         kept = self.grips.held == wanted
         on = there & (kept | (away <= of(self.holds.reach)))
         pos, rot, end_pos, end_rot = map(of, (self.pos, self.rot, self.end_pos, self.end_rot))

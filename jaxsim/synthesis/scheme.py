@@ -82,6 +82,13 @@ class PerStepOptimisation(SynthesisConfig):
         check_array("config.effectors.point", self.effectors.point, shape, model.mass.dtype)
         if max(self.effectors.links) >= model.topology.n_links:
             raise ModelError("config.effectors are of another model; build them for this one")
+        part = main_part(model.topology)
+        if not (part.links == np.arange(len(part.links))).all():
+            first = model.topology.link_names[0]
+            raise ModelError(
+                f"the first link is {first!r}, and moves by drives; per-step optimisation needs a"
+                " model whose links begin with the character's"
+            )
         if self.holds is not None and known(self.holds):
             check_holds(model, self.effectors, self.holds)
 

@@ -325,10 +325,9 @@ def _attempts(conf, tasks, torque, outside, unit, config) -> _Attempt:
 
 def _problem(conf: Configuration, linear: Linearised, blocked: Array, torque: Array, unit, config):
     """How the effectors touch, and the problem."""
-    near, slow, wanted = config.touch_distance, config.slip_speed, linear.tasks.hold
-    held = None
-    if conf.holds is not None and wanted is not None:
-        held = conf.holds.granted(wanted, conf.position)
+    near, slow, held = config.touch_distance, config.slip_speed, None
+    if conf.holds is not None:
+        held = conf.holds.granted(linear.tasks.hold, conf.position)
     modes = contact_modes(conf, near, slow, config.dt, blocked, linear.tasks.grip, held)
     motion = with_contacts(conf, linear.motion, modes, unit)
     linear = replace(linear, motion=motion, held=held)

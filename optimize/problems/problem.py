@@ -9,10 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from controllers.goals.controller import GoalController
-from controllers.scl.ast import Script
-from controllers.scl.load import vocabulary
-from controllers.scl.parser import parse
 from jaxsim.fused import choose_backend, fuse
 from jaxsim.model import State
 from jaxsim.simulation.rollout import begin, rollout
@@ -20,9 +16,9 @@ from jaxsim.simulation.step import TimeStepping
 from jaxsim.solvers.status import Status
 from jaxsim.synthesis.scheme import PerStepOptimisation
 from jaxsim.tree_paths import element_name, leaves_by_path, read, resolve, written
+from optimize.problems.defaults import default_numbers
 from optimize.problems.evaluation import Evaluation
 from optimize.problems.racing import better_half, merged
-from optimize.problems.ranges import around, number_range
 from optimize.problems.score import check_score, scored, succeeded
 from optimize.problems.starts import ANGLE, RATE, drawn_values, start_maker
 from optimize.problems.survival import outlast
@@ -136,6 +132,11 @@ class Problem:
             check_sizes(path, bounds)
             out[path] = drawn_values(bounds, self.trials, own, random)
         return out
+
+    @cached_property
+    def _trials(self) -> tuple[State, dict[str, np.ndarray]]:
+        """Starts, and what varies, of the trials of generation 0."""
+        return self.starts(), self.varied()
 
     @property
     def _fused(self) -> bool:
@@ -264,7 +265,7 @@ class Problem:
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """As ``outcomes_at``, (m,) each, of single trials (m,) by their number; numbers: path ->
         (m,) or (m, k). One program does any number of them."""
-        starts, varied = jax.tree.map(lambda s: s[trial], (self.starts(), self.varied()))
+        starts, varied = jax.tree.map(lambda s: s[trial], self._trials)
         x = np.zeros((len(trial), 0), self.scenario.model.mass.dtype)
         run = self._run if self._fused else in_pieces(self._run, self._whole)
         parts, good = run((x, starts, {**varied, **numbers}), self._shared)
@@ -387,33 +388,3 @@ class Problem:
         values, rows = map(np.asarray, self._derivative(self.members(z), self._shared))
         shape = len(z), self.trials
         return values.reshape(shape).mean(axis=1), rows.reshape(*shape, -1).mean(axis=1)
-
-
-def script_in(scenario: Scenario) -> Script | None:
-    """The script that drives a scenario, None where none does."""
-    text = scenario.files.get("script.scl")
-    return None if text is None else parse(text, vocabulary(scenario.model), scenario.name)
-
-
-def default_numbers(scenario: Scenario) -> dict[str, tuple]:
-    """What varies if nobody says: the '@' numbers of a script by their roles; of goals the weights
-    that are not zero, then the gait. Raises ValueError where there are none."""
-    script, found = script_in(scenario), {}
-    if script is not None:
-        free = script.free_indices()
-        found = {f"controller.values[{k}]": number_range(script, k) for k in free}
-    elif isinstance(scenario.controller, GoalController):
-        weights = np.asarray(scenario.controller.weights)
-        found = {
-            f"controller.weights[{s},{g}]": around(weights[s, g]) for s, g in np.argwhere(weights)
-        }
-        gait = getattr(scenario.controller.variables, "gait", None)
-        for own in fields(gait) if gait is not None else ():
-            found[f"controller.variables.gait.{own.name}"] = around(getattr(gait, own.name))
-    if not found:
-        raise ValueError(
-            f"{scenario.name}: no number is free; mark those of a script with '@', as in"
-            " [waist @30], free every one with free='all' (--free all), or name some, as in"
-            " numbers={'model.friction': (0.4, 1.2)} (--tune model.friction=0.4:1.2)"
-        )
-    return found

@@ -7,7 +7,8 @@ import numpy as np
 
 from controllers.scl.roles import UNITS, Role, number_roles
 from jaxsim.tree_paths import Entry, leaves_by_path, resolve
-from optimize.problems.problem import Problem, script_in
+from optimize.problems.defaults import script_in
+from optimize.problems.problem import Problem
 from optimize.scenarios.scenario import Scenario
 from optimize.scenarios.sizes import LEAST, MOST
 

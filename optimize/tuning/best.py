@@ -9,7 +9,8 @@ import numpy as np
 from controllers.scl.ast import Script
 from controllers.scl.roles import UNITS, number_roles
 from controllers.scl.writer import rewrite
-from optimize.problems.problem import Problem, script_in
+from optimize.problems.defaults import script_in
+from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
 from optimize.running.summary import json_safe
 from optimize.tuning.checkpoint import GenerationRecord

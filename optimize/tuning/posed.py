@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxsim.synthesis.scheme import PerStepOptimisation
-from optimize.problems.problem import Problem, default_numbers, script_in
+from optimize.problems.defaults import default_numbers, script_in
+from optimize.problems.problem import Problem
 from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.studies.push_map import CONFIG

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from optimize.problems.defaults import default_numbers
 from optimize.problems.evaluation import Evaluation
-from optimize.problems.problem import Problem, default_numbers
+from optimize.problems.problem import Problem
 from optimize.tuning.assessment import Judged
 from optimize.tuning.evolution import EvolutionResult
 from optimize.tuning.names import OWN, WEIGHTS

@@ -23,8 +23,9 @@ import numpy as np
 from jaxsim.io.files import try_folder
 from jaxsim.simulation.checks import check_kind
 from optimize.interrupts import deferred, noting
+from optimize.problems.defaults import script_in
 from optimize.problems.distributed import distributed
-from optimize.problems.problem import Problem, script_in
+from optimize.problems.problem import Problem
 from optimize.results.digest import accept, accepted, changes_since, digest
 from optimize.results.folder import RunFolder
 from optimize.results.lock import locked

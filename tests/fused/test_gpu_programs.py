@@ -18,6 +18,7 @@ from jaxsim.simulation.records import no_control
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import DERIVATIVES, TimeStepping, observe, step
 from jaxsim.solvers import lcp, qp
+from jaxsim.solvers.qp_levels import solve_levels
 from jaxsim.synthesis.config import SynthesisConfig
 from tests.gradients.test_step_gradients import build_hopper
 from tests.synthesis import hopper
@@ -78,7 +79,7 @@ def gradient_of_qp(x):
 def solved_by_levels(x):
     p = _problem(x)
     levels = ((p.J, p.r), (p.G, p.h))
-    return qp.solve_levels(levels, p.A, p.b, p.G, p.h, p.lower, p.upper)
+    return solve_levels(levels, p.A, p.b, p.G, p.h, p.lower, p.upper)
 
 
 def forces(x, solver=lcp.gauss_seidel):

@@ -16,6 +16,7 @@ KC = 3  # of the inequalities, the last ones, with a ceiling
 N = NQ + NF
 MASKED = N - 1  # a force that nothing depends on
 IDLE = K - 1  # a row of G
+FREE = 2  # unknowns that have no bounds, where these are left away
 MEMBERS = 48
 NAMES = [f"A{i}" for i in range(E)] + [f"G{i}" for i in range(K)] + [f"x{i}" for i in range(N)]
 

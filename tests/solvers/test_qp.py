@@ -9,7 +9,7 @@ import pytest
 
 from jaxsim.fused import fuse
 from jaxsim.solvers import interior_point as ip
-from jaxsim.solvers import qp
+from jaxsim.solvers import qp, qp_levels
 from tests.compiling import quick_jit
 from tests.solvers.qp_problems import (
     IDLE,
@@ -298,7 +298,7 @@ def test_fused_is_xla(batch):
 
 def in_levels(p: qp.Problem, rows: tuple[slice, ...]):
     levels = tuple((p.J[each], p.r[each]) for each in rows)
-    return qp.solve_levels(levels, p.A, p.b, p.G, p.h, p.lower, p.upper, p.ceiling)
+    return qp_levels.solve_levels(levels, p.A, p.b, p.G, p.h, p.lower, p.upper, p.ceiling)
 
 
 def test_levels_are_those_solved_one_after_the_other(batch):
@@ -338,9 +338,9 @@ def test_what_contradicts_itself_at_one_level_does_at_the_next():
     none, row = jnp.zeros((0, 2)), jnp.zeros(0)
     levels = (jnp.eye(2)[:1], jnp.ones(1)), (jnp.eye(2)[1:], jnp.ones(1))
     bounds = jnp.array([1.0, 0]), jnp.array([0.0, 1])
-    found = quick_jit(lambda *bounds: qp.solve_levels(levels, none, row, none, row, *bounds))(
-        *bounds
-    )
+    found = quick_jit(
+        lambda *bounds: qp_levels.solve_levels(levels, none, row, none, row, *bounds)
+    )(*bounds)
     assert [int(s.status) for s in found] == [qp.INFEASIBLE, qp.INFEASIBLE]
 
 
@@ -351,7 +351,7 @@ def test_only_a_bound_that_surely_pushes_is_held():
     s = qp.solve(p)  # all four rest on 0
     s = replace(s, x=jnp.array([0, -1e-9, 1e-4, 1]), at_lower=jnp.array([1, 1e-9, 1e-4, 0]),
                 at_upper=jnp.array([0, 0, 0, 0.5]))  # fmt: skip
-    lower, upper = qp._active_bounds(p, s, 3e-8)
+    lower, upper = qp_levels._active_bounds(p, s, 3e-8)
     np.testing.assert_array_equal(lower, [0, 0, 0, 1])
     np.testing.assert_array_equal(upper, [0, 1, 1, 1])
 

@@ -10,8 +10,10 @@ import pytest
 
 from jaxsim.fused import fuse
 from jaxsim.solvers import qp, qp_system
+from jaxsim.solvers.qp_levels import solve_levels
 from tests.compiling import quick_jit
 from tests.solvers.qp_problems import (
+    FREE,
     INFEASIBLE,
     KC,
     MEMBERS,
@@ -28,14 +30,13 @@ from tests.solvers.qp_problems import (
     reference,
     relative,
     single,
+    solver,
     with_,
 )
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 
-FREE = 2  # that have no bounds in ``problems``
-solve = quick_jit(jax.vmap(qp.solve))
-sharp = quick_jit(jax.vmap(partial(qp.solve, tolerance=1e-10)))
+solve, sharp = solver(), solver(tolerance=1e-10)
 
 
 def without_bounds(p: qp.Problem, free: int = FREE) -> qp.Problem:
@@ -171,7 +172,7 @@ def test_derivatives_are_those_of_infinite_bounds(batch):
 def test_levels_and_a_warm_start(batch):
     p, first = without_bounds(batch), slice(0, 2)
     levels = [(p.J[:, rows], p.r[:, rows]) for rows in (first, slice(2, M))]
-    run = quick_jit(jax.vmap(qp.solve_levels))
+    run = quick_jit(jax.vmap(solve_levels))
     free = run(levels, p.A, p.b, p.G, p.h, p.lower, p.upper, p.ceiling)[-1]
     bounded = run(levels, p.A, p.b, p.G, p.h, batch.lower, batch.upper, p.ceiling)[-1]
     assert (free.status == qp.SOLVED).all()

@@ -1,7 +1,6 @@
 """Rows of G with a bound on both sides: the same answers as two rows, for the price of one."""
 
 from dataclasses import fields, replace
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +10,7 @@ import pytest
 from jaxsim.solvers import qp
 from tests.compiling import quick_jit
 from tests.solvers.qp_problems import (
+    FREE,
     KC,
     MEMBERS,
     NAMES,
@@ -22,14 +22,13 @@ from tests.solvers.qp_problems import (
     reference,
     relative,
     single,
+    solver,
     with_,
 )
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 
-FREE = 2  # that have no bounds in ``problems``
-solve = quick_jit(jax.vmap(qp.solve))
-sharp = quick_jit(jax.vmap(partial(qp.solve, tolerance=1e-10)))
+solve, sharp = solver(), solver(tolerance=1e-10)
 TIGHT = K - KC  # the first row with two sides
 
 

@@ -48,7 +48,7 @@ def hands(model):
     )
 
 
-def hang(model, steps, angle=0.0, until=np.inf, form="backward", height=0.0, **numbers):
+def hang(model, steps, angle=0.0, until=np.inf, form="backward", height=0.0, asks=True, **numbers):
     """States before each step, and infos, of a rod without any motor; both hands ask for the bar
     until a time [s]."""
     points = hands(model)
@@ -66,7 +66,7 @@ def hang(model, steps, angle=0.0, until=np.inf, form="backward", height=0.0, **n
                 relax=jnp.full(2, 1e-4),
                 still=jnp.zeros(2),
                 torque=jnp.ones(()),
-                hold=jnp.where(time < until, jnp.zeros(2, int), NO_HOLD),
+                hold=jnp.where(time < until, jnp.zeros(2, int), NO_HOLD) if asks else None,
             )
 
         return of
@@ -149,6 +149,12 @@ def test_holds_that_cannot_be_are_told():
         Holds.of(model, points, ("rod",))
     with pytest.raises(ModelError, match="strength is -1"):
         check_holds(model, points, Holds.of(model, points, ("bar",), strength=-1.0))
+
+
+def test_tasks_that_say_nothing_of_holds_hold_nothing():
+    com, _, grips, info = hang(rod(), 20, asks=False)
+    assert (np.asarray(grips.held[1:]) == NO_HOLD).all() and info.grip_speed.max() == 0
+    np.testing.assert_allclose(np.diff(np.asarray(com[2:, 2]), n=2) / DT**2, -G, rtol=1e-6)
 
 
 def test_a_bar_of_a_scenario_is_where_it_is_carried(tmp_path):

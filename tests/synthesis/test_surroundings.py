@@ -8,7 +8,7 @@ import pytest
 from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.fused import fuse
-from jaxsim.model import ModelBuilder, State, box, hinge, slide
+from jaxsim.model import ModelBuilder, ModelError, State, box, hinge, slide
 from jaxsim.model.adopt import add_model
 from jaxsim.model.drives import Drive
 from jaxsim.model.part import driven_part, main_part, part_of
@@ -190,3 +190,15 @@ def test_pushes_on_what_is_driven_are_refused():
             standing(model),
             pushes=push(model, "floor", (1.0, 0, 0)),
         )
+
+
+def test_a_model_that_begins_with_what_is_driven_is_refused():
+    b = ModelBuilder()
+    drives = [slide("up", (0, 0, 1), drive=Drive(rate=0.3))]
+    b.add_link("floor", "world", mass=1.0, inertia=(1, 1, 1), joints=drives)
+    b.add_shape("floor", box((1.0, 1.0, FLOOR), name="floor"))
+    add_model(b, hopper(), world_shapes=False)
+    model = b.build()
+    scheme = PerStepOptimisation.of(model, hopper_effectors(model))
+    with pytest.raises(ModelError, match="the first link is 'floor', and moves by drives"):
+        scheme.check(model)
