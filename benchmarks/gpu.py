@@ -4,6 +4,7 @@
     python benchmarks/gpu.py --out FOLDER        writes table.md and table.json there as it goes
     python benchmarks/gpu.py --record            and append the tables to benchmarks/RESULTS.md
     python benchmarks/gpu.py --quick             few steps and parts, to see that it runs
+    python benchmarks/gpu.py --only "speed human" mjx --at-most 200      those parts alone
 
 Where JAX finds no GPU it says so and uses the CPU. Each part runs in a process of its own, which
 may fail, hang or be ended by the driver: its rows until then, and what it last said, are kept, and
@@ -121,6 +122,17 @@ def tables(results: dict[str, list[dict]]) -> list[str]:
     return out
 
 
+def chosen(plan, only: list[str] | None):
+    """The parts whose labels begin with one of ``only``, in its order; all of them if None."""
+    if only is None:
+        return plan
+    named = [[part for part in plan if label(*part).startswith(word)] for word in only]
+    if not all(named):
+        labels = ", ".join(label(*part) for part in plan)
+        raise SystemExit(f"no part is called {only[named.index([])]!r}; there are {labels}")
+    return [PLAN[0], *(part for parts in named for part in parts)]
+
+
 def kind_of(name: str) -> str:
     return {"mjx": "speed", "warp": "speed"}.get(name, name)
 
@@ -139,6 +151,9 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of all parts")
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
     parser.add_argument("--quick", action="store_true", help="few steps, small batches")
+    parser.add_argument("--only", nargs="+", metavar="PART", help="parts whose label begins so")
+    parser.add_argument("--at-most", type=float, help="seconds of a part, whatever it is")
+    parser.add_argument("--batch", type=int, nargs="+", help="characters at once")
     return parser.parse_args(words)
 
 
@@ -155,16 +170,18 @@ def main(words: list[str]) -> str:
         old.unlink()
     quick = options.quick or platform != "gpu"
     given = {"quick": quick, "folder": str(options.out), "steps": 4 if quick else 100}
-    given["batch"] = (5,) if options.quick else (33, 1) if quick else BATCHES
+    usual = (5,) if options.quick else (33, 1) if quick else BATCHES
+    given["batch"] = options.batch or usual
+    plan = chosen(QUICK if options.quick else PLAN, options.only)
     results: dict[str, list[dict]] = {"agreement": [], "trouble": []}
     text = ""
-    for name, more in QUICK if options.quick else PLAN:
+    for name, more in plan:
         left = options.budget - (time.monotonic() - begun)
         print(f"{label(name, more)} ({left:.0f} s left)", flush=True)
         if left < 10:
             rows, trouble = [], "no time was left"
         else:
-            most = min(left, AT_MOST[more.get("backend", "fused")])
+            most = min(left, options.at_most or AT_MOST[more.get("backend", "fused")])
             rows, trouble = part(name, {**given, **more}, most)
         results.setdefault(kind_of(name), []).extend(rows)
         if trouble:

@@ -17,6 +17,7 @@ from jaxsim.fused import cuda, fuse, handler, kept
 from jaxsim.fused.launch import Kernel
 
 ROOT = Path(__file__).resolve().parents[2]
+PLATFORM = {"gpu": "cuda"}.get(jax.default_backend(), "cpu")
 X = np.random.default_rng(0).normal(size=(6, 3)).astype("float32")
 
 
@@ -71,7 +72,7 @@ print(digest(looped(), np.ones(3, np.float32), 1))
 
 
 def test_a_program_whose_kernel_is_elsewhere_says_so():
-    lost = jax.ffi.ffi_call(handler.target("cpu"), jax.ShapeDtypeStruct((3,), jnp.float32))
+    lost = jax.ffi.ffi_call(handler.target(PLATFORM), jax.ShapeDtypeStruct((3,), jnp.float32))
     with pytest.raises(jax.errors.JaxRuntimeError, match="Trace it here, or export it"):
         jax.block_until_ready(lost(X[0], kernel="0123 1 1"))
     with pytest.raises(jax.errors.JaxRuntimeError, match="without its name"):
@@ -94,7 +95,7 @@ def test_an_error_within_a_call_is_an_error_of_jax(monkeypatch):
         raise RuntimeError("no more of it")
 
     run = jax.jit(fuse(lambda x: x * 0.75))
-    monkeypatch.setattr(Kernel, "on_host", fails)
+    monkeypatch.setattr(Kernel, {"cpu": "on_host", "cuda": "on_gpu"}[PLATFORM], fails)
     with pytest.raises(jax.errors.JaxRuntimeError, match="RuntimeError: no more of it"):
         jax.block_until_ready(run(X))
 

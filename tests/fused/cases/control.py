@@ -116,10 +116,13 @@ def branches(x, v, n, rows):
     table = jnp.cumsum(rows[:12, 0])
     found += [lax.cond(x[1] > 0, lambda: _busy(x) * rows[n, 1] + table[n], lambda: _busy(x))]
     found += [rows[n] * 2, table[n] - 1, lax.cond(x[0] > 0, lambda: x * table[n], lambda: _busy(x))]
+    # a fused function does as the CPU does on every device, so the others are told to do the same
     picked = [
-        lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos),
+        lax.platform_dependent(x, cpu=jnp.sin, cuda=jnp.sin, default=jnp.cos),
         lax.platform_dependent(x, default=jnp.tan),
-        lax.platform_dependent(x, fused=lambda x: x + x, cpu=lambda x: 2 * x, default=jnp.tan),
+        lax.platform_dependent(
+            x, fused=lambda x: x + x, cpu=lambda x: 2 * x, cuda=lambda x: 2 * x, default=jnp.tan
+        ),
     ]
     return {"cond": found, "platform_index": picked}
 

@@ -99,10 +99,13 @@ WAYS = {
 @case(*WAYS, args=[X, V, LONG, K, I, J])
 def scattered(x, v, long, k, i, j):
     two, known = jnp.stack([i, j]), jnp.asarray(TABLE, x.dtype)
-    apart = jnp.stack([i, i + 1])  # no two updates of one place, the order of which is not said
+    # No two updates of one place, the order of which is not said; within the array in the mode
+    # that brings both to its edge.
+    far, within = jnp.stack([i, i + 1]), jnp.stack([i % 5, i % 5 + 6])
     found = {name: [] for name in WAYS}
     for name, way in WAYS.items():
         for mode in MODES if way in ("set", "add") else MODES[:1]:
+            apart = within if mode == "clip" and way == "set" else far
 
             def write(a, *at, value, way=way, mode=mode):
                 return getattr(a.at[at], way)(value, mode=mode)
