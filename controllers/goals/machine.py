@@ -81,7 +81,8 @@ class GoalMachine:
     """states by name, the first is the start; transitions: name -> names, the first comes first.
 
     variables: what conditions and goals remember at the start, a pytree. constraints: besides the
-    goals, whatever the state. Raises ValueError for a state or a transition that names something
+    goals, whatever the state. clasps(obs, variables) (nc,) bool: the hands of others that it asks
+    for, whatever the state. Raises ValueError for a state or a transition that names something
     unknown, and for two constraints of an effector at once.
     """
 
@@ -90,6 +91,7 @@ class GoalMachine:
     transitions: Mapping[str, tuple[str, ...]]
     variables: Any = ()
     constraints: tuple[EffectorConstraint, ...] = ()
+    clasps: Callable[[EffectorObservation, Any], Array] | None = None
     order: tuple[tuple[int, ...], ...] = field(init=False)  # by state, whom to ask, nearest first
 
     def __post_init__(self):
@@ -215,7 +217,9 @@ class GoalMachine:
                     rows.append(position_rows(conf, error, J, at_v, scale, dt))
             lifted = [s.lifts(here, memory.variables) for s in self.states.values()]
             still = jnp.where(_pick(memory.state, lifted), 0.0, 1.0).astype(conf.v.dtype)
-            fixed = grip = hold = None
+            fixed = grip = hold = clasp = None
+            if conf.clasps is not None and self.clasps is not None:
+                clasp = self.clasps(here, memory.variables)
             if conf.holds is not None:
                 asked = [s.holds(here, memory.variables) for s in self.states.values()]
                 hold = _pick(memory.state, asked)
@@ -231,6 +235,7 @@ class GoalMachine:
                 fixed=fixed,
                 grip=grip,
                 hold=hold,
+                clasp=clasp,
             )
 
         return tasks

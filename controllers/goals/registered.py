@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from controllers.goals.account import Reach
 from controllers.goals.balance import ROLES, balance_machine
+from controllers.goals.company import asks_for_hands, hold_hands
 from controllers.goals.controller import GoalController
 from controllers.goals.effector_constraints import EffectorConstraint, at_once, check_constraints
 from controllers.goals.machine import GoalMachine
@@ -25,11 +26,17 @@ TIMES = (2.0, 0.3)  # of a goal that is added: its weight, and how long it takes
 
 def balance(table: Table, setup: Setup) -> Registered:
     """Section 6.1.2 of the document: steps where balance would be lost. ``hands_to_wall``: the
-    weight of hands that look for support; ``dodge``: { near [m], weight } of what flies."""
+    weight of hands that look for support; ``hold_hands``: of those that reach for another's;
+    ``dodge``: { near [m], weight } of what flies."""
     machine, top = balance_machine(), setup.model.topology
     if table.has("hands_to_wall"):
         top.require("hands_to_wall", *HANDS, *UPPER_ARMS)
         machine = machine.adding(hands_to_wall(), table.number("hands_to_wall", above=0.0))
+    if table.has("hold_hands"):
+        weight = table.number("hold_hands", above=0.0)
+        if not setup.world.clasps:
+            raise table.error("needs hands to hold; give the world a [[clasp]]", "hold_hands")
+        machine = machine.adding(hold_hands(), weight, clasps=asks_for_hands)
     away = table.table("dodge")
     if away is not None:
         near, weight = away.number("near", 1.0, above=0.0), away.number("weight", 1.0, above=0.0)

@@ -102,6 +102,25 @@ class CharacterSpec:
 
 
 @dataclass(frozen=True)
+class Companion:
+    """Another character of the world, built like the first; its links are called ``name.link``."""
+
+    name: str
+    spec: CharacterSpec
+    controller: Table | None = None
+
+
+@dataclass(frozen=True)
+class Clasp:
+    """Two hands that may hold each other, as "leftHand" of the character and "child.rightHand" of a
+    companion, see ``jaxsim.synthesis.clasps``."""
+
+    hands: tuple[str, str]
+    reach: float = 0.06  # from which they take hold [m]
+    strength: float = np.inf  # [N]
+
+
+@dataclass(frozen=True)
 class World:
     """A whole world file. SI units and radians, but for poses."""
 
@@ -126,6 +145,8 @@ class World:
     holds: tuple[Hold, ...] = ()
     pushes: tuple[Push, ...] = ()
     character: CharacterSpec | None = None
+    companions: tuple[Companion, ...] = ()
+    clasps: tuple[Clasp, ...] = ()
     controller: Table | None = None  # what drives it; its keys are the controller's own
     folder: Path = Path()  # where model files are looked for
     source: str | None = None  # the text of the file

@@ -19,6 +19,8 @@ from jaxsim.io.world import (
     ZERO,
     Body,
     CharacterSpec,
+    Clasp,
+    Companion,
     DrivenBody,
     Grip,
     Hold,
@@ -97,6 +99,8 @@ def world_of(file: Table, name: str, folder: Path, source: str | None = None) ->
         holds=tuple(hold for t in file.tables("hold") for hold in _repeated(t, _hold, friction)),
         pushes=tuple(map(_push, file.tables("push"))),
         character=None if character is None else _character(character),
+        companions=tuple(map(_companion, file.tables("companion"))),
+        clasps=tuple(map(_clasp, file.tables("clasp"))),
         controller=file.table("controller"),
     )
     file.done()
@@ -106,7 +110,7 @@ def world_of(file: Table, name: str, folder: Path, source: str | None = None) ->
 
 def _check_names(file: Table, world: World) -> None:
     shapes = [shape.name for shape in world.fixed if shape.name]
-    movers = [body.name for body in (*world.bodies, *world.driven)]
+    movers = [body.name for body in (*world.bodies, *world.driven, *world.companions)]
     holds = [hold.name for hold in world.holds]
     for names in ([*shapes, *holds], movers, [grip.name for grip in world.grips]):
         for name in names:
@@ -297,6 +301,26 @@ def _character(table: Table) -> CharacterSpec:
     )
     table.done()
     return spec
+
+
+def _companion(table: Table) -> Companion:
+    name, controller = table.text("name"), table.table("controller")
+    if "." in name:
+        raise table.error(f"is {name!r}; a name has no dot, which parts it from its links", "name")
+    return Companion(name, _character(table), controller)
+
+
+def _clasp(table: Table) -> Clasp:
+    hands = table.take("hands")
+    if not (isinstance(hands, list) and len(hands) == 2 and all(isinstance(h, str) for h in hands)):
+        raise table.error('takes two hands, as in hands = ["leftHand", "child.rightHand"]', "hands")
+    clasp = Clasp(
+        hands=(hands[0], hands[1]),
+        reach=table.number("reach", Clasp.reach, above=0.0),
+        strength=table.number("strength", np.inf, above=0.0),
+    )
+    table.done()
+    return clasp
 
 
 def key_pose(table: Table) -> KeyPose:

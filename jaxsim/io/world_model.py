@@ -1,6 +1,6 @@
 """From a World to the Model, State and forces that a simulation takes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -40,16 +40,17 @@ class WorldModel:
     pushes: Pushes | None
     grip_close: np.ndarray  # (ng,) [s]
     grip_open: np.ndarray  # (ng,) [s]
-    roles: tuple[str, ...]  # (nl,) "character", "prop" or "driven"
+    roles: tuple[str, ...]  # (nl,) "character", "companion", "prop" or "driven"
     notes: tuple[str, ...]  # what a user should know
 
 
 def build_world(world: World) -> WorldModel:
     """Model, start state and forces of a world, in JAX's default float precision.
 
-    Links are in the order character, bodies, driven bodies; all that moves may touch all else that
-    moves and all that is fixed. The character's links touch one another only if it says
-    ``self_collision``; then shapes that overlap at the start never do.
+    Links are in the order character, companions, bodies, driven bodies; all that moves may touch
+    all else that moves and all that is fixed, but companions touch what is fixed alone. The
+    character's links touch one another only if it says ``self_collision``; then shapes that overlap
+    at the start never do.
 
     Raises WorldError or ModelError, naming the place, for what does not fit together.
     """
@@ -59,22 +60,26 @@ def build_world(world: World) -> WorldModel:
     mover = None if world.character is None else load_character(world, world.character, notes)
     if mover is not None and _alone(world):
         return _by_itself(mover, notes)
-    builder = _builder(world, mover)
+    companions = _load_companions(world, notes)
+    builder = _builder(world, mover, companions)
     if mover is not None and world.character is not None and world.character.self_collision:
         builder.add_self_collision(mover.model.topology.link_names)
         for pair in overlaps(mover):
             builder.exclude_pair(*pair)
+    of_companions = tuple(f"{one.name}." for one in world.companions)
     grips = [*world.grips, *_hands(world)]
     _add_grips(world, builder, mover, grips)
     model = builder.build()
-    state = _start(world, model, mover)
+    state = _start(world, model, mover, companions)
     top = model.topology
     if not world.fixed and -1 not in top.shape_link:
         notes.append(NO_GROUND)
     kinds = {body.name: "prop" for body in world.bodies}
     kinds |= {body.name: "driven" for body in world.driven}
-    own = len(top.link_names) - sum(1 for name in top.link_names if name in kinds)
-    roles = ["character"] * own + [kinds[name] for name in top.link_names[own:]]
+    roles = [
+        kinds.get(name, "companion" if name.startswith(of_companions) else "character")
+        for name in top.link_names
+    ]
     return WorldModel(
         model=model,
         state=state,
@@ -95,19 +100,30 @@ def _by_itself(mover: Placed, notes: list[str]) -> WorldModel:
     return WorldModel(mover.model, mover.state, None, none, none, kinds, tuple(notes))
 
 
+def _load_companions(world: World, notes: list[str]) -> list[Placed]:
+    """Each by itself."""
+    if world.companions and world.character is None:
+        raise WorldError(f"{world.name}: [[companion]]: of whom? give a [character]")
+    return [
+        load_character(replace(world, character=one.spec), one.spec, notes)
+        for one in world.companions
+    ]
+
+
 # ---- the model
 
 
 def _alone(world: World) -> bool:
     """Whether there is a character and nothing else, so that its model is the world's."""
     others = (*world.fixed, *world.bodies, *world.driven, *world.grips, *world.holds)
+    others = (*others, *world.companions)
     spec = world.character or CharacterSpec("")
     moved = (*spec.pos, *spec.velocity, *spec.angular_velocity, *spec.quat[1:])
     usual = tuple(world.gravity) == World.gravity and not any(moved)
     return usual and not (spec.self_collision or others or world.pushes or world.ground is False)
 
 
-def _builder(world: World, mover: Placed | None) -> ModelBuilder:
+def _builder(world: World, mover: Placed | None, companions: list[Placed]) -> ModelBuilder:
     builder = ModelBuilder(world.gravity)
     groups: list[list[str]] = []  # shapes of what moves together
     if mover is not None:
@@ -116,6 +132,8 @@ def _builder(world: World, mover: Placed | None) -> ModelBuilder:
         add_model(builder, mover.model, world_shapes=alone)
         top = mover.model.topology
         groups.append([n for n, link in zip(top.shape_names, top.shape_link) if link >= 0])
+    for one, placed in zip(world.companions, companions):
+        add_model(builder, placed.model, world_shapes=False, prefix=f"{one.name}.")
     for body in world.bodies:
         com, inertia = solid(body.shape, body.mass)
         builder.add_link(
@@ -204,7 +222,7 @@ def _poses(
     poses = {b.name: (np.array(b.pos), rotation(b.quat)) for b in world.bodies}
     if links - set(poses):
         bare = builder.build()
-        state = _start(world, bare, mover)
+        state = _start(world, bare, mover, [])
         kin = _kinematics(bare, state.q, state.qd)
         pairs = zip(np.asarray(kin.link_pos, float), np.asarray(kin.link_rot, float), strict=True)
         poses |= dict(zip(bare.topology.link_names, pairs, strict=True))
@@ -214,7 +232,7 @@ def _poses(
 # ---- state and forces
 
 
-def _start(world: World, model: Model, mover: Placed | None) -> State:
+def _start(world: World, model: Model, mover: Placed | None, companions: list[Placed]) -> State:
     top = model.topology
     state = neutral_state(model)
     q, qd = np.array(state.q, float), np.array(state.qd, float)
@@ -222,6 +240,15 @@ def _start(world: World, model: Model, mover: Placed | None) -> State:
         own = mover.model.topology
         q[: own.nq], qd[: own.nv] = np.asarray(mover.state.q), np.asarray(mover.state.qd)
         place_root(world, own, q, qd)
+    for one, placed in zip(world.companions, companions):
+        own, joint = (
+            placed.model.topology,
+            top.joint(f"{one.name}.{placed.model.topology.joint_names[0]}"),
+        )
+        at, dof = top.q_start[joint], top.v_start[joint]
+        of_q, of_v = np.array(placed.state.q, float), np.array(placed.state.qd, float)
+        place_root(replace(world, character=one.spec), own, of_q, of_v)
+        q[at : at + own.nq], qd[dof : dof + own.nv] = of_q, of_v
     for body in world.bodies:
         joint = top.joint(body.name)
         at, dof = top.q_start[joint], top.v_start[joint]

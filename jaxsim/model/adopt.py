@@ -1,5 +1,6 @@
 """A built model's links, shapes, pairs and grips as declarations of another scene."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,16 @@ from jaxsim.model.joints import Joint
 from jaxsim.model.model import Model
 from jaxsim.model.roles import NO_ROLES
 from jaxsim.model.shapes import Shape
-from jaxsim.model.topology import WORLD
+from jaxsim.model.topology import WORLD, Topology
 
 
-def add_model(builder: ModelBuilder, model: Model, world_shapes: bool = True) -> None:
-    """Declare all that a model holds, under its own names, in front of or behind other links.
+def add_model(
+    builder: ModelBuilder, model: Model, world_shapes: bool = True, prefix: str = ""
+) -> None:
+    """Declare all that a model holds, in front of or behind other links.
+
+    prefix: of the names of its links, joints and shapes, such as "child." of another character;
+    with one, its roles do not become the scene's.
 
     world_shapes: False leaves out its shapes of the world, and so its ground; a shape that touched
     nothing there touches nothing of the new world either. The gravity is the builder's. The numbers
@@ -26,6 +32,9 @@ def add_model(builder: ModelBuilder, model: Model, world_shapes: bool = True) ->
     if model.mass.ndim != 1:
         raise ModelError("this is a batch of models; take one member of it")
     top = model.topology
+    if prefix:
+        top = _renamed(top, prefix)
+        model = replace(model, topology=top)
     numbers = {name: np.asarray(getattr(model, name), float) for name in _ARRAYS}
     for link, name in enumerate(top.link_names):
         first = top.joint_link.index(link)
@@ -54,6 +63,15 @@ def add_model(builder: ModelBuilder, model: Model, world_shapes: bool = True) ->
         )
     if top.roles != NO_ROLES:
         builder.set_roles(top.roles)
+
+
+def _renamed(top: Topology, prefix: str) -> Topology:
+    """With other names, and so without roles."""
+    names = {
+        f"{kind}_names": tuple(prefix + name for name in getattr(top, f"{kind}_names"))
+        for kind in ("link", "joint", "shape", "grip")
+    }
+    return replace(top, **names, roles=NO_ROLES)
 
 
 _ARRAYS = (

@@ -131,6 +131,31 @@ def main_part(top: Topology) -> Part:
     return part_of(top, tuple(top.main_links.tolist()))
 
 
+ALIKE = (
+    *("link_parent", "joint_parent", "joint_link", "joint_kinds", "joint_limited"),
+    *("joint_actuated", "joint_driven", "shape_kinds", "shape_link"),
+)
+
+
+def character_parts(top: Topology) -> tuple[Part, ...]:
+    """The character of a world, then each other tree that moves freely and is built like it, such
+    as a child beside an adult. All of them have the names and roles of the first."""
+    main = main_part(top)
+    own = [
+        link
+        for link in np.unique(top.link_root)
+        if any(top.joint_link[j] == link for j in top.root_joints)
+    ]
+    parts = [part_of(top, tuple((np.asarray(top.link_root) == link).tolist())) for link in own]
+    parts = [p for p in parts if not np.array_equal(p.links, main.links)]
+    alike = [
+        p
+        for p in parts
+        if all(getattr(p.topology, name) == getattr(main.topology, name) for name in ALIKE)
+    ]
+    return (main, *(replace(part, topology=main.topology) for part in alike))
+
+
 def driven_part(top: Topology) -> Part:
     """What moves by drives."""
     trees = {int(top.link_root[top.joint_link[j]]) for j, d in enumerate(top.joint_driven) if d}

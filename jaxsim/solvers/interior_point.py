@@ -19,6 +19,7 @@ from jax import Array, lax
 
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide, safe_sqrt
+from jaxsim.solvers.joint import every, most, total
 from jaxsim.solvers.qp_system import (
     MOST,
     RIDGE,
@@ -46,6 +47,7 @@ class Scale:
     x: Array  # (n,)
     equality: Array  # (e,) of multipliers
     inequality: Array  # (c,) of multipliers
+    joint: Array | None  # (mj,) of multipliers
     size: Array  # () of the solution
     finite: Array  # () bool: all numbers of the problem are
 
@@ -59,6 +61,7 @@ class Point:
     y: Array  # (e,)
     z: Array  # (c,) not negative
     s: Array  # (c,) not negative
+    w: Array | None = None  # (mj,) of joint equations
 
 
 def reached(problem: Scaled, x: Array) -> Array:
@@ -85,6 +88,7 @@ class Residual:
     gradient: Array  # (n,) that no multiplier takes; that of fixed unknowns does not count
     equation: Array  # (e,) b - A x
     room: Array  # (c,) C x - d - s
+    joint: Array | None  # (mj,) c - C_j x, of all problems
     contradicts: Array  # () bool: see ``residual``
 
 
@@ -93,15 +97,22 @@ def residual(problem: Scaled, p: Point, slope: Array) -> Residual:
     constraints (Farkas) when they add these up to 0 >= something positive, with a 0 so small that x
     would need 1e3 (float32) or 1e7 (float64) times the scale of the problem."""
     fixed, eps = problem.fixed, float(jnp.finfo(p.x.dtype).eps)
+    joint, missing = problem.joint, None
     pull = matmul(p.y, problem.A) + pulled_back(problem, p.z)
+    if joint is not None:
+        pull = pull + matmul(p.w, joint.C)
+        missing = joint.c - joint.total(matmul(joint.C, p.x))
     reach = jnp.sum(p.y * problem.b) + jnp.sum(p.z * problem.d)
-    reach = reach - jnp.sum(jnp.where(fixed, pull * problem.at, 0.0))
-    against = jnp.sum(jnp.abs(jnp.where(fixed, 0.0, pull)))
-    size = jnp.sum(jnp.abs(p.y)) + jnp.sum(p.z)
+    reach = total(joint, reach - jnp.sum(jnp.where(fixed, pull * problem.at, 0.0)))
+    against = total(joint, jnp.sum(jnp.abs(jnp.where(fixed, 0.0, pull))))
+    size = total(joint, jnp.sum(jnp.abs(p.y)) + jnp.sum(p.z))
+    if joint is not None:
+        reach, size = reach + jnp.sum(p.w * joint.c), size + jnp.sum(jnp.abs(p.w))
     return Residual(
         slope - pull,
         problem.b - matmul(problem.A, p.x),
         jnp.where(problem.real, reached(problem, p.x) - problem.d - p.s, 0.0),
+        missing,
         reach > (against + eps * size) / eps**0.45,
     )
 
@@ -123,8 +134,11 @@ def measures(problem: Scaled, p: Point, off: Residual) -> tuple[Array, Array, Ar
         off.room[: 2 * nb] / bounds,
         safe_divide(off.room[2 * nb :], rows),
     ]
+    if off.joint is not None:
+        missed.append(off.joint / scale)
     dual = left_over(problem, p.x, off.gradient)
-    return largest(jnp.concatenate(missed)), dual, safe_sqrt(largest(product))
+    all_ = largest(jnp.concatenate(missed)), dual, safe_sqrt(largest(product))
+    return jax.tree.map(lambda x: most(problem.joint, x), all_)
 
 
 def left_over(problem: Scaled, x: Array, gradient: Array) -> Array:
@@ -136,7 +150,8 @@ def left_over(problem: Scaled, x: Array, gradient: Array) -> Array:
 def reach(problem: Scaled, p: Point) -> Array:
     """() the size of x and of what the constraints ask for."""
     sizes = jnp.concatenate([jnp.abs(p.x), jnp.abs(problem.b), problem.d])
-    return jnp.max(sizes, initial=0.0) + float(jnp.finfo(p.x.dtype).eps)
+    largest_one = most(problem.joint, jnp.max(sizes, initial=0.0))
+    return largest_one + float(jnp.finfo(p.x.dtype).eps)
 
 
 def largest(x: Array) -> Array:
@@ -178,6 +193,7 @@ def iterate(
         p = step(problem, system, run.point, run.off, run.caution)
         off = residual(problem, p, gradient(problem, p.x))
         good = jnp.isfinite(sum(jnp.sum(leaf) for leaf in jax.tree.leaves((p, off))))
+        good = every(problem.joint, good)
         p, off = jax.tree.map(
             lambda new, old: jnp.where(good, new, old), (p, off), (run.point, run.off)
         )
@@ -199,7 +215,7 @@ def iterate(
 
 def step(problem: Scaled, system: Reduced, p: Point, off: Residual, caution: Array) -> Point:
     """One predictor and corrector."""
-    real, nb = problem.real, problem.bounded
+    real, nb, joint = problem.real, problem.bounded, problem.joint
     eps = float(jnp.finfo(p.x.dtype).eps)
     delta = caution * eps**0.75
     soft = jnp.where(jnp.arange(p.s.shape[0]) < 2 * nb, 0.0, delta)
@@ -212,21 +228,22 @@ def step(problem: Scaled, system: Reduced, p: Point, off: Residual, caution: Arr
     def direction(product: Array):
         """With s dz + z ds = -product and C dx - ds + soft dz = -room."""
         base = jnp.where(real, -(product + p.z * off.room) * answer, 0.0)
-        dx, dy, moved = solve_factored(f, problem, slope, base, off.equation)
+        dx, dy, moved, dw = solve_factored(f, problem, slope, base, off.equation, off.joint)
         dz = base - weight * moved
-        return Point(dx, dy, dz, jnp.where(real, moved + off.room + soft * dz, 0.0))
+        return Point(dx, dy, dz, jnp.where(real, moved + off.room + soft * dz, 0.0), dw)
 
     def longest(to: Point) -> Array:
         """The part of the way at which the first slack or multiplier is zero."""
         rate = jnp.where(real, jnp.maximum(-to.s / p.s, -to.z / p.z), 0.0)
-        return 1 / jnp.max(rate, initial=1e-9)
+        return 1 / most(joint, jnp.max(rate, initial=1e-9))
 
     product = p.s * p.z
     straight = direction(product)
     part = jnp.minimum(longest(straight), 1.0)
     after = jnp.sum(jnp.where(real, (p.s + part * straight.s) * (p.z + part * straight.z), 0.0))
-    now = jnp.sum(jnp.where(real, product, 0.0))
-    centre = safe_divide(after, now) ** 3 * safe_divide(now, jnp.sum(real, dtype=now.dtype))
+    after, now = total(joint, after), total(joint, jnp.sum(jnp.where(real, product, 0.0)))
+    count = total(joint, jnp.sum(real, dtype=now.dtype))
+    centre = safe_divide(after, now) ** 3 * safe_divide(now, count)
     # A short predictor says little of the second order: all of it can make the iterates cycle.
     to = direction(product + part * straight.s * straight.z - centre)
     part = jnp.minimum(STEP * longest(to), 1.0)

@@ -7,6 +7,7 @@ gives the derivative of the solution. See docs/explanation/qp.md.
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ from jax import Array, lax
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_norm, safe_sqrt
 from jaxsim.solvers import interior_point as ip
+from jaxsim.solvers.joint import Joint, every, most
 from jaxsim.solvers.lcp import NOT_FINITE, SOLVED, UNFINISHED
 from jaxsim.solvers.qp_derivative import moved
 from jaxsim.solvers.qp_system import Scaled, both_sides, reduced
@@ -45,6 +47,7 @@ class Problem:
     lower: Array  # (nb,) of the last nb unknowns, at most n
     upper: Array  # (nb,)
     ceiling: Array | None = None  # (kc,) of the last kc rows of G, at most k; None: of none
+    joint: Joint | None = None  # equations with the other members of a vmap
 
     @property
     def ceilings(self) -> Array:
@@ -63,6 +66,7 @@ class Start:
     at_lower: Array  # (nb,)
     at_upper: Array  # (nb,)
     at_ceiling: Array  # (kc,)
+    joint: Array | None = None  # (mj,)
 
 
 @jax.tree_util.register_dataclass
@@ -70,8 +74,9 @@ class Start:
 class Solution:
     """x with the multipliers of its constraints, and how well they solve the problem.
 
-    J^T (J x - r) = A^T equality + G^T inequality - Gc^T at_ceiling + at_lower - at_upper, with Gc
-    the rows of G that have a ceiling.
+    J^T (J x - r) = A^T equality + G^T inequality - Gc^T at_ceiling + at_lower - at_upper (and
+    + C^T joint), with Gc the rows of G that have a ceiling. Status and what it follows from are of
+    all problems that a joint equation ties together.
     """
 
     x: Array  # (n,)
@@ -86,6 +91,7 @@ class Solution:
     gap: Array  # () the root of the largest product of a multiplier and its slack, relative
     iterations: Array  # () int
     violated: Array  # (e + k + n,) bool: rows of A, rows of G and bounds that are not met
+    joint: Array | None = None  # (mj,) multipliers of the joint equations
 
     @property
     def start(self) -> Start:
@@ -124,10 +130,10 @@ def solve(
     dtype = problem.J.dtype
     run = _Run(iterations, default_tolerance(dtype) if tolerance is None else tolerance)
     smoothing = jnp.asarray(smoothing, dtype)
-    x, y, z, report = _solution(run, problem, start, smoothing)
+    x, y, z, w, report = _solution(run, problem, start, smoothing)
     nb, k = problem.lower.shape[0], problem.h.shape[0]
     at_lower, at_upper, inequality, at_ceiling = jnp.split(z, [nb, 2 * nb, 2 * nb + k])
-    return Solution(x, y, inequality, at_lower, at_upper, at_ceiling, *report)
+    return Solution(x, y, inequality, at_lower, at_upper, at_ceiling, *report, joint=w)
 
 
 def default_tolerance(dtype) -> float:
@@ -143,10 +149,15 @@ class _Run:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _solution(run: _Run, problem: Problem, start: Start | None, smoothing: Array):
-    """x (n,), y (e,), z (c,), and the other fields of a ``Solution``."""
+    """x (n,), y (e,), z (c,), w (mj,), and the other fields of a ``Solution``."""
     q, scale = scaled(problem)
     p, _, report = _iterated(run, q, scale, start)
-    return p.x * scale.x, p.y * scale.equality, p.z * scale.inequality, report
+    return *_unscaled(scale, p.x, p.y, p.z, p.w), report
+
+
+def _unscaled(scale: ip.Scale, x: Array, y: Array, z: Array, w: Array | None):
+    w = None if w is None else w * scale.joint
+    return x * scale.x, y * scale.equality, z * scale.inequality, w
 
 
 @_solution.defjvp
@@ -154,14 +165,13 @@ def _solution_jvp(run: _Run, primals, tangents):
     problem, start, smoothing = primals
     q, scale = scaled(problem)
     p, system, report = _iterated(run, q, scale, start)
-    out = p.x * scale.x, p.y * scale.equality, p.z * scale.inequality
     moves = tangents[0].lower, tangents[0].upper
     at = jax.jvp(_nearest_to_0, (problem.lower, problem.upper), moves)[1]
     dot = replace(q, **_fields(tangents[0], scale), at=_of_all(q.free, at, 0.0) / scale.x)
-    dx, dy, dz = moved(q, system, p, dot, smoothing / (scale.size * scale.size))
-    dots = dx * scale.x, dy * scale.equality, dz * scale.inequality
+    dots = moved(q, system, p, dot, smoothing / (scale.size * scale.size))
     none = jax.tree.map(_no_tangent, report)
-    return (*out, report), (*dots, none)
+    out = _unscaled(scale, p.x, p.y, p.z, p.w)
+    return (*out, report), (*_unscaled(scale, *dots), none)
 
 
 def _no_tangent(x: Array):
@@ -217,9 +227,12 @@ def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
         ceiling=jnp.where(has_ceiling, ceiling, 0.0),
     )
     J, H, rest = p.J, _gram(p.J), jnp.concatenate([p.A, p.G])
+    if p.joint is not None:
+        rest = jnp.concatenate([rest, p.joint.C])
     squares = jnp.diagonal(H), jnp.sum(rest * rest, axis=0)
-    sizes = (jnp.abs(x) for x in (*squares, p.r, p.b, p.h, p.ceilings, p.lower, p.upper))
-    finite = jnp.isfinite(sum(map(jnp.sum, sizes)))
+    told = (p.r, p.b, p.h, p.ceilings, p.lower, p.upper)
+    sizes = (jnp.abs(x) for x in (*squares, *told, *(() if p.joint is None else (p.joint.c,))))
+    finite = every(p.joint, jnp.isfinite(sum(map(jnp.sum, sizes))))
     p, H, squares = jax.tree.map(
         lambda x: jnp.where(finite, x, 0.0), (replace(p, J=H[:0]), H, squares)
     )
@@ -238,12 +251,18 @@ def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
     )
 
     of_inequality = jnp.concatenate([1 / d[f:], 1 / d[f:], of_G, of_G[last:]])
-    one = ip.Scale(d, of_A, of_inequality, jnp.ones((), d.dtype), finite)
+    of_C = None if p.joint is None else _inverse(safe_sqrt(p.joint.total(_squares(p.joint.C * d))))
+    one = ip.Scale(d, of_A, of_inequality, of_C, jnp.ones((), d.dtype), finite)
     of = _fields(p, one) | dict(columns=d, finite=finite)
     pull = jnp.abs(jnp.where(finite, d * matmul(of["r"], J), 0.0))
-    size = jnp.max(jnp.concatenate([pull, jnp.abs(of["b"]), of["d"]]), initial=0.0)
+    asked = [] if of["joint"] is None else [jnp.abs(of["joint"].c)]
+    size = jnp.max(jnp.concatenate([pull, jnp.abs(of["b"]), of["d"], *asked]), initial=0.0)
+    size = most(p.joint, size)
     size = jnp.where(size > 0, size, 1.0)
-    scale = ip.Scale(d * size, of_A * size, one.inequality * size, size, finite)
+    of_C = None if of_C is None else of_C * size
+    scale = ip.Scale(d * size, of_A * size, one.inequality * size, of_C, size, finite)
+    if of["joint"] is not None:
+        of["joint"] = replace(of["joint"], c=of["joint"].c / size)
     of |= {name: of[name] / size for name in ("r", "b", "d")}
     moves = ~fixed[f:]
     real = jnp.concatenate([has_lower & moves, has_upper & moves, real_row, real_ceiling])
@@ -257,6 +276,10 @@ def _gram(rows: Array) -> Array:
     return lax.dot_general(rows, rows, (((0,), (0,)), ((), ())), precision=lax.Precision.HIGHEST)
 
 
+def _squares(rows: Array) -> Array:
+    return jnp.sum(rows * rows, axis=1)
+
+
 def _of_all(free: int, x: Array, value: float | bool) -> Array:
     """Of all unknowns, x being of those with bounds."""
     return jnp.concatenate([jnp.full(free, value, x.dtype), x])
@@ -268,13 +291,17 @@ def _nearest_to_0(lower: Array, upper: Array) -> Array:
     return jnp.where(lower == upper, (lower + upper) / 2, nearest)
 
 
-def _fields(p: Problem, scale: ip.Scale) -> dict[str, Array]:
+def _fields(p: Problem, scale: ip.Scale) -> dict[str, Any]:
     """The numbers of a problem, or their tangents, in scaled units, but for J."""
     nb, k = p.lower.shape[0], p.h.shape[0]
     d, size = scale.x / scale.size, scale.size
     of_A, of_G = scale.equality / size, scale.inequality[2 * nb : 2 * nb + k] / size
     of_bounds, of_ceiling = scale.x[len(d) - nb :], of_G[k - len(p.ceilings) :]
     floors, ceilings = p.h * of_G / size, p.ceilings * of_ceiling / size
+    joint = p.joint
+    if joint is not None:
+        of_C = scale.joint / size
+        joint = replace(joint, C=joint.C * d * of_C[:, None], c=joint.c * of_C / size)
     return dict(
         J=p.J,
         r=p.r / size,
@@ -282,6 +309,7 @@ def _fields(p: Problem, scale: ip.Scale) -> dict[str, Array]:
         b=p.b * of_A / size,
         G=p.G * d * of_G[:, None],
         d=jnp.concatenate([p.lower / of_bounds, -p.upper / of_bounds, floors, -ceilings]),
+        joint=joint,
     )
 
 
@@ -291,35 +319,41 @@ def _inverse(length: Array) -> Array:
 
 def _cold(q: Scaled) -> tuple[ip.Point, Array]:
     """A start from nothing, and the objective's gradient there."""
-    p = _with_room(q, q.at, jnp.zeros_like(q.b), jnp.zeros_like(q.d), ip.COLD)
+    none = None if q.joint is None else jnp.zeros_like(q.joint.c)
+    p = _with_room(q, ip.Point(q.at, jnp.zeros_like(q.b), jnp.zeros_like(q.d), q.d, none), ip.COLD)
     return p, ip.gradient(q, p.x)
 
 
 def _warm(q: Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]:
     """The same from the solution of another problem; from nothing if it is not finite, and without
     its multipliers if more of the gradient is left with them: those of tasks of another weight."""
-    finite = jnp.isfinite(sum(jnp.sum(x) for x in jax.tree.leaves(start)))
+    finite = every(q.joint, jnp.isfinite(sum(jnp.sum(x) for x in jax.tree.leaves(start))))
     x = jnp.where(q.fixed, q.at, start.x / scale.x)
     z = [start.at_lower, start.at_upper, start.inequality, start.at_ceiling]
     z = jnp.concatenate(z) / scale.inequality
     x = jnp.where(finite, x, q.at)
     y = jnp.where(finite, start.equality / scale.equality, 0.0)
     z = jnp.where(finite & q.real, z, 0.0)
+    w = None
+    if q.joint is not None:
+        w = jnp.zeros_like(q.joint.c) if start.joint is None else start.joint / scale.joint
+        w = jnp.where(finite, w, 0.0)
     s = jnp.where(q.real, jnp.maximum(ip.reached(q, x) - q.d, 0.0), 0.0)
-    p, slope = ip.Point(x, y, z, s), ip.gradient(q, x)
+    p, slope = ip.Point(x, y, z, s, w), ip.gradient(q, x)
     with_them = ip.residual(q, p, slope).gradient
-    helps = ip.left_over(q, x, with_them) <= ip.left_over(q, x, slope)
-    y, z = jnp.where(helps, y, 0.0), jnp.where(helps, z, 0.0)
-    p = ip.Point(x, y, z, s)
+    left = (most(q.joint, ip.left_over(q, x, each)) for each in (with_them, slope))
+    helps = jnp.less_equal(*left)
+    y, z, w = jax.tree.map(lambda x: jnp.where(helps, x, 0.0), (y, z, w))
+    p = ip.Point(x, y, z, s, w)
     primal, dual, _ = ip.measures(q, p, ip.residual(q, p, slope))
     least = jnp.clip(ip.WARM * jnp.maximum(primal, dual), ip.LEAST, ip.COLD)
-    return _with_room(q, x, y, z, jnp.where(finite, least, ip.COLD)), slope
+    return _with_room(q, p, jnp.where(finite, least, ip.COLD)), slope
 
 
-def _with_room(q: Scaled, x: Array, y: Array, z: Array, least: Array | float) -> ip.Point:
-    s = jnp.maximum(ip.reached(q, x) - q.d, least)
-    z = jnp.maximum(z, least * jnp.minimum(1.0, 1 / s))  # a bound that is far away hardly pushes
-    return ip.Point(x, y, jnp.where(q.real, z, 0.0), jnp.where(q.real, s, 1.0))
+def _with_room(q: Scaled, p: ip.Point, least: Array | float) -> ip.Point:
+    s = jnp.maximum(ip.reached(q, p.x) - q.d, least)
+    z = jnp.maximum(p.z, least * jnp.minimum(1.0, 1 / s))  # a bound that is far away hardly pushes
+    return replace(p, z=jnp.where(q.real, z, 0.0), s=jnp.where(q.real, s, 1.0))
 
 
 class QPError(ValueError):

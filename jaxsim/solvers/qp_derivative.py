@@ -1,5 +1,6 @@
 """The derivative of a QP's solution, from the conditions that hold there."""
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -21,8 +22,8 @@ from jaxsim.solvers.qp_system import (
 
 def moved(
     q: Scaled, system: Reduced, p: Point, dot: Scaled, smoothing: Array
-) -> tuple[Array, Array, Array]:
-    """The change of x, y and z by that of the problem; smoothing () in the scaled unit.
+) -> tuple[Array, Array, Array, Array | None]:
+    """The change of x, y, z and w by that of the problem; smoothing () in the scaled unit.
 
     Of an inequality (1 - D) dz + D ds = 0, with D 1 where it holds x and 0 where it does not.
     """
@@ -39,17 +40,24 @@ def moved(
     g2 = dot.b - matmul(dot.A, p.x)
     of_rows = inequalities(q, jnp.zeros_like(p.x), matmul(dot.G, p.x))
     g3 = jnp.where(real, dot.d - of_rows, 0.0)
+    joint, g4 = q.joint, None
+    if joint is not None:
+        g1 = g1 + matmul(p.w, dot.joint.C)
+        g4 = dot.joint.c - joint.total(matmul(dot.joint.C, p.x))
 
     def again(change, _):
         """One step of refinement; the regularised matrix is the preconditioner."""
-        dx, dy, dz = change
+        dx, dy, dz, dw = change
         r1 = g1 - pulled(q, achieved(q, dx))
         r1 = jnp.where(q.fixed, 0.0, r1 + matmul(dy, q.A) + pulled_back(q, dz))
-        r2 = g2 - matmul(q.A, dx)
+        r2, r4 = g2 - matmul(q.A, dx), None
+        if joint is not None:
+            r1 = jnp.where(q.fixed, 0.0, r1 + matmul(dw, joint.C))
+            r4 = g4 - joint.total(matmul(joint.C, dx))
         base = (D * (g3 - reached(q, dx)) - (1 - D) * dz) * answer
-        more, dy_more, towards = solve_factored(f, q, r1, base, r2)
-        return (dx + more, dy + dy_more, dz + base - D * answer * towards), None
+        more, dy_more, towards, dw_more = solve_factored(f, q, r1, base, r2, r4)
+        dw = None if dw is None else dw + dw_more
+        return (dx + more, dy + dy_more, dz + base - D * answer * towards, dw), None
 
-    dx = jnp.where(q.fixed, dot.at, 0.0)
-    change = dx, jnp.zeros_like(p.y), jnp.zeros_like(p.z)
+    change = jnp.where(q.fixed, dot.at, 0.0), *jax.tree.map(jnp.zeros_like, (p.y, p.z, p.w))
     return lax.scan(again, change, None, length=ROUNDS)[0]

@@ -5,7 +5,7 @@ part of it, so they are eliminated once, and a step factorises a matrix of the o
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import jax
@@ -14,6 +14,7 @@ from jax import Array, lax
 
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide, safe_sqrt
+from jaxsim.solvers.joint import Joint
 
 RIDGE = 10.0  # times the rounding of the scaled diagonal: the proximal regularisation
 MOST = 1e6  # times it, at most
@@ -42,6 +43,7 @@ class Scaled:
     fixed: Array  # (n,) bool: there is no choice
     at: Array  # (n,) what the bounds allow that is nearest to 0: of a fixed unknown what it is
     H: Array  # (n, n) J^T J + A^T A
+    joint: Joint | None  # mj equations with other problems
     free: int = field(metadata={"static": True})  # n - nb
 
     @property
@@ -110,6 +112,18 @@ class Factor:
     through: Array  # (e, nb) A lower^-T, with A as the elimination leaves it
     small: Array  # (e, e) lower factor of the equations' system
     small_inverse: Array  # (e,)
+    joint: "JointFactor | None" = None
+
+
+@dataclass(frozen=True)
+class JointFactor:
+    """What the mj joint equations need of a step: how this problem answers each of them, and the
+    factor of what all problems' answers come to."""
+
+    dx: Array  # (mj, n)
+    dy: Array  # (mj, e)
+    moved: Array  # (mj, c) C dx
+    lower: Array  # (mj, mj)
 
 
 def reduced(problem: Scaled) -> Reduced:
@@ -188,10 +202,39 @@ def factor(
     S = S + jnp.diag(delta * (1 + jnp.diagonal(S)))
     small = lax.linalg.cholesky(S, symmetrize_input=False)
     inverse, small_inverse = 1 / jnp.diagonal(lower), 1 / jnp.diagonal(small)
-    return Factor(system, weight_G, rows, lower, inverse, through, small, small_inverse)
+    f = Factor(system, weight_G, rows, lower, inverse, through, small, small_inverse)
+    return f if problem.joint is None else replace(f, joint=_answers(f, problem, delta))
+
+
+def _answers(f: Factor, problem: Scaled, delta: Array | float) -> JointFactor:
+    """See ``JointFactor``."""
+    joint, none = problem.joint, (jnp.zeros_like(problem.d), jnp.zeros_like(problem.b))
+    assert joint is not None
+    dx, dy, moved = jax.vmap(lambda row: _solve_alone(f, problem, row, *none))(joint.C)
+    S = joint.total(matmul(joint.C, dx.T))
+    S = (S + S.T) / 2
+    S = S + jnp.diag(delta * (1 + jnp.diagonal(S)))
+    return JointFactor(dx, dy, moved, lax.linalg.cholesky(S, symmetrize_input=False))
 
 
 def solve_factored(
+    f: Factor, problem: Scaled, g: Array, base: Array, e: Array, joint: Array | None = None
+) -> tuple[Array, Array, Array, Array | None]:
+    """dx (n,), dy (e,), C dx (c,) and dw (mj,) of ``_solve_alone``, with the pull of the joint
+    equations C_j^T dw on its right side and the sum of all problems' C_j dx + delta dw = ``joint``.
+    """
+    dx, dy, moved = _solve_alone(f, problem, g, base, e)
+    if problem.joint is None or f.joint is None:
+        return dx, dy, moved, None
+    lower = f.joint.lower
+    missing = joint - problem.joint.total(matmul(problem.joint.C, dx))
+    inverse = 1 / jnp.diagonal(lower)
+    dw = backward(lower, inverse, forward(lower, inverse, missing))
+    dx = dx + matmul(dw, f.joint.dx)
+    return dx, dy + matmul(dw, f.joint.dy), moved + matmul(dw, f.joint.moved), dw
+
+
+def _solve_alone(
     f: Factor, problem: Scaled, g: Array, base: Array, e: Array
 ) -> tuple[Array, Array, Array]:
     """dx (n,), dy (e,) of K dx - A^T dy = g + C^T base and A dx + delta dy = e, with g (n,), base

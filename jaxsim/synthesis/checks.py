@@ -1,15 +1,17 @@
 """What is wrong with a scene, told before it runs. For the host; status tells the rest."""
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jaxsim.characters.standing import effectors_of
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.model import Model, State
-from jaxsim.model.part import main_part
+from jaxsim.model.part import Part, character_parts, driven_part
 from jaxsim.model.state import check_state
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.synthesis.config import SynthesisConfig
@@ -20,10 +22,10 @@ from jaxsim.synthesis.tasks import Tasks
 SUNK = 0.005  # an effector deeper than this at the start is a mistake [m]
 
 
-@jax.jit
-def _seen(model: Model, effectors: Effectors, state: State) -> Configuration:
+@partial(jax.jit, static_argnames="part")
+def _seen(model: Model, effectors: Effectors, state: State, part: Part) -> Configuration:
     """As a whole: one operation after the other, each would be compiled by itself."""
-    part, around = main_part(model.topology), surroundings(model, state.time)
+    around = surroundings(model, state.time)
     q, qd = state.q[part.q], state.qd[part.dofs]
     return configuration_at(part.of(model), effectors, q, qd, around)
 
@@ -55,18 +57,16 @@ def check_setup(
                 f"friction of shape {name!r} is {mu}; contacts need a positive coefficient, such "
                 "as 0.2 for ice"
             )
-    conf = _seen(model, effectors, state)
-    for name, depth in zip(effectors.names, -np.asarray(conf.near.gap)):
-        if depth > SUNK:
-            raise SynthesisError(
-                f"effector {name!r} begins {1000 * depth:.0f} mm inside of a surface; raise the "
-                "character, or bend what is in the way"
-            )
+    main, *others = character_parts(model.topology)
+    conf = _seen(model, effectors, state, main)
+    _check_depth(conf)
+    for part in others:
+        _check_depth(_seen(model, effectors_of(part.of(model)), state, part))
     if config is not None:
         check_settings(config)
     if pushes is not None:
         for link in np.asarray(pushes.link):
-            if not model.topology.main_links[link]:
+            if link in driven_part(model.topology).links:
                 name = model.topology.link_names[link]
                 raise SynthesisError(f"pushes: {name!r} moves as its drives say; push another link")
         for field in ("point", "force", "start"):
@@ -74,6 +74,15 @@ def check_setup(
                 raise SynthesisError(f"pushes: {field} is not finite")
     if tasks is not None:
         _check_tasks(tasks(conf, jnp.zeros_like(conf.v)))
+
+
+def _check_depth(conf: Configuration) -> None:
+    for name, depth in zip(conf.effectors.names, -np.asarray(conf.near.gap)):
+        if depth > SUNK:
+            raise SynthesisError(
+                f"effector {name!r} begins {1000 * depth:.0f} mm inside of a surface; raise the "
+                "character, or bend what is in the way"
+            )
 
 
 def _check_tasks(tasks: Tasks) -> None:

@@ -9,6 +9,7 @@ from jaxsim.dynamics.effectors import Effectors
 from jaxsim.dynamics.jacobians import center_of_mass, com_jacobian
 from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics
 from jaxsim.model import Model
+from jaxsim.synthesis.clasps import ClaspsNow
 from jaxsim.synthesis.holds import HoldsNow
 from jaxsim.synthesis.surroundings import Nearest, Surfaces, Surroundings, nearest, surroundings
 
@@ -31,6 +32,7 @@ class Configuration:
     surfaces: Surfaces
     around: Surroundings
     holds: HoldsNow | None = None
+    clasps: ClaspsNow | None = None  # with other characters
 
     @property
     def com_velocity(self) -> Array:
@@ -44,12 +46,14 @@ class Configuration:
 
     def at(self, q: Array, v: Array) -> "Configuration":
         """Another one among the same surroundings."""
-        return configuration_at(self.model, self.effectors, q, v, self.around, self.holds)
+        return configuration_at(
+            self.model, self.effectors, q, v, self.around, self.holds, self.clasps
+        )
 
     def ahead(self, q: Array, v: Array) -> "Configuration":
         """One at the step's end, among the surroundings as they are then."""
         around = self.around.at_end()
-        return configuration_at(self.model, self.effectors, q, v, around, self.holds)
+        return configuration_at(self.model, self.effectors, q, v, around, self.holds, self.clasps)
 
     def surface_moved(self) -> Array | float:
         """(ne, 3) how far the nearest surface of each effector gets in the step [m]."""
@@ -67,12 +71,13 @@ def configuration_at(
     v: Array,
     around: Surroundings | None = None,
     holds: HoldsNow | None = None,
+    clasps: ClaspsNow | None = None,
 ) -> Configuration:
     """See a configuration q (nq,) that moves with v (nv,). around: what bears; the shapes of the
-    model's own world. holds: what there is to hold on to."""
+    model's own world. holds: what there is to hold on to; clasps: with which other hands."""
     with jax.default_matmul_precision("highest"):
         around = surroundings(model) if around is None else around
-        return _configuration_at(model, effectors, q, v, around, holds)
+        return _configuration_at(model, effectors, q, v, around, holds, clasps)
 
 
 def _configuration_at(
@@ -82,6 +87,7 @@ def _configuration_at(
     v: Array,
     around: Surroundings,
     holds: HoldsNow | None,
+    clasps: ClaspsNow | None,
 ) -> Configuration:
     kin = forward_kinematics(model, q, v)
     position = effectors.positions(kin)
@@ -100,4 +106,5 @@ def _configuration_at(
         surfaces=found,
         around=around,
         holds=holds,
+        clasps=clasps,
     )

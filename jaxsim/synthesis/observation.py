@@ -29,6 +29,8 @@ class EffectorObservation:
     unit: Units
     objects: Any = None  # that fly about, for goals that know them
     all_links: Kinematics | None = None  # where others than the character's move; None: its own
+    company: tuple[Configuration, ...] = ()  # of several characters all, in their order
+    me: int = dataclasses.field(default=0, metadata={"static": True})  # which of them this is
 
     @property
     def kin(self) -> Kinematics:

@@ -15,6 +15,7 @@ from jaxsim.dynamics.rigid import bias_force
 from jaxsim.math.products import matmul
 from jaxsim.model import Topology
 from jaxsim.solvers.qp import Problem
+from jaxsim.synthesis.clasps import Clasped
 from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes
@@ -31,7 +32,7 @@ class Motion:
 
     inertia: Array  # (nv, nv) M / dt, and in the central form what h changes with v'
     rest: Array  # (nv,) L without v' and coefficients
-    force: Array  # (nv, ne EDGES) generalised force of each coefficient
+    force: Array  # (nv, ne EDGES + 3 nc) generalised force of each coefficient
 
 
 def actuated(top: Topology) -> np.ndarray:
@@ -61,10 +62,15 @@ def equations_of_motion(
     return Motion(M / dt + change, rest + bias(at_v) - matmul(change, at_v), none)
 
 
-def with_contacts(conf: Configuration, motion: Motion, modes: ContactModes, unit: Units) -> Motion:
-    """The same with the forces of contacts."""
-    along = jnp.einsum("eid,eci->dec", conf.jacobian, modes.basis)
-    return replace(motion, force=unit.force * along.reshape(conf.v.shape[0], -1))
+def with_contacts(
+    conf: Configuration, motion: Motion, modes: ContactModes, unit: Units, clasped: Clasped | None
+) -> Motion:
+    """The same with the forces of contacts, and of hands that hold each other."""
+    nv = conf.v.shape[0]
+    along = jnp.einsum("eid,eci->dec", conf.jacobian, modes.basis).reshape(nv, -1)
+    if clasped is not None:
+        along = jnp.concatenate([along, jnp.moveaxis(clasped.J, 2, 0).reshape(nv, -1)], axis=1)
+    return replace(motion, force=unit.force * along)
 
 
 @jax.tree_util.register_dataclass
@@ -77,6 +83,7 @@ class Linearised:
     tasks: Tasks
     motion: Motion
     held: Held | None = None
+    clasped: Clasped | None = None
 
 
 def step_problem(
@@ -93,30 +100,34 @@ def step_problem(
     """
     ahead, at_v, tasks, motion = linear.ahead, linear.at_v, linear.tasks, linear.motion
     top, dt = conf.model.topology, config.dt
-    nv, ne = conf.v.shape[0], conf.effectors.count
+    nv, ne, clasped = conf.v.shape[0], conf.effectors.count, linear.clasped
+    nc = 0 if clasped is None else clasped.count
+    more = ne * EDGES + 3 * nc  # unknowns besides the velocity
     muscles = np.flatnonzero(actuated(top))
     root = np.flatnonzero(~actuated(top))
     L = jnp.concatenate([motion.inertia, -motion.force], axis=1)
 
     scale = jnp.sqrt(tasks.torque) / unit.torque
     smooth = scale * L[muscles], scale * (torque - motion.rest)[muscles]
-    goals = _wide(tasks.goals.J, ne * EDGES), tasks.goals.r
-    still = _contacts_stay(conf, ahead, at_v, modes, tasks, dt, unit)
+    goals = _wide(tasks.goals.J, more), tasks.goals.r
+    stays = _contacts_stay(conf, ahead, at_v, modes, tasks, dt, unit)
+    still = _wide(stays.J, more), stays.r
     relaxed = root_of_weight(jnp.repeat(tasks.relax, EDGES)) * (unit.force / unit.load)
     relax = jnp.concatenate([jnp.zeros((ne * EDGES, nv), conf.v.dtype), jnp.diag(relaxed)], axis=1)
+    relax = _wide(relax, 3 * nc)
     J, r = zip(smooth, goals, still, (relax, jnp.zeros(ne * EDGES, conf.v.dtype)))
 
     A, b = [L[root] / unit.force], [-motion.rest[root] / unit.force]
     if tasks.fixed is not None:
-        A.append(_wide(tasks.fixed.J, ne * EDGES))
+        A.append(_wide(tasks.fixed.J, more))
         b.append(tasks.fixed.r)
     if linear.held is not None:
         rows = _stays_on_holds(linear, linear.held, dt, unit)
-        A.append(_wide(rows.J, ne * EDGES))
+        A.append(_wide(rows.J, more))
         b.append(rows.r)
     normal_motion = dt * jnp.einsum("ei,eid->ed", ahead.near.normal, ahead.jacobian)
     away = ahead.near.gap > FAR
-    G = [_wide(jnp.where(away[:, None], 0.0, normal_motion) / unit.contact, ne * EDGES)]
+    G = [_wide(jnp.where(away[:, None], 0.0, normal_motion) / unit.contact, more)]
     gap = ahead.near.gap - jnp.sum(ahead.near.normal * ahead.surface_moved(), axis=-1)
     h = [jnp.where(away, -1.0, matmul(normal_motion, at_v) - gap) / unit.contact]
     ceiling = None
@@ -126,7 +137,8 @@ def step_problem(
         h.append((-limit - rest) / unit.torque)
         ceiling = (limit - rest) / unit.torque
     lower, upper = _velocity_bounds(conf, dt)
-    free = jnp.repeat(modes.signed, EDGES)
+    free = jnp.append(jnp.repeat(modes.signed, EDGES), jnp.ones(3 * nc, bool))
+    pull = None if clasped is None else clasped.equations(ne * EDGES, unit.force, dt)
     return Problem(
         J=jnp.concatenate(J),
         r=jnp.concatenate(r),
@@ -135,8 +147,9 @@ def step_problem(
         G=jnp.concatenate(G),
         h=jnp.concatenate(h),
         lower=jnp.concatenate([lower, jnp.where(free, -jnp.inf, 0.0).astype(lower.dtype)]),
-        upper=jnp.concatenate([upper, jnp.full(ne * EDGES, jnp.inf, lower.dtype)]),
+        upper=jnp.concatenate([upper, jnp.full(more, jnp.inf, lower.dtype)]),
         ceiling=ceiling,
+        joint=pull,
     )
 
 
@@ -156,8 +169,8 @@ def _stays_on_holds(linear: Linearised, held: Held, dt, unit: Units) -> TaskRows
     return position_rows(ahead, error.reshape(-1), J, linear.at_v, 1 / unit.contact, dt)
 
 
-def _contacts_stay(conf, ahead, at_v, modes, tasks, dt, unit):
-    """TaskRows (3 ne): the points in contact stay where they are on the surface, at no gap."""
+def _contacts_stay(conf, ahead, at_v, modes, tasks, dt, unit) -> TaskRows:
+    """(3 ne): the points in contact stay where they are on the surface, at no gap."""
     stays = modes.on & ~modes.holds
     weight = jnp.sqrt(jnp.where(stays, tasks.still, 0.0)) / unit.contact
     gap = conf.near.gap[:, None] * conf.near.normal
@@ -166,7 +179,7 @@ def _contacts_stay(conf, ahead, at_v, modes, tasks, dt, unit):
     J = dt * ahead.jacobian
     r = jnp.einsum("eid,d->ei", J, at_v) - moved
     J = (weight[:, None, None] * J).reshape(-1, J.shape[-1])
-    return _wide(J, modes.on.shape[0] * EDGES), (weight[:, None] * r).reshape(-1)
+    return TaskRows(J, (weight[:, None] * r).reshape(-1))
 
 
 def _velocity_bounds(conf: Configuration, dt) -> tuple[Array, Array]:

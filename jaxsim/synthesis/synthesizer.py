@@ -12,6 +12,7 @@ Source: Jain, Ye, Liu (2009), sections 4 to 4.3 and appendix B, in the tangent s
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +27,7 @@ from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.solvers import qp
 from jaxsim.solvers.interior_point import largest
+from jaxsim.synthesis.clasps import Clasped, ClaspMemory, ClaspsNow
 from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.configuration import Configuration, configuration_at
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes, contact_modes
@@ -60,6 +62,7 @@ class SynthesisMemory:
     push_until: Array  # () until when torques should stay at that [s]
     last: qp.Start  # where the next QP starts
     grips: Grips | None = None  # what is held, where there are holds
+    clasps: ClaspMemory | None = None  # which hands hold each other, of several characters
 
 
 @jax.tree_util.register_dataclass
@@ -83,6 +86,8 @@ class SynthesisInfo:
     residual: Array  # () relative, the larger of the QP's primal and dual one
     violated: Array  # bool: rows of the QP that are not met
     grip_speed: Array | None = None  # () of the fastest that took hold in this step [m/s]
+    clasped: Array | None = None  # (nc,) bool: hands hold each other
+    clasp_force: Array | None = None  # (nc, 3) there, on this character [N]
 
     @property
     def contact_force(self) -> Array:
@@ -99,6 +104,7 @@ def begin(
     around: Surroundings | None = None,
     holds: HoldsNow | None = None,
     hold: Array | None = None,
+    clasps: ClaspsNow | None = None,
 ) -> State:
     """The state with what the scheme remembers: the torques that keep its velocity. hold (ng,) int:
     what is held at the start."""
@@ -108,8 +114,9 @@ def begin(
         force=jnp.zeros((effectors.count, 3), zero.dtype),
         push_torque=zero,
         push_until=state.time - 1.0,
-        last=no_start(model, effectors, zero.dtype, config),
+        last=no_start(model, effectors, zero.dtype, config, 0 if clasps is None else clasps.count),
         grips=None if holds is None else holds.grips,
+        clasps=None if clasps is None else clasps.memory,
     )
     start = state.replace(solver=memory)
     goals = velocity_rows(jnp.eye(zero.shape[0], dtype=zero.dtype), state.qd, HOLD)
@@ -120,20 +127,23 @@ def begin(
         torque=jnp.full((), EVEN, zero.dtype),
         hold=hold,
     )
-    conf = configuration_at(model, effectors, state.q, state.qd, around, holds)
+    conf = configuration_at(model, effectors, state.q, state.qd, around, holds, clasps)
     after, _ = synthesize(conf, start, lambda *_: tasks, unit, config)
     found = replace(after.solver, push_torque=memory.push_torque, push_until=memory.push_until)
     return start.replace(solver=found)
 
 
-def no_start(model: Model, effectors: Effectors, dtype, config: SynthesisConfig) -> qp.Start:
-    """What the solver starts from where there was no step yet."""
+def no_start(
+    model: Model, effectors: Effectors, dtype, config: SynthesisConfig, clasps: int = 0
+) -> qp.Start:
+    """What the solver starts from where there was no step yet. clasps: nc"""
     muscles = int(actuated(model.topology).sum())
     nv, ne = model.topology.nv, effectors.count
-    x = jnp.zeros(nv + EDGES * ne, dtype)
+    x = jnp.zeros(nv + EDGES * ne + 3 * clasps, dtype)
     limits = jnp.zeros(muscles if config.torque_limits else 0, dtype)
     rows = jnp.zeros(ne + len(limits), dtype)
-    return qp.Start(x, jnp.zeros(nv - muscles, dtype), rows, x, x, limits)
+    joint = jnp.zeros(6 * clasps, dtype) if clasps else None
+    return qp.Start(x, jnp.zeros(nv - muscles, dtype), rows, x, x, limits, joint)
 
 
 def synthesize(
@@ -167,7 +177,10 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
     passes, result = _passes(attempt, state.solver.last, conf, config)
     v = jnp.where(result.lost, 0.0, result.v)
     v = jnp.where(result.solution.status == qp.NOT_FINITE, jnp.nan, v)
-    result = replace(result, v=v, force=jnp.where(result.lost, 0.0, result.force))
+    force, clasp_force = jax.tree.map(
+        lambda x: jnp.where(result.lost, 0.0, x), (result.force, result.clasp_force)
+    )
+    result = replace(result, v=v, force=force, clasp_force=clasp_force)
     torque, root_residual = _needed(conf, result, outside, config)
     info = SynthesisInfo(
         root_residual=root_residual,
@@ -176,8 +189,8 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
         torque=torque,
         effort=_effort(model, torque),
         force=result.force,
-        on=result.modes.on,
-        sliding=result.modes.sliding,
+        on=result.touch.modes.on,
+        sliding=result.touch.modes.sliding,
         leaving=result.leaving,
         lost=result.lost,
         passes=passes,
@@ -185,7 +198,9 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
         iterations=result.solution.iterations,
         residual=jnp.maximum(result.solution.primal, result.solution.dual),
         violated=result.solution.violated,
-        grip_speed=_grip_speed(conf, result.held, config.dt),
+        grip_speed=_grip_speed(conf, result.touch, config.dt),
+        clasped=None if result.touch.clasped is None else result.touch.clasped.on,
+        clasp_force=result.clasp_force,
     )
     memory = SynthesisMemory(
         torque=jnp.where(result.lost, state.solver.torque, torque),
@@ -193,12 +208,21 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
         push_torque=push_torque,
         push_until=push_until,
         last=_next_start(state.solver.last, result),
-        grips=conf.holds.after(result.held, result.force)
-        if conf.holds is not None and result.held is not None
-        else state.solver.grips,
+        **_remembered(conf, state.solver, result),
     )
     q = integrate(model, state.q, result.v, config.dt)
     return State(q, result.v, state.time + config.dt, state.broken, memory), info
+
+
+def _remembered(conf: Configuration, before: SynthesisMemory, result: "_Result") -> dict[str, Any]:
+    """Who holds what after the step."""
+    held, clasped, found = result.touch.held, result.touch.clasped, {}
+    found["grips"], found["clasps"] = before.grips, before.clasps
+    if conf.holds is not None and held is not None:
+        found["grips"] = conf.holds.after(held, result.force)
+    if conf.clasps is not None and clasped is not None:
+        found["clasps"] = conf.clasps.after(clasped, result.clasp_force)
+    return found
 
 
 def first_problem(
@@ -235,16 +259,30 @@ def _outside(conf: Configuration, state: State, config, pushes: Pushes | None):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
+class _Touch:
+    """How a character touches what is around it in one pass."""
+
+    modes: ContactModes
+    held: Held | None
+    clasped: Clasped | None
+
+    def any(self, x: Array) -> Array:
+        """() bool: it is so of this character, or of any that may be tied to it."""
+        return x if self.clasped is None else self.clasped.any(x)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class _Result:
     """Of one pass."""
 
     v: Array  # (nv,)
     force: Array  # (ne, 3) [N]
-    modes: ContactModes
+    clasp_force: Array | None  # (nc, 3) [N]
+    touch: _Touch
     leaving: Array  # (ne,) bool
     lost: Array  # () bool
     solution: qp.Solution
-    held: Held | None
 
 
 _Attempt = Callable[[Array, qp.Start], _Result]
@@ -266,7 +304,7 @@ def _passes(
 
     def goes_on(carry):
         count, _, _, result = carry
-        return (count == 0) | (count < config.passes) & result.leaving.any()
+        return (count == 0) | (count < config.passes) & result.touch.any(result.leaving.any())
 
     shapes = jax.eval_shape(attempt, none, last)
     nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
@@ -293,12 +331,12 @@ def _attempts(conf, tasks, torque, outside, unit, config) -> _Attempt:
         return Linearised(ahead, at_v, tasks(ahead, at_v), motion)
 
     def solved(linear, blocked, last):
-        modes, problem = _problem(conf, linear, blocked, torque, unit, config)
+        touch, problem = _problem(conf, linear, blocked, torque, unit, config)
         more = problem.b.shape[0] - last.equality.shape[0]  # rows of ``Tasks.fixed``
         start = replace(last, equality=jnp.pad(last.equality, (0, more)))
         solution = qp.solve(problem, start, config.iterations, config.tolerance)
         missed = matmul(problem.A, solution.x) - problem.b
-        return modes, solution, largest(missed[: last.equality.shape[0]])
+        return touch, solution, largest(missed[: last.equality.shape[0]])
 
     def backward():
         linear = linearised(conf, jnp.zeros_like(conf.v))
@@ -317,42 +355,50 @@ def _attempts(conf, tasks, torque, outside, unit, config) -> _Attempt:
     one = backward() if config.form == "backward" else central
 
     def attempt(blocked, last):
-        modes, solution, missed = one(blocked, last)
-        return _result(conf, modes, solution, missed, unit, config)
+        return _result(conf, *one(blocked, last), unit, config)
 
     return attempt
 
 
 def _problem(conf: Configuration, linear: Linearised, blocked: Array, torque: Array, unit, config):
     """How the effectors touch, and the problem."""
-    near, slow, held = config.touch_distance, config.slip_speed, None
+    near, slow, held, clasped = config.touch_distance, config.slip_speed, None, None
     if conf.holds is not None:
         held = conf.holds.granted(linear.tasks.hold, conf.position)
+    if conf.clasps is not None:
+        clasped = conf.clasps.granted(linear.tasks.clasp, conf)
     modes = contact_modes(conf, near, slow, config.dt, blocked, linear.tasks.grip, held)
-    motion = with_contacts(conf, linear.motion, modes, unit)
-    linear = replace(linear, motion=motion, held=held)
-    return (modes, held), step_problem(conf, linear, modes, torque, config, unit)
+    motion = with_contacts(conf, linear.motion, modes, unit, clasped)
+    linear = replace(linear, motion=motion, held=held, clasped=clasped)
+    touch = _Touch(modes, held, clasped)
+    return touch, step_problem(conf, linear, modes, torque, config, unit)
 
 
-def _grip_speed(conf: Configuration, held: Held | None, dt) -> Array | None:
-    """How fast the fastest that takes hold meets its hold [m/s]: what the impact stops."""
+def _grip_speed(conf: Configuration, touch: _Touch, dt) -> Array | None:
+    """How fast the fastest that takes hold meets its hold, or the other hand [m/s]: what the
+    impact stops."""
+    held = touch.held
     if held is None or conf.holds is None:
-        return None
+        return None if touch.clasped is None else touch.clasped.speed
     meets = safe_norm(conf.velocity[conf.holds.grippers] - held.moved / dt)
     return safe_max(jnp.where(held.fresh, meets, 0.0))
 
 
 def _result(
     conf: Configuration,
-    contact: tuple[ContactModes, Held | None],
+    touch: _Touch,
     solution: qp.Solution,
     missed: Array,
     unit,
     config,
 ) -> _Result:
     """missed: () of the equations of the root [body weights]."""
-    (modes, held), nv = contact, conf.v.shape[0]
-    v, coefficients = solution.x[:nv], solution.x[nv:].reshape(-1, EDGES)
+    modes, clasped, nv = touch.modes, touch.clasped, conf.v.shape[0]
+    contacts = nv + EDGES * conf.effectors.count
+    v, coefficients = solution.x[:nv], solution.x[nv:contacts].reshape(-1, EDGES)
+    clasp_force = None
+    if clasped is not None:
+        clasp_force = clasped.force(unit.force * solution.x[contacts:].reshape(-1, 3))
     force = unit.force * jnp.sum(coefficients[:, :, None] * modes.basis, axis=1)
     normal_force = jnp.sum(force * conf.near.normal, axis=-1)
     moved = config.dt * (conf.jacobian @ v) - conf.surface_moved()
@@ -361,10 +407,10 @@ def _result(
     leaving = may_leave & parts & (normal_force > CARRIES * unit.force)
     most = jnp.maximum(FASTEST * unit.rate, largest(conf.v))
     solved = solution.status == qp.SOLVED
-    lost = ~((solved | (missed <= SOURCELESS)) & (largest(v) <= most))
+    lost = touch.any(~((solved | (missed <= SOURCELESS)) & (largest(v) <= most)))
     status = jnp.where(solved & lost, qp.UNFINISHED, solution.status)
     solution = replace(solution, status=status)
-    return _Result(v, force, modes, leaving & ~lost, lost, solution, held)
+    return _Result(v, force, clasp_force, touch, leaving & ~lost, lost, solution)
 
 
 def _needed(conf: Configuration, result: _Result, outside: Array, config) -> tuple[Array, Array]:
@@ -374,6 +420,8 @@ def _needed(conf: Configuration, result: _Result, outside: Array, config) -> tup
         kin = forward_kinematics(model, conf.q, (conf.v + result.v) / 2)
     needed = inverse_dynamics(model, kin, (result.v - conf.v) / config.dt) - outside
     needed = needed - jnp.einsum("eid,ei->d", conf.jacobian, result.force)
+    if result.clasp_force is not None and result.touch.clasped is not None:
+        needed = needed - result.touch.clasped.torque(result.clasp_force)
     muscles = actuated(model.topology)
     return jnp.where(muscles, needed, 0.0), safe_max(jnp.abs(jnp.where(muscles, 0.0, needed)))
 
@@ -386,7 +434,7 @@ def _effort(model: Model, torque: Array) -> Array:
 
 def _cone_excess(conf: Configuration, result: _Result) -> Array:
     """() [N] how far the worst contact force, but those of grips, is outside of Coulomb's cone."""
-    modes = result.modes
+    modes = result.touch.modes
     normal = jnp.sum(result.force * modes.normal, axis=-1)
     tangent = safe_norm(result.force - normal[:, None] * modes.normal)
     excess = jnp.maximum(tangent - modes.friction * normal, -normal)

@@ -31,6 +31,7 @@ class Tasks:
         None  # equations that the velocity fulfils; zero rows where there is none
     )
     grip: Array | None = None  # (ne,) bool: effectors that hold on, with any force
+    clasp: Array | None = None  # (nc,) bool: hands of others to hold, see ``synthesis.clasps``
     hold: Array | None = None  # (ng,) int: which hold each gripper asks for, or ``holds.NO_HOLD``
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 
 from jaxsim.model import Model, State
+from jaxsim.model.part import main_part
 from jaxsim.model.roles import FEET
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.rollout import Measure, advance
@@ -46,20 +47,25 @@ def outlast(
 ) -> tuple[Outcome, dict[str, Any]]:
     """Outcome of ``steps`` steps from ``begin`` on, and measures folded while it stood.
 
-    It stands while the character's centre of mass is as high over its lower foot (over the ground
-    at height 0, of a body without feet) as ``FALLEN`` of that at the start, and while it is
+    It stands while the character's centre of mass (of several, that of each) is as high over its
+    lower foot (over the ground at height 0, of a body without feet) as ``FALLEN`` of that at the start, and while it is
     physical: a frame whose optimisation was not solved is counted, and with one in a run its root
     residual is at most ``UNPHYSICAL``. A trial ends with a fall; while others of its batch go on it
     waits in its start unpushed: its last gasps would cost them time.
     """
     measures = measures or {}
     dtype = first[0].q.dtype
-    mass = jnp.where(model.topology.main_links, model.mass, 0.0)
-    feet = np.array(model.topology.parts(FEET), int)
+    several = getattr(scheme, "characters", None)
+    parts = (main_part(model.topology),) if several is None else several(model)
 
     def com_height(obs):
-        high = jnp.sum(mass * obs.kin.com[:, 2]) / jnp.sum(mass)
-        return high - jnp.min(obs.kin.com[feet, 2]) if feet.size else high
+        """(characters,)"""
+        found = []
+        for part in parts:
+            mass, com = model.mass[part.links], obs.kin.com[part.links, 2]
+            high, feet = jnp.sum(mass * com) / jnp.sum(mass), part.topology.parts(FEET)
+            found.append(high - jnp.min(com[np.array(feet, int)]) if feet else high)
+        return jnp.stack(found)
 
     def one(carry):
         step, stood_for, now, height, stands, finite, unsolved, worst, folded = carry
@@ -87,7 +93,7 @@ def outlast(
             for name, measure in measures.items()
         }
         physical = (unsolved == 0) | (worst <= UNPHYSICAL)
-        stands = stands & whole & physical & (com > FALLEN * height)
+        stands = stands & whole & physical & (com > FALLEN * height).all()
         then = after, sample.memory
         now = jax.tree.map(lambda new, old: jnp.where(stands, new, old), then, first)
         lasted = step + 1, stood_for + stands
@@ -98,7 +104,8 @@ def outlast(
         name: jax.tree.map(lambda x: jnp.asarray(x, dtype), measure.initial)
         for name, measure in measures.items()
     }
-    begun = none, none, first, zero + jnp.nan, yes, yes, none, zero, begun_folds
+    unknown = jnp.full(len(parts), jnp.nan, dtype)
+    begun = none, none, first, unknown, yes, yes, none, zero, begun_folds
     end = jax.lax.while_loop(lambda carry: goes_on(carry[0], steps, carry[4]), one, begun)
     _, stood_for, _, _, stood, finite, unsolved, worst, folded = end
     return Outcome(stood, finite, stood_for.astype(dtype) / steps, unsolved, worst), folded

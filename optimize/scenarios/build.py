@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from controllers.goals.company import Company
 from controllers.goals.controller import GoalController
 from controllers.goals.torques import GoalTorques
 from controllers.numbers import Numbered
@@ -21,6 +22,7 @@ from jaxsim.io.toml_table import Table, WorldError
 from jaxsim.io.world import World
 from jaxsim.io.world_model import WorldModel, build_world
 from jaxsim.model import Model, State
+from jaxsim.model.part import character_parts
 from jaxsim.simulation.checks import check_controller
 from jaxsim.simulation.events import EventDriven
 from jaxsim.simulation.records import Control
@@ -29,6 +31,7 @@ from jaxsim.synthesis.checks import check_setup
 from jaxsim.synthesis.config import SynthesisConfig
 from jaxsim.synthesis.holds import Holds
 from jaxsim.synthesis.scheme import PerStepOptimisation
+from jaxsim.synthesis.several import SeveralCharacters
 from optimize.scenarios.scenario import Scenario
 
 SCHEMES = {"time_stepping": TimeStepping, "event_driven": EventDriven}
@@ -95,6 +98,11 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
     optimised = world.scheme == "per_step_optimisation"
     if optimised:
         _check_optimised(world)
+    elif world.companions or world.clasps:
+        raise WorldError(
+            f"{world.name}: [[companion]]: several characters move by per-step optimisation; choose"
+            ' scheme = "per_step_optimisation"'
+        )
     elif world.holds:
         raise WorldError(
             f"{world.name}: [[hold]]: only per-step optimisation holds on to these; give a [[grip]]"
@@ -103,7 +111,9 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
     setup = Setup(world, built.model, built.state, built.roles)
     given = _controller(world, setup)
     controller = given.controller
-    if optimised and not isinstance(controller, GoalController):
+    if world.companions:
+        controller = _company(world, setup, controller)
+    if optimised and not isinstance(controller, GoalController | Company):
         raise WorldError(
             f'{world.name}: [controller]: the scheme "per_step_optimisation" takes a controller by'
             ' goals, such as name = "balance"; for torques choose scheme = "time_stepping"'
@@ -139,6 +149,28 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
         },
         files={**given.files, **({} if text is None else {"scenario.toml": text})},
     )
+
+
+def _company(world: World, setup: Setup, first: Any) -> Company:
+    """With the controllers of the companions, each built for its own body."""
+    members = [first]
+    parts = character_parts(setup.model.topology)[1:]
+    for one, part in zip(world.companions, parts):
+        table = one.controller
+        if table is None:
+            raise WorldError(
+                f"{world.name}: [[companion]] {one.name!r}: needs a [companion.controller], such as"
+                ' name = "balance"'
+            )
+        own = replace(setup, model=part.of(setup.model))
+        members.append(controller_of(table, own).controller)
+    for one, member in zip(("the character", *(c.name for c in world.companions)), members):
+        if not isinstance(member, GoalController):
+            raise WorldError(
+                f"{world.name}: the controller of {one} gives torques; several characters are moved"
+                ' by goals, such as name = "balance"'
+            )
+    return Company(tuple(members), ("character", *(one.name for one in world.companions)))
 
 
 def _controller(world: World, setup: Setup) -> Registered:
@@ -191,8 +223,35 @@ def _optimisation(world: World, built: WorldModel) -> PerStepOptimisation:
     options: dict[str, Any] = {"torque_limits": limits}
     if world.dt is not None:
         options["dt"] = float(world.dt)
+    if world.companions:
+        return _several(world, built.model, SynthesisConfig(**options))
+    if world.clasps:
+        raise WorldError(f"{world.name}: [[clasp]]: of whose hands? give a [[companion]]")
     holds = _holds(world, built.model, points)
     return PerStepOptimisation.of(built.model, points, SynthesisConfig(**options), holds)
+
+
+def _several(world: World, model: Model, config: SynthesisConfig) -> SeveralCharacters:
+    """Of the character and its companions."""
+    if world.holds:
+        raise WorldError(
+            f"{world.name}: [[hold]]: several characters hold each other, and no holds yet; leave"
+            " these out, or the [[companion]]"
+        )
+    names = ["character", *(one.name for one in world.companions)]
+
+    def end(hand: str) -> tuple[str, str]:
+        who, _, own = hand.rpartition(".")
+        return who or "character", own
+
+    return SeveralCharacters.of_all(
+        model,
+        names,
+        config,
+        [(end(clasp.hands[0]), end(clasp.hands[1])) for clasp in world.clasps],
+        [clasp.reach for clasp in world.clasps] or 1.0,
+        [clasp.strength for clasp in world.clasps] or 1.0,
+    )
 
 
 def _holds(world: World, model: Model, points: Effectors) -> Holds | None:

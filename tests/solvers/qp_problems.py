@@ -72,7 +72,7 @@ def solver(**options):
 def reference(p: qp.Problem) -> np.ndarray:
     """x of one member as a least-distance problem, by non-negative least squares, which is an
     active-set method (Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23)."""
-    J, r, A, b, G, h, lower, upper = (np.asarray(getattr(p, f.name)) for f in fields(p)[:-1])
+    J, r, A, b, G, h, lower, upper = (np.asarray(getattr(p, f.name)) for f in fields(p)[:8])
     eye, low, high = np.eye(J.shape[1]), np.isfinite(lower), np.isfinite(upper)
     top = np.asarray(p.ceilings)
     C = np.concatenate([A, -A, G, -G[len(h) - len(top) :], eye[low], -eye[high]])

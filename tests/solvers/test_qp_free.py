@@ -202,7 +202,7 @@ def test_a_step_solves_its_system(batch, free):
     g[np.asarray(q.fixed)], base[~np.asarray(q.real)] = 0, 0
     tiny = 1e-12
     f = qp_system.factor(q, qp_system.reduced(q), jnp.asarray(weight), tiny, tiny)
-    dx, dy, moved = qp_system.solve_factored(f, q, g, base, e)
+    dx, dy, moved, _ = qp_system.solve_factored(f, q, g, base, e)
     eye = np.eye(N)[free:]
     C, inside = np.concatenate([eye, -eye, q.G, -q.G[-KC:]]), ~np.asarray(q.fixed)
     J = np.asarray(q.J * q.columns)

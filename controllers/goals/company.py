@@ -1,0 +1,131 @@
+"""Controllers by goals of several characters, and hands that reach for each other.
+
+Source: Jain, Ye, Liu (2009), section 6.1.5: "a child reaching out for an adult's hand for
+support in the event of balance loss".
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.goals.controller import GoalController
+from controllers.goals.machine import MachineState
+from controllers.goals.sensors import reachable_points
+from controllers.goals.surroundings import ARMS, FALLING
+from controllers.goals.tasks import Goal
+from controllers.numbers import Numbered
+from jaxsim.math.safe import safe_norm
+from jaxsim.model import Model, State
+from jaxsim.synthesis.observation import EffectorObservation
+from jaxsim.synthesis.several import SeveralCharacters, SeveralObservation
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Company(Numbered):
+    """A controller by goals of each character, for ``SeveralCharacters``. The numbers of the first
+    have its own labels, those of another begin with its name: ``child.gait.time``."""
+
+    members: tuple[GoalController, ...]
+    names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Label -> path."""
+        return {
+            (f"{name}.{label}" if k else label): f"members[{k}].{path}"
+            for k, (name, one) in enumerate(zip(self.names, self.members))
+            for label, path in one.labels.items()
+        }
+
+    def check(self, model: Model) -> None:
+        """Raise ModelError for a member whose weights are not of its machine's shape."""
+        for one in self.members:
+            one.check(model)
+
+    def init(self, model: Model, state: State, obs: SeveralObservation) -> tuple[MachineState, ...]:
+        return tuple(one.init(model, state, obs.of(k)) for k, one in enumerate(self.members))
+
+    def update(
+        self,
+        memory: tuple[MachineState, ...],
+        model: Model,
+        state: State,
+        obs: SeveralObservation,
+        dt: Array,
+    ) -> tuple[tuple[MachineState, ...], tuple[Any, ...]]:
+        found = [
+            one.update(memory[k], model, state, obs.of(k), dt) for k, one in enumerate(self.members)
+        ]
+        memories, commands = zip(*found)
+        return memories, commands
+
+    def phase(self, memory: tuple[MachineState, ...]) -> tuple[Array, Array]:
+        """Of the first character."""
+        return self.members[0].phase(memory[0])
+
+    def drawn(self, model: Model, time: np.ndarray) -> list[tuple[float, np.ndarray]]:
+        """What flies about the first."""
+        return self.members[0].drawn(model, time)
+
+    def account(
+        self, scheme: SeveralCharacters, model: Model, frames: Any, time: np.ndarray
+    ) -> dict[str, Any]:
+        """Of the first character, see ``controllers.goals.account``."""
+        one = scheme.of_one(0)
+        count = one.effectors.count
+        kept = {
+            **{name: getattr(frames, name)[:, :count] for name in ("contact_pos", "contact_force")},
+            **{name: getattr(frames, name) for name in ("link_pos", "link_quat", "phase", "since")},
+            "more": {"sliding": frames.more["sliding"][:, :count]},
+        }
+        return self.members[0].account(one, model, SimpleNamespace(**kept), time)
+
+
+def asks_for_hands(obs: EffectorObservation, _: Any) -> Array:
+    """(nc,) bool: of the hands that may hold each other those that should now. One of both falls
+    towards somewhere (``FALLING``) and each is in the other's reach; what holds goes on holding."""
+    clasps = obs.conf.clasps
+    if clasps is None:
+        return jnp.zeros(0, bool)
+    asked = []
+    for a, _, b, _ in clasps.clasps.ends:
+        if obs.me not in (a, b) or not obs.company:
+            asked.append(jnp.zeros((), bool))
+            continue
+        fast = [safe_norm(obs.company[k].com_velocity[:2]) > FALLING for k in (a, b)]
+        asked.append(fast[0] | fast[1])
+    return jnp.stack(asked) | clasps.memory.on
+
+
+def hold_hands() -> Goal:
+    """Each hand to the hand of another that it may hold, while ``asks_for_hands`` and it is in the
+    arm's reach; where they hold each other nothing is left to do."""
+
+    def rows(obs: EffectorObservation, variables: Any):
+        conf, clasps = obs.conf, obs.conf.clasps
+        if clasps is None:
+            raise ValueError("the goal 'hold_hands' needs hands of others; give the scene a clasp")
+        asked = asks_for_hands(obs, variables)
+        errors, Js = [], []
+        for c, (a, own, b, other) in enumerate(clasps.clasps.ends):
+            if obs.me not in (a, b):
+                continue
+            if obs.me == b:
+                own, other, b = other, own, a
+            there = obs.company[b].position[other]
+            near = reachable_points(obs, ARMS, there[None])[own, 0]
+            on = asked[c] & near & ~clasps.memory.on[c]
+            errors.append(jnp.where(on, conf.position[own] - there, 0.0))
+            Js.append(jnp.where(on, conf.jacobian[own], 0.0))
+        if not errors:
+            return jnp.zeros(0, conf.q.dtype), jnp.zeros((0, conf.v.shape[0]), conf.q.dtype)
+        return jnp.concatenate(errors), jnp.concatenate(Js)
+
+    return Goal("hold_hands", "limb", rows)

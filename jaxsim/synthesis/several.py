@@ -1,0 +1,335 @@
+"""Per-step optimisation of several characters at once, who may hold each other's hands.
+
+Each character has its own optimisation; all of them are one program, ``jax.vmap`` over the
+characters, and one optimisation where hands hold each other (``synthesis.clasps``): two cost about
+twice as much as one. They are built alike, but each has its own size, mass and strength.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.characters.standing import effectors_of
+from jaxsim.dynamics.effectors import Effectors
+from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics
+from jaxsim.math.safe import safe_max, safe_norm
+from jaxsim.model import Model, ModelError, State
+from jaxsim.model.part import Part, character_parts, driven_part
+from jaxsim.model.topology import INDEX
+from jaxsim.simulation.checks import described
+from jaxsim.simulation.measures import Measure, Sample, count, largest
+from jaxsim.simulation.pushes import Pushes
+from jaxsim.synthesis.clasps import AXIS, Clasps, ClaspsNow
+from jaxsim.synthesis.config import SynthesisConfig, units
+from jaxsim.synthesis.configuration import Configuration, configuration_at
+from jaxsim.synthesis.observation import EffectorObservation
+from jaxsim.synthesis.scheme import PerStepOptimisation
+from jaxsim.synthesis.surroundings import surroundings
+from jaxsim.synthesis.synthesizer import SynthesisInfo, SynthesisMemory, begin, synthesize
+from jaxsim.synthesis.tasks import TaskRows, Tasks
+
+
+def member(tree: Any, k: int) -> Any:
+    """Of the k-th character, of what has all of them along its leading axes."""
+    return jax.tree.map(lambda x: x[k], tree)
+
+
+def stacked(trees: Sequence[Any]) -> Any:
+    """All along new leading axes."""
+    return jax.tree.map(lambda *x: jnp.stack(x), *trees)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class SeveralObservation:
+    """What the controllers of several characters see."""
+
+    members: EffectorObservation  # leading axis: the characters
+    all_links: Kinematics  # of the whole model
+    parts: tuple[Part, ...] = dataclasses.field(metadata={"static": True})
+
+    def of(self, k: int) -> EffectorObservation:
+        """What the k-th sees: itself, and the configurations of all."""
+        company = tuple(member(self.members.conf, i) for i in range(len(self.parts)))
+        return replace(member(self.members, k), company=company, me=k)
+
+    @property
+    def conf(self) -> Configuration:
+        """Of all, along leading axes."""
+        return self.members.conf
+
+    @property
+    def kin(self) -> Kinematics:
+        """Of all links of the model."""
+        return self.all_links
+
+    @property
+    def com(self) -> Array:
+        """(3,) of the first character [m]."""
+        return self.members.conf.com[0]
+
+    @property
+    def com_velocity(self) -> Array:
+        """(3,) of the first character [m/s]."""
+        return member(self.members.conf, 0).com_velocity
+
+    @property
+    def contact_point(self) -> Array:
+        """(nk ne, 3) the effectors of all [m]."""
+        return self.members.conf.position.reshape(-1, 3)
+
+    @property
+    def link_touching(self) -> Array:
+        """(nl,) bool: the link is in contact."""
+        links = np.concatenate(_effector_links(self.parts, self.members.conf.effectors))
+        on = links[None, :] == np.arange(self.kin.link_pos.shape[0])[:, None]
+        return (on & self.members.touching.reshape(-1)).any(axis=1)
+
+
+def _effector_links(parts: Sequence[Part], effectors: Effectors) -> list[np.ndarray]:
+    return [part.links[np.array(effectors.links, INDEX)] for part in parts]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class SeveralCharacters(PerStepOptimisation):
+    """``PerStepOptimisation`` of several, who are along a leading axis of ``effectors.point`` and
+    ``unit``. Build it with ``SeveralCharacters.of_all(model, names)``.
+
+    Its command is a task function of each character, in their order: see ``PerStepOptimisation``.
+    What it remembers and what it tells of contacts is of all, one after the other.
+    """
+
+    clasps: Clasps | None = dataclasses.field(default=None, kw_only=True)
+    names: tuple[str, ...] = dataclasses.field(default=(), kw_only=True, metadata={"static": True})
+
+    @classmethod
+    def of_all(
+        cls,
+        model: Model,
+        names: Sequence[str],
+        config: SynthesisConfig | None = None,
+        hands: Sequence[tuple[tuple[str, str], tuple[str, str]]] = (),
+        reach: float | Sequence[float] = 0.06,
+        strength: float | Sequence[float] = np.inf,
+    ) -> "SeveralCharacters":
+        """For the characters of a model, by name in their order. hands: pairs of (character, hand)
+        that may hold each other, see ``Clasps.of``. ModelError for characters that are not built
+        alike, and for the central form, which holds one."""
+        given = SynthesisConfig() if config is None else config
+        if given.form != "backward":
+            raise ModelError(f"the {given.form} form takes one character; choose form 'backward'")
+        bodies = _bodies(model, len(names))
+        points = [effectors_of(body) for body in bodies]
+        clasps = Clasps.of(points[0], names, hands, reach, strength) if hands else None
+        fields = {f.name: getattr(given, f.name) for f in dataclasses.fields(SynthesisConfig)}
+        unit = stacked([units(body) for body in bodies])
+        return cls(
+            **fields, effectors=stacked(points), unit=unit, clasps=clasps, names=tuple(names)
+        )
+
+    def resized(self, model: Model, grow: Callable[[Model], Model]) -> "SeveralCharacters":
+        """For the bodies that ``grow`` makes of the model, which may be traced."""
+        bodies = _bodies(grow(model), len(self.names))
+        points, unit = ([f(body) for body in bodies] for f in (effectors_of, units))
+        return replace(self, effectors=stacked(points), unit=stacked(unit))
+
+    def check(self, model: Model) -> None:
+        """As for one, of each."""
+        for k, body in enumerate(_bodies(model, len(self.names))):
+            self.of_one(k).check(body)
+
+    def of_one(self, k: int) -> PerStepOptimisation:
+        """The same settings for the k-th character alone."""
+        kept = {f.name: getattr(self, f.name) for f in dataclasses.fields(PerStepOptimisation)}
+        return PerStepOptimisation(
+            **kept | {"effectors": member(self.effectors, k), "unit": member(self.unit, k)}
+        )
+
+    def characters(self, model: Model) -> tuple[Part, ...]:
+        """Where each of them is in the model."""
+        return character_parts(model.topology)
+
+    def init(self, model: Model, state: State) -> State:
+        """The state with the torques that keep the velocities; its own, where it has these."""
+        if isinstance(state.solver, SynthesisMemory):
+            return state
+        driven = driven_part(model.topology)
+        if driven.q.size:
+            there = driven.of(model).drive.position(state.time)
+            state = state.replace(q=state.q.at[driven.q].set(there))
+        around = surroundings(model, state.time, self.dt)
+        clasps = None if self.clasps is None else ClaspsNow(self.clasps, self.clasps.begin())
+
+        def first(body, points, q, qd, unit):
+            own = state.replace(q=q, qd=qd)
+            own = begin(body, points, own, unit, self, around, clasps=clasps)
+            return own.solver
+
+        bodies, q, qd = self._all(model, state)
+        solver = jax.vmap(first, axis_name=AXIS)(bodies, self.effectors, q, qd, self.unit)
+        return state.replace(solver=solver)
+
+    def _all(self, model: Model, state: State) -> tuple[Model, Array, Array]:
+        """Bodies, positions and velocities, along leading axes."""
+        parts = self.characters(model)
+        q = jnp.stack([state.q[part.q] for part in parts])
+        qd = jnp.stack([state.qd[part.dofs] for part in parts])
+        return stacked([part.of(model) for part in parts]), q, qd
+
+    def observe(self, model: Model, state: State) -> SeveralObservation:
+        """What controllers by goals see; of a state that ``init`` or a step gave."""
+        around = surroundings(model, state.time, self.dt)
+
+        def seen(body, points, q, qd, memory, unit):
+            clasps = None if self.clasps is None else ClaspsNow(self.clasps, memory.clasps)
+            conf = configuration_at(body, points, q, qd, around, None, clasps)
+            held = jnp.zeros(points.count, bool) if clasps is None else clasps.hands(points.count)
+            return EffectorObservation(
+                conf=conf,
+                touching=(conf.near.gap <= self.touch_distance) | held,
+                force=memory.force,
+                weight=unit.force,
+                height=unit.shift,
+                time=state.time,
+                unit=unit,
+            )
+
+        bodies, q, qd = self._all(model, state)
+        members = jax.vmap(seen, axis_name=AXIS)(
+            bodies, self.effectors, q, qd, state.solver, self.unit
+        )
+        kin = forward_kinematics(model, state.q, state.qd)
+        return SeveralObservation(members, kin, self.characters(model))
+
+    def step(
+        self,
+        model: Model,
+        state: State,
+        obs: SeveralObservation,
+        command: Sequence[Callable[[Configuration, Array], Tasks]],
+        forces: Pushes | None = None,
+    ) -> tuple[State, SynthesisInfo]:
+        """One step of all. Raises TypeError for a command that is no tasks of each."""
+        parts = self.characters(model)
+        if not isinstance(command, tuple | list) or len(command) != len(parts):
+            raise TypeError(
+                f"the command is {described(command)}; several characters take tasks of each of the"
+                f" {len(parts)}, as controllers by goals give them"
+            )
+        tasks = _same_rows(
+            [f(member(obs.conf, k), jnp.zeros_like(obs.conf.v[k])) for k, f in enumerate(command)]
+        )
+
+        def one(conf, memory, tasks, unit, forces):
+            own = state.replace(q=conf.q, qd=conf.v, solver=memory)
+            after, info = synthesize(conf, own, lambda *_: tasks, unit, self, forces)
+            return after.q, after.qd, after.solver, info
+
+        pushes = None if forces is None else stacked([_on_part(forces, part) for part in parts])
+        q, qd, solver, info = jax.vmap(one, axis_name=AXIS)(
+            obs.conf, state.solver, tasks, self.unit, pushes
+        )
+        time, dofs = state.time + self.dt, np.concatenate([part.dofs for part in parts])
+        all_q = state.q.at[np.concatenate([part.q for part in parts])].set(q.reshape(-1))
+        all_qd = state.qd.at[dofs].set(qd.reshape(-1))
+        driven = driven_part(model.topology)
+        if driven.q.size:
+            there = driven.of(model).drive.position(time)
+            all_q = all_q.at[driven.q].set(there)
+            all_qd = all_qd.at[driven.dofs].set((there - state.q[driven.q]) / self.dt)
+        after = state.replace(q=all_q, qd=all_qd, time=time, solver=solver)
+        torque = jnp.zeros_like(all_qd).at[dofs].set(info.torque.reshape(-1))
+        return after, self._together(info, torque)
+
+    def _together(self, info: SynthesisInfo, torque: Array) -> SynthesisInfo:
+        """Of what each says the worst, or all of it one after the other."""
+        worst = {"root_residual", "cone_excess", "penetration", "effort", "passes", "status"}
+        worst |= {"iterations", "residual", "lost", "grip_speed"}
+        fields = {}
+        for f in dataclasses.fields(SynthesisInfo):
+            x = getattr(info, f.name)
+            if x is not None:
+                fields[f.name] = jnp.max(x, axis=0) if f.name in worst else _one_axis_less(x)
+        fields["torque"] = torque
+        if self.clasps is not None:
+            first = np.array(self.clasps.ends)[:, 0]
+            fields["clasped"] = info.clasped[0]  # type: ignore[index]
+            fields["clasp_force"] = info.clasp_force[first, np.arange(len(first))]  # type: ignore[index]
+        return SynthesisInfo(**fields)
+
+    def measures(self, model: Model) -> dict[str, Measure]:
+        """As of one; and of hands that hold each other for how many steps, with how much force, and
+        how fast they met."""
+        found = super().measures(model)
+        if self.clasps is None:
+            return found
+
+        def force(sample: Sample) -> Array:
+            return safe_max(jnp.append(safe_norm(sample.info.clasp_force), 0.0))
+
+        return found | {
+            "clasped_steps": count(lambda sample: sample.info.clasped.any()),
+            "largest_clasp_force": largest(force, 0.0),
+            "largest_clasp_speed": largest(lambda sample: sample.info.grip_speed, 0.0),
+        }
+
+    def contact_links(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        """(nk ne,), (nk ne,) of each effector, and -1 for the world."""
+        links = np.concatenate(_effector_links(self.characters(model), self.effectors))
+        return links, np.full_like(links, -1)
+
+
+def _bodies(model: Model, count: int) -> list[Model]:
+    """Of each character; ModelError where there are not so many that are built alike."""
+    parts = character_parts(model.topology)
+    if len(parts) != count:
+        raise ModelError(
+            f"{count} characters are named and {len(parts)} are built like the first; several"
+            " characters need the same links, joints and shapes"
+        )
+    return [part.of(model) for part in parts]
+
+
+def _one_axis_less(x: Array) -> Array:
+    return x.reshape(-1, *x.shape[2:])
+
+
+def _on_part(pushes: Pushes, part: Part) -> Pushes:
+    """The same forces, with links of the part alone; those on others are on no link."""
+    at = part.links == pushes.link[:, None]  # (n, nl')
+    own = jnp.sum(jnp.where(at, np.arange(len(part.links)), 0), axis=1)
+    return replace(pushes, link=jnp.where(at.any(axis=1), own, -1))
+
+
+def _same_rows(tasks: Sequence[Tasks]) -> Tasks:
+    """Along leading axes, with idle rows where one has fewer goals than another."""
+    most = {
+        name: max((len(rows.r) for t in tasks if (rows := getattr(t, name)) is not None), default=0)
+        for name in ("goals", "fixed")
+    }
+    some = {n: any(getattr(t, n) is not None for t in tasks) for n in ("grip", "clasp")}
+
+    def filled(t: Tasks) -> Tasks:
+        nv, count = t.goals.J.shape[1], len(t.relax)
+        no_rows = TaskRows(jnp.zeros((0, nv), t.relax.dtype), jnp.zeros(0, t.relax.dtype))
+        rows = {n: _padded(getattr(t, n) or no_rows, m) for n, m in most.items() if m}
+        if some["grip"] and t.grip is None:
+            rows["grip"] = jnp.zeros(count, bool)
+        if some["clasp"] and t.clasp is None:
+            sizes = [t.clasp for t in tasks if t.clasp is not None]
+            rows["clasp"] = jnp.zeros_like(sizes[0])
+        return replace(t, **rows)
+
+    return stacked([filled(t) for t in tasks])
+
+
+def _padded(rows: TaskRows, count: int) -> TaskRows:
+    more = count - len(rows.r)
+    return TaskRows(jnp.pad(rows.J, ((0, more), (0, 0))), jnp.pad(rows.r, (0, more)))
