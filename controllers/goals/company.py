@@ -106,7 +106,7 @@ def asks_for_hands(obs: EffectorObservation, _: Any) -> Array:
 
 def hold_hands() -> Goal:
     """Each hand to the hand of another that it may hold, while ``asks_for_hands`` and it is in the
-    arm's reach; where they hold each other nothing is left to do."""
+    arm's reach; hands that hold each other stay where they are, as something to hold on to."""
 
     def rows(obs: EffectorObservation, variables: Any):
         conf, clasps = obs.conf, obs.conf.clasps
@@ -121,9 +121,9 @@ def hold_hands() -> Goal:
                 own, other, b = other, own, a
             there = obs.company[b].position[other]
             near = reachable_points(obs, ARMS, there[None])[own, 0]
-            on = asked[c] & near & ~clasps.memory.on[c]
-            errors.append(jnp.where(on, conf.position[own] - there, 0.0))
-            Js.append(jnp.where(on, conf.jacobian[own], 0.0))
+            held, reaches = clasps.memory.on[c], asked[c] & near
+            errors.append(jnp.where(reaches & ~held, conf.position[own] - there, 0.0))
+            Js.append(jnp.where(reaches | held, conf.jacobian[own], 0.0))
         if not errors:
             return jnp.zeros(0, conf.q.dtype), jnp.zeros((0, conf.v.shape[0]), conf.q.dtype)
         return jnp.concatenate(errors), jnp.concatenate(Js)

@@ -118,20 +118,21 @@ class SeveralCharacters(PerStepOptimisation):
         hands: Sequence[tuple[tuple[str, str], tuple[str, str]]] = (),
         reach: float | Sequence[float] = 0.06,
         strength: float | Sequence[float] = np.inf,
+        points: Callable[[Model], Effectors] = effectors_of,
     ) -> "SeveralCharacters":
         """For the characters of a model, by name in their order. hands: pairs of (character, hand)
-        that may hold each other, see ``Clasps.of``. ModelError for characters that are not built
+        that may hold each other, see ``Clasps.of``; points: the effectors of one of them. ModelError for characters that are not built
         alike, and for the central form, which holds one."""
         given = SynthesisConfig() if config is None else config
         if given.form != "backward":
             raise ModelError(f"the {given.form} form takes one character; choose form 'backward'")
         bodies = _bodies(model, len(names))
-        points = [effectors_of(body) for body in bodies]
-        clasps = Clasps.of(points[0], names, hands, reach, strength) if hands else None
+        effectors = [points(body) for body in bodies]
+        clasps = Clasps.of(effectors[0], names, hands, reach, strength) if hands else None
         fields = {f.name: getattr(given, f.name) for f in dataclasses.fields(SynthesisConfig)}
         unit = stacked([units(body) for body in bodies])
         return cls(
-            **fields, effectors=stacked(points), unit=unit, clasps=clasps, names=tuple(names)
+            **fields, effectors=stacked(effectors), unit=unit, clasps=clasps, names=tuple(names)
         )
 
     def resized(self, model: Model, grow: Callable[[Model], Model]) -> "SeveralCharacters":

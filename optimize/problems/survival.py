@@ -48,10 +48,10 @@ def outlast(
     """Outcome of ``steps`` steps from ``begin`` on, and measures folded while it stood.
 
     It stands while the character's centre of mass (of several, that of each) is as high over its
-    lower foot (over the ground at height 0, of a body without feet) as ``FALLEN`` of that at the start, and while it is
-    physical: a frame whose optimisation was not solved is counted, and with one in a run its root
-    residual is at most ``UNPHYSICAL``. A trial ends with a fall; while others of its batch go on it
-    waits in its start unpushed: its last gasps would cost them time.
+    lower foot (over the ground at height 0, of a body without feet) as ``FALLEN`` of that at the
+    start, and while it is physical: a frame whose optimisation was not solved is counted, and with
+    one in a run its root residual is at most ``UNPHYSICAL``. A trial ends with a fall; while others
+    of its batch go on it waits in its start unpushed: its last gasps would cost them time.
     """
     measures = measures or {}
     dtype = first[0].q.dtype

@@ -12,7 +12,7 @@ import scipy.linalg
 from jaxsim.solvers import qp
 from jaxsim.solvers.joint import Joint
 from tests.compiling import quick_jit
-from tests.solvers.qp_problems import FREE, K, KC, MASKED, N, one, problems, single, solver
+from tests.solvers.qp_problems import FREE, KC, MASKED, K, N, one, problems, single, solver
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -70,6 +70,9 @@ def solve(p: qp.Problem, start=None, **options) -> qp.Solution:
     return quick_jit(jax.vmap(bodies))(p, start)
 
 
+alone = quick_jit(qp.solve)
+
+
 @pytest.fixture(scope="module")
 def solved():
     with jax.enable_x64(True):
@@ -81,7 +84,7 @@ def test_the_solution_is_that_of_one_problem(solved):
     p, s = solved
     assert (np.asarray(s.status) == qp.SOLVED).mean() > 0.9
     for k in np.flatnonzero((s.status == qp.SOLVED).all(axis=1)):
-        wanted = qp.solve(whole(one(p, k)))
+        wanted = alone(whole(one(p, k)))
         assert wanted.status == qp.SOLVED
         got = np.asarray(s.x[k]).reshape(-1)[order_of_unknowns()]
         np.testing.assert_allclose(got, wanted.x, atol=1e-5)
@@ -91,7 +94,9 @@ def test_the_joint_equations_hold_and_pull_on_all(solved):
     p, s = solved
     ok = np.asarray(s.status == qp.SOLVED).all(axis=1)
     total = np.einsum("skij,skj->si", p.joint.C, s.x)
-    size = np.abs(np.asarray(s.x)).max(axis=(1, 2))[:, None] * np.asarray(abs(p.joint.C)).max((1, 3))
+    size = np.abs(np.asarray(s.x)).max(axis=(1, 2))[:, None] * np.asarray(abs(p.joint.C)).max(
+        (1, 3)
+    )
     np.testing.assert_allclose(((total - p.joint.c[:, 0]) / (size + 1e-9))[ok], 0, atol=1e-7)
     slope = np.einsum("skmi,skm->ski", p.J, np.einsum("skmi,ski->skm", p.J, s.x) - p.r)
     pull = np.einsum("skei,ske->ski", p.A, s.equality)
@@ -132,8 +137,12 @@ def test_the_derivative_is_that_of_one_problem(solved):
     same = jnp.broadcast_to(tangents.joint.c[:1], tangents.joint.c.shape)
     tangents = replace(tangents, joint=replace(tangents.joint, c=same))
     bodies = jax.vmap(qp.solve, axis_name="body")
-    move = jax.jvp(lambda p: bodies(p).x, (one(p, k),), (tangents,))[1]
-    wanted = jax.jvp(lambda p: qp.solve(p).x, (whole(one(p, k)),), (whole(tangents),))[1]
+
+    def moved(solve):
+        return quick_jit(lambda p, dot: jax.jvp(lambda p: solve(p).x, (p,), (dot,))[1])
+
+    move = moved(bodies)(one(p, k), tangents)
+    wanted = moved(qp.solve)(whole(one(p, k)), whole(tangents))
     got = np.asarray(move).reshape(-1)[order_of_unknowns()]
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5 * np.abs(wanted).max())
 
