@@ -120,9 +120,12 @@ class SeveralCharacters(PerStepOptimisation):
         strength: float | Sequence[float] = np.inf,
         points: Callable[[Model], Effectors] = effectors_of,
     ) -> "SeveralCharacters":
-        """For the characters of a model, by name in their order. hands: pairs of (character, hand)
-        that may hold each other, see ``Clasps.of``; points: the effectors of one of them. ModelError for characters that are not built
-        alike, and for the central form, which holds one."""
+        """For the characters of a model, by name in their order.
+
+        hands: pairs of (character, hand) that may hold each other, see ``Clasps.of``; points: the
+        effectors of one of them. ModelError for characters that are not built alike, and for the
+        central form, which takes one.
+        """
         given = SynthesisConfig() if config is None else config
         if given.form != "backward":
             raise ModelError(f"the {given.form} form takes one character; choose form 'backward'")

@@ -136,7 +136,7 @@ def test_two_who_do_not_hold_each_other_are_as_each_alone():
 
         def step(state, _, forces=forces):
             obs = single.observe(alone, state)
-            after, info = single.step(
+            after, _ = single.step(
                 alone, state, obs, lambda conf, at_v: stays(conf, at_v, single.unit), forces
             )
             return after, after
@@ -208,7 +208,7 @@ def test_who_is_lifted_by_the_hand_presses_less_on_the_ground():
     """What the hands carry is missing under the feet, and is there under the other's."""
     model = two()
     pushed = push(model, "two.trunk", (0.0, 0.0, 100.0), 0.2)
-    states, infos = run(model, scheme_of(model), beside(model), forces=pushed)
+    _, infos = run(model, scheme_of(model), beside(model), forces=pushed)
     assert (infos.status == SOLVED).all() and infos.root_residual.max() < 1e-6
     pressed = np.asarray(infos.force).reshape(60, 2, -1, 3).sum(axis=2)[..., 2]
     own = infos.clasp_force[:, 0, 2]  # on the first
