@@ -32,7 +32,7 @@ __all__ = [
 FORMAT_NAME = "jaxsim-motion"
 FORMAT_VERSION = 3  # 3: gauges, a ghost; a file with neither is written as version 2
 PLAIN_VERSION = 2  # 2: height fields, grips, roles of links; 1 lacks them and is read too
-ROLES = ("character", "prop", "driven")
+ROLES = ("character", "companion", "prop", "driven")
 
 SHAPE_SIZES = {  # kind -> the numbers in `Shape.size`, all in [m]
     "sphere": ("radius",),

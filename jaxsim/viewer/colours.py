@@ -51,13 +51,13 @@ def part_of(motion: Motion, link: int) -> str:
     """What a link is drawn as, which is also the name of its colour.
 
     "surroundings" for link -1, the world; "loose" and "driven" for things of the roles "prop" and
-    "driven"; "left", "right" or "middle" for links of the character, by their names.
+    "driven"; "left", "right" or "middle" for links of a character, by their names.
     """
     if link < 0:
         return "surroundings"
     role = motion.link_roles[link]
-    if role == "character":
-        return side_of(motion.link_names[link])[0] or "middle"
+    if role in ("character", "companion"):
+        return side_of(motion.link_names[link].rpartition(".")[2])[0] or "middle"
     return {"prop": "loose", "driven": "driven"}[role]
 
 

@@ -344,7 +344,7 @@ def _sides(scenario: Scenario) -> tuple[np.ndarray, np.ndarray]:
     """Of each place for a contact: 1, or -1 where the other link is the one of the two that
     matters; and whether the surroundings act there on the character, or on any loose body if there
     is none."""
-    rank = {"character": 2, "prop": 1, "driven": 0}
+    rank = {"character": 2, "companion": 2, "prop": 1, "driven": 0}
     role = np.array([*map(rank.get, scenario.kinds), -1])  # the last is the world's, link -1
     one, other = scenario.scheme.contact_links(scenario.model)
     a, b = role[one], role[other]

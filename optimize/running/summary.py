@@ -32,6 +32,10 @@ LABELS = {
         "largest_contact_force": "largest contact force in a step [N]",
         "broken_grips": "grips torn off",
         "standing": "standing at the end",
+        "companions_standing": "companions that stand at the end",
+        "clasped_steps": "frames in which hands hold each other",
+        "largest_clasp_force": "greatest force between hands that hold each other [N]",
+        "largest_clasp_speed": "fastest that hands met which took hold of each other [m/s]",
         "steps_taken": "steps taken, by contact",
         "steps_begun": "steps begun by the controller",
         "longest_step": "longest step [m]",
@@ -138,6 +142,8 @@ def outcome(
     if "character" in kinds:
         if scenario.conditions.get("start") in (None, "standing"):
             found["standing"] = bool(frames.com[-1, 2] > FALLEN * frames.com[0, 2])
+        if "companion" in kinds:
+            found["companions_standing"] = _standing_companions(scenario, com)
         on = zip(names, kinds, frames.touching[-1])
         touching = [name for name, kind, touches in on if touches and kind == "character"]
         found["contacts_at_end"] = touching if failure is None else []
@@ -149,6 +155,17 @@ def outcome(
     grips = zip(top.grip_names, np.asarray(torn))
     found["broken_grips"] = [f"{name} at {at:.3f} s" for name, at in grips if np.isfinite(at)]
     return {"final_com_height": frames.com[-1, 2], **found, **verdict(failure)}
+
+
+def _standing_companions(scenario: Scenario, com: np.ndarray) -> list[str]:
+    """Their names, by ``FALLEN``; com (T, nl, 3) of links [m]."""
+    names, mass = scenario.model.topology.link_names, np.asarray(scenario.model.mass)
+    found = {}
+    for link, kind in enumerate(scenario.kinds):
+        if kind == "companion":
+            found.setdefault(names[link].partition(".")[0], []).append(link)
+    height = {who: com[:, own, 2] @ mass[own] for who, own in found.items()}
+    return [who for who, z in height.items() if z[-1] > FALLEN * z[0]]
 
 
 def steps_taken(feet: Sequence[list[int]], frames: Frame, time: np.ndarray) -> int | None:

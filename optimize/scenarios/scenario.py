@@ -37,7 +37,7 @@ class Scenario:
     seconds: float = 5.0
     name: str = "scenario"
     title: str = ""
-    link_kinds: tuple[str, ...] = ()  # (nl,) "character", "prop" or "driven"; () all "character"
+    link_kinds: tuple[str, ...] = ()  # (nl,) of ``io.motion.ROLES``; () all "character"
     phases: tuple[tuple[str, str], ...] = ()  # of the controller: name, and what ends it
     notes: tuple[str, ...] = ()  # what was decided for the user
     conditions: Mapping[str, Any] = field(default_factory=dict)  # for the summary
