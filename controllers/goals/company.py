@@ -20,10 +20,12 @@ from controllers.goals.sensors import reachable_points
 from controllers.goals.surroundings import ARMS, FALLING
 from controllers.goals.tasks import Goal
 from controllers.numbers import Numbered
-from jaxsim.math.safe import safe_norm
+from jaxsim.math.safe import safe_norm, safe_normalize
 from jaxsim.model import Model, State
 from jaxsim.synthesis.observation import EffectorObservation
 from jaxsim.synthesis.several import SeveralCharacters, SeveralObservation
+
+CLOSES, HASTE = 0.05, 4.0  # hands come closer by 1/e in so many seconds; no faster than [m/s]
 
 
 @jax.tree_util.register_dataclass
@@ -106,7 +108,8 @@ def asks_for_hands(obs: EffectorObservation, _: Any) -> Array:
 
 def hold_hands() -> Goal:
     """Each hand to the hand of another that it may hold, while ``asks_for_hands`` and it is in the
-    arm's reach; hands that hold each other stay where they are, as something to hold on to."""
+    arm's reach, with the other's velocity and that of an approach with the time constant
+    ``CLOSES``, of ``HASTE`` at most; hands that hold each other stay where they are."""
 
     def rows(obs: EffectorObservation, variables: Any):
         conf, clasps = obs.conf, obs.conf.clasps
@@ -119,13 +122,16 @@ def hold_hands() -> Goal:
                 continue
             if obs.me == b:
                 own, other, b = other, own, a
-            there = obs.company[b].position[other]
-            near = reachable_points(obs, ARMS, there[None])[own, 0]
+            to = obs.company[b]
+            near = reachable_points(obs, ARMS, to.position[other][None])[own, 0]
             held, reaches = clasps.memory.on[c], asked[c] & near
-            errors.append(jnp.where(reaches & ~held, conf.position[own] - there, 0.0))
+            away = conf.position[own] - to.position[other]
+            speed = jnp.minimum(safe_norm(away) / CLOSES, HASTE)
+            slower = speed * safe_normalize(away) - to.velocity[other]
+            errors.append(jnp.where(reaches & ~held, slower, 0.0))
             Js.append(jnp.where(reaches | held, conf.jacobian[own], 0.0))
         if not errors:
             return jnp.zeros(0, conf.q.dtype), jnp.zeros((0, conf.v.shape[0]), conf.q.dtype)
         return jnp.concatenate(errors), jnp.concatenate(Js)
 
-    return Goal("hold_hands", "limb", rows)
+    return Goal("hold_hands", "shift", rows, "velocity")

@@ -77,6 +77,14 @@ link = "b"
 [[hold]]
 name = "g"
 pos = [0, 0, 0]
+[[companion]]
+name = "h"
+model = "planar_human"
+[companion.controller]
+name = "balance"
+[[clasp]]
+hand = "a"
+to = "h.b"
 [[push]]
 link = "b"
 force = 1
@@ -174,6 +182,8 @@ def tables() -> dict[str, str]:
         "repeat": found["[[fixed]], [repeat]"],
         "[[grip]]": found["[[grip]]"],
         "[[hold]]": found["[[hold]]"],
+        "[[companion]]": {key: found["[[companion]]"][key] for key in ("name", "controller")},
+        "[[clasp]]": found["[[clasp]]"],
         "[[push]]": found["[[push]]"],
         "[character]": found["[character]"],
         "[[controller.key]]": found["[[controller.key]]"],

@@ -115,7 +115,8 @@ class Clasp:
     """Two hands that may hold each other, as "leftHand" of the character and "child.rightHand" of a
     companion, see ``jaxsim.synthesis.clasps``."""
 
-    hands: tuple[str, str]
+    hand: str
+    to: str
     reach: float = 0.06  # from which they take hold [m]
     strength: float = np.inf  # [N]
 

@@ -311,11 +311,9 @@ def _companion(table: Table) -> Companion:
 
 
 def _clasp(table: Table) -> Clasp:
-    hands = table.take("hands")
-    if not (isinstance(hands, list) and len(hands) == 2 and all(isinstance(h, str) for h in hands)):
-        raise table.error('takes two hands, as in hands = ["leftHand", "child.rightHand"]', "hands")
     clasp = Clasp(
-        hands=(hands[0], hands[1]),
+        hand=table.text("hand"),
+        to=table.text("to"),
         reach=table.number("reach", Clasp.reach, above=0.0),
         strength=table.number("strength", np.inf, above=0.0),
     )

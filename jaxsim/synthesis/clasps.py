@@ -3,7 +3,8 @@
 The characters are members of a ``jax.vmap`` over the axis ``AXIS``, each with its own optimisation;
 what ties two of them is ``solvers.joint``: the points where they hold each other stay together, and
 the forces there add up to nothing. A clasp is made where two hands that one of both asks for are
-within its reach, in the middle between them, and holds on to that point of either hand.
+within its reach and meet no faster than ``CATCHES``, in the middle between them; it holds on to
+that point of either hand.
 
 Source: Jain, Ye, Liu (2009), sections 4.2 and 6.1.5.
 """
@@ -26,6 +27,7 @@ from jaxsim.model.errors import ModelError
 from jaxsim.solvers.joint import Joint
 
 AXIS = "character"
+CATCHES = 5.0  # hands that meet faster cannot take hold of each other [m/s]
 APART = 1e-3  # unit of the distance between two hands that hold each other [m]
 
 
@@ -138,7 +140,6 @@ class ClaspsNow:
         origin = self._own(kin.link_pos[links[:, 0]], kin.link_pos[links[:, 1]])
         turn = self._own(kin.link_rot[links[:, 0]], kin.link_rot[links[:, 1]])
         kept = self.memory.on & asked
-        on = asked & ~self.memory.broken & (kept | (apart <= self.clasps.reach))
         here = jnp.einsum("cji,cj->ci", turn, middle - origin)
         place = jnp.where(kept[:, None], self.memory.place, here)
         point = origin + rotate(turn, place)
@@ -151,6 +152,8 @@ class ClaspsNow:
         ]
         J = self._own(jnp.stack(of_link[0]), jnp.stack(of_link[1]))
         moves = lax.psum(sign[:, None] * jnp.einsum("cij,j->ci", J, conf.v), AXIS)
+        takes = (apart <= self.clasps.reach) & (safe_norm(moves) <= CATCHES)
+        on = asked & ~self.memory.broken & (kept | takes)
         J = jnp.where(on[:, None, None], J, 0.0)
         speed = safe_max(jnp.append(jnp.where(on & ~kept, safe_norm(moves), 0.0), 0.0))
         return Clasped(on=on, sign=sign, place=place, point=point, J=J, speed=speed)

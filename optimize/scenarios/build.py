@@ -248,7 +248,7 @@ def _several(world: World, model: Model, config: SynthesisConfig) -> SeveralChar
         model,
         names,
         config,
-        [(end(clasp.hands[0]), end(clasp.hands[1])) for clasp in world.clasps],
+        [(end(clasp.hand), end(clasp.to)) for clasp in world.clasps],
         [clasp.reach for clasp in world.clasps] or 1.0,
         [clasp.strength for clasp in world.clasps] or 1.0,
     )

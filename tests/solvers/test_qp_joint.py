@@ -94,9 +94,8 @@ def test_the_joint_equations_hold_and_pull_on_all(solved):
     p, s = solved
     ok = np.asarray(s.status == qp.SOLVED).all(axis=1)
     total = np.einsum("skij,skj->si", p.joint.C, s.x)
-    size = np.abs(np.asarray(s.x)).max(axis=(1, 2))[:, None] * np.asarray(abs(p.joint.C)).max(
-        (1, 3)
-    )
+    size = np.abs(np.asarray(s.x)).max(axis=(1, 2))[:, None]
+    size = size * np.asarray(abs(p.joint.C)).max((1, 3))
     np.testing.assert_allclose(((total - p.joint.c[:, 0]) / (size + 1e-9))[ok], 0, atol=1e-7)
     slope = np.einsum("skmi,skm->ski", p.J, np.einsum("skmi,ski->skm", p.J, s.x) - p.r)
     pull = np.einsum("skei,ske->ski", p.A, s.equality)
