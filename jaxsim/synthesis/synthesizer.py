@@ -18,10 +18,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxsim.dynamics.effectors import Effectors
-from jaxsim.dynamics.kinematics import forward_kinematics, integrate
-from jaxsim.dynamics.rigid import inverse_dynamics, mass_matrix
+from jaxsim.dynamics.kinematics import integrate
+from jaxsim.dynamics.rigid import mass_matrix
 from jaxsim.math.products import matmul
-from jaxsim.math.safe import safe_divide, safe_max, safe_norm
+from jaxsim.math.safe import safe_max
 from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.solvers import qp
@@ -30,6 +30,7 @@ from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.configuration import Configuration, configuration_at
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes, contact_modes
 from jaxsim.synthesis.holds import Grips, Held, HoldsNow
+from jaxsim.synthesis.measured import cone_excess, effort, grip_speed, needed
 from jaxsim.synthesis.problem import (
     Linearised,
     actuated,
@@ -37,6 +38,7 @@ from jaxsim.synthesis.problem import (
     step_problem,
     with_contacts,
 )
+from jaxsim.synthesis.stops import Blocked, Stops, stops
 from jaxsim.synthesis.surroundings import Surroundings
 from jaxsim.synthesis.tasks import Tasks, velocity_rows
 
@@ -54,9 +56,10 @@ class SynthesisMemory:
     The state's qd is the velocity of that step: q = q_before (+) qd dt.
     """
 
-    torque: Array  # (nv,) that the joints gave [N m or N]
+    torque: Array  # (nv,) that the motors gave [N m or N]
+    stop: Array  # (nv,) that the stops of the joints gave [N m or N]
     force: Array  # (ne, 3) contact forces, on the effectors [N]
-    push_torque: Array  # (nv,) of the joints at the onset of the last push [N m or N]
+    push_torque: Array  # (nv,) of the motors at the onset of the last push [N m or N]
     push_until: Array  # () until when torques should stay at that [s]
     last: qp.Start  # where the next QP starts
     grips: Grips | None = None  # what is held, where there are holds
@@ -70,8 +73,9 @@ class SynthesisInfo:
     root_residual: Array  # () largest |L_root| of RNEA with the result: force without a source [N]
     cone_excess: Array  # () by how much a contact force leaves Coulomb's cone [N]
     penetration: Array  # () deepest effector at the step's beginning [m]
-    torque: Array  # (nv,) of the joints [N m or N]
-    effort: Array  # () the largest torque, of joints with a limit, as a part of that
+    torque: Array  # (nv,) of the motors [N m or N]
+    stop: Array  # (nv,) of the stops of the joints, at the ends of their ranges [N m or N]
+    effort: Array  # () the largest torque, of motors with a limit, as a part of that
     force: Array  # (ne, 3) on the effectors, in the world [N]
     on: Array  # (ne,) bool: in contact
     sliding: Array  # (ne,) bool
@@ -105,6 +109,7 @@ def begin(
     zero = jnp.zeros_like(state.qd)
     memory = SynthesisMemory(
         torque=zero,
+        stop=zero,
         force=jnp.zeros((effectors.count, 3), zero.dtype),
         push_torque=zero,
         push_until=state.time - 1.0,
@@ -149,7 +154,8 @@ def synthesize(
 
     tasks(conf, at_v) gives the goals, linearised at the configuration that ``at_v`` (nv,) leads to
     (conf is of that configuration). A contact that leaves its surface in the solution and still
-    carries force makes the step start again without that force, up to ``config.passes`` times.
+    carries force, or a stop that its joint leaves while it does, makes the step start again without
+    that force, up to ``config.passes`` times.
     Non-finite input gives non-finite output and a status, of this member of a batch alone. Where
     what the optimisation came to is no motion (``SOURCELESS``, ``FASTEST``), the body stays where
     it is for this step, without contact forces; ``lost`` says so, and the status is not SOLVED. So
@@ -163,18 +169,21 @@ def synthesize(
 def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, SynthesisInfo]:
     model = conf.model
     push_torque, push_until, target, outside = _outside(conf, state, config, pushes)
-    attempt = _attempts(conf, tasks, target, outside, unit, config)
+    attempt = _attempts(conf, state, tasks, target, outside, unit, config)
     passes, result = _passes(attempt, state.solver.last, conf, config)
     v = jnp.where(result.lost, 0.0, result.v)
     v = jnp.where(result.solution.status == qp.NOT_FINITE, jnp.nan, v)
     result = replace(result, v=v, force=jnp.where(result.lost, 0.0, result.force))
-    torque, root_residual = _needed(conf, result, outside, config)
+    torque, root_residual = needed(conf, v, result.force, outside, config)
+    stop = result.stops.reaction(v, torque, config)
+    torque = torque - stop
     info = SynthesisInfo(
         root_residual=root_residual,
-        cone_excess=_cone_excess(conf, result),
+        cone_excess=cone_excess(result.modes, result.force),
         penetration=safe_max(jnp.append(-conf.near.gap, 0.0)),
         torque=torque,
-        effort=_effort(model, torque),
+        stop=stop,
+        effort=effort(model, torque),
         force=result.force,
         on=result.modes.on,
         sliding=result.modes.sliding,
@@ -185,10 +194,11 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
         iterations=result.solution.iterations,
         residual=jnp.maximum(result.solution.primal, result.solution.dual),
         violated=result.solution.violated,
-        grip_speed=_grip_speed(conf, result.held, config.dt),
+        grip_speed=grip_speed(conf, result.held, config.dt),
     )
     memory = SynthesisMemory(
         torque=jnp.where(result.lost, state.solver.torque, torque),
+        stop=jnp.where(result.lost, state.solver.stop, stop),
         force=result.force,
         push_torque=push_torque,
         push_until=push_until,
@@ -214,9 +224,10 @@ def first_problem(
     _, _, target, outside = _outside(conf, state, config, pushes)
     at_v, M = jnp.zeros_like(conf.v), mass_matrix(conf.model, conf.kin)
     motion = equations_of_motion(conf, M, outside, at_v, config)
-    none = jnp.zeros(conf.near.gap.shape, bool)
-    linear = Linearised(conf, at_v, tasks(conf, at_v), motion)
-    return _problem(conf, linear, none, target, unit, config)[1]
+    linear, bears = Linearised(conf, at_v, tasks(conf, at_v), motion), state.solver.stop != 0
+    return _problem(conf, linear, bears, Blocked.none(conf.near.gap, conf.v), target, unit, config)[
+        2
+    ]
 
 
 def _outside(conf: Configuration, state: State, config, pushes: Pushes | None):
@@ -241,13 +252,16 @@ class _Result:
     v: Array  # (nv,)
     force: Array  # (ne, 3) [N]
     modes: ContactModes
+    stops: Stops
     leaving: Array  # (ne,) bool
+    then: Blocked  # of the next pass, if there is one
+    again: Array  # () bool: there is
     lost: Array  # () bool
     solution: qp.Solution
     held: Held | None
 
 
-_Attempt = Callable[[Array, qp.Start], _Result]
+_Attempt = Callable[[Blocked, qp.Start], _Result]
 
 
 def _passes(
@@ -255,18 +269,18 @@ def _passes(
 ) -> tuple[Array, _Result]:
     """How many passes it took, and what the last one came to: a loop around one program. A pass
     starts where the one before ended, so that members of a batch who only wait are done at once."""
-    none = jnp.zeros(conf.near.gap.shape, bool)
+    none = Blocked.none(conf.near.gap, conf.v)
     if config.passes == 1:
         return jnp.asarray(1), attempt(none, last)
 
     def again(carry):
         count, blocked, last, _ = carry
         result = attempt(blocked, last)
-        return count + 1, blocked | result.leaving, _next_start(last, result), result
+        return count + 1, result.then, _next_start(last, result), result
 
     def goes_on(carry):
         count, _, _, result = carry
-        return (count == 0) | (count < config.passes) & result.leaving.any()
+        return (count == 0) | (count < config.passes) & result.again
 
     shapes = jax.eval_shape(attempt, none, last)
     nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
@@ -282,10 +296,10 @@ def _next_start(last: qp.Start, result: _Result) -> qp.Start:
     return jax.tree.map(lambda x: jnp.where(result.lost, 0.0, x), start)
 
 
-def _attempts(conf, tasks, torque, outside, unit, config) -> _Attempt:
-    """One pass, of the contacts (ne,) bool that must not carry force: a QP, or in the central form
-    a sequence, each linearised where the last one led."""
-    model, nv = conf.model, conf.v.shape[0]
+def _attempts(conf, state, tasks, torque, outside, unit, config) -> _Attempt:
+    """One pass, of what must not carry force: a QP, or in the central form a sequence, each
+    linearised where the last one led."""
+    model, nv, bears = conf.model, conf.v.shape[0], state.solver.stop != 0
     M = mass_matrix(model, conf.kin)
 
     def linearised(ahead, at_v):
@@ -293,12 +307,12 @@ def _attempts(conf, tasks, torque, outside, unit, config) -> _Attempt:
         return Linearised(ahead, at_v, tasks(ahead, at_v), motion)
 
     def solved(linear, blocked, last):
-        modes, problem = _problem(conf, linear, blocked, torque, unit, config)
+        linear, pushing, problem = _problem(conf, linear, bears, blocked, torque, unit, config)
         more = problem.b.shape[0] - last.equality.shape[0]  # rows of ``Tasks.fixed``
         start = replace(last, equality=jnp.pad(last.equality, (0, more)))
         solution = qp.solve(problem, start, config.iterations, config.tolerance)
-        missed = matmul(problem.A, solution.x) - problem.b
-        return modes, solution, largest(missed[: last.equality.shape[0]])
+        missed = largest((matmul(problem.A, solution.x) - problem.b)[: last.equality.shape[0]])
+        return _result(conf, linear, pushing, blocked, solution, missed, unit, config)
 
     def backward():
         linear = linearised(conf, jnp.zeros_like(conf.v))
@@ -309,49 +323,46 @@ def _attempts(conf, tasks, torque, outside, unit, config) -> _Attempt:
             q = integrate(model, conf.q, at_v, config.dt)
             ahead = conf.ahead(q, at_v)
             result = solved(linearised(ahead, at_v), blocked, last)
-            return result[1].x[:nv], result
+            return result.solution.x[:nv], result
 
         results = jax.lax.scan(once, conf.v, None, length=config.sequence)[1]
         return jax.tree.map(lambda x: x[-1], results)
 
-    one = backward() if config.form == "backward" else central
-
-    def attempt(blocked, last):
-        modes, solution, missed = one(blocked, last)
-        return _result(conf, modes, solution, missed, unit, config)
-
-    return attempt
+    return backward() if config.form == "backward" else central
 
 
-def _problem(conf: Configuration, linear: Linearised, blocked: Array, torque: Array, unit, config):
-    """How the effectors touch, and the problem."""
+def _problem(
+    conf: Configuration,
+    linear: Linearised,
+    bears: Array,
+    blocked: Blocked,
+    torque: Array,
+    unit,
+    config,
+) -> tuple[Linearised, tuple[ContactModes, Stops], qp.Problem]:
+    """With contacts; how effectors and stops may push; and the problem."""
     near, slow, held = config.touch_distance, config.slip_speed, None
     if conf.holds is not None:
         held = conf.holds.granted(linear.tasks.hold, conf.position)
-    modes = contact_modes(conf, near, slow, config.dt, blocked, linear.tasks.grip, held)
+    modes = contact_modes(conf, near, slow, config.dt, blocked.contacts, linear.tasks.grip, held)
     motion = with_contacts(conf, linear.motion, modes, unit)
     linear = replace(linear, motion=motion, held=held)
-    return (modes, held), step_problem(conf, linear, modes, torque, config, unit)
-
-
-def _grip_speed(conf: Configuration, held: Held | None, dt) -> Array | None:
-    """How fast the fastest that takes hold meets its hold [m/s]: what the impact stops."""
-    if held is None or conf.holds is None:
-        return None
-    meets = safe_norm(conf.velocity[conf.holds.grippers] - held.moved / dt)
-    return safe_max(jnp.where(held.fresh, meets, 0.0))
+    ends = stops(conf, bears, blocked, unit, config)
+    return linear, (modes, ends), step_problem(conf, linear, modes, ends, torque, config, unit)
 
 
 def _result(
     conf: Configuration,
-    contact: tuple[ContactModes, Held | None],
+    linear: Linearised,
+    pushing: tuple[ContactModes, Stops],
+    blocked: Blocked,
     solution: qp.Solution,
     missed: Array,
     unit,
     config,
 ) -> _Result:
     """missed: () of the equations of the root [body weights]."""
-    (modes, held), nv = contact, conf.v.shape[0]
+    (modes, ends), nv = pushing, conf.v.shape[0]
     v, coefficients = solution.x[:nv], solution.x[nv:].reshape(-1, EDGES)
     force = unit.force * jnp.sum(coefficients[:, :, None] * modes.basis, axis=1)
     normal_force = jnp.sum(force * conf.near.normal, axis=-1)
@@ -364,30 +375,19 @@ def _result(
     lost = ~((solved | (missed <= SOURCELESS)) & (largest(v) <= most))
     status = jnp.where(solved & lost, qp.UNFINISHED, solution.status)
     solution = replace(solution, status=status)
-    return _Result(v, force, modes, leaving & ~lost, lost, solution, held)
-
-
-def _needed(conf: Configuration, result: _Result, outside: Array, config) -> tuple[Array, Array]:
-    """Joint torques (nv,) of the motion found, by RNEA, and what is missing at the root."""
-    model, kin = conf.model, conf.kin
-    if config.form == "central":
-        kin = forward_kinematics(model, conf.q, (conf.v + result.v) / 2)
-    needed = inverse_dynamics(model, kin, (result.v - conf.v) / config.dt) - outside
-    needed = needed - jnp.einsum("eid,ei->d", conf.jacobian, result.force)
-    muscles = actuated(model.topology)
-    return jnp.where(muscles, needed, 0.0), safe_max(jnp.abs(jnp.where(muscles, 0.0, needed)))
-
-
-def _effort(model: Model, torque: Array) -> Array:
-    """() the largest of torque (nv,) over its limit; dofs without a limit do not count."""
-    limit = model.torque_limit
-    return safe_max(jnp.append(safe_divide(jnp.abs(torque), limit), 0.0))
-
-
-def _cone_excess(conf: Configuration, result: _Result) -> Array:
-    """() [N] how far the worst contact force, but those of grips, is outside of Coulomb's cone."""
-    modes = result.modes
-    normal = jnp.sum(result.force * modes.normal, axis=-1)
-    tangent = safe_norm(result.force - normal[:, None] * modes.normal)
-    excess = jnp.maximum(tangent - modes.friction * normal, -normal)
-    return safe_max(jnp.append(jnp.where(modes.signed, 0.0, excess), 0.0))
+    given, top = linear.torque(solution.x), conf.model.topology
+    limit = jnp.where(actuated(top) & config.torque_limits, conf.model.torque_limit, jnp.inf)
+    pulled = ends.pulled(v, given, limit, config)
+    pulled, leaving = pulled & ~lost, leaving & ~lost
+    return _Result(
+        v=v,
+        force=force,
+        modes=modes,
+        stops=ends,
+        leaving=leaving,
+        then=blocked.after(leaving, pulled, given, limit),
+        again=leaving.any() | pulled.any(),
+        lost=lost,
+        solution=solution,
+        held=linear.held,
+    )
