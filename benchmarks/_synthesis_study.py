@@ -31,7 +31,7 @@ LIMP = 1e8  # weight that keeps the torques
 def study(quick: bool) -> str:
     """The table, in Markdown."""
     model = articulated_human("adult")
-    # no limits: the torque of an impact at one would be kept ever after
+    # no limits: of an impact at one the two forms differ by its step
     far = jnp.full_like(model.joint_lower, 100.0)
     model = model.replace(joint_lower=-far, joint_upper=far)
     points, unit = effectors_of(model), jax.jit(units)(model)
@@ -51,7 +51,7 @@ def study(quick: bool) -> str:
             none = jnp.zeros((points.count, 3))
             zero = jnp.zeros(())
             last = no_start(model, points, v.dtype, config)
-            memory = SynthesisMemory(0 * v, none, 0 * v, zero - 1, last)
+            memory = SynthesisMemory(0 * v, 0 * v, none, 0 * v, zero - 1, last)
             first = State(q, before, zero, solver=memory)
 
             def step(_, carry):

@@ -106,7 +106,7 @@ def residual(problem: Scaled, p: Point, slope: Array) -> Residual:
     reach = total(joint, reach - jnp.sum(jnp.where(fixed, pull * problem.at, 0.0)))
     against = total(joint, jnp.sum(jnp.abs(jnp.where(fixed, 0.0, pull))))
     size = total(joint, jnp.sum(jnp.abs(p.y)) + jnp.sum(p.z))
-    if joint is not None:
+    if joint is not None and p.w is not None:
         reach, size = reach + jnp.sum(p.w * joint.c), size + jnp.sum(jnp.abs(p.w))
     return Residual(
         slope - pull,

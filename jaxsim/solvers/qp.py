@@ -156,7 +156,7 @@ def _solution(run: _Run, problem: Problem, start: Start | None, smoothing: Array
 
 
 def _unscaled(scale: ip.Scale, x: Array, y: Array, z: Array, w: Array | None):
-    w = None if w is None else w * scale.joint
+    w = None if w is None or scale.joint is None else w * scale.joint
     return x * scale.x, y * scale.equality, z * scale.inequality, w
 
 
@@ -253,7 +253,7 @@ def scaled(p: Problem) -> tuple[Scaled, ip.Scale]:
     of_inequality = jnp.concatenate([1 / d[f:], 1 / d[f:], of_G, of_G[last:]])
     of_C = None if p.joint is None else _inverse(safe_sqrt(p.joint.total(_squares(p.joint.C * d))))
     one = ip.Scale(d, of_A, of_inequality, of_C, jnp.ones((), d.dtype), finite)
-    of = _fields(p, one) | dict(columns=d, finite=finite)
+    of: dict[str, Any] = _fields(p, one) | dict(columns=d, finite=finite)
     pull = jnp.abs(jnp.where(finite, d * matmul(of["r"], J), 0.0))
     asked = [] if of["joint"] is None else [jnp.abs(of["joint"].c)]
     size = jnp.max(jnp.concatenate([pull, jnp.abs(of["b"]), of["d"], *asked]), initial=0.0)
@@ -299,7 +299,7 @@ def _fields(p: Problem, scale: ip.Scale) -> dict[str, Any]:
     of_bounds, of_ceiling = scale.x[len(d) - nb :], of_G[k - len(p.ceilings) :]
     floors, ceilings = p.h * of_G / size, p.ceilings * of_ceiling / size
     joint = p.joint
-    if joint is not None:
+    if joint is not None and scale.joint is not None:
         of_C = scale.joint / size
         joint = replace(joint, C=joint.C * d * of_C[:, None], c=joint.c * of_C / size)
     return dict(
@@ -335,7 +335,7 @@ def _warm(q: Scaled, scale: ip.Scale, start: Start) -> tuple[ip.Point, Array]:
     y = jnp.where(finite, start.equality / scale.equality, 0.0)
     z = jnp.where(finite & q.real, z, 0.0)
     w = None
-    if q.joint is not None:
+    if q.joint is not None and scale.joint is not None:
         w = jnp.zeros_like(q.joint.c) if start.joint is None else start.joint / scale.joint
         w = jnp.where(finite, w, 0.0)
     s = jnp.where(q.real, jnp.maximum(ip.reached(q, x) - q.d, 0.0), 0.0)

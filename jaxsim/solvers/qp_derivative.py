@@ -40,10 +40,10 @@ def moved(
     g2 = dot.b - matmul(dot.A, p.x)
     of_rows = inequalities(q, jnp.zeros_like(p.x), matmul(dot.G, p.x))
     g3 = jnp.where(real, dot.d - of_rows, 0.0)
-    joint, g4 = q.joint, None
-    if joint is not None:
-        g1 = g1 + matmul(p.w, dot.joint.C)
-        g4 = dot.joint.c - joint.total(matmul(dot.joint.C, p.x))
+    joint, moves, g4 = q.joint, dot.joint, None
+    if joint is not None and moves is not None:
+        g1 = g1 + matmul(p.w, moves.C)
+        g4 = moves.c - joint.total(matmul(moves.C, p.x))
 
     def again(change, _):
         """One step of refinement; the regularised matrix is the preconditioner."""
@@ -51,7 +51,7 @@ def moved(
         r1 = g1 - pulled(q, achieved(q, dx))
         r1 = jnp.where(q.fixed, 0.0, r1 + matmul(dy, q.A) + pulled_back(q, dz))
         r2, r4 = g2 - matmul(q.A, dx), None
-        if joint is not None:
+        if joint is not None and g4 is not None:
             r1 = jnp.where(q.fixed, 0.0, r1 + matmul(dw, joint.C))
             r4 = g4 - joint.total(matmul(joint.C, dx))
         base = (D * (g3 - reached(q, dx)) - (1 - D) * dz) * answer

@@ -224,7 +224,7 @@ def solve_factored(
     equations C_j^T dw on its right side and the sum of all problems' C_j dx + delta dw = ``joint``.
     """
     dx, dy, moved = _solve_alone(f, problem, g, base, e)
-    if problem.joint is None or f.joint is None:
+    if problem.joint is None or f.joint is None or joint is None:
         return dx, dy, moved, None
     lower = f.joint.lower
     missing = joint - problem.joint.total(matmul(problem.joint.C, dx))

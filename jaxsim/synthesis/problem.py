@@ -20,6 +20,7 @@ from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes
 from jaxsim.synthesis.holds import Held
+from jaxsim.synthesis.stops import Stops
 from jaxsim.synthesis.tasks import TaskRows, Tasks, position_rows, root_of_weight
 
 FAR = 1.0  # a point further away than this is left alone [m]
@@ -85,18 +86,24 @@ class Linearised:
     held: Held | None = None
     clasped: Clasped | None = None
 
+    def torque(self, x: Array) -> Array:
+        """(nv,) L of a solution x, which begins with v'."""
+        nv, motion = self.at_v.shape[0], self.motion
+        return matmul(motion.inertia, x[:nv]) - matmul(motion.force, x[nv:]) + motion.rest
+
 
 def step_problem(
     conf: Configuration,
     linear: Linearised,
     modes: ContactModes,
+    stops: Stops,
     torque: Array,
     config: SynthesisConfig,
     unit: Units,
 ) -> Problem:
     """The quadratic problem in x = (v', coefficients); see the module's documentation.
 
-    torque (nv,): what the joint torques should stay at.
+    torque (nv,): what the motors' torques should stay at; a joint that its stop bore is left out.
     """
     ahead, at_v, tasks, motion = linear.ahead, linear.at_v, linear.tasks, linear.motion
     top, dt = conf.model.topology, config.dt
@@ -107,8 +114,10 @@ def step_problem(
     root = np.flatnonzero(~actuated(top))
     L = jnp.concatenate([motion.inertia, -motion.force], axis=1)
 
-    scale = jnp.sqrt(tasks.torque) / unit.torque
-    smooth = scale * L[muscles], scale * (torque - motion.rest)[muscles]
+    scale, torque = stops.torque_goal(
+        torque, jnp.sqrt(tasks.torque) / unit.torque, conf.model.torque_limit
+    )
+    smooth = scale[muscles, None] * L[muscles], (scale * (torque - motion.rest))[muscles]
     goals = _wide(tasks.goals.J, more), tasks.goals.r
     stays = _contacts_stay(conf, ahead, at_v, modes, tasks, dt, unit)
     still = _wide(stays.J, more), stays.r
@@ -132,11 +141,11 @@ def step_problem(
     h = [jnp.where(away, -1.0, matmul(normal_motion, at_v) - gap) / unit.contact]
     ceiling = None
     if config.torque_limits:
-        limit, rest = conf.model.torque_limit[muscles], motion.rest[muscles]
+        least, most = stops.torque_bounds(conf.model.torque_limit)
         G.append(L[muscles] / unit.torque)
-        h.append((-limit - rest) / unit.torque)
-        ceiling = (limit - rest) / unit.torque
-    lower, upper = _velocity_bounds(conf, dt)
+        h.append((least - motion.rest)[muscles] / unit.torque)
+        ceiling = (most - motion.rest)[muscles] / unit.torque
+    lower, upper = stops.velocity_bounds(dt)
     free = jnp.append(jnp.repeat(modes.signed, EDGES), jnp.ones(3 * nc, bool))
     pull = None if clasped is None else clasped.equations(ne * EDGES, unit.force, dt)
     return Problem(
@@ -180,17 +189,3 @@ def _contacts_stay(conf, ahead, at_v, modes, tasks, dt, unit) -> TaskRows:
     r = jnp.einsum("eid,d->ei", J, at_v) - moved
     J = (weight[:, None, None] * J).reshape(-1, J.shape[-1])
     return TaskRows(J, (weight[:, None] * r).reshape(-1))
-
-
-def _velocity_bounds(conf: Configuration, dt) -> tuple[Array, Array]:
-    """(nv,) velocities that keep hinges and slides within their limits at the step's end."""
-    top, model = conf.model.topology, conf.model
-    lower = jnp.full(top.nv, -jnp.inf, conf.v.dtype)
-    upper = -lower
-    joints = [j for j in top.limited_joints if top.joint_kinds[j] in ("hinge", "slide")]
-    if not joints:
-        return lower, upper
-    at = np.array(joints)
-    dofs, q = np.array(top.v_start)[at], conf.q[np.array(top.q_start)[at]]
-    lower = lower.at[dofs].set((model.joint_lower[at] - q) / dt)
-    return lower, upper.at[dofs].set((model.joint_upper[at] - q) / dt)

@@ -249,10 +249,11 @@ class SeveralCharacters(PerStepOptimisation):
             all_q = all_q.at[driven.q].set(there)
             all_qd = all_qd.at[driven.dofs].set((there - state.q[driven.q]) / self.dt)
         after = state.replace(q=all_q, qd=all_qd, time=time, solver=solver)
-        torque = jnp.zeros_like(all_qd).at[dofs].set(info.torque.reshape(-1))
-        return after, self._together(info, torque)
+        none = jnp.zeros_like(all_qd)
+        whole = {x: none.at[dofs].set(getattr(info, x).reshape(-1)) for x in ("torque", "stop")}
+        return after, self._together(info, whole)
 
-    def _together(self, info: SynthesisInfo, torque: Array) -> SynthesisInfo:
+    def _together(self, info: SynthesisInfo, whole: dict[str, Array]) -> SynthesisInfo:
         """Of what each says the worst, or all of it one after the other."""
         worst = {"root_residual", "cone_excess", "penetration", "effort", "passes", "status"}
         worst |= {"iterations", "residual", "lost", "grip_speed"}
@@ -261,7 +262,7 @@ class SeveralCharacters(PerStepOptimisation):
             x = getattr(info, f.name)
             if x is not None:
                 fields[f.name] = jnp.max(x, axis=0) if f.name in worst else _one_axis_less(x)
-        fields["torque"] = torque
+        fields |= whole
         if self.clasps is not None:
             first = np.array(self.clasps.ends)[:, 0]
             fields["clasped"] = info.clasped[0]  # type: ignore[index]
@@ -323,7 +324,9 @@ def _same_rows(tasks: Sequence[Tasks]) -> Tasks:
     def filled(t: Tasks) -> Tasks:
         nv, count = t.goals.J.shape[1], len(t.relax)
         no_rows = TaskRows(jnp.zeros((0, nv), t.relax.dtype), jnp.zeros(0, t.relax.dtype))
-        rows = {n: _padded(getattr(t, n) or no_rows, m) for n, m in most.items() if m}
+        rows: dict[str, Any] = {
+            n: _padded(getattr(t, n) or no_rows, m) for n, m in most.items() if m
+        }
         if some["grip"] and t.grip is None:
             rows["grip"] = jnp.zeros(count, bool)
         if some["clasp"] and t.clasp is None:

@@ -19,10 +19,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxsim.dynamics.effectors import Effectors
-from jaxsim.dynamics.kinematics import forward_kinematics, integrate
-from jaxsim.dynamics.rigid import inverse_dynamics, mass_matrix
+from jaxsim.dynamics.kinematics import integrate
+from jaxsim.dynamics.rigid import mass_matrix
 from jaxsim.math.products import matmul
-from jaxsim.math.safe import safe_divide, safe_max, safe_norm
+from jaxsim.math.safe import safe_max
 from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.solvers import qp
@@ -32,6 +32,7 @@ from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.configuration import Configuration, configuration_at
 from jaxsim.synthesis.contact_forces import EDGES, ContactModes, contact_modes
 from jaxsim.synthesis.holds import Grips, Held, HoldsNow
+from jaxsim.synthesis.measured import cone_excess, effort, grip_speed, needed
 from jaxsim.synthesis.problem import (
     Linearised,
     actuated,
@@ -39,6 +40,7 @@ from jaxsim.synthesis.problem import (
     step_problem,
     with_contacts,
 )
+from jaxsim.synthesis.stops import Blocked, Stops, stops
 from jaxsim.synthesis.surroundings import Surroundings
 from jaxsim.synthesis.tasks import Tasks, velocity_rows
 
@@ -56,9 +58,10 @@ class SynthesisMemory:
     The state's qd is the velocity of that step: q = q_before (+) qd dt.
     """
 
-    torque: Array  # (nv,) that the joints gave [N m or N]
+    torque: Array  # (nv,) that the motors gave [N m or N]
+    stop: Array  # (nv,) that the stops of the joints gave [N m or N]
     force: Array  # (ne, 3) contact forces, on the effectors [N]
-    push_torque: Array  # (nv,) of the joints at the onset of the last push [N m or N]
+    push_torque: Array  # (nv,) of the motors at the onset of the last push [N m or N]
     push_until: Array  # () until when torques should stay at that [s]
     last: qp.Start  # where the next QP starts
     grips: Grips | None = None  # what is held, where there are holds
@@ -73,8 +76,9 @@ class SynthesisInfo:
     root_residual: Array  # () largest |L_root| of RNEA with the result: force without a source [N]
     cone_excess: Array  # () by how much a contact force leaves Coulomb's cone [N]
     penetration: Array  # () deepest effector at the step's beginning [m]
-    torque: Array  # (nv,) of the joints [N m or N]
-    effort: Array  # () the largest torque, of joints with a limit, as a part of that
+    torque: Array  # (nv,) of the motors [N m or N]
+    stop: Array  # (nv,) of the stops of the joints, at the ends of their ranges [N m or N]
+    effort: Array  # () the largest torque, of motors with a limit, as a part of that
     force: Array  # (ne, 3) on the effectors, in the world [N]
     on: Array  # (ne,) bool: in contact
     sliding: Array  # (ne,) bool
@@ -111,6 +115,7 @@ def begin(
     zero = jnp.zeros_like(state.qd)
     memory = SynthesisMemory(
         torque=zero,
+        stop=zero,
         force=jnp.zeros((effectors.count, 3), zero.dtype),
         push_torque=zero,
         push_until=state.time - 1.0,
@@ -159,7 +164,8 @@ def synthesize(
 
     tasks(conf, at_v) gives the goals, linearised at the configuration that ``at_v`` (nv,) leads to
     (conf is of that configuration). A contact that leaves its surface in the solution and still
-    carries force makes the step start again without that force, up to ``config.passes`` times.
+    carries force, or a stop that its joint leaves while it does, makes the step start again without
+    that force, up to ``config.passes`` times.
     Non-finite input gives non-finite output and a status, of this member of a batch alone. Where
     what the optimisation came to is no motion (``SOURCELESS``, ``FASTEST``), the body stays where
     it is for this step, without contact forces; ``lost`` says so, and the status is not SOLVED. So
@@ -173,7 +179,7 @@ def synthesize(
 def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, SynthesisInfo]:
     model = conf.model
     push_torque, push_until, target, outside = _outside(conf, state, config, pushes)
-    attempt = _attempts(conf, tasks, target, outside, unit, config)
+    attempt = _attempts(conf, state, tasks, target, outside, unit, config)
     passes, result = _passes(attempt, state.solver.last, conf, config)
     v = jnp.where(result.lost, 0.0, result.v)
     v = jnp.where(result.solution.status == qp.NOT_FINITE, jnp.nan, v)
@@ -181,13 +187,17 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
         lambda x: jnp.where(result.lost, 0.0, x), (result.force, result.clasp_force)
     )
     result = replace(result, v=v, force=force, clasp_force=clasp_force)
-    torque, root_residual = _needed(conf, result, outside, config)
+    touch = result.touch
+    torque, root_residual = needed(conf, v, force, outside + touch.pull(clasp_force), config)
+    stop = touch.stops.reaction(v, torque, config)
+    torque = torque - stop
     info = SynthesisInfo(
         root_residual=root_residual,
-        cone_excess=_cone_excess(conf, result),
+        cone_excess=cone_excess(result.touch.modes, result.force),
         penetration=safe_max(jnp.append(-conf.near.gap, 0.0)),
         torque=torque,
-        effort=_effort(model, torque),
+        stop=stop,
+        effort=effort(model, torque),
         force=result.force,
         on=result.touch.modes.on,
         sliding=result.touch.modes.sliding,
@@ -198,12 +208,15 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
         iterations=result.solution.iterations,
         residual=jnp.maximum(result.solution.primal, result.solution.dual),
         violated=result.solution.violated,
-        grip_speed=_grip_speed(conf, result.touch, config.dt),
-        clasped=None if result.touch.clasped is None else result.touch.clasped.on,
-        clasp_force=result.clasp_force,
+        grip_speed=grip_speed(conf, touch.held, config.dt)
+        if touch.clasped is None
+        else touch.clasped.speed,
+        clasped=None if touch.clasped is None else touch.clasped.on,
+        clasp_force=clasp_force,
     )
     memory = SynthesisMemory(
         torque=jnp.where(result.lost, state.solver.torque, torque),
+        stop=jnp.where(result.lost, state.solver.stop, stop),
         force=result.force,
         push_torque=push_torque,
         push_until=push_until,
@@ -220,7 +233,7 @@ def _remembered(conf: Configuration, before: SynthesisMemory, result: "_Result")
     found["grips"], found["clasps"] = before.grips, before.clasps
     if conf.holds is not None and held is not None:
         found["grips"] = conf.holds.after(held, result.force)
-    if conf.clasps is not None and clasped is not None:
+    if conf.clasps is not None and clasped is not None and result.clasp_force is not None:
         found["clasps"] = conf.clasps.after(clasped, result.clasp_force)
     return found
 
@@ -238,9 +251,10 @@ def first_problem(
     _, _, target, outside = _outside(conf, state, config, pushes)
     at_v, M = jnp.zeros_like(conf.v), mass_matrix(conf.model, conf.kin)
     motion = equations_of_motion(conf, M, outside, at_v, config)
-    none = jnp.zeros(conf.near.gap.shape, bool)
-    linear = Linearised(conf, at_v, tasks(conf, at_v), motion)
-    return _problem(conf, linear, none, target, unit, config)[1]
+    linear, bears = Linearised(conf, at_v, tasks(conf, at_v), motion), state.solver.stop != 0
+    return _problem(conf, linear, bears, Blocked.none(conf.near.gap, conf.v), target, unit, config)[
+        2
+    ]
 
 
 def _outside(conf: Configuration, state: State, config, pushes: Pushes | None):
@@ -260,11 +274,16 @@ def _outside(conf: Configuration, state: State, config, pushes: Pushes | None):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class _Touch:
-    """How a character touches what is around it in one pass."""
+    """How a character touches what is around it in one pass, and its own stops."""
 
     modes: ContactModes
+    stops: Stops
     held: Held | None
     clasped: Clasped | None
+
+    def pull(self, force: Array | None) -> Array | float:
+        """(nv,) generalised force of those in clasps (nc, 3) [N m or N]."""
+        return 0.0 if self.clasped is None or force is None else self.clasped.torque(force)
 
     def any(self, x: Array) -> Array:
         """() bool: it is so of this character, or of any that may be tied to it."""
@@ -281,11 +300,13 @@ class _Result:
     clasp_force: Array | None  # (nc, 3) [N]
     touch: _Touch
     leaving: Array  # (ne,) bool
+    then: Blocked  # of the next pass, if there is one
+    again: Array  # () bool: there is
     lost: Array  # () bool
     solution: qp.Solution
 
 
-_Attempt = Callable[[Array, qp.Start], _Result]
+_Attempt = Callable[[Blocked, qp.Start], _Result]
 
 
 def _passes(
@@ -293,18 +314,18 @@ def _passes(
 ) -> tuple[Array, _Result]:
     """How many passes it took, and what the last one came to: a loop around one program. A pass
     starts where the one before ended, so that members of a batch who only wait are done at once."""
-    none = jnp.zeros(conf.near.gap.shape, bool)
+    none = Blocked.none(conf.near.gap, conf.v)
     if config.passes == 1:
         return jnp.asarray(1), attempt(none, last)
 
     def again(carry):
         count, blocked, last, _ = carry
         result = attempt(blocked, last)
-        return count + 1, blocked | result.leaving, _next_start(last, result), result
+        return count + 1, result.then, _next_start(last, result), result
 
     def goes_on(carry):
         count, _, _, result = carry
-        return (count == 0) | (count < config.passes) & result.touch.any(result.leaving.any())
+        return (count == 0) | (count < config.passes) & result.again
 
     shapes = jax.eval_shape(attempt, none, last)
     nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
@@ -320,10 +341,10 @@ def _next_start(last: qp.Start, result: _Result) -> qp.Start:
     return jax.tree.map(lambda x: jnp.where(result.lost, 0.0, x), start)
 
 
-def _attempts(conf, tasks, torque, outside, unit, config) -> _Attempt:
-    """One pass, of the contacts (ne,) bool that must not carry force: a QP, or in the central form
-    a sequence, each linearised where the last one led."""
-    model, nv = conf.model, conf.v.shape[0]
+def _attempts(conf, state, tasks, torque, outside, unit, config) -> _Attempt:
+    """One pass, of what must not carry force: a QP, or in the central form a sequence, each
+    linearised where the last one led."""
+    model, nv, bears = conf.model, conf.v.shape[0], state.solver.stop != 0
     M = mass_matrix(model, conf.kin)
 
     def linearised(ahead, at_v):
@@ -331,12 +352,12 @@ def _attempts(conf, tasks, torque, outside, unit, config) -> _Attempt:
         return Linearised(ahead, at_v, tasks(ahead, at_v), motion)
 
     def solved(linear, blocked, last):
-        touch, problem = _problem(conf, linear, blocked, torque, unit, config)
+        linear, touch, problem = _problem(conf, linear, bears, blocked, torque, unit, config)
         more = problem.b.shape[0] - last.equality.shape[0]  # rows of ``Tasks.fixed``
         start = replace(last, equality=jnp.pad(last.equality, (0, more)))
         solution = qp.solve(problem, start, config.iterations, config.tolerance)
-        missed = matmul(problem.A, solution.x) - problem.b
-        return touch, solution, largest(missed[: last.equality.shape[0]])
+        missed = largest((matmul(problem.A, solution.x) - problem.b)[: last.equality.shape[0]])
+        return _result(conf, linear, touch, blocked, solution, missed, unit, config)
 
     def backward():
         linear = linearised(conf, jnp.zeros_like(conf.v))
@@ -347,53 +368,49 @@ def _attempts(conf, tasks, torque, outside, unit, config) -> _Attempt:
             q = integrate(model, conf.q, at_v, config.dt)
             ahead = conf.ahead(q, at_v)
             result = solved(linearised(ahead, at_v), blocked, last)
-            return result[1].x[:nv], result
+            return result.solution.x[:nv], result
 
         results = jax.lax.scan(once, conf.v, None, length=config.sequence)[1]
         return jax.tree.map(lambda x: x[-1], results)
 
-    one = backward() if config.form == "backward" else central
-
-    def attempt(blocked, last):
-        return _result(conf, *one(blocked, last), unit, config)
-
-    return attempt
+    return backward() if config.form == "backward" else central
 
 
-def _problem(conf: Configuration, linear: Linearised, blocked: Array, torque: Array, unit, config):
-    """How the effectors touch, and the problem."""
+def _problem(
+    conf: Configuration,
+    linear: Linearised,
+    bears: Array,
+    blocked: Blocked,
+    torque: Array,
+    unit,
+    config,
+) -> tuple[Linearised, _Touch, qp.Problem]:
+    """With contacts; how it touches what is around; and the problem."""
     near, slow, held, clasped = config.touch_distance, config.slip_speed, None, None
     if conf.holds is not None:
         held = conf.holds.granted(linear.tasks.hold, conf.position)
     if conf.clasps is not None:
         clasped = conf.clasps.granted(linear.tasks.clasp, conf)
-    modes = contact_modes(conf, near, slow, config.dt, blocked, linear.tasks.grip, held)
+    modes = contact_modes(conf, near, slow, config.dt, blocked.contacts, linear.tasks.grip, held)
     motion = with_contacts(conf, linear.motion, modes, unit, clasped)
     linear = replace(linear, motion=motion, held=held, clasped=clasped)
-    touch = _Touch(modes, held, clasped)
-    return touch, step_problem(conf, linear, modes, torque, config, unit)
-
-
-def _grip_speed(conf: Configuration, touch: _Touch, dt) -> Array | None:
-    """How fast the fastest that takes hold meets its hold, or the other hand [m/s]: what the
-    impact stops."""
-    held = touch.held
-    if held is None or conf.holds is None:
-        return None if touch.clasped is None else touch.clasped.speed
-    meets = safe_norm(conf.velocity[conf.holds.grippers] - held.moved / dt)
-    return safe_max(jnp.where(held.fresh, meets, 0.0))
+    touch = _Touch(modes, stops(conf, bears, blocked, unit, config), held, clasped)
+    problem = step_problem(conf, linear, modes, touch.stops, torque, config, unit)
+    return linear, touch, problem
 
 
 def _result(
     conf: Configuration,
+    linear: Linearised,
     touch: _Touch,
+    blocked: Blocked,
     solution: qp.Solution,
     missed: Array,
     unit,
     config,
 ) -> _Result:
     """missed: () of the equations of the root [body weights]."""
-    modes, clasped, nv = touch.modes, touch.clasped, conf.v.shape[0]
+    modes, ends, clasped, nv = touch.modes, touch.stops, touch.clasped, conf.v.shape[0]
     contacts = nv + EDGES * conf.effectors.count
     v, coefficients = solution.x[:nv], solution.x[nv:contacts].reshape(-1, EDGES)
     clasp_force = None
@@ -410,32 +427,18 @@ def _result(
     lost = touch.any(~((solved | (missed <= SOURCELESS)) & (largest(v) <= most)))
     status = jnp.where(solved & lost, qp.UNFINISHED, solution.status)
     solution = replace(solution, status=status)
-    return _Result(v, force, clasp_force, touch, leaving & ~lost, lost, solution)
-
-
-def _needed(conf: Configuration, result: _Result, outside: Array, config) -> tuple[Array, Array]:
-    """Joint torques (nv,) of the motion found, by RNEA, and what is missing at the root."""
-    model, kin = conf.model, conf.kin
-    if config.form == "central":
-        kin = forward_kinematics(model, conf.q, (conf.v + result.v) / 2)
-    needed = inverse_dynamics(model, kin, (result.v - conf.v) / config.dt) - outside
-    needed = needed - jnp.einsum("eid,ei->d", conf.jacobian, result.force)
-    if result.clasp_force is not None and result.touch.clasped is not None:
-        needed = needed - result.touch.clasped.torque(result.clasp_force)
-    muscles = actuated(model.topology)
-    return jnp.where(muscles, needed, 0.0), safe_max(jnp.abs(jnp.where(muscles, 0.0, needed)))
-
-
-def _effort(model: Model, torque: Array) -> Array:
-    """() the largest of torque (nv,) over its limit; dofs without a limit do not count."""
-    limit = model.torque_limit
-    return safe_max(jnp.append(safe_divide(jnp.abs(torque), limit), 0.0))
-
-
-def _cone_excess(conf: Configuration, result: _Result) -> Array:
-    """() [N] how far the worst contact force, but those of grips, is outside of Coulomb's cone."""
-    modes = result.touch.modes
-    normal = jnp.sum(result.force * modes.normal, axis=-1)
-    tangent = safe_norm(result.force - normal[:, None] * modes.normal)
-    excess = jnp.maximum(tangent - modes.friction * normal, -normal)
-    return safe_max(jnp.append(jnp.where(modes.signed, 0.0, excess), 0.0))
+    given, top = linear.torque(solution.x), conf.model.topology
+    limit = jnp.where(actuated(top) & config.torque_limits, conf.model.torque_limit, jnp.inf)
+    pulled = ends.pulled(v, given, limit, config)
+    pulled, leaving = pulled & ~lost, leaving & ~lost
+    return _Result(
+        v=v,
+        force=force,
+        clasp_force=clasp_force,
+        touch=touch,
+        leaving=leaving,
+        then=blocked.after(leaving, pulled, given, limit),
+        again=touch.any(leaving.any() | pulled.any()),
+        lost=lost,
+        solution=solution,
+    )

@@ -1,0 +1,105 @@
+"""Ends of the ranges of hinges and slides: a joint at its stop is held by it, not by its motor.
+
+Of the generalised force L of such a joint the stop gives what pushes back into the range, the motor
+the rest. So the limit of the motor's torque does not bound L on the side that the stop bears. The
+stop pushes only where the joint ends the step at it: see ``pulled``.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.synthesis.config import SynthesisConfig, Units
+from jaxsim.synthesis.configuration import Configuration
+
+EXCEEDS = 1.01  # a motor that gives more than this part of its limit does not
+FIRM = 10.0  # root of the weight on a torque, in parts of its limit, that is to stay at the limit
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Blocked:
+    """What a pass over the step found: forces that would act though what bears them parts."""
+
+    contacts: Array  # (ne,) bool: must not carry force
+    stops: Array  # (nv,) bool: must not push
+    aims: Array  # (nv,) where L should be instead [N m or N]
+
+    @classmethod
+    def none(cls, gap: Array, v: Array) -> "Blocked":
+        """Before the first pass; gap (ne,), v (nv,)."""
+        return cls(jnp.zeros(gap.shape, bool), jnp.zeros(v.shape, bool), jnp.zeros_like(v))
+
+    def after(self, leaving: Array, pulled: Array, torque: Array, limit: Array) -> "Blocked":
+        """For the next pass: also what left in this one. leaving (ne,), pulled (nv,) bool; torque,
+        limit (nv,). Aims move by what was missed, as multipliers do."""
+        bound = jnp.sign(torque) * jnp.where(pulled, limit, 0.0)
+        aims = jnp.where(self.stops, self.aims + bound - torque, bound)
+        aims = jnp.where(pulled, aims, self.aims)
+        return Blocked(self.contacts | leaving, self.stops | pulled, aims)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Stops:
+    """How far the dofs are from their stops, and which of these may push in this step."""
+
+    below: Array  # (nv,) from the lower one; infinite where there is none [rad, m]
+    above: Array  # (nv,) from the upper one
+    up: Array  # (nv,) bool: the lower one may push, upwards
+    down: Array  # (nv,) bool: the upper one may push, downwards
+    bears: Array  # (nv,) bool: one of them pushed in the step before
+    firm: Array  # (nv,) bool: L should be at ``aims``
+    aims: Array  # (nv,) [N m or N]
+
+    def velocity_bounds(self, dt) -> tuple[Array, Array]:
+        """(nv,) velocities that keep the dofs within their range at the step's end."""
+        return -self.below / dt, self.above / dt
+
+    def torque_bounds(self, limit: Array) -> tuple[Array, Array]:
+        """(nv,) of L, where the motors give at most ``limit`` (nv,)."""
+        return jnp.where(self.down, -jnp.inf, -limit), jnp.where(self.up, jnp.inf, limit)
+
+    def torque_goal(self, torque: Array, scale: Array, limit: Array) -> tuple[Array, Array]:
+        """Scales and targets (nv,) of rows on L: ``scale`` () and torque (nv,) but where a stop
+        bore, which is not the motor's, or where L should be at the motor's limit (nv,)."""
+        scales = jnp.where(self.bears, 0.0, scale)
+        firm = FIRM / jnp.where(self.firm, limit, 1.0)
+        return jnp.where(self.firm, firm, scales), jnp.where(self.firm, self.aims, torque)
+
+    def reaction(self, v: Array, torque: Array, config: SynthesisConfig) -> Array:
+        """(nv,) what the stops give of L = torque (nv,), as a step ends with v (nv,): all that
+        pushes back into the range, where it ends at a stop."""
+        near = config.touch_distance
+        low = self.up & (self.below + config.dt * v <= near)
+        high = self.down & (self.above - config.dt * v <= near)
+        return jnp.where(low, jnp.maximum(torque, 0.0), 0.0) + jnp.where(
+            high, jnp.minimum(torque, 0.0), 0.0
+        )
+
+    def pulled(self, v: Array, torque: Array, limit: Array, config: SynthesisConfig) -> Array:
+        """(nv,) bool: beyond the motor's limit, though the step does not end at the stop: one that
+        would have to push from afar."""
+        motor = torque - self.reaction(v, torque, config)
+        return (self.up | self.down) & (jnp.abs(motor) > EXCEEDS * limit)
+
+
+def stops(
+    conf: Configuration, bears: Array, blocked: Blocked, unit: Units, config: SynthesisConfig
+) -> Stops:
+    """Those that their dofs may come to in this step. bears (nv,) bool: see ``Stops``."""
+    top, model = conf.model.topology, conf.model
+    below = jnp.full(top.nv, jnp.inf, conf.v.dtype)
+    above = below
+    joints = [j for j in top.limited_joints if top.joint_kinds[j] in ("hinge", "slide")]
+    if joints:
+        at = np.array(joints)
+        dofs, q = np.array(top.v_start)[at], conf.q[np.array(top.q_start)[at]]
+        below = below.at[dofs].set(q - model.joint_lower[at])
+        above = above.at[dofs].set(model.joint_upper[at] - q)
+    up = below <= config.dt * jnp.maximum(unit.rate - conf.v, 0.0)
+    down = above <= config.dt * jnp.maximum(unit.rate + conf.v, 0.0)
+    return Stops(below, above, up, down, bears, blocked.stops, blocked.aims)
