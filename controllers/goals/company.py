@@ -25,6 +25,7 @@ from jaxsim.model import Model, State
 from jaxsim.synthesis.observation import EffectorObservation
 from jaxsim.synthesis.several import SeveralCharacters, SeveralObservation
 
+STEADY = 0.1  # of hands that hold each other: root of the weight, in parts of that on the way
 CLOSES, HASTE = 0.05, 4.0  # hands come closer by 1/e in so many seconds; no faster than [m/s]
 
 
@@ -109,7 +110,8 @@ def asks_for_hands(obs: EffectorObservation, _: Any) -> Array:
 def hold_hands() -> Goal:
     """Each hand to the hand of another that it may hold, while ``asks_for_hands`` and it is in the
     arm's reach, with the other's velocity and that of an approach with the time constant
-    ``CLOSES``, of ``HASTE`` at most; hands that hold each other stay where they are."""
+    ``CLOSES``, of ``HASTE`` at most; hands that hold each other stay where they are, with less
+    weight (``STEADY``)."""
 
     def rows(obs: EffectorObservation, variables: Any):
         conf, clasps = obs.conf, obs.conf.clasps
@@ -129,7 +131,8 @@ def hold_hands() -> Goal:
             speed = jnp.minimum(safe_norm(away) / CLOSES, HASTE)
             slower = speed * safe_normalize(away) - to.velocity[other]
             errors.append(jnp.where(reaches & ~held, slower, 0.0))
-            Js.append(jnp.where(reaches | held, conf.jacobian[own], 0.0))
+            size = jnp.where(held, STEADY, jnp.where(reaches, 1.0, 0.0))
+            Js.append(size * conf.jacobian[own])
         if not errors:
             return jnp.zeros(0, conf.q.dtype), jnp.zeros((0, conf.v.shape[0]), conf.q.dtype)
         return jnp.concatenate(errors), jnp.concatenate(Js)

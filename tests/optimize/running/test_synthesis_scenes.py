@@ -231,6 +231,12 @@ def expect_bow_and_rise(summary, motion):
     assert tilt[-100:].max() < 10
 
 
+def expect_clasp(summary, motion):
+    assert summary["companions_standing"] == ["child"]
+    assert summary["clasped_steps"] > 100
+    assert 20 < summary["largest_clasp_force"] < 400  # [N]
+
+
 EXPECTED = {
     "stand": expect_stand,
     "one_foot": expect_one_foot,
@@ -242,6 +248,7 @@ EXPECTED = {
     "dodge_tennis_ball": expect_miss,
     "dodge_harmful_ball": expect_bow_and_rise,
     "child": expect_steps,
+    "holding_hands": expect_clasp,
 }
 
 
