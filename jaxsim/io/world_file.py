@@ -98,6 +98,7 @@ def world_of(file: Table, name: str, folder: Path, source: str | None = None) ->
         pushes=tuple(map(_push, file.tables("push"))),
         character=None if character is None else _character(character),
         controller=file.table("controller"),
+        environment=file.table("environment"),
     )
     file.done()
     _check_names(file, world)
