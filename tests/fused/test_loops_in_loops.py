@@ -3,12 +3,14 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from jaxsim.fused import fuse
 
 
-def test_a_carry_that_stays_and_a_loop_inside():
-    """Dr.Jit, left to find the first out by itself, lost what the second had made."""
+@pytest.mark.parametrize("rounds", [1, 100])
+def test_a_carry_that_stays_and_a_loop_inside(rounds):
+    """Of one loop, or of two. Dr.Jit, left to find the first out by itself, lost what the second had made."""
     table = np.random.default_rng(0).normal(size=(20, 8)).astype(np.float32)
 
     def inner(x):
@@ -28,8 +30,11 @@ def test_a_carry_that_stays_and_a_loop_inside():
             x = 0.9 * x + 0.01 * jnp.concatenate([memory, memory])
             return (x, kept + 0.001 * jnp.zeros(()), jnp.maximum(held, 0.0), memory), None
 
+        def several(carry, _):
+            return jax.lax.scan(step, carry, length=100)[0], None
+
         begun = x, jnp.zeros(()), jnp.zeros(()), jnp.zeros(8)
-        return jax.lax.scan(step, begun, length=100)[0]
+        return jax.lax.scan(several, begun, length=rounds)[0]
 
     x = np.random.default_rng(1).normal(size=(5, 16)).astype(np.float32)
     for one, other in zip(fuse(outer)(x), jax.vmap(outer)(x)):

@@ -22,11 +22,12 @@ from optimize.problems.problem import Problem
 from optimize.running.objectives import OBJECTIVES
 from optimize.scenarios.find import scenario
 
+pytestmark = pytest.mark.usefixtures("x64_module")
 OBSERVATION = ("joint_angles", "joint_rates", "root", "command", "phase", "last_action")
 
 
 @pytest.fixture(scope="module")
-def env():
+def env(x64_module):
     human = scenario("planar_human", {"world.dt": 0.002})
     problem = Problem(human, {}, OBJECTIVES["stand"])
     return as_env(
@@ -38,10 +39,9 @@ def env():
 def policy(env):
     random, sizes = np.random.default_rng(0), (env.observation_size, 16, env.action_size)
     layers = tuple(
-        (random.normal(size=(n, m)).astype(np.float32) / n**0.5, np.zeros(m, np.float32))
-        for n, m in itertools.pairwise(sizes)
+        (random.normal(size=(n, m)) / n**0.5, np.zeros(m)) for n, m in itertools.pairwise(sizes)
     )
-    network = Network(layers, np.zeros(sizes[0], np.float32), np.ones(sizes[0], np.float32))
+    network = Network(layers, np.zeros(sizes[0]), np.ones(sizes[0]))
     about = {
         "observation": list(OBSERVATION),
         "action": "offsets",
@@ -62,10 +62,10 @@ def test_the_controller_does_what_the_environment_does(env, policy, tmp_path):
     at, step = env.reset(member_keys(0, 1)[0]), jax.jit(env.step)
     for _ in range(4):
         at, _ = step(at, policy.network(at.observation))
-    np.testing.assert_allclose(found.state.q, at.state.q, atol=1e-4)
+    np.testing.assert_allclose(found.state.q, at.state.q, atol=1e-6)
     assert np.abs(np.asarray(at.state.q) - np.asarray(human.state.q)).max() > 0.01
     fused = rollout(env.model, controller, human.state, human.scheme, 40)
-    np.testing.assert_allclose(fused.state.q, found.state.q, atol=1e-4)
+    np.testing.assert_allclose(fused.state.q, found.state.q, atol=1e-6)
     assert controller.labels == {"command.speed": "command.speed"}
 
 
