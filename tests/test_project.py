@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("jaxsim", "controllers", "optimize")
 OPTIONAL = (
     *("mujoco", "matplotlib", "PIL", "brax", "xarray", "zarr", "IPython", "pytest"),
-    *("ezc3d", "pygltflib", "SALib", "sklearn", "moocore", "distributed"),
+    *("ezc3d", "pygltflib", "SALib", "sklearn", "moocore", "distributed", "gymnasium"),
 )
 
 

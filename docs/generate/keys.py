@@ -23,6 +23,8 @@ if str(ROOT) not in sys.path:
 
 from jaxsim.io import world_file  # noqa: E402
 from jaxsim.io.toml_table import REQUIRED, Table, read_toml  # noqa: E402
+from optimize.environments.table import environment_of  # noqa: E402
+from optimize.scenarios.find import scenario  # noqa: E402
 
 PAGE = ROOT / "docs" / "reference" / "scenarios.md"
 MEANINGS = tomllib.loads(Path(__file__).with_name("keys.toml").read_text("utf-8"))
@@ -103,6 +105,19 @@ Asked = dict[str, dict[str, dict[str, Any]]]  # table -> key -> kind, default, b
 
 def asked() -> Asked:
     """Every key that the reader of scenarios asks for, in its order."""
+
+    def read() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "sample.toml"
+            path.write_text(SAMPLE, "utf-8")
+            world_file.world_of(read_toml(path), "sample", path.parent)
+            world_file.key_pose(Table("sample", "[[controller.key]]", {"time": 1}))
+
+    return asked_by(read)
+
+
+def asked_by(run: Callable[[], Any]) -> Asked:
+    """Every key that is asked for while something runs."""
     found: Asked = {}
     original = {name: getattr(Table, name) for name in READERS}
     asking: list[str] = []  # a reader that is called by another one adds nothing
@@ -124,11 +139,7 @@ def asked() -> Asked:
     for name in READERS:
         setattr(Table, name, noting(name))
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "sample.toml"
-            path.write_text(SAMPLE, "utf-8")
-            world_file.world_of(read_toml(path), "sample", path.parent)
-            world_file.key_pose(Table("sample", "[[controller.key]]", {"time": 1}))
+        run()
     finally:
         for name, function in original.items():
             setattr(Table, name, function)
@@ -198,10 +209,24 @@ def tables() -> dict[str, str]:
         "name": {"kind": "text", "default": REQUIRED},
         "numbers": {"kind": "table"},
     }
+    own["[environment]"] = _of_environments()
     for name, keys in own.items():
         if keys.keys() != MEANINGS[name].keys():
             sys.exit(f"docs/generate/keys.toml, {name}: {keys.keys() ^ MEANINGS[name].keys()}")
     return {name: _table(name, keys) for name, keys in own.items()}
+
+
+def _of_environments() -> dict[str, dict[str, Any]]:
+    """The keys of [environment], that a reader of its own asks for."""
+    text = '[character]\nmodel = "planar_human"\n[environment]\nreward = { alive = 1.0 }\n'
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "sample.toml"
+        path.write_text(text, "utf-8")
+        made = scenario(path)
+        found = asked_by(lambda: environment_of(made))["[environment]"]
+    lists = ("observation", "done")
+    taken = [key for key, entry in found.items() if entry["kind"] == "take"]
+    return found | {key: {"kind": "names" if key in lists else "table"} for key in taken}
 
 
 def _table(name: str, keys: dict[str, dict[str, Any]]) -> str:
@@ -234,6 +259,7 @@ def _value(entry: dict[str, Any]) -> str:
         "text": "text",
         "flag": "true, false",
         "take": "rows of numbers",
+        "names": "names in brackets",
         "has": "rows of numbers",
     }.get(kind, "table")
 

@@ -170,10 +170,11 @@ class Builder:
         holder = Value("loop", (), BOOL, outer, loop, self.source)
         loop.results = [Value("result", (), v.dtype, outer, (loop, k)) for k, v in enumerate(inits)]
         outer.ops.append(holder)
-        return [
-            inits[k] if k in unchanging or loop.outs[k] is inits[k] else result
-            for k, result in enumerate(loop.results)
+        same = [
+            k in unchanging or out is inits[k] or out is loop.params[k]
+            for k, out in enumerate(loop.outs)
         ]
+        return [init if stays else result for init, stays, result in zip(inits, same, loop.results)]
 
     def branch(self, condition: Value, yes, no) -> list[Value]:
         """The values of ``yes()`` where the condition holds, else those of ``no()``."""

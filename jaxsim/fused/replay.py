@@ -181,41 +181,52 @@ class Replay:
         return self.tables[id(memory)]
 
     def loop(self, loop: Loop) -> None:
-        """Record a loop; what it writes to in local memory is part of its state."""
+        """Record a loop; what it writes to in local memory is part of its state.
+
+        Carries that a round hands on as they came are none of its state: Dr.Jit would find that out
+        itself, record the body again, and lose what loops within it had made.
+        """
         written = _written(loop.body)
         for memory in written:
             self.table(memory)
+        count = range(len(loop.inits))
+        moving = [k for k in count if k == loop.alive or loop.outs[k] is not loop.params[k]]
+        for k in set(count) - set(moving):
+            for value in (loop.params[k], loop.results[k]):
+                self.made[id(value)] = self.variable(loop.inits[k])
+        # bounds of the state: a counter, if there is one, carries, memory
         counter = [self.types.Int(0)] if loop.length is not None else []
         state = (
             *counter,
-            *map(self.wide, loop.inits),
+            *(self.wide(loop.inits[k]) for k in moving),
             *(self.tables[id(m)] for m in written),
         )
         first = len(counter)
-        last = first + len(loop.inits)
+        last = first + len(moving)
 
         def goes_on(*state):
             if loop.length is not None:
                 return state[0] < loop.length
             assert loop.alive is not None
-            return state[first + loop.alive]
+            return state[first + moving.index(loop.alive)]
 
         def body(*state):
             if loop.counter is not None:
                 self.made[id(loop.counter)] = state[0]
-            for param, variable in zip(loop.params, state[first:last]):
-                self.made[id(param)] = variable
+            for k, variable in zip(moving, state[first:last]):
+                self.made[id(loop.params[k])] = variable
             for memory, table in zip(written, state[last:]):
                 self.tables[id(memory)] = table
             self.block(loop.body)
             return (
                 *([state[0] + 1] if counter else []),
-                *map(self.copy, loop.outs),
+                *(self.copy(loop.outs[k]) for k in moving),
                 *(self.tables[id(m)] for m in written),
             )
 
         end = self.dr.while_loop(state, goes_on, body, mode="symbolic")
-        self._take(loop.results, end[first:last], written, end[last:])
+        results = [loop.results[k] for k in moving]
+        self._take(results, end[first:last], written, end[last:])
 
     def branch(self, condition: Value, branch: Branch) -> None:
         """Record a branch; lanes run the block of theirs."""

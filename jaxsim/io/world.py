@@ -149,5 +149,8 @@ class World:
     companions: tuple[Companion, ...] = ()
     clasps: tuple[Clasp, ...] = ()
     controller: Table | None = None  # what drives it; its keys are the controller's own
+    environment: Table | None = (
+        None  # what a policy that learns here observes, does and is paid for
+    )
     folder: Path = Path()  # where model files are looked for
     source: str | None = None  # the text of the file

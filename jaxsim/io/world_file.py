@@ -102,6 +102,7 @@ def world_of(file: Table, name: str, folder: Path, source: str | None = None) ->
         companions=tuple(map(_companion, file.tables("companion"))),
         clasps=tuple(map(_clasp, file.tables("clasp"))),
         controller=file.table("controller"),
+        environment=file.table("environment"),
     )
     file.done()
     _check_names(file, world)

@@ -17,7 +17,9 @@ from optimize.cli import (
     check,
     compat,
     demo,
+    env,
     gallery,
+    learn,
     listing,
     mocap,
     pushmap,
@@ -46,6 +48,8 @@ COMMANDS: list[Command] = [
     pushmap.COMMAND,
     verdict.COMMAND,
     compat.COMMAND,
+    env.COMMAND,
+    learn.COMMAND,
     mocap.COMMAND,
 ]
 

@@ -157,8 +157,15 @@ class Problem:
         return {name: tree[name] for name in names}
 
     def _member(self, member: Any, shared: Any) -> Scenario:
-        """The scenario of one trial; traceable."""
         x, start, varied = member
+        return self.trial(x, start, varied, shared)
+
+    def trial(
+        self, x: Any, start: State, varied: Mapping[str, Any], shared: Any = None
+    ) -> Scenario:
+        """The scenario of one trial of a member x (n,), in the numbers' units, or (0,) for the
+        scenario's own; start, varied: as in ``members``; shared: parts in the place of the
+        scenario's. Traceable."""
         tree = {**self.scenario.tree, **(shared or {}), "state": start}
         for path, value in varied.items():
             tree = written(tree, path, value)

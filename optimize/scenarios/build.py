@@ -147,6 +147,7 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
             "controller": world.controller.take("name") if world.controller else spec and "pd",
             "scheme": world.scheme,
         },
+        environment=world.environment,
         files={**given.files, **({} if text is None else {"scenario.toml": text})},
     )
 

@@ -21,7 +21,7 @@ from jaxsim.io.world_file import world_of
 from optimize.scenarios.build import build
 from optimize.scenarios.scenario import Scenario
 
-TABLES = ("world", "character", "controller")
+TABLES = ("world", "character", "controller", "environment")
 ARRAYS = ("fixed", "body", "driven", "grip", "push")
 CHAIR_HEIGHT = 0.45  # of a chair that was asked for without its height [m]
 SCRIPT_DT = 0.00025  # [s]

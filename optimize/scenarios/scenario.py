@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from controllers.numbers import path_in
+from jaxsim.io.toml_table import Table
 from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.scheme import Scheme
@@ -41,6 +42,7 @@ class Scenario:
     phases: tuple[tuple[str, str], ...] = ()  # of the controller: name, and what ends it
     notes: tuple[str, ...] = ()  # what was decided for the user
     conditions: Mapping[str, Any] = field(default_factory=dict)  # for the summary
+    environment: Table | None = None  # see optimize.environments.table
     files: Mapping[str, str] = field(default_factory=dict)  # name -> text, kept with a result
     sizes: Mapping[str, Any] = field(default_factory=dict)  # those that are not 1
     # of parts that sizes have changed: as they were, and as they are

@@ -1,0 +1,171 @@
+"""Environments beside the bare engine, and the policy that learns to walk.
+
+    python benchmarks/environments.py                       speed at 256 planar humans
+    python benchmarks/environments.py --walk 0,1,2,3,4 --out runs/walk    learn, for each seed
+    python benchmarks/environments.py --judge runs/walk     20 m, in unseen starts
+
+Speed: steps of the simulation a second of all characters. The bare engine holds the same actions
+from the same states, and observes, decides and rewards nothing; an environment with a network of
+64-64 does all of it, and begins episodes anew, in one kernel. Both are timed in turn; processor
+time is that of all threads.
+"""
+
+import argparse
+import json
+import time
+from functools import cached_property
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks._machine import commit, machine, si, table, today, versions
+from controllers.policy.file import read_policy
+from jaxsim.fused import fuse
+from jaxsim.simulation.rollout import advance
+from optimize.environments.draws import member_keys
+from optimize.environments.environment import Environment, _Held
+from optimize.environments.table import environment_of
+from optimize.learning.learn import learn
+from optimize.learning.ppo import PPO
+from optimize.learning.rollout import begin_all
+from optimize.scenarios.find import scenario
+from optimize.studies.intervals import wilson
+
+SCENARIO, MEMBERS, LENGTH, ROUNDS = "walk_policy", 256, 32, 15
+FAR, SECONDS, STARTS = 20.0, 40.0, 64  # m; of a walk; walks that judge a policy
+JUDGED = 7_000_001  # seed of their starts
+
+
+class Speed:
+    """One environment, and the engine alone."""
+
+    def __init__(self, env: Environment):
+        self.env, self.learner = env, PPO(env, members=MEMBERS, length=LENGTH)
+        self.state = self.learner.init(0)
+        self.network = self.learner.network(self.state)
+        self.noise = self.learner.log_deviation(self.state)
+
+    @cached_property
+    def bare(self):
+        """States after the same actions (T, na) of each."""
+        own = self.env.problem.scenario
+
+        def one(state, actions):
+            def act(state, action):
+                held = _Held(action, jnp.asarray(self.env.pose), self.env.action)
+
+                def step(state, _):
+                    return advance(own.model, held, own.scheme, state, None)[0], None
+
+                return jax.lax.scan(step, state, length=self.env.every)[0], None
+
+            return jax.lax.scan(act, state, actions)[0]
+
+        return fuse(one)
+
+    def timed(self, function) -> tuple[float, float]:
+        """Seconds by the clock and of the processor."""
+        clock, used = time.perf_counter(), time.process_time()
+        jax.block_until_ready(function())
+        return time.perf_counter() - clock, time.process_time() - used
+
+    def rates(self) -> dict[str, tuple[float, float]]:
+        """Name -> steps a second, and a second of the processor; medians of both in turn."""
+        at = self.state.members
+        steps = MEMBERS * LENGTH * self.env.every
+        found: dict[str, list] = {"bare": [], "environment": []}
+        for _ in range(ROUNDS + 1):
+            after, told = self.learner.run(self.network, self.noise, at)
+            actions = jnp.exp(self.noise) * told.noise
+            found["environment"].append(
+                self.timed(lambda: self.learner.run(self.network, self.noise, at))  # noqa: B023
+            )
+            found["bare"].append(self.timed(lambda: self.bare(at.state, actions)))  # noqa: B023
+            at = after
+        return {name: tuple(steps / np.median(times[1:], axis=0)) for name, times in found.items()}
+
+
+def speed() -> str:
+    """The table."""
+    rates = Speed(environment_of(scenario(SCENARIO))).rates()
+    rows = [
+        [
+            name,
+            si(clock),
+            si(used),
+            f"{clock / rates['bare'][0]:.0%}",
+            f"{used / rates['bare'][1]:.0%}",
+        ]
+        for name, (clock, used) in rates.items()
+    ]
+    header = ["of 256 planar humans", "steps/s", "steps a processor second", "of bare", "of bare"]
+    return table(header, rows)
+
+
+def walk(seeds: list[int], out: Path, updates: int) -> None:
+    """Learn with each seed."""
+    for seed in seeds:
+        found = learn(SCENARIO, out / f"seed_{seed}", updates=updates, seed=seed)
+        print(f"seed {seed}: {found.worth:.4g}", flush=True)
+
+
+def walked(policies: list[Path]) -> np.ndarray:
+    """(policies, STARTS) how far each walks before it falls, or in ``SECONDS`` [m]."""
+    env = environment_of(scenario(SCENARIO))
+    found = scenario(SCENARIO)
+    at = begin_all(env, member_keys(JUDGED, STARTS))
+
+    def one(network, at):
+        def act(carry, _):
+            at, walks, far = carry
+            at, told = env.step(at, network(at.observation))
+            walks = walks & ~told.done
+            return (at, walks, jnp.where(walks, at.com[0], far)), None
+
+        begun = at, jnp.asarray(True), at.com[0]
+        (_, _, far), _ = jax.lax.scan(act, begun, length=round(SECONDS / env.dt))
+        return far - begun[2]
+
+    run = fuse(one, in_axes=(None, 0))
+    networks = [read_policy(path).controller(found.model, found.state).network for path in policies]
+    return np.stack([np.asarray(run(network, at)) for network in networks])
+
+
+def judge(out: Path) -> str:
+    """What became of each seed."""
+    policies = sorted(out.glob("seed_*/policy.npz"))
+    rows = []
+    for path, far in zip(policies, walked(policies)):
+        lines = [json.loads(x) for x in (path.parent / "history.jsonl").read_text().splitlines()]
+        good = int((far >= FAR).sum())
+        low, high = wilson(good, len(far))
+        rows.append([
+            path.parent.name, f"{lines[-1]['actions'] / 1e6:.2f} M", f"{lines[-1]['seconds']:.0f}",
+            f"{lines[-1]['cpu_seconds']:.0f}", f"{np.median(far):.1f}",
+            f"{good} of {len(far)} ({low:.0%} to {high:.0%})",
+        ])  # fmt: skip
+    header = ["run", "actions", "seconds", "processor seconds", "median way [m]", f"{FAR:g} m"]
+    return table(header, rows)
+
+
+def main() -> None:
+    """See above."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--walk", help="seeds, as 0,1,2")
+    parser.add_argument("--judge", type=Path)
+    parser.add_argument("--updates", type=int, default=300)
+    parser.add_argument("--out", type=Path, default=Path("runs/walk"))
+    args = parser.parse_args()
+    if args.walk:
+        walk([int(seed) for seed in args.walk.split(",")], args.out, args.updates)
+    if args.walk or args.judge:
+        print(judge(args.judge or args.out))
+    else:
+        print(speed())
+    print(f"\n{today()}, {machine()}, {versions(jax)}, commit {commit()}")
+
+
+if __name__ == "__main__":
+    main()

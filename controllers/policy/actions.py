@@ -1,0 +1,141 @@
+"""What an action (na,), each from -1 to 1, means to the motors. One class a meaning."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.policy.observations import named
+from controllers.pose.pd import clipped, pose_error
+from jaxsim.dynamics.kinematics import integrate
+from jaxsim.model import Model, ModelError, State
+from jaxsim.simulation.records import Control
+
+
+class Action(Protocol):
+    """How an action drives a body. Static: its fields are numbers and texts."""
+
+    @property
+    def scale(self) -> float:
+        """What 1 means, in the unit of the action."""
+        ...
+
+    def size(self, model: Model) -> int:
+        """na, how many numbers."""
+        ...
+
+    def control(self, model: Model, state: State, pose: Array, action: Array) -> Control:
+        """Of a step, while the action (na,) is held; pose (nq,): see ``View``."""
+        ...
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Torques:
+    """Parts of the motors' greatest torques."""
+
+    scale: float = 1.0
+
+    def size(self, model: Model) -> int:
+        """The dofs with motors."""
+        limit = np.asarray(model.torque_limit)[model.topology.actuated_dofs]
+        if not np.isfinite(limit).all():
+            raise ModelError(
+                "the action 'torques' is in parts of the greatest torques, and some motors have"
+                " none; choose 'offsets', or give the model torque limits"
+            )
+        return len(limit)
+
+    def control(self, model: Model, state: State, pose: Array, action: Array) -> Control:
+        """No damping."""
+        full = _of_dofs(model, action)
+        torque = self.scale * jnp.where(full == 0, 0.0, full * model.torque_limit)
+        return clipped(model, torque, jnp.zeros_like(torque))
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Offsets:
+    """Targets of the model's own PD gains, offsets from the pose of at most ``scale`` [rad, m]."""
+
+    scale: float = 0.5
+
+    def size(self, model: Model) -> int:
+        """The dofs with motors."""
+        return _with_gains(model, "offsets")
+
+    def control(self, model: Model, state: State, pose: Array, action: Array) -> Control:
+        """kp (target - q) - kd qd, clipped."""
+        one = jnp.ones((), action.dtype)
+        return _held(
+            model, state, integrate(model, pose, self.scale * _of_dofs(model, action), one)
+        )
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Targets:
+    """Targets of the model's own PD gains within the joints' limits: -1 the lower one, 1 the upper
+    one. Balls turn from the pose by at most their greatest angle, joints without limits by
+    ``scale`` [rad, m]."""
+
+    scale: float = 1.0
+
+    def size(self, model: Model) -> int:
+        """The dofs with motors."""
+        return _with_gains(model, "targets")
+
+    def control(self, model: Model, state: State, pose: Array, action: Array) -> Control:
+        """kp (target - q) - kd qd, clipped."""
+        top, one = model.topology, jnp.ones((), action.dtype)
+        full = _of_dofs(model, action)
+        limited = np.array(top.joint_limited)
+        ball = np.isin(np.arange(top.n_joints), top.joints_of("ball"))
+        reach = jnp.where(limited & ball, model.joint_upper, self.scale)[top.dof_joint]
+        target = integrate(model, pose, reach * full, one)
+        simple = np.array([j for j in top.limited_joints if not ball[j]], int)
+        if simple.size:
+            at, dof = np.array(top.q_start)[simple], np.array(top.v_start)[simple]
+            low, high = model.joint_lower[simple], model.joint_upper[simple]
+            target = target.at[at].set(low + (high - low) * (full[dof] + 1) / 2)
+        return _held(model, state, target)
+
+
+ACTIONS = {"torques": Torques, "offsets": Offsets, "targets": Targets}
+
+
+def action_of(name: str, scale: float | None = None) -> Action:
+    """An action by its name. Raises KeyError, with the nearest names."""
+    kind = named(name, ACTIONS, "action")
+    return kind() if scale is None else kind(float(scale))
+
+
+def name_of(action: Action) -> str:
+    """The name of an action that has one; else of its class."""
+    known = {kind: name for name, kind in ACTIONS.items()}
+    return known.get(type(action), type(action).__name__)
+
+
+def _of_dofs(model: Model, action: Array) -> Array:
+    """(nv,) an action at the dofs with motors, zeros elsewhere."""
+    top = model.topology
+    bounded = jnp.clip(action, -1.0, 1.0)
+    return jnp.zeros(top.nv, action.dtype).at[top.actuated_dofs].set(bounded)
+
+
+def _held(model: Model, state: State, target: Array) -> Control:
+    error = pose_error(model, target, state.q)
+    return clipped(model, model.gain_p * error - model.gain_d * state.qd, model.gain_d)
+
+
+def _with_gains(model: Model, asker: str) -> int:
+    motors = model.topology.actuated_dofs
+    if len(motors) and not np.asarray(model.gain_p)[motors].any():
+        raise ModelError(
+            f"the action {asker!r} needs PD gains, and the model has none; choose 'torques', or"
+            " give gains in the model's file or its roles"
+        )
+    return len(motors)

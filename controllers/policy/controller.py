@@ -1,0 +1,84 @@
+"""A network as a controller: it observes and decides at its own rate, between whiles an action is
+held."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from controllers.numbers import Numbered
+from controllers.policy.actions import Action
+from controllers.policy.network import Network
+from controllers.policy.observations import Part, observed
+from controllers.policy.view import View
+from jaxsim.model import Model, ModelError, State
+from jaxsim.simulation.records import Control
+
+
+class PolicyMemory(NamedTuple):
+    """Between two steps."""
+
+    action: Array  # (na,) that is held
+    due: Array  # () when the next one is decided [s]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class PolicyController(Numbered):
+    """What a policy does by itself: the means of its actions, without noise.
+
+    command: name -> () what is asked for, with the labels ``command.NAME``; pose, upright, height:
+    see ``View``; rate: of actions [1/s].
+    """
+
+    network: Network
+    pose: Array
+    upright: Array
+    height: Array
+    command: Mapping[str, Array]
+    rate: Array
+    observation: tuple[Part, ...] = field(metadata={"static": True})
+    action: Action
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Of the commands."""
+        return {f"command.{name}": f"command.{name}" for name in self.command}
+
+    def check(self, model: Model) -> None:
+        """Raise ModelError unless network, observation and action are of the same sizes here."""
+        size, given = self.action.size(model), self.network.layers[-1][1].shape[0]
+        if size != given:
+            raise ModelError(
+                f"the policy drives {given} motors, and this character has {size}; it is one of"
+                " another character"
+            )
+        if self.pose.shape != (model.topology.nq,):
+            raise ModelError(
+                f"the policy's pose has {self.pose.shape[0]} numbers, the model's"
+                f" {model.topology.nq}; it is one of another character or scene"
+            )
+
+    def init(self, model: Model, state: State, obs: Any) -> PolicyMemory:
+        """No action yet, the first one due at once."""
+        size = self.network.layers[-1][1].shape[0]
+        return PolicyMemory(jnp.zeros(size, state.q.dtype), state.time)
+
+    def update(
+        self, memory: PolicyMemory, model: Model, state: State, obs: Any, dt: Array
+    ) -> tuple[PolicyMemory, Control]:
+        """Decide where it is due, and drive by the action that is held."""
+
+        view = View(
+            model, state, obs, self.pose, self.upright, self.height, self.command, memory.action
+        )
+        decided = PolicyMemory(
+            self.network(observed(self.observation, view)), memory.due + 1 / self.rate
+        )
+        due = state.time + 0.5 * dt >= memory.due
+        # both are computed: in a kernel the network's loop cannot stand in a branch
+        memory = jax.tree.map(lambda new, old: jnp.where(due, new, old), decided, memory)
+        return memory, self.action.control(model, state, self.pose, memory.action)

@@ -1,0 +1,22 @@
+"""The controller ``policy`` of scenario files: a network from a file."""
+
+from controllers.policy.controller import PolicyController
+from controllers.policy.file import PolicyError, read_policy
+from controllers.registry import Setup
+from jaxsim.io.archive import ArchiveError
+from jaxsim.io.toml_table import Table
+from jaxsim.model import ModelError
+
+
+def policy(table: Table, setup: Setup) -> PolicyController:
+    """Of the file that ``file`` names, beside the scenario's or from where the command runs."""
+    file = table.text("file")
+    beside = setup.world.folder / file
+    try:
+        controller = read_policy(beside if beside.is_file() else file).controller(
+            setup.model, setup.state
+        )
+        controller.check(setup.model)
+    except (PolicyError, ArchiveError, FileNotFoundError, ModelError) as error:
+        raise table.error(str(error), "file") from error
+    return controller

@@ -1,0 +1,93 @@
+"""jaxsim learn: a policy that learns in a scenario."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from optimize.cli.command import Command, Setting
+from optimize.cli.shared import as_typed, say, set_options, settings
+from optimize.cli.values import at_least
+from optimize.interrupts import EXIT_CODE as INTERRUPTED
+from optimize.interrupts import deferred
+
+DESCRIPTION = """\
+Learn a policy in a scenario whose file has an [environment]: what is observed, done and rewarded
+there. The folder keeps a line for each update (history.jsonl), what a resume needs, the best policy
+(policy.npz) with its page, and the curve. A run that was interrupted or killed goes on to the same
+numbers."""
+EXAMPLES = """\
+examples:
+  jaxsim learn walk_policy --out runs/walk
+  jaxsim learn walk_policy --method es --updates 100 --out runs/es
+  jaxsim learn walk_policy --option members=512 --set environment.rate=50 --out runs/w
+  jaxsim learn --out runs/walk --resume --updates 800
+  jaxsim simulate walk_policy --set controller.name=policy \\
+      --set controller.file=runs/walk/policy.npz --out runs/walk_seen"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The method's own options are PATH=VALUE, as --set has them."""
+    add = parser.add_argument
+    add("scenario", metavar="NAME", nargs="?", help="a scenario (jaxsim list); not with --resume")
+    add("--method", metavar="M", help="ppo, es or cma ({method})")
+    add("--updates", type=at_least(1), metavar="N", help="in all ({updates})")
+    add("--seed", type=at_least(0), metavar="S", help="of all random numbers ({seed})")
+    add("--option", action="append", default=[], metavar="NAME=VALUE",
+        help="of the method, as members=512; may be given again")  # fmt: skip
+    add("--out", required=True, metavar="DIR", help="result folder: new, or with --resume its own")
+    add("--resume", action="store_true", help="go on with the run in DIR, with its options")
+    set_options(parser)
+
+
+def fill() -> Mapping[str, str]:
+    """The defaults."""
+    from optimize.cli.shared import as_text, defaults
+    from optimize.learning.learn import learn
+
+    return as_text(defaults(learn))
+
+
+def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
+    """Batches of many members."""
+    return Setting(device=None, precision="float32")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Learn in a folder, or go on there."""
+    with deferred():
+        from optimize.cli.shared import given
+        from optimize.learning.learn import learn
+
+    options = settings(args.option)
+    own = given(args, ("method", "seed", "updates", "backend"))
+    if args.resume and (args.scenario or options or args.set or own.keys() - {"updates"}):
+        raise ValueError(
+            "--resume goes on with the options of the run; leave out all but --updates"
+        )
+    if not args.resume and args.scenario is None:
+        raise ValueError("give a scenario to learn in, as jaxsim learn walk_policy --out runs/walk")
+    found = learn(
+        args.scenario, args.out, set=settings(args.set), options=options, resume=args.resume,
+        progress=not args.quiet, command=as_typed(args), **own,
+    )  # fmt: skip
+    if found.interrupted:
+        say(f"to go on: jaxsim learn --out {found.folder} --resume")
+        return INTERRUPTED
+    print(f"{found.updates} updates; the best policy's return without noise: {found.worth:.4g}")
+    print(f"policy: {found.folder / 'policy.npz'}")
+    return 0
+
+
+COMMAND = Command(
+    name="learn",
+    about="a policy that learns in a scenario",
+    description=DESCRIPTION,
+    examples=EXAMPLES,
+    add_options=add_options,
+    run=run,
+    fill=fill,
+    setting=setting,
+    overview=("jaxsim learn walk_policy --out runs/walk", "a network that walks"),
+)

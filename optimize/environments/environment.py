@@ -1,0 +1,384 @@
+"""A Problem as an environment: pure functions ``reset`` and ``step`` of one character.
+
+    env = as_env(problem, observation=("joint_angles", "joint_rates", "root"), action="offsets",
+                 reward={"alive": 1.0, "speed": 2.0}, done=("fallen",))
+    at = env.reset(key)                   # () uint32, of ``draws.member_keys``
+    at, step = env.step(at, action)       # (na,) from -1 to 1; jax.vmap, or jaxsim.fused.fuse
+
+An episode begins as one of the problem's trials does, with the numbers that vary in it; which one,
+and what is commanded, is drawn by the key. An action is held for several steps of the simulation.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.policy.actions import Action, action_of
+from controllers.policy.observations import Part, check_roles, named, observed, part_of
+from controllers.policy.view import View, stance
+from jaxsim.model import Model, State
+from jaxsim.simulation.rollout import advance, begin
+from jaxsim.synthesis.scheme import PerStepOptimisation
+from optimize.environments.draws import uniform
+from optimize.environments.numbers import Numbers
+from optimize.environments.rewards import REWARDS, Moment
+from optimize.environments.terminations import TERMINATIONS
+from optimize.problems.problem import Problem
+from optimize.scenarios.scenario import Scenario
+
+OBJECTIVE = "objective"  # the reward that is the fall of the problem's objective
+OBSERVATION = ("joint_angles", "joint_rates", "root", "contacts", "command")
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class EnvState:
+    """Where an episode stands; of a batch with a leading axis."""
+
+    state: State
+    memory: Any  # of the scenario's controller, where that drives
+    trial: Array  # () int32 which of the problem's trials it is
+    command: Mapping[str, Array]  # name -> ()
+    action: Array  # (na,) the last one
+    com: Array  # (3,) where the centre of mass is [m]
+    steps: Array  # () int32 actions since it began
+    measured: Any  # of the problem's objective, where it is a reward
+    key: Array  # () uint32 of the member
+    count: Array  # () uint32 how many draws it has made
+    observation: Array  # (no,) what the next action is chosen by
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Step:
+    """What an action led to."""
+
+    observation: Array  # (no,) where the episode ended, the last one of it
+    reward: Array  # () sum of the parts
+    parts: Mapping[str, Array]  # name -> () with its weight
+    done: Array  # () bool: it ended, by what it did
+    truncated: Array  # () bool: it ended, by the time
+    failed: Array  # () bool: it ended since a number was not finite
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class _Held:
+    """A controller that holds an action."""
+
+    action: Array
+    pose: Array
+    kind: Action
+
+    def init(self, model: Model, state: State, obs: Any) -> None:
+        return None
+
+    def update(self, memory: None, model: Model, state: State, obs: Any, dt: Array):
+        return None, self.kind.control(model, state, self.pose, self.action)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """See ``as_env``. Hashed by identity, as its problem is."""
+
+    problem: Problem
+    observation: tuple[Part, ...]
+    action: Action | Numbers
+    reward: Mapping[str | Callable[[Moment], Array], float]
+    done: tuple[str | Callable[[View], Array], ...]
+    command: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    every: int = 20
+    seconds: float | None = None
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    @property
+    def model(self) -> Model:
+        return self.problem.scenario.model
+
+    @property
+    def dt(self) -> float:
+        """For which an action is held [s]."""
+        return self.every * float(self.problem.scenario.scheme.dt)
+
+    @property
+    def pose(self) -> np.ndarray:
+        """(nq,) that angles of observations and actions count from: the scenario's start."""
+        return self._stance[0]
+
+    @property
+    def limit(self) -> int | None:
+        """Actions of an episode that nothing ends."""
+        return None if self.seconds is None else max(1, round(self.seconds / self.dt))
+
+    @cached_property
+    def action_size(self) -> int:
+        """na."""
+        return self.action.size(self.model)
+
+    @cached_property
+    def observation_size(self) -> int:
+        """no."""
+        key = jax.ShapeDtypeStruct((), jnp.uint32)
+        return jax.eval_shape(self.reset, key).observation.shape[0]
+
+    # ---- episodes
+
+    def reset(self, key: Array) -> EnvState:
+        """The beginning of a member's first episode; key () uint32."""
+        return self._begun(key, jnp.zeros((), jnp.uint32))
+
+    def step(self, at: EnvState, action: Array) -> tuple[EnvState, Step]:
+        """What holding an action (na,) leads to; the episode goes on whatever that is.
+
+        Raises ValueError for an action of another size.
+        """
+        action = self._checked(action)
+        own = self._scenario(at.trial)
+        state, memory, measured, effort = self._simulated(own, at, action)
+        after = replace(
+            at, state=state, memory=memory, action=action, steps=at.steps + 1, measured=measured
+        )
+        view = self._view(own, after, own.scheme.observe(own.model, state))
+        seconds = jnp.asarray(self.dt, effort.dtype)
+        moment = Moment(view, at.action, effort, view.obs.com - at.com, seconds)
+        parts = self._rewards(moment, at.measured, measured)
+        seen = observed(self.observation, view)
+        finite = jnp.isfinite(state.q).all() & jnp.isfinite(state.qd).all()
+        finite = finite & jnp.isfinite(sum(parts.values(), start=jnp.zeros(())))
+        parts = {name: jnp.where(finite, part, 0.0) for name, part in parts.items()}
+        done = ~finite
+        for condition in self.done:
+            done = done | _condition(condition)(view)
+        late = jnp.asarray(False) if self.limit is None else after.steps >= self.limit
+        reward = sum(parts.values(), start=jnp.zeros((), effort.dtype))
+        told = Step(seen, reward, parts, done, late & ~done, ~finite)
+        return replace(after, com=view.obs.com, observation=seen), told
+
+    def step_on(self, at: EnvState, action: Array) -> tuple[EnvState, Step]:
+        """As ``step``; where the episode ended the state is the beginning of the next one."""
+        after, told = self.step(at, action)
+        ended = told.done | told.truncated
+        after = jax.lax.cond(
+            ended, lambda one: self._begun(one.key, one.count), lambda one: one, after
+        )
+        return after, told
+
+    # ---- parts of both
+
+    def _begun(self, key: Array, count: Array) -> EnvState:
+        """The beginning of an episode, by numbers that are drawn with index ``count``."""
+        pool, dtype = self._pool, self.model.mass.dtype
+        drawn = uniform(key, count, 1 + len(self.command), dtype)
+        trials = self.problem.trials
+        trial = jnp.minimum((drawn[0] * trials).astype(jnp.int32), trials - 1)
+        state, memory, obs = jax.tree.map(lambda x: jnp.asarray(x)[trial], pool)
+        command = {
+            name: low + (high - low) * drawn[1 + k]
+            for k, (name, (low, high)) in enumerate(sorted(self.command.items()))
+        }
+        at = EnvState(
+            state=state,
+            memory=memory,
+            trial=trial,
+            command=command,
+            action=jnp.zeros(self.action_size, dtype),
+            com=obs.com,
+            steps=jnp.zeros((), jnp.int32),
+            measured=self._unmeasured(),
+            key=key,
+            count=count + np.uint32(1),
+            observation=jnp.zeros(0, dtype),
+        )
+        view = self._view(self._scenario(trial), at, obs)
+        return replace(at, observation=observed(self.observation, view))
+
+    @cached_property
+    def _trials(self) -> Any:
+        """Of all trials: the starts, and what varies by path."""
+        _, starts, varied = self.problem.members(np.zeros((1, 0)))
+        return starts, varied
+
+    @cached_property
+    def _pool(self) -> tuple[State, Any, Any]:
+        """Beginnings of all trials: states with what the scheme remembers, memories of the
+        controller, and what is observed there."""
+        starts, varied = self._trials
+
+        def ready(start, varied):
+            own = self.problem.trial(np.zeros(0), start, varied)
+            state, memory = begin(own.model, own.controller, own.scheme, own.state)
+            obs = own.scheme.observe(own.model, state)
+            return state, memory if isinstance(self.action, Numbers) else None, obs
+
+        return jax.tree.map(np.asarray, jax.jit(jax.vmap(ready))(starts, varied))
+
+    @cached_property
+    def _stance(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Pose, upright and height of views."""
+        scenario = self.problem.scenario
+        upright, height = jax.jit(stance)(scenario.model, scenario.state)
+        return np.asarray(scenario.state.q), np.asarray(upright), np.asarray(height)
+
+    def _scenario(self, trial: Array) -> Scenario:
+        """That of a trial."""
+        _, varied = self._trials
+        own = {path: jnp.asarray(values)[trial] for path, values in varied.items()}
+        return self.problem.trial(np.zeros(0), self.problem.scenario.tree["state"], own)
+
+    def _view(self, own: Scenario, at: EnvState, obs: Any) -> View:
+        pose, upright, height = map(jnp.asarray, self._stance)
+        return View(own.model, at.state, obs, pose, upright, height, at.command, at.action)
+
+    def _simulated(self, own: Scenario, at: EnvState, action: Array):
+        """State, memory, measures and mean effort after all steps of an action."""
+        measures, pose = self._measures, jnp.asarray(self.pose)
+        if isinstance(self.action, Numbers):
+            controller = self.action.controller(own, action)
+        else:
+            controller = _Held(action, pose, self.action)
+        limit = own.model.torque_limit
+        motors = jnp.isfinite(limit) & (limit > 0)
+        share = jnp.where(motors, 1 / jnp.where(motors, limit, 1.0), 0.0)
+        share = share / max(1, len(own.model.topology.actuated_dofs)) ** 0.5
+
+        def one(carry, _):
+            state, memory, measured, effort = carry
+            after, sample = advance(own.model, controller, own.scheme, state, memory, own.forces)
+            measured = {n: m.update(measured[n], sample) for n, m in measures.items()}
+            torque = share * own.scheme.torque(sample.control, sample.info)
+            return (after, sample.memory, measured, effort + jnp.sum(torque * torque)), None
+
+        begun = at.state, at.memory, at.measured, jnp.zeros((), at.state.q.dtype)
+        (state, memory, measured, effort), _ = jax.lax.scan(one, begun, length=self.every)
+        return state, memory, measured, effort / self.every
+
+    @cached_property
+    def _measures(self) -> dict[str, Any]:
+        """Of the objective, where it is a reward."""
+        return self.problem.objective.measures(self.model) if OBJECTIVE in self.reward else {}
+
+    def _unmeasured(self) -> dict[str, Any]:
+        dtype = self.model.mass.dtype
+        return {
+            name: jax.tree.map(lambda x: jnp.asarray(x, dtype), measure.initial)
+            for name, measure in self._measures.items()
+        }
+
+    def _rewards(self, moment: Moment, before: Any, after: Any) -> dict[str, Array]:
+        found = {}
+        for name, weight in self.reward.items():
+            if name == OBJECTIVE:
+                objective = self.problem.objective
+                total = objective.total(objective.parts(before))
+                value = total - objective.total(objective.parts(after))
+            else:
+                value = _reward(name)(moment)
+            found[name_of(name)] = weight * value
+        return found
+
+    def _checked(self, action: Array) -> Array:
+        action = jnp.asarray(action, self.model.mass.dtype)
+        if action.shape != (self.action_size,):
+            raise ValueError(
+                f"the action has shape {action.shape}; of this environment it has"
+                f" ({self.action_size},), and a batch of them takes jax.vmap or fuse"
+            )
+        return action
+
+
+def as_env(
+    problem: Problem,
+    observation: Sequence[Part] = OBSERVATION,
+    action: str | Action = "offsets",
+    reward: Mapping[str | Callable[[Moment], Array], float] | None = None,
+    done: Sequence[str | Callable[[View], Array]] = ("fallen",),
+    command: Mapping[str, tuple[float, float]] | None = None,
+    rate: float | None = None,
+    seconds: float | None = None,
+) -> Environment:
+    """A problem as an environment of one character; ``jax.vmap`` or ``fuse`` makes a batch of it.
+
+    observation: parts by name (``controllers.policy.observations.OBSERVATIONS``), or functions of a
+    View. action: "offsets", "targets", "torques", "numbers" (those of the problem, which the
+    scenario's own controller obeys), or an Action with other scales. reward: names
+    (``rewards.REWARDS``) or functions of a Moment -> weight; "objective" is the fall of the
+    problem's objective, and alone by default. done: names (``terminations.TERMINATIONS``) or
+    functions of a View that end an episode; a number that is not finite always does.
+    command: name -> (lower, upper), drawn for each episode. rate: actions a second, by default 50,
+    or one a step where a step is longer. seconds: after which an episode is cut off; None: never.
+
+    The problem's ``trials`` are the beginnings, with its ``spread``, ``variants`` and ``drawn``
+    numbers (friction, masses, pushes); sizes of the body take scenarios of their own. Raises
+    KeyError for an unknown name, with the nearest; ModelError where the body lacks what an action
+    or observation needs; ValueError for a rate that is none.
+    """
+    scenario = problem.scenario
+    dt = float(scenario.scheme.dt)
+    rate = min(50.0, 1 / dt) if rate is None else rate
+    if not 0 < rate <= 1.001 / dt:
+        raise ValueError(
+            f"rate is {rate:g} actions a second; give one from 0 to {1 / dt:g}, a step"
+        )
+    if command is not None:
+        _check_command(command)
+    kind: Any = action
+    if action == "numbers":
+        kind = Numbers(problem)
+    elif isinstance(action, str):
+        kind = action_of(action)
+    if not isinstance(kind, Numbers) and isinstance(scenario.scheme, PerStepOptimisation):
+        raise ValueError(
+            f"{scenario.name}: a scheme of per-step optimisation takes goals, not torques;"
+            ' choose action="numbers"'
+        )
+    check_roles(scenario.model, observation)
+    env = Environment(
+        problem=problem,
+        observation=tuple(observation),
+        action=kind,
+        reward={OBJECTIVE: 1.0} if reward is None else dict(reward),
+        done=tuple(done),
+        command={} if command is None else dict(command),
+        every=max(1, round(1 / (rate * dt))),
+        seconds=seconds,
+    )
+    for part in env.observation:
+        part_of(part)
+    for name in env.reward:
+        _reward(name)
+    for name in env.done:
+        _condition(name)
+    _ = env.action_size, env._pool, env._stance  # now: they cannot be had within a trace
+    return env
+
+
+def _check_command(command: Mapping[str, tuple[float, float]]) -> None:
+    for name, (low, high) in command.items():
+        if not (np.isfinite([low, high]).all() and low <= high):
+            raise ValueError(f"the command {name!r} has no range from {low} to {high}")
+
+
+def _reward(name: str | Callable[[Moment], Array]) -> Callable[[Moment], Array]:
+    if callable(name):
+        return name
+    return named(name, {**REWARDS, OBJECTIVE: None}, "reward")
+
+
+def _condition(name: str | Callable[[View], Array]) -> Callable[[View], Array]:
+    return name if callable(name) else named(name, TERMINATIONS, "termination")
+
+
+def name_of(what: Any) -> str:
+    """Of a part that is a name, or a function."""
+    return what if isinstance(what, str) else getattr(what, "__name__", "of your own")

@@ -1,0 +1,112 @@
+"""The environment that the ``[environment]`` table of a scenario file asks for."""
+
+from typing import Any
+
+from controllers.policy.actions import action_of
+from controllers.policy.observations import OBSERVATIONS
+from jaxsim.io.toml_table import Table, is_number, suggestion
+from optimize.environments.environment import OBJECTIVE, OBSERVATION, Environment, as_env
+from optimize.environments.rewards import REWARDS
+from optimize.environments.terminations import TERMINATIONS
+from optimize.problems.problem import Problem
+from optimize.problems.starts import ANGLE, RATE
+from optimize.running.objectives import OBJECTIVES, objective
+from optimize.scenarios.scenario import Scenario
+
+TRIALS = 64  # beginnings that episodes draw from
+
+
+def environment_of(scenario: Scenario, seed: int = 0) -> Environment:
+    """What the scenario's table asks for; seed: of the beginnings and what varies in them.
+
+    Raises ValueError for a scenario without a table, WorldError that names the key at fault.
+    """
+    given = scenario.environment
+    if given is None:
+        raise ValueError(
+            f"{scenario.name}: nothing says what a policy observes and is paid for here; give the"
+            " file an [environment] (docs/guides/learning.md), or use as_env in Python"
+        )
+    table = Table(given.file, given.where, given.values())
+    rewards = _numbers(table, "reward")
+    judge = table.choice("objective", tuple(OBJECTIVES), "stand")
+    problem = Problem(
+        scenario,
+        {},
+        objective(judge),
+        trials=table.whole("trials", TRIALS, least=1),
+        spread=_pair(table.vector("spread", (ANGLE, RATE), size=2)),
+        drawn=_ranges(table, "drawn"),
+        seed=seed,
+    )
+    options: dict[str, Any] = {
+        "observation": _names(table, "observation", OBSERVATION, OBSERVATIONS),
+        "action": _action(table),
+        "reward": rewards or None,
+        "done": _names(table, "done", ("fallen",), TERMINATIONS),
+        "command": _ranges(table, "command"),
+        "rate": table.number("rate", None, above=0.0),
+        "seconds": table.number("seconds", scenario.seconds, above=0.0),
+    }
+    table.done()
+    for name in rewards:
+        if name not in REWARDS and name != OBJECTIVE:
+            raise table.error(f"there are: {', '.join((*REWARDS, OBJECTIVE))}", f"reward.{name}")
+    try:
+        return as_env(problem, **options)
+    except (KeyError, ValueError) as error:
+        raise table.error(str(error.args[0])) from error
+
+
+def default_command(env: Environment) -> dict[str, float]:
+    """Name -> the middle of what is drawn."""
+    return {name: (low + high) / 2 for name, (low, high) in env.command.items()}
+
+
+def _pair(values: Any) -> tuple[float, float]:
+    angle, rate = values
+    return angle, rate
+
+
+def _action(table: Table) -> Any:
+    name, scale = table.text("action", "offsets"), table.number("scale", None, above=0.0)
+    if name == "numbers":
+        raise table.error("numbers of a controller are for as_env in Python", "action")
+    try:
+        return action_of(name, scale)
+    except KeyError as error:
+        raise table.error(error.args[0], "action") from error
+
+
+def _names(table: Table, key: str, default: tuple, known: dict) -> tuple[str, ...]:
+    """Texts of a list, each one of the known ones."""
+    value = table.take(key, list(default))
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise table.error('give names in brackets, as ["root"]', key)
+    for name in value:
+        if name not in known:
+            hint = suggestion(name, list(known))
+            raise table.error(f"there is no {name!r}{hint}; there are: {', '.join(known)}", key)
+    return tuple(value)
+
+
+def _numbers(table: Table, key: str) -> dict[str, float]:
+    """A table of numbers."""
+    value = table.take(key, {})
+    if not isinstance(value, dict) or not all(map(is_number, value.values())):
+        raise table.error("give numbers by name, as { alive = 1.0 }", key)
+    return {name: float(number) for name, number in value.items()}
+
+
+def _ranges(table: Table, key: str) -> dict[str, tuple[float, float]]:
+    """A table of two numbers each, or of one for a range of no width."""
+    value = table.take(key, {})
+    if not isinstance(value, dict):
+        raise table.error("give ranges by name, as { speed = [0.8, 1.2] }", key)
+    found = {}
+    for name, given in value.items():
+        pair = [given, given] if is_number(given) else given
+        if not (isinstance(pair, list) and len(pair) == 2 and all(map(is_number, pair))):
+            raise table.error("give [lower, upper]", f"{key}.{name}")
+        found[name] = (float(pair[0]), float(pair[1]))
+    return found

@@ -1,0 +1,1 @@
+"""Policies that learn: rollouts as one kernel, and methods behind init, update and best."""

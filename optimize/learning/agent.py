@@ -1,0 +1,106 @@
+"""What learns: an actor and a critic of flax nnx, and the statistics of what they observe."""
+
+import itertools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax import Array
+
+from controllers.policy.network import Network, normalised
+
+
+class MLP(nnx.Module):
+    """Linear layers with tanh between; the last one begins small, so that a policy begins still."""
+
+    def __init__(self, sizes: tuple[int, ...], last: float, dtype: Any, rngs: nnx.Rngs):
+        hidden = nnx.initializers.orthogonal(2.0**0.5)
+        final = nnx.initializers.orthogonal(last)
+        pairs = list(itertools.pairwise(sizes))
+        begun = [hidden] * (len(pairs) - 1) + [final]
+        self.layers = nnx.List(
+            nnx.Linear(n, m, kernel_init=kernel, dtype=dtype, param_dtype=dtype, rngs=rngs)
+            for (n, m), kernel in zip(pairs, begun)
+        )
+
+    def __call__(self, x: Array) -> Array:
+        for k, layer in enumerate(self.layers):
+            x = layer(jnp.tanh(x) if k else x)
+        return x
+
+    def arrays(self) -> tuple[tuple[Array, Array], ...]:
+        """Kernels and biases, as ``controllers.policy.network`` takes them."""
+        layers: Any = self.layers
+        return tuple((layer.kernel[...], layer.bias[...]) for layer in layers)
+
+
+class Agent(nnx.Module):
+    """The mean of actions, the logarithm of their deviations, and what a state is worth."""
+
+    def __init__(
+        self, sizes: tuple[int, int], hidden: tuple[int, ...], noise: float, dtype: Any, seed: int
+    ):
+        (observed, actions), rngs = sizes, nnx.Rngs(seed)
+        self.actor = MLP((observed, *hidden, actions), 0.01, dtype, rngs)
+        self.critic = MLP((observed, *hidden, 1), 1.0, dtype, rngs)
+        self.log_deviation = nnx.Param(jnp.full(actions, jnp.log(noise), dtype))
+
+
+class Statistics(NamedTuple):
+    """Of all observations so far."""
+
+    count: Array  # ()
+    mean: Array  # (no,)
+    square: Array  # (no,) sum of squares about the mean
+
+    @classmethod
+    def none(cls, size: int) -> "Statistics":
+        """Before the first one: as if they were of mean 0 and deviation 1."""
+        return cls(jnp.ones(()), jnp.zeros(size), jnp.ones(size))
+
+    @property
+    def deviation(self) -> Array:
+        """(no,)."""
+        return jnp.sqrt(self.square / self.count) + 1e-3
+
+    def with_more(self, x: Array) -> "Statistics":
+        """With observations (n, no) added."""
+        mean = jnp.mean(x, axis=0)
+        return self.joined(x.shape[0], mean, jnp.sum(jnp.square(x - mean), axis=0))
+
+    def joined(self, count: Any, mean: Array, square: Array) -> "Statistics":
+        """With those of others (T. Chan et al. 1979)."""
+        total, apart = self.count + count, mean - self.mean
+        return Statistics(
+            total,
+            self.mean + apart * count / total,
+            self.square + square + jnp.square(apart) * self.count * count / total,
+        )
+
+    def normalised(self, x: Array) -> Array:
+        """As the network sees it."""
+        return normalised(x, self.mean, self.deviation)
+
+
+def network_of(agent: Agent, seen: Statistics) -> Network:
+    """The policy as arrays, for kernels and files."""
+    return Network(agent.actor.arrays(), seen.mean, seen.deviation)
+
+
+def log_chance(noise: Array, log_deviation: Array) -> Array:
+    """(...,) of actions whose noise (..., na) is in standard deviations, but for a constant."""
+    return -0.5 * jnp.sum(jnp.square(noise), axis=-1) - jnp.sum(log_deviation)
+
+
+def entropy(log_deviation: Array) -> Array:
+    """() of actions, but for a constant."""
+    return jnp.sum(log_deviation)
+
+
+def initial(
+    sizes: tuple[int, int], hidden: tuple[int, ...], noise: float, dtype: Any, seed: int
+) -> Any:
+    """The static part and the parameters of a new agent; sizes: no and na."""
+    with jax.ensure_compile_time_eval():
+        return nnx.split(Agent(sizes, hidden, noise, dtype, seed))

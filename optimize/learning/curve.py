@@ -1,0 +1,23 @@
+"""The curve of a run: rewards by update, and what the best policy was worth."""
+
+import os
+from typing import Any
+
+from jaxsim.viewer.plots import new_figure, save_figure
+
+
+def write_curve(path: str | os.PathLike, history: list[dict[str, Any]]) -> None:
+    """A picture of reward, worth and length by actions. Raises ImportError without matplotlib."""
+    figure = new_figure(7, 6)
+    upper, middle, lower = figure.subplots(3, 1, sharex=True)
+    millions = [line["actions"] / 1e6 for line in history]
+    upper.plot(millions, [line["reward"] for line in history])
+    upper.set_ylabel("reward of an action")
+    checks = [line for line in history if "worth" in line]
+    middle.plot([c["actions"] / 1e6 for c in checks], [c["worth"] for c in checks], ".-")
+    middle.set_ylabel("return without noise")
+    lengths = [(m, line["length"]) for m, line in zip(millions, history) if line["length"]]
+    lower.plot(*zip(*lengths)) if lengths else None
+    lower.set_ylabel("actions of an episode")
+    lower.set_xlabel("actions [millions]")
+    save_figure(path, figure)

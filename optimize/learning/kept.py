@@ -1,0 +1,58 @@
+"""The state of a learner in a file, from which it goes on to the same numbers."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import serialization
+
+from jaxsim.io.files import write_bytes
+
+FORMAT = 1
+
+
+class StateError(RuntimeError):
+    """A file that a learner cannot go on from."""
+
+
+def write_state(path: str | os.PathLike, state: Any, **more: Any) -> None:
+    """All arrays of a state, and numbers or texts beside it, with their digest."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
+    payload = serialization.msgpack_serialize({"leaves": dict(enumerate_texts(leaves)), **more})
+    digest = hashlib.sha256(payload).hexdigest()
+    envelope = {"format": FORMAT, "sha256": digest, "payload": payload}
+    write_bytes(Path(path), serialization.msgpack_serialize(envelope))
+
+
+def read_state(path: str | os.PathLike, like: Any) -> tuple[Any, dict[str, Any]]:
+    """A state with the structure of another one, and what was written beside it.
+
+    Raises FileNotFoundError; StateError for a damaged file, or one of another learner.
+    """
+    data = Path(path).read_bytes()
+    try:
+        envelope: Any = serialization.msgpack_restore(data)
+        payload, version = envelope["payload"], envelope["format"]
+        if hashlib.sha256(payload).hexdigest() != envelope["sha256"] or version != FORMAT:
+            raise ValueError("its digest or format does not match")
+        content: Any = serialization.msgpack_restore(payload)
+        kept = content.pop("leaves")
+        leaves = [kept[str(k)] for k in range(len(kept))]
+    except Exception as error:  # a damaged file breaks the decoder in many ways
+        raise StateError(f"{path} is damaged ({error}): start again in a new folder") from error
+    own, tree = jax.tree.flatten(like)
+    if [(x.shape, x.dtype) for x in own] != [(x.shape, x.dtype) for x in leaves]:
+        raise StateError(
+            f"{path} is of another learner: its arrays have other sizes. Go on with the scenario"
+            " and the options that it began with"
+        )
+    return jax.tree.unflatten(tree, [jnp.asarray(x) for x in leaves]), content
+
+
+def enumerate_texts(leaves: list) -> list[tuple[str, Any]]:
+    """Leaves by their number as a text, as MessagePack keys are."""
+    return [(str(k), leaf) for k, leaf in enumerate(leaves)]

@@ -1,0 +1,239 @@
+"""Learning in a folder: history, checkpoints with exact resume, curves, the best policy, its page.
+
+config.json, versions.json   what was asked for, and where it ran
+history.jsonl                a line for each update
+state.msgpack                what the learner needs to go on
+policy.npz                   the best policy so far (controllers.policy.file)
+curve.png, motion.html       rewards by update, and the best policy's motion
+"""
+
+import dataclasses
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from tqdm import tqdm
+
+from controllers.policy.actions import name_of
+from controllers.policy.file import PolicyFile, read_policy
+from controllers.policy.network import Network
+from optimize.environments.environment import Environment
+from optimize.environments.numbers import Numbers
+from optimize.environments.table import default_command, environment_of
+from optimize.interrupts import deferred
+from optimize.learning.evaluation import judged, write_failure
+from optimize.learning.kept import StateError, read_state, write_state
+from optimize.learning.methods import METHODS, learner_of
+from optimize.results.folder import RunFolder, library_versions
+from optimize.results.lock import locked
+from optimize.scenarios.find import scenario as scenario_of
+from optimize.scenarios.scenario import Scenario
+
+STATE, POLICY, CURVE = "state.msgpack", "policy.npz", "curve.png"
+EVERY = 25  # updates from check to check
+CHECK_SEED = 1_000_003  # added to the seed for the starts that choose the best
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Where a run stands. worth: mean return of the best policy in starts unseen by learning."""
+
+    folder: Path
+    updates: int
+    worth: float
+    interrupted: bool
+    history: list[dict[str, Any]]
+
+
+def learn(
+    scenario: str | Scenario | None = None,
+    out: str | Path = "runs/learn",
+    method: str = "ppo",
+    updates: int = 400,
+    seed: int = 0,
+    set: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    progress: bool = True,
+    command: Sequence[str] = (),
+    backend: str = "fused",
+) -> Learned:
+    """Learn a policy in a scenario with an ``[environment]``.
+
+    updates: in all, those before a resume among them; with ``resume`` the other options are those
+    of the run. options: of the method (``optimize.learning.methods``). A run that was killed and is
+    resumed gives the numbers of an unbroken one, on one machine.
+
+    Raises ValueError, WorldError, FileExistsError for a folder that holds something,
+    FileNotFoundError and StateError where there is nothing to go on from.
+    """
+    with locked(out):
+        if resume:
+            folder = RunFolder.open(out)
+            asked = folder.read_config()
+        else:
+            name = scenario if isinstance(scenario, str) else getattr(scenario, "name", None)
+            if name is None:
+                raise ValueError("give a scenario to learn in, by name or file")
+            asked = {"scenario": name, "method": method, "seed": seed, "set": dict(set or {}),
+                     "options": dict(options or {}), "backend": backend}  # fmt: skip
+        found = scenario_of(scenario if isinstance(scenario, Scenario) else asked["scenario"],
+                            asked["set"])  # fmt: skip
+        env = environment_of(found, asked["seed"])
+        learner = learner_of(asked["method"], env, asked["options"], asked["backend"])
+        if not resume:
+            timing = {"dt": float(found.scheme.dt), "seconds": found.seconds}
+            folder = RunFolder.create(out, {**asked, **timing, "command": list(command)})
+        run = _Run(folder, env, learner, asked, found)
+        return run.go(updates, resume, progress)
+
+
+@dataclass
+class _Run:
+    folder: RunFolder
+    env: Environment
+    learner: Any
+    asked: dict[str, Any]
+    scenario: Scenario
+
+    def go(self, updates: int, resume: bool, progress: bool) -> Learned:
+        """Update, note, check, keep."""
+        state = self.learner.init(self.asked["seed"])
+        history, best = [], -np.inf
+        if resume:
+            state, history, best = self._resumed(state)
+        interrupted, spent = False, (history[-1]["seconds"] if history else 0.0)
+        used = history[-1]["cpu_seconds"] if history else 0.0
+        began, cpu = time.perf_counter() - spent, time.process_time() - used
+        try:
+            with deferred() as check, self._bar(updates, len(history), progress) as bar:
+                while len(history) < updates:
+                    before = state
+                    state, told = self.learner.update(state)
+                    line = _line(len(history), told, self.learner.actions)
+                    self._guard(before, told, line)
+                    if len(history) % EVERY == EVERY - 1 or len(history) == updates - 1:
+                        line |= self._checked(state, best)
+                        best = max(best, line["worth"])
+                    line |= {"seconds": time.perf_counter() - began,
+                             "cpu_seconds": time.process_time() - cpu}  # fmt: skip
+                    history.append(line)
+                    if "worth" in line:
+                        self._keep(state, history, best)
+                    bar.set_postfix_str(f"reward {line['reward']:.3f}")
+                    bar.update()
+                    check()
+        except KeyboardInterrupt:
+            interrupted = True
+            self._keep(state, history, best)
+        if not interrupted:
+            self._shown(history)
+        return Learned(self.folder.path, len(history), best, interrupted, history)
+
+    def _checked(self, state: Any, best: float) -> dict[str, float]:
+        """Judge the policy without noise; keep it where it is the best."""
+        network = self.learner.network(state)
+        found = judged(
+            self.env, self.learner.run, network, self.learner.members, self.learner.length,
+            self.asked["seed"] + CHECK_SEED,
+        )  # fmt: skip
+        worth = float(found.returns.mean())
+        if worth > best:
+            self.policy(network).write(self.folder / POLICY)
+        return {"worth": worth, "whole": float(found.whole.mean())}
+
+    def policy(self, network: Network) -> PolicyFile:
+        """The file of a policy learned here."""
+        env, scenario, action = self.env, self.scenario, self.env.action
+        assert not isinstance(action, Numbers)  # of a table it never is
+        about = {
+            "observation": list(env.observation),
+            "action": name_of(action),
+            "scale": action.scale,
+            "rate": 1 / env.dt,
+            "command": default_command(env),
+            "motors": list(scenario.model.topology.actuated_dof_names),
+            "scenario": self.asked["scenario"],
+            "learned": {k: self.asked[k] for k in ("method", "seed", "set", "options")},
+            "versions": library_versions(),
+        }
+        return PolicyFile(jax.tree.map(np.asarray, network), env.pose, about)
+
+    def _guard(self, before: Any, told: Any, line: dict[str, Any]) -> None:
+        """Keep what led a member to numbers that are none; the others go on."""
+        which = getattr(told, "which_failed", None)
+        if not line.get("failed") or which is None:
+            return
+        path, member, step = write_failure(
+            self.folder.path, self.env, self.learner.network(before),
+            self.learner.log_deviation(before), before.members, np.asarray(which),
+            self.asked["seed"], line["update"],
+        )  # fmt: skip
+        line["failure"] = f"member {member}, action {step}: {path.name}"
+
+    def _keep(self, state: Any, history: list[dict[str, Any]], best: float) -> None:
+        text = "".join(json.dumps(line) + "\n" for line in history)
+        self.folder.write_text(RunFolder.HISTORY, text)
+        best = best if np.isfinite(best) else -1e30
+        write_state(self.folder / STATE, state, lines=len(history), best=best)
+
+    def _resumed(self, like: Any) -> tuple[Any, list[dict[str, Any]], float]:
+        path = self.folder / STATE
+        if not path.is_file():
+            raise StateError(f"there is no {STATE} in {self.folder.path}: no update was kept there")
+        state, more = read_state(path, like)
+        history = self.folder.read_history()[: more["lines"]]
+        best = more["best"] if more["best"] > -1e29 else -np.inf
+        return state, history, best
+
+    def _shown(self, history: list[dict[str, Any]]) -> None:
+        """The curve, and the page of the best policy."""
+        from optimize.learning.curve import write_curve
+        from optimize.running.simulate import simulate, write_simulation
+
+        try:
+            write_curve(self.folder / CURVE, history)
+        except ImportError:
+            pass  # without matplotlib there is none
+        if (self.folder / POLICY).is_file():
+            play = with_policy(self.scenario, self.folder / POLICY)
+            write_simulation(self.folder.path, simulate(play, progress=False), with_files=False)
+
+    def _bar(self, updates: int, done: int, progress: bool):
+        return tqdm(
+            total=updates, initial=done, unit="update", disable=None if progress else True,
+            desc=f"{self.asked['method']} {self.asked['scenario']}",
+        )  # fmt: skip
+
+
+def with_policy(scenario: Scenario, path: str | Path) -> Scenario:
+    """A scenario driven by a policy file. Raises PolicyError for one of another character."""
+    file = read_policy(path)
+    controller = file.controller(scenario.model, scenario.state)
+    controller.check(scenario.model)
+    conditions = {**scenario.conditions, "controller": f"policy {Path(path).name}"}
+    return dataclasses.replace(scenario, controller=controller, phases=(), conditions=conditions)
+
+
+def _line(update: int, told: Any, actions: int) -> dict[str, Any]:
+    """A line of the history; what does not exist is None."""
+    numbers = {
+        name: _number(getattr(told, name))
+        for name in ("reward", "length", "ended", "failed", "change", "deviation", "rate")
+        if hasattr(told, name)
+    }
+    parts = {name: _number(part) for name, part in told.parts.items()}
+    return {"update": update, "actions": actions * (update + 1), **numbers, "parts": parts}
+
+
+def _number(x: Any) -> float | None:
+    value = float(x)
+    return value if np.isfinite(value) else None
+
+
+__all__ = ["METHODS", "Learned", "learn", "with_policy"]

@@ -1,0 +1,256 @@
+"""Proximal policy optimisation (J. Schulman et al. 2017) on fused rollouts.
+
+    learner = PPO(env)
+    state = learner.init(seed=0)
+    for _ in range(100):
+        state, told = learner.update(state)
+    network = learner.network(state)
+
+A state is a tree of arrays: kept and read again, a run goes on to the same numbers. Advantages are
+those of J. Schulman et al. 2016 (lambda returns); where time cut an episode off, its last state is
+worth what the critic says. The learning rate follows the change of the policy (N. Rudin et al.
+2022, Learning to walk in minutes): the update that changes it more than ``change`` slows down.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import nnx
+from jax import Array
+
+from controllers.policy.network import Network
+from optimize.environments.draws import member_keys
+from optimize.environments.environment import Environment, EnvState
+from optimize.learning.agent import Statistics, entropy, initial, log_chance, network_of
+from optimize.learning.rollout import Rollout, begin_all, rollouts
+
+SLOWEST, FASTEST = 1e-5, 1e-3  # learning rates
+
+
+class Told(NamedTuple):
+    """Of one update, () each; parts by name."""
+
+    reward: Array  # mean of an action
+    parts: dict[str, Array]
+    length: Array  # mean of the episodes that ended, in actions; NaN where none did
+    ended: Array  # episodes
+    failed: Array  # of them, by numbers that were not finite
+    change: Array  # Kullback-Leibler divergence of the policies before and after
+    deviation: Array  # mean of the actions' standard deviations
+    rate: Array  # of learning
+    which_failed: Array  # (members, T) bool
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class PPOState:
+    """All that an update needs."""
+
+    params: Any
+    optimiser: Any
+    seen: Statistics
+    members: EnvState
+    key: Array  # (2,) uint32 of minibatches
+    updates: Array  # () int32
+    rate: Array  # () of learning
+
+
+@dataclass(frozen=True)
+class Batch:
+    """(n, ...) of single actions."""
+
+    observation: Array
+    action: Array
+    chance: Array
+    advantage: Array
+    worth: Array
+
+
+jax.tree_util.register_dataclass(Batch, [*Batch.__annotations__], [])
+
+
+@dataclass(frozen=True)
+class PPO:
+    """The method, with its options.
+
+    members: of a batch; length: actions of each in an update; epochs, parts: how often these are
+    gone over, and in how many minibatches. discount, smoothing: gamma and lambda; clip: of the
+    ratio of chances; spread: weight of the entropy; noise: first deviation of actions.
+    """
+
+    env: Environment
+    members: int = 256
+    length: int = 32
+    epochs: int = 4
+    parts: int = 4
+    discount: float = 0.99
+    smoothing: float = 0.95
+    clip: float = 0.2
+    change: float = 0.01
+    spread: float = 0.0
+    noise: float = 0.4
+    rate: float = 3e-4
+    hidden: tuple[int, ...] = (64, 64)
+    backend: str = "fused"
+    name: str = field(default="ppo", init=False)
+
+    def __post_init__(self):
+        if self.members * self.length % self.parts:
+            raise ValueError(
+                f"{self.members} members of {self.length} actions do not part into {self.parts}"
+            )
+
+    @property
+    def actions(self) -> int:
+        """Of an update."""
+        return self.members * self.length
+
+    @cached_property
+    def _graph(self) -> Any:
+        return self._new(0)[0]
+
+    def _new(self, seed: int) -> Any:
+        dtype = self.env.model.mass.dtype
+        return initial(self._sizes, self.hidden, self.noise, dtype, seed)
+
+    @property
+    def _sizes(self) -> tuple[int, int]:
+        return self.env.observation_size, self.env.action_size
+
+    @cached_property
+    def _optimiser(self) -> optax.GradientTransformation:
+        return optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam())
+
+    @cached_property
+    def run(self):
+        """``rollouts`` of ``length`` actions."""
+        return rollouts(self.env, self.length, self.backend)
+
+    def init(self, seed: int) -> PPOState:
+        """The state before the first update."""
+        _, params = self._new(seed)
+        params = jax.tree.map(jnp.asarray, params)
+        return PPOState(
+            params=params,
+            optimiser=self._optimiser.init(params),
+            seen=Statistics.none(self._sizes[0]),
+            members=begin_all(self.env, member_keys(seed, self.members)),
+            key=jax.random.key_data(jax.random.key(seed)),
+            updates=jnp.zeros((), jnp.int32),
+            rate=jnp.asarray(self.rate),
+        )
+
+    def update(self, state: PPOState) -> tuple[PPOState, Told]:
+        """Act, and learn from what happened."""
+        agent = nnx.merge(self._graph, state.params)
+        network = network_of(agent, state.seen)
+        members, found = self.run(network, agent.log_deviation[...], state.members)
+        return self._learn(state, members, found)
+
+    def network(self, state: PPOState) -> Network:
+        """The policy: the means of actions."""
+        return network_of(nnx.merge(self._graph, state.params), state.seen)
+
+    def log_deviation(self, state: PPOState) -> Array:
+        """(na,) of actions."""
+        return state.params["log_deviation"][...]
+
+    @cached_property
+    def _learn(self):
+        return jax.jit(self._learnt)
+
+    def _learnt(self, state: PPOState, members: EnvState, found: Rollout):
+        batch = self._judged(state, found)
+        key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.updates)
+        orders = jax.vmap(lambda key: jax.random.permutation(key, self.actions))(
+            jax.random.split(key, self.epochs)
+        ).reshape(self.epochs * self.parts, -1)
+
+        def one(carry, order):
+            params, optimiser, rate = carry
+            part = jax.tree.map(lambda x: x[order], batch)
+            slope, change = jax.grad(self._loss, has_aux=True)(params, part, state.seen)
+            steps, optimiser = self._optimiser.update(slope, optimiser)
+            rate = jnp.where(change > 2 * self.change, rate / 1.2, rate)
+            rate = jnp.where(change < self.change / 2, rate * 1.2, rate)
+            rate = jnp.clip(rate, SLOWEST, FASTEST)
+            params = jax.tree.map(lambda p, s: p - rate * s, params, steps)
+            return (params, optimiser, rate), change
+
+        begun = state.params, state.optimiser, state.rate
+        (params, optimiser, rate), changes = jax.lax.scan(one, begun, orders)
+        seen = state.seen.with_more(found.observation.reshape(-1, self._sizes[0]))
+        after = PPOState(params, optimiser, seen, members, state.key, state.updates + 1, rate)
+        return after, _told(found, changes[-1], nnx.merge(self._graph, params), rate)
+
+    def _judged(self, state: PPOState, found: Rollout) -> Batch:
+        """Advantages and returns, of single actions."""
+        agent = nnx.merge(self._graph, state.params)
+        value = lambda x: agent.critic(state.seen.normalised(x))[..., 0]  # noqa: E731
+        now, then = value(found.observation), value(found.seen)
+        advantage = advantages(
+            found.reward, now, then, found.done, found.truncated, self.discount, self.smoothing
+        )
+        log_deviation = agent.log_deviation[...]
+        mean = agent.actor(state.seen.normalised(found.observation))
+        batch = Batch(
+            observation=found.observation,
+            action=mean + jnp.exp(log_deviation) * found.noise,
+            chance=log_chance(found.noise, log_deviation),
+            advantage=advantage,
+            worth=advantage + now,
+        )
+        return jax.tree.map(lambda x: x.reshape(self.actions, *x.shape[2:]), batch)
+
+    def _loss(self, params: Any, part: Batch, seen: Statistics) -> tuple[Array, Array]:
+        """The clipped surrogate with the critic's error, and the policy's change."""
+        agent = nnx.merge(self._graph, params)
+        x, log_deviation = seen.normalised(part.observation), agent.log_deviation[...]
+        noise = (part.action - agent.actor(x)) / jnp.exp(log_deviation)
+        ratio = log_chance(noise, log_deviation) - part.chance
+        grown = jnp.exp(ratio)
+        advantage = part.advantage - jnp.mean(part.advantage)
+        advantage = advantage / (jnp.std(advantage) + 1e-6)
+        bounded = jnp.clip(grown, 1 - self.clip, 1 + self.clip)
+        gain = jnp.mean(jnp.minimum(grown * advantage, bounded * advantage))
+        error = jnp.mean(jnp.square(agent.critic(x)[..., 0] - part.worth))
+        loss = 0.5 * error - gain - self.spread * entropy(log_deviation)
+        return loss, jnp.mean(grown - 1 - ratio)
+
+
+def advantages(
+    reward: Array, now: Array, then: Array, done: Array, truncated: Array, discount, smoothing
+) -> Array:
+    """(members, T) lambda-weighted advantages; now, then: what the states before and after each
+    action are worth. Nothing follows where an episode is done; where time cut it off its last
+    state counts, and no action after it."""
+    surprise = reward + discount * jnp.where(done, 0.0, then) - now
+    goes_on = jnp.where(done | truncated, 0.0, discount * smoothing)
+
+    def back(later, both):
+        surprise, goes_on = both
+        later = surprise + goes_on * later
+        return later, later
+
+    found = jax.lax.scan(back, jnp.zeros_like(now[:, 0]), (surprise.T, goes_on.T), reverse=True)
+    return found[1].T
+
+
+def _told(found: Rollout, change: Array, agent: Any, rate: Array) -> Told:
+    ended = found.done | found.truncated
+    count = jnp.sum(ended)
+    return Told(
+        reward=jnp.mean(found.reward),
+        parts=jax.tree.map(jnp.mean, found.parts),
+        length=jnp.sum(jnp.where(ended, found.steps, 0)) / jnp.where(count, count, jnp.nan),
+        ended=count,
+        failed=jnp.sum(found.failed),
+        change=change,
+        deviation=jnp.mean(jnp.exp(agent.log_deviation[...])),
+        rate=rate,
+        which_failed=found.failed,
+    )

@@ -1,0 +1,72 @@
+"""Policy, simulation and automatic reset together: a rollout of a batch is one fused kernel."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.policy.network import Network
+from jaxsim.fused import choose_backend, fuse
+from optimize.environments.draws import mixed, normal
+from optimize.environments.environment import Environment, EnvState
+
+NOISE = 0x6A09E667  # makes the keys of noise from those of members
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Rollout:
+    """(members, T, ...) of what happened, T actions each."""
+
+    observation: Array  # (no,) that an action was chosen by
+    noise: Array  # (na,) of it, in standard deviations
+    seen: Array  # (no,) that it led to
+    reward: Array
+    parts: dict[str, Array]
+    done: Array  # bool
+    truncated: Array  # bool
+    failed: Array  # bool
+    steps: Array  # int32 of the episode
+
+
+def rollouts(env: Environment, length: int, backend: str = "fused") -> Callable[..., Any]:
+    """``run(network, log_deviation (na,), states)`` -> states, Rollout: of a batch of members
+    ``length`` actions each, with noise that the members' keys tell. backend: "fused", one kernel,
+    or "xla"; they agree to rounding."""
+
+    def one(network: Network, log_deviation: Array, at: EnvState) -> tuple[EnvState, Rollout]:
+        deviation = jnp.exp(log_deviation)
+
+        def act(at, _):
+            noise = normal(
+                mixed(at.key ^ np.uint32(NOISE)), at.count, env.action_size, deviation.dtype
+            )
+            action = network(at.observation) + deviation * noise
+            after, told = env.step_on(replace(at, count=at.count + np.uint32(1)), action)
+            kept = Rollout(
+                at.observation,
+                noise,
+                told.observation,
+                told.reward,
+                dict(told.parts),
+                told.done,
+                told.truncated,
+                told.failed,
+                at.steps + 1,
+            )
+            return after, kept
+
+        return jax.lax.scan(act, at, length=length)
+
+    if choose_backend(backend) == "fused":
+        return fuse(one, in_axes=(None, None, 0))
+    return jax.jit(jax.vmap(one, (None, None, 0)))
+
+
+def begin_all(env: Environment, keys: Array) -> EnvState:
+    """The states of a batch of members, by their keys (members,) uint32."""
+    return jax.jit(jax.vmap(env.reset))(keys)

@@ -1,0 +1,152 @@
+"""Episodes: as the simulation by itself, begun as trials are, ended when they should be."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from controllers.pose.pd import PoseController
+from jaxsim.fused import fuse
+from jaxsim.simulation.rollout import rollout
+from optimize.environments.draws import member_keys
+from optimize.environments.environment import as_env
+from optimize.problems.problem import Problem
+from optimize.running.objectives import OBJECTIVES
+from optimize.scenarios.find import scenario
+
+pytestmark = pytest.mark.usefixtures("x64_module")
+
+MEMBERS, ACTIONS = 8, 10
+
+
+@pytest.fixture(scope="module")
+def episodes(planar64):
+    """The same actions under XLA and as one kernel: begun, ended, and told by both."""
+    size = MEMBERS, ACTIONS, planar64.action_size
+    actions = 0.1 * np.random.default_rng(0).normal(size=size)  # none falls, or lands
+    begun = jax.jit(jax.vmap(planar64.reset))(member_keys(0, MEMBERS))
+
+    def run(at, actions):
+        return jax.lax.scan(planar64.step_on, at, actions)
+
+    return begun, actions, jax.jit(jax.vmap(run))(begun, actions), fuse(run)(begun, actions)
+
+
+def test_a_kernel_does_as_xla(episodes):
+    _, _, (_, by_xla), (_, fused) = episodes
+    for name in ("observation", "reward"):
+        one, other = getattr(by_xla, name), getattr(fused, name)
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6, err_msg=name)
+    assert np.array_equal(by_xla.truncated, fused.truncated)
+    assert np.array_equal(by_xla.done, fused.done)
+
+
+def test_time_ends_an_episode_and_the_next_one_begins(episodes, planar64):
+    _, _, (end, told), _ = episodes
+    first = np.argmax(np.asarray(told.done | told.truncated), axis=1)
+    assert planar64.limit == 6
+    assert (first <= 5).all() and (first == 5).any()
+    late = ~np.asarray(told.done)[:, :6].any(axis=1)
+    assert np.asarray(told.truncated)[late][:, 5].all()
+    assert (np.asarray(end.steps)[late] <= ACTIONS - 6).all()
+    assert (np.asarray(end.count) >= 2).all()
+
+
+def test_commands_and_trials_are_drawn(episodes, planar64):
+    begun, *_ = episodes
+    speed = np.asarray(begun.command["speed"])
+    assert (speed >= 0.8).all() and (speed <= 1.2).all() and len(set(speed.tolist())) == MEMBERS
+    trials = np.asarray(begun.trial)
+    assert set(trials) <= set(range(planar64.problem.trials)) and len(set(trials)) > 1
+
+
+def test_an_action_is_held_as_the_pose_controller_would(planar64):
+    """No offset is the pose: the state after an action is that of a rollout of as many steps."""
+    at = planar64.reset(member_keys(5, 1)[0])
+    after, told = jax.jit(planar64.step)(at, jnp.zeros(planar64.action_size))
+    starts, varied = planar64._trials
+    k = int(at.trial)
+    own = planar64.problem.trial(np.zeros(0), *jax.tree.map(lambda x: x[k], (starts, varied)))
+    pose = PoseController(planar64.problem.scenario.state.q)
+    alone = rollout(
+        own.model, pose, own.state, own.scheme, planar64.every, backend="xla", pushes=own.forces
+    )
+    np.testing.assert_allclose(after.state.q, alone.state.q, atol=1e-9)
+    assert told.reward == pytest.approx(sum(float(p) for p in told.parts.values()), rel=1e-5)
+    assert not told.done and not told.failed
+
+
+def test_a_state_that_is_not_finite_ends_alone_and_goes_on(planar64):
+    at = jax.jit(jax.vmap(planar64.reset))(member_keys(0, 3))
+    q = at.state.q.at[1, 4].set(jnp.nan)
+    at = replace(at, state=at.state.replace(q=q))
+    after, told = jax.jit(jax.vmap(planar64.step_on))(at, jnp.zeros((3, planar64.action_size)))
+    assert np.asarray(told.failed).tolist() == [False, True, False]
+    assert np.asarray(told.done).tolist() == [False, True, False]
+    assert np.isfinite(told.reward).all() and np.isfinite(after.observation).all()
+    assert int(after.steps[1]) == 0 and (np.asarray(after.steps)[[0, 2]] == 1).all()
+
+
+def test_the_objective_as_a_reward_adds_up_to_its_fall(planar64):
+    problem = Problem(planar64.problem.scenario, {}, OBJECTIVES["stand"])
+    env = as_env(problem, observation=("root",), done=())
+    at = jax.jit(env.reset)(member_keys(0, 1)[0])
+    step, total = jax.jit(env.step), 0.0
+    for _ in range(3):
+        at, told = step(at, jnp.zeros(env.action_size))
+        total += float(told.reward)
+    objective = problem.objective
+    begun = objective.total(objective.parts(env._unmeasured()))
+    assert total == pytest.approx(
+        float(begun - objective.total(objective.parts(at.measured))), rel=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    "options, kind, text",
+    [
+        ({"observation": ("joint_angels",)}, KeyError, "nearest are: joint_angles"),
+        ({"reward": {"alife": 1.0}}, KeyError, "nearest are: alive"),
+        ({"done": ("falen",)}, KeyError, "nearest are: fallen"),
+        ({"action": "offset"}, KeyError, "nearest are: offsets"),
+        ({"rate": 0.0}, ValueError, "rate is 0"),
+        ({"command": {"speed": (2.0, 1.0)}}, ValueError, "no range from 2.0 to 1.0"),
+    ],
+)
+def test_bad_input_is_named(planar64, options, kind, text):
+    with pytest.raises(kind, match=text):
+        as_env(planar64.problem, **options)
+
+
+def test_an_action_of_another_size_is_named(planar64):
+    at = jax.eval_shape(planar64.reset, jax.ShapeDtypeStruct((), jnp.uint32))
+    with pytest.raises(ValueError, match=r"shape \(3,\); of this environment it has \(15,\)"):
+        jax.eval_shape(planar64.step, at, jnp.zeros(3))
+
+
+def test_goals_take_numbers_and_no_torques():
+    problem = Problem(scenario("push"), {"controller.gait.time": (0.3, 1.5)}, OBJECTIVES["capture"])
+    with pytest.raises(ValueError, match='choose action="numbers"'):
+        as_env(problem)
+    env = as_env(problem, observation=("root", "contacts"), action="numbers", done=())
+    at = jax.jit(env.reset)(member_keys(0, 1)[0])
+    after, told = jax.jit(env.step)(at, jnp.full(1, 0.1))
+    assert np.isfinite(told.reward) and float(after.state.time) == pytest.approx(env.dt, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_the_human_in_space(tmp_path):
+    problem = Problem(scenario("articulated_human"), {}, OBJECTIVES["stand"], trials=2)
+    env = as_env(problem, reward={"alive": 1.0, "pose": 1.0, "effort": -1.0})
+    at = jax.jit(jax.vmap(env.reset))(member_keys(0, 4))
+    actions = np.random.default_rng(0).normal(size=(4, 3, env.action_size))
+
+    def run(at, actions):
+        return jax.lax.scan(env.step_on, at, 0.3 * actions)
+
+    (_, by_xla), (_, fused) = jax.jit(jax.vmap(run))(at, actions), fuse(run)(at, actions)
+    assert np.isfinite(by_xla.observation).all()
+    assert np.abs(by_xla.observation - fused.observation).max() < 0.05
+    assert np.array_equal(by_xla.done, fused.done)
