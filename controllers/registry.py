@@ -23,6 +23,7 @@ CONTROLLERS = {
     "script": "controllers.scl.registered:script",
     "balance": "controllers.goals.registered:balance",
     "one_foot": "controllers.goals.registered:one_foot",
+    "swing": "controllers.goals.registered:swing",
     "topple_free": "controllers.tracking.registered:topple_free",
     "policy": "controllers.policy.registered:policy",
 }

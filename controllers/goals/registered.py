@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import jax.numpy as jnp
+import numpy as np
 
 from controllers.goals.account import Reach
 from controllers.goals.balance import ROLES, balance_machine
@@ -13,7 +14,9 @@ from controllers.goals.effector_constraints import EffectorConstraint, at_once, 
 from controllers.goals.machine import GoalMachine
 from controllers.goals.one_foot import crane, one_foot_machine
 from controllers.goals.sensors import Objects
+from controllers.goals.starts import hanging
 from controllers.goals.surroundings import dodge, hands_to_wall
+from controllers.goals.swing import Swing, swing_machine
 from controllers.goals.tasks import reach
 from controllers.registry import Registered, Setup
 from jaxsim.characters.standing import effectors_of
@@ -21,6 +24,7 @@ from jaxsim.io.toml_table import Table, suggestion
 from jaxsim.io.world import Body
 from jaxsim.model.roles import HANDS, UPPER_ARMS
 
+THRESHOLD = float(np.rad2deg(Swing.threshold))  # [deg]
 TIMES = (2.0, 0.3)  # of a goal that is added: its weight, and how long it takes to come to it [s]
 
 
@@ -50,13 +54,39 @@ def one_foot(table: Table, setup: Setup) -> Registered:
     return _registered(one_foot_machine(crane(setup.model)), table, setup)
 
 
-def _registered(machine: GoalMachine, table: Table, setup: Setup) -> Registered:
+def swing(table: Table, setup: Setup) -> Registered:
+    """Section 6.3: swinging from a ``bar``, a hold by its name, from ``start_deg`` on. ``faster``
+    [m/s]; ``threshold_deg``: further out it is left to swing."""
+    top = setup.model.topology
+    top.require("the controller 'swing'", *HANDS, "abdomen", "chest")
+    name = _named(table, "bar", [hold.name for hold in setup.world.holds])
+    state = hanging(setup, name, np.deg2rad(table.number("start_deg", 0.0)))
+    soft = {top.part("abdomen"), top.part("chest")}
+    joints = [
+        j
+        for j, kind in enumerate(top.joint_kinds)
+        if kind == "hinge" and top.joint_actuated[j] and top.joint_link[j] not in soft
+    ]
+    machine = swing_machine(
+        [top.joint_names[j] for j in joints],
+        np.asarray(state.q)[[top.q_start[j] for j in joints]],
+        Swing(
+            table.number("faster", Swing.faster, above=0.0),
+            float(np.deg2rad(table.number("threshold_deg", THRESHOLD, above=0.0))),
+        ),
+    )
+    return replace(_registered(machine, table, setup, HANDS), state=state)
+
+
+def _registered(
+    machine: GoalMachine, table: Table, setup: Setup, roles: Sequence[str] = ROLES
+) -> Registered:
     """With goals to reach (``[[controller.reach]]``) and holds (``[[controller.hold]]``) added."""
-    setup.model.topology.require(f"the controller {table.text('name')!r}", *ROLES)
+    setup.model.topology.require(f"the controller {table.text('name')!r}", *roles)
     names = effectors_of(setup.model).names
     holds = []
     for each in table.tables("hold"):
-        effector = _effector(each, names)
+        effector = _named(each, "effector", names)
         try:
             holds.append(EffectorConstraint(effector, each.number("start"), each.number("end")))
             check_constraints(holds)
@@ -71,7 +101,7 @@ def _registered(machine: GoalMachine, table: Table, setup: Setup) -> Registered:
         onset = each.number("onset", TIMES[1], least=0.0)
         try:
             time = EffectorConstraint(
-                _effector(each, names), each.number("start"), each.number("end")
+                _named(each, "effector", names), each.number("start"), each.number("end")
             )
         except ValueError as error:
             raise each.error(str(error)) from error
@@ -101,13 +131,12 @@ def _registered(machine: GoalMachine, table: Table, setup: Setup) -> Registered:
     )
 
 
-def _effector(table: Table, names: Sequence[str]) -> str:
-    name = table.text("effector")
+def _named(table: Table, key: str, names: Sequence[str]) -> str:
+    """One of names, by a key that says what they are."""
+    name = table.text(key)
     if name not in names:
-        raise table.error(
-            f"there is no effector {name!r}{suggestion(name, names)}; there are {', '.join(names)}",
-            "effector",
-        )
+        known = f"there are {', '.join(names)}" if names else "there are none"
+        raise table.error(f"there is no {key} {name!r}{suggestion(name, names)}; {known}", key)
     return name
 
 

@@ -16,7 +16,7 @@ from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.configuration import Configuration
 
 EXCEEDS = 1.01  # a motor that gives more than this part of its limit does not
-FIRM = 10.0  # root of the weight on a torque, in parts of its limit, that is to stay at the limit
+FIRM, FIRMEST = 10.0, 40.0  # root of the weight on L at a limit, in parts of that; it doubles
 
 
 @jax.tree_util.register_dataclass
@@ -25,21 +25,25 @@ class Blocked:
     """What a pass over the step found: forces that would act though what bears them parts."""
 
     contacts: Array  # (ne,) bool: must not carry force
-    stops: Array  # (nv,) bool: must not push
-    aims: Array  # (nv,) where L should be instead [N m or N]
+    firm: Array  # (nv,) root of the weight on L where a stop must not push, elsewhere 0
+    aims: Array  # (nv,) where L should be then [N m or N]
 
     @classmethod
     def none(cls, gap: Array, v: Array) -> "Blocked":
         """Before the first pass; gap (ne,), v (nv,)."""
-        return cls(jnp.zeros(gap.shape, bool), jnp.zeros(v.shape, bool), jnp.zeros_like(v))
+        return cls(jnp.zeros(gap.shape, bool), jnp.zeros_like(v), jnp.zeros_like(v))
 
     def after(self, leaving: Array, pulled: Array, torque: Array, limit: Array) -> "Blocked":
         """For the next pass: also what left in this one. leaving (ne,), pulled (nv,) bool; torque,
-        limit (nv,). Aims move by what was missed, as multipliers do."""
+        limit (nv,). Aims move by what was missed, as multipliers do (the method of multipliers)."""
         bound = jnp.sign(torque) * jnp.where(pulled, limit, 0.0)
-        aims = jnp.where(self.stops, self.aims + bound - torque, bound)
-        aims = jnp.where(pulled, aims, self.aims)
-        return Blocked(self.contacts | leaving, self.stops | pulled, aims)
+        firm = jnp.clip(2 * self.firm, FIRM, FIRMEST)
+        again = (self.firm / firm) ** 2 * (torque - self.aims)
+        return Blocked(
+            contacts=self.contacts | leaving,
+            firm=jnp.where(pulled, firm, self.firm),
+            aims=jnp.where(pulled, bound - again, self.aims),
+        )
 
 
 @jax.tree_util.register_dataclass
@@ -52,8 +56,8 @@ class Stops:
     up: Array  # (nv,) bool: the lower one may push, upwards
     down: Array  # (nv,) bool: the upper one may push, downwards
     bears: Array  # (nv,) bool: one of them pushed in the step before
-    firm: Array  # (nv,) bool: L should be at ``aims``
-    aims: Array  # (nv,) [N m or N]
+    firm: Array  # (nv,) see ``Blocked``
+    aims: Array  # (nv,)
 
     def velocity_bounds(self, dt) -> tuple[Array, Array]:
         """(nv,) velocities that keep the dofs within their range at the step's end."""
@@ -67,8 +71,9 @@ class Stops:
         """Scales and targets (nv,) of rows on L: ``scale`` () and torque (nv,) but where a stop
         bore, which is not the motor's, or where L should be at the motor's limit (nv,)."""
         scales = jnp.where(self.bears, 0.0, scale)
-        firm = FIRM / jnp.where(self.firm, limit, 1.0)
-        return jnp.where(self.firm, firm, scales), jnp.where(self.firm, self.aims, torque)
+        some = self.firm > 0
+        firm = self.firm / jnp.where(some, limit, 1.0)
+        return jnp.where(some, firm, scales), jnp.where(some, self.aims, torque)
 
     def reaction(self, v: Array, torque: Array, config: SynthesisConfig) -> Array:
         """(nv,) what the stops give of L = torque (nv,), as a step ends with v (nv,): all that
@@ -102,4 +107,4 @@ def stops(
         above = above.at[dofs].set(model.joint_upper[at] - q)
     up = below <= config.dt * jnp.maximum(unit.rate - conf.v, 0.0)
     down = above <= config.dt * jnp.maximum(unit.rate + conf.v, 0.0)
-    return Stops(below, above, up, down, bears, blocked.stops, blocked.aims)
+    return Stops(below, above, up, down, bears, blocked.firm, blocked.aims)

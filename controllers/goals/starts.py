@@ -1,0 +1,86 @@
+"""Starts that a character is put into, beyond standing: hanging from a bar."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from controllers.registry import Setup
+from jaxsim.characters.standing import effectors_of
+from jaxsim.collision.contacts import shape_poses
+from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.math.rotation import quat_multiply
+from jaxsim.model import ModelError, State
+from jaxsim.model.part import main_part
+from jaxsim.model.roles import HANDS, UPPER_ARMS
+from jaxsim.synthesis.surroundings import frames
+
+APART = 0.02  # hands that are further from the bar do not hang from it [m]
+
+
+def hanging(setup: Setup, bar: str, angle: float) -> State:
+    """The start with the middle of the hands at the middle of a bar, a hold by its name, turned
+    about it by an angle [rad], forward.
+
+    Raises ModelError for a bar that the hands are not on then, and for one through the body.
+    """
+    model, points = setup.model, effectors_of(setup.model)
+    top, own = model.topology, main_part(model.topology)
+    shape = top.shape(bar)
+    places, turns = frames(model, np.array([shape]), setup.state.time)
+    place, along = np.asarray(places[0], float), np.asarray(turns[0], float)[:, 0]
+    across = along if along[1] > 0 else -along  # from the right hand to the left one, as it looks
+    root = top.root_joints[0]
+    if top.joint_kinds[root] != "free":
+        raise ModelError("hanging needs a body whose root moves freely in space")
+    at, q = top.q_start[root], np.array(setup.state.q, float)
+    turn = np.array([np.cos(angle / 2), *(-np.sin(angle / 2) * across)])
+    q[at + 3 : at + 7] = quat_multiply(jnp.asarray(turn), jnp.asarray(q[at + 3 : at + 7]))
+
+    def hands() -> np.ndarray:
+        kin = forward_kinematics(own.of(model), jnp.asarray(q)[own.q], setup.state.qd[own.dofs])
+        last = [np.flatnonzero(points.of(name))[-1] for name in HANDS]
+        return np.asarray(points.positions(kin))[last]
+
+    q[at : at + 3] += place - hands().mean(axis=0)
+    half = float(model.shape_size[shape, 2]) if top.shape_kinds[shape] == "capsule" else 0.0
+    off = hands() - place
+    off = off - np.clip(off @ along, -half, half)[:, None] * along
+    worst = np.linalg.norm(off, axis=1).max()
+    if worst > APART:
+        raise ModelError(
+            f"hold {bar!r}: hanging from its middle, a hand is {worst:.2f} m away from it; a bar"
+            " needs a half_length, and to run from hand to hand"
+        )
+    state = setup.state.replace(q=jnp.asarray(q, setup.state.q.dtype))
+    _check_free(setup, state, bar, place, half * along)
+    return state
+
+
+def _check_free(setup: Setup, state: State, bar: str, place: np.ndarray, end: np.ndarray) -> None:
+    """Raise ModelError for a bar, from place - end to place + end (3,) [m], that goes through a
+    link other than the arms'."""
+    model, top = setup.model, setup.model.topology
+    own = main_part(top)
+    body = own.of(model)
+    kin = forward_kinematics(body, state.q[own.q], state.qd[own.dofs])
+    hands = [top.part(name) for name in HANDS]
+    arms = {*hands, *(top.link_parent[k] for k in hands), *(top.part(name) for name in UPPER_ARMS)}
+    pos, rot = map(np.asarray, shape_poses(body, kin))
+    points = place + np.linspace(-1.0, 1.0, 201)[:, None] * end
+    for s, link in enumerate(body.topology.shape_link):
+        if link < 0 or link in arms:
+            continue
+        local = (points - pos[s]) @ rot[s]
+        inside = depth(body.topology.shape_kinds[s], np.asarray(body.shape_size[s]), local)
+        if inside.max() > 0:
+            name = body.topology.link_names[link]
+            raise ModelError(f"hold {bar!r} goes {inside.max():.2f} m deep through {name!r}")
+
+
+def depth(kind: str, size: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """(n,) how deep points (n, 3) in a shape's frame are inside of it, negative outside [m]."""
+    if kind == "box":
+        return np.min(size - np.abs(points), axis=1)
+    along = np.clip(points[:, 0], -size[2], size[2])
+    share = (along / size[2] + 1) / 2 if size[2] > 0 else 1.0
+    apart = np.linalg.norm(points - along[:, None] * [1.0, 0.0, 0.0], axis=1)
+    return size[1] + share * (size[0] - size[1]) - apart
