@@ -174,9 +174,7 @@ class Builder:
             k in unchanging or out is inits[k] or out is loop.params[k]
             for k, out in enumerate(loop.outs)
         ]
-        return [
-            init if stays else result for init, stays, result in zip(inits, same, loop.results)
-        ]
+        return [init if stays else result for init, stays, result in zip(inits, same, loop.results)]
 
     def branch(self, condition: Value, yes, no) -> list[Value]:
         """The values of ``yes()`` where the condition holds, else those of ``no()``."""

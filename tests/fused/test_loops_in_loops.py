@@ -10,7 +10,7 @@ from jaxsim.fused import fuse
 
 @pytest.mark.parametrize("rounds", [1, 100])
 def test_a_carry_that_stays_and_a_loop_inside(rounds):
-    """Of one loop, or of two. Dr.Jit, left to find the first out by itself, lost what the second had made."""
+    """Of one loop, or of two. Dr.Jit, left to find the first out, lost what the second made."""
     table = np.random.default_rng(0).normal(size=(20, 8)).astype(np.float32)
 
     def inner(x):
