@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from controllers.policy.observations import named
 from controllers.pose.pd import clipped, pose_error
@@ -41,13 +42,13 @@ class Torques:
 
     def size(self, model: Model) -> int:
         """The dofs with motors."""
-        limit = np.asarray(model.torque_limit)[model.topology.actuated_dofs]
-        if not np.isfinite(limit).all():
+        motors = model.topology.actuated_dofs
+        if not (_traced(model) or np.isfinite(np.asarray(model.torque_limit)[motors]).all()):
             raise ModelError(
                 "the action 'torques' is in parts of the greatest torques, and some motors have"
                 " none; choose 'offsets', or give the model torque limits"
             )
-        return len(limit)
+        return len(motors)
 
     def control(self, model: Model, state: State, pose: Array, action: Array) -> Control:
         """No damping."""
@@ -131,9 +132,14 @@ def _held(model: Model, state: State, target: Array) -> Control:
     return clipped(model, model.gain_p * error - model.gain_d * state.qd, model.gain_d)
 
 
+def _traced(model: Model) -> bool:
+    """Whether its numbers are not known yet: then they were looked at before."""
+    return isinstance(model.gain_p, Tracer) or isinstance(model.torque_limit, Tracer)
+
+
 def _with_gains(model: Model, asker: str) -> int:
     motors = model.topology.actuated_dofs
-    if len(motors) and not np.asarray(model.gain_p)[motors].any():
+    if len(motors) and not (_traced(model) or np.asarray(model.gain_p)[motors].any()):
         raise ModelError(
             f"the action {asker!r} needs PD gains, and the model has none; choose 'torques', or"
             " give gains in the model's file or its roles"
