@@ -27,7 +27,6 @@ from jaxsim.synthesis.several import SeveralCharacters, SeveralObservation
 
 STEADY = 0.1  # of hands that hold each other: root of the weight, in parts of that on the way
 CLOSES, HASTE = 0.05, 4.0  # hands come closer by 1/e in so many seconds; no faster than [m/s]
-PICKS = 0.4  # by so much faster in a step, at most [m/s]
 
 
 @jax.tree_util.register_dataclass
@@ -111,8 +110,8 @@ def asks_for_hands(obs: EffectorObservation, _: Any) -> Array:
 def hold_hands() -> Goal:
     """Each hand to the hand of another that it may hold, while ``asks_for_hands`` and it is in the
     arm's reach, with the other's velocity and that of an approach with the time constant
-    ``CLOSES``, of ``HASTE`` at most, and by ``PICKS`` faster than in the step before; hands that
-    hold each other stay where they are, with less weight (``STEADY``)."""
+    ``CLOSES``, of ``HASTE`` at most; hands that hold each other stay where they are, with less
+    weight (``STEADY``)."""
 
     def rows(obs: EffectorObservation, variables: Any):
         conf, clasps = obs.conf, obs.conf.clasps
@@ -129,10 +128,8 @@ def hold_hands() -> Goal:
             near = reachable_points(obs, ARMS, to.position[other][None])[own, 0]
             held, reaches = clasps.memory.on[c], asked[c] & near
             away = conf.position[own] - to.position[other]
-            apart, along = safe_norm(away), safe_normalize(away)
-            nears = -jnp.sum((conf.velocity[own] - to.velocity[other]) * along)
-            speed = jnp.minimum(apart / CLOSES, jnp.minimum(jnp.maximum(nears, 0.0) + PICKS, HASTE))
-            slower = speed * along - to.velocity[other]
+            speed = jnp.minimum(safe_norm(away) / CLOSES, HASTE)
+            slower = speed * safe_normalize(away) - to.velocity[other]
             errors.append(jnp.where(reaches & ~held, slower, 0.0))
             size = jnp.where(held, STEADY, jnp.where(reaches, 1.0, 0.0))
             Js.append(size * conf.jacobian[own])

@@ -18,6 +18,7 @@ MASKED = N - 1  # a force that nothing depends on
 IDLE = K - 1  # a row of G
 FREE = 2  # unknowns that have no bounds, where these are left away
 MEMBERS = 48
+ALONE = tuple(f.name for f in fields(qp.Problem) if f.name != "joint")  # of one by itself
 NAMES = [f"A{i}" for i in range(E)] + [f"G{i}" for i in range(K)] + [f"x{i}" for i in range(N)]
 
 
@@ -72,7 +73,7 @@ def solver(**options):
 def reference(p: qp.Problem) -> np.ndarray:
     """x of one member as a least-distance problem, by non-negative least squares, which is an
     active-set method (Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23)."""
-    J, r, A, b, G, h, lower, upper = (np.asarray(getattr(p, f.name)) for f in fields(p)[:8])
+    J, r, A, b, G, h, lower, upper = (np.asarray(getattr(p, name)) for name in ALONE[:8])
     eye, low, high = np.eye(J.shape[1]), np.isfinite(lower), np.isfinite(upper)
     top = np.asarray(p.ceilings)
     C = np.concatenate([A, -A, G, -G[len(h) - len(top) :], eye[low], -eye[high]])
@@ -94,7 +95,7 @@ def relative(x, wanted):
 def assert_optimal(p: qp.Problem, s: qp.Solution, atol: float):
     """The conditions of Karush, Kuhn and Tucker, in the units of the problem."""
     J, r, A, b, G, h, lower, upper, ceiling = (
-        np.asarray(getattr(p, f.name), float) for f in fields(p)
+        np.asarray(getattr(p, name), float) for name in ALONE
     )
     x, y, z, low, high, above = (
         np.asarray(v, float)

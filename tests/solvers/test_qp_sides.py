@@ -1,6 +1,6 @@
 """Rows of G with a bound on both sides: the same answers as two rows, for the price of one."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ import pytest
 from jaxsim.solvers import qp
 from tests.compiling import quick_jit
 from tests.solvers.qp_problems import (
+    ALONE,
     FREE,
     KC,
     MEMBERS,
@@ -123,7 +124,7 @@ def test_derivatives_are_those_of_two_rows(batch):
     slope = quick_jit(jax.vmap(jax.grad(number)))(batch)
     two = quick_jit(jax.vmap(jax.grad(lambda p: number(one(as_two_rows(jax.tree.map(
         lambda x: x[None], p)))))))(batch)  # fmt: skip
-    for f in fields(qp.Problem):
-        a, b = np.asarray(getattr(slope, f.name)), np.asarray(getattr(two, f.name))
+    for name in ALONE:
+        a, b = np.asarray(getattr(slope, name)), np.asarray(getattr(two, name))
         assert np.abs(b).max() > 1e-3
         np.testing.assert_allclose(a, b, atol=1e-6 * np.abs(b).max())
