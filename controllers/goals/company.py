@@ -92,8 +92,8 @@ class Company(Numbered):
 
 
 def asks_for_hands(obs: EffectorObservation, _: Any) -> Array:
-    """(nc,) bool: of the hands that may hold each other those that should now. One of both falls
-    towards somewhere (``FALLING``) and each is in the other's reach; what holds goes on holding."""
+    """(nc,) bool: of the hands that may hold each other those that should now: one of
+    both moves faster than ``FALLING``. What holds goes on holding."""
     clasps = obs.conf.clasps
     if clasps is None:
         return jnp.zeros(0, bool)

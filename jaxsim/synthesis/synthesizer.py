@@ -252,9 +252,9 @@ def first_problem(
     at_v, M = jnp.zeros_like(conf.v), mass_matrix(conf.model, conf.kin)
     motion = equations_of_motion(conf, M, outside, at_v, config)
     linear, bears = Linearised(conf, at_v, tasks(conf, at_v), motion), state.solver.stop != 0
-    return _problem(conf, linear, bears, Blocked.none(conf.near.gap, conf.v), target, unit, config)[
-        2
-    ]
+    none = Blocked.none(conf.near.gap, conf.v)
+    _, _, problem = _problem(conf, linear, bears, none, target, unit, config)
+    return problem
 
 
 def _outside(conf: Configuration, state: State, config, pushes: Pushes | None):
