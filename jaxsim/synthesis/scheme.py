@@ -97,10 +97,7 @@ class PerStepOptimisation(SynthesisConfig):
         in reach of a hold holds on to it."""
         if isinstance(state.solver, SynthesisMemory):
             return state
-        part, driven = main_part(model.topology), driven_part(model.topology)
-        if not part.whole:
-            there = driven.of(model).drive.position(state.time)
-            state = state.replace(q=state.q.at[driven.q].set(there))
+        part, state = main_part(model.topology), along_drives(model, state)
         around, hold = surroundings(model, state.time, self.dt), None
         own, body = _own(part, state), part.of(model)
         holds = self._holds(model, state, None)
@@ -157,13 +154,11 @@ class PerStepOptimisation(SynthesisConfig):
         after, info = synthesize(obs.conf, _own(part, state), command, self.unit, self, forces)
         if part.whole:
             return after, info
-        driven = driven_part(model.topology)
-        there = driven.of(model).drive.position(after.time)
-        q = state.q.at[part.q].set(after.q).at[driven.q].set(there)
-        moves = (there - state.q[driven.q]) / self.dt
-        qd = state.qd.at[part.dofs].set(after.qd).at[driven.dofs].set(moves)
-        torque = jnp.zeros_like(qd).at[part.dofs].set(info.torque)
-        return after.replace(q=q, qd=qd), replace(info, torque=torque)
+        none = jnp.zeros_like(state.qd)
+        torque, stop = (none.at[part.dofs].set(x) for x in (info.torque, info.stop))
+        q, qd = state.q.at[part.q].set(after.q), state.qd.at[part.dofs].set(after.qd)
+        after = along_drives(model, after.replace(q=q, qd=qd), state, self.dt)
+        return after, replace(info, torque=torque, stop=stop)
 
     def measures(self, model: Model) -> dict[str, Measure]:
         """How physical the steps were: see ``SynthesisInfo``; and how deep any shape was [m]."""
@@ -198,6 +193,20 @@ class PerStepOptimisation(SynthesisConfig):
     ) -> Health:
         """The first state that is not finite; energy is the optimisation's to spend."""
         return finite_only(health, after)
+
+
+def along_drives(
+    model: Model, state: State, before: State | None = None, dt: Array | float = 1.0
+) -> State:
+    """The state with what drives move where it is at its time, and from a state ``before``, dt [s]
+    ago, with the velocity that leads there."""
+    driven = driven_part(model.topology)
+    if not driven.q.size:
+        return state
+    there, qd = driven.of(model).drive.position(state.time), state.qd
+    if before is not None:
+        qd = qd.at[driven.dofs].set((there - before.q[driven.q]) / dt)
+    return state.replace(q=state.q.at[driven.q].set(there), qd=qd)
 
 
 def _own(part: Part, state: State) -> State:

@@ -20,7 +20,7 @@ from jaxsim.dynamics.effectors import Effectors
 from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics
 from jaxsim.math.safe import safe_max, safe_norm
 from jaxsim.model import Model, ModelError, State
-from jaxsim.model.part import Part, character_parts, driven_part
+from jaxsim.model.part import Part, character_parts
 from jaxsim.model.topology import INDEX
 from jaxsim.simulation.checks import described
 from jaxsim.simulation.measures import Measure, Sample, count, largest
@@ -29,7 +29,7 @@ from jaxsim.synthesis.clasps import AXIS, Clasps, ClaspsNow
 from jaxsim.synthesis.config import SynthesisConfig, units
 from jaxsim.synthesis.configuration import Configuration, configuration_at
 from jaxsim.synthesis.observation import EffectorObservation
-from jaxsim.synthesis.scheme import PerStepOptimisation
+from jaxsim.synthesis.scheme import PerStepOptimisation, along_drives
 from jaxsim.synthesis.surroundings import surroundings
 from jaxsim.synthesis.synthesizer import SynthesisInfo, SynthesisMemory, begin, synthesize
 from jaxsim.synthesis.tasks import TaskRows, Tasks
@@ -164,10 +164,7 @@ class SeveralCharacters(PerStepOptimisation):
         """The state with the torques that keep the velocities; its own, where it has these."""
         if isinstance(state.solver, SynthesisMemory):
             return state
-        driven = driven_part(model.topology)
-        if driven.q.size:
-            there = driven.of(model).drive.position(state.time)
-            state = state.replace(q=state.q.at[driven.q].set(there))
+        state = along_drives(model, state)
         around = surroundings(model, state.time, self.dt)
         clasps = None if self.clasps is None else ClaspsNow(self.clasps, self.clasps.begin())
 
@@ -243,12 +240,8 @@ class SeveralCharacters(PerStepOptimisation):
         time, dofs = state.time + self.dt, np.concatenate([part.dofs for part in parts])
         all_q = state.q.at[np.concatenate([part.q for part in parts])].set(q.reshape(-1))
         all_qd = state.qd.at[dofs].set(qd.reshape(-1))
-        driven = driven_part(model.topology)
-        if driven.q.size:
-            there = driven.of(model).drive.position(time)
-            all_q = all_q.at[driven.q].set(there)
-            all_qd = all_qd.at[driven.dofs].set((there - state.q[driven.q]) / self.dt)
         after = state.replace(q=all_q, qd=all_qd, time=time, solver=solver)
+        after = along_drives(model, after, state, self.dt)
         none = jnp.zeros_like(all_qd)
         whole = {x: none.at[dofs].set(getattr(info, x).reshape(-1)) for x in ("torque", "stop")}
         return after, self._together(info, whole)

@@ -21,33 +21,27 @@ from jax import Array
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.dynamics.kinematics import integrate
 from jaxsim.dynamics.rigid import mass_matrix
-from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_max
 from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.solvers import qp
-from jaxsim.solvers.interior_point import largest
-from jaxsim.synthesis.clasps import Clasped, ClaspMemory, ClaspsNow
+from jaxsim.synthesis.clasps import ClaspMemory, ClaspsNow
 from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.configuration import Configuration, configuration_at
-from jaxsim.synthesis.contact_forces import EDGES, ContactModes, contact_modes
-from jaxsim.synthesis.holds import Grips, Held, HoldsNow
+from jaxsim.synthesis.contact_forces import EDGES
+from jaxsim.synthesis.holds import Grips, HoldsNow
 from jaxsim.synthesis.measured import cone_excess, effort, grip_speed, needed
+from jaxsim.synthesis.passes import Result, attempts, next_start, problem_now, run_passes
 from jaxsim.synthesis.problem import (
     Linearised,
     actuated,
     equations_of_motion,
-    step_problem,
-    with_contacts,
 )
-from jaxsim.synthesis.stops import Blocked, Stops, stops
+from jaxsim.synthesis.stops import Blocked
 from jaxsim.synthesis.surroundings import Surroundings
 from jaxsim.synthesis.tasks import Tasks, velocity_rows
 
 HOLD, EVEN = 1e3, 1e-4  # weights at the start: to hold the pose, to share the load evenly
-CARRIES = 1e-3  # a contact that carries less than this part of the weight carries nothing
-SOURCELESS = 1.0  # an unsolved QP is not taken with more force without a source [body weights]
-FASTEST = 300.0  # nor is any that makes a body faster, in ``Units.rate``
 
 
 @jax.tree_util.register_dataclass
@@ -167,9 +161,9 @@ def synthesize(
     carries force, or a stop that its joint leaves while it does, makes the step start again without
     that force, up to ``config.passes`` times.
     Non-finite input gives non-finite output and a status, of this member of a batch alone. Where
-    what the optimisation came to is no motion (``SOURCELESS``, ``FASTEST``), the body stays where
-    it is for this step, without contact forces; ``lost`` says so, and the status is not SOLVED. So
-    a finite state stays finite.
+    what the optimisation came to is no motion (``passes.SOURCELESS``, ``FASTEST``), the body stays
+    where it is for this step, without contact forces; ``lost`` says so, and the status is not
+    SOLVED. So a finite state stays finite.
     Products are taken at the highest precision, never in TF32.
     """
     with jax.default_matmul_precision("highest"):
@@ -179,8 +173,8 @@ def synthesize(
 def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, SynthesisInfo]:
     model = conf.model
     push_torque, push_until, target, outside = _outside(conf, state, config, pushes)
-    attempt = _attempts(conf, state, tasks, target, outside, unit, config)
-    passes, result = _passes(attempt, state.solver.last, conf, config)
+    attempt = attempts(conf, state, tasks, target, outside, unit, config)
+    passes, result = run_passes(attempt, state.solver.last, conf, config)
     v = jnp.where(result.lost, 0.0, result.v)
     v = jnp.where(result.solution.status == qp.NOT_FINITE, jnp.nan, v)
     force, clasp_force = jax.tree.map(
@@ -220,14 +214,14 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
         force=result.force,
         push_torque=push_torque,
         push_until=push_until,
-        last=_next_start(state.solver.last, result),
+        last=next_start(state.solver.last, result),
         **_remembered(conf, state.solver, result),
     )
     q = integrate(model, state.q, result.v, config.dt)
     return State(q, result.v, state.time + config.dt, state.broken, memory), info
 
 
-def _remembered(conf: Configuration, before: SynthesisMemory, result: "_Result") -> dict[str, Any]:
+def _remembered(conf: Configuration, before: SynthesisMemory, result: Result) -> dict[str, Any]:
     """Who holds what after the step."""
     held, clasped, found = result.touch.held, result.touch.clasped, {}
     found["grips"], found["clasps"] = before.grips, before.clasps
@@ -253,7 +247,7 @@ def first_problem(
     motion = equations_of_motion(conf, M, outside, at_v, config)
     linear, bears = Linearised(conf, at_v, tasks(conf, at_v), motion), state.solver.stop != 0
     none = Blocked.none(conf.near.gap, conf.v)
-    _, _, problem = _problem(conf, linear, bears, none, target, unit, config)
+    _, _, problem = problem_now(conf, linear, bears, none, target, unit, config)
     return problem
 
 
@@ -269,176 +263,3 @@ def _outside(conf: Configuration, state: State, config, pushes: Pushes | None):
     kept = jnp.where(starts, memory.torque, memory.push_torque)
     until = jnp.where(starts, state.time + config.response_delay, memory.push_until)
     return kept, until, jnp.where(state.time < until, kept, memory.torque), outside
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class _Touch:
-    """How a character touches what is around it in one pass, and its own stops."""
-
-    modes: ContactModes
-    stops: Stops
-    held: Held | None
-    clasped: Clasped | None
-
-    def pull(self, force: Array | None) -> Array | float:
-        """(nv,) generalised force of those in clasps (nc, 3) [N m or N]."""
-        return 0.0 if self.clasped is None or force is None else self.clasped.torque(force)
-
-    def any(self, x: Array) -> Array:
-        """() bool: it is so of this character, or of any that may be tied to it."""
-        return x if self.clasped is None else self.clasped.any(x)
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class _Result:
-    """Of one pass."""
-
-    v: Array  # (nv,)
-    force: Array  # (ne, 3) [N]
-    clasp_force: Array | None  # (nc, 3) [N]
-    touch: _Touch
-    leaving: Array  # (ne,) bool
-    then: Blocked  # of the next pass, if there is one
-    again: Array  # () bool: there is
-    lost: Array  # () bool
-    solution: qp.Solution
-
-
-_Attempt = Callable[[Blocked, qp.Start], _Result]
-
-
-def _passes(
-    attempt: _Attempt, last: qp.Start, conf: Configuration, config
-) -> tuple[Array, _Result]:
-    """How many passes it took, and what the last one came to: a loop around one program. A pass
-    starts where the one before ended, so that members of a batch who only wait are done at once."""
-    none = Blocked.none(conf.near.gap, conf.v)
-    if config.passes == 1:
-        return jnp.asarray(1), attempt(none, last)
-
-    def again(carry):
-        count, blocked, last, _ = carry
-        result = attempt(blocked, last)
-        return count + 1, result.then, _next_start(last, result), result
-
-    def goes_on(carry):
-        count, _, _, result = carry
-        return (count == 0) | (count < config.passes) & result.again
-
-    shapes = jax.eval_shape(attempt, none, last)
-    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-    begun = jnp.asarray(0), none, last, nothing
-    passes, _, _, result = jax.lax.while_loop(goes_on, again, begun)
-    return passes, result
-
-
-def _next_start(last: qp.Start, result: _Result) -> qp.Start:
-    """What a result leaves to the next QP; of the equations only those of the root."""
-    start = result.solution.start
-    start = replace(start, equality=start.equality[: last.equality.shape[0]])
-    return jax.tree.map(lambda x: jnp.where(result.lost, 0.0, x), start)
-
-
-def _attempts(conf, state, tasks, torque, outside, unit, config) -> _Attempt:
-    """One pass, of what must not carry force: a QP, or in the central form a sequence, each
-    linearised where the last one led."""
-    model, nv, bears = conf.model, conf.v.shape[0], state.solver.stop != 0
-    M = mass_matrix(model, conf.kin)
-
-    def linearised(ahead, at_v):
-        motion = equations_of_motion(conf, M, outside, at_v, config)
-        return Linearised(ahead, at_v, tasks(ahead, at_v), motion)
-
-    def solved(linear, blocked, last):
-        linear, touch, problem = _problem(conf, linear, bears, blocked, torque, unit, config)
-        more = problem.b.shape[0] - last.equality.shape[0]  # rows of ``Tasks.fixed``
-        start = replace(last, equality=jnp.pad(last.equality, (0, more)))
-        solution = qp.solve(problem, start, config.iterations, config.tolerance)
-        missed = largest((matmul(problem.A, solution.x) - problem.b)[: last.equality.shape[0]])
-        return _result(conf, linear, touch, blocked, solution, missed, unit, config)
-
-    def backward():
-        linear = linearised(conf, jnp.zeros_like(conf.v))
-        return lambda blocked, last: solved(linear, blocked, last)
-
-    def central(blocked, last):
-        def once(at_v, _):
-            q = integrate(model, conf.q, at_v, config.dt)
-            ahead = conf.ahead(q, at_v)
-            result = solved(linearised(ahead, at_v), blocked, last)
-            return result.solution.x[:nv], result
-
-        results = jax.lax.scan(once, conf.v, None, length=config.sequence)[1]
-        return jax.tree.map(lambda x: x[-1], results)
-
-    return backward() if config.form == "backward" else central
-
-
-def _problem(
-    conf: Configuration,
-    linear: Linearised,
-    bears: Array,
-    blocked: Blocked,
-    torque: Array,
-    unit,
-    config,
-) -> tuple[Linearised, _Touch, qp.Problem]:
-    """With contacts; how it touches what is around; and the problem."""
-    near, slow, held, clasped = config.touch_distance, config.slip_speed, None, None
-    if conf.holds is not None:
-        held = conf.holds.granted(linear.tasks.hold, conf.position)
-    if conf.clasps is not None:
-        clasped = conf.clasps.granted(linear.tasks.clasp, conf)
-    modes = contact_modes(conf, near, slow, config.dt, blocked.contacts, linear.tasks.grip, held)
-    motion = with_contacts(conf, linear.motion, modes, unit, clasped)
-    linear = replace(linear, motion=motion, held=held, clasped=clasped)
-    touch = _Touch(modes, stops(conf, bears, blocked, unit, config), held, clasped)
-    problem = step_problem(conf, linear, modes, touch.stops, torque, config, unit)
-    return linear, touch, problem
-
-
-def _result(
-    conf: Configuration,
-    linear: Linearised,
-    touch: _Touch,
-    blocked: Blocked,
-    solution: qp.Solution,
-    missed: Array,
-    unit,
-    config,
-) -> _Result:
-    """missed: () of the equations of the root [body weights]."""
-    modes, ends, clasped, nv = touch.modes, touch.stops, touch.clasped, conf.v.shape[0]
-    contacts = nv + EDGES * conf.effectors.count
-    v, coefficients = solution.x[:nv], solution.x[nv:contacts].reshape(-1, EDGES)
-    clasp_force = None
-    if clasped is not None:
-        clasp_force = clasped.force(unit.force * solution.x[contacts:].reshape(-1, 3))
-    force = unit.force * jnp.sum(coefficients[:, :, None] * modes.basis, axis=1)
-    normal_force = jnp.sum(force * conf.near.normal, axis=-1)
-    moved = config.dt * (conf.jacobian @ v) - conf.surface_moved()
-    parts = conf.near.gap + jnp.sum(conf.near.normal * moved, axis=-1) > config.touch_distance
-    may_leave = modes.on & ~modes.signed & ~modes.holds
-    leaving = may_leave & parts & (normal_force > CARRIES * unit.force)
-    most = jnp.maximum(FASTEST * unit.rate, largest(conf.v))
-    solved = solution.status == qp.SOLVED
-    lost = touch.any(~((solved | (missed <= SOURCELESS)) & (largest(v) <= most)))
-    status = jnp.where(solved & lost, qp.UNFINISHED, solution.status)
-    solution = replace(solution, status=status)
-    given, top = linear.torque(solution.x), conf.model.topology
-    limit = jnp.where(actuated(top) & config.torque_limits, conf.model.torque_limit, jnp.inf)
-    pulled = ends.pulled(v, given, limit, config)
-    pulled, leaving = pulled & ~lost, leaving & ~lost
-    return _Result(
-        v=v,
-        force=force,
-        clasp_force=clasp_force,
-        touch=touch,
-        leaving=leaving,
-        then=blocked.after(leaving, pulled, given, limit),
-        again=touch.any(leaving.any() | pulled.any()),
-        lost=lost,
-        solution=solution,
-    )

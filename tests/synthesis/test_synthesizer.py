@@ -16,7 +16,8 @@ from jaxsim.simulation.pushes import push_torque
 from jaxsim.solvers.lcp import NOT_FINITE, SOLVED
 from jaxsim.synthesis.config import FORMS, SynthesisConfig, units
 from jaxsim.synthesis.configuration import configuration_at
-from jaxsim.synthesis.synthesizer import FASTEST, begin, first_problem
+from jaxsim.synthesis.passes import FASTEST
+from jaxsim.synthesis.synthesizer import begin, first_problem
 from tests.compiling import quick_jit
 from tests.synthesis.hopper import (
     DT,

@@ -1,0 +1,203 @@
+"""The passes over a step: a QP each, without the forces that act though what bears them parts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from jaxsim.dynamics.kinematics import integrate
+from jaxsim.dynamics.rigid import mass_matrix
+from jaxsim.math.products import matmul
+from jaxsim.solvers import qp
+from jaxsim.solvers.interior_point import largest
+from jaxsim.synthesis.clasps import Clasped
+from jaxsim.synthesis.configuration import Configuration
+from jaxsim.synthesis.contact_forces import EDGES, ContactModes, contact_modes
+from jaxsim.synthesis.holds import Held
+from jaxsim.synthesis.problem import (
+    Linearised,
+    actuated,
+    equations_of_motion,
+    step_problem,
+    with_contacts,
+)
+from jaxsim.synthesis.stops import Blocked, Stops, stops
+
+CARRIES = 1e-3  # a contact that carries less than this part of the weight carries nothing
+SOURCELESS = 1.0  # an unsolved QP is not taken with more force without a source [body weights]
+FASTEST = 300.0  # nor is any that makes a body faster, in ``Units.rate``
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Touch:
+    """How a character touches what is around it in one pass, and its own stops."""
+
+    modes: ContactModes
+    stops: Stops
+    held: Held | None
+    clasped: Clasped | None
+
+    def pull(self, force: Array | None) -> Array | float:
+        """(nv,) generalised force of those in clasps (nc, 3) [N m or N]."""
+        return 0.0 if self.clasped is None or force is None else self.clasped.torque(force)
+
+    def any(self, x: Array) -> Array:
+        """() bool: it is so of this character, or of any that may be tied to it."""
+        return x if self.clasped is None else self.clasped.any(x)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Result:
+    """Of one pass."""
+
+    v: Array  # (nv,)
+    force: Array  # (ne, 3) [N]
+    clasp_force: Array | None  # (nc, 3) [N]
+    touch: Touch
+    leaving: Array  # (ne,) bool
+    then: Blocked  # of the next pass, if there is one
+    again: Array  # () bool: there is
+    lost: Array  # () bool
+    solution: qp.Solution
+
+
+Attempt = Callable[[Blocked, qp.Start], Result]
+
+
+def run_passes(
+    attempt: Attempt, last: qp.Start, conf: Configuration, config
+) -> tuple[Array, Result]:
+    """How many passes it took, and what the last one came to: a loop around one program. A pass
+    starts where the one before ended, so that members of a batch who only wait are done at once."""
+    none = Blocked.none(conf.near.gap, conf.v)
+    if config.passes == 1:
+        return jnp.asarray(1), attempt(none, last)
+
+    def again(carry):
+        count, blocked, last, _ = carry
+        result = attempt(blocked, last)
+        return count + 1, result.then, next_start(last, result), result
+
+    def goes_on(carry):
+        count, _, _, result = carry
+        return (count == 0) | (count < config.passes) & result.again
+
+    shapes = jax.eval_shape(attempt, none, last)
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    begun = jnp.asarray(0), none, last, nothing
+    passes, _, _, result = jax.lax.while_loop(goes_on, again, begun)
+    return passes, result
+
+
+def next_start(last: qp.Start, result: Result) -> qp.Start:
+    """What a result leaves to the next QP; of the equations only those of the root."""
+    start = result.solution.start
+    start = replace(start, equality=start.equality[: last.equality.shape[0]])
+    return jax.tree.map(lambda x: jnp.where(result.lost, 0.0, x), start)
+
+
+def attempts(conf, state, tasks, torque, outside, unit, config) -> Attempt:
+    """One pass, of what must not carry force: a QP, or in the central form a sequence, each
+    linearised where the last one led."""
+    model, nv, bears = conf.model, conf.v.shape[0], state.solver.stop != 0
+    M = mass_matrix(model, conf.kin)
+
+    def linearised(ahead, at_v):
+        motion = equations_of_motion(conf, M, outside, at_v, config)
+        return Linearised(ahead, at_v, tasks(ahead, at_v), motion)
+
+    def solved(linear, blocked, last):
+        linear, touch, problem = problem_now(conf, linear, bears, blocked, torque, unit, config)
+        more = problem.b.shape[0] - last.equality.shape[0]  # rows of ``Tasks.fixed``
+        start = replace(last, equality=jnp.pad(last.equality, (0, more)))
+        solution = qp.solve(problem, start, config.iterations, config.tolerance)
+        missed = largest((matmul(problem.A, solution.x) - problem.b)[: last.equality.shape[0]])
+        return _result(conf, linear, touch, blocked, solution, missed, unit, config)
+
+    def backward():
+        linear = linearised(conf, jnp.zeros_like(conf.v))
+        return lambda blocked, last: solved(linear, blocked, last)
+
+    def central(blocked, last):
+        def once(at_v, _):
+            q = integrate(model, conf.q, at_v, config.dt)
+            ahead = conf.ahead(q, at_v)
+            result = solved(linearised(ahead, at_v), blocked, last)
+            return result.solution.x[:nv], result
+
+        results = jax.lax.scan(once, conf.v, None, length=config.sequence)[1]
+        return jax.tree.map(lambda x: x[-1], results)
+
+    return backward() if config.form == "backward" else central
+
+
+def problem_now(
+    conf: Configuration,
+    linear: Linearised,
+    bears: Array,
+    blocked: Blocked,
+    torque: Array,
+    unit,
+    config,
+) -> tuple[Linearised, Touch, qp.Problem]:
+    """With contacts; how it touches what is around; and the problem."""
+    near, slow, held, clasped = config.touch_distance, config.slip_speed, None, None
+    if conf.holds is not None:
+        held = conf.holds.granted(linear.tasks.hold, conf.position)
+    if conf.clasps is not None:
+        clasped = conf.clasps.granted(linear.tasks.clasp, conf)
+    modes = contact_modes(conf, near, slow, config.dt, blocked.contacts, linear.tasks.grip, held)
+    motion = with_contacts(conf, linear.motion, modes, unit, clasped)
+    linear = replace(linear, motion=motion, held=held, clasped=clasped)
+    touch = Touch(modes, stops(conf, bears, blocked, unit, config), held, clasped)
+    problem = step_problem(conf, linear, modes, touch.stops, torque, config, unit)
+    return linear, touch, problem
+
+
+def _result(
+    conf: Configuration,
+    linear: Linearised,
+    touch: Touch,
+    blocked: Blocked,
+    solution: qp.Solution,
+    missed: Array,
+    unit,
+    config,
+) -> Result:
+    """missed: () of the equations of the root [body weights]."""
+    modes, ends, clasped, nv = touch.modes, touch.stops, touch.clasped, conf.v.shape[0]
+    contacts = nv + EDGES * conf.effectors.count
+    v, coefficients = solution.x[:nv], solution.x[nv:contacts].reshape(-1, EDGES)
+    clasp_force = None
+    if clasped is not None:
+        clasp_force = clasped.force(unit.force * solution.x[contacts:].reshape(-1, 3))
+    force = unit.force * jnp.sum(coefficients[:, :, None] * modes.basis, axis=1)
+    normal_force = jnp.sum(force * conf.near.normal, axis=-1)
+    moved = config.dt * (conf.jacobian @ v) - conf.surface_moved()
+    parts = conf.near.gap + jnp.sum(conf.near.normal * moved, axis=-1) > config.touch_distance
+    may_leave = modes.on & ~modes.signed & ~modes.holds
+    leaving = may_leave & parts & (normal_force > CARRIES * unit.force)
+    most = jnp.maximum(FASTEST * unit.rate, largest(conf.v))
+    solved = solution.status == qp.SOLVED
+    lost = touch.any(~((solved | (missed <= SOURCELESS)) & (largest(v) <= most)))
+    status = jnp.where(solved & lost, qp.UNFINISHED, solution.status)
+    solution = replace(solution, status=status)
+    given, top = linear.torque(solution.x), conf.model.topology
+    limit = jnp.where(actuated(top) & config.torque_limits, conf.model.torque_limit, jnp.inf)
+    pulled = ends.pulled(v, given, limit, config)
+    pulled, leaving = pulled & ~lost, leaving & ~lost
+    return Result(
+        v=v,
+        force=force,
+        clasp_force=clasp_force,
+        touch=touch,
+        leaving=leaving,
+        then=blocked.after(leaving, pulled, given, limit),
+        again=touch.any(leaving.any() | pulled.any()),
+        lost=lost,
+        solution=solution,
+    )
