@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from controllers.goals.account import Reach
 from controllers.goals.controller import GoalController
 from controllers.goals.machine import MachineState
 from controllers.goals.sensors import reachable_points
@@ -46,6 +47,11 @@ class Company(Numbered):
             for k, (name, one) in enumerate(zip(self.names, self.members))
             for label, path in one.labels.items()
         }
+
+    @property
+    def reaches(self) -> tuple[Reach, ...]:
+        """Of the first character."""
+        return self.members[0].reaches
 
     def check(self, model: Model) -> None:
         """Raise ModelError for a member whose weights are not of its machine's shape."""
