@@ -19,8 +19,9 @@ DESCRIPTION = """\
 Simulate a scenario from slightly different starts with several time steps, by both back ends, in
 both precisions and under the event-driven scheme, and count in how many it ends standing: with its
 head above standing height throughout the last seconds. Prints a table with 95 % intervals (Wilson)
-and which columns fail; the exit code is 1 where one does. --backend and --precision choose among
-the columns; the event-driven scheme runs by xla in float64."""
+and which columns fail; the exit code is 1 where one does. --scheme, --backend and --precision choose
+among the columns; the event-driven scheme runs by xla in float64."""
+SCHEMES = ("time_stepping", "event_driven", "per_step_optimisation")
 EXAMPLES = """\
 examples:
   jaxsim verdict kip_up
@@ -50,6 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--still", type=positive, metavar="S", help="at its end, to stand [s] ({still})")
     add("--wanted", type=coefficient, metavar="X", help="share of the starts ({wanted})")
     add("--seed", type=at_least(0), metavar="S", help="of what is random ({seed})")
+    add("--scheme", choices=SCHEMES, help="the columns of it alone")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     options = VerdictOptions(**given(args, defaults(VerdictOptions)))
     keys = settings(args.set)
     progress = (lambda text: None) if args.quiet else say
-    only = args.backend, args.precision
+    only = args.backend, args.precision, args.scheme
     found = [verdict(name, options, keys, progress, *only) for name in args.names]
     print(table(found))
     failing = {each.scenario: each.failing for each in found if each.failing}

@@ -110,24 +110,28 @@ def verdict(
     progress: Callable[[str], None] = lambda text: None,
     backend: str | None = None,
     precision: str | None = None,
+    scheme: str | None = None,
 ) -> Verdict:
     """Judge a scenario by name or file, with keys or numbers of it changed.
 
-    backend, precision: the columns of these alone. What is not stepped with contacts is judged with
-    its own scheme and time step. Raises ValueError (ModelError among them) for a character without
-    a head, or a scenario that cannot be.
+    backend, precision, scheme: the columns of these alone. What is not stepped with contacts is
+    judged with its own scheme and time step. Raises ValueError (ModelError among them) for a
+    character without a head, a scenario that cannot be, or a choice that leaves no column.
     """
     asked = options or VerdictOptions()
+    only = scheme, backend, precision
+    ways = [way for way in _ways(name, set) if all(a in (None, b) for a, b in zip(only, way))]
+    if not ways:
+        known = "; ".join(", ".join(way) for way in _ways(name, set))
+        raise ValueError(f"{name}: there is no such way to compute it; there are: {known}")
     columns = []
-    for scheme, by, wide in _ways(name, set):
-        if backend not in (None, by) or precision not in (None, wide):
-            continue
+    for own, by, wide in ways:
         with jax.enable_x64(wide == "float64"):
-            made = _made(name, set, scheme)
-            dts = asked.dts if scheme == "time_stepping" else (float(made.scheme.dt),)
+            made = _made(name, set, own)
+            dts = asked.dts if own == "time_stepping" else (float(made.scheme.dt),)
             run = _program(made, asked, by)
             for dt in dts:
-                columns.append(Column(scheme, by, wide, dt, run(dt)))
+                columns.append(Column(own, by, wide, dt, run(dt)))
                 told = f"{columns[-1].ok} of {asked.starts} stand"
                 progress(f"{name}: {columns[-1].name}: {told}")
     return Verdict(name, asked, columns)

@@ -39,6 +39,11 @@ def test_options_that_cannot_be(options, told):
         VerdictOptions(**options)
 
 
+def test_a_choice_that_leaves_no_column_names_what_there_is():
+    with pytest.raises(ValueError, match="sit_to_stand: .*; event_driven, xla, float64"):
+        verdict("sit_to_stand", VerdictOptions(), backend="fused", scheme="event_driven")
+
+
 @pytest.mark.slow
 def test_a_human_that_stands_does_so_in_every_column_and_one_that_lies_in_none():
     options = VerdictOptions(starts=3, dts=(0.001, 0.002), seconds=0.2, still=0.1)
