@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The method's own options are PATH=VALUE, as --set has them."""
     add = parser.add_argument
     add("scenario", metavar="NAME", nargs="?", help="a scenario (jaxsim list); not with --resume")
-    add("--method", metavar="M", help="ppo, es or cma ({method})")
+    add("--method", metavar="M", help="ppo, shac, es or cma ({method})")
     add("--updates", type=at_least(1), metavar="N", help="in all ({updates})")
     add("--seed", type=at_least(0), metavar="S", help="of all random numbers ({seed})")
     add("--option", action="append", default=[], metavar="NAME=VALUE",

@@ -168,11 +168,14 @@ class Environment:
     def step_on(self, at: EnvState, action: Array) -> tuple[EnvState, Step]:
         """As ``step``; where the episode ended the state is the beginning of the next one."""
         after, told = self.step(at, action)
+        return self.renewed(after, told), told
+
+    def renewed(self, after: EnvState, told: Step) -> EnvState:
+        """What a step led to, or where the episode ended the beginning of the next one."""
         ended = told.done | told.truncated
-        after = jax.lax.cond(
+        return jax.lax.cond(
             ended, lambda one: self._begun(one.key, one.count), lambda one: one, after
         )
-        return after, told
 
     # ---- parts of both
 

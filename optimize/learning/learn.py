@@ -224,7 +224,17 @@ def _line(update: int, told: Any, actions: int) -> dict[str, Any]:
     """A line of the history; what does not exist is None."""
     numbers = {
         name: _number(getattr(told, name))
-        for name in ("reward", "length", "ended", "failed", "change", "deviation", "rate")
+        for name in (
+            "reward",
+            "length",
+            "ended",
+            "failed",
+            "change",
+            "deviation",
+            "rate",
+            "slope",
+            "error",
+        )
         if hasattr(told, name)
     }
     parts = {name: _number(part) for name, part in told.parts.items()}

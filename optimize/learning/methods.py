@@ -8,8 +8,9 @@ from controllers.policy.observations import named
 from optimize.environments.environment import Environment
 from optimize.learning.evolving import Evolving
 from optimize.learning.ppo import PPO
+from optimize.learning.shac import SHAC
 
-METHODS: dict[str, Any] = {"ppo": PPO, "es": Evolving, "cma": Evolving}
+METHODS: dict[str, Any] = {"ppo": PPO, "shac": SHAC, "es": Evolving, "cma": Evolving}
 
 
 def learner_of(

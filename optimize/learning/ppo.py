@@ -8,8 +8,10 @@
 
 A state is a tree of arrays: kept and read again, a run goes on to the same numbers. Advantages are
 those of J. Schulman et al. 2016 (lambda returns); where time cut an episode off, its last state is
-worth what the critic says. The learning rate follows the change of the policy (N. Rudin et al.
-2022, Learning to walk in minutes): the update that changes it more than ``change`` slows down.
+worth what the critic says, which is a mean of rewards: they are paid in parts of 1 - gamma, so that
+what is to be learnt is of their order however far it looks ahead. The learning rate follows the
+change of the policy (N. Rudin et al. 2022, Learning to walk in minutes): the update that changes
+it more than ``change`` slows down.
 """
 
 from dataclasses import dataclass, field
@@ -192,8 +194,9 @@ class PPO:
         agent = nnx.merge(self._graph, state.params)
         value = lambda x: agent.critic(state.seen.normalised(x))[..., 0]  # noqa: E731
         now, then = value(found.observation), value(found.seen)
+        reward = (1 - self.discount) * found.reward
         advantage = advantages(
-            found.reward, now, then, found.done, found.truncated, self.discount, self.smoothing
+            reward, now, then, found.done, found.truncated, self.discount, self.smoothing
         )
         log_deviation = agent.log_deviation[...]
         mean = agent.actor(state.seen.normalised(found.observation))

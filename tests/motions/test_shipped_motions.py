@@ -44,13 +44,16 @@ def ends_standing(simulation):
     assert {name[-4:] for name in simulation.summary["contacts_at_end"]} <= {"Foot"}
 
 
-@pytest.mark.parametrize("name", ["kip_up", "kip_up_robust", "prone_to_stand"])
+GETTING_UP = ["kip_up", "kip_up_robust", "prone_to_stand", "prone_to_stand_quick"]
+
+
+@pytest.mark.parametrize("name", GETTING_UP)
 def test_getting_up_ends_standing(name):
     ends_standing(simulate(name, seconds=8.0, dt=0.0005))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["kip_up", "kip_up_athletic", "kip_up_robust", "prone_to_stand"])
+@pytest.mark.parametrize("name", [*GETTING_UP, "kip_up_athletic"])
 def test_getting_up_at_the_step_of_the_thesis(name):
     ends_standing(simulate(name, seconds=8.0, dt=0.00025))
 

@@ -40,7 +40,7 @@ def test_options_that_cannot_be(options, told):
 
 
 def test_a_choice_that_leaves_no_column_names_what_there_is():
-    with pytest.raises(ValueError, match="sit_to_stand: .*; event_driven, xla, float64"):
+    with pytest.raises(ValueError, match=r"sit_to_stand: .*; event_driven, xla, float64"):
         verdict("sit_to_stand", VerdictOptions(), backend="fused", scheme="event_driven")
 
 

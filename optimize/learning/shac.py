@@ -1,0 +1,285 @@
+"""Short-horizon actor-critic (J. Xu et al. 2022, Accelerated Policy Learning with Parallel
+Differentiable Simulation): the actor follows the derivative of what a short window of actions
+earns, through the simulation, and of what the critic says follows.
+
+    learner = SHAC(env)
+    state = learner.init(seed=0)
+    state, told = learner.update(state)
+
+Rewards are paid in parts of 1 - gamma, as in ``optimize.learning.ppo``. Going back from action to
+action the derivative by a member's state is cut to ``steepest``, and left out where it is not
+finite: a member whose contacts amplify it does not decide for the others.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import nnx
+from jax import Array
+
+from controllers.policy.network import Network
+from jaxsim.fused import choose_backend
+from jaxsim.fused.fuse import fuse_one
+from optimize.environments.draws import member_keys
+from optimize.environments.environment import Environment, EnvState, Step
+from optimize.learning.agent import Statistics, initial, network_of
+from optimize.learning.ppo import advantages
+from optimize.learning.rollout import begin_all, rollouts
+
+
+class Told(NamedTuple):
+    """Of one update, () each; parts by name."""
+
+    reward: Array  # mean of an action
+    parts: dict[str, Array]
+    length: Array  # mean of the episodes that ended, in actions; NaN where none did
+    ended: Array  # episodes
+    failed: Array  # of them, by numbers that were not finite
+    deviation: Array  # mean of the actions' standard deviations
+    slope: Array  # norm of the actor's derivative
+    error: Array  # root of the critic's mean square error, in rewards of an action
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class SHACState:
+    """All that an update needs."""
+
+    params: Any
+    followed: Any  # params whose critic judges, which follow
+    optimisers: tuple[Any, Any]
+    seen: Statistics
+    members: EnvState
+    key: Array  # (2,) uint32 of noise and minibatches
+    updates: Array  # () int32
+
+
+class Window(NamedTuple):
+    """(T, members, ...) of what happened."""
+
+    observation: Array
+    steps: Array  # () of the episode
+    told: Step
+
+
+@dataclass(frozen=True)
+class SHAC:
+    """The method, with its options.
+
+    members: of a batch; length: actions of a window; discount, smoothing: gamma, and lambda of what
+    the critic learns; rate: of the actor's learning, critic_rate: of the critic's; epochs, parts:
+    how often the critic goes over a window, in how many minibatches; follow: part by which the
+    critic that judges follows the one that learns; steepest: see above; noise: first deviation of
+    actions.
+    """
+
+    env: Environment
+    members: int = 64
+    length: int = 32
+    discount: float = 0.99
+    smoothing: float = 0.95
+    rate: float = 2e-3
+    critic_rate: float = 2e-3
+    epochs: int = 4
+    parts: int = 4
+    follow: float = 0.5
+    steepest: float = 10.0
+    noise: float = 0.2
+    hidden: tuple[int, ...] = (64, 64)
+    backend: str = "fused"
+    name: str = field(default="shac", init=False)
+
+    def __post_init__(self):
+        if self.actions % self.parts:
+            raise ValueError(
+                f"{self.members} members of {self.length} actions do not part into {self.parts}"
+            )
+
+    @property
+    def actions(self) -> int:
+        """Of an update."""
+        return self.members * self.length
+
+    @property
+    def _sizes(self) -> tuple[int, int]:
+        return self.env.observation_size, self.env.action_size
+
+    @cached_property
+    def _graph(self) -> Any:
+        return self._new(0)[0]
+
+    def _new(self, seed: int) -> Any:
+        dtype = self.env.model.mass.dtype
+        return initial(self._sizes, self.hidden, self.noise, dtype, seed)
+
+    @cached_property
+    def _optimisers(self) -> tuple[optax.GradientTransformation, ...]:
+        """One for what acts, one for what judges: each moves what its loss knows."""
+        return tuple(
+            optax.chain(optax.clip_by_global_norm(1.0), optax.adam(rate, b1=0.7, b2=0.95))
+            for rate in (self.rate, self.critic_rate)
+        )
+
+    @cached_property
+    def run(self):
+        """``rollouts`` of ``length`` actions."""
+        return rollouts(self.env, self.length, self.backend)
+
+    @cached_property
+    def _step(self):
+        fused = choose_backend(self.backend) == "fused"
+        return jax.vmap(fuse_one(self.env.step) if fused else self.env.step)
+
+    def init(self, seed: int) -> SHACState:
+        """The state before the first update."""
+        params = jax.tree.map(jnp.asarray, self._new(seed)[1])
+        return SHACState(
+            params=params,
+            followed=params,
+            optimisers=tuple(each.init(params) for each in self._optimisers),
+            seen=Statistics.none(self._sizes[0]),
+            members=begin_all(self.env, member_keys(seed, self.members)),
+            key=jax.random.key_data(jax.random.key(seed)),
+            updates=jnp.zeros((), jnp.int32),
+        )
+
+    def update(self, state: SHACState) -> tuple[SHACState, Told]:
+        """Act, follow the derivative, and teach the critic."""
+        return self._updated(state)
+
+    def network(self, state: SHACState) -> Network:
+        """The policy: the means of actions."""
+        return network_of(nnx.merge(self._graph, state.params), state.seen)
+
+    @cached_property
+    def _updated(self):
+        return jax.jit(self._update)
+
+    def _update(self, state: SHACState) -> tuple[SHACState, Told]:
+        key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.updates)
+        noise, order = jax.random.split(key)
+        slope, (members, window) = jax.grad(self._loss, has_aux=True)(state.params, state, noise)
+        steps, own = self._optimisers[0].update(slope, state.optimisers[0])
+        params: Any = optax.apply_updates(state.params, steps)
+        params, other, error = self._taught(params, state, window, order)
+        followed = jax.tree.map(
+            lambda old, new: old + self.follow * (new - old), state.followed, params
+        )
+        seen = state.seen.with_more(window.observation.reshape(-1, self._sizes[0]))
+        after = SHACState(
+            params, followed, (own, other), seen, members, state.key, state.updates + 1
+        )
+        deviation = jnp.mean(jnp.exp(nnx.merge(self._graph, params).log_deviation[...]))
+        return after, _told(window, deviation, optax.global_norm(slope), error)
+
+    def _loss(self, params: Any, state: SHACState, key: Array):
+        """What a window earns and is worth at its end, of all members, less than zero."""
+        agent, judge = (nnx.merge(self._graph, p) for p in (params, state.followed))
+        deviation = jnp.exp(agent.log_deviation[...])
+        noise = jax.random.normal(key, (self.length, self.members, self._sizes[1]), deviation.dtype)
+
+        def act(carry, given):
+            at, weight, total = carry
+            noise, last = given
+            at = _cut(at, self.steepest)
+            action = agent.actor(state.seen.normalised(at.observation)) + deviation * noise
+            after, told = self._step(at, action)
+            ended = told.done | told.truncated
+            worth = judge.critic(state.seen.normalised(told.observation))[..., 0]
+            worth = jnp.where((ended & ~told.done) | (last & ~ended), worth, 0.0)
+            earned = (1 - self.discount) * told.reward + self.discount * worth
+            total = total + jnp.sum(weight * earned)
+            weight = jnp.where(ended, 1.0, weight * self.discount)
+            kept = Window(at.observation, at.steps + 1, told)
+            return (jax.vmap(self.env.renewed)(after, told), weight, total), kept
+
+        ones = jnp.ones(self.members, deviation.dtype)
+        begun = state.members, ones, jnp.zeros((), deviation.dtype)
+        lasts = jnp.arange(self.length) == self.length - 1
+        (members, _, total), window = jax.lax.scan(act, begun, (noise, lasts))
+        return -total / self.members, jax.lax.stop_gradient((members, window))
+
+    def _taught(self, params: Any, state: SHACState, window: Window, key: Array):
+        """Params whose critic is taught the lambda returns of a window by the one that judges."""
+        judge, told = nnx.merge(self._graph, state.followed), window.told
+        observed = state.seen.normalised(window.observation).swapaxes(0, 1)
+        now, then = (
+            judge.critic(x)[..., 0]
+            for x in (observed, state.seen.normalised(told.observation).swapaxes(0, 1))
+        )
+        reward = (1 - self.discount) * told.reward.T
+        ends = told.done.T, told.truncated.T
+        wanted = now + advantages(reward, now, then, *ends, self.discount, self.smoothing)
+        flat = observed.reshape(self.actions, -1), wanted.reshape(self.actions)
+        orders = jax.vmap(lambda key: jax.random.permutation(key, self.actions))(
+            jax.random.split(key, self.epochs)
+        ).reshape(self.epochs * self.parts, -1)
+
+        def error(params, x, wanted):
+            critic = nnx.merge(self._graph, params).critic
+            return jnp.mean(jnp.square(critic(x)[..., 0] - wanted))
+
+        def one(carry, order):
+            params, optimiser = carry
+            found, slope = jax.value_and_grad(error)(params, *(x[order] for x in flat))
+            steps, after = self._optimisers[1].update(slope, optimiser)
+            return (optax.apply_updates(params, steps), after), found
+
+        begun = params, state.optimisers[1]
+        (params, optimiser), errors = jax.lax.scan(one, begun, orders)
+        return params, optimiser, jnp.sqrt(errors[-1])
+
+
+def _told(window: Window, deviation: Array, slope: Array, error: Array) -> Told:
+    told = window.told
+    ended = told.done | told.truncated
+    count = jnp.sum(ended)
+    return Told(
+        reward=jnp.mean(told.reward),
+        parts=jax.tree.map(jnp.mean, dict(told.parts)),
+        length=jnp.sum(jnp.where(ended, window.steps, 0)) / jnp.where(count, count, jnp.nan),
+        ended=count,
+        failed=jnp.sum(told.failed),
+        deviation=deviation,
+        slope=slope,
+        error=error,
+    )
+
+
+def _cut(at: EnvState, steepest: float) -> EnvState:
+    """The same; what is derived by a member's is at most ``steepest``, and 0 where not finite."""
+    leaves, tree = jax.tree.flatten(at)
+    real = [k for k, x in enumerate(leaves) if jnp.issubdtype(x.dtype, jnp.floating)]
+    cut = _bounded(steepest, [leaves[k] for k in real])
+    for k, x in zip(real, cut):
+        leaves[k] = x
+    return jax.tree.unflatten(tree, leaves)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _bounded(steepest: float, leaves: list[Array]) -> list[Array]:
+    return leaves
+
+
+def _forward(steepest: float, leaves: list[Array]):
+    return leaves, None
+
+
+def _backward(steepest: float, _: None, slopes: list[Array]):
+    flat = [x.reshape(x.shape[0], -1) for x in slopes]
+    norm = jnp.sqrt(sum((jnp.sum(jnp.square(x), axis=1) for x in flat), start=jnp.zeros(())))
+    scale = jnp.where(norm <= steepest, 1.0, steepest / norm)
+    good = jnp.isfinite(norm)
+
+    def scaled(x: Array) -> Array:
+        own = (-1, *(1 for _ in x.shape[1:]))
+        return jnp.where(good.reshape(own), x * scale.reshape(own), 0.0).astype(x.dtype)
+
+    return ([scaled(x) for x in slopes],)
+
+
+_bounded.defvjp(_forward, _backward)
