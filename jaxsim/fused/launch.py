@@ -29,6 +29,7 @@ from jaxsim.fused.replay import TYPES, Buffers, Replay, constants, local_bytes
 
 # Of kernels used longest ago only the jaxpr stays, from which the rest is made again if need be.
 KERNELS_KEPT = 64
+ALIGNED = 64  # bytes
 SIZES_KEPT = 16  # batch sizes that a kernel has recordings for
 
 _ONE_AT_A_TIME = threading.Lock()  # Dr.Jit records on one thread at a time
@@ -312,11 +313,27 @@ def _again(places: list) -> list[int]:
 
 def _apart(arrays: list[np.ndarray]) -> list[np.ndarray]:
     """The same arrays, no two at one place: a recording that was made of inputs which are one array
-    would read that for all of them in later calls, too."""
-    places = [x.__array_interface__["data"][0] if x.size else None for x in arrays]
-    for k in _again(places):
-        arrays[k] = arrays[k].copy()
-    return arrays
+    would read that for all of them in later calls, too. All begin where a vector does: one that
+    does not would need, and Dr.Jit would make, another recording."""
+    places = [_place(x) if x.size else None for x in arrays]
+    again = set(_again(places))
+    return [
+        _aligned(x) if at is not None and (at % ALIGNED or k in again) else x
+        for k, (x, at) in enumerate(zip(arrays, places))
+    ]
+
+
+def _place(x: np.ndarray) -> int:
+    return x.__array_interface__["data"][0]
+
+
+def _aligned(x: np.ndarray) -> np.ndarray:
+    """A copy at a multiple of ``ALIGNED``."""
+    room = np.empty(x.nbytes + ALIGNED, np.uint8)
+    first = -_place(room) % ALIGNED
+    copy = room[first : first + x.nbytes].view(x.dtype).reshape(x.shape)
+    copy[...] = x
+    return copy
 
 
 def _buffer(types, x: np.ndarray):

@@ -11,8 +11,10 @@ from jax import Array
 from controllers.policy.observations import clock, joint_angles
 from controllers.policy.view import View
 from jaxsim.model.roles import FEET
+from optimize.running.objectives import capture_offset
 
 SPEED = 0.5  # m/s that a speed may be off by for exp(-1) of its reward
+CAPTURE = 0.15  # m of the capture point from the middle of the feet for exp(-1)
 ANGLE = 0.3  # the same of an angle, in the mean of all joints [rad]
 
 
@@ -52,6 +54,12 @@ def still(moment: Moment) -> Array:
     return jnp.exp(-jnp.sum(off * off))
 
 
+def caught(moment: Moment) -> Array:
+    """1 with the capture point in the middle of the feet, falling off with its distance."""
+    off = capture_offset(moment.view.model, moment.view.obs) / CAPTURE
+    return jnp.exp(-jnp.sum(off * off))
+
+
 def upright(moment: Moment) -> Array:
     """The cosine of the root's tilt out of the pose."""
     return moment.view.turned[2, 2]
@@ -84,5 +92,5 @@ def gait(moment: Moment) -> Array:
 
 REWARDS: dict[str, Callable[[Moment], Array]] = {
     each.__name__: each
-    for each in (alive, speed, progress, still, upright, pose, effort, change, gait)
+    for each in (alive, speed, progress, still, caught, upright, pose, effort, change, gait)
 }

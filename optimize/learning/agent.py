@@ -12,7 +12,8 @@ from controllers.policy.network import Network, normalised
 
 
 class MLP(nnx.Module):
-    """Linear layers with tanh between; the last one begins small, so that a policy begins still."""
+    """Linear layers with tanh between; the last one begins small: a policy begins still, and all is
+    worth nothing yet."""
 
     def __init__(self, sizes: tuple[int, ...], last: float, dtype: Any, rngs: nnx.Rngs):
         hidden = nnx.initializers.orthogonal(2.0**0.5)
@@ -43,7 +44,7 @@ class Agent(nnx.Module):
     ):
         (observed, actions), rngs = sizes, nnx.Rngs(seed)
         self.actor = MLP((observed, *hidden, actions), 0.01, dtype, rngs)
-        self.critic = MLP((observed, *hidden, 1), 1.0, dtype, rngs)
+        self.critic = MLP((observed, *hidden, 1), 0.01, dtype, rngs)
         self.log_deviation = nnx.Param(jnp.full(actions, jnp.log(noise), dtype))
 
 

@@ -41,17 +41,20 @@ class Term:
     value: Callable[[Array], Array] = lambda folded: folded
 
 
-def capture_offset(sample: Sample) -> Array:
-    """(2,) from the middle of the feet to the capture point x + v sqrt(z / g) [m]."""
-    obs = sample.obs
-    if hasattr(sample.obs, "conf"):
-        obs = sample.obs
+def capture_offset(model: Model, obs: Any) -> Array:
+    """(2,) from the middle of the feet to the capture point x + v sqrt(z / g) [m], of what a scheme
+    observes."""
+    if hasattr(obs, "conf"):
         feet = [obs.place(jnp.asarray(obs.group(name)))[:2] for name in FEET]
         return com_ahead(obs) - sum(feet) / len(FEET)
-    feet = _feet(sample.model)
-    gravity = jnp.linalg.norm(sample.model.gravity)
+    feet = _feet(model)
+    gravity = jnp.linalg.norm(model.gravity)
     ahead = obs.com_velocity[:2] * jnp.sqrt(jnp.maximum(obs.com[2] / gravity, 1e-6))
     return obs.com[:2] + ahead - jnp.mean(obs.kin.com[feet, :2], axis=0)
+
+
+def _strayed(sample: Sample) -> Array:
+    return jnp.sum(capture_offset(sample.model, sample.obs) ** 2)
 
 
 def _height(model: Model, role: str) -> Callable[[Sample], Array]:
@@ -166,7 +169,7 @@ TERMS = {
         Term("fallen", "1", None),  # part of the time that it does not stand
         Term("toppled", "1", None),  # 1 where it does not stand to the end
         Term("survived", "1", None),  # 1 where it does
-        Term("strayed", "m^2 s", lambda model: total(lambda s: jnp.sum(capture_offset(s) ** 2))),
+        Term("strayed", "m^2 s", lambda _: total(_strayed)),
     )
 }
 

@@ -210,3 +210,15 @@ def _end(child):
         time.sleep(0.1)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
+
+
+def test_arrays_that_begin_anywhere_need_no_recording_of_their_own():
+    """Beside a multiple of 64 bytes, and two at one place."""
+    kernel = Kernel(jax.make_jaxpr(lambda x, y: x * y + x)(*[np.zeros(3, np.float32)] * 2))
+    room = np.arange(200, dtype=np.float32)
+    for first in (0, 1, 2, 4, 8, 16):
+        x, y = room[first : first + 24].reshape(8, 3), room[64:88].reshape(8, 3)
+        for pair in ((x, y), (y, x), (x, x)):
+            (found,) = kernel.run(list(pair), (True, True), 8)
+            np.testing.assert_array_equal(found, pair[0] * pair[1] + pair[0])
+    assert [recording.n_recordings for recording, _ in kernel._recorded.values()] == [1]
