@@ -18,6 +18,7 @@ from jaxsim.fused import fuse, fuse_one, launch
 from jaxsim.fused import kept as kept_module
 from jaxsim.fused.errors import FuseError
 from jaxsim.fused.kept import kept
+from jaxsim.fused.launch import Kernel
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import TimeStepping
 
