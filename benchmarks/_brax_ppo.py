@@ -1,6 +1,7 @@
 """brax's own PPO in an environment, beside the one of ``optimize.learning``: both with the options
 of the latter, both judged without noise in the same starts, which neither has learned from."""
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -103,11 +104,13 @@ class Race:
         """Judge, with the clocks stopped."""
         self.spent = tuple(s + b - a for s, a, b in zip(self.spent, self.now, _clocks()))
         what: Judged = judged(self.unseen, run, network, STARTS, LENGTH, UNSEEN)
-        self.found.append({
+        line = {
             "seed": self.seed, "actions": actions, "seconds": self.spent[0],
             "cpu_seconds": self.spent[1], "return": float(what.returns.mean()),
             "error": float(np.std(what.returns) / STARTS**0.5), "whole": int(what.whole.sum()),
-        })  # fmt: skip
+        }  # fmt: skip
+        print(json.dumps(line), flush=True)
+        self.found.append(line)
         self.now = _clocks()
 
 

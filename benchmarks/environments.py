@@ -165,9 +165,6 @@ def beside_brax(seeds: list[int], updates: int, checks: int) -> str:
             "here": Race(SCENARIO, seed, updates, checks).ours(),
             "brax": Race(SCENARIO, seed, updates, checks).theirs(),
         }
-        for name, lines in found.items():
-            for line in lines:
-                print(name, json.dumps(line), flush=True)
         rows += [
             [
                 str(seed), f"{here['actions'] / 1e6:.2f} M",
