@@ -3,11 +3,15 @@
     python benchmarks/environments.py                       speed at 256 planar humans
     python benchmarks/environments.py --walk 0,1,2,3,4 --out runs/walk    learn, for each seed
     python benchmarks/environments.py --judge runs/walk     20 m, in unseen starts
+    python benchmarks/environments.py --brax 0,1            PPO here beside brax's, for each seed
 
 Speed: steps of the simulation a second of all characters. The bare engine holds the same actions
 from the same states, and observes, decides and rewards nothing; an environment with a network of
 64-64 does all of it, and begins episodes anew, in one kernel. Both are timed in turn; processor
 time is that of all threads.
+
+--brax: both learners have the same options and members; returns are of whole episodes without
+noise, of the policy as it then is, in 256 starts that neither has learned from.
 """
 
 import argparse
@@ -22,6 +26,7 @@ import numpy as np
 
 from benchmarks._machine import commit, machine, si, table, today, versions
 from controllers.policy.file import read_policy
+from jaxsim import enable_cache
 from jaxsim.fused import fuse
 from jaxsim.simulation.rollout import advance
 from optimize.environments.draws import member_keys
@@ -113,8 +118,8 @@ def walk(seeds: list[int], out: Path, updates: int) -> None:
 
 def walked(policies: list[Path]) -> np.ndarray:
     """(policies, STARTS) how far each walks before it falls, or in ``SECONDS`` [m]."""
-    env = environment_of(scenario(SCENARIO))
     found = scenario(SCENARIO)
+    env = environment_of(found, JUDGED)
     at = begin_all(env, member_keys(JUDGED, STARTS))
 
     def one(network, at):
@@ -150,17 +155,53 @@ def judge(out: Path) -> str:
     return table(header, rows)
 
 
+def beside_brax(seeds: list[int], updates: int, checks: int) -> str:
+    """Returns of both learners at the same numbers of actions."""
+    from benchmarks._brax_ppo import STARTS, Race
+
+    rows = []
+    for seed in seeds:
+        found = {
+            "here": Race(SCENARIO, seed, updates, checks).ours(),
+            "brax": Race(SCENARIO, seed, updates, checks).theirs(),
+        }
+        rows += [
+            [
+                str(seed), f"{here['actions'] / 1e6:.2f} M",
+                *(
+                    text
+                    for line in (here, brax)
+                    for text in (
+                        f"{line['return']:.0f} ± {1.96 * line['error']:.0f}",
+                        f"{line['whole']} of {STARTS}", f"{line['cpu_seconds']:.0f}",
+                    )
+                ),
+            ]
+            for here, brax in zip(found["here"], found["brax"], strict=True)
+        ]  # fmt: skip
+    header = ["seed", "actions"]
+    for name in ("here", "brax"):
+        header += [f"return, {name}", "whole episodes", "processor seconds"]
+    return table(header, rows)
+
+
 def main() -> None:
     """See above."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--walk", help="seeds, as 0,1,2")
     parser.add_argument("--judge", type=Path)
+    parser.add_argument("--brax", help="seeds, as 0,1")
     parser.add_argument("--updates", type=int, default=300)
+    parser.add_argument("--checks", type=int, default=4, help="of --brax, equally far apart")
     parser.add_argument("--out", type=Path, default=Path("runs/walk"))
     args = parser.parse_args()
+    enable_cache()
     if args.walk:
         walk([int(seed) for seed in args.walk.split(",")], args.out, args.updates)
-    if args.walk or args.judge:
+    if args.brax:
+        seeds = [int(seed) for seed in args.brax.split(",")]
+        print(beside_brax(seeds, args.updates, args.checks))
+    elif args.walk or args.judge:
         print(judge(args.judge or args.out))
     else:
         print(speed())

@@ -28,7 +28,11 @@ SMALL = {
     "tune": ["--generations", "1", "--population", "4", "--seconds", "0.02", "--quiet"],
     "sweep": ["--seconds", "0.02", "--set", "scheme.dt=0.001", "--quiet"],
     "view": ["--quiet"],
-}
+    "env": ["--seconds", "0.1", "--members", "4", "--quiet"],
+    "learn": ["--updates", "1", "--option", "members=8", "--option", "length=4",
+              "--option", "hidden=[8]", "--set", "world.seconds=0.1",
+              "--set", "environment.seconds=0.2", "--quiet"],
+}  # fmt: skip
 
 
 def blocks(page: Path) -> list[tuple[str, ...]]:

@@ -113,4 +113,7 @@ def read_policy(path: str | os.PathLike[str]) -> PolicyFile:
     if missing or unknown or not layers:
         what = ", ".join([*missing, *unknown]) or "layers"
         raise PolicyError(f"{path} is of another version: this one does not know, or lacks, {what}")
+    wrong = [n for n, x in arrays.items() if x.dtype.kind == "f" and not np.isfinite(x).all()]
+    if wrong:
+        raise PolicyError(f"{path}: {wrong[0]} is not finite; what learned it went wrong")
     return PolicyFile(network, pose, about)

@@ -25,6 +25,7 @@ from controllers.policy.view import View, stance
 from jaxsim.model import Model, State
 from jaxsim.simulation.rollout import advance, begin
 from jaxsim.synthesis.scheme import PerStepOptimisation
+from optimize.environments.checks import check_command, name_of, scalar, sound
 from optimize.environments.draws import uniform
 from optimize.environments.numbers import Numbers
 from optimize.environments.rewards import REWARDS, Moment
@@ -64,7 +65,7 @@ class Step:
     parts: Mapping[str, Array]  # name -> () with its weight
     done: Array  # () bool: it ended, by what it did
     truncated: Array  # () bool: it ended, by the time
-    failed: Array  # () bool: it ended since a number was not finite
+    failed: Array  # () bool: it ended since a number was not finite, see ``faults``
 
 
 @jax.tree_util.register_dataclass
@@ -143,27 +144,17 @@ class Environment:
 
         Raises ValueError for an action of another size.
         """
-        action = self._checked(action)
-        own = self._scenario(at.trial)
-        state, memory, measured, effort = self._simulated(own, at, action)
-        after = replace(
-            at, state=state, memory=memory, action=action, steps=at.steps + 1, measured=measured
-        )
-        view = self._view(own, after, own.scheme.observe(own.model, state))
-        seconds = jnp.asarray(self.dt, effort.dtype)
-        moment = Moment(view, at.action, effort, view.obs.com - at.com, seconds)
-        parts = self._rewards(moment, at.measured, measured)
-        seen = observed(self.observation, view)
-        finite = jnp.isfinite(state.q).all() & jnp.isfinite(state.qd).all()
-        finite = finite & jnp.isfinite(sum(parts.values(), start=jnp.zeros(())))
-        parts = {name: jnp.where(finite, part, 0.0) for name, part in parts.items()}
-        done = ~finite
+        after, view, parts = self._led_to(at, self._checked(action))
+        good = jnp.stack(
+            [jnp.asarray(each) for each in sound(after.state, after.observation, parts).values()]
+        ).all()
+        parts = {name: jnp.where(good, part, 0.0) for name, part in parts.items()}
+        done = ~good
         for condition in self.done:
-            done = done | _condition(condition)(view)
+            done = done | scalar(_condition(condition)(view), "termination", condition)
         late = jnp.asarray(False) if self.limit is None else after.steps >= self.limit
-        reward = sum(parts.values(), start=jnp.zeros((), effort.dtype))
-        told = Step(seen, reward, parts, done, late & ~done, ~finite)
-        return replace(after, com=view.obs.com, observation=seen), told
+        reward = sum(parts.values(), start=jnp.zeros((), after.state.q.dtype))
+        return after, Step(after.observation, reward, parts, done, late & ~done, ~good)
 
     def step_on(self, at: EnvState, action: Array) -> tuple[EnvState, Step]:
         """As ``step``; where the episode ended the state is the beginning of the next one."""
@@ -177,7 +168,29 @@ class Environment:
             ended, lambda one: self._begun(one.key, one.count), lambda one: one, after
         )
 
+    def faults(self, at: EnvState, action: Array) -> dict[str, Array]:
+        """For what makes ``Step.failed``, () bool each: "state", "observation", "reward NAME"."""
+        after, _, parts = self._led_to(at, self._checked(action))
+        return {
+            name: ~jnp.asarray(good)
+            for name, good in sound(after.state, after.observation, parts).items()
+        }
+
     # ---- parts of both
+
+    def _led_to(self, at: EnvState, action: Array) -> tuple[EnvState, View, dict[str, Array]]:
+        """The state after an action, what is seen there, and the rewards."""
+        own = self._scenario(at.trial)
+        state, memory, measured, effort = self._simulated(own, at, action)
+        after = replace(
+            at, state=state, memory=memory, action=action, steps=at.steps + 1, measured=measured
+        )
+        view = self._view(own, after, own.scheme.observe(own.model, state))
+        seconds = jnp.asarray(self.dt, effort.dtype)
+        moment = Moment(view, at.action, effort, view.obs.com - at.com, seconds)
+        parts = self._rewards(moment, at.measured, measured)
+        seen = observed(self.observation, view)
+        return replace(after, com=view.obs.com, observation=seen), view, parts
 
     def _begun(self, key: Array, count: Array) -> EnvState:
         """The beginning of an episode, by numbers that are drawn with index ``count``."""
@@ -287,7 +300,7 @@ class Environment:
                 value = total - objective.total(objective.parts(after))
             else:
                 value = _reward(name)(moment)
-            found[name_of(name)] = weight * value
+            found[name_of(name)] = weight * scalar(value, "reward", name)
         return found
 
     def _checked(self, action: Array) -> Array:
@@ -317,7 +330,8 @@ def as_env(
     scenario's own controller obeys), or an Action with other scales. reward: names
     (``rewards.REWARDS``) or functions of a Moment -> weight; "objective" is the fall of the
     problem's objective, and alone by default. done: names (``terminations.TERMINATIONS``) or
-    functions of a View that end an episode; a number that is not finite always does.
+    functions of a View that end an episode; a number that is not finite always does, and so does an
+    observation beyond ``FARTHEST``.
     command: name -> (lower, upper), drawn for each episode. rate: actions a second, by default 50,
     or one a step where a step is longer. seconds: after which an episode is cut off; None: never.
 
@@ -334,7 +348,7 @@ def as_env(
             f"rate is {rate:g} actions a second; give one from 0 to {1 / dt:g}, a step"
         )
     if command is not None:
-        _check_command(command)
+        check_command(command)
     kind: Any = action
     if action == "numbers":
         kind = Numbers(problem)
@@ -358,18 +372,14 @@ def as_env(
     )
     for part in env.observation:
         part_of(part)
-    for name in env.reward:
+    for name, weight in env.reward.items():
         _reward(name)
+        if not np.isfinite(weight):
+            raise ValueError(f"the reward {name_of(name)!r} has the weight {weight}")
     for name in env.done:
         _condition(name)
     _ = env.action_size, env._pool, env._stance  # now: they cannot be had within a trace
     return env
-
-
-def _check_command(command: Mapping[str, tuple[float, float]]) -> None:
-    for name, (low, high) in command.items():
-        if not (np.isfinite([low, high]).all() and low <= high):
-            raise ValueError(f"the command {name!r} has no range from {low} to {high}")
 
 
 def _reward(name: str | Callable[[Moment], Array]) -> Callable[[Moment], Array]:
@@ -380,8 +390,3 @@ def _reward(name: str | Callable[[Moment], Array]) -> Callable[[Moment], Array]:
 
 def _condition(name: str | Callable[[View], Array]) -> Callable[[View], Array]:
     return name if callable(name) else named(name, TERMINATIONS, "termination")
-
-
-def name_of(what: Any) -> str:
-    """Of a part that is a name, or a function."""
-    return what if isinstance(what, str) else getattr(what, "__name__", "of your own")

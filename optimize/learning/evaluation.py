@@ -1,21 +1,15 @@
-"""What a policy is worth without noise; and what led a member to numbers that are none."""
+"""What a policy is worth without noise."""
 
-import io
-import os
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from controllers.policy.network import Network
-from jaxsim.io.files import write_bytes
-from optimize.environments.draws import member_keys, mixed, normal
-from optimize.environments.environment import Environment, EnvState
-from optimize.learning.rollout import NOISE, begin_all
+from optimize.environments.draws import member_keys
+from optimize.environments.environment import Environment
+from optimize.learning.rollout import begin_all
 
 STILL = -1e9  # logarithm of a deviation that is none
 
@@ -47,49 +41,3 @@ def judged(env: Environment, run: Any, network: Network, members: int, length: i
         if not goes_on.any():
             break
     return Judged(returns, lasted, whole)
-
-
-def write_failure(
-    folder: str | os.PathLike,
-    env: Environment,
-    network: Network,
-    log_deviation: Array,
-    before: EnvState,
-    failed: np.ndarray,
-    seed: int,
-    update: int,
-) -> tuple[Path, int, int]:
-    """Keep what led the first member to numbers that are not finite: its states since the rollout
-    began, its actions, and the model, as failure_UPDATE.npz; the file, the member, and the step.
-
-    before: states of all members at the beginning of the rollout; failed: (members, T) bool.
-    """
-    member = int(np.argmax(failed.any(axis=1)))
-    step = int(np.argmax(failed[member]))
-    at = jax.tree.map(lambda x: x[member], before)
-    act = jax.jit(lambda at: _acted(env, network, log_deviation, at))
-    states, actions = [], []
-    for _ in range(step + 1):
-        states.append(jax.tree.map(np.asarray, (at.state.q, at.state.qd, at.state.time)))
-        at, action = act(at)
-        actions.append(np.asarray(action))
-    q, qd, time = (np.stack(x) for x in zip(*states))
-    model = {
-        f"model.{name}": np.asarray(value)
-        for name, value in vars(env.model).items()
-        if isinstance(value, (jax.Array, np.ndarray))
-    }
-    path = Path(folder) / f"failure_{update}.npz"
-    held = {"q": q, "qd": qd, "time": time, "action": np.stack(actions), **model}
-    numbers = {"seed": seed, "member": member, "step": step, "trial": int(before.trial[member])}
-    data = io.BytesIO()
-    np.savez(data, **held, **numbers)  # type: ignore[arg-type]
-    write_bytes(path, data.getvalue())
-    return path, member, step
-
-
-def _acted(env: Environment, network: Network, log_deviation: Array, at: EnvState):
-    """As in a rollout, and the action."""
-    noise = normal(mixed(at.key ^ np.uint32(NOISE)), at.count, env.action_size, log_deviation.dtype)
-    action = network(at.observation) + jnp.exp(log_deviation) * noise
-    return env.step_on(replace(at, count=at.count + np.uint32(1)), action)[0], action

@@ -26,7 +26,8 @@ from optimize.environments.environment import Environment
 from optimize.environments.numbers import Numbers
 from optimize.environments.table import default_command, environment_of
 from optimize.interrupts import deferred
-from optimize.learning.evaluation import judged, write_failure
+from optimize.learning.evaluation import judged
+from optimize.learning.failure import write_failure
 from optimize.learning.kept import StateError, read_state, write_state
 from optimize.learning.methods import METHODS, learner_of
 from optimize.results.folder import RunFolder, library_versions
@@ -169,12 +170,15 @@ class _Run:
         which = getattr(told, "which_failed", None)
         if not line.get("failed") or which is None:
             return
-        path, member, step = write_failure(
+        path, about = write_failure(
             self.folder.path, self.env, self.learner.network(before),
             self.learner.log_deviation(before), before.members, np.asarray(which),
-            self.asked["seed"], line["update"],
+            self.asked["seed"], line["update"], self.asked["backend"],
         )  # fmt: skip
-        line["failure"] = f"member {member}, action {step}: {path.name}"
+        faults = ", ".join(about["faults"]) or "nothing, when simulated again"
+        line["failure"] = (
+            f"member {about['member']}, action {about['step']}: {path.name}; not finite: {faults}"
+        )
 
     def _keep(self, state: Any, history: list[dict[str, Any]], best: float) -> None:
         text = "".join(json.dumps(line) + "\n" for line in history)

@@ -427,3 +427,16 @@ def test_a_long_chain_of_selects_of_constants_is_lowered():
     below, found = fuse(last_below)(x)
     np.testing.assert_array_equal(found, [-1, 0, 3, 700])
     np.testing.assert_array_equal(below, found == 3)
+
+
+def test_a_function_in_pmap_is_a_kernel_too():
+    """There JAX reshards the arrays that a function closes over, as trainers of brax have it."""
+    closed = jnp.arange(3.0)
+
+    def scaled(x):
+        return jnp.sum(x * jnp.where(closed > 0, 1 / jnp.where(closed > 0, closed, 1.0), 0.0))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # as of a function that runs by XLA
+        found = jax.pmap(lambda x: jax.vmap(fuse_one(scaled))(x))(X[None])
+    np.testing.assert_allclose(found[0], jax.vmap(scaled)(X), rtol=1e-6)

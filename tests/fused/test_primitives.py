@@ -23,6 +23,7 @@ OTHER_NAMES = {
     "copy_p": "copy",
     "pvary": "copy",  # inside shard_map
     "pcast": "copy",
+    "reshard": "copy",  # of arrays that a function closes over, inside pmap
     "empty2": "empty",  # when a scan is compiled
     **{f"scatter_{kind}": f"scatter-{kind}" for kind in ("add", "sub", "mul", "min", "max")},
 }

@@ -166,6 +166,6 @@ def _reduce_precision(lowering, eqn, x):
 
 
 @rule("stop_gradient", "copy", "copy_p", "device_put", "optimization_barrier")
-@rule("pvary", "pcast", "name")
+@rule("pvary", "pcast", "reshard", "name")
 def _identity(lowering, eqn, *args):
     return list(args)

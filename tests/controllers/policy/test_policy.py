@@ -99,6 +99,16 @@ def test_files_of_other_versions_are_refused(policy, tmp_path):
         read_policy(path)
 
 
+def test_a_file_with_numbers_that_are_none_is_refused(policy, tmp_path):
+    path = tmp_path / "p.npz"
+    policy.write(path)
+    arrays = dict(np.load(path))
+    arrays["bias_1"][2] = np.nan
+    np.savez(path, **arrays)
+    with pytest.raises(PolicyError, match="bias_1 is not finite"):
+        read_policy(path)
+
+
 def test_actions_mean_what_they_say():
     model = planar_human()
     state = start(model, "standing")

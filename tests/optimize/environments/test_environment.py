@@ -113,6 +113,7 @@ def test_the_objective_as_a_reward_adds_up_to_its_fall(planar64):
         ({"action": "offset"}, KeyError, "nearest are: offsets"),
         ({"rate": 0.0}, ValueError, "rate is 0"),
         ({"command": {"speed": (2.0, 1.0)}}, ValueError, "no range from 2.0 to 1.0"),
+        ({"reward": {"alive": np.nan}}, ValueError, "reward 'alive' has the weight nan"),
     ],
 )
 def test_bad_input_is_named(planar64, options, kind, text):
@@ -124,6 +125,52 @@ def test_an_action_of_another_size_is_named(planar64):
     at = jax.eval_shape(planar64.reset, jax.ShapeDtypeStruct((), jnp.uint32))
     with pytest.raises(ValueError, match=r"shape \(3,\); of this environment it has \(15,\)"):
         jax.eval_shape(planar64.step, at, jnp.zeros(3))
+
+
+def moved(moment):
+    return moment.moved
+
+
+def joints(view):
+    return view.state.q[3:5] > 0
+
+
+def test_a_reward_or_an_end_that_is_no_number_is_named(planar64):
+    key = jax.ShapeDtypeStruct((), jnp.uint32)
+    for options, text in (
+        ({"reward": {moved: 1.0}}, r"the reward 'moved' has shape \(3,\); give one number"),
+        ({"done": (joints,)}, r"the termination 'joints' has shape \(2,\)"),
+        ({"observation": (lambda view: view.state.time,)}, r"has shape \(\); give a vector"),
+    ):
+        env = as_env(planar64.problem, **{"reward": {"alive": 1.0}, **options})
+        with pytest.raises(ValueError, match=text):
+            jax.eval_shape(env.step, jax.eval_shape(env.reset, key), jnp.zeros(env.action_size))
+
+
+def test_what_is_not_finite_is_named(planar64):
+    """A reward, an observation or a state; and an observation that no statistics could bear."""
+
+    def odd(moment):
+        return jnp.log(moment.view.command["odd"])
+
+    def wide(view):
+        return jnp.stack([view.command["wide"]])
+
+    env = as_env(
+        planar64.problem, ("root", wide), reward={"alive": 1.0, odd: 1.0}, done=(),
+        command={"odd": (1.0, 1.0), "wide": (0.0, 0.0)},
+    )  # fmt: skip
+    at = jax.tree.map(lambda x: jnp.stack([x] * 4), jax.jit(env.reset)(member_keys(0, 1)[0]))
+    command = {"odd": jnp.array([1.0, -1.0, 1.0, 1.0]), "wide": jnp.array([0.0, 0.0, 1e7, 0.0])}
+    q = at.state.q.at[3, 4].set(jnp.nan)
+    at = replace(at, command=command, state=at.state.replace(q=q))
+    held = jnp.zeros((4, env.action_size))
+    faults, (_, told) = jax.jit(jax.vmap(lambda *x: (env.faults(*x), env.step(*x))))(at, held)
+    named = [{name for name, wrong in faults.items() if wrong[k]} for k in range(4)]
+    assert named[:3] == [set(), {"reward odd"}, {"observation"}]
+    assert named[3] >= {"state", "observation"}
+    assert np.asarray(told.failed).tolist() == [False, True, True, True]
+    assert np.isfinite(told.reward).all() and float(told.reward[1]) == 0.0
 
 
 def test_goals_take_numbers_and_no_torques():

@@ -48,3 +48,9 @@ def test_bad_use_is_named(planar):
     envs.reset(seed=0)
     with pytest.raises(ValueError, match=r"shape \(4, 3\); give \(4, 15\)"):
         envs.step(np.zeros((4, 3), np.float32))
+    one = GymOne(planar)
+    with pytest.raises(RuntimeError, match="call reset before step"):
+        one.step(np.zeros(15))
+    one.reset(seed=0)
+    with pytest.raises(ValueError, match=r"shape \(3,\); of this environment it has \(15,\)"):
+        one.step(np.zeros(3))

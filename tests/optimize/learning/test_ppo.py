@@ -1,6 +1,11 @@
 """PPO: advantages by hand, a task that it solves, a run that goes on to the same numbers."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +23,7 @@ from optimize.problems.problem import Problem
 from optimize.running.objectives import OBJECTIVES
 from optimize.scenarios.find import scenario
 
+ROOT = Path(__file__).resolve().parents[3]
 BALL = """
 [world]
 title = "A cart on a rail"
@@ -81,27 +87,67 @@ def test_statistics_are_those_of_all():
     np.testing.assert_allclose(seen.deviation, x.std(axis=0), rtol=0.05)
 
 
-def options():
-    return {"members": 64, "length": 25, "hidden": (16,)}
+OPTIONS = {"members": 64, "length": 25, "hidden": (16,)}
 
 
-def test_a_run_that_stopped_goes_on_to_the_same_numbers_and_it_learns(cart, tmp_path):
+def numbers(history):
+    return [{k: v for k, v in line.items() if "seconds" not in k} for line in history]
+
+
+@pytest.fixture(scope="module")
+def whole(cart, tmp_path_factory):
+    """A run that nothing stopped."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    return learn(str(cart), out, updates=50, options=OPTIONS, progress=False)
+
+
+def test_it_learns(whole):
     """The cart is brought to the middle of its rail better than without force."""
-    whole = learn(str(cart), tmp_path / "a", updates=50, options=options(), progress=False)
-    learn(str(cart), tmp_path / "b", updates=25, options=options(), progress=False)
-    again = learn(out=tmp_path / "b", updates=50, resume=True, progress=False)
-
-    def numbers(history):
-        return [{k: v for k, v in line.items() if "seconds" not in k} for line in history]
-
-    assert numbers(whole.history) == numbers(again.history)
     first, last = whole.history[0], whole.history[-1]
     assert last["reward"] > first["reward"] + 0.1
     assert whole.worth > 1.2 * 50 * first["reward"]
-    names = {path.name for path in (tmp_path / "a").iterdir()}
+    names = {path.name for path in whole.folder.iterdir()}
     assert names >= {"history.jsonl", "policy.npz", "state.msgpack", "motion.html", "config.json"}
-    lines = (tmp_path / "a" / "history.jsonl").read_text().splitlines()
+    lines = (whole.folder / "history.jsonl").read_text().splitlines()
     assert len(lines) == 50 and json.loads(lines[-1])["update"] == 49
+
+
+def test_a_run_that_stopped_goes_on_to_the_same_numbers(cart, whole, tmp_path):
+    learn(str(cart), tmp_path / "b", updates=25, options=OPTIONS, progress=False)
+    again = learn(out=tmp_path / "b", updates=50, resume=True, progress=False)
+    assert numbers(whole.history) == numbers(again.history)
+
+
+KILLED = """
+import os, signal, sys
+from optimize.learning.learn import learn
+from optimize.learning.ppo import PPO
+
+update = PPO.update
+
+def until_killed(self, state):
+    if int(state.updates) == 31:  # between the checks after 25 and after 50 updates
+        os.kill(os.getpid(), signal.SIGKILL)
+    return update(self, state)
+
+PPO.update = until_killed
+learn(sys.argv[1], sys.argv[2], updates=50, options=OPTIONS, progress=False)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of another kind")
+def test_a_run_that_was_killed_goes_on_to_the_same_numbers(cart, whole, tmp_path):
+    script = KILLED.replace("OPTIONS", repr(OPTIONS))
+    command = [sys.executable, "-c", script, str(cart), str(tmp_path / "run")]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    kept = (tmp_path / "run" / "history.jsonl").read_text().splitlines()
+    assert len(kept) == 25 and not (tmp_path / "run" / "motion.html").exists()
+    again = learn(out=tmp_path / "run", updates=50, resume=True, progress=False)
+    assert numbers(again.history) == numbers(whole.history) and again.worth == whole.worth
+    for name, array in np.load(whole.folder / "policy.npz").items():
+        if name != "about":
+            assert np.array_equal(array, np.load(tmp_path / "run" / "policy.npz")[name]), name
 
 
 def test_a_state_that_is_damaged_or_of_another_is_refused(tmp_path):

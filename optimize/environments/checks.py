@@ -1,0 +1,43 @@
+"""What an environment refuses, and what ends an episode since it is no motion any more."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.model import State
+
+FARTHEST = 1e6  # of an observation, which is of order one: what is beyond is no motion
+
+
+def sound(state: State, observation: Array, parts: Mapping[str, Array]) -> dict[str, Array]:
+    """() bool for each thing that has to be finite."""
+    return {
+        "state": jnp.isfinite(state.q).all() & jnp.isfinite(state.qd).all(),
+        "observation": (jnp.abs(observation) < FARTHEST).all(),  # false of NaN, too
+        **{f"reward {name}": jnp.isfinite(part) for name, part in parts.items()},
+    }
+
+
+def scalar(value: Any, what: str, name: Any) -> Array:
+    """What a function gave, where it is one number. Raises ValueError."""
+    value = jnp.asarray(value)
+    if value.shape:
+        raise ValueError(
+            f"the {what} {name_of(name)!r} has shape {value.shape}; give one number, ()"
+        )
+    return value
+
+
+def name_of(what: Any) -> str:
+    """Of a part that is a name, or a function."""
+    return what if isinstance(what, str) else getattr(what, "__name__", "of your own")
+
+
+def check_command(command: Mapping[str, tuple[float, float]]) -> None:
+    """Raise ValueError for a range that is none."""
+    for name, (low, high) in command.items():
+        if not (np.isfinite([low, high]).all() and low <= high):
+            raise ValueError(f"the command {name!r} has no range from {low} to {high}")
