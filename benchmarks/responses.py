@@ -34,19 +34,14 @@ ASKED = {  # goal: what it is in the table, with the unit of its error
     "pose": "left elbow and shoulder bent by 60 and 40 degrees [rad]",
     "look": "head to a place 45 degrees to the left [rad]",
     "shift": "centre of mass 4 cm to the left [m]",
-    "crouch": "pelvis 8 cm lower [m]",
 }
-STILL = 1.0  # the error at the end is that of the last so many seconds [s]
+STILL = 0.5  # the error at the end is that of the last so many seconds [s]
 LOW = 0.6  # a centre of mass that is lower than this part of its height at the start fell
 
 
 def asking(balance=None):
     """The balance controller with every goal of ``ASKED``, each with priority 0."""
     machine, nothing = balance or balance_machine(), Response(1.0, 0.0)
-
-    def pelvis_height(obs, _):
-        conf = obs.conf
-        return conf.kin.link_pos[conf.link("pelvis")][2:] - 0.855
 
     joints = ("leftElbowFlexion", "leftShoulderFlexion")
     bent = jnp.deg2rad(jnp.array([60.0, 40.0]))
@@ -55,7 +50,6 @@ def asking(balance=None):
         goals.pose("pose", joints, lambda *_: bent),
         look_at((2.0, 2.0, 1.6)),
         goals.com_over("shift", lambda *_: jnp.array([0.06, 0.04])),
-        goals.residual_goal("crouch", "com", pelvis_height),
     ):
         machine = machine.adding(goal, nothing)
     return machine
@@ -85,7 +79,7 @@ def simulate(members: list[tuple[str, float, float]], frames: int):
     def run(weights, times):
         given = controller.set("weights", weights).set("times", times)
         return rollout(
-            scene.model, given, scene.state, scene.scheme, frames, record=record, backend="fused"
+            scene.model, given, scene.state, scene.scheme, frames, record=record, backend="xla"
         ).record
 
     dtype = scene.model.mass.dtype
@@ -119,9 +113,9 @@ def main(words: list[str]) -> str:
     """Measure, print and return the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=("cpu", "gpu"))
-    parser.add_argument("--priorities", type=float, nargs="+", default=[0.3, 1.0, 3.0, 10.0, 30.0])
+    parser.add_argument("--priorities", type=float, nargs="+", default=[1.0, 3.0, 10.0])
     parser.add_argument("--times", type=float, nargs="+", default=[0.1, 0.3, 1.0])
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
     parser.add_argument("--quick", action="store_true", help="few frames, one of each")
     options = parser.parse_args(words)

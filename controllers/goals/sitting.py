@@ -20,7 +20,8 @@ from jaxsim.synthesis.observation import EffectorObservation
 
 SEAT = "seat"  # the group of points that sit
 ALONG = {"Back": -0.5, "Front": 0.2}  # of a thigh, where they are: -1 the hip, 1 the knee
-DOWN = Response(1.0, 3.0)  # of the seat on its way
+DOWN = Response(1.0, 30.0)  # of the seat on its way
+OVER = Response(0.3, 30.0)  # of the centre of mass, over what bears
 
 
 def seated_effectors(model: Model) -> Effectors:
@@ -53,10 +54,12 @@ def sit(place: Sequence[float], start: float = 0.5) -> GoalMachine:
         return (obs.touching & obs.group(SEAT)).any()
 
     def under(obs: EffectorObservation, _: Any) -> Array:
-        feet = obs.group(FEET[0]) | obs.group(FEET[1])
-        return support_center(obs, jnp.where(bears(obs), obs.touching, feet))
+        conf = obs.conf
+        ankles = [conf.kin.link_pos[conf.link(name)][:2] for name in FEET]
+        middle = (ankles[0] + ankles[1]) / 2
+        return jnp.where(bears(obs), support_center(obs, obs.touching), middle)
 
-    upright = {"com": 5.0, "damping": 0.5, "sole": SOLE}
+    upright = {"com": OVER, "damping": 0.5, "sole": SOLE}
     return GoalMachine(
         goals=(
             goals.com_over("com", under),
@@ -67,7 +70,7 @@ def sit(place: Sequence[float], start: float = 0.5) -> GoalMachine:
         ),
         states={
             "stand": GoalState({**upright, "spine": 70.0}, lambda obs, _: obs.time < start),
-            "lower": GoalState({**upright, "spine": 5.0, "seat": DOWN}, lambda obs, _: ~bears(obs)),
+            "lower": GoalState({**upright, "spine": 1.0, "seat": DOWN}, lambda obs, _: ~bears(obs)),
             "sit": GoalState(
                 {**upright, "spine": 70.0, "seat": DOWN}, lambda obs, _: jnp.asarray(True)
             ),

@@ -25,7 +25,7 @@ from controllers.goals.balance import (
 from controllers.goals.machine import GoalMachine, GoalState
 from controllers.goals.response import Response
 from controllers.goals.sensors import support_margin
-from controllers.goals.tasks import com_over
+from controllers.goals.tasks import Goal, com_over
 from jaxsim.math.safe import safe_norm
 from jaxsim.model.roles import FEET
 from jaxsim.synthesis.observation import EffectorObservation
@@ -34,6 +34,7 @@ NEAR = 0.03  # a foot that stands so near to its mark is there [m]
 OVER = 0.03  # the centre of mass is over a foot's middle [m]
 SLOWER = 1.5  # than a protective step, see ``Gait.time``
 LEAN = Response(0.5, 3.0)  # of the centre of mass on its way over the other foot
+PRESSED = 0.02  # a foot that is put down is sent so far below the ground, see ``Gait.sunk``
 STRIDE = Response(0.25, 10.0)  # of the foot on its way
 
 
@@ -97,7 +98,7 @@ def step_to(
     )
     stays = machine.states["balance"].condition
     over = {**upright, "over": LEAN}
-    added = com_over("over", stance), replace(foot_to_place(), name="mark")
+    added = com_over("over", stance), _foot_to_mark()
     states = {
         **machine.states,
         "balance": replace(
@@ -124,6 +125,16 @@ def step_to(
     }
     goals = (*machine.goals, *added)
     return replace(machine, goals=goals, states=states, transitions=transitions)
+
+
+def _foot_to_mark() -> Goal:
+    """As a protective step's foot goes, but put down gently."""
+    to_place = foot_to_place()
+
+    def rows(obs: EffectorObservation, step: Step):
+        return to_place.rows(obs, replace(step, gait=replace(step.gait, sunk=PRESSED)))
+
+    return replace(to_place, name="mark", rows=rows)
 
 
 def sole_middle(obs: EffectorObservation, foot_name: str) -> Array:
