@@ -4,10 +4,11 @@
     python benchmarks/responses.py --record    and append it to benchmarks/RESULTS.md
     python benchmarks/responses.py --quick     seconds, to see that it runs
 
-Each member of one batch stands under the balance controller, whose weights are the document's, and
-is asked for one thing from the first frame on. Told of each: the error at the start, the time in
-which 63% of it are gone, over what was asked, what is left of it at the end, and whether it stood
-without a step. See benchmarks/README.md.
+Each member of one batch stands under the balance controller and is asked for one thing from the
+first frame on; --document: with the weights that the document prints, in the place of the firmer
+responses that ``FIRM`` has for its centre of mass and spine. Told of each: the error at the start,
+the time in which 63% of it are gone, over what was asked, what is left of it at the end, and
+whether it stood without a step. See benchmarks/README.md.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import numpy as np
 
 from benchmarks._machine import commit, machine, publish, table, today, versions
 from controllers.goals import tasks as goals
-from controllers.goals.balance import balance_machine
+from controllers.goals.balance import FIRM, balance_machine
 from controllers.goals.controller import GoalController
 from controllers.goals.everyday import look_at
 from controllers.goals.response import Response
@@ -39,9 +40,10 @@ STILL = 0.5  # the error at the end is that of the last so many seconds [s]
 LOW = 0.6  # a centre of mass that is lower than this part of its height at the start fell
 
 
-def asking(balance=None):
+def asking(document: bool):
     """The balance controller with every goal of ``ASKED``, each with priority 0."""
-    machine, nothing = balance or balance_machine(), Response(1.0, 0.0)
+    machine, nothing = balance_machine(), Response(1.0, 0.0)
+    machine = machine if document else machine.weighing(FIRM)
 
     joints = ("leftElbowFlexion", "leftShoulderFlexion")
     bent = jnp.deg2rad(jnp.array([60.0, 40.0]))
@@ -55,10 +57,10 @@ def asking(balance=None):
     return machine
 
 
-def simulate(members: list[tuple[str, float, float]], frames: int):
+def simulate(members: list[tuple[str, float, float]], frames: int, document: bool):
     """Of each (goal, priority, time [s]): errors (members, frames), heights of the centre of mass
     (members, frames) [m], and states of the machine."""
-    scene, asked = scenario("push", {"push.force": 0.0}), asking()
+    scene, asked = scenario("push", {"push.force": 0.0}), asking(document)
     controller = GoalController.of(asked, scene.model)
     names = [goal.name for goal in asked.goals]
     which = np.array([names.index(name) for name, _, _ in members])
@@ -88,10 +90,11 @@ def simulate(members: list[tuple[str, float, float]], frames: int):
     return np.asarray(errors)[np.arange(len(own)), :, own], np.asarray(height), np.asarray(state)
 
 
-def rows(members, frames: int, dt: float) -> list[list[str]]:
+def rows(members, frames: int, dt: float, document: bool) -> list[list[str]]:
     """Of the table."""
     found = []
-    for (name, priority, time), error, height, state in zip(members, *simulate(members, frames)):
+    told = simulate(members, frames, document)
+    for (name, priority, time), error, height, state in zip(members, *told):
         gone = np.flatnonzero(error <= error[0] / np.e)
         late = f"{gone[0] * dt / time:.2f}" if gone.size else "-"
         left = error[-round(STILL / dt) :].mean()
@@ -115,6 +118,7 @@ def main(words: list[str]) -> str:
     parser.add_argument("--device", choices=("cpu", "gpu"))
     parser.add_argument("--priorities", type=float, nargs="+", default=[1.0, 3.0, 10.0])
     parser.add_argument("--times", type=float, nargs="+", default=[0.1, 0.3, 1.0])
+    parser.add_argument("--document", action="store_true", help="balance as the document has it")
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
     parser.add_argument("--quick", action="store_true", help="few frames, one of each")
@@ -123,7 +127,7 @@ def main(words: list[str]) -> str:
         options.priorities, options.times, options.seconds = [3.0], [0.1], 0.3
     with session(options.device, "float32"):
         members = list(product(ASKED, options.priorities, options.times))
-        body = table(HEADER, rows(members, round(options.seconds / 0.01), 0.01))
+        body = table(HEADER, rows(members, round(options.seconds / 0.01), 0.01, options.document))
     legend = "\n".join(f"- `{name}`: {what}" for name, what in ASKED.items())
     text = "\n\n".join(
         [

@@ -1,5 +1,6 @@
 """The public names of the package, each from its place; loaded when they are first used."""
 
+from controllers.goals.balance import FIRM as FIRM
 from controllers.goals.balance import balance_machine as balance_machine
 from controllers.goals.controller import GoalController as GoalController
 from controllers.goals.everyday import look_at as look_at

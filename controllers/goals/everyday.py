@@ -23,6 +23,8 @@ from jaxsim.synthesis.observation import EffectorObservation
 
 Place = Sequence[float] | Array | Callable[[EffectorObservation, Any], Array]
 RAISED = (0.15, 0.25, 0.3)  # of a hand that waves: forward, aside, up from its shoulder [heights]
+HANGS = (0.0, 0.0, -0.7)  # the same of a hand that does nothing
+RISES = 1.0  # a hand comes up in so many seconds [s]
 SWING = 0.12  # how far it goes to either side [heights of the centre of mass]
 BEHIND = 0.1  # [rad] what is so close to straight behind is turned to by and by
 
@@ -71,28 +73,33 @@ def wave(
     end: float = np.inf,
     name: str = "wave",
 ) -> Goal:
-    """A hand beside and above its shoulder goes from side to side, ``frequency`` times a second,
-    from ``start`` to ``end`` [s]; ``RAISED`` and ``SWING`` say where, so that a child waves as an
-    adult does.
+    """A hand comes up beside its shoulder (``RISES``) and goes from side to side there,
+    ``frequency`` times a second, from ``start`` to ``end`` [s]; ``RAISED`` and ``SWING`` say where,
+    so that a child waves as an adult does.
 
     With a ``Response`` of time T it follows with 1 / (1 + (2.93 frequency T)^2) of the width.
-    ValueError for a hand that is none, and for a frequency that is not positive.
+    ValueError for a hand that is none, a start that is not finite, and a frequency that is not
+    positive.
     """
     if hand not in HANDS:
         raise ValueError(f"hand is {hand!r}; choose from {', '.join(HANDS)}")
     if not (np.isfinite(frequency) and frequency > 0):
         raise ValueError(f"frequency is {frequency}; give so many waves a second, such as 1")
+    if not np.isfinite(start):
+        raise ValueError(f"start is {start} s; a wave begins at a time")
     side = HANDS.index(hand)
 
     def place(obs: EffectorObservation, _: Any) -> Array:
         conf = obs.conf
         ahead = heading(obs)
         out = jnp.stack([-ahead[1], ahead[0]]) * (1.0 if side == 0 else -1.0)
-        begun = start if np.isfinite(start) else 0.0
-        across = SWING * jnp.sin(2 * np.pi * frequency * (obs.time - begun))
-        flat = RAISED[0] * ahead + (RAISED[1] + across) * out
+        since = obs.time - start
+        part = jnp.clip(since / RISES, 0.0, 1.0)
+        part = part * part * (3 - 2 * part)
+        forward, aside, up = (1 - part) * jnp.asarray(HANGS) + part * jnp.asarray(RAISED)
+        aside = aside + part * SWING * jnp.sin(2 * np.pi * frequency * since)
         shoulder = conf.kin.link_pos[conf.link(UPPER_ARMS[side])]
-        return shoulder + obs.height * jnp.append(flat, RAISED[2])
+        return shoulder + obs.height * jnp.append(forward * ahead + aside * out, up)
 
     return reach(name, hand, place, start, end)
 

@@ -188,6 +188,20 @@ class GoalMachine:
         }
         return replace(self, goals=(*self.goals, goal), states=states, **changes)
 
+    def weighing(self, goals: Mapping[str, float | Response]) -> "GoalMachine":
+        """With other weights or responses, by goal, in the states that have the goal. KeyError for
+        a goal that no state has."""
+        known = {name for state in self.states.values() for name in state.goals}
+        for name in goals:
+            if name not in known:
+                there = ", ".join(sorted(known))
+                raise KeyError(f"no state has a goal {name!r}; there are {there}")
+        states = {
+            name: replace(state, goals={g: goals.get(g, w) for g, w in state.goals.items()})
+            for name, state in self.states.items()
+        }
+        return replace(self, states=states)
+
     def begin(self, obs: EffectorObservation, variables: Any = None) -> MachineState:
         """In the first state; variables: others than its own."""
         first = next(iter(self.states.values()))

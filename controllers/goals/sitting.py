@@ -20,7 +20,7 @@ from jaxsim.synthesis.observation import EffectorObservation
 
 SEAT = "seat"  # the group of points that sit
 ALONG = {"Back": -0.5, "Front": 0.2}  # of a thigh, where they are: -1 the hip, 1 the knee
-DOWN = Response(1.0, 30.0)  # of the seat on its way
+DOWN = Response(1.0, 100.0)  # of the seat on its way
 OVER = Response(0.3, 30.0)  # of the centre of mass, over what bears
 
 
