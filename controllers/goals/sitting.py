@@ -21,7 +21,8 @@ from jaxsim.synthesis.observation import EffectorObservation
 SEAT = "seat"  # the group of points that sit
 ALONG = {"Back": -0.5, "Front": 0.2}  # of a thigh, where they are: -1 the hip, 1 the knee
 DOWN = Response(1.0, 100.0)  # of the seat on its way
-OVER = Response(0.3, 30.0)  # of the centre of mass, over what bears
+OVER = Response(0.3, 30.0)  # of the centre of mass, over the ankles
+BACK = Response(1.0, 30.0)  # of the same, on its way between seat and feet
 
 
 def seated_effectors(model: Model) -> Effectors:
@@ -72,7 +73,8 @@ def sit(place: Sequence[float], start: float = 0.5) -> GoalMachine:
             "stand": GoalState({**upright, "spine": 70.0}, lambda obs, _: obs.time < start),
             "lower": GoalState({**upright, "spine": 1.0, "seat": DOWN}, lambda obs, _: ~bears(obs)),
             "sit": GoalState(
-                {**upright, "spine": 70.0, "seat": DOWN}, lambda obs, _: jnp.asarray(True)
+                {**upright, "com": BACK, "spine": 70.0, "seat": DOWN},
+                lambda obs, _: jnp.asarray(True),
             ),
         },
         transitions={"stand": ("lower",), "lower": ("sit",)},
