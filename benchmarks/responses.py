@@ -118,6 +118,7 @@ def main(words: list[str]) -> str:
     parser.add_argument("--device", choices=("cpu", "gpu"))
     parser.add_argument("--priorities", type=float, nargs="+", default=[1.0, 3.0, 10.0])
     parser.add_argument("--times", type=float, nargs="+", default=[0.1, 0.3, 1.0])
+    parser.add_argument("--goals", nargs="+", default=list(ASKED), choices=list(ASKED))
     parser.add_argument("--document", action="store_true", help="balance as the document has it")
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
@@ -126,7 +127,7 @@ def main(words: list[str]) -> str:
     if options.quick:
         options.priorities, options.times, options.seconds = [3.0], [0.1], 0.3
     with session(options.device, "float32"):
-        members = list(product(ASKED, options.priorities, options.times))
+        members = list(product(options.goals, options.priorities, options.times))
         body = table(HEADER, rows(members, round(options.seconds / 0.01), 0.01, options.document))
     legend = "\n".join(f"- `{name}`: {what}" for name, what in ASKED.items())
     text = "\n\n".join(

@@ -12,8 +12,9 @@ comes to its target as exp(-t / time).
 The rows' weight is the priority, over how easily the goal moves: c = mean diag(J H^-1 J^T), where H
 is what a step costs the goal ``damping`` of weight 1 and the points in contact, which stay. Against
 damping of weight d alone, a step takes the share w c / (w c + d) of what is asked; what it loses in
-each step slows the spring by 1 + d / priority where w c = priority tau / (2 dt), whatever the goal,
-its unit, the body's size and the time step.
+each step is as a damper that makes its damping ratio 1 + d / priority, where w c = priority tau /
+(2 dt), whatever the goal, its unit, the body's size and the time step. A goal that the whole body
+could serve and only a limb is free to, as a far reach of one who balances, is slower than that.
 """
 
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ TO_63 = 2.1461932206205825  # (1 + x) exp(-x) = 1 / e
 class Response:
     """In the place of a goal's weight. time: in which 63% of an error are gone, from rest [s],
     where nothing else is asked; priority: against the goal ``damping`` of weight d the goal is
-    slower by 1 + d / priority. Of two goals that cannot both be had the one of higher priority
+    slower by about 1 + d / priority. Of two goals that cannot both be had the one of higher priority
     gets more. ValueError for a time that is not positive, a priority below zero."""
 
     time: float
