@@ -89,7 +89,11 @@ def _registered(
     for each in table.tables("hold"):
         effector = _named(each, "effector", names)
         try:
-            holds.append(EffectorConstraint(effector, each.number("start"), each.number("end")))
+            holds.append(
+                EffectorConstraint(
+                    effector, each.number("start", least=0.0), each.number("end", above=0.0)
+                )
+            )
             check_constraints(holds)
         except ValueError as error:
             raise each.error(str(error)) from error
@@ -101,7 +105,9 @@ def _registered(
         weight, onset = _strength(each)
         try:
             time = EffectorConstraint(
-                _named(each, "effector", names), each.number("start"), each.number("end")
+                _named(each, "effector", names),
+                each.number("start", least=0.0),
+                each.number("end", above=0.0),
             )
         except ValueError as error:
             raise each.error(str(error)) from error

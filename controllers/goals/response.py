@@ -35,8 +35,8 @@ TO_63 = 2.1461932206205825  # (1 + x) exp(-x) = 1 / e
 class Response:
     """In the place of a goal's weight. time: in which 63% of an error are gone, from rest [s],
     where nothing else is asked; priority: against the goal ``damping`` of weight d the goal is
-    slower by about 1 + d / priority. Of two goals that cannot both be had the one of higher priority
-    gets more. ValueError for a time that is not positive, a priority below zero."""
+    slower by about 1 + d / priority. Of two goals that cannot both be had the one of higher
+    priority gets more. ValueError for a time that is not positive, a priority below zero."""
 
     time: float
     priority: float = 3.0

@@ -136,6 +136,12 @@ def test_mistakes_are_told():
         asking([{**REACH, "priority": 1.0}])
     with pytest.raises(WorldError, match=r"'time'.*is 0; give a finite number above 0"):
         asking([{**REACH, "time": 0}])
+    for past in ({"start": -0.5}, {"end": 0.0}):  # the motion begins at 0
+        key = next(iter(past))
+        with pytest.raises(WorldError, match=rf"controller.reach.*key '{key}'"):
+            asking([{**REACH, **past}])
+        with pytest.raises(WorldError, match=rf"controller.hold.*key '{key}'"):
+            asking(hold=[{"effector": "leftHand", "start": 1.0, "end": 2.0, **past}])
     with pytest.raises(WorldError, match=r"from 2 to 1 s is no interval"):
         asking([{**REACH, "start": 2.0, "end": 1.0}])
     with pytest.raises(WorldError, match=r"'leftHnd'; did you mean 'leftHand'.*rightHand"):
