@@ -67,6 +67,11 @@ class GoalController(Numbered):
             }
         return found
 
+    @property
+    def phase_names(self) -> tuple[str, ...]:
+        """The machine's states."""
+        return self.machine.state_names
+
     def check(self, model: Model) -> None:
         """Raise ModelError where weights or times are not of the machine's shape, or a time is not
         positive."""

@@ -76,12 +76,12 @@ def test_a_hand_waves_as_often_as_asked_and_the_head_looks(standing):
     machine = machine.adding(wave("rightHand", frequency), Response(0.1, 3.0))
     machine = machine.adding(look_at(PLACE), Response(0.3))
     position, com, state, info, axis, eye = run(standing, machine, 4.0)
-    hand = position[100:, standing.scheme.effectors.names.index("rightHand")]
+    hand = position[200:, standing.scheme.effectors.names.index("rightHand")]
     shares = np.abs(np.fft.rfft(hand[:, 1] - hand[:, 1].mean())) / (len(hand) / 2)
     often = np.fft.rfftfreq(len(hand), 0.01)[shares.argmax()]
     assert often == pytest.approx(frequency, abs=1e-6)
     assert shares.max() > 0.5 * 0.12 * float(standing.scheme.unit.shift)
-    assert (hand[:, 2] > com[100:, 2] + 0.4).all()  # beside the head
+    assert (hand[:, 2] > com[200:, 2] + 0.4).all()  # beside the head
     to = np.array(PLACE) - eye[-1]
     assert np.rad2deg(np.arccos(axis[-1] @ to / np.linalg.norm(to))) < 3
     assert not state.any() and com[-1, 2] > 0.95 * com[0, 2]  # no step

@@ -138,9 +138,9 @@ def test_mistakes_are_told():
         asking([{**REACH, "time": 0}])
     for past in ({"start": -0.5}, {"end": 0.0}):  # the motion begins at 0
         key = next(iter(past))
-        with pytest.raises(WorldError, match=rf"controller.reach.*key '{key}'"):
+        with pytest.raises(WorldError, match=rf"\[\[reach\]\] 1, key '{key}'"):
             asking([{**REACH, **past}])
-        with pytest.raises(WorldError, match=rf"controller.hold.*key '{key}'"):
+        with pytest.raises(WorldError, match=rf"\[\[hold\]\] 1, key '{key}'"):
             asking(hold=[{"effector": "leftHand", "start": 1.0, "end": 2.0, **past}])
     with pytest.raises(WorldError, match=r"from 2 to 1 s is no interval"):
         asking([{**REACH, "start": 2.0, "end": 1.0}])
