@@ -1,9 +1,16 @@
 """The public names of the package, each from its place; loaded when they are first used."""
 
+from controllers.goals.balance import FIRM as FIRM
 from controllers.goals.balance import balance_machine as balance_machine
 from controllers.goals.controller import GoalController as GoalController
+from controllers.goals.everyday import look_at as look_at
+from controllers.goals.everyday import wave as wave
 from controllers.goals.machine import GoalMachine as GoalMachine
 from controllers.goals.machine import GoalState as GoalState
+from controllers.goals.response import Response as Response
+from controllers.goals.sitting import seated_effectors as seated_effectors
+from controllers.goals.sitting import sit as sit
+from controllers.goals.step_to import step_to as step_to
 from controllers.pose.motion import MotionController as MotionController
 from controllers.pose.motion import TrackingController as TrackingController
 from controllers.pose.pd import PoseController as PoseController

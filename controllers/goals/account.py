@@ -1,7 +1,9 @@
-"""What only a controller by goals can tell of a motion: steps, holds, reaches, balls.
+"""What only a controller by goals can tell of a motion: steps, holds, reaches, balls, and what its
+goals came to.
 
 frames: kept of a run, T along their first axes, with ``contact_pos`` and ``contact_force`` (T, ne,
-3) of the effectors, ``link_pos``, ``link_quat``, ``phase``, ``since``, and ``more["sliding"]``.
+3) of the effectors, ``link_pos``, ``link_quat``, ``phase``, ``since``, and of ``more`` "sliding",
+"cost" and "against".
 """
 
 from dataclasses import dataclass
@@ -44,6 +46,7 @@ def account(controller: Any, scheme: Any, model: Model, frames: Any, time: np.nd
         "hand_support_time": dt * (force[:, hands].sum(axis=1) > 0).sum(),
         "sliding_time": dt * frames.more["sliding"].any(axis=1).sum(),
         "slip_distance": slip_distance(frames, float(scheme.unit.force)),
+        "goals_against": most_against(machine, frames),
         "reach_distance": reach_distance(controller.reaches, points, frames, time),
         "hold_drift": drift,
         "largest_hold_force": pull,
@@ -53,6 +56,25 @@ def account(controller: Any, scheme: Any, model: Model, frames: Any, time: np.nd
             else float(ball_clearance(controller.objects, model, frames, time).min())
         ),
     }
+
+
+def goal_shares(machine: Any, frames: Any) -> dict[str, np.ndarray]:
+    """(T,) of each goal in what all of them come to, of 1; of those that ever come to something."""
+    cost = frames.more["cost"]
+    whole = cost.sum(axis=1, keepdims=True)
+    part = np.where(whole > 0, cost / np.where(whole > 0, whole, 1.0), 0.0)
+    return {name: part[:, k] for k, name in enumerate(machine.row_names) if part[:, k].any()}
+
+
+def most_against(machine: Any, frames: Any) -> str | None:
+    """Which two goals pulled against each other the most over the run, and how much of what all
+    goals did; None if none did."""
+    own = np.triu(np.nan_to_num(frames.more["against"].sum(axis=0)), 1)
+    if not own.any():
+        return None
+    a, b = np.unravel_index(own.argmax(), own.shape)
+    names = machine.row_names
+    return f"{names[a]} and {names[b]}, {own[a, b] / own.sum():.0%}"
 
 
 def reach_distance(

@@ -12,6 +12,7 @@ from jax import Array
 
 from controllers.goals import tasks as goals
 from controllers.goals.machine import GoalMachine, GoalState
+from controllers.goals.response import Response
 from controllers.goals.sensors import support_center, support_margin
 from controllers.goals.tasks import Goal
 from jaxsim.math.rotation import rotate
@@ -22,6 +23,7 @@ from jaxsim.synthesis.observation import EffectorObservation
 
 SOLE = 30.0  # weight of the goal ``sole_down``
 SWINGS = 0.05  # weight of the goal ``relax`` for a foot on its way
+FIRM = {"com": Response(0.3, 100.0), "spine": Response(0.3, 30.0)}  # for ``GoalMachine.weighing``
 ROLES = (*FEET, *THIGHS, "pelvis", "chest")  # that balance asks for
 
 

@@ -83,6 +83,10 @@ class Company(Numbered):
         """What flies about the first."""
         return self.members[0].drawn(model, time)
 
+    def shares(self, frames: Any) -> dict[str, np.ndarray]:
+        """Of the first character."""
+        return self.members[0].shares(frames)
+
     def account(
         self, scheme: SeveralCharacters, model: Model, frames: Any, time: np.ndarray
     ) -> dict[str, Any]:
@@ -92,7 +96,7 @@ class Company(Numbered):
         kept = {
             **{name: getattr(frames, name)[:, :count] for name in ("contact_pos", "contact_force")},
             **{name: getattr(frames, name) for name in ("link_pos", "link_quat", "phase", "since")},
-            "more": {"sliding": frames.more["sliding"][:, :count]},
+            "more": {**frames.more, "sliding": frames.more["sliding"][:, :count]},
         }
         return self.members[0].account(one, model, SimpleNamespace(**kept), time)
 

@@ -9,49 +9,57 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from controllers.goals.account import Reach, account, flight
+from controllers.goals.account import Reach, account, flight, goal_shares
 from controllers.goals.machine import GoalMachine, MachineState
+from controllers.goals.response import Response
 from controllers.goals.sensors import Objects
 from controllers.numbers import Numbered
-from jaxsim.model import Model, State
-from jaxsim.simulation.checks import check_array
+from jaxsim.model import Model, ModelError, State
+from jaxsim.simulation.checks import check_array, known
 from jaxsim.synthesis.observation import EffectorObservation
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class GoalController(Numbered):
-    """For ``PerStepOptimisation``. Its numbers are the weights of the goals and the machine's
-    variables at the start, the gait of a balance among them: ``weights[2,1]``,
-    ``variables.gait.time``.
+    """For ``PerStepOptimisation``. Its numbers are the weights of the goals, or their times and
+    priorities, and the machine's variables at the start, the gait of a balance among them:
+    ``weights[2,1]``, ``variables.gait.time``.
 
     Build it with ``GoalController.of(machine, model)``.
     """
 
-    weights: Array  # (ns, ng), see ``GoalMachine.weights``
+    weights: Array  # (ns, ng), or priorities, see ``GoalMachine.weights``
     variables: Any
     objects: Objects | None  # that fly about since time 0, without drag
     machine: GoalMachine = dataclasses.field(metadata={"static": True})
     # goals of the machine that bring an effector to a point for a while, to be told of
     reaches: tuple[Reach, ...] = dataclasses.field(default=(), metadata={"static": True})
+    times: Array | None = None  # (ns, ng) [s], see ``GoalMachine.times``
 
     @classmethod
     def of(
         cls, machine: GoalMachine, model: Model, objects: Objects | None = None
     ) -> "GoalController":
         """With the machine's own numbers, in the model's precision."""
-        weights = jnp.asarray(machine.weights(), model.mass.dtype)
-        return cls(weights, machine.variables, objects, machine)
+        weights, times = jax.tree.map(
+            lambda x: jnp.asarray(x, model.mass.dtype), (machine.weights(), machine.times())
+        )
+        return cls(weights, machine.variables, objects, machine, times=times)
 
     @property
     def labels(self) -> dict[str, str]:
-        """Weights as "takeStep.damping" (state and goal), numbers of the gait as "gait.time"."""
+        """Weights as "takeStep.damping" (state and goal), of a response "balance.reach_1.time" and
+        ".priority"; numbers of the gait as "gait.time"."""
         goals = [goal.name for goal in self.machine.goals]
-        found = {
-            f"{name}.{goal}": f"weights[{s},{goals.index(goal)}]"
-            for s, (name, state) in enumerate(self.machine.states.items())
-            for goal in state.goals
-        }
+        found = {}
+        for s, (name, state) in enumerate(self.machine.states.items()):
+            for goal, weight in state.goals.items():
+                label, at = f"{name}.{goal}", f"[{s},{goals.index(goal)}]"
+                if isinstance(weight, Response):
+                    found |= {f"{label}.time": f"times{at}", f"{label}.priority": f"weights{at}"}
+                else:
+                    found[label] = f"weights{at}"
         gait = getattr(self.variables, "gait", None)
         if gait is not None:
             found |= {
@@ -59,14 +67,28 @@ class GoalController(Numbered):
             }
         return found
 
+    @property
+    def phase_names(self) -> tuple[str, ...]:
+        """The machine's states."""
+        return self.machine.state_names
+
     def check(self, model: Model) -> None:
-        """Raise ModelError where the weights are not of the machine's shape."""
+        """Raise ModelError where weights or times are not of the machine's shape, or a time is not
+        positive."""
         shape = (len(self.machine.states), len(self.machine.goals))
         check_array("controller.weights", self.weights, shape, model.mass.dtype)
+        if self.times is not None:
+            check_array("controller.times", self.times, shape, model.mass.dtype)
+            if known(self.times) and not (np.asarray(self.times) > 0).all():
+                raise ModelError("controller.times: a time constant is positive, such as 0.3 s")
 
     def account(self, scheme: Any, model: Model, frames: Any, time: np.ndarray) -> dict[str, Any]:
         """What a summary tells of these goals, see ``controllers.goals.account``."""
         return account(self, scheme, model, frames, time)
+
+    def shares(self, frames: Any) -> dict[str, np.ndarray]:
+        """What the parts of the objective came to, see ``controllers.goals.account``."""
+        return goal_shares(self.machine, frames)
 
     def drawn(self, model: Model, time: np.ndarray) -> list[tuple[float, np.ndarray]]:
         """What a page shows besides the model: (radius, place (T, 3)) [m] of balls that fly."""
@@ -87,7 +109,7 @@ class GoalController(Numbered):
     ) -> tuple[MachineState, Any]:
         obs = self._sees(model, obs)
         memory = self.machine.advance(memory, obs)
-        return memory, self.machine.tasks(memory, obs, self.weights, obs.unit, dt)
+        return memory, self.machine.tasks(memory, obs, self.weights, obs.unit, dt, self.times)
 
     def _sees(self, model: Model, obs: EffectorObservation) -> EffectorObservation:
         """With the objects where they are now."""

@@ -24,10 +24,12 @@ from controllers.goals.effector_constraints import (
     constraint_rows,
     constraints_now,
 )
+from controllers.goals.response import Response, ease, response_rows
 from controllers.goals.tasks import Goal
 from jaxsim.synthesis.config import Units
 from jaxsim.synthesis.observation import EffectorObservation
 from jaxsim.synthesis.tasks import (
+    TaskRows,
     Tasks,
     position_rows,
     root_of_weight,
@@ -50,13 +52,14 @@ def _as_held(obs, variables):
 
 @dataclass(frozen=True)
 class GoalState:
-    """goals: name -> weight. condition(obs, variables) is the document's D; enter(obs, variables)
-    is done when the state takes over, during(obs, variables) in every step that it lasts.
+    """goals: name -> weight, or a ``Response``. condition(obs, variables) is the document's D;
+    enter(obs, variables) is done when the state takes over, during(obs, variables) in every step
+    that it lasts.
     lifts(obs, variables) (ne,) bool: the effectors that need not stay where they touch.
     holds(obs, variables) (ng,) int: of each gripper the hold that it asks for, or
     ``synthesis.holds.NO_HOLD``; as it is, where nothing else is said."""
 
-    goals: Mapping[str, float]
+    goals: Mapping[str, float | Response]
     condition: Callable[[EffectorObservation, Any], Array]
     enter: Callable[[EffectorObservation, Any], Any] = _same
     during: Callable[[EffectorObservation, Any], Any] = _same
@@ -83,7 +86,8 @@ class GoalMachine:
     variables: what conditions and goals remember at the start, a pytree. constraints: besides the
     goals, whatever the state. clasps(obs, variables) (nc,) bool: the hands of others that it asks
     for, whatever the state. Raises ValueError for a state or a transition that names something
-    unknown, and for two constraints of an effector at once.
+    unknown, for a goal that has a weight in one state and a response in another, or a response
+    where it asks for no contact force, and for two constraints of an effector at once.
     """
 
     goals: tuple[Goal, ...]
@@ -104,7 +108,7 @@ class GoalMachine:
                     raise ValueError(
                         f"state {name!r} weighs a goal {goal!r}; there are {', '.join(known)}"
                     )
-                if not np.isfinite(weight):
+                if not isinstance(weight, Response) and not np.isfinite(weight):
                     raise ValueError(f"state {name!r}: the weight of {goal!r} is {weight}")
         for name, followers in self.transitions.items():
             for end in (name, *followers):
@@ -113,6 +117,8 @@ class GoalMachine:
                         f"transition {name!r} -> {', '.join(followers)}: no state {end!r}; the "
                         f"states are {', '.join(names)}"
                     )
+        for goal in self.goals:
+            self._check_responses(goal)
         check_constraints(self.constraints)
         order = []
         for name in names:
@@ -123,26 +129,78 @@ class GoalMachine:
             order.append(tuple(names.index(s) for s in reached))
         object.__setattr__(self, "order", tuple(order))
 
+    def _check_responses(self, goal: Goal) -> None:
+        given = [s.goals[goal.name] for s in self.states.values() if goal.name in s.goals]
+        kinds = {isinstance(one, Response) for one in given if one != 0.0}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"goal {goal.name!r} has a weight in one state and a response in another; give it"
+                " one of the two"
+            )
+        if True in kinds and goal.level == "force":
+            raise ValueError(
+                f"goal {goal.name!r} asks contact forces to vanish, which takes no time; give it a"
+                " weight"
+            )
+
     @property
     def state_names(self) -> tuple[str, ...]:
         return tuple(self.states)
 
-    def weights(self) -> Array:
-        """(ns, ng) as declared: what a tuner tunes and a batch may vary."""
-        return jnp.array(
-            [[s.goals.get(goal.name, 0.0) for goal in self.goals] for s in self.states.values()]
+    @property
+    def timed(self) -> tuple[bool, ...]:
+        """(ng,) of each goal whether it has a response."""
+        return tuple(
+            any(isinstance(s.goals.get(goal.name), Response) for s in self.states.values())
+            for goal in self.goals
         )
 
+    def weights(self) -> Array:
+        """(ns, ng) as declared, of responses the priority: what a tuner tunes and a batch may
+        vary."""
+        return jnp.array(self._table(lambda one: one.priority, lambda weight: weight))
+
+    def times(self) -> Array | None:
+        """(ns, ng) of responses [s], 1 where there is none; None if no goal has one."""
+        if not any(self.timed):
+            return None
+        return jnp.array(self._table(lambda one: one.time, lambda _: 1.0))
+
+    def _table(self, of_response: Callable, of_weight: Callable) -> list[list[float]]:
+        given = [[s.goals.get(g.name, 0.0) for g in self.goals] for s in self.states.values()]
+        return [
+            [of_response(x) if isinstance(x, Response) else of_weight(x) for x in row]
+            for row in given
+        ]
+
     def adding(
-        self, goal: Goal, weight: float | Mapping[str, float], **changes: Any
+        self,
+        goal: Goal,
+        weight: float | Response | Mapping[str, float | Response],
+        **changes: Any,
     ) -> "GoalMachine":
-        """With one more goal: one weight for all states, or by state; changes: of fields."""
+        """With one more goal: one weight or response for all states, or by state; changes: of
+        fields."""
         by_state = weight if isinstance(weight, Mapping) else dict.fromkeys(self.states, weight)
         states = {
             name: replace(state, goals={**state.goals, goal.name: by_state.get(name, 0.0)})
             for name, state in self.states.items()
         }
         return replace(self, goals=(*self.goals, goal), states=states, **changes)
+
+    def weighing(self, goals: Mapping[str, float | Response]) -> "GoalMachine":
+        """With other weights or responses, by goal, in the states that have the goal. KeyError for
+        a goal that no state has."""
+        known = {name for state in self.states.values() for name in state.goals}
+        for name in goals:
+            if name not in known:
+                there = ", ".join(sorted(known))
+                raise KeyError(f"no state has a goal {name!r}; there are {there}")
+        states = {
+            name: replace(state, goals={g: goals.get(g, w) for g, w in state.goals.items()})
+            for name, state in self.states.items()
+        }
+        return replace(self, states=states)
 
     def begin(self, obs: EffectorObservation, variables: Any = None) -> MachineState:
         """In the first state; variables: others than its own."""
@@ -196,27 +254,25 @@ class GoalMachine:
         return chosen
 
     def tasks(
-        self, memory: MachineState, obs: EffectorObservation, weights: Array, unit: Units, dt
+        self,
+        memory: MachineState,
+        obs: EffectorObservation,
+        weights: Array,
+        unit: Units,
+        dt,
+        times: Array | None = None,
     ):
-        """``synthesize``'s tasks(conf, at_v): the goals of the present state."""
-        now = weights[memory.state]
+        """``synthesize``'s tasks(conf, at_v): the goals of the present state. weights and times: of
+        ``weights`` and ``times``."""
 
         def tasks(conf, at_v) -> Tasks:
             here = obs.with_conf(conf)
-            rows, relaxed = [], jnp.zeros(conf.effectors.count, conf.v.dtype)
-            for k, goal in enumerate(self.goals):
-                size = 1.0 if goal.unit == "one" else getattr(unit, goal.unit)
-                if goal.level == "force":
-                    relaxed = relaxed + jnp.where(goal.rows(here, memory.variables), now[k], 0.0)
-                    continue
-                error, J = goal.rows(here, memory.variables)
-                scale = root_of_weight(now[k]) / size
-                if goal.level == "velocity":
-                    rows.append(velocity_rows(J, -error, scale))
-                else:
-                    rows.append(position_rows(conf, error, J, at_v, scale, dt))
             lifted = [s.lifts(here, memory.variables) for s in self.states.values()]
-            still = jnp.where(_pick(memory.state, lifted), 0.0, 1.0).astype(conf.v.dtype)
+            lifted = _pick(memory.state, lifted)
+            still = jnp.where(lifted, 0.0, 1.0).astype(conf.v.dtype)
+            rows, relaxed = self._rows(
+                memory, obs, here, at_v, weights, times, obs.touching & ~lifted, unit, dt
+            )
             fixed = grip = hold = clasp = None
             if conf.clasps is not None and self.clasps is not None:
                 clasp = self.clasps(here, memory.variables)
@@ -230,6 +286,8 @@ class GoalMachine:
             return Tasks(
                 goals=stacked(*rows),
                 relax=relaxed.astype(conf.v.dtype),
+                of_goal=np.repeat(np.arange(len(rows)), [len(part.r) for part in rows]),
+                n_goals=len(rows),
                 still=still,
                 torque=jnp.ones((), conf.v.dtype),
                 fixed=fixed,
@@ -239,6 +297,37 @@ class GoalMachine:
             )
 
         return tasks
+
+    def _rows(
+        self, memory, obs, here, at_v, weights, times, stays, unit: Units, dt
+    ) -> tuple[list[TaskRows], Array]:
+        """Of each goal that has rows, and (ne,) the weights on contact forces. here: as ``at_v``
+        leads to, from obs; stays (ne,) bool."""
+        conf, now = here.conf, weights[memory.state]
+        factor = None if times is None else ease(obs.conf, stays, unit, dt)
+        rows, relaxed = [], jnp.zeros(conf.effectors.count, conf.v.dtype)
+        for k, (goal, timed) in enumerate(zip(self.goals, self.timed)):
+            found = goal.rows(here, memory.variables)
+            if goal.level == "force":
+                relaxed = relaxed + jnp.where(found, now[k], 0.0)
+                continue
+            error, J = found
+            scale = root_of_weight(now[k]) / (
+                1.0 if goal.unit == "one" else getattr(unit, goal.unit)
+            )
+            if timed and times is not None and factor is not None:
+                own = times[memory.state, k], now[k]
+                rows.append(response_rows(obs.conf, found, goal.level, at_v, *own, factor, dt))
+            elif goal.level == "velocity":
+                rows.append(velocity_rows(J, -error, scale))
+            else:
+                rows.append(position_rows(conf, error, J, at_v, scale, dt))
+        return rows, relaxed
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """Of the goals that have rows, as ``Tasks.of_goal`` counts them."""
+        return tuple(goal.name for goal in self.goals if goal.level != "force")
 
 
 def _pick(index: Array, options: list) -> Any:

@@ -13,6 +13,7 @@ from controllers.goals.controller import GoalController
 from controllers.goals.effector_constraints import EffectorConstraint, at_once, check_constraints
 from controllers.goals.machine import GoalMachine
 from controllers.goals.one_foot import crane, one_foot_machine
+from controllers.goals.response import Response
 from controllers.goals.sensors import Objects
 from controllers.goals.starts import hanging
 from controllers.goals.surroundings import dodge, hands_to_wall
@@ -88,7 +89,11 @@ def _registered(
     for each in table.tables("hold"):
         effector = _named(each, "effector", names)
         try:
-            holds.append(EffectorConstraint(effector, each.number("start"), each.number("end")))
+            holds.append(
+                EffectorConstraint(
+                    effector, each.number("start", least=0.0), each.number("end", above=0.0)
+                )
+            )
             check_constraints(holds)
         except ValueError as error:
             raise each.error(str(error)) from error
@@ -97,11 +102,12 @@ def _registered(
     reaches: list[Reach] = []
     for k, each in enumerate(table.tables("reach")):
         where = each.vector("target")
-        weight = each.number("weight", TIMES[0], above=0.0)
-        onset = each.number("onset", TIMES[1], least=0.0)
+        weight, onset = _strength(each)
         try:
             time = EffectorConstraint(
-                _named(each, "effector", names), each.number("start"), each.number("end")
+                _named(each, "effector", names),
+                each.number("start", least=0.0),
+                each.number("end", above=0.0),
             )
         except ValueError as error:
             raise each.error(str(error)) from error
@@ -129,6 +135,18 @@ def _registered(
         replace(controller, reaches=tuple(reaches)),
         tuple((name, "its condition") for name in machine.state_names),
     )
+
+
+def _strength(table: Table) -> tuple[float | Response, float]:
+    """Of a goal: its weight and how long it takes to come to that [s], or a response, which has a
+    ``time`` and may have a ``priority``."""
+    if not (table.has("time") or table.has("priority")):
+        return table.number("weight", TIMES[0], above=0.0), table.number("onset", TIMES[1], least=0)
+    for key in ("weight", "onset"):
+        if table.has(key):
+            raise table.error("goes with no time and priority; give one or the other", key)
+    priority = table.number("priority", Response.priority, above=0.0)
+    return Response(table.number("time", above=0.0), priority), 0.0
 
 
 def _named(table: Table, key: str, names: Sequence[str]) -> str:

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 FORMAT_NAME = "jaxsim-motion"
-FORMAT_VERSION = 3  # 3: gauges, a ghost; a file with neither is written as version 2
+FORMAT_VERSION = 4  # 4: shares; 3: gauges, a ghost; a file is written as the first that holds it
 PLAIN_VERSION = 2  # 2: height fields, grips, roles of links; 1 lacks them and is read too
 ROLES = ("character", "companion", "prop", "driven")
 
@@ -160,6 +160,7 @@ class Motion:
     gauges: dict[str, Gauge] = field(default_factory=dict)  # name -> what the controller watches
     ghost_pos: np.ndarray | None = None  # (T, nl, 3) [m] link_pos of a reference, if there is one
     ghost_quat: np.ndarray | None = None  # (T, nl, 4) its link_quat; NaN for links that it lacks
+    shares: dict[str, np.ndarray] = field(default_factory=dict)  # name -> (T,), of 1
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -193,7 +194,8 @@ class Motion:
         nc = self.contact_pos.shape[1] if self.contact_pos.ndim == 3 else 0
         outer = np.ones(nc, bool) if self.contact_outer is None else self.contact_outer
         put("contact_outer", np.asarray(outer, dtype=bool))
-        put("heights", {str(k): _float_array(v) for k, v in self.heights.items()})
+        for name in _NAMED:
+            put(name, {str(k): _float_array(v) for k, v in getattr(self, name).items()})
         self._check()
 
     def _check(self) -> None:
@@ -213,7 +215,8 @@ class Motion:
             "torque_limit": (nj,),
         }
         arrays = [(name, getattr(self, name), shape) for name, shape in wanted.items()]
-        arrays += [(f"heights[{k!r}]", v, (n,)) for k, v in self.heights.items()]
+        for name in _NAMED:
+            arrays += [(f"{name}[{k!r}]", v, (n,)) for k, v in getattr(self, name).items()]
         arrays += [(f"gauges[{k!r}]", v.values, (n,)) for k, v in self.gauges.items()]
         if (self.ghost_pos is None) != (self.ghost_quat is None):
             raise ValueError("motion: a ghost needs both ghost_pos and ghost_quat")
@@ -263,7 +266,8 @@ class Motion:
     def _samples(self) -> list[tuple[str, np.ndarray]]:
         """(name, array with T as its first axis), in the order in which they are reported."""
         arrays = [(f, getattr(self, f)) for f in _FLOAT_FIELDS if f != "torque_limit"]
-        arrays += [(f"heights[{k!r}]", v) for k, v in self.heights.items()]
+        for name in _NAMED:
+            arrays += [(f"{name}[{k!r}]", v) for k, v in getattr(self, name).items()]
         arrays += [(f"gauges[{k!r}]", v.values) for k, v in self.gauges.items()]
         return arrays if self.com is None else [*arrays, ("com", self.com)]
 
@@ -283,7 +287,8 @@ class Motion:
         for name in (*_FLOAT_FIELDS, "phase", *_GRIP_FIELDS):
             if name != "torque_limit":
                 values[name] = values[name][index]
-        values["heights"] = {k: v[index] for k, v in self.heights.items()}
+        for name in _NAMED:
+            values[name] = {k: v[index] for k, v in getattr(self, name).items()}
         values["gauges"] = {k: v.at(index) for k, v in self.gauges.items()}
         for name in _OPTIONAL:
             values[name] = None if values[name] is None else values[name][index]
@@ -296,6 +301,7 @@ _FLOAT_FIELDS = (
 )
 
 
+_NAMED = ("heights", "shares")  # name -> (T,)
 _OPTIONAL = ("com", "ghost_pos", "ghost_quat")
 _GRIP_FIELDS = ("grip_pos", "grip_force", "grip_closed")  # since version 2
 _OUTER = "contact_outer"
@@ -325,12 +331,17 @@ def save_motion(path: str | os.PathLike[str], motion: Motion) -> None:
     if motion.gauges:
         meta["gauges"] = {k: [v.unit, v.thresholds] for k, v in motion.gauges.items()}
         arrays |= {f"gauge_{i}": v.values for i, v in enumerate(motion.gauges.values())}
-    new = motion.gauges or motion.ghost_pos is not None
+    version = PLAIN_VERSION
+    if motion.gauges or motion.ghost_pos is not None:
+        version = 3
+    if motion.shares:
+        version, meta["shares"] = 4, list(motion.shares)
+        arrays |= {f"share_{i}": v for i, v in enumerate(motion.shares.values())}
     buffer = io.BytesIO()
     np.savez_compressed(
         buffer,
         format=np.array(FORMAT_NAME),
-        version=np.array(FORMAT_VERSION if new else PLAIN_VERSION),
+        version=np.array(version),
         meta=np.array(json.dumps(meta)),
         **arrays,
     )
@@ -380,7 +391,7 @@ def _motion(stored: dict[str, np.ndarray], version: int) -> Motion:
     meta = json.loads(str(stored["meta"]))
     if not isinstance(meta["title"], str):
         raise TypeError(f"the title is {meta['title']!r}, a text is needed")
-    for name in (*_LISTS, "heights"):
+    for name in (*_LISTS, *_NAMED):
         texts = meta.get(name, [])
         if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
             raise TypeError(f"{name} are {texts!r}, texts are needed")
@@ -400,4 +411,6 @@ def _motion(stored: dict[str, np.ndarray], version: int) -> Motion:
             name: Gauge(unit, limits, stored[f"gauge_{i}"])
             for i, (name, (unit, limits)) in enumerate(meta.get("gauges", {}).items())
         }
+    if version > 3:
+        values["shares"] = {k: stored[f"share_{i}"] for i, k in enumerate(meta["shares"])}
     return Motion(**values)

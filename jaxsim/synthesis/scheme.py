@@ -30,6 +30,7 @@ from jaxsim.synthesis.config import SynthesisConfig, Units, units
 from jaxsim.synthesis.configuration import Configuration, configuration_at
 from jaxsim.synthesis.holds import NO_HOLD, Grips, Holds, HoldsNow, check_holds
 from jaxsim.synthesis.observation import EffectorObservation
+from jaxsim.synthesis.shares import shares
 from jaxsim.synthesis.surroundings import surroundings
 from jaxsim.synthesis.synthesizer import SynthesisInfo, SynthesisMemory, begin, synthesize
 from jaxsim.synthesis.tasks import Tasks
@@ -185,8 +186,14 @@ class PerStepOptimisation(SynthesisConfig):
         return links, np.full_like(links, -1)
 
     def keep(self, model: Model, sample: Sample) -> dict[str, Array]:
-        """Which effectors slide, (ne,) bool."""
-        return {"sliding": sample.info.sliding}
+        """Which effectors slide, (ne,) bool; what the objective came to by goal, and which goals
+        pulled against each other, see ``shares``, as linearised at the step's beginning."""
+        return self._kept(sample.obs.conf, sample.control, sample.info)
+
+    def _kept(self, conf: Configuration, command: Callable, info: SynthesisInfo) -> dict:
+        tasks = command(conf, jnp.zeros_like(conf.v))
+        cost, against = shares(tasks, info.velocity)
+        return {"sliding": info.sliding, "cost": cost, "against": against}
 
     def watch(
         self, health: Health, model: Model, state: State, obs: Any, after: State, info: Any

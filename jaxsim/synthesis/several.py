@@ -278,6 +278,13 @@ class SeveralCharacters(PerStepOptimisation):
             "largest_clasp_speed": largest(lambda sample: sample.info.grip_speed, 0.0),
         }
 
+    def keep(self, model: Model, sample: Sample) -> dict[str, Array]:
+        """As of one; the objective is that of the first."""
+        conf = member(sample.obs.conf, 0)
+        velocity = sample.info.velocity[: conf.v.shape[0]]
+        info = replace(sample.info, velocity=velocity)
+        return self._kept(conf, sample.control[0], info)
+
     def contact_links(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
         """(nk ne,), (nk ne,) of each effector, and -1 for the world."""
         links = np.concatenate(_effector_links(self.characters(model), self.effectors))
@@ -320,6 +327,7 @@ def _same_rows(tasks: Sequence[Tasks]) -> Tasks:
         rows: dict[str, Any] = {
             n: _padded(getattr(t, n) or no_rows, m) for n, m in most.items() if m
         }
+        rows |= {"of_goal": None, "n_goals": 1}  # the step does not ask
         if some["grip"] and t.grip is None:
             rows["grip"] = jnp.zeros(count, bool)
         if some["clasp"] and t.clasp is None:

@@ -83,6 +83,7 @@ class SynthesisInfo:
     iterations: Array  # () int, of the last QP
     residual: Array  # () relative, the larger of the QP's primal and dual one
     violated: Array  # bool: rows of the QP that are not met
+    velocity: Array  # (nv,) at the step's end [m/s, rad/s]
     grip_speed: Array | None = None  # () of the fastest that took hold in this step [m/s]
     clasped: Array | None = None  # (nc,) bool: hands hold each other
     clasp_force: Array | None = None  # (nc, 3) there, on this character [N]
@@ -202,6 +203,7 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
         iterations=result.solution.iterations,
         residual=jnp.maximum(result.solution.primal, result.solution.dual),
         violated=result.solution.violated,
+        velocity=v,
         grip_speed=grip_speed(conf, touch.held, config.dt)
         if touch.clasped is None
         else touch.clasped.speed,

@@ -1,9 +1,10 @@
 """What a controller asks of a step: weighted rows on the velocity, and how contacts may move."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from jaxsim.synthesis.configuration import Configuration
@@ -33,6 +34,8 @@ class Tasks:
     grip: Array | None = None  # (ne,) bool: effectors that hold on, with any force
     clasp: Array | None = None  # (nc,) bool: hands of others to hold, see ``synthesis.clasps``
     hold: Array | None = None  # (ng,) int: which hold each gripper asks for, or ``holds.NO_HOLD``
+    of_goal: Array | np.ndarray | None = None  # (m,) int: of which goal each row is; None: of one
+    n_goals: int = field(default=1, metadata={"static": True})
 
 
 def position_rows(

@@ -41,7 +41,7 @@ QUAT_SCALE = 32767  # int16 steps per unit
 SCRIPTS = (  # of the folder `player`, in the order in which they are joined
     *("data", "state", "maths", "poses", "follow", "canvas", "camera"),
     *("ground", "flat", "solids", "space", "marks", "scene"),
-    *("ghost", "charts", "readouts", "gauges", "strips", "playing", "input", "start"),
+    *("ghost", "charts", "readouts", "gauges", "strips", "shares", "playing", "input", "start"),
 )
 
 
@@ -92,7 +92,8 @@ def read_page(path: str | os.PathLike[str]) -> dict[str, Any]:
     com (n, 3) [m], no rows if not known; heights (n, number of heights) [m]; grip_pos and
     grip_force (n, ng, 3) [m, N]; grip_closed (n, ng), 0 or 1. Only where the motion has them:
     gauge_values (n, number of gauges of numbers), in the units that the key gauges has; ghost_pos
-    (n, nl, 3) [m] and ghost_quat (n, nl, 4), all 0 for links that the reference lacks.
+    (n, nl, 3) [m] and ghost_quat (n, nl, 4), all 0 for links that the reference lacks; shares
+    (n, number of parts of the objective), of 1, in the order of the key share_names.
     Raises ValueError if the file is not such a page.
     """
     page = Path(path).read_text("utf-8")
@@ -184,7 +185,8 @@ def _shape_data(shape: Shape) -> dict[str, object]:
 
 def _watched(motion: Motion) -> dict[str, object]:
     """Of what the controller watches, where it does: "gauges" of numbers, "strips" of what is so or
-    not, with the colour and the stretches [s] after the start, of all frames."""
+    not, with the colour and the stretches [s] after the start, of all frames, and the names of the
+    parts of its objective."""
     gauges = [
         {"name": k, "unit": v.unit, "thresholds": v.thresholds, "scale": v.scale()}
         for k, v in gauges_of(motion).items()
@@ -198,15 +200,18 @@ def _watched(motion: Motion) -> dict[str, object]:
         }
         for name, spans in strips_of(motion).items()
     ]
-    return {k: v for k, v in (("gauges", gauges), ("strips", strips)) if v}
+    watched = {"gauges": gauges, "strips": strips, "share_names": list(motion.shares)}
+    return {k: v for k, v in watched.items() if v}
 
 
 def _reference_arrays(shown: Motion) -> dict[str, object]:
-    """What only some motions have: gauges, a ghost."""
+    """What only some motions have: gauges, a ghost, shares of an objective."""
     found: dict[str, object] = {}
     values = [gauge.values for gauge in gauges_of(shown).values()]
     if values:
         found["gauge_values"] = _packed(np.stack(values, 1), "<f4")
+    if shown.shares:
+        found["shares"] = _packed(np.stack([*shown.shares.values()], 1), "<f4")
     ghost = ghost_of(shown)
     if ghost is not None:
         found["ghost_pos"] = _packed(ghost.link_pos, "<f4")

@@ -58,6 +58,7 @@ def motion_of(scenario: Scenario, frames: Frame, time: np.ndarray, events: tuple
         com=frames.com,
         link_roles=tuple(kinds),
         gauges=_gauges(scenario.controller, frames),
+        shares=getattr(scenario.controller, "shares", lambda _: {})(frames),
         **_ghost(scenario, time, len(names)),
         **({"grip_names": top.grip_names, **_grips(frames)} if top.n_grips else {}),
     )

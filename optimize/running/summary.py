@@ -42,6 +42,7 @@ LABELS = {
         "hand_support_time": "with a force on a hand [s]",
         "sliding_time": "with a foot that slides [s]",
         "slip_distance": "way of feet that slide [m]",
+        "goals_against": "goals that pulled against each other the most",
         "reach_distance": "furthest from where an effector was to be [m]",
         "hold_drift": "furthest from where an effector was held [m]",
         "largest_hold_force": "greatest force of what is held [N]",

@@ -175,13 +175,37 @@ def test_file_gives_back_gauges_and_ghost(tmp_path):
     assert part.ghost_pos is not None and part.ghost_pos.shape == (2, 2, 3)
 
 
-def test_a_file_without_gauges_and_ghost_is_of_the_version_before(tmp_path):
-    for motion, version in ((make_motion(), 2), (followed(), 3), (followed(gauges={}), 3)):
-        save_motion(tmp_path / "motion.npz", motion)
-        with np.load(tmp_path / "motion.npz") as file:
-            assert int(file["version"]) == version
-            assert ("gauges" in json.loads(str(file["meta"]))) == bool(motion.gauges)
-            assert ("ghost_pos" in file.files) == (version == 3)
+SHARES = {"reach": np.linspace(0.0, 1.0, 7), "damping": np.linspace(1.0, 0.0, 7)}
+
+
+def test_file_gives_back_the_shares_of_an_objective(tmp_path):
+    motion = make_motion(shares=SHARES)
+    save_motion(tmp_path / "motion.npz", motion)
+    loaded = load_motion(tmp_path / "motion.npz")
+    assert list(loaded.shares) == list(SHARES)
+    for name, share in SHARES.items():
+        np.testing.assert_array_equal(loaded.shares[name], share)
+    np.testing.assert_array_equal(motion.take(np.array([1, 4])).shares["reach"], [1 / 6, 4 / 6])
+    with pytest.raises(ValueError, match=r"shares\['reach'\] has shape \(3,\), expected \(7,\)"):
+        make_motion(shares={"reach": np.zeros(3)})
+
+
+@pytest.mark.parametrize(
+    ("motion", "version"),
+    [
+        (make_motion(), 2),
+        (followed(), 3),
+        (followed(gauges={}), 3),
+        (make_motion(shares=SHARES), 4),
+    ],
+)
+def test_a_file_is_of_the_first_version_that_holds_it(tmp_path, motion, version):
+    save_motion(tmp_path / "motion.npz", motion)
+    with np.load(tmp_path / "motion.npz") as file:
+        assert int(file["version"]) == version
+        meta = json.loads(str(file["meta"]))
+        assert ("gauges" in meta, "shares" in meta) == (bool(motion.gauges), bool(motion.shares))
+        assert ("ghost_pos" in file.files) == (version == 3)
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,13 @@ def stepping(followed) -> Motion:
     return dataclasses.replace(followed, gauges={**followed.gauges, **strips})
 
 
+@pytest.fixture
+def asked(falling) -> Motion:
+    """With the parts of an objective, of which the second comes to more."""
+    part = np.linspace(0.0, 0.5, falling.n_frames)
+    return dataclasses.replace(falling, shares={"<reach>": part, "damping": 1 - part})
+
+
 @pytest.fixture(scope="session")
 def walker() -> Motion:
     return make_walker()

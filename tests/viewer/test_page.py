@@ -320,6 +320,30 @@ def test_strips_are_drawn(tmp_path, stepping, followed):
     assert 'id="truths"' not in browse(tmp_path / "motion.html", "#t=0.5")[0]
 
 
+def test_shares_of_an_objective_are_embedded_where_there_are_any(tmp_path, falling, asked):
+    write_page(tmp_path / "motion.html", asked)
+    data = read_page(tmp_path / "motion.html")
+    index = even_frames(asked.time, data["time"])
+    assert data["share_names"] == ["<reach>", "damping"]
+    wanted = np.stack([share[index] for share in asked.shares.values()], 1)
+    np.testing.assert_allclose(data["shares"], wanted, atol=1e-6)
+    write_page(tmp_path / "motion.html", falling)
+    assert not {"shares", "share_names"} & read_page(tmp_path / "motion.html").keys()
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+def test_shares_of_an_objective_are_drawn(tmp_path, falling, asked):
+    write_page(tmp_path / "motion.html", asked)
+    page, log = browse(tmp_path / "motion.html", "#t=0.5")
+    assert log == "" and "player failed" not in reading(page, "notice")
+    canvas = re.search(r'<canvas id="shares"[^>]*>', page)
+    assert canvas and "hidden" not in canvas[0]
+    assert 'aria-label="Share of the objective: &lt;reach&gt;, damping"' in canvas[0]
+    assert not re.search(r' (width|height)="0"', canvas[0])
+    write_page(tmp_path / "motion.html", falling)
+    assert 'id="shares"' not in browse(tmp_path / "motion.html", "#t=0.5")[0]
+
+
 @pytest.mark.skipif(BROWSER is None, reason="needs chromium")
 def test_a_page_without_gauges_or_ghost_shows_neither(tmp_path, falling):
     write_page(tmp_path / "motion.html", falling)

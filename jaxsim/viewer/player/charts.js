@@ -124,6 +124,7 @@ function drawStrips() {
   drawChart("force", "Contact force, normal [N], peak per frame", hasForce ? [force] : []);
   drawGaugeCharts();
   drawTruths();
+  drawShares();
   placeCursor();
 }
 

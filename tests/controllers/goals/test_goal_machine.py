@@ -9,6 +9,7 @@ import pytest
 
 from controllers.goals.balance import balance_machine
 from controllers.goals.machine import GoalMachine, GoalState
+from controllers.goals.response import Response
 from controllers.goals.tasks import Goal
 
 GOALS = (
@@ -122,6 +123,17 @@ def test_weights_are_as_declared():
 def test_a_goal_can_be_added():
     more = machine().adding(Goal("c", "one", lambda obs, variables: None), {"high": 3.0})
     assert more.weights()[:, 2].tolist() == [0.0, 0.0, 3.0]
+
+
+def test_goals_can_be_weighed_anew_where_they_stand():
+    anew = machine().weighing({"a": 4.0})
+    assert anew.weights().tolist() == [[4.0, 0.0], [0.0, 2.0], [4.0, 0.5]]
+    firm = machine().weighing({"a": Response(0.3, 7.0)})
+    assert firm.timed == (True, False)
+    assert firm.weights()[:, 0].tolist() == [7.0, 0.0, 7.0]
+    assert np.asarray(firm.times()) == pytest.approx(np.array([[0.3, 1], [1, 1], [0.3, 1]]))
+    with pytest.raises(KeyError, match="no state has a goal 'c'; there are a, b"):
+        machine().weighing({"c": 1.0})
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from controllers.goals import tasks as goals
+from controllers.goals.everyday import look_at, wave
+from controllers.goals.sitting import sit
+from controllers.goals.step_to import step_to
 from jaxsim.dynamics.kinematics import integrate
 from jaxsim.synthesis.config import units
 from jaxsim.synthesis.configuration import configuration_at
@@ -33,6 +36,16 @@ def angles(obs, _):
     return obs.conf.q[np.array([top.q_start[top.joint(j)] for j in JOINTS])] - np.array(ANGLES)
 
 
+def looks(obs, _):
+    """The rotation vector from where a place is seen to where the trunk's x axis points."""
+    index = obs.conf.link("trunk")
+    axis = obs.conf.kin.link_rot[index][:, 0]
+    to = np.array(POINT) - obs.conf.kin.com[index]
+    to = to / jnp.sqrt(to @ to)
+    across = jnp.cross(to, axis)
+    return jnp.arctan2(jnp.sqrt(across @ across), to @ axis) / jnp.sqrt(across @ across) * across
+
+
 GOALS = {
     "com_over": (
         goals.com_over("com", lambda s, _: np.array(PLACE)),
@@ -44,6 +57,7 @@ GOALS = {
         lambda s, _: s.conf.position[s.conf.effectors.names.index("handle")] - np.array(POINT),
     ),
     "pose": (goals.pose("pose", JOINTS, lambda s, _: np.array(ANGLES)), angles),
+    "look_at": (look_at(POINT, "trunk"), looks),
 }
 
 
@@ -171,3 +185,38 @@ def test_the_tilt_is_finite_where_there_is_no_angle_and_where_no_way_is_the_shor
     error, slope, *_ = tilt_and_slopes(almost)
     assert np.abs(error).max() < np.pi
     assert np.abs(slope).max() < 40
+
+
+def test_a_gaze_has_its_angle_as_error_and_is_finite_everywhere(obs):
+    """From straight ahead to straight behind."""
+    index = obs.conf.link("trunk")
+    rot, eye = np.asarray(obs.conf.kin.link_rot[index]), np.asarray(obs.conf.kin.com[index])
+
+    @quick_jit
+    def seen(place):
+        return look_at(lambda *_: place, "trunk").rows(obs, None)
+
+    for degrees in (0.0, 1.0, 1.9, 45.0, 90.0, 150.0, 180.0):
+        angle = np.deg2rad(degrees)
+        place = eye + 3 * rot @ np.array([np.cos(angle), np.sin(angle), 0.0])
+        error, J = map(np.asarray, seen(place))
+        assert np.isfinite(error).all() and np.isfinite(J).all()
+        if degrees < 180:
+            np.testing.assert_allclose(error, -angle * rot[:, 2], atol=1e-9)
+
+
+def test_mistakes_of_everyday_goals_are_told():
+    with pytest.raises(ValueError, match="hand is 'leftFoot'; choose from leftHand, rightHand"):
+        wave("leftFoot")
+    with pytest.raises(ValueError, match="frequency is 0"):
+        wave(frequency=0)
+    for place in ((1.0, 2.0), (1.0, np.nan, 0.0)):
+        with pytest.raises(ValueError, match="three finite numbers"):
+            look_at(place)
+    for place in ((1.0, 2.0, 0.0), (np.inf, 0.0)):
+        with pytest.raises(ValueError, match="two finite numbers on the ground"):
+            step_to("leftFoot", place)
+    with pytest.raises(ValueError, match="foot is 'left'; choose from leftFoot, rightFoot"):
+        step_to("left", (0.2, 0.1))
+    with pytest.raises(ValueError, match="three finite numbers"):
+        sit((0.2, 0.1))

@@ -112,6 +112,13 @@ def test_a_scenario_can_be_changed():
     assert again.get("controller.balance.damping") == pytest.approx(0.7)
 
 
+def test_a_reach_may_have_a_time_and_a_priority():
+    given = asking([{**REACH, "time": 0.3, "priority": 5.0}])
+    assert given.get("balance.reach_1.time") == pytest.approx(0.3)
+    assert given.get("controller.takeStep.reach_1.priority") == pytest.approx(5.0)
+    assert asking([REACH]).get("balance.reach_1") == pytest.approx(2.0)
+
+
 def test_mistakes_are_told():
     with pytest.raises(WorldError, match=r"'push'\?.*near_wall"):
         scenario("pusch")
@@ -121,7 +128,21 @@ def test_mistakes_are_told():
         asking([{**REACH, "target": [np.nan, 0.0, 1.0]}])
     with pytest.raises(WorldError, match="'onset'"):
         asking([{**REACH, "onset": -0.1}])
-    with pytest.raises(WorldError, match="from 2 to 1 s is no interval"):
+    with pytest.raises(WorldError, match=r"'weight'.*goes with no time and priority"):
+        asking([{**REACH, "weight": 1.0, "time": 0.3}])
+    with pytest.raises(WorldError, match=r"'onset'.*goes with no time and priority"):
+        asking([{**REACH, "onset": 0.1, "time": 0.3}])
+    with pytest.raises(WorldError, match=r"'time'.*is missing"):
+        asking([{**REACH, "priority": 1.0}])
+    with pytest.raises(WorldError, match=r"'time'.*is 0; give a finite number above 0"):
+        asking([{**REACH, "time": 0}])
+    for past in ({"start": -0.5}, {"end": 0.0}):  # the motion begins at 0
+        key = next(iter(past))
+        with pytest.raises(WorldError, match=rf"\[\[reach\]\] 1, key '{key}'"):
+            asking([{**REACH, **past}])
+        with pytest.raises(WorldError, match=rf"\[\[hold\]\] 1, key '{key}'"):
+            asking(hold=[{"effector": "leftHand", "start": 1.0, "end": 2.0, **past}])
+    with pytest.raises(WorldError, match=r"from 2 to 1 s is no interval"):
         asking([{**REACH, "start": 2.0, "end": 1.0}])
     with pytest.raises(WorldError, match=r"'leftHnd'; did you mean 'leftHand'.*rightHand"):
         asking([{**REACH, "effector": "leftHnd"}])
