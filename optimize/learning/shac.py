@@ -140,7 +140,7 @@ class SHAC:
         return SHACState(
             params=params,
             followed=params,
-            optimisers=tuple(each.init(params) for each in self._optimisers),
+            optimisers=(self._optimisers[0].init(params), self._optimisers[1].init(params)),
             seen=Statistics.none(self._sizes[0]),
             members=begin_all(self.env, member_keys(seed, self.members)),
             key=jax.random.key_data(jax.random.key(seed)),
@@ -174,7 +174,7 @@ class SHAC:
             params, followed, (own, other), seen, members, state.key, state.updates + 1
         )
         deviation = jnp.mean(jnp.exp(nnx.merge(self._graph, params).log_deviation[...]))
-        return after, _told(window, deviation, optax.global_norm(slope), error)
+        return after, _told(window, deviation, _norm(slope), error)
 
     def _loss(self, params: Any, state: SHACState, key: Array):
         """What a window earns and is worth at its end, of all members, less than zero."""
@@ -234,6 +234,10 @@ class SHAC:
         return params, optimiser, jnp.sqrt(errors[-1])
 
 
+def _norm(tree: Any) -> Array:
+    return jnp.sqrt(sum((jnp.sum(x * x) for x in jax.tree.leaves(tree)), start=jnp.zeros(())))
+
+
 def _told(window: Window, deviation: Array, slope: Array, error: Array) -> Told:
     told = window.told
     ended = told.done | told.truncated
@@ -254,7 +258,7 @@ def _cut(at: EnvState, steepest: float) -> EnvState:
     """The same; what is derived by a member's is at most ``steepest``, and 0 where not finite."""
     leaves, tree = jax.tree.flatten(at)
     real = [k for k, x in enumerate(leaves) if jnp.issubdtype(x.dtype, jnp.floating)]
-    cut = _bounded(steepest, [leaves[k] for k in real])
+    cut: Any = _bounded(steepest, [leaves[k] for k in real])
     for k, x in zip(real, cut):
         leaves[k] = x
     return jax.tree.unflatten(tree, leaves)
