@@ -4,6 +4,7 @@
     python benchmarks/environments.py --walk 0,1,2,3,4 --out runs/walk    learn, for each seed
     python benchmarks/environments.py --judge runs/walk     20 m, in unseen starts
     python benchmarks/environments.py --brax 0,1            PPO here beside brax's, for each seed
+    python benchmarks/environments.py --kicks POLICY        kicks that stand_policy stands through
 
 Speed: steps of the simulation a second of all characters. The bare engine holds the same actions
 from the same states, and observes, decides and rewards nothing; an environment with a network of
@@ -24,6 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks._kicks import kicks_table
 from benchmarks._machine import commit, machine, si, table, today, versions
 from controllers.policy.file import read_policy
 from jaxsim import enable_cache
@@ -194,11 +196,14 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=300)
     parser.add_argument("--checks", type=int, default=4, help="of --brax, equally far apart")
     parser.add_argument("--out", type=Path, default=Path("runs/walk"))
+    parser.add_argument("--kicks", type=Path, help="a policy, for its kicks")
     args = parser.parse_args()
     enable_cache()
     if args.walk:
         walk([int(seed) for seed in args.walk.split(",")], args.out, args.updates)
-    if args.brax:
+    if args.kicks:
+        print(kicks_table(args.kicks))
+    elif args.brax:
         seeds = [int(seed) for seed in args.brax.split(",")]
         print(beside_brax(seeds, args.updates, args.checks))
     elif args.walk or args.judge:

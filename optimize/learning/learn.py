@@ -42,7 +42,8 @@ CHECK_SEED = 1_000_003  # added to the seed for the starts that choose the best
 
 @dataclass(frozen=True)
 class Learned:
-    """Where a run stands. worth: mean return of the best policy in starts unseen by learning."""
+    """Where a run stands. worth: mean return of the best policy without noise, from the
+    environment's beginnings drawn anew."""
 
     folder: Path
     updates: int
