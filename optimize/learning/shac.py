@@ -7,8 +7,8 @@ earns, through the simulation, and of what the critic says follows.
     state, told = learner.update(state)
 
 Rewards are paid in parts of 1 - gamma, as in ``optimize.learning.ppo``. Going back from action to
-action the derivative by a member's state is cut to ``steepest``, and left out where it is not
-finite: a member whose contacts amplify it does not decide for the others.
+action the derivatives by a member's state and by its action are cut to ``steepest``, and left out
+where they are not finite: a member whose contacts amplify them does not decide for the others.
 """
 
 from dataclasses import dataclass, field
@@ -187,6 +187,7 @@ class SHAC:
             noise, last = given
             at = _cut(at, self.steepest)
             action = agent.actor(state.seen.normalised(at.observation)) + deviation * noise
+            action = _cut(action, self.steepest)
             after, told = self._step(at, action)
             ended = told.done | told.truncated
             worth = judge.critic(state.seen.normalised(told.observation))[..., 0]
@@ -254,8 +255,9 @@ def _told(window: Window, deviation: Array, slope: Array, error: Array) -> Told:
     )
 
 
-def _cut(at: EnvState, steepest: float) -> EnvState:
-    """The same; what is derived by a member's is at most ``steepest``, and 0 where not finite."""
+def _cut(at: Any, steepest: float) -> Any:
+    """The same arrays (members, ...); what is derived by those of a member is at most ``steepest``,
+    and 0 where it is not finite."""
     leaves, tree = jax.tree.flatten(at)
     real = [k for k, x in enumerate(leaves) if jnp.issubdtype(x.dtype, jnp.floating)]
     cut: Any = _bounded(steepest, [leaves[k] for k in real])
