@@ -128,6 +128,7 @@ def options(learner: PPO) -> dict[str, Any]:
         "num_minibatches": learner.parts,
         "num_updates_per_batch": learner.epochs,
         "discounting": learner.discount,
+        "reward_scaling": 1 - learner.discount,
         "gae_lambda": learner.smoothing,
         "clipping_epsilon": learner.clip,
         "entropy_cost": learner.spread,
