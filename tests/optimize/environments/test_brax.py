@@ -79,11 +79,12 @@ def test_members_of_a_batch_step_as_one_kernel(planar):
 
 @pytest.mark.slow
 def test_its_own_ppo_learns_to_walk_as_well():
-    """To the return of PPO here at as many actions; all but a few walk for all of an episode."""
+    """To the return of PPO here after half as many actions; all but a few walk for all of an
+    episode."""
     from benchmarks._brax_ppo import STARTS, Race
 
     here = Race("walk_policy", seed=0, updates=150, checks=3).ours()[-1]
-    brax = Race("walk_policy", seed=0, updates=150, checks=3).theirs()[-1]
-    assert brax["actions"] == here["actions"] == 150 * 256 * 32
+    brax = Race("walk_policy", seed=0, updates=300, checks=2).theirs()[-1]
+    assert brax["actions"] == 2 * here["actions"] == 300 * 256 * 32
     assert brax["return"] > 0.9 * here["return"] > 400
     assert min(brax["whole"], here["whole"]) > 0.9 * STARTS
