@@ -1,7 +1,9 @@
 """What learns: an actor and a critic of flax nnx, and the statistics of what they observe."""
 
 import itertools
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +11,7 @@ from flax import nnx
 from jax import Array
 
 from controllers.policy.network import Network, normalised
+from optimize.environments.environment import Environment
 
 
 class MLP(nnx.Module):
@@ -105,3 +108,46 @@ def initial(
     """The static part and the parameters of a new agent; sizes: no and na."""
     with jax.ensure_compile_time_eval():
         return nnx.split(Agent(sizes, hidden, noise, dtype, seed))
+
+
+@dataclass(frozen=True)
+class ActorCritic:
+    """What methods with an actor and a critic have in common; these have the fields as options."""
+
+    env: Environment
+
+    if TYPE_CHECKING:
+        members: int
+        length: int
+        epochs: int
+        parts: int
+        noise: float
+        hidden: tuple[int, ...]
+
+    def __post_init__(self):
+        if self.actions % self.parts:
+            raise ValueError(
+                f"{self.members} members of {self.length} actions do not part into {self.parts}"
+            )
+
+    @property
+    def actions(self) -> int:
+        """Of an update."""
+        return self.members * self.length
+
+    @property
+    def _sizes(self) -> tuple[int, int]:
+        return self.env.observation_size, self.env.action_size
+
+    @cached_property
+    def _graph(self) -> Any:
+        return self._new(0)[0]
+
+    def _new(self, seed: int) -> Any:
+        dtype = self.env.model.mass.dtype
+        return initial(self._sizes, self.hidden, self.noise, dtype, seed)
+
+    def _orders(self, key: Array) -> Array:
+        """(epochs * parts, n) which actions each minibatch has."""
+        orders = jax.vmap(lambda key: jax.random.permutation(key, self.actions))
+        return orders(jax.random.split(key, self.epochs)).reshape(self.epochs * self.parts, -1)

@@ -27,7 +27,7 @@ from jax import Array
 from controllers.policy.network import Network
 from optimize.environments.draws import member_keys
 from optimize.environments.environment import Environment, EnvState
-from optimize.learning.agent import Statistics, entropy, initial, log_chance, network_of
+from optimize.learning.agent import ActorCritic, Statistics, entropy, log_chance, network_of
 from optimize.learning.rollout import Rollout, begin_all, rollouts
 
 SLOWEST, FASTEST = 1e-5, 1e-3  # learning rates
@@ -76,7 +76,7 @@ jax.tree_util.register_dataclass(Batch, [*Batch.__annotations__], [])
 
 
 @dataclass(frozen=True)
-class PPO:
+class PPO(ActorCritic):
     """The method, with its options.
 
     members: of a batch; length: actions of each in an update; epochs, parts: how often these are
@@ -99,29 +99,6 @@ class PPO:
     hidden: tuple[int, ...] = (64, 64)
     backend: str = "fused"
     name: str = field(default="ppo", init=False)
-
-    def __post_init__(self):
-        if self.members * self.length % self.parts:
-            raise ValueError(
-                f"{self.members} members of {self.length} actions do not part into {self.parts}"
-            )
-
-    @property
-    def actions(self) -> int:
-        """Of an update."""
-        return self.members * self.length
-
-    @cached_property
-    def _graph(self) -> Any:
-        return self._new(0)[0]
-
-    def _new(self, seed: int) -> Any:
-        dtype = self.env.model.mass.dtype
-        return initial(self._sizes, self.hidden, self.noise, dtype, seed)
-
-    @property
-    def _sizes(self) -> tuple[int, int]:
-        return self.env.observation_size, self.env.action_size
 
     @cached_property
     def _optimiser(self) -> optax.GradientTransformation:
@@ -168,9 +145,7 @@ class PPO:
     def _learnt(self, state: PPOState, members: EnvState, found: Rollout):
         batch = self._judged(state, found)
         key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.updates)
-        orders = jax.vmap(lambda key: jax.random.permutation(key, self.actions))(
-            jax.random.split(key, self.epochs)
-        ).reshape(self.epochs * self.parts, -1)
+        orders = self._orders(key)
 
         def one(carry, order):
             params, optimiser, rate = carry

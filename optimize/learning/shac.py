@@ -26,7 +26,7 @@ from jaxsim.fused import choose_backend
 from jaxsim.fused.fuse import fuse_one
 from optimize.environments.draws import member_keys
 from optimize.environments.environment import Environment, EnvState, Step
-from optimize.learning.agent import Statistics, initial, network_of
+from optimize.learning.agent import ActorCritic, Statistics, network_of
 from optimize.learning.ppo import advantages
 from optimize.learning.rollout import begin_all, rollouts
 
@@ -67,7 +67,7 @@ class Window(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SHAC:
+class SHAC(ActorCritic):
     """The method, with its options.
 
     members: of a batch; length: actions of a window; discount, smoothing: gamma, and lambda of what
@@ -92,29 +92,6 @@ class SHAC:
     hidden: tuple[int, ...] = (64, 64)
     backend: str = "fused"
     name: str = field(default="shac", init=False)
-
-    def __post_init__(self):
-        if self.actions % self.parts:
-            raise ValueError(
-                f"{self.members} members of {self.length} actions do not part into {self.parts}"
-            )
-
-    @property
-    def actions(self) -> int:
-        """Of an update."""
-        return self.members * self.length
-
-    @property
-    def _sizes(self) -> tuple[int, int]:
-        return self.env.observation_size, self.env.action_size
-
-    @cached_property
-    def _graph(self) -> Any:
-        return self._new(0)[0]
-
-    def _new(self, seed: int) -> Any:
-        dtype = self.env.model.mass.dtype
-        return initial(self._sizes, self.hidden, self.noise, dtype, seed)
 
     @cached_property
     def _optimisers(self) -> tuple[optax.GradientTransformation, ...]:
@@ -216,9 +193,7 @@ class SHAC:
         ends = told.done.T, told.truncated.T
         wanted = now + advantages(reward, now, then, *ends, self.discount, self.smoothing)
         flat = observed.reshape(self.actions, -1), wanted.reshape(self.actions)
-        orders = jax.vmap(lambda key: jax.random.permutation(key, self.actions))(
-            jax.random.split(key, self.epochs)
-        ).reshape(self.epochs * self.parts, -1)
+        orders = self._orders(key)
 
         def error(params, x, wanted):
             critic = nnx.merge(self._graph, params).critic
