@@ -19,8 +19,8 @@ from jaxsim.io.mjcf import to_mjcf as to_mjcf
 from jaxsim.io.model_file import Imported as Imported
 from jaxsim.io.model_file import load_model as load_model
 from jaxsim.io.motion import Motion as Motion
-from jaxsim.io.motion import load_motion as load_motion
-from jaxsim.io.motion import save_motion as save_motion
+from jaxsim.io.motion_file import load_motion as load_motion
+from jaxsim.io.motion_file import save_motion as save_motion
 from jaxsim.io.world import World as World
 from jaxsim.io.world_file import read_world as read_world
 from jaxsim.io.world_model import WorldModel as WorldModel

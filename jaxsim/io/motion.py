@@ -1,37 +1,19 @@
 """The record of one simulated motion: what the viewer, the plots and later analyses read.
 
-Plain numpy, SI units, world frame with z up, quaternions (w, x, y, z). `save_motion` and
-`load_motion` keep a `Motion` in one .npz file that holds no pickled objects.
+Plain numpy, SI units, world frame with z up, quaternions (w, x, y, z). `jaxsim.io.motion_file`
+keeps a `Motion` in a file.
 """
 
 from __future__ import annotations
 
-import io
-import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from jaxsim.io.archive import ArchiveError, read_arrays
-from jaxsim.io.files import write_bytes
 from jaxsim.io.gauges import Gauge
 
-__all__ = [
-    "BadFrame",
-    "Motion",
-    "MotionFileError",
-    "Shape",
-    "load_motion",
-    "save_motion",
-]
-
-FORMAT_NAME = "jaxsim-motion"
-FORMAT_VERSION = 4  # 4: shares; 3: gauges, a ghost; a file is written as the first that holds it
-PLAIN_VERSION = 2  # 2: height fields, grips, roles of links; 1 lacks them and is read too
 ROLES = ("character", "companion", "prop", "driven")
 
 SHAPE_SIZES = {  # kind -> the numbers in `Shape.size`, all in [m]
@@ -42,10 +24,6 @@ SHAPE_SIZES = {  # kind -> the numbers in `Shape.size`, all in [m]
     "plane": (),
     "height_field": ("half_x", "half_y"),
 }
-
-
-class MotionFileError(ValueError):
-    """A file that is not a motion, is damaged, or has another format version."""
 
 
 class BadFrame(NamedTuple):
@@ -173,9 +151,9 @@ class Motion:
         put("shapes", tuple(self.shapes))
         put("planar", bool(self.planar))
         put("phase_events", tuple((float(t), str(p), str(w)) for t, p, w in self.phase_events))
-        for name in _FLOAT_FIELDS:
+        for name in FLOAT_FIELDS:
             put(name, _float_array(getattr(self, name)))
-        for name in _OPTIONAL:
+        for name in OPTIONAL:
             if getattr(self, name) is not None:
                 put(name, _float_array(getattr(self, name)))
         put("gauges", {str(k): v for k, v in self.gauges.items()})
@@ -194,7 +172,7 @@ class Motion:
         nc = self.contact_pos.shape[1] if self.contact_pos.ndim == 3 else 0
         outer = np.ones(nc, bool) if self.contact_outer is None else self.contact_outer
         put("contact_outer", np.asarray(outer, dtype=bool))
-        for name in _NAMED:
+        for name in NAMED:
             put(name, {str(k): _float_array(v) for k, v in getattr(self, name).items()})
         self._check()
 
@@ -215,12 +193,12 @@ class Motion:
             "torque_limit": (nj,),
         }
         arrays = [(name, getattr(self, name), shape) for name, shape in wanted.items()]
-        for name in _NAMED:
+        for name in NAMED:
             arrays += [(f"{name}[{k!r}]", v, (n,)) for k, v in getattr(self, name).items()]
         arrays += [(f"gauges[{k!r}]", v.values, (n,)) for k, v in self.gauges.items()]
         if (self.ghost_pos is None) != (self.ghost_quat is None):
             raise ValueError("motion: a ghost needs both ghost_pos and ghost_quat")
-        optional = zip(_OPTIONAL, ((n, 3), (n, nl, 3), (n, nl, 4)), strict=True)
+        optional = zip(OPTIONAL, ((n, 3), (n, nl, 3), (n, nl, 4)), strict=True)
         arrays += [(k, getattr(self, k), s) for k, s in optional if getattr(self, k) is not None]
         ng = len(self.grip_names)
         grips = {"grip_pos": (n, ng, 3), "grip_force": (n, ng, 3), "grip_closed": (n, ng)}
@@ -265,8 +243,8 @@ class Motion:
 
     def _samples(self) -> list[tuple[str, np.ndarray]]:
         """(name, array with T as its first axis), in the order in which they are reported."""
-        arrays = [(f, getattr(self, f)) for f in _FLOAT_FIELDS if f != "torque_limit"]
-        for name in _NAMED:
+        arrays = [(f, getattr(self, f)) for f in FLOAT_FIELDS if f != "torque_limit"]
+        for name in NAMED:
             arrays += [(f"{name}[{k!r}]", v) for k, v in getattr(self, name).items()]
         arrays += [(f"gauges[{k!r}]", v.values) for k, v in self.gauges.items()]
         return arrays if self.com is None else [*arrays, ("com", self.com)]
@@ -284,133 +262,28 @@ class Motion:
     def take(self, index: np.ndarray) -> Motion:
         """The motion at some frames. index: (n,) increasing frame numbers, or a (T,) mask."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        for name in (*_FLOAT_FIELDS, "phase", *_GRIP_FIELDS):
+        for name in (*FLOAT_FIELDS, "phase", *GRIP_FIELDS):
             if name != "torque_limit":
                 values[name] = values[name][index]
-        for name in _NAMED:
+        for name in NAMED:
             values[name] = {k: v[index] for k, v in getattr(self, name).items()}
         values["gauges"] = {k: v.at(index) for k, v in self.gauges.items()}
-        for name in _OPTIONAL:
+        for name in OPTIONAL:
             values[name] = None if values[name] is None else values[name][index]
         return Motion(**values)
 
 
-_FLOAT_FIELDS = (
+FLOAT_FIELDS = (
     *("time", "q", "qd", "link_pos", "link_quat", "contact_pos", "contact_force"),
     *("torque", "torque_limit"),
 )
 
 
-_NAMED = ("heights", "shares")  # name -> (T,)
-_OPTIONAL = ("com", "ghost_pos", "ghost_quat")
-_GRIP_FIELDS = ("grip_pos", "grip_force", "grip_closed")  # since version 2
-_OUTER = "contact_outer"
-_NEW_META = ("link_roles", "grip_names")
-_META_FIELDS = ("title", "link_names", "joint_names", "phase_names", "planar", "phase_events")
+NAMED = ("heights", "shares")  # name -> (T,)
+OPTIONAL = ("com", "ghost_pos", "ghost_quat")
+GRIP_FIELDS = ("grip_pos", "grip_force", "grip_closed")  # since version 2
 
 
 def _float_array(value: object) -> np.ndarray:
     array = np.asarray(value)
     return array if array.dtype.kind == "f" else array.astype(float)
-
-
-def save_motion(path: str | os.PathLike[str], motion: Motion) -> None:
-    """Write a motion as compressed .npz, atomically; number types are kept as they are.
-
-    Raises FileNotFoundError if the folder does not exist.
-    """
-    arrays = {
-        name: getattr(motion, name) for name in (*_FLOAT_FIELDS, "phase", *_GRIP_FIELDS, _OUTER)
-    }
-    arrays |= {name: getattr(motion, name) for name in _OPTIONAL}
-    arrays = {name: array for name, array in arrays.items() if array is not None}
-    arrays |= {f"height_{i}": v for i, v in enumerate(motion.heights.values())}
-    meta = {name: getattr(motion, name) for name in (*_META_FIELDS, *_NEW_META)}
-    meta["shapes"] = [vars(shape) for shape in motion.shapes]
-    meta["heights"] = list(motion.heights)
-    if motion.gauges:
-        meta["gauges"] = {k: [v.unit, v.thresholds] for k, v in motion.gauges.items()}
-        arrays |= {f"gauge_{i}": v.values for i, v in enumerate(motion.gauges.values())}
-    version = PLAIN_VERSION
-    if motion.gauges or motion.ghost_pos is not None:
-        version = 3
-    if motion.shares:
-        version, meta["shares"] = 4, list(motion.shares)
-        arrays |= {f"share_{i}": v for i, v in enumerate(motion.shares.values())}
-    buffer = io.BytesIO()
-    np.savez_compressed(
-        buffer,
-        format=np.array(FORMAT_NAME),
-        version=np.array(version),
-        meta=np.array(json.dumps(meta)),
-        **arrays,
-    )
-    write_bytes(path, buffer.getvalue())
-
-
-def load_motion(path: str | os.PathLike[str]) -> Motion:
-    """Read a motion that `save_motion` wrote.
-
-    Raises FileNotFoundError if there is no such file, and MotionFileError if the file is not a
-    motion, is damaged, is of another format version, or holds arrays that do not agree.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"no motion file {path}")
-    try:
-        stored = read_arrays(path)
-    except ArchiveError as error:
-        raise MotionFileError(f"{path} is not a motion file, or is damaged: {error}") from error
-    if str(stored.get("format")) != FORMAT_NAME:
-        raise MotionFileError(f"{path} is an .npz file, but not a motion")
-    try:
-        version = int(stored.get("version", np.array(-1)))
-    except (TypeError, ValueError, OverflowError):
-        version = -1
-    if not 1 <= version <= FORMAT_VERSION:
-        raise MotionFileError(
-            f"{path} has motion format {stored.get('version')}, this jaxsim reads 1 to"
-            f" {FORMAT_VERSION}"
-        )
-    try:
-        return _motion(stored, version)
-    except KeyError as error:
-        raise MotionFileError(f"{path} lacks {error}; {_REMEDY}") from error
-    except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise MotionFileError(
-            f"{path} holds a motion that does not agree: {error or type(error).__name__}; {_REMEDY}"
-        ) from error
-
-
-_REMEDY = "restore the file from a copy, or simulate the motion again"
-_LISTS = ("link_names", "joint_names", "phase_names", "link_roles", "grip_names")
-
-
-def _motion(stored: dict[str, np.ndarray], version: int) -> Motion:
-    """From the arrays of a file. Raises whatever goes wrong with what does not fit."""
-    meta = json.loads(str(stored["meta"]))
-    if not isinstance(meta["title"], str):
-        raise TypeError(f"the title is {meta['title']!r}, a text is needed")
-    for name in (*_LISTS, *_NAMED):
-        texts = meta.get(name, [])
-        if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
-            raise TypeError(f"{name} are {texts!r}, texts are needed")
-    for name in (*_FLOAT_FIELDS, "phase"):
-        if stored[name].dtype.kind not in "biuf":
-            raise TypeError(f"{name} is of the type {stored[name].dtype}, numbers are needed")
-    values = {name: meta[name] for name in _META_FIELDS}
-    values["shapes"] = tuple(Shape(**shape) for shape in meta["shapes"])
-    values["heights"] = {k: stored[f"height_{i}"] for i, k in enumerate(meta["heights"])}
-    values |= {name: stored[name] for name in (*_FLOAT_FIELDS, "phase")}
-    if version > 1:
-        values |= {name: meta[name] for name in _NEW_META}
-        values |= {name: stored[name] for name in (*_GRIP_FIELDS, _OUTER)}
-    values |= {name: stored.get(name) for name in _OPTIONAL}
-    if version > 2:
-        values["gauges"] = {
-            name: Gauge(unit, limits, stored[f"gauge_{i}"])
-            for i, (name, (unit, limits)) in enumerate(meta.get("gauges", {}).items())
-        }
-    if version > 3:
-        values["shares"] = {k: stored[f"share_{i}"] for i, k in enumerate(meta["shares"])}
-    return Motion(**values)

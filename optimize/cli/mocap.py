@@ -120,7 +120,7 @@ def _write_stance(out: str, clip: Clip, stance: Stance | None) -> None:
 
 
 def _simulated(args: argparse.Namespace) -> Clip:
-    from jaxsim.io.motion import load_motion
+    from jaxsim.io.motion_file import load_motion
     from jaxsim.mocap.from_motion import clip_of_motion
 
     return clip_of_motion(load_motion(args.file), rate=args.rate)

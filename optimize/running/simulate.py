@@ -23,7 +23,8 @@ from jaxsim.characters.registry import start as start_pose
 from jaxsim.collision.slots import contact_slots
 from jaxsim.fused import choose_backend
 from jaxsim.io.files import write_bytes
-from jaxsim.io.motion import Motion, save_motion
+from jaxsim.io.motion import Motion
+from jaxsim.io.motion_file import save_motion
 from jaxsim.model import Model, State
 from jaxsim.ranges import within
 from jaxsim.simulation.checks import check_controller, check_kind, check_state_fits

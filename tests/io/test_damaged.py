@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from jaxsim.io.archive import ArchiveError, read_arrays
-from jaxsim.io.motion import Motion, MotionFileError, Shape, load_motion, save_motion
+from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion_file import MotionFileError, load_motion, save_motion
 from jaxsim.io.toml_table import WorldError
 from jaxsim.io.world_file import read_world
 from jaxsim.model.errors import ModelError

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from jaxsim.io.gauges import Gauge
-from jaxsim.io.motion import Motion, MotionFileError, Shape, load_motion, save_motion
+from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion_file import MotionFileError, load_motion, save_motion
 
 FIELDS = ("time", "q", "qd", "link_pos", "link_quat", "contact_pos", "contact_force", "phase")
 FIELDS = (*FIELDS, "torque", "torque_limit")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxsim.io.motion import save_motion
+from jaxsim.io.motion_file import save_motion
 from jaxsim.mocap.figure import clip_motion
 from jaxsim.mocap.read import read_clip
 from jaxsim.viewer.page import read_page

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from controllers.pose.registered import Limp
-from jaxsim.io.motion import load_motion
+from jaxsim.io.motion_file import load_motion
 from jaxsim.model import ModelBuilder, box, free, neutral_state, plane
 from jaxsim.simulation.records import no_control
 from jaxsim.viewer import read_page

@@ -15,7 +15,7 @@ from controllers.scl.controller import ScriptController
 from controllers.scl.errors import ScriptError, Span
 from controllers.scl.registered import cause_text
 from jaxsim.characters.planar_human import planar_human
-from jaxsim.io.motion import load_motion
+from jaxsim.io.motion_file import load_motion
 from jaxsim.io.toml_table import WorldError
 from jaxsim.model import ModelError
 from jaxsim.simulation.pushes import push

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from jaxsim.io.motion import load_motion
+from jaxsim.io.motion_file import load_motion
 from jaxsim.viewer import read_page
 from optimize import simulate
 from optimize.cli.main import main
