@@ -1,7 +1,7 @@
 """A step on purpose: a foot to a mark, then balance on both."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -49,71 +49,28 @@ def step_to(
     Whoever loses balance meanwhile takes protective steps, and then tries again. ValueError for a
     foot that is none, and for a mark of other than two finite numbers.
     """
-    if foot_name not in FEET:
-        raise ValueError(f"foot is {foot_name!r}; choose from {', '.join(FEET)}")
-    mark = np.asarray(place, float)
-    if mark.shape != (2,) or not np.isfinite(mark).all():
-        raise ValueError(f"place is {place!r}; give two finite numbers on the ground [m]")
-    which = FEET.index(foot_name)
-
-    def away(obs: EffectorObservation) -> Array:
-        return safe_norm(sole_middle(obs, foot_name) - mark)
-
-    def due(obs: EffectorObservation) -> Array:
-        return (obs.time >= start) & (away(obs) > NEAR)
-
-    def begin(obs: EffectorObservation, step: Step) -> Step:
-        return replace(step, swing=jnp.full_like(step.swing, which), stepping=jnp.asarray(False))
-
-    def stance(obs: EffectorObservation, step: Step) -> Array:
-        return obs.place(foot(obs, 1 - step.swing))[:2]
-
-    def not_over(obs: EffectorObservation, step: Step) -> Array:
-        far = safe_norm(obs.conf.com[:2] - stance(obs, step)) > OVER
-        return due(obs) & com_is_supported(obs, step) & far
-
-    def loaded(obs: EffectorObservation, step: Step) -> Array:
-        return due(obs) & foot_is_loaded(obs, step) & com_is_supported(obs, step)
-
-    def lift(obs: EffectorObservation, step: Step) -> Step:
-        begun = replace(begin(obs, step), begun=obs.time, stepping=jnp.asarray(True))
-        return replace(begun, placing=jnp.asarray(False), place=jnp.asarray(mark, step.place.dtype))
-
-    def watch(obs: EffectorObservation, step: Step) -> Step:
-        late = obs.time - step.begun > SLOWER * step_time(obs, step)
-        return replace(step, placing=step.placing | late | (away(obs) < NEAR / 3))
-
-    def on_one_foot(obs: EffectorObservation, step: Step) -> Array:
-        bears = bearing_feet(obs, step)
-        kept = support_margin(obs, bears, com_ahead(obs)) >= step.gait.margin * obs.height
-        return foot_is_under_way(obs, step) & kept
-
-    def settles(obs: EffectorObservation, step: Step) -> Array:
-        inside = com_is_supported(obs, replace(step, stepping=jnp.asarray(True)))
-        return com_is_supported(obs, step) & ~inside
-
-    machine, upright = (
-        balance_machine(gait or Gait()),
-        {"spine": 70.0, "damping": 0.5, "sole": SOLE},
-    )
+    purpose = _Purpose.of(foot_name, place, start)
+    machine = balance_machine(gait or Gait())
+    upright = {"spine": 70.0, "damping": 0.5, "sole": SOLE}
     stays = machine.states["balance"].condition
     over = {**upright, "over": LEAN}
-    added = com_over("over", stance), _foot_to_mark()
+    added = com_over("over", purpose.stance), _foot_to_mark()
     states = {
         **machine.states,
         "balance": replace(
-            machine.states["balance"], condition=lambda obs, step: stays(obs, step) & ~due(obs)
+            machine.states["balance"],
+            condition=lambda obs, step: stays(obs, step) & ~purpose.due(obs),
         ),
-        "shift": GoalState(over, not_over, begin),
-        "lift": GoalState({**over, "relax": 1.0}, loaded, begin),
+        "shift": GoalState(over, purpose.not_over, purpose.begin),
+        "lift": GoalState({**over, "relax": 1.0}, purpose.loaded, purpose.begin),
         "toMark": GoalState(
             {**over, "mark": STRIDE, "relax": SWINGS},
-            on_one_foot,
-            lift,
-            watch,
+            purpose.on_one_foot,
+            purpose.lift,
+            purpose.watch,
             lambda obs, step: foot(obs, step.swing),
         ),
-        "settle": GoalState({**upright, "com": 5.0}, settles, begin),
+        "settle": GoalState({**upright, "com": 5.0}, purpose.settles, purpose.begin),
     }
     transitions = {
         **machine.transitions,
@@ -125,6 +82,73 @@ def step_to(
     }
     goals = (*machine.goals, *added)
     return replace(machine, goals=goals, states=states, transitions=transitions)
+
+
+@dataclass(frozen=True)
+class _Purpose:
+    """Which foot is to go where, and from when on: the conditions and entries of the states."""
+
+    foot_name: str
+    mark: tuple[float, ...]  # on the ground [m]
+    start: float  # [s]
+
+    @classmethod
+    def of(cls, foot_name: str, place: Sequence[float], start: float) -> "_Purpose":
+        """Checked, see ``step_to``."""
+        if foot_name not in FEET:
+            raise ValueError(f"foot is {foot_name!r}; choose from {', '.join(FEET)}")
+        mark = np.asarray(place, float)
+        if mark.shape != (2,) or not np.isfinite(mark).all():
+            raise ValueError(f"place is {place!r}; give two finite numbers on the ground [m]")
+        return cls(foot_name, tuple(mark), start)
+
+    def away(self, obs: EffectorObservation) -> Array:
+        """() of the foot from its mark [m]."""
+        return safe_norm(sole_middle(obs, self.foot_name) - np.array(self.mark))
+
+    def due(self, obs: EffectorObservation) -> Array:
+        """It is time, and the foot is elsewhere."""
+        return (obs.time >= self.start) & (self.away(obs) > NEAR)
+
+    def begin(self, obs: EffectorObservation, step: Step) -> Step:
+        """This foot is the one that is to go."""
+        swing = jnp.full_like(step.swing, FEET.index(self.foot_name))
+        return replace(step, swing=swing, stepping=jnp.asarray(False))
+
+    def stance(self, obs: EffectorObservation, step: Step) -> Array:
+        """(2,) where the other foot is [m]."""
+        return obs.place(foot(obs, 1 - step.swing))[:2]
+
+    def not_over(self, obs: EffectorObservation, step: Step) -> Array:
+        """The centre of mass has yet to come over the other foot."""
+        far = safe_norm(obs.conf.com[:2] - self.stance(obs, step)) > OVER
+        return self.due(obs) & com_is_supported(obs, step) & far
+
+    def loaded(self, obs: EffectorObservation, step: Step) -> Array:
+        """This foot bears still."""
+        return self.due(obs) & foot_is_loaded(obs, step) & com_is_supported(obs, step)
+
+    def lift(self, obs: EffectorObservation, step: Step) -> Step:
+        """The foot leaves."""
+        begun = replace(self.begin(obs, step), begun=obs.time, stepping=jnp.asarray(True))
+        place = jnp.asarray(self.mark, step.place.dtype)
+        return replace(begun, placing=jnp.asarray(False), place=place)
+
+    def watch(self, obs: EffectorObservation, step: Step) -> Step:
+        """It is put down at its mark, or when it takes too long."""
+        late = obs.time - step.begun > SLOWER * step_time(obs, step)
+        return replace(step, placing=step.placing | late | (self.away(obs) < NEAR / 3))
+
+    def on_one_foot(self, obs: EffectorObservation, step: Step) -> Array:
+        """The foot is under way, and the other one keeps the balance."""
+        bears = bearing_feet(obs, step)
+        kept = support_margin(obs, bears, com_ahead(obs)) >= step.gait.margin * obs.height
+        return foot_is_under_way(obs, step) & kept
+
+    def settles(self, obs: EffectorObservation, step: Step) -> Array:
+        """The centre of mass is supported, but not as far inside as after a step."""
+        inside = com_is_supported(obs, replace(step, stepping=jnp.asarray(True)))
+        return com_is_supported(obs, step) & ~inside
 
 
 def _foot_to_mark() -> Goal:
