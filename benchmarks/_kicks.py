@@ -1,5 +1,6 @@
 """How many stand through kicks: a policy in ``stand_policy``, from starts that no learning saw."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -10,7 +11,7 @@ from benchmarks._machine import table
 from controllers.policy.file import read_policy
 from jaxsim.fused import fuse
 from optimize.environments.draws import member_keys
-from optimize.environments.environment import Environment
+from optimize.environments.environment import Environment, EnvState
 from optimize.environments.table import environment_of
 from optimize.learning.rollout import begin_all
 from optimize.scenarios.find import scenario
@@ -19,6 +20,23 @@ from optimize.studies.intervals import wilson
 SCENARIO, SEED, STARTS = "stand_policy", 7_000_003, 256
 SPEEDS = (0.25, 0.5)  # m/s of the whole body, in 0.1 s
 SIDES = ("front", "front left", "left", "back left", "back", "back right", "right", "front right")
+
+
+def until_fallen(env: Environment, actions: int, number: Callable[[EnvState], jax.Array]):
+    """``run(network, at)`` of a batch: (members,) bool who does not fall in so many actions of an
+    episode, and (members,) a number of the last state in which each stood."""
+
+    def one(network, at):
+        def act(carry, _):
+            at, stands, last = carry
+            at, told = env.step(at, network(at.observation))
+            stands = stands & ~told.done
+            return (at, stands, jnp.where(stands, number(at), last)), None
+
+        begun = at, jnp.asarray(True), number(at)
+        return jax.lax.scan(act, begun, length=actions)[0][1:]
+
+    return fuse(one, in_axes=(None, 0))
 
 
 def kicked(speed: float) -> Environment:
@@ -40,21 +58,11 @@ def stood(env: Environment, policy: Path) -> tuple[np.ndarray, np.ndarray, np.nd
     the sides that kicks push to [rad]."""
     world = env.problem.scenario
     at = begin_all(env, member_keys(SEED, STARTS))
-
-    def one(network, at):
-        def act(carry, _):
-            at, stands, last = carry
-            at, told = env.step(at, network(at.observation))
-            stands = stands & ~told.done
-            return (at, stands, jnp.where(stands, at.state.time, last)), None
-
-        begun = at, jnp.asarray(True), at.state.time
-        (_, stands, last), _ = jax.lax.scan(act, begun, length=env.limit)
-        return stands, last
-
+    assert env.limit is not None
+    run = until_fallen(env, env.limit, lambda at: at.state.time)
     network = read_policy(policy).controller(world.model, world.state).network
-    stands, last = map(np.asarray, fuse(one, in_axes=(None, 0))(network, at))
-    varied, trial = env._trials[1], np.asarray(at.trial)
+    stands, last = map(np.asarray, run(network, at))
+    varied, trial = env.problem.members(np.zeros((1, 0)))[2], np.asarray(at.trial)
     names = sorted(name for name in varied if name.startswith("forces.direction"))
     sides = np.stack([np.asarray(varied[name])[trial] for name in names], axis=1)
     return stands, last, sides

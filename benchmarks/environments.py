@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks._kicks import kicks_table
+from benchmarks._kicks import kicks_table, until_fallen
 from benchmarks._machine import commit, machine, si, table, today, versions
 from controllers.policy.file import read_policy
 from jaxsim import enable_cache
@@ -124,20 +124,9 @@ def walked(policies: list[Path]) -> np.ndarray:
     env = environment_of(found, JUDGED)
     at = begin_all(env, member_keys(JUDGED, STARTS))
 
-    def one(network, at):
-        def act(carry, _):
-            at, walks, far = carry
-            at, told = env.step(at, network(at.observation))
-            walks = walks & ~told.done
-            return (at, walks, jnp.where(walks, at.com[0], far)), None
-
-        begun = at, jnp.asarray(True), at.com[0]
-        (_, _, far), _ = jax.lax.scan(act, begun, length=round(SECONDS / env.dt))
-        return far - begun[2]
-
-    run = fuse(one, in_axes=(None, 0))
+    run = until_fallen(env, round(SECONDS / env.dt), lambda at: at.com[0])
     networks = [read_policy(path).controller(found.model, found.state).network for path in policies]
-    return np.stack([np.asarray(run(network, at)) for network in networks])
+    return np.stack([np.asarray(run(network, at)[1] - at.com[:, 0]) for network in networks])
 
 
 def judge(out: Path) -> str:
