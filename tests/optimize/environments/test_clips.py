@@ -209,12 +209,12 @@ def test_heights_and_angles_count_from_a_pose_by_name(tmp_path):
     env = environment_of(scenario(path))
     standing = scenario("planar_human").state.q
     np.testing.assert_allclose(env.pose, standing, atol=1e-9)
-    now = moment(env, env.problem.scenario.state)
-    height = float(now.view.obs.com[2])
-    upright = 0.97  # of the standing body's centre of mass [m]
-    assert float(risen(now)) == pytest.approx(height / upright, rel=0.05)
-    assert 0.05 < float(raised(now)) < 0.2  # it lies
-    stands = moment(env, env.problem.scenario.state.replace(q=env.pose))
+    lies, stands = (
+        moment(env, env.problem.scenario.state.replace(q=q)) for q in (env.rest, env.pose)
+    )
+    heights = [float(one.view.obs.com[2]) for one in (lies, stands)]
+    assert float(risen(lies)) == pytest.approx(heights[0] / heights[1])
+    assert 0.05 < float(raised(lies)) < 0.2
     assert float(risen(stands)) == pytest.approx(1.0) == float(raised(stands))
     path.write_text(text.replace("POSE", "hovering"))
     with pytest.raises(WorldError, match="key 'pose': no start named 'hovering'"):
