@@ -124,6 +124,12 @@ def change(moment: Moment) -> Array:
     return jnp.mean(jnp.square(moment.view.action - moment.before))
 
 
+def planted(moment: Moment) -> Array:
+    """Part of the feet that touch something."""
+    feet = np.array(moment.view.model.topology.parts(FEET), int)
+    return jnp.mean(jnp.where(moment.view.obs.link_touching[feet], 1.0, 0.0))
+
+
 def gait(moment: Moment) -> Array:
     """Feet that touch the ground when the clock says: the left one in its first half, the right
     one in its second; 1 for both as they should be, 0 for none."""
@@ -165,6 +171,6 @@ def clip_place(moment: Moment) -> Array:
 
 ALL = (
     *(alive, speed, progress, straight, facing, still, caught, risen, raised, reached),
-    *(upright, pose, effort, change, gait, clip_joints, clip_rates, clip_ends, clip_place),
+    *(upright, pose, effort, change, planted, gait, clip_joints, clip_rates, clip_ends, clip_place),
 )
 REWARDS: dict[str, Callable[[Moment], Array]] = {each.__name__: each for each in ALL}
