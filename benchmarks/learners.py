@@ -4,8 +4,9 @@
     python benchmarks/learners.py --out runs/learners --plot docs/images/learners.png
 
 Every run is judged without noise at eight times, in 64 starts that no learning saw, while its clock
-stands; what compiling takes is not counted. A line a check is added to ``checks.jsonl``; a run that
-is there is not done again, so that a study that was stopped goes on.
+stands; what compiling takes is not counted. All learn from the same beginnings. A line a check is
+added to ``checks.jsonl``; a run that is there is not done again, so that a study that was stopped
+goes on.
 """
 
 import argparse
@@ -34,10 +35,9 @@ LINES = "checks.jsonl"
 
 
 def race(
-    name: str, method: str, seed: int, seconds: float, unseen: tuple[Environment, Any]
+    learner: Any, seed: int, seconds: float, unseen: tuple[Environment, Any]
 ) -> list[dict[str, Any]]:
     """The checks of one run."""
-    learner = learner_of(method, environment_of(scenario(name), seed), {})
     state = learner.init(seed)
     jax.block_until_ready(learner.update(state)[0])  # compiled now, and thrown away
     found, used, updates = [], 0.0, 0
@@ -50,8 +50,8 @@ def race(
         env, run = unseen
         what = judged(env, run, learner.network(state), STARTS, LENGTH, UNSEEN)
         found.append({
-            "scenario": name, "method": method, "seed": seed, "cpu_seconds": used,
-            "share": check / CHECKS, "actions": updates * learner.actions,
+            "seed": seed, "cpu_seconds": used, "share": check / CHECKS,
+            "actions": updates * learner.actions,
             "return": float(what.returns.mean()), "whole": int(what.whole.sum()),
         })  # fmt: skip
     return found
@@ -66,16 +66,18 @@ def read(out: Path) -> list[dict[str, Any]]:
 def study(out: Path, name: str, methods: list[str], seeds: int, seconds: float) -> None:
     """Do what is not there yet."""
     done = {(line["scenario"], line["method"], line["seed"]) for line in read(out)}
-    env = environment_of(scenario(name), UNSEEN)
+    env, own = (environment_of(scenario(name), seed) for seed in (UNSEEN, 0))
     unseen = env, rollouts(env, LENGTH)
     out.mkdir(parents=True, exist_ok=True)
-    for seed in range(seeds):
-        for method in methods:
+    for method in methods:
+        learner = learner_of(method, own, {})
+        for seed in range(seeds):
             if (name, method, seed) in done:
                 continue
-            found = race(name, method, seed, seconds, unseen)
+            found = race(learner, seed, seconds, unseen)
+            about = {"scenario": name, "method": method}
             with (out / LINES).open("a") as file:
-                file.write("".join(json.dumps(line) + "\n" for line in found))
+                file.write("".join(json.dumps(about | line) + "\n" for line in found))
             last = found[-1]
             print(f"{name} {method} {seed}: {last['return']:.0f}, {last['actions']}", flush=True)
 
