@@ -11,6 +11,7 @@ from controllers.goals.balance import ROLES, balance_machine
 from controllers.goals.company import asks_for_hands, hold_hands
 from controllers.goals.controller import GoalController
 from controllers.goals.effector_constraints import EffectorConstraint, at_once, check_constraints
+from controllers.goals.hold_on import Caution, hold_on_machine
 from controllers.goals.machine import GoalMachine
 from controllers.goals.one_foot import crane, one_foot_machine
 from controllers.goals.response import Response
@@ -23,6 +24,7 @@ from controllers.registry import Registered, Setup
 from jaxsim.characters.standing import effectors_of
 from jaxsim.io.toml_table import Table, suggestion
 from jaxsim.io.world import Body
+from jaxsim.model import Model, State
 from jaxsim.model.roles import HANDS, UPPER_ARMS
 
 THRESHOLD = float(np.rad2deg(Swing.threshold))  # [deg]
@@ -58,25 +60,51 @@ def one_foot(table: Table, setup: Setup) -> Registered:
 def swing(table: Table, setup: Setup) -> Registered:
     """Section 6.3: swinging from a ``bar``, a hold by its name, from ``start_deg`` on. ``faster``
     [m/s]; ``threshold_deg``: further out it is left to swing."""
-    top = setup.model.topology
-    top.require("the controller 'swing'", *HANDS, "abdomen", "chest")
+    setup.model.topology.require("the controller 'swing'", *HANDS, "abdomen", "chest")
     name = _named(table, "bar", [hold.name for hold in setup.world.holds])
     state = hanging(setup, name, np.deg2rad(table.number("start_deg", 0.0)))
+    machine = swing_machine(*_stiff(setup.model, state), _swing(table))
+    return replace(_registered(machine, table, setup, HANDS), state=state)
+
+
+def hold_on(table: Table, setup: Setup) -> Registered:
+    """Section 6.4, the cable car: balance, a grip on holds in reach, hanging, swinging. ``alarm``
+    [m/s]: it takes hold when it sways faster; ``calm`` [s]: it lets go when that was so long ago;
+    ``still`` [s]: it swings once it has hung so long; ``faster`` and ``threshold_deg`` of that."""
+    model = setup.model
+    model.topology.require("the controller 'hold_on'", *ROLES, *HANDS, *UPPER_ARMS, "abdomen")
+    if not setup.world.holds:
+        raise table.error("needs something to hold on to; give the world a [[hold]]")
+    given = {
+        key: table.number(key, getattr(Caution, key), above=0.0)
+        for key in ("alarm", "calm", "still")
+    }
+    pose = _stiff(model, setup.state)
+    machine = hold_on_machine(*pose, Caution(**given), swing=_swing(table))
+    return _registered(machine, table, setup)
+
+
+def _swing(table: Table) -> Swing:
+    """How it swings."""
+    return Swing(
+        table.number("faster", Swing.faster, above=0.0),
+        float(np.deg2rad(table.number("threshold_deg", THRESHOLD, above=0.0))),
+    )
+
+
+def _stiff(model: Model, state: State) -> tuple[list[str], np.ndarray]:
+    """The hinges that a stiff swing keeps, all but those of abdomen and chest, and their angles in
+    a state [rad]."""
+    top = model.topology
     soft = {top.part("abdomen"), top.part("chest")}
     joints = [
         j
         for j, kind in enumerate(top.joint_kinds)
         if kind == "hinge" and top.joint_actuated[j] and top.joint_link[j] not in soft
     ]
-    machine = swing_machine(
-        [top.joint_names[j] for j in joints],
-        np.asarray(state.q)[[top.q_start[j] for j in joints]],
-        Swing(
-            table.number("faster", Swing.faster, above=0.0),
-            float(np.deg2rad(table.number("threshold_deg", THRESHOLD, above=0.0))),
-        ),
-    )
-    return replace(_registered(machine, table, setup, HANDS), state=state)
+    return [top.joint_names[j] for j in joints], np.asarray(state.q)[
+        [top.q_start[j] for j in joints]
+    ]
 
 
 def _registered(
