@@ -212,38 +212,58 @@ def _united(
     goals: tuple[Goal, ...], names: tuple[str, ...], inner: Mapping[str, GoalMachine]
 ) -> tuple[Goal, ...]:
     """Each goal once, with the variables of the machine that is at work."""
-    found: dict[str, tuple[Goal, list[str | None]]] = {}
-    said: dict[str, str] = {}
+    found: dict[str, dict[str | None, Goal]] = {}
     for owner, each in [(None, goals), *((n, m.goals) for n, m in inner.items())]:
-        where = "the outer machine" if owner is None else f"{owner!r}"
         for goal in each:
-            first, owners = found.setdefault(goal.name, (goal, []))
-            if first != goal:
+            owners = found.setdefault(goal.name, {})
+            first, one = next(iter(owners.items()), (owner, goal))
+            if _meant(one) != _meant(goal):
+                where = "the outer machine" if first is None else repr(first)
                 raise ValueError(
-                    f"goal {goal.name!r} of {where} is another than that of {said[goal.name]}; give"
-                    f' one of them another name: renamed(machine, {{"{goal.name}": "..."}})'
+                    f"goal {goal.name!r} of {owner!r} is another than that of {where}; give one of"
+                    f' them another name: renamed(machine, {{"{goal.name}": "..."}})'
                 )
-            said.setdefault(goal.name, where)
-            owners.append(owner)
-    return tuple(_shared(goal, tuple(owners), names) for goal, owners in found.values())
+            owners[owner] = goal
+    return tuple(
+        replace(next(iter(owners.values())), rows=_Shared(owners, names))
+        for owners in found.values()
+    )
 
 
-def _shared(goal: Goal, owners: tuple[str | None, ...], names: tuple[str, ...]) -> Goal:
-    """A goal as each owner's machine means it, while that is at work."""
+def _meant(goal: Goal) -> Goal:
+    """What a goal was before it was composed."""
+    while isinstance(goal.rows, _Shared):
+        goal = next(iter(goal.rows.owners.values()))
+    return goal
 
-    def rows(obs: EffectorObservation, now: Composed):
+
+@dataclass(frozen=True, eq=False)
+class _Shared:
+    """The rows of a goal as each of its owners means it, while that is at work; None: the outer
+    machine. names: of the outer states."""
+
+    owners: Mapping[str | None, Goal]
+    names: tuple[str, ...]
+
+    def __call__(self, obs: EffectorObservation, now: Composed) -> Any:
         alike: dict[Any, list[str | None]] = {}
-        for owner in owners:
-            alike.setdefault(_structure(_variables(now, owner)), []).append(owner)
-        found = [
-            goal.rows(obs, pick(_place(now, each, names), [_variables(now, o) for o in each]))
-            for each in alike.values()
-        ]
-        of = {owner: group for group, each in enumerate(alike.values()) for owner in each}
-        ordered = pick(_place(now, owners, names), [jnp.asarray(of[o]) for o in owners])
-        return pick(ordered, found)
+        for owner, goal in self.owners.items():
+            alike.setdefault((goal, _structure(_variables(now, owner))), []).append(owner)
+        found, group = [], {}
+        for (goal, _), each in alike.items():
+            group |= dict.fromkeys(each, jnp.asarray(len(found)))
+            variables = pick(self._place(now, each), [_variables(now, owner) for owner in each])
+            found.append(goal.rows(obs, variables))
+        at = self._place(now, list(self.owners))
+        return pick(pick(at, [group[owner] for owner in self.owners]), found)
 
-    return replace(goal, rows=rows)
+    def _place(self, now: Composed, owners: list[str | None]) -> Array:
+        """() which of some owners is at work; the outer machine's, or the first, where none is."""
+        place = jnp.asarray(owners.index(None) if None in owners else 0)
+        for k, owner in enumerate(owners):
+            if owner is not None:
+                place = jnp.where(now.at == self.names.index(owner), k, place)
+        return place
 
 
 def _variables(now: Composed, owner: str | None) -> Any:
@@ -254,15 +274,6 @@ def _structure(variables: Any) -> Any:
     """Equal where variables are of one kind, so that one of them may be picked."""
     leaves, kind = jax.tree.flatten(variables)
     return kind, tuple((jnp.shape(x), jnp.result_type(x)) for x in leaves)
-
-
-def _place(now: Composed, owners: Any, names: tuple[str, ...]) -> Array:
-    """() which of some owners is at work; the outer machine's, or the first, where none is."""
-    place = jnp.asarray(owners.index(None) if None in owners else 0)
-    for k, owner in enumerate(owners):
-        if owner is not None:
-            place = jnp.where(now.at == names.index(owner), k, place)
-    return place
 
 
 def _clasps(

@@ -241,6 +241,11 @@ def test_machines_share_the_goals_that_are_one():
     assert controller.get("stand.takeStep.foot") == pytest.approx(0.8)
     changed = controller.set("stand.gait.time", 0.5)
     assert float(changed.variables.starts["stand"].gait.time) == 0.5
+    deeper = composed(
+        (goals.damping(),), {"all": Submachine(m, always), "other": states["other"]}, {}
+    )
+    assert [goal.name for goal in deeper.goals] == list(dict.fromkeys(g.name for g in deeper.goals))
+    assert GoalController.of(deeper, hopper()).get("all.stand.gait.time") == pytest.approx(0.78)
 
 
 @pytest.mark.parametrize(
