@@ -17,7 +17,7 @@ from controllers.goals.balance import Gait, balance_machine
 from controllers.goals.compose import Submachine, composed
 from controllers.goals.machine import GoalMachine, GoalState
 from controllers.goals.sensors import reachable_points
-from controllers.goals.surroundings import ARMS
+from controllers.goals.surroundings import ARMS, STEEP
 from controllers.goals.swing import Swing, swing_machine
 from controllers.goals.tasks import Goal
 from jaxsim.math.safe import safe_norm
@@ -34,8 +34,8 @@ GROUND = 0.1  # of its height: feet that are nearer to a surface have ground bel
 class Caution:
     """When it takes hold, and what it remembers of that. Arrays: may be tuned."""
 
-    alarm: Array | float = 0.4  # it sways faster than this: it takes hold [m/s]
-    calm: Array | float = 1.5  # it lets go when it was not alarmed for so long [s]
+    alarm: Array | float = 0.3  # it sways faster than this: it takes hold [m/s]
+    calm: Array | float = 3.0  # it lets go when it was not alarmed for so long [s]
     still: Array | float = 1.0  # it swings once it has hung by both hands for so long [s]
     alarmed: Array | float = -1e3  # when it swayed too fast last [s]
     fell: Array | float = 0.0  # since when it hangs by both hands [s]
@@ -50,9 +50,10 @@ def sway(obs: EffectorObservation) -> Array:
 
 
 def on_ground(obs: EffectorObservation) -> Array:
-    """() bool: there is ground below a foot, which it touches or is about to."""
-    feet = np.flatnonzero(np.any([obs.group(name) for name in FEET], axis=0))
-    return (obs.conf.near.gap[feet] < GROUND * obs.height).any()
+    """() bool: there is ground below a foot, which it touches or is about to; a wall is none."""
+    feet, near = np.any([obs.group(name) for name in FEET], axis=0), obs.conf.near
+    below = near.normal[:, 2] > STEEP
+    return (feet & below & (near.gap < GROUND * obs.height)).any()
 
 
 def holding(obs: EffectorObservation) -> Array:
