@@ -26,6 +26,7 @@ from jaxsim.synthesis.holds import NO_HOLD
 from jaxsim.synthesis.observation import EffectorObservation
 
 HANDS = 2.0  # weight of hands on their way to a hold, as of a hand that reaches
+LEGS = 1.0  # weight of legs that swing to stay as the body stands
 GROUND = 0.1  # of its height: feet that are nearer to a surface have ground below them
 
 
@@ -122,7 +123,7 @@ def hold_on_machine(
     swing: Swing | None = None,
 ) -> GoalMachine:
     """It balances (``stand``), and takes hold as well when it sways (``grab``); without ground it
-    hangs, and after a while swings. joints, angles: see ``swing_machine``."""
+    hangs, and after a while swings, with joints (of its legs) at ``angles`` [rad]."""
 
     def calm(obs: EffectorObservation, now: Caution):
         return on_ground(obs) & (obs.time - now.alarmed > now.calm)
@@ -137,6 +138,7 @@ def hold_on_machine(
         return ~on_ground(obs) & (obs.time - now.fell > now.still)
 
     balance = balance_machine(gait or Gait())
+    swings = swing_machine(joints, angles, swing or Swing()).weighing({"pose": LEGS})
     holds = {"during": notice, "holds": take_hold}
     return composed(
         goals=(goals.damping(), goals.upright("chest"), hands_to_holds()),
@@ -144,7 +146,7 @@ def hold_on_machine(
             "stand": Submachine(balance, calm, during=notice, holds=let_go),
             "grab": Submachine(balance, alarmed, {"hands": HANDS}, **holds),
             "hang": GoalState({"damping": 0.5, "spine": 1.0, "hands": HANDS}, falls, **holds),
-            "swing": Submachine(swing_machine(joints, angles, swing or Swing()), hangs, **holds),
+            "swing": Submachine(swings, hangs, **holds),
         },
         transitions={
             "stand": ("grab", "hang"),

@@ -1,6 +1,6 @@
 """Controllers by goals, from their tables."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ from jaxsim.characters.standing import effectors_of
 from jaxsim.io.toml_table import Table, suggestion
 from jaxsim.io.world import Body
 from jaxsim.model import Model, State
-from jaxsim.model.roles import HANDS, UPPER_ARMS
+from jaxsim.model.roles import HANDS, SHANKS, THIGHS, UPPER_ARMS
 
 THRESHOLD = float(np.rad2deg(Swing.threshold))  # [deg]
 TIMES = (2.0, 0.3)  # of a goal that is added: its weight, and how long it takes to come to it [s]
@@ -64,10 +64,13 @@ def one_foot(table: Table, setup: Setup) -> Registered:
 def swing(table: Table, setup: Setup) -> Registered:
     """Section 6.3: swinging from a ``bar``, a hold by its name, from ``start_deg`` on. ``faster``
     [m/s]; ``threshold_deg``: further out it is left to swing."""
-    setup.model.topology.require("the controller 'swing'", *HANDS, "abdomen", "chest")
+    top = setup.model.topology
+    top.require("the controller 'swing'", *HANDS, "abdomen", "chest")
     name = _named(table, "bar", [hold.name for hold in setup.world.holds])
     state = hanging(setup, name, np.deg2rad(table.number("start_deg", 0.0)))
-    machine = swing_machine(*_stiff(setup.model, state), _swing(table))
+    soft = {top.part("abdomen"), top.part("chest")}
+    stiff = _hinges(setup.model, state, set(range(top.n_links)) - soft)
+    machine = swing_machine(*stiff, _swing(table))
     return replace(_registered(machine, table, setup, HANDS), state=state)
 
 
@@ -76,15 +79,15 @@ def hold_on(table: Table, setup: Setup) -> Registered:
     [m/s]: it takes hold when it sways faster; ``calm`` [s]: it lets go when that was so long ago;
     ``still`` [s]: it swings once it has hung so long; ``faster`` and ``threshold_deg`` of that."""
     model = setup.model
-    model.topology.require("the controller 'hold_on'", *ROLES, *HANDS, *UPPER_ARMS, "abdomen")
+    model.topology.require("the controller 'hold_on'", *ROLES, *HANDS, *UPPER_ARMS, *SHANKS)
     if not setup.world.holds:
         raise table.error("needs something to hold on to; give the world a [[hold]]")
     given = {
         key: table.number(key, getattr(Caution, key), above=0.0)
         for key in ("alarm", "calm", "still")
     }
-    pose = _stiff(model, setup.state)
-    machine = hold_on_machine(*pose, Caution(**given), swing=_swing(table))
+    legs = _hinges(model, setup.state, {model.topology.part(name) for name in (*THIGHS, *SHANKS)})
+    machine = hold_on_machine(*legs, Caution(**given), swing=_swing(table))
     return _registered(machine, table, setup)
 
 
@@ -96,19 +99,16 @@ def _swing(table: Table) -> Swing:
     )
 
 
-def _stiff(model: Model, state: State) -> tuple[list[str], np.ndarray]:
-    """The hinges that a stiff swing keeps, all but those of abdomen and chest, and their angles in
-    a state [rad]."""
+def _hinges(model: Model, state: State, links: Collection[int]) -> tuple[list[str], np.ndarray]:
+    """Hinges with motors of some links by name, and their angles in a state [rad]."""
     top = model.topology
-    soft = {top.part("abdomen"), top.part("chest")}
     joints = [
         j
         for j, kind in enumerate(top.joint_kinds)
-        if kind == "hinge" and top.joint_actuated[j] and top.joint_link[j] not in soft
+        if kind == "hinge" and top.joint_actuated[j] and top.joint_link[j] in links
     ]
-    return [top.joint_names[j] for j in joints], np.asarray(state.q)[
-        [top.q_start[j] for j in joints]
-    ]
+    at = [top.q_start[j] for j in joints]
+    return [top.joint_names[j] for j in joints], np.asarray(state.q)[at]
 
 
 def _registered(

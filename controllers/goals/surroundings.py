@@ -83,7 +83,8 @@ def dodge(near: float = 1.0, sees: Callable[[EffectorObservation], Objects] = fl
     """
 
     def rows(obs: EffectorObservation, _: Any):
-        conf, balls = obs.conf, sees(obs)
+        balls = sees(obs)
+        conf = obs.conf
         errors, Js = [], []
         for link in dict.fromkeys(conf.model.topology.parts(WATCHED)):
             point = conf.kin.com[link]
