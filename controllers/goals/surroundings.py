@@ -21,6 +21,7 @@ from jaxsim.synthesis.observation import EffectorObservation
 ARMS = dict(zip(HANDS, UPPER_ARMS))
 FALLING = 0.15  # a hand goes to a wall that the centre of mass nears faster than this [m/s]
 STEEP = 0.5  # the normal of a wall has at most this much of the vertical
+SLOW = 0.5  # a hand that moves slower does not come at anybody [m/s]
 AWAY = 1.0  # how far out of a ball's way a point would like to go at once [m]
 WATCHED = ("head", "chest", "abdomen", "pelvis", "leftForearm", "rightForearm", "leftThigh",
            "rightThigh")  # fmt: skip
@@ -60,13 +61,14 @@ def flying(obs: EffectorObservation) -> Objects:
 
 
 def hands_of_others(obs: EffectorObservation) -> Objects:
-    """The hands of other characters, as points that move."""
+    """The hands of other characters, as points that move; those slower than ``SLOW`` are still."""
     places, velocities = [], []
     for k, other in enumerate(obs.company):
         hands = np.flatnonzero(np.any([other.effectors.of(name) for name in HANDS], axis=0))
         if k != obs.me:
             places.append(other.position[hands])
-            velocities.append(other.velocity[hands])
+            fast = safe_norm(other.velocity[hands]) > SLOW
+            velocities.append(jnp.where(fast[:, None], other.velocity[hands], 0.0))
     if not places:
         raise ValueError("there are no hands of others to dodge; give the scene a [[companion]]")
     place = jnp.concatenate(places)

@@ -122,7 +122,7 @@ def test_hands_of_another_are_dodged_as_they_come():
     np.testing.assert_allclose(hands.velocity, [[-2.0, 0.0, 0.0]] * 2, atol=1e-9)
     assert not np.asarray(hands.radius).any()
     assert np.asarray(error).min() < -0.1 and np.abs(J).max() > 0.1
-    for speed in (2.0, 0.0):
+    for speed in (2.0, 0.0, -0.3):
         _, _, (error, J) = sensed(speed)
         assert not np.asarray(error).any() and not np.asarray(J).any()
 
