@@ -14,17 +14,26 @@ and what it held at the end. See benchmarks/README.md.
 import argparse
 import shlex
 import sys
-from typing import Any
+from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from benchmarks._machine import commit, machine, publish, table, today, versions
 from controllers.goals.account import takes_steps
-from jaxsim.simulation.rollout import rollout
+from jaxsim.model.roles import HANDS
+from jaxsim.simulation.rollout import begin
 from jaxsim.synthesis.holds import NO_HOLD
 from optimize import scenario
+from optimize.running.recording import (
+    PIECE,
+    first_progress,
+    frame_of,
+    frames_of,
+    measures_of,
+    pieces,
+    run_pieces,
+)
 from optimize.scenarios.scenario import Scenario
 from optimize.session import session
 
@@ -50,27 +59,32 @@ def shaken(seed: int, scene: Scenario) -> dict[str, float]:
     return changes
 
 
-def simulate(scenes: list[Scenario], frames: int) -> dict[str, np.ndarray]:
-    """By name, (seeds, frames, ...) of each scene."""
-    one = scenes[0]
-
-    def record(sample):
-        held = sample.state.solver.grips.held
-        bad = sample.info.status != 0
-        return {"phase": sample.memory.state, "held": held, "com": sample.obs.com, "unsolved": bad}
-
-    def run(model):
-        options: dict[str, Any] = {"record": record, "backend": "xla"}
-        return rollout(model, one.controller, one.state, one.scheme, frames, **options).record
-
-    models = jax.tree.map(lambda *x: jnp.stack(x), *(scene.model for scene in scenes))
-    return jax.tree.map(np.asarray, jax.jit(jax.vmap(run))(models))
+def simulate(plain: Scenario, scenes: list[Scenario], steps: int) -> list[dict[str, np.ndarray]]:
+    """Of each scene by name, (frames, ...), and of each quarter of a second what the hands hold."""
+    measures, dt = measures_of(plain, {}), float(plain.scheme.dt)
+    begun = begin(plain.model, plain.controller, plain.scheme, plain.state)
+    first = first_progress(begun, measures)
+    program = pieces(plain, measures, frame_of(plain), 1, "xla").func
+    hands = [name in HANDS for name in plain.scheme.effectors.names]
+    found = []
+    for scene in scenes:
+        held: list[np.ndarray] = [np.asarray(first.state.solver.grips.held)]
+        run = run_pieces(
+            partial(program, (scene.model, plain.scheme, plain.forces)),
+            *(plain.controller, first, dt, steps, 1, False),
+            after=lambda _, now, held=held: held.append(np.asarray(now.state.solver.grips.held)),
+        )
+        frames, _ = frames_of(run, steps, 1, dt)
+        bears = (np.abs(frames.contact_force[:, hands]) > 0).any(axis=(1, 2))
+        kept = {"phase": frames.phase, "com": frames.com, "bears": bears, "held": np.array(held)}
+        found.append(kept | {"unsolved": np.asarray(run.progress.measured["unsolved_frames"])})
+    return found
 
 
 def row(scene: Scenario, holds: list[str], found: dict[str, np.ndarray]) -> list[str]:
     """Of one seed, in the table."""
     names = scene.controller.machine.state_names
-    dt, phase, held = float(scene.scheme.dt), found["phase"], found["held"]
+    dt, phase = float(scene.scheme.dt), found["phase"]
     entered = np.flatnonzero(np.diff(phase, prepend=-1))
     steps = entered[takes_steps(names)[phase[entered]]]
 
@@ -83,10 +97,12 @@ def row(scene: Scenario, holds: list[str], found: dict[str, np.ndarray]) -> list
         return "-" if at is None else f"{dt * at:.2f}"
 
     def hands(at: int) -> str:
-        here = [holds[k] for k in held[at] if k != NO_HOLD]
+        """At the end of the piece with this frame."""
+        held = found["held"]
+        here = [holds[k] for k in held[min(at // PIECE + 1, len(held) - 1)] if k != NO_HOLD]
         return ", ".join(here) if here else "nothing"
 
-    taken = np.flatnonzero((held != NO_HOLD).any(axis=1))
+    taken = np.flatnonzero(found["bears"])
     hang = first("hang")
     gone = found["com"][-1, 2] < found["com"][0, 2] - LOST
     far, often = (
@@ -99,10 +115,10 @@ def row(scene: Scenario, holds: list[str], found: dict[str, np.ndarray]) -> list
         when(first("grab")),
         f"{len(steps)}",
         f"{dt * taken[0]:.2f} {hands(taken[0])}" if taken.size else "-",
-        "-" if hang is None else f"{dt * hang:.2f} {hands(max(hang - 1, 0))}",
+        "-" if hang is None else f"{dt * hang:.2f} {hands(hang)}",
         when(first("swing")),
-        "gone" if gone else hands(-1),
-        f"{found['unsolved'].sum()}",
+        "gone" if gone else hands(len(phase)),
+        f"{found['unsolved']}",
     ]
 
 
@@ -113,7 +129,6 @@ HEADER += ["swings from [s]", "holds at the end", "frames not solved"]
 def main(words: list[str]) -> str:
     """Measure, print and return the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", choices=("cpu", "gpu"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[10, 11, 12, 13, 14, 15])
     parser.add_argument("--seconds", type=float, help="the scenario's")
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
@@ -121,21 +136,21 @@ def main(words: list[str]) -> str:
     options = parser.parse_args(words)
     if options.quick:
         options.seeds, options.seconds = options.seeds[:1], 0.5
-    with session(options.device, "float32"):
+    with session("cpu", "float64"):
         plain = scenario("cable_car")
         scenes = [scenario("cable_car", shaken(seed, plain)) for seed in options.seeds]
         seconds = options.seconds or plain.seconds
-        found = simulate(scenes, round(seconds / float(plain.scheme.dt)))
+        found = simulate(plain, scenes, round(seconds / float(plain.scheme.dt)))
         top, held = plain.model.topology, plain.scheme.holds
         holds = [top.shape_names[s] for s in held.shapes]
         rows = [
-            [str(seed), *row(scene, holds, {name: x[k] for name, x in found.items()})]
-            for k, (seed, scene) in enumerate(zip(options.seeds, scenes))
+            [str(seed), *row(scene, holds, one)]
+            for seed, scene, one in zip(options.seeds, scenes, found)
         ]
     text = "\n\n".join(
         [
             f"## A cable car, {today()}, {machine()}",
-            f"commit {commit()}; {versions(jax)}; float32",
+            f"commit {commit()}; {versions(jax)}; float64",
             f"`{shlex.join(['python', 'benchmarks/cable_car.py', *words])}`",
             table(HEADER, rows) + "\n",
         ]
