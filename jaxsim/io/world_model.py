@@ -180,8 +180,8 @@ def _check_carrier(world: World, what: str, on: str, moving: list[str]) -> None:
     if on not in ("world", *moving):
         known = ", ".join(("world", *moving))
         raise WorldError(
-            f"{world.name}: {what}, key 'on': before it there is no driven body {on!r} with a motion"
-            f" of its own{suggestion(on, moving)}; there are {known}"
+            f"{world.name}: {what}, key 'on': before it there is no driven body {on!r} with a"
+            f" motion of its own{suggestion(on, moving)}; there are {known}"
         )
 
 

@@ -316,25 +316,6 @@ def test_in_a_cable_car_it_balances_takes_hold_hangs_and_swings():
     assert summary["largest_cone_excess"] < 1e-6
 
 
-def nearest_approach(motion, hand="other.rightHand"):
-    """() least distance of another's hand from the middles of head and chest [m]."""
-    at = motion.link_pos[:, motion.link_names.index(hand)]
-    own = [motion.link_pos[:, motion.link_names.index(name)] for name in ("head", "chest")]
-    return min(np.linalg.norm(at - link, axis=1).min() for link in own)
-
-
-@pytest.mark.slow
-def test_the_hand_of_another_is_dodged():
-    """Section 6.1.4, with the hand of another character as what comes; without the goal it hits."""
-    simulation = played("dodge_hand")
-    summary = simulation.summary
-    with jax.enable_x64(True):
-        stays = simulate(scenario("dodge_hand", {"controller.dodge.weight": 1e-9}))
-    assert summary["standing"] and summary["companions_standing"] == ["other"]
-    assert summary["unsolved_frames"] == 0
-    assert nearest_approach(simulation.motion) > nearest_approach(stays.motion) + 0.1
-
-
 @pytest.mark.slow
 def test_on_ice_feet_slip_and_steps_are_smaller():
     """Section 6.1.3: the same controller, weights and push."""
