@@ -29,13 +29,15 @@ class Body:
 
 @dataclass(frozen=True)
 class DrivenBody:
-    """A shape that moves as its joints' drives say, whatever pushes against it."""
+    """A shape that moves as its joints' drives say, whatever pushes against it; of another one,
+    seen from there. Without joints it is a part of that one."""
 
     name: str
     shape: Shape
     joints: tuple[Joint, ...]
     pos: Vector = ZERO  # [m]
     quat: Vector = (1.0, 0.0, 0.0, 0.0)
+    on: str = "world"  # or a driven body that is given before
 
 
 @dataclass(frozen=True)

@@ -183,14 +183,14 @@ def _thrown(table: Table, velocity: np.ndarray, gravity: Vector) -> tuple[Vector
 
 
 def _driven(table: Table, friction: float) -> DrivenBody:
-    name = table.text("name")
+    name, on = table.text("name"), table.text("on", "world")
     motions = table.tables("motion")
-    if not motions:
+    if not motions and on == "world":
         raise table.error("is missing; give at least one [[driven.motion]]", "motion")
     joints = tuple(_motion(each, f"{name}_{k}") for k, each in enumerate(motions, 1))
     # It gives way to nothing: only what it is paired with, loose bodies, touches it.
     shape = _shape(table, SOLIDS, friction, name=name, group=0, mask=0)
-    body = DrivenBody(name, shape, joints, table.vector("pos", ZERO), _turn(table))
+    body = DrivenBody(name, shape, joints, table.vector("pos", ZERO), _turn(table), on)
     table.done()
     return body
 
