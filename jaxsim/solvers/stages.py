@@ -90,7 +90,7 @@ def solve(
     tolerance: as of ``qp.solve``. A problem that is not finite has a solution that is not.
     """
     tolerance = default_tolerance(problem.r.dtype) if tolerance is None else tolerance
-    q = _scaled(problem)
+    q = _scaled(problem, None if start is None else start[0])
     p = _begun(q, start)
 
     def goes_on(run):
@@ -125,8 +125,9 @@ def _finite(p: Problem) -> Array:
     return jnp.isfinite(sum(jnp.sum(x) for x in jax.tree.leaves(rest)))
 
 
-def _scaled(p: Problem) -> Scaled:
-    """Columns of the controls to the length 1 in J, then rows of A and C, then the solution."""
+def _scaled(p: Problem, start: Array | None = None) -> Scaled:
+    """Columns of the controls to the length 1 in J, then rows of A and C, then the solution: to the
+    size of the start (H, n) and of what is asked, or without a start of all that may bound it."""
     finite = _finite(p)
     has = p.d != -jnp.inf
     p = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), replace(p, d=jnp.where(has, p.d, 0.0)))
@@ -145,8 +146,10 @@ def _scaled(p: Problem) -> Scaled:
     real = has & (touches | (p.d > 0))
     d = jnp.where(real, p.d * of_C, 0.0)
     pull, _ = p.J.pull(p.r)
-    sizes = (pull * columns, p.b * of_A, d)
-    size = jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in sizes]))
+    sizes = [jnp.abs(pull * columns), jnp.abs(p.b * of_A)]
+    sizes += [jnp.abs(d)] if start is None else [d, jnp.abs(start / columns)]
+    size = jnp.max(jnp.stack([jnp.max(x, initial=0.0) for x in sizes]))
+    size = jnp.where(jnp.isfinite(size), size, 1.0)
     size = jnp.where(size > 0, size, 1.0)
 
     def rows(rows: Rows, row: Array) -> Rows:
@@ -202,13 +205,10 @@ def measures(q: Scaled, p: Point) -> tuple[Array, Array, Array]:
     reach = jnp.maximum(jnp.max(sizes[0]), jnp.max(jnp.abs(q.p.b), initial=0.0))
     reach = reach + float(jnp.finfo(p.u.dtype).eps)
 
-    def own(rows: Rows, target: Array) -> Array:
-        terms = jax.tree.map(jnp.abs, rows).of(*sizes) + jnp.abs(target)
-        return jnp.minimum(reach, OWN * terms)
-
-    off = safe_divide(q.p.b - q.p.A.of(p.u, p.x), own(q.p.A, q.p.b))
+    terms = jax.tree.map(jnp.abs, q.p.A).of(*sizes) + jnp.abs(q.p.b)
+    off = safe_divide(q.p.b - q.p.A.of(p.u, p.x), jnp.minimum(reach, OWN * terms))
     room = jnp.where(q.real, q.p.C.of(p.u, p.x) - q.p.d - p.s, 0.0)
-    room = safe_divide(room, jnp.maximum(own(q.p.C, q.p.d), jnp.abs(q.p.d)))
+    room = room / jnp.maximum(reach, jnp.abs(q.p.d))
     left = _left(q, p.u, p.x, p.y, p.z)
     dual = jnp.maximum(largest(left), jnp.abs(jnp.sum(left * p.u)))
     product = jnp.where(q.real, p.s * p.z, 0.0)

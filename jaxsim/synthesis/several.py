@@ -127,6 +127,10 @@ class SeveralCharacters(PerStepOptimisation):
         central form, which takes one.
         """
         given = SynthesisConfig() if config is None else config
+        if given.window > 1:
+            raise ModelError(
+                f"a window of {given.window} steps takes one character; choose window = 1"
+            )
         if given.form != "backward":
             raise ModelError(f"the {given.form} form takes one character; choose form 'backward'")
         bodies = _bodies(model, len(names))

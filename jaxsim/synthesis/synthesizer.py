@@ -62,6 +62,11 @@ class SynthesisMemory:
     grips: Grips | None = None  # what is held, where there are holds
     clasps: ClaspMemory | None = None  # which hands hold each other, of several characters
 
+    @property
+    def looks_ahead(self) -> int:
+        """How many steps the optimisation is of."""
+        return self.last.x.shape[-2] if isinstance(self.last, Plan) else 1
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)

@@ -1,0 +1,152 @@
+"""A window of steps is physical, is a step where it has one frame, and sees what is to come."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxsim import push
+from jaxsim.dynamics.kinematics import integrate
+from jaxsim.solvers import qp, stages
+from jaxsim.solvers.lcp import SOLVED
+from jaxsim.synthesis.config import SynthesisConfig, units
+from jaxsim.synthesis.configuration import configuration_at
+from jaxsim.synthesis.measured import cone_excess, needed
+from jaxsim.synthesis.contact_forces import EDGES, contact_modes
+from jaxsim.synthesis.passes import Plan
+from jaxsim.synthesis.problem import actuated
+from jaxsim.synthesis.scheme import PerStepOptimisation
+from jaxsim.synthesis.stops import Blocked
+from jaxsim.synthesis.synthesizer import begin, first_problem
+from jaxsim.synthesis.window import Ahead, first_plan, window_problem
+from tests.compiling import quick_jit
+from tests.synthesis.hopper import LIMIT, crouched, hopper, hopper_effectors, runner, wish
+
+pytestmark = pytest.mark.usefixtures("x64_module")
+
+DT, FRAMES = 0.02, 6
+ROWS = 6  # of the root
+MOVING = [0.3, 0, 0.2, 0, 0.4, 0, 0.5, -0.4, 0.2]  # velocities [m/s, rad/s]
+
+
+@pytest.fixture(scope="module")
+def model(x64_module):
+    return hopper()
+
+
+def seen(model, state):
+    return configuration_at(model, hopper_effectors(model), state.q, state.qd)
+
+
+def asked(model, state, config):
+    """What a body that moves is asked for, and what pushes it: to stand where it was."""
+    unit, wanted = units(model), wish(model, crouched(model))
+    none = lambda conf, elapsed: jnp.zeros_like(conf.v)  # noqa: E731
+
+    def tasks(conf, at_v):
+        return wanted.tasks(conf, at_v, unit, config.dt)
+
+    return Ahead(tasks, none, lambda before, elapsed: before, state.solver.torque)
+
+
+@pytest.fixture(scope="module")
+def begun(model):
+    """States as a window begins with them, without a plan."""
+    config = SynthesisConfig(dt=DT, torque_limits=True)
+    points = hopper_effectors(model)
+    return quick_jit(lambda state: begin(model, points, state, units(model), config))
+
+
+@pytest.fixture(scope="module")
+def sweep(model):
+    """By the number of frames: a plan after another QP, and the QP."""
+
+    def of(frames):
+        config = SynthesisConfig(dt=DT, torque_limits=True, window=frames)
+
+        def once(state, plan):
+            conf = seen(model, state)
+            none = Blocked.none(conf.near.gap, conf.v)
+            ahead = asked(model, state, config)
+            p = window_problem(conf, conf.v > 1e9, none, plan, ahead, units(model), config)
+            equality = jnp.pad(plan.equality, ((0, 0), (0, p.b.shape[1] - ROWS)))
+            s = stages.solve(p, (plan.x, equality, plan.inequality))
+            return Plan(s.u, s.equality[:, :ROWS], s.inequality), replace(s, u=s.u[0])
+
+        return quick_jit(once)
+
+    return of
+
+
+def test_a_window_of_one_frame_is_a_step(model, begun, sweep):
+    """How corners share the load is left open by the problem: the sums are compared."""
+    state = begun(crouched(model, qd=MOVING))
+    config = SynthesisConfig(dt=DT, torque_limits=True)
+
+    def alone(state):
+        tasks = asked(model, state, config).tasks
+        problem = first_problem(seen(model, state), state, tasks, units(model), config)
+        return qp.solve(problem)
+
+    wanted = quick_jit(alone)(state)
+    frame = first_plan(model, state.solver.last, replace(config, window=1))
+    plan, found = sweep(1)(state, frame)
+    assert found.status == SOLVED and wanted.status == SOLVED
+    nv = model.topology.nv
+    assert np.abs(wanted.x[:nv]).max() > 0.1
+    np.testing.assert_allclose(plan.x[0, :nv], wanted.x[:nv], atol=1e-6)
+    loads = [np.sum(x[nv:].reshape(-1, EDGES)) for x in (plan.x[0], wanted.x)]
+    np.testing.assert_allclose(*loads, atol=1e-6)
+
+
+def frames_of(model, state, plan, config):
+    """Of each frame: root residual [N], cone excess [N], largest part of a torque limit."""
+    nv, points = model.topology.nv, hopper_effectors(model)
+
+    def one(carry, x):
+        q, v = carry
+        conf = configuration_at(model, points, q, v)
+        modes = contact_modes(conf, config.touch_distance, config.slip_speed, config.dt)
+        basis = units(model).force * modes.basis
+        force = jnp.sum(x[nv:].reshape(-1, EDGES, 1) * basis, axis=1)
+        torque, root = needed(conf, x[:nv], force, jnp.zeros_like(v), config)
+        muscles = np.flatnonzero(actuated(model.topology))
+        part = jnp.max(jnp.abs(torque[muscles]) / model.torque_limit[muscles])
+        q = integrate(model, q, x[:nv], config.dt)
+        return (q, x[:nv]), (root, cone_excess(modes, force), part, force.sum(0)[2])
+
+    return jax.lax.scan(one, (state.q, state.qd), plan.x)[1]
+
+
+def test_every_frame_of_a_plan_is_physical(model, begun, sweep):
+    """The first one after one QP, all of them where a plan does not change any more."""
+    config = SynthesisConfig(dt=DT, torque_limits=True, window=FRAMES)
+    state = begun(crouched(model, qd=MOVING))
+    plan, again = first_plan(model, state.solver.last, config), sweep(FRAMES)
+    told = quick_jit(lambda state, plan: frames_of(model, state, plan, config))
+    plan, found = again(state, plan)
+    assert found.status == SOLVED
+    root, _, _, load = told(state, plan)
+    assert root[0] < 1e-6 and root[1:].max() > 1e-3
+    assert load.min() > 50
+    for _ in range(8):
+        before, (plan, found) = plan, again(state, plan)
+    assert np.abs(plan.x - before.x)[:, : model.topology.nv].max() < 1e-6
+    root, cone, part, load = told(state, plan)
+    assert root.max() < 1e-6
+    assert cone.max() < 1e-6
+    assert part.max() < 1 + 1e-6
+    assert load.min() > 50
+
+
+def test_what_a_window_cannot_take_is_told_before(model):
+    points = hopper_effectors(model)
+    with pytest.raises(ValueError, match="window is 0"):
+        SynthesisConfig(window=0)
+    with pytest.raises(ValueError, match="takes the form 'backward'"):
+        SynthesisConfig(window=5, form="central")
+    scheme = PerStepOptimisation.of(model, points, SynthesisConfig(window=5))
+    scheme.check(model)
+    assert LIMIT > 0 and runner and push
