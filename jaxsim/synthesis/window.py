@@ -3,12 +3,12 @@
 Frame k of a window of H has the unknowns of a step, x_k = (v'_k, coefficients), and the rows that
 ``problem.step_problem`` gives at the configuration, velocity and torques which the frames before
 lead to. These rows are linearised about the last plan, by differentiating them as they are: so
-whatever a step knows (goals, cones, stops, limits) a window knows. What ties the frames is the state
+whatever a step knows (goals, cones, stops, limits) a window knows. What ties the frames is
 
     s_k = (q_k less the plan's, v_k less the plan's, torques of the frame before),
 
 so that all frames are one ``solvers.stages`` problem. Equations of motion of the first frame are
-linear as they are: the step that is taken has no force without a source, whatever the plan is worth.
+linear as they are: the step that is taken is physical, whatever the plan is worth.
 """
 
 from collections.abc import Callable

@@ -9,20 +9,24 @@ import pytest
 
 from jaxsim import push
 from jaxsim.dynamics.kinematics import integrate
+from jaxsim.model import ModelBuilder, ModelError, slide
+from jaxsim.model.adopt import add_model
+from jaxsim.model.drives import Drive
 from jaxsim.solvers import qp, stages
 from jaxsim.solvers.lcp import SOLVED
 from jaxsim.synthesis.config import SynthesisConfig, units
 from jaxsim.synthesis.configuration import configuration_at
-from jaxsim.synthesis.measured import cone_excess, needed
 from jaxsim.synthesis.contact_forces import EDGES, contact_modes
+from jaxsim.synthesis.measured import cone_excess, needed
 from jaxsim.synthesis.passes import Plan
 from jaxsim.synthesis.problem import actuated
 from jaxsim.synthesis.scheme import PerStepOptimisation
+from jaxsim.synthesis.several import SeveralCharacters
 from jaxsim.synthesis.stops import Blocked
 from jaxsim.synthesis.synthesizer import begin, first_problem
 from jaxsim.synthesis.window import Ahead, first_plan, window_problem
 from tests.compiling import quick_jit
-from tests.synthesis.hopper import LIMIT, crouched, hopper, hopper_effectors, runner, wish
+from tests.synthesis.hopper import crouched, hopper, hopper_effectors, repeated, runner, wish
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 
@@ -147,6 +151,39 @@ def test_what_a_window_cannot_take_is_told_before(model):
         SynthesisConfig(window=0)
     with pytest.raises(ValueError, match="takes the form 'backward'"):
         SynthesisConfig(window=5, form="central")
-    scheme = PerStepOptimisation.of(model, points, SynthesisConfig(window=5))
-    scheme.check(model)
-    assert LIMIT > 0 and runner and push
+    PerStepOptimisation.of(model, points, SynthesisConfig(window=5)).check(model)
+    b = ModelBuilder()
+    add_model(b, model)
+    lift = slide("lift", (0, 0, 1), drive=Drive(amplitude=0.1, frequency=1.0))
+    b.add_link("floor", "world", mass=1.0, inertia=(1, 1, 1), joints=[lift])
+    on_lift = b.build()
+    scheme = PerStepOptimisation.of(on_lift, points, SynthesisConfig(window=5))
+    with pytest.raises(ModelError, match="window = 1"):
+        scheme.check(on_lift)
+    with pytest.raises(ModelError, match="takes one character"):
+        SeveralCharacters.of_all(model, ("one",), SynthesisConfig(window=5))
+
+
+@pytest.mark.slow
+def test_a_push_that_is_announced_is_leant_against(model):
+    """From the front for 0.1 s; one step falls by less. Not tuned on: the force of the docs."""
+    state = crouched(model)
+    wanted = repeated(wish(model, state), 40)
+
+    def moved(force, window, announced):
+        config = SynthesisConfig(torque_limits=True, window=window, announced=announced)
+        shove = push(model, "trunk", (1.0, 0, 0), start=0.5, duration=0.1)
+        shove = replace(shove, force=force * shove.force)
+        _, after, info = runner(config)(model, jnp.asarray(0.03), state, wanted, shove)
+        return after.q, info.root_residual, info.cone_excess, info.effort
+
+    def upright(q):
+        return (np.abs(q[:, 0]) < 0.1).all()
+
+    alone = quick_jit(lambda f: moved(f, 1, False))
+    ahead = quick_jit(lambda f: moved(f, 12, True))
+    assert upright(alone(200.0)[0]) and not upright(alone(350.0)[0])
+    q, root, cone, effort = ahead(350.0)
+    assert upright(q)
+    assert q[:16, 0].min() < -0.01  # against the push, before it begins
+    assert root.max() < 1e-6 and cone.max() < 1e-6 and effort.max() < 1 + 1e-6

@@ -1,0 +1,138 @@
+"""Windows of steps on a body with one leg: what they cost, and what one step cannot do.
+
+    python benchmarks/window.py                       all of it, minutes
+    python benchmarks/window.py --films FOLDER        and film strips of the behaviours
+    python benchmarks/window.py --quick               seconds, to see that it runs
+
+The body is that of the synthesizer's tests: 40 kg, three joints, one foot, within torque limits.
+See benchmarks/README.md.
+"""
+
+import argparse
+import shlex
+import sys
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks._machine import commit, machine, publish, table, today, versions
+from benchmarks._window import ANNOUNCED, JUMP, Scene, film, jumped, shoved
+from jaxsim.solvers.lcp import SOLVED
+from optimize.session import session
+
+WINDOWS = (1, 3, 5, 10, 20)
+FORCES = (150.0, 200.0, 250.0, 300.0, 350.0, 400.0, 450.0, 500.0)  # [N], for 0.1 s
+
+
+def cost(frames: tuple[int, ...], repeats: int) -> str:
+    """What a step takes, by the frames of its window: the body is pushed, and sees it come."""
+    rows = []
+    for count in frames:
+        scene = Scene(count, ANNOUNCED)
+        run = jax.jit(shoved(scene))
+        begun = time.process_time()
+        program = run.lower(scene.begin(), jnp.asarray(200.0)).compile()
+        making, best = time.process_time() - begun, np.inf
+        for _ in range(repeats):
+            begun = time.process_time()
+            told = jax.block_until_ready(program(scene.begin(), jnp.asarray(200.0)))
+            best = min(best, time.process_time() - begun)
+        iterations, status = np.asarray(told.iterations), np.asarray(told.status)
+        step = 1e3 * best / len(iterations)
+        rows.append(
+            [
+                str(count),
+                f"{step:.2f}",
+                f"{step / count:.2f}",
+                f"{1e3 / step:.0f}",
+                f"{iterations.mean():.1f} / {iterations.max()}",
+                f"{making:.0f}",
+                f"{(status != SOLVED).sum()} of {status.size}",
+            ]
+        )
+        print(*rows[-1], flush=True)
+    header = ["frames of the window", "step, CPU [ms]", "of each frame [ms]", "steps/s"]
+    return table([*header, "iterations, mean / max", "compile, CPU [s]", "failed"], rows)
+
+
+def pushes(frames: tuple[int, ...], forces: tuple[float, ...], films: Path | None) -> str:
+    """Who stands after a push, by its force and the window."""
+    rows = []
+    for count in frames:
+        scene = Scene(count, ANNOUNCED)
+        run, row = jax.jit(shoved(scene)), [str(count)]
+        for force in forces:
+            told = run(scene.begin(), jnp.asarray(force))
+            lean = 1e3 * float(told.com[: scene.before, 0].min() - told.com[0, 0])
+            row.append(f"{'stands' if told.stands else 'falls'}, {lean:.0f}")
+            if films is not None and force == forces[len(forces) // 2]:
+                film(scene, told, films / f"push_{force:.0f}N_window_{count}.png")
+        rows.append(row)
+        print(*row, flush=True)
+    return table(["frames", *(f"{force:.0f} N" for force in forces)], rows)
+
+
+def jumps(frames: tuple[int, ...], heights: tuple[float, ...], films: Path | None) -> str:
+    """How far the centre of mass is from where it was asked to be at the top, and the sole."""
+    rows = []
+    for count in frames:
+        scene = Scene(count, JUMP)
+        run = jax.jit(jumped(scene))
+        for height in heights:
+            told = run(scene.begin(), jnp.asarray(height))
+            at = scene.top
+            rows.append(
+                [
+                    str(count),
+                    f"{1e3 * height:.0f}",
+                    f"{1e3 * float(told.com[at, 2] - told.com[0, 2]):.0f}",
+                    f"{1e3 * float(told.gap[at]):.0f}",
+                    f"{1e3 * float(told.com[:at, 2].min() - told.com[0, 2]):.0f}",
+                    f"{float(told.root_residual.max()):.0e}",
+                    f"{float(told.effort.max()):.3f}",
+                    "stands" if told.stands else "falls",
+                ]
+            )
+            print(*rows[-1], flush=True)
+            if films is not None:
+                film(scene, told, films / f"jump_{1e3 * height:.0f}mm_window_{count}.png")
+    header = ["frames", "asked [mm]", "reached [mm]", "sole over the ground [mm]", "crouch [mm]"]
+    return table([*header, "root residual [N]", "largest torque by its limit", "then"], rows)
+
+
+def main(words: list[str]) -> str:
+    """Measure, print and return the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--films", type=Path, help="a folder for film strips")
+    parser.add_argument("--repeats", type=int, default=3, help="the best of so many")
+    parser.add_argument("--only", choices=("cost", "pushes", "jumps"), help="one of the tables")
+    parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
+    parser.add_argument("--quick", action="store_true", help="the cost of small windows alone")
+    options = parser.parse_args(words)
+    if options.films is not None:
+        options.films.mkdir(parents=True, exist_ok=True)
+    parts = {
+        "cost": lambda: cost(WINDOWS, options.repeats),
+        "pushes": lambda: pushes((1, 5, 10, 20), FORCES, options.films),
+        "jumps": lambda: jumps((1, 20), (0.1, 0.15, 0.2), options.films),
+    }
+    if options.quick:
+        parts = {"cost": lambda: cost((1, 2), 1)}
+    with session(None, "float64"):
+        bodies = [make() for name, make in parts.items() if options.only in (None, name)]
+        text = "\n\n".join(
+            [
+                f"## Windows, {today()}, {machine()}",
+                f"commit {commit()}; {versions(jax)}; float64, one core's time",
+                f"`{shlex.join(['python', 'benchmarks/window.py', *words])}`",
+                *bodies,
+            ]
+        )
+    return publish(text + "\n", options.record)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
