@@ -28,16 +28,17 @@ from tests.synthesis.hopper import HANDLE, Wish, crouched, hopper, hopper_effect
 
 @dataclass(frozen=True)
 class Kind:
-    """How long steps and runs are [s], and how strong the motors [N m]."""
+    """How long steps and runs are [s], how strong the motors [N m], and how many QPs a window."""
 
     dt: float
     seconds: float
     torque: float
+    sweeps: int
 
 
-ANNOUNCED = Kind(dt=0.03, seconds=1.5, torque=400.0)
+ANNOUNCED = Kind(dt=0.03, seconds=1.5, torque=400.0, sweeps=1)
 PUSHED, LASTS = 0.5, 0.1  # [s]
-JUMP = Kind(dt=0.025, seconds=1.5, torque=150.0)
+JUMP = Kind(dt=0.025, seconds=1.5, torque=150.0, sweeps=3)
 LEAVES, TOP, LANDS = 0.6, 0.8, 1.0  # times of the jump [s]
 NEARLY_STRAIGHT = (0.15, -0.3, 0.15)  # hip, knee, ankle, with which it begins [rad]
 
@@ -84,7 +85,11 @@ class Scene:
     @cached_property
     def config(self) -> SynthesisConfig:
         return SynthesisConfig(
-            dt=self.kind.dt, torque_limits=True, window=self.frames, announced=self.frames > 1
+            dt=self.kind.dt,
+            torque_limits=True,
+            window=self.frames,
+            sweeps=self.kind.sweeps,
+            announced=self.frames > 1,
         )
 
     @property

@@ -23,56 +23,35 @@ from benchmarks._window import ANNOUNCED, JUMP, Scene, film, jumped, shoved
 from jaxsim.solvers.lcp import SOLVED
 from optimize.session import session
 
-WINDOWS = (1, 3, 5, 10, 20)
-FORCES = (150.0, 200.0, 250.0, 300.0, 350.0, 400.0, 450.0, 500.0)  # [N], for 0.1 s
-
-
-def cost(frames: tuple[int, ...], repeats: int) -> str:
-    """What a step takes, by the frames of its window: the body is pushed, and sees it come."""
-    rows = []
-    for count in frames:
-        scene = Scene(count, ANNOUNCED)
-        run = jax.jit(shoved(scene))
-        begun = time.process_time()
-        program = run.lower(scene.begin(), jnp.asarray(200.0)).compile()
-        making, best = time.process_time() - begun, np.inf
-        for _ in range(repeats):
-            begun = time.process_time()
-            told = jax.block_until_ready(program(scene.begin(), jnp.asarray(200.0)))
-            best = min(best, time.process_time() - begun)
-        iterations, status = np.asarray(told.iterations), np.asarray(told.status)
-        step = 1e3 * best / len(iterations)
-        rows.append(
-            [
-                str(count),
-                f"{step:.2f}",
-                f"{step / count:.2f}",
-                f"{1e3 / step:.0f}",
-                f"{iterations.mean():.1f} / {iterations.max()}",
-                f"{making:.0f}",
-                f"{(status != SOLVED).sum()} of {status.size}",
-            ]
-        )
-        print(*rows[-1], flush=True)
-    header = ["frames of the window", "step, CPU [ms]", "of each frame [ms]", "steps/s"]
-    return table([*header, "iterations, mean / max", "compile, CPU [s]", "failed"], rows)
+WINDOWS = (1, 5, 10, 16)
+FORCES = (200.0, 250.0, 300.0, 350.0, 400.0, 450.0)  # [N], for 0.1 s
 
 
 def pushes(frames: tuple[int, ...], forces: tuple[float, ...], films: Path | None) -> str:
-    """Who stands after a push, by its force and the window."""
+    """What a step takes, and who stands after a push, by the frames of the window."""
     rows = []
     for count in frames:
         scene = Scene(count, ANNOUNCED)
-        run, row = jax.jit(shoved(scene)), [str(count)]
+        begun = time.process_time()
+        run = jax.jit(shoved(scene)).lower(scene.begin(), jnp.asarray(0.0)).compile()
+        making, taken, iterations, failed, ends = time.process_time() - begun, [], [], 0, []
         for force in forces:
-            told = run(scene.begin(), jnp.asarray(force))
+            begun = time.process_time()
+            told = jax.block_until_ready(run(scene.begin(), jnp.asarray(force)))
+            taken.append((time.process_time() - begun) / scene.steps)
+            iterations.append(np.asarray(told.iterations))
+            failed += int((np.asarray(told.status) != SOLVED).sum())
             lean = 1e3 * float(told.com[: scene.before, 0].min() - told.com[0, 0])
-            row.append(f"{'stands' if told.stands else 'falls'}, {lean:.0f}")
-            if films is not None and force == forces[len(forces) // 2]:
+            ends.append(f"{'stands' if told.stands else 'falls'}, {lean:.0f}")
+            if films is not None:
                 film(scene, told, films / f"push_{force:.0f}N_window_{count}.png")
-        rows.append(row)
-        print(*row, flush=True)
-    return table(["frames", *(f"{force:.0f} N" for force in forces)], rows)
+        step, most = 1e3 * min(taken), np.max(iterations)
+        costs = [f"{step:.1f}", f"{step / count:.1f}", f"{np.mean(iterations):.1f} / {most}"]
+        rows.append([str(count), *costs, f"{making:.0f}", str(failed), *ends])
+        print(*rows[-1], flush=True)
+    header = ["frames", "step, CPU [ms]", "of each frame [ms]", "iterations, mean / max"]
+    header += ["compile, CPU [s]", "QPs that failed"]
+    return table([*header, *(f"{force:.0f} N, lean [mm]" for force in forces)], rows)
 
 
 def jumps(frames: tuple[int, ...], heights: tuple[float, ...], films: Path | None) -> str:
@@ -105,22 +84,21 @@ def jumps(frames: tuple[int, ...], heights: tuple[float, ...], films: Path | Non
 
 def main(words: list[str]) -> str:
     """Measure, print and return the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--films", type=Path, help="a folder for film strips")
-    parser.add_argument("--repeats", type=int, default=3, help="the best of so many")
-    parser.add_argument("--only", choices=("cost", "pushes", "jumps"), help="one of the tables")
+    parser.add_argument("--only", choices=("pushes", "jumps"), help="one of the tables")
+    parser.add_argument("--frames", type=int, nargs="+", default=WINDOWS, help="of the windows")
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
-    parser.add_argument("--quick", action="store_true", help="the cost of small windows alone")
+    parser.add_argument("--quick", action="store_true", help="one push of one step alone")
     options = parser.parse_args(words)
     if options.films is not None:
         options.films.mkdir(parents=True, exist_ok=True)
     parts = {
-        "cost": lambda: cost(WINDOWS, options.repeats),
-        "pushes": lambda: pushes((1, 5, 10, 20), FORCES, options.films),
+        "pushes": lambda: pushes(tuple(options.frames), FORCES, options.films),
         "jumps": lambda: jumps((1, 20), (0.1, 0.15, 0.2), options.films),
     }
     if options.quick:
-        parts = {"cost": lambda: cost((1, 2), 1)}
+        parts = {"pushes": lambda: pushes((1,), (200.0,), None)}
     with session(None, "float64"):
         bodies = [make() for name, make in parts.items() if options.only in (None, name)]
         text = "\n\n".join(

@@ -164,11 +164,13 @@ def _frame(conf, q, v, x, begins, blocked, elapsed, goals, ahead, unit, config) 
         here = replace(conf.at(integrate(model, q, d, 1.0), v + e), elapsed=elapsed)
         linear = _linear(here, here.v, elapsed, ahead, unit, config)
         linear = replace(linear, tasks=_times(linear.tasks, goals))
-        near = stops(here, bears, blocked, unit, config)
-        bore = jnp.where(first, bears, near.up | near.down)
+        at_stop = stops(here, bears, blocked, unit, config)
+        bore = jnp.where(first, bears, at_stop.up | at_stop.down)
         before = jnp.where(first, ahead.before, jnp.zeros_like(v).at[muscles].set(t))
         aim = ahead.torque(before, elapsed)
-        linear, _, problem = problem_now(here, linear, bore, blocked, aim, unit, config)
+        near = jnp.where(first, config.touch_distance, unit.limb)  # a plan is no better than that
+        own = replace(config, touch_distance=near)
+        linear, _, problem = problem_now(here, linear, bore, blocked, aim, unit, own)
         C, least = _one_sided(model, problem)
         L = jnp.concatenate([linear.motion.inertia, -linear.motion.force], axis=1)[muscles]
         torque = linear.torque(x)[muscles] / unit.torque

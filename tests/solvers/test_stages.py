@@ -72,22 +72,10 @@ def test_the_solution_is_that_of_one_dense_problem(solved, seed):
     found = solved(p)
     assert found.status == SOLVED
     (J, at_J), (A, at_A), (bounds, at_C) = (dense(p, rows) for rows in (p.J, p.A, p.C))
-    none = np.zeros(0)
-    whole = qp.Problem(
-        *map(
-            jnp.asarray,
-            (
-                J,
-                np.ravel(p.r) - at_J,
-                A,
-                np.ravel(p.b) - at_A,
-                bounds,
-                np.ravel(p.d) - at_C,
-                none,
-                none,
-            ),
-        )
-    )
+    none = jnp.zeros(0)
+    r, b, d = (np.ravel(x) - at for x, at in ((p.r, at_J), (p.b, at_A), (p.d, at_C)))
+    J, r, A, b, bounds, d = map(jnp.asarray, (J, r, A, b, bounds, d))
+    whole = qp.Problem(J, r, A, b, bounds, d, none, none)
     wanted = quick_jit(qp.solve)(whole)
     assert wanted.status == SOLVED and (np.asarray(wanted.inequality) > 1e-3).sum() > 3
     np.testing.assert_allclose(np.ravel(found.u), wanted.x, atol=1e-6)
