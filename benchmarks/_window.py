@@ -12,15 +12,20 @@ import numpy as np
 from jax import Array
 
 from jaxsim import push
-from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.dynamics.kinematics import forward_kinematics, integrate
 from jaxsim.io.motion import Motion
 from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.model import Model, State, neutral_state
+from jaxsim.solvers import stages
 from jaxsim.synthesis.config import SynthesisConfig, units
 from jaxsim.synthesis.configuration import Configuration, configuration_at
+from jaxsim.synthesis.contact_forces import EDGES, contact_modes
+from jaxsim.synthesis.measured import effort, needed
+from jaxsim.synthesis.passes import Plan
+from jaxsim.synthesis.stops import Blocked
 from jaxsim.synthesis.synthesizer import begin, synthesize
 from jaxsim.synthesis.tasks import Tasks, position_rows, stacked
-from jaxsim.synthesis.window import first_plan
+from jaxsim.synthesis.window import Ahead, first_plan, window_problem
 from jaxsim.viewer.filmstrip import write_filmstrip
 from optimize.running.recording import shapes_of
 from tests.synthesis.hopper import HANDLE, Wish, crouched, hopper, hopper_effectors, wish
@@ -113,12 +118,14 @@ class Scene:
             return crouched(self.model)
         state = neutral_state(self.model)
         q = state.q.at[7:10].set(jnp.array(NEARLY_STRAIGHT))
-        return state.replace(q=q.at[2].add(-self._seen(q, state.qd).position[:HANDLE, 2].min()))
+        return state.replace(q=q.at[2].add(-self.seen(q, state.qd).position[:HANDLE, 2].min()))
 
-    def _seen(self, q: Array, v: Array) -> Configuration:
+    def seen(self, q: Array, v: Array) -> Configuration:
+        """A configuration of it."""
         return configuration_at(self.model, hopper_effectors(self.model), q, v)
 
     def begin(self) -> State:
+        """As a run begins."""
         return self._begun
 
     @cached_property
@@ -136,10 +143,10 @@ class Scene:
         unit = units(self.model)
 
         def step(state, _):
-            conf = self._seen(state.q, state.qd)
+            conf = self.seen(state.q, state.qd)
             tasks = lambda at, at_v: ask(wanted, state.time, at, at_v, unit, self.config.dt)  # noqa: E731
             after, info = synthesize(conf, state, tasks, unit, self.config, pushes)
-            end = self._seen(after.q, after.qd)
+            end = self.seen(after.q, after.qd)
             told = Told(
                 q=after.q,
                 com=end.com,
@@ -230,3 +237,45 @@ def film(scene: Scene, told: Told, path: Path) -> None:
         com=np.asarray(told.com),
     )
     write_filmstrip(path, motion, frames=12)
+
+
+def planned(scene: Scene) -> Callable[[State, Plan, Array], tuple[Plan, Told]]:
+    """One more QP of a jump's window from a state, about a plan: the plan after it, and what it
+    comes to frame by frame."""
+    wanted = wish(scene.model, scene.standing, com_weight=0.0, joint_weight=1.0, damping=0.05)
+    config, unit, nv = scene.config, units(scene.model), scene.model.topology.nv
+
+    def sweep(state, plan, height):
+        conf = scene.seen(state.q, state.qd)
+
+        def ask(at, at_v):
+            end = state.time + config.dt + (0.0 if at.elapsed is None else at.elapsed)
+            return jump_tasks(wanted, height, end, at, at_v, unit, config.dt, True)
+
+        nothing = lambda at, elapsed: jnp.zeros_like(at.v)  # noqa: E731
+        ahead = Ahead(ask, nothing, lambda before, elapsed: before, state.solver.torque)
+        none = Blocked.none(conf.near.gap, conf.v)
+        problem = window_problem(conf, conf.v > jnp.inf, none, plan, ahead, unit, config)
+        rows = plan.equality.shape[1]
+        equality = jnp.pad(plan.equality, ((0, 0), (0, problem.b.shape[1] - rows)))
+        s = stages.solve(problem, (plan.x, equality, plan.inequality), config.iterations)
+        after = Plan(s.u, s.equality[:, :rows], s.inequality)
+        return after, followed(conf, after, s)
+
+    def followed(conf, plan, s) -> Told:
+        def frame(carry, x):
+            q, v = carry
+            here = scene.seen(q, v)
+            on = contact_modes(here, unit.limb, config.slip_speed, config.dt)
+            force = unit.force * jnp.sum(x[nv:].reshape(-1, EDGES, 1) * on.basis, axis=1)
+            zero = jnp.zeros_like(v)
+            torque, root = needed(here, x[:nv], force, zero, config)
+            q = integrate(scene.model, q, x[:nv], config.dt)
+            end = scene.seen(q, x[:nv])
+            gap, most = end.near.gap[:HANDLE].min(), effort(scene.model, torque)
+            told = (q, end.com, gap, force, end.position, torque, root, most)
+            return (q, x[:nv]), Told(*told, iterations=s.iterations, status=s.status)
+
+        return jax.lax.scan(frame, (conf.q, conf.v), plan.x)[1]
+
+    return sweep

@@ -19,12 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks._machine import commit, machine, publish, table, today, versions
-from benchmarks._window import ANNOUNCED, JUMP, Scene, film, jumped, shoved
+from benchmarks._window import ANNOUNCED, JUMP, TOP, Scene, film, jumped, planned, shoved
 from jaxsim.solvers.lcp import SOLVED
 from optimize.session import session
 
 WINDOWS = (1, 5, 10, 16)
-FORCES = (200.0, 250.0, 300.0, 350.0, 400.0, 450.0)  # [N], for 0.1 s
+FORCES = (250.0, 300.0, 350.0, 400.0, 500.0)  # [N], for 0.1 s
 
 
 def pushes(frames: tuple[int, ...], forces: tuple[float, ...], films: Path | None) -> str:
@@ -52,6 +52,31 @@ def pushes(frames: tuple[int, ...], forces: tuple[float, ...], films: Path | Non
     header = ["frames", "step, CPU [ms]", "of each frame [ms]", "iterations, mean / max"]
     header += ["compile, CPU [s]", "QPs that failed"]
     return table([*header, *(f"{force:.0f} N, lean [mm]" for force in forces)], rows)
+
+
+def plans(frames: int, height: float, films: Path | None) -> str:
+    """A jump as one window, from rest: how the plan settles, QP by QP."""
+    scene, rows = Scene(frames, JUMP), []
+    sweep = jax.jit(planned(scene))
+    state = scene.begin()
+    state = state.replace(time=jnp.asarray(TOP - frames * scene.kind.dt))
+    plan, first, told = state.solver.last, float(scene.seen(state.q, state.qd).com[2]), None
+    for count in range(1, 15):
+        before, begun = plan.x, time.process_time()
+        plan, told = jax.block_until_ready(sweep(state, plan, jnp.asarray(height)))
+        taken, nv = time.process_time() - begun, scene.model.topology.nv
+        z = 1e3 * (np.asarray(told.com)[:, 2] - first)
+        changed = float(jnp.abs(plan.x - before)[:, :nv].max())
+        cells = [f"{z[-1]:.0f}", f"{1e3 * float(told.gap[-1]):.0f}", f"{z.min():.0f}"]
+        cells += [f"{float(told.root_residual.max()):.1e}", f"{float(told.effort.max()):.3f}"]
+        rows.append([str(count), *cells, f"{changed:.2g}", str(told.iterations[0])])
+        rows[-1].append(f"{1e3 * taken:.0f}")
+        print(*rows[-1], flush=True)
+    if films is not None and told is not None:
+        film(scene, told, films / f"jump_{1e3 * height:.0f}mm_plan_{frames}.png")
+    header = ["QP", "height at the end [mm]", "sole [mm]", "crouch [mm]", "root residual [N]"]
+    header += ["largest torque by its limit", "velocities changed by", "iterations", "CPU [ms]"]
+    return table(header, rows)
 
 
 def jumps(frames: tuple[int, ...], heights: tuple[float, ...], films: Path | None) -> str:
@@ -86,7 +111,7 @@ def main(words: list[str]) -> str:
     """Measure, print and return the tables."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--films", type=Path, help="a folder for film strips")
-    parser.add_argument("--only", choices=("pushes", "jumps"), help="one of the tables")
+    parser.add_argument("--only", choices=("pushes", "plans", "jumps"), help="one of the tables")
     parser.add_argument("--frames", type=int, nargs="+", default=WINDOWS, help="of the windows")
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
     parser.add_argument("--quick", action="store_true", help="one push of one step alone")
@@ -95,6 +120,7 @@ def main(words: list[str]) -> str:
         options.films.mkdir(parents=True, exist_ok=True)
     parts = {
         "pushes": lambda: pushes(tuple(options.frames), FORCES, options.films),
+        "plans": lambda: plans(20, 0.15, options.films),
         "jumps": lambda: jumps((1, 20), (0.1, 0.15, 0.2), options.films),
     }
     if options.quick:
