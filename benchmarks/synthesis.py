@@ -169,7 +169,7 @@ def of_kernel(scene: Scene, given, busy: float, repeats: int) -> np.ndarray:
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--device", choices=("cpu", "gpu"))
     parser.add_argument("--precision", choices=("float32", "float64"), default="float32")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 16, 256, 4096])
