@@ -138,6 +138,9 @@ class World:
     stabilization_time: float | None = None  # [s]
     contacts: int | None = None  # solved for, at most; not for "per_step_optimisation"
     torque_limits: bool | None = None  # for "per_step_optimisation": None is true
+    window: int | None = None  # these three, too, see ``SynthesisConfig``
+    window_sweeps: int | None = None
+    announced: bool | None = None
     ground: bool | None = (
         None  # whether the character's own ground stays; None: if nothing is fixed
     )

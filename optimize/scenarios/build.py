@@ -234,7 +234,10 @@ def _optimisation(world: World, built: WorldModel) -> PerStepOptimisation:
     points = effectors_of(built.model)
     check_setup(built.model, points, built.state, None, built.pushes)
     limits = True if world.torque_limits is None else world.torque_limits
+    given = (world.window, world.window_sweeps, world.announced)
+    window = dict(zip(("window", "sweeps", "announced"), given))
     options: dict[str, Any] = {"torque_limits": limits}
+    options |= {key: value for key, value in window.items() if value is not None}
     if world.dt is not None:
         options["dt"] = float(world.dt)
     if world.companions:

@@ -259,6 +259,11 @@ HEAD = '[[body]]\nname = "a"\nshape = "sphere"\nradius = 0.1\npos = [0, 0, 1]\nm
             ["the name 'h' is given twice"],
         ),
         ("[world]\ntorque_limits = true\n", ['belongs to the scheme "per_step_optimisation"']),
+        ("[world]\nwindow = 3\n", ['belongs to the scheme "per_step_optimisation"']),
+        (
+            '[world]\nscheme = "per_step_optimisation"\nannounced = true\n',
+            ["key 'announced'", "give window = 5"],
+        ),
         ('[world]\nscheme = "per_step_optimisation"\ncontacts = 3\n', ["key 'contacts'"]),
         (
             '[[body]]\nname = "b"\nshape = "sphere"\nradius = 1\nmass = 1\n'
