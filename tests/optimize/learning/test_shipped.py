@@ -35,6 +35,15 @@ def test_it_walks_in_space_as_fast_as_it_is_told():
         assert motion.com[:, 2].min() > 0.85
 
 
-def test_it_stands_up_from_the_chair():
-    motion = played("sit_to_stand_policy", 5.0)
-    assert motion.com[0, 2] < 0.75 < 0.9 < motion.com[-60:, 2].min()
+def test_it_gets_up():
+    motion = played("get_up_policy", 6.0)
+    assert motion.com[0, 2] < 0.3 and motion.com[-60:, 2].min() > 0.9
+
+
+@pytest.mark.slow
+def test_it_follows_the_walk():
+    motion = played("follow_policy", 5.0)
+    assert motion.ghost_pos is not None
+    off = motion.link_pos - motion.ghost_pos
+    own = np.isfinite(off).all(axis=(0, 2))
+    assert np.linalg.norm(off[:, own], axis=-1).mean() < 0.06
