@@ -218,12 +218,17 @@ class _Run:
 
 
 def with_policy(scenario: Scenario, path: str | Path) -> Scenario:
-    """A scenario driven by a policy file. Raises PolicyError for one of another character."""
+    """A scenario driven by a policy file, begun on the clip of one that has a clip. Raises
+    PolicyError for one of another character."""
     file = read_policy(path)
     controller = file.controller(scenario.model, scenario.state)
     controller.check(scenario.model)
     conditions = {**scenario.conditions, "controller": f"policy {Path(path).name}"}
-    return dataclasses.replace(scenario, controller=controller, phases=(), conditions=conditions)
+    state, track = scenario.state, controller.track
+    state = state if track is None else track.begun(scenario.model, state)
+    return dataclasses.replace(
+        scenario, controller=controller, state=state, phases=(), conditions=conditions
+    )
 
 
 def _line(update: int, told: Any, actions: int) -> dict[str, Any]:
