@@ -26,6 +26,8 @@ CLEAR = ("leftShank", "rightShank", "pelvis", "chest", "head")  # whose joints k
 FAR = 0.5  # from the hold, a limb's goal has its least weight, in heights of the centre of mass
 LEAST = np.array([0.01, 0.01, 0.1, 0.1])  # weights that the document prints, of feet and of hands
 NEAREST = np.array([0.3, 0.3, 0.25, 0.25])
+SWINGS = 0.05  # weight of ``relax`` for a limb on its way: it does not push off the wall
+CLEARS = 20.0  # weight of ``clear``
 POSE_NEAR = 0.1  # a foot that is so near to its hold begins to draw the body into the pose
 
 
@@ -39,7 +41,7 @@ class Pace:
     rest: Array | float = 0.3  # all four limbs stay on their holds for at least so long
     relaxed: Array | float = 0.05  # a limb with a smaller load lets go [body weights]
     relaxing: Array | float = 1.5  # after so long it lets go whatever its load
-    moving: Array | float = 8.0  # after so long on its way a limb goes back to its hold
+    moving: Array | float = 12.0  # after so long on its way a limb goes back to its hold
     off: Array | float = 0.03  # knees and trunk are so far out from the holds [heights]
 
 
@@ -251,8 +253,9 @@ def climb_machine(joints: Sequence[str], climb: Climb) -> GoalMachine:
         order = order_of(obs)
         return jnp.zeros_like(climb.asked).at[order].set(climb.asked)
 
-    def state(weights: dict[str, float], condition, enter, during=lambda _, climb: climb):
-        return GoalState({**weights, "clear": 20.0}, condition, enter, during, holds=asked)
+    def state(weights: dict[str, float], condition, enter, during=lambda _, climb: climb, **more):
+        goals = {**weights, "clear": CLEARS}
+        return GoalState(goals, condition, enter, during, holds=asked, **more)
 
     def of_hands(condition):
         return lambda obs, climb: condition(obs, climb) & _hand(obs, climb)
@@ -261,7 +264,7 @@ def climb_machine(joints: Sequence[str], climb: Climb) -> GoalMachine:
         return lambda obs, climb: condition(obs, climb) & ~_hand(obs, climb)
 
     relax = {"damping": 0.2, "relax": 1.0}
-    move = {"damping": 0.2, "com": 10.0}
+    move = {"damping": 0.2, "com": 10.0, "relax": SWINGS}
     return GoalMachine(
         goals=(
             goals.damping(),
@@ -276,10 +279,16 @@ def climb_machine(joints: Sequence[str], climb: Climb) -> GoalMachine:
                 {"damping": 0.2, "com": 20.0}, lambda o, c: ~_goes_on(o, c), _rest, plan
             ),
             "relaxHand": state(relax, of_hands(_loaded), _relax),
-            "moveHand": state({**move, "hold": NEAREST[2]}, of_hands(_under_way), _leave, _watch),
+            "moveHand": state(
+                {**move, "hold": NEAREST[2]}, of_hands(_under_way), _leave, _watch, lifts=on_its_way
+            ),
             "relaxFoot": state(relax, of_feet(_loaded), _relax),
             "moveFoot": state(
-                {**move, "hold": NEAREST[0], "pose": 2.0}, of_feet(_under_way), _leave, _watch
+                {**move, "hold": NEAREST[0], "pose": 2.0},
+                of_feet(_under_way),
+                _leave,
+                _watch,
+                lifts=on_its_way,
             ),
         },
         transitions={

@@ -67,7 +67,8 @@ def climb(table: Table, setup: Setup) -> Registered:
         k = int(far.argmax())
         raise ModelError(
             f"hold {chosen[k].name!r} is out of reach: {LIMBS[k]!r}, with the other limbs on"
-            f" theirs, comes no nearer than {away[k]:.2f} m; begin on other holds, or give more of them"
+            f" theirs, comes no nearer than {away[k]:.2f} m; begin on other holds, or"
+            " give more of them"
         )
     _check_free(setup, state, wall)
     machine = climb_machine([own.topology.joint_names[j] for j in hinges(own.topology)], begun)

@@ -40,7 +40,7 @@ def climbing_wall(table: Table, friction: float) -> tuple[Shape, list[Hold]]:
     density = table.number("density", above=0.0)
     spacing = table.number("spacing", 0.2, least=0.0)
     seed = table.whole("seed", 0)
-    out = table.number("out", 0.06, above=0.0)
+    out = table.number("out", 0.08, above=0.0)
     if lowest >= height:
         raise table.error(f"is {lowest:g} m, not below the height, {height:g} m", "lowest")
     count = round(density * width * (height - lowest))
@@ -59,7 +59,7 @@ def climbing_wall(table: Table, friction: float) -> tuple[Shape, list[Hold]]:
     quat = _turned(table)
     frame = rotation(quat)
     origin = np.array(table.vector("pos"))
-    reach = table.number("reach", 0.04, above=0.0)
+    reach = table.number("reach", 0.06, above=0.0)
     strength = table.number("strength", np.inf, above=0.0)
     hold_friction = table.number("hold_friction", friction, above=0.0, of="friction")
 
