@@ -13,11 +13,12 @@ import numpy as np
 from jax import Array
 
 from controllers.goals import tasks as goals
-from controllers.goals.climbing_moves import HAND, LIMBS, Limbs, best_move, places_of
+from controllers.goals.climbing_moves import CHAINS, HAND, LIMBS, Limbs, best_move, places_of
 from controllers.goals.machine import GoalMachine, GoalState
 from controllers.goals.tasks import Goal
 from jaxsim.dynamics.jacobians import point_jacobian
 from jaxsim.math.safe import safe_norm
+from jaxsim.model import Topology
 from jaxsim.model.roles import FEET, HANDS
 from jaxsim.synthesis.observation import EffectorObservation
 
@@ -28,7 +29,7 @@ LEAST = np.array([0.01, 0.01, 0.1, 0.1])  # weights that the document prints, of
 NEAREST = np.array([0.3, 0.3, 0.25, 0.25])
 SWINGS = 0.05  # weight of ``relax`` for a limb on its way: it does not push off the wall
 CLEARS = 20.0  # weight of ``clear``
-POSE_NEAR = 0.1  # a foot that is so near to its hold begins to draw the body into the pose
+POSE_NEAR = 0.15  # a foot that is so near to its hold begins to draw the body into the pose
 
 
 @jax.tree_util.register_dataclass
@@ -141,15 +142,30 @@ def limb_to_hold() -> Goal:
 
 
 def pose_near(joints: Sequence[str]) -> Goal:
-    """Gpose: hinges as at the start, once a foot is near to its hold."""
+    """Gpose: hinges as at the start, once a foot is near to its hold; but not those of its own leg,
+    which would keep it from getting there."""
     pose = goals.pose("pose", tuple(joints), lambda _, climb: climb.pose)
 
     def rows(obs: EffectorObservation, climb: Climb):
-        near = safe_norm(_tip(obs, climb)[0]) < POSE_NEAR * climb.limbs.height
+        away = safe_norm(_tip(obs, climb)[0]) / (POSE_NEAR * climb.limbs.height)
+        others = climb.limb != limbs_of(obs.conf.model.topology, joints)
+        root = jnp.where(others, jnp.clip(1.0 - away, 0.0, 1.0), 0.0)  # at once, it would jerk
         error, J = pose.rows(obs, climb)
-        return jnp.where(near, error, 0.0), jnp.where(near, J, 0.0)
+        return root * error, root[:, None] * J
 
     return replace(pose, rows=rows)
+
+
+def limbs_of(top: Topology, joints: Sequence[str]) -> np.ndarray:
+    """(n,) int: the limb of each joint, index into ``LIMBS``; 4 of the trunk's."""
+    first = [top.part(chain[0]) for chain in CHAINS]
+
+    def of(link: int) -> int:
+        while link >= 0 and link not in first:
+            link = top.link_parent[link]
+        return first.index(link) if link >= 0 else len(first)
+
+    return np.array([of(top.joint_link[top.joint(name)]) for name in joints])
 
 
 def clear_of_wall() -> Goal:

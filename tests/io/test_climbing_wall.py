@@ -28,7 +28,7 @@ def test_holds_are_as_many_as_the_density_says_apart_and_the_same_for_a_seed(tmp
     assert [hold.name for hold in world.holds][:2] == ["wall_1", "wall_2"]
     apart = np.linalg.norm(at[:, None] - at, axis=-1) + 10 * np.eye(30)
     assert apart.min() >= 0.25
-    np.testing.assert_allclose(at[:, 0], 0.5 - 0.06)
+    np.testing.assert_allclose(at[:, 0], 0.5 - 0.08)
     assert np.abs(at[:, 1] - 0.2).max() <= 1.0
     assert at[:, 2].min() >= 0.3 and at[:, 2].max() <= 3.3
     np.testing.assert_array_equal(at, places(wall(tmp_path, spacing=0.25)))
@@ -50,14 +50,14 @@ def test_a_wall_leans_over_who_climbs_by_its_angle(tmp_path, lean):
     np.testing.assert_allclose(up, [-np.sin(angle), 0, np.cos(angle)], atol=1e-12)
     np.testing.assert_allclose(outward, [-np.cos(angle), 0, -np.sin(angle)], atol=1e-12)
     front = np.array([0.5, 0.2, 0.1])
-    np.testing.assert_allclose((places(world) - front) @ outward, 0.06, atol=1e-12)
+    np.testing.assert_allclose((places(world) - front) @ outward, 0.08, atol=1e-12)
     np.testing.assert_allclose((box.pos - front) @ outward, -box.size[1], atol=1e-12)
     assert {tuple(hold.shape.quat) for hold in world.holds} == {tuple(box.quat)}
 
 
 def test_a_wall_faces_where_it_is_told_to(tmp_path):
     at = places(wall(tmp_path, facing_deg=90.0))
-    np.testing.assert_allclose(at[:, 1], 0.2 + 0.06)
+    np.testing.assert_allclose(at[:, 1], 0.2 + 0.08)
 
 
 @pytest.mark.parametrize(
