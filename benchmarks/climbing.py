@@ -2,7 +2,7 @@
 
     python benchmarks/climbing.py                          the adult on 256 walls, 5 m up
     python benchmarks/climbing.py --scenario climb_child   any scenario of one wall
-    python benchmarks/climbing.py --walls 2 --seconds 2    to see that it runs
+    python benchmarks/climbing.py --quick                  to see that it runs
 
 Each wall is the scenario's with a seed of its own, from ``--first`` on; the seeds that the
 controller was made with are not among these. One program runs ``--batch`` walls at a time, by XLA.
@@ -148,16 +148,20 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=32, help="walls at a time")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--goal", type=float, default=5.0, help="how far [m]")
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
+    parser.add_argument("--quick", action="store_true", help="two walls, two seconds")
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
     options = parser.parse_args(words)
     options.words = words
+    if options.quick:
+        options.walls, options.batch, options.seconds = 2, 2, 2.0
     return options
 
 
 def main(words: list[str]) -> str:
     """Measure, print and return the table."""
     options = parse(words)
-    with session("cpu", "float32"):
+    with session(options.device, "float32"):
         row, bad = climbs(scenario(options.scenario), options)
         text = "\n\n".join(
             [

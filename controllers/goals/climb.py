@@ -29,7 +29,6 @@ LEAST = np.array([0.01, 0.01, 0.1, 0.1])  # weights that the document prints, of
 NEAREST = np.array([0.3, 0.3, 0.25, 0.25])
 SWINGS = 0.05  # weight of ``relax`` for a limb on its way: it does not push off the wall
 CLEARS = 20.0  # weight of ``clear``
-POSE_NEAR = 0.15  # a foot that is so near to its hold begins to draw the body into the pose
 
 
 @jax.tree_util.register_dataclass
@@ -40,10 +39,13 @@ class Pace:
 
     still: Array | float = 0.03  # slower, the centre of mass is at rest
     rest: Array | float = 0.3  # all four limbs stay on their holds for at least so long
+    near: Array | float = 0.05  # the centre of mass is to come so near to its place [heights]
+    patience: Array | float = 5.0  # for so long at most
     relaxed: Array | float = 0.05  # a limb with a smaller load lets go [body weights]
     relaxing: Array | float = 1.5  # after so long it lets go whatever its load
     moving: Array | float = 12.0  # after so long on its way a limb goes back to its hold
-    off: Array | float = 0.03  # knees and trunk are so far out from the holds [heights]
+    off: Array | float = 0.0  # knees and trunk are so far out from the holds [heights]
+    pose: Array | float = 0.1  # a foot nearer to its hold begins to draw the body in pose [heights]
 
 
 @jax.tree_util.register_dataclass
@@ -73,6 +75,11 @@ class Climb:
     def places(self, obs: EffectorObservation) -> Array:
         """(nh, 2) of the holds, in the plane [m]."""
         return (obs.conf.holds.pos - self.origin) @ self.frame[:2].T
+
+    @property
+    def com_target(self) -> Array:
+        """(3,) where the centre of mass is to be, in the world [m]."""
+        return self.origin + jnp.append(self.com, self.depth) @ self.frame
 
     def waited(self, obs: EffectorObservation, time: Array | float) -> Array:
         """The state has lasted for a time, in sqrt(height / g)."""
@@ -121,8 +128,7 @@ def com_to_place() -> Goal:
     """Gcom: the centre of mass where all limbs reach their holds, ``Climb.depth`` out of these."""
 
     def rows(obs: EffectorObservation, climb: Climb):
-        target = climb.origin + jnp.append(climb.com, climb.depth) @ climb.frame
-        return obs.conf.com - target, obs.conf.com_jacobian
+        return obs.conf.com - climb.com_target, obs.conf.com_jacobian
 
     return Goal("com", "com", rows)
 
@@ -147,7 +153,7 @@ def pose_near(joints: Sequence[str]) -> Goal:
     pose = goals.pose("pose", tuple(joints), lambda _, climb: climb.pose)
 
     def rows(obs: EffectorObservation, climb: Climb):
-        away = safe_norm(_tip(obs, climb)[0]) / (POSE_NEAR * climb.limbs.height)
+        away = safe_norm(_tip(obs, climb)[0]) / (climb.pace.pose * climb.limbs.height)
         others = climb.limb != limbs_of(obs.conf.model.topology, joints)
         root = jnp.where(others, jnp.clip(1.0 - away, 0.0, 1.0), 0.0)  # at once, it would jerk
         error, J = pose.rows(obs, climb)
@@ -242,10 +248,12 @@ def _hand(obs: EffectorObservation, climb: Climb) -> Array:
 
 
 def _goes_on(obs: EffectorObservation, climb: Climb) -> Array:
-    """All hold, the body is at rest, and there is a move."""
-    unit = jnp.sqrt(climb.limbs.height * _gravity(obs))
-    still = safe_norm(obs.com_velocity) < climb.pace.still * unit
-    return climb.found & still & climb.waited(obs, climb.pace.rest)
+    """All hold, the centre of mass is at rest where it should be, and there is a move."""
+    pace, height = climb.pace, climb.limbs.height
+    still = safe_norm(obs.com_velocity) < pace.still * jnp.sqrt(height * _gravity(obs))
+    near = safe_norm(obs.com - climb.com_target) < pace.near * height
+    stable = still & (near | climb.waited(obs, pace.patience)) & climb.waited(obs, pace.rest)
+    return climb.found & stable
 
 
 def _loaded(obs: EffectorObservation, climb: Climb) -> Array:

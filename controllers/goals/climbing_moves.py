@@ -30,7 +30,7 @@ CHAINS = tuple(
 SIDE = np.array([1.0, -1.0, 1.0, -1.0])
 HAND = np.array([False, False, True, True])
 # In heights of the standing body's centre of mass, from where the centre of mass is:
-DEPTH = 0.34  # it is so far out from the holds
+DEPTH = 0.28  # it is so far out from the holds
 EASE = np.array([[0.2, -0.65], [-0.2, -0.65], [0.25, 0.7], [-0.25, 0.7]])  # where limbs are at ease
 HIGHEST_FOOT, LOWEST_HAND = -0.4, 0.15
 CROSSED = 0.05  # a limb gets so far over to the other side

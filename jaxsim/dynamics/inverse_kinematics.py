@@ -21,7 +21,7 @@ DAMPING = 1e-3
 LARGEST = 0.3  # of a step [rad, m]
 KEEP = 0.02  # weight of a joint's angle [1/rad], beside 1 [1/m] of a point's place
 TURN = 0.1  # the same of the root's orientation
-LEAN = 0.1  # of the centre of mass [1/m]
+LEAN = 0.3  # of the centre of mass [1/m]
 
 
 @partial(jax.jit, static_argnames="at")
