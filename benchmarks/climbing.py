@@ -1,7 +1,7 @@
 """How far walls of random holds are climbed, and why the climbs end.
 
     python benchmarks/climbing.py                          the adult on 256 walls, 5 m up
-    python benchmarks/climbing.py --scenario climb_child   any scenario of one wall
+    python benchmarks/climbing.py --scenario NAME          any scenario of one wall
     python benchmarks/climbing.py --quick                  to see that it runs
 
 Each wall is the scenario's with a seed of its own, from ``--first`` on; the seeds that the
