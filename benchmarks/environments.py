@@ -1,10 +1,13 @@
 """Environments beside the bare engine, and the policy that learns to walk.
 
-    python benchmarks/environments.py                       speed at 256 planar humans
+    python benchmarks/environments.py [--scenario NAME]     speed at 256 characters
     python benchmarks/environments.py --walk 0,1,2,3,4 --out runs/walk    learn, for each seed
     python benchmarks/environments.py --judge runs/walk     20 m, in unseen starts
     python benchmarks/environments.py --brax 0,1            PPO here beside brax's, for each seed
     python benchmarks/environments.py --kicks POLICY        kicks that stand_policy stands through
+    python benchmarks/environments.py --speeds 0.5,1,1.3 --scenario walk_space_policy --policy FILE
+    python benchmarks/environments.py --reach --scenario reach_policy --policy FILE
+    python benchmarks/environments.py --clip --scenario follow_policy --policy FILE
 
 Speed: steps of the simulation a second of all characters. The bare engine holds the same actions
 from the same states, and observes, decides and rewards nothing; an environment with a network of
@@ -25,24 +28,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks._kicks import kicks_table, until_fallen
+from benchmarks._kicks import kicks_table
 from benchmarks._machine import commit, machine, si, table, today, versions
-from controllers.policy.file import read_policy
+from benchmarks._played import (
+    JUDGED,
+    clip_table,
+    network_of,
+    played,
+    reach_table,
+    share,
+    speeds_table,
+)
 from jaxsim import enable_cache
 from jaxsim.fused import fuse
 from jaxsim.simulation.rollout import advance
-from optimize.environments.draws import member_keys
 from optimize.environments.environment import Environment, _Held
 from optimize.environments.table import environment_of
 from optimize.learning.learn import learn
 from optimize.learning.ppo import PPO
-from optimize.learning.rollout import begin_all
 from optimize.scenarios.find import scenario
-from optimize.studies.intervals import wilson
 
 SCENARIO, MEMBERS, LENGTH, ROUNDS = "walk_policy", 256, 32, 15
 FAR, SECONDS, STARTS = 20.0, 40.0, 64  # m; of a walk; walks that judge a policy
-JUDGED = 7_000_001  # seed of their starts
 
 
 class Speed:
@@ -61,7 +68,7 @@ class Speed:
 
         def one(state, actions):
             def act(state, action):
-                held = _Held(action, jnp.asarray(self.env.pose), self.env.action)
+                held = _Held(action, jnp.asarray(self.env.rest), self.env.track, self.env.action)
 
                 def step(state, _):
                     return advance(own.model, held, own.scheme, state, None)[0], None
@@ -94,9 +101,9 @@ class Speed:
         return {name: tuple(steps / np.median(times[1:], axis=0)) for name, times in found.items()}
 
 
-def speed() -> str:
+def speed(name: str) -> str:
     """The table."""
-    rates = Speed(environment_of(scenario(SCENARIO))).rates()
+    rates = Speed(environment_of(scenario(name))).rates()
     rows = [
         [
             name,
@@ -107,7 +114,8 @@ def speed() -> str:
         ]
         for name, (clock, used) in rates.items()
     ]
-    header = ["of 256 planar humans", "steps/s", "steps a processor second", "of bare", "of bare"]
+    costs = "steps/s", "steps a processor second", "of bare", "of bare, by the processor"
+    header = [f"{MEMBERS} in {name}", *costs]
     return table(header, rows)
 
 
@@ -120,13 +128,15 @@ def walk(seeds: list[int], out: Path, updates: int) -> None:
 
 def walked(policies: list[Path]) -> np.ndarray:
     """(policies, STARTS) how far each walks before it falls, or in ``SECONDS`` [m]."""
-    found = scenario(SCENARIO)
-    env = environment_of(found, JUDGED)
-    at = begin_all(env, member_keys(JUDGED, STARTS))
-
-    run = until_fallen(env, round(SECONDS / env.dt), lambda at: at.com[0])
-    networks = [read_policy(path).controller(found.model, found.state).network for path in policies]
-    return np.stack([np.asarray(run(network, at)[1] - at.com[:, 0]) for network in networks])
+    env = environment_of(scenario(SCENARIO), JUDGED)
+    run = played(env, round(SECONDS / env.dt), STARTS, lambda at: at.com[:1])
+    ways = []
+    for path in policies:
+        found = run(network_of(path, env))
+        stood = found.stands.sum(axis=1)
+        last = found.numbers[np.arange(STARTS), np.maximum(stood, 1) - 1, 0]
+        ways.append(np.where(stood > 0, last - found.first[:, 0], 0.0))
+    return np.stack(ways)
 
 
 def judge(out: Path) -> str:
@@ -135,12 +145,10 @@ def judge(out: Path) -> str:
     rows = []
     for path, far in zip(policies, walked(policies)):
         lines = [json.loads(x) for x in (path.parent / "history.jsonl").read_text().splitlines()]
-        good = int((far >= FAR).sum())
-        low, high = wilson(good, len(far))
         rows.append([
             path.parent.name, f"{lines[-1]['actions'] / 1e6:.2f} M", f"{lines[-1]['seconds']:.0f}",
             f"{lines[-1]['cpu_seconds']:.0f}", f"{np.median(far):.1f}",
-            f"{good} of {len(far)} ({low:.0%} to {high:.0%})",
+            share(far >= FAR),
         ])  # fmt: skip
     header = ["run", "actions", "seconds", "processor seconds", "median way [m]", f"{FAR:g} m"]
     return table(header, rows)
@@ -186,19 +194,35 @@ def main() -> None:
     parser.add_argument("--checks", type=int, default=4, help="of --brax, equally far apart")
     parser.add_argument("--out", type=Path, default=Path("runs/walk"))
     parser.add_argument("--kicks", type=Path, help="a policy, for its kicks")
+    parser.add_argument("--speeds", help="that are commanded, as 0.5,1")
+    parser.add_argument("--reach", action="store_true", help="how far the hand is from its place")
+    parser.add_argument("--clip", action="store_true", help="how well it is followed")
+    parser.add_argument("--scenario", default=SCENARIO, help="of these three, and of speed")
+    parser.add_argument("--policy", type=Path, help="of these three")
+    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of --speeds and --clip")
+    parser.add_argument("--starts", type=int, default=64, help="of these three")
     args = parser.parse_args()
     enable_cache()
     if args.walk:
         walk([int(seed) for seed in args.walk.split(",")], args.out, args.updates)
     if args.kicks:
         print(kicks_table(args.kicks))
+    elif args.speeds:
+        speeds = [float(speed) for speed in args.speeds.split(",")]
+        print(speeds_table(args.scenario, args.policy, speeds, args.seconds, args.starts))
+    elif args.reach:
+        print(reach_table(args.scenario, args.policy, args.starts))
+    elif args.clip:
+        changes = dict(pair.split("=", 1) for pair in args.set)
+        print(clip_table(args.scenario, args.policy, args.starts, args.seconds, changes))
     elif args.brax:
         seeds = [int(seed) for seed in args.brax.split(",")]
         print(beside_brax(seeds, args.updates, args.checks))
     elif args.walk or args.judge:
         print(judge(args.judge or args.out))
     else:
-        print(speed())
+        print(speed(args.scenario))
     print(f"\n{today()}, {machine()}, {versions(jax)}, commit {commit()}")
 
 

@@ -1,6 +1,7 @@
 """Frames per second of the synthesizer, what a frame is made of, and the seconds to compile it.
 
     python benchmarks/synthesis.py             one character and batches, fused and by XLA
+    python benchmarks/synthesis.py --window 5 --backend xla --batch 1    five steps at once
     python benchmarks/synthesis.py --scene climb --backend xla --batch 32    one who climbs instead
     python benchmarks/synthesis.py --study     the two forms: accuracy and cost by the time step
     python benchmarks/synthesis.py --record    and append the tables to benchmarks/RESULTS.md
@@ -107,18 +108,19 @@ def frames(scene: Scene, backend: str, batch: int, options) -> list[str]:
         whole, making = compiled(batched(run, options.chunk), carry, pushes)
     total, busy = seconds(whole, (carry, pushes), options.repeats) / count
     _, (status, passes, iterations) = whole(carry, pushes)
-    parts = of_kernel if backend == "fused" else of_xla
-    dynamics, assembly, solve = parts(scene, (carry, pushes), busy, options.repeats) * 1e6 / batch
-    status = np.asarray(status)
+    status, told = np.asarray(status), ["", "", ""]
+    if scene.config.window == 1:
+        parts = of_kernel if backend == "fused" else of_xla
+        each = parts(scene, (carry, pushes), busy, options.repeats) * 1e6 / batch
+        told = [f"{each[0]:.0f}", f"{max(each[1] - each[0], 0.0):.0f}", f"{each[2]:.0f}"]
     return [
         str(batch),
         backend,
         "with" if scene.config.torque_limits else "without",
+        str(scene.config.window),
         f"{batch / total:.0f}",
         f"{1e6 * busy / batch:.0f}",
-        f"{dynamics:.0f}",
-        f"{max(assembly - dynamics, 0.0):.0f}",
-        f"{solve:.0f}",
+        *told,
         f"{making:.0f}",
         f"{np.mean(passes):.2f}",
         f"{np.mean(iterations):.1f} / {np.max(iterations)}",
@@ -169,13 +171,16 @@ def of_kernel(scene: Scene, given, busy: float, repeats: int) -> np.ndarray:
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--device", choices=("cpu", "gpu"))
     parser.add_argument("--precision", choices=("float32", "float64"), default="float32")
     parser.add_argument("--scene", choices=tuple(SCENES), default="balance")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 16, 256, 4096])
     parser.add_argument("--backend", nargs="+", choices=BACKENDS, default=["fused", "xla"])
     parser.add_argument("--limits", nargs="+", choices=LIMITS, default=["without", "with"])
+    parser.add_argument(
+        "--window", type=int, nargs="+", default=[1], help="steps optimised at once"
+    )
     parser.add_argument("--chunk", type=int, help="of XLA: so many at once on a core; or all")
     parser.add_argument("--frames", type=int, default=50, help="of each run")
     parser.add_argument("--repeats", type=int, default=3, help="the best of so many")
@@ -193,6 +198,7 @@ HEADER = [
     "batch",
     "backend",
     "torque limits",
+    "window",
     "frames/s",
     "frame, CPU [us]",
     "dynamics [us]",
@@ -217,8 +223,10 @@ def main(words: list[str]) -> str:
         else:
             title, rows = "Synthesis", []
             for batch in options.batch:
-                for backend, limits in product(options.backend, options.limits):
-                    config = SynthesisConfig(torque_limits=limits == "with")
+                for backend, limits, window in product(
+                    options.backend, options.limits, options.window
+                ):
+                    config = SynthesisConfig(torque_limits=limits == "with", window=window)
                     rows.append(frames(SCENES[options.scene](config), backend, batch, options))
                     print(*rows[-1], flush=True)
             body = table(HEADER, rows)

@@ -2,6 +2,9 @@
 
 from controllers.goals.balance import FIRM as FIRM
 from controllers.goals.balance import balance_machine as balance_machine
+from controllers.goals.compose import Submachine as Submachine
+from controllers.goals.compose import composed as composed
+from controllers.goals.compose import renamed as renamed
 from controllers.goals.controller import GoalController as GoalController
 from controllers.goals.everyday import look_at as look_at
 from controllers.goals.everyday import wave as wave

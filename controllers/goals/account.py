@@ -38,10 +38,10 @@ def account(controller: Any, scheme: Any, model: Model, frames: Any, time: np.nd
     machine, force = controller.machine, np.abs(frames.contact_force).sum(axis=2)
     dt = float(scheme.dt)
     hands = [name in HANDS for name in points.names]
-    names = [machine.state_names[k] for k in frames.phase[entries(frames)]]
+    steps = takes_steps(machine.state_names)[frames.phase[entries(frames)]]
     drift, pull = constraint_measures(machine.constraints, points, frames, time)
     return {
-        "steps_begun": names.count("takeStep"),
+        "steps_begun": int(steps.sum()),
         "longest_step": max(step_lengths(machine.state_names, points, frames), default=0.0),
         "hand_support_time": dt * (force[:, hands].sum(axis=1) > 0).sum(),
         "sliding_time": dt * frames.more["sliding"].any(axis=1).sum(),
@@ -112,15 +112,20 @@ def entries(frames: Any) -> np.ndarray:
     return np.flatnonzero(np.diff(frames.since, prepend=-1.0))
 
 
+def takes_steps(state_names: tuple[str, ...]) -> np.ndarray:
+    """(ns,) bool: ``takeStep``, of a machine within another too."""
+    return np.array([name.rpartition(".")[2] == "takeStep" for name in state_names])
+
+
 def step_lengths(state_names: tuple[str, ...], points: Effectors, frames: Any) -> list[float]:
     """Of each visit of ``takeStep``: how far the foot that went further got over the ground [m]."""
-    if "takeStep" not in state_names:
+    if not takes_steps(state_names).any():
         return []
     places = [frames.contact_pos[:, points.of(foot), :2].mean(axis=1) for foot in FEET]
     place = np.stack(places)  # (2, T, 2)
     begun = entries(frames)
     ended = np.append(begun[1:], len(frames.phase) - 1)
-    stepping = frames.phase[begun] == state_names.index("takeStep")
+    stepping = takes_steps(state_names)[frames.phase[begun]]
     moved = place[:, ended[stepping]] - place[:, begun[stepping]]
     return np.linalg.norm(moved, axis=2).max(axis=0).tolist()
 

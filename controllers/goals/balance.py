@@ -4,6 +4,7 @@ Source: Jain, Ye, Liu (2009), section 6.1.
 """
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -193,6 +194,7 @@ def foot_is_under_way(obs: EffectorObservation, step: Step) -> Array:
     return ~(step.placing & (obs.touching & foot(obs, step.swing)).any())
 
 
+@cache
 def foot_to_place() -> Goal:
     """Gp: the heel and the ball of the lifted foot to their places, the sole level.
 
@@ -224,6 +226,7 @@ def _middle(conf: Configuration, edge: str) -> Array:
     return jnp.asarray(there / there.sum(), conf.q.dtype)
 
 
+@cache
 def sole_down() -> Goal:
     """A foot that bears comes down where it is, with all of its sole; so does, during a step, the
     other foot, which may just have landed.

@@ -6,6 +6,7 @@ leaves open, see ``controllers.goals.climbing_moves``.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,7 @@ from jaxsim.dynamics.jacobians import point_jacobian
 from jaxsim.math.safe import safe_norm
 from jaxsim.model import Topology
 from jaxsim.model.roles import FEET, HANDS
+from jaxsim.synthesis.holds import HoldsNow
 from jaxsim.synthesis.observation import EffectorObservation
 
 ROLES = (*FEET, *HANDS, "pelvis", "chest", "head", "leftThigh", "rightThigh")
@@ -74,7 +76,7 @@ class Climb:
 
     def places(self, obs: EffectorObservation) -> Array:
         """(nh, 2) of the holds, in the plane [m]."""
-        return (obs.conf.holds.pos - self.origin) @ self.frame[:2].T
+        return (_holds(obs).pos - self.origin) @ self.frame[:2].T
 
     @property
     def com_target(self) -> Array:
@@ -98,7 +100,7 @@ def order_of(obs: EffectorObservation) -> np.ndarray:
 
 def held_now(obs: EffectorObservation) -> Array:
     """(4,) int: the hold that each limb holds, or NO_HOLD."""
-    return obs.conf.holds.grips.held[order_of(obs)]
+    return _holds(obs).grips.held[order_of(obs)]
 
 
 def on_its_way(obs: EffectorObservation, climb: Climb) -> Array:
@@ -106,7 +108,13 @@ def on_its_way(obs: EffectorObservation, climb: Climb) -> Array:
     return _pick(climb.limb, [obs.group(name) for name in LIMBS])
 
 
-def _pick(index: Array, rows: Sequence) -> Array:
+def _holds(obs: EffectorObservation) -> HoldsNow:
+    """Those of the scene: one who climbs has some."""
+    assert obs.conf.holds is not None
+    return obs.conf.holds
+
+
+def _pick(index: Array, rows: Any) -> Array:
     one = index == np.arange(len(rows))
     stacked = jnp.stack([jnp.asarray(row) for row in rows])
     if stacked.dtype == bool:
@@ -116,9 +124,10 @@ def _pick(index: Array, rows: Sequence) -> Array:
 
 def _tip(obs: EffectorObservation, climb: Climb) -> tuple[Array, Array]:
     """(3,) where the gripper of the moving limb is from its hold [m], and its Jacobian (3, nv)."""
-    conf, at = obs.conf, obs.conf.holds.grippers[order_of(obs)]
+    conf, holds = obs.conf, _holds(obs)
+    at = holds.grippers[order_of(obs)]
     place = jnp.sum(
-        jnp.where((climb.hold == np.arange(conf.holds.pos.shape[0]))[:, None], conf.holds.pos, 0.0),
+        jnp.where((climb.hold == np.arange(holds.pos.shape[0]))[:, None], holds.pos, 0.0),
         axis=0,
     )
     return _pick(climb.limb, conf.position[at]) - place, _pick(climb.limb, conf.jacobian[at])
@@ -197,7 +206,7 @@ def plan(obs: EffectorObservation, climb: Climb) -> Climb:
     held, places = held_now(obs), climb.places(obs)
     lost = held != climb.asked
     may = jnp.where(lost.any(), lost, np.arange(4) != climb.last)
-    may = may[:, None] & ~climb.been & obs.conf.holds.there
+    may = may[:, None] & ~climb.been & _holds(obs).there
     move = best_move(climb.limbs, places, climb.asked, may, climb.way)
     return replace(climb, limb=move.limb, hold=move.hold, after=move.com, found=move.found)
 
@@ -258,7 +267,7 @@ def _goes_on(obs: EffectorObservation, climb: Climb) -> Array:
 
 def _loaded(obs: EffectorObservation, climb: Climb) -> Array:
     """The limb of the move still bears."""
-    at = obs.conf.holds.grippers[order_of(obs)]
+    at = _holds(obs).grippers[order_of(obs)]
     force = safe_norm(_pick(climb.limb, obs.force[at]))
     on = _pick(climb.limb, held_now(obs) == climb.asked)
     bears = on & (force > climb.pace.relaxed * obs.weight)

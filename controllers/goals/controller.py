@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 
 from controllers.goals.account import Reach, account, flight, goal_shares
+from controllers.goals.compose import Composed
 from controllers.goals.machine import GoalMachine, MachineState
 from controllers.goals.response import Response
 from controllers.goals.sensors import Objects
@@ -50,7 +51,7 @@ class GoalController(Numbered):
     @property
     def labels(self) -> dict[str, str]:
         """Weights as "takeStep.damping" (state and goal), of a response "balance.reach_1.time" and
-        ".priority"; numbers of the gait as "gait.time"."""
+        ".priority"; numbers of the gait as "gait.time", of a machine within "stand.gait.time"."""
         goals = [goal.name for goal in self.machine.goals]
         found = {}
         for s, (name, state) in enumerate(self.machine.states.items()):
@@ -60,12 +61,7 @@ class GoalController(Numbered):
                     found |= {f"{label}.time": f"times{at}", f"{label}.priority": f"weights{at}"}
                 else:
                     found[label] = f"weights{at}"
-        gait = getattr(self.variables, "gait", None)
-        if gait is not None:
-            found |= {
-                f"gait.{f.name}": f"variables.gait.{f.name}" for f in dataclasses.fields(gait)
-            }
-        return found
+        return found | _gaits(self.variables, "variables")
 
     @property
     def phase_names(self) -> tuple[str, ...]:
@@ -116,3 +112,16 @@ class GoalController(Numbered):
         if self.objects is None:
             return obs
         return dataclasses.replace(obs, objects=self.objects.at(obs.time, model.gravity))
+
+
+def _gaits(variables: Any, path: str) -> dict[str, str]:
+    """Label -> path of the numbers of gaits, of machines within too."""
+    if isinstance(variables, Composed):
+        found = _gaits(variables.outer, f"{path}.outer")
+        for name, start in variables.starts.items():
+            inner = _gaits(start, f"{path}.starts.{name}")
+            found |= {f"{name}.{label}": at for label, at in inner.items()}
+        return found
+    gait = getattr(variables, "gait", None)
+    fields = () if gait is None else dataclasses.fields(gait)
+    return {f"gait.{f.name}": f"{path}.gait.{f.name}" for f in fields}

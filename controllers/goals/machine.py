@@ -38,7 +38,8 @@ from jaxsim.synthesis.tasks import (
 )
 
 
-def _same(obs, variables):
+def same(obs, variables):
+    """Nothing is noted."""
     return variables
 
 
@@ -61,8 +62,8 @@ class GoalState:
 
     goals: Mapping[str, float | Response]
     condition: Callable[[EffectorObservation, Any], Array]
-    enter: Callable[[EffectorObservation, Any], Any] = _same
-    during: Callable[[EffectorObservation, Any], Any] = _same
+    enter: Callable[[EffectorObservation, Any], Any] = same
+    during: Callable[[EffectorObservation, Any], Any] = same
     lifts: Callable[[EffectorObservation, Any], Array] = _nothing
     holds: Callable[[EffectorObservation, Any], Array] = _as_held
 
@@ -85,9 +86,12 @@ class GoalMachine:
 
     variables: what conditions and goals remember at the start, a pytree. constraints: besides the
     goals, whatever the state. clasps(obs, variables) (nc,) bool: the hands of others that it asks
-    for, whatever the state. Raises ValueError for a state or a transition that names something
-    unknown, for a goal that has a weight in one state and a response in another, or a response
-    where it asks for no contact force, and for two constraints of an effector at once.
+    for, whatever the state. onward: the search goes on along the transitions of states that do not
+    apply; else transitions name all that there is to ask (``controllers.goals.compose``).
+
+    Raises ValueError for a state or a transition that names something unknown, for a goal that has
+    a weight in one state and a response in another, or a response where it asks for no contact
+    force, and for two constraints of an effector at once.
     """
 
     goals: tuple[Goal, ...]
@@ -96,6 +100,7 @@ class GoalMachine:
     variables: Any = ()
     constraints: tuple[EffectorConstraint, ...] = ()
     clasps: Callable[[EffectorObservation, Any], Array] | None = None
+    onward: bool = True
     order: tuple[tuple[int, ...], ...] = field(init=False)  # by state, whom to ask, nearest first
 
     def __post_init__(self):
@@ -123,7 +128,7 @@ class GoalMachine:
         order = []
         for name in names:
             reached = list(dict.fromkeys(self.transitions.get(name, ())))
-            for at in reached:
+            for at in reached if self.onward else ():
                 more = self.transitions.get(at, ()) if at != name else ()
                 reached += [s for s in more if s not in (name, *reached)]
             order.append(tuple(names.index(s) for s in reached))
@@ -228,14 +233,14 @@ class GoalMachine:
     def advance(self, memory: MachineState, obs: EffectorObservation) -> MachineState:
         """Stay where the condition holds, else search along the transitions."""
         states = list(self.states.values())
-        kept = _pick(memory.state, [s.during(obs, memory.variables) for s in states])
+        kept = pick(memory.state, [s.during(obs, memory.variables) for s in states])
         entered = [s.enter(obs, kept) for s in states]
-        may_stay = _pick(memory.state, [s.condition(obs, kept) for s in states])
+        may_stay = pick(memory.state, [s.condition(obs, kept) for s in states])
         applies = jnp.stack([s.condition(obs, e) for s, e in zip(states, entered)])
-        follower = _pick(memory.state, [self._first(order, applies) for order in self.order])
+        follower = pick(memory.state, [self._first(order, applies) for order in self.order])
         moved = ~may_stay & (follower >= 0)
         chosen = jnp.where(moved, follower, memory.state)
-        variables = _pick(chosen, entered)
+        variables = pick(chosen, entered)
         return MachineState(
             state=chosen,
             since=jnp.where(moved, obs.time, memory.since),
@@ -268,7 +273,7 @@ class GoalMachine:
         def tasks(conf, at_v) -> Tasks:
             here = obs.with_conf(conf)
             lifted = [s.lifts(here, memory.variables) for s in self.states.values()]
-            lifted = _pick(memory.state, lifted)
+            lifted = pick(memory.state, lifted)
             still = jnp.where(lifted, 0.0, 1.0).astype(conf.v.dtype)
             rows, relaxed = self._rows(
                 memory, obs, here, at_v, weights, times, obs.touching & ~lifted, unit, dt
@@ -278,7 +283,7 @@ class GoalMachine:
                 clasp = self.clasps(here, memory.variables)
             if conf.holds is not None:
                 asked = [s.holds(here, memory.variables) for s in self.states.values()]
-                hold = _pick(memory.state, asked)
+                hold = pick(memory.state, asked)
             if memory.constraints is not None:
                 fixed, grip = constraint_rows(
                     self.constraints, memory.constraints, conf, at_v, unit, dt
@@ -330,7 +335,7 @@ class GoalMachine:
         return tuple(goal.name for goal in self.goals if goal.level != "force")
 
 
-def _pick(index: Array, options: list) -> Any:
+def pick(index: Array, options: list) -> Any:
     """The index-th of some pytrees of one structure."""
 
     def one(*leaves):

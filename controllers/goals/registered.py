@@ -1,6 +1,6 @@
 """Controllers by goals, from their tables."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import jax.numpy as jnp
@@ -11,19 +11,22 @@ from controllers.goals.balance import ROLES, balance_machine
 from controllers.goals.company import asks_for_hands, hold_hands
 from controllers.goals.controller import GoalController
 from controllers.goals.effector_constraints import EffectorConstraint, at_once, check_constraints
+from controllers.goals.hold_on import Caution, hold_on_machine
 from controllers.goals.machine import GoalMachine
 from controllers.goals.one_foot import crane, one_foot_machine
 from controllers.goals.response import Response
 from controllers.goals.sensors import Objects
 from controllers.goals.starts import hanging
-from controllers.goals.surroundings import dodge, hands_to_wall
+from controllers.goals.surroundings import dodge, hands_of_others, hands_to_wall
+from controllers.goals.surroundings import flying as seen_flying
 from controllers.goals.swing import Swing, swing_machine
 from controllers.goals.tasks import reach
 from controllers.registry import Registered, Setup
 from jaxsim.characters.standing import effectors_of
 from jaxsim.io.toml_table import Table, suggestion
 from jaxsim.io.world import Body
-from jaxsim.model.roles import HANDS, UPPER_ARMS
+from jaxsim.model import Model, State
+from jaxsim.model.roles import HANDS, SHANKS, THIGHS, UPPER_ARMS
 
 THRESHOLD = float(np.rad2deg(Swing.threshold))  # [deg]
 TIMES = (2.0, 0.3)  # of a goal that is added: its weight, and how long it takes to come to it [s]
@@ -32,7 +35,7 @@ TIMES = (2.0, 0.3)  # of a goal that is added: its weight, and how long it takes
 def balance(table: Table, setup: Setup) -> Registered:
     """Section 6.1.2 of the document: steps where balance would be lost. ``hands_to_wall``: the
     weight of hands that look for support; ``hold_hands``: of those that reach for another's;
-    ``dodge``: { near [m], weight } of what flies."""
+    ``dodge``: { near [m], weight } of what flies, or with ``hands`` of the hands of others."""
     machine, top = balance_machine(), setup.model.topology
     if table.has("hands_to_wall"):
         top.require("hands_to_wall", *HANDS, *UPPER_ARMS)
@@ -45,8 +48,11 @@ def balance(table: Table, setup: Setup) -> Registered:
     away = table.table("dodge")
     if away is not None:
         near, weight = away.number("near", 1.0, above=0.0), away.number("weight", 1.0, above=0.0)
+        sees = hands_of_others if away.flag("hands", False) else seen_flying
+        if sees is hands_of_others and not setup.world.companions:
+            raise away.error("there are no others; give the world a [[companion]]", "hands")
         away.done()
-        machine = machine.adding(dodge(near=near), weight)
+        machine = machine.adding(dodge(near, sees), weight)
     return registered(machine, table, setup)
 
 
@@ -63,20 +69,46 @@ def swing(table: Table, setup: Setup) -> Registered:
     name = named(table, "bar", [hold.name for hold in setup.world.holds])
     state = hanging(setup, name, np.deg2rad(table.number("start_deg", 0.0)))
     soft = {top.part("abdomen"), top.part("chest")}
+    stiff = _hinges(setup.model, state, set(range(top.n_links)) - soft)
+    machine = swing_machine(*stiff, _swing(table))
+    return replace(registered(machine, table, setup, HANDS), state=state)
+
+
+def hold_on(table: Table, setup: Setup) -> Registered:
+    """Section 6.4, the cable car: balance, a grip on holds in reach, hanging, swinging. ``alarm``
+    [m/s]: it takes hold when it sways faster; ``calm`` [s]: it lets go when that was so long ago;
+    ``still`` [s]: it swings once it has hung so long; ``faster`` and ``threshold_deg`` of that."""
+    model = setup.model
+    model.topology.require("the controller 'hold_on'", *ROLES, *HANDS, *UPPER_ARMS, *SHANKS)
+    if not setup.world.holds:
+        raise table.error("needs something to hold on to; give the world a [[hold]]")
+    given = {
+        key: table.number(key, getattr(Caution, key), above=0.0)
+        for key in ("alarm", "calm", "still")
+    }
+    legs = _hinges(model, setup.state, {model.topology.part(name) for name in (*THIGHS, *SHANKS)})
+    machine = hold_on_machine(*legs, Caution(**given), swing=_swing(table))
+    return registered(machine, table, setup)
+
+
+def _swing(table: Table) -> Swing:
+    """How it swings."""
+    return Swing(
+        table.number("faster", Swing.faster, above=0.0),
+        float(np.deg2rad(table.number("threshold_deg", THRESHOLD, above=0.0))),
+    )
+
+
+def _hinges(model: Model, state: State, links: Collection[int]) -> tuple[list[str], np.ndarray]:
+    """Hinges with motors of some links by name, and their angles in a state [rad]."""
+    top = model.topology
     joints = [
         j
         for j, kind in enumerate(top.joint_kinds)
-        if kind == "hinge" and top.joint_actuated[j] and top.joint_link[j] not in soft
+        if kind == "hinge" and top.joint_actuated[j] and top.joint_link[j] in links
     ]
-    machine = swing_machine(
-        [top.joint_names[j] for j in joints],
-        np.asarray(state.q)[[top.q_start[j] for j in joints]],
-        Swing(
-            table.number("faster", Swing.faster, above=0.0),
-            float(np.deg2rad(table.number("threshold_deg", THRESHOLD, above=0.0))),
-        ),
-    )
-    return replace(registered(machine, table, setup, HANDS), state=state)
+    at = [top.q_start[j] for j in joints]
+    return [top.joint_names[j] for j in joints], np.asarray(state.q)[at]
 
 
 def registered(

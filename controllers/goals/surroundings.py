@@ -4,13 +4,14 @@ They are added to the balance controller (``GoalMachine.adding``).
 Source: Jain, Ye, Liu (2009), sections 6.1.3 and 6.1.4.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from controllers.goals.sensors import reachable
+from controllers.goals.sensors import Objects, reachable
 from controllers.goals.tasks import Goal
 from jaxsim.dynamics.jacobians import point_jacobian
 from jaxsim.math.safe import safe_divide, safe_norm, safe_normalize
@@ -20,6 +21,7 @@ from jaxsim.synthesis.observation import EffectorObservation
 ARMS = dict(zip(HANDS, UPPER_ARMS))
 FALLING = 0.15  # a hand goes to a wall that the centre of mass nears faster than this [m/s]
 STEEP = 0.5  # the normal of a wall has at most this much of the vertical
+SLOW = 0.5  # a hand that moves slower does not come at anybody [m/s]
 AWAY = 1.0  # how far out of a ball's way a point would like to go at once [m]
 WATCHED = ("head", "chest", "abdomen", "pelvis", "leftForearm", "rightForearm", "leftThigh",
            "rightThigh")  # fmt: skip
@@ -51,8 +53,31 @@ def hands_to_wall() -> Goal:
     return Goal("hands", "limb", rows)
 
 
-def dodge(near: float = 1.0) -> Goal:
-    """Gdodge: away from the lines along which balls fly that come nearer than ``near`` [m].
+def flying(obs: EffectorObservation) -> Objects:
+    """The balls that fly about."""
+    if obs.objects is None:
+        raise ValueError("the goal 'dodge' needs objects that fly; give the run some")
+    return obs.objects
+
+
+def hands_of_others(obs: EffectorObservation) -> Objects:
+    """The hands of other characters, as points that move; those slower than ``SLOW`` are still."""
+    places, velocities = [], []
+    for k, other in enumerate(obs.company):
+        hands = np.flatnonzero(np.any([other.effectors.of(name) for name in HANDS], axis=0))
+        if k != obs.me:
+            places.append(other.position[hands])
+            fast = safe_norm(other.velocity[hands]) > SLOW
+            velocities.append(jnp.where(fast[:, None], other.velocity[hands], 0.0))
+    if not places:
+        raise ValueError("there are no hands of others to dodge; give the scene a [[companion]]")
+    place = jnp.concatenate(places)
+    return Objects(place, jnp.concatenate(velocities), jnp.zeros(len(place), place.dtype))
+
+
+def dodge(near: float = 1.0, sees: Callable[[EffectorObservation], Objects] = flying) -> Goal:
+    """Gdodge: away from the lines along which things move that come nearer than ``near`` [m]:
+    balls, or the ``hands_of_others``.
 
     The document gives the distance to the line a negative weight, -0.05 to -0.15 by 1 / distance.
     A maximum has no place in a convex problem; its slope does: each point is asked to be ``AWAY``
@@ -60,9 +85,8 @@ def dodge(near: float = 1.0) -> Goal:
     """
 
     def rows(obs: EffectorObservation, _: Any):
-        conf, balls = obs.conf, obs.objects
-        if balls is None:
-            raise ValueError("the goal 'dodge' needs objects that fly; give the run some")
+        balls = sees(obs)
+        conf = obs.conf
         errors, Js = [], []
         for link in dict.fromkeys(conf.model.topology.parts(WATCHED)):
             point = conf.kin.com[link]

@@ -1,11 +1,13 @@
 """Kinematic goals: an error and its Jacobian, with a unit; weights stand in the states.
 
 Source: Jain, Ye, Liu (2009), sections 5.1 and 6.1. Each is a small function of the observation and
-of the machine's variables; where no Jacobian is given it is found by ``residual_goal``.
+of the machine's variables; where no Jacobian is given it is found by ``residual_goal``. Those that
+no function is given to are made once, so that machines that have them can be composed.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 import jax
@@ -66,6 +68,7 @@ def residual_goal(
     return Goal(name, unit, rows)
 
 
+@cache
 def damping() -> Goal:
     """Gqv: avoid sudden movements."""
     return Goal(
@@ -113,6 +116,7 @@ def tilt(spine: Array) -> Array:
     return jnp.where(small, series, far) * jnp.stack([spine[1], -spine[0]])
 
 
+@cache
 def upright(link: str) -> Goal:
     """Gspine: what points up in a link, by its role or name, as the body stands (of a chest
     ``Roles.up``, of others the z axis) along the vertical; the error is ``tilt``.

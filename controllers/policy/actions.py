@@ -11,6 +11,7 @@ from jax.core import Tracer
 
 from controllers.policy.observations import named
 from controllers.pose.pd import clipped, pose_error
+from controllers.tracking.track import Track
 from jaxsim.dynamics.kinematics import integrate
 from jaxsim.model import Model, ModelError, State
 from jaxsim.simulation.records import Control
@@ -29,7 +30,8 @@ class Action(Protocol):
         ...
 
     def control(self, model: Model, state: State, pose: Array, action: Array) -> Control:
-        """Of a step, while the action (na,) is held; pose (nq,): see ``View``."""
+        """Of a step, while the action (na,) is held; pose (nq,): see ``View``, or of
+        ``ClipOffsets`` the clip's."""
         ...
 
 
@@ -105,7 +107,14 @@ class Targets:
         return _held(model, state, target)
 
 
-ACTIONS = {"torques": Torques, "offsets": Offsets, "targets": Targets}
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class ClipOffsets(Offsets):
+    """As ``Offsets``, from the pose that the clip has at the time: whoever holds the action gives
+    that one."""
+
+
+ACTIONS = {"torques": Torques, "offsets": Offsets, "targets": Targets, "clip_offsets": ClipOffsets}
 
 
 def action_of(name: str, scale: float | None = None) -> Action:
@@ -118,6 +127,21 @@ def name_of(action: Action) -> str:
     """The name of an action that has one; else of its class."""
     known = {kind: name for name, kind in ACTIONS.items()}
     return known.get(type(action), type(action).__name__)
+
+
+def held_control(
+    kind: Action, model: Model, state: State, pose: Array, track: Track | None, action: Array
+) -> Control:
+    """Of a step, while an action (na,) is held. Raises ValueError for an action about a clip where
+    there is none."""
+    if isinstance(kind, ClipOffsets):
+        if track is None:
+            raise ValueError(
+                "the action 'clip_offsets' counts from a clip, and there is none; name one in"
+                " [environment.clip]"
+            )
+        pose = track.at(model, state.time)
+    return kind.control(model, state, pose, action)
 
 
 def _of_dofs(model: Model, action: Array) -> Array:

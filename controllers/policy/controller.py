@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from controllers.numbers import Numbered
-from controllers.policy.actions import Action
+from controllers.policy.actions import Action, held_control
 from controllers.policy.network import Network
 from controllers.policy.observations import Part, observed
 from controllers.policy.view import View
+from controllers.tracking.track import Track
 from jaxsim.model import Model, ModelError, State
 from jaxsim.simulation.records import Control
 
@@ -31,7 +33,8 @@ class PolicyController(Numbered):
     """What a policy does by itself: the means of its actions, without noise.
 
     command: name -> () what is asked for, with the labels ``command.NAME``; pose, upright, height:
-    see ``View``; rate: of actions [1/s].
+    see ``View``; rate: of actions [1/s]; rest (nq,): what they count from; track: the poses of the
+    clip that it was learned with.
     """
 
     network: Network
@@ -42,6 +45,8 @@ class PolicyController(Numbered):
     rate: Array
     observation: tuple[Part, ...] = field(metadata={"static": True})
     action: Action
+    rest: Array
+    track: Track | None = None
 
     @property
     def labels(self) -> dict[str, str]:
@@ -71,14 +76,19 @@ class PolicyController(Numbered):
         self, memory: PolicyMemory, model: Model, state: State, obs: Any, dt: Array
     ) -> tuple[PolicyMemory, Control]:
         """Decide where it is due, and drive by the action that is held."""
-
+        wanted = None if self.track is None else self.track.at(model, state.time)
         view = View(
-            model, state, obs, self.pose, self.upright, self.height, self.command, memory.action
-        )
+            model, state, obs, self.pose, self.upright, self.height, self.command, memory.action,
+            wanted,
+        )  # fmt: skip
         decided = PolicyMemory(
             self.network(observed(self.observation, view)), memory.due + 1 / self.rate
         )
         due = state.time + 0.5 * dt >= memory.due
         # both are computed: in a kernel the network's loop cannot stand in a branch
         memory = jax.tree.map(lambda new, old: jnp.where(due, new, old), decided, memory)
-        return memory, self.action.control(model, state, self.pose, memory.action)
+        return memory, held_control(self.action, model, state, self.rest, self.track, memory.action)
+
+    def ghost(self, model: Model, time: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Where the clip has the links at times (T,) [s]: (T, nl, 3) [m] and (T, nl, 4)."""
+        return None if self.track is None else self.track.places(model, time)

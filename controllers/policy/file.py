@@ -2,9 +2,12 @@
 
 about       JSON: format, observation, action, scale, rate [1/s], command (name -> number),
             motors (their names), scenario, versions, and how it was learned
-pose        (nq,) that angles count from
+pose        (nq,) that observed angles and heights count from
+rest        (nq,) that actions count from, where it is another one
 mean, deviation            (no,) of what was observed
 kernel_0, bias_0, ...      of the layers
+track_q, track_rate, track_moves   (T, nq), () [Hz], (3,) [m]: of one that was learned with a clip,
+                           its poses; the last only where it loops
 """
 
 import io
@@ -14,14 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from controllers.policy.actions import action_of
 from controllers.policy.controller import PolicyController
 from controllers.policy.network import Network
 from controllers.policy.observations import OBSERVATIONS
 from controllers.policy.view import stance
+from controllers.tracking.track import Track
 from jaxsim.io.archive import read_arrays
 from jaxsim.io.files import write_bytes
 from jaxsim.model import Model, State
@@ -41,6 +47,8 @@ class PolicyFile:
     network: Network
     pose: np.ndarray
     about: dict[str, Any]
+    track: Track | None = None
+    rest: np.ndarray | None = None
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the file as a whole. Raises ValueError for a part that has no name of its own."""
@@ -52,6 +60,12 @@ class PolicyFile:
         arrays["deviation"] = self.network.deviation
         for k, (kernel, bias) in enumerate(self.network.layers):
             arrays |= {f"kernel_{k}": kernel, f"bias_{k}": bias}
+        if self.rest is not None:
+            arrays["rest"] = self.rest
+        if self.track is not None:
+            arrays |= {"track_q": self.track.q, "track_rate": self.track.rate}
+            if self.track.moves is not None:
+                arrays["track_moves"] = self.track.moves
         data = io.BytesIO()
         np.savez(data, **{name: np.asarray(x) for name, x in arrays.items()})  # type: ignore
         write_bytes(Path(path), data.getvalue())
@@ -68,9 +82,7 @@ class PolicyFile:
                 f" ({', '.join(differ[:3]) or 'in another order'} ...)"
             )
         dtype = model.mass.dtype
-        pose = jnp.asarray(self.pose, dtype)
-        if pose.shape != state.q.shape:
-            pose = jnp.asarray(state.q).at[: pose.shape[0]].set(pose[: state.q.shape[0]])
+        pose = _whole(self.pose, state)
         upright, height = stance(model, state.replace(q=pose))
         network = Network(
             tuple((jnp.asarray(k, dtype), jnp.asarray(b, dtype)) for k, b in self.network.layers),
@@ -87,6 +99,8 @@ class PolicyFile:
             rate=jnp.asarray(self.about["rate"], dtype),
             observation=tuple(self.about["observation"]),
             action=action_of(self.about["action"], self.about["scale"]),
+            rest=pose if self.rest is None else _whole(self.rest, state),
+            track=jax.tree.map(lambda x: jnp.asarray(x, dtype), self.track),
         )
 
 
@@ -104,7 +118,10 @@ def read_policy(path: str | os.PathLike[str]) -> PolicyFile:
         count = sum(name.startswith("kernel_") for name in arrays)
         layers = tuple((arrays[f"kernel_{k}"], arrays[f"bias_{k}"]) for k in range(count))
         network = Network(layers, arrays["mean"], arrays["deviation"])
-        pose = arrays["pose"]
+        pose, track = arrays["pose"], None
+        if "track_q" in arrays:
+            poses: Any = [arrays.get(f"track_{part}") for part in ("rate", "q", "moves")]
+            track = Track(*poses)
     except PolicyError:
         raise
     except Exception as error:
@@ -116,4 +133,12 @@ def read_policy(path: str | os.PathLike[str]) -> PolicyFile:
     wrong = [n for n, x in arrays.items() if x.dtype.kind == "f" and not np.isfinite(x).all()]
     if wrong:
         raise PolicyError(f"{path}: {wrong[0]} is not finite; what learned it went wrong")
-    return PolicyFile(network, pose, about)
+    return PolicyFile(network, pose, about, track, arrays.get("rest"))
+
+
+def _whole(pose: np.ndarray, state: State) -> Array:
+    """A pose with what the scene has beside the character as a state has it."""
+    given = jnp.asarray(pose, state.q.dtype)
+    if given.shape == state.q.shape:
+        return given
+    return jnp.asarray(state.q).at[: given.shape[0]].set(given[: state.q.shape[0]])

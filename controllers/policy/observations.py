@@ -12,11 +12,13 @@ import numpy as np
 from jax import Array
 
 from controllers.policy.view import View, root_link
-from jaxsim.dynamics.kinematics import difference
+from jaxsim.dynamics.kinematics import difference, forward_kinematics
 from jaxsim.model import Model
 from jaxsim.model.roles import FEET, HANDS, TOES
 
 RATE = 0.1  # by which velocities of joints are multiplied [s]
+REACHES = "reach_x", "reach_y", "reach_z"
+MOST_OFF = 1.0  # of what a body is off a clip [m], [rad]
 Part = str | Callable[[View], Array]
 PERIOD = 1.0  # of the clock where no command asks for another [s]
 
@@ -64,6 +66,44 @@ def command(view: View) -> Array:
     return jnp.stack(numbers) if numbers else jnp.zeros(0, view.state.q.dtype)
 
 
+def heading(view: View) -> Array:
+    """(2,) of the commanded direction "heading" [rad] (without one 0, as it began) cosine and sine
+    in the frame of the heading."""
+    angle = jnp.asarray(view.command.get("heading", 0.0), view.state.q.dtype)
+    zero = jnp.zeros_like(angle)
+    return view.ahead(jnp.stack([jnp.cos(angle), jnp.sin(angle), zero]))[:2]
+
+
+def clip_error(view: View) -> Array:
+    """(n,) from the clip to the body: of the root how far it is off [m], in the frame of the
+    heading, and turned (a rotation vector), then of the dofs with motors [rad or m]; each at most
+    ``MOST_OFF``. Raises ValueError where there is no clip."""
+    top = view.model.topology
+    off = difference(view.model, view.state.q, clip_pose(view))
+    root = top.v_start[top.joints_of("free")[0]]
+    place = view.ahead(off[root : root + 3])
+    found = jnp.concatenate([place, off[root + 3 : root + 6], off[top.actuated_dofs]])
+    return jnp.clip(found, -MOST_OFF, MOST_OFF)
+
+
+def clip_pose(view: View) -> Array:
+    """(nq,) that the clip has now. Raises ValueError where there is none."""
+    if view.wanted is None:
+        raise ValueError("there is no clip to compare with; name one in [environment.clip]")
+    return view.wanted
+
+
+def to_reach(view: View) -> Array:
+    """(3,) from the right hand to the place of the commands "reach_x", "reach_y", "reach_z" [m], in
+    the frame of the heading. These count from the root of the pose, as it is placed and turned
+    there."""
+    link = root_link(view.model)
+    hand = view.obs.kin.com[view.model.topology.part("rightHand")]
+    pose = forward_kinematics(view.model, view.pose, jnp.zeros_like(view.state.qd))
+    asked = [jnp.asarray(view.command.get(name, 0.0), hand.dtype) for name in REACHES]
+    return view.ahead(pose.com[link] + jnp.stack(asked) - hand)
+
+
 def phase(view: View) -> Array:
     """(2,) sine and cosine of a clock, see ``clock``."""
     turn = 2 * np.pi * clock(view)
@@ -81,10 +121,11 @@ def last_action(view: View) -> Array:
     return view.action
 
 
-OBSERVATIONS: dict[str, Callable[[View], Array]] = {
-    each.__name__: each
-    for each in (joint_angles, joint_rates, root, contacts, feet, command, phase, last_action)
-}
+ALL = (
+    *(joint_angles, joint_rates, root, contacts, feet, last_action),
+    *(command, heading, phase, clip_error, to_reach),
+)
+OBSERVATIONS: dict[str, Callable[[View], Array]] = {each.__name__: each for each in ALL}
 
 
 def observed(parts: Sequence[Part], view: View) -> Array:

@@ -1,15 +1,15 @@
 """The controller ``policy`` of scenario files: a network from a file."""
 
-from controllers.policy.controller import PolicyController
 from controllers.policy.file import PolicyError, read_policy
-from controllers.registry import Setup
+from controllers.registry import Registered, Setup
 from jaxsim.io.archive import ArchiveError
 from jaxsim.io.toml_table import Table
 from jaxsim.model import ModelError
 
 
-def policy(table: Table, setup: Setup) -> PolicyController:
-    """Of the file that ``file`` names, beside the scenario's or from where the command runs."""
+def policy(table: Table, setup: Setup) -> Registered:
+    """Of the file that ``file`` names, beside the scenario's or from where the command runs. One
+    that was learned with a clip begins as that does."""
     file = table.text("file")
     beside = setup.world.folder / file
     try:
@@ -19,4 +19,6 @@ def policy(table: Table, setup: Setup) -> PolicyController:
         controller.check(setup.model)
     except (PolicyError, ArchiveError, FileNotFoundError, ModelError) as error:
         raise table.error(str(error), "file") from error
-    return controller
+    if controller.track is None:
+        return Registered(controller)
+    return Registered(controller, state=controller.track.begun(setup.model, setup.state))

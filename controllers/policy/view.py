@@ -28,6 +28,7 @@ class View:
     height: Array  # () of the centre of mass in that pose [m]
     command: Mapping[str, Array]  # name -> () what is asked for, as speed [m/s]
     action: Array  # (na,) the last one, from -1 to 1
+    wanted: Array | None = None  # (nq,) the pose that a clip has now
 
     @property
     def turned(self) -> Array:

@@ -15,8 +15,9 @@ from jax import Array
 from scipy.signal import butter, sosfiltfilt
 
 from controllers.tracking.parts import Parts
+from controllers.tracking.track import Track, place
 from jaxsim.dynamics.jacobians import center_of_mass, com_velocity
-from jaxsim.dynamics.kinematics import difference, forward_kinematics, integrate
+from jaxsim.dynamics.kinematics import difference, forward_kinematics
 from jaxsim.dynamics.momentum import angular_momentum
 from jaxsim.math.rotation import (
     matrix_to_quat,
@@ -102,50 +103,23 @@ class Reference:
 
     def at(self, model: Model, time: Array) -> Instant:
         """The reference at a time [s]: straight lines and great circles between its frames."""
-        place, last = time * self.rate, self.frames - 1.0
-        inside = jnp.where((place >= 0) & (place <= last), 1.0, 0.0)
-        moved = jnp.zeros(3, self.q.dtype)
-        if self.moves is not None:
-            cycle = jnp.floor(place / last)
-            place, inside, moved = place - cycle * last, 1.0, cycle * self.moves
-        place = jnp.clip(place, 0.0, last)
-        k = jnp.minimum(place.astype(jnp.int32), max(self.frames - 2, 0))
-        part = (place - k).astype(self.q.dtype)
-        after = jnp.minimum(k + 1, self.frames - 1)
-
-        def between(x):
-            return x[k] + part * (x[after] - x[k])
-
-        a, b = self.q[k], self.q[after]
-        q = integrate(model, a, difference(model, b, a), part)
-        if self.moves is not None:
-            start = model.topology.q_start[model.topology.joints_of("free")[0]]
-            q = q.at[start : start + 3].add(moved)
-        turn = quat_log(quat_multiply(quat_conjugate(self.trunk[k]), self.trunk[after]))
+        now = place(time, self.rate, self.frames, self.moves, self.q.dtype)
+        inside, between = now.inside, now.between
+        trunk = self.trunk[now.k]
+        turn = quat_log(quat_multiply(quat_conjugate(trunk), self.trunk[now.after]))
         return Instant(
-            q=q,
+            q=Track.of(self).at(model, time),
             qd=inside * between(self.qd),
-            com=between(self.com) + moved,
+            com=between(self.com) + now.moved,
             com_velocity=inside * between(self.com_velocity),
             com_acceleration=inside * between(self.com_acceleration),
             momentum=inside * between(self.momentum),
             momentum_rate=inside * between(self.momentum_rate),
-            trunk=quat_multiply(self.trunk[k], quat_exp(part * turn)),
+            trunk=quat_multiply(trunk, quat_exp(now.part * turn)),
             trunk_velocity=inside * between(self.trunk_velocity),
-            sole=between(self.sole) + moved,
-            stance=self.stance[k],
+            sole=between(self.sole) + now.moved,
+            stance=self.stance[now.k],
         )
-
-    def places(self, model: Model, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where it has the links at times (T,) [s]: (T, nl, 3) [m] and (T, nl, 4)."""
-
-        def of(time):
-            now = self.at(model, time)
-            kin = forward_kinematics(model, now.q, jnp.zeros_like(now.qd))
-            return kin.link_pos, matrix_to_quat(kin.link_rot)
-
-        pos, quat = jax.lax.map(of, jnp.asarray(time, self.q.dtype))
-        return np.array(pos, float), np.array(quat, float)
 
     def state(self, model: Model, time: Array | float = 0.0, heading: Array | float = 0.0) -> State:
         """The model as the reference has it at a time [s], moving along, turned about the vertical

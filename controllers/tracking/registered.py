@@ -6,20 +6,14 @@ import jax
 import numpy as np
 
 from controllers.registry import Registered, Setup
+from controllers.tracking.followed import followed_clip
 from controllers.tracking.level import Levels, level, levels_together
 from controllers.tracking.outside import Pulls, Turns, pull, pulls_together, turns
-from controllers.tracking.parts import parts
-from controllers.tracking.reference import Reference, looped, reference
 from controllers.tracking.support import HELP
 from controllers.tracking.topple_free import ToppleFree
 from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics
 from jaxsim.io.toml_table import Table
-from jaxsim.io.world_model import build_world
 from jaxsim.mocap.errors import ClipError
-from jaxsim.mocap.joint_map import GUESS
-from jaxsim.mocap.read import read_clip
-from jaxsim.mocap.retarget import retarget
-from jaxsim.mocap.stance_file import read_stance
 from jaxsim.model import Model, ModelError
 
 _kinematics = jax.jit(forward_kinematics)
@@ -36,7 +30,7 @@ def topple_free(table: Table, setup: Setup) -> Registered:
     heading = float(np.deg2rad(table.number("heading_deg", 0.0)))
     steps = table.flag("steps", False)
     try:
-        followed = _followed(table, setup) if table.has("clip") else None
+        followed = followed_clip(table, setup) if table.has("clip") else None
         pose = setup.state.q if followed is None else None
         made = ToppleFree.of(
             setup.model,
@@ -67,31 +61,6 @@ def topple_free(table: Table, setup: Setup) -> Registered:
         made, pulls=_pulls(table, setup.model, kin), levels=_levels(table, setup.model, kin)
     )
     return Registered(made, state=moved)
-
-
-def _followed(table: Table, setup: Setup) -> Reference:
-    """The clip on the character alone; all else stays where the scenario has it."""
-    path = setup.world.folder / table.text("clip")
-    skeleton = table.text("skeleton", None)
-    clip = read_clip(
-        path,
-        skeleton=None if skeleton is None else setup.world.folder / skeleton,
-        rate=table.number("rate", None, above=0.0),
-    )
-    stance = table.text("stance", None)
-    labels = None if stance is None else read_stance(setup.world.folder / stance, clip)
-    loop = table.flag("loop", False)
-    if loop:
-        clip, labels = clip.repeated(3), None if labels is None else labels.repeated(3)
-    alone = build_world(replace(setup.world, fixed=(), bodies=(), driven=(), grips=(), pushes=()))
-    joints = table.text("joints", None)
-    if joints not in (None, GUESS):
-        joints = setup.world.folder / joints
-    motion = retarget(clip, alone.model, joints=joints, stance=labels)
-    rest = np.broadcast_to(np.asarray(setup.state.q, float), (len(motion.q), len(setup.state.q)))
-    q = np.concatenate([motion.q, rest[:, motion.q.shape[1] :]], axis=1)
-    made = reference(setup.model, q, motion.rate, motion.stance, parts(setup.model))
-    return looped(setup.model, made) if loop else made
 
 
 def _turns(table: Table, model: Model) -> Turns | None:

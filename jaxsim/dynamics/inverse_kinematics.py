@@ -29,8 +29,8 @@ def reached(
     model: Model, points: Effectors, at: tuple[int, ...], q: Array, places: Array, com: Array
 ) -> Array:
     """(nq,) near to the pose q (nq,) with the effectors ``at`` at ``places`` (len(at), 3) and the
-    centre of mass at ``com`` (3,) [m]. Where that cannot be, the places come first and the squared
-    misses are least."""
+    centre of mass at ``com`` (3,) [m]. Where that cannot be, the places come first. It is a local
+    search: from a pose far away, as from a hanging arm to a place overhead, it may end before."""
     top = model.topology
     still, index = jnp.zeros(top.nv, q.dtype), np.array(at)
     root = np.array([top.joint_kinds[j] == "free" for j in top.dof_joint])

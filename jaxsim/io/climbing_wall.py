@@ -66,11 +66,13 @@ def climbing_wall(table: Table, friction: float) -> tuple[Shape, list[Hold]]:
     def at(left: float, outward: float, up: float) -> Vector:
         return tuple((origin + frame @ (left, outward, up)).tolist())
 
+    x, y, z = at(0.0, -THICK, height / 2)
+    a, b, c, d = quat
     shape = Shape(
         "box",
         (width / 2, THICK, height / 2),
-        pos=at(0.0, -THICK, height / 2),
-        quat=quat,
+        pos=(x, y, z),
+        quat=(a, b, c, d),
         name=name,
         friction=table.number("friction", friction, least=0.0, of="friction"),
     )

@@ -29,13 +29,15 @@ class Body:
 
 @dataclass(frozen=True)
 class DrivenBody:
-    """A shape that moves as its joints' drives say, whatever pushes against it."""
+    """A shape that moves as its joints' drives say, whatever pushes against it; of another one,
+    seen from there. Without joints it is a part of that one."""
 
     name: str
     shape: Shape
     joints: tuple[Joint, ...]
     pos: Vector = ZERO  # [m]
     quat: Vector = (1.0, 0.0, 0.0, 0.0)
+    on: str = "world"  # or a driven body that is given before
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,9 @@ class World:
     stabilization_time: float | None = None  # [s]
     contacts: int | None = None  # solved for, at most; not for "per_step_optimisation"
     torque_limits: bool | None = None  # for "per_step_optimisation": None is true
+    window: int | None = None  # these three, too, see ``SynthesisConfig``
+    window_sweeps: int | None = None
+    announced: bool | None = None
     ground: bool | None = (
         None  # whether the character's own ground stays; None: if nothing is fixed
     )

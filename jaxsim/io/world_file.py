@@ -38,7 +38,9 @@ MOST_ROWS = 1024  # of heights that a generator makes
 SCHEMES = ("time_stepping", "event_driven", "per_step_optimisation")
 SCHEME_OF = {
     **dict.fromkeys(("sweeps", "warm_start", "stabilization_time"), "time_stepping"),
-    "torque_limits": "per_step_optimisation",
+    **dict.fromkeys(
+        ("torque_limits", "window", "window_sweeps", "announced"), "per_step_optimisation"
+    ),
 }
 SOLIDS = ("sphere", "capsule", "tapered_capsule", "box")
 
@@ -74,6 +76,9 @@ def world_of(file: Table, name: str, folder: Path, source: str | None = None) ->
         ),
         contacts=general.whole("contacts", None, least=1, of="contacts"),
         torque_limits=general.flag("torque_limits", None),
+        window=general.whole("window", None, least=1),
+        window_sweeps=general.whole("window_sweeps", None, least=1),
+        announced=general.flag("announced", None),
         ground=general.flag("ground", None),
         folder=folder,
         source=source,
@@ -81,6 +86,9 @@ def world_of(file: Table, name: str, folder: Path, source: str | None = None) ->
     for key, scheme in SCHEME_OF.items():
         if values[key] is not None and values["scheme"] != scheme:
             raise general.error(f'belongs to the scheme "{scheme}"; leave it out', key)
+    for key in ("window_sweeps", "announced"):
+        if values[key] is not None and (values["window"] or 1) == 1:
+            raise general.error("is of a window; give window = 5, or leave it out", key)
     if values["contacts"] is not None and values["scheme"] == "per_step_optimisation":
         raise general.error("does not belong to this scheme; leave it out", "contacts")
     general.done()
@@ -189,14 +197,14 @@ def _thrown(table: Table, velocity: np.ndarray, gravity: Vector) -> tuple[Vector
 
 
 def _driven(table: Table, friction: float) -> DrivenBody:
-    name = table.text("name")
+    name, on = table.text("name"), table.text("on", "world")
     motions = table.tables("motion")
-    if not motions:
+    if not motions and on == "world":
         raise table.error("is missing; give at least one [[driven.motion]]", "motion")
     joints = tuple(_motion(each, f"{name}_{k}") for k, each in enumerate(motions, 1))
     # It gives way to nothing: only what it is paired with, loose bodies, touches it.
     shape = _shape(table, SOLIDS, friction, name=name, group=0, mask=0)
-    body = DrivenBody(name, shape, joints, table.vector("pos", ZERO), _turn(table))
+    body = DrivenBody(name, shape, joints, table.vector("pos", ZERO), _turn(table), on)
     table.done()
     return body
 

@@ -140,11 +140,30 @@ def _builder(world: World, mover: Placed | None, companions: list[Placed]) -> Mo
             body.name, "world", joints=[free(body.name)], mass=body.mass, com=com, inertia=inertia
         )
         groups.append([builder.add_shape(body.name, body.shape)])
+    groups += _add_driven(world, builder)
+    for shape in world.fixed:
+        builder.add_shape("world", shape)
+    moving = [driven.name for driven in world.driven if driven.joints]
+    for hold in world.holds:
+        _check_carrier(world, f"[[hold]] {hold.name!r}", hold.on, moving)
+        builder.add_shape(hold.on, hold.shape)
+    _pair_up(builder, groups, len(moving))
+    return builder
+
+
+def _add_driven(world: World, builder: ModelBuilder) -> list[list[str]]:
+    """What moves by drives, each on what carries it; their shapes by what moves together."""
+    found: dict[str, list[str]] = {}
     for driven in world.driven:
+        _check_carrier(world, f"[[driven]] {driven.name!r}", driven.on, list(found))
+        if not driven.joints:
+            placed = replace(driven.shape, pos=driven.pos, quat=driven.quat)
+            found[driven.on].append(builder.add_shape(driven.on, placed))
+            continue
         com, inertia = solid(driven.shape, 1.0)  # what it weighs changes nothing
         builder.add_link(
             driven.name,
-            "world",
+            driven.on,
             pos=driven.pos,
             quat=driven.quat,
             joints=driven.joints,
@@ -152,19 +171,18 @@ def _builder(world: World, mover: Placed | None, companions: list[Placed]) -> Mo
             com=com,
             inertia=inertia,
         )
-        groups.append([builder.add_shape(driven.name, driven.shape)])
-    for shape in world.fixed:
-        builder.add_shape("world", shape)
-    for hold in world.holds:
-        if hold.on not in ("world", *(driven.name for driven in world.driven)):
-            names = [driven.name for driven in world.driven]
-            raise WorldError(
-                f"{world.name}: [[hold]] {hold.name!r}, key 'on': there is no driven body"
-                f" {hold.on!r}{suggestion(hold.on, names)}; there are world, {', '.join(names)}"
-            )
-        builder.add_shape(hold.on, hold.shape)
-    _pair_up(builder, groups, len(world.driven))
-    return builder
+        found[driven.name] = [builder.add_shape(driven.name, driven.shape)]
+    return list(found.values())
+
+
+def _check_carrier(world: World, what: str, on: str, moving: list[str]) -> None:
+    """Raise WorldError where a hold or a driven body is on something that does not carry it."""
+    if on not in ("world", *moving):
+        known = ", ".join(("world", *moving))
+        raise WorldError(
+            f"{world.name}: {what}, key 'on': before it there is no driven body {on!r} with a"
+            f" motion of its own{suggestion(on, moving)}; there are {known}"
+        )
 
 
 def _pair_up(builder: ModelBuilder, groups: list[list[str]], driven: int) -> None:

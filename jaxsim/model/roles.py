@@ -27,9 +27,9 @@ PAIRS = {
     "feet": "foot",
     "toes": "toes",
 }
-FEET, TOES, HANDS, UPPER_ARMS, THIGHS = (
+FEET, TOES, HANDS, UPPER_ARMS, THIGHS, SHANKS = (
     tuple(sided(side, PAIRS[pair]) for side in SIDES)
-    for pair in ("feet", "toes", "hands", "upper_arms", "thighs")
+    for pair in ("feet", "toes", "hands", "upper_arms", "thighs", "shanks")
 )
 ROLES = (*MIDDLE, *(sided(side, part) for side in SIDES for part in PAIRS.values()))
 

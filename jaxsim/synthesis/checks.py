@@ -106,6 +106,7 @@ def _check_tasks(tasks: Tasks) -> None:
 def check_settings(config: SynthesisConfig) -> None:
     """Numbers that were arrays when the config was made."""
     limits = {"dt": 0.0, "touch_distance": 0.0, "slip_speed": 0.0, "response_delay": None}
+    limits["last_weight"] = None
     for name, least in limits.items():
         value = np.asarray(getattr(config, name))
         bad = ~np.isfinite(value) | (value < 0 if least is None else value <= least)

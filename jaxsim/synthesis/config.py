@@ -72,12 +72,20 @@ class SynthesisConfig:
     iterations: int = dataclasses.field(default=40, metadata={"static": True})  # of a QP, at most
     tolerance: float | None = dataclasses.field(default=None, metadata={"static": True})  # of a QP
     torque_limits: bool = dataclasses.field(default=False, metadata={"static": True})
+    window: int = dataclasses.field(default=1, metadata={"static": True})  # steps looked ahead
+    sweeps: int = dataclasses.field(default=1, metadata={"static": True})  # QPs of a window, a step
+    last_weight: Array | float = 1.0  # times which the goals of a window's last step count
+    announced: bool = dataclasses.field(default=False, metadata={"static": True})  # pushes to come
 
     def __post_init__(self):
         if self.form not in FORMS:
             raise ValueError(f"form {self.form!r}: there are {', '.join(FORMS)}")
         if isinstance(self.dt, float) and not 0 < self.dt < 1:
             raise ValueError(f"dt is {self.dt} s; give a positive time step, such as 0.01")
-        for name in ("sequence", "passes", "iterations"):
+        for name in ("sequence", "passes", "iterations", "window", "sweeps"):
             if isinstance(getattr(self, name), int) and getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; at least one is needed")
+        if self.window > 1 and self.form != "backward":
+            raise ValueError(
+                f"a window of {self.window} steps takes the form 'backward', not {self.form!r}"
+            )

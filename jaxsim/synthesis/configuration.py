@@ -1,6 +1,6 @@
 """One configuration as goals, conditions and the optimisation see it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 from jax import Array
@@ -33,6 +33,7 @@ class Configuration:
     around: Surroundings
     holds: HoldsNow | None = None
     clasps: ClaspsNow | None = None  # with other characters
+    elapsed: Array | None = None  # () since the step began, of one further on in a window [s]
 
     @property
     def com_velocity(self) -> Array:
@@ -46,14 +47,15 @@ class Configuration:
 
     def at(self, q: Array, v: Array) -> "Configuration":
         """Another one among the same surroundings."""
-        return configuration_at(
-            self.model, self.effectors, q, v, self.around, self.holds, self.clasps
-        )
+        return self._among(self.around, q, v)
 
     def ahead(self, q: Array, v: Array) -> "Configuration":
         """One at the step's end, among the surroundings as they are then."""
-        around = self.around.at_end()
-        return configuration_at(self.model, self.effectors, q, v, around, self.holds, self.clasps)
+        return self._among(self.around.at_end(), q, v)
+
+    def _among(self, around: Surroundings, q: Array, v: Array) -> "Configuration":
+        found = configuration_at(self.model, self.effectors, q, v, around, self.holds, self.clasps)
+        return replace(found, elapsed=self.elapsed)
 
     def surface_moved(self) -> Array | float:
         """(ne, 3) how far the nearest surface of each effector gets in the step [m]."""

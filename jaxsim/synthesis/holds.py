@@ -136,12 +136,17 @@ class HoldsNow:
         """(ng,) index of effectors."""
         return np.array(self.holds.grippers)
 
+    def nearest(self, points: Array) -> tuple[Array, Array]:
+        """(n, nh, 3), (n, nh, 3): of points (n, 3) the nearest places on each hold, and where these
+        get by the step's end [m]."""
+        local = jnp.einsum("nhi,hij->nhj", points[:, None] - self.pos, self.rot)
+        along = jnp.clip(local[..., 0], -self.half, self.half)[..., None]
+        return self.pos + along * self.rot[:, :, 0], self.end_pos + along * self.end_rot[:, :, 0]
+
     def away(self, points: Array) -> Array:
         """(n, nh) how far points (n, 3) are from each hold [m]; infinite where it is not there."""
-        local = jnp.einsum("nhi,hij->nhj", points[:, None] - self.pos, self.rot)
-        along = jnp.clip(local[..., 0], -self.half, self.half)
-        past = jnp.concatenate([local[..., :1] - along[..., None], local[..., 1:]], axis=-1)
-        return jnp.where(self.there, safe_norm(past), jnp.inf)
+        apart = safe_norm(points[:, None] - self.nearest(points)[0])
+        return jnp.where(self.there, apart, jnp.inf)
 
     def in_reach(self, position: Array) -> Array:
         """(ng,) int: the nearest hold that each gripper can take hold of, or NO_HOLD. position

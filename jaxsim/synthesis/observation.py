@@ -60,8 +60,11 @@ class EffectorObservation:
         return (on & self.touching).any(axis=1)
 
     def with_conf(self, conf: Configuration) -> "EffectorObservation":
-        """The same, with positions of another configuration."""
-        return dataclasses.replace(self, conf=conf)
+        """The same, with positions of another configuration, at its time."""
+        if conf.elapsed is None:
+            return dataclasses.replace(self, conf=conf)
+        seen = 0.0 if self.conf.elapsed is None else self.conf.elapsed
+        return dataclasses.replace(self, conf=conf, time=self.time + (conf.elapsed - seen))
 
     def group(self, name: str) -> np.ndarray:
         """(ne,) bool: the effectors of a foot or hand."""

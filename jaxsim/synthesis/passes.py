@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -51,6 +52,16 @@ class Touch:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
+class Plan:
+    """What a window of H frames came to: where its next optimisation starts."""
+
+    x: Array  # (H, n) velocities and coefficients
+    equality: Array  # (H, e) multipliers of the root's equations of motion
+    inequality: Array  # (H, c)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class Result:
     """Of one pass."""
 
@@ -63,13 +74,14 @@ class Result:
     again: Array  # () bool: there is
     lost: Array  # () bool
     solution: qp.Solution
+    plan: Plan | None = None  # of a window
 
 
-Attempt = Callable[[Blocked, qp.Start], Result]
+Attempt = Callable[[Blocked, Any], Result]
 
 
 def run_passes(
-    attempt: Attempt, last: qp.Start, conf: Configuration, config
+    attempt: Attempt, last: qp.Start | Plan, conf: Configuration, config
 ) -> tuple[Array, Result]:
     """How many passes it took, and what the last one came to: a loop around one program. A pass
     starts where the one before ended, so that members of a batch who only wait are done at once."""
@@ -93,10 +105,13 @@ def run_passes(
     return passes, result
 
 
-def next_start(last: qp.Start, result: Result) -> qp.Start:
+def next_start(last: qp.Start | Plan, result: Result) -> qp.Start | Plan:
     """What a result leaves to the next QP; of the equations only those of the root."""
-    start = result.solution.start
-    start = replace(start, equality=start.equality[: last.equality.shape[0]])
+    if result.plan is None:
+        start = result.solution.start
+        start = replace(start, equality=start.equality[: last.equality.shape[0]])
+    else:
+        start = result.plan
     return jax.tree.map(lambda x: jnp.where(result.lost, 0.0, x), start)
 
 
@@ -116,7 +131,7 @@ def attempts(conf, state, tasks, torque, outside, unit, config) -> Attempt:
         start = replace(last, equality=jnp.pad(last.equality, (0, more)))
         solution = qp.solve(problem, start, config.iterations, config.tolerance)
         missed = largest((matmul(problem.A, solution.x) - problem.b)[: last.equality.shape[0]])
-        return _result(conf, linear, touch, blocked, solution, missed, unit, config)
+        return result_of(conf, linear, touch, blocked, solution, missed, unit, config)
 
     def backward():
         linear = linearised(conf, jnp.zeros_like(conf.v))
@@ -150,7 +165,9 @@ def problem_now(
         held = conf.holds.granted(linear.tasks.hold, conf.position)
     if conf.clasps is not None:
         clasped = conf.clasps.granted(linear.tasks.clasp, conf)
-    modes = contact_modes(conf, near, slow, config.dt, blocked.contacts, linear.tasks.grip, held)
+    apart = linear.tasks.apart
+    none = blocked.contacts if apart is None else blocked.contacts | apart
+    modes = contact_modes(conf, near, slow, config.dt, none, linear.tasks.grip, held)
     motion = with_contacts(conf, linear.motion, modes, unit, clasped)
     linear = replace(linear, motion=motion, held=held, clasped=clasped)
     touch = Touch(modes, stops(conf, bears, blocked, unit, config), held, clasped)
@@ -158,7 +175,7 @@ def problem_now(
     return linear, touch, problem
 
 
-def _result(
+def result_of(
     conf: Configuration,
     linear: Linearised,
     touch: Touch,
@@ -168,7 +185,7 @@ def _result(
     unit,
     config,
 ) -> Result:
-    """missed: () of the equations of the root [body weights]."""
+    """Of a QP's solution; missed: () of the equations of the root [body weights]."""
     modes, ends, clasped, nv = touch.modes, touch.stops, touch.clasped, conf.v.shape[0]
     contacts = nv + EDGES * conf.effectors.count
     v, coefficients = solution.x[:nv], solution.x[nv:contacts].reshape(-1, EDGES)

@@ -90,13 +90,18 @@ class PerStepOptimisation(SynthesisConfig):
                 f"the first link is {first!r}, and moves by drives; per-step optimisation needs a"
                 " model whose links begin with the character's"
             )
+        if self.window > 1 and (self.holds is not None or not part.whole):
+            raise ModelError(
+                f"a window of {self.window} steps takes surfaces at rest and no holds; choose"
+                " window = 1"
+            )
         if self.holds is not None and known(self.holds):
             check_holds(model, self.effectors, self.holds)
 
     def init(self, model: Model, state: State) -> State:
         """The state with the torques that keep its velocity; its own, where it has these. What is
         in reach of a hold holds on to it."""
-        if isinstance(state.solver, SynthesisMemory):
+        if isinstance(state.solver, SynthesisMemory) and state.solver.looks_ahead == self.window:
             return state
         part, state = main_part(model.topology), along_drives(model, state)
         around, hold = surroundings(model, state.time, self.dt), None

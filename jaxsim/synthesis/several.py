@@ -127,6 +127,10 @@ class SeveralCharacters(PerStepOptimisation):
         central form, which takes one.
         """
         given = SynthesisConfig() if config is None else config
+        if given.window > 1:
+            raise ModelError(
+                f"a window of {given.window} steps takes one character; choose window = 1"
+            )
         if given.form != "backward":
             raise ModelError(f"the {given.form} form takes one character; choose form 'backward'")
         bodies = _bodies(model, len(names))
@@ -319,7 +323,7 @@ def _same_rows(tasks: Sequence[Tasks]) -> Tasks:
         name: max((len(rows.r) for t in tasks if (rows := getattr(t, name)) is not None), default=0)
         for name in ("goals", "fixed")
     }
-    some = {n: any(getattr(t, n) is not None for t in tasks) for n in ("grip", "clasp")}
+    some = {n: any(getattr(t, n) is not None for t in tasks) for n in ("grip", "clasp", "apart")}
 
     def filled(t: Tasks) -> Tasks:
         nv, count = t.goals.J.shape[1], len(t.relax)
@@ -328,8 +332,9 @@ def _same_rows(tasks: Sequence[Tasks]) -> Tasks:
             n: _padded(getattr(t, n) or no_rows, m) for n, m in most.items() if m
         }
         rows |= {"of_goal": None, "n_goals": 1}  # the step does not ask
-        if some["grip"] and t.grip is None:
-            rows["grip"] = jnp.zeros(count, bool)
+        for name in ("grip", "apart"):
+            if some[name] and getattr(t, name) is None:
+                rows[name] = jnp.zeros(count, bool)
         if some["clasp"] and t.clasp is None:
             sizes = [t.clasp for t in tasks if t.clasp is not None]
             rows["clasp"] = jnp.zeros_like(sizes[0])

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jaxsim.model import Topology
 from jaxsim.synthesis.config import SynthesisConfig, Units
 from jaxsim.synthesis.configuration import Configuration
 
@@ -92,6 +93,12 @@ class Stops:
         return (self.up | self.down) & (jnp.abs(motor) > EXCEEDS * limit)
 
 
+def with_stops(top: Topology) -> np.ndarray:
+    """Indices of the joints that have stops."""
+    joints = [j for j in top.limited_joints if top.joint_kinds[j] in ("hinge", "slide")]
+    return np.array(joints, int)
+
+
 def stops(
     conf: Configuration, bears: Array, blocked: Blocked, unit: Units, config: SynthesisConfig
 ) -> Stops:
@@ -99,9 +106,8 @@ def stops(
     top, model = conf.model.topology, conf.model
     below = jnp.full(top.nv, jnp.inf, conf.v.dtype)
     above = below
-    joints = [j for j in top.limited_joints if top.joint_kinds[j] in ("hinge", "slide")]
-    if joints:
-        at = np.array(joints)
+    at = with_stops(top)
+    if at.size:
         dofs, q = np.array(top.v_start)[at], conf.q[np.array(top.q_start)[at]]
         below = below.at[dofs].set(q - model.joint_lower[at])
         above = above.at[dofs].set(model.joint_upper[at] - q)

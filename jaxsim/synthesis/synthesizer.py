@@ -31,7 +31,7 @@ from jaxsim.synthesis.configuration import Configuration, configuration_at
 from jaxsim.synthesis.contact_forces import EDGES
 from jaxsim.synthesis.holds import Grips, HoldsNow
 from jaxsim.synthesis.measured import cone_excess, effort, grip_speed, needed
-from jaxsim.synthesis.passes import Result, attempts, next_start, problem_now, run_passes
+from jaxsim.synthesis.passes import Plan, Result, attempts, next_start, problem_now, run_passes
 from jaxsim.synthesis.problem import (
     Linearised,
     actuated,
@@ -40,6 +40,7 @@ from jaxsim.synthesis.problem import (
 from jaxsim.synthesis.stops import Blocked
 from jaxsim.synthesis.surroundings import Surroundings
 from jaxsim.synthesis.tasks import Tasks, velocity_rows
+from jaxsim.synthesis.window import Ahead, first_plan, plan_ahead, window_attempts
 
 HOLD, EVEN = 1e3, 1e-4  # weights at the start: to hold the pose, to share the load evenly
 
@@ -57,9 +58,14 @@ class SynthesisMemory:
     force: Array  # (ne, 3) contact forces, on the effectors [N]
     push_torque: Array  # (nv,) of the motors at the onset of the last push [N m or N]
     push_until: Array  # () until when torques should stay at that [s]
-    last: qp.Start  # where the next QP starts
+    last: qp.Start | Plan  # where the next QP starts
     grips: Grips | None = None  # what is held, where there are holds
     clasps: ClaspMemory | None = None  # which hands hold each other, of several characters
+
+    @property
+    def looks_ahead(self) -> int:
+        """How many steps the optimisation is of."""
+        return self.last.x.shape[-2] if isinstance(self.last, Plan) else 1
 
 
 @jax.tree_util.register_dataclass
@@ -128,8 +134,10 @@ def begin(
         hold=hold,
     )
     conf = configuration_at(model, effectors, state.q, state.qd, around, holds, clasps)
-    after, _ = synthesize(conf, start, lambda *_: tasks, unit, config)
+    after, _ = synthesize(conf, start, lambda *_: tasks, unit, replace(config, window=1))
     found = replace(after.solver, push_torque=memory.push_torque, push_until=memory.push_until)
+    if config.window > 1:
+        found = replace(found, last=first_plan(model, found.last, config))
     return start.replace(solver=found)
 
 
@@ -174,7 +182,11 @@ def synthesize(
 def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, SynthesisInfo]:
     model = conf.model
     push_torque, push_until, target, outside = _outside(conf, state, config, pushes)
-    attempt = attempts(conf, state, tasks, target, outside, unit, config)
+    if config.window > 1:
+        ahead = _ahead(state, tasks, (push_torque, push_until), pushes, config)
+        attempt = window_attempts(conf, state.solver.stop != 0, ahead, unit, config)
+    else:
+        attempt = attempts(conf, state, tasks, target, outside, unit, config)
     passes, result = run_passes(attempt, state.solver.last, conf, config)
     v = jnp.where(result.lost, 0.0, result.v)
     v = jnp.where(result.solution.status == qp.NOT_FINITE, jnp.nan, v)
@@ -210,13 +222,15 @@ def _synthesize(conf, state, tasks, unit, config, pushes) -> tuple[State, Synthe
         clasped=None if touch.clasped is None else touch.clasped.on,
         clasp_force=clasp_force,
     )
+    last = next_start(state.solver.last, result)
+    last = plan_ahead(last) if isinstance(last, Plan) else last
     memory = SynthesisMemory(
         torque=jnp.where(result.lost, state.solver.torque, torque),
         stop=jnp.where(result.lost, state.solver.stop, stop),
         force=result.force,
         push_torque=push_torque,
         push_until=push_until,
-        last=next_start(state.solver.last, result),
+        last=last,
         **_remembered(conf, state.solver, result),
     )
     q = integrate(model, state.q, result.v, config.dt)
@@ -251,6 +265,23 @@ def first_problem(
     none = Blocked.none(conf.near.gap, conf.v)
     _, _, problem = problem_now(conf, linear, bears, none, target, unit, config)
     return problem
+
+
+def _ahead(state: State, tasks, kept: tuple[Array, Array], pushes: Pushes | None, config) -> Ahead:
+    """For the frames of a window; kept: torques at the last push's onset, and until when. A push
+    goes on as it is now, unless those to come are announced."""
+    torque, until = kept
+
+    def outside(conf: Configuration, elapsed: Array) -> Array:
+        if pushes is None:
+            return jnp.zeros_like(conf.v)
+        time = state.time + elapsed if config.announced else state.time
+        return push_torque(conf.model, conf.kin, pushes, time)
+
+    def target(before: Array, elapsed: Array) -> Array:
+        return jnp.where(state.time + elapsed < until, torque, before)
+
+    return Ahead(tasks, outside, target, state.solver.torque)
 
 
 def _outside(conf: Configuration, state: State, config, pushes: Pushes | None):

@@ -35,6 +35,7 @@ class Tasks:
     clasp: Array | None = None  # (nc,) bool: hands of others to hold, see ``synthesis.clasps``
     hold: Array | None = None  # (ng,) int: which hold each gripper asks for, or ``holds.NO_HOLD``
     of_goal: Array | np.ndarray | None = None  # (m,) int: of which goal each row is; None: of one
+    apart: Array | None = None  # (ne,) bool: effectors that bear nothing, whatever they touch
     n_goals: int = field(default=1, metadata={"static": True})
 
 

@@ -1,14 +1,16 @@
 """What an environment refuses, and what ends an episode since it is no motion any more."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from controllers.policy.actions import ClipOffsets
 from jaxsim.model import State
 
+OF_CLIPS = ("clip_error", "clip_joints", "clip_rates", "clip_ends", "clip_place", "astray")
 FARTHEST = 1e6  # of an observation, which is of order one: what is beyond is no motion
 
 
@@ -34,6 +36,17 @@ def scalar(value: Any, what: str, name: Any) -> Array:
 def name_of(what: Any) -> str:
     """Of a part that is a name, or a function."""
     return what if isinstance(what, str) else getattr(what, "__name__", "of your own")
+
+
+def check_no_clip(parts: Sequence[Any], action: Any) -> None:
+    """Raise ValueError for names of parts, or an action, that need a clip."""
+    found = [part for part in parts if part in OF_CLIPS]
+    found += ["clip_offsets"] if isinstance(action, ClipOffsets) else []
+    if found:
+        raise ValueError(
+            f"{found[0]!r} needs a clip to follow; name one in [environment.clip], or as clip= of"
+            " as_env"
+        )
 
 
 def check_command(command: Mapping[str, tuple[float, float]]) -> None:

@@ -19,13 +19,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from controllers.policy.actions import Action, action_of
+from controllers.policy.actions import Action, action_of, held_control
 from controllers.policy.observations import Part, check_roles, named, observed, part_of
 from controllers.policy.view import View, stance
+from controllers.tracking.reference import Reference
+from controllers.tracking.track import Track
 from jaxsim.model import Model, State
 from jaxsim.simulation.rollout import advance, begin
 from jaxsim.synthesis.scheme import PerStepOptimisation
-from optimize.environments.checks import check_command, name_of, scalar, sound
+from optimize.environments.checks import check_command, check_no_clip, name_of, scalar, sound
+from optimize.environments.clips import starts_on
 from optimize.environments.draws import uniform
 from optimize.environments.numbers import Numbers
 from optimize.environments.rewards import REWARDS, Moment
@@ -75,13 +78,14 @@ class _Held:
 
     action: Array
     pose: Array
+    track: Track | None
     kind: Action
 
     def init(self, model: Model, state: State, obs: Any) -> None:
         return None
 
     def update(self, memory: None, model: Model, state: State, obs: Any, dt: Array):
-        return None, self.kind.control(model, state, self.pose, self.action)
+        return None, held_control(self.kind, model, state, self.pose, self.track, self.action)
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,8 @@ class Environment:
     command: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     every: int = 20
     seconds: float | None = None
+    clip: Reference | None = None
+    stands: State | None = None
 
     def __hash__(self) -> int:
         return id(self)
@@ -114,8 +120,18 @@ class Environment:
 
     @property
     def pose(self) -> np.ndarray:
-        """(nq,) that angles of observations and actions count from: the scenario's start."""
+        """(nq,) that observed angles and heights count from."""
         return self._stance[0]
+
+    @property
+    def rest(self) -> np.ndarray:
+        """(nq,) that actions count from: the scenario's start."""
+        return np.asarray(self.problem.scenario.state.q)
+
+    @property
+    def track(self) -> Track | None:
+        """The poses of the clip."""
+        return None if self.clip is None else Track.of(self.clip)
 
     @property
     def limit(self) -> int | None:
@@ -187,7 +203,8 @@ class Environment:
         )
         view = self._view(own, after, own.scheme.observe(own.model, state))
         seconds = jnp.asarray(self.dt, effort.dtype)
-        moment = Moment(view, at.action, effort, view.obs.com - at.com, seconds)
+        clip = None if self.clip is None else self.clip.at(own.model, state.time)
+        moment = Moment(view, at.action, effort, view.obs.com - at.com, seconds, clip)
         parts = self._rewards(moment, at.measured, measured)
         seen = observed(self.observation, view)
         return replace(after, com=view.obs.com, observation=seen), view, parts
@@ -223,6 +240,8 @@ class Environment:
     def _trials(self) -> Any:
         """Of all trials: the starts, and what varies by path."""
         _, starts, varied = self.problem.members(np.zeros((1, 0)))
+        if self.clip is not None:
+            starts = starts_on(self.model, self.clip, self.problem.scenario.tree["state"], starts)
         return starts, varied
 
     @cached_property
@@ -243,8 +262,9 @@ class Environment:
     def _stance(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Pose, upright and height of views."""
         scenario = self.problem.scenario
-        upright, height = jax.jit(stance)(scenario.model, scenario.state)
-        return np.asarray(scenario.state.q), np.asarray(upright), np.asarray(height)
+        stands = scenario.state if self.stands is None else self.stands
+        upright, height = jax.jit(stance)(scenario.model, stands)
+        return np.asarray(stands.q), np.asarray(upright), np.asarray(height)
 
     def _scenario(self, trial: Array) -> Scenario:
         """That of a trial."""
@@ -254,15 +274,16 @@ class Environment:
 
     def _view(self, own: Scenario, at: EnvState, obs: Any) -> View:
         pose, upright, height = map(jnp.asarray, self._stance)
-        return View(own.model, at.state, obs, pose, upright, height, at.command, at.action)
+        wanted = None if self.track is None else self.track.at(own.model, at.state.time)
+        return View(own.model, at.state, obs, pose, upright, height, at.command, at.action, wanted)
 
     def _simulated(self, own: Scenario, at: EnvState, action: Array):
         """State, memory, measures and mean effort after all steps of an action."""
-        measures, pose = self._measures, jnp.asarray(self.pose)
+        measures, pose = self._measures, jnp.asarray(self.rest)
         if isinstance(self.action, Numbers):
             controller = self.action.controller(own, action)
         else:
-            controller = _Held(action, pose, self.action)
+            controller = _Held(action, pose, self.track, self.action)
         limit = own.model.torque_limit
         motors = jnp.isfinite(limit) & (limit > 0)
         share = jnp.where(motors, 1 / jnp.where(motors, limit, 1.0), 0.0)
@@ -322,6 +343,8 @@ def as_env(
     command: Mapping[str, tuple[float, float]] | None = None,
     rate: float | None = None,
     seconds: float | None = None,
+    clip: Reference | None = None,
+    stands: State | None = None,
 ) -> Environment:
     """A problem as an environment of one character; ``jax.vmap`` or ``fuse`` makes a batch of it.
 
@@ -334,6 +357,10 @@ def as_env(
     observation beyond ``FARTHEST``.
     command: name -> (lower, upper), drawn for each episode. rate: actions a second, by default 50,
     or one a step where a step is longer. seconds: after which an episode is cut off; None: never.
+    clip: a motion to follow (``controllers.tracking.reference``). Episodes then begin anywhere on
+    it, which the clock tells, whose "period" is the clip's if no command says otherwise. stands:
+    how the body stands, which observed angles and heights count from, where the scenario begins
+    otherwise.
 
     The problem's ``trials`` are the beginnings, with its ``spread``, ``variants`` and ``drawn``
     numbers (friction, masses, pushes); sizes of the body take scenarios of their own. Raises
@@ -360,6 +387,9 @@ def as_env(
             ' choose action="numbers"'
         )
     check_roles(scenario.model, observation)
+    if clip is not None:
+        length = float(clip.duration())
+        command = {"period": (length, length), **(command or {})}
     env = Environment(
         problem=problem,
         observation=tuple(observation),
@@ -369,9 +399,13 @@ def as_env(
         command={} if command is None else dict(command),
         every=max(1, round(1 / (rate * dt))),
         seconds=seconds,
+        clip=clip,
+        stands=stands,
     )
     for part in env.observation:
         part_of(part)
+    if clip is None:
+        check_no_clip((*env.observation, *env.reward, *env.done), kind)
     for name, weight in env.reward.items():
         _reward(name)
         if not np.isfinite(weight):

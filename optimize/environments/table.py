@@ -4,7 +4,10 @@ from typing import Any
 
 from controllers.policy.actions import action_of
 from controllers.policy.observations import OBSERVATIONS
+from jaxsim.characters.registry import start
 from jaxsim.io.toml_table import Table, is_number, suggestion
+from jaxsim.mocap.errors import ClipError
+from jaxsim.model import ModelError, State
 from optimize.environments.environment import OBJECTIVE, OBSERVATION, Environment, as_env
 from optimize.environments.rewards import REWARDS
 from optimize.environments.terminations import TERMINATIONS
@@ -47,6 +50,8 @@ def environment_of(scenario: Scenario, seed: int = 0) -> Environment:
         "command": _ranges(table, "command"),
         "rate": table.number("rate", None, above=0.0),
         "seconds": table.number("seconds", scenario.seconds, above=0.0),
+        "clip": _clip(table, scenario),
+        "stands": _stands(table, scenario),
     }
     table.done()
     for name in rewards:
@@ -61,6 +66,24 @@ def environment_of(scenario: Scenario, seed: int = 0) -> Environment:
 def default_command(env: Environment) -> dict[str, float]:
     """Name -> the middle of what is drawn."""
     return {name: (low + high) / 2 for name, (low, high) in env.command.items()}
+
+
+def _clip(table: Table, scenario: Scenario) -> Any:
+    """What ``[environment.clip]`` names."""
+    table.take("clip", None)
+    try:
+        return None if scenario.clip is None else scenario.clip()
+    except (ClipError, ModelError) as error:
+        raise table.error(str(error), "clip.file") from error
+
+
+def _stands(table: Table, scenario: Scenario) -> State | None:
+    """The pose by name."""
+    name = table.text("pose", None)
+    try:
+        return None if name is None else start(scenario.model, name)
+    except ModelError as error:
+        raise table.error(str(error), "pose") from error
 
 
 def _pair(values: Any) -> tuple[float, float]:

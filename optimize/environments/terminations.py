@@ -2,12 +2,17 @@
 
 from collections.abc import Callable
 
+import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
+from controllers.policy.observations import clip_pose
 from controllers.policy.view import View
+from jaxsim.dynamics.kinematics import difference
 
 LOW = 0.75  # of the height of the centre of mass in the pose
 TILT = 0.5  # cosine of 60 degrees
+ASTRAY, TURN = 0.5, np.pi / 3  # from a clip [m], [rad]
 
 
 def fallen(view: View) -> Array:
@@ -20,6 +25,15 @@ def tilted(view: View) -> Array:
     return view.turned[2, 2] < TILT
 
 
+def astray(view: View) -> Array:
+    """The root is over ``ASTRAY`` away from where the clip has it, or turned by over 60 degrees."""
+    model, top = view.model, view.model.topology
+    off = difference(model, view.state.q, clip_pose(view))
+    root = top.v_start[top.joints_of("free")[0]]
+    place, turn = off[root : root + 3], off[root + 3 : root + 6]
+    return (jnp.sum(place * place) > ASTRAY**2) | (jnp.sum(turn * turn) > TURN**2)
+
+
 TERMINATIONS: dict[str, Callable[[View], Array]] = {
-    each.__name__: each for each in (fallen, tilted)
+    each.__name__: each for each in (fallen, tilted, astray)
 }

@@ -164,7 +164,8 @@ class _Run:
             "learned": {k: self.asked[k] for k in ("method", "seed", "set", "options")},
             "versions": library_versions(),
         }
-        return PolicyFile(jax.tree.map(np.asarray, network), env.pose, about)
+        track = jax.tree.map(np.asarray, env.track)
+        return PolicyFile(jax.tree.map(np.asarray, network), env.pose, about, track, env.rest)
 
     def _guard(self, before: Any, told: Any, line: dict[str, Any]) -> None:
         """Keep what led a member to numbers that are none; the others go on."""

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,6 +17,8 @@ from controllers.goals.torques import GoalTorques
 from controllers.numbers import Numbered
 from controllers.pose.registered import Limp
 from controllers.registry import Registered, Setup, controller_of
+from controllers.tracking.followed import followed_clip
+from controllers.tracking.reference import Reference
 from jaxsim.characters.standing import effectors_of
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.io.toml_table import Table, WorldError
@@ -148,8 +151,18 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
             "scheme": world.scheme,
         },
         environment=world.environment,
+        clip=_clip(world, setup),
         files={**given.files, **({} if text is None else {"scenario.toml": text})},
     )
+
+
+def _clip(world: World, setup: Setup) -> Callable[[], Reference] | None:
+    """What reads the file of ``[environment.clip]``: it takes a while, and few ask for it."""
+    table = world.environment
+    if table is None or not table.has("clip"):
+        return None
+    given = Table(table.file, f"{table.where}.clip", table.values()["clip"])
+    return partial(followed_clip, given, setup, "file")
 
 
 def _company(world: World, setup: Setup, first: Any) -> Company:
@@ -221,7 +234,10 @@ def _optimisation(world: World, built: WorldModel) -> PerStepOptimisation:
     points = effectors_of(built.model)
     check_setup(built.model, points, built.state, None, built.pushes)
     limits = True if world.torque_limits is None else world.torque_limits
+    given = (world.window, world.window_sweeps, world.announced)
+    window = dict(zip(("window", "sweeps", "announced"), given))
     options: dict[str, Any] = {"torque_limits": limits}
+    options |= {key: value for key, value in window.items() if value is not None}
     if world.dt is not None:
         options["dt"] = float(world.dt)
     if world.companions:

@@ -1,11 +1,12 @@
 """A scenario: who does what where, as arrays that are ready to run."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from controllers.numbers import path_in
+from controllers.tracking.reference import Reference
 from jaxsim.io.toml_table import Table
 from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes
@@ -43,6 +44,7 @@ class Scenario:
     notes: tuple[str, ...] = ()  # what was decided for the user
     conditions: Mapping[str, Any] = field(default_factory=dict)  # for the summary
     environment: Table | None = None  # see optimize.environments.table
+    clip: Callable[[], Reference] | None = None  # reads what [environment.clip] names
     files: Mapping[str, str] = field(default_factory=dict)  # name -> text, kept with a result
     sizes: Mapping[str, Any] = field(default_factory=dict)  # those that are not 1
     # of parts that sizes have changed: as they were, and as they are

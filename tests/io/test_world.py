@@ -13,6 +13,8 @@ from jaxsim.model import ModelBuilder, ModelError, box, capsule, hinge, plane, s
 from jaxsim.model import tapered_capsule as cone
 from jaxsim.model.adopt import add_model
 from jaxsim.model.drives import Drive
+from jaxsim.synthesis.surroundings import frames
+from tests.compiling import quick_jit
 
 SCENE = """
 [world]
@@ -102,6 +104,80 @@ def written(tmp_path):
     return write
 
 
+CABIN = """
+[[body]]
+name = "ball"
+shape = "sphere"
+radius = 0.1
+mass = 1
+pos = [0, 0, 5]
+
+[[driven]]
+name = "cabin"
+shape = "box"
+half_extents = [1, 1, 0.1]
+pos = [0, 0, 3]
+
+[[driven.motion]]
+turn = [1, 0, 0]
+rate_deg = 90
+
+[[driven]]
+name = "floor"
+on = "cabin"
+shape = "box"
+half_extents = [1, 1, 0.1]
+pos = [0, 0, -2]
+
+[[driven.motion]]
+slide = [0, 0, -1]
+rate = 1
+begin = 1
+
+[[driven]]
+name = "wall"
+on = "cabin"
+shape = "box"
+half_extents = [0.1, 1, 1]
+pos = [1, 0, -1]
+turn_deg = [0, 0, 90]
+
+[[hold]]
+name = "bar"
+pos = [0, 0, 1]
+on = "floor"
+"""
+
+
+def test_what_is_driven_may_be_on_what_is_driven(written):
+    with jax.enable_x64(True):
+        model = build_world(read_world(written(CABIN))).model
+        top = model.topology
+        assert top.link_names == ("ball", "cabin", "floor") and top.link_parent == (-1, -1, 1)
+        assert top.shape_link[top.shape("wall")] == 1
+        ball = top.shape("ball")
+        touches = {b for a, b in top.shape_pairs if a == ball}
+        assert touches == {top.shape(name) for name in ("cabin", "floor", "wall")}
+        names = ("cabin", "floor", "wall", "bar")
+        shapes = np.array([top.shape(name) for name in names])
+        places = quick_jit(lambda time: frames(model, shapes, time)[0])
+        # a quarter turn about x brings (0, 0, -2) to (0, 2, 0)
+        for time, drop in ((0.0, 0.0), (1.0, 0.0), (2.0, 1.0)):
+            c, s = np.cos(np.pi / 2 * time), np.sin(np.pi / 2 * time)
+            below = np.array([[0, 0, 0], [0, 0, -2 - drop], [1, 0, -1], [0, 0, -1 - drop]])
+            turned = below @ np.array([[1, 0, 0], [0, c, s], [0, -s, c]]) + [0, 0, 3]
+            np.testing.assert_allclose(places(time), turned, atol=1e-12)
+
+
+@pytest.mark.parametrize("old, on", [("cabin", "cabbin"), ("cabin", "wall"), ("floor", "wall")])
+def test_what_carries_nothing_is_named(written, old, on):
+    text = CABIN.replace(f'on = "{old}"', f'on = "{on}"', 1)
+    with pytest.raises(WorldError) as error:
+        build_world(read_world(written(text)))
+    for word in ("key 'on'", f"no driven body {on!r} with a motion of its own", "world, cabin"):
+        assert word in str(error.value)
+
+
 def test_a_scene_is_built_as_it_is_written(written):
     with jax.enable_x64(True):
         world = read_world(written(SCENE))
@@ -183,6 +259,11 @@ HEAD = '[[body]]\nname = "a"\nshape = "sphere"\nradius = 0.1\npos = [0, 0, 1]\nm
             ["the name 'h' is given twice"],
         ),
         ("[world]\ntorque_limits = true\n", ['belongs to the scheme "per_step_optimisation"']),
+        ("[world]\nwindow = 3\n", ['belongs to the scheme "per_step_optimisation"']),
+        (
+            '[world]\nscheme = "per_step_optimisation"\nannounced = true\n',
+            ["key 'announced'", "give window = 5"],
+        ),
         ('[world]\nscheme = "per_step_optimisation"\ncontacts = 3\n', ["key 'contacts'"]),
         (
             '[[body]]\nname = "b"\nshape = "sphere"\nradius = 1\nmass = 1\n'

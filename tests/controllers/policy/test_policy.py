@@ -69,6 +69,27 @@ def test_the_controller_does_what_the_environment_does(env, policy, tmp_path):
     assert controller.labels == {"command.speed": "command.speed"}
 
 
+def test_actions_may_count_from_another_pose(env, policy, tmp_path):
+    """A network of zeros holds the pose that actions count from, whatever angles count from."""
+    from dataclasses import replace
+
+    from controllers.pose.pd import PoseController
+
+    human = env.problem.scenario
+    bent = np.array(env.pose)
+    bent[-1] += 0.3
+    still = jax.tree.map(np.zeros_like, policy.network.layers)
+    network = replace(policy.network, layers=still)
+    replace(policy, network=network, rest=bent).write(tmp_path / "p.npz")
+    controller = read_policy(tmp_path / "p.npz").controller(env.model, human.state)
+    found = rollout(env.model, controller, human.state, human.scheme, 40, backend="xla")
+    held = PoseController(jnp.asarray(bent))
+    alone = rollout(env.model, held, human.state, human.scheme, 40, backend="xla")
+    np.testing.assert_allclose(found.state.q, alone.state.q, atol=1e-9)
+    assert abs(float(found.state.q[-1] - human.state.q[-1])) > 0.01
+    np.testing.assert_allclose(controller.pose, env.pose)
+
+
 def test_a_scenario_file_may_name_it(policy, tmp_path):
     policy.write(tmp_path / "p.npz")
     changes = {"controller.name": "policy", "controller.file": str(tmp_path / "p.npz")}

@@ -297,6 +297,26 @@ def test_a_child_that_is_pushed_is_held_by_an_adults_hand():
 
 
 @pytest.mark.slow
+def test_in_a_cable_car_it_balances_takes_hold_hangs_and_swings():
+    """Section 6.4: each when the cabin's events make it, none of which the controller knows."""
+    simulation = played("cable_car")
+    summary, motion = simulation.summary, simulation.motion
+    names = [motion.phase_names[k].partition(".")[0] for k in motion.phase]
+    first = {name: motion.time[names.index(name)] for name in ("stand", "grab", "hang", "swing")}
+    assert first["stand"] == 0.0
+    assert 4.5 < first["grab"] < 6.0  # it is shaken from 4.5 s on, not by what was before
+    assert 9.0 < first["hang"] < 9.6 < first["swing"]  # the floor falls away at 9 s
+    assert names[-1] in ("hang", "swing")
+    assert "grab.takeStep" in {motion.phase_names[k] for k in motion.phase}
+    assert np.ptp(motion.link_pos[-100:, motion.link_names.index("pelvis"), 0]) > 0.1
+    floor = motion.link_pos[:, motion.link_names.index("floor"), 2]
+    chest = motion.link_pos[:, motion.link_names.index("chest"), 2]
+    assert floor[-1] < -10 and chest[-100:].min() > 0.2
+    assert summary["finite"] and summary["unsolved_frames"] <= 5
+    assert summary["largest_cone_excess"] < 1e-6
+
+
+@pytest.mark.slow
 def test_on_ice_feet_slip_and_steps_are_smaller():
     """Section 6.1.3: the same controller, weights and push."""
     firm, ice = played("push").summary, played("ice").summary

@@ -1,0 +1,226 @@
+"""A window: the optimisation of a step together with those of the steps that follow it.
+
+Frame k of a window of H has the unknowns of a step, x_k = (v'_k, coefficients), and the rows that
+``problem.step_problem`` gives at the configuration, velocity and torques which the frames before
+lead to. These rows are linearised about the last plan, by differentiating them as they are: so
+whatever a step knows (goals, cones, stops, limits) a window knows. What ties the frames is
+
+    s_k = (q_k less the plan's, v_k less the plan's, torques of the frame before),
+
+so that all frames are one ``solvers.stages`` problem. Equations of motion of the first frame are
+linear as they are: the step that is taken is physical, whatever the plan is worth.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.dynamics.kinematics import difference, integrate
+from jaxsim.dynamics.rigid import mass_matrix
+from jaxsim.math.products import matmul
+from jaxsim.model import Model
+from jaxsim.solvers import qp, stages
+from jaxsim.solvers.interior_point import largest
+from jaxsim.solvers.riccati import Chain, Rows
+from jaxsim.synthesis.configuration import Configuration
+from jaxsim.synthesis.contact_forces import EDGES
+from jaxsim.synthesis.passes import Attempt, Plan, problem_now, result_of
+from jaxsim.synthesis.problem import Linearised, actuated, equations_of_motion
+from jaxsim.synthesis.stops import Blocked, stops, with_stops
+from jaxsim.synthesis.tasks import TaskRows, Tasks
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """What of a step's surroundings depends on the time since it began, () [s]."""
+
+    tasks: Callable[[Configuration, Array], Tasks]
+    outside: Callable[[Configuration, Array], Array]  # (nv,) generalised forces of pushes
+    torque: Callable[[Array, Array], Array]  # (nv,) where torques should stay, after those (nv,)
+    before: Array  # (nv,) torques of the step before [N m or N]
+
+
+def first_plan(model: Model, last: qp.Start, config) -> Plan:
+    """To go on as the last step did; last: of a QP of a step."""
+    ne = (len(last.x) - model.topology.nv) // EDGES
+    limits = 2 * len(last.at_ceiling)
+    rows = 2 * len(with_stops(model.topology)) + ne * EDGES + ne + limits
+    frames = (config.window, 1)
+    return Plan(
+        x=jnp.tile(last.x, frames),
+        equality=jnp.tile(last.equality, frames),
+        inequality=jnp.zeros((config.window, rows), last.x.dtype),
+    )
+
+
+def plan_ahead(plan: Plan) -> Plan:
+    """A step later; the last frame goes on."""
+    return jax.tree.map(lambda x: jnp.concatenate([x[1:], x[-1:]]), plan)
+
+
+def window_attempts(conf: Configuration, bears: Array, ahead: Ahead, unit, config) -> Attempt:
+    """As ``passes.attempts``: one pass is ``config.sweeps`` QPs of the whole window, each
+    linearised about the plan that the one before gave; the first frame is what the step does."""
+    now = jnp.zeros_like(conf.v[0])
+    torque = ahead.torque(ahead.before, now)
+
+    def attempt(blocked: Blocked, last: Plan):
+        def sweep(plan: Plan, _):
+            problem = window_problem(conf, bears, blocked, plan, ahead, unit, config)
+            more = problem.b.shape[1] - plan.equality.shape[1]  # rows of ``Tasks.fixed``
+            equality = jnp.pad(plan.equality, ((0, 0), (0, more)))
+            start = plan.x, equality, plan.inequality
+            s = stages.solve(problem, start, config.iterations, config.tolerance)
+            roots = s.equality[:, : plan.equality.shape[1]]
+            return Plan(s.u, roots, s.inequality), replace(s, u=s.u[0])
+
+        plan, found = jax.lax.scan(sweep, last, None, length=config.sweeps)
+        found = jax.tree.map(lambda x: x[-1], found)
+        linear = _linear(conf, conf.v, now, ahead, unit, config)
+        linear, touch, problem = problem_now(conf, linear, bears, blocked, torque, unit, config)
+        missed = largest((matmul(problem.A, found.u) - problem.b)[: last.equality.shape[1]])
+        solution = _of_first_frame(problem, found, config)
+        result = result_of(conf, linear, touch, blocked, solution, missed, unit, config)
+        return replace(result, plan=plan)
+
+    return attempt
+
+
+def _of_first_frame(problem: qp.Problem, found: stages.Solution, config) -> qp.Solution:
+    """What the window came to, said as if it was of its first frame alone."""
+    x, nb = found.u, problem.lower.shape[0]
+    allowed = (config.tolerance or qp.default_tolerance(x.dtype)) * (1 + largest(x))
+    rows, last = matmul(problem.G, x), x[len(x) - nb :]
+    high = rows[len(rows) - len(problem.ceilings) :] - problem.ceilings > allowed
+    low = (rows < problem.h - allowed).at[len(rows) - len(problem.ceilings) :].max(high)
+    beyond = (last < problem.lower - allowed) | (last > problem.upper + allowed)
+    missed = jnp.abs(matmul(problem.A, x) - problem.b) > allowed
+    beyond = jnp.concatenate([jnp.zeros(len(x) - nb, bool), beyond])
+    none = jnp.zeros_like(problem.lower)
+    return qp.Solution(
+        x=x,
+        equality=found.equality[0],
+        inequality=jnp.zeros_like(problem.h),
+        at_lower=none,
+        at_upper=none,
+        at_ceiling=jnp.zeros_like(problem.ceilings),
+        status=found.status,
+        primal=found.primal,
+        dual=found.dual,
+        gap=found.gap,
+        iterations=found.iterations,
+        violated=jnp.concatenate([missed, low, beyond]),
+    )
+
+
+def _linear(conf: Configuration, v: Array, elapsed: Array, ahead: Ahead, unit, config):
+    """Of the frame that begins with a configuration."""
+    still = jnp.zeros_like(v)
+    M = mass_matrix(conf.model, conf.kin)
+    motion = equations_of_motion(conf, M, ahead.outside(conf, elapsed), still, config)
+    return Linearised(conf, still, ahead.tasks(conf, still), motion)
+
+
+def window_problem(
+    conf: Configuration, bears: Array, blocked: Blocked, plan: Plan, ahead: Ahead, unit, config
+) -> stages.Problem:
+    """All frames, linearised about a plan. bears (nv,), blocked: of the first frame."""
+    model, nv, count = conf.model, conf.v.shape[0], config.window
+    velocity = plan.x[:, :nv]
+
+    def follow(q, v):
+        return integrate(model, q, v, config.dt), q
+
+    _, q = jax.lax.scan(follow, conf.q, velocity)
+    v = jnp.concatenate([conf.v[None], velocity[:-1]])
+    first = jnp.arange(count) == 0
+    elapsed = jnp.arange(count) * jnp.asarray(config.dt, conf.q.dtype)
+    last = jnp.where(jnp.arange(count) == count - 1, config.last_weight, 1.0).astype(conf.q.dtype)
+
+    def frame(q, v, x, first, elapsed, goals):
+        own = jax.tree.map(lambda b: jnp.where(first, b, jnp.zeros_like(b)), blocked)
+        return _frame(conf, q, v, x, (first, bears), own, elapsed, goals, ahead, unit, config)
+
+    return jax.vmap(frame)(q, v, plan.x, first, elapsed, jnp.sqrt(last))
+
+
+def _frame(conf, q, v, x, begins, blocked, elapsed, goals, ahead, unit, config) -> stages.Problem:
+    """One stage, about a frame of the plan: q (nq,), v (nv,) at its beginning, and its x (n,).
+    begins: whether it is the first, and whose stops bore then; goals: root of their weight."""
+    model, nv = conf.model, conf.v.shape[0]
+    muscles = np.flatnonzero(actuated(model.topology))
+    nj, (first, bears) = len(muscles), begins
+    scale = jnp.concatenate(
+        [jnp.full(nv, unit.angle), jnp.full(nv, unit.rate), jnp.full(nj, unit.torque)]
+    ).astype(q.dtype)
+
+    def rows(s):
+        """Of the state s: what the rows come to at x, and what they are of x."""
+        d, e, t = jnp.split(scale * s, [nv, 2 * nv])
+        here = replace(conf.at(integrate(model, q, d, 1.0), v + e), elapsed=elapsed)
+        linear = _linear(here, here.v, elapsed, ahead, unit, config)
+        linear = replace(linear, tasks=_times(linear.tasks, goals))
+        at_stop = stops(here, bears, blocked, unit, config)
+        bore = jnp.where(first, bears, at_stop.up | at_stop.down)
+        before = jnp.where(first, ahead.before, jnp.zeros_like(v).at[muscles].set(t))
+        aim = ahead.torque(before, elapsed)
+        near = jnp.where(first, config.touch_distance, unit.limb)  # a plan is no better than that
+        own = replace(config, touch_distance=near)
+        linear, _, problem = problem_now(here, linear, bore, blocked, aim, unit, own)
+        C, least = _one_sided(model, problem)
+        L = jnp.concatenate([linear.motion.inertia, -linear.motion.force], axis=1)[muscles]
+        torque = linear.torque(x)[muscles] / unit.torque
+        of_x = problem.J, problem.A, C, L / unit.torque
+        at_x = matmul(problem.J, x) - problem.r, matmul(problem.A, x) - problem.b
+        return (*at_x, matmul(C, x) - least, torque), (of_x, (*at_x, matmul(C, x) - least, torque))
+
+    by_state, (of_x, at_x) = jax.jacfwd(rows, has_aux=True)(jnp.zeros_like(scale))
+    J, A, C, torque = (Rows(a, b) for a, b in zip(of_x, by_state))
+    r, b, least, given = (matmul(a, x) - at for a, at in zip(of_x, at_x))
+    chain, f = _chain(model, q, x, torque, given, scale, unit, config)
+    return stages.Problem(J, r, A, b, C, least, chain, f)
+
+
+def _chain(model, q, x, torque, given, scale, unit, config) -> tuple[Chain, Array]:
+    """How the next state follows. torque: rows of the motors' torques (nj,), which are those rows
+    less ``given``, in their unit."""
+    nv, nj = model.topology.nv, torque.u.shape[0]
+    end = integrate(model, q, x[:nv], config.dt)
+
+    def moved(d, v):
+        return difference(model, integrate(model, integrate(model, q, d, 1.0), v, config.dt), end)
+
+    of_d, of_v = jax.jacfwd(moved, (0, 1))(jnp.zeros(nv, q.dtype), x[:nv])
+    none, wide = jnp.zeros((nv, nv + nj), q.dtype), jnp.zeros((nv, len(x) - nv), q.dtype)
+    F = jnp.concatenate(
+        [jnp.concatenate([of_d, none], 1), jnp.zeros((nv, 2 * nv + nj), q.dtype), torque.s]
+    )
+    B = jnp.concatenate(
+        [
+            jnp.concatenate([of_v / unit.angle, wide], 1),
+            jnp.concatenate([jnp.eye(nv, dtype=q.dtype) / unit.rate, wide], 1),
+            torque.u,
+        ]
+    )
+    f = -matmul(B, x)
+    return Chain(F, B), f.at[2 * nv :].set(-given)
+
+
+def _times(tasks: Tasks, root: Array) -> Tasks:
+    goals = TaskRows(root * tasks.goals.J, root * tasks.goals.r)
+    return replace(tasks, goals=goals)
+
+
+def _one_sided(model: Model, p: qp.Problem) -> tuple[Array, Array]:
+    """(c, n), (c,) of the inequalities C x >= d: ranges, coefficients, rows and their ceilings."""
+    limited, n = np.array(model.topology.v_start)[with_stops(model.topology)], p.J.shape[1]
+    eye = jnp.eye(n, dtype=p.J.dtype)
+    forces = np.arange(model.topology.nv, n)
+    above = p.G[len(p.h) - len(p.ceilings) :]
+    C = jnp.concatenate([eye[limited], eye[forces], -eye[limited], p.G, -above])
+    sides = p.lower[limited], p.lower[forces], -p.upper[limited], p.h, -p.ceilings
+    return C, jnp.concatenate(sides)

@@ -1,0 +1,40 @@
+"""What the policies that ship do, each for a few seconds of its scenario."""
+
+import numpy as np
+import pytest
+
+from jaxsim.io.motion import Motion
+from optimize.running.simulate import simulate
+
+
+def played(name: str, seconds: float, changes: dict | None = None) -> Motion:
+    return simulate(name, seconds=seconds, set=changes, backend="fused").motion
+
+
+def speed(motion: Motion) -> np.ndarray:
+    """Ahead and aside in the second half [m/s]."""
+    half = len(motion.time) // 2
+    way = motion.com[-1, :2] - motion.com[half, :2]
+    return way / (motion.time[-1] - motion.time[half])
+
+
+@pytest.mark.parametrize("told", [2.0, 3.0])
+def test_it_runs_as_fast_as_it_is_told(told):
+    motion = played("run_policy", 5.0, {"controller.command.speed": told})
+    assert speed(motion)[0] == pytest.approx(told, abs=0.3)
+    bears = np.linalg.norm(motion.contact_force, axis=-1).sum(axis=1) > 1.0
+    assert 0.1 < 1 - bears.mean() < 0.6  # it flies between steps
+
+
+@pytest.mark.slow
+def test_it_walks_in_space_as_fast_as_it_is_told():
+    for told in (0.7, 1.2):
+        motion = played("walk_space_policy", 8.0, {"controller.command.speed": told})
+        ahead, aside = speed(motion)
+        assert ahead == pytest.approx(told, abs=0.2) and abs(aside) < 0.2
+        assert motion.com[:, 2].min() > 0.85
+
+
+def test_it_stands_up_from_the_chair():
+    motion = played("sit_to_stand_policy", 5.0)
+    assert motion.com[0, 2] < 0.75 < 0.9 < motion.com[-60:, 2].min()
