@@ -166,7 +166,7 @@ class Wall:
                 f"hold {holds[k].name!r} is {abs(off[k]):.2f} m off the plane of"
                 f" {holds[0].name!r}; who climbs needs all holds on one wall"
             )
-        ground = np.asarray(kin.link_pos[pelvis], float)
+        ground = np.array(kin.link_pos[pelvis], float)
         ground[2] = np.asarray(effectors_of(model).positions(kin))[:, 2].min()
         return cls(pos, frame, pos[0] + (ground - pos[0]) @ frame[:2].T @ frame[:2])
 
