@@ -15,6 +15,8 @@ from jaxsim.simulation.rollout import advance, begin
 from jaxsim.synthesis.config import SynthesisConfig
 from jaxsim.synthesis.scheme import PerStepOptimisation
 from jaxsim.synthesis.synthesizer import first_problem
+from optimize.scenarios.find import scenario
+from optimize.scenarios.scenario import Scenario
 
 PUSHED = 0.1  # when all are pushed, for 0.2 s [s]
 
@@ -69,6 +71,29 @@ class Scene:
             duration=jnp.full(shape, 0.2, force.dtype),
             direction=jnp.zeros(shape, force.dtype),
         )
+
+
+@dataclass(frozen=True)
+class Climber(Scene):
+    """The same of one who climbs the shipped wall."""
+
+    @cached_property
+    def made(self) -> Scenario:
+        """With these settings."""
+        return scenario("climb", {"world.torque_limits": self.config.torque_limits})
+
+    @cached_property
+    def human(self):
+        """Model, scheme and controller."""
+        return self.made.model, self.made.scheme, self.made.controller
+
+    def begin(self):
+        """A carry: on the first holds."""
+        model, scheme, controller = self.human
+        return begin(model, controller, scheme, self.made.state)
+
+
+SCENES = {"balance": Scene, "climb": Climber}
 
 
 def around(count: int, strongest: float) -> np.ndarray:

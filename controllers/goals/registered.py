@@ -53,12 +53,12 @@ def balance(table: Table, setup: Setup) -> Registered:
             raise away.error("there are no others; give the world a [[companion]]", "hands")
         away.done()
         machine = machine.adding(dodge(near, sees), weight)
-    return _registered(machine, table, setup)
+    return registered(machine, table, setup)
 
 
 def one_foot(table: Table, setup: Setup) -> Registered:
     """On one foot, and there into a pose (section 6.1.1)."""
-    return _registered(one_foot_machine(crane(setup.model)), table, setup)
+    return registered(one_foot_machine(crane(setup.model)), table, setup)
 
 
 def swing(table: Table, setup: Setup) -> Registered:
@@ -66,12 +66,12 @@ def swing(table: Table, setup: Setup) -> Registered:
     [m/s]; ``threshold_deg``: further out it is left to swing."""
     top = setup.model.topology
     top.require("the controller 'swing'", *HANDS, "abdomen", "chest")
-    name = _named(table, "bar", [hold.name for hold in setup.world.holds])
+    name = named(table, "bar", [hold.name for hold in setup.world.holds])
     state = hanging(setup, name, np.deg2rad(table.number("start_deg", 0.0)))
     soft = {top.part("abdomen"), top.part("chest")}
     stiff = _hinges(setup.model, state, set(range(top.n_links)) - soft)
     machine = swing_machine(*stiff, _swing(table))
-    return replace(_registered(machine, table, setup, HANDS), state=state)
+    return replace(registered(machine, table, setup, HANDS), state=state)
 
 
 def hold_on(table: Table, setup: Setup) -> Registered:
@@ -88,7 +88,7 @@ def hold_on(table: Table, setup: Setup) -> Registered:
     }
     legs = _hinges(model, setup.state, {model.topology.part(name) for name in (*THIGHS, *SHANKS)})
     machine = hold_on_machine(*legs, Caution(**given), swing=_swing(table))
-    return _registered(machine, table, setup)
+    return registered(machine, table, setup)
 
 
 def _swing(table: Table) -> Swing:
@@ -111,7 +111,7 @@ def _hinges(model: Model, state: State, links: Collection[int]) -> tuple[list[st
     return [top.joint_names[j] for j in joints], np.asarray(state.q)[at]
 
 
-def _registered(
+def registered(
     machine: GoalMachine, table: Table, setup: Setup, roles: Sequence[str] = ROLES
 ) -> Registered:
     """With goals to reach (``[[controller.reach]]``) and holds (``[[controller.hold]]``) added."""
@@ -119,7 +119,7 @@ def _registered(
     names = effectors_of(setup.model).names
     holds = []
     for each in table.tables("hold"):
-        effector = _named(each, "effector", names)
+        effector = named(each, "effector", names)
         try:
             holds.append(
                 EffectorConstraint(
@@ -137,7 +137,7 @@ def _registered(
         weight, onset = _strength(each)
         try:
             time = EffectorConstraint(
-                _named(each, "effector", names),
+                named(each, "effector", names),
                 each.number("start", least=0.0),
                 each.number("end", above=0.0),
             )
@@ -181,7 +181,7 @@ def _strength(table: Table) -> tuple[float | Response, float]:
     return Response(table.number("time", above=0.0), priority), 0.0
 
 
-def _named(table: Table, key: str, names: Sequence[str]) -> str:
+def named(table: Table, key: str, names: Sequence[str]) -> str:
     """One of names, by a key that says what they are."""
     name = table.text(key)
     if name not in names:

@@ -1,5 +1,7 @@
 """Starts that a character is put into, beyond standing: hanging from a bar."""
 
+from collections.abc import Sequence
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -35,14 +37,14 @@ def hanging(setup: Setup, bar: str, angle: float) -> State:
     turn = np.array([np.cos(angle / 2), *(-np.sin(angle / 2) * across)])
     q[at + 3 : at + 7] = quat_multiply(jnp.asarray(turn), jnp.asarray(q[at + 3 : at + 7]))
 
-    def hands() -> np.ndarray:
+    def tips() -> np.ndarray:
         kin = forward_kinematics(own.of(model), jnp.asarray(q)[own.q], setup.state.qd[own.dofs])
         last = [np.flatnonzero(points.of(name))[-1] for name in HANDS]
         return np.asarray(points.positions(kin))[last]
 
-    q[at : at + 3] += place - hands().mean(axis=0)
+    q[at : at + 3] += place - tips().mean(axis=0)
     half = float(model.shape_size[shape, 2]) if top.shape_kinds[shape] == "capsule" else 0.0
-    off = hands() - place
+    off = tips() - place
     off = off - np.clip(off @ along, -half, half)[:, None] * along
     worst = np.linalg.norm(off, axis=1).max()
     if worst > APART:
@@ -51,29 +53,33 @@ def hanging(setup: Setup, bar: str, angle: float) -> State:
             " needs a half_length, and to run from hand to hand"
         )
     state = setup.state.replace(q=jnp.asarray(q, setup.state.q.dtype))
-    _check_free(setup, state, bar, place, half * along)
+    hands = [top.part(name) for name in HANDS]
+    arms = {*hands, *(top.link_parent[k] for k in hands), *(top.part(name) for name in UPPER_ARMS)}
+    check_free(setup, state, [(bar, place, half * along)], arms)
     return state
 
 
-def _check_free(setup: Setup, state: State, bar: str, place: np.ndarray, end: np.ndarray) -> None:
-    """Raise ModelError for a bar, from place - end to place + end (3,) [m], that goes through a
-    link other than the arms'."""
-    model, top = setup.model, setup.model.topology
-    own = main_part(top)
-    body = own.of(model)
+def check_free(
+    setup: Setup, state: State, holds: Sequence[tuple[str, np.ndarray, np.ndarray]], but: set[int]
+) -> None:
+    """Raise ModelError for a hold, (name, place (3,), half of a bar (3,) [m]), that goes through a
+    link of the character other than those of ``but``."""
+    own = main_part(setup.model.topology)
+    body = own.of(setup.model)
     kin = forward_kinematics(body, state.q[own.q], state.qd[own.dofs])
-    hands = [top.part(name) for name in HANDS]
-    arms = {*hands, *(top.link_parent[k] for k in hands), *(top.part(name) for name in UPPER_ARMS)}
     pos, rot = map(np.asarray, shape_poses(body, kin))
-    points = place + np.linspace(-1.0, 1.0, 201)[:, None] * end
-    for s, link in enumerate(body.topology.shape_link):
-        if link < 0 or link in arms:
-            continue
-        local = (points - pos[s]) @ rot[s]
-        inside = depth(body.topology.shape_kinds[s], np.asarray(body.shape_size[s]), local)
-        if inside.max() > 0:
-            name = body.topology.link_names[link]
-            raise ModelError(f"hold {bar!r} goes {inside.max():.2f} m deep through {name!r}")
+    for name, place, end in holds:
+        points = place + np.linspace(-1.0, 1.0, 201 if end.any() else 1)[:, None] * end
+        for s, link in enumerate(body.topology.shape_link):
+            if link < 0 or link in but:
+                continue
+            local = (points - pos[s]) @ rot[s]
+            inside = depth(body.topology.shape_kinds[s], np.asarray(body.shape_size[s]), local)
+            if inside.max() > 0:
+                through = body.topology.link_names[link]
+                raise ModelError(
+                    f"hold {name!r} goes {inside.max():.2f} m deep through {through!r}"
+                )
 
 
 def depth(kind: str, size: np.ndarray, points: np.ndarray) -> np.ndarray:

@@ -79,6 +79,11 @@ link = "b"
 [[hold]]
 name = "g"
 pos = [0, 0, 0]
+[[wall]]
+pos = [0, 0, 0]
+width = 2
+height = 2
+density = 3
 [[companion]]
 name = "h"
 model = "planar_human"
@@ -193,6 +198,7 @@ def tables() -> dict[str, str]:
         "repeat": found["[[fixed]], [repeat]"],
         "[[grip]]": found["[[grip]]"],
         "[[hold]]": found["[[hold]]"],
+        "[[wall]]": found["[[wall]]"],
         "[[companion]]": {key: found["[[companion]]"][key] for key in ("name", "controller")},
         "[[clasp]]": found["[[clasp]]"],
         "[[push]]": found["[[push]]"],

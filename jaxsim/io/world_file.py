@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxsim.io.climbing_wall import climbing_wall
 from jaxsim.io.height_maps import GENERATORS
 from jaxsim.io.joint_angles import pose_of
 from jaxsim.io.toml_table import Table, is_number, read_toml
@@ -92,10 +93,12 @@ def world_of(file: Table, name: str, folder: Path, source: str | None = None) ->
         raise general.error("does not belong to this scheme; leave it out", "contacts")
     general.done()
     character = file.table("character")
+    walls = [climbing_wall(t, friction) for t in file.tables("wall")]
     world = World(
         **values,
-        fixed=tuple(
-            shape for t in file.tables("fixed") for shape in _repeated(t, _fixed, friction)
+        fixed=(
+            *(shape for t in file.tables("fixed") for shape in _repeated(t, _fixed, friction)),
+            *(wall for wall, _ in walls),
         ),
         bodies=tuple(
             body
@@ -104,7 +107,10 @@ def world_of(file: Table, name: str, folder: Path, source: str | None = None) ->
         ),
         driven=tuple(_driven(t, friction) for t in file.tables("driven")),
         grips=tuple(map(_grip, file.tables("grip"))),
-        holds=tuple(hold for t in file.tables("hold") for hold in _repeated(t, _hold, friction)),
+        holds=(
+            *(hold for t in file.tables("hold") for hold in _repeated(t, _hold, friction)),
+            *(hold for _, holds in walls for hold in holds),
+        ),
         pushes=tuple(map(_push, file.tables("push"))),
         character=None if character is None else _character(character),
         companions=tuple(map(_companion, file.tables("companion"))),

@@ -22,7 +22,7 @@ from optimize.scenarios.build import build
 from optimize.scenarios.scenario import Scenario
 
 TABLES = ("world", "character", "controller", "environment")
-ARRAYS = ("fixed", "body", "driven", "grip", "push")
+ARRAYS = ("fixed", "wall", "body", "driven", "grip", "hold", "push")
 CHAIR_HEIGHT = 0.45  # of a chair that was asked for without its height [m]
 SCRIPT_DT = 0.00025  # [s]
 # where the motions of scripts begin, by how a script's name begins

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize(
     ("script", "line"),
     [
+        ("climbing.py", "| scenario | walls "),
         ("constraint_matrix.py", "| rows | XLA mass [us]"),
         ("gpu.py", "| work   | backend | batch |"),
         ("gradients.py", "Largest error without smoothing"),

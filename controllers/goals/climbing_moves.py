@@ -1,0 +1,156 @@
+"""Which hold next: the moves of a climber, chosen from tables of the holds.
+
+All is in the plane of the holds, (left, up) [m], and data: one program serves a batch of walls.
+The document (Jain, Ye, Liu 2009, section 6.2) takes "the next nearest hold"; it says nothing of the
+feet. Here a move is possible where, after it, there is a place of the centre of mass from which all
+four limbs are within their reach; of these the one is taken that raises the limbs most and leaves
+them the least stretched.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.characters.standing import standing_kinematics
+from jaxsim.dynamics.effectors import Effectors
+from jaxsim.dynamics.jacobians import center_of_mass
+from jaxsim.math.safe import safe_norm
+from jaxsim.model import Model
+from jaxsim.model.roles import FEET, HANDS
+
+LIMBS = (*FEET, *HANDS)
+CHAINS = tuple(
+    tuple(side + part for part in parts)
+    for parts in (("Thigh", "Shank", "Foot"), ("UpperArm", "Forearm", "Hand"))
+    for side in ("left", "right")
+)
+SIDE = np.array([1.0, -1.0, 1.0, -1.0])
+HAND = np.array([False, False, True, True])
+# In heights of the standing body's centre of mass, from where the centre of mass is:
+DEPTH = 0.28  # it is so far out from the holds
+EASE = np.array([[0.2, -0.65], [-0.2, -0.65], [0.25, 0.7], [-0.25, 0.7]])  # where limbs are at ease
+HIGHEST_FOOT, LOWEST_HAND = -0.4, 0.15
+CROSSED = 0.05  # a limb gets so far over to the other side
+APART = 0.05  # the left one of a pair is so far left of the right one
+SHARES = np.array([0.79, 0.79, 0.9, 0.9])  # of a limb's length that it stretches to
+SPOTS = np.array([(y, z) for z in (0.0, 0.15, -0.15, 0.3, -0.3) for y in (0.0, 0.15, -0.15)])
+STARTS = np.array([(y, z) for z in np.linspace(0.0, 0.6, 7) for y in (0.0, 0.15, -0.15)])
+STRETCH = 2.0  # what a limb's distance from ease counts, squared
+LOSES = 0.4  # a move that gains less than minus this is none
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Limbs:
+    """What the limbs of a body reach, in the order of ``LIMBS``."""
+
+    height: Array  # () of the centre of mass as it stands [m]
+    root: Array  # (4, 2) of hips and shoulders from the centre of mass, (left, up) [m]
+    reach: Array  # (4,) from there, in the plane of the holds [m]
+
+    @classmethod
+    def of(cls, model: Model, effectors: Effectors) -> "Limbs":
+        """Of a body that has all of ``CHAINS``; of each foot and hand the last effector holds."""
+        top = model.topology
+        kin, low = standing_kinematics(model)
+        com = center_of_mass(model, kin)
+        links = np.array([[top.part(name) for name in chain] for chain in CHAINS])  # (4, 3)
+        last = [int(np.flatnonzero(effectors.of(limb))[-1]) for limb in LIMBS]
+        ends = effectors.positions(kin)[np.array(last)]
+        places = jnp.concatenate([kin.link_pos[links], ends[:, None]], axis=1)  # (4, 4, 3)
+        length = jnp.sum(safe_norm(jnp.diff(places, axis=1)), axis=1)
+        height = com[2] - low
+        reach = jnp.sqrt((SHARES * length) ** 2 - (DEPTH * height) ** 2)
+        return cls(height, (places[:, 0] - com)[:, 1:], reach)
+
+    @property
+    def ease(self) -> Array:
+        """(4, 2) where limbs are at ease, from the centre of mass [m]."""
+        return self.height * jnp.asarray(EASE, self.reach.dtype)
+
+    def slack(self, at: Array, com: Array) -> Array:
+        """(...,) how far the limb that is nearest to the end of its range is within it, of limbs at
+        (..., 4, 2) about a centre of mass (..., 2) [m]; negative: out of reach."""
+        d = at - com[..., None, :]
+        far = self.reach - safe_norm(d - self.root)
+        aside = SIDE * d[..., 0] + CROSSED * self.height
+        level = jnp.where(
+            HAND, d[..., 1] - LOWEST_HAND * self.height, HIGHEST_FOOT * self.height - d[..., 1]
+        )
+        return jnp.min(jnp.minimum(jnp.minimum(far, aside), level), axis=-1)
+
+    def stance(self, at: Array) -> tuple[Array, Array]:
+        """(..., 2) where the centre of mass is best with limbs at (..., 4, 2), and the slack (...,)
+        there [m]."""
+        spots = self.height * jnp.asarray(SPOTS, at.dtype)
+        tried = jnp.mean(at - self.ease, axis=-2)[..., None, :] + spots  # (..., n, 2)
+        slack = self.slack(at[..., None, :, :], tried)
+        best = jnp.argmax(slack, axis=-1)[..., None] == np.arange(len(SPOTS))
+        com = jnp.sum(jnp.where(best[..., None], tried, 0.0), axis=-2)
+        apart = at[..., 0::2, 0] - at[..., 1::2, 0] > APART * self.height  # feet, hands
+        return com, jnp.where(apart.all(axis=-1), jnp.max(slack, axis=-1), -jnp.inf)
+
+    def gain(self, at: Array, way: Array) -> Array:
+        """(...,) how far limbs at (..., 4, 2) are along ``way`` (2,), less what they are stretched
+        [m]."""
+        away = at - self.ease
+        away = (away - jnp.mean(away, axis=-2, keepdims=True)) / self.height
+        stretched = STRETCH * self.height * jnp.sum(away**2, axis=(-1, -2))
+        return jnp.sum(at @ way, axis=-1) - stretched
+
+
+def places_of(places: Array, held: Array) -> Array:
+    """(4, 2) where limbs are that hold (4,) int of places (nh, 2) [m]."""
+    one = held[:, None] == np.arange(places.shape[0])
+    return jnp.sum(jnp.where(one[..., None], places, 0.0), axis=1)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Move:
+    """A limb and the hold it goes to."""
+
+    found: Array  # () bool
+    limb: Array  # () int, index into ``LIMBS``
+    hold: Array  # () int
+    com: Array  # (2,) where the centre of mass is best after it [m]
+
+
+def best_move(limbs: Limbs, places: Array, held: Array, may: Array, way: Array) -> Move:
+    """places (nh, 2) of the holds [m]; held (4,) int the hold of each limb; may (4, nh) bool which
+    moves are allowed; way (2,): where the climber wants to get."""
+    nh = places.shape[0]
+    one = held[:, None] == np.arange(nh)  # (4, nh)
+    now = places_of(places, held)
+    moving = np.eye(4, dtype=bool)[:, None, :, None]
+    after = jnp.where(moving, places[None, :, None, :], now)  # (4, nh, 4, 2)
+    com, slack = limbs.stance(after)
+    gain = limbs.gain(after, way) - limbs.gain(now, way)
+    can = may & ~one.any(axis=0) & (slack > 0) & (gain > -LOSES * limbs.height)
+    score = jnp.where(can, gain, -jnp.inf).reshape(-1)
+    best = jnp.argmax(score)
+    chosen = best == np.arange(4 * nh)
+    there = jnp.sum(jnp.where(chosen[:, None], com.reshape(-1, 2), 0.0), axis=0)
+    return Move(can.any(), best // nh, best % nh, there)
+
+
+def first_holds(limbs: Limbs, places: Array, about: Array) -> tuple[Array, Array, Array]:
+    """(4,) int: the holds to begin on, the nearest to where limbs are at ease about a centre of
+    mass near ``about`` (2,) [m], none twice; the centre of mass (2,) and the slack () there."""
+
+    def choose(com: Array) -> tuple[Array, Array, Array]:
+        free, chosen = jnp.ones(places.shape[0], bool), []
+        for limb in range(4):
+            away = safe_norm(places - com - limbs.ease[limb])
+            chosen.append(jnp.argmin(jnp.where(free, away, jnp.inf)))
+            free = free & (chosen[-1] != np.arange(places.shape[0]))
+        held = jnp.stack(chosen)
+        return held, *limbs.stance(places[held])
+
+    tried = about + limbs.height * jnp.asarray(STARTS, places.dtype)
+    held, com, slack = jax.vmap(choose)(tried)
+    best = jnp.argmax(slack)
+    return held[best], com[best], slack[best]

@@ -1,0 +1,200 @@
+"""The controller ``climb``, from its table."""
+
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.goals.climb import ROLES, Climb, Pace, climb_machine
+from controllers.goals.climbing_moves import DEPTH, LIMBS, Limbs, first_holds
+from controllers.goals.registered import named, registered
+from controllers.goals.starts import check_free
+from controllers.registry import Registered, Setup
+from jaxsim.characters.standing import effectors_of
+from jaxsim.dynamics.effectors import Effectors
+from jaxsim.dynamics.inverse_kinematics import reached
+from jaxsim.dynamics.jacobians import center_of_mass
+from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.io.toml_table import Table
+from jaxsim.math.safe import safe_norm
+from jaxsim.model import Model, ModelError, State, Topology
+from jaxsim.model.part import main_part
+from jaxsim.model.roles import HANDS
+from jaxsim.synthesis.surroundings import frames
+
+LOWEST = 1.05  # of the centre of mass at the start, in its height as the body stands
+FLAT = 0.1  # holds that are further than this from the plane of the first are on no one wall [m]
+
+
+def climb(table: Table, setup: Setup) -> Registered:
+    """Section 6.2: from hold to hold, ``way_deg`` from upwards, to the left. ``begin``: the hold of
+    each limb at the start, by name; those nearest to where limbs are at ease, if it is not given.
+    """
+    top, world = setup.model.topology, setup.world
+    top.require("the controller 'climb'", *ROLES)
+    for key in ("reach", "hold"):
+        if table.has(key):
+            raise table.error(
+                "contradicts climbing: hands and feet are on the wall's holds; leave it out", key
+            )
+    if len(world.holds) < len(LIMBS):
+        raise table.error(
+            f"climbs, and the world has {len(world.holds)} holds; give it a [[wall]], or [[hold]]s",
+            "name",
+        )
+    own = main_part(top)
+    if own.topology.joint_kinds[own.topology.root_joints[0]] != "free":
+        raise table.error("climbs: this needs a body whose root moves freely in space", "name")
+    way = np.deg2rad(table.number("way_deg", 0.0))
+    wall, held = Wall.of(setup), _begin(table, setup)
+    body, points = own.of(setup.model), effectors_of(setup.model)
+    limbs = Limbs.of(body, points)
+    numbers = (wall.pos, wall.frame, wall.origin, [np.sin(way), np.cos(way)])
+    numbers = [jnp.asarray(x, body.mass.dtype) for x in numbers]
+    q, begun, slack, away = set_out(body, points, limbs, setup.state.q[own.q], *numbers, held)
+    if held is None and not slack > 0:
+        raise table.error(
+            "finds no four holds to begin on within reach of hands and feet; give the wall more, or"
+            " another seed, or say which with begin = { leftHand = ... }",
+            "name",
+        )
+    state = setup.state.replace(q=setup.state.q.at[own.q].set(q))
+    chosen = [world.holds[k] for k in np.asarray(begun.asked)]
+    far = np.asarray(away, float) - np.array([hold.reach for hold in chosen])
+    if far.max() > 0:
+        k = int(far.argmax())
+        raise ModelError(
+            f"hold {chosen[k].name!r} is out of reach: {LIMBS[k]!r}, with the other limbs on"
+            f" theirs, comes no nearer than {away[k]:.2f} m; begin on other holds, or"
+            " give more of them"
+        )
+    _check_free(setup, state, wall)
+    machine = climb_machine([own.topology.joint_names[j] for j in hinges(own.topology)], begun)
+    return replace(registered(machine, table, setup, ROLES), state=state)
+
+
+def hinges(top: Topology) -> list[int]:
+    """The joints of the pose."""
+    return [j for j, k in enumerate(top.joint_kinds) if k == "hinge" and top.joint_actuated[j]]
+
+
+@jax.jit
+def set_out(
+    body: Model,
+    points: Effectors,
+    limbs: Limbs,
+    q: Array,
+    pos: Array,
+    frame: Array,
+    origin: Array,
+    way: Array,
+    held: Array | None = None,
+) -> tuple[Array, Climb, Array, Array]:
+    """The start on a wall, which a batch may vary: (nq,) by inverse kinematics from the pose q, and
+    where the climb begins; how far all limbs are within their reach, and each (4,) from its hold
+    [m]. pos (nh, 3), frame, origin: of a ``Wall``; way (2,); held (4,) int: on which holds."""
+    top, dtype = body.topology, q.dtype
+    places = (pos - origin) @ frame[:2].T
+    if held is None:
+        about = jnp.stack([jnp.zeros((), dtype), LOWEST * limbs.height])
+        held, com, slack = first_holds(limbs, places, about)
+    else:
+        com, slack = limbs.stance(places[held])
+    depth = DEPTH * limbs.height
+    target = origin + jnp.append(com, depth) @ frame
+    still, root = jnp.zeros(top.nv, dtype), top.q_start[top.root_joints[0]]
+    now = center_of_mass(body, forward_kinematics(body, q, still))
+    ends = tuple(int(np.flatnonzero(points.of(limb))[-1]) for limb in LIMBS)
+    q = q.at[root : root + 3].add(target - now)
+    q = reached(body, points, ends, q, pos[held], target)
+    tips = points.positions(forward_kinematics(body, q, still))[np.array(ends)]
+    begun = Climb(
+        frame=frame,
+        origin=origin,
+        way=way,
+        depth=depth,
+        limbs=limbs,
+        pose=q[np.array([top.q_start[j] for j in hinges(top)])],
+        pace=Pace(),
+        asked=held,
+        com=com,
+        limb=jnp.asarray(-1),
+        hold=jnp.asarray(0),
+        back=jnp.asarray(-1),
+        after=com,
+        found=jnp.asarray(False),
+        last=jnp.asarray(-1),
+        begun=jnp.zeros((), dtype),
+        been=held[:, None] == np.arange(pos.shape[0]),
+        moves=jnp.asarray(0),
+    )
+    return q, begun, slack, safe_norm(tips - pos[held])
+
+
+@dataclass(frozen=True)
+class Wall:
+    """The plane of the holds."""
+
+    pos: np.ndarray  # (nh, 3) of the holds [m]
+    frame: np.ndarray  # (3, 3) rows: left of who climbs, up, out
+    origin: np.ndarray  # (3,) on it, where the climber stands in front of it [m]
+
+    @classmethod
+    def of(cls, setup: Setup) -> "Wall":
+        """Of all holds of the world, as the character looks at them at the start: up is the way
+        that the first one pushes feet. Raises ModelError for one that is off the plane."""
+        model, holds = setup.model, setup.world.holds
+        top = model.topology
+        shapes = np.array([top.shape(hold.name) for hold in holds])
+        pos, rot = (np.asarray(x, float) for x in frames(model, shapes, setup.state.time))
+        own = main_part(top)
+        q, v = setup.state.q[own.q], setup.state.qd[own.dofs]
+        kin = forward_kinematics(own.of(model), q, v)
+        pelvis = top.part("pelvis")
+        ahead = np.asarray(kin.link_rot[pelvis], float) @ np.array(top.roles.forward)
+        up = rot[0] @ np.array(holds[0].push)
+        up = up / np.linalg.norm(up)
+        left = np.cross(up, ahead)
+        left = left / np.linalg.norm(left)
+        frame = np.stack([left, up, np.cross(up, left)])
+        off = (pos - pos[0]) @ frame[2]
+        if np.abs(off).max() > FLAT:
+            k = int(np.abs(off).argmax())
+            raise ModelError(
+                f"hold {holds[k].name!r} is {abs(off[k]):.2f} m off the plane of"
+                f" {holds[0].name!r}; who climbs needs all holds on one wall"
+            )
+        ground = np.array(kin.link_pos[pelvis], float)
+        ground[2] = np.asarray(effectors_of(model).positions(kin))[:, 2].min()
+        return cls(pos, frame, pos[0] + (ground - pos[0]) @ frame[:2].T @ frame[:2])
+
+
+def _begin(table: Table, setup: Setup) -> Array | None:
+    """(4,) int: the hold of each limb at the start, where the table says it."""
+    names = [hold.name for hold in setup.world.holds]
+    given = table.table("begin")
+    if given is None:
+        return None
+    held = [names.index(named(given, limb, names)) for limb in LIMBS]
+    given.done()
+    for limb, hold in zip(LIMBS, held):
+        if held.count(hold) > 1:
+            raise given.error(f"is {names[hold]!r}, and so is another's; give each its own", limb)
+    return jnp.asarray(held)
+
+
+def _check_free(setup: Setup, state: State, wall: Wall) -> None:
+    """Raise ModelError for a hold that goes through the body, but for what holds it."""
+    model, top = setup.model, setup.model.topology
+    holds = []
+    for hold, place in zip(setup.world.holds, wall.pos):
+        shape = top.shape(hold.name)
+        _, rot = frames(model, np.array([shape]), setup.state.time)
+        half = hold.shape.size[2] * np.asarray(rot[0], float)[:, 0]
+        holds.append((hold.name, place, half))
+    ends = {top.part(limb) for limb in LIMBS}
+    ends |= {k for k, parent in enumerate(top.link_parent) if parent in ends}
+    ends |= {top.link_parent[top.part(hand)] for hand in HANDS}
+    check_free(setup, state, holds, ends)

@@ -1,0 +1,79 @@
+"""Which hold is next, from tables alone."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from controllers.goals.climbing_moves import LIMBS, Limbs, best_move, first_holds
+from jaxsim.characters.human import articulated_human
+from jaxsim.characters.standing import effectors_of
+
+UP = jnp.array([0.0, 1.0])
+find, begin = jax.jit(best_move), jax.jit(first_holds)
+
+
+def limbs_of(build):
+    model = articulated_human(build)
+    return Limbs.of(model, effectors_of(model))
+
+
+@pytest.fixture(scope="module")
+def limbs():
+    return limbs_of("adult")
+
+
+def moved(limbs, *more, may=None, way=UP):
+    """The best move of one who is at ease, with more holds (left, up), in heights."""
+    places = jnp.concatenate([limbs.ease, limbs.height * jnp.asarray(more)])
+    may = jnp.ones((4, len(places)), bool) if may is None else may
+    move = find(limbs, places, jnp.arange(4), may, way)
+    return LIMBS[int(move.limb)] if move.found else None, int(move.hold)
+
+
+def test_limbs_are_in_proportion_to_the_body(limbs):
+    child = limbs_of("child")
+    assert float(limbs.height) == pytest.approx(0.997, abs=0.01)
+    size = float(child.height / limbs.height)
+    np.testing.assert_allclose(child.reach / limbs.reach / size, 1.0, atol=0.2)
+    for each in (limbs, child):
+        assert (each.root[:2, 1] < 0).all() and (each.root[2:, 1] > 0).all()  # hips, shoulders
+        assert each.slack(each.ease, jnp.zeros(2)) > 0
+
+
+def test_a_hold_above_a_hand_is_for_that_hand(limbs):
+    assert moved(limbs, (0.3, 0.95)) == ("leftHand", 4)
+    assert moved(limbs, (-0.3, 0.95)) == ("rightHand", 4)
+    assert moved(limbs, (0.2, -0.45)) == ("leftFoot", 4)
+
+
+def test_of_two_holds_the_higher_one_within_reach_is_taken(limbs):
+    assert moved(limbs, (0.3, 0.85), (0.3, 1.0)) == ("leftHand", 5)
+    assert moved(limbs, (0.3, 0.85), (0.3, 2.0)) == ("leftHand", 4)
+
+
+def test_nothing_is_done_where_no_hold_is_in_reach_or_none_is_allowed(limbs):
+    assert moved(limbs, (0.3, 3.0))[0] is None
+    assert moved(limbs, (0.3, 0.95), may=jnp.zeros((4, 5), bool))[0] is None
+
+
+def test_hands_do_not_cross(limbs):
+    may = jnp.zeros((4, 5), bool).at[LIMBS.index("leftHand"), 4].set(True)
+    assert moved(limbs, (-0.4, 0.75), may=may)[0] is None
+
+
+def test_who_wants_to_the_left_goes_to_the_left(limbs):
+    holds = (0.3, 1.0), (0.6, 0.7)
+    assert moved(limbs, *holds) == ("leftHand", 4)
+    assert moved(limbs, *holds, way=jnp.array([1.0, 0.0])) == ("leftHand", 5)
+
+
+def test_the_first_holds_are_those_at_ease_and_none_is_taken_twice(limbs):
+    about = jnp.array([0.1, 1.2])
+    places = jnp.concatenate([about + limbs.ease, about + jnp.array([[0.0, 3.0], [2.0, 0.0]])])
+    held, com, slack = begin(limbs, places, about)
+    assert held.tolist() == [0, 1, 2, 3] and slack > 0
+    assert np.linalg.norm(com - about) < 0.25
+    few = places[jnp.array([0, 0, 4, 5])]
+    held, _, slack = begin(limbs, few, about)
+    assert sorted(held.tolist()) == [0, 1, 2, 3] and slack < 0
