@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +17,6 @@ from controllers.goals.torques import GoalTorques
 from controllers.numbers import Numbered
 from controllers.pose.registered import Limp
 from controllers.registry import Registered, Setup, controller_of
-from controllers.tracking.followed import followed_clip
-from controllers.tracking.reference import Reference
 from jaxsim.characters.standing import effectors_of
 from jaxsim.dynamics.effectors import Effectors
 from jaxsim.io.toml_table import Table, WorldError
@@ -36,6 +34,9 @@ from jaxsim.synthesis.holds import Holds
 from jaxsim.synthesis.scheme import PerStepOptimisation
 from jaxsim.synthesis.several import SeveralCharacters
 from optimize.scenarios.scenario import Scenario
+
+if TYPE_CHECKING:
+    from controllers.tracking.reference import Reference
 
 SCHEMES = {"time_stepping": TimeStepping, "event_driven": EventDriven}
 DT = {"time_stepping": 0.001, "event_driven": 1 / 240}  # [s]
@@ -156,11 +157,13 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
     )
 
 
-def _clip(world: World, setup: Setup) -> Callable[[], Reference] | None:
+def _clip(world: World, setup: Setup) -> "Callable[[], Reference] | None":
     """What reads the file of ``[environment.clip]``: it takes a while, and few ask for it."""
     table = world.environment
     if table is None or not table.has("clip"):
         return None
+    from controllers.tracking.followed import followed_clip
+
     given = Table(table.file, f"{table.where}.clip", table.values()["clip"])
     return partial(followed_clip, given, setup, "file")
 

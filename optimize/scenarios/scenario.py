@@ -3,16 +3,18 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from controllers.numbers import path_in
-from controllers.tracking.reference import Reference
 from jaxsim.io.toml_table import Table
 from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.scheme import Scheme
 from jaxsim.tree_paths import leaves_by_path, read, written
 from optimize.scenarios.sizes import all_ones, changed, grown
+
+if TYPE_CHECKING:
+    from controllers.tracking.reference import Reference  # it takes long to import
 
 PARTS = ("model", "controller", "state", "scheme", "forces")
 
@@ -44,7 +46,7 @@ class Scenario:
     notes: tuple[str, ...] = ()  # what was decided for the user
     conditions: Mapping[str, Any] = field(default_factory=dict)  # for the summary
     environment: Table | None = None  # see optimize.environments.table
-    clip: Callable[[], Reference] | None = None  # reads what [environment.clip] names
+    clip: "Callable[[], Reference] | None" = None  # reads what [environment.clip] names
     files: Mapping[str, str] = field(default_factory=dict)  # name -> text, kept with a result
     sizes: Mapping[str, Any] = field(default_factory=dict)  # those that are not 1
     # of parts that sizes have changed: as they were, and as they are
