@@ -18,6 +18,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from scipy.stats import bootstrap
 
 from benchmarks._machine import commit, machine, table, today, versions
 from jaxsim import enable_cache
@@ -82,11 +83,13 @@ def study(out: Path, name: str, methods: list[str], seeds: int, seconds: float) 
             print(f"{name} {method} {seed}: {last['return']:.0f}, {last['actions']}", flush=True)
 
 
-def interval(values: np.ndarray, draws: int = 4000) -> tuple[float, float]:
+def interval(values: np.ndarray) -> tuple[float, float]:
     """95 % of the mean over seeds, by the bootstrap."""
-    rng = np.random.default_rng(0)
-    means = rng.choice(values, (draws, len(values))).mean(axis=1)
-    return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
+    if len(values) < 2:
+        return np.nan, np.nan
+    found = bootstrap((values,), np.mean, method="percentile", rng=np.random.default_rng(0))
+    low, high = found.confidence_interval
+    return float(low), float(high)
 
 
 def by_method(lines: list[dict[str, Any]], name: str) -> dict[str, list[list[dict[str, Any]]]]:

@@ -67,6 +67,10 @@ class PolicyController(Numbered):
                 f" {model.topology.nq}; it is one of another character or scene"
             )
 
+    def begun(self, model: Model, state: State) -> State:
+        """Where its motion begins: on its clip, or without one where the state is."""
+        return state if self.track is None else self.track.begun(model, state)
+
     def init(self, model: Model, state: State, obs: Any) -> PolicyMemory:
         """No action yet, the first one due at once."""
         size = self.network.layers[-1][1].shape[0]

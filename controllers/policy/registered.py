@@ -19,6 +19,4 @@ def policy(table: Table, setup: Setup) -> Registered:
         controller.check(setup.model)
     except (PolicyError, ArchiveError, FileNotFoundError, ModelError) as error:
         raise table.error(str(error), "file") from error
-    if controller.track is None:
-        return Registered(controller)
-    return Registered(controller, state=controller.track.begun(setup.model, setup.state))
+    return Registered(controller, state=controller.begun(setup.model, setup.state))

@@ -359,8 +359,8 @@ def as_env(
     or one a step where a step is longer. seconds: after which an episode is cut off; None: never.
     clip: a motion to follow (``controllers.tracking.reference``). Episodes then begin anywhere on
     it, which the clock tells, whose "period" is the clip's if no command says otherwise. stands:
-    how the body stands, which observed angles and heights count from, where the scenario begins
-    otherwise.
+    how the body stands, which observed angles and heights count from; the scenario's start, or the
+    first pose of the clip.
 
     The problem's ``trials`` are the beginnings, with its ``spread``, ``variants`` and ``drawn``
     numbers (friction, masses, pushes); sizes of the body take scenarios of their own. Raises
@@ -390,6 +390,8 @@ def as_env(
     if clip is not None:
         length = float(clip.duration())
         command = {"period": (length, length), **(command or {})}
+        # not the scenario's start: that is another one where a policy already follows the clip
+        stands = scenario.state.replace(q=clip.q[0]) if stands is None else stands
     env = Environment(
         problem=problem,
         observation=tuple(observation),

@@ -224,8 +224,7 @@ def with_policy(scenario: Scenario, path: str | Path) -> Scenario:
     controller = file.controller(scenario.model, scenario.state)
     controller.check(scenario.model)
     conditions = {**scenario.conditions, "controller": f"policy {Path(path).name}"}
-    state, track = scenario.state, controller.track
-    state = state if track is None else track.begun(scenario.model, state)
+    state = controller.begun(scenario.model, scenario.state)
     return dataclasses.replace(
         scenario, controller=controller, state=state, phases=(), conditions=conditions
     )
