@@ -115,6 +115,7 @@ def _holds(obs: EffectorObservation) -> HoldsNow:
 
 
 def _pick(index: Array, rows: Any) -> Array:
+    """The row of an index; zeros for -1, before the first move."""
     one = index == np.arange(len(rows))
     stacked = jnp.stack([jnp.asarray(row) for row in rows])
     if stacked.dtype == bool:
