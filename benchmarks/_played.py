@@ -15,7 +15,8 @@ from controllers.policy.network import Network
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.fused import fuse
 from optimize.environments.draws import member_keys
-from optimize.environments.environment import Environment, EnvState
+from optimize.environments.environment import Environment
+from optimize.environments.records import EnvState
 from optimize.environments.table import environment_of
 from optimize.learning.rollout import begin_all
 from optimize.scenarios.find import scenario

@@ -42,7 +42,8 @@ from benchmarks._played import (
 from jaxsim import enable_cache
 from jaxsim.fused import fuse
 from jaxsim.simulation.rollout import advance
-from optimize.environments.environment import Environment, _Held
+from optimize.environments.environment import Environment
+from optimize.environments.records import Held
 from optimize.environments.table import environment_of
 from optimize.learning.learn import learn
 from optimize.learning.ppo import PPO
@@ -68,7 +69,7 @@ class Speed:
 
         def one(state, actions):
             def act(state, action):
-                held = _Held(action, jnp.asarray(self.env.rest), self.env.track, self.env.action)
+                held = Held(action, jnp.asarray(self.env.rest), self.env.track, self.env.action)
 
                 def step(state, _):
                     return advance(own.model, held, own.scheme, state, None)[0], None

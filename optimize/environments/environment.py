@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from controllers.policy.actions import Action, action_of, held_control
+from controllers.policy.actions import Action, action_of
 from controllers.policy.observations import Part, check_roles, named, observed, part_of
 from controllers.policy.view import View, stance
 from controllers.tracking.reference import Reference
@@ -31,6 +31,7 @@ from optimize.environments.checks import check_command, check_no_clip, name_of, 
 from optimize.environments.clips import starts_on
 from optimize.environments.draws import uniform
 from optimize.environments.numbers import Numbers
+from optimize.environments.records import EnvState, Held, Step
 from optimize.environments.rewards import REWARDS, Moment
 from optimize.environments.terminations import TERMINATIONS
 from optimize.problems.problem import Problem
@@ -38,54 +39,6 @@ from optimize.scenarios.scenario import Scenario
 
 OBJECTIVE = "objective"  # the reward that is the fall of the problem's objective
 OBSERVATION = ("joint_angles", "joint_rates", "root", "contacts", "command")
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class EnvState:
-    """Where an episode stands; of a batch with a leading axis."""
-
-    state: State
-    memory: Any  # of the scenario's controller, where that drives
-    trial: Array  # () int32 which of the problem's trials it is
-    command: Mapping[str, Array]  # name -> ()
-    action: Array  # (na,) the last one
-    com: Array  # (3,) where the centre of mass is [m]
-    steps: Array  # () int32 actions since it began
-    measured: Any  # of the problem's objective, where it is a reward
-    key: Array  # () uint32 of the member
-    count: Array  # () uint32 how many draws it has made
-    observation: Array  # (no,) what the next action is chosen by
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Step:
-    """What an action led to."""
-
-    observation: Array  # (no,) where the episode ended, the last one of it
-    reward: Array  # () sum of the parts
-    parts: Mapping[str, Array]  # name -> () with its weight
-    done: Array  # () bool: it ended, by what it did
-    truncated: Array  # () bool: it ended, by the time
-    failed: Array  # () bool: it ended since a number was not finite, see ``faults``
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class _Held:
-    """A controller that holds an action."""
-
-    action: Array
-    pose: Array
-    track: Track | None
-    kind: Action
-
-    def init(self, model: Model, state: State, obs: Any) -> None:
-        return None
-
-    def update(self, memory: None, model: Model, state: State, obs: Any, dt: Array):
-        return None, held_control(self.kind, model, state, self.pose, self.track, self.action)
 
 
 @dataclass(frozen=True)
@@ -283,7 +236,7 @@ class Environment:
         if isinstance(self.action, Numbers):
             controller = self.action.controller(own, action)
         else:
-            controller = _Held(action, pose, self.track, self.action)
+            controller = Held(action, pose, self.track, self.action)
         limit = own.model.torque_limit
         motors = jnp.isfinite(limit) & (limit > 0)
         share = jnp.where(motors, 1 / jnp.where(motors, limit, 1.0), 0.0)

@@ -19,7 +19,8 @@ from jax.flatten_util import ravel_pytree
 from controllers.policy.network import Network
 from jaxsim.fused import choose_backend, fuse
 from optimize.environments.draws import member_keys
-from optimize.environments.environment import Environment, EnvState
+from optimize.environments.environment import Environment
+from optimize.environments.records import EnvState
 from optimize.learning.agent import Statistics
 from optimize.learning.rollout import rollouts
 from optimize.tuning.methods import method

@@ -25,7 +25,8 @@ from jaxsim.io.archive import read_arrays
 from jaxsim.io.files import write_bytes
 from jaxsim.tree_paths import leaves_by_path
 from optimize.environments.draws import mixed, normal
-from optimize.environments.environment import Environment, EnvState, Step
+from optimize.environments.environment import Environment
+from optimize.environments.records import EnvState, Step
 from optimize.learning.rollout import NOISE
 
 

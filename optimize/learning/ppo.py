@@ -26,7 +26,8 @@ from jax import Array
 
 from controllers.policy.network import Network
 from optimize.environments.draws import member_keys
-from optimize.environments.environment import Environment, EnvState
+from optimize.environments.environment import Environment
+from optimize.environments.records import EnvState
 from optimize.learning.agent import ActorCritic, Statistics, entropy, log_chance, network_of
 from optimize.learning.rollout import Rollout, begin_all, rollouts
 

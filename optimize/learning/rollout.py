@@ -12,7 +12,8 @@ from jax import Array
 from controllers.policy.network import Network
 from jaxsim.fused import choose_backend, fuse
 from optimize.environments.draws import mixed, normal
-from optimize.environments.environment import Environment, EnvState
+from optimize.environments.environment import Environment
+from optimize.environments.records import EnvState
 
 NOISE = 0x6A09E667  # makes the keys of noise from those of members
 

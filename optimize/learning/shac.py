@@ -25,7 +25,8 @@ from controllers.policy.network import Network
 from jaxsim.fused import choose_backend
 from jaxsim.fused.fuse import fuse_one
 from optimize.environments.draws import member_keys
-from optimize.environments.environment import Environment, EnvState, Step
+from optimize.environments.environment import Environment
+from optimize.environments.records import EnvState, Step
 from optimize.learning.agent import ActorCritic, Statistics, network_of
 from optimize.learning.ppo import advantages
 from optimize.learning.rollout import begin_all, rollouts
