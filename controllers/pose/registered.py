@@ -12,7 +12,7 @@ from controllers.pose.motion import MotionController, TrackingController, Trajec
 from controllers.registry import Registered, Setup
 from jaxsim.io.toml_table import Table
 from jaxsim.io.world_character import keys_of
-from jaxsim.io.world_file import key_pose
+from jaxsim.io.world_tables import key_pose
 from jaxsim.model import Model, State
 from jaxsim.simulation.records import Control, no_control
 

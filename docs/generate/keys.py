@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from jaxsim.io import world_file  # noqa: E402
+from jaxsim.io import world_file, world_tables  # noqa: E402
 from jaxsim.io.toml_table import REQUIRED, Table, read_toml  # noqa: E402
 from optimize.environments.table import environment_of  # noqa: E402
 from optimize.scenarios.find import scenario  # noqa: E402
@@ -116,7 +116,7 @@ def asked() -> Asked:
             path = Path(folder) / "sample.toml"
             path.write_text(SAMPLE, "utf-8")
             world_file.world_of(read_toml(path), "sample", path.parent)
-            world_file.key_pose(Table("sample", "[[controller.key]]", {"time": 1}))
+            world_tables.key_pose(Table("sample", "[[controller.key]]", {"time": 1}))
 
     return asked_by(read)
 
@@ -170,9 +170,11 @@ def _arguments(kind: str, args: tuple, kwargs: dict) -> dict[str, Any]:
 
 def check_complete(found: Asked) -> None:
     """Every key that the source of the reader names was asked for, and every one has a meaning."""
-    tree = ast.parse(Path(world_file.__file__).read_text("utf-8"))
+    files = (world_file, world_tables)
+    trees = [ast.parse(Path(str(file.__file__)).read_text("utf-8")) for file in files]
     named = {
         node.args[0].value
+        for tree in trees
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
