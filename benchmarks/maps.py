@@ -1,25 +1,31 @@
-"""Push maps of several seeds as one: medians and least pushes with intervals.
+"""Push maps of starts of several seeds as one: medians and least pushes with intervals.
 
-    for seed in 4711 4712 4713; do
-      jaxsim pushmap --seed $seed --starts 22 --durations 0.2 --out runs/map_$seed
-    done
-    python benchmarks/maps.py runs/map_4711 runs/map_4712 runs/map_4713
+    python benchmarks/maps.py                            the adult; an hour and more
+    python benchmarks/maps.py --set character.build=child --strongest 400 --out runs/maps_child
+    python benchmarks/maps.py --quick                    two starts of two seeds, 2 directions
 
-The folders are of maps that differ in their seed alone. Intervals are 95 %, of the median by
-bootstrap over all starts, of the share that survives the asked force (``--asked``) Wilson's. See
-benchmarks/README.md.
+Each seed is a map of its own (``jaxsim pushmap``) in a folder under ``--out``; who is interrupted
+goes on with the same command. Intervals are 95 %: of the median by bootstrap over all starts, of
+the share that survives the asked force (``--asked``) Wilson's. See benchmarks/README.md.
 """
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import jax
 import numpy as np
 from scipy.stats import bootstrap
 
+from benchmarks._machine import commit, machine, publish, today, versions
+from optimize.cli.shared import numbers_option, read_numbers, set_options, settings
 from optimize.studies.intervals import wilson
+from optimize.studies.push_map import push_map
+from optimize.studies.push_options import MapOptions
 from optimize.studies.push_report import ARRAYS, SIDES
 
 OWN = ("seed", "chunk", "backend")  # options that may differ
@@ -73,13 +79,55 @@ def interval(values: np.ndarray) -> tuple[float, float]:
     return float(found.low), float(found.high)
 
 
+def made(out: Path, options: MapOptions, seeds: Sequence[int]) -> list[Path]:
+    """The maps of all seeds; those that are there are kept, one half done goes on."""
+    folders = []
+    for seed in seeds:
+        folder = out / f"seed_{seed}"
+        if not (folder / ARRAYS).exists():
+            begun = (folder / "config.json").exists()
+            own = None if begun else replace(options, seed=seed)
+            push_map(own, folder, resume=begun, progress=True)
+        folders.append(folder)
+    return folders
+
+
 def main(argv: list[str] | None = None) -> int:
-    """Read the folders, print the table."""
+    """Make the maps, print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", 1)[0])
-    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
-    parser.add_argument("--asked", type=float, default=350.0, metavar="N")
+    add = parser.add_argument
+    add("--seeds", type=int, nargs="+", default=[4711, 4712, 4713])
+    add("--starts", type=int, default=22, help="of each seed")
+    set_options(parser)
+    numbers_option(parser)
+    add("--directions", type=int, default=8)
+    add("--resolution", type=float, default=25.0, metavar="N")
+    add("--strongest", type=float, default=750.0, metavar="N")
+    add("--asked", type=float, default=350.0, metavar="N")
+    add("--out", type=Path, default=Path("runs/maps"))
+    add("--record", action="store_true", help="append to benchmarks/RESULTS.md")
+    add("--quick", action="store_true")
     args = parser.parse_args(argv)
-    print(report(*tolerated(args.folders), args.asked))
+    if args.quick:
+        args.seeds, args.starts, args.directions = args.seeds[:2], 2, 2
+        args.resolution, args.strongest, args.out = 200.0, 400.0, args.out / "quick"
+    options = MapOptions(
+        set=settings(args.set) or None,
+        numbers=None if args.numbers is None else read_numbers(args.numbers),
+        starts=args.starts,
+        directions=args.directions,
+        durations=(0.2,),
+        resolution=args.resolution,
+        strongest=args.strongest,
+        checks=0,
+    )
+    with session("cpu", "float32"):
+        found, force = tolerated(made(args.out, options, args.seeds))
+    command = shlex.join(["python", "benchmarks/maps.py", *(argv or sys.argv[1:])])
+    text = f"## Push maps of {len(args.seeds)} seeds\n\n    {command}\n\n```text\n"
+    text += report(found, force, args.asked)
+    text += f"\n```\n\n{machine()}, {versions(jax)}, commit {commit()}, {today()}.\n"
+    publish(text, args.record and not args.quick)
     return 0
 
 

@@ -37,5 +37,5 @@ def test_maps_of_other_things_or_of_one_seed_twice_are_refused(tmp_path):
     one = a_map(tmp_path / "a", 1, force)
     with pytest.raises(ValueError, match="same seed"):
         tolerated([one, a_map(tmp_path / "b", 1, force)])
-    with pytest.raises(ValueError, match="another map than .*: scenario"):
+    with pytest.raises(ValueError, match=r"another map than .*: scenario"):
         tolerated([one, a_map(tmp_path / "c", 2, force, scenario="ice")])
