@@ -23,6 +23,7 @@ from scipy.stats import bootstrap
 
 from benchmarks._machine import commit, machine, publish, today, versions
 from optimize.cli.shared import numbers_option, read_numbers, set_options, settings
+from optimize.session import cores, session
 from optimize.studies.intervals import wilson
 from optimize.studies.push_map import push_map
 from optimize.studies.push_options import MapOptions
@@ -121,7 +122,7 @@ def main(argv: list[str] | None = None) -> int:
         strongest=args.strongest,
         checks=0,
     )
-    with session("cpu", "float32"):
+    with session(None, "float32", cpu_devices=cores()):
         found, force = tolerated(made(args.out, options, args.seeds))
     command = shlex.join(["python", "benchmarks/maps.py", *(argv or sys.argv[1:])])
     text = f"## Push maps of {len(args.seeds)} seeds\n\n    {command}\n\n```text\n"
