@@ -28,11 +28,11 @@ from jaxsim.model import Model, State
 from jaxsim.simulation.rollout import advance, begin
 from jaxsim.synthesis.scheme import PerStepOptimisation
 from optimize.environments.checks import check_command, check_no_clip, name_of, scalar, sound
-from optimize.environments.clips import starts_on
 from optimize.environments.draws import uniform
 from optimize.environments.numbers import Numbers
 from optimize.environments.records import EnvState, Held, Step
 from optimize.environments.rewards import REWARDS, Moment
+from optimize.environments.starts import starts_among, starts_on
 from optimize.environments.terminations import TERMINATIONS
 from optimize.problems.problem import Problem
 from optimize.scenarios.scenario import Scenario
@@ -55,6 +55,8 @@ class Environment:
     seconds: float | None = None
     clip: Reference | None = None
     stands: State | None = None
+    rests: State | None = None
+    states: State | None = None
 
     def __hash__(self) -> int:
         return id(self)
@@ -78,8 +80,8 @@ class Environment:
 
     @property
     def rest(self) -> np.ndarray:
-        """(nq,) that actions count from: the scenario's start."""
-        return np.asarray(self.problem.scenario.state.q)
+        """(nq,) that actions count from."""
+        return np.asarray((self.problem.scenario.state if self.rests is None else self.rests).q)
 
     @property
     def track(self) -> Track | None:
@@ -193,8 +195,11 @@ class Environment:
     def _trials(self) -> Any:
         """Of all trials: the starts, and what varies by path."""
         _, starts, varied = self.problem.members(np.zeros((1, 0)))
+        standing = self.problem.scenario.tree["state"]
         if self.clip is not None:
-            starts = starts_on(self.model, self.clip, self.problem.scenario.tree["state"], starts)
+            starts = starts_on(self.model, self.clip, standing, starts)
+        if self.states is not None:
+            starts = starts_among(self.model, self.states, standing, starts)
         return starts, varied
 
     @cached_property
@@ -298,6 +303,8 @@ def as_env(
     seconds: float | None = None,
     clip: Reference | None = None,
     stands: State | None = None,
+    rests: State | None = None,
+    states: State | None = None,
 ) -> Environment:
     """A problem as an environment of one character; ``jax.vmap`` or ``fuse`` makes a batch of it.
 
@@ -313,7 +320,8 @@ def as_env(
     clip: a motion to follow (``controllers.tracking.reference``). Episodes then begin anywhere on
     it, which the clock tells, whose "period" is the clip's if no command says otherwise. stands:
     how the body stands, which observed angles and heights count from; the scenario's start, or the
-    first pose of the clip.
+    first pose of the clip. rests: what actions count from; the scenario's start. states (m, ...):
+    of another motion, in which half of the episodes begin; not with a clip.
 
     The problem's ``trials`` are the beginnings, with its ``spread``, ``variants`` and ``drawn``
     numbers (friction, masses, pushes); sizes of the body take scenarios of their own. Raises
@@ -340,6 +348,8 @@ def as_env(
             ' choose action="numbers"'
         )
     check_roles(scenario.model, observation)
+    if clip is not None and states is not None:
+        raise ValueError("episodes begin on the clip; leave the states of another motion out")
     if clip is not None:
         length = float(clip.duration())
         command = {"period": (length, length), **(command or {})}
@@ -356,6 +366,8 @@ def as_env(
         seconds=seconds,
         clip=clip,
         stands=stands,
+        rests=rests,
+        states=states,
     )
     for part in env.observation:
         part_of(part)

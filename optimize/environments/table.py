@@ -5,6 +5,7 @@ from typing import Any
 from controllers.policy.actions import action_of
 from controllers.policy.observations import OBSERVATIONS
 from jaxsim.characters.registry import start
+from jaxsim.io.motion_file import MotionFileError, load_motion
 from jaxsim.io.toml_table import Table, is_number, suggestion
 from jaxsim.mocap.errors import ClipError
 from jaxsim.model import ModelError, State
@@ -51,7 +52,9 @@ def environment_of(scenario: Scenario, seed: int = 0) -> Environment:
         "rate": table.number("rate", None, above=0.0),
         "seconds": table.number("seconds", scenario.seconds, above=0.0),
         "clip": _clip(table, scenario),
-        "stands": _stands(table, scenario),
+        "stands": _pose(table, "pose", scenario),
+        "rests": _pose(table, "rest", scenario),
+        "states": _states(table, scenario),
     }
     table.done()
     for name in rewards:
@@ -77,13 +80,35 @@ def _clip(table: Table, scenario: Scenario) -> Any:
         raise table.error(str(error), "clip.file") from error
 
 
-def _stands(table: Table, scenario: Scenario) -> State | None:
-    """The pose by name."""
-    name = table.text("pose", None)
+def _pose(table: Table, key: str, scenario: Scenario) -> State | None:
+    """A pose by name."""
+    name = table.text(key, None)
     try:
         return None if name is None else start(scenario.model, name)
     except ModelError as error:
-        raise table.error(str(error), "pose") from error
+        raise table.error(str(error), key) from error
+
+
+def _states(table: Table, scenario: Scenario) -> State | None:
+    """Those of a motion, which ``starts`` names."""
+    name = table.text("starts", None)
+    if name is None:
+        return None
+    try:
+        motion = load_motion(scenario.folder / name)
+    except (OSError, MotionFileError) as error:
+        raise table.error(str(error), "starts") from error
+    own, begun = scenario.model.topology.actuated_dof_names, scenario.state
+    sizes = motion.q.shape[1:] == begun.q.shape and motion.qd.shape[1:] == begun.qd.shape
+    if motion.joint_names != own or not sizes:
+        raise table.error(
+            f"{name} is of another body: it has {motion.q.shape[1]} coordinates and the joints"
+            f" {', '.join(motion.joint_names)}; here there are {len(begun.q)}, and"
+            f" {', '.join(own)}",
+            "starts",
+        )
+    dtype = begun.q.dtype
+    return begun.replace(q=motion.q.astype(dtype), qd=motion.qd.astype(dtype))
 
 
 def _pair(values: Any) -> tuple[float, float]:

@@ -153,6 +153,7 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
         },
         environment=world.environment,
         clip=_clip(world, setup),
+        folder=world.folder,
         files={**given.files, **({} if text is None else {"scenario.toml": text})},
     )
 

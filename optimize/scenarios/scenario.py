@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from controllers.numbers import path_in
@@ -47,6 +48,7 @@ class Scenario:
     conditions: Mapping[str, Any] = field(default_factory=dict)  # for the summary
     environment: Table | None = None  # see optimize.environments.table
     clip: "Callable[[], Reference] | None" = None  # reads what [environment.clip] names
+    folder: Path = Path()  # where files are looked for that it names
     files: Mapping[str, str] = field(default_factory=dict)  # name -> text, kept with a result
     sizes: Mapping[str, Any] = field(default_factory=dict)  # those that are not 1
     # of parts that sizes have changed: as they were, and as they are
