@@ -55,7 +55,6 @@ class Environment:
     seconds: float | None = None
     clip: Reference | None = None
     stands: State | None = None
-    rests: State | None = None
     states: State | None = None
 
     def __hash__(self) -> int:
@@ -80,8 +79,8 @@ class Environment:
 
     @property
     def rest(self) -> np.ndarray:
-        """(nq,) that actions count from."""
-        return np.asarray((self.problem.scenario.state if self.rests is None else self.rests).q)
+        """(nq,) that actions count from: the scenario's start."""
+        return np.asarray(self.problem.scenario.state.q)
 
     @property
     def track(self) -> Track | None:
@@ -303,7 +302,6 @@ def as_env(
     seconds: float | None = None,
     clip: Reference | None = None,
     stands: State | None = None,
-    rests: State | None = None,
     states: State | None = None,
 ) -> Environment:
     """A problem as an environment of one character; ``jax.vmap`` or ``fuse`` makes a batch of it.
@@ -320,8 +318,8 @@ def as_env(
     clip: a motion to follow (``controllers.tracking.reference``). Episodes then begin anywhere on
     it, which the clock tells, whose "period" is the clip's if no command says otherwise. stands:
     how the body stands, which observed angles and heights count from; the scenario's start, or the
-    first pose of the clip. rests: what actions count from; the scenario's start. states (m, ...):
-    of another motion, in which half of the episodes begin; not with a clip.
+    first pose of the clip. states (m, ...): of another motion, in
+    which half of the episodes begin; not with a clip.
 
     The problem's ``trials`` are the beginnings, with its ``spread``, ``variants`` and ``drawn``
     numbers (friction, masses, pushes); sizes of the body take scenarios of their own. Raises
@@ -366,7 +364,6 @@ def as_env(
         seconds=seconds,
         clip=clip,
         stands=stands,
-        rests=rests,
         states=states,
     )
     for part in env.observation:

@@ -52,8 +52,7 @@ def environment_of(scenario: Scenario, seed: int = 0) -> Environment:
         "rate": table.number("rate", None, above=0.0),
         "seconds": table.number("seconds", scenario.seconds, above=0.0),
         "clip": _clip(table, scenario),
-        "stands": _pose(table, "pose", scenario),
-        "rests": _pose(table, "rest", scenario),
+        "stands": _stands(table, scenario),
         "states": _states(table, scenario),
     }
     table.done()
@@ -80,13 +79,13 @@ def _clip(table: Table, scenario: Scenario) -> Any:
         raise table.error(str(error), "clip.file") from error
 
 
-def _pose(table: Table, key: str, scenario: Scenario) -> State | None:
-    """A pose by name."""
-    name = table.text(key, None)
+def _stands(table: Table, scenario: Scenario) -> State | None:
+    """The pose by name."""
+    name = table.text("pose", None)
     try:
         return None if name is None else start(scenario.model, name)
     except ModelError as error:
-        raise table.error(str(error), key) from error
+        raise table.error(str(error), "pose") from error
 
 
 def _states(table: Table, scenario: Scenario) -> State | None:

@@ -20,7 +20,6 @@ start = "sitting"
 chair_height = 0.45
 [environment]
 pose = "standing"
-rest = "standing"
 starts = "up.npz"
 trials = 16
 spread = [0.05, 0.3]
@@ -81,7 +80,6 @@ def test_half_begin_as_the_scenario_does_and_half_in_the_states(folder):
     assert len(np.unique(off[:, 3])) == TRIALS // 2, "each has a deviation of its own"
     rates = starts.qd[TRIALS // 2 :] - motion.qd[frames]
     assert 0 < np.abs(rates).max() < 1.5
-    np.testing.assert_allclose(env.rest, scenario("planar_human").state.q, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +87,6 @@ def test_half_begin_as_the_scenario_does_and_half_in_the_states(folder):
     [
         ({"starts": '"none.npz"'}, r"key 'starts': .*none.npz"),
         ({"starts": '"up.toml"'}, r"key 'starts': .*up.toml is not a motion file"),
-        ({"rest": '"hovering"'}, "key 'rest': no start named 'hovering'"),
     ],
 )
 def test_what_is_not_there_is_told_by_key(folder, change, told):
