@@ -40,6 +40,13 @@ def test_it_gets_up():
     assert motion.com[0, 2] < 0.3 and motion.com[-60:, 2].min() > 0.9
 
 
+def test_it_stands_up_from_a_chair():
+    motion = played("stand_up_policy", 4.0)
+    assert motion.heights["head"][0] < 1.6
+    assert motion.heights["head"][-60:].min() > 1.9  # of 2.03 m with straight knees
+    assert np.abs(motion.com[-60:, 0] - motion.com[-1, 0]).max() < 0.02
+
+
 @pytest.mark.slow
 def test_it_follows_the_walk():
     motion = played("follow_policy", 5.0)
