@@ -2,10 +2,13 @@
 
     python benchmarks/climbing.py                          the adult on 256 walls, 5 m up
     python benchmarks/climbing.py --scenario NAME          any scenario of one wall
+    python benchmarks/climbing.py --keep runs/climbing     go on where a stopped run was
+    python benchmarks/climbing.py --stances                what the starts take of the torque limits
     python benchmarks/climbing.py --quick                  to see that it runs
 
 Each wall is the scenario's with a seed of its own, from ``--first`` on; the seeds that the
-controller was made with are not among these. One program runs ``--batch`` walls at a time, by XLA.
+controller was made with are not among these. One program runs ``--batch`` walls at a time, by XLA;
+with ``--keep`` what these came to is written to a folder, and not computed again by this commit.
 See benchmarks/README.md.
 """
 
@@ -15,12 +18,14 @@ import sys
 import time
 import tomllib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks import _stances
 from benchmarks._machine import commit, machine, publish, table, today, versions
 from controllers.goals.registered_climb import set_out
 from jaxsim.io.climbing_wall import climbing_wall
@@ -28,12 +33,15 @@ from jaxsim.io.toml_table import Table
 from optimize.scenarios.find import scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.session import session
+from optimize.studies.intervals import wilson
 
 EVERY = 100  # frames of a call
 GAVE_UP = 2.0  # who has no move for so long has stopped [s]
-ENDS = ("got there", "no hold in reach", "on its way when time was up")
-HEAD = ["scenario", "walls", *ENDS, "height, median and range [m]", "holds gained"]
-HEAD += ["frames not solved", "kept still", "largest effort", "frames/s"]
+STUCK = 15.0  # and so has who gains no hold for so long [s]
+ENDS = ("got there", "no hold in reach", "limbs did not get to their holds", "time was up")
+HEAD = ["scenario", "walls", *ENDS, "got there, 95% of the share"]
+HEAD += ["way, median and range [m]", "holds gained"]
+HEAD += ["frames not solved", "kept still", "effort, median", "frames/s"]
 
 
 def walls(made: Scenario, seeds: range) -> tuple[Any, Any, Any]:
@@ -96,48 +104,87 @@ def program(made: Scenario):
     return jax.jit(jax.vmap(first)), jax.jit(jax.vmap(some))
 
 
-def climbs(made: Scenario, options: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """A row of the table, and of each wall who did not get there: seed, height, why."""
-    shapes, state, climb, good = walls(made, range(options.first, options.first + options.walls))
-    first, some = program(made)
-    calls = -(-round(options.seconds / float(made.scheme.dt)) // EVERY)
-    found, took, frames = [], 0.0, 0
-    for at in range(0, options.walls, options.batch):
-        own = jax.tree.map(lambda x, at=at: x[at : at + options.batch], (shapes, climb, state))
-        carry, kept = first(*own), []
-        for k in range(calls):
-            begun = time.perf_counter()
-            carry, more = some(*own[:2], carry)
-            kept.append(jax.tree.map(np.asarray, more))
-            if k:  # the first call of all compiles
-                took += time.perf_counter() - begun
-                frames += len(more[0]) * EVERY
-            print(f"walls {at} on: {k + 1} of {calls}", file=sys.stderr, flush=True)
-        found.append(jax.tree.map(lambda *x: np.concatenate(x, axis=1), *kept))
-    com, move, moves, failed, lost, effort = jax.tree.map(lambda *x: np.concatenate(x), *found)
-    frame = np.asarray(climb.frame)
+def outcome(made: Scenario, climb: Any, kept: Any, options: argparse.Namespace) -> dict[str, Any]:
+    """Of each wall of a batch: how far it was climbed, and how that ended, index into ``ENDS``."""
+    com, move, moves, failed, lost, effort = kept
+    frame, dt = np.asarray(climb.frame), float(made.scheme.dt)
     way = np.einsum("nk,nkd->nd", np.asarray(climb.way), frame[:, :2])
-    gone = np.einsum("ntd,nd->nt", com - com[:, :1], way)
-    last = round(GAVE_UP / float(made.scheme.dt))
-    why = np.where(move[:, -last:].any(axis=1), ENDS[2], ENDS[1])
-    why = np.where(gone.max(axis=1) >= options.goal, ENDS[0], why)
-    bad = [
-        f"seed {options.first + k}: {gone[k].max():.2f} m, {why[k]}"
-        for k in np.flatnonzero(why != ENDS[0])
-    ]
-    best = gone.max(axis=1)
-    row = [
+    gone = np.einsum("ntd,nd->nt", com - com[:, :1], way).max(axis=1)
+    stuck = moves[:, -1] == moves[:, -1 - min(round(STUCK / dt), moves.shape[1] - 1)]
+    end = np.where(stuck, 2, 3)
+    end = np.where(move[:, -round(GAVE_UP / dt) :].any(axis=1), end, 1)
+    return {
+        "gone": gone,
+        "end": np.where(gone >= options.goal, 0, end),
+        "moves": moves[:, -1],
+        "failed": failed.sum(axis=1),
+        "lost": lost.sum(axis=1),
+        "effort": np.median(effort, axis=1),
+    }
+
+
+def climbs(made: Scenario, options: argparse.Namespace) -> dict[str, np.ndarray]:
+    """By wall, what ``outcome`` tells; whether it had a start, and seconds and frames of calls."""
+    first, some = program(made)
+    calls, found = -(-round(options.seconds / float(made.scheme.dt)) // EVERY), []
+    joined: dict[str, np.ndarray] = {}
+    for at in range(0, options.walls, options.batch):
+        path = kept_in(options, at)
+        if path is None or not path.exists():
+            seeds = range(options.first + at, options.first + at + options.batch)
+            shapes, state, climb, good = walls(made, seeds)
+            carry, kept, took = first(shapes, climb, state), [], []
+            for k in range(calls):
+                begun = time.perf_counter()
+                carry, more = some(shapes, climb, carry)
+                kept.append(jax.tree.map(np.asarray, more))
+                took.append(time.perf_counter() - begun)
+                print(f"walls {at} on: {k + 1} of {calls}", file=sys.stderr, flush=True)
+            kept = jax.tree.map(lambda *x: np.concatenate(x, axis=1), *kept)
+            part = outcome(made, climb, kept, options) | {"good": np.asarray(good)}
+            # the first call may compile
+            part["seconds"] = np.full(len(seeds), np.sum(took[1:]) / len(seeds))
+            part["frames"] = np.full(len(seeds), EVERY * (calls - 1))
+            part["steps"] = np.full(len(seeds), EVERY * calls)
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                np.savez(path, **part)
+        else:
+            with np.load(path) as file:
+                part = dict(file)
+        found.append(part)
+        joined = {key: np.concatenate([p[key] for p in found]) for key in part}
+        print(f"{len(joined['gone'])} walls: {row(options, joined)}", file=sys.stderr, flush=True)
+    return {key: value[: options.walls] for key, value in joined.items()}
+
+
+def kept_in(options: argparse.Namespace, at: int) -> Path | None:
+    """The file of a batch; by all that it depends on, the commit among it."""
+    if options.keep is None:
+        return None
+    what = (options.scenario, options.first + at, options.batch, options.seconds, options.goal)
+    words = [str(word) for word in (*what, commit())]
+    return options.keep / ("-".join(words).replace(" ", "_").replace("/", "_") + ".npz")
+
+
+def row(options: argparse.Namespace, found: dict[str, np.ndarray]) -> list[str]:
+    """Of the table."""
+    gone, end, moves, seconds = (found[key] for key in ("gone", "end", "moves", "seconds"))
+    counts = [int((end == k).sum()) for k in range(len(ENDS))]
+    low, high = wilson(counts[0], len(gone))
+    total = found["frames"].sum()
+    return [
         options.scenario,
-        f"{len(best)}, of which {int((~np.asarray(good)).sum())} without a start in reach",
-        *(str(int((why == end).sum())) for end in ENDS),
-        f"{np.median(best):.1f}, {best.min():.1f} to {best.max():.1f}",
-        f"{np.median(moves[:, -1]):.0f}, {moves[:, -1].min()} to {moves[:, -1].max()}",
-        f"{failed.sum()} of {failed.size}",
-        f"{lost.sum()}",
-        f"{np.median(effort.max(axis=1)):.2f}",
-        f"{frames / took:.0f}" if took else "",
+        f"{len(gone)}, of which {int((~found['good']).sum())} without a start in reach",
+        *map(str, counts),
+        f"{100 * low:.0f}% to {100 * high:.0f}%",
+        f"{np.median(gone):.1f}, {gone.min():.1f} to {gone.max():.1f}",
+        f"{np.median(moves):.0f}, {moves.min()} to {moves.max()}",
+        f"{found['failed'].sum()} of {found['steps'].sum()}",
+        f"{found['lost'].sum()}",
+        f"{np.median(found['effort']):.2f}",
+        f"{total / seconds.sum():.0f}" if total else "",
     ]
-    return row, bad
 
 
 def parse(words: list[str]) -> argparse.Namespace:
@@ -146,7 +193,9 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--walls", type=int, default=256)
     parser.add_argument("--first", type=int, default=1000, help="seed")
     parser.add_argument("--batch", type=int, default=32, help="walls at a time")
-    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--stances", action="store_true", help="the starts alone, nothing moves")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="what batches came to")
     parser.add_argument("--goal", type=float, default=5.0, help="how far [m]")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--quick", action="store_true", help="two walls, two seconds")
@@ -162,18 +211,29 @@ def main(words: list[str]) -> str:
     """Measure, print and return the table."""
     options = parse(words)
     with session(options.device, "float32"):
-        row, bad = climbs(scenario(options.scenario), options)
+        made = scenario(options.scenario)
+        if options.stances:
+            seeds = range(options.first, options.first + options.walls)
+            rows = _stances.stances(made, walls(made, seeds))
+            what, body = "starts", [table(_stances.HEAD, rows)]
+        else:
+            what = f"{options.goal:g} m within {options.seconds:g} s"
+            found = climbs(made, options)
+            others = [
+                f"seed {options.first + k}: {found['gone'][k]:.2f} m, {ENDS[end]}"
+                for k, end in enumerate(found["end"])
+                if end
+            ]
+            body = [table(HEAD, [row(options, found)]), "\n".join(others)]
         text = "\n\n".join(
             [
                 f"## Climbing, {today()}, {machine()}",
-                f"commit {commit()}; {versions(jax)}; float32; {options.goal:g} m within"
-                f" {options.seconds:g} s",
+                f"commit {commit()}; {versions(jax)}; float32; {what}",
                 f"`{shlex.join(['python', 'benchmarks/climbing.py', *options.words])}`",
-                table(HEAD, [row]),
-                "\n".join(bad) + "\n",
+                *body,
             ]
         )
-    return publish(text, options.record)
+    return publish(text + "\n", options.record)
 
 
 if __name__ == "__main__":

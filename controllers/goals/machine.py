@@ -25,7 +25,7 @@ from controllers.goals.effector_constraints import (
     constraints_now,
 )
 from controllers.goals.response import Response, ease, response_rows
-from controllers.goals.tasks import Goal
+from controllers.goals.tasks import VANISH, Goal
 from jaxsim.synthesis.config import Units
 from jaxsim.synthesis.observation import EffectorObservation
 from jaxsim.synthesis.tasks import (
@@ -142,10 +142,10 @@ class GoalMachine:
                 f"goal {goal.name!r} has a weight in one state and a response in another; give it"
                 " one of the two"
             )
-        if True in kinds and goal.level == "force":
+        if True in kinds and goal.level in VANISH:
             raise ValueError(
-                f"goal {goal.name!r} asks contact forces to vanish, which takes no time; give it a"
-                " weight"
+                f"goal {goal.name!r} asks {VANISH[goal.level]} to vanish, which takes no time; give"
+                " it a weight"
             )
 
     @property
@@ -275,9 +275,10 @@ class GoalMachine:
             lifted = [s.lifts(here, memory.variables) for s in self.states.values()]
             lifted = pick(memory.state, lifted)
             still = jnp.where(lifted, 0.0, 1.0).astype(conf.v.dtype)
-            rows, relaxed = self._rows(
+            rows = self._rows(
                 memory, obs, here, at_v, weights, times, obs.touching & ~lifted, unit, dt
             )
+            relaxed = self._vanishing("force", memory, here, weights)
             fixed = grip = hold = clasp = None
             if conf.clasps is not None and self.clasps is not None:
                 clasp = self.clasps(here, memory.variables)
@@ -290,7 +291,8 @@ class GoalMachine:
                 )
             return Tasks(
                 goals=stacked(*rows),
-                relax=relaxed.astype(conf.v.dtype),
+                relax=jnp.zeros_like(still) if relaxed is None else relaxed,
+                effort=self._vanishing("torque", memory, here, weights),
                 of_goal=np.repeat(np.arange(len(rows)), [len(part.r) for part in rows]),
                 n_goals=len(rows),
                 still=still,
@@ -305,17 +307,15 @@ class GoalMachine:
 
     def _rows(
         self, memory, obs, here, at_v, weights, times, stays, unit: Units, dt
-    ) -> tuple[list[TaskRows], Array]:
-        """Of each goal that has rows, and (ne,) the weights on contact forces. here: as ``at_v``
-        leads to, from obs; stays (ne,) bool."""
+    ) -> list[TaskRows]:
+        """Of each goal that has rows. here: as ``at_v`` leads to, from obs; stays (ne,) bool."""
         conf, now = here.conf, weights[memory.state]
         factor = None if times is None else ease(obs.conf, stays, unit, dt)
-        rows, relaxed = [], jnp.zeros(conf.effectors.count, conf.v.dtype)
+        rows = []
         for k, (goal, timed) in enumerate(zip(self.goals, self.timed)):
-            found = goal.rows(here, memory.variables)
-            if goal.level == "force":
-                relaxed = relaxed + jnp.where(found, now[k], 0.0)
+            if goal.level in VANISH:
                 continue
+            found = goal.rows(here, memory.variables)
             error, J = found
             scale = root_of_weight(now[k]) / (
                 1.0 if goal.unit == "one" else getattr(unit, goal.unit)
@@ -327,12 +327,24 @@ class GoalMachine:
                 rows.append(velocity_rows(J, -error, scale))
             else:
                 rows.append(position_rows(conf, error, J, at_v, scale, dt))
-        return rows, relaxed
+        return rows
+
+    def _vanishing(
+        self, level: str, memory: MachineState, here: EffectorObservation, weights: Array
+    ) -> Array | None:
+        """(ne,) weights on contact forces, or (nv,) on torques; None where no goal asks for any."""
+        now, dtype = weights[memory.state], here.conf.v.dtype
+        asked = [
+            jnp.where(goal.rows(here, memory.variables), now[k], 0.0).astype(dtype)
+            for k, goal in enumerate(self.goals)
+            if goal.level == level
+        ]
+        return sum(asked[1:], asked[0]) if asked else None
 
     @property
     def row_names(self) -> tuple[str, ...]:
         """Of the goals that have rows, as ``Tasks.of_goal`` counts them."""
-        return tuple(goal.name for goal in self.goals if goal.level != "force")
+        return tuple(goal.name for goal in self.goals if goal.level not in VANISH)
 
 
 def pick(index: Array, options: list) -> Any:

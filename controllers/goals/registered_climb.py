@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from controllers.goals.climb import ROLES, Climb, Pace, climb_machine
+from controllers.goals.climb import ROLES, climb_machine
 from controllers.goals.climbing_moves import DEPTH, LIMBS, Limbs, first_holds
+from controllers.goals.climbing_state import Climb, Pace
 from controllers.goals.registered import named, registered
 from controllers.goals.starts import check_free
 from controllers.registry import Registered, Setup

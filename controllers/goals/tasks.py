@@ -22,7 +22,8 @@ from jaxsim.math.safe import safe_sqrt
 from jaxsim.synthesis.config import Units
 from jaxsim.synthesis.observation import EffectorObservation
 
-LEVELS = ("position", "velocity", "force")
+VANISH = {"force": "contact forces", "torque": "torques"}  # levels without rows on the velocity
+LEVELS = ("position", "velocity", *VANISH)
 OVERTURNED = 0.1  # [rad]
 
 
@@ -31,7 +32,8 @@ class Goal:
     """``rows(obs, memory)`` gives the error (m,) and J (m, nv) with d error / dt = J v.
 
     Of a goal on velocities the error is minus the velocity that J v is to have; of one on forces
-    rows gives (ne,) bool: whose contact forces are to vanish. unit: a field of
+    rows gives (ne,) bool: whose contact forces are to vanish, of one on torques (nv,) bool: which
+    are to vanish, in parts of their limits. unit: a field of
     ``synthesis.config.Units``, or "one".
     """
 
@@ -183,3 +185,10 @@ def reach(
 def relax(name: str, whose: Callable[[EffectorObservation, Any], Array]) -> Goal:
     """Gc: the contact forces of some effectors (ne,) bool vanish."""
     return Goal(name, "force", whose, "force")
+
+
+@cache
+def effort() -> Goal:
+    """The torques of all joints vanish, in parts of their limits: a small weight lets go by and by
+    of what limbs that hold on pull against one another."""
+    return Goal("effort", "one", lambda obs, _: np.ones(obs.conf.v.shape[0], bool), "torque")

@@ -13,6 +13,7 @@ from jax import Array
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.dynamics.rigid import bias_force
 from jaxsim.math.products import matmul
+from jaxsim.math.safe import safe_divide
 from jaxsim.model import Topology
 from jaxsim.solvers.qp import Problem
 from jaxsim.synthesis.clasps import Clasped
@@ -114,9 +115,8 @@ def step_problem(
     root = np.flatnonzero(~actuated(top))
     L = jnp.concatenate([motion.inertia, -motion.force], axis=1)
 
-    scale, torque = stops.torque_goal(
-        torque, jnp.sqrt(tasks.torque) / unit.torque, conf.model.torque_limit
-    )
+    limit = conf.model.torque_limit
+    scale, torque = stops.torque_goal(*_torques(tasks, torque, limit, unit), limit)
     smooth = scale[muscles, None] * L[muscles], (scale * (torque - motion.rest))[muscles]
     goals = _wide(tasks.goals.J, more), tasks.goals.r
     stays = _contacts_stay(conf, ahead, at_v, modes, tasks, dt, unit)
@@ -160,6 +160,16 @@ def step_problem(
         ceiling=ceiling,
         joint=pull,
     )
+
+
+def _torques(tasks: Tasks, torque: Array, limit: Array, unit: Units) -> tuple[Array, Array]:
+    """Scales () or (nv,) and targets (nv,) of rows on L: that torques stay what they were, and that
+    they vanish. The sum of both squares is one square, so one row a joint does for both."""
+    if tasks.effort is None:
+        return jnp.sqrt(tasks.torque) / unit.torque, torque
+    stay = tasks.torque / unit.torque**2
+    both = stay + tasks.effort / limit**2
+    return root_of_weight(both), safe_divide(stay, both) * torque
 
 
 def _wide(J: Array, more: int) -> Array:

@@ -323,7 +323,8 @@ def _same_rows(tasks: Sequence[Tasks]) -> Tasks:
         name: max((len(rows.r) for t in tasks if (rows := getattr(t, name)) is not None), default=0)
         for name in ("goals", "fixed")
     }
-    some = {n: any(getattr(t, n) is not None for t in tasks) for n in ("grip", "clasp", "apart")}
+    masked = ("grip", "clasp", "apart", "effort")
+    some = {n: any(getattr(t, n) is not None for t in tasks) for n in masked}
 
     def filled(t: Tasks) -> Tasks:
         nv, count = t.goals.J.shape[1], len(t.relax)
@@ -335,6 +336,8 @@ def _same_rows(tasks: Sequence[Tasks]) -> Tasks:
         for name in ("grip", "apart"):
             if some[name] and getattr(t, name) is None:
                 rows[name] = jnp.zeros(count, bool)
+        if some["effort"] and t.effort is None:
+            rows["effort"] = jnp.zeros(nv, t.relax.dtype)
         if some["clasp"] and t.clasp is None:
             sizes = [t.clasp for t in tasks if t.clasp is not None]
             rows["clasp"] = jnp.zeros_like(sizes[0])

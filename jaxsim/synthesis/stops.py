@@ -69,8 +69,8 @@ class Stops:
         return jnp.where(self.down, -jnp.inf, -limit), jnp.where(self.up, jnp.inf, limit)
 
     def torque_goal(self, torque: Array, scale: Array, limit: Array) -> tuple[Array, Array]:
-        """Scales and targets (nv,) of rows on L: ``scale`` () and torque (nv,) but where a stop
-        bore, which is not the motor's, or where L should be at the motor's limit (nv,)."""
+        """Scales and targets (nv,) of rows on L: scale, () or (nv,), and torque (nv,) but where a
+        stop bore, which is not the motor's, or where L should be at the motor's limit (nv,)."""
         scales = jnp.where(self.bears, 0.0, scale)
         some = self.firm > 0
         firm = self.firm / jnp.where(some, limit, 1.0)

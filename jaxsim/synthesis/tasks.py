@@ -28,6 +28,7 @@ class Tasks:
     relax: Array  # (ne,) weights on the contact force of an effector, in body weights
     still: Array  # (ne,) weights on the motion of an effector in contact
     torque: Array  # () weight on the change of the joint torques
+    effort: Array | None = None  # (nv,) weights on the torques themselves, in parts of their limits
     fixed: TaskRows | None = (
         None  # equations that the velocity fulfils; zero rows where there is none
     )

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
     ("script", "line"),
     [
         ("climbing.py", "| scenario | walls "),
+        ("climbing.py --stances", "| limbs that hold "),
         ("constraint_matrix.py", "| rows | XLA mass [us]"),
         ("gpu.py", "| work   | backend | batch |"),
         ("gradients.py", "Largest error without smoothing"),

@@ -150,6 +150,8 @@ def test_mistakes_are_told():
         )
     with pytest.raises(ValueError, match="'relax' asks contact forces to vanish"):
         machine(1.0).adding(goals.relax("relax", lambda *_: None), Response(0.3))
+    with pytest.raises(ValueError, match="'effort' asks torques to vanish, which takes no time"):
+        machine(1.0).adding(goals.effort(), Response(0.3))
     model = hopper()
     controller = GoalController.of(machine(Response(0.4)), model)
     with pytest.raises(ModelError, match="times: a time constant is positive"):

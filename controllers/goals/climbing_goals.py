@@ -1,0 +1,101 @@
+"""The goals of a climber; see ``controllers.goals.climb``."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.goals import tasks as goals
+from controllers.goals.climbing_moves import CHAINS
+from controllers.goals.climbing_state import Climb, order_of, row_of, the_holds
+from controllers.goals.tasks import Goal
+from jaxsim.dynamics.jacobians import point_jacobian
+from jaxsim.math.safe import safe_norm
+from jaxsim.model import Topology
+from jaxsim.synthesis.observation import EffectorObservation
+
+CLEAR = ("leftShank", "rightShank", "pelvis", "chest", "head")  # whose joints keep off the wall
+FAR = 0.5  # from the hold, a limb's goal has its least weight, in heights of the centre of mass
+LEAST = np.array([0.01, 0.01, 0.1, 0.1])  # weights that the document prints, of feet and of hands
+NEAREST = np.array([0.3, 0.3, 0.25, 0.25])
+
+
+def _tip(obs: EffectorObservation, climb: Climb) -> tuple[Array, Array]:
+    """(3,) where the gripper of the moving limb is from its hold [m], and its Jacobian (3, nv)."""
+    conf, holds = obs.conf, the_holds(obs)
+    at = holds.grippers[order_of(obs)]
+    place = jnp.sum(
+        jnp.where((climb.hold == np.arange(holds.pos.shape[0]))[:, None], holds.pos, 0.0),
+        axis=0,
+    )
+    return row_of(climb.limb, conf.position[at]) - place, row_of(climb.limb, conf.jacobian[at])
+
+
+def com_to_place() -> Goal:
+    """Gcom: the centre of mass where all limbs reach their holds, ``Climb.depth`` out of these."""
+
+    def rows(obs: EffectorObservation, climb: Climb):
+        return obs.conf.com - climb.com_target, obs.conf.com_jacobian
+
+    return Goal("com", "com", rows)
+
+
+def limb_to_hold() -> Goal:
+    """Gp: the limb of the move to its hold; weights grow as it gets nearer. The state's weight is
+    in units of that of a hand that is near."""
+
+    def rows(obs: EffectorObservation, climb: Climb):
+        away, J = _tip(obs, climb)
+        part = jnp.clip(safe_norm(away) / (FAR * climb.limbs.height), 0.0, 1.0)
+        least, nearest = (row_of(climb.limb, x.tolist()) for x in (LEAST, NEAREST))
+        root = jnp.sqrt((nearest + (least - nearest) * part) / nearest)
+        return root * away, root * J
+
+    return Goal("hold", "limb", rows)
+
+
+def pose_near(joints: Sequence[str]) -> Goal:
+    """Gpose: hinges as at the start, once a foot is near to its hold; but not those of its own leg,
+    which would keep it from getting there."""
+    pose = goals.pose("pose", tuple(joints), lambda _, climb: climb.pose)
+
+    def rows(obs: EffectorObservation, climb: Climb):
+        away = safe_norm(_tip(obs, climb)[0]) / (climb.pace.pose * climb.limbs.height)
+        others = climb.limb != limbs_of(obs.conf.model.topology, joints)
+        root = jnp.where(others, jnp.clip(1.0 - away, 0.0, 1.0), 0.0)  # at once, it would jerk
+        error, J = pose.rows(obs, climb)
+        return root * error, root[:, None] * J
+
+    return replace(pose, rows=rows)
+
+
+def limbs_of(top: Topology, joints: Sequence[str]) -> np.ndarray:
+    """(n,) int: the limb of each joint, index into ``LIMBS``; 4 of the trunk's."""
+    first = [top.part(chain[0]) for chain in CHAINS]
+
+    def of(link: int) -> int:
+        while link >= 0 and link not in first:
+            link = top.link_parent[link]
+        return first.index(link) if link >= 0 else len(first)
+
+    return np.array([of(top.joint_link[top.joint(name)]) for name in joints])
+
+
+def clear_of_wall() -> Goal:
+    """Knees and trunk on this side of the holds: nothing else keeps them out of the wall."""
+
+    def rows(obs: EffectorObservation, climb: Climb):
+        conf, errors, slopes = obs.conf, [], []
+        least = climb.pace.off * climb.limbs.height
+        for name in CLEAR:
+            link = conf.link(name)
+            place = conf.kin.link_pos[link]
+            short = (place - climb.origin) @ climb.frame[2] - least
+            slope = climb.frame[2] @ point_jacobian(conf.model, conf.kin, link, place)
+            errors.append(jnp.minimum(short, 0.0))
+            slopes.append(jnp.where(short < 0, slope, 0.0))
+        return jnp.stack(errors), jnp.stack(slopes)
+
+    return Goal("clear", "com", rows)
