@@ -11,28 +11,25 @@ from jaxsim.solvers import qp
 from jaxsim.solvers.joint import Joint
 
 TOGETHER = 6  # equations that two problems have in common, as a clasp of two hands
-ROUNDS = 10  # iterations of each solution
+ROUNDS = 10  # iterations of each solution, and solutions of each call that is timed
 AXIS = "body"
-HEADER = ["precision", "problems", "iteration, CPU [us]", "median of the calls", "of one alone"]
+HEADER = ["problems", "iteration, CPU [us]", "median of the calls", "of one alone"]
 
 
 def tied(p: dict[str, np.ndarray], repeats: int) -> list[list[str]]:
     """A row for one problem, two apart, and two tied; p: the stacked fields of qp.Problem, two of
-    them at least. Seconds of the processor, of the fastest of ``repeats`` rows of calls."""
-    rows = []
-    for dtype in (jnp.float32, jnp.float64):
-        two = qp.Problem(**{name: jnp.asarray(x[:2], dtype) for name, x in p.items()})
-        one = jax.tree.map(lambda x: x[0], two)
-        rng = np.random.default_rng(0)
-        C = jnp.asarray(rng.normal(size=(2, TOGETHER, p["J"].shape[2])), dtype)
-        both = replace(two, joint=Joint(C, jnp.zeros((2, TOGETHER), dtype), AXIS))
-        alone = None
-        for name, problem, batch in (("1", one, False), ("2", two, True), ("2, tied", both, True)):
-            times = np.array(_seconds(problem, batch, repeats)) / ROUNDS * 1e6
-            alone = times.min() if alone is None else alone
-            cells = [f"{times.min():.0f}", f"{np.median(times):.0f}", f"{times.min() / alone:.1f}"]
-            rows.append([jnp.dtype(dtype).name, name, *cells])
-            print(*rows[-1], flush=True)
+    them at least. Seconds of the processor, of the fastest of ``repeats`` calls."""
+    two = qp.Problem(**{name: jnp.asarray(x[:2]) for name, x in p.items()})
+    one = jax.tree.map(lambda x: x[0], two)
+    C = jnp.asarray(np.random.default_rng(0).normal(size=(2, TOGETHER, p["J"].shape[2])))
+    both = replace(two, joint=Joint(C, jnp.zeros((2, TOGETHER)), AXIS))
+    rows, alone = [], None
+    for name, problem, batch in (("1", one, False), ("2", two, True), ("2, tied", both, True)):
+        times = np.array(_seconds(problem, batch, repeats)) / ROUNDS * 1e6
+        alone = times.min() if alone is None else alone
+        cells = [f"{times.min():.0f}", f"{np.median(times):.0f}", f"{times.min() / alone:.1f}"]
+        rows.append([name, *cells])
+        print(*rows[-1], flush=True)
     return rows
 
 

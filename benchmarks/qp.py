@@ -305,7 +305,9 @@ def main(words: list[str]) -> str:
 
         with session(options.device, "float64"):
             found = tied(p, options.repeats)
-            about = f"commit {commit()}; {versions(jax)}; {source}; cores {options.cores}, XLA"
+            about = (
+                f"commit {commit()}; {versions(jax)}; {source}; float64, cores {options.cores}, XLA"
+            )
             text = _report("Two small QPs that are tied", about, options, table(HEADER, found))
         return publish(text, options.record)
     out, say = {}, {}
