@@ -23,10 +23,11 @@ def tied(p: dict[str, np.ndarray], repeats: int) -> list[list[str]]:
     one = jax.tree.map(lambda x: x[0], two)
     C = jnp.asarray(np.random.default_rng(0).normal(size=(2, TOGETHER, p["J"].shape[2])))
     both = replace(two, joint=Joint(C, jnp.zeros((2, TOGETHER)), AXIS))
-    rows, alone = [], None
+    rows: list[list[str]] = []
+    alone = np.inf
     for name, problem, batch in (("1", one, False), ("2", two, True), ("2, tied", both, True)):
         times = np.array(_seconds(problem, batch, repeats)) / ROUNDS * 1e6
-        alone = times.min() if alone is None else alone
+        alone = times.min() if not rows else alone
         cells = [f"{times.min():.0f}", f"{np.median(times):.0f}", f"{times.min() / alone:.1f}"]
         rows.append([name, *cells])
         print(*rows[-1], flush=True)
