@@ -91,7 +91,7 @@ comma := ,
 
 # With JAX=0.11 the pins of jax and jaxlib give way, and that of flax, which asks for some JAX.
 install = grep -vE '$(if $(JAX),^(jax|jaxlib|flax)==,^$$)' $(PINS) > $(VENV)/pins.txt; \
-  $(PIP) install --quiet -c $(VENV)/pins.txt -e "$(1)" \
+  $(PIP) install --quiet --no-compile -c $(VENV)/pins.txt -e "$(1)" \
   $(if $(JAX),"jax==$(JAX).*" "jaxlib==$(JAX).*")
 
 # An environment whose Python runs is reused; stamps beside one that does not are void.

@@ -6,6 +6,7 @@
     python benchmarks/qp.py --abuse 100000    instead: infeasible, degenerate, badly scaled ones
     python benchmarks/qp.py --levels          instead: three levels of priority beside one QP
     python benchmarks/qp.py --warm            instead: iterations of problems that change by 0.3%
+    python benchmarks/qp.py --tied            instead: one alone, two, and two that are tied
     python benchmarks/qp.py --quick           seconds, to see that it runs
 
 Random problems in the shape of a per-step optimisation over velocities and contact forces, unless
@@ -233,6 +234,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--cores", type=int, nargs="+", default=[0], help="that all are pinned to")
     parser.add_argument("--abuse", type=int, metavar="COUNT", help="so many hard small ones")
     parser.add_argument("--levels", action="store_true", help="three of priority, beside one QP")
+    parser.add_argument("--tied", action="store_true", help="two with joint equations, beside one")
     parser.add_argument("--warm", action="store_true", help="starts from a problem like it")
     parser.add_argument("--fused", action="store_true", help="ours fused, too")
     parser.add_argument("--repeats", type=int, default=5, help="the best of so many counts")
@@ -297,6 +299,16 @@ def main(words: list[str]) -> str:
             found = levels(p, lambda run: best_of(run, options.repeats))
             about = f"commit {commit()}; {versions(jax)}; {source}, {len(p['r'])} members, XLA"
             text = _report("Levels of small QPs", about, options, table(HEADER, found))
+        return publish(text, options.record)
+    if options.tied:
+        from benchmarks._qp_tied import HEADER, tied
+
+        with session(options.device, "float64"):
+            found = tied(p, options.repeats)
+            about = (
+                f"commit {commit()}; {versions(jax)}; {source}; float64, cores {options.cores}, XLA"
+            )
+            text = _report("Two small QPs that are tied", about, options, table(HEADER, found))
         return publish(text, options.record)
     out, say = {}, {}
     os.environ["DRJIT_CACHE_DIR"] = tempfile.mkdtemp()  # that of others hides what compiling takes

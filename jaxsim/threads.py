@@ -1,6 +1,7 @@
-"""How many threads XLA has on a CPU."""
+"""How many threads XLA and LAPACK have on a CPU."""
 
 import contextlib
+import importlib
 import os
 from collections.abc import Iterator
 
@@ -9,6 +10,18 @@ HANGS = (
     "if it never ends: on a CPU of few cores XLA can wait for itself, start Python with NPROC=8 in"
     " the environment (docs/guides/install.md)"
 )
+LAPACK = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")  # any of them says
+
+
+@contextlib.contextmanager
+def thread_counts() -> Iterator[None]:
+    """XLA starts with threads enough and LAPACK with one, where the user has not said how many.
+
+    Acts where JAX starts inside, or calls LAPACK for the first time.
+    """
+    one_for_lapack()
+    with more_threads():
+        yield
 
 
 @contextlib.contextmanager
@@ -21,11 +34,31 @@ def more_threads() -> Iterator[None]:
     if "NPROC" in os.environ or cores() >= THREADS:
         yield
         return
-    os.environ["NPROC"] = str(THREADS)
+    with _set("NPROC", THREADS):
+        yield
+
+
+def one_for_lapack() -> None:
+    """Loads the LAPACK that JAX calls on a CPU, which is SciPy's, with one thread.
+
+    Its threads spin while they wait for each other, in every factorisation of 64 rows and more:
+    where others use the cores too, ten times the processor's time for nothing. Where LAPACK is
+    loaded already it stays as it is; NumPy has one of its own.
+    """
+    if any(name in os.environ for name in LAPACK):
+        return
+    with _set(LAPACK[0], 1):
+        importlib.import_module("scipy.linalg.cython_lapack")
+
+
+@contextlib.contextmanager
+def _set(name: str, value: int) -> Iterator[None]:
+    """A variable of the environment inside, and none after."""
+    os.environ[name] = str(value)
     try:
         yield
     finally:
-        os.environ.pop("NPROC", None)
+        os.environ.pop(name, None)
 
 
 def cores() -> int:

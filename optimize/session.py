@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 
-from jaxsim.threads import cores, more_threads
+from jaxsim.threads import cores, thread_counts
 
 __all__ = ["NoDevice", "cores", "session"]
 
@@ -35,7 +35,7 @@ def session(
     from jaxsim.compilation import LONG, notices_after
 
     notes: list[str] = []
-    with notices_after(LONG if notices else None), more_threads():
+    with notices_after(LONG if notices else None), thread_counts():
         started = not _update("jax_num_cpu_devices", cpu_devices)
         if started and cpu_devices > 1 and jax.local_device_count("cpu") < cpu_devices:
             notes.append("JAX has already started; its CPU is used as it is")

@@ -11,6 +11,7 @@ for _name, _value in (
     ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3"),
     ("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1"),
     ("NPROC", "8"),  # whatever comes first: with two threads XLA can wait for itself for ever
+    ("OPENBLAS_NUM_THREADS", "1"),  # see ``jaxsim.threads``; workers share the cores
 ):
     os.environ.setdefault(_name, _value)
 

@@ -1,4 +1,4 @@
-"""The cache of compiled programs, the notices of what takes long, and how many threads XLA has."""
+"""The cache of compiled programs, the notices of what takes long, and the numbers of threads."""
 
 import time
 
@@ -181,6 +181,35 @@ def test_the_first_model_starts_xla_with_threads_enough():
         assert "NPROC" not in os.environ
     """
     assert_ok(run_python(code))
+
+
+@pytest.mark.parametrize("given", [None, "2"])
+def test_lapack_has_one_thread_unless_the_user_has_said_how_many(given):
+    """As the library that is loaded tells, where it is the one of SciPy's packages."""
+    code = f"""
+        import ctypes, os
+
+        for name in ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"):
+            os.environ.pop(name, None)
+        given = {given!r}
+        if given is not None:
+            os.environ["OMP_NUM_THREADS"] = given
+        from jaxsim.threads import thread_counts
+
+        with thread_counts():
+            assert "OPENBLAS_NUM_THREADS" not in os.environ
+        import scipy.linalg.cython_lapack
+
+        maps = open("/proc/self/maps").read() if os.path.exists("/proc/self/maps") else ""
+        names = {{line.split()[-1] for line in maps.splitlines() if "scipy_openblas-" in line}}
+        for name in names:
+            print("looked", ctypes.CDLL(name).scipy_openblas_get_num_threads())
+    """
+    done = run_python(code)
+    assert_ok(done)
+    if not done.stdout:
+        pytest.skip("this SciPy has another LAPACK")
+    assert done.stdout.split() == ["looked", given or "1"]
 
 
 def test_watches_are_no_burden():

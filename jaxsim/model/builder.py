@@ -18,7 +18,7 @@ from jaxsim.model.model import Model
 from jaxsim.model.roles import NO_ROLES, Roles
 from jaxsim.model.shapes import RANK, Shape
 from jaxsim.model.topology import WORLD, Topology
-from jaxsim.threads import more_threads
+from jaxsim.threads import thread_counts
 
 
 @dataclass(frozen=True)
@@ -298,7 +298,7 @@ class ModelBuilder:
             grip_other_point=np.array([g.other_point for g in self._grips]).reshape(-1, 3),
             grip_strength=[g.strength for g in self._grips],
         )
-        with more_threads():  # where it is here that JAX begins
+        with thread_counts():  # where it is here that JAX begins
             dtype = jnp.zeros(0).dtype
         drives = stacked([joint.drive for joint in joints if joint.drive is not None])
 

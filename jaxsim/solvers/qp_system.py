@@ -5,7 +5,7 @@ part of it, so they are eliminated once, and a step factorises a matrix of the o
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import jax
@@ -90,26 +90,26 @@ def pulled(problem: Scaled, y: Array) -> Array:
 @dataclass(frozen=True)
 class Reduced:
     """The matrix without the f free unknowns, before a step adds to it. With L the lower factor of
-    their part of H, and rows (k + e of them) those of G, then of A:"""
+    their part of H, and rows (k + e + mj of them) those of G, of A, then of joint equations:"""
 
     inverse: Array  # (f, f) L^-1
-    across: Array  # (f, nb + k + e) L^-1 (H, rows^T), of the unknowns that stay and the rows
+    across: Array  # (f, nb + k + e + mj) L^-1 (H, rows^T), of the unknowns that stay and the rows
     H: Array  # (nb, nb) of the unknowns that stay
-    rows: Array  # (k + e, nb) of them
-    among: Array  # (k + e, k + e) what the rows of the free unknowns have in common
+    rows: Array  # (k + e + mj, nb) of them
+    among: Array  # (k + e + mj, k + e + mj) what the rows of the free unknowns have in common
     fixed: Array  # (nb,) bool
 
 
 @dataclass(frozen=True)
 class Factor:
-    """The matrix of a step, factorised."""
+    """The matrix of a step, factorised. E: the rows of A, then those of joint equations."""
 
     reduced: Reduced
     weight: Array  # (k,) of the rows of G
-    rows: Array  # (k, nb + e + k) of a factor of the rows of G, with their weights; k = 0 if f is
+    rows: Array  # (k, nb + e + mj + k) of a factor of the rows of G, weighted; k = 0 if f is
     lower: Array  # (nb, nb) of the matrix of the unknowns that stay
     inverse: Array  # (nb,) 1 / its diagonal
-    through: Array  # (e, nb) A lower^-T, with A as the elimination leaves it
+    through: Array  # (e + mj, nb) E lower^-T, with E as the elimination leaves it
     small: Array  # (e, e) lower factor of the equations' system
     small_inverse: Array  # (e,)
     joint: "JointFactor | None" = None
@@ -117,19 +117,18 @@ class Factor:
 
 @dataclass(frozen=True)
 class JointFactor:
-    """What the mj joint equations need of a step: how this problem answers each of them, and the
-    factor of what all problems' answers come to."""
+    """What the mj joint equations need of a step."""
 
-    dx: Array  # (mj, n)
-    dy: Array  # (mj, e)
-    moved: Array  # (mj, c) C dx
-    lower: Array  # (mj, mj)
+    across: Array  # (e, mj) small^-1 times what A and they have in common
+    lower: Array  # (mj, mj) factor of what they come to, of all problems
+    inverse: Array  # (mj,) 1 / its diagonal
 
 
 def reduced(problem: Scaled) -> Reduced:
     """Without the free unknowns, with as little regularisation as their factor needs to exist."""
     f = problem.free
-    rows, fixed = jnp.concatenate([problem.G, problem.A]), problem.fixed[f:]
+    joint = [] if problem.joint is None else [problem.joint.C]
+    rows, fixed = jnp.concatenate([problem.G, problem.A, *joint]), problem.fixed[f:]
     if not f:
         none = jnp.zeros((len(rows), len(rows)), rows.dtype)
         return Reduced(problem.H[:0, :0], problem.H[:0], problem.H, rows, none, fixed)
@@ -170,104 +169,108 @@ def factor(
     two sides of a row are one row of K, with the sum of their weights.
 
     A^T A changes no solution, and A K^-1 A^T is then at most 1: rows A below K with 2 on the
-    diagonal give ``through`` in the same factorisation. A fixed unknown gets a diagonal so large
-    that it does not move.
+    diagonal give ``through`` in the same factorisation; those of joint equations have a diagonal
+    larger than theirs can be. A fixed unknown gets one so large that it does not move.
     """
     nb, k, e = problem.bounded, problem.G.shape[0], problem.A.shape[0]
     weight_x, weight_G = both_sides(problem, weight, jnp.add)
-    G, A = system.rows[:k], system.rows[k:]
+    G, E = system.rows[:k], system.rows[k:]
     huge = 1 / jnp.finfo(weight.dtype).eps ** 2
     on_diagonal = jnp.where(system.fixed, huge, weight_x + ridge)
     if system.across.shape[0]:
         # G dx = slack / weight, where dx of the free unknowns follows the others and the slack
         root = safe_sqrt(weight_G)
-        N, N_A = system.among[:k, :k], system.among[:k, k:]
+        N, N_E = system.among[:k, :k], system.among[:k, k:]
         B = lax.linalg.cholesky(jnp.eye(k, dtype=N.dtype) + root[:, None] * N * root)
-        sides = root[:, None] * jnp.concatenate([G, N_A, jnp.eye(k, dtype=N.dtype)], axis=1)
+        sides = root[:, None] * jnp.concatenate([G, N_E, jnp.eye(k, dtype=N.dtype)], axis=1)
         rows = lax.linalg.triangular_solve(B, sides, left_side=True, lower=True)
-        P, P_A = rows[:, :nb], rows[:, nb : nb + e]
+        P, P_E = rows[:, :nb], rows[:, nb : nb + E.shape[0]]
         K = system.H + matmul(P.T, P)
-        A = A - matmul(P_A.T, P)
-        S = system.among[k:, k:] - matmul(P_A.T, P_A)
+        E = E - matmul(P_E.T, P)
+        S = system.among[k:, k:] - matmul(P_E.T, P_E)
     else:
         rows = system.rows[:0]
         K = system.H + matmul(G.T * weight_G, G)
-        S = jnp.zeros((e, e), weight.dtype)
+        S = jnp.zeros((E.shape[0], E.shape[0]), weight.dtype)
     K = K + jnp.diag(on_diagonal)
-    below = jnp.concatenate([A, 2 * jnp.eye(e, dtype=K.dtype)], axis=1)
-    K = jnp.concatenate([jnp.concatenate([K, A.T], axis=1), below])
+    corner = 2 * jnp.eye(E.shape[0], dtype=K.dtype)
+    if problem.joint is not None:
+        corner = jnp.where(jnp.arange(E.shape[0]) < e, corner, huge * corner)
+    below = jnp.concatenate([E, corner], axis=1)
+    K = jnp.concatenate([jnp.concatenate([K, E.T], axis=1), below])
     lower = lax.linalg.cholesky(K, symmetrize_input=False)
     lower, through = lower[:nb, :nb], lower[nb:, :nb]
     S = S + matmul(through, through.T)
-    S = S + jnp.diag(delta * (1 + jnp.diagonal(S)))
-    small = lax.linalg.cholesky(S, symmetrize_input=False)
+    small = lax.linalg.cholesky(_damped(S[:e, :e], delta), symmetrize_input=False)
     inverse, small_inverse = 1 / jnp.diagonal(lower), 1 / jnp.diagonal(small)
-    f = Factor(system, weight_G, rows, lower, inverse, through, small, small_inverse)
-    return f if problem.joint is None else replace(f, joint=_answers(f, problem, delta))
+    joint = None if problem.joint is None else _joint_factor(problem.joint, S, small, delta)
+    return Factor(system, weight_G, rows, lower, inverse, through, small, small_inverse, joint)
 
 
-def _answers(f: Factor, problem: Scaled, delta: Array | float) -> JointFactor:
-    """See ``JointFactor``."""
-    joint, none = problem.joint, (jnp.zeros_like(problem.d), jnp.zeros_like(problem.b))
-    assert joint is not None
-    dx, dy, moved = jax.vmap(lambda row: _solve_alone(f, problem, row, *none))(joint.C)
-    S = joint.total(matmul(joint.C, dx.T))
-    S = (S + S.T) / 2
-    S = S + jnp.diag(delta * (1 + jnp.diagonal(S)))
-    return JointFactor(dx, dy, moved, lax.linalg.cholesky(S, symmetrize_input=False))
+def _damped(S: Array, delta: Array | float) -> Array:
+    return S + jnp.diag(delta * (1 + jnp.diagonal(S)))
+
+
+def _joint_factor(joint: Joint, S: Array, small: Array, delta: Array | float) -> JointFactor:
+    """S (e + mj, e + mj): what the equations have in common through the unknowns."""
+    e = small.shape[0]
+    across = lax.linalg.triangular_solve(small, S[:e, e:], left_side=True, lower=True)
+    alone = S[e:, e:] - matmul(across.T, across)
+    lower = lax.linalg.cholesky(_damped(joint.total(alone), delta), symmetrize_input=False)
+    return JointFactor(across, lower, 1 / jnp.diagonal(lower))
 
 
 def solve_factored(
     f: Factor, problem: Scaled, g: Array, base: Array, e: Array, joint: Array | None = None
 ) -> tuple[Array, Array, Array, Array | None]:
-    """dx (n,), dy (e,), C dx (c,) and dw (mj,) of ``_solve_alone``, with the pull of the joint
-    equations C_j^T dw on its right side and the sum of all problems' C_j dx + delta dw = ``joint``.
-    """
-    dx, dy, moved = _solve_alone(f, problem, g, base, e)
-    if problem.joint is None or f.joint is None or joint is None:
-        return dx, dy, moved, None
-    lower = f.joint.lower
-    missing = joint - problem.joint.total(matmul(problem.joint.C, dx))
-    inverse = 1 / jnp.diagonal(lower)
-    dw = backward(lower, inverse, forward(lower, inverse, missing))
-    dx = dx + matmul(dw, f.joint.dx)
-    return dx, dy + matmul(dw, f.joint.dy), moved + matmul(dw, f.joint.moved), dw
-
-
-def _solve_alone(
-    f: Factor, problem: Scaled, g: Array, base: Array, e: Array
-) -> tuple[Array, Array, Array]:
-    """dx (n,), dy (e,) of K dx - A^T dy = g + C^T base and A dx + delta dy = e, with g (n,), base
-    (c,), e (e,) and K before A^T A was added, and C dx (c,). A row of G with a large weight has a
-    large base, too: what is left of both, the row's own C dx, has digits that dx would lose."""
-    free, nb, k = problem.free, problem.bounded, problem.G.shape[0]
+    """dx (n,), dy (e,), C dx (c,) and dw (mj,) of K dx - A^T dy - C_j^T dw = g + C^T base,
+    A dx + delta dy = e, and the sum of all problems' C_j dx + delta dw = ``joint``, with g (n,),
+    base (c,), e (e,) and K before A^T A was added. A row of G with a large weight has a large base,
+    too: what is left of both, the row's own C dx, has digits that dx would lose."""
+    free, nb, k, count = problem.free, problem.bounded, problem.G.shape[0], e.shape[0]
     of_x, of_G = both_sides(problem, base, jnp.subtract)
     g = g + matmul(e, problem.A) + jnp.pad(of_x, (free, 0))
+    if problem.joint is not None:
+        e = jnp.pad(e, (0, problem.joint.c.shape[0]))
     if not free:
         pulled = jnp.where(problem.fixed, 0.0, matmul(of_G, problem.G))
-        dx, dy = _solve_reduced(f, g + pulled, e)
+        dx, pulls = _solve_reduced(f, problem, g + pulled, e, joint)
         moved = matmul(problem.G, dx)
     else:
-        P, P_A, root = jnp.split(f.rows, [nb, nb + e.shape[0]], axis=1)
+        P, P_E, root = jnp.split(f.rows, [nb, nb + e.shape[0]], axis=1)
         inverse, across = f.reduced.inverse, f.reduced.across
         asked = safe_divide(of_G, f.weight)
         a = matmul(inverse, g[:free])
-        c, c_G, c_A = jnp.split(matmul(a, across), [nb, nb + k])
+        c, c_G, c_E = jnp.split(matmul(a, across), [nb, nb + k])
         q = matmul(root, c_G - asked)
-        dx, dy = _solve_reduced(f, g[free:] - c - matmul(q, P), e - c_A + matmul(q, P_A))
-        pull = matmul(q + matmul(P, dx) + matmul(P_A, dy), root)
-        a = a - matmul(across, jnp.concatenate([dx, pull, -dy]))
+        stay, left = g[free:] - c - matmul(q, P), e - c_E + matmul(q, P_E)
+        dx, pulls = _solve_reduced(f, problem, stay, left, joint)
+        pull = matmul(q + matmul(P, dx) + matmul(P_E, pulls), root)
+        a = a - matmul(across, jnp.concatenate([dx, pull, -pulls]))
         dx = jnp.concatenate([matmul(a, inverse), dx])
         by_pull = asked + safe_divide(pull, f.weight)
         moved = jnp.where(f.weight > 1, by_pull, matmul(problem.G, dx))
-    return dx, dy, inequalities(problem, dx, moved)
+    dw = None if problem.joint is None else pulls[count:]
+    return dx, pulls[:count], inequalities(problem, dx, moved), dw
 
 
-def _solve_reduced(f: Factor, g: Array, e: Array) -> tuple[Array, Array]:
+def _solve_reduced(
+    f: Factor, problem: Scaled, g: Array, e: Array, joint: Array | None
+) -> tuple[Array, Array]:
+    """Of the unknowns that stay (nb,), and multipliers of A and of joint equations (e + mj,)."""
     u = forward(f.lower, f.inverse, g)
     w = e - matmul(f.through, u)
-    dy = backward(f.small, f.small_inverse, forward(f.small, f.small_inverse, w))
-    return backward(f.lower, f.inverse, u + matmul(dy, f.through)), dy
+    if problem.joint is None or f.joint is None:
+        pulls = backward(f.small, f.small_inverse, forward(f.small, f.small_inverse, w))
+    else:
+        of, count = f.joint, f.small.shape[0]
+        assert joint is not None
+        own = forward(f.small, f.small_inverse, w[:count])
+        left = joint + problem.joint.total(w[count:] - matmul(own, of.across))
+        dw = backward(of.lower, of.inverse, forward(of.lower, of.inverse, left))
+        dy = backward(f.small, f.small_inverse, own - matmul(of.across, dw))
+        pulls = jnp.concatenate([dy, dw])
+    return backward(f.lower, f.inverse, u + matmul(pulls, f.through)), pulls
 
 
 def forward(lower: Array, inverse: Array, b: Array) -> Array:

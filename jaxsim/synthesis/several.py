@@ -1,8 +1,8 @@
 """Per-step optimisation of several characters at once, who may hold each other's hands.
 
 Each character has its own optimisation; all of them are one program, ``jax.vmap`` over the
-characters, and one optimisation where hands hold each other (``synthesis.clasps``): two cost about
-twice as much as one. They are built alike, but each has its own size, mass and strength.
+characters, and one optimisation where hands hold each other (``synthesis.clasps``). They are built
+alike, but each has its own size, mass and strength. docs/results/synthesis.md has what two cost.
 """
 
 import dataclasses

@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("rollout_gradient.py", "| derivative | batch |"),
         ("qp.py", "| ours, fused, with gradient |"),
         ("qp.py --levels", "| precision | one QP [us] | three levels [us] |"),
+        ("qp.py --tied", "| problems | iteration, CPU [us] |"),
         ("qp.py --warm", "| seed | cold, mean / slowest | warm, mean / slowest | of the slowest |"),
         ("responses.py", "| goal  | time [s] | priority |"),
         ("schemes.py", "| scheme     | step [ms] |"),

@@ -80,6 +80,7 @@ def test_runs_are_clips_by_sides_by_starts_and_are_followed(clips, monkeypatch):
     assert error[0, 0, 1] > 3 * error[0, 0, 0]  # from another start
 
 
+@pytest.mark.slow
 def test_a_controller_of_a_body_that_is_right_is_not_mistaken(clips):
     model = clips.model
     inner = ToppleFree.of(model, clips.all)

@@ -189,6 +189,7 @@ def test_nothing_touches_beyond_the_border_and_what_is_below_is_pushed_up(ball, 
     assert (box[..., 6] >= FAR / 2).all()
 
 
+@pytest.mark.slow
 def test_the_side_of_a_capsule_meets_what_sticks_out_between_its_ends(side):
     """The least gap along the capsule, ends included, is that of 41 balls."""
     rng = np.random.default_rng(3)

@@ -72,6 +72,7 @@ def _is_within(block: Block | None, outer: Block) -> bool:
     return block is outer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fn", [diverging, solved])
 def test_what_is_written_at_known_places_is_read_there_and_within(fn):
     """What ``Memory`` promises, on which it rests that all lanes may write."""

@@ -39,6 +39,7 @@ def assert_same(got, wanted) -> None:
             np.testing.assert_allclose(value, exact, rtol=0, atol=1e-5 * size, err_msg=name)
 
 
+@pytest.mark.slow
 def test_vmap_over_models_and_states_equals_a_loop(scenes):
     models, states = scenes
     batched = quick_jit(jax.vmap(per_step))

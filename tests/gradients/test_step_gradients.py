@@ -218,6 +218,7 @@ IN_SPACE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", IN_SPACE)
 def test_ball_in_space(roll_ball, way, case):
     q, qd, smooth = IN_SPACE[case]

@@ -444,6 +444,7 @@ def test_a_member_that_fails_is_named_and_leaves_the_others_alone(human, standin
     assert np.isnan(np.asarray(with_nan.state.q)[2]).any()
 
 
+@pytest.mark.slow
 def test_a_batch_may_vary_friction_and_chair_height():
     """And each member is what it is alone."""
     seated = planar_human(chair_height=0.45)

@@ -92,6 +92,7 @@ def recorded(model, q, rate=60.0):
     return clip_of_motion(character_motion(holder, ()), model.topology.link_parent, rate)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["balls", "hinges"])
 def test_a_motion_of_its_own_comes_back(kind, request):
     model = request.getfixturevalue(kind)

@@ -93,6 +93,7 @@ def test_a_crate_rides_on_a_driven_platform(cart, config):
     assert info.penetration.max() < 2e-3
 
 
+@pytest.mark.slow
 @by_both
 def test_a_driven_wall_gives_a_body_its_speed(config):
     """An elastic impact of an infinite mass at speed v leaves with 2 v."""
@@ -218,6 +219,7 @@ class Moves(Limp):
         return memory, replace(no_control(model), motion=motion)
 
 
+@pytest.mark.slow
 @by_both
 @pytest.mark.parametrize("height", [HALF, 1.0], ids=["standing", "falling"])
 def test_motion_control_meets_the_acceleration_whatever_else_happens(acrobat, config, height):
@@ -250,6 +252,7 @@ def crates(x64_module):
 CRATES = [0, 0, HALF, 1, 0, 0, 0, 1, 0, HALF + 0.02, 1, 0, 0, 0, 2, 0, 2, 1, 0, 0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", STEPS)
 def test_the_nearest_contacts_are_as_good_as_all(crates, kind):
     """Of 12 places 8 touch at a time: a step that solves for 8 does the same."""
@@ -263,6 +266,7 @@ def test_the_nearest_contacts_are_as_good_as_all(crates, kind):
     assert (chosen.record[1].dropped_contacts == 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", STEPS)
 def test_contacts_without_a_place_are_counted(crates, kind):
     config = STEPS[kind]
@@ -275,6 +279,7 @@ def test_contacts_without_a_place_are_counted(crates, kind):
     assert np.isfinite(result.state.q).all()
 
 
+@pytest.mark.slow
 def test_places_that_are_empty_are_left_out_of_a_kernel(crates):
     """Side by side 0, 4, 8 and 11 contacts, of two packs of places: all as by XLA."""
     config = TimeStepping(dt=DT, contacts=11)

@@ -125,6 +125,7 @@ def test_tasks_that_leave_a_free_unknown_open(batch, dtype):
     np.testing.assert_allclose(cost(s.x), cost(expected.x), rtol=rtol)
 
 
+@pytest.mark.slow
 def test_equations_and_inequalities_may_be_absent(batch):
     p = without_bounds(batch)
     for absent in ("A b", "G h ceiling", "A b G h ceiling"):
@@ -170,6 +171,7 @@ def test_derivatives_are_those_of_infinite_bounds(batch):
         np.testing.assert_allclose(a, b, atol=1e-6 * np.abs(b).max())
 
 
+@pytest.mark.slow
 def test_levels_and_a_warm_start(batch):
     p, first = without_bounds(batch), slice(0, 2)
     levels = [(p.J[:, rows], p.r[:, rows]) for rows in (first, slice(2, M))]

@@ -120,6 +120,7 @@ def number(p: qp.Problem):
     return jnp.sum(jnp.sin(jnp.concatenate([s.x, rows])))
 
 
+@pytest.mark.slow
 def test_derivatives_are_those_of_two_rows(batch):
     slope = quick_jit(jax.vmap(jax.grad(number)))(batch)
     two = quick_jit(jax.vmap(jax.grad(lambda p: number(one(as_two_rows(jax.tree.map(

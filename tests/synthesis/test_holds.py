@@ -91,6 +91,7 @@ def test_what_hangs_at_rest_is_borne():
     assert info.root_residual.max() < 1e-6
 
 
+@pytest.mark.slow
 def test_a_free_swing_keeps_its_energy_over_ten_swings():
     """Released at 60 degrees; the central form. Amplitudes as heights of the centre of mass."""
     about = INERTIA[0] + MASS * LENGTH**2
@@ -107,6 +108,7 @@ def test_a_free_swing_keeps_its_energy_over_ten_swings():
     assert info.root_residual.max() < 1e-6
 
 
+@pytest.mark.slow
 def test_a_hold_breaks_under_more_than_it_bears():
     strong = hang(rod(), 10, strength=1.01 * MASS * G)[2]
     assert not np.asarray(strong.broken).any()

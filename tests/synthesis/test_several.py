@@ -122,6 +122,7 @@ def momenta(model, states):
     return map(np.asarray, jax.vmap(of)(states.q, states.qd))
 
 
+@pytest.mark.slow
 def test_two_who_do_not_hold_each_other_are_as_each_alone():
     model = two()
     scheme = scheme_of(model, hands=())

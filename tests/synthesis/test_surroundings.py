@@ -123,6 +123,7 @@ def test_in_a_cabin_that_falls_nothing_presses_on_the_floor(form):
     np.testing.assert_allclose(fallen, -G / 2 * (0.8**2 - 0.4**2), rtol=2e-2)
 
 
+@pytest.mark.slow
 def test_who_stands_on_a_shaking_turning_floor_is_carried_without_slipping():
     model = on_floor(
         slide("along", (1, 0, 0), drive=from_rest(0.015, 1.0)),
@@ -157,6 +158,7 @@ def test_a_floor_that_drops_away_leaves_its_rider_in_free_fall():
     np.testing.assert_allclose(bent, -G, rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_fused_it_is_the_same():
     model = on_floor(hinge("tilt", (1, 0, 0), drive=Drive(amplitude=0.1, frequency=1.0)))
     run, state = ride(model, steps=5)

@@ -94,6 +94,7 @@ def seen(model, states):
     return quick_jit(jax.vmap(one))(states.q, states.qd)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_articulated_body_gives_the_acceleration_back(model, shoved, jump, form):
     """Torques and contact forces fed to ABA, at the velocity at which the form takes h."""
@@ -332,6 +333,7 @@ def test_steps_that_are_not_solved_leave_a_finite_state(model, limited):
     assert (info.root_residual[lost] > 1.0).all()
 
 
+@pytest.mark.slow
 def test_reverse_mode_goes_through_steps_of_one_pass(model):
     """Where a trunk goes in five steps, by its push and by the weight of a goal."""
     state, steps = crouched(model), 5

@@ -129,6 +129,7 @@ def frames_of(model, state, plan, config):
     return jax.lax.scan(one, (state.q, state.qd), (plan.x, first))[1]
 
 
+@pytest.mark.slow
 def test_every_frame_of_a_plan_is_physical(model, begun, sweep):
     """The first one after one QP, all of them where a plan does not change any more."""
     config = SynthesisConfig(dt=DT, torque_limits=True, window=FRAMES)

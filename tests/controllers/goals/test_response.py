@@ -113,6 +113,7 @@ def machine(asks, **more):
     )
 
 
+@pytest.mark.slow
 def test_a_body_on_its_foot_comes_to_a_pose_in_the_time(x64_module):
     """Of a batch of times and priorities, whose numbers have labels."""
     model = hopper()

@@ -148,6 +148,7 @@ def test_a_turned_reference_is_turned(body):
     np.testing.assert_allclose(turned.q, now.q)
 
 
+@pytest.mark.slow
 def test_fused_and_xla_agree(body):
     model, ref = body
     controller = ToppleFree.of(model, ref, pulls=pull(model, "head", (0.1, 0.0, 1.7)), steps=True)

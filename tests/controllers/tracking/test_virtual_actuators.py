@@ -45,6 +45,7 @@ def twist_jacobian(model, kin, link, point) -> np.ndarray:
     return np.concatenate([np.asarray(x) for x in at])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("foot", [0, 1])
 def test_one_foot_is_the_root_of_the_jacobian(body, foot):
     model, q, kin, com = body

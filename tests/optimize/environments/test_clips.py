@@ -145,6 +145,7 @@ def test_what_is_off_costs_as_published(env, on_clip):
     assert float(clip_rates(faster)) == pytest.approx(np.exp(-0.4))
 
 
+@pytest.mark.slow
 def test_a_policy_file_follows_as_the_environment_does(env, human, tmp_path):
     random, sizes = np.random.default_rng(0), (env.observation_size, 8, env.action_size)
     layers = tuple(

@@ -173,6 +173,7 @@ def test_what_is_not_finite_is_named(planar64):
     assert np.isfinite(told.reward).all() and float(told.reward[1]) == 0.0
 
 
+@pytest.mark.slow
 def test_goals_take_numbers_and_no_torques():
     problem = Problem(scenario("push"), {"controller.gait.time": (0.3, 1.5)}, OBJECTIVES["capture"])
     with pytest.raises(ValueError, match='choose action="numbers"'):

@@ -52,6 +52,7 @@ def table_env(file):
     return environment_of(scenario(str(file)))
 
 
+@pytest.mark.slow
 def test_it_learns_and_goes_on_to_the_same_numbers(cart, tmp_path):  # noqa: F811
     """The cart is brought to the middle of its rail, better than without force."""
     whole = learn(str(cart), tmp_path / "a", "shac", updates=50, options=OPTIONS, progress=False)

@@ -86,6 +86,7 @@ def test_a_number_that_is_drawn_is_the_same_throughout_its_array(arm):
         replace(arm, racing=3)
 
 
+@pytest.mark.slow
 def test_racing_changes_no_score_of_who_goes_on(arm):
     score = "cvar:0.5"
     z = 0.3 * np.random.default_rng(0).normal(size=(6, arm.tunables.size))

@@ -330,6 +330,7 @@ def test_bad_scripts_are_named(tmp_path):
         simulate(broken)
 
 
+@pytest.mark.slow
 def test_phases_and_motion_are_the_same_on_both_backends():
     """Past two changes of phase; the frames of the fused one come out of its branches."""
     with jax.enable_x64(True):

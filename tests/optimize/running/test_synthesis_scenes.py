@@ -184,6 +184,7 @@ def test_an_effector_cannot_be_in_two_places_at_once():
         )
 
 
+@pytest.mark.slow
 def test_a_run_keeps_its_frames_up_to_the_one_that_is_not_finite():
     def astray() -> GoalMachine:
         """A target that is no number after 0.8 s."""

@@ -283,6 +283,7 @@ def test_the_derivative_of_who_rises_from_a_chair(sitting):
     check_slope(sitting, "sizes.shank[0]", 0.001, "fused")
 
 
+@pytest.mark.slow
 def test_a_robust_score_is_over_bodies(pogo):
     """Trials take the values in turn; each starts as far above the ground as the first."""
     judged = Objective("x", 0.01, {"height": 1.0}, terms=(HEIGHT,))

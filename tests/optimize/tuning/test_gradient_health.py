@@ -46,6 +46,7 @@ def in_float64():
         yield
 
 
+@pytest.mark.slow
 def test_a_bowl_keeps_what_it_promises_but_for_its_curvature():
     """At gravity -9.81 + z the loss (g + 15)^2 falls by r |g'| - r^2."""
     health = gradient_health(of_gravity(lambda g: (g + 15.0) ** 2), np.zeros(2), 0.5)

@@ -198,6 +198,7 @@ def test_settings_of_runs_are_checked(held):
 TABLE = Path(__file__).resolve().parents[3] / "docs" / "results" / "tuning.md"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", ["sphere", "Rosenbrock, masked"])
 def test_evaluations_to_the_target_are_near_those_of_pycma(name):
