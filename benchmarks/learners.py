@@ -18,7 +18,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy.stats import bootstrap
 
 from benchmarks._machine import commit, machine, table, today, versions
 from jaxsim import enable_cache
@@ -29,6 +28,7 @@ from optimize.learning.evaluation import judged
 from optimize.learning.methods import METHODS, learner_of
 from optimize.learning.rollout import rollouts
 from optimize.scenarios.find import scenario
+from optimize.studies.intervals import bootstrapped
 
 UNSEEN, STARTS, LENGTH = 7_000_001, 64, 25
 CHECKS = 8  # of a run
@@ -83,15 +83,6 @@ def study(out: Path, name: str, methods: list[str], seeds: int, seconds: float) 
             print(f"{name} {method} {seed}: {last['return']:.0f}, {last['actions']}", flush=True)
 
 
-def interval(values: np.ndarray) -> tuple[float, float]:
-    """95 % of the mean over seeds, by the bootstrap."""
-    if len(values) < 2:
-        return np.nan, np.nan
-    found = bootstrap((values,), np.mean, method="percentile", rng=np.random.default_rng(0))
-    low, high = found.confidence_interval
-    return float(low), float(high)
-
-
 def by_method(lines: list[dict[str, Any]], name: str) -> dict[str, list[list[dict[str, Any]]]]:
     """Method -> check -> lines of seeds."""
     found = {}
@@ -109,7 +100,7 @@ def summary(lines: list[dict[str, Any]], name: str) -> str:
     for method, checks in by_method(lines, name).items():
         last = checks[-1]
         returns = np.array([x["return"] for x in last])
-        low, high = interval(returns)
+        low, high = bootstrapped(returns)
         whole = sum(x["whole"] for x in last)
         rows.append([
             method, str(len(last)), f"{np.mean([x['cpu_seconds'] for x in last]):.0f}",
@@ -130,7 +121,7 @@ def plot(lines: list[dict[str, Any]], path: Path) -> None:
         for method, checks in by_method(lines, name).items():
             used = [np.mean([x["cpu_seconds"] for x in check]) for check in checks]
             returns = [np.array([x["return"] for x in check]) for check in checks]
-            low, high = np.array([interval(r) for r in returns]).T
+            low, high = np.array([bootstrapped(r) for r in returns]).T
             (line,) = axes.plot(used, [r.mean() for r in returns], ".-", label=method)
             axes.fill_between(used, low, high, color=line.get_color(), alpha=0.2)
         axes.set_title(name)

@@ -19,12 +19,11 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from scipy.stats import bootstrap
 
 from benchmarks._machine import commit, machine, publish, today, versions
 from optimize.cli.shared import numbers_option, read_numbers, set_options, settings
 from optimize.session import cores, session
-from optimize.studies.intervals import wilson
+from optimize.studies.intervals import bootstrapped, wilson
 from optimize.studies.push_map import push_map
 from optimize.studies.push_options import MapOptions
 from optimize.studies.push_report import ARRAYS, SIDES
@@ -64,20 +63,13 @@ def report(options: dict, force: np.ndarray, asked: float) -> str:
             name = f"{SIDES.get(round(angle), '')} {angle:.0f} deg".strip()
             good = int((own >= asked).sum())
             low, high = (100 * share for share in wilson(good, starts))
+            middle = "{:.0f} to {:.0f}".format(*bootstrapped(own, np.median))
             lines.append(
                 f"{duration:6.2f} s  {name:>16}  {own.min():6.0f}  {np.quantile(own, 0.25):7.0f}"
-                f"  {np.median(own):4.0f} ({'{:.0f} to {:.0f}'.format(*interval(own))})"
+                f"  {np.median(own):4.0f} ({middle})"
                 f"   {good} of {starts} ({low:.0f} to {high:.0f} %)"
             )
     return "\n".join(lines)
-
-
-def interval(values: np.ndarray) -> tuple[float, float]:
-    """Of the median."""
-    if np.ptp(values) == 0:
-        return float(values[0]), float(values[0])
-    found = bootstrap((values,), np.median, method="percentile", rng=0).confidence_interval
-    return float(found.low), float(found.high)
 
 
 def made(out: Path, options: MapOptions, seeds: Sequence[int]) -> list[Path]:

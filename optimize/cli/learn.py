@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from optimize.cli.command import Command, Setting
@@ -23,6 +24,7 @@ examples:
   jaxsim learn walk_policy --method es --updates 100 --out runs/es
   jaxsim learn walk_policy --option members=512 --set environment.rate=50 --out runs/w
   jaxsim learn --out runs/walk --resume --updates 800
+  jaxsim learn walk_policy --runs 5 --out runs/seeds
   jaxsim simulate walk_policy --set controller.name=policy \\
       --set controller.file=runs/walk/policy.npz --out runs/walk_seen"""
 
@@ -34,6 +36,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--method", metavar="M", help="ppo, shac, es or cma ({method})")
     add("--updates", type=at_least(1), metavar="N", help="in all ({updates})")
     add("--seed", type=at_least(0), metavar="S", help="of all random numbers ({seed})")
+    add("--runs", type=at_least(1), metavar="R",
+        help="with seeds from S on, one after the other, a folder each ({runs})")  # fmt: skip
     add("--option", action="append", default=[], metavar="NAME=VALUE",
         help="of the method, as members=512; may be given again")  # fmt: skip
     add("--out", required=True, metavar="DIR", help="result folder: new, or with --resume its own")
@@ -46,7 +50,7 @@ def fill() -> Mapping[str, str]:
     from optimize.cli.shared import as_text, defaults
     from optimize.learning.learn import learn
 
-    return as_text(defaults(learn))
+    return as_text({"runs": 1, **defaults(learn)})
 
 
 def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
@@ -59,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
     with deferred():
         from optimize.cli.shared import given
         from optimize.learning.learn import learn
+        from optimize.learning.runs import Runs, learn_runs
 
     options = settings(args.option)
     own = given(args, ("method", "seed", "updates", "backend"))
@@ -68,16 +73,30 @@ def run(args: argparse.Namespace) -> int:
         )
     if not args.resume and args.scenario is None:
         raise ValueError("give a scenario to learn in, as jaxsim learn walk_policy --out runs/walk")
-    found = learn(
+    several = {} if args.runs is None else {"runs": args.runs}
+    found = (learn_runs if several else learn)(
         args.scenario, args.out, set=settings(args.set), options=options, resume=args.resume,
-        progress=not args.quiet, command=as_typed(args), **own,
+        progress=not args.quiet, command=as_typed(args), **own, **several,
     )  # fmt: skip
     if found.interrupted:
-        say(f"to go on: jaxsim learn --out {found.folder} --resume")
+        more = f" --runs {args.runs}" if several else ""
+        say(f"to go on: jaxsim learn --out {found.folder} --resume{more}")
         return INTERRUPTED
+    if isinstance(found, Runs):
+        _tell(found.told(), found.folder)
+        return 0
     print(f"{found.updates} updates; the best policy's return without noise: {found.worth:.4g}")
     print(f"policy: {found.folder / 'policy.npz'}")
     return 0
+
+
+def _tell(told: Mapping[str, Any], folder: Path) -> None:
+    """What the seeds came to."""
+    for seed, worth in zip(told["seeds"], told["returns"]):
+        print(f"seed {seed}: the best policy's return without noise: {worth:.4g}")
+    low, high = told["interval"]
+    print(f"mean over seeds: {told['mean']:.4g} (95 %: {low:.4g} to {high:.4g})")
+    print(f"policy: {folder / 'policy.npz'}, of seed {told['best']}")
 
 
 COMMAND = Command(

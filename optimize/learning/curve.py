@@ -1,6 +1,7 @@
-"""The curve of a run: rewards by update, and what the best policy was worth."""
+"""Curves of runs: rewards by update, and what the best policy was worth."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from jaxsim.viewer.plots import new_figure, save_figure
@@ -20,4 +21,19 @@ def write_curve(path: str | os.PathLike, history: list[dict[str, Any]]) -> None:
     lower.plot(*zip(*lengths)) if lengths else None
     lower.set_ylabel("actions of an episode")
     lower.set_xlabel("actions [millions]")
+    save_figure(path, figure)
+
+
+def write_curves(path: str | os.PathLike, histories: Mapping[int, list[dict[str, Any]]]) -> None:
+    """A picture of what the policies of several seeds were worth without noise, by actions. Raises
+    ImportError without matplotlib."""
+    figure = new_figure(7, 4)
+    axis = figure.subplots()
+    for seed, history in histories.items():
+        checks = [line for line in history if "worth" in line]
+        millions = [line["actions"] / 1e6 for line in checks]
+        axis.plot(millions, [line["worth"] for line in checks], ".-", label=f"seed {seed}")
+    axis.set_ylabel("return without noise")
+    axis.set_xlabel("actions [millions]")
+    axis.legend(fontsize=8, frameon=False)
     save_figure(path, figure)

@@ -1,6 +1,9 @@
-"""Intervals of a share."""
+"""Intervals of shares, means and medians."""
 
 import math
+from collections.abc import Callable
+
+import numpy as np
 
 
 def wilson(good: int, of: int, z: float = 1.96) -> tuple[float, float]:
@@ -12,3 +15,19 @@ def wilson(good: int, of: int, z: float = 1.96) -> tuple[float, float]:
     middle = (share + more / 2) / (1 + more)
     half = z / (1 + more) * math.sqrt(share * (1 - share) / of + more / (4 * of))
     return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def bootstrapped(
+    values: np.ndarray, of: Callable[..., np.ndarray] = np.mean
+) -> tuple[float, float]:
+    """The 95 % interval of a mean, or of another statistic, over values (n,); of one, itself.
+
+    By percentiles of resampled values, the same ones in every run.
+    """
+    values = np.asarray(values, float)
+    if len(values) < 2 or np.ptp(values) == 0:
+        return float(of(values)), float(of(values))
+    from scipy.stats import bootstrap  # a second to import
+
+    found = bootstrap((values,), of, method="percentile", rng=np.random.default_rng(0))
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)

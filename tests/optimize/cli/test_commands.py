@@ -15,6 +15,7 @@ from optimize.cli import main as module
 from optimize.cli.main import COMMANDS, main, parser
 from optimize.cli.shared import as_text, defaults, general_options, run_options
 from optimize.learning.learn import learn
+from optimize.learning.runs import learn_runs
 from optimize.running.simulate import simulate
 from optimize.studies.push_options import MapOptions
 from optimize.sweeps.sweep import sweep
@@ -73,7 +74,7 @@ def test_main_names_no_command_outside_of_the_list():
         ("simulate", defaults(simulate), {"what", "numbers", "json"}),
         ("tune", DEFAULTS, {"scenario", "objective", "cluster"}),
         ("pushmap", defaults(MapOptions), {"cluster"}),
-        ("learn", defaults(learn), {"option"}),
+        ("learn", {**defaults(learn), **defaults(learn_runs)}, {"option"}),
         ("sweep", defaults(sweep), {"what", "holds", "sensitivity", "plot", "csv"}),
     ],
 )

@@ -1,6 +1,7 @@
 """jaxsim env and jaxsim learn, from the command line."""
 
 import json
+import shutil
 
 import pytest
 
@@ -44,3 +45,25 @@ def test_learn_and_look(cart, tmp_path, capsys):
 def test_bad_input_is_named(arguments, text, capsys):
     assert main([*arguments, "--quiet"]) == 2
     assert text in capsys.readouterr().err
+
+
+def test_runs_of_several_seeds_go_on_where_they_were(cart, tmp_path, capsys):
+    out = tmp_path / "runs"
+    few = ["--option", "members=16", "--option", "length=10", "--option", "hidden=[8]", "--quiet"]
+    seeds = ["--runs", "2", "--seed", "3"]
+    assert main(["learn", cart, "--updates", "2", "--out", str(out), *seeds, *few]) == 0
+    told = json.loads((out / "runs.json").read_text())
+    assert told["seeds"] == [3, 4] and len(set(told["returns"])) == 2
+    assert told["interval"][0] <= told["mean"] <= told["interval"][1]
+    assert told["best"] == told["seeds"][told["returns"].index(max(told["returns"]))]
+    best = (out / f"seed_{told['best']}" / "policy.npz").read_bytes()
+    assert (out / "policy.npz").read_bytes() == best
+    assert "mean over seeds" in capsys.readouterr().out
+    shutil.rmtree(out / "seed_4")  # as if it had been killed before the second one
+    assert (
+        main(["learn", "--out", str(out), "--resume", "--runs", "2", "--updates", "2", "--quiet"])
+        == 0
+    )
+    assert json.loads((out / "runs.json").read_text())["returns"] == told["returns"]
+    assert main(["learn", "--out", str(out / "seed_3"), "--resume", "--runs", "2", "--quiet"]) == 2
+    assert "holds one run" in capsys.readouterr().err
