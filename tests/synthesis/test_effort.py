@@ -54,6 +54,6 @@ def test_what_a_stop_bore_is_not_kept_and_all_else_is_as_it_was():
     bears = jnp.asarray([False, True, False, False])
     ends = Stops(far, far, none, none, bears, firm, aims)
     scale, target = row(None)
-    scales, targets = ends.torque_goal(scale, target, jnp.asarray(LIMIT))
+    scales, targets = ends.torque_goal(*map(jnp.asarray, (scale, target, LIMIT)))
     np.testing.assert_allclose(scales, [scale[0], 0.0, 4.0 / LIMIT[2], scale[3]], rtol=1e-6)
     np.testing.assert_allclose(targets, [BEFORE[0], BEFORE[1], 60.0, BEFORE[3]])
