@@ -37,6 +37,7 @@ from jaxsim.synthesis.observation import EffectorObservation
 ROLES = (*FEET, *HANDS, "pelvis", "chest", "head", "leftThigh", "rightThigh")
 SWINGS = 0.05  # weight of ``relax`` for a limb on its way: it does not push off the wall
 CLEARS = 20.0  # weight of ``clear``
+EFFORT = 1e-4  # weight of ``effort``: so small that the body does not sag
 
 
 def plan(obs: EffectorObservation, climb: Climb) -> Climb:
@@ -125,7 +126,7 @@ def climb_machine(joints: Sequence[str], climb: Climb) -> GoalMachine:
         return jnp.zeros_like(climb.asked).at[order].set(climb.asked)
 
     def state(weights: dict[str, float], condition, enter, during=lambda _, climb: climb, **more):
-        weights = {**weights, "clear": CLEARS}
+        weights = {**weights, "clear": CLEARS, "effort": EFFORT}
         return GoalState(weights, condition, enter, during, holds=asked, **more)
 
     def of_hands(condition):
@@ -144,6 +145,7 @@ def climb_machine(joints: Sequence[str], climb: Climb) -> GoalMachine:
             pose_near(joints),
             clear_of_wall(),
             goals.relax("relax", on_its_way),
+            goals.effort(),
         ),
         states={
             "allSupport": state(

@@ -116,8 +116,7 @@ def step_problem(
     L = jnp.concatenate([motion.inertia, -motion.force], axis=1)
 
     limit = conf.model.torque_limit
-    scale, torque = _torques(tasks, torque, limit, unit)
-    scale, torque = stops.torque_goal(torque, scale, limit)
+    scale, torque = stops.torque_goal(*_torques(tasks, torque, limit, unit), limit)
     smooth = scale[muscles, None] * L[muscles], (scale * (torque - motion.rest))[muscles]
     goals = _wide(tasks.goals.J, more), tasks.goals.r
     stays = _contacts_stay(conf, ahead, at_v, modes, tasks, dt, unit)

@@ -68,7 +68,7 @@ class Stops:
         """(nv,) of L, where the motors give at most ``limit`` (nv,)."""
         return jnp.where(self.down, -jnp.inf, -limit), jnp.where(self.up, jnp.inf, limit)
 
-    def torque_goal(self, torque: Array, scale: Array, limit: Array) -> tuple[Array, Array]:
+    def torque_goal(self, scale: Array, torque: Array, limit: Array) -> tuple[Array, Array]:
         """Scales and targets (nv,) of rows on L: scale, () or (nv,), and torque (nv,) but where a
         stop bore, which is not the motor's, or where L should be at the motor's limit (nv,)."""
         scales = jnp.where(self.bears, 0.0, scale)

@@ -7,6 +7,7 @@ import numpy as np
 
 from jaxsim.synthesis.config import Units
 from jaxsim.synthesis.problem import _torques
+from jaxsim.synthesis.stops import Stops
 from jaxsim.synthesis.tasks import Tasks, velocity_rows
 
 BEFORE = np.array([40.0, -25.0, 15.0, 8.0])  # [N m]
@@ -44,3 +45,15 @@ def test_without_effort_or_any_weight_the_row_is_that_of_the_change():
     np.testing.assert_array_equal(target, BEFORE)
     scale, target = row(jnp.zeros(4), stay=0.0)
     assert (scale == 0).all() and np.isfinite(target).all()
+
+
+def test_what_a_stop_bore_is_not_kept_and_all_else_is_as_it_was():
+    """Of four joints one was at its stop, and of another the stop must not push."""
+    far, none = jnp.full(4, jnp.inf), jnp.zeros(4, bool)
+    firm, aims = jnp.asarray([0.0, 0.0, 4.0, 0.0]), jnp.asarray([0.0, 0.0, 60.0, 0.0])
+    bears = jnp.asarray([False, True, False, False])
+    ends = Stops(far, far, none, none, bears, firm, aims)
+    scale, target = row(None)
+    scales, targets = ends.torque_goal(*map(jnp.asarray, (scale, target, LIMIT)))
+    np.testing.assert_allclose(scales, [scale[0], 0.0, 4.0 / LIMIT[2], scale[3]], rtol=1e-6)
+    np.testing.assert_allclose(targets, [BEFORE[0], BEFORE[1], 60.0, BEFORE[3]])

@@ -167,6 +167,12 @@ def test_every_frame_is_physical(climb):
 
 
 @pytest.mark.slow
+def test_limbs_do_not_pull_against_each_other(climb):
+    """Without limits torques are near to them all the same: without ``effort`` 3 times and more."""
+    assert np.median(climb[0]["info"].effort) < 1.2
+
+
+@pytest.mark.slow
 def test_it_goes_up_hold_by_hold_and_one_limb_at_a_time(climb):
     kept, made = climb
     assert kept["moves"][-1] >= 3
