@@ -29,8 +29,6 @@ from benchmarks.recorded import (
 
 FEW = [
     ("script", "kip_up"),
-    ("script", "walk"),
-    ("world", "pull_up"),
     ("world", "box_stack"),
     ("scene", "push"),
     ("scene", "ice"),

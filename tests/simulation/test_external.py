@@ -35,6 +35,7 @@ def test_a_force_is_that_of_a_push(human):
     np.testing.assert_allclose(link_wrenches(model, kin, wrench), wanted, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", [TimeStepping(dt=1e-4), EventDriven(dt=1e-4)])
 def test_momentum_grows_with_the_wrench(human, scheme):
     model, state = human

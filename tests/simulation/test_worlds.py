@@ -79,6 +79,7 @@ def cart(x64_module):
     return b.build()
 
 
+@pytest.mark.slow
 @by_both
 def test_a_crate_rides_on_a_driven_platform(cart, config):
     result = simulate(cart, begin(cart, q=[0, 0, 0, 0, 0, 0, HALF, 1, 0, 0, 0]), config, 0.6)
@@ -302,6 +303,7 @@ def test_places_that_are_empty_are_left_out_of_a_kernel(crates):
     np.testing.assert_allclose(as_well.contact_force, info.contact_force, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["xla", "fused"])
 def test_a_world_without_a_freedom_stands_still(backend):
     """Contacts and a grip of what cannot move; the steps have no unknown."""

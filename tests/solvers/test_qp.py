@@ -318,6 +318,7 @@ def test_levels_are_those_solved_one_after_the_other(batch):
         np.testing.assert_allclose(both.x[k], reference(rest), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_levels_give_way_in_their_order(dtype):
     """In a unit box: x0 = 2 is answered by 1; then x0 + x1 = 0.5 by x1 = 0; then x1 + x2 = 0.7,

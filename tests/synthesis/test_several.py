@@ -163,6 +163,7 @@ def in_flight():
         return model, states, infos
 
 
+@pytest.mark.slow
 def test_in_flight_two_who_hold_each_other_keep_their_momentum(in_flight):
     model, states, infos = in_flight
     assert (infos.status == SOLVED).all() and infos.root_residual.max() < 1e-6

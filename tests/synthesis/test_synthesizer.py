@@ -230,6 +230,7 @@ def test_a_grip_in_the_air_carries_the_body(model, run):
     assert norm(held - held[0]).max() < 1e-4
 
 
+@pytest.mark.slow
 def test_torque_limits_are_an_option_that_is_kept(model, run):
     """A knee that may give a tenth gives a tenth, where it would give more."""
     weak = model.replace(torque_limit=model.torque_limit * 0.15)

@@ -88,6 +88,7 @@ def leaning(obs, degrees, towards=0.7):
     return obs.with_conf(configuration_at(conf.model, conf.effectors, q, conf.v))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GOALS)
 def test_given_jacobians_are_the_automatic_ones(obs, name):
     given, residual = GOALS[name]

@@ -109,6 +109,7 @@ def runs(body):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["alone", "pushed", "without help"])
 def test_the_squat_is_followed(runs, name):
     found = runs[name]
