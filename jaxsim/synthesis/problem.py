@@ -168,7 +168,7 @@ def _torques(tasks: Tasks, torque: Array, limit: Array, unit: Units) -> tuple[Ar
     if tasks.effort is None:
         return jnp.sqrt(tasks.torque) / unit.torque, torque
     stay = tasks.torque / unit.torque**2
-    both = stay + tasks.effort / limit**2
+    both = stay + safe_divide(tasks.effort, limit**2)  # a root has no motor, and no limit
     return root_of_weight(both), safe_divide(stay, both) * torque
 
 
