@@ -14,7 +14,7 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import jax
@@ -31,20 +31,24 @@ from optimize.studies.push_report import ARRAYS, SIDES
 OWN = ("seed", "chunk", "backend")  # options that may differ
 
 
-def tolerated(folders: Sequence[Path]) -> tuple[dict, np.ndarray]:
+def tolerated(folders: Sequence[Path], asked: MapOptions) -> tuple[dict, np.ndarray]:
     """Their options, and the largest pushes (durations, directions, starts of all) [N].
 
-    Raises ValueError where they are not maps of the same, or of one seed twice.
+    Raises ValueError where they are not maps of what is asked for, or of one seed twice.
     """
     options, cells = [], []
     for folder in folders:
         options.append(json.loads((folder / "config.json").read_text())["push_map"])
         with np.load(folder / ARRAYS) as found:
             cells.append(np.nan_to_num(found["tolerated"]))
+    wanted = json.loads(json.dumps(asdict(asked)))
     for folder, own in zip(folders, options, strict=True):
-        other = [k for k in own if k not in OWN and own[k] != options[0][k]]
+        other = [k for k in wanted if k not in OWN and own.get(k) != wanted[k]]
         if other:
-            raise ValueError(f"{folder} is of another map than {folders[0]}: {', '.join(other)}")
+            raise ValueError(
+                f"{folder} holds another map than is asked for: {', '.join(other)}; give another"
+                " --out"
+            )
     if len({own["seed"] for own in options}) < len(options):
         raise ValueError("two of the maps are of the same seed")
     return options[0], np.concatenate(cells, axis=-1)
@@ -115,7 +119,7 @@ def main(argv: list[str] | None = None) -> int:
         checks=0,
     )
     with session(None, "float32", cpu_devices=cores()):
-        found, force = tolerated(made(args.out, options, args.seeds))
+        found, force = tolerated(made(args.out, options, args.seeds), options)
     command = shlex.join(["python", "benchmarks/maps.py", *(argv or sys.argv[1:])])
     text = f"## Push maps of {len(args.seeds)} seeds\n\n    {command}\n\n```text\n"
     text += report(found, force, args.asked)

@@ -168,7 +168,9 @@ def _torques(tasks: Tasks, torque: Array, limit: Array, unit: Units) -> tuple[Ar
     if tasks.effort is None:
         return jnp.sqrt(tasks.torque) / unit.torque, torque
     stay = tasks.torque / unit.torque**2
-    both = stay + safe_divide(tasks.effort, limit**2)  # a root has no motor, and no limit
+    some = (limit > 0) & jnp.isfinite(limit)  # a root has no motor, and a motor may have no limit
+    part = jnp.where(some, 1.0 / jnp.where(some, limit, 1.0), 0.0)
+    both = stay + tasks.effort * part**2
     return root_of_weight(both), safe_divide(stay, both) * torque
 
 

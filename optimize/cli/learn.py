@@ -63,24 +63,23 @@ def run(args: argparse.Namespace) -> int:
     with deferred():
         from optimize.cli.shared import given
         from optimize.learning.learn import learn
-        from optimize.learning.runs import Runs, learn_runs
+        from optimize.learning.runs import Runs, learn_runs, of_several
 
     options = settings(args.option)
-    own = given(args, ("method", "seed", "updates", "backend"))
+    own = given(args, ("method", "seed", "updates", "backend", "runs"))
     if args.resume and (args.scenario or options or args.set or own.keys() - {"updates"}):
         raise ValueError(
             "--resume goes on with the options of the run; leave out all but --updates"
         )
     if not args.resume and args.scenario is None:
         raise ValueError("give a scenario to learn in, as jaxsim learn walk_policy --out runs/walk")
-    several = {} if args.runs is None else {"runs": args.runs}
+    several = of_several(args.out) if args.resume else args.runs is not None
     found = (learn_runs if several else learn)(
         args.scenario, args.out, set=settings(args.set), options=options, resume=args.resume,
-        progress=not args.quiet, command=as_typed(args), **own, **several,
+        progress=not args.quiet, command=as_typed(args), **own,
     )  # fmt: skip
     if found.interrupted:
-        more = f" --runs {args.runs}" if several else ""
-        say(f"to go on: jaxsim learn --out {found.folder} --resume{more}")
+        say(f"to go on: jaxsim learn --out {found.folder} --resume")
         return INTERRUPTED
     if isinstance(found, Runs):
         _tell(found.told(), found.folder)

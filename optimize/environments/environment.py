@@ -318,8 +318,8 @@ def as_env(
     clip: a motion to follow (``controllers.tracking.reference``). Episodes then begin anywhere on
     it, which the clock tells, whose "period" is the clip's if no command says otherwise. stands:
     how the body stands, which observed angles and heights count from; the scenario's start, or the
-    first pose of the clip. states (m, ...): of another motion, in
-    which half of the episodes begin; not with a clip.
+    first pose of the clip. states (m, ...): of another motion, in which half of the episodes begin;
+    not with a clip.
 
     The problem's ``trials`` are the beginnings, with its ``spread``, ``variants`` and ``drawn``
     numbers (friction, masses, pushes); sizes of the body take scenarios of their own. Raises
@@ -335,16 +335,6 @@ def as_env(
         )
     if command is not None:
         check_command(command)
-    kind: Any = action
-    if action == "numbers":
-        kind = Numbers(problem)
-    elif isinstance(action, str):
-        kind = action_of(action)
-    if not isinstance(kind, Numbers) and isinstance(scenario.scheme, PerStepOptimisation):
-        raise ValueError(
-            f"{scenario.name}: a scheme of per-step optimisation takes goals, not torques;"
-            ' choose action="numbers"'
-        )
     check_roles(scenario.model, observation)
     if clip is not None and states is not None:
         raise ValueError("episodes begin on the clip; leave the states of another motion out")
@@ -356,7 +346,7 @@ def as_env(
     env = Environment(
         problem=problem,
         observation=tuple(observation),
-        action=kind,
+        action=_kind(problem, action),
         reward={OBJECTIVE: 1.0} if reward is None else dict(reward),
         done=tuple(done),
         command={} if command is None else dict(command),
@@ -366,18 +356,37 @@ def as_env(
         stands=stands,
         states=states,
     )
+    _check_named(env)
+    _ = env.action_size, env._pool, env._stance  # now: they cannot be had within a trace
+    return env
+
+
+def _kind(problem: Problem, action: str | Action) -> Action | Numbers:
+    """The action by its name. Raises ValueError for one that the scheme cannot take."""
+    scenario = problem.scenario
+    if action == "numbers":
+        return Numbers(problem)
+    kind = action_of(action) if isinstance(action, str) else action
+    if isinstance(scenario.scheme, PerStepOptimisation):
+        raise ValueError(
+            f"{scenario.name}: a scheme of per-step optimisation takes goals, not torques;"
+            ' choose action="numbers"'
+        )
+    return kind
+
+
+def _check_named(env: Environment) -> None:
+    """Raise KeyError or ValueError for parts, rewards and terminations that cannot be."""
     for part in env.observation:
         part_of(part)
-    if clip is None:
-        check_no_clip((*env.observation, *env.reward, *env.done), kind)
+    if env.clip is None:
+        check_no_clip((*env.observation, *env.reward, *env.done), env.action)
     for name, weight in env.reward.items():
         _reward(name)
         if not np.isfinite(weight):
             raise ValueError(f"the reward {name_of(name)!r} has the weight {weight}")
     for name in env.done:
         _condition(name)
-    _ = env.action_size, env._pool, env._stance  # now: they cannot be had within a trace
-    return env
 
 
 def _reward(name: str | Callable[[Moment], Array]) -> Callable[[Moment], Array]:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from controllers.policy.actions import action_of
 from controllers.policy.observations import OBSERVATIONS
 from jaxsim.characters.registry import start
@@ -106,6 +108,8 @@ def _states(table: Table, scenario: Scenario) -> State | None:
             f" {', '.join(own)}",
             "starts",
         )
+    if not motion.n_frames or not (np.isfinite(motion.q).all() and np.isfinite(motion.qd).all()):
+        raise table.error(f"{name} has no states, or some that are not finite", "starts")
     dtype = begun.q.dtype
     return begun.replace(q=motion.q.astype(dtype), qd=motion.qd.astype(dtype))
 

@@ -40,15 +40,18 @@ class Runs:
         return len(self.learned) < len(self.seeds) or self.learned[-1].interrupted
 
     def told(self) -> dict[str, Any]:
-        """Seeds, their returns, mean and its 95 % interval over seeds, the best one."""
-        worths = [one.worth for one in self.learned]
-        best = int(np.argmax(worths))
+        """Seeds that were judged, their returns, mean and its 95 % interval over seeds, the best
+        one; {} before any was."""
+        judged = {s: r.worth for s, r in zip(self.seeds, self.learned) if np.isfinite(r.worth)}
+        worths = np.array(list(judged.values()))
+        if not judged:
+            return {}
         return {
-            "seeds": list(self.seeds[: len(worths)]),
-            "returns": worths,
-            "mean": float(np.mean(worths)),
-            "interval": list(bootstrapped(np.array(worths))),
-            "best": self.seeds[best],
+            "seeds": list(judged),
+            "returns": list(judged.values()),
+            "mean": float(worths.mean()),
+            "interval": list(bootstrapped(worths)),
+            "best": max(judged, key=lambda seed: judged[seed]),
         }
 
 
@@ -65,7 +68,7 @@ def learn_runs(
     """Learn with ``runs`` seeds from ``seed`` on, one after the other. options: those of ``learn``.
 
     With ``resume`` runs that are done stay, one that was begun goes on to the same numbers, and the
-    others follow. Raises what ``learn`` does, and ValueError for a folder of one run.
+    others follow. Raises what ``learn`` does.
     """
     if not resume:
         if scenario is None:
@@ -77,8 +80,6 @@ def learn_runs(
     else:
         folder = RunFolder.open(out)
         config = folder.read_config()
-        if "runs" not in config:
-            raise ValueError(f"{folder.path} holds one run; go on with it without --runs")
         scenario, runs, seed = config["scenario"], config["runs"], config["seed"]
         options = {**config["options"], "progress": options.get("progress", True)}
     seeds, learned = tuple(range(seed, seed + runs)), []
@@ -92,6 +93,11 @@ def learn_runs(
     return found
 
 
+def of_several(out: str | os.PathLike) -> bool:
+    """The folder of a run holds runs of several seeds."""
+    return "runs" in RunFolder.open(out).read_config()
+
+
 def _one(
     out: Path, scenario: str | None, seed: int, updates: int, options: Mapping[str, Any]
 ) -> Learned:
@@ -102,7 +108,7 @@ def _one(
         if len(history) >= updates and (out / POLICY).is_file():
             return Learned(out, len(history), max(worths), False, history)
         return learn(out=out, updates=updates, resume=True, progress=options.get("progress", True))
-    if out.exists():  # ended before anything was kept
+    if out.exists():  # ended before anything was kept; it begins with the same numbers again
         shutil.rmtree(out)
     return learn(scenario, out, updates=updates, seed=seed, **options)
 
@@ -114,10 +120,10 @@ def _kept(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _write(folder: RunFolder, found: Runs) -> None:
     told = found.told()
+    if not told:
+        return
     folder.write_json(SUMMARY, told)
-    best = folder / f"seed_{told['best']}" / POLICY
-    if best.is_file():
-        write_bytes(folder / POLICY, best.read_bytes())
+    write_bytes(folder / POLICY, (folder / f"seed_{told['best']}" / POLICY).read_bytes())
     try:
         write_curves(folder / CURVES, {s: r.history for s, r in zip(found.seeds, found.learned)})
     except ImportError:

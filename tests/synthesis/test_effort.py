@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -57,3 +58,19 @@ def test_what_a_stop_bore_is_not_kept_and_all_else_is_as_it_was():
     scales, targets = ends.torque_goal(*map(jnp.asarray, (scale, target, LIMIT)))
     np.testing.assert_allclose(scales, [scale[0], 0.0, 4.0 / LIMIT[2], scale[3]], rtol=1e-6)
     np.testing.assert_allclose(targets, [BEFORE[0], BEFORE[1], 60.0, BEFORE[3]])
+
+
+def test_derivatives_are_finite_where_there_is_no_motor_or_no_limit():
+    """The limit of a root is 0, and nobody asks for its row; that of the last joint is infinite."""
+    limit = jnp.asarray(np.where(np.arange(4) == 0, 0.0, LIMIT))
+    unit = Units(**{field.name: jnp.asarray(UNIT) for field in fields(Units)})
+    none = jnp.zeros(1)
+
+    def of_motors(effort, limit):
+        rows = velocity_rows(jnp.zeros((1, 4)), none, 1.0)
+        tasks = Tasks(rows, none, none, jnp.asarray(STAY), effort=effort)
+        scale, target = _torques(tasks, jnp.asarray(BEFORE), limit, unit)
+        return jnp.sum((scale * target)[1:])
+
+    for slope in jax.grad(of_motors, argnums=(0, 1))(jnp.ones(4), limit):
+        assert np.isfinite(slope).all() and np.abs(slope[1:3]).min() > 0

@@ -6,6 +6,8 @@ import shutil
 import pytest
 
 from optimize.cli.main import main
+from optimize.learning.learn import Learned
+from optimize.learning.runs import Runs
 from tests.optimize.learning.test_ppo import BALL, CART
 
 
@@ -60,10 +62,18 @@ def test_runs_of_several_seeds_go_on_where_they_were(cart, tmp_path, capsys):
     assert (out / "policy.npz").read_bytes() == best
     assert "mean over seeds" in capsys.readouterr().out
     shutil.rmtree(out / "seed_4")  # as if it had been killed before the second one
-    assert (
-        main(["learn", "--out", str(out), "--resume", "--runs", "2", "--updates", "2", "--quiet"])
-        == 0
-    )
+    assert main(["learn", "--out", str(out), "--resume", "--updates", "2", "--quiet"]) == 0
     assert json.loads((out / "runs.json").read_text())["returns"] == told["returns"]
-    assert main(["learn", "--out", str(out / "seed_3"), "--resume", "--runs", "2", "--quiet"]) == 2
-    assert "holds one run" in capsys.readouterr().err
+    assert main(["learn", "--out", str(out), "--resume", "--runs", "3", "--quiet"]) == 2
+    assert "goes on with the options of the run" in capsys.readouterr().err
+    assert main(["learn", "--out", str(tmp_path / "none"), "--resume", "--quiet"]) == 2
+
+
+def test_runs_that_were_not_judged_yet_are_told_as_such(tmp_path):
+    done = Learned(tmp_path / "seed_0", 25, 3.0, False, [])
+    begun = Learned(tmp_path / "seed_1", 2, -float("inf"), True, [])
+    runs = Runs(tmp_path, (0, 1, 2), (done, begun))
+    assert runs.interrupted
+    told = runs.told()
+    assert told["seeds"] == [0] and told["mean"] == 3.0 and told["interval"] == [3.0, 3.0]
+    assert Runs(tmp_path, (1,), (begun,)).told() == {}

@@ -108,3 +108,12 @@ def test_a_motion_of_another_body_is_refused(folder):
     save_motion(path / "up.npz", replace(motion, q=motion.q[:, 1:]))
     with pytest.raises(WorldError, match=r"key 'starts': up.npz is of another body"):
         environment_of(scenario(path / "up.toml"))
+
+
+def test_states_that_are_not_finite_are_refused(folder):
+    path, motion = folder
+    qd = motion.qd.copy()
+    qd[2, 4] = np.nan
+    save_motion(path / "up.npz", replace(motion, qd=qd))
+    with pytest.raises(WorldError, match=r"key 'starts': up.npz has no states, or some"):
+        environment_of(scenario(path / "up.toml"))
