@@ -35,6 +35,16 @@ def test_it_walks_in_space_as_fast_as_it_is_told():
         assert motion.com[:, 2].min() > 0.85
 
 
+@pytest.mark.slow
+def test_it_runs_in_space_nearly_as_fast_as_it_is_told():
+    for told in (1.7, 2.2):
+        motion = played("run_space_policy", 8.0, {"controller.command.speed": told})
+        ahead, aside = speed(motion)
+        assert ahead == pytest.approx(told, abs=0.3) and abs(aside) < 0.3
+        bears = np.linalg.norm(motion.contact_force, axis=-1).sum(axis=1) > 1.0
+        assert 0.4 < 1 - bears[len(bears) // 2 :].mean() < 0.8  # it flies between steps
+
+
 def test_it_gets_up():
     motion = played("get_up_policy", 6.0)
     assert motion.com[0, 2] < 0.3 and motion.com[-60:, 2].min() > 0.9
