@@ -211,7 +211,8 @@ def directions(inputs: dict, seed: int) -> dict:
     return {name: jax.tree.map(lambda x, n=name: random(x, n), x) for name, x in inputs.items()}
 
 
-SLOW = ("grips", "an open grip", "a given acceleration", "chosen contacts")  # seconds to compile
+# Seconds to compile.
+SLOW = ("grips", "an open grip", "a given acceleration", "chosen contacts", "driven joints")
 CASES = [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in SCENES]
 
 

@@ -29,7 +29,6 @@ from benchmarks.recorded import (
 
 FEW = [
     ("script", "kip_up"),
-    ("world", "box_stack"),
     ("scene", "push"),
     ("scene", "ice"),
 ]

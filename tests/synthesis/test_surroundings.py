@@ -25,6 +25,7 @@ pytestmark = pytest.mark.usefixtures("x64_module")
 
 MASS, G, DT = 40.0, 9.81, 0.01
 FLOOR = 0.05  # half the thickness of the floor, whose top is at height 0 at first [m]
+EACH = [pytest.param(form, marks=[pytest.mark.slow] * (form != "backward")) for form in FORMS]
 
 
 def on_floor(*joints):
@@ -99,7 +100,7 @@ def com_of(model, states):
     return np.asarray(jax.vmap(place)(states.q, states.qd))
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EACH)
 def test_on_a_lift_the_ground_presses_with_g_and_its_acceleration(form):
     model = on_floor(slide("up", (0, 0, 1), drive=Drive(acceleration=2.0, begin=0.2)))
     after, info = rode(model, form=form)
@@ -110,7 +111,7 @@ def test_on_a_lift_the_ground_presses_with_g_and_its_acceleration(form):
     np.testing.assert_allclose(after.q[-1, 9 + 1], 0.5 * 2.0 * 0.8**2, rtol=1e-12)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EACH)
 def test_in_a_cabin_that_falls_nothing_presses_on_the_floor(form):
     model = on_floor(slide("up", (0, 0, 1), drive=Drive(acceleration=-G, begin=0.2)))
     after, info = rode(model, form=form)

@@ -310,7 +310,7 @@ def test_one_bad_member_changes_nobody_else(model, programs, run):
     np.testing.assert_array_equal(healthy[1].q[1, :5], mixed[1].q[1, :5])
 
 
-@pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.parametrize("limited", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_steps_that_are_not_solved_leave_a_finite_state(model, limited):
     """Bodies that are thrown at the ground and weak, and QPs that end after two iterations."""
     rng, members = np.random.default_rng(0), 16
