@@ -1,10 +1,27 @@
 """What the policies that ship do, each for a few seconds of its scenario."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from jaxsim.io.motion import Motion
 from optimize.running.simulate import simulate
+from optimize.scenarios import find
+
+CURVES = Path(__file__).parents[3] / "docs" / "images" / "policies.json"
+
+
+def test_each_network_that_ships_has_its_command_and_curve():
+    curves = json.loads(CURVES.read_text())
+    files = (Path(find.__file__).parent / "shipped").glob("*_policy.npz")
+    assert curves.keys() == {file.stem for file in files}
+    for name, curve in curves.items():
+        assert curve["command"].startswith(f"jaxsim learn {name} --updates ")
+        assert len(curve["actions"]) == len(curve["return"]) == len(curve["whole"]) > 5
+        assert curve["actions"] == sorted(curve["actions"])
+        assert max(curve["return"]) > 1.5 * curve["return"][0]  # it learned
 
 
 def played(name: str, seconds: float, changes: dict | None = None) -> Motion:
