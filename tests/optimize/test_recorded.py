@@ -29,6 +29,7 @@ from benchmarks.recorded import (
 
 FEW = [
     ("script", "kip_up"),
+    ("world", "box_stack"),
     ("scene", "push"),
     ("scene", "ice"),
 ]
