@@ -1,4 +1,4 @@
-"""How the policies that ship were learned: their returns without noise, by actions.
+"""How policies were learned by the commands of those that ship: returns without noise, by actions.
 
     python docs/images/policies.py                        draws policies.png from policies.json
     python docs/images/policies.py --keep NAME=RUN ...    takes up run folders of jaxsim learn first
