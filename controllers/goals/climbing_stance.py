@@ -1,0 +1,58 @@
+"""What the limbs of a climber bear: the torques that it takes to hang on by some of them.
+
+The forces on the limbs that hold are those that keep the body at rest with the least sum of squared
+torques, each a part of its limit. The best forces need less: in the median, at the starts of 48
+walls without one limb, an eighth less; that is a linear problem (benchmarks/_stances.py).
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.linalg import cho_factor, cho_solve
+
+from jaxsim.dynamics.rigid import gravity_force
+from jaxsim.synthesis.configuration import Configuration
+from jaxsim.synthesis.problem import actuated
+
+LEAST = 1e-3  # of a force in weights: of stretched limbs some forces take no torque
+UNBORNE = 0.01  # forces and moments at the root, in weights and heights: nothing bears these
+AT_STOP = 0.01  # a joint that is nearer to the end of its range is borne by its stop [rad]
+
+
+def efforts(conf: Configuration, tips: Array, stays: Array, weight: Array, height: Array) -> Array:
+    """(k,) the largest torque by its limit as the body hangs by some of its grippers at rest, of k
+    choices stays (k, n) bool among n grippers, effectors tips (n,) int; weight () [N], height ()
+    [m]: the body's. Infinite where no forces keep it at rest, as on two points."""
+    model, top = conf.model, conf.model.topology
+    motors = np.flatnonzero(actuated(top))
+    root = np.flatnonzero(~actuated(top))
+    load = gravity_force(model, conf.kin)
+    J = conf.jacobian[tips].reshape(-1, top.nv)  # (3n, nv)
+    limit = model.torque_limit[motors]
+    joint = np.array(top.dof_joint)[motors]
+    angle = conf.q[np.array(top.q_start)[joint]]
+    at_low = angle < model.joint_lower[joint] + AT_STOP
+    at_high = angle > model.joint_upper[joint] - AT_STOP
+    part = weight / limit
+    of_torque, torque = part[:, None] * J[:, motors].T, part * load[motors] / weight
+    counts = jnp.where(at_low | at_high, 0.0, 1.0)
+    # moments about the root in weights times heights, forces in weights
+    unit = jnp.where(np.arange(len(root)) < 3, 1.0, 1 / height)
+    A, at_root = unit[:, None] * J[:, root].T, unit * load[root] / weight
+    M = counts[:, None] * of_torque
+    H, g = M.T @ M + A.T @ A, M.T @ torque + A.T @ at_root  # A^T A changes no solution
+
+    def effort(stays: Array) -> Array:
+        on = jnp.repeat(stays, 3)
+        free = jnp.where(on[:, None] & on, H, 0.0) + jnp.diag(jnp.where(on, LEAST**2, 1.0))
+        factor, rows = cho_factor(free, lower=True), jnp.where(on, A, 0.0)
+        force, by_root = cho_solve(factor, jnp.where(on, g, 0.0)), cho_solve(factor, rows.T)
+        S = rows @ by_root + LEAST**2 * jnp.eye(len(root), dtype=H.dtype)
+        pull = cho_solve(cho_factor(S, lower=True), at_root - rows @ force)
+        force = force + by_root @ pull
+        asked = torque - of_torque @ force
+        most = jnp.max(jnp.where(at_low, -asked, jnp.where(at_high, asked, jnp.abs(asked))))
+        return jnp.where(jnp.max(jnp.abs(at_root - rows @ force)) < UNBORNE, most, jnp.inf)
+
+    return jax.vmap(effort)(stays)
