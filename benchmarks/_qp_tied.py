@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,8 @@ def tied(p: dict[str, np.ndarray], repeats: int) -> list[list[str]]:
     seconds of the processor, and the ratio of medians. p: the stacked fields of qp.Problem, two
     of them at least. A call of each comes in turn, so that whatever else the machine does slows
     all of them, and the fastest call, which a quiet moment gives to one of them, does not count."""
-    two = qp.Problem(**{name: jnp.asarray(x[:2]) for name, x in p.items()})
+    fields: dict[str, Any] = {name: jnp.asarray(x[:2]) for name, x in p.items()}
+    two = qp.Problem(**fields)
     one = jax.tree.map(lambda x: x[0], two)
     C = jnp.asarray(np.random.default_rng(0).normal(size=(2, TOGETHER, p["J"].shape[2])))
     both = replace(two, joint=Joint(C, jnp.zeros((2, TOGETHER)), AXIS))

@@ -54,7 +54,7 @@ class Scene:
         """The step's first QP."""
         (state, memory), (_, scheme, controller) = carry, self.human
         obs = scheme.observe(model, state)
-        _, tasks = controller.update(memory, model, state, obs, scheme.dt)
+        _, tasks = controller.update(memory, model, state, obs, jnp.asarray(scheme.dt))
         return first_problem(obs.conf, state, tasks, scheme.unit, scheme, pushes)
 
     def begin(self):
