@@ -288,13 +288,13 @@ def test_a_scene_does_what_it_is_for(name):
 
 @pytest.mark.slow
 def test_a_child_that_is_pushed_is_held_by_an_adults_hand():
-    """Two frames, as the hands begin to reach, are not solved: see docs/results/push_maps.md."""
     summary = played("holding_hands").summary
     assert summary["standing"] and summary["finite"]
     assert summary["companions_standing"] == ["child"]
     assert summary["clasped_steps"] > 100
     assert 20 < summary["largest_clasp_force"] < 400  # [N]
-    assert summary["unsolved_frames"] <= 2
+    assert summary["unsolved_frames"] == 0
+    assert summary["largest_root_residual"] < 1e-6
 
 
 @pytest.mark.slow
