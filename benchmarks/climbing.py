@@ -4,6 +4,7 @@
     python benchmarks/climbing.py --scenario NAME          any scenario of one wall
     python benchmarks/climbing.py --keep runs/climbing     go on where a stopped run was
     python benchmarks/climbing.py --stances                what the starts take of the torque limits
+    python benchmarks/climbing.py --stances --depths 0.28 0.2    the same, so far out from the holds
     python benchmarks/climbing.py --quick                  to see that it runs
 
 Each wall is the scenario's with a seed of its own, from ``--first`` on; the seeds that the
@@ -27,7 +28,7 @@ import numpy as np
 
 from benchmarks import _stances
 from benchmarks._machine import commit, machine, publish, table, today, versions
-from controllers.goals.registered_climb import set_out
+from controllers.goals.registered_climb import DEPTH_AT_START, set_out
 from jaxsim.io.climbing_wall import climbing_wall
 from jaxsim.io.toml_table import Table
 from optimize.scenarios.find import scenario
@@ -44,8 +45,9 @@ HEAD += ["way, median and range [m]", "holds gained"]
 HEAD += ["frames not solved", "kept still", "effort, median", "frames/s"]
 
 
-def walls(made: Scenario, seeds: range) -> tuple[Any, Any, Any]:
-    """Of the scenario with other seeds: places of its shapes, starts, and where climbs begin."""
+def walls(made: Scenario, seeds: range, depth: float = DEPTH_AT_START) -> tuple[Any, Any, Any, Any]:
+    """Of the scenario with other seeds: places of its shapes, starts, where climbs begin, and which
+    have a start; depth: of the centre of mass from the holds, in heights of it."""
     (keys,) = tomllib.loads(made.files["scenario.toml"])["wall"]
     now = made.controller.variables
     holds = np.array(made.scheme.holds.shapes)
@@ -68,6 +70,7 @@ def walls(made: Scenario, seeds: range) -> tuple[Any, Any, Any]:
             now.frame,
             now.origin,
             now.way,
+            depth=depth,
         )
         good = (slack > 0) & (away < made.scheme.holds.reach[0]).all()
         return made.model.shape_pos.at[holds].set(pos), made.state.replace(q=q), climb, good
@@ -195,6 +198,9 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=32, help="walls at a time")
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--stances", action="store_true", help="the starts alone, nothing moves")
+    parser.add_argument(
+        "--depths", type=float, nargs="+", default=[DEPTH_AT_START], help="of stances [heights]"
+    )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="what batches came to")
     parser.add_argument("--goal", type=float, default=5.0, help="how far [m]")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
@@ -214,8 +220,12 @@ def main(words: list[str]) -> str:
         made = scenario(options.scenario)
         if options.stances:
             seeds = range(options.first, options.first + options.walls)
-            rows = _stances.stances(made, walls(made, seeds))
-            what, body = "starts", [table(_stances.HEAD, rows)]
+            rows = [
+                [f"{depth:g}", *cells]
+                for depth in options.depths
+                for cells in _stances.stances(made, walls(made, seeds, depth))
+            ]
+            what, body = "starts", [table(["out from the holds", *_stances.HEAD], rows)]
         else:
             what = f"{options.goal:g} m within {options.seconds:g} s"
             found = climbs(made, options)

@@ -33,9 +33,7 @@ class Pace:
     # cost the move as many heights that it gains
     again: Array | float = 0.3  # what it costs that the limb goes that went last [heights]
     keeps: Array | float = 0.1  # what another limb's move must be better by [heights]
-    off: Array | float = (
-        0.0  # knees and so on are so far out from the holds [heights]
-    )
+    off: Array | float = 0.0  # knees and so on are so far out from the holds [heights]
     pose: Array | float = 0.1  # a foot nearer to its hold begins to draw the body in pose [heights]
 
 

@@ -93,10 +93,12 @@ def set_out(
     origin: Array,
     way: Array,
     held: Array | None = None,
+    depth: Array | float = DEPTH_AT_START,
 ) -> tuple[Array, Climb, Array, Array]:
     """The start on a wall, which a batch may vary: (nq,) by inverse kinematics from the pose q, and
     where the climb begins; how far all limbs are within their reach, and each (4,) from its hold
-    [m]. pos (nh, 3), frame, origin: of a ``Wall``; way (2,); held (4,) int: on which holds."""
+    [m]. pos (nh, 3), frame, origin: of a ``Wall``; way (2,); held (4,) int: on which holds;
+    depth (): of the centre of mass, in heights of it."""
     top, dtype = body.topology, q.dtype
     places = (pos - origin) @ frame[:2].T
     if held is None:
@@ -104,7 +106,7 @@ def set_out(
         held, com, slack = first_holds(limbs, places, about)
     else:
         com, slack = limbs.stance(places[held])
-    target = origin + jnp.append(com, DEPTH_AT_START * limbs.height) @ frame
+    target = origin + jnp.append(com, depth * limbs.height) @ frame
     still, root = jnp.zeros(top.nv, dtype), top.q_start[top.root_joints[0]]
     now = center_of_mass(body, forward_kinematics(body, q, still))
     ends = tuple(int(np.flatnonzero(points.of(limb))[-1]) for limb in LIMBS)
