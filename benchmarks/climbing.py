@@ -42,7 +42,10 @@ STUCK = 15.0  # and so has who gains no hold for so long [s]
 ENDS = ("got there", "no hold in reach", "limbs did not get to their holds", "time was up")
 HEAD = ["scenario", "walls", *ENDS, "got there, 95% of the share"]
 HEAD += ["way, median and range [m]", "holds gained"]
-HEAD += ["frames not solved", "kept still", "effort, median", "frames/s"]
+HEAD += ["frames not solved", "kept still", "effort, median"]
+HEAD += ["trunk in the wall: frames", "walls", "frames/s"]
+TRUNK = ("pelvis", "chest", "head")
+INSIDE = 0.1  # a joint of the trunk so far behind the holds is in the wall [m]
 
 
 def walls(made: Scenario, seeds: range, depth: float = DEPTH_AT_START) -> tuple[Any, Any, Any, Any]:
@@ -99,7 +102,9 @@ def program(made: Scenario):
             memory, tasks = controller.update(memory, model, state, obs, made.scheme.dt)
             state, info = made.scheme.step(model, state, obs, tasks)
             went = memory.variables
-            kept = obs.com, went.found, went.moves, info.status != 0, info.lost, info.effort
+            trunk = obs.kin.link_pos[np.array([model.topology.part(name) for name in TRUNK])]
+            off = jnp.min((trunk - went.origin) @ went.frame[2])
+            kept = obs.com, went.found, went.moves, info.status != 0, info.lost, info.effort, off
             return (state, memory), kept
 
         return jax.lax.scan(step, carry, None, length=EVERY)
@@ -109,7 +114,7 @@ def program(made: Scenario):
 
 def outcome(made: Scenario, climb: Any, kept: Any, options: argparse.Namespace) -> dict[str, Any]:
     """Of each wall of a batch: how far it was climbed, and how that ended, index into ``ENDS``."""
-    com, move, moves, failed, lost, effort = kept
+    com, move, moves, failed, lost, effort, off = kept
     frame, dt = np.asarray(climb.frame), float(made.scheme.dt)
     way = np.einsum("nk,nkd->nd", np.asarray(climb.way), frame[:, :2])
     gone = np.einsum("ntd,nd->nt", com - com[:, :1], way).max(axis=1)
@@ -123,6 +128,7 @@ def outcome(made: Scenario, climb: Any, kept: Any, options: argparse.Namespace) 
         "failed": failed.sum(axis=1),
         "lost": lost.sum(axis=1),
         "effort": np.median(effort, axis=1),
+        "within": (off < -INSIDE).mean(axis=1),
     }
 
 
@@ -186,6 +192,8 @@ def row(options: argparse.Namespace, found: dict[str, np.ndarray]) -> list[str]:
         f"{found['failed'].sum()} of {found['steps'].sum()}",
         f"{found['lost'].sum()}",
         f"{np.median(found['effort']):.2f}",
+        f"{100 * found['within'].mean():.1f}%",
+        str(int((found["within"] > 0).sum())),
         f"{total / seconds.sum():.0f}" if total else "",
     ]
 

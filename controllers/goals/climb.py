@@ -19,8 +19,8 @@ from controllers.goals.climbing_goals import (
     limb_to_hold,
     pose_near,
 )
-from controllers.goals.climbing_moves import HAND, best_move, places_of
-from controllers.goals.climbing_stance import efforts
+from controllers.goals.climbing_moves import HAND, LIMBS, best_move, places_of
+from controllers.goals.climbing_stance import Cones, efforts
 from controllers.goals.climbing_state import (
     Climb,
     gravity,
@@ -57,16 +57,19 @@ def plan(obs: EffectorObservation, climb: Climb) -> Climb:
 def _costs(obs: EffectorObservation, climb: Climb) -> Array:
     """(4,) what it costs that each limb goes [m]."""
     pace, limb = climb.pace, np.arange(4)
-    too_heavy = jnp.clip(three_bear(obs) - pace.bears, 0.0, HEAVIEST)
+    too_heavy = jnp.clip(three_bear(obs, climb) - pace.bears, 0.0, HEAVIEST)
     again = jnp.where(limb == climb.last, pace.again, 0.0)
     kept = jnp.where(limb == climb.limb, pace.keeps, 0.0)
     return climb.limbs.height * (too_heavy + again - kept)
 
 
-def three_bear(obs: EffectorObservation) -> Array:
+def three_bear(obs: EffectorObservation, climb: Climb) -> Array:
     """(4,) what part of the torque limits it takes to hang on by the others than each limb."""
-    tips = the_holds(obs).grippers[order_of(obs)]
-    return efforts(obs.conf, tips, ~np.eye(4, dtype=bool), obs.weight, obs.height)
+    holds, order = the_holds(obs), order_of(obs)
+    left, up, out = climb.frame
+    feet = Cones((0, 1), jnp.stack([up, left, out]), jnp.min(holds.friction))
+    one = ~np.eye(4, dtype=bool)
+    return efforts(obs.conf, holds.grippers[order], one, feet, obs.weight, obs.height)
 
 
 def _rest(obs: EffectorObservation, climb: Climb) -> Climb:
@@ -91,17 +94,17 @@ def _leave(obs: EffectorObservation, climb: Climb) -> Climb:
         back=jnp.where(one, climb.asked, 0).sum(),
         asked=jnp.where(one, climb.hold, climb.asked),
         begun=obs.time,
-        left=(obs.com - climb.origin) @ climb.frame[1],
+        short=safe_norm(obs.com - climb.com_target),
         been=been,
         saved=jnp.asarray(False),
     )
 
 
 def _watch(obs: EffectorObservation, climb: Climb) -> Climb:
-    """A limb that takes too long, or lets the body sink, goes to the nearest other hold."""
-    sunk = climb.left - (obs.com - climb.origin) @ climb.frame[1]
+    """A limb that takes too long, or lets the body stray, goes to the nearest other hold."""
+    strays = safe_norm(obs.com - climb.com_target) - climb.short
     fails = climb.waited(obs, climb.pace.moving)
-    fails = fails | ((sunk > climb.pace.sinks * climb.limbs.height) & ~climb.saved)
+    fails = fails | ((strays > climb.pace.strays * climb.limbs.height) & ~climb.saved)
     one, holds = np.arange(4) == climb.limb, the_holds(obs)
     tip = row_of(climb.limb, obs.conf.position[holds.grippers[order_of(obs)]])
     taken = (climb.asked[:, None] == np.arange(holds.pos.shape[0])).any(axis=0)
@@ -151,9 +154,17 @@ def climb_machine(joints: Sequence[str], climb: Climb) -> GoalMachine:
         order = order_of(obs)
         return jnp.zeros_like(climb.asked).at[order].set(climb.asked)
 
+    def leans(obs: EffectorObservation, climb: Climb):
+        """What bears besides feet and hands need not stay where it touches the wall."""
+        return ~np.any([obs.group(name) for name in LIMBS], axis=0)
+
     def state(weights: dict[str, float], condition, enter, during=lambda _, climb: climb, **more):
         weights = {**weights, "clear": CLEARS, "effort": EFFORT}
+        more = {"lifts": leans, **more}
         return GoalState(weights, condition, enter, during, holds=asked, **more)
+
+    def moves(obs: EffectorObservation, climb: Climb):
+        return leans(obs, climb) | on_its_way(obs, climb)
 
     def of_hands(condition):
         return lambda obs, climb: condition(obs, climb) & _hand(obs, climb)
@@ -179,7 +190,7 @@ def climb_machine(joints: Sequence[str], climb: Climb) -> GoalMachine:
             ),
             "relaxHand": state(relax, of_hands(_loaded), _relax),
             "moveHand": state(
-                {**move, "hold": NEAREST[2]}, of_hands(_under_way), _leave, _watch, lifts=on_its_way
+                {**move, "hold": NEAREST[2]}, of_hands(_under_way), _leave, _watch, lifts=moves
             ),
             "relaxFoot": state(relax, of_feet(_loaded), _relax),
             "moveFoot": state(
@@ -187,7 +198,7 @@ def climb_machine(joints: Sequence[str], climb: Climb) -> GoalMachine:
                 of_feet(_under_way),
                 _leave,
                 _watch,
-                lifts=on_its_way,
+                lifts=moves,
             ),
         },
         transitions={

@@ -28,7 +28,7 @@ class Pace:
     relaxed: Array | float = 0.05  # a limb with a smaller load lets go [body weights]
     relaxing: Array | float = 1.5  # after so long it lets go whatever its load
     moving: Array | float = 12.0  # after so long on its way a limb goes to the nearest hold
-    sinks: Array | float = 0.1  # and so it does where the body sinks by this [heights]
+    strays: Array | float = 0.1  # and so it does where the body gets away from its place [heights]
     bears: Array | float = 1.0  # three limbs bear the body with such torques, by their limits; more
     # cost the move as many heights that it gains
     again: Array | float = 0.3  # what it costs that the limb goes that went last [heights]
@@ -60,7 +60,7 @@ class Climb:
     begun: Array  # () when the state began [s]
     been: Array  # (4, nh) bool: where limbs have been, or did not get to
     moves: Array  # () int: holds gained
-    left: Array  # () how high the centre of mass was as the limb let go [m]
+    short: Array  # () how far the centre of mass was from its place as the limb let go [m]
 
     def places(self, obs: EffectorObservation) -> Array:
         """(nh, 2) of the holds, in the plane [m]."""

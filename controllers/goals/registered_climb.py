@@ -132,7 +132,7 @@ def set_out(
         begun=jnp.zeros((), dtype),
         been=held[:, None] == np.arange(pos.shape[0]),
         moves=jnp.asarray(0),
-        left=jnp.zeros((), dtype),
+        short=jnp.zeros((), dtype),
     )
     return q, begun, slack, safe_norm(tips - pos[held])
 
