@@ -17,7 +17,7 @@ from optimize.scenarios.find import scenario
 SHIPPED = Path(optimize.scenarios.find.__file__).parent / "shipped"
 CLIMB = (SHIPPED / "climb.toml").read_text()
 SECONDS = 10.0
-HUMAN = 'model = "articulated_human"\nbuild = "adult"\n'
+HUMAN = 'model = "articulated_human"\nbuild = "adult"\nbears = ["pelvis", "chest"]\n'
 BAR = '[[hold]]\nname = "bar"\npos = [{}, 0, 1.25]\nhalf_length = 0.6\n[[fixed]]'
 
 
@@ -97,8 +97,21 @@ ON_FOUR = (WALL, FOUR), ('name = "climb"', beginning("high_1", "high_2"))
             WorldError,
             "key 'reach': contradicts climbing",
         ),
+        ([('["pelvis", "chest"]', '"pelvis"')], WorldError, "key 'bears': is 'pelvis'; give names"),
+        ([('"chest"]', '"chset"]')], WorldError, r"\[character\]: bears: .*chset"),
     ],
-    ids=["far", "twice", "unknown", "off_plane", "sparse", "none", "handless", "contradiction"],
+    ids=[
+        "far",
+        "twice",
+        "unknown",
+        "off_plane",
+        "sparse",
+        "none",
+        "handless",
+        "contradiction",
+        "bears",
+        "bears_unknown",
+    ],
 )
 def test_what_cannot_climb_is_told_before_it_runs(tmp_path, changes, error, message):
     with pytest.raises(error, match=message):
