@@ -17,7 +17,7 @@ from controllers.goals.one_foot import crane, one_foot_machine
 from controllers.goals.response import Response
 from controllers.goals.sensors import Objects
 from controllers.goals.starts import hanging
-from controllers.goals.surroundings import dodge, hands_of_others, hands_to_wall
+from controllers.goals.surroundings import STRUCK, WATCHED, dodge, hand_of_another, hands_to_wall
 from controllers.goals.surroundings import flying as seen_flying
 from controllers.goals.swing import Swing, swing_machine
 from controllers.goals.tasks import reach
@@ -35,7 +35,7 @@ TIMES = (2.0, 0.3)  # of a goal that is added: its weight, and how long it takes
 def balance(table: Table, setup: Setup) -> Registered:
     """Section 6.1.2 of the document: steps where balance would be lost. ``hands_to_wall``: the
     weight of hands that look for support; ``hold_hands``: of those that reach for another's;
-    ``dodge``: { near [m], weight } of what flies, or with ``hands`` of the hands of others."""
+    ``dodge``: { near [m], weight } of what flies, or with ``hands`` of another's hand."""
     machine, top = balance_machine(), setup.model.topology
     if table.has("hands_to_wall"):
         top.require("hands_to_wall", *HANDS, *UPPER_ARMS)
@@ -48,11 +48,12 @@ def balance(table: Table, setup: Setup) -> Registered:
     away = table.table("dodge")
     if away is not None:
         near, weight = away.number("near", 1.0, above=0.0), away.number("weight", 1.0, above=0.0)
-        sees = hands_of_others if away.flag("hands", False) else seen_flying
-        if sees is hands_of_others and not setup.world.companions:
+        hands = away.flag("hands", False)
+        if hands and not setup.world.companions:
             raise away.error("there are no others; give the world a [[companion]]", "hands")
         away.done()
-        machine = machine.adding(dodge(near, sees), weight)
+        seen, watched = (hand_of_another, STRUCK) if hands else (seen_flying, WATCHED)
+        machine = machine.adding(dodge(near, seen, watched), weight)
     return registered(machine, table, setup)
 
 

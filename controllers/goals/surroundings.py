@@ -25,6 +25,7 @@ SLOW = 0.5  # a hand that moves slower does not come at anybody [m/s]
 AWAY = 1.0  # how far out of a ball's way a point would like to go at once [m]
 WATCHED = ("head", "chest", "abdomen", "pelvis", "leftForearm", "rightForearm", "leftThigh",
            "rightThigh")  # fmt: skip
+STRUCK = ("head", "chest")  # what leaves the way of a hand
 
 
 def hands_to_wall() -> Goal:
@@ -60,24 +61,34 @@ def flying(obs: EffectorObservation) -> Objects:
     return obs.objects
 
 
-def hands_of_others(obs: EffectorObservation) -> Objects:
-    """The hands of other characters, as points that move; those slower than ``SLOW`` are still."""
+def hand_of_another(obs: EffectorObservation) -> Objects:
+    """Of the hands of other characters that move faster than ``SLOW`` the one that is nearest to
+    the head, as a point that moves; without any, one that is still."""
     places, velocities = [], []
     for k, other in enumerate(obs.company):
         hands = np.flatnonzero(np.any([other.effectors.of(name) for name in HANDS], axis=0))
         if k != obs.me:
             places.append(other.position[hands])
-            fast = safe_norm(other.velocity[hands]) > SLOW
-            velocities.append(jnp.where(fast[:, None], other.velocity[hands], 0.0))
+            velocities.append(other.velocity[hands])
     if not places:
         raise ValueError("there are no hands of others to dodge; give the scene a [[companion]]")
-    place = jnp.concatenate(places)
-    return Objects(place, jnp.concatenate(velocities), jnp.zeros(len(place), place.dtype))
+    place, velocity = jnp.concatenate(places), jnp.concatenate(velocities)
+    away = safe_norm(place - obs.conf.kin.com[obs.conf.link("head")])
+    fast = safe_norm(velocity) > SLOW
+    nearest = jnp.argmin(jnp.where(fast, away, jnp.inf))
+    one = (np.arange(len(away)) == nearest)[:, None]
+    at, moves = (jnp.sum(jnp.where(one, x, 0.0), axis=0) for x in (place, velocity))
+    moves = jnp.where(fast.any(), moves, 0.0)
+    return Objects(at[None], moves[None], jnp.zeros(1, place.dtype))
 
 
-def dodge(near: float = 1.0, sees: Callable[[EffectorObservation], Objects] = flying) -> Goal:
-    """Gdodge: away from the lines along which things move that come nearer than ``near`` [m]:
-    balls, or the ``hands_of_others``.
+def dodge(
+    near: float = 1.0,
+    sees: Callable[[EffectorObservation], Objects] = flying,
+    watched: tuple[str, ...] = WATCHED,
+) -> Goal:
+    """Gdodge: links that are ``watched`` away from the lines along which things move that come
+    nearer than ``near`` [m]: balls, or the ``hand_of_another``.
 
     The document gives the distance to the line a negative weight, -0.05 to -0.15 by 1 / distance.
     A maximum has no place in a convex problem; its slope does: each point is asked to be ``AWAY``
@@ -88,7 +99,7 @@ def dodge(near: float = 1.0, sees: Callable[[EffectorObservation], Objects] = fl
         balls = sees(obs)
         conf = obs.conf
         errors, Js = [], []
-        for link in dict.fromkeys(conf.model.topology.parts(WATCHED)):
+        for link in dict.fromkeys(conf.model.topology.parts(watched)):
             point = conf.kin.com[link]
             J = point_jacobian(conf.model, conf.kin, link, point)
 
