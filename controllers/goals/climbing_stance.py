@@ -42,7 +42,12 @@ class Cones:
 
 
 def efforts(
-    conf: Configuration, tips: Array, stays: Array, feet: Cones, weight: Array, height: Array
+    conf: Configuration,
+    tips: np.ndarray,
+    stays: Array | np.ndarray,
+    feet: Cones,
+    weight: Array,
+    height: Array,
 ) -> Array:
     """(k,) the largest torque by its limit as the body hangs by some of its grippers at rest, of k
     choices stays (k, n) bool among n grippers, effectors tips (n,) int; feet: those of them that
@@ -91,4 +96,4 @@ def efforts(
         missed = jnp.max(jnp.maximum(-sides @ force, 0.0))
         return jnp.where(jnp.maximum(left, missed) < UNBORNE, most, jnp.inf)
 
-    return jax.vmap(effort)(stays)
+    return jax.vmap(effort)(jnp.asarray(stays))
