@@ -1,8 +1,8 @@
 """What the limbs of a climber bear: the torques that it takes to hang on by some of them.
 
-The forces on the limbs that hold are those that keep the body at rest with the least sum of squared
-torques, each a part of its limit. The best forces need less: in the median, at the starts of 48
-walls without one limb, an eighth less; that is a linear problem (benchmarks/_stances.py).
+The forces on the limbs that hold are those that keep the body at rest, feet within their cones,
+with the least sum of squared torques, each a part of its limit. The best forces, by a linear
+problem (benchmarks/_stances.py), need somewhat less: this one is solved in every frame.
 """
 
 from dataclasses import dataclass

@@ -180,6 +180,13 @@ def test_every_frame_is_physical(climb):
 
 
 @pytest.mark.slow
+def test_limbs_do_not_pull_against_each_other():
+    """Without limits torques are near to them all the same: without ``effort`` 3 times and more."""
+    kept, _ = climbed("climb", 6.0, [{"world.torque_limits": False}])
+    assert np.median(kept["info"].effort) < 1.2
+
+
+@pytest.mark.slow
 def test_torques_are_within_their_limits(climb):
     assert climb[0]["info"].effort.max() < 1.001
 
