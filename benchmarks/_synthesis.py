@@ -1,7 +1,9 @@
-"""The scene of the synthesizer's benchmarks: the 37-DOF human under the balance controller."""
+"""The scenes of the synthesizer's benchmarks: the 37-DOF human under the balance controller, one
+who climbs, and two who hold hands."""
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -26,6 +28,9 @@ class Scene:
     """How one character's steps are made, in JAX's precision when it is first used."""
 
     config: SynthesisConfig
+    characters: ClassVar[int] = 1
+    pushed: ClassVar[str] = "pelvis"
+    strongest: ClassVar[float] = 150.0  # push [N]
 
     @cached_property
     def human(self):
@@ -49,7 +54,7 @@ class Scene:
         """The step's first QP."""
         (state, memory), (_, scheme, controller) = carry, self.human
         obs = scheme.observe(model, state)
-        _, tasks = controller.update(memory, model, state, obs, scheme.dt)
+        _, tasks = controller.update(memory, model, state, obs, jnp.asarray(scheme.dt))
         return first_problem(obs.conf, state, tasks, scheme.unit, scheme, pushes)
 
     def begin(self):
@@ -58,11 +63,11 @@ class Scene:
         return begin(model, controller, scheme, start(model, "standing"))
 
     def pushes(self, force) -> Pushes:
-        """On the pelvis, force (..., 3) [N]; a batch where force is one."""
+        """On a pelvis, force (..., 3) [N]; a batch where force is one."""
         model = self.human[0]
         force = jnp.asarray(force, model.mass.dtype)[..., None, :]
         shape = force.shape[:-1]
-        link = model.topology.link("pelvis")
+        link = model.topology.link(self.pushed)
         return Pushes(
             link=jnp.full(shape, link),
             point=jnp.broadcast_to(model.com[link], force.shape),
@@ -74,13 +79,15 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Climber(Scene):
-    """The same of one who climbs the shipped wall."""
+class Shipped(Scene):
+    """The same of a shipped scenario."""
+
+    name: ClassVar[str]
 
     @cached_property
     def made(self) -> Scenario:
         """With these settings."""
-        return scenario("climb", {"world.torque_limits": self.config.torque_limits})
+        return scenario(self.name, {"world.torque_limits": self.config.torque_limits})
 
     @cached_property
     def human(self):
@@ -88,12 +95,29 @@ class Climber(Scene):
         return self.made.model, self.made.scheme, self.made.controller
 
     def begin(self):
-        """A carry: on the first holds."""
+        """A carry: as it begins."""
         model, scheme, controller = self.human
         return begin(model, controller, scheme, self.made.state)
 
 
-SCENES = {"balance": Scene, "climb": Climber}
+@dataclass(frozen=True)
+class Climber(Shipped):
+    """Of one who climbs a wall, on the first holds, and is not pushed."""
+
+    name: ClassVar[str] = "climb"
+    strongest: ClassVar[float] = 0.0
+
+
+@dataclass(frozen=True)
+class Pair(Shipped):
+    """Of an adult and a child, who is pushed and takes the adult's hand."""
+
+    name: ClassVar[str] = "holding_hands"
+    characters: ClassVar[int] = 2
+    pushed: ClassVar[str] = "child.pelvis"
+
+
+SCENES = {"balance": Scene, "climb": Climber, "holding_hands": Pair}
 
 
 def around(count: int, strongest: float) -> np.ndarray:

@@ -4,6 +4,7 @@
     python benchmarks/climbing.py --scenario NAME          any scenario of one wall
     python benchmarks/climbing.py --keep runs/climbing     go on where a stopped run was
     python benchmarks/climbing.py --stances                what the starts take of the torque limits
+    python benchmarks/climbing.py --stances --depths 0.28 0.2    the same, so far out from the holds
     python benchmarks/climbing.py --quick                  to see that it runs
 
 Each wall is the scenario's with a seed of its own, from ``--first`` on; the seeds that the
@@ -27,7 +28,7 @@ import numpy as np
 
 from benchmarks import _stances
 from benchmarks._machine import commit, machine, publish, table, today, versions
-from controllers.goals.registered_climb import set_out
+from controllers.goals.registered_climb import DEPTH_AT_START, set_out
 from jaxsim.io.climbing_wall import climbing_wall
 from jaxsim.io.toml_table import Table
 from optimize.scenarios.find import scenario
@@ -41,11 +42,15 @@ STUCK = 15.0  # and so has who gains no hold for so long [s]
 ENDS = ("got there", "no hold in reach", "limbs did not get to their holds", "time was up")
 HEAD = ["scenario", "walls", *ENDS, "got there, 95% of the share"]
 HEAD += ["way, median and range [m]", "holds gained"]
-HEAD += ["frames not solved", "kept still", "effort, median", "frames/s"]
+HEAD += ["frames not solved", "kept still", "effort, median"]
+HEAD += ["trunk in the wall: frames", "walls", "frames/s"]
+TRUNK = ("pelvis", "chest", "head")
+INSIDE = 0.1  # a joint of the trunk so far behind the holds is in the wall [m]
 
 
-def walls(made: Scenario, seeds: range) -> tuple[Any, Any, Any]:
-    """Of the scenario with other seeds: places of its shapes, starts, and where climbs begin."""
+def walls(made: Scenario, seeds: range, depth: float = DEPTH_AT_START) -> tuple[Any, Any, Any, Any]:
+    """Of the scenario with other seeds: places of its shapes, starts, where climbs begin, and which
+    have a start; depth: of the centre of mass from the holds, in heights of it."""
     (keys,) = tomllib.loads(made.files["scenario.toml"])["wall"]
     now = made.controller.variables
     holds = np.array(made.scheme.holds.shapes)
@@ -68,6 +73,7 @@ def walls(made: Scenario, seeds: range) -> tuple[Any, Any, Any]:
             now.frame,
             now.origin,
             now.way,
+            depth=depth,
         )
         good = (slack > 0) & (away < made.scheme.holds.reach[0]).all()
         return made.model.shape_pos.at[holds].set(pos), made.state.replace(q=q), climb, good
@@ -96,7 +102,9 @@ def program(made: Scenario):
             memory, tasks = controller.update(memory, model, state, obs, made.scheme.dt)
             state, info = made.scheme.step(model, state, obs, tasks)
             went = memory.variables
-            kept = obs.com, went.found, went.moves, info.status != 0, info.lost, info.effort
+            trunk = obs.kin.link_pos[np.array([model.topology.part(name) for name in TRUNK])]
+            off = jnp.min((trunk - went.origin) @ went.frame[2])
+            kept = obs.com, went.found, went.moves, info.status != 0, info.lost, info.effort, off
             return (state, memory), kept
 
         return jax.lax.scan(step, carry, None, length=EVERY)
@@ -106,7 +114,7 @@ def program(made: Scenario):
 
 def outcome(made: Scenario, climb: Any, kept: Any, options: argparse.Namespace) -> dict[str, Any]:
     """Of each wall of a batch: how far it was climbed, and how that ended, index into ``ENDS``."""
-    com, move, moves, failed, lost, effort = kept
+    com, move, moves, failed, lost, effort, off = kept
     frame, dt = np.asarray(climb.frame), float(made.scheme.dt)
     way = np.einsum("nk,nkd->nd", np.asarray(climb.way), frame[:, :2])
     gone = np.einsum("ntd,nd->nt", com - com[:, :1], way).max(axis=1)
@@ -120,6 +128,7 @@ def outcome(made: Scenario, climb: Any, kept: Any, options: argparse.Namespace) 
         "failed": failed.sum(axis=1),
         "lost": lost.sum(axis=1),
         "effort": np.median(effort, axis=1),
+        "within": (off < -INSIDE).mean(axis=1),
     }
 
 
@@ -183,6 +192,8 @@ def row(options: argparse.Namespace, found: dict[str, np.ndarray]) -> list[str]:
         f"{found['failed'].sum()} of {found['steps'].sum()}",
         f"{found['lost'].sum()}",
         f"{np.median(found['effort']):.2f}",
+        f"{100 * found['within'].mean():.1f}%",
+        str(int((found["within"] > 0).sum())),
         f"{total / seconds.sum():.0f}" if total else "",
     ]
 
@@ -195,6 +206,9 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=32, help="walls at a time")
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--stances", action="store_true", help="the starts alone, nothing moves")
+    parser.add_argument(
+        "--depths", type=float, nargs="+", default=[DEPTH_AT_START], help="of stances [heights]"
+    )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="what batches came to")
     parser.add_argument("--goal", type=float, default=5.0, help="how far [m]")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
@@ -214,8 +228,12 @@ def main(words: list[str]) -> str:
         made = scenario(options.scenario)
         if options.stances:
             seeds = range(options.first, options.first + options.walls)
-            rows = _stances.stances(made, walls(made, seeds))
-            what, body = "starts", [table(_stances.HEAD, rows)]
+            rows = [
+                [f"{depth:g}", *cells]
+                for depth in options.depths
+                for cells in _stances.stances(made, walls(made, seeds, depth))
+            ]
+            what, body = "starts", [table(["out from the holds", *_stances.HEAD], rows)]
         else:
             what = f"{options.goal:g} m within {options.seconds:g} s"
             found = climbs(made, options)

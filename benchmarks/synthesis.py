@@ -3,13 +3,15 @@
     python benchmarks/synthesis.py             one character and batches, fused and by XLA
     python benchmarks/synthesis.py --window 5 --backend xla --batch 1    five steps at once
     python benchmarks/synthesis.py --scene climb --backend xla --batch 32    one who climbs instead
+    python benchmarks/synthesis.py --scene holding_hands --backend xla --batch 32    two who do
     python benchmarks/synthesis.py --study     the two forms: accuracy and cost by the time step
     python benchmarks/synthesis.py --record    and append the tables to benchmarks/RESULTS.md
     python benchmarks/synthesis.py --quick     seconds, to see that it runs
 
 The 37-DOF human stands, each member of a batch pushed for 0.2 s in its own direction by up to
-150 N, so that some step, without torque limits and within them. Who climbs is not pushed; fused
-kernels of a climber take too long to compile to be of use. See benchmarks/README.md.
+150 N, so that some step, without torque limits and within them. Who climbs is not pushed; of two
+who hold hands it is the child, and a frame is one of both. Fused kernels of a climber and of two
+take too long to compile to be of use. See benchmarks/README.md.
 """
 
 import argparse
@@ -35,7 +37,6 @@ from jaxsim.solvers import qp
 from jaxsim.synthesis.config import SynthesisConfig
 from optimize.session import cores, session
 
-STRONGEST = 150.0  # push [N]
 LIMITS = ("with", "without")  # torque limits
 
 
@@ -100,7 +101,7 @@ def frames(scene: Scene, backend: str, batch: int, options) -> list[str]:
         return jax.lax.scan(step, carry, None, length=count)
 
     model, first = scene.human[0], scene.begin()
-    pushes = scene.pushes(around(batch, STRONGEST if options.scene == "balance" else 0.0))
+    pushes = scene.pushes(around(batch, scene.strongest))
     carry = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), first)
     if backend == "fused":
         whole, making = kernel(run, (carry, pushes), options.repeats)
@@ -109,7 +110,7 @@ def frames(scene: Scene, backend: str, batch: int, options) -> list[str]:
     total, busy = seconds(whole, (carry, pushes), options.repeats) / count
     _, (status, passes, iterations) = whole(carry, pushes)
     status, told = np.asarray(status), ["", "", ""]
-    if scene.config.window == 1:
+    if scene.config.window == 1 and scene.characters == 1:
         parts = of_kernel if backend == "fused" else of_xla
         each = parts(scene, (carry, pushes), busy, options.repeats) * 1e6 / batch
         told = [f"{each[0]:.0f}", f"{max(each[1] - each[0], 0.0):.0f}", f"{each[2]:.0f}"]
@@ -119,6 +120,7 @@ def frames(scene: Scene, backend: str, batch: int, options) -> list[str]:
         "with" if scene.config.torque_limits else "without",
         str(scene.config.window),
         f"{batch / total:.0f}",
+        f"{scene.characters * batch / total:.0f}",
         f"{1e6 * busy / batch:.0f}",
         *told,
         f"{making:.0f}",
@@ -200,6 +202,7 @@ HEADER = [
     "torque limits",
     "window",
     "frames/s",
+    "character-frames/s",
     "frame, CPU [us]",
     "dynamics [us]",
     "assembly [us]",

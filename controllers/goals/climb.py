@@ -19,7 +19,8 @@ from controllers.goals.climbing_goals import (
     limb_to_hold,
     pose_near,
 )
-from controllers.goals.climbing_moves import HAND, best_move, places_of
+from controllers.goals.climbing_moves import HAND, LIMBS, best_move, places_of
+from controllers.goals.climbing_stance import Cones, efforts
 from controllers.goals.climbing_state import (
     Climb,
     gravity,
@@ -37,26 +38,46 @@ from jaxsim.synthesis.observation import EffectorObservation
 ROLES = (*FEET, *HANDS, "pelvis", "chest", "head", "leftThigh", "rightThigh")
 SWINGS = 0.05  # weight of ``relax`` for a limb on its way: it does not push off the wall
 CLEARS = 20.0  # weight of ``clear``
-EFFORT = 1e-4  # weight of ``effort``: so small that the body does not sag
+HEAVIEST = 3.0  # what it costs most that three limbs cannot bear the body [heights]
+EFFORT = 1e-5  # weight of ``effort``: so small that the body does not sag
 
 
 def plan(obs: EffectorObservation, climb: Climb) -> Climb:
-    """The next move, as all limbs hold; of a limb that has lost its hold, that one's."""
+    """The next move, as all limbs hold; of a limb that has lost its hold, that one's. The centre of
+    mass goes to where it is made from."""
     held, places = held_now(obs), climb.places(obs)
     lost = held != climb.asked
-    may = jnp.where(lost.any(), lost, np.arange(4) != climb.last)
-    may = may[:, None] & ~climb.been & the_holds(obs).there
-    move = best_move(climb.limbs, places, climb.asked, may, climb.way)
-    return replace(climb, limb=move.limb, hold=move.hold, after=move.com, found=move.found)
+    may = jnp.where(lost.any(), lost, True)[:, None] & ~climb.been & the_holds(obs).there
+    move = best_move(climb.limbs, places, climb.asked, may, climb.way, _costs(obs, climb))
+    com, _ = climb.limbs.stance(places_of(places, climb.asked))
+    com = jnp.where(move.found, move.com, com)
+    return replace(climb, limb=move.limb, hold=move.hold, com=com, found=move.found)
+
+
+def _costs(obs: EffectorObservation, climb: Climb) -> Array:
+    """(4,) what it costs that each limb goes [m]."""
+    pace, limb = climb.pace, np.arange(4)
+    too_heavy = jnp.clip(three_bear(obs, climb) - pace.bears, 0.0, HEAVIEST)
+    again = jnp.where(limb == climb.last, pace.again, 0.0)
+    kept = jnp.where(limb == climb.limb, pace.keeps, 0.0)
+    return climb.limbs.height * (too_heavy + again - kept)
+
+
+def three_bear(obs: EffectorObservation, climb: Climb) -> Array:
+    """(4,) what part of the torque limits it takes to hang on by the others than each limb."""
+    holds, order = the_holds(obs), order_of(obs)
+    left, up, out = climb.frame
+    feet = Cones((0, 1), jnp.stack([up, left, out]), jnp.min(holds.friction))
+    one = ~np.eye(4, dtype=bool)
+    return efforts(obs.conf, holds.grippers[order], one, feet, obs.weight, obs.height)
 
 
 def _rest(obs: EffectorObservation, climb: Climb) -> Climb:
     """All limbs hold, after a move."""
     one = np.arange(4) == climb.limb
     gained = (climb.limb >= 0) & (jnp.where(one, climb.asked, 0).sum() != climb.back)
-    com, _ = climb.limbs.stance(places_of(climb.places(obs), climb.asked))
     moves = climb.moves + jnp.where(gained, 1, 0)
-    return replace(climb, com=com, last=climb.limb, begun=obs.time, moves=moves)
+    return replace(climb, last=climb.limb, begun=obs.time, moves=moves)
 
 
 def _relax(obs: EffectorObservation, climb: Climb) -> Climb:
@@ -72,22 +93,29 @@ def _leave(obs: EffectorObservation, climb: Climb) -> Climb:
         climb,
         back=jnp.where(one, climb.asked, 0).sum(),
         asked=jnp.where(one, climb.hold, climb.asked),
-        com=climb.after,
         begun=obs.time,
+        short=safe_norm(obs.com - climb.com_target),
         been=been,
+        saved=jnp.asarray(False),
     )
 
 
 def _watch(obs: EffectorObservation, climb: Climb) -> Climb:
-    """A limb that takes too long goes back to where it came from."""
-    late = climb.waited(obs, climb.pace.moving)
-    one = np.arange(4) == climb.limb
-    hold = jnp.where(late, climb.back, climb.hold)
+    """A limb that takes too long, or lets the body stray, goes to the nearest other hold."""
+    strays = safe_norm(obs.com - climb.com_target) - climb.short
+    fails = climb.waited(obs, climb.pace.moving)
+    fails = fails | ((strays > climb.pace.strays * climb.limbs.height) & ~climb.saved)
+    one, holds = np.arange(4) == climb.limb, the_holds(obs)
+    tip = row_of(climb.limb, obs.conf.position[holds.grippers[order_of(obs)]])
+    taken = (climb.asked[:, None] == np.arange(holds.pos.shape[0])).any(axis=0)
+    away = jnp.where(taken | ~holds.there, jnp.inf, safe_norm(holds.pos - tip))
+    hold = jnp.where(fails, jnp.argmin(away), climb.hold)
     return replace(
         climb,
         hold=hold,
         asked=jnp.where(one, hold, climb.asked),
-        begun=jnp.where(late, obs.time, climb.begun),
+        begun=jnp.where(fails, obs.time, climb.begun),
+        saved=climb.saved | fails,
     )
 
 
@@ -98,9 +126,10 @@ def _hand(obs: EffectorObservation, climb: Climb) -> Array:
 def _goes_on(obs: EffectorObservation, climb: Climb) -> Array:
     """All hold, the centre of mass is at rest where it should be, and there is a move."""
     pace, height = climb.pace, climb.limbs.height
-    still = safe_norm(obs.com_velocity) < pace.still * jnp.sqrt(height * gravity(obs))
-    near = safe_norm(obs.com - climb.com_target) < pace.near * height
-    stable = still & (near | climb.waited(obs, pace.patience)) & climb.waited(obs, pace.rest)
+    speed = safe_norm(obs.com_velocity) / jnp.sqrt(height * gravity(obs))
+    near = (safe_norm(obs.com - climb.com_target) < pace.near * height) & (speed < pace.still)
+    there = near | (speed < pace.stuck) | climb.waited(obs, pace.patience)
+    stable = there & climb.waited(obs, pace.rest)
     return climb.found & stable
 
 
@@ -125,9 +154,17 @@ def climb_machine(joints: Sequence[str], climb: Climb) -> GoalMachine:
         order = order_of(obs)
         return jnp.zeros_like(climb.asked).at[order].set(climb.asked)
 
+    def leans(obs: EffectorObservation, climb: Climb):
+        """What bears besides feet and hands need not stay where it touches the wall."""
+        return ~np.any([obs.group(name) for name in LIMBS], axis=0)
+
     def state(weights: dict[str, float], condition, enter, during=lambda _, climb: climb, **more):
         weights = {**weights, "clear": CLEARS, "effort": EFFORT}
+        more = {"lifts": leans, **more}
         return GoalState(weights, condition, enter, during, holds=asked, **more)
+
+    def moves(obs: EffectorObservation, climb: Climb):
+        return leans(obs, climb) | on_its_way(obs, climb)
 
     def of_hands(condition):
         return lambda obs, climb: condition(obs, climb) & _hand(obs, climb)
@@ -153,7 +190,7 @@ def climb_machine(joints: Sequence[str], climb: Climb) -> GoalMachine:
             ),
             "relaxHand": state(relax, of_hands(_loaded), _relax),
             "moveHand": state(
-                {**move, "hold": NEAREST[2]}, of_hands(_under_way), _leave, _watch, lifts=on_its_way
+                {**move, "hold": NEAREST[2]}, of_hands(_under_way), _leave, _watch, lifts=moves
             ),
             "relaxFoot": state(relax, of_feet(_loaded), _relax),
             "moveFoot": state(
@@ -161,7 +198,7 @@ def climb_machine(joints: Sequence[str], climb: Climb) -> GoalMachine:
                 of_feet(_under_way),
                 _leave,
                 _watch,
-                lifts=on_its_way,
+                lifts=moves,
             ),
         },
         transitions={

@@ -16,7 +16,9 @@ from jaxsim.math.safe import safe_norm
 from jaxsim.model import Topology
 from jaxsim.synthesis.observation import EffectorObservation
 
-CLEAR = ("leftShank", "rightShank", "pelvis", "chest", "head")  # whose joints keep off the wall
+# Whose joints keep off the wall, and the middle of the head, by so many heights
+CLEAR = ("leftShank", "rightShank", "leftForearm", "rightForearm", "pelvis", "chest")
+HEAD = 0.04
 FAR = 0.5  # from the hold, a limb's goal has its least weight, in heights of the centre of mass
 LEAST = np.array([0.01, 0.01, 0.1, 0.1])  # weights that the document prints, of feet and of hands
 NEAREST = np.array([0.3, 0.3, 0.25, 0.25])
@@ -84,14 +86,15 @@ def limbs_of(top: Topology, joints: Sequence[str]) -> np.ndarray:
 
 
 def clear_of_wall() -> Goal:
-    """Knees and trunk on this side of the holds: nothing else keeps them out of the wall."""
+    """Knees, elbows, trunk and head on this side of the holds: nothing else keeps them out of the
+    wall."""
 
     def rows(obs: EffectorObservation, climb: Climb):
         conf, errors, slopes = obs.conf, [], []
-        least = climb.pace.off * climb.limbs.height
-        for name in CLEAR:
-            link = conf.link(name)
-            place = conf.kin.link_pos[link]
+        head = conf.link("head")
+        points = [(conf.link(name), conf.kin.link_pos[conf.link(name)], 0.0) for name in CLEAR]
+        for link, place, more in (*points, (head, conf.kin.com[head], HEAD)):
+            least = (climb.pace.off + more) * climb.limbs.height
             short = (place - climb.origin) @ climb.frame[2] - least
             slope = climb.frame[2] @ point_jacobian(conf.model, conf.kin, link, place)
             errors.append(jnp.minimum(short, 0.0))

@@ -2,9 +2,10 @@
 
 All is in the plane of the holds, (left, up) [m], and data: one program serves a batch of walls.
 The document (Jain, Ye, Liu 2009, section 6.2) takes "the next nearest hold"; it says nothing of the
-feet. Here a move is possible where, after it, there is a place of the centre of mass from which all
+feet. Here a move is possible where there is a place of the centre of mass from which, after it, all
 four limbs are within their reach; of these the one is taken that raises the limbs most and leaves
-them the least stretched.
+them the least stretched. The move is made from such a place, so that no three limbs have to lift
+the body, if the limbs reach their holds from there before it, too.
 """
 
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ CHAINS = tuple(
 SIDE = np.array([1.0, -1.0, 1.0, -1.0])
 HAND = np.array([False, False, True, True])
 # In heights of the standing body's centre of mass, from where the centre of mass is:
-DEPTH = 0.28  # it is so far out from the holds
+DEPTH = 0.20  # it is so far out from the holds
 EASE = np.array([[0.2, -0.65], [-0.2, -0.65], [0.25, 0.7], [-0.25, 0.7]])  # where limbs are at ease
 HIGHEST_FOOT, LOWEST_HAND = -0.4, 0.15
 CROSSED = 0.05  # a limb gets so far over to the other side
@@ -82,16 +83,22 @@ class Limbs:
         )
         return jnp.min(jnp.minimum(jnp.minimum(far, aside), level), axis=-1)
 
-    def stance(self, at: Array) -> tuple[Array, Array]:
+    def stance(self, at: Array, before: Array | None = None) -> tuple[Array, Array]:
         """(..., 2) where the centre of mass is best with limbs at (..., 4, 2), and the slack (...,)
-        there [m]."""
+        there [m]. before (4, 2): limbs reach these places, too, where that can be."""
         spots = self.height * jnp.asarray(SPOTS, at.dtype)
-        tried = jnp.mean(at - self.ease, axis=-2)[..., None, :] + spots  # (..., n, 2)
+        both = at if before is None else (at + before) / 2
+        tried = jnp.mean(both - self.ease, axis=-2)[..., None, :] + spots  # (..., n, 2)
         slack = self.slack(at[..., None, :, :], tried)
-        best = jnp.argmax(slack, axis=-1)[..., None] == np.arange(len(SPOTS))
+        liked = slack
+        if before is not None:  # of places with slack the one within reach of both
+            short = jnp.min(self.reach - safe_norm(before - tried[..., None, :] - self.root), -1)
+            liked = jnp.where(slack > 0, jnp.minimum(slack, short), slack - self.height)
+        best = jnp.argmax(liked, axis=-1)[..., None] == np.arange(len(SPOTS))
         com = jnp.sum(jnp.where(best[..., None], tried, 0.0), axis=-2)
         apart = at[..., 0::2, 0] - at[..., 1::2, 0] > APART * self.height  # feet, hands
-        return com, jnp.where(apart.all(axis=-1), jnp.max(slack, axis=-1), -jnp.inf)
+        there = jnp.sum(jnp.where(best, slack, 0.0), axis=-1)
+        return com, jnp.where(apart.all(axis=-1), there, -jnp.inf)
 
     def gain(self, at: Array, way: Array) -> Array:
         """(...,) how far limbs at (..., 4, 2) are along ``way`` (2,), less what they are stretched
@@ -116,21 +123,25 @@ class Move:
     found: Array  # () bool
     limb: Array  # () int, index into ``LIMBS``
     hold: Array  # () int
-    com: Array  # (2,) where the centre of mass is best after it [m]
+    com: Array  # (2,) where the centre of mass is to be for it [m]
 
 
-def best_move(limbs: Limbs, places: Array, held: Array, may: Array, way: Array) -> Move:
+def best_move(
+    limbs: Limbs, places: Array, held: Array, may: Array, way: Array, over: Array | None = None
+) -> Move:
     """places (nh, 2) of the holds [m]; held (4,) int the hold of each limb; may (4, nh) bool which
-    moves are allowed; way (2,): where the climber wants to get."""
+    moves are allowed; way (2,): where the climber wants to get; over (4,): what it costs that each
+    limb goes [m of what it gains]."""
     nh = places.shape[0]
     one = held[:, None] == np.arange(nh)  # (4, nh)
     now = places_of(places, held)
     moving = np.eye(4, dtype=bool)[:, None, :, None]
     after = jnp.where(moving, places[None, :, None, :], now)  # (4, nh, 4, 2)
-    com, slack = limbs.stance(after)
+    com, slack = limbs.stance(after, now)
     gain = limbs.gain(after, way) - limbs.gain(now, way)
     can = may & ~one.any(axis=0) & (slack > 0) & (gain > -LOSES * limbs.height)
-    score = jnp.where(can, gain, -jnp.inf).reshape(-1)
+    cost = 0.0 if over is None else over[:, None]
+    score = jnp.where(can, gain - cost, -jnp.inf).reshape(-1)
     best = jnp.argmax(score)
     chosen = best == np.arange(4 * nh)
     there = jnp.sum(jnp.where(chosen[:, None], com.reshape(-1, 2), 0.0), axis=0)

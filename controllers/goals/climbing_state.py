@@ -21,13 +21,19 @@ class Pace:
     sqrt(height / g), speeds in sqrt(height g), of the height of the centre of mass."""
 
     still: Array | float = 0.03  # slower, the centre of mass is at rest
+    stuck: Array | float = 0.01  # slower, it comes no nearer to where it is to be
     rest: Array | float = 0.3  # all four limbs stay on their holds for at least so long
     near: Array | float = 0.05  # the centre of mass is to come so near to its place [heights]
     patience: Array | float = 5.0  # for so long at most
     relaxed: Array | float = 0.05  # a limb with a smaller load lets go [body weights]
     relaxing: Array | float = 1.5  # after so long it lets go whatever its load
-    moving: Array | float = 12.0  # after so long on its way a limb goes back to its hold
-    off: Array | float = 0.0  # knees and trunk are so far out from the holds [heights]
+    moving: Array | float = 12.0  # after so long on its way a limb goes to the nearest hold
+    strays: Array | float = 0.1  # and so it does where the body gets away from its place [heights]
+    bears: Array | float = 1.0  # three limbs bear the body with such torques, by their limits; more
+    # cost the move as many heights that it gains
+    again: Array | float = 0.3  # what it costs that the limb goes that went last [heights]
+    keeps: Array | float = 0.1  # what another limb's move must be better by [heights]
+    off: Array | float = 0.0  # knees and so on are so far out from the holds [heights]
     pose: Array | float = 0.1  # a foot nearer to its hold begins to draw the body in pose [heights]
 
 
@@ -48,12 +54,13 @@ class Climb:
     limb: Array  # () int: the limb of the move
     hold: Array  # () int: the hold of the move
     back: Array  # () int: the hold that the limb left
-    after: Array  # (2,) where the centre of mass is to be for the move [m]
+    saved: Array  # () bool: the limb has given up its hold for the nearest one
     found: Array  # () bool: there is a move
     last: Array  # () int: the limb that moved last
     begun: Array  # () when the state began [s]
     been: Array  # (4, nh) bool: where limbs have been, or did not get to
     moves: Array  # () int: holds gained
+    short: Array  # () how far the centre of mass was from its place as the limb let go [m]
 
     def places(self, obs: EffectorObservation) -> Array:
         """(nh, 2) of the holds, in the plane [m]."""

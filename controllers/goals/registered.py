@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from controllers.goals.account import Reach
-from controllers.goals.balance import ROLES, balance_machine
+from controllers.goals.balance import FIRM, ROLES, balance_machine
 from controllers.goals.company import asks_for_hands, hold_hands
 from controllers.goals.controller import GoalController
 from controllers.goals.dismount import Dismount, dismount_machine
@@ -35,10 +35,13 @@ TIMES = (2.0, 0.3)  # of a goal that is added: its weight, and how long it takes
 
 
 def balance(table: Table, setup: Setup) -> Registered:
-    """Section 6.1.2 of the document: steps where balance would be lost. ``hands_to_wall``: the
-    weight of hands that look for support; ``hold_hands``: of those that reach for another's;
-    ``dodge``: { near [m], weight } of what flies, or with ``hands`` of another's hand."""
+    """Section 6.1.2 of the document: steps where balance would be lost. ``firm``: by the responses
+    of ``FIRM``, for who reaches; ``hands_to_wall``: the weight of hands that look for support;
+    ``hold_hands``: of those that reach for another's; ``dodge``: { near [m], weight } of what
+    flies, or with ``hands`` of another's hand."""
     machine, top = balance_machine(), setup.model.topology
+    if table.flag("firm", False):
+        machine = machine.weighing(FIRM)
     if table.has("hands_to_wall"):
         top.require("hands_to_wall", *HANDS, *UPPER_ARMS)
         machine = machine.adding(hands_to_wall(), table.number("hands_to_wall", above=0.0))

@@ -26,6 +26,7 @@ from jaxsim.model.roles import HANDS
 from jaxsim.synthesis.surroundings import frames
 
 LOWEST = 1.05  # of the centre of mass at the start, in its height as the body stands
+DEPTH_AT_START = 0.28  # inverse kinematics knows nothing of the wall: nearer, the head is in it
 FLAT = 0.1  # holds that are further than this from the plane of the first are on no one wall [m]
 
 
@@ -92,10 +93,12 @@ def set_out(
     origin: Array,
     way: Array,
     held: Array | None = None,
+    depth: Array | float = DEPTH_AT_START,
 ) -> tuple[Array, Climb, Array, Array]:
     """The start on a wall, which a batch may vary: (nq,) by inverse kinematics from the pose q, and
     where the climb begins; how far all limbs are within their reach, and each (4,) from its hold
-    [m]. pos (nh, 3), frame, origin: of a ``Wall``; way (2,); held (4,) int: on which holds."""
+    [m]. pos (nh, 3), frame, origin: of a ``Wall``; way (2,); held (4,) int: on which holds;
+    depth (): of the centre of mass, in heights of it."""
     top, dtype = body.topology, q.dtype
     places = (pos - origin) @ frame[:2].T
     if held is None:
@@ -103,8 +106,7 @@ def set_out(
         held, com, slack = first_holds(limbs, places, about)
     else:
         com, slack = limbs.stance(places[held])
-    depth = DEPTH * limbs.height
-    target = origin + jnp.append(com, depth) @ frame
+    target = origin + jnp.append(com, depth * limbs.height) @ frame
     still, root = jnp.zeros(top.nv, dtype), top.q_start[top.root_joints[0]]
     now = center_of_mass(body, forward_kinematics(body, q, still))
     ends = tuple(int(np.flatnonzero(points.of(limb))[-1]) for limb in LIMBS)
@@ -115,7 +117,7 @@ def set_out(
         frame=frame,
         origin=origin,
         way=way,
-        depth=depth,
+        depth=DEPTH * limbs.height,
         limbs=limbs,
         pose=q[np.array([top.q_start[j] for j in hinges(top)])],
         pace=Pace(),
@@ -124,12 +126,13 @@ def set_out(
         limb=jnp.asarray(-1),
         hold=jnp.asarray(0),
         back=jnp.asarray(-1),
-        after=com,
+        saved=jnp.asarray(False),
         found=jnp.asarray(False),
         last=jnp.asarray(-1),
         begun=jnp.zeros((), dtype),
         been=held[:, None] == np.arange(pos.shape[0]),
         moves=jnp.asarray(0),
+        short=jnp.zeros((), dtype),
     )
     return q, begun, slack, safe_norm(tips - pos[held])
 

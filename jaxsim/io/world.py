@@ -101,6 +101,7 @@ class CharacterSpec:
     velocity: Vector = ZERO  # of the root [m/s]
     angular_velocity: Vector = ZERO  # of the root, in the world's frame [rad/s]
     self_collision: bool = False
+    bears: tuple[str, ...] = ()  # parts that may bear on surroundings besides feet and hands
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """The character of a world: its model, where and how it begins, what it follows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from jaxsim.characters.bearing import bearing
 from jaxsim.characters.default_gains import with_default_gains
 from jaxsim.characters.registry import CHARACTERS
 from jaxsim.characters.registry import start as start_pose
@@ -16,7 +17,7 @@ from jaxsim.io.joint_angles import posed_q
 from jaxsim.io.model_file import load_model
 from jaxsim.io.toml_table import WorldError, suggestion
 from jaxsim.io.world import CharacterSpec, KeyPose, World
-from jaxsim.model import Model, ModelBuilder, State
+from jaxsim.model import Model, ModelBuilder, ModelError, State
 from jaxsim.model.adopt import add_model
 from jaxsim.model.checks import rotation
 
@@ -56,6 +57,16 @@ class Placed:
 
 
 def load_character(world: World, spec: CharacterSpec, notes: list[str]) -> Placed:
+    placed = _loaded(world, spec, notes)
+    if not spec.bears:
+        return placed
+    try:
+        return replace(placed, model=bearing(placed.model, spec.bears))
+    except ModelError as error:
+        raise WorldError(f"{world.name}: [character]: {error}") from None
+
+
+def _loaded(world: World, spec: CharacterSpec, notes: list[str]) -> Placed:
     if built_in(spec.model):
         try:
             model = CHARACTERS[spec.model].build(**spec.options)

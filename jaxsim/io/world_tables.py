@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxsim.io.height_maps import GENERATORS
 from jaxsim.io.joint_angles import pose_of
-from jaxsim.io.toml_table import Table, is_number
+from jaxsim.io.toml_table import Table, is_number, shown
 from jaxsim.io.world import (
     ZERO,
     Body,
@@ -211,9 +211,17 @@ def character_of(table: Table) -> CharacterSpec:
         velocity=table.vector("velocity", ZERO),
         angular_velocity=table.vector("angular_velocity", ZERO),
         self_collision=table.flag("self_collision", False),
+        bears=_texts(table, "bears"),
     )
     table.done()
     return spec
+
+
+def _texts(table: Table, key: str) -> tuple[str, ...]:
+    given = table.take(key, [])
+    if not (isinstance(given, list) and all(isinstance(one, str) for one in given)):
+        raise table.error(f'is {shown(given)}; give names, ["pelvis", "chest"]', key)
+    return tuple(given)
 
 
 def companion_of(table: Table) -> Companion:

@@ -35,8 +35,8 @@ ROLES = (*MIDDLE, *(sided(side, part) for side in SIDES for part in PAIRS.values
 
 Vector3 = tuple[float, float, float]
 Point = tuple[str, str, str, Vector3]
-"""An effector: its name, its group (one of FEET and HANDS), a shape, and its place there in shares
-of the shape's half size, see ``jaxsim.dynamics.effectors``."""
+"""An effector: its name, its group (one of FEET and HANDS, or another link), a shape, and its place
+there in shares of the shape's half size, see ``jaxsim.dynamics.effectors``."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from jaxsim.dynamics.effectors import Effectors
 from jaxsim.math.rotation import rotate
 from jaxsim.math.safe import safe_norm
 from jaxsim.model import Model, ModelError
-from jaxsim.model.roles import HANDS
+from jaxsim.model.roles import FEET, HANDS
 from jaxsim.synthesis.surroundings import frames
 
 NO_HOLD = -1
@@ -67,7 +67,8 @@ class Holds:
                     f" {' or '.join(KINDS)}"
                 )
         groups = np.array(effectors.groups)
-        last = [int(np.flatnonzero(groups == k)[-1]) for k in range(len(effectors.group_names))]
+        ends = [k for k, name in enumerate(effectors.group_names) if name in (*FEET, *HANDS)]
+        last = [int(np.flatnonzero(groups == k)[-1]) for k in ends]
         n, one = len(shapes), jnp.ones(len(shapes), dtype)
         return cls(
             shapes=shapes,

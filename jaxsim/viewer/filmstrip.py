@@ -132,7 +132,8 @@ def _panels(motion: Motion, index: np.ndarray, view: View) -> list[Panel]:
 
 def _drawing(motion: Motion, frame: int, view: View) -> list[Drawn]:
     """All shapes but planes, in drawing order: the surroundings (terrain first), driven things,
-    which others may stand on, then from the far to the near.
+    which others may stand on, then from the far to the near; a box of the surroundings by its
+    farthest corner, so that what is on a wall is drawn after it.
 
     A planar character has no depth: its right side is far, its left side near.
     """
@@ -147,7 +148,10 @@ def _drawing(motion: Motion, frame: int, view: View) -> list[Drawn]:
         if motion.planar:
             return FROM_ITS_SIDE[part], 0.0
         terrain = drawn.shape.kind == "height_field"
-        return (-1 if terrain else IN_SPACE.get(part, 2)), float(drawn.pos @ view.back)
+        near = float(drawn.pos @ view.back)
+        if drawn.shape.kind == "box" and drawn.shape.link < 0:
+            near -= float(np.asarray(drawn.shape.size) @ np.abs(drawn.axes @ view.back))
+        return (-1 if terrain else IN_SPACE.get(part, 2)), near
 
     return sorted(found, key=place)
 

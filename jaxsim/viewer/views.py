@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxsim.io.motion import Motion
-from jaxsim.viewer.series import followed_links, followed_point, tracks
+from jaxsim.viewer.series import followed_links, followed_point, tracks, world_poses
 
 __all__ = ["NEAR", "VIEWS_DEG", "View", "choose_view", "view_from"]
 
@@ -61,8 +61,37 @@ def choose_view(motion: Motion) -> View:
     less than half of the other, the view looks along it: from the side at what goes along x, from
     the front at what goes along y, so at a fall to the side. Otherwise from a corner: that of the
     page, which sees faces, or the one behind where the motion is over twice as wide from there.
-    Planar characters, and who stays in place, are seen from the side.
+    Planar characters, and who stays in place, are seen from the side. Where a box of the
+    surroundings, as a wall, is between the eye and a character, another view is taken if there is
+    one without.
     """
+    chosen = _across(motion)
+    corner = VIEWS_DEG["corner"][0]
+    others = [view_from("corner"), view_from("corner", -corner), view_from("side")]
+    return next((view for view in (chosen, *others) if not _hidden(motion, view)), chosen)
+
+
+def _hidden(motion: Motion, view: View) -> bool:
+    """Whether a box of the surroundings is before what is followed, in more than half of the
+    frames in which it is anywhere: a ray from there to the eye goes through."""
+    middle = followed_point(motion)
+    middle = middle[np.isfinite(middle).all(axis=-1)]
+    if motion.planar or not len(middle):
+        return False
+    before = np.zeros(len(middle), bool)
+    for shape in motion.shapes:
+        if shape.kind == "box" and shape.link < 0:
+            pos, axes = world_poses(motion, shape, 0)
+            start, way = (middle - pos) @ axes.T, axes @ view.back
+            way = np.where(np.abs(way) < 1e-9, 1e-9, way)
+            ends = np.stack([(side * np.asarray(shape.size) - start) / way for side in (-1, 1)])
+            enters, leaves = ends.min(axis=0).max(axis=-1), ends.max(axis=0).min(axis=-1)
+            before |= (enters < leaves) & (enters > 0)
+    return bool(before.mean() > 0.5)
+
+
+def _across(motion: Motion) -> View:
+    """Across where it goes, whatever is in between."""
     side = view_from("side")
     points = _near(motion)
     x, y = _longest(points, np.array([1.0, 0, 0])), _longest(points, np.array([0, 1.0, 0]))

@@ -59,13 +59,13 @@ def numbers_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def settings(given: Iterable[str]) -> dict[str, Any]:
-    """Of --set: path -> value. Raises ValueError for what cannot be read."""
+def settings(given: Iterable[str], option: str = "--set") -> dict[str, Any]:
+    """Path -> value. Raises ValueError for what cannot be read."""
     changes: dict[str, Any] = {}
     for text in given:
         path, equals, value = text.partition("=")
         if not (path and equals):
-            raise ValueError(f"--set {text}: expected PATH=VALUE, as in push.force=350")
+            raise ValueError(f"{option} {text}: expected PATH=VALUE, as in push.force=350")
         changes[path.strip()] = _value(value.strip())
     return changes
 

@@ -43,6 +43,8 @@ examples:
   jaxsim tune walk --objective stand --free all --tune model.friction=0.4:1.2 --out runs/w
   jaxsim tune push --objective survive --pushes 450,650 --trials 16 --sigma 0.15 --out runs/b
   jaxsim tune push --objective survive --pushes 450 --tune gait.time=0.3:1.5:log --out runs/g
+  jaxsim tune push --objective survive --pushes 350 --trials 16 --out runs/all \\
+      --also character.build=child pushes=120 --also character.friction=0.2 pushes=200
   jaxsim tune push --objective capture --method adam --pushes 450 --out runs/d
   jaxsim tune sit_to_stand_quick --objective quick-rise --runs 16 --restarts ipop --out runs/r
   jaxsim tune sit_to_stand_quick --objective quick-rise --method cma:40,adam:20 --out runs/p
@@ -84,6 +86,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _search_options(parser)
     add("--pushes", type=several, metavar="N,N", help="at the pelvis, in turn, from 8 sides [N]")
     add("--pushed-at", type=positive, metavar="S", help="when they begin [s] ({pushed_at})")
+    add(
+        "--also",
+        nargs="+",
+        action="append",
+        metavar="PATH=VALUE",
+        help="judge by as many motions with these settings too, of which pushes=N,N are pushes of"
+        " their own; may be repeated",
+    )
     run_options(parser)
     cluster_option(parser)
     set_options(parser)
@@ -197,6 +207,8 @@ def run(args: argparse.Namespace) -> int:
     options = given(args, DEFAULTS)
     for name in {"numbers", "variants", "each", "draw"} & options.keys():
         options[name] = dict(options[name])
+    if args.also:
+        options["also"] = [also(own) for own in args.also]
     where = {"cluster": args.cluster}
     result = tune(args.scenario, args.objective, **run_arguments(args), **where, **options)
     code = report(result)
@@ -205,6 +217,18 @@ def run(args: argparse.Namespace) -> int:
         for what, name in {"numbers": RunFolder.BEST, **(shown if result.motion else {})}.items():
             print(f"{what + ':':<12} {result.folder / name}")
     return code
+
+
+def also(given: list[str]) -> dict[str, Any]:
+    """Of --also. Raises ValueError for what cannot be read."""
+    own: dict[str, Any] = {}
+    for text in given:
+        if text.startswith("pushes="):
+            try:
+                own["pushes"] = several(text.removeprefix("pushes="))
+            except argparse.ArgumentTypeError as error:
+                raise ValueError(f"--also {' '.join(given)}: {error}") from None
+    return {"set": settings((t for t in given if not t.startswith("pushes=")), "--also"), **own}
 
 
 def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:

@@ -42,11 +42,12 @@ class Problem:
     values that the trials take in turn; drawn: path or label -> (lower, upper), a value for each
     trial, the same for all elements that the path selects. What is random is of ``seed`` alone, or
     with ``fresh`` of it and the number of the generation that is judged. score: what a member is
-    worth by its trials, see ``scored``. racing: after so many trials the worse half of the members
-    gets no more, and ranks behind the others, whose worth stays what it is without. backend:
-    "fused" runs all trials as one kernel, "xla" in chunks (see ``optimize.running.batch``); None:
-    the faster one. Raises ValueError if nothing varies or a number makes no sense, KeyError for a
-    path that there is none of.
+    worth by its trials, see ``scored``. also: problems of other scenarios with the same numbers,
+    such as another body, whose trials count with those of this one. racing: after so many trials
+    the worse half of the members gets no more, and ranks behind the others, whose worth stays what
+    it is without. backend: "fused" runs all trials as one kernel, "xla" in chunks (see
+    ``optimize.running.batch``); None: the faster one. Raises ValueError if nothing
+    varies or a number makes no sense, KeyError for a path that there is none of.
     """
 
     scenario: Scenario
@@ -63,6 +64,7 @@ class Problem:
     drawn: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     fresh: bool = False
     racing: int = 0
+    also: tuple["Problem", ...] = ()
 
     def __post_init__(self):
         check_score(self.score)
@@ -89,7 +91,16 @@ class Problem:
         paths = {name: scenario.path(name) for name in numbers}
         for name, (lower, upper, *_) in numbers.items():
             check_sizes(paths[name], [np.min(lower), np.max(upper)])
-        return Tunables.select(scenario.tree, {paths[n]: spec for n, spec in numbers.items()})
+        found = Tunables.select(scenario.tree, {paths[n]: spec for n, spec in numbers.items()})
+        origin = np.zeros(found.size)
+        for other in self.also:
+            same = other.tunables.names == found.names
+            if not (same and np.array_equal(other.tunables.decode(origin), found.decode(origin))):
+                raise ValueError(
+                    f"{other.scenario.name}: its numbers begin elsewhere than those of"
+                    f" {scenario.name}, with which it is to be judged; name numbers that both have"
+                )
+        return found
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -253,8 +264,14 @@ class Problem:
         self, x: np.ndarray, generation: int = 0, which: slice = slice(None)
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Of trials of members (P, n), in their units: the objective's raw terms and what the
-        motion tells beside them, (P, trials) each; and whether it was whole, (P, trials) bool."""
-        return self._outcomes(self.members(x, generation, which), len(x))
+        motion tells beside them, (P, trials) each; and whether it was whole, (P, trials) bool.
+        Those of the problems that are judged with it follow its own, ``which`` of each."""
+        parts, good = self._outcomes(self.members(x, generation, which), len(x))
+        for other in self.also:
+            more, whole = other.outcomes(x, generation, which)
+            parts = {name: np.concatenate([p, more[name]], axis=1) for name, p in parts.items()}
+            good = np.concatenate([good, whole], axis=1)
+        return parts, good
 
     def outcomes_at(
         self, numbers: Mapping[str, np.ndarray]
@@ -322,7 +339,7 @@ class Problem:
             fitness = np.asarray(self.objective.total(means))
         else:
             fitness = scored(np.asarray(self.objective.total(parts)), ok, self.score)
-        if ok is not None and self.trials > 1:
+        if ok is not None and good.shape[1] > 1:
             means["succeeded"] = (ok & good).mean(axis=1)
         steps = self.steps * good.size
         if self.objective.of_survival and "fallen" in parts:
@@ -392,6 +409,12 @@ class Problem:
                 f"the objective {self.objective.name} counts who stands, which has no derivative;"
                 " choose a smooth one, as capture, or the method cma"
             )
+        found = [own._slopes_of_trials(z) for own in (self, *self.also)]
+        values, rows = (np.concatenate(part, axis=1) for part in zip(*found, strict=True))
+        return values.mean(axis=1), rows.mean(axis=1)
+
+    def _slopes_of_trials(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(P, trials) losses and their derivatives (P, trials, n)."""
         values, rows = map(np.asarray, self._derivative(self.members(z), self._shared))
         shape = len(z), self.trials
-        return values.reshape(shape).mean(axis=1), rows.reshape(*shape, -1).mean(axis=1)
+        return values.reshape(shape), rows.reshape(*shape, -1)

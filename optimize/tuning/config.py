@@ -42,6 +42,7 @@ DEFAULTS: dict[str, Any] = {
     "variants": {},
     "pushes": (),
     "pushed_at": 0.5,
+    "also": (),
     "method": "cma",
     "restarts": None,
     "runs": 1,
@@ -77,6 +78,7 @@ class TuneOptions(TypedDict, total=False):
     variants: Mapping[str, Any] | None  # path or label -> values that trials take in turn
     pushes: tuple[float, ...] | None  # at the pelvis, in turn, from eight directions [N]
     pushed_at: float | None  # when they begin [s]
+    also: Sequence[Mapping[str, Any]] | None  # {"set": settings, "pushes": forces}: see ``_also``
     method: str | None  # of ``optimize.tuning.methods.stages``: cma, adam@0.1, cma:40,adam:20 ...
     restarts: str | None  # of cma: "ipop" or "bipop", populations that grow
     runs: int | None  # that advance together, with the seeds from ``seed`` on
@@ -157,6 +159,7 @@ def new_config(
         config[name] = {path: np.asarray(v).tolist() for path, v in config[name].items()}
     for name in ("pushes", "spread"):
         config[name] = list(map(float, config[name]))
+    config["also"] = _also(config["also"], config)
     config["front"] = list(config["front"])
     if "generations" not in given:
         config["generations"] = _length(config["method"]) or config["generations"]
@@ -180,6 +183,25 @@ def _plain(numbers: Mapping[str, Any]) -> dict[str, list]:
         name: [part if isinstance(part, str) else float(part) for part in spec]
         for name, spec in numbers.items()
     }
+
+
+def _also(given: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The scenarios that a member is judged by besides the run's own, by as many trials each: what
+    they set besides what it sets, and their pushes, by default those of the run."""
+    found = []
+    for own in given:
+        unknown = set(own) - {"set", "pushes"}
+        if unknown or not own.get("set"):
+            what = f"there is no {', '.join(sorted(unknown))}" if unknown else "it sets nothing"
+            raise ValueError(f"also {dict(own)}: {what}; give settings, and pushes")
+        forces = own.get("pushes", config["pushes"])
+        found.append({"set": dict(own["set"]), "pushes": list(map(float, forces))})
+    if found and config["in_python"]:
+        raise ValueError(
+            "also: a scenario made in Python has no settings to change; pose the problems, as in"
+            " Problem(..., also=(Problem(...),))"
+        )
+    return found
 
 
 def _hash(text: str | None) -> str | None:
@@ -222,6 +244,8 @@ def resumed_config(
         given[name] = list(map(float, given[name]))
     if "front" in given:
         given["front"] = list(given["front"])
+    if "also" in given:
+        given["also"] = _also(given["also"], config)
     if objective is not None:
         given["objective"] = (
             objective if isinstance(objective, str) else user_objective(objective)[0].name
@@ -369,8 +393,9 @@ def _check_values(config: Mapping[str, Any]) -> None:
     of_runs(config["each"], config["runs"])
     _check_trials(config)
     check_front(config)
-    if not all(0 < force < np.inf for force in config["pushes"]):
-        raise ValueError(f"pushes {config['pushes']}: give forces, each more than zero [N]")
+    for pushes in (config["pushes"], *(own["pushes"] for own in config["also"])):
+        if not all(0 < force < np.inf for force in pushes):
+            raise ValueError(f"pushes {pushes}: give forces, each more than zero [N]")
     if config["free"] not in ("marked", "all"):
         raise ValueError(f"free is {config['free']!r}; choose 'marked' or 'all'")
 

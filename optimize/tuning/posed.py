@@ -1,6 +1,7 @@
 """What the configuration of a run poses: the problem, how it is checked, how it is searched."""
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -24,15 +25,34 @@ CHECKED_ON = 500_000  # what is added for the seed of the starts that choose
 
 def make_problem(config: RunConfig) -> Problem:
     """The optimisation problem of a run. Raises ValueError where nothing is free."""
-    scenario, variants = scenario_of(config), dict(config["variants"])
-    if config["pushes"]:
-        scenario, around = pushed(scenario, config["pushes"], config["trials"], config["pushed_at"])
-        variants |= around
+    first = scenario_of(config)
     numbers = {name: tuple(spec) for name, spec in config["numbers"].items()}
-    script = script_in(scenario)
+    script = script_in(first)
     if not numbers or (script is not None and script.free_indices()):
-        numbers = {**default_numbers(scenario), **numbers}
-    problem = Problem(
+        numbers = {**default_numbers(first), **numbers}
+    others = [
+        _problem_of(config, scenario_of(config, also=own["set"]), own["pushes"], numbers)
+        for own in config["also"]
+    ]
+    problem = _problem_of(config, first, config["pushes"], numbers)
+    problem = dataclasses.replace(problem, also=tuple(others))
+    problem.tunables  # noqa: B018 (errors in bounds and paths show now)
+    for own in (problem, *others):
+        own.varied()
+    if config["front"]:
+        empty_front(problem, config["front"])
+    return problem
+
+
+def _problem_of(
+    config: RunConfig, scenario: Scenario, pushes: Sequence[float], numbers: dict[str, tuple]
+) -> Problem:
+    """Of one scenario of the run."""
+    variants = dict(config["variants"])
+    if pushes:
+        scenario, around = pushed(scenario, pushes, config["trials"], config["pushed_at"])
+        variants |= around
+    return Problem(
         scenario,
         numbers,
         config.objective,
@@ -47,22 +67,27 @@ def make_problem(config: RunConfig) -> Problem:
         score=config["score"],
         racing=config["racing"],
     )
-    problem.tunables  # noqa: B018 (errors in bounds and paths show now)
-    problem.varied()
-    if config["front"]:
-        empty_front(problem, config["front"])
-    return problem
 
 
 def checking(config: RunConfig, problem: Problem) -> Problem:
     """The problem with the starts that choose, and the judgement's steps in float64."""
     with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
-        seed, own = problem.seed + CHECKED_ON, problem.scenario
-        if config.text is not None:
-            own = scenario_of(config, dt=config["judge_dt"])
-        return dataclasses.replace(
-            problem, scenario=own, trials=config["checks"], seed=seed, fresh=False, racing=0
+        settings = ({}, *(own["set"] for own in config["also"]))
+        first, *others = (
+            _checked(config, own, changes)
+            for own, changes in zip((problem, *problem.also), settings, strict=True)
         )
+        return dataclasses.replace(first, also=tuple(others))
+
+
+def _checked(config: RunConfig, problem: Problem, changes: Mapping[str, Any]) -> Problem:
+    """One of them."""
+    own, seed = problem.scenario, problem.seed + CHECKED_ON
+    if config.text is not None:
+        own = scenario_of(config, dt=config["judge_dt"], also=changes)
+    return dataclasses.replace(
+        problem, scenario=own, trials=config["checks"], seed=seed, fresh=False, racing=0
+    )
 
 
 def search_of(config: RunConfig, problem: Problem) -> dict[str, Any]:
@@ -79,12 +104,17 @@ def search_of(config: RunConfig, problem: Problem) -> dict[str, Any]:
     }
 
 
-def scenario_of(config: RunConfig, text: str | None = None, dt: float | None = None) -> Scenario:
-    """What is tuned, with the script's text of the run or another one. Steps that are optimised
-    have the settings of push maps."""
+def scenario_of(
+    config: RunConfig,
+    text: str | None = None,
+    dt: float | None = None,
+    also: Mapping[str, Any] | None = None,
+) -> Scenario:
+    """What is tuned, with the script's text of the run or another one; also: settings besides those
+    of the run. Steps that are optimised have the settings of push maps."""
     if config.given is not None:
         return config.given
-    made = find_scenario(config["scenario"], config["set"], text or config.text)
+    made = find_scenario(config["scenario"], {**config["set"], **(also or {})}, text or config.text)
     changes: dict[str, Any] = {"dt": float(config["dt"] if dt is None else dt)}
     if isinstance(made.scheme, PerStepOptimisation):
         changes |= {"passes": CONFIG.passes, "iterations": CONFIG.iterations}

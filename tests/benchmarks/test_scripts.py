@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("responses.py", "| goal  | time [s] | priority |"),
         ("schemes.py", "| scheme     | step [ms] |"),
         ("synthesis.py", "| batch | backend |"),
+        ("synthesis.py --scene holding_hands --limits with", "| batch | backend |"),
         ("throughput.py", "| batch | engine "),
     ],
 )

@@ -10,6 +10,8 @@ import pytest
 from jaxsim.io.motion import Shape
 from jaxsim.viewer import read_page, write_filmstrip, write_page
 from jaxsim.viewer.colours import LIGHT, part_of
+from jaxsim.viewer.filmstrip import _drawing
+from jaxsim.viewer.views import view_from
 
 
 def pixels(path) -> np.ndarray:
@@ -168,3 +170,19 @@ def test_a_thing_far_before_the_character_does_not_hide_it(tmp_path, falling):
         write_filmstrip(tmp_path / f"{name}.png", motion, frames=2)
     near, far = (share(pixels(tmp_path / f"{name}.png"), "loose") for name in ("near", "far"))
     assert near > 0.05 and far == 0.0
+
+
+def test_what_is_on_a_wall_is_drawn_after_it_all_over_the_wall(falling):
+    """Also where the middle of the wall is nearer to the eye than the thing."""
+    wall = Shape("box", -1, pos=(0.0, 0.0, 2.0), size=(0.1, 2.0, 2.0))
+    on = [
+        Shape("sphere", -1, pos=(side, y, 2.0), size=(0.03,))
+        for side in (-0.15, 0.15)
+        for y in (-1.9, 1.9)
+    ]
+    view = view_from("corner")
+    for shapes in ((wall, *on), (*on, wall)):
+        motion = dataclasses.replace(falling, shapes=shapes)
+        kinds = [drawn.shape for drawn in _drawing(motion, 0, view)]
+        ahead = [s for s in on if view.back[0] * s.pos[0] > 0]
+        assert all(kinds.index(wall) < kinds.index(s) for s in ahead)

@@ -73,6 +73,17 @@ def test_a_fall_to_the_side_is_seen_from_the_front():
     assert choose_view(person(0.2 * walk(1, 0).link_pos[:, 0, :2], FALL)).name == "front"
 
 
+@pytest.mark.parametrize("ahead", [0.6, -0.6])
+def test_a_wall_does_not_come_between_the_eye_and_who_is_at_it(ahead):
+    """Who falls to the side is seen from the front, unless a wall is there."""
+    fall = person(STAY, FALL)
+    assert choose_view(fall).name == "front"
+    wall = Shape("box", -1, pos=(ahead, 0.0, 1.5), size=(0.1, 2.0, 1.5))
+    view = choose_view(dataclasses.replace(fall, shapes=(*fall.shapes, wall)))
+    assert (view.name == "front") == (ahead < 0)
+    assert view.back[0] * ahead < 0 or view.name == "front"
+
+
 def test_a_link_that_turns_about_its_own_origin_counts():
     """Of a single body the shape moves, not the origin of the link."""
     shapes = (Shape("capsule", 0, pos=(0, 0, 0.5), size=(0.1, 0.4)),)

@@ -16,8 +16,8 @@ from optimize.scenarios.find import scenario
 
 SHIPPED = Path(optimize.scenarios.find.__file__).parent / "shipped"
 CLIMB = (SHIPPED / "climb.toml").read_text()
-SECONDS = 6.0
-HUMAN = 'model = "articulated_human"\nbuild = "adult"\n'
+SECONDS = 10.0
+HUMAN = 'model = "articulated_human"\nbuild = "adult"\nbears = ["pelvis", "chest"]\n'
 BAR = '[[hold]]\nname = "bar"\npos = [{}, 0, 1.25]\nhalf_length = 0.6\n[[fixed]]'
 
 
@@ -97,8 +97,21 @@ ON_FOUR = (WALL, FOUR), ('name = "climb"', beginning("high_1", "high_2"))
             WorldError,
             "key 'reach': contradicts climbing",
         ),
+        ([('["pelvis", "chest"]', '"pelvis"')], WorldError, "key 'bears': is 'pelvis'; give names"),
+        ([('"chest"]', '"chset"]')], WorldError, r"\[character\]: bears: .*chset"),
     ],
-    ids=["far", "twice", "unknown", "off_plane", "sparse", "none", "handless", "contradiction"],
+    ids=[
+        "far",
+        "twice",
+        "unknown",
+        "off_plane",
+        "sparse",
+        "none",
+        "handless",
+        "contradiction",
+        "bears",
+        "bears_unknown",
+    ],
 )
 def test_what_cannot_climb_is_told_before_it_runs(tmp_path, changes, error, message):
     with pytest.raises(error, match=message):
@@ -167,9 +180,15 @@ def test_every_frame_is_physical(climb):
 
 
 @pytest.mark.slow
-def test_limbs_do_not_pull_against_each_other(climb):
+def test_limbs_do_not_pull_against_each_other():
     """Without limits torques are near to them all the same: without ``effort`` 3 times and more."""
-    assert np.median(climb[0]["info"].effort) < 1.2
+    kept, _ = climbed("climb", 6.0, [{"world.torque_limits": False}])
+    assert np.median(kept["info"].effort) < 1.2
+
+
+@pytest.mark.slow
+def test_torques_are_within_their_limits(climb):
+    assert climb[0]["info"].effort.max() < 1.001
 
 
 @pytest.mark.slow

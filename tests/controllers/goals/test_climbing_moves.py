@@ -62,6 +62,27 @@ def test_hands_do_not_cross(limbs):
     assert moved(limbs, (-0.4, 0.75), may=may)[0] is None
 
 
+def test_a_limb_whose_going_costs_more_than_it_gains_over_another_stays(limbs):
+    """As where the other three cannot bear the body."""
+    places = jnp.concatenate([limbs.ease, limbs.height * jnp.array([[0.3, 0.95], [-0.25, -0.45]])])
+    may = jnp.ones((4, 6), bool)
+    for cost, limb in ((0.0, "leftHand"), (0.3, "rightFoot")):
+        over = limbs.height * jnp.array([0.0, 0.0, cost, 0.0])
+        move = find(limbs, places, jnp.arange(4), may, UP, over)
+        assert move.found and LIMBS[int(move.limb)] == limb
+
+
+def test_the_move_is_made_from_where_limbs_reach_their_holds_before_it_and_after(limbs):
+    places = jnp.concatenate([limbs.ease, limbs.height * jnp.array([[0.3, 1.0]])])
+    move = find(limbs, places, jnp.arange(4), jnp.ones((4, 5), bool), UP)
+    assert LIMBS[int(move.limb)] == "leftHand"
+    after = limbs.ease.at[2].set(places[4])
+    assert limbs.slack(after, move.com) > 0
+    assert limbs.slack(limbs.ease, move.com) > 0
+    best, _ = limbs.stance(after)  # without looking back it would be higher
+    assert best[1] > move.com[1]
+
+
 def test_who_wants_to_the_left_goes_to_the_left(limbs):
     holds = (0.3, 1.0), (0.6, 0.7)
     assert moved(limbs, *holds) == ("leftHand", 4)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.custom_batching import custom_vmap
 
 from jaxsim.fused import fuse
 from tests.fused.cases import case, randoms
@@ -31,7 +32,23 @@ def _halved(x):
 _halved.defvjp(lambda x: (x / 2, None), lambda _, g: (g / 2,))
 
 
-@case("jit", "remat2", "custom_jvp_call", "custom_vjp_call", "fused", args=[X])
+@custom_vmap
+def _tripled(x):
+    return 3 * x
+
+
+_tripled.def_vmap(lambda _, batched, x: (3 * x, batched[0]))
+
+
+@case(
+    "jit",
+    "remat2",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "custom_vmap_call",
+    "fused",
+    args=[X],
+)
 def called(x):
     given = np.array([1.5, -2, 0.25], x.dtype)  # an array of the surroundings
     inner = jax.jit(lambda x, y: (x * y, jnp.asarray(given), x))
@@ -47,6 +64,7 @@ def called(x):
         ],
         "remat2": [checked(x), _slope(checked, x)],
         "custom_jvp_call": [_doubled(x), jax.nn.relu(x), _slope(_doubled, x)],
+        "custom_vmap_call": _tripled(x),
         "custom_vjp_call": [_halved(x), _slope(_halved, x)],
         "fused": [
             fuse(lambda x, y: x * y + given[0], (0, None))(x, 2.0),

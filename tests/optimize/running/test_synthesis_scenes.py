@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from controllers.goals import tasks as goals
 from controllers.goals.balance import balance_machine
@@ -288,13 +289,39 @@ def test_a_scene_does_what_it_is_for(name):
 
 @pytest.mark.slow
 def test_a_child_that_is_pushed_is_held_by_an_adults_hand():
-    """Two frames, as the hands begin to reach, are not solved: see docs/results/push_maps.md."""
     summary = played("holding_hands").summary
     assert summary["standing"] and summary["finite"]
     assert summary["companions_standing"] == ["child"]
     assert summary["clasped_steps"] > 100
     assert 20 < summary["largest_clasp_force"] < 400  # [N]
-    assert summary["unsolved_frames"] <= 2
+    assert summary["unsolved_frames"] == 0
+    assert summary["largest_root_residual"] < 1e-6
+
+
+def to_the_head(simulation):
+    """(frames,) from the head to the other's right hand, centres of mass [m]."""
+    motion, com = simulation.motion, simulation.scenario.model.com
+
+    def middle(name):
+        link = motion.link_names.index(name)
+        turned = Rotation.from_quat(np.roll(motion.link_quat[:, link], -1, axis=1))
+        return motion.link_pos[:, link] + turned.apply(np.asarray(com[link]))
+
+    return np.linalg.norm(middle("head") - middle("other.rightHand"), axis=1)
+
+
+@pytest.mark.slow
+def test_anothers_hand_does_not_reach_the_head_that_leaves_its_way():
+    """The same strike, where the head stays, comes to it."""
+    simulation = played("dodge_hand")
+    summary = simulation.summary
+    assert summary["standing"] and summary["companions_standing"] == ["other"]
+    assert summary["unsolved_frames"] == 0
+    assert summary["largest_root_residual"] < 1e-6
+    assert to_the_head(simulation).min() > 0.25
+    with jax.enable_x64(True):
+        still = simulate("dodge_hand", set={"controller.dodge.weight": 1e-9}, seconds=2.5)
+    assert still.summary["standing"] and to_the_head(still).min() < 0.17
 
 
 @pytest.mark.slow

@@ -1,0 +1,61 @@
+"""Other parts of a body than feet and hands that may bear on its surroundings."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from jaxsim.characters.standing import standing_kinematics
+from jaxsim.model import Model, ModelError
+from jaxsim.model.checks import rotation
+from jaxsim.model.roles import FEET, HANDS, Point, Vector3
+
+
+def bearing(model: Model, parts: Sequence[str]) -> Model:
+    """With two points more of each part, a role or the name of a link: half ahead and half to the
+    left or right, as the body stands. Each part is a group of effectors of its own.
+
+    Raises ModelError for a body without a pelvis or effectors, a foot or hand, and a part that the
+    body lacks or that has no shape.
+    """
+    top = model.topology
+    top.require("what bears besides feet and hands", "pelvis", *FEET)
+    kin, _ = standing_kinematics(model)
+    rot = np.asarray(kin.link_rot, float)
+    forward = rot[top.part("pelvis")] @ top.roles.forward
+    left = np.cross([0.0, 0.0, 1.0], forward)
+    points: list[Point] = []
+    for part in parts:
+        try:
+            link = top.part(part)
+        except KeyError as error:
+            raise ModelError(f"bears: {error.args[0]}") from None
+        if link in {top.part(end) for end in (*FEET, *HANDS) if top.roles.link(end)}:
+            raise ModelError(f"bears: {part!r} bears anyway; leave it out")
+        own = [s for s, owner in enumerate(top.shape_link) if owner == link]
+        if not own:
+            raise ModelError(f"bears: {part!r} has no shape")
+        shape, name = own[0], top.link_names[link]
+        frame = rot[link] @ rotation(np.asarray(model.shape_quat[shape], float))
+        size = np.asarray(model.shape_size[shape], float)
+        for side, way in (("Left", left), ("Right", -left)):
+            place = _place(top.shape_kinds[shape], size, frame.T @ forward, frame.T @ way)
+            points.append((f"{name}{side}", name, top.shape_names[shape], place))
+    roles = replace(top.roles, points=(*top.roles.points, *points))
+    return model.replace(topology=replace(top, roles=roles))
+
+
+def _place(kind: str, size: np.ndarray, ahead: np.ndarray, aside: np.ndarray) -> Vector3:
+    """Between ahead and aside, in shares of the shape's half size as in ``effectors``: of a capsule
+    at the end of its axis that is aside, if one is."""
+    between = (ahead + aside) / np.linalg.norm(ahead + aside)
+    if kind == "box":
+        place = np.rint(ahead) + np.rint(aside)
+    elif kind == "sphere":
+        place = between
+    else:
+        radius, half = size[0], np.rint(aside[0]) * size[-1]
+        along = (half + radius * between[0]) / (radius + size[-1])
+        place = np.array([along, *between[1:]])
+    x, y, z = (float(part) for part in np.clip(place, -1.0, 1.0))
+    return x, y, z
