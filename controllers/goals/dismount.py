@@ -13,10 +13,11 @@ import numpy as np
 from jax import Array
 
 from controllers.goals import tasks as goals
-from controllers.goals.balance import Gait, balance_machine, heading
+from controllers.goals.balance import FIRM, Gait, balance_machine, heading
 from controllers.goals.compose import Submachine, composed
 from controllers.goals.hold_on import holding, let_go, on_ground
 from controllers.goals.machine import GoalMachine, GoalState
+from controllers.goals.response import Response
 from controllers.goals.swing import Swing, hang, swing_machine
 from controllers.goals.tasks import Goal
 from jaxsim.math.safe import safe_norm, safe_sqrt
@@ -24,7 +25,6 @@ from jaxsim.model.roles import FEET, HANDS, THIGHS
 from jaxsim.synthesis.observation import EffectorObservation
 
 FALLS = 0.3  # it has not landed, and takes no step, while it falls faster [m/s]
-DOWN = 0.01  # and its soles are not down to this height of their own [heights]
 
 
 @jax.tree_util.register_dataclass
@@ -38,7 +38,7 @@ class Dismount:
     ahead: Array | float = 0.0  # beyond where they are to land the feet come as they are
     reach: Array | float = 0.5  # of what ``feet_ahead`` finds for a body that does not turn
     legs: Array | float = 0.95  # how far below the centre of mass soles are as they land
-    stands: Array | float = 0.97  # how high the centre of mass comes up after the landing
+    stands: Array | float = 1.0  # how high the centre of mass comes up after the landing
     back: Array | float = 0.0  # how far it has swung back since it was in front of the bar [rad]
 
 
@@ -151,7 +151,7 @@ def dismount_machine(
 ) -> GoalMachine:
     """It swings (``swing``) until it has swung back far enough; comes forward stiffly (``wait``)
     until the feet would land where they are to; lets go, and brings them there (``fly``); keeps
-    upright until the soles are down (``land``); and balances (``stand``). joints and angles [rad]:
+    upright until its fall is stopped (``land``); and balances (``stand``). joints and angles [rad]:
     of the stiff swing."""
 
     target = np.asarray(angles)
@@ -171,14 +171,13 @@ def dismount_machine(
         return ~(obs.touching & _feet(obs)).any()
 
     def lands(obs: EffectorObservation, _: Dismount):
-        down = (obs.conf.near.gap < DOWN * obs.height) | ~_feet(obs)
-        return on_ground(obs) & (obs.com_velocity[2] < -FALLS) & ~down.all()
+        return on_ground(obs) & (obs.com_velocity[2] < -FALLS)
 
     def stands(obs: EffectorObservation, _: Dismount):
         return on_ground(obs)
 
     swinging = swing_machine(joints, angles, swing or Swing())
-    standing = balance_machine(gait or Gait())
+    standing = balance_machine(gait or Gait()).weighing(FIRM)
     upright = replace(standing.states["balance"], condition=lambda *_: jnp.asarray(True))
     landing_machine = replace(standing, states={"upright": upright}, transitions={})
     straight = goals.pose(
@@ -189,7 +188,7 @@ def dismount_machine(
         states={
             "swing": Submachine(swinging, swings, enter=anew, during=swung_back),
             "wait": GoalState({"damping": 0.1, "straight": 5.0}, waits),
-            "fly": GoalState({"damping": 0.5, "spine": 10.0, "feet": 3.0}, flies, holds=let_go),
+            "fly": GoalState({"damping": 0.5, "spine": Response(0.3, 10.0), "feet": 3.0}, flies, holds=let_go),
             "land": Submachine(landing_machine, lands, {"height": 5.0}, holds=let_go),
             "stand": Submachine(standing, stands, {"height": 5.0}, holds=let_go),
         },
