@@ -24,6 +24,7 @@ CONTROLLERS = {
     "balance": "controllers.goals.registered:balance",
     "one_foot": "controllers.goals.registered:one_foot",
     "swing": "controllers.goals.registered:swing",
+    "dismount": "controllers.goals.registered:dismount",
     "climb": "controllers.goals.registered_climb:climb",
     "hold_on": "controllers.goals.registered:hold_on",
     "topple_free": "controllers.tracking.registered:topple_free",

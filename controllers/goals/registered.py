@@ -10,6 +10,7 @@ from controllers.goals.account import Reach
 from controllers.goals.balance import FIRM, ROLES, balance_machine
 from controllers.goals.company import asks_for_hands, hold_hands
 from controllers.goals.controller import GoalController
+from controllers.goals.dismount import Dismount, dismount_machine
 from controllers.goals.effector_constraints import EffectorConstraint, at_once, check_constraints
 from controllers.goals.hold_on import Caution, hold_on_machine
 from controllers.goals.machine import GoalMachine
@@ -28,6 +29,7 @@ from jaxsim.io.world import Body
 from jaxsim.model import Model, State
 from jaxsim.model.roles import HANDS, SHANKS, THIGHS, UPPER_ARMS
 
+LEAST = float(np.rad2deg(Dismount.least))  # [deg]
 THRESHOLD = float(np.rad2deg(Swing.threshold))  # [deg]
 TIMES = (2.0, 0.3)  # of a goal that is added: its weight, and how long it takes to come to it [s]
 
@@ -68,14 +70,27 @@ def one_foot(table: Table, setup: Setup) -> Registered:
 def swing(table: Table, setup: Setup) -> Registered:
     """Section 6.3: swinging from a ``bar``, a hold by its name, from ``start_deg`` on. ``faster``
     [m/s]; ``threshold_deg``: further out it is left to swing."""
+    state, joints, angles = _hanging(table, setup, *HANDS)
+    machine = swing_machine(joints, angles, _swing(table))
+    return replace(registered(machine, table, setup, HANDS), state=state)
+
+
+def dismount(table: Table, setup: Setup) -> Registered:
+    """The same, and a landing on the feet: ``least_deg``: it lets go after a swing back so far."""
+    state, joints, angles = _hanging(table, setup, *HANDS, *ROLES, *SHANKS)
+    least = np.deg2rad(table.number("least_deg", LEAST, above=0.0))
+    machine = dismount_machine(joints, angles, Dismount(float(least)), _swing(table))
+    return replace(registered(machine, table, setup, (*HANDS, *ROLES)), state=state)
+
+
+def _hanging(table: Table, setup: Setup, *roles: str) -> tuple[State, list[str], np.ndarray]:
+    """Where it hangs from its bar, and the hinges of a stiff body: all but the abdomen's."""
     top = setup.model.topology
-    top.require("the controller 'swing'", *HANDS, "abdomen", "chest")
+    top.require(f"the controller {table.text('name')!r}", *roles, "abdomen", "chest")
     name = named(table, "bar", [hold.name for hold in setup.world.holds])
     state = hanging(setup, name, np.deg2rad(table.number("start_deg", 0.0)))
     soft = {top.part("abdomen"), top.part("chest")}
-    stiff = _hinges(setup.model, state, set(range(top.n_links)) - soft)
-    machine = swing_machine(*stiff, _swing(table))
-    return replace(registered(machine, table, setup, HANDS), state=state)
+    return state, *_hinges(setup.model, state, set(range(top.n_links)) - soft)
 
 
 def hold_on(table: Table, setup: Setup) -> Registered:

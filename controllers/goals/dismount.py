@@ -1,0 +1,203 @@
+"""A dismount from a bar: it swings, lets go as the feet will land where it can stand, and stands.
+
+Machines that exist, composed (``controllers.goals.compose``), with a flight between them. Source of
+the swing and of balance: Jain, Ye, Liu (2009), sections 6.1.2 and 6.3; the paper has no dismount.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from controllers.goals import tasks as goals
+from controllers.goals.balance import FIRM, Gait, balance_machine, heading
+from controllers.goals.compose import Submachine, composed
+from controllers.goals.hold_on import holding, let_go, on_ground
+from controllers.goals.machine import GoalMachine, GoalState
+from controllers.goals.response import Response
+from controllers.goals.swing import Swing, hang, swing_machine
+from controllers.goals.tasks import Goal
+from jaxsim.math.safe import safe_norm, safe_sqrt
+from jaxsim.model.roles import FEET, HANDS, THIGHS
+from jaxsim.synthesis.observation import EffectorObservation
+
+FALLS = 0.3  # it has not landed, and takes no step, while it falls faster [m/s]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Dismount:
+    """When it lets go and how it lands, and what it remembers of its swing. Arrays: may be tuned.
+
+    Lengths are in heights of the standing body's centre of mass."""
+
+    least: Array | float = 0.5  # after a swing back so far it lets go on the way forward [rad]
+    ahead: Array | float = 0.0  # beyond where they are to land the feet come as they are
+    reach: Array | float = 0.5  # of what ``feet_ahead`` finds for a body that does not turn
+    legs: Array | float = 0.95  # how far below the centre of mass soles are as they land
+    stands: Array | float = 1.0  # how high the centre of mass comes up after the landing
+    back: Array | float = 0.0  # how far it has swung back since it was in front of the bar [rad]
+
+
+def swung_back(obs: EffectorObservation, now: Dismount) -> Dismount:
+    """How far back it has swung since it was last in front of the bar."""
+    angle = hang(obs).angle
+    return replace(now, back=jnp.where(angle > 0, 0.0, jnp.maximum(now.back, -angle)))
+
+
+def anew(obs: EffectorObservation, now: Dismount) -> Dismount:
+    """It is to swing back again."""
+    return replace(now, back=jnp.zeros_like(now.back))
+
+
+def landing(obs: EffectorObservation, now: Dismount) -> tuple[Array, Array]:
+    """() how long after letting go the feet land, ``Dismount.legs`` below the centre of mass, and
+    how fast this then falls [s, m/s]; as it falls now where it is so low already."""
+    up, gravity = obs.com_velocity[2], _gravity(obs)
+    drop = jnp.maximum(obs.com[2] - _ground(obs) - now.legs * obs.height, 0.0)
+    fall = safe_sqrt(up**2 + 2 * gravity * drop)
+    return jnp.maximum((up + fall) / gravity, 0.0), fall
+
+
+def feet_ahead(obs: EffectorObservation, now: Dismount) -> Array:
+    """(2,) how far from the centre of mass feet are to land for it to come to rest above them,
+    horizontally [m].
+
+    Legs that stop the fall w push along the line to the centre of mass, x back and h up, and take
+    w x / h from its velocity v; the capture point of what is left is above the feet where
+    x = t (v - w x / h), with t the time constant of falling over."""
+    time, fall = _pendulum(obs), landing(obs, now)[1]
+    stopped = 1 + fall * time / (now.legs * obs.height)
+    return now.reach * time / stopped * obs.com_velocity[:2]
+
+
+def lands_ahead(obs: EffectorObservation, now: Dismount) -> Array:
+    """() how far beyond ``feet_ahead`` the feet would land if it let go now and the body turned on
+    as it does about the bar, along where the pelvis looks [m].
+
+    Feet and centre of mass fall alike: what counts is how the one turns about the other."""
+    seen, forward = hang(obs), heading(obs)
+    hands = np.any([obs.group(name) for name in HANDS], axis=0)
+    rate = seen.speed / safe_norm(obs.com - obs.place(hands))
+    feet, turn = obs.place(_feet(obs)) - obs.com, rate * landing(obs, now)[0]
+    lands = feet[:2] @ forward * jnp.cos(turn) - feet[2] * jnp.sin(turn)
+    return lands - feet_ahead(obs, now) @ forward
+
+
+def _feet(obs: EffectorObservation) -> np.ndarray:
+    return np.any([obs.group(name) for name in FEET], axis=0)
+
+
+def _ground(obs: EffectorObservation) -> Array:
+    """() the height of what is below the feet [m]."""
+    under = obs.conf.position[:, 2] - obs.conf.near.gap
+    return jnp.min(jnp.where(_feet(obs), under, jnp.inf))
+
+
+def _gravity(obs: EffectorObservation) -> Array:
+    return safe_norm(obs.conf.model.gravity)
+
+
+def _pendulum(obs: EffectorObservation) -> Array:
+    """() the time constant of falling over, standing [s]."""
+    return jnp.sqrt(obs.height / _gravity(obs))
+
+
+def feet_to_land() -> Goal:
+    """Heels and balls of both feet below the capture point, level and along the pelvis, each to its
+    own side as far as its hip: where the body could stand if it landed now."""
+
+    def rows(obs: EffectorObservation, now: Dismount):
+        conf, forward = obs.conf, heading(obs)
+        goes = feet_ahead(obs, now)
+        errors, Js = [], []
+        hips = [conf.kin.link_pos[conf.link(name)][:2] for name in THIGHS]
+        for name, hip, other in zip(FEET, hips, reversed(hips)):
+            ends = [np.array([e.startswith(f"{name}{end}") for e in conf.effectors.names])
+                    for end in ("Heel", "Ball")]  # fmt: skip
+            parts = [jnp.asarray(end / end.sum(), conf.q.dtype) for end in ends]
+            heel, ball = (part @ conf.position for part in parts)
+            half = safe_norm(ball - heel) / 2
+            for part, at, sign in zip(parts, (heel, ball), (-1.0, 1.0)):
+                place = conf.com[:2] + goes + (hip - other) / 2 + sign * half * forward
+                errors.append(at - jnp.append(place, conf.com[2] - now.legs * obs.height))
+                J = jnp.einsum("e,eij->ij", part, conf.jacobian)
+                Js.append(J - conf.com_jacobian)
+        return jnp.concatenate(errors), jnp.concatenate(Js)
+
+    return Goal("feet", "limb", rows)
+
+
+def height() -> Goal:
+    """The centre of mass ``Dismount.stands`` above the ground below the feet."""
+
+    def rows(obs: EffectorObservation, now: Dismount):
+        conf = obs.conf
+        error = conf.com[2] - _ground(obs) - now.stands * obs.height
+        return error[None], conf.com_jacobian[2:]
+
+    return Goal("height", "com", rows)
+
+
+def dismount_machine(
+    joints: Sequence[str],
+    angles: Array | np.ndarray,
+    dismount: Dismount | None = None,
+    swing: Swing | None = None,
+    gait: Gait | None = None,
+) -> GoalMachine:
+    """It swings (``swing``) until it has swung back far enough; comes forward stiffly (``wait``)
+    until the feet would land where they are to; lets go, and brings them there (``fly``); keeps
+    upright until its fall is stopped (``land``); and balances (``stand``). joints and angles [rad]:
+    of the stiff swing."""
+
+    target = np.asarray(angles)
+
+    def lets_go(obs: EffectorObservation, now: Dismount):
+        return (hang(obs).speed > 0) & (lands_ahead(obs, now) > now.ahead * obs.height)
+
+    def swings(obs: EffectorObservation, now: Dismount):
+        return (holding(obs) == 2) & (now.back <= now.least)
+
+    def waits(obs: EffectorObservation, now: Dismount):
+        seen = hang(obs)
+        comes = (seen.angle < 0) | (seen.speed > 0)
+        return (holding(obs) == 2) & (now.back > now.least) & comes & ~lets_go(obs, now)
+
+    def flies(obs: EffectorObservation, _: Dismount):
+        return ~(obs.touching & _feet(obs)).any()
+
+    def lands(obs: EffectorObservation, _: Dismount):
+        return on_ground(obs) & (obs.com_velocity[2] < -FALLS)
+
+    def stands(obs: EffectorObservation, _: Dismount):
+        return on_ground(obs)
+
+    swinging = swing_machine(joints, angles, swing or Swing())
+    standing = balance_machine(gait or Gait()).weighing(FIRM)
+    upright = replace(standing.states["balance"], condition=lambda *_: jnp.asarray(True))
+    landing_machine = replace(standing, states={"upright": upright}, transitions={})
+    straight = goals.pose(
+        "straight", tuple(joints), lambda obs, _: jnp.asarray(target, obs.conf.q.dtype)
+    )
+    return composed(
+        goals=(goals.damping(), goals.upright("chest"), straight, feet_to_land(), height()),
+        states={
+            "swing": Submachine(swinging, swings, enter=anew, during=swung_back),
+            "wait": GoalState({"damping": 0.1, "straight": 5.0}, waits),
+            "fly": GoalState({"damping": 0.5, "spine": Response(0.3, 10.0), "feet": 3.0}, flies, holds=let_go),
+            "land": Submachine(landing_machine, lands, {"height": 5.0}, holds=let_go),
+            "stand": Submachine(standing, stands, {"height": 5.0}, holds=let_go),
+        },
+        transitions={
+            "swing": ("wait",),
+            "wait": ("fly", "swing"),
+            "fly": ("land", "stand"),
+            "land": ("stand", "fly"),
+            "stand": ("fly",),
+        },
+        variables=dismount or Dismount(),
+    )
