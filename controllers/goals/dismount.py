@@ -188,7 +188,9 @@ def dismount_machine(
         states={
             "swing": Submachine(swinging, swings, enter=anew, during=swung_back),
             "wait": GoalState({"damping": 0.1, "straight": 5.0}, waits),
-            "fly": GoalState({"damping": 0.5, "spine": Response(0.3, 10.0), "feet": 3.0}, flies, holds=let_go),
+            "fly": GoalState(
+                {"damping": 0.5, "spine": Response(0.3, 10.0), "feet": 3.0}, flies, holds=let_go
+            ),
             "land": Submachine(landing_machine, lands, {"height": 5.0}, holds=let_go),
             "stand": Submachine(standing, stands, {"height": 5.0}, holds=let_go),
         },

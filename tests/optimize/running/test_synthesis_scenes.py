@@ -328,6 +328,25 @@ def test_anothers_hand_does_not_reach_the_head_that_leaves_its_way(place):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("start_deg", [-25.0, -18.0, -31.0])
+def test_who_lets_go_of_the_bar_lands_on_the_feet_and_stands(start_deg):
+    """After a flight, with hands that are empty and without a step."""
+    with jax.enable_x64(True):
+        simulation = simulate("swing_dismount", set={"controller.start_deg": start_deg})
+    summary, motion = simulation.summary, simulation.motion
+    assert summary["standing"] and summary["finite"]
+    assert summary["unsolved_frames"] == 0 and summary["largest_root_residual"] < 1e-6
+    assert summary["airborne_time"] > 0.05 and summary["steps_begun"] == 0
+    names = [motion.phase_names[k] for k in motion.phase]
+    flies = names.index("fly")
+    assert names[-1] == "stand.balance" and 0.3 < motion.time[flies] < 0.8
+    hands = [motion.link_names.index(name) for name in ("leftHand", "rightHand")]
+    assert motion.link_pos[flies, hands, 2].min() > 2.0 > motion.link_pos[-1, hands, 2].max()
+    moved = np.ptp(motion.link_pos[-200:, motion.link_names.index("pelvis")], axis=0)
+    assert moved.max() < 0.05  # it stands still
+
+
+@pytest.mark.slow
 def test_in_a_cable_car_it_balances_takes_hold_hangs_and_swings():
     """Section 6.4: each when the cabin's events make it, none of which the controller knows."""
     simulation = played("cable_car")

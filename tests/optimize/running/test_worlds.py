@@ -118,7 +118,7 @@ def test_the_page_holds_it_all(done):
 
 def test_the_shipped_scenarios_are_read(tmp_path):
     titles = shipped_scenarios()
-    assert len(titles) == 57 and all(titles.values())
+    assert len(titles) == 58 and all(titles.values())
     (tmp_path / "box_stack").mkdir()
     (tmp_path / "box_stack" / "motion.html").write_text("")
     page = write_index(tmp_path, titles).read_text()
