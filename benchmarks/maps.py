@@ -21,7 +21,8 @@ import jax
 import numpy as np
 
 from benchmarks._machine import commit, machine, publish, today, versions
-from optimize.cli.shared import numbers_option, read_numbers, set_options, settings
+from controllers.numbers import read_numbers
+from optimize.cli.shared import numbers_option, set_options, settings
 from optimize.session import cores, session
 from optimize.studies.intervals import bootstrapped, wilson
 from optimize.studies.push_map import push_map

@@ -6,10 +6,41 @@ path.
 """
 
 import difflib
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Self
 
 from jaxsim.tree_paths import leaves_by_path, read, written
+
+TUNED = Path(__file__).parent / "goals" / "tuned"  # what comes with the package
+
+
+def read_numbers(name: str, folder: Path | None = None) -> dict[str, float]:
+    """Numbers by label or path, from a file (best.json of ``jaxsim tune``) in a folder, by default
+    where the program runs, or those that come with the package by their name.
+
+    Raises ValueError for what is no such file.
+    """
+    shipped = sorted(path.stem for path in TUNED.glob("*.json"))
+    path = TUNED / f"{name}.json" if name in shipped else (folder or Path()) / name
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}; those that are shipped: {', '.join(shipped)}")
+    try:
+        held = json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError, MemoryError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise ValueError(f"{path} is not JSON, or is damaged: {reason}") from None
+    numbers = held.get("numbers") if isinstance(held, dict) else None
+    if not (isinstance(numbers, dict) and numbers):
+        raise ValueError(f"{path} holds no numbers; best.json of jaxsim tune does")
+    values: dict[str, Any] = {
+        n: v.get("after") if isinstance(v, dict) else v for n, v in numbers.items()
+    }
+    for label, value in values.items():
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise ValueError(f"{path}: {label} is {value!r}, which is no number")
+    return values
 
 
 class Numbered:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from controllers.numbers import read_numbers
 from jaxsim.io.toml_table import Table, suggestion
 from jaxsim.io.world import World
 from jaxsim.model import Model, ModelError, State
@@ -68,8 +69,13 @@ def controller_of(table: Table, setup: Setup) -> Registered:
         made = Registered(made)
     numbers = table.take("numbers", {})
     table.done()
+    if isinstance(numbers, str):
+        try:
+            numbers = read_numbers(numbers, setup.world.folder)
+        except ValueError as error:
+            raise table.error(str(error), "numbers") from error
     if not isinstance(numbers, Mapping):
-        raise table.error("is no table of numbers by label or path", "numbers")
+        raise table.error("is no table of numbers by label or path, and no file", "numbers")
     controller = made.controller
     for label, value in numbers.items():
         try:

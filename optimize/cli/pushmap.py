@@ -11,7 +11,6 @@ from optimize.cli.shared import (
     cluster_option,
     defaults,
     numbers_option,
-    read_numbers,
     run_options,
     run_study,
     say,
@@ -85,6 +84,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Search, write the folder, print the table. 1: no cell was finite."""
     with deferred():
+        from controllers.numbers import read_numbers
         from optimize.studies.push_map import push_map
         from optimize.studies.push_options import MapOptions
         from optimize.studies.push_report import TABLE

@@ -53,9 +53,11 @@ def set_options(parser: argparse.ArgumentParser) -> None:
 
 
 def numbers_option(parser: argparse.ArgumentParser) -> None:
-    """A file for ``read_numbers``."""
+    """A file for ``controllers.numbers.read_numbers``."""
     parser.add_argument(
-        "--numbers", metavar="FILE", help="numbers by label or path: best.json of jaxsim tune"
+        "--numbers",
+        metavar="FILE",
+        help="numbers by label or path: best.json of jaxsim tune, or the name of shipped ones",
     )
 
 
@@ -76,25 +78,6 @@ def _value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
-
-
-def read_numbers(path: str) -> dict[str, float]:
-    """Numbers by label or path, from a file. Raises ValueError for what is no such file."""
-    try:
-        held = json.loads(Path(path).read_text("utf-8"))
-    except (ValueError, RecursionError, MemoryError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise ValueError(f"{path} is not JSON, or is damaged: {reason}") from None
-    numbers = held.get("numbers") if isinstance(held, dict) else None
-    if not (isinstance(numbers, dict) and numbers):
-        raise ValueError(f"{path} holds no numbers; best.json of jaxsim tune does")
-    values: dict[str, Any] = {
-        n: v.get("after") if isinstance(v, dict) else v for n, v in numbers.items()
-    }
-    for name, value in values.items():
-        if not isinstance(value, (int, float)) or isinstance(value, bool):
-            raise ValueError(f"{path}: {name} is {value!r}, which is no number")
-    return values
 
 
 def run_options(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,6 @@ from optimize.cli.shared import (
     given,
     numbers_option,
     outcome,
-    read_numbers,
     say,
     set_options,
     settings,
@@ -68,6 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Simulate, write the folder, print the summary. 1: the motion means nothing."""
     with deferred():
+        from controllers.numbers import read_numbers
         from optimize.results.folder import RunFolder
         from optimize.running.simulate import simulate
 

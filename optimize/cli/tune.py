@@ -213,9 +213,10 @@ def run(args: argparse.Namespace) -> int:
     result = tune(args.scenario, args.objective, **run_arguments(args), **where, **options)
     code = report(result)
     if code == 0:
-        shown = {"best script": RunFolder.BEST_SCRIPT, "page": RunFolder.MOTION}
-        for what, name in {"numbers": RunFolder.BEST, **(shown if result.motion else {})}.items():
-            print(f"{what + ':':<12} {result.folder / name}")
+        files = {"numbers": RunFolder.BEST, "best script": RunFolder.BEST_SCRIPT}
+        for what, name in {**files, "page": RunFolder.MOTION}.items():
+            if (result.folder / name).exists():
+                print(f"{what + ':':<12} {result.folder / name}")
     return code
 
 

@@ -32,7 +32,7 @@ class Bar:
         self.bar.set_postfix_str(
             f"{self.noted}best {numbers[0]}, median {numbers[1]},"
             f" failed {sum(r.failures for r in records)},"
-            f" {rate:.3g} rollouts/s",
+            f" {rate:.3g} members/s",
             refresh=False,
         )
         if record.generation + 1 > self.bar.n:

@@ -12,7 +12,22 @@ from controllers import (
     load_script,
     script_controller,
 )
+from controllers.numbers import read_numbers
 from jaxsim import articulated_human, planar_human
+from jaxsim.io.toml_table import WorldError
+from optimize.scenarios.find import scenario
+
+PUSHED = """
+[character]
+model = "articulated_human"
+
+[world]
+scheme = "per_step_optimisation"
+
+[controller]
+name = "balance"
+numbers = "own.json"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -73,3 +88,16 @@ def test_mistakes_are_told(name, value, error, words):
 def test_the_nearest_label_is_told(walk):
     with pytest.raises(KeyError, match="nearest are: "):
         walk.set(walk.names[0][:-2], 1.0)
+
+
+def test_a_scenario_names_the_numbers_of_a_file(tmp_path):
+    """Shipped ones by name, one's own beside the scenario."""
+    tuned = scenario("push", {"controller.numbers": "balance_within_limits"})
+    kept = read_numbers("balance_within_limits")
+    assert float(tuned.get("gait.time")) == pytest.approx(kept["gait.time"])
+    assert kept["gait.time"] != float(scenario("push").get("gait.time"))
+    (tmp_path / "own.json").write_text('{"numbers": {"gait.time": {"before": 1, "after": 0.5}}}')
+    (tmp_path / "mine.toml").write_text(PUSHED)
+    assert float(scenario(tmp_path / "mine.toml").get("gait.time")) == 0.5
+    with pytest.raises(WorldError, match=r"numbers.*no file.*lost\.json.*balance_within_limits"):
+        scenario("push", {"controller.numbers": "lost.json"})

@@ -305,7 +305,7 @@ def to_the_head(simulation):
     def middle(name):
         link = motion.link_names.index(name)
         turned = Rotation.from_quat(np.roll(motion.link_quat[:, link], -1, axis=1))
-        return motion.link_pos[:, link] + turned.apply(np.asarray(com[link]))
+        return motion.link_pos[:, link] + turned.apply(np.array(com[link]))
 
     return np.linalg.norm(middle("head") - middle("other.rightHand"), axis=1)
 
@@ -321,10 +321,10 @@ def test_anothers_hand_does_not_reach_the_head_that_leaves_its_way(place):
     assert summary["standing"] and summary["companions_standing"] == ["other"]
     assert summary["unsolved_frames"] == 0
     assert summary["largest_root_residual"] < 1e-6
-    assert to_the_head(simulation).min() > 0.25
+    assert to_the_head(simulation).min() > 0.35
     with jax.enable_x64(True):
         still = simulate("dodge_hand", set={**at, "controller.dodge.weight": 1e-9}, seconds=2.5)
-    assert still.summary["standing"] and to_the_head(still).min() < 0.2
+    assert still.summary["standing"] and to_the_head(still).min() < 0.3
 
 
 @pytest.mark.slow

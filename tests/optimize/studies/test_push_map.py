@@ -9,8 +9,8 @@ import jax
 import numpy as np
 import pytest
 
+from controllers.numbers import read_numbers
 from optimize.cli.main import main
-from optimize.cli.shared import read_numbers
 from optimize.problems.problem import Problem
 from optimize.results.digest import RunChanged
 from optimize.results.folder import RunFolder

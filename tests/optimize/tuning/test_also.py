@@ -45,6 +45,7 @@ def test_all_trials_count_alike(pair):
     assert raced.steps < both.steps
 
 
+@pytest.mark.slow
 def test_derivatives_are_of_all_trials(pair):
     z = np.array([[0.1, -0.2]])
     light, heavy, both = (own.values_and_slopes(z) for own in pair)

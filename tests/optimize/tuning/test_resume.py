@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from controllers.numbers import read_numbers
 from controllers.scl.errors import ScriptError
 from optimize.cli.main import main
-from optimize.cli.pushmap import read_numbers
 from optimize.problems.evaluation import Evaluation
 from optimize.problems.problem import Problem
 from optimize.results import digest as run_digest
