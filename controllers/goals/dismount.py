@@ -159,16 +159,19 @@ def dismount_machine(
     def lets_go(obs: EffectorObservation, now: Dismount):
         return (hang(obs).speed > 0) & (lands_ahead(obs, now) > now.ahead * obs.height)
 
+    def comes(obs: EffectorObservation):
+        seen = hang(obs)
+        return (seen.angle < 0) | (seen.speed > 0)
+
     def swings(obs: EffectorObservation, now: Dismount):
-        return (holding(obs) == 2) & (now.back <= now.least)
+        return (holding(obs) == 2) & ((now.back <= now.least) | ~comes(obs))
 
     def waits(obs: EffectorObservation, now: Dismount):
-        seen = hang(obs)
-        comes = (seen.angle < 0) | (seen.speed > 0)
-        return (holding(obs) == 2) & (now.back > now.least) & comes & ~lets_go(obs, now)
+        return (holding(obs) == 2) & (now.back > now.least) & comes(obs) & ~lets_go(obs, now)
 
-    def flies(obs: EffectorObservation, _: Dismount):
-        return ~(obs.touching & _feet(obs)).any()
+    def flies(obs: EffectorObservation, now: Dismount):
+        free = (holding(obs) == 0) | lets_go(obs, now)
+        return free & ~(obs.touching & _feet(obs)).any()
 
     def lands(obs: EffectorObservation, _: Dismount):
         return on_ground(obs) & (obs.com_velocity[2] < -FALLS)
