@@ -230,6 +230,7 @@ class Tune:
         config = dict(seed=0, dt=0.001, seconds=1.0, objective="stand", weights={"time": 1.0})
         folder = RunFolder.create(options["out"], {**config, "command": options["command"]}, "{}")
         folder.write_json("result.json", {"units": {"time": "s"}})
+        (folder / RunFolder.BEST_SCRIPT).touch()
         score = {"name": "stand", "total": 2.5, "parts": {"time": 2.5}}
         return SimpleNamespace(
             folder=folder.path,
@@ -247,6 +248,7 @@ def test_tune_passes_its_options_on(tmp_path, monkeypatch, capsys):
     arguments = ["tune", "walk", "--objective", "stand", "--out", str(tmp_path / "run")]
     arguments += ["--generations", "7", "--seed", "3", "--free", "all"]
     arguments += ["--tune", "model.friction=0.4:1.2", "--tune", "model.mass[0]=5:6:0.5"]
+    arguments += ["--also", "character.build=child", "pushes=90,120"]
     assert main(arguments) == 0
     assert stub.options["generations"] == 7 and stub.options["seed"] == 3
     assert "population" not in stub.options and stub.options["free"] == "all"
@@ -254,9 +256,11 @@ def test_tune_passes_its_options_on(tmp_path, monkeypatch, capsys):
         "model.friction": (0.4, 1.2),
         "model.mass[0]": (5.0, 6.0, 0.5),
     }
+    assert stub.options["also"] == [{"set": {"character.build": "child"}, "pushes": (90.0, 120.0)}]
     assert stub.options["command"][:3] == ["jaxsim", "tune", "walk"]
     shown = capsys.readouterr()
     assert "time" in shown.out and "2.5" in shown.out and "best.scl" in shown.out
+    assert "page" not in shown.out  # which this folder does not have
     assert "a note" in shown.err
 
 
