@@ -70,10 +70,13 @@ def controller_of(table: Table, setup: Setup) -> Registered:
     numbers = table.take("numbers", {})
     table.done()
     if isinstance(numbers, str):
+        own = setup.world.folder / numbers
         try:
             numbers = read_numbers(numbers, setup.world.folder)
         except ValueError as error:
             raise table.error(str(error), "numbers") from error
+        if own.is_file():  # kept with results, so that a scenario plays from there
+            made = replace(made, files={**made.files, own.name: own.read_text("utf-8")})
     if not isinstance(numbers, Mapping):
         raise table.error("is no table of numbers by label or path, and no file", "numbers")
     controller = made.controller

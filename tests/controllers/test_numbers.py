@@ -98,6 +98,8 @@ def test_a_scenario_names_the_numbers_of_a_file(tmp_path):
     assert kept["gait.time"] != float(scenario("push").get("gait.time"))
     (tmp_path / "own.json").write_text('{"numbers": {"gait.time": {"before": 1, "after": 0.5}}}')
     (tmp_path / "mine.toml").write_text(PUSHED)
-    assert float(scenario(tmp_path / "mine.toml").get("gait.time")) == 0.5
+    mine = scenario(tmp_path / "mine.toml")
+    assert float(mine.get("gait.time")) == 0.5
+    assert mine.files["own.json"] == (tmp_path / "own.json").read_text()  # kept with results
     with pytest.raises(WorldError, match=r"numbers.*no file.*lost\.json.*balance_within_limits"):
         scenario("push", {"controller.numbers": "lost.json"})
