@@ -135,7 +135,7 @@ def next_place(obs: EffectorObservation, step: Step) -> Array:
     own_side = jnp.where(step.swing == 0, 1.0, -1.0) * left
     stance = obs.place(foot(obs, 1 - step.swing))[:2]
     lasts = step_time(obs, step)
-    lands = step.gait.landing * _pendulum(obs, obs.height)
+    lands = step.gait.landing * pendulum_time(obs, obs.height)
     remaining = jnp.clip(lasts - (obs.time - step.begun), 0.0, lasts) + lands
     place = stance + (com_ahead(obs) - stance) * jnp.exp(remaining / fall_time(obs))
     away = place - conf.com[:2]
@@ -149,15 +149,16 @@ def next_place(obs: EffectorObservation, step: Step) -> Array:
 
 def fall_time(obs: EffectorObservation) -> Array:
     """() sqrt(z / g), the time constant of falling over [s]."""
-    return _pendulum(obs, jnp.maximum(obs.conf.com[2], 0.1))
+    return pendulum_time(obs, jnp.maximum(obs.conf.com[2], 0.1))
 
 
 def step_time(obs: EffectorObservation, step: Step) -> Array:
     """() what a step is meant to take, until the foot is put down [s]."""
-    return step.gait.time * _pendulum(obs, obs.height)
+    return step.gait.time * pendulum_time(obs, obs.height)
 
 
-def _pendulum(obs: EffectorObservation, height: Array) -> Array:
+def pendulum_time(obs: EffectorObservation, height: Array) -> Array:
+    """() sqrt(height / g), the time constant with which a pendulum falls over [s]; height: [m]."""
     return jnp.sqrt(height / jnp.sqrt(jnp.sum(obs.conf.model.gravity**2)))
 
 

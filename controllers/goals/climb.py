@@ -23,7 +23,6 @@ from controllers.goals.climbing_moves import HAND, LIMBS, best_move, places_of
 from controllers.goals.climbing_stance import Cones, efforts
 from controllers.goals.climbing_state import (
     Climb,
-    gravity,
     held_now,
     on_its_way,
     order_of,
@@ -31,6 +30,7 @@ from controllers.goals.climbing_state import (
     the_holds,
 )
 from controllers.goals.machine import GoalMachine, GoalState
+from controllers.goals.sensors import gravity
 from jaxsim.math.safe import safe_norm
 from jaxsim.model.roles import FEET, HANDS
 from jaxsim.synthesis.observation import EffectorObservation

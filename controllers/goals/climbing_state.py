@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 
 from controllers.goals.climbing_moves import LIMBS, Limbs
-from jaxsim.math.safe import safe_norm
+from controllers.goals.sensors import gravity
 from jaxsim.synthesis.holds import HoldsNow
 from jaxsim.synthesis.observation import EffectorObservation
 
@@ -74,10 +74,6 @@ class Climb:
     def waited(self, obs: EffectorObservation, time: Array | float) -> Array:
         """The state has lasted for a time, in sqrt(height / g)."""
         return obs.time - self.begun > time * jnp.sqrt(self.limbs.height / gravity(obs))
-
-
-def gravity(obs: EffectorObservation) -> Array:
-    return safe_norm(obs.conf.model.gravity)
 
 
 def order_of(obs: EffectorObservation) -> np.ndarray:

@@ -13,11 +13,12 @@ import numpy as np
 from jax import Array
 
 from controllers.goals import tasks as goals
-from controllers.goals.balance import FIRM, Gait, balance_machine, heading
+from controllers.goals.balance import FIRM, balance_machine, heading, pendulum_time
 from controllers.goals.compose import Submachine, composed
 from controllers.goals.hold_on import holding, let_go, on_ground
 from controllers.goals.machine import GoalMachine, GoalState
 from controllers.goals.response import Response
+from controllers.goals.sensors import gravity
 from controllers.goals.swing import Swing, hang, swing_machine
 from controllers.goals.tasks import Goal
 from jaxsim.math.safe import safe_norm, safe_sqrt
@@ -56,10 +57,10 @@ def anew(obs: EffectorObservation, now: Dismount) -> Dismount:
 def landing(obs: EffectorObservation, now: Dismount) -> tuple[Array, Array]:
     """() how long after letting go the feet land, ``Dismount.legs`` below the centre of mass, and
     how fast this then falls [s, m/s]; as it falls now where it is so low already."""
-    up, gravity = obs.com_velocity[2], _gravity(obs)
+    up, g = obs.com_velocity[2], gravity(obs)
     drop = jnp.maximum(obs.com[2] - _ground(obs) - now.legs * obs.height, 0.0)
-    fall = safe_sqrt(up**2 + 2 * gravity * drop)
-    return jnp.maximum((up + fall) / gravity, 0.0), fall
+    fall = safe_sqrt(up**2 + 2 * g * drop)
+    return jnp.maximum((up + fall) / g, 0.0), fall
 
 
 def feet_ahead(obs: EffectorObservation, now: Dismount) -> Array:
@@ -69,7 +70,7 @@ def feet_ahead(obs: EffectorObservation, now: Dismount) -> Array:
     Legs that stop the fall w push along the line to the centre of mass, x back and h up, and take
     w x / h from its velocity v; the capture point of what is left is above the feet where
     x = t (v - w x / h), with t the time constant of falling over."""
-    time, fall = _pendulum(obs), landing(obs, now)[1]
+    time, fall = pendulum_time(obs, obs.height), landing(obs, now)[1]
     stopped = 1 + fall * time / (now.legs * obs.height)
     return now.reach * time / stopped * obs.com_velocity[:2]
 
@@ -95,15 +96,6 @@ def _ground(obs: EffectorObservation) -> Array:
     """() the height of what is below the feet [m]."""
     under = obs.conf.position[:, 2] - obs.conf.near.gap
     return jnp.min(jnp.where(_feet(obs), under, jnp.inf))
-
-
-def _gravity(obs: EffectorObservation) -> Array:
-    return safe_norm(obs.conf.model.gravity)
-
-
-def _pendulum(obs: EffectorObservation) -> Array:
-    """() the time constant of falling over, standing [s]."""
-    return jnp.sqrt(obs.height / _gravity(obs))
 
 
 def feet_to_land() -> Goal:
@@ -147,7 +139,6 @@ def dismount_machine(
     angles: Array | np.ndarray,
     dismount: Dismount | None = None,
     swing: Swing | None = None,
-    gait: Gait | None = None,
 ) -> GoalMachine:
     """It swings (``swing``) until it has swung back far enough; comes forward stiffly (``wait``)
     until the feet would land where they are to; lets go, and brings them there (``fly``); keeps
@@ -180,7 +171,7 @@ def dismount_machine(
         return on_ground(obs)
 
     swinging = swing_machine(joints, angles, swing or Swing())
-    standing = balance_machine(gait or Gait()).weighing(FIRM)
+    standing = balance_machine().weighing(FIRM)
     upright = replace(standing.states["balance"], condition=lambda *_: jnp.asarray(True))
     landing_machine = replace(standing, states={"upright": upright}, transitions={})
     straight = goals.pose(

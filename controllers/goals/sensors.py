@@ -36,6 +36,11 @@ class Objects:
         return Objects(fallen, moves, self.radius)
 
 
+def gravity(obs: EffectorObservation) -> Array:
+    """() how strong it is [m/s^2]."""
+    return safe_norm(obs.conf.model.gravity)
+
+
 def support_center(obs: EffectorObservation, bearing: Array) -> Array:
     """(2,) the middle of the feet that bear: of each the middle of its points on the ground [m].
 

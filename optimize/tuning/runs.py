@@ -55,7 +55,9 @@ def _with(problem: Problem, numbers: Mapping[str, np.ndarray]) -> Problem:
             raise ValueError(f"each: {name} is of {own[name].size} numbers; name one, as {name}[0]")
         both = np.append(values, own[name])
         bounds[name] = (both.min() - 1.0, both.max() + 1.0)
-    whole = dataclasses.replace(problem, numbers={**tuned, **bounds})
+    every = {**tuned, **bounds}
+    others = tuple(dataclasses.replace(other, numbers=every) for other in problem.also)
+    whole = dataclasses.replace(problem, numbers=every, also=others)
     taken = {scenario.path(n) for n in numbers} & set(problem.tunables.names)
     if taken or whole.tunables.size != problem.tunables.size + len(numbers):
         raise ValueError(f"each: {', '.join(sorted(taken)) or 'a number'} is tuned already")

@@ -10,6 +10,7 @@ from optimize.problems.problem import Problem
 from optimize.running.objectives import Objective
 from optimize.tuning.config import new_config, resumed_config
 from optimize.tuning.posed import make_problem
+from optimize.tuning.runs import _with
 from optimize.tuning.tune import tune
 from tests.optimize.tuning import toy
 
@@ -57,6 +58,12 @@ def test_numbers_that_begin_elsewhere_are_refused(pair):
     other = replace(pair[1], scenario=pair[1].scenario.set("model.gain_p[4]", 2.0))
     with pytest.raises(ValueError, match="begin elsewhere than those of toy"):
         _ = replace(pair[0], also=(other,)).tunables
+
+
+def test_runs_that_differ_in_a_number_have_it_in_every_scenario(pair):
+    whole = _with(pair[2], {"model.friction[0]": np.array([0.4, 0.8])})
+    assert whole.tunables.names == whole.also[0].tunables.names
+    assert whole.tunables.size == pair[2].tunables.size + 1
 
 
 def test_a_run_poses_the_body_the_ground_and_the_pushes_of_each():
