@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from jaxsim.characters.standing import standing_kinematics
 from jaxsim.dynamics.effectors import Effectors
@@ -100,6 +100,14 @@ class Limbs:
         there = jnp.sum(jnp.where(best, slack, 0.0), axis=-1)
         return com, jnp.where(apart.all(axis=-1), there, -jnp.inf)
 
+    def near(self, places: Array, now: Array) -> Array:
+        """(4, n) bool: where the stance after a limb's move to one of places (n, 2) can have slack
+        at all, of limbs at now (4, 2)."""
+        com = jnp.mean(now - self.ease, axis=0) + (places - now[:, None]) / 8
+        away = safe_norm(places - com - self.root[:, None])
+        spread = self.height * np.linalg.norm(SPOTS, axis=1).max()
+        return away < self.reach[:, None] + spread
+
     def gain(self, at: Array, way: Array) -> Array:
         """(...,) how far limbs at (..., 4, 2) are along ``way`` (2,), less what they are stretched
         [m]."""
@@ -133,19 +141,32 @@ def best_move(
     moves are allowed; way (2,): where the climber wants to get; over (4,): what it costs that each
     limb goes [m of what it gains]."""
     nh = places.shape[0]
-    one = held[:, None] == np.arange(nh)  # (4, nh)
+    taken = (held[:, None] == np.arange(nh)).any(axis=0)
     now = places_of(places, held)
-    moving = np.eye(4, dtype=bool)[:, None, :, None]
-    after = jnp.where(moving, places[None, :, None, :], now)  # (4, nh, 4, 2)
-    com, slack = limbs.stance(after, now)
-    gain = limbs.gain(after, way) - limbs.gain(now, way)
-    can = may & ~one.any(axis=0) & (slack > 0) & (gain > -LOSES * limbs.height)
-    cost = 0.0 if over is None else over[:, None]
-    score = jnp.where(can, gain - cost, -jnp.inf).reshape(-1)
-    best = jnp.argmax(score)
-    chosen = best == np.arange(4 * nh)
-    there = jnp.sum(jnp.where(chosen[:, None], com.reshape(-1, 2), 0.0), axis=0)
-    return Move(can.any(), best // nh, best % nh, there)
+    all_after = jnp.where(np.eye(4, dtype=bool)[:, None, :, None], places[:, None], now)
+    gain = limbs.gain(all_after, way) - limbs.gain(now, way)
+    can = may & ~taken & limbs.near(places, now) & (gain > -LOSES * limbs.height)
+    score = jnp.where(can, gain - (0.0 if over is None else over[:, None]), -jnp.inf)
+    score, of = lax.stop_gradient((score.reshape(-1), (limbs, places, now)))  # what is chosen
+
+    def after(which: Array, places: Array, now: Array) -> Array:
+        place = jnp.sum(jnp.where((which % nh == np.arange(nh))[:, None], places, 0.0), axis=0)
+        return jnp.where((which // nh == np.arange(4))[:, None], place, now)
+
+    def again(tried: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        """The best one that was not tried yet: few need to be, where all were a frame's work."""
+        score, _, _ = tried
+        limbs, places, now = of
+        best = jnp.argmax(score)
+        slack = limbs.stance(after(best, places, now), now)[1]
+        return jnp.where(np.arange(4 * nh) == best, -jnp.inf, score), best, slack > 0
+
+    none = jnp.zeros((), int), jnp.asarray(False)
+    _, best, found = lax.while_loop(
+        lambda tried: ~tried[2] & (jnp.max(tried[0]) > -jnp.inf), again, (score, *none)
+    )
+    com, _ = limbs.stance(after(best, places, now), now)
+    return Move(found, best // nh, best % nh, com)
 
 
 def first_holds(limbs: Limbs, places: Array, about: Array) -> tuple[Array, Array, Array]:

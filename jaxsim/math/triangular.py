@@ -5,14 +5,10 @@ On a CPU LAPACK has them all, but JAX hands the factorisations of a batch to XLA
 of two bodies that hold each other, are factorised one after the other.
 """
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
-
-from jaxsim.math.products import matmul
 
 FEW = 8  # matrices of a batch that are factorised one after the other
 
@@ -46,43 +42,19 @@ def _few_apart(count: int, _, K: Array) -> tuple[Array, bool]:
     return jnp.stack([_apart(K[i]) for i in range(count)]), True
 
 
-def forward(lower: Array, inverse: Array, b: Array) -> Array:
-    """lower^-1 b of b (n,); inverse (n,): one over the diagonal."""
-    return _either(_forward_by_rows, False, lower, inverse, b)
+def forward(lower: Array, b: Array) -> Array:
+    """lower^-1 b of b (n,)."""
+    return _solved(lower, b, transposed=False)
 
 
-def backward(lower: Array, inverse: Array, b: Array) -> Array:
+def backward(lower: Array, b: Array) -> Array:
     """lower^-T b of b (n,)."""
-    return _either(_backward_by_rows, True, lower, inverse, b)
+    return _solved(lower, b, transposed=True)
 
 
-def _either(by_rows, transposed: bool, lower: Array, inverse: Array, b: Array) -> Array:
+def _solved(lower: Array, b: Array, transposed: bool) -> Array:
     if not b.size:
         return b
-    solved = partial(_solved, transposed)
-    return lax.platform_dependent(lower, inverse, b, cpu=solved, fused=solved, default=by_rows)
-
-
-def _solved(transposed: bool, lower: Array, _: Array, b: Array) -> Array:
     return lax.linalg.triangular_solve(
         lower, b[:, None], left_side=True, lower=True, transpose_a=transposed
     )[:, 0]
-
-
-def _forward_by_rows(lower: Array, inverse: Array, b: Array) -> Array:
-    def visit(x, row):
-        i, L_i, inverse_i, b_i = row
-        return x.at[i].set((b_i - matmul(L_i, x)) * inverse_i), None
-
-    rows = jnp.arange(b.shape[0]), lower, inverse, b
-    return lax.scan(visit, jnp.zeros_like(b), rows)[0]
-
-
-def _backward_by_rows(lower: Array, inverse: Array, b: Array) -> Array:
-    def visit(b, row):
-        i, L_i, inverse_i = row
-        x_i = b[i] * inverse_i
-        return b - L_i * x_i, x_i
-
-    rows = jnp.arange(b.shape[0]), lower, inverse
-    return lax.scan(visit, b, rows, reverse=True)[1]

@@ -108,10 +108,8 @@ class Factor:
     weight: Array  # (k,) of the rows of G
     rows: Array  # (k, nb + e + mj + k) of a factor of the rows of G, weighted; k = 0 if f is
     lower: Array  # (nb, nb) of the matrix of the unknowns that stay
-    inverse: Array  # (nb,) 1 / its diagonal
     through: Array  # (e + mj, nb) E lower^-T, with E as the elimination leaves it
     small: Array  # (e, e) lower factor of the equations' system
-    small_inverse: Array  # (e,)
     joint: "JointFactor | None" = None
 
 
@@ -121,7 +119,6 @@ class JointFactor:
 
     across: Array  # (e, mj) small^-1 times what A and they have in common
     lower: Array  # (mj, mj) factor of what they come to, of all problems
-    inverse: Array  # (mj,) 1 / its diagonal
 
 
 def reduced(problem: Scaled) -> Reduced:
@@ -202,9 +199,8 @@ def factor(
     lower, through = lower[:nb, :nb], lower[nb:, :nb]
     S = S + matmul(through, through.T)
     small = cholesky(_damped(S[:e, :e], delta))
-    inverse, small_inverse = 1 / jnp.diagonal(lower), 1 / jnp.diagonal(small)
     joint = None if problem.joint is None else _joint_factor(problem.joint, S, small, delta)
-    return Factor(system, weight_G, rows, lower, inverse, through, small, small_inverse, joint)
+    return Factor(system, weight_G, rows, lower, through, small, joint)
 
 
 def _damped(S: Array, delta: Array | float) -> Array:
@@ -217,7 +213,7 @@ def _joint_factor(joint: Joint, S: Array, small: Array, delta: Array | float) ->
     across = lax.linalg.triangular_solve(small, S[:e, e:], left_side=True, lower=True)
     alone = S[e:, e:] - matmul(across.T, across)
     lower = cholesky(_damped(joint.total(alone), delta))
-    return JointFactor(across, lower, 1 / jnp.diagonal(lower))
+    return JointFactor(across, lower)
 
 
 def solve_factored(
@@ -258,16 +254,16 @@ def _solve_reduced(
     f: Factor, problem: Scaled, g: Array, e: Array, joint: Array | None
 ) -> tuple[Array, Array]:
     """Of the unknowns that stay (nb,), and multipliers of A and of joint equations (e + mj,)."""
-    u = forward(f.lower, f.inverse, g)
+    u = forward(f.lower, g)
     w = e - matmul(f.through, u)
     if problem.joint is None or f.joint is None:
-        pulls = backward(f.small, f.small_inverse, forward(f.small, f.small_inverse, w))
+        pulls = backward(f.small, forward(f.small, w))
     else:
         of, count = f.joint, f.small.shape[0]
         assert joint is not None
-        own = forward(f.small, f.small_inverse, w[:count])
+        own = forward(f.small, w[:count])
         left = joint + problem.joint.total(w[count:] - matmul(own, of.across))
-        dw = backward(of.lower, of.inverse, forward(of.lower, of.inverse, left))
-        dy = backward(f.small, f.small_inverse, own - matmul(of.across, dw))
+        dw = backward(of.lower, forward(of.lower, left))
+        dy = backward(f.small, own - matmul(of.across, dw))
         pulls = jnp.concatenate([dy, dw])
-    return backward(f.lower, f.inverse, u + matmul(pulls, f.through)), pulls
+    return backward(f.lower, u + matmul(pulls, f.through)), pulls

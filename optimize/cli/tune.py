@@ -20,7 +20,7 @@ from optimize.cli.shared import (
     set_options,
     settings,
 )
-from optimize.cli.values import at_least, bounds, deviations, positive, several, variants, within
+from optimize.cli.values import at_least, bounds, deviations, positive, pushes, variants, within
 from optimize.interrupts import EXIT_CODE as INTERRUPTED
 from optimize.interrupts import deferred
 
@@ -84,14 +84,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--sigma", type=positive, metavar="X", help="first step size ({sigma})")
     _trial_options(parser)
     _search_options(parser)
-    add("--pushes", type=several, metavar="N,N", help="at the pelvis, in turn, from 8 sides [N]")
+    add(
+        "--pushes",
+        type=pushes,
+        metavar="N,N@DEG",
+        help="at the pelvis, in turn: from 8 sides [N], or in a direction, 0 forward, 90 left",
+    )
     add("--pushed-at", type=positive, metavar="S", help="when they begin [s] ({pushed_at})")
     add(
         "--also",
         nargs="+",
         action="append",
         metavar="PATH=VALUE",
-        help="judge by as many motions with these settings too, of which pushes=N,N are pushes of"
+        help="judge by as many motions with these settings too, of which pushes=N,N@DEG are pushes of"
         " their own; may be repeated",
     )
     run_options(parser)
@@ -226,7 +231,7 @@ def also(given: list[str]) -> dict[str, Any]:
     for text in given:
         if text.startswith("pushes="):
             try:
-                own["pushes"] = several(text.removeprefix("pushes="))
+                own["pushes"] = pushes(text.removeprefix("pushes="))
             except argparse.ArgumentTypeError as error:
                 raise ValueError(f"--also {' '.join(given)}: {error}") from None
     return {"set": settings((t for t in given if not t.startswith("pushes=")), "--also"), **own}

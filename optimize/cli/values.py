@@ -60,6 +60,26 @@ def several(text: str) -> tuple[float, ...]:
     return tuple(positive(part) for part in text.split(","))
 
 
+def pushes(text: str) -> tuple[float | tuple[float, float], ...]:
+    """Forces with commas between them, each N or N@DEGREES."""
+    return tuple(map(_push, text.split(",")))
+
+
+def _push(text: str) -> float | tuple[float, float]:
+    force, at, direction = text.partition("@")
+    if not at:
+        return positive(force)
+    try:
+        angle = float(direction)
+    except ValueError:
+        angle = math.nan
+    if not math.isfinite(angle):
+        raise argparse.ArgumentTypeError(
+            f"expected a force at degrees, as in 350@180, got {text!r}"
+        )
+    return positive(force), angle
+
+
 def deviations(text: str) -> tuple[float, ...]:
     """Two numbers of at least zero."""
     parts = tuple(coefficient(part) for part in text.split(","))

@@ -25,6 +25,7 @@ from optimize.scenarios.scenario import Scenario
 from optimize.tuning.descent import optimiser
 from optimize.tuning.front import check_front
 from optimize.tuning.names import EVOLUTION, of_runs, stages
+from optimize.tuning.pushes import Push, plain
 
 SOURCE = "scenario.toml"
 
@@ -76,7 +77,7 @@ class TuneOptions(TypedDict, total=False):
     free: str | None  # "marked": the numbers with '@'; "all": every number
     numbers: Mapping[str, Any] | None  # path or label -> (lower, upper[, scale or "log"])
     variants: Mapping[str, Any] | None  # path or label -> values that trials take in turn
-    pushes: tuple[float, ...] | None  # at the pelvis, in turn, from eight directions [N]
+    pushes: Sequence[Push] | None  # at the pelvis, in turn [N], from eight sides or its own [deg]
     pushed_at: float | None  # when they begin [s]
     also: Sequence[Mapping[str, Any]] | None  # {"set": settings, "pushes": forces}: see ``_also``
     method: str | None  # of ``optimize.tuning.methods.stages``: cma, adam@0.1, cma:40,adam:20 ...
@@ -157,8 +158,8 @@ def new_config(
     config["draw"] = _plain(config["draw"])
     for name in ("variants", "each"):
         config[name] = {path: np.asarray(v).tolist() for path, v in config[name].items()}
-    for name in ("pushes", "spread"):
-        config[name] = list(map(float, config[name]))
+    config["spread"] = list(map(float, config["spread"]))
+    config["pushes"] = plain(config["pushes"])
     config["also"] = _also(config["also"], config)
     config["front"] = list(config["front"])
     if "generations" not in given:
@@ -195,7 +196,7 @@ def _also(given: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> list
             what = f"there is no {', '.join(sorted(unknown))}" if unknown else "it sets nothing"
             raise ValueError(f"also {dict(own)}: {what}; give settings, and pushes")
         forces = own.get("pushes", config["pushes"])
-        found.append({"set": dict(own["set"]), "pushes": list(map(float, forces))})
+        found.append({"set": dict(own["set"]), "pushes": plain(forces)})
     if found and config["in_python"]:
         raise ValueError(
             "also: a scenario made in Python has no settings to change; pose the problems, as in"
@@ -240,8 +241,10 @@ def resumed_config(
         given[name] = _plain(given[name])
     for name in {"variants", "each"} & given.keys():
         given[name] = {path: np.asarray(v).tolist() for path, v in given[name].items()}
-    for name in {"pushes", "spread"} & given.keys():
-        given[name] = list(map(float, given[name]))
+    if "spread" in given:
+        given["spread"] = list(map(float, given["spread"]))
+    if "pushes" in given:
+        given["pushes"] = plain(given["pushes"])
     if "front" in given:
         given["front"] = list(given["front"])
     if "also" in given:
@@ -393,9 +396,6 @@ def _check_values(config: Mapping[str, Any]) -> None:
     of_runs(config["each"], config["runs"])
     _check_trials(config)
     check_front(config)
-    for pushes in (config["pushes"], *(own["pushes"] for own in config["also"])):
-        if not all(0 < force < np.inf for force in pushes):
-            raise ValueError(f"pushes {pushes}: give forces, each more than zero [N]")
     if config["free"] not in ("marked", "all"):
         raise ValueError(f"free is {config['free']!r}; choose 'marked' or 'all'")
 

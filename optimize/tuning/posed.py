@@ -17,7 +17,7 @@ from optimize.studies.push_map import CONFIG
 from optimize.tuning.config import RunConfig
 from optimize.tuning.front import empty_front
 from optimize.tuning.names import of_runs
-from optimize.tuning.pushes import pushed
+from optimize.tuning.pushes import Push, pushed
 
 TUNED_ON = 1000  # the first seed of starts: a map of the same seed has others
 CHECKED_ON = 500_000  # what is added for the seed of the starts that choose
@@ -45,7 +45,7 @@ def make_problem(config: RunConfig) -> Problem:
 
 
 def _problem_of(
-    config: RunConfig, scenario: Scenario, pushes: Sequence[float], numbers: dict[str, tuple]
+    config: RunConfig, scenario: Scenario, pushes: Sequence[Push], numbers: dict[str, tuple]
 ) -> Problem:
     """Of one scenario of the run."""
     variants = dict(config["variants"])

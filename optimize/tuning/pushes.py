@@ -1,6 +1,6 @@
 """A push at the pelvis, and others in the trials of a search."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -11,14 +11,35 @@ DIRECTIONS = 8  # of pushes, around the body
 PUSH_TIME = 0.2  # how long each lasts [s]
 
 
+# A force, from all sides in turn, or that and a direction [deg]: 0 pushes forward, 90 to the left.
+Push = float | Sequence[float]
+
+
+def plain(pushes: Iterable[Push]) -> list[float | list[float]]:
+    """As JSON holds them. Raises ValueError naming the one that is no push."""
+    return [_plain(one) for one in pushes]
+
+
+def _plain(one: Push) -> float | list[float]:
+    of = np.asarray(one, float)
+    if of.shape not in ((), (2,)) or not np.isfinite(of).all() or of.flat[0] <= 0:
+        raise ValueError(
+            f"push {one}: give a force of more than zero [N], or such a force and a direction [deg]"
+        )
+    return of.tolist()
+
+
 def pushed(
-    scenario: Scenario, forces: Sequence[float], trials: int, at: float
+    scenario: Scenario, pushes: Sequence[Push], trials: int, at: float
 ) -> tuple[Scenario, dict[str, np.ndarray]]:
-    """The scenario with one push at the pelvis, and variants of it: around the body, the forces [N]
-    in turn after each round."""
-    k = np.arange(trials)
-    one = push(scenario.tree["model"], "pelvis", (forces[0], 0.0, 0.0), at, PUSH_TIME)
+    """The scenario with one push at the pelvis, and variants of it, one after the other: a force
+    without a direction goes once around the body, one with a direction has one."""
+    sides = 360.0 * np.arange(DIRECTIONS) / DIRECTIONS
+    each = [np.atleast_1d(one) for one in plain(pushes)]
+    all_ = [(own[0], side) for own in each for side in (own[1:] if len(own) > 1 else sides)]
+    force, direction = np.array([all_[k % len(all_)] for k in range(trials)]).T
+    one = push(scenario.tree["model"], "pelvis", (force[0], 0.0, 0.0), at, PUSH_TIME)
     return scenario.with_tree({"forces": one}), {
-        "forces.force[0,0]": np.asarray(forces, float)[(k // DIRECTIONS) % len(forces)],
-        "forces.direction": 2 * np.pi * (k % DIRECTIONS) / DIRECTIONS,
+        "forces.force[0,0]": force,
+        "forces.direction": np.deg2rad(direction),
     }

@@ -2,11 +2,13 @@
 
 import math
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 
 from jaxsim.fused.builder import Builder
-from jaxsim.fused.lower import Stored, rule
+from jaxsim.fused.errors import NoRule
+from jaxsim.fused.lower import Stored, rule, unsupported
 from jaxsim.fused.rules import tiles
 from jaxsim.fused.rules.elementwise import apply
 from jaxsim.fused.rules.tile_memory import Matrix
@@ -88,6 +90,23 @@ for _name, _op, _identity in (
     ("reduce_xor", "xor", lambda dtype: 0),
 ):
     rule(_name)(_reduction(_op, _identity))
+
+
+def _across(reduce_rule):
+    """Of the members of a ``vmap`` inside the function, whose axes have numbers by now."""
+
+    def across_rule(lowering, eqn, *operands):
+        if any(isinstance(axis, str) for axis in eqn.params["axes"]):
+            raise NoRule(unsupported(eqn, lowering.place))
+        ends = (SimpleNamespace(params=eqn.params, outvars=[out]) for out in eqn.outvars)
+        return [reduce_rule(lowering, end, x) for end, x in zip(ends, operands, strict=True)]
+
+    return across_rule
+
+
+for _name, _op, _identity in (("pmax", "max", _least), ("pmin", "min", _greatest)):
+    rule(_name)(_across(_reduction(_op, _identity)))
+rule("psum")(_across(_reduce_sum))
 
 
 def _arg_extreme(better: str):

@@ -91,6 +91,21 @@ def test_pushes_go_around_the_body_and_forces_take_turns(balance):
     assert float(scenario.get("forces.start[0]")) == 0.5
 
 
+def test_a_push_may_have_a_direction_of_its_own(balance):
+    _, variants = pushed(balance, ((300.0, 180.0), 450.0, [350.0, -45.0]), 12, 0.5)
+    np.testing.assert_array_equal(
+        variants["forces.force[0,0]"], [300.0, *[450.0] * 8, 350.0, 300.0, 450.0]
+    )
+    degrees = np.rad2deg(variants["forces.direction"])
+    np.testing.assert_allclose(degrees, [180.0, *45.0 * np.arange(8), -45.0, 180.0, 0.0])
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, np.inf, (300.0, np.nan), (300.0, 1.0, 2.0), ()])
+def test_what_is_no_push_is_named(balance, wrong):
+    with pytest.raises(ValueError, match="give a force of more than zero"):
+        pushed(balance, (wrong,), 4, 0.5)
+
+
 @pytest.mark.slow
 def test_a_weight_and_a_gait_number_are_tuned(balance, tmp_path):
     numbers = {"balance.damping": (0.01, 10.0, "log"), "gait.time": (0.3, 1.5)}
