@@ -8,8 +8,9 @@
     python benchmarks/climbing.py --quick                  to see that it runs
 
 Each wall is the scenario's with a seed of its own, from ``--first`` on; the seeds that the
-controller was made with are not among these. One program runs ``--batch`` walls at a time, by XLA;
-with ``--keep`` what these came to is written to a folder, and not computed again by this commit.
+controller was made with are not among these. One program runs ``--batch`` walls at a time; with
+``--keep`` what these came to is written to a folder after each second of climbing, and a run of the
+same commit goes on from there, for longer than before if ``--seconds`` says so.
 See benchmarks/README.md.
 """
 
@@ -29,6 +30,8 @@ import numpy as np
 from benchmarks import _stances
 from benchmarks._machine import commit, machine, publish, table, today, versions
 from controllers.goals.registered_climb import DEPTH_AT_START, set_out
+from jaxsim.fused import fuse
+from jaxsim.fused.fuse import BACKENDS
 from jaxsim.io.climbing_wall import climbing_wall
 from jaxsim.io.toml_table import Table
 from optimize.scenarios.find import scenario
@@ -41,7 +44,7 @@ GAVE_UP = 2.0  # who has no move for so long has stopped [s]
 STUCK = 15.0  # and so has who gains no hold for so long [s]
 ENDS = ("got there", "no hold in reach", "limbs did not get to their holds", "time was up")
 HEAD = ["scenario", "walls", *ENDS, "got there, 95% of the share"]
-HEAD += ["way, median and range [m]", "holds gained"]
+HEAD += ["way, median and range [m]", "time of those, median [s]", "holds gained"]
 HEAD += ["frames not solved", "kept still", "effort, median"]
 HEAD += ["trunk in the wall: frames", "walls", "frames/s"]
 TRUNK = ("pelvis", "chest", "head")
@@ -81,8 +84,8 @@ def walls(made: Scenario, seeds: range, depth: float = DEPTH_AT_START) -> tuple[
     return begun(pos)
 
 
-def program(made: Scenario):
-    """(first, some): the state and memory that a climb begins with, and ``EVERY`` frames of it."""
+def program(made: Scenario, backend: str) -> tuple[Any, Any]:
+    """(first, some): the state and memory that climbs begin with, and ``EVERY`` frames of them."""
 
     def on(shapes, climb):
         model = replace(made.model, shape_pos=shapes)
@@ -104,26 +107,22 @@ def program(made: Scenario):
             went = memory.variables
             trunk = obs.kin.link_pos[np.array([model.topology.part(name) for name in TRUNK])]
             off = jnp.min((trunk - went.origin) @ went.frame[2])
-            kept = obs.com, went.found, went.moves, info.status != 0, info.lost, info.effort, off
+            way = (obs.com @ went.frame[:2].T) @ went.way
+            kept = way, went.found, went.moves, info.status != 0, info.lost, info.effort, off
             return (state, memory), kept
 
         return jax.lax.scan(step, carry, None, length=EVERY)
 
-    return jax.jit(jax.vmap(first)), jax.jit(jax.vmap(some))
+    return jax.jit(jax.vmap(first)), fuse(some) if backend == "fused" else jax.jit(jax.vmap(some))
 
 
-def outcome(made: Scenario, climb: Any, kept: Any, options: argparse.Namespace) -> dict[str, Any]:
-    """Of each wall of a batch: how far it was climbed, and how that ended, index into ``ENDS``."""
-    com, move, moves, failed, lost, effort, off = kept
-    frame, dt = np.asarray(climb.frame), float(made.scheme.dt)
-    way = np.einsum("nk,nkd->nd", np.asarray(climb.way), frame[:, :2])
-    gone = np.einsum("ntd,nd->nt", com - com[:, :1], way).max(axis=1)
-    stuck = moves[:, -1] == moves[:, -1 - min(round(STUCK / dt), moves.shape[1] - 1)]
-    end = np.where(stuck, 2, 3)
-    end = np.where(move[:, -round(GAVE_UP / dt) :].any(axis=1), end, 1)
+def told(kept: Any) -> dict[str, np.ndarray]:
+    """Of each wall (n,), what the frames of a call came to."""
+    way, found, moves, failed, lost, effort, off = map(np.asarray, kept)
     return {
-        "gone": gone,
-        "end": np.where(gone >= options.goal, 0, end),
+        "begun": way[:, 0],
+        "way": way.max(axis=1),
+        "found": found.any(axis=1),
         "moves": moves[:, -1],
         "failed": failed.sum(axis=1),
         "lost": lost.sum(axis=1),
@@ -132,46 +131,85 @@ def outcome(made: Scenario, climb: Any, kept: Any, options: argparse.Namespace) 
     }
 
 
+def outcome(calls: dict[str, np.ndarray], every: float, goal: float) -> dict[str, np.ndarray]:
+    """Of each wall of a batch: how far it was climbed, and how that ended, index into ``ENDS``;
+    calls: (calls, n) of ``told``, one for each ``every`` seconds."""
+    gone = np.maximum.accumulate(calls["way"] - calls["begun"][0])
+    moves, found = calls["moves"], calls["found"]
+    stuck = moves[-1] == moves[-1 - min(round(STUCK / every), len(moves) - 1)]
+    end = np.where(stuck, 2, 3)
+    end = np.where(found[-max(round(GAVE_UP / every), 1) :].any(axis=0), end, 1)
+    there = gone[-1] >= goal
+    return {
+        "gone": gone[-1],
+        "end": np.where(there, 0, end),
+        "after": np.where(there, every * (1 + np.argmax(gone >= goal, axis=0)), np.nan),
+        "moves": moves[-1],
+        "failed": calls["failed"].sum(axis=0),
+        "lost": calls["lost"].sum(axis=0),
+        "effort": np.median(calls["effort"], axis=0),
+        "within": calls["within"].mean(axis=0),
+    }
+
+
 def climbs(made: Scenario, options: argparse.Namespace) -> dict[str, np.ndarray]:
     """By wall, what ``outcome`` tells; whether it had a start, and seconds and frames of calls."""
-    first, some = program(made)
-    calls, found = -(-round(options.seconds / float(made.scheme.dt)) // EVERY), []
-    joined: dict[str, np.ndarray] = {}
+    first, some = program(made, options.backend)
+    parts: list[dict[str, np.ndarray]] = []
     for at in range(0, options.walls, options.batch):
-        path = kept_in(options, at)
-        if path is None or not path.exists():
-            seeds = range(options.first + at, options.first + at + options.batch)
-            shapes, state, climb, good = walls(made, seeds)
-            carry, kept, took = first(shapes, climb, state), [], []
-            for k in range(calls):
-                begun = time.perf_counter()
-                carry, more = some(shapes, climb, carry)
-                kept.append(jax.tree.map(np.asarray, more))
-                took.append(time.perf_counter() - begun)
-                print(f"walls {at} on: {k + 1} of {calls}", file=sys.stderr, flush=True)
-            kept = jax.tree.map(lambda *x: np.concatenate(x, axis=1), *kept)
-            part = outcome(made, climb, kept, options) | {"good": np.asarray(good)}
-            # the first call may compile
-            part["seconds"] = np.full(len(seeds), np.sum(took[1:]) / len(seeds))
-            part["frames"] = np.full(len(seeds), EVERY * (calls - 1))
-            part["steps"] = np.full(len(seeds), EVERY * calls)
-            if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                np.savez(path, **part)
-        else:
-            with np.load(path) as file:
-                part = dict(file)
-        found.append(part)
-        joined = {key: np.concatenate([p[key] for p in found]) for key in part}
+        parts.append(batch_of(made, first, some, options, at))
+        joined = {key: np.concatenate([p[key] for p in parts]) for key in parts[0]}
         print(f"{len(joined['gone'])} walls: {row(options, joined)}", file=sys.stderr, flush=True)
-    return {key: value[: options.walls] for key, value in joined.items()}
+    return {key: np.concatenate([p[key] for p in parts])[: options.walls] for key in parts[0]}
+
+
+def batch_of(made: Scenario, first: Any, some: Any, options: argparse.Namespace, at: int):
+    """The same of one batch, gone on with from where it was left; its file is written anew after
+    each call."""
+    every = EVERY * float(made.scheme.dt)
+    path, count = kept_in(options, at), -(-round(options.seconds / float(made.scheme.dt)) // EVERY)
+    seeds = range(options.first + at, options.first + at + options.batch)
+    shapes, state, climb, good = walls(made, seeds)
+    leaves, tree = jax.tree.flatten(first(shapes, climb, state))
+    calls: dict[str, np.ndarray] = {}
+    if path is not None and path.exists():
+        with np.load(path) as file:
+            calls = {key: file[key] for key in file.files if not key.startswith("carry")}
+            leaves = [file[f"carry{k}"] for k in range(len(leaves))]
+    # by NumPy, so that no dtype is weak and the second call is the same program
+    carry = jax.tree.unflatten(tree, [jnp.asarray(np.asarray(x)) for x in leaves])
+    for k in range(len(calls.get("way", ())), count):
+        begun = time.perf_counter()
+        carry, kept = some(shapes, climb, carry)
+        now = told(kept) | {"seconds": np.full(len(seeds), time.perf_counter() - begun)}
+        calls = {key: np.stack([*calls.get(key, ()), x]) for key, x in now.items()}
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            leaves = {f"carry{k}": np.asarray(x) for k, x in enumerate(jax.tree.leaves(carry))}
+            written = path.with_name(f"new-{path.name}")
+            np.savez(written, **calls, **leaves)
+            written.replace(path)
+        so_far = outcome(calls, every, options.goal)
+        print(
+            f"walls {at} on: {k + 1} of {count} calls, {now['seconds'][0]:.1f} s; "
+            f"{np.median(so_far['gone']):.2f} m, {(so_far['end'] == 0).sum()} there",
+            file=sys.stderr,
+            flush=True,
+        )
+    after = calls["seconds"][min(1, count - 1) :]  # the first call may compile
+    return outcome(calls, every, options.goal) | {
+        "good": np.asarray(good),
+        "seconds": after.sum(axis=0) / len(seeds),
+        "frames": np.full(len(seeds), EVERY * len(after)),
+        "steps": np.full(len(seeds), EVERY * count),
+    }
 
 
 def kept_in(options: argparse.Namespace, at: int) -> Path | None:
-    """The file of a batch; by all that it depends on, the commit among it."""
+    """The file of a batch; by all that it depends on but the length, the commit among it."""
     if options.keep is None:
         return None
-    what = (options.scenario, options.first + at, options.batch, options.seconds, options.goal)
+    what = (options.scenario, options.first + at, options.batch, options.backend)
     words = [str(word) for word in (*what, commit())]
     return options.keep / ("-".join(words).replace(" ", "_").replace("/", "_") + ".npz")
 
@@ -188,6 +226,7 @@ def row(options: argparse.Namespace, found: dict[str, np.ndarray]) -> list[str]:
         *map(str, counts),
         f"{100 * low:.0f}% to {100 * high:.0f}%",
         f"{np.median(gone):.1f}, {gone.min():.1f} to {gone.max():.1f}",
+        f"{np.nanmedian(found['after']):.0f}" if counts[0] else "",
         f"{np.median(moves):.0f}, {moves.min()} to {moves.max()}",
         f"{found['failed'].sum()} of {found['steps'].sum()}",
         f"{found['lost'].sum()}",
@@ -209,7 +248,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--depths", type=float, nargs="+", default=[DEPTH_AT_START], help="of stances [heights]"
     )
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="what batches came to")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where batches are kept")
+    parser.add_argument("--backend", choices=BACKENDS, default="fused")
     parser.add_argument("--goal", type=float, default=5.0, help="how far [m]")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--quick", action="store_true", help="two walls, two seconds")
@@ -217,7 +257,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     options = parser.parse_args(words)
     options.words = words
     if options.quick:
-        options.walls, options.batch, options.seconds = 2, 2, 2.0
+        options.walls, options.batch, options.seconds, options.backend = 2, 2, 2.0, "xla"
     return options
 
 

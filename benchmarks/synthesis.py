@@ -11,7 +11,7 @@
 The 37-DOF human stands, each member of a batch pushed for 0.2 s in its own direction by up to
 150 N, so that some step, without torque limits and within them. Who climbs is not pushed; of two
 who hold hands it is the child, and a frame is one of both. Fused kernels of a climber and of two
-take too long to compile to be of use. See benchmarks/README.md.
+take ten minutes to compile. See benchmarks/README.md.
 """
 
 import argparse

@@ -21,13 +21,12 @@ from controllers.goals.sensors import reachable_points
 from controllers.goals.surroundings import ARMS, FALLING
 from controllers.goals.tasks import Goal
 from controllers.numbers import Numbered
-from jaxsim.math.safe import safe_norm, safe_normalize
+from jaxsim.math.safe import safe_norm
 from jaxsim.model import Model, State
 from jaxsim.synthesis.observation import EffectorObservation
 from jaxsim.synthesis.several import SeveralCharacters, SeveralObservation
 
 STEADY = 0.1  # of hands that hold each other: root of the weight, in parts of that on the way
-CLOSES, HASTE = 0.05, 4.0  # hands come closer by 1/e in so many seconds; no faster than [m/s]
 
 
 @jax.tree_util.register_dataclass
@@ -119,9 +118,7 @@ def asks_for_hands(obs: EffectorObservation, _: Any) -> Array:
 
 def hold_hands() -> Goal:
     """Each hand to the hand of another that it may hold, while ``asks_for_hands`` and it is in the
-    arm's reach, with the other's velocity and that of an approach with the time constant
-    ``CLOSES``, of ``HASTE`` at most; hands that hold each other stay where they are, with less
-    weight (``STEADY``)."""
+    arm's reach; hands that hold each other stay where they are, with less weight (``STEADY``)."""
 
     def rows(obs: EffectorObservation, variables: Any):
         conf, clasps = obs.conf, obs.conf.clasps
@@ -138,13 +135,11 @@ def hold_hands() -> Goal:
             near = reachable_points(obs, ARMS, to.position[other][None])[own, 0]
             held, reaches = clasps.memory.on[c], asked[c] & near
             away = conf.position[own] - to.position[other]
-            speed = jnp.minimum(safe_norm(away) / CLOSES, HASTE)
-            slower = speed * safe_normalize(away) - to.velocity[other]
-            errors.append(jnp.where(reaches & ~held, slower, 0.0))
+            errors.append(jnp.where(reaches & ~held, away, 0.0))
             size = jnp.where(held, STEADY, jnp.where(reaches, 1.0, 0.0))
             Js.append(size * conf.jacobian[own])
         if not errors:
             return jnp.zeros(0, conf.q.dtype), jnp.zeros((0, conf.v.shape[0]), conf.q.dtype)
         return jnp.concatenate(errors), jnp.concatenate(Js)
 
-    return Goal("hold_hands", "shift", rows, "velocity")
+    return Goal("hold_hands", "limb", rows)

@@ -96,8 +96,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         action="append",
         metavar="PATH=VALUE",
-        help="judge by as many motions with these settings too, of which pushes=N,N@DEG are pushes of"
-        " their own; may be repeated",
+        help="judge by as many motions with these settings too, of which pushes=N,N@DEG are pushes"
+        " of their own; may be repeated",
     )
     run_options(parser)
     cluster_option(parser)

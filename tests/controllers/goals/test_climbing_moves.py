@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from controllers.goals.climbing_moves import LIMBS, Limbs, best_move, first_holds
+from controllers.goals.climbing_moves import LIMBS, LOSES, Limbs, best_move, first_holds
 from jaxsim.characters.human import articulated_human
 from jaxsim.characters.standing import effectors_of
 
@@ -81,6 +81,29 @@ def test_the_move_is_made_from_where_limbs_reach_their_holds_before_it_and_after
     assert limbs.slack(limbs.ease, move.com) > 0
     best, _ = limbs.stance(after)  # without looking back it would be higher
     assert best[1] > move.com[1]
+
+
+def test_the_best_move_is_the_best_of_all_that_are_possible(limbs):
+    """Looked for one by one from the best; here all are looked at."""
+    rng = np.random.default_rng(0)
+    found = 0
+    for _ in range(30):
+        places = jnp.asarray(rng.uniform((-1.2, -1.5), (1.2, 2.0), (24, 2)))
+        held, _, _ = begin(limbs, places, jnp.array([0.0, 0.2]))
+        may, over = jnp.asarray(rng.random((4, 24)) < 0.8), jnp.asarray(rng.random(4) / 2)
+        now, move = places[held], find(limbs, places, held, may, UP, over)
+        scores = {}
+        for limb in range(4):
+            for hold in set(np.flatnonzero(may[limb])) - set(held.tolist()):
+                after = now.at[limb].set(places[hold])
+                gain = float(limbs.gain(after, UP) - limbs.gain(now, UP))
+                if limbs.stance(after, now)[1] > 0 and gain > -LOSES * limbs.height:
+                    scores[limb, int(hold)] = gain - float(over[limb])
+        assert bool(move.found) == bool(scores)
+        if scores:
+            found += 1
+            assert (int(move.limb), int(move.hold)) == max(scores, key=scores.__getitem__)
+    assert found > 10
 
 
 def test_who_wants_to_the_left_goes_to_the_left(limbs):

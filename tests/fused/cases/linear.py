@@ -1,5 +1,6 @@
 """Sums, extremes, running sums, products and factorisations of matrices."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -49,6 +50,30 @@ def extremes_of_integers(k):
     least += [lax.reduce_min(natural[:0], (0,)), lax.reduce_min(truth[:0], (0,))]
     places = {"argmax": [k.argmax(), square.argmax(1)], "argmin": [k.argmin(), natural.argmin()]}
     return {"reduce_max": most, "reduce_min": least} | places
+
+
+@case("psum", "pmax", "pmin", args=[X, HARD[:5], K], sums=True)
+def over_members(x, hard, k):
+    """Of the members of a ``vmap`` inside, whose axis has a name, also in a loop."""
+
+    def by(of):
+        def member(x, k):
+            def again(_, c):
+                return c + of(c * x[0], "members")
+
+            return of(x, "members"), of((k, x > 0), "members"), lax.fori_loop(0, 3, again, x[1])
+
+        return jax.vmap(member, axis_name="members")
+
+    square = hard.reshape(2, 2)
+    most = jax.vmap(lambda row: lax.pmax(row, "members"), axis_name="members")(square)
+    of_two = jax.vmap(jax.vmap(lambda x: lax.psum(x, ("rows", "members")), axis_name="rows"),
+                      axis_name="members")  # fmt: skip
+    return {
+        "psum": [*by(lax.psum)(x, k[:3]), of_two(k.reshape(2, 2))],
+        "pmax": [*by(lax.pmax)(x, k[:3]), most],
+        "pmin": [*by(lax.pmin)(x, k[:3])],
+    }
 
 
 @case("reduce_and", "reduce_or", "reduce_xor", args=[K])

@@ -119,7 +119,7 @@ def test_the_command_reads_settings_and_pushes():
     with pytest.raises(ValueError, match="--also child: expected PATH=VALUE"):
         also(["child"])
     assert also(["a=1", "pushes=90@180,120"])["pushes"] == ((90.0, 180.0), 120.0)
-    with pytest.raises(ValueError, match="expected a force at degrees, as in 350@180, got '90@b'"):
+    with pytest.raises(ValueError, match="expected degrees after @, as in 350@180, got '90@b'"):
         also(["a=1", "pushes=90@b"])
     with pytest.raises(ValueError, match="--also a=1 pushes=-3: expected a positive number"):
         also(["a=1", "pushes=-3"])
