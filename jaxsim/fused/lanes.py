@@ -12,10 +12,14 @@ halves (AMD's Zen 4), for there are half as many instructions.
 
 Local memory lies on a thread's stack, all lanes' together, and may take three quarters of it. 16
 lanes of a kernel that has much of it take more than a core's cache, and still are faster: a QP of
-69 unknowns, with 124 KiB a lane, took 1.5 times as long with 8 of them (Zen 5; elsewhere kernels of
-more than 64 KiB were not measured).
+69 unknowns, with 124 KiB a lane, took 1.5 times as long with 8 of them (Zen 5), and frames of a
+human within torque limits, with 93 KiB, 1.4 times (a Xeon with 1 MiB).
+
+A kernel for another number of lanes is compiled anew. That of a lot of local memory takes minutes,
+which no batch that gets smaller on the way, such as that of a bisection, is worth.
 """
 
+from collections.abc import Collection
 from functools import cache
 
 from jaxsim.fused.core import core
@@ -24,11 +28,13 @@ MOST = 16
 NARROW = 8
 LEAST = 4
 SMALLEST_STACK = 2_097_152
+LARGE = 32_768  # bytes of local memory a lane: a kernel that takes long to compile
 
 
-def set_lanes(batch: int, doubles: bool, local: int) -> int:
+def set_lanes(batch: int, doubles: bool, local: int, made: Collection[int] = ()) -> int:
     """How many lanes go together from now on, for a kernel of ``batch`` lanes, with numbers of 64
-    bits or not, and ``local`` bytes of local memory a lane; 0 where there is no choice.
+    bits or not, and ``local`` bytes of local memory a lane, that is ``made`` for some numbers of
+    lanes; 0 where there is no choice.
 
     Call it before a kernel is recorded and before it is run; a recording serves the number that it
     was made with. What each lane computes does not depend on it. There is no choice where vectors
@@ -39,11 +45,14 @@ def set_lanes(batch: int, doubles: bool, local: int) -> int:
         return 0
     import drjit as dr
 
+    large = local > LARGE
+    threads = 1 if large else dr.thread_count()
     if doubles:
-        width = LEAST if batch <= LEAST * dr.thread_count() else found.most // 2
+        few, most = LEAST, found.most // 2
     else:
-        wide = batch > NARROW * dr.thread_count() and MOST * local <= 3 * stack() // 4
-        width = found.most if wide else NARROW
+        few, most = NARROW, found.most if MOST * local <= 3 * stack() // 4 else NARROW
+    wide = batch > few * threads or (large and most in made)
+    width = most if wide else few
     if found.width() != width:
         found.set_target(found.cpu(), found.features(), width)
     return width

@@ -188,7 +188,8 @@ class Kernel:
             types = prepare("cpu")
             import drjit as dr
 
-            lanes = set_lanes(batch, self.doubles, self.local)
+            made = {lanes for of, _, (kind, lanes) in self._recorded if (of, kind) == (own, "cpu")}
+            lanes = set_lanes(batch, self.doubles, self.local, made)
             flat = [_buffer(types, x) for x in given]
             made = self._launch(types, flat, own, batch, ("cpu", lanes))
             dr.sync_thread()

@@ -171,6 +171,37 @@ def test_kernels_with_much_local_memory_take_fewer_lanes_at_once(monkeypatch):
         assert lanes.set_lanes(many, False, most + 1) == lanes.NARROW
 
 
+def test_a_large_kernel_is_not_compiled_again_for_fewer_lanes(monkeypatch):
+    fuse(jnp.sin)(np.ones(3))  # Dr.Jit is there
+    found = core()
+    if found is None or found.most != lanes.MOST:
+        pytest.skip("there is no choice")
+    monkeypatch.setattr(lanes, "stack", lambda: 2**26)
+    small, large = lanes.LARGE, lanes.LARGE + 1
+    assert lanes.set_lanes(lanes.NARROW + 1, False, large) == lanes.MOST
+    assert lanes.set_lanes(lanes.NARROW, False, large) == lanes.NARROW
+    for local, width in ((large, lanes.MOST), (small, lanes.NARROW)):
+        assert lanes.set_lanes(1, False, local, {lanes.MOST}) == width
+    assert lanes.set_lanes(1, True, large, {lanes.MOST // 2}) == lanes.MOST // 2
+    assert lanes.set_lanes(1, True, large) == lanes.LEAST
+
+
+def test_a_batch_that_gets_smaller_has_the_kernel_of_the_larger_one(monkeypatch):
+    asked = []
+
+    def noted(batch, doubles, local, made):
+        asked.append((batch, made))
+        return lanes.set_lanes(batch, doubles, local, made)
+
+    monkeypatch.setattr("jaxsim.fused.launch.set_lanes", noted)
+    monkeypatch.setattr(lanes, "LARGE", -1)
+    run = fuse(lambda x: jnp.sin(x) + 2)
+    for count in (500, 3):
+        np.testing.assert_allclose(run(np.ones(count)), np.sin(1.0) + 2, rtol=1e-6)
+    (_, before), (_, after) = asked
+    assert before == set() and len(after) == 1
+
+
 def test_more_local_memory_than_eight_lanes_have_room_for_is_refused(monkeypatch):
     kernel = Kernel(jax.make_jaxpr(cholesky)(jnp.eye(N)))
     needed = kernel.local
