@@ -74,9 +74,7 @@ def _push(text: str) -> float | tuple[float, float]:
     except ValueError:
         angle = math.nan
     if not math.isfinite(angle):
-        raise argparse.ArgumentTypeError(
-            f"expected a force at degrees, as in 350@180, got {text!r}"
-        )
+        raise argparse.ArgumentTypeError(f"expected degrees after @, as in 350@180, got {text!r}")
     return positive(force), angle
 
 
