@@ -174,7 +174,7 @@ def batch_of(made: Scenario, first: Any, some: Any, options: argparse.Namespace,
     calls: dict[str, np.ndarray] = {}
     if path is not None and path.exists():
         with np.load(path) as file:
-            calls = {key: file[key] for key in file.files if not key.startswith("carry")}
+            calls = {key: file[key][:count] for key in file.files if not key.startswith("carry")}
             leaves = [file[f"carry{k}"] for k in range(len(leaves))]
     # by NumPy, so that no dtype is weak and the second call is the same program
     carry = jax.tree.unflatten(tree, [jnp.asarray(np.asarray(x)) for x in leaves])

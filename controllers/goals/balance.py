@@ -14,7 +14,7 @@ from jax import Array
 from controllers.goals import tasks as goals
 from controllers.goals.machine import GoalMachine, GoalState
 from controllers.goals.response import Response
-from controllers.goals.sensors import support_center, support_margin
+from controllers.goals.sensors import pendulum_time, support_center, support_margin
 from controllers.goals.tasks import Goal
 from jaxsim.math.rotation import rotate
 from jaxsim.math.safe import safe_norm
@@ -155,11 +155,6 @@ def fall_time(obs: EffectorObservation) -> Array:
 def step_time(obs: EffectorObservation, step: Step) -> Array:
     """() what a step is meant to take, until the foot is put down [s]."""
     return step.gait.time * pendulum_time(obs, obs.height)
-
-
-def pendulum_time(obs: EffectorObservation, height: Array) -> Array:
-    """() sqrt(height / g), the time constant with which a pendulum falls over [s]; height: [m]."""
-    return jnp.sqrt(height / jnp.sqrt(jnp.sum(obs.conf.model.gravity**2)))
 
 
 def heading(obs: EffectorObservation) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 
 from controllers.goals.climbing_moves import LIMBS, Limbs
-from controllers.goals.sensors import gravity
+from controllers.goals.sensors import pendulum_time
 from jaxsim.synthesis.holds import HoldsNow
 from jaxsim.synthesis.observation import EffectorObservation
 
@@ -73,7 +73,7 @@ class Climb:
 
     def waited(self, obs: EffectorObservation, time: Array | float) -> Array:
         """The state has lasted for a time, in sqrt(height / g)."""
-        return obs.time - self.begun > time * jnp.sqrt(self.limbs.height / gravity(obs))
+        return obs.time - self.begun > time * pendulum_time(obs, self.limbs.height)
 
 
 def order_of(obs: EffectorObservation) -> np.ndarray:

@@ -13,12 +13,12 @@ import numpy as np
 from jax import Array
 
 from controllers.goals import tasks as goals
-from controllers.goals.balance import FIRM, balance_machine, heading, pendulum_time
+from controllers.goals.balance import FIRM, balance_machine, heading
 from controllers.goals.compose import Submachine, composed
 from controllers.goals.hold_on import holding, let_go, on_ground
 from controllers.goals.machine import GoalMachine, GoalState
 from controllers.goals.response import Response
-from controllers.goals.sensors import gravity
+from controllers.goals.sensors import gravity, pendulum_time
 from controllers.goals.swing import Swing, hang, swing_machine
 from controllers.goals.tasks import Goal
 from jaxsim.math.safe import safe_norm, safe_sqrt

@@ -41,6 +41,11 @@ def gravity(obs: EffectorObservation) -> Array:
     return safe_norm(obs.conf.model.gravity)
 
 
+def pendulum_time(obs: EffectorObservation, height: Array) -> Array:
+    """() sqrt(height / g), the time constant with which a pendulum falls over [s]; height: [m]."""
+    return jnp.sqrt(height / gravity(obs))
+
+
 def support_center(obs: EffectorObservation, bearing: Array) -> Array:
     """(2,) the middle of the feet that bear: of each the middle of its points on the ground [m].
 

@@ -96,7 +96,8 @@ def _across(reduce_rule):
     """Of the members of a ``vmap`` inside the function, whose axes have numbers by now."""
 
     def across_rule(lowering, eqn, *operands):
-        if any(isinstance(axis, str) for axis in eqn.params["axes"]):
+        named = any(isinstance(axis, str) for axis in eqn.params["axes"])
+        if named or eqn.params["axis_index_groups"] is not None:
             raise NoRule(unsupported(eqn, lowering.place))
         ends = (SimpleNamespace(params=eqn.params, outvars=[out]) for out in eqn.outvars)
         return [reduce_rule(lowering, end, x) for end, x in zip(ends, operands, strict=True)]
