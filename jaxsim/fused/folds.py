@@ -111,7 +111,7 @@ def _same(b, x, y):
 
 
 def _select(b, c, x, y):
-    if x is y:
+    if x is y or (_is(x, 0) and _is(y, 0)):  # 0 and -0 are alike: else it would be no known zero
         return x
     if c.op == "constant":
         return x if c.data else y

@@ -36,6 +36,18 @@ def test_a_structural_zero_costs_nothing():
     assert e.call.cost == 3 + 2 * GATHER + 2 * GATHER
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_zero_of_either_sign_stays_one_when_it_may_be_replaced_by_zero(sign):
+    """-A has zeros that say minus; ``where(finite, -A, 0)`` has them still, and they cost nothing."""
+
+    def fn(x, y):
+        m = sign * jnp.asarray([[2.0, 0.0], [0.0, 4.0]]) * y
+        return jnp.where(y < 1, m, 0.0) @ x
+
+    e = explain(fn, PAIR, F)
+    assert e.call.operations == {"mul": 4, "lt": 1, "select": 2}
+
+
 def test_arguments_may_be_arrays_numbers_and_trees():
     def fn(tree, k):
         return {"out": k * tree["x"] + tree["y"][0]}
