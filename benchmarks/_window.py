@@ -214,10 +214,9 @@ def jump_tasks(wanted: Wish, height, end, conf, at_v, unit, dt, told: bool) -> T
 
 def limbs(model: Model) -> tuple[Shape, ...]:
     """Thigh and shank, to look at: the model has no shapes of them."""
-    names, half = model.topology.link_names, np.sqrt(0.5)
-    stands, size = np.array([half, 0.0, half, 0.0]), np.array([0.03, 0.2])
-    middle = np.array([0.0, 0.0, -0.2])
-    links = [names.index(name) for name in ("thigh", "shank")]
+    half = 0.5**0.5
+    middle, stands, size = (0.0, 0.0, -0.2), (half, 0.0, half, 0.0), (0.03, 0.2)
+    links = [model.topology.link_names.index(name) for name in ("thigh", "shank")]
     return tuple(Shape("capsule", link, middle, stands, size) for link in links)
 
 
