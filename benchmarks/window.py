@@ -19,11 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks._machine import commit, machine, publish, table, today, versions
-from benchmarks._window import ANNOUNCED, JUMP, TOP, Scene, film, jumped, planned, shoved
+from benchmarks._window import ANNOUNCED, JUMP, TOP, Scene, Told, film, jumped, planned, shoved
 from jaxsim.solvers.lcp import SOLVED
 from optimize.session import session
 
 WINDOWS = (1, 5, 10, 16)
+MOST = ("root_residual", "effort")  # fields of ``Told``
 FORCES = (250.0, 300.0, 350.0, 400.0, 500.0)  # [N], for 0.1 s
 
 
@@ -34,24 +35,31 @@ def pushes(frames: tuple[int, ...], forces: tuple[float, ...], films: Path | Non
         scene = Scene(count, ANNOUNCED)
         begun = time.process_time()
         run = jax.jit(shoved(scene)).lower(scene.begin(), jnp.asarray(0.0)).compile()
-        making, taken, iterations, failed, ends = time.process_time() - begun, [], [], 0, []
+        making, taken, runs, ends = time.process_time() - begun, [], [], []
         for force in forces:
             begun = time.process_time()
             told = jax.block_until_ready(run(scene.begin(), jnp.asarray(force)))
             taken.append((time.process_time() - begun) / scene.steps)
-            iterations.append(np.asarray(told.iterations))
-            failed += int((np.asarray(told.status) != SOLVED).sum())
+            runs.append(told)
             lean = 1e3 * float(told.com[: scene.before, 0].min() - told.com[0, 0])
             ends.append(f"{'stands' if told.stands else 'falls'}, {lean:.0f}")
             if films is not None:
                 film(scene, told, films / f"push_{force:.0f}N_window_{count}.png")
-        step, most = 1e3 * min(taken), np.max(iterations)
-        costs = [f"{step:.1f}", f"{step / count:.1f}", f"{np.mean(iterations):.1f} / {most}"]
-        rows.append([str(count), *costs, f"{making:.0f}", str(failed), *ends])
+        rows.append([str(count), *costs(count, 1e3 * min(taken), making, runs), *ends])
         print(*rows[-1], flush=True)
     header = ["frames", "step, CPU [ms]", "of each frame [ms]", "iterations, mean / max"]
-    header += ["compile, CPU [s]", "QPs that failed"]
+    header += ["compile, CPU [s]", "QPs that failed", "root residual [N]", "torque by its limit"]
     return table([*header, *(f"{force:.0f} N, lean [mm]" for force in forces)], rows)
+
+
+def costs(frames: int, step: float, making: float, runs: list[Told]) -> list[str]:
+    """Of a window's runs; step: [ms] of the processor, making: [s] to compile."""
+    iterations = np.concatenate([told.iterations for told in runs])
+    failed = sum(int((np.asarray(told.status) != SOLVED).sum()) for told in runs)
+    cells = [f"{step:.1f}", f"{step / frames:.1f}"]
+    cells += [f"{iterations.mean():.1f} / {iterations.max()}", f"{making:.0f}", str(failed)]
+    worst = (max(float(getattr(told, name).max()) for told in runs) for name in MOST)
+    return cells + [f"{value:.1g}" for value in worst]
 
 
 def plans(frames: int, height: float, films: Path | None) -> str:

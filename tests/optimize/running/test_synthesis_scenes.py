@@ -223,8 +223,11 @@ def expect_steps(summary, motion):
 
 
 def expect_slip(summary, motion):
-    expect_steps(summary, motion)
-    assert summary["sliding_time"] > 0.02
+    """It shuffles: feet go on with an end on the ice, so ``steps_taken`` tells nothing of them."""
+    assert summary["steps_begun"] >= 2
+    assert summary["longest_step"] > 0.15
+    assert summary["sliding_time"] > 0.3
+    assert summary["slip_distance"] > 0.01
 
 
 def expect_hand(summary, motion):
@@ -371,7 +374,8 @@ def test_on_ice_feet_slip_and_steps_are_smaller():
     """Section 6.1.3: the same controller, weights and push."""
     firm, ice = played("push").summary, played("ice").summary
     assert ice["longest_step"] < 0.8 * firm["longest_step"]
-    assert ice["sliding_time"] > 0.1  # of one step, which hardly slips under load
+    assert ice["sliding_time"] > 2 * firm["sliding_time"]
+    assert firm["slip_distance"] < 0.005 and ice["slip_distance"] > 0.01  # under a load
 
 
 @pytest.mark.slow
