@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     """Tune the rise from a chair, print what was gained, and open the page."""
     with deferred():
         from optimize.results.folder import RunFolder
-        from optimize.tuning.config import DEFAULTS
+        from optimize.tuning.options import DEFAULTS
         from optimize.tuning.tune import tune
 
     with locked(args.out):

@@ -59,7 +59,7 @@ examples:
 def fill() -> Mapping[str, str]:
     """The objectives, and the defaults."""
     from optimize.running.objectives import OBJECTIVES
-    from optimize.tuning.config import DEFAULTS
+    from optimize.tuning.options import DEFAULTS
 
     width = max(map(len, OBJECTIVES))
     lines = (f"  {o.name:<{width}}  {o.seconds:g} s: {o.about}" for o in OBJECTIVES.values())
@@ -205,7 +205,7 @@ def run(args: argparse.Namespace) -> int:
     """Tune a script in a folder, or go on with that."""
     with deferred():
         from optimize.results.folder import RunFolder
-        from optimize.tuning.config import DEFAULTS
+        from optimize.tuning.options import DEFAULTS
         from optimize.tuning.tune import tune
 
     args.set = settings(args.set) or None

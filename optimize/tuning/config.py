@@ -1,101 +1,27 @@
-"""The options of a tuning run: defaults, what a folder remembers, and whether the two agree."""
+"""The settings of a tuning run: what a folder remembers of them, and whether the two agree."""
 
 import hashlib
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from controllers.scl.load import free_all, vocabulary
-from jaxsim.fused import choose_backend
-from jaxsim.ranges import within
 from optimize.problems.problem import WIDEST
-from optimize.problems.score import scored, succeeded
-from optimize.problems.starts import ANGLE, RATE
 from optimize.results.folder import RESTORE, RunFolder, command_line
 from optimize.running.batch import CHUNK
 from optimize.running.objectives import OBJECTIVES, TERMS, Objective, user_objective
 from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
-from optimize.tuning.descent import optimiser
-from optimize.tuning.front import check_front
-from optimize.tuning.names import EVOLUTION, of_runs, stages
-from optimize.tuning.pushes import Push, plain
+from optimize.tuning.names import EVOLUTION, stages
+from optimize.tuning.options import DEFAULTS, TuneOptions, check_names, check_values
+from optimize.tuning.pushes import plain
 
 SOURCE = "scenario.toml"
-
-DEFAULTS: dict[str, Any] = {
-    "set": {},
-    "seconds": None,
-    "generations": 60,
-    "population": 20,
-    "seed": 0,
-    "sigma": 0.1,
-    "dt": 0.001,
-    "judge_dt": 0.00025,
-    "free": "marked",
-    "numbers": {},
-    "variants": {},
-    "pushes": (),
-    "pushed_at": 0.5,
-    "also": (),
-    "method": "cma",
-    "restarts": None,
-    "runs": 1,
-    "each": {},
-    "trials": 1,
-    "spread": (ANGLE, RATE),
-    "draw": {},
-    "fresh": False,
-    "score": "mean",
-    "racing": 0,
-    "checks": 100,
-    "sure": 0.97,
-    "front": (),
-    "trust": False,
-    "chunk": None,
-    "backend": None,
-}
-
-
-class TuneOptions(TypedDict, total=False):
-    """Options of ``tune``; those left out, or None, have their defaults (``DEFAULTS``)."""
-
-    set: Mapping[str, Any] | None  # keys of the scenario's file, or numbers by label or path
-    seconds: float | None  # of a rollout [s]; by default those of the objective
-    generations: int | None  # in all, those before a resume among them
-    population: int | None  # members of a generation, at least 4
-    seed: int | None
-    sigma: float | None  # first step size, in the scales of the numbers' roles
-    dt: float | None  # time step of the search [s]
-    judge_dt: float | None  # time step with which the result is judged [s]
-    free: str | None  # "marked": the numbers with '@'; "all": every number
-    numbers: Mapping[str, Any] | None  # path or label -> (lower, upper[, scale or "log"])
-    variants: Mapping[str, Any] | None  # path or label -> values that trials take in turn
-    pushes: Sequence[Push] | None  # at the pelvis, in turn [N], from eight sides or its own [deg]
-    pushed_at: float | None  # when they begin [s]
-    also: Sequence[Mapping[str, Any]] | None  # {"set": settings, "pushes": forces}: see ``_also``
-    method: str | None  # of ``optimize.tuning.methods.stages``: cma, adam@0.1, cma:40,adam:20 ...
-    restarts: str | None  # of cma: "ipop" or "bipop", populations that grow
-    runs: int | None  # that advance together, with the seeds from ``seed`` on
-    each: Mapping[str, Any] | None  # sigma, population, weights.NAME or a path -> values by run
-    trials: int | None  # motions a member is judged by; see ``Problem``
-    spread: tuple[float, float] | None  # of their starts: joint angles [rad], speeds [rad/s]
-    draw: Mapping[str, Any] | None  # path or label -> (lower, upper): a value for each trial
-    fresh: bool | None  # trials are drawn anew each generation; see ``optimize.tuning.chosen``
-    score: str | None  # of the trials: "mean", "worst", "cvar:0.25", "success"
-    racing: int | None  # trials after which the worse half of the members gets no more
-    checks: int | None  # starts by which means of a fresh search are judged
-    sure: float | None  # share of these in which the mean that is kept has to stand
-    front: Sequence[str] | None  # terms of the objective, of whose Pareto front members are kept
-    trust: bool | None  # a derivative is followed whatever its health (see ``gradient_health``)
-    chunk: int | None  # members that XLA computes together; last digits of results depend on it
-    backend: str | None  # "fused", a population as one kernel, or "xla"; None: the faster one
 
 
 @dataclass(frozen=True)
@@ -136,7 +62,7 @@ def new_config(
     if scenario is None or objective is None:
         what = "a script or scenario" if scenario is None else "an objective"
         raise ValueError(f"a new run needs {what}; only a resumed one finds it in its folder")
-    _check_names(options)
+    check_names(options)
     given = {name: value for name, value in options.items() if value is not None}
     config: dict[str, Any] = DEFAULTS | given
     judged, text = user_objective(objective)
@@ -166,7 +92,7 @@ def new_config(
         config["generations"] = _length(config["method"]) or config["generations"]
     config["precision"] = jnp.zeros(()).dtype.name
     config["command"] = command_line() if command is None else command
-    _check_values(config)
+    check_values(config)
     if config["chunk"] is None:
         config["chunk"] = _even_chunk(config["population"] if script is not None else 0, config)
     return RunConfig(config, script, judged, text, own)
@@ -232,7 +158,7 @@ def resumed_config(
     Raises ValueError naming every option that is given and differs, FileNotFoundError where the
     folder holds no run.
     """
-    _check_names(options)
+    check_names(options)
     config = DEFAULTS | folder.read_config()
     _check_kinds(folder, config)
     text = folder.read_text(RunFolder.SCRIPT) if (folder / RunFolder.SCRIPT).is_file() else None
@@ -279,7 +205,7 @@ def resumed_config(
             " it again to go on"
         )
     config["generations"] = given.get("generations", config["generations"])
-    _check_values(config)
+    check_values(config)
     judged, source = _kept_objective(folder, config, objective)
     config["objective_digest"] = _hash(source)
     if own is None and text is None:
@@ -319,17 +245,6 @@ def _text(name: str, config: Mapping[str, Any]) -> str | None:
     return free_all(text, vocabulary(made.model)) if every else text  # type: ignore[arg-type]
 
 
-def check_number(what: str, value: float, wanted: str) -> float:
-    """The value as a float; ValueError unless it is finite and positive."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not (math.isfinite(number) and number > 0):
-        raise ValueError(f"{what} is {value!r}; give {wanted}")
-    return number
-
-
 _TEXTS = ("scenario", "objective", "precision", "free", "method")
 
 
@@ -362,59 +277,3 @@ def _are_bounds(values: Any) -> bool:
     return _are_numbers(
         values[:-1] if isinstance(values, list) and values[-1:] == ["log"] else values
     )
-
-
-def _check_names(options: Mapping[str, Any]) -> None:
-    unknown = [name for name in options if name not in DEFAULTS]
-    if unknown:
-        raise TypeError(f"no option {', '.join(unknown)}; the options are: {', '.join(DEFAULTS)}")
-
-
-def _check_values(config: Mapping[str, Any]) -> None:
-    """What would otherwise be noticed late, or not at all."""
-    for name in ("seconds", "sigma", "dt", "judge_dt", "pushed_at"):
-        check_number(name, config[name], "a positive number")
-    if config["dt"] > config["seconds"]:
-        raise ValueError(f"dt is {config['dt']} s, longer than a rollout of {config['seconds']} s")
-    for name in ("seconds", "dt", "judge_dt"):
-        within(name, config[name], of="dt" if name == "judge_dt" else "")
-    least_of = {"generations": 1, "population": 4, "trials": 1, "chunk": 1, "seed": 0}
-    least_of |= {"runs": 1, "racing": 0, "checks": 1}
-    for name, least in least_of.items():
-        value = config[name]
-        if value is None and name == "chunk":
-            continue  # chosen later
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ValueError(f"{name} is {value!r}; give a whole number of at least {least}")
-    if config["seed"] >= 2**32:
-        raise ValueError(f"seed is {config['seed']}; it must be below 2**32")
-    if config["backend"] is not None:
-        choose_backend(config["backend"])
-    for stage in stages(config["method"]):
-        if stage.name not in EVOLUTION:
-            optimiser(stage.name)  # its errors show now
-    of_runs(config["each"], config["runs"])
-    _check_trials(config)
-    check_front(config)
-    if config["free"] not in ("marked", "all"):
-        raise ValueError(f"free is {config['free']!r}; choose 'marked' or 'all'")
-
-
-def _check_trials(config: Mapping[str, Any]) -> None:
-    """How members are judged by their trials. What ranks them by more than a mean needs all members
-    to be of one run."""
-    none = np.zeros((1, 1))
-    scored(none, succeeded(dict.fromkeys(config["weights"], none)), config["score"])  # its errors
-    if len(config["spread"]) != 2 or not all(0 <= s < np.inf for s in config["spread"]):
-        raise ValueError(f"spread {config['spread']}: give that of angles [rad] and speeds [rad/s]")
-    if check_number("sure", config["sure"], "a share of the starts") > 1:
-        raise ValueError(f"sure is {config['sure']}; give a share of the starts, at most 1")
-    names = "fresh", "score", "racing", "checks", "sure"
-    asked = [name for name in names if config[name] != DEFAULTS[name]]
-    methods = [stage.name for stage in stages(config["method"])]
-    alone = config["runs"] == 1 and not config["each"] and config["restarts"] is None
-    if asked and not (alone and methods == ["cma"]):
-        raise ValueError(
-            f"{', '.join(asked)}: only for one run of the method cma; leave out other methods,"
-            " chains, restarts, runs and each"
-        )

@@ -38,13 +38,14 @@ from optimize.tuning.bar import Bar
 from optimize.tuning.best import Best, tuned_text
 from optimize.tuning.checkpoint import has_begun, next_generation
 from optimize.tuning.chosen import evolve_checked
-from optimize.tuning.config import RunConfig, TuneOptions, new_config, resumed_config
+from optimize.tuning.config import RunConfig, new_config, resumed_config
 from optimize.tuning.evolution import EvolutionResult, GenerationRecord, evolve_runs, settings_of
 from optimize.tuning.front import Watched
 from optimize.tuning.gradient import REPORT, Doubts, health_at_start
 from optimize.tuning.histories import own_weights
 from optimize.tuning.history_plot import plot_history
 from optimize.tuning.names import EVOLUTION, RESULT, RUNS, of_runs, stages
+from optimize.tuning.options import TuneOptions
 from optimize.tuning.posed import (
     checking,
     make_problem,

@@ -19,7 +19,7 @@ from optimize.learning.runs import learn_runs
 from optimize.running.simulate import simulate
 from optimize.studies.push_options import MapOptions
 from optimize.sweeps.sweep import sweep
-from optimize.tuning.config import DEFAULTS
+from optimize.tuning.options import DEFAULTS
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMES = [each.name for each in COMMANDS]
