@@ -114,7 +114,7 @@ def test_it_lets_go_on_the_way_forward_after_a_swing_back_that_was_far_enough(se
     assert seen(12.0, 1.0, ahead=0.5)[1] == "wait"  # feet are not ahead so far
     assert seen(12.0, -1.0)[1].startswith("swing.")  # on its way back it swings again
     assert seen(12.0, 1.0, state="swing.trySwing", back=0.2)[1].startswith("swing.")
-    assert seen(-30.0, 0.1, state="swing.trySwing", back=0.2)[1] == "wait"
+    assert seen(-20.0, 0.1, state="swing.trySwing", back=0.2)[1] == "wait"
     assert (seen(12.0, 1.0)[0]["asks"] == NO_HOLD).all()
 
 
