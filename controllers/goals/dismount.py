@@ -1,4 +1,5 @@
-"""A dismount from a bar: it swings, lets go as the feet will land where it can stand, and stands.
+"""A dismount from a bar: it swings, brakes, lets go as the feet will land where it can stand, and
+stands.
 
 Machines that exist, composed (``controllers.goals.compose``), with a flight between them. Source of
 the swing and of balance: Jain, Ye, Liu (2009), sections 6.1.2 and 6.3; the paper has no dismount.
@@ -15,6 +16,7 @@ from jax import Array
 from controllers.goals import tasks as goals
 from controllers.goals.balance import FIRM, balance_machine, heading
 from controllers.goals.compose import Submachine, composed
+from controllers.goals.hinges import LEFT
 from controllers.goals.hold_on import holding, let_go, on_ground
 from controllers.goals.machine import GoalMachine, GoalState
 from controllers.goals.response import Response
@@ -22,9 +24,12 @@ from controllers.goals.sensors import gravity, pendulum_time
 from controllers.goals.swing import Swing, hang, swing_machine
 from controllers.goals.tasks import Goal
 from jaxsim.math.safe import safe_norm, safe_sqrt
-from jaxsim.model.roles import FEET, HANDS, THIGHS
+from jaxsim.model.roles import FEET, HANDS, SIDES, THIGHS
 from jaxsim.synthesis.observation import EffectorObservation
 
+LEGS = {"Thigh": -LEFT, "Shank": LEFT}  # about which axis of the body legs are tucked
+TUCKED = tuple((f"{side}{part}", axis, 90.0) for side in SIDES for part, axis in LEGS.items())
+FIRMLY = Response(0.2, 30.0)  # of a pose on the bar
 FALLS = 0.3  # it has not landed, and takes no step, while it falls faster [m/s]
 
 
@@ -35,7 +40,11 @@ class Dismount:
 
     Lengths are in heights of the standing body's centre of mass."""
 
-    least: Array | float = 0.5  # after a swing back so far it lets go on the way forward [rad]
+    least: Array | float = 0.5  # it swings until it swings back so far [rad]
+    most: Array | float = 0.5  # and brakes until it swings back no further [rad]
+    slow: Array | float = 0.5  # in front slower than this it tucks its legs [sqrt(height g)]
+    spread: Array | float = 0.2  # and on the way back stretches them so far in front [rad]
+    tuck: Array | float = 1.2  # of the pose ``TUCKED``, while it brakes
     ahead: Array | float = 0.0  # beyond where they are to land the feet come as they are
     reach: Array | float = 0.5  # of what ``feet_ahead`` finds for a body that does not turn
     legs: Array | float = 0.95  # how far below the centre of mass soles are as they land
@@ -123,6 +132,17 @@ def feet_to_land() -> Goal:
     return Goal("feet", "limb", rows)
 
 
+def braking(obs: EffectorObservation, now: Dismount) -> Array:
+    """() how much the legs are tucked to brake: from near the front end of the swing until it is
+    on its way back through the lowest point.
+
+    The centre of mass comes nearer to the bar where it pulls least, and gets away where it pulls
+    most: in each swing it gives away work m (g + v^2 / r) dr, more than it takes."""
+    seen = hang(obs)
+    slow = now.slow * jnp.sqrt(gravity(obs) * obs.height)
+    return jnp.where((seen.angle > now.spread) & (seen.speed < slow), now.tuck, 0.0)
+
+
 def height() -> Goal:
     """The centre of mass ``Dismount.stands`` above the ground below the feet."""
 
@@ -137,28 +157,38 @@ def height() -> Goal:
 def dismount_machine(
     joints: Sequence[str],
     angles: Array | np.ndarray,
+    tucked: Array | np.ndarray,
+    stiff: Sequence[str],
     dismount: Dismount | None = None,
     swing: Swing | None = None,
 ) -> GoalMachine:
-    """It swings (``swing``) until it has swung back far enough; comes forward stiffly (``wait``)
-    until the feet would land where they are to; lets go, and brings them there (``fly``); keeps
-    upright until its fall is stopped (``land``); and balances (``stand``). joints and angles [rad]:
-    of the stiff swing."""
+    """It swings (``swing``) until it has swung back far enough; brakes by its legs (``brake``)
+    until it swings back no further than it may; comes forward straight (``wait``) until the feet
+    would land where they are to; lets go, and brings them there (``fly``); keeps upright until its
+    fall is stopped (``land``); and balances (``stand``).
 
-    target = np.asarray(angles)
+    joints: of the body, and their angles where it is straight and where its legs are tucked [rad];
+    stiff: those of them that are stiff as it swings."""
 
     def lets_go(obs: EffectorObservation, now: Dismount):
         return (hang(obs).speed > 0) & (lands_ahead(obs, now) > now.ahead * obs.height)
+
+    def turns(obs: EffectorObservation):
+        seen = hang(obs)
+        return (seen.angle < 0) & (seen.speed > 0)
 
     def comes(obs: EffectorObservation):
         seen = hang(obs)
         return (seen.angle < 0) | (seen.speed > 0)
 
     def swings(obs: EffectorObservation, now: Dismount):
-        return (holding(obs) == 2) & ((now.back <= now.least) | ~comes(obs))
+        return (holding(obs) == 2) & ((now.back <= now.least) | ~turns(obs))
+
+    def brakes(obs: EffectorObservation, now: Dismount):
+        return (holding(obs) == 2) & ((now.back > now.most) | ~turns(obs))
 
     def waits(obs: EffectorObservation, now: Dismount):
-        return (holding(obs) == 2) & (now.back > now.least) & comes(obs) & ~lets_go(obs, now)
+        return (holding(obs) == 2) & (now.back <= now.most) & comes(obs) & ~lets_go(obs, now)
 
     def flies(obs: EffectorObservation, now: Dismount):
         free = (holding(obs) == 0) | lets_go(obs, now)
@@ -170,17 +200,32 @@ def dismount_machine(
     def stands(obs: EffectorObservation, _: Dismount):
         return on_ground(obs)
 
-    swinging = swing_machine(joints, angles, swing or Swing())
+    at, legs = np.asarray(angles), np.asarray(tucked) - np.asarray(angles)
+    own = at[[list(joints).index(name) for name in stiff]]
+
+    def tucks(obs: EffectorObservation, now: Dismount):
+        dtype = obs.conf.q.dtype
+        return jnp.asarray(at, dtype) + braking(obs, now) * jnp.asarray(legs, dtype)
+
+    straight = goals.pose(
+        "straight", tuple(stiff), lambda obs, _: jnp.asarray(own, obs.conf.q.dtype)
+    )
+    swinging = swing_machine(stiff, own, swing or Swing())
     standing = balance_machine().weighing(FIRM)
     upright = replace(standing.states["balance"], condition=lambda *_: jnp.asarray(True))
     landing_machine = replace(standing, states={"upright": upright}, transitions={})
-    straight = goals.pose(
-        "straight", tuple(joints), lambda obs, _: jnp.asarray(target, obs.conf.q.dtype)
-    )
     return composed(
-        goals=(goals.damping(), goals.upright("chest"), straight, feet_to_land(), height()),
+        goals=(
+            goals.damping(),
+            goals.upright("chest"),
+            goals.pose("brake", tuple(joints), tucks),
+            straight,
+            feet_to_land(),
+            height(),
+        ),
         states={
             "swing": Submachine(swinging, swings, enter=anew, during=swung_back),
+            "brake": GoalState({"damping": 0.1, "brake": FIRMLY}, brakes, during=swung_back),
             "wait": GoalState({"damping": 0.1, "straight": 5.0}, waits),
             "fly": GoalState(
                 {"damping": 0.5, "spine": Response(0.3, 10.0), "feet": 3.0}, flies, holds=let_go
@@ -189,7 +234,8 @@ def dismount_machine(
             "stand": Submachine(standing, stands, {"height": 5.0}, holds=let_go),
         },
         transitions={
-            "swing": ("wait",),
+            "swing": ("wait", "brake"),
+            "brake": ("wait",),
             "wait": ("fly", "swing"),
             "fly": ("land", "stand"),
             "land": ("stand", "fly"),

@@ -12,16 +12,15 @@ import numpy as np
 
 from controllers.goals import tasks as goals
 from controllers.goals.balance import SOLE, Gait, no_step, sole_down
+from controllers.goals.hinges import FORWARD, LEFT, turned
 from controllers.goals.machine import GoalMachine, GoalState
-from jaxsim.characters.standing import standing_kinematics, standing_q
 from jaxsim.math.safe import safe_norm
-from jaxsim.model import Model, ModelError
+from jaxsim.model import Model
 from jaxsim.model.roles import FEET
 from jaxsim.synthesis.observation import EffectorObservation
 
 RELAXED = 0.02  # a smaller load can be lifted [body weights]
 CENTERED = 0.03  # the centre of mass is over a foot's middle [m]
-FORWARD, LEFT = np.eye(3)[:2]  # as the body stands
 CRANE = (  # a hinge of this link, about which axis of the body, by how much [deg]
     ("rightThigh", -LEFT, 75.0),
     ("rightShank", LEFT, 90.0),
@@ -30,35 +29,11 @@ CRANE = (  # a hinge of this link, about which axis of the body, by how much [de
     ("leftForearm", -LEFT, 20.0),
     ("rightForearm", -LEFT, 20.0),
 )
-ALONG = 0.7  # cosine of the angle between a hinge and the axis that it stands for, at least
 
 
 def crane(model: Model) -> dict[str, float]:
-    """``CRANE`` as angles of the model's hinges by name [deg]. Raises ModelError for links that are
-    not known, and for one without such a hinge."""
-    top = model.topology
-    top.require("the pose of one_foot", "pelvis", *(role for role, *_ in CRANE))
-    q, (kin, _) = standing_q(model), standing_kinematics(model)
-    ahead = np.asarray(kin.link_rot[top.part("pelvis")]) @ np.array(top.roles.forward)
-    ahead = np.append(ahead[:2], 0.0) / np.linalg.norm(ahead[:2])
-    body = np.stack([ahead, np.cross([0.0, 0.0, 1.0], ahead), [0.0, 0.0, 1.0]])
-    axes = np.asarray(kin.axis)[:, :3] @ body.T  # (nv, 3)
-    pose = {}
-    for role, axis, angle in CRANE:
-        hinges = [
-            j
-            for j, link in enumerate(top.joint_link)
-            if link == top.part(role) and top.joint_kinds[j] == "hinge"
-        ]
-        along = {j: float(axes[top.v_start[j]] @ axis) for j in hinges}
-        best = max(hinges, key=lambda j: abs(along[j]), default=None)
-        if best is None or abs(along[best]) < ALONG:
-            way = "to the side" if axis[0] else "forward or back"
-            link = top.link_names[top.part(role)]
-            raise ModelError(f"one_foot needs a hinge that turns {link!r} ({role}) {way}")
-        stands = float(np.rad2deg(q[top.q_start[best]]))
-        pose[top.joint_names[best]] = stands + float(np.sign(along[best])) * angle
-    return pose
+    """``CRANE`` as angles of the model's hinges by name [deg]; errors as for ``turned``."""
+    return turned(model, CRANE, "one_foot")
 
 
 def one_foot_machine(pose_deg: Mapping[str, float], stance: str = "leftFoot") -> GoalMachine:

@@ -10,8 +10,9 @@ from controllers.goals.account import Reach
 from controllers.goals.balance import FIRM, ROLES, balance_machine
 from controllers.goals.company import asks_for_hands, hold_hands
 from controllers.goals.controller import GoalController
-from controllers.goals.dismount import Dismount, dismount_machine
+from controllers.goals.dismount import TUCKED, Dismount, dismount_machine
 from controllers.goals.effector_constraints import EffectorConstraint, at_once, check_constraints
+from controllers.goals.hinges import turned
 from controllers.goals.hold_on import Caution, hold_on_machine
 from controllers.goals.machine import GoalMachine
 from controllers.goals.one_foot import crane, one_foot_machine
@@ -29,7 +30,7 @@ from jaxsim.io.world import Body
 from jaxsim.model import Model, State
 from jaxsim.model.roles import HANDS, SHANKS, THIGHS, UPPER_ARMS
 
-LEAST = float(np.rad2deg(Dismount.least))  # [deg]
+LEAST, MOST = (float(np.rad2deg(x)) for x in (Dismount.least, Dismount.most))  # [deg]
 THRESHOLD = float(np.rad2deg(Swing.threshold))  # [deg]
 TIMES = (2.0, 0.3)  # of a goal that is added: its weight, and how long it takes to come to it [s]
 
@@ -76,10 +77,19 @@ def swing(table: Table, setup: Setup) -> Registered:
 
 
 def dismount(table: Table, setup: Setup) -> Registered:
-    """The same, and a landing on the feet: ``least_deg``: it lets go after a swing back so far."""
-    state, joints, angles = _hanging(table, setup, *HANDS, *ROLES, *SHANKS)
-    least = np.deg2rad(table.number("least_deg", LEAST, above=0.0))
-    machine = dismount_machine(joints, angles, Dismount(float(least)), _swing(table))
+    """The same, and a landing on the feet. ``least_deg``: it swings until it swings back so far;
+    ``most_deg``: then it brakes until it swings back no further."""
+    state, stiff, _ = _hanging(table, setup, *HANDS, *ROLES, *SHANKS)
+    joints, angles = _hinges(setup.model, state, range(setup.model.topology.n_links))
+    legs = turned(setup.model, TUCKED, "dismount")
+    tucked = [np.deg2rad(legs[name]) if name in legs else at for name, at in zip(joints, angles)]
+    swings = {
+        key: float(np.deg2rad(table.number(f"{key}_deg", deg, above=0.0)))
+        for key, deg in (("least", LEAST), ("most", MOST))
+    }
+    machine = dismount_machine(
+        joints, angles, np.array(tucked), stiff, Dismount(**swings), _swing(table)
+    )
     return replace(registered(machine, table, setup, (*HANDS, *ROLES)), state=state)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from controllers.goals.controller import GoalController
-from controllers.goals.dismount import feet_ahead, landing, lands_ahead
+from controllers.goals.dismount import braking, feet_ahead, landing, lands_ahead
 from controllers.goals.swing import hang
 from jaxsim.io.toml_table import WorldError
 from jaxsim.math.rotation import quat_to_matrix
@@ -48,6 +48,7 @@ def seen():
                 "landing": landing(obs, outer),
                 "ahead": lands_ahead(obs, outer),
                 "feet": feet_ahead(obs, outer),
+                "tucks": braking(obs, outer),
                 "com": obs.com,
                 "velocity": obs.com_velocity,
                 "height": obs.height,
@@ -69,7 +70,7 @@ def seen():
             v = np.zeros(model.topology.nv)
             v[:3] = np.cross(spin, arm)
             v[3:6] = np.asarray(quat_to_matrix(jnp.asarray(q[3:7]))).T @ spin
-            given = {"least": 0.3, "back": 0.4, "ahead": 0.0} | numbers
+            given = {"least": 0.3, "most": 0.5, "back": 0.4, "ahead": 0.0, "tuck": 1.0} | numbers
             found, after = program(
                 jnp.asarray(q),
                 jnp.asarray(v),
@@ -113,8 +114,25 @@ def test_it_lets_go_on_the_way_forward_after_a_swing_back_that_was_far_enough(se
     assert seen(12.0, 1.0, ahead=0.5)[1] == "wait"  # feet are not ahead so far
     assert seen(12.0, -1.0)[1].startswith("swing.")  # on its way back it swings again
     assert seen(12.0, 1.0, state="swing.trySwing", back=0.2)[1].startswith("swing.")
-    assert seen(-30.0, 0.1, state="swing.trySwing", back=0.2)[1] == "wait"
+    assert seen(-20.0, 0.1, state="swing.trySwing", back=0.2)[1] == "wait"
     assert (seen(12.0, 1.0)[0]["asks"] == NO_HOLD).all()
+
+
+def test_who_has_swung_far_enough_brakes_until_he_swings_no_further_back_than_he_may(seen):
+    far = {"least": 1.0, "back": 1.1}
+    assert seen(-50.0, 0.1, state="swing.trySwing", **far)[1] == "brake"
+    assert seen(-50.0, -0.1, state="swing.trySwing", **far)[1].startswith("swing.")
+    assert seen(-20.0, 0.1, state="brake", back=0.8)[1] == "brake"
+    assert seen(-20.0, -0.1, state="brake", back=0.3)[1] == "brake"  # still on the way back
+    assert seen(-20.0, 0.1, state="brake", back=0.3)[1] == "wait"
+    assert seen(12.0, 1.0, state="brake", back=0.8)[1] == "brake"  # does not let go
+
+
+def test_legs_are_tucked_from_near_the_front_end_until_it_comes_back_through_the_lowest_point(seen):
+    """So the centre of mass rises where it weighs little, and sinks where it weighs much."""
+    way = [(5.0, 3.0), (45.0, 2.0), (45.0, 0.5), (45.0, -2.0), (5.0, -3.0), (-45.0, 0.5)]
+    tucks = [float(seen(deg, rate, state="brake")[0]["tucks"]) for deg, rate in way]
+    assert tucks == [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]
 
 
 def test_in_flight_it_waits_for_the_ground_and_takes_no_step_while_it_falls(seen):
@@ -130,6 +148,7 @@ def test_in_flight_it_waits_for_the_ground_and_takes_no_step_while_it_falls(seen
     "change, message",
     [
         ({"controller.least_deg": 0.0}, "key 'least_deg'.*above 0"),
+        ({"controller.most_deg": -5.0}, "key 'most_deg'.*above 0"),
         ({"controller.bar": "bra"}, "key 'bar'.*no bar 'bra'.*did you mean 'bar'"),
     ],
 )
