@@ -44,7 +44,7 @@ from jaxsim.synthesis.observation import EffectorObservation
 
 ROLES = (*FEET, *HANDS, "pelvis", "chest", "head", "leftThigh", "rightThigh")
 SWINGS = 0.05  # weight of ``relax`` for a limb on its way: it does not push off the wall
-CLEARS = 20.0  # weight of ``clear``
+CLEARS = 2.0  # weight of ``clear``
 HEAVIEST = 3.0  # what it costs most that three limbs cannot bear the body [heights]
 EFFORT = 1e-5  # weight of ``effort``: so small that the body does not sag
 

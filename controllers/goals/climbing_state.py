@@ -34,9 +34,8 @@ class Pace:
     again: Array | float = 0.3  # what it costs that the limb goes that went last [heights]
     keeps: Array | float = 0.1  # what another limb's move must be better by [heights]
     off: Array | float = 0.0  # knees and so on are so far out from the holds [heights]
-    further: Array | float = (
-        0.5  # who finds no move goes back, if a hold is so far beyond [heights]
-    )
+    ahead: Array | float = 0.3  # and are kept from being behind that within so long
+    further: Array | float = 0.5  # who has no move goes back if a hold is so far beyond [heights]
     pose: Array | float = 0.1  # a foot nearer to its hold begins to draw the body in pose [heights]
 
 
