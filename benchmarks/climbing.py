@@ -5,6 +5,8 @@
     python benchmarks/climbing.py --keep runs/climbing     go on where a stopped run was
     python benchmarks/climbing.py --stances                what the starts take of the torque limits
     python benchmarks/climbing.py --stances --depths 0.28 0.2    the same, so far out from the holds
+    python benchmarks/climbing.py --moves                  moves by tables alone, nothing simulated
+    python benchmarks/climbing.py --gap 2.1 3.3            no holds so high on the right half
     python benchmarks/climbing.py --quick                  to see that it runs
 
 Each wall is the scenario's with a seed of its own, from ``--first`` on; the seeds that the
@@ -27,7 +29,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import _stances
+from benchmarks import _moves, _stances
 from benchmarks._machine import commit, machine, publish, table, today, versions
 from controllers.goals.registered_climb import DEPTH_AT_START, set_out
 from jaxsim.fused import fuse
@@ -45,15 +47,23 @@ STUCK = 15.0  # and so has who gains no hold for so long [s]
 ENDS = ("got there", "no hold in reach", "limbs did not get to their holds", "time was up")
 HEAD = ["scenario", "walls", *ENDS, "got there, 95% of the share"]
 HEAD += ["way, median and range [m]", "time of those, median [s]", "holds gained"]
+HEAD += ["moves taken back", "walls", "way before and after, median [m]"]
 HEAD += ["frames not solved", "kept still", "effort, median"]
 HEAD += ["trunk in the wall: frames", "walls", "frames/s"]
 TRUNK = ("pelvis", "chest", "head")
+AWAY = 100.0  # holds that are left out are so far below [m]
 INSIDE = 0.1  # a joint of the trunk so far behind the holds is in the wall [m]
 
 
-def walls(made: Scenario, seeds: range, depth: float = DEPTH_AT_START) -> tuple[Any, Any, Any, Any]:
+def walls(
+    made: Scenario,
+    seeds: range,
+    depth: float = DEPTH_AT_START,
+    gap: tuple[float, float] | None = None,
+) -> tuple[Any, Any, Any, Any]:
     """Of the scenario with other seeds: places of its shapes, starts, where climbs begin, and which
-    have a start; depth: of the centre of mass from the holds, in heights of it."""
+    have a start; depth: of the centre of mass from the holds, in heights of it; gap: from where to
+    where the right half has no holds [m]."""
     (keys,) = tomllib.loads(made.files["scenario.toml"])["wall"]
     now = made.controller.variables
     holds = np.array(made.scheme.holds.shapes)
@@ -61,7 +71,12 @@ def walls(made: Scenario, seeds: range, depth: float = DEPTH_AT_START) -> tuple[
     for seed in seeds:
         _, points = climbing_wall(Table("wall", "[[wall]]", {**keys, "seed": seed}), 0.8)
         drawn.append([hold.shape.pos for hold in points])
-    pos = jnp.asarray(drawn, made.model.mass.dtype)
+    pos = np.array(drawn)
+    if gap is not None:
+        left, up = np.moveaxis((pos - np.asarray(now.origin)) @ np.asarray(now.frame)[:2].T, -1, 0)
+        within = (left < 0) & (up > gap[0]) & (up < gap[1])
+        pos = pos - np.where(within, AWAY, 0.0)[..., None] * np.asarray(now.frame)[1]
+    pos = jnp.asarray(pos, made.model.mass.dtype)
 
     @jax.jit
     @jax.vmap
@@ -108,7 +123,8 @@ def program(made: Scenario, backend: str) -> tuple[Any, Any]:
             trunk = obs.kin.link_pos[np.array([model.topology.part(name) for name in TRUNK])]
             off = jnp.min((trunk - went.origin) @ went.frame[2])
             way = (obs.com @ went.frame[:2].T) @ went.way
-            kept = way, went.found, went.moves, info.status != 0, info.lost, info.effort, off
+            ended = info.status != 0, info.lost, info.effort
+            kept = way, went.found, went.moves, went.returns, *ended, off
             return (state, memory), kept
 
         return jax.lax.scan(step, carry, None, length=EVERY)
@@ -118,12 +134,13 @@ def program(made: Scenario, backend: str) -> tuple[Any, Any]:
 
 def told(kept: Any) -> dict[str, np.ndarray]:
     """Of each wall (n,), what the frames of a call came to."""
-    way, found, moves, failed, lost, effort, off = map(np.asarray, kept)
+    way, found, moves, returns, failed, lost, effort, off = map(np.asarray, kept)
     return {
         "begun": way[:, 0],
         "way": way.max(axis=1),
         "found": found.any(axis=1),
         "moves": moves[:, -1],
+        "returns": returns[:, -1],
         "failed": failed.sum(axis=1),
         "lost": lost.sum(axis=1),
         "effort": np.median(effort, axis=1),
@@ -145,6 +162,8 @@ def outcome(calls: dict[str, np.ndarray], every: float, goal: float) -> dict[str
         "end": np.where(there, 0, end),
         "after": np.where(there, every * (1 + np.argmax(gone >= goal, axis=0)), np.nan),
         "moves": moves[-1],
+        "returns": calls["returns"][-1],
+        "before": gone[np.argmax(calls["returns"] > 0, axis=0), np.arange(len(end))],
         "failed": calls["failed"].sum(axis=0),
         "lost": calls["lost"].sum(axis=0),
         "effort": np.median(calls["effort"], axis=0),
@@ -169,7 +188,7 @@ def batch_of(made: Scenario, first: Any, some: Any, options: argparse.Namespace,
     every = EVERY * float(made.scheme.dt)
     path, count = kept_in(options, at), -(-round(options.seconds / float(made.scheme.dt)) // EVERY)
     seeds = range(options.first + at, options.first + at + options.batch)
-    shapes, state, climb, good = walls(made, seeds)
+    shapes, state, climb, good = walls(made, seeds, gap=options.gap)
     leaves, tree = jax.tree.flatten(first(shapes, climb, state))
     calls: dict[str, np.ndarray] = {}
     if path is not None and path.exists():
@@ -210,6 +229,7 @@ def kept_in(options: argparse.Namespace, at: int) -> Path | None:
     if options.keep is None:
         return None
     what = (options.scenario, options.first + at, options.batch, options.backend)
+    what += () if options.gap is None else ("gap", *options.gap)
     words = [str(word) for word in (*what, commit())]
     return options.keep / ("-".join(words).replace(" ", "_").replace("/", "_") + ".npz")
 
@@ -228,6 +248,11 @@ def row(options: argparse.Namespace, found: dict[str, np.ndarray]) -> list[str]:
         f"{np.median(gone):.1f}, {gone.min():.1f} to {gone.max():.1f}",
         f"{np.nanmedian(found['after']):.0f}" if counts[0] else "",
         f"{np.median(moves):.0f}, {moves.min()} to {moves.max()}",
+        str(found["returns"].sum()),
+        str(int((back := found["returns"] > 0).sum())),
+        f"{np.median(found['before'][back]):.1f}, {np.median(gone[back]):.1f}"
+        if back.any()
+        else "",
         f"{found['failed'].sum()} of {found['steps'].sum()}",
         f"{found['lost'].sum()}",
         f"{np.median(found['effort']):.2f}",
@@ -247,6 +272,11 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--stances", action="store_true", help="the starts alone, nothing moves")
     parser.add_argument(
         "--depths", type=float, nargs="+", default=[DEPTH_AT_START], help="of stances [heights]"
+    )
+    parser.add_argument("--moves", action="store_true", help="by tables alone, nothing moves")
+    parser.add_argument("--fails", type=float, default=0.0, help="chance that one of these does")
+    parser.add_argument(
+        "--gap", type=float, nargs=2, help="from where to where the right half has no holds [m]"
     )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where batches are kept")
     parser.add_argument("--backend", choices=BACKENDS, default="fused")
@@ -274,6 +304,12 @@ def main(words: list[str]) -> str:
                 for cells in _stances.stances(made, walls(made, seeds, depth))
             ]
             what, body = "starts", [table(["out from the holds", *_stances.HEAD], rows)]
+        elif options.moves:
+            seeds = range(options.first, options.first + options.walls)
+            shapes, _, climb, good = walls(made, seeds, gap=options.gap)
+            holds = shapes[:, np.array(made.scheme.holds.shapes)]
+            rows = _moves.rows(holds, climb, good, options.goal, options.fails)
+            what, body = f"{options.goal:g} m, moves alone", [table(_moves.HEAD, rows)]
         else:
             what = f"{options.goal:g} m within {options.seconds:g} s"
             found = climbs(made, options)

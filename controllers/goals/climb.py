@@ -19,7 +19,14 @@ from controllers.goals.climbing_goals import (
     limb_to_hold,
     pose_near,
 )
-from controllers.goals.climbing_moves import HAND, LIMBS, best_move, places_of
+from controllers.goals.climbing_moves import (
+    HAND,
+    LIMBS,
+    best_move,
+    holding,
+    leaving,
+    places_of,
+)
 from controllers.goals.climbing_stance import Cones, efforts
 from controllers.goals.climbing_state import (
     Climb,
@@ -37,7 +44,7 @@ from jaxsim.synthesis.observation import EffectorObservation
 
 ROLES = (*FEET, *HANDS, "pelvis", "chest", "head", "leftThigh", "rightThigh")
 SWINGS = 0.05  # weight of ``relax`` for a limb on its way: it does not push off the wall
-CLEARS = 20.0  # weight of ``clear``
+CLEARS = 2.0  # weight of ``clear``
 HEAVIEST = 3.0  # what it costs most that three limbs cannot bear the body [heights]
 EFFORT = 1e-5  # weight of ``effort``: so small that the body does not sag
 
@@ -47,11 +54,20 @@ def plan(obs: EffectorObservation, climb: Climb) -> Climb:
     mass goes to where it is made from."""
     held, places = held_now(obs), climb.places(obs)
     lost = held != climb.asked
-    may = jnp.where(lost.any(), lost, True)[:, None] & ~climb.been & the_holds(obs).there
-    move = best_move(climb.limbs, places, climb.asked, may, climb.way, _costs(obs, climb))
+    may = jnp.where(lost.any(), lost, True)[:, None] & the_holds(obs).there
+    back = jnp.where(may & _goes_further(obs, climb, places), climb.been, 0)
+    over, may = _costs(obs, climb), may & (climb.been == 0)
+    move = best_move(climb.limbs, places, climb.asked, may, climb.way, over, back)
     com, _ = climb.limbs.stance(places_of(places, climb.asked))
     com = jnp.where(move.found, move.com, com)
     return replace(climb, limb=move.limb, hold=move.hold, com=com, found=move.found)
+
+
+def _goes_further(obs: EffectorObservation, climb: Climb, places: Array) -> Array:
+    """() bool: there are holds beyond those of the limbs, so that another way may be worth it."""
+    beyond = jnp.where(the_holds(obs).there, places @ climb.way, -jnp.inf)
+    reached = places_of(places, climb.asked) @ climb.way
+    return jnp.max(beyond) - jnp.max(reached) > climb.pace.further * climb.limbs.height
 
 
 def _costs(obs: EffectorObservation, climb: Climb) -> Array:
@@ -77,7 +93,8 @@ def _rest(obs: EffectorObservation, climb: Climb) -> Climb:
     one = np.arange(4) == climb.limb
     gained = (climb.limb >= 0) & (jnp.where(one, climb.asked, 0).sum() != climb.back)
     moves = climb.moves + jnp.where(gained, 1, 0)
-    return replace(climb, last=climb.limb, begun=obs.time, moves=moves)
+    been = holding(climb.been, climb.asked)  # that of a limb that was saved is another
+    return replace(climb, last=climb.limb, begun=obs.time, moves=moves, been=been)
 
 
 def _relax(obs: EffectorObservation, climb: Climb) -> Climb:
@@ -87,8 +104,7 @@ def _relax(obs: EffectorObservation, climb: Climb) -> Climb:
 def _leave(obs: EffectorObservation, climb: Climb) -> Climb:
     """The limb lets go."""
     one = np.arange(4) == climb.limb
-    nh = climb.been.shape[1]
-    been = climb.been | (one[:, None] & (climb.hold == np.arange(nh)))
+    been, returns = leaving(climb.been, climb.asked, climb.limb, climb.hold)
     return replace(
         climb,
         back=jnp.where(one, climb.asked, 0).sum(),
@@ -96,6 +112,7 @@ def _leave(obs: EffectorObservation, climb: Climb) -> Climb:
         begun=obs.time,
         short=safe_norm(obs.com - climb.com_target),
         been=been,
+        returns=climb.returns + jnp.where(returns, 1, 0),
         saved=jnp.asarray(False),
     )
 

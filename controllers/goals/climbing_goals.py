@@ -10,15 +10,16 @@ from jax import Array
 from controllers.goals import tasks as goals
 from controllers.goals.climbing_moves import CHAINS
 from controllers.goals.climbing_state import Climb, order_of, row_of, the_holds
+from controllers.goals.sensors import pendulum_time
 from controllers.goals.tasks import Goal
 from jaxsim.dynamics.jacobians import point_jacobian
 from jaxsim.math.safe import safe_norm
 from jaxsim.model import Topology
 from jaxsim.synthesis.observation import EffectorObservation
 
-# Whose joints keep off the wall, and the middle of the head, by so many heights
-CLEAR = ("leftShank", "rightShank", "leftForearm", "rightForearm", "pelvis", "chest")
-HEAD = 0.04
+# What keeps off the wall: joints of the trunk, hips, knees, shoulders, elbows
+CLEAR = ("pelvis", "chest", *(link for chain in CHAINS for link in chain[:2]))
+HEAD = 0.04  # and the middle of the head, by so many heights
 FAR = 0.5  # from the hold, a limb's goal has its least weight, in heights of the centre of mass
 LEAST = np.array([0.01, 0.01, 0.1, 0.1])  # weights that the document prints, of feet and of hands
 NEAREST = np.array([0.3, 0.3, 0.25, 0.25])
@@ -86,19 +87,22 @@ def limbs_of(top: Topology, joints: Sequence[str]) -> np.ndarray:
 
 
 def clear_of_wall() -> Goal:
-    """Knees, elbows, trunk and head on this side of the holds: nothing else keeps them out of the
-    wall."""
+    """Hips, knees, shoulders, elbows, trunk and head on this side of the holds: nothing else keeps
+    them out of the wall. What would be behind these within ``Pace.ahead`` goes there so slowly that
+    it takes this time; what is behind them comes out in it."""
 
     def rows(obs: EffectorObservation, climb: Climb):
         conf, errors, slopes = obs.conf, [], []
         head = conf.link("head")
+        time = climb.pace.ahead * pendulum_time(obs, climb.limbs.height)
         points = [(conf.link(name), conf.kin.link_pos[conf.link(name)], 0.0) for name in CLEAR]
         for link, place, more in (*points, (head, conf.kin.com[head], HEAD)):
             least = (climb.pace.off + more) * climb.limbs.height
             short = (place - climb.origin) @ climb.frame[2] - least
             slope = climb.frame[2] @ point_jacobian(conf.model, conf.kin, link, place)
-            errors.append(jnp.minimum(short, 0.0))
-            slopes.append(jnp.where(short < 0, slope, 0.0))
+            near = short + time * (slope @ conf.v) < 0
+            errors.append(jnp.where(near, short / time, 0.0))
+            slopes.append(jnp.where(near, slope, 0.0))
         return jnp.stack(errors), jnp.stack(slopes)
 
-    return Goal("clear", "com", rows)
+    return Goal("clear", "com", rows, "velocity")

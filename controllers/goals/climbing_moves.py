@@ -5,7 +5,8 @@ The document (Jain, Ye, Liu 2009, section 6.2) takes "the next nearest hold"; it
 feet. Here a move is possible where there is a place of the centre of mass from which, after it, all
 four limbs are within their reach; of these the one is taken that raises the limbs most and leaves
 them the least stretched. The move is made from such a place, so that no three limbs have to lift
-the body, if the limbs reach their holds from there before it, too.
+the body, if the limbs reach their holds from there before it, too. Where no move is possible the
+last one is taken back, and another way tried from there: a search in depth.
 """
 
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ SPOTS = np.array([(y, z) for z in (0.0, 0.15, -0.15, 0.3, -0.3) for y in (0.0, 0
 STARTS = np.array([(y, z) for z in np.linspace(0.0, 0.6, 7) for y in (0.0, 0.15, -0.15)])
 STRETCH = 2.0  # what a limb's distance from ease counts, squared
 LOSES = 0.4  # a move that gains less than minus this is none
+GONE = -1  # where a limb does not go again
 
 
 @jax.tree_util.register_dataclass
@@ -135,11 +137,18 @@ class Move:
 
 
 def best_move(
-    limbs: Limbs, places: Array, held: Array, may: Array, way: Array, over: Array | None = None
+    limbs: Limbs,
+    places: Array,
+    held: Array,
+    may: Array,
+    way: Array,
+    over: Array | None = None,
+    back: Array | None = None,
 ) -> Move:
     """places (nh, 2) of the holds [m]; held (4,) int the hold of each limb; may (4, nh) bool which
     moves are allowed; way (2,): where the climber wants to get; over (4,): what it costs that each
-    limb goes [m of what it gains]."""
+    limb goes [m of what it gains]; back (4, nh) int: where there is no such move, which is taken
+    back, the largest number first, those from 1 on."""
     nh = places.shape[0]
     taken = (held[:, None] == np.arange(nh)).any(axis=0)
     now = places_of(places, held)
@@ -165,8 +174,28 @@ def best_move(
     _, best, found = lax.while_loop(
         lambda tried: ~tried[2] & (jnp.max(tried[0]) > -jnp.inf), again, (score, *none)
     )
+    if back is not None:  # to where it was: no need to look whether that is in reach
+        left = jnp.where(taken, 0, back).reshape(-1)
+        best, found = jnp.where(found, best, jnp.argmax(left)), found | (jnp.max(left) > 0)
     com, _ = limbs.stance(after(best, places, now), now)
     return Move(found, best // nh, best % nh, com)
+
+
+def leaving(been: Array, held: Array, limb: Array, hold: Array) -> tuple[Array, Array]:
+    """What is remembered (4, nh) int as a limb leaves its hold, of held (4,) int, for another, and
+    whether () it goes back. From 1 on: where a limb has been on the way here, in the order in which
+    they left; ``GONE``: where it is, came back from, or did not get to; 0: all others."""
+    one, holds = np.arange(4) == limb, np.arange(been.shape[1])
+    there = one[:, None] & (holds == hold)
+    returns = (there & (been > 0)).any()
+    number = jnp.where(returns, GONE, 1 + jnp.maximum(jnp.max(been), 0))
+    been = jnp.where(one[:, None] & (holds == held[:, None]), number, been)
+    return jnp.where(there, GONE, been), returns
+
+
+def holding(been: Array, held: Array) -> Array:
+    """The same (4, nh) as limbs hold held (4,) int."""
+    return jnp.where(held[:, None] == np.arange(been.shape[1]), GONE, been)
 
 
 def first_holds(limbs: Limbs, places: Array, about: Array) -> tuple[Array, Array, Array]:

@@ -34,6 +34,8 @@ class Pace:
     again: Array | float = 0.3  # what it costs that the limb goes that went last [heights]
     keeps: Array | float = 0.1  # what another limb's move must be better by [heights]
     off: Array | float = 0.0  # knees and so on are so far out from the holds [heights]
+    ahead: Array | float = 0.3  # and are kept from being behind that within so long
+    further: Array | float = 0.5  # who has no move goes back if a hold is so far beyond [heights]
     pose: Array | float = 0.1  # a foot nearer to its hold begins to draw the body in pose [heights]
 
 
@@ -58,8 +60,9 @@ class Climb:
     found: Array  # () bool: there is a move
     last: Array  # () int: the limb that moved last
     begun: Array  # () when the state began [s]
-    been: Array  # (4, nh) bool: where limbs have been, or did not get to
+    been: Array  # (4, nh) int: where limbs have been, see ``climbing_moves.leaving``
     moves: Array  # () int: holds gained
+    returns: Array  # () int: moves that were taken back
     short: Array  # () how far the centre of mass was from its place as the limb let go [m]
 
     def places(self, obs: EffectorObservation) -> Array:

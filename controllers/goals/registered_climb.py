@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 
 from controllers.goals.climb import ROLES, climb_machine
-from controllers.goals.climbing_moves import DEPTH, LIMBS, Limbs, first_holds
+from controllers.goals.climbing_moves import DEPTH, LIMBS, Limbs, first_holds, holding
 from controllers.goals.climbing_state import Climb, Pace
 from controllers.goals.registered import named, registered
 from controllers.goals.starts import check_free
@@ -130,8 +130,9 @@ def set_out(
         found=jnp.asarray(False),
         last=jnp.asarray(-1),
         begun=jnp.zeros((), dtype),
-        been=held[:, None] == np.arange(pos.shape[0]),
+        been=holding(jnp.zeros((4, pos.shape[0]), int), held),
         moves=jnp.asarray(0),
+        returns=jnp.asarray(0),
         short=jnp.zeros((), dtype),
     )
     return q, begun, slack, safe_norm(tips - pos[held])

@@ -1,5 +1,6 @@
 """Climbing from hold to hold."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 
 import optimize.scenarios.find
+from controllers.goals.climbing_goals import CLEAR, clear_of_wall
+from controllers.goals.sensors import pendulum_time
 from jaxsim.io.toml_table import WorldError
 from jaxsim.model import ModelError
 from jaxsim.simulation.rollout import rollout
@@ -130,6 +133,35 @@ def test_it_begins_on_the_holds_that_are_named(tmp_path):
     names = [made.model.topology.shape_names[s] for s in made.scheme.holds.shapes]
     asked = [names[k] for k in np.asarray(made.controller.variables.asked)]
     assert asked == ["low_1", "low_2", "high_1", "high_2"]
+
+
+def test_knees_are_kept_off_the_wall_before_they_are_in_it():
+    """The left knee is 1 cm in front of where it may be, others are wherever they are."""
+    made = scenario("climb")
+    climb, goal, knee = made.controller.variables, clear_of_wall(), CLEAR.index("leftShank")
+    out = climb.frame[2]
+
+    @jax.jit
+    def rows(speed, gap):
+        root = jnp.zeros(made.model.topology.nv).at[:3].set(-speed * out)
+        state = made.scheme.init(made.model, made.state)
+        obs = made.scheme.observe(made.model, state.replace(qd=state.qd + root))
+        place = obs.conf.kin.link_pos[obs.conf.link("leftShank")]
+        off = ((place - climb.origin) @ out - gap) / climb.limbs.height
+        now = replace(climb, pace=replace(climb.pace, off=off))
+        time = climb.pace.ahead * pendulum_time(obs, climb.limbs.height)
+        error, J = goal.rows(obs, now)
+        return jnp.stack([error[knee], J[knee] @ obs.conf.v, time])
+
+    error, _, time = rows(0.0, 0.01).tolist()
+    assert error == 0 and 0.05 < time < 0.2
+    error, speed, _ = rows(0.05, 0.01).tolist()  # not there in this time
+    assert error == 0 and speed == 0
+    error, speed, _ = rows(0.5, 0.01).tolist()
+    assert speed == pytest.approx(-0.5, abs=1e-4)
+    assert error == pytest.approx(0.01 / time, rel=1e-3)  # it approaches with this speed
+    error, speed, _ = rows(0.0, -0.03).tolist()
+    assert error == pytest.approx(-0.03 / time, rel=1e-3)  # it comes out with this one
 
 
 def climbed(name, seconds, sets):

@@ -5,7 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from controllers.goals.climbing_moves import LIMBS, LOSES, Limbs, best_move, first_holds
+from controllers.goals.climbing_moves import (
+    GONE,
+    LIMBS,
+    LOSES,
+    Limbs,
+    best_move,
+    first_holds,
+    holding,
+    leaving,
+)
 from jaxsim.characters.human import articulated_human
 from jaxsim.characters.standing import effectors_of
 
@@ -121,3 +130,82 @@ def test_the_first_holds_are_those_at_ease_and_none_is_taken_twice(limbs):
     few = places[jnp.array([0, 0, 4, 5])]
     held, _, slack = begin(limbs, few, about)
     assert sorted(held.tolist()) == [0, 1, 2, 3] and slack < 0
+
+
+def ladder(side, low, high):
+    """Two holds each 0.35 heights, in front of who stands so far to the left."""
+    return [(side + 0.25 * one, z) for z in np.arange(low, high, 0.35) for one in (1, -1)]
+
+
+# From where all limbs are at ease, one ladder that ends at 1.5 heights, and far to the left, by a
+# row for hands and one for feet, another that goes on: from the end of the first it is out of reach
+BLIND = ladder(0.0, -0.25, 1.6)
+AROUND = [(y, z) for y in np.arange(0.6, 1.9, 0.35) for z in (-0.6, 0.75)] + ladder(2.2, -0.7, 4.0)
+
+
+def gone(limbs, back, moves=120):
+    """How high the limbs of one who goes on by tables alone are in the mean after each move, in
+    heights, from ease on; which limb went to which hold, and whether back."""
+    places = jnp.concatenate([limbs.ease, limbs.height * jnp.asarray(BLIND + AROUND)])
+
+    @jax.jit
+    def step(held, been, last):
+        over = 0.3 * limbs.height * (np.arange(4) == last)
+        given = been if back else None
+        move = best_move(limbs, places, held, been == 0, UP, over, given)
+        been, returns = leaving(been, held, move.limb, move.hold)
+        return move, jnp.where(np.arange(4) == move.limb, move.hold, held), been, returns
+
+    held, last, ways, went = jnp.arange(4), -1, [0.0], []
+    been = holding(jnp.zeros((4, len(places)), int), held)
+    for _ in range(moves):
+        move, held, been, returns = step(held, been, last)
+        if not move.found:
+            break
+        last = move.limb
+        ways.append(float(places[held].mean(axis=0)[1] / limbs.height))
+        went.append((int(move.limb), int(move.hold), bool(returns)))
+    return ways, went
+
+
+def test_who_finds_no_move_goes_back_and_around(limbs):
+    ways, went = gone(limbs, back=False)
+    assert max(ways) < 1.3 and len(went) < 20 and not any(back for *_, back in went)
+    around, went = gone(limbs, back=True)
+    assert max(around) > 3.0 and any(back for *_, back in went)
+    first = next(k for k, (*_, back) in enumerate(went) if back)
+    assert max(around[: first + 1]) == pytest.approx(max(ways), abs=0.1)
+
+
+def test_what_was_taken_back_is_not_tried_again(limbs):
+    _, went = gone(limbs, back=True)
+    ahead = [move[:2] for move in went if not move[2]]
+    assert len(ahead) > 20 and len(set(ahead)) == len(ahead)
+
+
+def test_moves_are_taken_back_in_the_order_in_which_they_were_made():
+    been, held = holding(jnp.zeros((4, 9), int), jnp.arange(4)), jnp.arange(4)
+    for limb, hold in ((2, 4), (0, 5), (2, 6)):
+        been, back = leaving(been, held, jnp.asarray(limb), jnp.asarray(hold))
+        held = held.at[limb].set(hold)
+        assert not back
+    for limb, hold in ((2, 4), (0, 0), (2, 2)):
+        found = np.unravel_index(int(jnp.argmax(been)), been.shape)
+        assert found == (limb, hold)
+        been, back = leaving(been, held, jnp.asarray(limb), jnp.asarray(hold))
+        held = held.at[limb].set(hold)
+        assert back
+    assert (been <= 0).all() and held.tolist() == [0, 1, 2, 3]
+    for limb, hold in ((2, 4), (0, 5), (2, 6), (1, 1)):
+        assert been[limb, hold] == GONE
+    assert been[3, 4] == 0  # another limb may
+
+
+def test_nothing_is_taken_back_while_there_is_a_move(limbs):
+    places = jnp.concatenate([limbs.ease, limbs.height * jnp.array([[0.3, 0.95], [0.1, -0.7]])])
+    back = jnp.zeros((4, 6), int).at[1, 5].set(7).at[3, 4].set(3)
+    some = jnp.zeros((4, 6), bool).at[2, 4].set(True)
+    move = find(limbs, places, jnp.arange(4), some, UP, None, back)
+    assert (int(move.limb), int(move.hold)) == (2, 4)
+    move = find(limbs, places, jnp.arange(4), jnp.zeros((4, 6), bool), UP, None, back)
+    assert move.found and (int(move.limb), int(move.hold)) == (1, 5)
