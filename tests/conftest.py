@@ -7,8 +7,8 @@ from pathlib import Path
 
 # A test's program runs a few times: compiling it is what takes long. Without LLVM's optimisation
 # and the emitters of fusions (a flag of JAX 0.10 alone; a flag that XLA does not know ends the
-# process) it takes a third of the time. Numbers agree to rounding. ``XLA_FLAGS= make test`` compiles
-# as users do, which pays for tests that run for minutes.
+# process) it takes a third of the time. Numbers agree to rounding. ``XLA_FLAGS= make test``
+# compiles as users do, which pays for tests that run for minutes.
 _flags = "--xla_backend_optimization_level=0"
 if version("jaxlib").startswith("0.10."):
     _flags += " --xla_cpu_use_fusion_emitters=false"
@@ -49,8 +49,8 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatabl
 
 
 def pytest_collection_finish():
-    """What is imported stays, and tracing makes many objects that are no garbage: where the collector
-    looks at all of them every few hundred, it takes a tenth of the time."""
+    """What is imported stays, and tracing makes many objects that are no garbage: a collector that
+    looks at them every few hundred takes a tenth of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
