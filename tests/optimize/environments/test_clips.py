@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -79,21 +80,32 @@ def env(human, clip):
     )
 
 
+@cache
+def moments(env):
+    """A program: the moment of a state, as an action led to it."""
+
+    @jax.jit
+    def moment(state):
+        at = replace(env.reset(member_keys(0, 1)[0]), state=state)
+        scene = env.problem.scenario
+        view = env._view(scene, at, scene.scheme.observe(scene.model, state))
+        zero = jnp.zeros(())
+        now = None if env.clip is None else env.clip.at(scene.model, state.time)
+        return Moment(view, at.action, zero, jnp.zeros(3), jnp.asarray(env.dt), now)
+
+    return moment
+
+
 def moment(env, state):
     """As an action led to a state."""
-    at = replace(env.reset(member_keys(0, 1)[0]), state=state)
-    scene = env.problem.scenario
-    view = env._view(scene, at, scene.scheme.observe(scene.model, state))
-    zero = jnp.zeros(())
-    now = None if env.clip is None else env.clip.at(scene.model, state.time)
-    return Moment(view, at.action, zero, jnp.zeros(3), jnp.asarray(env.dt), now)
+    return moments(env)(state)
 
 
 @pytest.fixture(scope="module")
 def on_clip(env):
     """The body as the clip has it at 0.3 s."""
     state, time = env.problem.scenario.state, jnp.asarray(0.3)
-    now = env.clip.at(env.model, time)
+    now = jax.jit(env.clip.at)(env.model, time)
     return state.replace(q=now.q, qd=now.qd, time=time)
 
 
@@ -101,8 +113,9 @@ def test_episodes_begin_anywhere_on_the_clip(env, clip):
     starts, _ = env._trials
     duration = (FRAMES - 1) / RATE
     np.testing.assert_allclose(starts.time, np.arange(4) / 4 * duration)
+    at = jax.jit(clip.at)
     for k, time in enumerate(starts.time):
-        now = clip.at(env.model, time)
+        now = at(env.model, jnp.asarray(time))
         np.testing.assert_allclose(starts.q[k], now.q, atol=1e-12)
         np.testing.assert_allclose(starts.qd[k], now.qd, atol=1e-12)
     assert env.command == {"period": pytest.approx((duration, duration))}
@@ -110,11 +123,12 @@ def test_episodes_begin_anywhere_on_the_clip(env, clip):
 
 def test_a_track_goes_on_for_ever(env, clip):
     track, model = Track.of(clip), env.model
+    at = jax.jit(track.at)
     for time in (0.0, 0.13, 0.55):
-        later = track.at(model, jnp.asarray(time + 3 * float(track.duration())))
-        now = track.at(model, jnp.asarray(time)).at[0].add(3 * ADVANCE)
+        later = at(model, jnp.asarray(time + 3 * float(track.duration())))
+        now = at(model, jnp.asarray(time)).at[0].add(3 * ADVANCE)
         np.testing.assert_allclose(later, now, atol=1e-9)
-    between = track.at(model, jnp.asarray(0.25))
+    between = at(model, jnp.asarray(0.25))
     np.testing.assert_allclose(between[7:], (clip.q[2] + clip.q[3])[7:] / 2, atol=1e-12)
 
 
