@@ -101,6 +101,13 @@ def moment(env, state):
     return moments(env)(state)
 
 
+@jax.jit
+def judged(now):
+    """Of a moment: rewards by name, how far it is from the clip, and whether that ends it."""
+    rewards = (clip_joints, clip_rates, clip_ends, clip_place)
+    return {f.__name__: f(now) for f in rewards}, clip_error(now.view), astray(now.view)
+
+
 @pytest.fixture(scope="module")
 def on_clip(env):
     """The body as the clip has it at 0.3 s."""
@@ -133,11 +140,11 @@ def test_a_track_goes_on_for_ever(env, clip):
 
 
 def test_who_is_on_the_clip_is_paid_in_full(env, on_clip):
-    now = moment(env, on_clip)
-    for reward in (clip_joints, clip_rates, clip_ends, clip_place):
-        assert float(reward(now)) == pytest.approx(1.0, abs=1e-9), reward
-    np.testing.assert_allclose(clip_error(now.view), 0.0, atol=1e-9)
-    assert not astray(now.view)
+    rewards, error, ended = judged(moment(env, on_clip))
+    for name, reward in rewards.items():
+        assert float(reward) == pytest.approx(1.0, abs=1e-9), name
+    np.testing.assert_allclose(error, 0.0, atol=1e-9)
+    assert not ended
 
 
 def test_what_is_off_costs_as_published(env, on_clip):
@@ -145,18 +152,21 @@ def test_what_is_off_costs_as_published(env, on_clip):
     top = env.model.topology
     dof = top.actuated_dofs[-1]
     turn = jnp.zeros(top.nv).at[dof].set(0.2)
-    bent = moment(env, on_clip.replace(q=integrate(env.model, on_clip.q, turn, 1.0)))
-    assert float(clip_joints(bent)) == pytest.approx(np.exp(-2 * 0.04))
-    assert float(clip_error(bent.view)[-1]) == pytest.approx(0.2)
-    moved = moment(env, on_clip.replace(q=on_clip.q.at[:2].add(jnp.array([0.3, 0.4]))))
-    assert float(clip_place(moved)) == pytest.approx(np.exp(-10 * 0.25))
-    assert float(clip_ends(moved)) == pytest.approx(1.0)
-    np.testing.assert_allclose(clip_error(moved.view)[:3], (0.3, 0.4, 0.0), atol=1e-9)
-    assert not astray(moved.view)
-    lost = moment(env, on_clip.replace(q=on_clip.q.at[:2].add(jnp.array([0.31, 0.4]))))
-    assert astray(lost.view)
-    faster = moment(env, on_clip.replace(qd=on_clip.qd.at[dof].add(2.0)))
-    assert float(clip_rates(faster)) == pytest.approx(np.exp(-0.4))
+    bent = on_clip.replace(q=jax.jit(integrate)(env.model, on_clip.q, turn, 1.0))
+    rewards, error, _ = judged(moment(env, bent))
+    assert float(rewards["clip_joints"]) == pytest.approx(np.exp(-2 * 0.04))
+    assert float(error[-1]) == pytest.approx(0.2)
+    moved = on_clip.replace(q=on_clip.q.at[:2].add(jnp.array([0.3, 0.4])))
+    rewards, error, ended = judged(moment(env, moved))
+    assert float(rewards["clip_place"]) == pytest.approx(np.exp(-10 * 0.25))
+    assert float(rewards["clip_ends"]) == pytest.approx(1.0)
+    np.testing.assert_allclose(error[:3], (0.3, 0.4, 0.0), atol=1e-9)
+    assert not ended
+    lost = on_clip.replace(q=on_clip.q.at[:2].add(jnp.array([0.31, 0.4])))
+    assert judged(moment(env, lost))[2]
+    faster = on_clip.replace(qd=on_clip.qd.at[dof].add(2.0))
+    rewards, *_ = judged(moment(env, faster))
+    assert float(rewards["clip_rates"]) == pytest.approx(np.exp(-0.4))
 
 
 @pytest.mark.slow
