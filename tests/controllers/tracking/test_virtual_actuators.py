@@ -68,7 +68,7 @@ def rooted_at(foot, model, q, kin, com) -> np.ndarray:
 @pytest.mark.slow
 @pytest.mark.parametrize("foot", [0, 1])
 def test_one_foot_is_the_root_of_the_jacobian(body, foot):
-    model, q, kin, com = body
+    model, _, kin, com = body
     own = parts(model)
     share = jnp.eye(2)[foot]
     found, _ = acting(model, kin, own, com, share, TORQUE, FORCE)
@@ -80,7 +80,7 @@ def test_one_foot_is_the_root_of_the_jacobian(body, foot):
 
 def test_its_columns_are_motions_with_the_foot_at_rest(body):
     """A joint is turned, and the whole body is moved so that the foot is where it was."""
-    model, q, kin, com = body
+    model, q, kin, _ = body
     own, eps = parts(model), 1e-6
     rooted = rooted_at(0, *body)
 
