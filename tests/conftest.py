@@ -48,12 +48,14 @@ hypothesis.settings.register_profile("search", max_examples=100, **_common)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
+# Tracing makes many objects that are no garbage: a collector that looks at them every few hundred
+# takes a tenth of the time.
+gc.set_threshold(10_000, 10, 10)
+
+
 def pytest_collection_finish():
-    """What is imported stays, and tracing makes many objects that are no garbage: a collector that
-    looks at them every few hundred takes a tenth of the time."""
-    gc.collect()
+    """What is imported stays."""
     gc.freeze()
-    gc.set_threshold(10_000, 10, 10)
 
 
 @pytest.fixture(autouse=True, scope="module")
