@@ -121,6 +121,7 @@ class Reference:
             stance=self.stance[now.k],
         )
 
+    @jax.jit
     def state(self, model: Model, time: Array | float = 0.0, heading: Array | float = 0.0) -> State:
         """The model as the reference has it at a time [s], moving along, turned about the vertical
         through the origin by a heading [rad]; its clock begins at 0."""
@@ -189,7 +190,7 @@ def looped(model: Model, three: Reference) -> Reference:
         for f in dataclasses.fields(three)
         if f.name not in ("rate", "moves")
     }
-    way = np.asarray(difference(model, three.q[3 * n], three.q[2 * n]))
+    way = np.asarray(jax.jit(difference)(model, three.q[3 * n], three.q[2 * n]))
     root = model.topology.v_start[model.topology.joints_of("free")[0]]
     apart = float(np.abs(np.delete(way, [root, root + 1])).max())
     if apart > SEAM:

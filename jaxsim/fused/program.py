@@ -138,8 +138,9 @@ def blocks(block: Block) -> Iterator[Block]:
     """A block and all those within it."""
     yield block
     for value in block.ops:
-        for inner in inner_blocks(value):
-            yield from blocks(inner)
+        if value.op == "loop" or value.op == "branch":  # few are: no call for the others
+            for inner in inner_blocks(value):
+                yield from blocks(inner)
 
 
 def walk(block: Block) -> Iterator[Value]:

@@ -24,14 +24,14 @@ def _drop_dead(program: Program) -> None:
         for value in block.ops:
             if value.op == "store":
                 stores.setdefault(id(value.data), []).append(value)
-            for inner in inner_blocks(value):
-                holder[id(inner)] = value
-    live: set[int] = set()
+            elif value.op in ("loop", "branch"):
+                holder.update((id(inner), value) for inner in inner_blocks(value))
+    live: set[Value] = set()
     todo: list[Value] = []
 
     def need(value: Value):
-        if id(value) not in live:
-            live.add(id(value))
+        if value not in live:
+            live.add(value)
             todo.append(value)
 
     for output in program.outputs:
@@ -45,7 +45,8 @@ def _drop_dead(program: Program) -> None:
     while todo:
         value = todo.pop()
         for arg in value.args:
-            need(arg)
+            if arg not in live:  # most are: no call for them
+                need(arg)
         if value.block is not program.block and id(value.block) in holder:
             need(holder[id(value.block)])
         if value.op in ("param", "result"):
@@ -66,7 +67,7 @@ def _drop_dead(program: Program) -> None:
             for store in stores.get(id(value.data), []):
                 need(store)
     for block in list(blocks(program.block)):
-        block.ops = [v for v in block.ops if id(v) in live]
+        block.ops = [v for v in block.ops if v in live]
         for value in block.ops:
             if value.op in ("loop", "branch"):
                 _keep(value.data, sorted(kept.get(id(value.data), ())))

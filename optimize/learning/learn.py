@@ -109,6 +109,7 @@ class _Run:
         history, best = [], -np.inf
         if resume:
             state, history, best = self._resumed(state)
+        state = _placed(state)
         interrupted, spent = False, (history[-1]["seconds"] if history else 0.0)
         used = history[-1]["cpu_seconds"] if history else 0.0
         began, cpu = time.perf_counter() - spent, time.process_time() - used
@@ -215,6 +216,14 @@ class _Run:
             total=updates, initial=done, unit="update", disable=None if progress else True,
             desc=f"{self.asked['method']} {self.asked['scenario']}",
         )  # fmt: skip
+
+
+def _placed(state: Any) -> Any:
+    """A state whose arrays are tied to the device that they are on, as what a kernel returns is:
+    then all updates are one program, the first one too."""
+    return jax.tree.map(
+        lambda x: jax.device_put(x, x.sharding) if isinstance(x, jax.Array) else x, state
+    )
 
 
 def with_policy(scenario: Scenario, path: str | Path) -> Scenario:

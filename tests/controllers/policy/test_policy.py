@@ -59,7 +59,7 @@ def test_the_controller_does_what_the_environment_does(env, policy, tmp_path):
     human = env.problem.scenario
     controller = read_policy(tmp_path / "p.npz").controller(env.model, human.state)
     found = rollout(env.model, controller, human.state, human.scheme, 40, backend="xla")
-    at, step = env.reset(member_keys(0, 1)[0]), jax.jit(env.step)
+    at, step = jax.jit(env.reset)(member_keys(0, 1)[0]), jax.jit(env.step)
     for _ in range(4):
         at, _ = step(at, policy.network(at.observation))
     np.testing.assert_allclose(found.state.q, at.state.q, atol=1e-6)
@@ -168,8 +168,9 @@ def test_what_is_seen_turns_with_the_heading():
     q = state.q.at[3:7].set(quat_multiply(turn, state.q[3:7]))
     cos, sin = np.cos(1.1), np.sin(1.1)
     qd = state.qd.at[0:2].set(jnp.array([0.7 * cos, 0.7 * sin]))
-    upright, height = stance(model, human.state)
+    upright, height = jax.jit(stance)(model, human.state)
 
+    @jax.jit
     def seen(state):
         obs = human.scheme.observe(model, state)
         view = View(model, state, obs, human.state.q, upright, height, {}, jnp.zeros(0))

@@ -1,5 +1,7 @@
 """Virtual actuators: the transposed Jacobian of a tree that is rooted at the feet, without one."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,35 +26,53 @@ def body(request, x64_module):
     """A human in a pose of chance, the model with its kinematics and centre of mass."""
     model = request.param()
     way = np.random.default_rng(3).normal(size=model.topology.nv)
-    q = integrate(model, start(model, "standing").q, jnp.asarray(0.4 * way), 1.0)
-    kin = quick_jit(forward_kinematics)(model, q, jnp.zeros(model.topology.nv))
-    return model, q, kin, center_of_mass(model, kin)
+
+    @quick_jit
+    def placed(model, q, way):
+        q = integrate(model, q, way, 1.0)
+        kin = forward_kinematics(model, q, jnp.zeros_like(way))
+        return q, kin, center_of_mass(model, kin)
+
+    return model, *placed(model, start(model, "standing").q, jnp.asarray(0.4 * way))
 
 
-def wrench_jacobian(model, q, kin, com) -> np.ndarray:
+@quick_jit
+def acting(model, kin, own, com, share, torque, force):
+    return virtual_torque(model, kin, own, com, share, torque, force)
+
+
+@quick_jit
+def wrench_jacobian(model, q, kin, com):
     """(6, nv) by definition: angular momentum over the whole inertia, and the mean velocity."""
 
     def momentum(qd):
         return angular_momentum(model, forward_kinematics(model, q, qd))
 
     turning = jax.jacfwd(momentum)(jnp.zeros(model.topology.nv))
-    upper = np.linalg.solve(np.asarray(whole_inertia(model, kin, com)), np.asarray(turning))
-    return np.concatenate([upper, np.asarray(com_jacobian(model, kin))])
+    upper = jnp.linalg.solve(whole_inertia(model, kin, com), turning)
+    return jnp.concatenate([upper, com_jacobian(model, kin)])
 
 
-def twist_jacobian(model, kin, link, point) -> np.ndarray:
+@partial(quick_jit, static_argnums=2)
+def twist_jacobian(model, kin, link, point):
     at = angular_jacobian(model, kin, link), point_jacobian(model, kin, link, point)
-    return np.concatenate([np.asarray(x) for x in at])
+    return jnp.concatenate(at)
+
+
+def rooted_at(foot, model, q, kin, com) -> np.ndarray:
+    """The first one, of a tree whose root is a foot."""
+    of_foot = twist_jacobian(model, kin, int(parts(model).feet[foot]), com)
+    return np.asarray(wrench_jacobian(model, q, kin, com) - of_foot)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("foot", [0, 1])
 def test_one_foot_is_the_root_of_the_jacobian(body, foot):
-    model, q, kin, com = body
+    model, _, kin, com = body
     own = parts(model)
     share = jnp.eye(2)[foot]
-    found, _ = quick_jit(virtual_torque)(model, kin, own, com, share, TORQUE, FORCE)
-    rooted = wrench_jacobian(model, q, kin, com) - twist_jacobian(model, kin, own.feet[foot], com)
+    found, _ = acting(model, kin, own, com, share, TORQUE, FORCE)
+    rooted = rooted_at(foot, *body)
     assert np.abs(rooted[:, :6]).max() < 1e-12  # the old root moves nothing any more
     wanted = rooted.T @ np.concatenate([TORQUE, FORCE])
     np.testing.assert_allclose(found, wanted, atol=1e-11)
@@ -60,22 +80,22 @@ def test_one_foot_is_the_root_of_the_jacobian(body, foot):
 
 def test_its_columns_are_motions_with_the_foot_at_rest(body):
     """A joint is turned, and the whole body is moved so that the foot is where it was."""
-    model, q, kin, com = body
+    model, q, kin, _ = body
     own, eps = parts(model), 1e-6
-    rooted = wrench_jacobian(model, q, kin, com) - twist_jacobian(model, kin, own.feet[0], com)
+    rooted = rooted_at(0, *body)
 
     @quick_jit
+    @jax.vmap
     def moved(way):
         after = forward_kinematics(model, integrate(model, q, way, 1.0), jnp.zeros_like(way))
         foot = own.feet[0]
         turn = kin.link_rot[foot] @ after.link_rot[foot].T
         return kin.link_pos[foot] + turn @ (center_of_mass(model, after) - after.link_pos[foot])
 
-    for dof in np.flatnonzero(own.mask("inner")):
-        way = eps * jnp.eye(model.topology.nv)[dof]
-        np.testing.assert_allclose(
-            (moved(way) - moved(-way)) / (2 * eps), rooted[3:, dof], atol=1e-8
-        )
+    dofs = np.flatnonzero(own.mask("inner"))
+    ways = eps * np.eye(model.topology.nv)[dofs]
+    slopes = (moved(ways) - moved(-ways)) / (2 * eps)
+    np.testing.assert_allclose(slopes, rooted[3:, dofs].T, atol=1e-8)
 
 
 def test_weight_on_one_foot_is_gravity_compensation(body):
@@ -83,22 +103,22 @@ def test_weight_on_one_foot_is_gravity_compensation(body):
     own = parts(model)
     for foot, link in enumerate(own.feet):
         weight = -model.mass.sum() * model.gravity
-        found, _ = virtual_torque(model, kin, own, com, jnp.eye(2)[foot], jnp.zeros(3), weight)
+        found, _ = acting(model, kin, own, com, jnp.eye(2)[foot], jnp.zeros(3), weight)
         base = jnp.asarray(model.topology.link_dofs[link], float)
-        wanted = gravity_compensation(model, kin, com, base)
+        wanted = quick_jit(gravity_compensation)(model, kin, com, base)
         np.testing.assert_allclose(found, wanted, atol=1e-10)
 
 
 def test_feet_that_share_a_quiet_stand_need_no_torque_on_the_ankles():
     model = ball_joint_human()
     state, own = start(model, "standing"), parts(model)
-    kin = forward_kinematics(model, state.q, state.qd)
+    kin = quick_jit(forward_kinematics)(model, state.q, state.qd)
     weight = -model.mass.sum() * model.gravity
     com = center_of_mass(model, kin)
-    _, on_feet = virtual_torque(model, kin, own, com, jnp.full(2, 0.5), jnp.zeros(3), weight)
+    _, on_feet = acting(model, kin, own, com, jnp.full(2, 0.5), jnp.zeros(3), weight)
     np.testing.assert_allclose(on_feet, 0.0, atol=1e-9)
     ahead = com.at[0].add(0.05)  # what leans forward presses on the toes
-    _, on_feet = virtual_torque(model, kin, own, ahead, jnp.full(2, 0.5), jnp.zeros(3), weight)
+    _, on_feet = acting(model, kin, own, ahead, jnp.full(2, 0.5), jnp.zeros(3), weight)
     np.testing.assert_allclose(on_feet[:, 1], 0.5 * 0.05 * 72 * 9.81, rtol=1e-6)
 
 
@@ -114,7 +134,7 @@ def test_a_foot_takes_the_whole_moment_of_what_stands_on_it(body):
 
         def on_feet(model, foot=foot):
             share = jnp.eye(2)[foot]
-            return virtual_torque(model, kin, own, com, share, jnp.zeros(3), up)[1][foot]
+            return acting(model, kin, own, com, share, jnp.zeros(3), up)[1][foot]
 
         strong = model.replace(torque_limit=jnp.full_like(model.torque_limit, np.inf))
         np.testing.assert_allclose(on_feet(strong), wanted, atol=1e-10)

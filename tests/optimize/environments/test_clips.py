@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -79,21 +80,39 @@ def env(human, clip):
     )
 
 
+@cache
+def moments(env):
+    """A program: the moment of a state, as an action led to it."""
+
+    @jax.jit
+    def moment(state):
+        at = replace(env.reset(member_keys(0, 1)[0]), state=state)
+        scene = env.problem.scenario
+        view = env._view(scene, at, scene.scheme.observe(scene.model, state))
+        zero = jnp.zeros(())
+        now = None if env.clip is None else env.clip.at(scene.model, state.time)
+        return Moment(view, at.action, zero, jnp.zeros(3), jnp.asarray(env.dt), now)
+
+    return moment
+
+
 def moment(env, state):
     """As an action led to a state."""
-    at = replace(env.reset(member_keys(0, 1)[0]), state=state)
-    scene = env.problem.scenario
-    view = env._view(scene, at, scene.scheme.observe(scene.model, state))
-    zero = jnp.zeros(())
-    now = None if env.clip is None else env.clip.at(scene.model, state.time)
-    return Moment(view, at.action, zero, jnp.zeros(3), jnp.asarray(env.dt), now)
+    return moments(env)(state)
+
+
+@jax.jit
+def judged(now):
+    """Of a moment: rewards by name, how far it is from the clip, and whether that ends it."""
+    rewards = (clip_joints, clip_rates, clip_ends, clip_place)
+    return {f.__name__: f(now) for f in rewards}, clip_error(now.view), astray(now.view)
 
 
 @pytest.fixture(scope="module")
 def on_clip(env):
     """The body as the clip has it at 0.3 s."""
     state, time = env.problem.scenario.state, jnp.asarray(0.3)
-    now = env.clip.at(env.model, time)
+    now = jax.jit(env.clip.at)(env.model, time)
     return state.replace(q=now.q, qd=now.qd, time=time)
 
 
@@ -101,8 +120,9 @@ def test_episodes_begin_anywhere_on_the_clip(env, clip):
     starts, _ = env._trials
     duration = (FRAMES - 1) / RATE
     np.testing.assert_allclose(starts.time, np.arange(4) / 4 * duration)
+    at = jax.jit(clip.at)
     for k, time in enumerate(starts.time):
-        now = clip.at(env.model, time)
+        now = at(env.model, jnp.asarray(time))
         np.testing.assert_allclose(starts.q[k], now.q, atol=1e-12)
         np.testing.assert_allclose(starts.qd[k], now.qd, atol=1e-12)
     assert env.command == {"period": pytest.approx((duration, duration))}
@@ -110,20 +130,21 @@ def test_episodes_begin_anywhere_on_the_clip(env, clip):
 
 def test_a_track_goes_on_for_ever(env, clip):
     track, model = Track.of(clip), env.model
+    at = jax.jit(track.at)
     for time in (0.0, 0.13, 0.55):
-        later = track.at(model, jnp.asarray(time + 3 * float(track.duration())))
-        now = track.at(model, jnp.asarray(time)).at[0].add(3 * ADVANCE)
+        later = at(model, jnp.asarray(time + 3 * float(track.duration())))
+        now = at(model, jnp.asarray(time)).at[0].add(3 * ADVANCE)
         np.testing.assert_allclose(later, now, atol=1e-9)
-    between = track.at(model, jnp.asarray(0.25))
+    between = at(model, jnp.asarray(0.25))
     np.testing.assert_allclose(between[7:], (clip.q[2] + clip.q[3])[7:] / 2, atol=1e-12)
 
 
 def test_who_is_on_the_clip_is_paid_in_full(env, on_clip):
-    now = moment(env, on_clip)
-    for reward in (clip_joints, clip_rates, clip_ends, clip_place):
-        assert float(reward(now)) == pytest.approx(1.0, abs=1e-9), reward
-    np.testing.assert_allclose(clip_error(now.view), 0.0, atol=1e-9)
-    assert not astray(now.view)
+    rewards, error, ended = judged(moment(env, on_clip))
+    for name, reward in rewards.items():
+        assert float(reward) == pytest.approx(1.0, abs=1e-9), name
+    np.testing.assert_allclose(error, 0.0, atol=1e-9)
+    assert not ended
 
 
 def test_what_is_off_costs_as_published(env, on_clip):
@@ -131,18 +152,21 @@ def test_what_is_off_costs_as_published(env, on_clip):
     top = env.model.topology
     dof = top.actuated_dofs[-1]
     turn = jnp.zeros(top.nv).at[dof].set(0.2)
-    bent = moment(env, on_clip.replace(q=integrate(env.model, on_clip.q, turn, 1.0)))
-    assert float(clip_joints(bent)) == pytest.approx(np.exp(-2 * 0.04))
-    assert float(clip_error(bent.view)[-1]) == pytest.approx(0.2)
-    moved = moment(env, on_clip.replace(q=on_clip.q.at[:2].add(jnp.array([0.3, 0.4]))))
-    assert float(clip_place(moved)) == pytest.approx(np.exp(-10 * 0.25))
-    assert float(clip_ends(moved)) == pytest.approx(1.0)
-    np.testing.assert_allclose(clip_error(moved.view)[:3], (0.3, 0.4, 0.0), atol=1e-9)
-    assert not astray(moved.view)
-    lost = moment(env, on_clip.replace(q=on_clip.q.at[:2].add(jnp.array([0.31, 0.4]))))
-    assert astray(lost.view)
-    faster = moment(env, on_clip.replace(qd=on_clip.qd.at[dof].add(2.0)))
-    assert float(clip_rates(faster)) == pytest.approx(np.exp(-0.4))
+    bent = on_clip.replace(q=jax.jit(integrate)(env.model, on_clip.q, turn, 1.0))
+    rewards, error, _ = judged(moment(env, bent))
+    assert float(rewards["clip_joints"]) == pytest.approx(np.exp(-2 * 0.04))
+    assert float(error[-1]) == pytest.approx(0.2)
+    moved = on_clip.replace(q=on_clip.q.at[:2].add(jnp.array([0.3, 0.4])))
+    rewards, error, ended = judged(moment(env, moved))
+    assert float(rewards["clip_place"]) == pytest.approx(np.exp(-10 * 0.25))
+    assert float(rewards["clip_ends"]) == pytest.approx(1.0)
+    np.testing.assert_allclose(error[:3], (0.3, 0.4, 0.0), atol=1e-9)
+    assert not ended
+    lost = on_clip.replace(q=on_clip.q.at[:2].add(jnp.array([0.31, 0.4])))
+    assert judged(moment(env, lost))[2]
+    faster = on_clip.replace(qd=on_clip.qd.at[dof].add(2.0))
+    rewards, *_ = judged(moment(env, faster))
+    assert float(rewards["clip_rates"]) == pytest.approx(np.exp(-0.4))
 
 
 @pytest.mark.slow

@@ -22,20 +22,37 @@ MEMBERS, ACTIONS = 8, 10
 
 
 @pytest.fixture(scope="module")
-def episodes(planar64):
-    """The same actions under XLA and as one kernel: begun, ended, and told by both."""
+def run(planar64):
+    """Of one member: where its actions end, what is told of each, and steps and pose after each."""
+
+    def one(at, action):
+        at, told = planar64.step_on(at, action)
+        return at, (told, at.steps, at.state.q)
+
+    return lambda at, actions: jax.lax.scan(one, at, actions)
+
+
+@pytest.fixture(scope="module")
+def by_xla(run):
+    return jax.jit(jax.vmap(run))
+
+
+@pytest.fixture(scope="module")
+def begun(planar64):
+    return jax.jit(jax.vmap(planar64.reset))(member_keys(0, MEMBERS))
+
+
+@pytest.fixture(scope="module")
+def episodes(planar64, begun, run, by_xla):
+    """The same actions under XLA and as one kernel: ended, and told by both."""
     size = MEMBERS, ACTIONS, planar64.action_size
     actions = 0.1 * np.random.default_rng(0).normal(size=size)  # none falls, or lands
-    begun = jax.jit(jax.vmap(planar64.reset))(member_keys(0, MEMBERS))
-
-    def run(at, actions):
-        return jax.lax.scan(planar64.step_on, at, actions)
-
-    return begun, actions, jax.jit(jax.vmap(run))(begun, actions), fuse(run)(begun, actions)
+    (end, (told, *_)), (_, (fused, *_)) = by_xla(begun, actions), fuse(run)(begun, actions)
+    return end, told, fused
 
 
 def test_a_kernel_does_as_xla(episodes):
-    _, _, (_, by_xla), (_, fused) = episodes
+    _, by_xla, fused = episodes
     for name in ("observation", "reward"):
         one, other = getattr(by_xla, name), getattr(fused, name)
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6, err_msg=name)
@@ -44,7 +61,7 @@ def test_a_kernel_does_as_xla(episodes):
 
 
 def test_time_ends_an_episode_and_the_next_one_begins(episodes, planar64):
-    _, _, (end, told), _ = episodes
+    end, told, _ = episodes
     first = np.argmax(np.asarray(told.done | told.truncated), axis=1)
     assert planar64.limit == 6
     assert (first <= 5).all() and (first == 5).any()
@@ -54,39 +71,38 @@ def test_time_ends_an_episode_and_the_next_one_begins(episodes, planar64):
     assert (np.asarray(end.count) >= 2).all()
 
 
-def test_commands_and_trials_are_drawn(episodes, planar64):
-    begun, *_ = episodes
+def test_commands_and_trials_are_drawn(begun, planar64):
     speed = np.asarray(begun.command["speed"])
     assert (speed >= 0.8).all() and (speed <= 1.2).all() and len(set(speed.tolist())) == MEMBERS
     trials = np.asarray(begun.trial)
     assert set(trials) <= set(range(planar64.problem.trials)) and len(set(trials)) > 1
 
 
-def test_an_action_is_held_as_the_pose_controller_would(planar64):
+def test_an_action_is_held_as_the_pose_controller_would(planar64, begun, by_xla):
     """No offset is the pose: the state after an action is that of a rollout of as many steps."""
-    at = planar64.reset(member_keys(5, 1)[0])
-    after, told = jax.jit(planar64.step)(at, jnp.zeros(planar64.action_size))
+    _, (told, _, q) = by_xla(begun, jnp.zeros((MEMBERS, ACTIONS, planar64.action_size)))
+    told, q = jax.tree.map(lambda x: x[2, 0], (told, q))  # of a member, after one action
     starts, varied = planar64._trials
-    k = int(at.trial)
+    k = int(begun.trial[2])
     own = planar64.problem.trial(np.zeros(0), *jax.tree.map(lambda x: x[k], (starts, varied)))
     pose = PoseController(planar64.problem.scenario.state.q)
     alone = rollout(
         own.model, pose, own.state, own.scheme, planar64.every, backend="xla", pushes=own.forces
     )
-    np.testing.assert_allclose(after.state.q, alone.state.q, atol=1e-9)
+    np.testing.assert_allclose(q, alone.state.q, atol=1e-9)
     assert told.reward == pytest.approx(sum(float(p) for p in told.parts.values()), rel=1e-5)
     assert not told.done and not told.failed
 
 
-def test_a_state_that_is_not_finite_ends_alone_and_goes_on(planar64):
-    at = jax.jit(jax.vmap(planar64.reset))(member_keys(0, 3))
-    q = at.state.q.at[1, 4].set(jnp.nan)
-    at = replace(at, state=at.state.replace(q=q))
-    after, told = jax.jit(jax.vmap(planar64.step_on))(at, jnp.zeros((3, planar64.action_size)))
-    assert np.asarray(told.failed).tolist() == [False, True, False]
-    assert np.asarray(told.done).tolist() == [False, True, False]
-    assert np.isfinite(told.reward).all() and np.isfinite(after.observation).all()
-    assert int(after.steps[1]) == 0 and (np.asarray(after.steps)[[0, 2]] == 1).all()
+def test_a_state_that_is_not_finite_ends_alone_and_goes_on(planar64, begun, by_xla):
+    q = begun.state.q.at[1, 4].set(jnp.nan)
+    at = replace(begun, state=begun.state.replace(q=q))
+    end, (told, steps, _) = by_xla(at, jnp.zeros((MEMBERS, ACTIONS, planar64.action_size)))
+    alone = np.arange(MEMBERS) == 1
+    assert np.array_equal(told.failed[:, 0], alone) and not told.failed[:, 1:].any()
+    assert np.array_equal(told.done[:, 0], alone)
+    assert np.isfinite(told.reward).all() and np.isfinite(end.observation).all()
+    assert np.array_equal(steps[:, 0], np.where(alone, 0, 1))
 
 
 def test_the_objective_as_a_reward_adds_up_to_its_fall(planar64):
