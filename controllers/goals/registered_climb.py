@@ -66,15 +66,21 @@ def climb(table: Table, setup: Setup) -> Registered:
     chosen = [world.holds[k] for k in np.asarray(begun.asked)]
     far = np.asarray(away, float) - np.array([hold.reach for hold in chosen])
     if far.max() > 0:
-        k = int(far.argmax())
+        k = _outlier(np.asarray(wall.pos)[np.asarray(begun.asked)])
         raise ModelError(
-            f"hold {chosen[k].name!r} is out of reach: {LIMBS[k]!r}, with the other limbs on"
-            f" theirs, comes no nearer than {away[k]:.2f} m; begin on other holds, or"
+            f"hold {chosen[k].name!r} is out of reach of {LIMBS[k]!r} while the other limbs are on"
+            f" theirs: one of them misses its hold by {far.max():.2f} m; begin on other holds, or"
             " give more of them"
         )
     _check_free(setup, state, wall)
     machine = climb_machine([own.topology.joint_names[j] for j in hinges(own.topology)], begun)
     return replace(registered(machine, table, setup, ROLES), state=state)
+
+
+def _outlier(places: np.ndarray) -> int:
+    """Which of some places (n, 3) is the furthest from the middle of the others."""
+    middle = places.mean(axis=0)
+    return int(np.linalg.norm(places - middle, axis=1).argmax())
 
 
 def hinges(top: Topology) -> list[int]:
