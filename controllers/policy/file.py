@@ -83,7 +83,7 @@ class PolicyFile:
             )
         dtype = model.mass.dtype
         pose = _whole(self.pose, state)
-        upright, height = stance(model, state.replace(q=pose))
+        upright, height = jax.jit(stance)(model, state.replace(q=pose))
         network = Network(
             tuple((jnp.asarray(k, dtype), jnp.asarray(b, dtype)) for k, b in self.network.layers),
             jnp.asarray(self.network.mean, dtype),
