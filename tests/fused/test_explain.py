@@ -38,7 +38,7 @@ def test_a_structural_zero_costs_nothing():
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_zero_of_either_sign_stays_one_when_it_may_be_replaced_by_zero(sign):
-    """-A has zeros that say minus; ``where(finite, -A, 0)`` has them still, and they cost nothing."""
+    """Zeros of -A say minus; ``where(finite, -A, 0)`` has them still, and they cost nothing."""
 
     def fn(x, y):
         m = sign * jnp.asarray([[2.0, 0.0], [0.0, 4.0]]) * y
