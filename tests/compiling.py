@@ -1,4 +1,8 @@
-"""Compiling in tests: most programs run a few times only, so compile time is what counts."""
+"""Compiling in tests: most programs run a few times only, so compile time is what counts.
+
+``conftest.py`` says the same to XLA for all tests; this is for programs that are to compile quickly
+whatever XLA_FLAGS say.
+"""
 
 from functools import cache
 

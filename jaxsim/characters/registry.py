@@ -1,5 +1,9 @@
 """The characters by name. One entry adds one."""
 
+from functools import partial
+
+import jax
+
 from jaxsim.characters import human, planar_human
 from jaxsim.characters.character import Character
 from jaxsim.characters.standing import stand
@@ -28,6 +32,7 @@ def character_of(model: Model) -> Character:
     )
 
 
+@partial(jax.jit, static_argnames="name")
 def start(model: Model, name: str) -> State:
     """A start pose at rest, with the lowest point on the ground.
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from jaxsim.characters.bearing import bearing
 from jaxsim.characters.default_gains import with_default_gains
-from jaxsim.characters.registry import CHARACTERS
-from jaxsim.characters.registry import start as start_pose
+from jaxsim.characters.registry import CHARACTERS, start
 from jaxsim.collision.contacts import lowest_point, overlapping_pairs
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.io.joint_angles import posed_q
@@ -24,8 +23,7 @@ from jaxsim.model.checks import rotation
 MODEL_FILES = (".xml", ".mjcf", ".urdf")
 BETWEEN = 24  # straight lines between two keys
 
-# Compiled as wholes: one operation after the other, each would be compiled by itself.
-_begun = jax.jit(start_pose, static_argnames="name")
+# Compiled as a whole: one operation after the other, each would be compiled by itself.
 _low = jax.jit(lambda model, q, qd: lowest_point(model, forward_kinematics(model, q, qd)))
 
 
@@ -75,7 +73,7 @@ def _loaded(world: World, spec: CharacterSpec, notes: list[str]) -> Placed:
                 f"{world.name}: [character]: {spec.model} has none of these: "
                 f"{', '.join(spec.options)}; leave them out"
             ) from None
-        state = _begun(model, name=spec.start or CHARACTERS[spec.model].starts[0])
+        state = start(model, spec.start or CHARACTERS[spec.model].starts[0])
         state = state.replace(q=posed_q(world.name, model, state.q, spec.pose))
         return Placed(model, _on_ground(model, state) if spec.pose else state)
     if spec.options:
@@ -93,7 +91,7 @@ def _loaded(world: World, spec: CharacterSpec, notes: list[str]) -> Placed:
         )
     starts = dict(imported.keyframes)
     if model.topology.roles.standing:
-        starts.setdefault("standing", _begun(model, name="standing"))
+        starts.setdefault("standing", start(model, "standing"))
     if spec.start is not None and spec.start not in starts:
         raise WorldError(
             f"{world.name}: [character], key 'start': {spec.model} has no key frame "

@@ -65,7 +65,7 @@ def push(
         array = jnp.asarray(value, model.mass.dtype)
         if array.shape != shape:
             raise ValueError(f"push on {link!r}: {name} has shape {array.shape}, not {shape}")
-        if not isinstance(array, Tracer) and bool(jnp.isnan(array).any()):
+        if not isinstance(array, Tracer) and np.isnan(np.asarray(array)).any():
             raise ValueError(f"push on {link!r}: {name} is not a number")
         arrays[name] = array[None]
     return Pushes(link=jnp.array([index]), **arrays)

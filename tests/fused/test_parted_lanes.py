@@ -34,10 +34,10 @@ def test_bodies_that_fall_apart_lie_on_the_ground():
     """Which contacts have a place is found by computed indices; with few places for them."""
     model = ball_joint_human()
     scheme = TimeStepping(dt=0.004, contacts=16)
+    standing = start(model, "standing")
 
     def member(speed):
-        state = start(model, "standing")
-        state = scheme.init(model, state.replace(qd=state.qd.at[1].set(speed)))
+        state = scheme.init(model, standing.replace(qd=standing.qd.at[1].set(speed)))
 
         def body(state, _):
             after, info = scheme.step(model, state, scheme.observe(model, state), no_control(model))

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from controllers.pose.pd import PoseController
-from jaxsim.characters.planar_human import planar_human, posed, set_chair_height, start
+from jaxsim.characters.planar_human import planar_human, posed, set_chair_height
+from jaxsim.characters.registry import start
 from jaxsim.collision.slots import contact_slots
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.dynamics.momentum import kinetic_energy, potential_energy

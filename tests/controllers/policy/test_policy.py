@@ -12,7 +12,8 @@ from controllers.policy.actions import Offsets, Targets, Torques
 from controllers.policy.file import PolicyError, PolicyFile, read_policy
 from controllers.policy.network import Network
 from controllers.policy.view import View, stance
-from jaxsim.characters.planar_human import planar_human, start
+from jaxsim.characters.planar_human import planar_human
+from jaxsim.characters.registry import start
 from jaxsim.io.toml_table import WorldError
 from jaxsim.model import ModelError
 from jaxsim.simulation.rollout import rollout

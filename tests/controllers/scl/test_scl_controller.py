@@ -12,7 +12,8 @@ import pytest
 
 from controllers.scl.controller import BY_BOTH, BY_CONTACT, BY_TIME
 from controllers.scl.load import script_controller
-from jaxsim.characters.planar_human import planar_human, posed, start
+from jaxsim.characters.planar_human import planar_human, posed
+from jaxsim.characters.registry import start
 from jaxsim.dynamics.jacobians import com_velocity
 from jaxsim.dynamics.kinematics import forward_kinematics, plane_angles, point_velocity
 from jaxsim.dynamics.momentum import potential_energy

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from controllers.pose.pd import PoseController
-from jaxsim.characters.planar_human import planar_human, start
+from jaxsim.characters.planar_human import planar_human
+from jaxsim.characters.registry import start
 from jaxsim.dynamics.kinematics import plane_angles
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import TimeStepping
