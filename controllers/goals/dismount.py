@@ -154,6 +154,54 @@ def height() -> Goal:
     return Goal("height", "com", rows)
 
 
+def _lets_go(obs: EffectorObservation, now: Dismount) -> Array:
+    """It comes forward, and its feet would land where they are to."""
+    return (hang(obs).speed > 0) & (lands_ahead(obs, now) > now.ahead * obs.height)
+
+
+def _turns(obs: EffectorObservation) -> Array:
+    """It is behind the bar, on its way forward: how far back it swung is known."""
+    seen = hang(obs)
+    return (seen.angle < 0) & (seen.speed > 0)
+
+
+def _comes(obs: EffectorObservation) -> Array:
+    """It is behind the bar, or on its way forward."""
+    seen = hang(obs)
+    return (seen.angle < 0) | (seen.speed > 0)
+
+
+def _swings(obs: EffectorObservation, now: Dismount) -> Array:
+    """It has not swung back far enough."""
+    return (holding(obs) == 2) & ((now.back <= now.least) | ~_turns(obs))
+
+
+def _brakes(obs: EffectorObservation, now: Dismount) -> Array:
+    """It swings back further than it may."""
+    return (holding(obs) == 2) & ((now.back > now.most) | ~_turns(obs))
+
+
+def _waits(obs: EffectorObservation, now: Dismount) -> Array:
+    """It comes forward from a swing that is short enough."""
+    return (holding(obs) == 2) & (now.back <= now.most) & _comes(obs) & ~_lets_go(obs, now)
+
+
+def _flies(obs: EffectorObservation, now: Dismount) -> Array:
+    """It has let go, or is to, and no foot touches."""
+    free = (holding(obs) == 0) | _lets_go(obs, now)
+    return free & ~(obs.touching & _feet(obs)).any()
+
+
+def _lands(obs: EffectorObservation, _: Dismount) -> Array:
+    """It is on the ground, and its fall is not stopped."""
+    return on_ground(obs) & (obs.com_velocity[2] < -FALLS)
+
+
+def _stands(obs: EffectorObservation, _: Dismount) -> Array:
+    """It is on the ground."""
+    return on_ground(obs)
+
+
 def dismount_machine(
     joints: Sequence[str],
     angles: Array | np.ndarray,
@@ -169,36 +217,6 @@ def dismount_machine(
 
     joints: of the body, and their angles where it is straight and where its legs are tucked [rad];
     stiff: those of them that are stiff as it swings."""
-
-    def lets_go(obs: EffectorObservation, now: Dismount):
-        return (hang(obs).speed > 0) & (lands_ahead(obs, now) > now.ahead * obs.height)
-
-    def turns(obs: EffectorObservation):
-        seen = hang(obs)
-        return (seen.angle < 0) & (seen.speed > 0)
-
-    def comes(obs: EffectorObservation):
-        seen = hang(obs)
-        return (seen.angle < 0) | (seen.speed > 0)
-
-    def swings(obs: EffectorObservation, now: Dismount):
-        return (holding(obs) == 2) & ((now.back <= now.least) | ~turns(obs))
-
-    def brakes(obs: EffectorObservation, now: Dismount):
-        return (holding(obs) == 2) & ((now.back > now.most) | ~turns(obs))
-
-    def waits(obs: EffectorObservation, now: Dismount):
-        return (holding(obs) == 2) & (now.back <= now.most) & comes(obs) & ~lets_go(obs, now)
-
-    def flies(obs: EffectorObservation, now: Dismount):
-        free = (holding(obs) == 0) | lets_go(obs, now)
-        return free & ~(obs.touching & _feet(obs)).any()
-
-    def lands(obs: EffectorObservation, _: Dismount):
-        return on_ground(obs) & (obs.com_velocity[2] < -FALLS)
-
-    def stands(obs: EffectorObservation, _: Dismount):
-        return on_ground(obs)
 
     at, legs = np.asarray(angles), np.asarray(tucked) - np.asarray(angles)
     own = at[[list(joints).index(name) for name in stiff]]
@@ -224,14 +242,14 @@ def dismount_machine(
             height(),
         ),
         states={
-            "swing": Submachine(swinging, swings, enter=anew, during=swung_back),
-            "brake": GoalState({"damping": 0.1, "brake": FIRMLY}, brakes, during=swung_back),
-            "wait": GoalState({"damping": 0.1, "straight": 5.0}, waits),
+            "swing": Submachine(swinging, _swings, enter=anew, during=swung_back),
+            "brake": GoalState({"damping": 0.1, "brake": FIRMLY}, _brakes, during=swung_back),
+            "wait": GoalState({"damping": 0.1, "straight": 5.0}, _waits),
             "fly": GoalState(
-                {"damping": 0.5, "spine": Response(0.3, 10.0), "feet": 3.0}, flies, holds=let_go
+                {"damping": 0.5, "spine": Response(0.3, 10.0), "feet": 3.0}, _flies, holds=let_go
             ),
-            "land": Submachine(landing_machine, lands, {"height": 5.0}, holds=let_go),
-            "stand": Submachine(standing, stands, {"height": 5.0}, holds=let_go),
+            "land": Submachine(landing_machine, _lands, {"height": 5.0}, holds=let_go),
+            "stand": Submachine(standing, _stands, {"height": 5.0}, holds=let_go),
         },
         transitions={
             "swing": ("wait", "brake"),

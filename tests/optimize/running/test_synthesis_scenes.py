@@ -331,10 +331,11 @@ def test_anothers_hand_does_not_reach_the_head_that_leaves_its_way(place):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start_deg", [-22.0, -18.0])
+@pytest.mark.parametrize("start_deg", [-25.0, -18.0, -31.0])
 def test_who_lets_go_of_the_bar_lands_on_the_feet_and_stands(start_deg):
-    """From a swing that he is given, at once."""
-    given = {"controller.start_deg": start_deg, "controller.least_deg": 7.0}
+    """From a swing that he is given, at once: he does not brake."""
+    given = {"start_deg": start_deg, "least_deg": 7.0, "most_deg": 45.0}
+    given = {f"controller.{key}": value for key, value in given.items()}
     with jax.enable_x64(True):
         simulation = simulate("swing_dismount", set=given, seconds=6.0)
     assert 0.3 < lands_and_stands(simulation) < 0.8
@@ -393,7 +394,7 @@ def test_on_ice_feet_slip_and_steps_are_smaller():
     """Section 6.1.3: the same controller, weights and push."""
     firm, ice = played("push").summary, played("ice").summary
     assert ice["longest_step"] < 0.8 * firm["longest_step"]
-    assert ice["sliding_time"] > 2 * firm["sliding_time"]
+    assert ice["sliding_time"] > 0.1 and ice["sliding_time"] > 2 * firm["sliding_time"]
     assert firm["slip_distance"] < 0.005 and ice["slip_distance"] > 0.01  # under a load
 
 
