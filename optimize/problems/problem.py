@@ -20,6 +20,7 @@ from optimize.problems.defaults import default_numbers
 from optimize.problems.evaluation import Evaluation
 from optimize.problems.racing import better_half, merged
 from optimize.problems.score import check_score, scored, succeeded
+from optimize.problems.slopes import slopes, slopes_fused
 from optimize.problems.starts import ANGLE, RATE, drawn_values, start_maker
 from optimize.problems.survival import outlast
 from optimize.problems.tunables import Tunables
@@ -356,42 +357,19 @@ class Problem:
     # ---- derivatives
 
     def _loss(self, z: Any, member: Any, shared: Any) -> Any:
+        """() of one trial at z (n,); member: the rest of it."""
         parts, _ = self._outcome(self._member((self.tunables.decode(z), *member), shared))
         return self.objective.total(parts)
 
     @cached_property
     def _derivative(self):
-        """Losses (P * trials,) and derivatives (P * trials, n) of members: of fused kernels where
-        they have them, of XLA else, forward where each step is an optimisation, a loop without a
-        fixed end."""
+        """See ``slopes``: of fused kernels where they have them, of XLA else, forward where each
+        step is an optimisation, a loop without a fixed end."""
         forward = not isinstance(self.scenario.scheme, TimeStepping)
         if self._fused and not forward:
-            losses = fuse(lambda z, rest, shared: self._loss(z, rest, shared), (0, 0, None))
-
-            def summed(z, rest, shared):
-                found = losses(z, rest, shared)
-                return found.sum(), found
-
-            both = jax.value_and_grad(summed, has_aux=True)
-
-            def derivative(members, shared):
-                (_, found), rows = both(members[0], members[1:], shared)
-                return found, rows
-
-            return derivative
-
-        def sloped(member, shared):
-            z, *rest = member
-
-            def loss(z):
-                return self._loss(z, rest, shared)
-
-            if not forward:
-                return jax.value_and_grad(loss)(z)
-            along = jax.vmap(lambda way: jax.jvp(loss, (z,), (way,)), out_axes=(None, 0))
-            return along(jnp.eye(z.shape[0], dtype=z.dtype))
-
-        return batched(sloped, min(WIDEST, -(-self.trials // jax.device_count())))
+            return slopes_fused(self._loss)
+        width = min(WIDEST, -(-self.trials // jax.device_count()))
+        return slopes(self._loss, width, forward)
 
     def value_and_slope(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """The mean loss at z (n,), and its derivative (n,); see ``values_and_slopes``."""
