@@ -19,7 +19,7 @@ from optimize.scenarios.find import scenario
 
 SHIPPED = Path(optimize.scenarios.find.__file__).parent / "shipped"
 CLIMB = (SHIPPED / "climb.toml").read_text()
-SECONDS = 15.0
+SECONDS = 40.0
 HUMAN = 'model = "articulated_human"\nbuild = "adult"\nbears = ["pelvis", "chest"]\n'
 BAR = '[[hold]]\nname = "bar"\npos = [{}, 0, 1.25]\nhalf_length = 0.6\n[[fixed]]'
 
@@ -198,7 +198,7 @@ def climbed(name, seconds, sets):
 
 @pytest.fixture(scope="module")
 def climb():
-    """The shipped wall for a few seconds, in float64."""
+    """The shipped wall, in float64."""
     kept, made = climbed("climb", SECONDS, [{}])
     return jax.tree.map(lambda x: x[0], kept), made
 
@@ -226,8 +226,8 @@ def test_torques_are_within_their_limits(climb):
 @pytest.mark.slow
 def test_it_goes_up_hold_by_hold_and_one_limb_at_a_time(climb):
     kept, made = climb
-    assert kept["moves"][-1] >= 3
-    assert kept["com"][-1, 2] > kept["com"][0, 2] + 0.2
+    assert kept["moves"][-1] >= 10
+    assert kept["com"][-1, 2] > kept["com"][0, 2] + 0.8
     free = (kept["held"][1:] == NO_HOLD).sum(axis=1)
     assert free.max() == 1
     names = np.array(made.controller.phase_names)[kept["state"]]
