@@ -52,7 +52,7 @@ def batched(function: Callable[..., Any], chunk: int = CHUNK, devices=None) -> C
         )
         out = on_devices(chunks, shared)
         with watched(f"a batch of {size} under XLA", HANGS, after=SUSPICIOUS):
-            return jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:])[:size], out)
+            return jax.tree.map(lambda x: np.asarray(x).reshape(padded, *x.shape[2:])[:size], out)
 
     run.compiled = on_devices  # for counting and timing compilations
     return run
