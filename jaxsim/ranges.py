@@ -6,8 +6,10 @@ that does. It holds for numbers that are known when a function is called; arrays
 """
 
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
+
+FLOAT32 = 1e-6  # relative, by which a number of float32 may miss the end of a range
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,9 @@ class Range:
         if not isinstance(value, kind) or isinstance(value, bool):
             return False
         number: Any = value
-        return bool(self.least <= number <= self.most)
+        slack = 0 if self.whole else FLOAT32
+        least, most = self.least - slack * abs(self.least), self.most + slack * abs(self.most)
+        return bool(least <= number <= most)
 
     @property
     def wanted(self) -> str:
@@ -78,6 +82,20 @@ RANGES = {
     "stabilization_time": Range(
         1e-6, 1e6, "s", "0.02", "depth is undone in this time; a long one leaves it"
     ),
+    "recovery_time": Range(1e-6, 1e6, "s", "0.02", "depth is undone in this time"),
+    "recovery_speed": Range(0, 1e3, "m/s", "1", "what begins deep inside comes out so fast"),
+    "bounce_speed": Range(0, 1e6, "m/s", "0.1", "slower impacts do not bounce"),
+    "slip_speed": Range(0, 1e6, "m/s", "0.001", "slower contacts stick"),
+    "touch_distance": Range(-1, 10, "m", "0.001", "a smaller gap counts as contact"),
+    "near_distance": Range(-1, 1e6, "m", "0.01", "what comes nearer in a step is solved for"),
+    "depth": Range(1e-9, 1e3, "m", "0.001", "a part of a step that goes deeper is halved"),
+    "warm_start": Range(0, 1, "", "1", "it is the part of the last impulses to begin with"),
+    "most_sweeps": Range(0, 10_000, "", "100", "a step takes as long as its sweeps", whole=True),
+    "tolerance": Range(0, 1e9, "m/s", "0.1", "a smaller change of a velocity ends the sweeps"),
+    "smoothing": Range(0, 1e9, "J", "0.001", "it relaxes complementarity in the derivative"),
+    "halvings": Range(0, 60, "", "8", "a shorter part of a step is lost in rounding", whole=True),
+    "parts": Range(1, 1_000_000, "", "64", "a step is cut in at most so many", whole=True),
+    "iterations": Range(1, 1_000_000, "", "200", "a solution takes as long as these", whole=True),
     "friction": Range(0, 1e3, "", "0.6", "nothing slides at far less"),
     "chair_height": Range(0.01, 100, "m", "0.45", "a human sits on it"),
     "number": Range(-1e9, 1e9, "", "1", "float32 keeps seven digits, and its squares end at 1e38"),
@@ -97,3 +115,14 @@ def within(name: str, value: Any, called: str = "", of: str = "") -> Any:
         unit = f" {limits.unit}" if limits.unit and isinstance(shown, numbers.Real) else ""
         raise ValueError(f"{called or name} is {shown!r}{unit}; {limits.wanted}")
     return value
+
+
+def check_ranges(record: Any) -> None:
+    """Check the fields of a dataclass that have a range of their name.
+
+    Arrays pass, as they may be traced, and so does None. Raises ValueError.
+    """
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if field.name in RANGES and isinstance(value, (numbers.Number, str)):
+            within(field.name, value)

@@ -87,7 +87,7 @@ def box_plane(center: Array, turn: Array, half: Array, pos: Array, rot: Array):
     )
     down = jnp.where(jnp.sum(out * normal) > 0, -out, out)
     signs = jnp.asarray(FACE, center.dtype)
-    corners = center + down + signs[:, :1] * u + signs[:, 1:] * v
-    gap = jnp.sum((corners - pos) * normal, axis=-1)
+    corners = (center + down)[None] + signs[:, :1] * u[None] + signs[:, 1:] * v[None]
+    gap = jnp.sum((corners - pos[None]) * normal[None], axis=-1)
     normals = jnp.broadcast_to(normal, corners.shape)
-    return corners - normal * (gap / 2)[:, None], normals, gap
+    return corners - normal[None] * (gap / 2)[:, None], normals, gap

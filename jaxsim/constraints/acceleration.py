@@ -117,7 +117,7 @@ def stacked(*parts: Rows) -> Rows:
 def row_jacobian(model: Model, kin: Kinematics, rows: Rows) -> Array:
     """J (m, nv): the generalised forces of the test forces."""
     on_freedoms = jax.vmap(partial(mask_product, model.topology.link_dofs.T))(rows.link_force)
-    return rows.torque + jnp.sum(kin.axis * on_freedoms, axis=-1)
+    return rows.torque + jnp.sum(kin.axis[None] * on_freedoms, axis=-1)
 
 
 def net_effects(

@@ -73,7 +73,7 @@ def articulated_body(
     # forces at the accelerations that follow from velocity and gravity alone: what remains for
     # the recursion is linear, with zero bias and zero base acceleration
     lift = spatial(jnp.zeros(3, tau.dtype), -model.gravity)
-    needed = link_forces(model, kin, kin.bias + lift)
+    needed = link_forces(model, kin, kin.bias + lift[None])
     if link_force is not None:
         needed = needed - link_force
     if articulated is None:

@@ -24,7 +24,7 @@ def link_inertias(model: Model, kin: Kinematics) -> tuple[Array, Array, Array]:
     """
     arm, mass = kin.com - kin.reference, model.mass
     turned = compose(compose(kin.link_rot, model.inertia), jnp.swapaxes(kin.link_rot, -1, -2))
-    squared = jnp.sum(arm * arm, axis=-1)[:, None, None] * np.eye(3, dtype=arm.dtype)
+    squared = jnp.sum(arm * arm, axis=-1)[:, None, None] * np.eye(3, dtype=arm.dtype)[None]
     parallel = squared - arm[:, :, None] * arm[:, None, :]  # -[arm]x^2
     return mass, mass[:, None] * arm, turned + mass[:, None, None] * parallel
 
@@ -40,7 +40,7 @@ def inverse_dynamics(model: Model, kin: Kinematics, qdd: Array) -> Array:
     """RNEA: generalised forces (nv,) [N m or N] that give qdd (nv,) under gravity."""
     top = model.topology
     lift = spatial(jnp.zeros(3, qdd.dtype), -model.gravity)
-    acceleration = mask_product(top.link_dofs, kin.axis * qdd[:, None]) + kin.bias + lift
+    acceleration = mask_product(top.link_dofs, kin.axis * qdd[:, None]) + kin.bias + lift[None]
     force = mask_product(top.link_dofs.T, link_forces(model, kin, acceleration))
     return jnp.sum(kin.axis * force, axis=-1) + model.armature * qdd
 

@@ -86,7 +86,7 @@ class _One:
         closed, out = jax.make_jaxpr(
             lambda *flat: self.fn(*jax.tree.unflatten(tree, flat)), return_shape=True
         )(*specs)
-        closed, outer = _without_tracers(closed)
+        closed, outer = without_tracers(closed)
         kernel, run = kept(closed, _made)
         traced = _Traced(kernel, run, outer, jax.tree.structure(out))
         if not outer:  # tracers are only good for this call
@@ -140,7 +140,7 @@ def _spec(x, shape) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, x.dtype, weak_type=x.weak_type)
 
 
-def _without_tracers(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list]:
+def without_tracers(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list]:
     """What fn closes over and an outer jit, vmap or grad traces becomes its first arguments."""
     outer = [k for k, c in enumerate(closed.consts) if isinstance(c, Tracer)]
     if not outer:

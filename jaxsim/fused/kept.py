@@ -22,10 +22,13 @@ class _Unknown(Exception):
     """A parameter of which nobody can say whether it equals another, such as a function."""
 
 
-def kept(closed: ClosedJaxpr, make: Callable[[ClosedJaxpr], Any]) -> Any:
-    """``make(closed)``, or what it gave for a jaxpr that computes the same from the same arrays."""
+def kept(closed: ClosedJaxpr, make: Callable[[ClosedJaxpr], Any], values_only: bool = False) -> Any:
+    """``make(closed)``, or what it gave for a jaxpr that computes the same from the same arrays.
+
+    values_only: what is made is never differentiated, so rules for derivatives do not count.
+    """
     try:
-        key = _digest(closed)
+        key = _digest(closed, values_only)
     except _Unknown:
         return make(closed)
     if key not in _kept:
@@ -36,12 +39,13 @@ def kept(closed: ClosedJaxpr, make: Callable[[ClosedJaxpr], Any]) -> Any:
     return _kept[key]
 
 
-def _digest(closed: ClosedJaxpr) -> bytes:
+def _digest(closed: ClosedJaxpr, values_only: bool = False) -> bytes:
     """The same for two jaxprs only if they differ in nothing but names and places in the source.
 
     Raises _Unknown where a parameter is a function, as in custom derivatives.
     """
-    hashed = hashlib.sha256()
+    hashed = hashlib.sha256(b"values" if values_only else b"")
+    nothing = _NOTHING | _DERIVATIVES if values_only else _NOTHING
 
     def put(*words: Any) -> None:
         hashed.update("\x1f".join(map(str, words)).encode() + b"\x1e")
@@ -95,7 +99,7 @@ def _digest(closed: ClosedJaxpr) -> bytes:
             for atom in eqn.invars:
                 read(atom)
             bind(eqn.outvars)
-            without = _NOTHING.get(eqn.primitive.name, ())
+            without = nothing.get(eqn.primitive.name, ())
             parameter({k: v for k, v in eqn.params.items() if k not in without})
         for atom in inner.outvars:
             read(atom)
@@ -119,3 +123,7 @@ def _is_option(x: Any) -> bool:
 
 # Parameters that change nothing in a kernel; the name that ``checkpoint_name`` gives does.
 _NOTHING = {"jit": ("name", "ctx_mesh"), "pjit": ("name", "ctx_mesh")}
+_DERIVATIVES = {
+    "custom_jvp_call": ("jvp_jaxpr_fun",),
+    "custom_vjp_call": ("fwd_jaxpr_thunk", "bwd", "out_trees"),
+}

@@ -118,7 +118,7 @@ def axis_angle_to_matrix(axis: Array, angle: Array) -> Array:
     """Rodrigues' formula: rotation by ``angle`` [rad] (...) about the unit ``axis`` (..., 3)."""
     s, c = jnp.sin(angle)[..., None, None], jnp.cos(angle)[..., None, None]
     outer = axis[..., :, None] * axis[..., None, :]
-    eye = jnp.eye(3, dtype=axis.dtype)
+    eye = jnp.broadcast_to(jnp.eye(3, dtype=axis.dtype), outer.shape)
     return c * eye + s * skew(axis) + (1 - c) * outer
 
 

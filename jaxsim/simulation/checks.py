@@ -19,10 +19,10 @@ from jaxsim.collision.slots import contact_slots
 from jaxsim.model.errors import ModelError
 from jaxsim.model.model import Model
 from jaxsim.model.state import State, check_state
+from jaxsim.ranges import FLOAT32, RANGES, within
 from jaxsim.simulation.pushes import Pushes
 
 NUMBERS = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
-POSITIVE = ("dt", "stabilization_time", "recovery_time")  # numbers of a config
 
 
 def known(*trees: Any) -> bool:
@@ -67,8 +67,11 @@ def check_array(
         )
 
 
-def check_model(model: Model) -> None:
-    """Raise ModelError where an array of the model does not have its topology's size."""
+def check_model(model: Model, values: bool = False) -> None:
+    """Raise ModelError where an array of the model does not have its topology's size.
+
+    values: of arrays that are known, also where a number is NaN or a mass is not positive.
+    """
     check_kind("model", model, Model, how=", as ModelBuilder.build() gives it")
     top, dtype = model.topology, jnp.result_type(model.mass)
     nl, nj, nv, ns = top.n_links, top.n_joints, top.nv, len(top.shape_kinds)
@@ -100,6 +103,42 @@ def check_model(model: Model) -> None:
         check_array(f"model.drive.{field.name}", value, (top.driven_dofs.size,), dtype)
     for k, grid in enumerate(model.heights):
         check_array(f"model.heights[{k}]", grid, np.shape(grid)[-2:], dtype)
+    if values:
+        _check_model_values(model, (*shapes, "drive", "heights"))
+
+
+def _check_model_values(model: Model, names: tuple[str, ...]) -> None:
+    """Raise ModelError for known numbers of a model that no body has."""
+    for name in names:
+        for path, leaf in jax.tree_util.tree_flatten_with_path(getattr(model, name))[0]:
+            wrong = np.isnan(np.asarray(leaf)) if known(leaf) else np.zeros((), bool)
+            if wrong.any():
+                where = f"model.{name}{jax.tree_util.keystr(path)}"
+                raise ModelError(f"{where}{np.argwhere(wrong)[0].tolist()} is nan; give numbers")
+    if known(model.mass):
+        for link, mass in zip(model.topology.link_names, np.asarray(model.mass).tolist()):
+            try:
+                within("mass", mass, called=f"model.mass of the link {link!r}")
+            except ValueError as error:
+                raise ModelError(str(error)) from None
+    if known(model.inertia) and len(model.topology.link_names):
+        moments = np.linalg.eigvalsh(np.asarray(model.inertia, float))
+        wrong = (moments[:, 0] < -FLOAT32 * moments[:, 2]) | (moments[:, 2] <= 0)
+        for k in np.flatnonzero(wrong):
+            raise ModelError(
+                f"model.inertia of the link {model.topology.link_names[k]!r} has the principal"
+                f" moments {moments[k].tolist()} kg m^2; all have to be positive"
+            )
+
+
+def check_precision(model: Model) -> None:
+    """Raise ModelError where ``jax_enable_x64`` was changed after the model was built."""
+    built, now = jnp.result_type(model.mass), jnp.zeros(()).dtype
+    if built != now:
+        raise ModelError(
+            f"the model's arrays are {built}, and jax_enable_x64 makes those of now {now}: build"
+            " the model and the state under the same jax_enable_x64 as the rollout"
+        )
 
 
 def check_state_fits(model: Model, state: State, values: bool = False) -> None:
@@ -116,6 +155,8 @@ def check_state_fits(model: Model, state: State, values: bool = False) -> None:
         check_array("state.broken", state.broken, (top.n_grips,), bool)
     if values and known(state.q, state.qd):
         check_state(model, state)
+    if values and known(state.time) and not np.isfinite(np.asarray(state.time)):
+        raise ModelError(f"state.time is {state.time}; give a time [s], such as 0")
 
 
 def _remedy(value: Any, shape: tuple[int, ...]) -> str:
@@ -176,8 +217,8 @@ def check_pushes(model: Model, pushes: Pushes | None, values: bool = False) -> N
 def check_config(model: Model, config: Any, *kinds: type) -> None:
     """Raise ValueError or TypeError for a number of a step's config that cannot be simulated with.
 
-    Each is one number, traced or not; of those that are known the times are positive, and none is
-    NaN.
+    Each is one number, traced or not; those that are known are in the range of their name
+    (``jaxsim.ranges``), and none is NaN.
     """
     check_kind("config", config, *kinds)
     for field in dataclasses.fields(config):
@@ -189,12 +230,11 @@ def check_config(model: Model, config: Any, *kinds: type) -> None:
         check_array(name, value, (), jnp.result_type(model.mass))
         if not known(value):
             continue
-        number = float(value)
-        if field.name == "dt" and not 0 < number < np.inf:
-            raise ValueError(f"{name} is {number} s; give a positive time step, such as 0.00025")
-        if np.isnan(number) or (field.name in POSITIVE and number <= 0):
-            wanted = "a positive time" if field.name in POSITIVE else "a number"
-            raise ValueError(f"{name} is {number}; give {wanted}")
+        number = np.asarray(value).item()
+        if field.name in RANGES:
+            within(field.name, number, called=name)
+        elif np.isnan(number):
+            raise ValueError(f"{name} is nan; give a number")
 
 
 def check_scheme(model: Model, scheme: Any) -> None:

@@ -21,7 +21,7 @@ from jaxsim.math.safe import safe_norm
 from jaxsim.model.errors import ModelError
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
-from jaxsim.ranges import within
+from jaxsim.ranges import check_ranges
 from jaxsim.simulation import checks
 from jaxsim.simulation.constrained import enforce, resolve_impact
 from jaxsim.simulation.event_scene import EventScene
@@ -29,6 +29,7 @@ from jaxsim.simulation.external import link_wrenches
 from jaxsim.simulation.measures import Measure, share
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control, Observation
+from jaxsim.simulation.scheme import register_scheme
 from jaxsim.simulation.step import ContactScheme, check_control
 from jaxsim.solvers.lcp import SOLVED, gauss_seidel
 from jaxsim.solvers.status import Status
@@ -70,7 +71,7 @@ class Slips:
     tangent: Array  # (nc, 3) unit, against each contact's last slip; 0 where it has none
 
 
-@jax.tree_util.register_dataclass
+@register_scheme
 @dataclass(frozen=True)
 class EventDriven(ContactScheme):
     """Numbers of the step; the last five are static."""
@@ -90,12 +91,7 @@ class EventDriven(ContactScheme):
     tolerance: float = dataclasses.field(default=1e-6, metadata={"static": True})
 
     def __post_init__(self):
-        if isinstance(self.dt, float):
-            within("dt", self.dt)
-        for name, least in (("contacts", 1), ("halvings", 0), ("parts", 1), ("iterations", 1)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name} is {value}; give {least} or more")
+        check_ranges(self)
 
     def measures(self, model: Model) -> dict[str, Measure]:
         """Besides, the time of steps that were not used up or not solved [s]."""

@@ -57,7 +57,7 @@ def energy_error(
     at the mean of its velocities before and after.
     """
     after = forward_kinematics(model, q, qd)
-    fallen = jnp.sum(model.mass[:, None] * (after.com - kin.com) * model.gravity)
+    fallen = jnp.sum(model.mass[:, None] * (after.com - kin.com) * model.gravity[None])
     of_motion = kinetic_energy(model, after, qd) - jnp.sum(qd * matmul(inertia, qd)) / 2
     return of_motion - fallen - jnp.sum(bias * (before + qd)) / 2
 

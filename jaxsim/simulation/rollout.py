@@ -8,7 +8,6 @@ end a whole batch is one kernel.
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -19,6 +18,7 @@ from jax import Array
 from jaxsim.compilation import listen
 from jaxsim.fused import choose_backend, fuse_one
 from jaxsim.model import Model, State
+from jaxsim.programs import run_compiled
 from jaxsim.simulation import checks
 from jaxsim.simulation.health import Health, healthy
 from jaxsim.simulation.measures import Measure, Sample
@@ -86,8 +86,11 @@ def rollout(
             model, controller, state, config, pushes, health, steps, measures, record, record_every
         )
 
-    run = partial(_fused, simulate) if choose_backend(backend) == "fused" else simulate
-    result = run(controller, state, config, pushes, health)
+    simulate, arrays = _of_arrays(simulate, controller, state, config, pushes, health)
+    if choose_backend(backend) == "fused":
+        result = fuse_one(lambda arrays: simulate(*arrays))(arrays)
+    else:
+        result = run_compiled(simulate, arrays)
     if result.residual is not None and checks.known(result.residual):
         _warn_of_residual(result, SOLVED, stacklevel=3)
     return result
@@ -96,26 +99,28 @@ def rollout(
 def _check(model, controller, state, config, steps, measures, record, record_every, pushes) -> None:
     """The arguments of ``rollout``, once when it is called or traced."""
     listen()
-    checks.check_model(model)
+    checks.check_model(model, values=True)
     checks.check_scheme(model, config)
     checks.check_state_fits(model, state, values=True)
     checks.check_controller(model, controller)
     checks.check_pushes(model, pushes, values=True)
+    checks.check_precision(model)
     check_folding(steps, measures, Measure, record, record_every)
 
 
-def _fused(simulate, *arguments) -> RolloutResult:
-    """Arrays are arguments of the kernel; Python numbers, such as a fixed time step, built in."""
+def _of_arrays(simulate, *arguments) -> tuple[Callable, list[Array]]:
+    """``simulate`` as a function of those arguments that are arrays, and these; Python numbers,
+    such as a fixed time step, are built in."""
     leaves, tree = jax.tree.flatten(arguments)
     arrays = [k for k, leaf in enumerate(leaves) if isinstance(leaf, (jax.Array, np.ndarray))]
 
-    def of_arrays(given):
+    def rollout_of_arrays(*values):
         full = list(leaves)
-        for k, array in zip(arrays, given):
+        for k, array in zip(arrays, values):
             full[k] = array
         return simulate(*jax.tree.unflatten(tree, full))
 
-    return fuse_one(of_arrays)([leaves[k] for k in arrays])
+    return rollout_of_arrays, [jnp.asarray(leaves[k]) for k in arrays]
 
 
 def _simulate(

@@ -9,8 +9,10 @@ level, ``EventDriven`` the event-driven scheme at acceleration level, and
 ``synthesis.scheme.PerStepOptimisation`` finds each next state by an optimisation.
 """
 
-from typing import Any, Protocol
+from dataclasses import fields
+from typing import Any, Protocol, TypeVar
 
+import jax
 import numpy as np
 from jax import Array
 
@@ -19,6 +21,36 @@ from jaxsim.model.state import State
 from jaxsim.simulation.health import Health
 from jaxsim.simulation.measures import Measure, Sample
 from jaxsim.simulation.pushes import Pushes
+
+T = TypeVar("T")
+
+
+def register_scheme(cls: type[T]) -> type[T]:
+    """Register a frozen dataclass as a pytree whose checks are for what a user gives.
+
+    Fields marked static shape the program. JAX puts other things than numbers in the fields of a
+    pytree (axes of ``vmap``, tangents, tracers), so ``__post_init__`` does not run there.
+    """
+    static = tuple(f.name for f in fields(cls) if f.metadata.get("static"))  # type: ignore[arg-type]
+    data = tuple(f.name for f in fields(cls) if f.name not in static)  # type: ignore[arg-type]
+
+    def flatten(scheme):
+        values = [getattr(scheme, name) for name in data]
+        return values, tuple(getattr(scheme, name) for name in static)
+
+    def flatten_with_keys(scheme):
+        values, settings = flatten(scheme)
+        return list(zip(map(jax.tree_util.GetAttrKey, data), values)), settings
+
+    def unflatten(settings, values):
+        scheme = object.__new__(cls)
+        for names, parts in ((data, values), (static, settings)):
+            for name, part in zip(names, parts):
+                object.__setattr__(scheme, name, part)
+        return scheme
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
+    return cls
 
 
 class Scheme(Protocol):

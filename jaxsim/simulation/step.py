@@ -34,7 +34,7 @@ from jaxsim.math.rotation import rotate
 from jaxsim.math.safe import safe_max, safe_norm
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
-from jaxsim.ranges import within
+from jaxsim.ranges import check_ranges
 from jaxsim.simulation import checks
 from jaxsim.simulation.external import link_wrenches, with_friction
 from jaxsim.simulation.health import Health, watched
@@ -44,6 +44,7 @@ from jaxsim.simulation.prescribed import FreeMotion, closed_grips, prescribed
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control, Observation, StepInfo
 from jaxsim.simulation.row_blocks import contact_rows, packs, row_groups, split_impulses
+from jaxsim.simulation.scheme import register_scheme
 from jaxsim.simulation.warm_start import (
     WarmStart,
     check_warm_start,
@@ -95,7 +96,7 @@ class ContactScheme:
         checks.check_config(model, self, type(self))
 
 
-@jax.tree_util.register_dataclass
+@register_scheme
 @dataclass(frozen=True)
 class TimeStepping(ContactScheme):
     """Numbers of the integrator; those that are not marked static may be batched.
@@ -130,16 +131,7 @@ class TimeStepping(ContactScheme):
     smoothing: Array | float = 0.0  # relaxes complementarity in the derivative [J]
 
     def __post_init__(self):
-        for name, kind in (("dt", float), ("sweeps", int), ("contacts", int)):
-            value = getattr(self, name)
-            if isinstance(value, kind):  # of arrays the numbers may not be known
-                within(name, value)
-        if self.most_sweeps:  # 0 for no more than ``sweeps``
-            within("sweeps", self.most_sweeps, "most_sweeps")
-        if isinstance(self.tolerance, (int, float)) and not self.tolerance >= 0:
-            raise ValueError(f"tolerance is {self.tolerance}; give a velocity, such as 0.1")
-        if isinstance(self.warm_start, float) and not 0 <= self.warm_start <= 1:
-            raise ValueError(f"warm_start is {self.warm_start}; give a part, from 0 to 1")
+        check_ranges(self)
         if self.derivative not in DERIVATIVES:
             raise ValueError(f"derivative {self.derivative!r}: there are {', '.join(DERIVATIVES)}")
         if self.derivative == "iteration" and isinstance(self.smoothing, float) and self.smoothing:

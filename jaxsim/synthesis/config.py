@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
+from numbers import Real
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from jaxsim.collision.contacts import lowest_point
 from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.model import Model
+from jaxsim.simulation.scheme import register_scheme
 
 FORMS = ("backward", "central")
 
@@ -57,7 +59,7 @@ def units(model: Model) -> Units:
     )
 
 
-@jax.tree_util.register_dataclass
+@register_scheme
 @dataclass(frozen=True)
 class SynthesisConfig:
     """Settings of ``synthesize``; the static ones shape the program."""
@@ -80,7 +82,7 @@ class SynthesisConfig:
     def __post_init__(self):
         if self.form not in FORMS:
             raise ValueError(f"form {self.form!r}: there are {', '.join(FORMS)}")
-        if isinstance(self.dt, float) and not 0 < self.dt < 1:
+        if isinstance(self.dt, Real) and not 0 < self.dt < 1:
             raise ValueError(f"dt is {self.dt} s; give a positive time step, such as 0.01")
         for name in ("sequence", "passes", "iterations", "window", "sweeps"):
             if isinstance(getattr(self, name), int) and getattr(self, name) < 1:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -24,6 +23,7 @@ from jaxsim.simulation.checks import check_array, described, known
 from jaxsim.simulation.health import Health, finite_only
 from jaxsim.simulation.measures import Measure, Sample, count, largest
 from jaxsim.simulation.pushes import Pushes
+from jaxsim.simulation.scheme import register_scheme
 from jaxsim.solvers.status import Status
 from jaxsim.synthesis.checks import check_settings
 from jaxsim.synthesis.config import SynthesisConfig, Units, units
@@ -38,7 +38,7 @@ from jaxsim.synthesis.tasks import Tasks
 WORST = ("root_residual", "cone_excess")
 
 
-@jax.tree_util.register_dataclass
+@register_scheme
 @dataclass(frozen=True)
 class PerStepOptimisation(SynthesisConfig):
     """The settings of ``SynthesisConfig`` for one body; of a batch each may have its own.

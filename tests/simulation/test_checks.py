@@ -78,6 +78,7 @@ VMAP = "a batch of (3,)? One call simulates one character; for a batch use jax.v
         ("q", np.array([0, np.nan]), "state.q[1] is nan"),
         ("qd", np.zeros(3), "state.qd has shape (3,), expected (2,)"),
         ("qd", np.array([np.inf, 0]), "state.qd[0] is inf"),
+        ("time", np.float32(np.nan), "state.time is nan; give a time [s]"),
         ("time", np.zeros(1), "state.time has shape (1,), expected ()"),
         (
             "solver",
@@ -123,6 +124,31 @@ def test_a_state_in_another_precision():
         refused(ModelError, "state.q has dtype float64, expected float32", run, state=fine)
         target = PoseController(np.zeros(2))
         refused(ModelError, "controller.target has dtype float64", run, controller=target)
+        words = "the model's arrays are float32, and jax_enable_x64 makes those of now float64"
+        refused(ModelError, words, run)
+
+
+def test_axes_and_masks_are_no_numbers_of_a_config():
+    axes = jax.tree.map(lambda _: 0, CONFIG)
+    several = jax.tree.map(lambda x: jnp.full(3, x), CONFIG)
+    assert jax.vmap(lambda config: config.dt, in_axes=(axes,))(several).shape == (3,)
+    assert all(jax.tree.leaves(jax.tree.map(lambda _: True, CONFIG)))
+    paths = [jax.tree_util.keystr(p) for p, _ in jax.tree_util.tree_flatten_with_path(CONFIG)[0]]
+    assert ".dt" in paths and ".sweeps" not in paths
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (dict(mass=np.float32([1, np.nan])), "model.mass[1] is nan"),
+        (dict(mass=np.float32([1, 0])), "model.mass of the link 'lower' is 0.0 kg; give a number"),
+        (dict(mass=np.float32([-1, 1])), "model.mass of the link 'upper' is -1.0 kg"),
+        (dict(inertia=np.zeros((2, 3, 3), np.float32)), "model.inertia of the link 'upper'"),
+        (dict(gravity=np.float32([0, 0, np.nan])), "model.gravity[2] is nan"),
+    ],
+)
+def test_numbers_that_no_body_has(change, words):
+    refused(ModelError, words, run, MODEL.replace(**change))
 
 
 def test_models():
@@ -263,14 +289,17 @@ def test_a_script_on_another_body():
 
 
 BAD = [
-    (dict(dt=0), "config.dt is 0.0 s; give a positive time step"),
-    (dict(dt=np.float32(-1e-3)), "config.dt is -0.001"),
-    (dict(dt=np.float32(np.nan)), "config.dt is nan"),
+    (dict(dt=0), "dt is 0 s; give a number from 1e-06 to 0.05 s, such as 0.001"),
+    (dict(dt=5), "dt is 5 s; give a number"),
+    (dict(dt=True), "dt is True s; give a number"),
+    (dict(dt=np.float32(-1e-3)), "dt is -0.001"),
+    (dict(dt=np.float32(np.nan)), "dt is nan"),
     (dict(dt=np.float64(np.inf)), "dt is inf"),
-    (dict(dt=jnp.zeros(())), "config.dt is 0.0"),
+    (dict(dt=jnp.zeros(())), "config.dt is 0.0 s; give a number"),
+    (dict(touch_distance=jnp.asarray(np.nan)), "config.touch_distance is nan"),
     (dict(dt=np.full(3, 1e-3)), f"config.dt has shape (3,), expected (): {VMAP}"),
-    (dict(dt="fast"), "config.dt is 'fast'; expected an array"),
-    (dict(touch_distance=np.nan), "config.touch_distance is nan; give a number"),
+    (dict(dt="fast"), "dt is 'fast'; give a number"),
+    (dict(touch_distance=np.nan), "touch_distance is nan m; give a number"),
     (dict(bounce_speed=None), "config.bounce_speed is None; expected an array"),
 ]
 
@@ -288,9 +317,9 @@ def test_configs_of_another_kind_and_rows():
     refused(TypeError, words, step, MODEL, STATE, obs, control, EventDriven())
     words = "config is a TimeStepping; expected an EventDriven"
     refused(TypeError, words, event_step, MODEL, STATE, None, control, CONFIG)
-    refused(TypeError, "config.sweeps is 2.0; give a whole", run, config=TimeStepping(sweeps=2.0))
-    refused(ValueError, "config.stabilization_time is 0.0; give a positive time", run,
-            config=TimeStepping(stabilization_time=0))  # fmt: skip
+    refused(ValueError, "sweeps is 2.0; give a whole", TimeStepping, sweeps=2.0)
+    refused(ValueError, "stabilization_time is 0 s; give", TimeStepping, stabilization_time=0)
+    refused(ValueError, "warm_start is 2; give a number from 0 to 1", TimeStepping, warm_start=2)
     refused(TypeError, "obs is None; expected an Observation", step, MODEL, STATE, None, control,
             CONFIG)  # fmt: skip
     refused(ModelError, VMAP, step, MODEL, STATE, batched(obs), control, CONFIG)
