@@ -16,6 +16,7 @@ from jaxsim.model.height_fields import field_index, field_reaches
 from jaxsim.model.joints import V_SIZE, Joint, fixed
 from jaxsim.model.model import Model
 from jaxsim.model.roles import NO_ROLES, Roles
+from jaxsim.model.seams import flush_faces
 from jaxsim.model.shapes import RANK, Shape
 from jaxsim.model.topology import WORLD, Topology
 from jaxsim.threads import thread_counts
@@ -348,6 +349,7 @@ class ModelBuilder:
             planar=is_planar(self._links, self._shapes, pairs),
             shape_field=field_index([shape.kind for shape in shapes]),
             field_reach=field_reaches(shapes, pairs),
+            flush_faces=flush_faces(self._shapes),
             roles=self._roles,
         )
 

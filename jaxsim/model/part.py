@@ -97,6 +97,11 @@ def part_of(top: Topology, links: tuple[bool, ...]) -> Part:
             if a in new_shape and b in new_shape
         ),
         covered_ends=tuple((new_shape[s], e) for s, e in top.covered_ends if s in new_shape),
+        flush_faces=tuple(
+            (new_shape[a], face, new_shape[b])
+            for a, face, b in top.flush_faces
+            if a in new_shape and b in new_shape
+        ),
         grip_names=(),
         grip_link=(),
         grip_other=(),

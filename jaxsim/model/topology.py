@@ -56,6 +56,7 @@ class Topology:
     planar: bool  # every joint moves in the x-z plane
     shape_field: tuple[int, ...] = ()  # (ns,) which of the model's heights a shape has, else -1
     field_reach: tuple[FieldReach, ...] = ()  # one a height field
+    flush_faces: tuple[tuple[int, int, int], ...] = ()  # (box, face, neighbour), see model.seams
     roles: Roles = NO_ROLES  # of the character's links
 
     @property

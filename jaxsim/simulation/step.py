@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jaxsim.collision.ahead import contacts_ahead
 from jaxsim.collision.contacts import Contacts, find_contacts, take
 from jaxsim.collision.nearest import Chosen, nearest, solved_for
 from jaxsim.collision.slots import contact_slots
@@ -200,6 +201,7 @@ def step(
     if control.friction is not None:
         contacts = with_friction(model, contacts, control.friction)
     with jax.named_scope("rows"):
+        contacts = contacts_ahead(model, kin, contacts, dt)
         chosen = choose(model, kin, contacts, config)
         if chosen is not None:
             contacts = take(contacts, chosen)

@@ -1,0 +1,248 @@
+"""Planes of contacts that hold for the whole of a step.
+
+A step bounds the motion along a contact's normal by its gap, so the shapes must not cross a plane.
+The plane between the nearest places of now is that of a ghost where the motion goes past: a ball
+that flies beside an edge is deflected by what it never touches. The plane taken here is the one
+between the nearest places where the motion first touches, or where it has gone by.
+
+Two convex shapes that move on straight lines have a distance that is a convex function of time. So
+Newton's method from now on never passes the first touch, and where its slope turns positive there
+is none. Source: van den Bergen, Ray casting against general convex objects (2004), whose clipping
+by support planes this is. Rotation within a step bends the lines a little and is taken along.
+Height fields are not convex, and the plane of flat ground is the ground; their contacts stay as
+they are.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.collision.box_box import FAR, box_box
+from jaxsim.collision.contacts import Contacts, shape_poses
+from jaxsim.collision.pairs import ball_box, side_box
+from jaxsim.collision.round_cones import nearest_balls, side_side
+from jaxsim.collision.seams import has_seams, without_seams
+from jaxsim.collision.slots import FAMILIES, contact_slots
+from jaxsim.dynamics.kinematics import Kinematics, point_velocity
+from jaxsim.math.rotation import compose, cross, quat_exp, quat_to_matrix
+from jaxsim.model.model import Model
+
+STILL = 1e-5  # way in a step towards a contact below which its plane stays [m]
+TOUCH = 1e-6  # gap that is a touch [m]
+TRIES = 12  # of Newton's method
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Moving:
+    """A shape, or one of every pair, and its motion within a step."""
+
+    pos: Array  # (3,) [m]
+    rot: Array  # (3, 3)
+    size: Array  # (3,) [m]
+    way: Array  # (3,) of pos within the step [m]
+    turn: Array  # (3,) rotation vector within the step [rad]
+    moves: Array  # () 1, or 0 for a shape of the world
+
+    def at(self, t: Array) -> "Moving":
+        """The shape after a part t () of the step."""
+        turned = compose(quat_to_matrix(quat_exp(t * self.turn)), self.rot)
+        return Moving(self.pos + t * self.way, turned, self.size, self.way, self.turn, self.moves)
+
+    def carried(self, point: Array) -> Array:
+        """Way of the material points now at point (..., 3) in a step [m]."""
+        return self.way + cross(self.turn, point - self.pos)
+
+    def ends(self) -> Array:
+        """(2, 3) the end balls' centres of a capsule, twice that of a sphere."""
+        half = self.size[2] * self.rot[:, 0]
+        return jnp.stack([self.pos + half, self.pos - half])
+
+
+Touch = tuple[Array, Array, Array]
+"""Points (k, 3), normals (k, 3), gaps (k,) of a pair."""
+
+
+def _ball_box(a: Moving, b: Moving, end: Array) -> Touch:
+    center = a.pos + (1 - 2 * end) * a.size[2] * a.rot[:, 0]
+    radius = jnp.where(end > 0, a.size[1], a.size[0])
+    return _one(ball_box(center, radius, b.pos, b.rot, b.size))
+
+
+def _side_box(a: Moving, b: Moving, end: Array) -> Touch:
+    """Where an end is nearest the contact of the end."""
+    *side, counts = side_box(a.ends(), a.size[:2], b.pos, b.rot, b.size)
+    return jax.tree.map(partial(jnp.where, counts), _one(side), _nearest_end(a, b))
+
+
+def _nearest_end(a: Moving, b: Moving) -> Touch:
+    """The contact of that end of a capsule which is nearer to a box."""
+    first, second = _ball_box(a, b, jnp.zeros(())), _ball_box(a, b, jnp.ones(()))
+    return jax.tree.map(partial(jnp.where, first[2][0] <= second[2][0]), first, second)
+
+
+def _box_box(a: Moving, b: Moving, end: Array) -> Touch:
+    return box_box(a.pos, a.rot, a.size, b.pos, b.rot, b.size)
+
+
+def _ball_ball(a: Moving, b: Moving, end: Array) -> Touch:
+    return _one(nearest_balls(a.ends(), _radii(a), b.ends(), _radii(b)))
+
+
+def _side_side(a: Moving, b: Moving, end: Array) -> Touch:
+    return side_side(a.ends(), _radii(a), b.ends(), _radii(b))
+
+
+def _radii(a: Moving) -> Array:
+    """(2,) of the end balls; of a sphere, whose second number is 0, twice its own."""
+    return jnp.stack([a.size[0], jnp.where(a.size[1] > 0, a.size[1], a.size[0])])
+
+
+def _one(touch) -> Touch:
+    point, normal, gap = touch
+    return point[None], normal[None], gap[None]
+
+
+CURVED = {
+    "ball_box": _ball_box,
+    "side_box": _side_box,
+    "box_box": _box_box,
+    "ball_ball": _ball_ball,
+    "side_side": _side_side,
+}
+
+
+def contacts_ahead(model: Model, kin: Kinematics, contacts: Contacts, dt: Array | float):
+    """The contacts with the planes that bound a step dt [s] from the velocities of ``kin``.
+
+    Seams of flush surfaces have none, see ``collision.seams``. Gradients take the part of the step
+    after which the shapes touch as given.
+    """
+    slots = contact_slots(model.topology)
+    families = [name for name in CURVED if len(getattr(slots, name))]
+    if not families:
+        return contacts
+    pos, rot = shape_poses(model, kin)
+    moving = _moving(model, kin, pos, rot, dt)
+    point, normal, gap = contacts.point, contacts.normal, contacts.gap
+    half = normal * gap[:, None] / 2
+    sites = point + half, point - half
+    parts = []
+    first = 0
+    for name, (_, width) in FAMILIES.items():
+        rows = getattr(slots, name)
+        last = first + width * len(rows)
+        mine = tuple(x[first:last] for x in (point, normal, gap, *sites))
+        if name in CURVED and len(rows):
+            mine = _family(name, rows, moving, mine, width)
+        parts.append(mine)
+        first = last
+    point, normal, gap, *ahead = (jnp.concatenate(x) for x in zip(*parts))
+    if has_seams(model.topology):
+        normal, gap = without_seams(model, pos, rot, (ahead[0], ahead[1]), normal, gap)
+    return Contacts(point, normal, gap, contacts.friction, contacts.restitution)
+
+
+def _moving(model: Model, kin: Kinematics, pos: Array, rot: Array, dt) -> Moving:
+    """All shapes of the model."""
+    link = np.array(model.topology.shape_link, int)
+    carried = jnp.asarray((link >= 0)[:, None], pos.dtype)
+    link = np.maximum(link, 0)
+    way = dt * carried * point_velocity(kin, link, pos)
+    turn = dt * carried * kin.velocity[link, :3]
+    return Moving(pos, rot, model.shape_size, way, turn, carried[:, 0])
+
+
+def _family(name: str, rows: np.ndarray, moving: Moving, mine, width: int):
+    """Points, normals, gaps, and the places on both shapes of a family's slots."""
+    a, b = (jax.tree.map(lambda x, s=s: x[s], moving) for s in (rows[:, 0], rows[:, -1]))
+    end = jnp.asarray(rows[:, 1] if name == "ball_box" else 0 * rows[:, 0], a.pos.dtype)
+    begin = tuple(x.reshape(len(rows), width, *x.shape[1:]) for x in mine)
+    start = begin[:3]
+    if name == "side_box":  # where an end is nearest its slot is empty
+        near, empty = jax.vmap(_nearest_end)(a, b), begin[2] > FAR / 2
+        start = tuple(
+            jnp.where(empty[..., *[None] * (x.ndim - 2)], y, x) for x, y in zip(start, near)
+        )
+    out = jax.vmap(partial(_ahead, CURVED[name]))(a, b, end, begin, start)
+    return tuple(x.reshape(-1, *x.shape[2:]) for x in out)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _ahead(find: Callable, a: Moving, b: Moving, end: Array, begin: Any, start: Touch):
+    """Points, normals, gaps and sites (k, ...) of a pair; begin: those of now, start: its contact
+    now where that has no slot."""
+    t, touch = _first_touch(find, a, b, end, start)
+    return _as_of_begin(t, a, b, touch, begin)
+
+
+@_ahead.defjvp
+def _ahead_jvp(find, primals, tangents):
+    a, b, end, _, start = primals
+    t, _ = _first_touch(find, a, b, end, start)
+
+    def smooth(a, b, end, begin, _):
+        return _as_of_begin(t, a, b, find(a.at(t), b.at(t), end), begin)
+
+    return jax.jvp(smooth, primals, tangents)
+
+
+def _first_touch(find: Callable, a: Moving, b: Moving, end: Array, start: Touch):
+    """t () in [0, 1], where the shapes first touch or the motion goes by, and their contact."""
+
+    def step(t, touch: Touch) -> Array:
+        """Newton's step; 0 where it is done."""
+        point, normal, gap = touch
+        slope = _slope(a.at(t), b.at(t), point, normal)
+        comes = (slope < -STILL) & (gap < FAR / 2)
+        way = jnp.where(comes, jnp.maximum(gap, 0) / jnp.where(comes, -slope, 1), 2)
+        least = jnp.min(way)
+        nearest = jnp.min(jnp.where(comes, gap, FAR))
+        return jnp.where((nearest > TOUCH) & (t + least < 1), least, 0)
+
+    def goes_on(carry):
+        count, _, ahead, _ = carry
+        return (ahead > 0) & (count < TRIES)
+
+    def again(carry):
+        count, t, ahead, _ = carry
+        t = t + ahead
+        touch = find(a.at(t), b.at(t), end)
+        return count + 1, t, step(t, touch), touch
+
+    zero = jnp.zeros((), a.pos.dtype)
+    _, t, _, touch = jax.lax.while_loop(goes_on, again, (0, zero, step(zero, start), start))
+    return t, touch
+
+
+def _slope(a: Moving, b: Moving, point: Array, normal: Array) -> Array:
+    """(k,) rate of the gaps per step."""
+    return jnp.sum(normal * (a.carried(point) - b.carried(point)), axis=-1)
+
+
+def _as_of_begin(t: Array, a: Moving, b: Moving, touch: Touch, begin):
+    """The planes of a contact at t, as gaps along their normals at the step's begin."""
+    point, normal, gap = touch
+    at_a, at_b = a.at(t), b.at(t)
+    slope = _slope(at_a, at_b, point, normal)
+    back = gap - t * slope
+    # a plane that the motion moves away from has been on the other side
+    back = jnp.where(slope > 0, jnp.maximum(back, jnp.minimum(gap, 0)), back)
+    half = normal * jnp.where(gap < FAR / 2, gap, 0)[:, None] / 2
+    on_a, on_b = at_a.carried(point), at_b.carried(point)
+    both = a.moves + b.moves
+    mean = (a.moves * on_a + b.moves * on_b) / jnp.where(both > 0, both, 1)
+    new = (
+        point - t * mean,
+        normal,
+        jnp.where(gap < FAR / 2, back, FAR),
+        point + half - t * on_a,
+        point - half - t * on_b,
+    )
+    return jax.tree.map(lambda x, old: jnp.where(t > 0, x, old), new, tuple(begin))
