@@ -1,13 +1,17 @@
-"""NumPy archives (.npz) that may be damaged: read whole, or refused with one kind of error."""
+"""NumPy archives (.npz) that may be damaged: named arrays read, or refused with one kind of error."""
 
 import math
 import os
 import zipfile
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
 
-LARGEST = 4 * 2**30  # bytes of all arrays: a few hundred bytes can claim any number of them
+LARGEST = 256 * 2**20  # bytes of an array: a few hundred bytes can claim any number of them
+LARGEST_SUM = 2**30  # of all that are read
+HEADER = 10_000  # characters that describe an array
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -18,21 +22,29 @@ class ArchiveError(ValueError):
     """A file that is no NumPy archive, or is damaged."""
 
 
-def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """All arrays of an .npz file by name; no pickled objects.
+def read_arrays(
+    path: str | os.PathLike[str], largest: Mapping[str, int] | None = None
+) -> dict[str, np.ndarray]:
+    """Arrays of an .npz file by name; no pickled objects.
+
+    largest: of the names that are read, the most bytes that each may have (those of the first
+    pattern that fits, as "kernel_*"); all else is left alone. None: all, up to ``LARGEST``. Size
+    and type are looked at before an array is unpacked.
 
     Raises FileNotFoundError where there is no such file, ArchiveError, with the reason, for one
-    that is damaged, is something else, or holds more than ``LARGEST`` bytes.
+    that is damaged, is something else, or claims more bytes, of all arrays more than
+    ``LARGEST_SUM``.
     """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:
         with zipfile.ZipFile(path) as archive:
-            held = [info for info in archive.infolist() if info.filename.endswith(".npy")]
-            _check_sizes(archive, held)
-            with np.load(path, allow_pickle=False, max_header_size=10_000) as file:
-                return {name.removesuffix(".npy"): file[name] for name in file.files}
+            named = list(_named(archive, {"*": LARGEST} if largest is None else largest))
+            total = sum(_checked_size(archive, name, info, most) for name, info, most in named)
+            if total > LARGEST_SUM:
+                raise ArchiveError(f"{path} claims {total} bytes, over {LARGEST_SUM}")
+            return {name: _read(archive, info) for name, info, _ in named}
     except ArchiveError:
         raise
     except Exception as error:  # a damaged file breaks the decoders in many ways
@@ -40,19 +52,36 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         raise ArchiveError(f"{path} is no NumPy archive, or is damaged ({reason})") from error
 
 
-def _check_sizes(archive: zipfile.ZipFile, held: list[zipfile.ZipInfo]) -> None:
-    """ArchiveError unless each array is as large as its file, and all are of reasonable size."""
-    total = sum(info.file_size for info in held)
-    if total > LARGEST:
-        raise ArchiveError(f"{archive.filename} claims to hold {total} bytes, over {LARGEST}")
-    for info in held:
-        with archive.open(info) as file:
-            version = np.lib.format.read_magic(file)
-            shape, _, dtype = _HEADERS[version](file)
-            if dtype.hasobject:
-                raise ArchiveError(f"{archive.filename}: {info.filename} holds pickled objects")
-            if math.prod(shape) * dtype.itemsize > info.file_size:
-                raise ArchiveError(
-                    f"{archive.filename}: {info.filename} claims the shape {shape}, which its"
-                    f" {info.file_size} bytes cannot hold"
-                )
+def _named(
+    archive: zipfile.ZipFile, largest: Mapping[str, int]
+) -> Iterator[tuple[str, zipfile.ZipInfo, int]]:
+    for info in archive.infolist():
+        name = info.filename.removesuffix(".npy")
+        fitting = (most for pattern, most in largest.items() if fnmatchcase(name, pattern))
+        most = next(fitting, None) if name != info.filename else None
+        if most is not None:
+            yield name, info, most
+
+
+def _checked_size(archive: zipfile.ZipFile, name: str, info: zipfile.ZipInfo, most: int) -> int:
+    """Bytes of an array. Raises ArchiveError where its file cannot hold them, or they are more than
+    ``most``."""
+    with archive.open(info) as file:
+        version = np.lib.format.read_magic(file)
+        shape, _, dtype = _HEADERS[version](file, max_header_size=HEADER)
+    size = math.prod(shape) * dtype.itemsize
+    if dtype.hasobject:
+        raise ArchiveError(f"{archive.filename}: {name} holds pickled objects")
+    if size > info.file_size:
+        raise ArchiveError(
+            f"{archive.filename}: {name} claims the shape {shape}, which its {info.file_size} bytes"
+            " cannot hold"
+        )
+    if size > most:
+        raise ArchiveError(f"{archive.filename}: {name} claims {size} bytes, over {most}")
+    return size
+
+
+def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
+    with archive.open(info) as file:
+        return np.lib.format.read_array(file, allow_pickle=False, max_header_size=HEADER)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxsim.io.archive import ArchiveError, read_arrays
+from jaxsim.io.archive import LARGEST, ArchiveError, read_arrays
 from jaxsim.io.files import write_bytes
 from jaxsim.io.gauges import Gauge
 from jaxsim.io.motion import FLOAT_FIELDS, GRIP_FIELDS, NAMED, OPTIONAL, Motion, Shape
@@ -21,6 +21,9 @@ _OUTER = "contact_outer"
 _NEW_META = ("link_roles", "grip_names")
 _META_FIELDS = ("title", "link_names", "joint_names", "phase_names", "planar", "phase_events")
 _LISTS = ("link_names", "joint_names", "phase_names", "link_roles", "grip_names")
+_ARRAYS = {"format": 1000, "version": 1000, "meta": 64 * 2**20}  # the most bytes of each
+_ARRAYS |= dict.fromkeys((*FLOAT_FIELDS, "phase", *GRIP_FIELDS, _OUTER, *OPTIONAL), LARGEST)
+_ARRAYS |= dict.fromkeys(("height_*", "gauge_*", "share_*"), LARGEST)
 _REMEDY = "restore the file from a copy, or simulate the motion again"
 
 
@@ -72,7 +75,7 @@ def load_motion(path: str | os.PathLike[str]) -> Motion:
     if not path.is_file():
         raise FileNotFoundError(f"no motion file {path}")
     try:
-        stored = read_arrays(path)
+        stored = read_arrays(path, _ARRAYS)
     except ArchiveError as error:
         raise MotionFileError(f"{path} is not a motion file, or is damaged: {error}") from error
     if str(stored.get("format")) != FORMAT_NAME:

@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import os
-import zipfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 from jax import Array
 
 from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.io.archive import read_arrays
 from jaxsim.io.files import write_bytes
 from jaxsim.io.motion import Motion, Shape
 from jaxsim.math.rotation import matrix_to_quat
@@ -26,6 +26,8 @@ from jaxsim.mocap.figure import PHASES
 from jaxsim.mocap.fit_angles import in_blocks
 from jaxsim.mocap.retarget import Retargeted
 from jaxsim.model import Model
+
+LARGEST_TEXT = 16 * 2**20  # bytes
 
 __all__ = ["about", "character_motion", "save_reference", "sha256"]
 
@@ -86,9 +88,9 @@ def about(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises ClipError for a file that is none.
     """
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            return json.loads(str(stored["about"]))
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        stored = read_arrays(path, {"about": LARGEST_TEXT})
+        return json.loads(str(stored["about"]))
+    except (OSError, ValueError, KeyError, RecursionError) as error:
         raise ClipError(
             f"{path}: it holds no retargeted clip; jaxsim mocap writes such files"
         ) from error

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from optimize.cli.command import Command, Setting
-from optimize.cli.shared import as_typed, say, set_options, settings
+from optimize.cli.shared import run_arguments, run_options, say, set_options, settings
 from optimize.cli.values import at_least
 from optimize.interrupts import EXIT_CODE as INTERRUPTED
 from optimize.interrupts import deferred
@@ -40,17 +40,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="with seeds from S on, one after the other, a folder each ({runs})")  # fmt: skip
     add("--option", action="append", default=[], metavar="NAME=VALUE",
         help="of the method, as members=512; may be given again")  # fmt: skip
-    add("--out", required=True, metavar="DIR", help="result folder: new, or with --resume its own")
-    add("--resume", action="store_true", help="go on with the run in DIR, with its options")
+    run_options(parser)
     set_options(parser)
 
 
 def fill() -> Mapping[str, str]:
     """The defaults."""
     from optimize.cli.shared import as_text, defaults
-    from optimize.learning.learn import learn
+    from optimize.learning.learn import UPDATES, learn
 
-    return as_text({"runs": 1, **defaults(learn)})
+    return as_text({"runs": 1, **defaults(learn), "updates": UPDATES})
 
 
 def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
@@ -75,8 +74,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("give a scenario to learn in, as jaxsim learn walk_policy --out runs/walk")
     several = of_several(args.out) if args.resume else args.runs is not None
     found = (learn_runs if several else learn)(
-        args.scenario, args.out, set=settings(args.set), options=options, resume=args.resume,
-        progress=not args.quiet, command=as_typed(args), **own,
+        args.scenario, set=settings(args.set), options=options, **run_arguments(args), **own
     )  # fmt: skip
     if found.interrupted:
         say(f"to go on: jaxsim learn --out {found.folder} --resume")

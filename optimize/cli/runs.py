@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from optimize.studies.run_list import ListedRun
 
 DESCRIPTION = """\
-List the runs of tune, sweep, pushmap and compat below a folder: whether each is running,
-interrupted or done, the best that a search has found (judged: the objective of the result), and
-what it cost: members that were evaluated, and the wall time of that. Runs that cannot be read are
+List the runs of tune, sweep, pushmap, compat and learn below a folder: whether each is running,
+interrupted or done, the best that a search has found (judged: the objective of the result; of
+policies the highest return without noise, and its mean over the seeds), and what it cost: members
+that were evaluated, or actions of a policy, and the wall time of that. Runs that cannot be read are
 listed as broken, with the reason below."""
 EXAMPLES = """\
 examples:

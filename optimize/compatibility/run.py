@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from jaxsim.io.archive import ArchiveError, read_arrays
+from jaxsim.io.archive import LARGEST, ArchiveError, read_arrays
 from jaxsim.io.files import try_folder
 from optimize.compatibility.paths import PathSampler
 from optimize.compatibility.question import OUTCOMES, STANDS, Question
@@ -257,7 +257,7 @@ def _samples(folder: RunFolder, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _read(folder: RunFolder, name: str, names: Sequence[str]) -> dict[str, np.ndarray]:
     try:
-        arrays = read_arrays(folder / name)
+        arrays = read_arrays(folder / name, dict.fromkeys(names, LARGEST))
     except FileNotFoundError:
         raise FileNotFoundError(
             f"{folder.path} has no {name} yet; go on with jaxsim compat fit --resume"

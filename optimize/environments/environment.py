@@ -114,17 +114,24 @@ class Environment:
 
         Raises ValueError for an action of another size.
         """
+        return self.step_with_faults(at, action)[:2]
+
+    def step_with_faults(
+        self, at: EnvState, action: Array
+    ) -> tuple[EnvState, Step, dict[str, Array]]:
+        """As ``step``, and for what makes ``Step.failed`` () bool each: "state", "observation",
+        "reward NAME"."""
         after, view, parts = self._led_to(at, self._checked(action))
-        good = jnp.stack(
-            [jnp.asarray(each) for each in sound(after.state, after.observation, parts).values()]
-        ).all()
+        held = sound(after.state, after.observation, parts)
+        good = jnp.stack([jnp.asarray(each) for each in held.values()]).all()
         parts = {name: jnp.where(good, part, 0.0) for name, part in parts.items()}
         done = ~good
         for condition in self.done:
             done = done | scalar(_condition(condition)(view), "termination", condition)
         late = jnp.asarray(False) if self.limit is None else after.steps >= self.limit
         reward = sum(parts.values(), start=jnp.zeros((), after.state.q.dtype))
-        return after, Step(after.observation, reward, parts, done, late & ~done, ~good)
+        told = Step(after.observation, reward, parts, done, late & ~done, ~good)
+        return after, told, {name: ~jnp.asarray(each) for name, each in held.items()}
 
     def step_on(self, at: EnvState, action: Array) -> tuple[EnvState, Step]:
         """As ``step``; where the episode ended the state is the beginning of the next one."""
@@ -137,14 +144,6 @@ class Environment:
         return jax.lax.cond(
             ended, lambda one: self._begun(one.key, one.count), lambda one: one, after
         )
-
-    def faults(self, at: EnvState, action: Array) -> dict[str, Array]:
-        """For what makes ``Step.failed``, () bool each: "state", "observation", "reward NAME"."""
-        after, _, parts = self._led_to(at, self._checked(action))
-        return {
-            name: ~jnp.asarray(good)
-            for name, good in sound(after.state, after.observation, parts).items()
-        }
 
     # ---- parts of both
 
@@ -191,7 +190,7 @@ class Environment:
         return replace(at, observation=observed(self.observation, view))
 
     @cached_property
-    def _trials(self) -> Any:
+    def beginnings(self) -> Any:
         """Of all trials: the starts, and what varies by path."""
         _, starts, varied = self.problem.members(np.zeros((1, 0)))
         standing = self.problem.scenario.tree["state"]
@@ -205,7 +204,7 @@ class Environment:
     def _pool(self) -> tuple[State, Any, Any]:
         """Beginnings of all trials: states with what the scheme remembers, memories of the
         controller, and what is observed there."""
-        starts, varied = self._trials
+        starts, varied = self.beginnings
 
         def ready(start, varied):
             own = self.problem.trial(np.zeros(0), start, varied)
@@ -225,7 +224,7 @@ class Environment:
 
     def _scenario(self, trial: Array) -> Scenario:
         """That of a trial."""
-        _, varied = self._trials
+        _, varied = self.beginnings
         own = {path: jnp.asarray(values)[trial] for path, values in varied.items()}
         return self.problem.trial(np.zeros(0), self.problem.scenario.tree["state"], own)
 

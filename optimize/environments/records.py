@@ -40,7 +40,7 @@ class Step:
     parts: Mapping[str, Array]  # name -> () with its weight
     done: Array  # () bool: it ended, by what it did
     truncated: Array  # () bool: it ended, by the time
-    failed: Array  # () bool: it ended since a number was not finite, see ``faults``
+    failed: Array  # () bool: it ended since a number was not finite, see ``step_with_faults``
 
 
 @jax.tree_util.register_dataclass

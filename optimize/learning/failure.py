@@ -3,16 +3,19 @@
 q, qd, time, action     (T, ...) states since the rollout began, and what was done there; the last
                         action led to it
 begun.PATH              the whole state (EnvState) when the rollout began
+network.PATH, log_deviation   what decided on the actions
 model.NAME              the numbers of the model
-seed, update, member, step, trial; faults: what was not finite (Environment.faults)
+seed, update, member, step, trial; faults: what was not finite (Environment.step_with_faults)
+
+A motion with contacts amplifies rounding: the same action from another program, different in its
+last bit, leads to another motion within a few actions. So the network decides again, in one kernel
+with the simulation, as it did in the rollout; that repeats the rollout to the last bit.
 """
 
 import io
 import os
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,14 +23,13 @@ import numpy as np
 from jax import Array
 
 from controllers.policy.network import Network
-from jaxsim.fused import fuse
+from jaxsim.fused import choose_backend, fuse
 from jaxsim.io.archive import read_arrays
 from jaxsim.io.files import write_bytes
 from jaxsim.tree_paths import leaves_by_path
-from optimize.environments.draws import mixed, normal
 from optimize.environments.environment import Environment
 from optimize.environments.records import EnvState, Step
-from optimize.learning.rollout import NOISE
+from optimize.learning.rollout import counted, noise_of
 
 
 def write_failure(
@@ -49,16 +51,17 @@ def write_failure(
     member = int(np.argmax(failed.any(axis=1)))
     step = int(np.argmax(failed[member]))
     begun = jax.tree.map(lambda x: x[member], before)
-    decide = jax.jit(lambda at: _decided(env, network, log_deviation, at))
-    states, actions = _played(env, begun, step + 1, lambda k, at: decide(at), backend)[:2]
-    last = jax.jit(env.faults)(states[-1], actions[-1])
+    played = _played(env, network, log_deviation, begun, step + 1, backend)
+    states, actions, faults = played.states, played.actions, played.faults[-1]
     about = {"seed": seed, "update": update, "member": member, "step": step,
              "trial": int(states[-1].trial),
-             "faults": [name for name, wrong in last.items() if wrong]}  # fmt: skip
+             "faults": [name for name, wrong in faults.items() if wrong]}  # fmt: skip
     held = {
         **{name: [getattr(at.state, name) for at in states] for name in ("q", "qd", "time")},
         "action": actions,
+        "log_deviation": log_deviation,
         **{f"begun.{name}": leaf for name, leaf in leaves_by_path(begun).items()},
+        **{f"network.{name}": leaf for name, leaf in leaves_by_path(network).items()},
         **{f"model.{name}": leaf for name, leaf in leaves_by_path(env.model).items()},
     }
     data, path = io.BytesIO(), Path(folder) / f"failure_{update}.npz"
@@ -72,49 +75,75 @@ def replayed(
     env: Environment, path: str | os.PathLike, backend: str = "fused"
 ) -> tuple[list[EnvState], list[Step]]:
     """The states of a failure's file before each of its actions, and what these led to, simulated
-    anew; env: the environment of the run, ``environment_of(scenario(NAME), seed)``.
+    anew: by the run's own backend, on its machine, the same numbers. env: the environment of the
+    run, ``environment_of(scenario(NAME), seed)``.
 
     Raises FileNotFoundError, ArchiveError for a damaged file, ValueError for one of another
     environment.
     """
-    held = read_arrays(path)
+    held = read_arrays(path, HELD)
     like = jax.eval_shape(env.reset, jax.ShapeDtypeStruct((), jnp.uint32))
-    names = [f"begun.{name}" for name in leaves_by_path(like)]
-    own, tree = jax.tree.flatten(like)
-    found = [held.get(name) for name in names]
-    if [x.shape for x in own] != [None if x is None else x.shape for x in found]:
+    begun = _tree(like, "begun", held)
+    count = sum(name.startswith("network.layers") for name in held) // 2
+    network = Network(((0.0, 0.0),) * count, 0.0, 0.0)
+    network = _tree(network, "network", held)
+    wanted = (env.observation_size,), (env.action_size,)
+    same = begun is not None and network is not None and "action" in held
+    if not same or (np.shape(network.mean), np.shape(held.get("log_deviation"))) != wanted:
         raise ValueError(f"{path} is of another environment: its states are others")
-    begun = jax.tree.unflatten(tree, [jnp.asarray(x) for x in found])
-    actions = jnp.asarray(held["action"])
-    states, _, told = _played(env, begun, len(actions), lambda k, at: actions[k], backend)
-    return states, told
+    deviation = jnp.asarray(held["log_deviation"])
+    played = _played(env, network, deviation, begun, len(held["action"]), backend)
+    return played.states, played.told
+
+
+HELD = dict.fromkeys(("begun.*", "network.*", "log_deviation", "action"), 64 * 2**20)  # bytes
+
+
+def _tree(like: Any, part: str, held: dict[str, np.ndarray]) -> Any:
+    """Arrays of a part of a file as a tree like another one; None where they do not fit. A leaf of
+    it that is a number stands for any array."""
+    own, tree = jax.tree.flatten(like)
+    found = [held.get(f"{part}.{name}") for name in leaves_by_path(like)]
+    fits = all(
+        x is not None and (isinstance(y, float) or x.shape == y.shape) for x, y in zip(found, own)
+    )
+    return jax.tree.unflatten(tree, [jnp.asarray(x) for x in found]) if fits else None
+
+
+class _Played(NamedTuple):
+    """Of each action, and the state before it."""
+
+    states: list[EnvState]
+    actions: list[Array]
+    told: list[Step]
+    faults: list[dict[str, Array]]
 
 
 def _played(
     env: Environment,
+    network: Network,
+    log_deviation: Array,
     at: EnvState,
     count: int,
-    decide: Callable[[int, EnvState], Array],
     backend: str,
-) -> tuple[list[EnvState], list[Array], list[Step]]:
-    """States before actions, the actions, what they led to; a kernel for one does as for many."""
+) -> _Played:
+    """So many actions from a state, each by a kernel for one member."""
 
-    def one(at: EnvState, action: Array):
-        return env.step_on(replace(at, count=at.count + np.uint32(1)), action)
+    def one(network: Network, log_deviation: Array, at: EnvState):
+        deviation = jnp.exp(log_deviation)
+        action = network(at.observation) + deviation * noise_of(env, at, deviation.dtype)
+        after, told, faults = env.step_with_faults(counted(at), action)
+        return env.renewed(after, told), action, told, faults
 
-    run = fuse(one, backend=backend)
-    states, actions, told = [], [], []
-    for k in range(count):
-        action = decide(k, at)
-        states.append(at)
-        actions.append(action)
-        batch = jax.tree.map(lambda x: x[None], (at, action))
-        at, found = jax.tree.map(lambda x: x[0], run(*batch))
-        told.append(found)
-    return states, actions, told
-
-
-def _decided(env: Environment, network: Network, log_deviation: Array, at: EnvState) -> Array:
-    """The action of a rollout."""
-    noise = normal(mixed(at.key ^ np.uint32(NOISE)), at.count, env.action_size, log_deviation.dtype)
-    return network(at.observation) + jnp.exp(log_deviation) * noise
+    if choose_backend(backend) == "fused":
+        run = fuse(one, in_axes=(None, None, 0))
+    else:
+        run = jax.jit(jax.vmap(one, (None, None, 0)))
+    played = _Played([], [], [], [])
+    for _ in range(count):
+        batch = jax.tree.map(lambda x: x[None], at)
+        found = jax.tree.map(lambda x: x[0], run(network, log_deviation, batch))
+        for kept, each in zip(played, (at, *found[1:])):
+            kept.append(each)
+        at = found[0]
+    return played

@@ -10,12 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from flax import serialization
 
-from jaxsim.io.files import write_bytes
+from jaxsim.io.files import naming, write_bytes
+from optimize.results.folder import RESTORE
 
 FORMAT = 1
 
 
-class StateError(RuntimeError):
+class StateError(ValueError):
     """A file that a learner cannot go on from."""
 
 
@@ -33,7 +34,8 @@ def read_state(path: str | os.PathLike, like: Any) -> tuple[Any, dict[str, Any]]
 
     Raises FileNotFoundError; StateError for a damaged file, or one of another learner.
     """
-    data = Path(path).read_bytes()
+    with naming(path):
+        data = Path(path).read_bytes()
     try:
         envelope: Any = serialization.msgpack_restore(data)
         payload, version = envelope["payload"], envelope["format"]
@@ -42,10 +44,13 @@ def read_state(path: str | os.PathLike, like: Any) -> tuple[Any, dict[str, Any]]
         content: Any = serialization.msgpack_restore(payload)
         kept = content.pop("leaves")
         leaves = [kept[str(k)] for k in range(len(kept))]
+        shapes = [(x.shape, x.dtype) for x in leaves]
+    except FileNotFoundError:
+        raise
     except Exception as error:  # a damaged file breaks the decoder in many ways
-        raise StateError(f"{path} is damaged ({error}): start again in a new folder") from error
+        raise StateError(f"{path} is damaged ({error}); {RESTORE}") from error
     own, tree = jax.tree.flatten(like)
-    if [(x.shape, x.dtype) for x in own] != [(x.shape, x.dtype) for x in leaves]:
+    if [(x.shape, x.dtype) for x in own] != shapes:
         raise StateError(
             f"{path} is of another learner: its arrays have other sizes. Go on with the scenario"
             " and the options that it began with"

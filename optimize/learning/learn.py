@@ -1,6 +1,7 @@
 """Learning in a folder: history, checkpoints with exact resume, curves, the best policy, its page.
 
 config.json, versions.json   what was asked for, and where it ran
+digest.json                  what it began with, for a resume to compare (optimize.results.digest)
 history.jsonl                a line for each update
 state.msgpack                what the learner needs to go on
 policy.npz                   the best policy so far (controllers.policy.file)
@@ -28,15 +29,18 @@ from optimize.environments.table import default_command, environment_of
 from optimize.interrupts import deferred
 from optimize.learning.evaluation import judged
 from optimize.learning.failure import write_failure
-from optimize.learning.kept import StateError, read_state, write_state
+from optimize.learning.kept import read_state, write_state
 from optimize.learning.methods import METHODS, learner_of
-from optimize.results.folder import RunFolder, library_versions
+from optimize.results.digest import Digest, accept, accepted, changes_since, digest
+from optimize.results.folder import RESTORE, RunFolder, library_versions, reading
 from optimize.results.lock import locked
 from optimize.scenarios.find import scenario as scenario_of
 from optimize.scenarios.scenario import Scenario
 
 STATE, POLICY, CURVE = "state.msgpack", "policy.npz", "curve.png"
+UPDATES = 400  # in all, where nobody says
 EVERY = 25  # updates from check to check
+NO_WORTH = -1e30  # in the state of a run whose policy was not judged yet
 CHECK_SEED = 1_000_003  # added to the seed for the starts that choose the best
 
 
@@ -56,43 +60,93 @@ def learn(
     scenario: str | Scenario | None = None,
     out: str | Path = "runs/learn",
     method: str = "ppo",
-    updates: int = 400,
+    updates: int | None = None,
     seed: int = 0,
     set: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
     resume: bool = False,
+    accept_changes: bool = False,
     progress: bool = True,
     command: Sequence[str] = (),
     backend: str = "fused",
 ) -> Learned:
     """Learn a policy in a scenario with an ``[environment]``.
 
-    updates: in all, those before a resume among them; with ``resume`` the other options are those
-    of the run. options: of the method (``optimize.learning.methods``). A run that was killed and is
-    resumed gives the numbers of an unbroken one, on one machine.
+    updates: in all, those before a resume among them (``UPDATES``, or with ``resume`` those that
+    the run was to make); the other options are then those of the run. accept_changes: go on
+    although scenario, options, model, code or a library is not what the run began with; the history
+    says what, in the first line after it. options: of the method (``optimize.learning.methods``). A
+    run that was killed and is resumed gives the numbers of an unbroken one, on one machine.
 
     Raises ValueError, WorldError, FileExistsError for a folder that holds something,
-    FileNotFoundError and StateError where there is nothing to go on from.
+    FileNotFoundError where there is nothing to go on from, RunChanged where that began with
+    something else, StateError where it is damaged.
     """
     with locked(out):
         if resume:
             folder = RunFolder.open(out)
-            asked = folder.read_config()
+            asked = kept_options(folder, ONE)
+            asked["updates"] = asked["updates"] if updates is None else updates
         else:
             name = scenario if isinstance(scenario, str) else getattr(scenario, "name", None)
             if name is None:
                 raise ValueError("give a scenario to learn in, by name or file")
             asked = {"scenario": name, "method": method, "seed": seed, "set": dict(set or {}),
-                     "options": dict(options or {}), "backend": backend}  # fmt: skip
+                     "options": dict(options or {}), "backend": backend,
+                     "updates": UPDATES if updates is None else updates}  # fmt: skip
         found = scenario_of(scenario if isinstance(scenario, Scenario) else asked["scenario"],
                             asked["set"])  # fmt: skip
         env = environment_of(found, asked["seed"])
+        now, changed = began_with(asked, found, env), []
+        if resume:
+            changed = changes_since(folder, now, accept_changes)
         learner = learner_of(asked["method"], env, asked["options"], asked["backend"])
         if not resume:
-            timing = {"dt": float(found.scheme.dt), "seconds": found.seconds}
-            folder = RunFolder.create(out, {**asked, **timing, "command": list(command)})
+            folder = RunFolder.create(out, config_of(asked, found, command), digest=now)
         run = _Run(folder, env, learner, asked, found)
-        return run.go(updates, resume, progress)
+        begun = run.begun()
+        if resume:
+            accept(folder, now, changed, at=len(begun.history))
+            folder.write_json(RunFolder.CONFIG, {**folder.read_config(), **asked})
+        return run.go(begun, accepted(folder), progress)
+
+
+ONE = ("scenario", "method", "seed", "set", "options", "backend")
+
+
+def kept_options(folder: RunFolder, names: Sequence[str]) -> dict[str, Any]:
+    """The options of these names, and "updates", in the folder of a run. Raises ValueError for
+    another kind of run."""
+    config = folder.read_config()
+    if "options" not in config:
+        raise ValueError(f"{folder.path} holds another kind of run, no learning")
+    return {name: config[name] for name in names} | {"updates": config.get("updates", UPDATES)}
+
+
+def config_of(asked: Mapping[str, Any], found: Scenario, command: Sequence[str]) -> dict[str, Any]:
+    """What config.json says of a run."""
+    timing = {"dt": float(found.scheme.dt), "seconds": found.seconds}
+    precision = np.dtype(found.model.mass.dtype).name
+    return {**asked, **timing, "precision": precision, "command": list(command)}
+
+
+def began_with(asked: Mapping[str, Any], found: Scenario, env: Environment) -> Digest:
+    """What a run begins with: its options, all that its environment says, the arrays of these."""
+    table = found.environment
+    config = {**asked, "environment": {} if table is None else table.values()}
+    # the scenario's controller does not act here: it may be what an earlier run has learned
+    arrays = {part: found.tree[part] for part in ("state", "scheme", "forces")}
+    arrays |= {"beginnings": env.beginnings, "clip": env.track, "pose": (env.pose, env.rest)}
+    return digest(config, model=found.model, arrays=arrays)
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """From where a run goes on."""
+
+    state: Any
+    history: list[dict[str, Any]]
+    best: float
 
 
 @dataclass
@@ -103,13 +157,27 @@ class _Run:
     asked: dict[str, Any]
     scenario: Scenario
 
-    def go(self, updates: int, resume: bool, progress: bool) -> Learned:
-        """Update, note, check, keep."""
+    def begun(self) -> _Begun:
+        """What the folder keeps; the beginning, if it ended before it kept anything."""
         state = self.learner.init(self.asked["seed"])
-        history, best = [], -np.inf
-        if resume:
-            state, history, best = self._resumed(state)
-        state = _placed(state)
+        path = self.folder / STATE
+        if not path.is_file():
+            return _Begun(state, [], -np.inf)
+        state, more = read_state(path, state)
+        with reading(path):
+            lines, best = int(more["lines"]), float(more["best"])
+        history = kept_history(self.folder)
+        if len(history) < lines:
+            raise ValueError(
+                f"{self.folder / RunFolder.HISTORY} has {len(history)} lines, and {STATE} is of"
+                f" {lines} updates; {RESTORE}"
+            )
+        return _Begun(state, history[:lines], best if best > NO_WORTH / 2 else -np.inf)
+
+    def go(self, begun: _Begun, accepted: Mapping[int, list[str]], progress: bool) -> Learned:
+        """Update, note, check, keep."""
+        updates, history, best = self.asked["updates"], begun.history, begun.best
+        state = _placed(begun.state)
         interrupted, spent = False, (history[-1]["seconds"] if history else 0.0)
         used = history[-1]["cpu_seconds"] if history else 0.0
         began, cpu = time.perf_counter() - spent, time.process_time() - used
@@ -119,6 +187,8 @@ class _Run:
                     before = state
                     state, told = self.learner.update(state)
                     line = _line(len(history), told, self.learner.actions)
+                    if len(history) in accepted:
+                        line["changes"] = accepted[len(history)]
                     self._guard(before, told, line)
                     if len(history) % EVERY == EVERY - 1 or len(history) == updates - 1:
                         line |= self._checked(state, best)
@@ -128,7 +198,8 @@ class _Run:
                     history.append(line)
                     if "worth" in line:
                         self._keep(state, history, best)
-                    bar.set_postfix_str(f"reward {line['reward']:.3f}")
+                    reward = np.nan if line["reward"] is None else line["reward"]
+                    bar.set_postfix_str(f"reward {reward:.3f}")
                     bar.update()
                     check()
         except KeyboardInterrupt:
@@ -161,7 +232,7 @@ class _Run:
             "rate": 1 / env.dt,
             "command": default_command(env),
             "motors": list(scenario.model.topology.actuated_dof_names),
-            "scenario": self.asked["scenario"],
+            "scenario": Path(self.asked["scenario"]).stem,
             "learned": {k: self.asked[k] for k in ("method", "seed", "set", "options")},
             "versions": library_versions(),
         }
@@ -186,17 +257,8 @@ class _Run:
     def _keep(self, state: Any, history: list[dict[str, Any]], best: float) -> None:
         text = "".join(json.dumps(line) + "\n" for line in history)
         self.folder.write_text(RunFolder.HISTORY, text)
-        best = best if np.isfinite(best) else -1e30
+        best = best if np.isfinite(best) else NO_WORTH
         write_state(self.folder / STATE, state, lines=len(history), best=best)
-
-    def _resumed(self, like: Any) -> tuple[Any, list[dict[str, Any]], float]:
-        path = self.folder / STATE
-        if not path.is_file():
-            raise StateError(f"there is no {STATE} in {self.folder.path}: no update was kept there")
-        state, more = read_state(path, like)
-        history = self.folder.read_history()[: more["lines"]]
-        best = more["best"] if more["best"] > -1e29 else -np.inf
-        return state, history, best
 
     def _shown(self, history: list[dict[str, Any]]) -> None:
         """The curve, and the page of the best policy."""
@@ -216,6 +278,27 @@ class _Run:
             total=updates, initial=done, unit="update", disable=None if progress else True,
             desc=f"{self.asked['method']} {self.asked['scenario']}",
         )  # fmt: skip
+
+
+def kept_history(folder: RunFolder) -> list[dict[str, Any]]:
+    """The lines of a run's history, [] before the first check. Raises ValueError, with the line at
+    fault, for what no run writes."""
+    path = folder / RunFolder.HISTORY
+    lines = folder.read_history() if path.is_file() else []
+    for number, line in enumerate(lines):
+        missing = [key for key in WRITTEN if not _is_number(line.get(key))]
+        missing += ["worth"] if not _is_number(line.get("worth", 0.0)) else []
+        if missing or line["update"] != number:
+            what = f"it has no number {missing[0]!r}" if missing else f"update {line['update']!r}"
+            raise ValueError(f"{path}, line {number + 1}: {what}; {RESTORE}")
+    return lines
+
+
+WRITTEN = ("update", "actions", "seconds", "cpu_seconds")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _placed(state: Any) -> Any:

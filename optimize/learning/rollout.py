@@ -43,11 +43,9 @@ def rollouts(env: Environment, length: int, backend: str = "fused") -> Callable[
         deviation = jnp.exp(log_deviation)
 
         def act(at, _):
-            noise = normal(
-                mixed(at.key ^ np.uint32(NOISE)), at.count, env.action_size, deviation.dtype
-            )
+            noise = noise_of(env, at, deviation.dtype)
             action = network(at.observation) + deviation * noise
-            after, told = env.step_on(replace(at, count=at.count + np.uint32(1)), action)
+            after, told = env.step_on(counted(at), action)
             kept = Rollout(
                 at.observation,
                 noise,
@@ -66,6 +64,16 @@ def rollouts(env: Environment, length: int, backend: str = "fused") -> Callable[
     if choose_backend(backend) == "fused":
         return fuse(one, in_axes=(None, None, 0))
     return jax.jit(jax.vmap(one, (None, None, 0)))
+
+
+def noise_of(env: Environment, at: EnvState, dtype: Any) -> Array:
+    """(na,) of the next action, in standard deviations."""
+    return normal(mixed(at.key ^ np.uint32(NOISE)), at.count, env.action_size, dtype)
+
+
+def counted(at: EnvState) -> EnvState:
+    """The state after the draw of a noise."""
+    return replace(at, count=at.count + np.uint32(1))
 
 
 def begin_all(env: Environment, keys: Array) -> EnvState:

@@ -7,7 +7,6 @@ policy.npz                   the best policy of all
 """
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,20 @@ from typing import Any
 import numpy as np
 
 from jaxsim.io.files import write_bytes
+from optimize.environments.table import environment_of
 from optimize.learning.curve import write_curves
-from optimize.learning.learn import POLICY, STATE, Learned, learn
+from optimize.learning.learn import (
+    POLICY,
+    STATE,
+    UPDATES,
+    Learned,
+    began_with,
+    config_of,
+    kept_history,
+    kept_options,
+    learn,
+)
+from optimize.results.digest import accept, changes_since
 from optimize.results.folder import RunFolder
 from optimize.results.lock import locked
 from optimize.scenarios.find import scenario as scenario_of
@@ -59,38 +70,51 @@ def learn_runs(
     scenario: str | None = None,
     out: str | os.PathLike = "runs/learn",
     runs: int = 5,
-    updates: int = 400,
+    updates: int | None = None,
     seed: int = 0,
     resume: bool = False,
+    accept_changes: bool = False,
+    progress: bool = True,
     command: Sequence[str] = (),
     **options: Any,
 ) -> Runs:
     """Learn with ``runs`` seeds from ``seed`` on, one after the other. options: those of ``learn``.
 
     With ``resume`` runs that are done stay, one that was begun goes on to the same numbers, and the
-    others follow. Raises what ``learn`` does.
+    others follow. Raises what ``learn`` does; where the folder of a seed is damaged, before any of
+    them goes on.
     """
-    if not resume:
-        if scenario is None:
-            raise ValueError("give a scenario to learn in, by name or file")
-        own = scenario_of(scenario, options.get("set"))
-        timing = {"dt": float(own.scheme.dt), "seconds": own.seconds}
-        asked = {"scenario": scenario, "runs": runs, "seed": seed, "options": _kept(options)}
-        folder = RunFolder.create(out, {**asked, **timing, "command": list(command)})
-    else:
-        folder = RunFolder.open(out)
-        config = folder.read_config()
-        scenario, runs, seed = config["scenario"], config["runs"], config["seed"]
-        options = {**config["options"], "progress": options.get("progress", True)}
-    seeds, learned = tuple(range(seed, seed + runs)), []
-    with locked(folder):
+    with locked(out):
+        if resume:
+            folder = RunFolder.open(out)
+            asked = kept_options(folder, SEVERAL)
+            asked["updates"] = asked["updates"] if updates is None else updates
+        else:
+            if scenario is None:
+                raise ValueError("give a scenario to learn in, by name or file")
+            asked = {"scenario": scenario, "runs": runs, "seed": seed, "options": options,
+                     "updates": UPDATES if updates is None else updates}  # fmt: skip
+        found = scenario_of(asked["scenario"], asked["options"].get("set"))
+        now = began_with(asked, found, environment_of(found, asked["seed"]))
+        if resume:
+            changed = changes_since(folder, now, accept_changes)
+            accept(folder, now, changed, at=0)
+            folder.write_json(RunFolder.CONFIG, {**folder.read_config(), **asked})
+        else:
+            folder = RunFolder.create(out, config_of(asked, found, command), digest=now)
+        seeds, learned = seeds_of(asked), []
         for own in seeds:
-            learned.append(_one(folder / f"seed_{own}", scenario, own, updates, options))
+            kept_history(seed_folder(folder, own))
+        for own in seeds:
+            learned.append(_one(seed_folder(folder, own), own, asked, accept_changes, progress))
             if learned[-1].interrupted:
                 break
-        found = Runs(folder.path, seeds, tuple(learned))
-        _write(folder, found)
-    return found
+        made = Runs(folder.path, seeds, tuple(learned))
+        _write(folder, made)
+    return made
+
+
+SEVERAL = ("scenario", "runs", "seed", "options")
 
 
 def of_several(out: str | os.PathLike) -> bool:
@@ -98,24 +122,36 @@ def of_several(out: str | os.PathLike) -> bool:
     return "runs" in RunFolder.open(out).read_config()
 
 
+def seeds_of(config: Mapping[str, Any]) -> tuple[int, ...]:
+    """The seeds of runs, by the options in their folder."""
+    return tuple(range(config["seed"], config["seed"] + config["runs"]))
+
+
+def seed_folder(folder: RunFolder, seed: int) -> RunFolder:
+    """The folder of a seed's run, which may not be there yet."""
+    return RunFolder(folder / f"seed_{seed}")
+
+
 def _one(
-    out: Path, scenario: str | None, seed: int, updates: int, options: Mapping[str, Any]
+    folder: RunFolder, seed: int, asked: Mapping[str, Any], accept_changes: bool, progress: bool
 ) -> Learned:
     """A run that is new, goes on, or is done."""
-    if (out / STATE).is_file():
-        history = RunFolder.open(out).read_history()
+    updates, history = asked["updates"], kept_history(folder)
+    if len(history) >= updates and (folder / STATE).is_file() and (folder / POLICY).is_file():
         worths = [line["worth"] for line in history if "worth" in line]
-        if len(history) >= updates and (out / POLICY).is_file():
-            return Learned(out, len(history), max(worths), False, history)
-        return learn(out=out, updates=updates, resume=True, progress=options.get("progress", True))
-    if out.exists():  # ended before anything was kept; it begins with the same numbers again
-        shutil.rmtree(out)
-    return learn(scenario, out, updates=updates, seed=seed, **options)
-
-
-def _kept(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a resume needs of them."""
-    return {name: value for name, value in options.items() if name != "progress"}
+        return Learned(folder.path, len(history), max(worths, default=-np.inf), False, history)
+    if (folder / RunFolder.CONFIG).is_file():
+        return learn(
+            out=folder.path,
+            updates=updates,
+            resume=True,
+            accept_changes=accept_changes,
+            progress=progress,
+        )
+    own = asked["options"]
+    return learn(
+        asked["scenario"], folder.path, updates=updates, seed=seed, progress=progress, **own
+    )
 
 
 def _write(folder: RunFolder, found: Runs) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from jaxsim.model import Model
 from optimize.results.folder import RESTORE, RunFolder, library_versions, to_json
 
-FREE = ("generations", "command")  # options that a resumed run may change
+FREE = ("generations", "updates", "command")  # options that a resumed run may change
 PACKAGES = ("jaxsim", "controllers", "optimize")
 LISTED = 12  # differences that a message shows
 HASHED = ("model", "arrays", "code")  # parts of which only digests are kept
@@ -148,6 +148,13 @@ def changes_since(folder: RunFolder, now: Digest, accept: bool) -> list[str]:
             " --accept-changes (accept_changes=True), which the history notes"
         )
     return changed
+
+
+def began(folder: RunFolder) -> Digest:
+    """What the run in the folder began with; {} where that was not kept. Raises ValueError for a
+    damaged file."""
+    kept = _read(folder) if (folder / RunFolder.DIGEST).is_file() else {}
+    return {part: value for part, value in kept.items() if part != "accepted"}
 
 
 _NONE = f"{RunFolder.DIGEST} is missing, so nobody can say what it began with"

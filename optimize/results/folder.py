@@ -1,4 +1,4 @@
-"""The result folder of a tuning run: everything that is needed to look at it and to do it again.
+"""The result folder of a run: everything that is needed to look at it and to do it again.
 
     script.scl          the controller script that was tuned, as it was given
     objective.py        the user's own objective, as it was given
@@ -16,14 +16,16 @@ Files are replaced as a whole or not at all: a reader never meets half a file.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,24 @@ from optimize.results.lock import LOCK
 REQUIRED_OPTIONS = ("seed", "dt", "seconds", "command")
 
 RESTORE = "restore the file from a copy, or begin a new run in another folder"
+
+# The kinds of values that options have in config.json, whatever the run; None is another one where
+# it stands here, and options that are not named here are checked by those who read them.
+NUMBER, TEXTS = "a number", "a list of texts"
+OPTION_KINDS: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("seed", "runs", "generations", "population", "updates"), (int,)),
+    **dict.fromkeys(("dt", "seconds"), (NUMBER,)),
+    **dict.fromkeys(("precision", "method", "objective"), (str,)),
+    **dict.fromkeys(("scenario", "backend", "restarts", "scenario_digest"), (str, None)),
+    **dict.fromkeys(("set", "each", "weights", "units", "sweep", "push_map"), (dict,)),
+    **dict.fromkeys(("compatibility", "options", "numbers", "draw"), (dict,)),
+    "chunk": (int, None),
+    "edge": (dict, None),
+    "measures": (TEXTS, None),
+    "command": (TEXTS,),
+}
+_NAMES = {int: "a whole number", str: "a text", dict: "a table", None: "null"}
+_PART = re.compile(r"\.[^/]+\.[0-9a-f]{32}\.part")  # of a file that was being written
 
 _DISTRIBUTIONS = ("jaxsim-characters", "jax", "jaxlib", "evosax", "flax", "numpy", "drjit")
 
@@ -59,6 +79,7 @@ class RunFolder(os.PathLike):
     BEST = "best.json"
     MOTION = "motion.html"
     HISTORY_PLOT = "history.png"
+    _CREATED = frozenset((VERSIONS, SCRIPT, OBJECTIVE, DIGEST, CONFIG))
 
     @classmethod
     def create(
@@ -67,14 +88,20 @@ class RunFolder(os.PathLike):
         config: Mapping[str, Any],
         script: str | None = None,
         digest: Mapping[str, Any] | None = None,
+        objective: str | None = None,
     ) -> RunFolder:
-        """Make a new folder with config.json, versions.json and, if given, script.scl, digest.json.
+        """Make a new folder with config.json, versions.json and, if given, the other files.
 
-        config  every option of the run; REQUIRED_OPTIONS must be among them. `command_line` gives
-                the value of "command".
-        digest  of `optimize.results.digest.digest`
+        config     every option of the run; REQUIRED_OPTIONS must be among them. `command_line`
+                   gives the value of "command".
+        script     text of script.scl
+        digest     of `optimize.results.digest.digest`
+        objective  text of objective.py
 
-        Raises FileExistsError where the folder already holds anything, ValueError for a config
+        A folder of a run that ended before it added anything to these files is new as well.
+        config.json is written last: a folder that has it can be resumed.
+
+        Raises FileExistsError where the folder already holds anything else, ValueError for a config
         with missing options or values that JSON cannot hold. Then nothing is written.
         """
         missing = [option for option in REQUIRED_OPTIONS if option not in config]
@@ -82,19 +109,32 @@ class RunFolder(os.PathLike):
             raise ValueError(f"the config lacks {', '.join(missing)}: the run could not be redone")
         folder = cls(Path(path))
         text = to_json(config, "config")
-        if folder.path.exists() and (not folder.path.is_dir() or folder.contents()):
+        if folder.path.exists() and not (folder.path.is_dir() and folder._only_created()):
             raise FileExistsError(
                 f"{folder.path} already exists and is not empty: choose another folder,"
                 " or resume the run that it holds"
             )
         folder.path.mkdir(parents=True, exist_ok=True)
-        if script is not None:
-            folder.write_text(cls.SCRIPT, script)
+        folder._clear()
+        folder.write_json(cls.VERSIONS, versions())  # first: the files after it are of a run
+        for name, content in ((cls.SCRIPT, script), (cls.OBJECTIVE, objective)):
+            if content is not None:
+                folder.write_text(name, content)
         if digest is not None:
             folder.write_json(cls.DIGEST, digest)
-        folder.write_json(cls.VERSIONS, versions())
-        folder.write_text(cls.CONFIG, text)  # last: it marks the folder as complete
+        folder.write_text(cls.CONFIG, text)
         return folder
+
+    def _only_created(self) -> bool:
+        """Nothing is in the folder but what `create` writes, in its order."""
+        held = self.contents()
+        return not held or (self.VERSIONS in held and set(held) <= self._CREATED)
+
+    def _clear(self) -> None:
+        """Remove what `create` has written, config.json first, and files that were cut off."""
+        parts = [item.name for item in self.path.iterdir() if _PART.fullmatch(item.name)]
+        for name in (self.CONFIG, self.DIGEST, self.OBJECTIVE, self.SCRIPT, self.VERSIONS, *parts):
+            (self / name).unlink(missing_ok=True)
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> RunFolder:
@@ -104,14 +144,18 @@ class RunFolder(os.PathLike):
             raise FileNotFoundError(f"there is no run folder at {folder.path}")
         if not (folder / cls.CONFIG).is_file():
             held = ", ".join(folder.contents()[:8]) or "nothing"
+            again = "; begin the run again, in the same folder" if folder._only_created() else ""
             raise FileNotFoundError(
                 f"{folder.path} is not a run folder: {cls.CONFIG} is missing (it holds {held})"
+                + again
             )
         return folder
 
     def contents(self) -> list[str]:
-        """Names of what is in the folder, but for the lock of a process that works there."""
-        return sorted(item.name for item in self.path.iterdir() if item.name != LOCK)
+        """Names of what is in the folder, but for the lock of a process that works there and files
+        that were cut off while they were written."""
+        names = (item.name for item in self.path.iterdir())
+        return sorted(n for n in names if n != LOCK and not _PART.fullmatch(n))
 
     def __fspath__(self) -> str:
         return os.fspath(self.path)
@@ -152,14 +196,23 @@ class RunFolder(os.PathLike):
         return _parsed(self.read_text(name), f"{self / name}")
 
     def read_config(self) -> dict[str, Any]:
-        """config.json. Raises ValueError where it holds anything but options."""
+        """config.json. Raises ValueError, naming the file and the option, for what no run writes;
+        so does an option of it that is looked up and is missing."""
+        path = self / self.CONFIG
         config = self.read_json(self.CONFIG)
         if not isinstance(config, dict):
             raise ValueError(
-                f"{self / self.CONFIG} holds a {type(config).__name__} in the place of options;"
-                f" {RESTORE}"
+                f"{path} holds a {type(config).__name__} in the place of options; {RESTORE}"
             )
-        return config
+        for name in OPTION_KINDS.keys() & config.keys():
+            kinds = OPTION_KINDS[name]
+            if not any(_is_kind(config[name], kind) for kind in kinds):
+                wanted = " or ".join(str(_NAMES.get(kind, kind)) for kind in kinds)
+                raise ValueError(
+                    f"{path}: {name} is {_shown(config[name])}, where a run writes {wanted};"
+                    f" {RESTORE}"
+                )
+        return _Options(config, path)
 
     def read_history(self) -> list[dict[str, Any]]:
         """The lines of history.jsonl. Raises as `read_json` does.
@@ -171,6 +224,43 @@ class RunFolder(os.PathLike):
             for number, line in enumerate(self.read_text(self.HISTORY).splitlines(True), start=1)
             if line.endswith("\n")
         ]
+
+
+class _Options(dict):
+    """Options by name; one that is missing is told with the file that lacks it."""
+
+    def __init__(self, values: Mapping[str, Any], path: Path):
+        super().__init__(values)
+        self._path = path
+
+    def __missing__(self, name: str) -> Any:
+        raise ValueError(f"{self._path} lacks {name!r}; {RESTORE}")
+
+
+def _is_kind(value: Any, kind: Any) -> bool:
+    if kind is None:
+        return value is None
+    if kind is TEXTS:
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    kinds = (int, float) if kind is NUMBER else kind
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+@contextlib.contextmanager
+def reading(path: str | os.PathLike) -> Iterator[None]:
+    """ValueError that names the file, for values within it of a kind that no run writes."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, IndexError, ArithmeticError) as error:
+        what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+        raise ValueError(
+            f"{os.fspath(path)} holds what no run writes ({what}); {RESTORE}"
+        ) from error
 
 
 def to_json(value: Any, label: str) -> str:

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from optimize.results.digest import differences
-from optimize.results.folder import RunFolder
+from optimize.results.digest import began, differences
+from optimize.results.folder import RunFolder, reading
 from optimize.results.lock import holder
 from optimize.sweeps.design import design_of_json
 from optimize.sweeps.store import STORE, read_progress
@@ -26,7 +26,13 @@ from optimize.tuning.histories import RunHistory, best_of, histories, own_weight
 from optimize.tuning.names import CHECKS, RESULT
 
 MARKS = (RunFolder.CONFIG, RunFolder.VERSIONS, RunFolder.HISTORY, RunFolder.CHECKPOINT)
-KINDS = {"push_map": "push map", "sweep": "sweep", "compatibility": "model"}  # by key of the config
+POLICY = "policy"
+KINDS = {  # by key of the config
+    "push_map": "push map",
+    "sweep": "sweep",
+    "compatibility": "model",
+    "options": POLICY,
+}
 SEARCH = "search"  # of Python, without options
 BROKEN, RUNNING, INTERRUPTED, DONE = "broken", "running", "interrupted", "done"
 TOLD = 12  # rows of a comparison that are shown of each kind
@@ -36,10 +42,11 @@ TOLD = 12  # rows of a comparison that are shown of each kind
 class ListedRun:
     """A run as its folder tells of it; None where that does not say.
 
-    kind: tune, search, sweep, push map, model, "" of a broken one. state: running, interrupted,
-    done, broken. done, of: how far it is: generations, or boxes of a sweep. best: of a search the
-    lowest objective of its members, and ``judged`` that of the result. evaluations: members that
-    were simulated. seconds: of their simulation [s]. note: what is wrong, or does not compare.
+    kind: tune, search, sweep, push map, model, policy, "" of a broken one. state: running,
+    interrupted, done, broken. done, of: how far it is: generations, boxes of a sweep, updates of
+    learning. best: of a search the lowest objective of its members, and ``judged`` that of the
+    result; of learning the highest return without noise, and of several seeds their mean.
+    evaluations: members that were simulated, of learning actions. seconds: of their simulation [s]. note: what is wrong, or does not compare.
     """
 
     path: Path
@@ -93,11 +100,11 @@ def listed(path: str | os.PathLike) -> ListedRun:
     """What the folder of a run tells."""
     folder = RunFolder(Path(path))
     try:
-        return _read(folder)
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        told = error.args[0] if isinstance(error, KeyError) and error.args else error
+        with reading(folder):
+            return _read(folder)
+    except Exception as error:  # whatever is wrong with one, the others are listed
         kind = "" if isinstance(error, (OSError, ValueError)) else f"{type(error).__name__} "
-        return ListedRun(folder.path, note=f"{kind}{told}")
+        return ListedRun(folder.path, note=f"{kind}{error}")
 
 
 def _read(folder: RunFolder) -> ListedRun:
@@ -108,7 +115,7 @@ def _read(folder: RunFolder) -> ListedRun:
     config = folder.read_config()
     for key, kind in KINDS.items():
         if key in config:
-            read = _model if kind == "model" else _sweep
+            read = {"model": _model, POLICY: _learned}.get(kind, _sweep)
             return read(folder, config, kind)
     if "generations" in config and "objective" in config:
         return _tuned(folder, config)
@@ -237,6 +244,44 @@ def _model(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedRun
     )
 
 
+def _learned(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedRun:
+    """A policy, or those of several seeds. A seed that cannot be read leaves the others."""
+    from optimize.learning.learn import UPDATES, kept_history
+    from optimize.learning.runs import SUMMARY, seed_folder, seeds_of
+
+    several = "runs" in config
+    folders = [seed_folder(folder, s) for s in seeds_of(config)] if several else [folder]
+    found, notes = [], []
+    for own in folders:
+        try:
+            found.append(kept_history(own))
+        except (OSError, ValueError) as error:
+            if not several:
+                raise
+            notes.append(str(error))
+    lines = [history[-1] for history in found if history]
+    worths = [line["worth"] for history in found for line in history if "worth" in line]
+    updates = config.get("updates", UPDATES)
+    made, of = sum(len(history) for history in found), updates * len(folders)
+    told = folder.read_json(SUMMARY) if (folder / SUMMARY).is_file() else {}
+    return ListedRun(
+        folder.path,
+        kind,
+        _state(folder, all(len(history) >= updates for history in found) and not notes),
+        scenario=config["scenario"],
+        method=config.get("method", config["options"].get("method") if several else None),
+        seed=config["seed"],
+        runs=len(folders),
+        done=made,
+        of=of,
+        best=max(worths, default=None),
+        judged=told["mean"] if told else None,
+        evaluations=sum(line["actions"] for line in lines) or None,
+        seconds=sum(line["seconds"] for line in lines) or None,
+        note="; ".join(notes),
+    )
+
+
 # ---- two of them
 
 
@@ -267,17 +312,17 @@ def compared(one: str | os.PathLike, other: str | os.PathLike) -> list[str]:
 
 def _began(folder: RunFolder) -> dict[str, Any]:
     """What a run began with: its digest, all its options, its machine."""
-    found: dict[str, Any] = {}
-    if (folder / RunFolder.DIGEST).is_file():
-        found = {**folder.read_json(RunFolder.DIGEST)}
-        found.pop("accepted", None)
+    found = began(folder)
     if (folder / RunFolder.CONFIG).is_file():
         options = folder.read_config()
-        found["config"] = {name: v for name, v in options.items() if name != "command"}
+        own = {name: v for name, v in options.items() if name != "command"}
+        kept = found.get("config")
+        found["config"] = {**(kept if isinstance(kept, Mapping) else {}), **own}
     if (folder / RunFolder.VERSIONS).is_file():
         versions = folder.read_json(RunFolder.VERSIONS)
         names = ("python", "platform", "cpu_count", "device", "commit")
-        found["machine"] = {name: versions.get(name) for name in names}
+        with reading(folder / RunFolder.VERSIONS):
+            found["machine"] = {name: versions.get(name) for name in names}
     return found
 
 
@@ -295,10 +340,11 @@ def _terms(runs: list[ListedRun]) -> list[str]:
         folder = RunFolder(run.path)
         if not (folder / RunFolder.BEST).is_file():
             return []
-        held.append({term["name"]: term for term in folder.read_json(RunFolder.BEST)["terms"]})
+        with reading(folder / RunFolder.BEST):
+            terms = folder.read_json(RunFolder.BEST)["terms"]
+            held.append({term["name"]: (term["unit"], _told(term["after"])) for term in terms})
     return [
-        f"  {name} [{held[0][name]['unit']}]: {_told(held[0][name]['after'])},"
-        f" {_told(held[1][name]['after'])}"
+        f"  {name} [{held[0][name][0]}]: {held[0][name][1]}, {held[1][name][1]}"
         for name in held[0]
         if name in held[1]
     ]

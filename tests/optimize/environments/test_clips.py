@@ -117,7 +117,7 @@ def on_clip(env):
 
 
 def test_episodes_begin_anywhere_on_the_clip(env, clip):
-    starts, _ = env._trials
+    starts, _ = env.beginnings
     duration = (FRAMES - 1) / RATE
     np.testing.assert_allclose(starts.time, np.arange(4) / 4 * duration)
     at = jax.jit(clip.at)

@@ -82,7 +82,7 @@ def test_an_action_is_held_as_the_pose_controller_would(planar64, begun, by_xla)
     """No offset is the pose: the state after an action is that of a rollout of as many steps."""
     _, (told, _, q) = by_xla(begun, jnp.zeros((MEMBERS, ACTIONS, planar64.action_size)))
     told, q = jax.tree.map(lambda x: x[2, 0], (told, q))  # of a member, after one action
-    starts, varied = planar64._trials
+    starts, varied = planar64.beginnings
     k = int(begun.trial[2])
     own = planar64.problem.trial(np.zeros(0), *jax.tree.map(lambda x: x[k], (starts, varied)))
     pose = PoseController(planar64.problem.scenario.state.q)
@@ -181,7 +181,7 @@ def test_what_is_not_finite_is_named(planar64):
     q = at.state.q.at[3, 4].set(jnp.nan)
     at = replace(at, command=command, state=at.state.replace(q=q))
     held = jnp.zeros((4, env.action_size))
-    faults, (_, told) = jax.jit(jax.vmap(lambda *x: (env.faults(*x), env.step(*x))))(at, held)
+    _, told, faults = jax.jit(jax.vmap(env.step_with_faults))(at, held)
     named = [{name for name, wrong in faults.items() if wrong[k]} for k in range(4)]
     assert named[:3] == [set(), {"reward odd"}, {"observation"}]
     assert named[3] >= {"state", "observation"}

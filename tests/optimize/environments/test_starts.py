@@ -67,7 +67,7 @@ def folder(tmp_path):
 def test_half_begin_as_the_scenario_does_and_half_in_the_states(folder):
     path, motion = folder
     env = environment_of(scenario(path / "up.toml"))
-    starts, _ = env._trials
+    starts, _ = env.beginnings
     assert len(starts.q) == TRIALS
     chair = np.asarray(env.problem.scenario.state.q)
     np.testing.assert_array_equal(starts.q[0], chair)  # the first beginning has no deviation

@@ -1,5 +1,6 @@
 """The result folder: created once, read with clear errors, and its plot."""
 
+import contextlib
 import json
 import os
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 from jaxsim.io.files import write_bytes
 from optimize.problems.evaluation import Evaluation
-from optimize.results.folder import RunFolder, command_line, versions
+from optimize.results.folder import RunFolder, command_line, reading, versions
 from optimize.tuning.evolution import evolve
 from optimize.tuning.history_plot import plot_history
 
@@ -41,6 +42,7 @@ def test_create_holds_what_a_rerun_needs(folder):
 
 
 def test_create_refuses_to_overwrite(folder, tmp_path):
+    folder.write_text(RunFolder.HISTORY, "")
     before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
     with pytest.raises(FileExistsError, match="not empty"):
         RunFolder.create(folder, CONFIG | {"seed": 1})
@@ -51,6 +53,63 @@ def test_create_refuses_to_overwrite(folder, tmp_path):
     (tmp_path / "empty").mkdir()
     RunFolder.create(tmp_path / "empty", CONFIG)
     assert not (tmp_path / "empty" / RunFolder.SCRIPT).exists()
+
+
+@pytest.mark.parametrize("name", [RunFolder.SCRIPT, RunFolder.CONFIG, RunFolder.OBJECTIVE])
+def test_files_of_the_user_are_no_new_folder(name, tmp_path):
+    """Of these names, but without what a run writes first."""
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(FileExistsError, match="not empty"):
+        RunFolder.create(tmp_path, CONFIG)
+    assert (tmp_path / name).read_text() == "mine"
+
+
+@pytest.mark.parametrize("done", range(11))
+def test_create_stopped_anywhere_is_begun_again(done, tmp_path, monkeypatch):
+    """Before or after each of its five files is in place: there is nothing that bars the way."""
+    left = [done]
+
+    def some(*names):
+        left[0] -= 1
+        if left[0] < 0:
+            raise SystemExit
+        replace(*names)
+        left[0] -= 1
+        if left[0] < 0:
+            raise SystemExit
+
+    replace = os.replace
+    monkeypatch.setattr("os.replace", some)
+    path, own = tmp_path / "run", {"digest": {"config": {}}, "objective": "def f(x): ..."}
+    with contextlib.suppress(SystemExit):
+        RunFolder.create(path, CONFIG, SCRIPT, **own)
+    monkeypatch.undo()
+    if done < 9:
+        with pytest.raises(FileNotFoundError, match="begin the run again"):
+            RunFolder.open(path)
+    (path / f".{RunFolder.CONFIG}.{'0' * 32}.part").write_text("{")  # what a killed process leaves
+    again = RunFolder.create(path, CONFIG | {"seed": 7})
+    assert again.read_config()["seed"] == 7 and not (again / RunFolder.SCRIPT).exists()
+    assert sorted(os.listdir(path)) == [RunFolder.CONFIG, RunFolder.VERSIONS]
+
+
+WRONG = [("seed", "0"), ("seed", True), ("dt", []), ("command", "x"), ("weights", 3)]
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_options_of_another_kind_are_named(name, value, folder):
+    folder.write_json(RunFolder.CONFIG, CONFIG | {name: value})
+    with pytest.raises(ValueError, match=rf"config\.json: {name} is .*, where a run writes"):
+        folder.read_config()
+
+
+def test_an_option_that_is_missing_is_named(folder):
+    folder.write_json(RunFolder.CONFIG, {})
+    with pytest.raises(ValueError, match=r"config\.json lacks 'seed'; restore"):
+        folder.read_config()["seed"]
+    with pytest.raises(ValueError, match=r"best\.json holds what no run writes \('terms' is miss"):
+        with reading(folder / RunFolder.BEST):
+            {}["terms"]
 
 
 def test_create_checks_the_config_before_it_writes(tmp_path):
