@@ -22,18 +22,27 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from controllers.policy.actions import action_of
+from controllers.policy.actions import ACTIONS, action_of
 from controllers.policy.controller import PolicyController
 from controllers.policy.network import Network
-from controllers.policy.observations import OBSERVATIONS
-from controllers.policy.view import stance
+from controllers.policy.observations import OBSERVATIONS, observed
+from controllers.policy.view import View, stance
 from controllers.tracking.track import Track
 from jaxsim.io.archive import read_arrays
 from jaxsim.io.files import write_bytes
+from jaxsim.io.toml_table import is_number, shown
 from jaxsim.model import Model, State
+from jaxsim.model.part import part_of
+from jaxsim.ranges import RANGES
+from jaxsim.simulation.step import TimeStepping
 
 FORMAT = 1
-NEEDED = ("format", "observation", "action", "scale", "rate", "command", "motors", "scenario")
+FASTEST = 1 / RANGES["dt"].least  # actions a second: one a step of the shortest there is
+LARGEST = {  # bytes of each array
+    **dict.fromkeys(("about", "pose", "rest", "mean", "deviation", "bias_*"), 2**20),
+    **dict.fromkeys(("kernel_*", "track_q"), 64 * 2**20),
+    **dict.fromkeys(("track_rate", "track_moves"), 1000),
+}
 
 
 class PolicyError(ValueError):
@@ -71,7 +80,8 @@ class PolicyFile:
         write_bytes(Path(path), data.getvalue())
 
     def controller(self, model: Model, state: State) -> PolicyController:
-        """What drives a model by it. Raises PolicyError for a model with other motors."""
+        """What drives a model by it. Raises PolicyError for a model with other motors, and where
+        the poses or what is observed have other sizes here."""
         motors = list(model.topology.actuated_dof_names)
         given = self.about["motors"]
         if motors != given:
@@ -81,6 +91,7 @@ class PolicyFile:
                 f" {self.about['scenario']!r} with {len(given)} motors, this one has {len(motors)}"
                 f" ({', '.join(differ[:3]) or 'in another order'} ...)"
             )
+        self._check_poses(model)
         dtype = model.mass.dtype
         pose = _whole(self.pose, state)
         upright, height = jax.jit(stance)(model, state.replace(q=pose))
@@ -90,7 +101,7 @@ class PolicyFile:
             jnp.asarray(self.network.deviation, dtype),
         )
         command = {name: jnp.asarray(x, dtype) for name, x in self.about["command"].items()}
-        return PolicyController(
+        found = PolicyController(
             network=network,
             pose=pose,
             upright=upright,
@@ -102,38 +113,158 @@ class PolicyFile:
             rest=pose if self.rest is None else _whole(self.rest, state),
             track=jax.tree.map(lambda x: jnp.asarray(x, dtype), self.track),
         )
+        self._check_observed(found, model, state)
+        return found
+
+    def other_scenario(self, name: str) -> tuple[str, ...]:
+        """A note where the policy was learned in another scenario than the one of this name or
+        file; what it does there is not what it has learned."""
+        learned = self.about["scenario"]
+        if Path(name).stem == Path(learned).stem:
+            return ()
+        return (f"the policy was learned in {learned!r}, and this is {Path(name).stem!r}",)
+
+    def _check_poses(self, model: Model) -> None:
+        """Of the character; a scene may have more."""
+        top = model.topology
+        own = len(part_of(top, tuple(top.main_links.tolist())).q)
+        for name, pose in (("pose", self.pose), ("rest", self.rest)):
+            if pose is not None and len(pose) < own:
+                raise PolicyError(
+                    f"the policy's {name} has {len(pose)} numbers, and the character has {own}"
+                    " coordinates"
+                )
+        if self.track is not None and self.track.q.shape[1] != top.nq:
+            raise PolicyError(
+                f"the clip of the policy has {self.track.q.shape[1]} numbers a frame, and the scene"
+                f" has {top.nq} coordinates"
+            )
+
+    def _check_observed(self, found: PolicyController, model: Model, state: State) -> None:
+        def seen(state: State) -> Array:
+            obs = TimeStepping().observe(model, state)
+            wanted = None if found.track is None else found.track.at(model, state.time)
+            action = jnp.zeros(len(self.about["motors"]), model.mass.dtype)
+            view = View(
+                model, state, obs, found.pose, found.upright, found.height, found.command, action,
+                wanted,
+            )  # fmt: skip
+            return observed(found.observation, view)
+
+        try:
+            size = jax.eval_shape(seen, state).shape
+        except ValueError as error:  # of a part that needs a clip, and there is none
+            raise PolicyError(f"the policy cannot observe this character: {error}") from error
+        if size != found.network.mean.shape:
+            raise PolicyError(
+                f"the policy's network takes {len(found.network.mean)} numbers, and what it"
+                f" observes here ({', '.join(map(str, found.observation))}) has {size[0]}"
+            )
 
 
 def read_policy(path: str | os.PathLike[str]) -> PolicyFile:
     """A policy file. Raises FileNotFoundError, ArchiveError for a damaged file, PolicyError for one
-    of another kind or version."""
-    arrays = read_arrays(path)
+    of another kind or version, or with numbers that no policy has."""
+    arrays = read_arrays(path, LARGEST)
     try:
-        about = json.loads(str(arrays["about"]))
-        if about["format"] != FORMAT:
-            raise PolicyError(
-                f"{path} has format {about['format']}, this version reads {FORMAT}; learn it anew"
-            )
-        missing = [key for key in NEEDED if key not in about]
-        count = sum(name.startswith("kernel_") for name in arrays)
-        layers = tuple((arrays[f"kernel_{k}"], arrays[f"bias_{k}"]) for k in range(count))
-        network = Network(layers, arrays["mean"], arrays["deviation"])
-        pose, track = arrays["pose"], None
-        if "track_q" in arrays:
-            poses: Any = [arrays.get(f"track_{part}") for part in ("rate", "q", "moves")]
-            track = Track(*poses)
-    except PolicyError:
-        raise
-    except Exception as error:
+        about = json.loads(str(arrays.pop("about")))
+        if not isinstance(about, dict):
+            raise TypeError(f"its description is {shown(about)}")
+        version = about["format"]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise PolicyError(f"{path} is no policy file: it lacks {error}") from error
-    unknown = [part for part in about.get("observation", ()) if part not in OBSERVATIONS]
-    if missing or unknown or not layers:
-        what = ", ".join([*missing, *unknown]) or "layers"
-        raise PolicyError(f"{path} is of another version: this one does not know, or lacks, {what}")
-    wrong = [n for n, x in arrays.items() if x.dtype.kind == "f" and not np.isfinite(x).all()]
-    if wrong:
-        raise PolicyError(f"{path}: {wrong[0]} is not finite; what learned it went wrong")
-    return PolicyFile(network, pose, about, track, arrays.get("rest"))
+    if version != FORMAT:
+        raise PolicyError(
+            f"{path} has format {shown(version)}, this version reads {FORMAT}; learn it anew"
+        )
+    try:
+        _check_about(about)
+        layers = _layers(arrays)
+        _check_arrays(arrays, layers, len(about["motors"]))
+    except PolicyError as error:
+        raise PolicyError(f"{path}: {error}") from None
+    track = None
+    if "track_q" in arrays:
+        track = Track(arrays["track_rate"], arrays["track_q"], arrays.get("track_moves"))
+    network = Network(layers, arrays["mean"], arrays["deviation"])
+    return PolicyFile(network, arrays["pose"], about, track, arrays.get("rest"))
+
+
+def _check_about(about: dict[str, Any]) -> None:
+    """Raise PolicyError for a description that no policy of this version has."""
+
+    def texts(value: Any) -> bool:
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+    def numbers(value: Any) -> bool:
+        return isinstance(value, dict) and all(map(is_number, value.values()))
+
+    def positive(value: Any) -> bool:
+        return is_number(value) and value > 0
+
+    wanted = {
+        "observation": (texts, "a list of names"),
+        "action": (lambda value: isinstance(value, str), "a name"),
+        "scale": (positive, "a positive number"),
+        "rate": (lambda x: positive(x) and x <= FASTEST, f"above 0, and at most {FASTEST:g} a second"),
+        "command": (numbers, "numbers by name"),
+        "motors": (texts, "a list of names"),
+        "scenario": (lambda value: isinstance(value, str), "a name"),
+    }  # fmt: skip
+    for key, (good, what) in wanted.items():
+        if key not in about:
+            raise PolicyError(f"is of another version: it lacks {key}")
+        if not good(about[key]):
+            raise PolicyError(f"{key} is {shown(about[key])}; a policy has {what}")
+    unknown = [part for part in about["observation"] if part not in OBSERVATIONS]
+    unknown += [] if about["action"] in ACTIONS else [about["action"]]
+    if unknown or not about["observation"]:
+        what = ", ".join(unknown) or "what is observed"
+        raise PolicyError(f"is of another version: this one does not know, or lacks, {what}")
+
+
+def _layers(arrays: dict[str, np.ndarray]) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Kernels and biases in their order."""
+    count = sum(name.startswith("kernel_") for name in arrays)
+    names = [f"{part}_{k}" for k in range(count) for part in ("kernel", "bias")]
+    missing = [name for name in names if name not in arrays] or ([] if count else ["kernel_0"])
+    if missing:
+        raise PolicyError(f"it lacks {missing[0]}")
+    return tuple((arrays[f"kernel_{k}"], arrays[f"bias_{k}"]) for k in range(count))
+
+
+def _check_arrays(arrays: dict[str, np.ndarray], layers: Any, motors: int) -> None:
+    """Raise PolicyError for arrays of other kinds or sizes than a network has, and numbers that are
+    none."""
+    missing = [name for name in ("pose", "mean", "deviation") if name not in arrays]
+    missing += ["track_rate"] if "track_q" in arrays and "track_rate" not in arrays else []
+    if missing:
+        raise PolicyError(f"it lacks {missing[0]}")
+    observed = arrays["mean"].size
+    sizes: dict[str, tuple[int | None, ...]] = {"pose": (None,), "rest": (None,)}
+    sizes |= {"mean": (observed,), "deviation": (observed,)}
+    sizes |= {"track_q": (None, None), "track_rate": (), "track_moves": (3,)}
+    inside = observed
+    for k, (kernel, bias) in enumerate(layers):
+        outside = motors if k == len(layers) - 1 else bias.size
+        sizes |= {f"kernel_{k}": (inside, outside), f"bias_{k}": (outside,)}
+        inside = outside
+    for name, array in arrays.items():
+        if array.dtype.kind != "f":
+            raise PolicyError(f"{name} holds {array.dtype}; a policy has real numbers there")
+        size = sizes.get(name)
+        fits = size is not None and array.ndim == len(size)
+        if not fits or any(n is not None and n != m for n, m in zip(size or (), array.shape)):
+            shape = "(" + ", ".join("n" if n is None else str(n) for n in size or ()) + ")"
+            raise PolicyError(f"{name} has shape {array.shape}; beside the others it would be {shape}")
+        if not array.size or not np.isfinite(array).all():
+            what = "is not finite; what learned it went wrong" if array.size else "is empty"
+            raise PolicyError(f"{name} {what}")
+    for name in ("deviation", "track_rate"):
+        if name in arrays and not (arrays[name] > 0).all():
+            raise PolicyError(f"{name} is {arrays[name].min():g} somewhere; it has to be positive")
+    if "track_q" in arrays and len(arrays["track_q"]) < 2:
+        raise PolicyError("track_q has one frame; a clip has at least 2")
 
 
 def _whole(pose: np.ndarray, state: State) -> Array:

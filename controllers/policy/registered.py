@@ -13,10 +13,20 @@ def policy(table: Table, setup: Setup) -> Registered:
     file = table.text("file")
     beside = setup.world.folder / file
     try:
-        controller = read_policy(beside if beside.is_file() else file).controller(
-            setup.model, setup.state
-        )
+        policy = read_policy(beside if beside.is_file() else file)
+        controller = policy.controller(setup.model, setup.state)
         controller.check(setup.model)
     except (PolicyError, ArchiveError, FileNotFoundError, ModelError) as error:
         raise table.error(str(error), "file") from error
-    return Registered(controller, state=controller.begun(setup.model, setup.state))
+    dt = setup.world.dt
+    if dt is not None and policy.about["rate"] * dt > 1 + 1e-6:
+        raise table.error(
+            f"the policy decides {policy.about['rate']:g} times a second, and a step of {dt:g} s is"
+            " longer; give a shorter world.dt",
+            "file",
+        )
+    return Registered(
+        controller,
+        state=controller.begun(setup.model, setup.state),
+        notes=policy.other_scenario(setup.world.name),
+    )

@@ -310,15 +310,16 @@ def _placed(state: Any) -> Any:
 
 
 def with_policy(scenario: Scenario, path: str | Path) -> Scenario:
-    """A scenario driven by a policy file, begun on the clip of one that has a clip. Raises
-    PolicyError for one of another character."""
+    """A scenario driven by a policy file, begun on the clip of one that has a clip. A note says
+    where it was learned in another scenario. Raises PolicyError for one of another character."""
     file = read_policy(path)
     controller = file.controller(scenario.model, scenario.state)
     controller.check(scenario.model)
     conditions = {**scenario.conditions, "controller": f"policy {Path(path).name}"}
     state = controller.begun(scenario.model, scenario.state)
+    notes = (*scenario.notes, *file.other_scenario(scenario.name))
     return dataclasses.replace(
-        scenario, controller=controller, state=state, phases=(), conditions=conditions
+        scenario, controller=controller, state=state, phases=(), conditions=conditions, notes=notes
     )
 
 

@@ -153,10 +153,20 @@ def test_an_array_that_claims_too_much_is_refused(content, reason, tmp_path):
 
 
 def test_an_archive_that_unpacks_to_very_much_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("jaxsim.io.archive.LARGEST", 10_000)
-    np.savez_compressed(tmp_path / "some.npz", q=np.zeros(2000))
-    with pytest.raises(ArchiveError, match="claims to hold 16128 bytes, over 10000"):
-        read_arrays(tmp_path / "some.npz")
+    path = tmp_path / "some.npz"
+    np.savez_compressed(path, q=np.zeros(2000), qd=np.zeros(1000))
+    assert read_arrays(path, {"qd": 8000}).keys() == {"qd"}
+    with pytest.raises(ArchiveError, match="q claims 16000 bytes, over 10000"):
+        read_arrays(path, {"q*": 10_000})
+    monkeypatch.setattr("jaxsim.io.archive.LARGEST_SUM", 20_000)
+    with pytest.raises(ArchiveError, match="claims 24000 bytes, over 20000"):
+        read_arrays(path)
+
+
+def test_of_a_motion_only_its_arrays_are_unpacked(motion_bytes, tmp_path):
+    path = tmp_path / "motion.npz"
+    path.write_bytes(stored_again(motion_bytes, more=np.array([print], object)))
+    assert load_motion(path).title == "one link"
 
 
 def test_a_single_array_named_npz_is_refused(tmp_path):

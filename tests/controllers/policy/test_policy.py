@@ -14,6 +14,7 @@ from controllers.policy.network import Network
 from controllers.policy.view import View, stance
 from jaxsim.characters.planar_human import planar_human
 from jaxsim.characters.registry import start
+from jaxsim.io.archive import ArchiveError
 from jaxsim.io.toml_table import WorldError
 from jaxsim.model import ModelError
 from jaxsim.simulation.rollout import rollout
@@ -129,6 +130,106 @@ def test_a_file_with_numbers_that_are_none_is_refused(policy, tmp_path):
     np.savez(path, **arrays)
     with pytest.raises(PolicyError, match="bias_1 is not finite"):
         read_policy(path)
+
+
+def with_about(arrays, **changes):
+    about = {**json.loads(str(arrays["about"])), **changes}
+    return {**arrays, "about": json.dumps({k: v for k, v in about.items() if v is not None})}
+
+
+def first(arrays, name, value):
+    """With another first number."""
+    changed = arrays[name].copy()
+    changed.flat[0] = value
+    return {**arrays, name: changed}
+
+
+NO_POLICY = {
+    "transposed": (lambda a: {**a, "kernel_0": a["kernel_0"].T}, "kernel_0 has shape"),
+    "short bias": (lambda a: {**a, "bias_0": a["bias_0"][:-1]}, "has shape"),
+    "short mean": (lambda a: {**a, "mean": a["mean"][:-1]}, "has shape"),
+    "short last": (lambda a: {**a, "bias_1": a["bias_1"][:-1]}, "bias_1 has shape"),
+    "flat": (lambda a: {**a, "kernel_1": a["kernel_1"].ravel()}, "kernel_1 has shape"),
+    "a layer less": (lambda a: {k: v for k, v in a.items() if k != "kernel_0"}, "lacks kernel_0"),
+    "a bias less": (lambda a: {k: v for k, v in a.items() if k != "bias_1"}, "lacks bias_1"),
+    "no pose": (lambda a: {k: v for k, v in a.items() if k != "pose"}, "lacks pose"),
+    "no deviation": (lambda a: first(a, "deviation", 0.0), "deviation is 0 somewhere"),
+    "negative": (lambda a: first(a, "deviation", -1.0), "deviation is -1 somewhere"),
+    "infinite": (lambda a: first(a, "kernel_0", np.inf), "kernel_0 is not finite"),
+    "complex": (lambda a: {**a, "kernel_0": a["kernel_0"] + 1j}, "kernel_0 holds complex128"),
+    "whole": (lambda a: {**a, "pose": a["pose"].astype(int)}, "pose holds int64"),
+    "texts": (lambda a: {**a, "mean": a["mean"].astype(str)}, "mean holds <U"),
+    "rate 0": (lambda a: with_about(a, rate=0), "rate is 0; a policy has above 0"),
+    "rate 1e9": (lambda a: with_about(a, rate=1e9), "at most 1e[+]06 a second"),
+    "rate text": (lambda a: with_about(a, rate="50"), "rate is '50'"),
+    "scale": (lambda a: with_about(a, scale=-1.0), "scale is -1.0; a policy has a positive"),
+    "scale nan": (lambda a: with_about(a, scale=float("nan")), "scale is nan"),
+    "action": (lambda a: with_about(a, action="levitate"), "does not know, or lacks, levitate"),
+    "actions": (lambda a: with_about(a, action=["offsets"]), "action is .'offsets'."),
+    "observation": (lambda a: with_about(a, observation=[["root"]]), "observation is"),
+    "nothing": (lambda a: with_about(a, observation=[]), "lacks, what is observed"),
+    "command": (lambda a: with_about(a, command=["speed"]), "command is"),
+    "commands": (lambda a: with_about(a, command={"speed": "fast"}), "command is"),
+    "motors": (lambda a: with_about(a, motors=15), "motors is 15"),
+    "fewer motors": (lambda a: with_about(a, motors=["leftKnee"]), "kernel_1 has shape"),
+    "scenario": (lambda a: with_about(a, scenario=5), "scenario is 5"),
+    "lacks": (lambda a: with_about(a, motors=None), "it lacks motors"),
+    "list": (lambda a: {**a, "about": "[1, 2]"}, "is no policy file"),
+    "number": (lambda a: {**a, "about": "5"}, "is no policy file"),
+    "deep": (lambda a: {**a, "about": "[" * 100_000}, "is no policy file"),
+    "format": (lambda a: with_about(a, format=[1]), "has format .1."),
+    "a clip's rate": (lambda a: {**a, "track_q": a["pose"][None]}, "lacks track_rate"),
+    "a frame": (lambda a: {**a, "track_q": a["pose"][None], "track_rate": 9.0}, "has one frame"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_POLICY)
+def test_what_no_policy_is_is_refused(name, policy, tmp_path):
+    change, says = NO_POLICY[name]
+    policy.write(tmp_path / "p.npz")
+    np.savez(tmp_path / "p.npz", **change(dict(np.load(tmp_path / "p.npz"))))
+    with pytest.raises(PolicyError, match=says) as caught:
+        read_policy(tmp_path / "p.npz")
+    assert "p.npz" in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_a_policy_that_does_not_fit_the_scene_is_refused(env, policy, tmp_path):
+    from dataclasses import replace
+
+    state = env.problem.scenario.state
+    blind = replace(policy, about={**policy.about, "observation": ["joint_angles"]})
+    with pytest.raises(PolicyError, match="what it observes here .joint_angles. has 15"):
+        blind.controller(env.model, state)
+    clip = replace(policy, about={**policy.about, "observation": ["clip_error"]})
+    with pytest.raises(PolicyError, match="there is no clip to compare with"):
+        clip.controller(env.model, state)
+    short = replace(policy, pose=policy.pose[:5])
+    with pytest.raises(PolicyError, match="the policy's pose has 5 numbers, and the character"):
+        short.controller(env.model, state)
+
+
+def test_a_policy_of_another_scenario_is_told(policy, tmp_path):
+    from dataclasses import replace
+
+    changes = {"controller.name": "policy", "controller.file": str(tmp_path / "p.npz")}
+    policy.write(tmp_path / "p.npz")
+    assert scenario("planar_human", changes).notes == ()
+    replace(policy, about={**policy.about, "scenario": "hops/hop.toml"}).write(tmp_path / "p.npz")
+    (note,) = scenario("planar_human", changes).notes
+    assert note == "the policy was learned in 'hops/hop.toml', and this is 'planar_human'"
+    with pytest.raises(WorldError, match=r"decides 50 times a second, and a step of 0\.05 s"):
+        scenario("planar_human", {**changes, "world.dt": 0.05})
+
+
+def test_arrays_that_are_no_part_of_it_are_not_read(policy, tmp_path):
+    policy.write(tmp_path / "p.npz")
+    arrays = dict(np.load(tmp_path / "p.npz"))
+    objects = np.array([print], object)
+    np.savez_compressed(tmp_path / "p.npz", **arrays, more=np.zeros(2**22), objects=objects)
+    assert read_policy(tmp_path / "p.npz").about["rate"] == 50.0
+    np.savez_compressed(tmp_path / "p.npz", **{**arrays, "mean": np.zeros(2**18)})
+    with pytest.raises(ArchiveError, match="mean claims 2097152 bytes, over 1048576"):
+        read_policy(tmp_path / "p.npz")
 
 
 def test_actions_mean_what_they_say():
