@@ -4,8 +4,7 @@ A controller registers with one entry of ``CONTROLLERS``: where a function is th
 and builds it. One of a user's own needs none: ``name = "my_file.py:build"``, beside the scenario.
 """
 
-import importlib.util
-import sys
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from controllers.numbers import read_numbers
 from jaxsim.io.toml_table import Table, suggestion
+from jaxsim.io.user_code import UntrustedCode, run_file
 from jaxsim.io.world import World
 from jaxsim.model import Model, ModelError, State
 from jaxsim.simulation.checks import check_controller
@@ -61,7 +61,7 @@ def controller_of(table: Table, setup: Setup) -> Registered:
     """The controller of a ``[controller]`` table, with the numbers of its ``numbers`` set.
 
     Raises WorldError for a name that there is not, keys that it has not, and numbers by a label or
-    path that leads to none, or that make no sense.
+    path that leads to none, or that make no sense; UntrustedCode for a file that is not to run.
     """
     name = table.text("name")
     made = _function(name, table, setup.world.folder)(table, setup)
@@ -111,11 +111,12 @@ def _function(name: str, table: Table, folder: Path) -> Callable[[Table, Setup],
 def _from_file(path: Path, attribute: str, table: Table) -> Callable[[Table, Setup], Any]:
     if not path.is_file():
         raise table.error(f"there is no file {path}", "name")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)
-    spec.loader.exec_module(module)
+    try:
+        module = run_file(path)
+    except UntrustedCode:
+        raise
+    except ValueError as error:
+        raise table.error(str(error), "name") from error
     if not callable(getattr(module, attribute, None)):
         raise table.error(f"{path} has no function {attribute!r}", "name")
     return getattr(module, attribute)

@@ -206,7 +206,7 @@ def _check_about(about: dict[str, Any]) -> None:
         "observation": (texts, "a list of names"),
         "action": (lambda value: isinstance(value, str), "a name"),
         "scale": (positive, "a positive number"),
-        "rate": (lambda x: positive(x) and x <= FASTEST, f"above 0, and at most {FASTEST:g} a second"),
+        "rate": (lambda x: positive(x) and x <= FASTEST, f"above 0, at most {FASTEST:g} a second"),
         "command": (numbers, "numbers by name"),
         "motors": (texts, "a list of names"),
         "scenario": (lambda value: isinstance(value, str), "a name"),
@@ -245,7 +245,7 @@ def _check_arrays(arrays: dict[str, np.ndarray], layers: Any, motors: int) -> No
     sizes |= {"mean": (observed,), "deviation": (observed,)}
     sizes |= {"track_q": (None, None), "track_rate": (), "track_moves": (3,)}
     inside = observed
-    for k, (kernel, bias) in enumerate(layers):
+    for k, (_, bias) in enumerate(layers):
         outside = motors if k == len(layers) - 1 else bias.size
         sizes |= {f"kernel_{k}": (inside, outside), f"bias_{k}": (outside,)}
         inside = outside
@@ -256,7 +256,7 @@ def _check_arrays(arrays: dict[str, np.ndarray], layers: Any, motors: int) -> No
         fits = size is not None and array.ndim == len(size)
         if not fits or any(n is not None and n != m for n, m in zip(size or (), array.shape)):
             shape = "(" + ", ".join("n" if n is None else str(n) for n in size or ()) + ")"
-            raise PolicyError(f"{name} has shape {array.shape}; beside the others it would be {shape}")
+            raise PolicyError(f"{name} has shape {array.shape}; beside the others it is {shape}")
         if not array.size or not np.isfinite(array).all():
             what = "is not finite; what learned it went wrong" if array.size else "is empty"
             raise PolicyError(f"{name} {what}")

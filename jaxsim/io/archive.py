@@ -1,4 +1,4 @@
-"""NumPy archives (.npz) that may be damaged: named arrays read, or refused with one kind of error."""
+"""NumPy archives (.npz) that may be damaged: named arrays, or one kind of error."""
 
 import math
 import os

@@ -42,3 +42,4 @@ class Command:
     # it gives: needs no JAX.
     setting: Callable[[argparse.Namespace, Mapping[str, Any]], Setting | None] | None = plain
     overview: tuple[str, str] | None = None  # an example for jaxsim --help, and a remark
+    runs_code: bool = True  # whether Python files that scenarios name may run, see ``--trust``

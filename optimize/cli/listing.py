@@ -2,6 +2,7 @@
 
 import argparse
 import textwrap
+from pathlib import Path
 
 from optimize.cli.command import Command
 from optimize.interrupts import deferred
@@ -24,6 +25,8 @@ def run(args: argparse.Namespace) -> int:
         from controllers.registry import CONTROLLERS
         from controllers.scl.load import shipped_scripts
         from jaxsim.characters.registry import CHARACTERS
+        from jaxsim.io.toml_table import read_toml
+        from jaxsim.io.user_code import UntrustedCode
         from optimize.scenarios.find import scenario, shipped_scenarios
 
     if args.what is None:
@@ -38,7 +41,13 @@ def run(args: argparse.Namespace) -> int:
         print(f"characters\n  {', '.join(CHARACTERS)}, and MJCF and URDF files")
         print(f"controllers of scenario files\n  {', '.join(CONTROLLERS)}, and your own")
         return 0
-    found = scenario(args.what)
+    try:
+        found = scenario(args.what)
+    except UntrustedCode as error:
+        world = read_toml(Path(args.what)).values().get("world", {})
+        print(f"{args.what}: {world.get('title', '')}")
+        print(f"  {error}")
+        return 0
     print(f"{found.name}: {found.title}")
     print(f"  scheme: {type(found.scheme).__name__}, {float(found.scheme.dt):g} s a step")
     print(f"  controller: {type(found.controller).__name__}")
@@ -70,4 +79,5 @@ COMMAND = Command(
     add_options=add_options,
     run=run,
     overview=("jaxsim list", "what there is"),
+    runs_code=False,
 )

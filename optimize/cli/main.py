@@ -7,11 +7,14 @@ what is complete kept.
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jaxsim
+from jaxsim.io.user_code import Decision, below, deciding, never
 from optimize import interrupts
 from optimize.cli import (
     check,
@@ -88,7 +91,7 @@ def parser() -> argparse.ArgumentParser:
         own.fill = each.fill
         own.set_defaults(command=each)
         each.add_options(own)
-        general_options(own)
+        general_options(own, each.runs_code)
     return main
 
 
@@ -105,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     args.argv = argv
     try:
-        with interrupts.command(lambda: _to_go_on(args)):
+        with interrupts.command(lambda: _to_go_on(args)), deciding(_decision(args)):
             return _run(args)
     except KeyboardInterrupt:
         print("\n".join(filter(None, ("\ninterrupted", _to_go_on(args)))), file=sys.stderr)
@@ -124,6 +127,28 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(_message(error), file=sys.stderr)
         return 2 if isinstance(error, bad_input) else 1
+
+
+def _decision(args: argparse.Namespace) -> Decision:
+    """Which Python files of users run."""
+    if not args.command.runs_code:
+        return never(f"jaxsim {args.name}")
+    named = {Path(text.rpartition(":")[0]).resolve() for text in _of_python(args.argv)}
+
+    def ask(path: Path) -> bool:
+        if args.trust_files or path.resolve() in named:
+            return True
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return False
+        print(f"{path} would run, with all your rights. Run it? [y/N] ", end="", file=sys.stderr)
+        return input().strip().lower() in ("y", "yes")
+
+    return below(Path(), ask, "give --trust to run it")
+
+
+def _of_python(argv: Sequence[str]) -> list[str]:
+    """FILE.py:NAME that the user has typed, which is consent."""
+    return [part for text in argv for part in re.split("[,=]", text) if ".py:" in part]
 
 
 def _to_go_on(args: argparse.Namespace) -> str:

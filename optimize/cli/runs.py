@@ -164,4 +164,5 @@ COMMAND = Command(
     run=run,
     setting=setting,
     overview=("jaxsim runs runs", "what has been run"),
+    runs_code=False,
 )

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 # ---- options
 
 
-def general_options(parser: argparse.ArgumentParser) -> None:
-    """Those of every command."""
+def general_options(parser: argparse.ArgumentParser, runs_code: bool = True) -> None:
+    """Those of every command; runs_code: whether Python files of users run there."""
     group = parser.add_argument_group("general")
     group.add_argument("--device", choices=("cpu", "gpu"), help="where to compute")
     group.add_argument(
@@ -38,6 +38,14 @@ def general_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--quiet", action="store_true", help="no progress bar, no word of what compiles for long"
     )
+    if runs_code:
+        group.add_argument(
+            "--trust",
+            dest="trust_files",
+            action="store_true",
+            help="run Python files that scenarios and run folders name, wherever they are; without"
+            " it those outside of the working folder are asked about",
+        )
     group.add_argument("--debug", action="store_true", help="show where an error comes from")
 
 

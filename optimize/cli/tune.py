@@ -173,7 +173,8 @@ def _search_options(parser: argparse.ArgumentParser) -> None:
         " learning rate in step sizes), or a chain, as cma:40,adam:20 ({method})",
     )
     add(
-        "--trust",
+        "--trust-derivative",
+        dest="trust",
         action="store_const",
         const=True,
         help="follow a derivative though the loss falls by less than half of what it promises",

@@ -5,7 +5,6 @@ value into the raw number; all are minimised.
 """
 
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from jax import Array
 from controllers.goals.balance import com_ahead
 from jaxsim.characters.standing import standing_height
 from jaxsim.dynamics.kinematics import plane_angles
+from jaxsim.io.user_code import found_in, run_file
 from jaxsim.model import Model, ModelError
 from jaxsim.model.roles import FEET
 from jaxsim.simulation.measures import Measure, Sample, final, largest, total
@@ -321,19 +321,11 @@ def user_objective(asked: Any, text: str | None = None) -> tuple[Objective, str 
 def in_file(asked: str, text: str | None = None) -> tuple[Any, str]:
     """What "my_file.py:name" is, and the text of the file. Raises as ``user_objective``."""
     file, _, name = asked.rpartition(":")
-    if text is None:
-        if not os.path.isfile(file):
-            raise FileNotFoundError(f"there is no file {file}; give FILE.py:NAME")
-        text = Path(file).read_text("utf-8")
-    inside: dict[str, Any] = {"__name__": Path(file).stem}
-    try:
-        exec(compile(text, file, "exec"), inside)  # the user's own code, as an import runs it
-    except Exception as error:
-        raise ValueError(f"{file} cannot be run: {type(error).__name__}: {error}") from error
-    if name not in inside:
-        own = ", ".join(k for k in inside if not k.startswith("_"))
-        raise ValueError(f"{file} has no {name!r}; it has {own}")
-    return inside[name], text
+    path = Path(file)
+    if text is None and not path.is_file():
+        raise FileNotFoundError(f"there is no file {file}; give FILE.py:NAME")
+    module = run_file(path, text)
+    return found_in(module, name), path.read_text("utf-8") if text is None else text
 
 
 def as_term(asked: Any) -> Any:

@@ -46,7 +46,8 @@ class ListedRun:
     interrupted, done, broken. done, of: how far it is: generations, boxes of a sweep, updates of
     learning. best: of a search the lowest objective of its members, and ``judged`` that of the
     result; of learning the highest return without noise, and of several seeds their mean.
-    evaluations: members that were simulated, of learning actions. seconds: of their simulation [s]. note: what is wrong, or does not compare.
+    evaluations: members that were simulated, of learning actions. seconds: of their simulation [s].
+    note: what is wrong, or does not compare.
     """
 
     path: Path

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from controllers.scl.load import free_all, vocabulary
+from jaxsim.io.user_code import check_code
 from optimize.problems.problem import WIDEST
 from optimize.results.folder import RESTORE, RunFolder, command_line
 from optimize.running.batch import CHUNK
@@ -223,6 +224,7 @@ def _kept_objective(
     Raises ValueError for terms of Python that are not passed again.
     """
     if (folder / RunFolder.OBJECTIVE).is_file():
+        check_code(folder / RunFolder.OBJECTIVE)
         text = folder.read_text(RunFolder.OBJECTIVE)
         return user_objective(config["objective"], text)
     if objective is not None and not isinstance(objective, str):

@@ -170,7 +170,7 @@ def health_at_start(
     if not (health.trusted or trust):
         raise ValueError(
             f"method {first}: {health.reason}; choose cma or openai-es, a smaller sigma, or trust"
-            " it all the same (--trust)"
+            " it all the same (--trust-derivative)"
         )
     return health
 

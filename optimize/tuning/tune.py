@@ -154,9 +154,8 @@ def tune(
             health = health_at_start(problem, config["method"], config["sigma"], config["trust"])
             pool = stack.enter_context(workers(cluster))
             stack.enter_context(locked(out))
-            folder = RunFolder.create(out, config.options, config.text, now)
-            if config.objective_text is not None:
-                folder.write_text(RunFolder.OBJECTIVE, config.objective_text)
+            own = config.objective_text
+            folder = RunFolder.create(out, config.options, config.text, now, own)
             if health is not None:
                 folder.write_text(REPORT, str(health))
         best = Best(folder, problem, own_weights(config["each"]))

@@ -198,7 +198,7 @@ def test_a_policy_that_does_not_fit_the_scene_is_refused(env, policy, tmp_path):
 
     state = env.problem.scenario.state
     blind = replace(policy, about={**policy.about, "observation": ["joint_angles"]})
-    with pytest.raises(PolicyError, match="what it observes here .joint_angles. has 15"):
+    with pytest.raises(PolicyError, match=r"what it observes here \(joint_angles\) has 15"):
         blind.controller(env.model, state)
     clip = replace(policy, about={**policy.about, "observation": ["clip_error"]})
     with pytest.raises(PolicyError, match="there is no clip to compare with"):
