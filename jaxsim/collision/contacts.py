@@ -21,6 +21,7 @@ from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics
 from jaxsim.math.products import matmul
 from jaxsim.math.rotation import compose, quat_to_matrix, rotate
 from jaxsim.math.safe import safe_max, safe_sqrt
+from jaxsim.model.errors import ModelError
 from jaxsim.model.model import Model
 
 
@@ -177,7 +178,7 @@ def shape_poses(model: Model, kin: Kinematics) -> tuple[Array, Array]:
 def lowest_point(model: Model, kin: Kinematics, links: np.ndarray | None = None) -> Array:
     """() height of the lowest point of any link's sphere or capsule or box [m].
 
-    links: (nl,) bool, of these alone.
+    links: (nl,) bool, of these alone. Raises ModelError where none of them has a shape.
     """
     top = model.topology
     pos, rot = shape_poses(model, kin)
@@ -191,6 +192,8 @@ def lowest_point(model: Model, kin: Kinematics, links: np.ndarray | None = None)
             lows.append((pos[s, 2] - jnp.abs(rot[s, 2]) @ model.shape_size[s])[None])
         else:
             lows.append(ends[s, :, 2] - model.shape_size[s, :2])
+    if not lows:
+        raise ModelError("no link has a shape, so there is no lowest point; give links shapes")
     return -safe_max(-jnp.concatenate(lows))
 
 

@@ -9,12 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxsim.io.character_file import with_roles
-from jaxsim.io.mujoco_file import compile_source, find_source, is_urdf, load_mujoco
+from jaxsim.io.model_text import find_source, idle_joints, is_urdf
+from jaxsim.io.mujoco_file import compile_source, load_mujoco
 from jaxsim.io.mujoco_links import add_links
 from jaxsim.io.mujoco_motors import joint_motors
 from jaxsim.io.mujoco_report import Report, element_names
-from jaxsim.io.mujoco_shapes import add_shapes, tangible_geoms
+from jaxsim.io.mujoco_shapes import add_shapes, wanted_pairs
 from jaxsim.io.mujoco_support import list_unsupported
+from jaxsim.io.mujoco_switches import switched
 from jaxsim.model.builder import ModelBuilder
 from jaxsim.model.errors import ModelError
 from jaxsim.model.model import Model
@@ -61,6 +63,7 @@ def load_model(
     mujoco = load_mujoco()
     report = Report()
     title, mj, path = _read(mujoco, source, report)
+    mj = switched(mujoco, mj, report)
     model = _build(mujoco, mj, title, self_collision, report)
     model = with_roles(mujoco, mj, model, path)
     unsupported = report.unsupported()
@@ -85,21 +88,26 @@ def _read(mujoco: Any, source: Any, report: Report) -> tuple[str, Any, Path | No
         return "the MjModel", source, None
     found = find_source(source)
     mj = compile_source(found, report)
-    if is_urdf(found) and "<mimic" in found.text and not mj.neq:
-        report.lacks("joints that follow others (mimic)")  # dropped by older versions of MuJoCo
+    if is_urdf(found):
+        if "<mimic" in found.text and not mj.neq:
+            report.lacks("joints that follow others (mimic)")  # dropped by older versions of MuJoCo
+        for name in idle_joints(found.text):
+            report.note("joints whose effort is 0 have no motor", name)
     return found.title, mj, found.path
 
 
 def _build(mujoco: Any, mj: Any, title: str, self_collision: bool, report: Report) -> Model:
     weightless = mj.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY
     builder = ModelBuilder([0.0] * 3 if weightless else mj.opt.gravity.tolist())
-    list_unsupported(mujoco, mj, tangible_geoms(mj), report)
+    pairs = wanted_pairs(mujoco, mj)
+    list_unsupported(mujoco, mj, pairs, report)
     motors = joint_motors(mujoco, mj, report)
     try:
         places = add_links(mujoco, mj, builder, motors, report)
         if all(place.link == "world" for place in places):
-            raise ModelError("no body of it moves; give one a joint")
-        add_shapes(mujoco, mj, builder, places, self_collision, report)
+            gone = _listed("\nleft out", report.unsupported())
+            raise ModelError(f"no body of it moves; give one a joint{gone}")
+        add_shapes(mujoco, mj, builder, places, pairs, self_collision, report)
         return builder.build()
     except ModelError as error:
         raise ModelError(f"{title}: {error}") from None

@@ -9,8 +9,10 @@ from jaxsim.io.mujoco_report import Report, element_names
 from jaxsim.model.builder import ModelBuilder
 from jaxsim.model.checks import rotation
 from jaxsim.model.joints import Joint
+from jaxsim.ranges import RANGES
 
 SMALLEST = 1e-15  # mass [kg] and moment [kg m^2] that MuJoCo still takes for a moving body
+LEAST_MASS = RANGES["mass"].least  # [kg]
 
 
 class Place(NamedTuple):
@@ -48,6 +50,9 @@ def add_links(
         frame = above.frame @ zero[b]
         members = [(i, places[i].frame) for i in range(1, mj.nbody) if owner[i] == b]
         mass, com, inertia = _inertial(mj, members)
+        if mass < LEAST_MASS:
+            report.lacks(f"masses under {LEAST_MASS:g} kg (they are raised to it)", names[b])
+            mass = LEAST_MASS
         builder.add_link(
             names[b],
             above.link,

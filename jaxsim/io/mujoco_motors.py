@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from jaxsim.io.mujoco_report import Report
+from jaxsim.io.mujoco_switches import actuator_is_off
 
 UNLIMITED = 1e9  # [N m or N] a motor without a limit: ours needs a number
 # Fields of newer versions of MuJoCo that must be zero.
@@ -19,8 +20,13 @@ def joint_motors(mujoco: Any, mj: Any, report: Report) -> dict[int, dict[str, fl
     ctrlrange, and the joint's actuatorfrcrange) bounds the torque.
     """
     motors: dict[int, dict[str, float]] = {}
+    idle: set[int] = set()  # joints with an actuator that is switched off
     for i in range(len(mj.actuator_trntype)):
         name = mujoco.mj_id2name(mj, mujoco.mjtObj.mjOBJ_ACTUATOR, i) or f"actuator {i}"
+        if actuator_is_off(mujoco, mj, i):
+            report.note("actuators that the file switches off have no motor", name)
+            idle.add(_joint_of(mujoco, mj, i))
+            continue
         problem = _problem(mujoco, mj, i)
         if problem:
             report.lacks(problem, name)
@@ -32,19 +38,34 @@ def joint_motors(mujoco: Any, mj: Any, report: Report) -> dict[int, dict[str, fl
             motor = {key: value + motors[joint][key] for key, value in motor.items()}
             motor["max_torque"] = min(motor["max_torque"], UNLIMITED)
         motors[joint] = motor
-    for joint in np.flatnonzero(mj.jnt_actfrclimited):
-        _limit_joint(mujoco, mj, int(joint), motors, report)
-    return {joint: motor for joint, motor in motors.items() if motor["max_torque"] > 0}
+    for joint in np.flatnonzero(mj.jnt_actfrclimited).tolist():
+        if joint in motors or joint not in idle:
+            _limit_joint(mujoco, mj, joint, motors, report)
+    for joint in sorted(joint for joint, motor in motors.items() if not motor["max_torque"] > 0):
+        report.note("motors whose limit is 0 are left out", _joint_name(mujoco, mj, joint))
+        del motors[joint]
+    return motors
+
+
+def _joint_of(mujoco: Any, mj: Any, i: int) -> int:
+    """The joint of an actuator, -1 of one on something else."""
+    in_joint = (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)
+    return int(mj.actuator_trnid[i, 0]) if int(mj.actuator_trntype[i]) in in_joint else -1
+
+
+def _joint_name(mujoco: Any, mj: Any, joint: int) -> str:
+    return mujoco.mj_id2name(mj, mujoco.mjtObj.mjOBJ_JOINT, joint) or f"joint {joint}"
 
 
 def _problem(mujoco: Any, mj: Any, i: int) -> str:
     """Why actuator i has no equal here, or nothing."""
-    in_joint = (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)
-    if int(mj.actuator_trntype[i]) not in in_joint:
+    joint = _joint_of(mujoco, mj, i)
+    if joint < 0:
         return "actuators on tendons, sites, bodies or cranks"
-    joint = mj.actuator_trnid[i, 0]
     if not _is_simple(mujoco, mj, joint):
         return "actuators on ball and free joints"
+    if getattr(mj, "actuator_plugin", np.full(i + 1, -1))[i] >= 0:
+        return "plugins"
     gain, bias = int(mj.actuator_gaintype[i]), int(mj.actuator_biastype[i])
     plain_bias = (mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtBias.mjBIAS_AFFINE)
     if int(mj.actuator_dyntype[i]) != mujoco.mjtDyn.mjDYN_NONE:
@@ -92,8 +113,8 @@ def _symmetric(bound: np.ndarray, name: str, report: Report) -> float:
 
 def _limit_joint(mujoco: Any, mj: Any, joint: int, motors: dict, report: Report) -> None:
     """A joint's own limit of its actuators' torque; a URDF states no more than this (effort)."""
-    name = mujoco.mj_id2name(mj, mujoco.mjtObj.mjOBJ_JOINT, joint) or f"joint {joint}"
+    name = _joint_name(mujoco, mj, joint)
     limit = _symmetric(mj.jnt_actfrcrange[joint], name, report)
     motor = motors.get(joint, {"max_torque": UNLIMITED, "kp": 0.0, "kd": 0.0})
-    if limit > 0 and _is_simple(mujoco, mj, joint):
+    if _is_simple(mujoco, mj, joint):
         motors[joint] = {**motor, "max_torque": min(motor["max_torque"], limit)}

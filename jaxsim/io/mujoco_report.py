@@ -20,6 +20,13 @@ class Report:
         """Something done in another way, or ignored without harm to the motion."""
         _add(self._notes, what, name)
 
+    def add(self, other: "Report") -> None:
+        """All that another report says."""
+        for mine, theirs in ((self._lacks, other._lacks), (self._notes, other._notes)):
+            for what, names in theirs.items():
+                for name in names or [""]:
+                    _add(mine, what, name)
+
     def unsupported(self) -> tuple[str, ...]:
         return _lines(self._lacks)
 

@@ -19,22 +19,29 @@ def add_shapes(
     mj: Any,
     builder: ModelBuilder,
     places: list[Place],
+    pairs: list[Pair],
     self_collision: bool,
     report: Report,
 ) -> None:
-    """Add every geom that can touch something, and let touch what may touch in the file."""
+    """Add every geom that can touch something, and let touch what may touch in the file.
+
+    pairs: ``wanted_pairs``."""
     kinds = [mujoco.mjtGeom(kind).name.removeprefix("mjGEOM_").lower() for kind in mj.geom_type]
     made = [f"{places[b].body}_{kind}" for b, kind in zip(mj.geom_bodyid, kinds)]
     names = element_names(mujoco, mj, "geom", made)
-    added = [
-        g
-        for g in tangible_geoms(mj)
-        if _add_shape(mj, builder, places[mj.geom_bodyid[g]], g, kinds[g], names[g], report)
-    ]
+    touching = {g for pair in pairs for g in pair}
+    added = []
+    for g in tangible_geoms(mj):
+        problem = _add_shape(mj, builder, places[mj.geom_bodyid[g]], g, kinds[g], names[g])
+        if not problem:
+            added.append(g)
+        elif g in touching:
+            report.lacks(problem, names[g])
+        else:
+            report.note(f"{problem}, which touch nothing in the file", names[g])
     links = [places[b].link for b in mj.geom_bodyid]
-    wanted = [
-        (a, b) for a, b in wanted_pairs(mujoco, mj) if {a, b} <= set(added) and links[a] != links[b]
-    ]
+    known = set(added)
+    wanted = [(a, b) for a, b in pairs if a in known and b in known and links[a] != links[b]]
     if not self_collision:
         with_world = [pair for pair in wanted if "world" in (links[pair[0]], links[pair[1]])]
         left_out = len(wanted) - len(with_world)
@@ -54,19 +61,25 @@ def tangible_geoms(mj: Any) -> list[int]:
 
 def wanted_pairs(mujoco: Any, mj: Any) -> list[Pair]:
     """Pairs of geoms that MuJoCo lets touch: explicit ones, and those that pass its filters."""
-    pairs = {_ordered(*pair) for pair in zip(mj.pair_geom1.tolist(), mj.pair_geom2.tolist())}
-    geoms = np.flatnonzero(mj.geom_contype | mj.geom_conaffinity).tolist()
-    flags = mj.opt.disableflags
-    if flags & mujoco.mjtDisableBit.mjDSBL_CONTACT:
+    if mj.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_CONTACT:
         return []
-    filter_parent = not flags & mujoco.mjtDisableBit.mjDSBL_FILTERPARENT
-    excluded = {(int(s) >> 16, int(s) & 0xFFFF) for s in mj.exclude_signature}
-    for i, a in enumerate(geoms):
-        for b in geoms[i + 1 :]:
-            if _passes_masks(mj, a, b) and not _same_or_parent(mj, a, b, filter_parent):
-                bodies = int(mj.geom_bodyid[a]), int(mj.geom_bodyid[b])
-                if bodies not in excluded and bodies[::-1] not in excluded:
-                    pairs.add((a, b))
+    pairs = {_ordered(*pair) for pair in zip(mj.pair_geom1.tolist(), mj.pair_geom2.tolist())}
+    filter_parent = not mj.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_FILTERPARENT
+    geoms = np.flatnonzero(mj.geom_contype | mj.geom_conaffinity)
+    type_, affinity = mj.geom_contype[geoms], mj.geom_conaffinity[geoms]
+    body = mj.geom_bodyid[geoms]
+    weld = mj.body_weldid[body]
+    above = mj.body_weldid[mj.body_parentid[weld]]
+    passes = (type_[:, None] & affinity | affinity[:, None] & type_) != 0
+    passes &= weld[:, None] != weld  # not of bodies that are welded together
+    if filter_parent:  # nor of parent and child, unless one of them is the world
+        family = (weld[:, None] == above) | (above[:, None] == weld)
+        passes &= ~(family & (weld[:, None] != 0) & (weld != 0))
+    for signature in mj.exclude_signature.tolist():
+        first, second = body == signature >> 16, body == (signature & 0xFFFF)
+        passes &= ~(first[:, None] & second | second[:, None] & first)
+    one, other = np.nonzero(np.triu(passes, 1))
+    pairs |= set(zip(geoms[one].tolist(), geoms[other].tolist()))
     return sorted(pairs)
 
 
@@ -74,26 +87,8 @@ def _ordered(a: int, b: int) -> Pair:
     return min(a, b), max(a, b)
 
 
-def _passes_masks(mj: Any, a: int, b: int) -> bool:
-    type_, affinity = mj.geom_contype, mj.geom_conaffinity
-    return bool(type_[a] & affinity[b] or type_[b] & affinity[a])
-
-
-def _same_or_parent(mj: Any, a: int, b: int, filter_parent: bool) -> bool:
-    """Bodies welded together, or parent and child of which neither is the world."""
-    weld_a, weld_b = (mj.body_weldid[mj.geom_bodyid[g]] for g in (a, b))
-    if weld_a == weld_b:
-        return True
-    if not filter_parent or weld_a == 0 or weld_b == 0:
-        return False
-    parent_a, parent_b = (mj.body_weldid[mj.body_parentid[w]] for w in (weld_a, weld_b))
-    return bool(weld_a == parent_b or weld_b == parent_a)
-
-
-def _add_shape(
-    mj: Any, builder: ModelBuilder, place: Place, g: int, kind: str, name: str, report: Report
-) -> bool:
-    """Whether the builder takes it."""
+def _add_shape(mj: Any, builder: ModelBuilder, place: Place, g: int, kind: str, name: str) -> str:
+    """Why the builder does not take it; nothing where it does."""
     size = mj.geom_size[g]
     shapes = {
         "sphere": lambda **options: sphere(size[0], **options),
@@ -103,8 +98,7 @@ def _add_shape(
         "hfield": lambda **options: height_field(*_grid(mj, int(mj.geom_dataid[g])), **options),
     }
     if kind not in shapes:
-        report.lacks(f"geoms of type {kind}", name)
-        return False
+        return f"geoms of type {kind}"
     frame = place.frame @ Frame(mj.geom_pos[g], mj.geom_quat[g])
     if kind == "capsule":
         frame = frame @ X_ALONG_Z
@@ -118,9 +112,8 @@ def _add_shape(
         builder.add_shape(place.link, shape)
     except ModelError:
         where = "the world" if place.link == "world" else "a moving link"
-        report.lacks(f"geoms of type {kind} on {where}", name)
-        return False
-    return True
+        return f"geoms of type {kind} on {where}"
+    return ""
 
 
 def _grid(mj: Any, field: int) -> tuple[np.ndarray, np.ndarray]:

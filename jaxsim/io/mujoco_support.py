@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from jaxsim.io.mujoco_report import Report
+from jaxsim.io.mujoco_switches import acting_equalities, acting_tendons
 
 # One joint and one geom with everything at MuJoCo's own defaults; each field is held against them.
 PLAIN = """<mujoco><worldbody>
@@ -29,7 +30,6 @@ FIELDS = (
     ("body", "body_plugin", "plugins"),
     ("geom", "geom_margin", "margins and gaps of contacts"),
     ("geom", "geom_gap", "margins and gaps of contacts"),
-    ("geom", "geom_priority", "priorities of contacts"),
     ("geom", "geom_solref", SOFTNESS),
     ("geom", "geom_solimp", SOFTNESS),
     ("geom", "geom_solmix", SOFTNESS),
@@ -38,46 +38,68 @@ FIELDS = (
     ("geom", "geom_fluid", "fluid forces"),
     ("geom", "geom_plugin", "plugins"),
 )
-# Counts of elements without an equal here.
-COUNTS = (
-    ("ntendon", "tendon", "tendons"),
-    ("neq", "equality", "equality constraints"),
-    ("nflex", "flex", "deformable bodies (flex)"),
-    ("nplugin", "plugin", "plugins"),
-)
-OPTIONS = (
-    ("density", "fluid forces (option density, viscosity, wind)"),
-    ("viscosity", "fluid forces (option density, viscosity, wind)"),
-    ("wind", "fluid forces (option density, viscosity, wind)"),
-)
-# Flags that change the motion when they are off; gravity and contact are carried over.
-FLAGS = ("CONSTRAINT", "LIMIT", "ACTUATION", "PASSIVE", "SPRING", "DAMPER")
+LIMITS = ("jnt_margin", "jnt_solref", "jnt_solimp")  # of joints with limits
+# Flags that change the motion when they are off are dealt with in mujoco_switches.
 HARMLESS = (("nsite", "sites"), ("nsensor", "sensors"), ("ncam", "cameras"), ("nskin", "skins"))
+FLUID = "fluid forces (option density, viscosity, wind)"
 
 
-def list_unsupported(mujoco: Any, mj: Any, tangible: list[int], report: Report) -> None:
-    """Report everything but actuators, the kinds of geoms and their pairs."""
+def list_unsupported(mujoco: Any, mj: Any, pairs: list[tuple[int, int]], report: Report) -> None:
+    """Report everything but actuators and the kinds of geoms. pairs: of geoms that may touch."""
     plain = mujoco.MjModel.from_xml_string(PLAIN)
+    in_fluid = bool(mj.opt.density or mj.opt.viscosity)
     for kind, field, what in FIELDS:
+        acts = _acting(mj, field, pairs, in_fluid)
         for i in _unusual(mj, plain, field):
-            if kind != "geom" or i in tangible:
+            if i in acts:
                 report.lacks(what, _name(mujoco, mj, kind, i))
-    for count, kind, what in COUNTS:
-        for i in range(getattr(mj, count, 0)):
-            report.lacks(what, _name(mujoco, mj, kind, i))
+    _list_priorities(mujoco, mj, pairs, report)
+    for i in acting_tendons(mujoco, mj):
+        report.lacks("tendons", _name(mujoco, mj, "tendon", i))
+    for i in acting_equalities(mj):
+        report.lacks("equality constraints", _name(mujoco, mj, "equality", i))
+    for i in range(getattr(mj, "nflex", 0)):
+        report.lacks("deformable bodies (flex)", _name(mujoco, mj, "flex", i))
     _list_pairs(mujoco, mj, report)
-    for field, what in OPTIONS:
-        if np.any(getattr(mj.opt, field)):
-            report.lacks(what)
-    for flag in FLAGS:
-        bit = getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag}", 0)
-        if mj.opt.disableflags & bit:
-            report.lacks("physics switched off by a flag", flag.lower())
+    if in_fluid:
+        report.lacks(FLUID)
     if mj.opt.enableflags & mujoco.mjtEnableBit.mjENBL_OVERRIDE:
         report.lacks(SOFTNESS, "option flag override")
     for count, what in HARMLESS:
         if getattr(mj, count):
             report.note("ignored, as the motion does not depend on them", what)
+    idle = (mj.neq - len(acting_equalities(mj)), mj.ntendon - len(acting_tendons(mujoco, mj)))
+    for number, what in zip(idle, ("inactive equality constraints", "tendons without force")):
+        if number:
+            report.note("ignored, as the motion does not depend on them", what)
+
+
+def _acting(mj: Any, field: str, pairs: list[tuple[int, int]], in_fluid: bool) -> set[int]:
+    """Elements for which a field bears on the motion."""
+    size = len(getattr(mj, field, ()))
+    if field in LIMITS:
+        return set(np.flatnonzero(mj.jnt_limited).tolist())
+    if field == "geom_fluid":
+        return set(range(size if in_fluid else 0))
+    if field == "body_mocapid":  # one that neither touches nor holds anything is only seen
+        held = {int(mj.body_weldid[mj.geom_bodyid[g]]) for pair in pairs for g in pair}
+        return held | {int(b) for b in _tied_bodies(mj)}
+    if field.startswith("geom_") and field != "geom_plugin":
+        return {g for pair in pairs for g in pair}
+    return set(range(size))
+
+
+def _tied_bodies(mj: Any) -> set[int]:
+    """Bodies that an equality constraint may hold."""
+    active = acting_equalities(mj)
+    return {int(b) for i in active for b in (mj.eq_obj1id[i], mj.eq_obj2id[i])}
+
+
+def _list_priorities(mujoco: Any, mj: Any, pairs: list[tuple[int, int]], report: Report) -> None:
+    for a, b in pairs:
+        if mj.geom_priority[a] != mj.geom_priority[b]:
+            first = a if mj.geom_priority[a] > mj.geom_priority[b] else b
+            report.lacks("priorities of contacts", _name(mujoco, mj, "geom", first))
 
 
 def _unusual(mj: Any, plain: Any, field: str) -> list[int]:

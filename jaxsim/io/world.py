@@ -100,7 +100,7 @@ class CharacterSpec:
     quat: Vector = (1.0, 0.0, 0.0, 0.0)  # turns the start pose about the world's origin first
     velocity: Vector = ZERO  # of the root [m/s]
     angular_velocity: Vector = ZERO  # of the root, in the world's frame [rad/s]
-    self_collision: bool = False
+    self_collision: bool | None = None  # None: as a model file has it, else not
     bears: tuple[str, ...] = ()  # parts that may bear on surroundings besides feet and hands
 
 

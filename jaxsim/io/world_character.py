@@ -21,6 +21,7 @@ from jaxsim.model.adopt import add_model
 from jaxsim.model.checks import rotation
 
 MODEL_FILES = (".xml", ".mjcf", ".urdf")
+NO_SHAPES = "no link has a shape, so it touches nothing; spheres, capsules and boxes can be given"
 BETWEEN = 24  # straight lines between two keys
 
 # Compiled as a whole: one operation after the other, each would be compiled by itself.
@@ -81,7 +82,8 @@ def _loaded(world: World, spec: CharacterSpec, notes: list[str]) -> Placed:
             f"{world.name}: [character]: {', '.join(spec.options)} belong to built-in characters;"
             " a model file has its own"
         )
-    imported = load_model(world.folder / spec.model, strict=False)
+    file = world.folder / spec.model
+    imported = load_model(file, strict=False, self_collision=spec.self_collision is not False)
     if imported.report():
         notes.append(imported.report())
     model, joints = with_default_gains(imported.model)
@@ -90,7 +92,9 @@ def _loaded(world: World, spec: CharacterSpec, notes: list[str]) -> Placed:
             f"gains of a human of this size for motors without their own: {', '.join(joints)}"
         )
     starts = dict(imported.keyframes)
-    if model.topology.roles.standing:
+    if max(model.topology.shape_link, default=-1) < 0:
+        notes.append(NO_SHAPES)
+    elif model.topology.roles.standing:
         starts.setdefault("standing", start(model, "standing"))
     if spec.start is not None and spec.start not in starts:
         raise WorldError(

@@ -49,8 +49,8 @@ def build_world(world: World) -> WorldModel:
 
     Links are in the order character, companions, bodies, driven bodies; all that moves may touch
     all else that moves and all that is fixed, but companions touch what is fixed alone. The
-    character's links touch one another only if it says ``self_collision``; then shapes that overlap
-    at the start never do.
+    character's links touch one another where its file says so or it has ``self_collision``; with
+    this, shapes that overlap at the start never do.
 
     Raises WorldError or ModelError, naming the place, for what does not fit together.
     """

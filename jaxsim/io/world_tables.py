@@ -210,7 +210,7 @@ def character_of(table: Table) -> CharacterSpec:
         quat=_turn(table),
         velocity=table.vector("velocity", ZERO),
         angular_velocity=table.vector("angular_velocity", ZERO),
-        self_collision=table.flag("self_collision", False),
+        self_collision=table.flag("self_collision", None),
         bears=_texts(table, "bears"),
     )
     table.done()

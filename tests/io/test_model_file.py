@@ -319,12 +319,12 @@ def test_pairs_are_those_that_mujoco_lets_touch():
 
 RICH = """
 <mujoco>
-  <option density="1.2"><flag limit="disable"/></option>
+  <option density="1.2"/>
   <worldbody>
     <geom name="floor" type="plane" size="1 1 1" friction="0.5"/>
-    <body name="bird" mocap="true"/>
+    <body name="bird" mocap="true"><geom name="beak" size="0.1"/></body>
     <body name="egg" pos="0 0 1" gravcomp="1">
-      <joint name="hinge" stiffness="3" frictionloss="0.1" solreflimit="0.1 1"/>
+      <joint name="hinge" range="-9 9" limited="true" stiffness="3" frictionloss="0.1" solreflimit="0.1 1"/>
       <geom name="shell" type="ellipsoid" size="1 1 2"/>
       <geom name="yolk" size="0.1" solref="0.01 1" margin="0.01"/>
       <geom name="look" type="cylinder" size="1 1" contype="0" conaffinity="0"/>
@@ -364,7 +364,6 @@ def test_all_that_is_not_supported_is_listed_in_one_message():
         "tendons: string",
         "equality constraints: tied",
         "fluid forces (option density, viscosity, wind)",
-        "physics switched off by a flag: limit",
         "actuators on tendons, sites, bodies or cranks: pull",
         "actuators with a state of their own (muscles, filters, integrators): biceps",
         "actuators on ball and free joints: spin",
@@ -383,7 +382,7 @@ def test_all_that_is_not_supported_is_listed_in_one_message():
     assert imported.model.topology.joint_limited[ball]
     np.testing.assert_allclose(imported.model.joint_upper[ball], np.pi / 180)
     assert any("floor with yolk (0.707 for 1)" in line for line in imported.notes)
-    assert pair_names(imported.model.topology) == {("floor", "yolk")}
+    assert pair_names(imported.model.topology) == {("floor", "yolk"), ("beak", "yolk")}
     assert imported.report().count("\n") == len(wanted) + len(imported.notes) + 1
 
 

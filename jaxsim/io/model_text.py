@@ -1,0 +1,148 @@
+"""Text of MJCF and URDF files, and of the files that they include, in whatever encoding."""
+
+import codecs
+import math
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import NamedTuple
+
+from jaxsim.model.errors import ModelError
+
+# attributes that hold names, which may be such words as "inf"
+WORDS = {"name", "class", "childclass", "body1", "body2", "geom1", "geom2", "joint", "joint1"}
+WORDS |= {"joint2", "site", "tendon", "actuator", "mesh", "hfield", "material", "texture", "target"}
+WORDS |= {"link", "file", "model", "body", "geom", "type", "objname", "refname", "prefix"}
+BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"))
+BOMS += ((codecs.BOM_UTF16_BE, "utf-16"),)
+DECLARED = re.compile(rb"""^\s*<\?xml[^>]*encoding\s*=\s*["']([\w.:-]+)["']""")
+
+
+class Source(NamedTuple):
+    """A model: the title that messages use, and the path or the text."""
+
+    title: str
+    path: Path | None
+    text: str
+
+
+class Parts(NamedTuple):
+    """Files that a model takes in by <include>."""
+
+    recoded: dict[str, bytes]  # by path, those that are not in UTF-8, in it
+    lost: tuple[str, ...]  # those that there are not
+
+
+def find_source(path_or_text: str | Path) -> Source:
+    """The file or the text. ModelError if there is no such file or it is no text."""
+    if isinstance(path_or_text, str) and "<" in path_or_text:
+        return Source("the model text", None, path_or_text)
+    path = Path(path_or_text)
+    if not path.is_file():
+        raise ModelError(
+            f"{path}: there is no such file; give the path of a .xml or .urdf file, or its text"
+        )
+    text, _ = _read(path)
+    return Source(str(path), path, text)
+
+
+def is_urdf(source: Source) -> bool:
+    """Whether the root element is that of a URDF."""
+    return re.search(r"<robot[\s>]", source.text) is not None
+
+
+def idle_joints(urdf: str) -> list[str]:
+    """Joints of a URDF that can move and whose effort is 0, as some exporters write it."""
+    joints = []
+    for joint in _root(urdf).iter("joint"):
+        effort = [limit.get("effort", "") for limit in joint.iter("limit")]
+        if effort and re.fullmatch(r"[+-]?0*\.?0*([eE].*)?", effort[0].strip() or "x"):
+            joints.append(joint.get("name", ""))
+    return joints
+
+
+def find_parts(source: Source) -> Parts:
+    """The files that a model includes, checked as the model itself is.
+
+    Raises ModelError, naming file and element, for a number that is NaN or infinite (MuJoCo takes
+    mass="nan" for one that is not stated, and an infinite one as it is), and for what is no text.
+    """
+    recoded: dict[str, bytes] = {}
+    lost: list[str] = []
+    waiting = [(source, False if source.path is None else not _read(source.path)[1])]
+    seen: set[Path] = set()
+    while waiting:
+        part, other = waiting.pop()
+        if other:
+            recoded[str(part.path)] = part.text.encode()
+        for name in _checked(part):
+            path = _find(name, part.path, source.path)
+            if path is None:
+                lost.append(name)
+            elif path not in seen:
+                seen.add(path)
+                text, plain = _read(path)
+                waiting.append((Source(f"{source.title}, {name}", path, text), not plain))
+    return Parts(recoded, tuple(dict.fromkeys(lost)))
+
+
+def _read(path: Path) -> tuple[str, bool]:
+    """The text of a file, and whether its bytes are UTF-8."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path}: the file cannot be read: {error.strerror}") from None
+    for encoding in _encodings(data):
+        try:
+            text = data.decode(encoding)
+        except (UnicodeDecodeError, LookupError):
+            continue
+        if "<" in text and "\0" not in text:
+            return text, encoding.startswith("utf-8")
+    raise ModelError(f"{path}: this is no text; an MJCF or URDF file is needed")
+
+
+def _encodings(data: bytes) -> list[str]:
+    """What to try, the likeliest first. Latin-1 takes every byte, and leaves the markup as it is."""
+    begun = [encoding for mark, encoding in BOMS if data.startswith(mark)]
+    if begun:
+        return begun
+    declared = DECLARED.match(data)
+    return ["utf-8", *([declared[1].decode()] if declared else []), "latin-1"]
+
+
+def _checked(source: Source) -> list[str]:
+    """The files that a text includes."""
+    root = _root(source.text)
+    for element in root.iter():
+        for key, text in element.attrib.items():
+            if key not in WORDS and any(map(_endless, text.split())):
+                name = element.get("name")
+                place = f"<{element.tag}>" if name is None else f"<{element.tag}> {name!r}"
+                raise ModelError(
+                    f'{source.title}: {place} has {key}="{text}"; give finite numbers there'
+                )
+    return [name for element in root.iter("include") if (name := element.get("file"))]
+
+
+def _root(text: str) -> ET.Element:
+    """The root element; an empty one where the text is no sound XML, of which MuJoCo says why."""
+    try:
+        return ET.fromstring(text.lstrip("\ufeff \t\r\n"))
+    except (ET.ParseError, ValueError):
+        return ET.Element("unsound")
+
+
+def _endless(word: str) -> bool:
+    try:
+        return not math.isfinite(float(word))
+    except ValueError:
+        return False
+
+
+def _find(name: str, near: Path | None, main: Path | None) -> Path | None:
+    """Beside the file that includes it, or beside the model's."""
+    for folder in dict.fromkeys(path.parent if path else Path() for path in (near, main)):
+        if (folder / name).is_file():
+            return folder / name
+    return None

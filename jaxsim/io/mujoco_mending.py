@@ -1,0 +1,238 @@
+"""What MuJoCo refuses in a model file and its motion can do without, or with less.
+
+Robot files travel without the meshes, textures and scenes that they name, and exporters write
+inertias that no body has. Each mend takes a kind of these out of the parsed file and reports it.
+"""
+
+import math
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxsim.io.frames import Frame, quaternion_of
+from jaxsim.io.mujoco_report import Report
+
+LOOKS = "looks that the file lacks (textures, skins, materials, targets of cameras and lights)"
+LOST = "(their files were not found)"
+UNREAD = "(MuJoCo cannot read their files)"
+INERTIAS = "inertias that no body has (their smaller moments are raised)"
+RADIUS = 0.01  # [m] of the ball whose inertia a mass without any gets
+
+
+@dataclass(frozen=True)
+class Mending:
+    """A parsed model file, where it is, and what is said of it."""
+
+    mujoco: Any
+    spec: Any
+    path: Path | None
+    told: Report
+
+    def names(self, kind: str) -> set[str]:
+        """Names of all "geoms", "bodies", ... of the file."""
+        return {element.name for element in getattr(self.spec, kind, ())}
+
+    def exists(self, file: str, folder: str) -> bool:
+        """Whether there is such a file; folder: that of meshes or textures."""
+        below = [
+            Path(self.path.parent) if self.path else Path(),
+            Path(self.spec.modelfiledir or "."),
+        ]
+        names = [file.replace("package://", ""), os.path.basename(file)]
+        folders = [base / middle for base in below for middle in (folder, "")]
+        return any((base / name).is_file() for base in folders for name in names)
+
+    def delete(self, element: Any) -> None:
+        """Before MuJoCo 3.4 an element deletes itself."""
+        if hasattr(self.spec, "delete"):
+            self.spec.delete(element)
+        else:
+            element.delete()
+
+    def is_(self, value: Any, enum: str, member: str) -> bool:
+        """Whether a value is a member of an enumeration, which MuJoCo may lack."""
+        known = getattr(getattr(self.mujoco, enum), member, None)
+        return known is not None and int(value) == int(known)
+
+
+def mends() -> tuple[Callable[[Mending], None], ...]:
+    """From what changes nothing to what does."""
+    return drop_lost, raise_inertias, drop_unread, drop_keyframes
+
+
+def drop_lost(file: Mending) -> None:
+    """Leave out what names a file or an element that there is not."""
+    _drop_looks(file)
+    _drop_dangling(file)
+    folder = file.spec.compiler.meshdir if hasattr(file.spec.compiler, "meshdir") else ""
+    folder = folder or getattr(file.spec, "meshdir", "") or ""
+    for kind, what in (("meshes", "meshes"), ("hfields", "height fields")):
+        lost = {
+            a.name for a in getattr(file.spec, kind) if a.file and not file.exists(a.file, folder)
+        }
+        _drop_assets(file, kind, lost, f"{what} {LOST}")
+
+
+def drop_unread(file: Mending) -> None:
+    """Leave out all meshes and height fields, of which MuJoCo cannot read some."""
+    for kind, what in (("meshes", "meshes"), ("hfields", "height fields")):
+        _drop_assets(file, kind, file.names(kind), f"{what} {UNREAD}")
+
+
+def drop_keyframes(file: Mending) -> None:
+    """Leave out key frames with more or fewer numbers than the model has."""
+    bare = file.spec.copy()
+    for key in list(bare.keys):
+        Mending(file.mujoco, bare, file.path, file.told).delete(key)
+    mj = bare.compile()
+    sizes = {"qpos": mj.nq, "qvel": mj.nv, "act": mj.na, "ctrl": mj.nu}
+    for key in list(file.spec.keys):
+        if any(len(getattr(key, field)) not in (0, size) for field, size in sizes.items()):
+            file.told.lacks("key frames of another model", key.name)
+            file.delete(key)
+
+
+def raise_inertias(file: Mending) -> None:
+    """Raise moments of inertia to those of the flattest body with the same largest one."""
+    for body in file.spec.bodies:
+        if not body.explicitinertial or not body.mass > 0:
+            continue
+        full = np.array(body.fullinertia, float)
+        turn, moments = np.eye(3), np.array(body.inertia, float)
+        if np.isfinite(full).all():
+            xx, yy, zz, xy, xz, yz = full
+            moments, turn = np.linalg.eigh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+            turn[:, 0] *= np.linalg.det(turn)
+        order = np.argsort(moments)
+        a, b, c = np.maximum(moments[order], 0.0)
+        if moments.min() > 0 and a + b >= c:
+            continue
+        if c == 0:
+            a = b = c = 0.4 * body.mass * RADIUS**2
+        short = max(c - a - b, 0.0) / 2
+        moments[order] = np.array([a + short, b + short, c * (1 - 1e-9)])
+        file.told.lacks(INERTIAS, body.name)
+        body.fullinertia = [math.nan] * 6
+        body.inertia = moments
+        frame = Frame(np.zeros(3), np.array(body.iquat)) @ Frame(np.zeros(3), quaternion_of(turn))
+        body.iquat = frame.quat
+
+
+def _drop_looks(file: Mending) -> None:
+    """Leave out all that is only seen; what of it is lost is noted."""
+    spec, folder = file.spec, getattr(file.spec.compiler, "texturedir", "") or ""
+    lost: list[str] = []
+    for texture in spec.textures:
+        files = [name for name in (texture.file, *texture.cubefiles) if name]
+        if not all(file.exists(name, folder) for name in files):
+            lost.append(texture.name or files[0])
+    for skin in spec.skins:
+        if skin.file and not file.exists(skin.file, folder):
+            lost.append(skin.name or skin.file)
+    materials, textures, bodies = map(file.names, ("materials", "textures", "bodies"))
+    for material in spec.materials:
+        lost += [name for name in material.textures if name and name not in textures]
+    for kind in ("geoms", "sites", "tendons", "meshes", "flexes", "skins"):
+        for element in getattr(spec, kind, ()):
+            name = getattr(element, "material", "")
+            if name:
+                lost += [] if name in materials else [name]
+                element.material = ""
+    for kind in ("cameras", "lights"):
+        lost += [e.targetbody for e in getattr(spec, kind) if e.targetbody not in ("", *bodies)]
+    for kind in ("skins", "cameras", "lights", "materials", "textures"):
+        for element in list(getattr(spec, kind)):
+            file.delete(element)
+    for name in lost:
+        file.told.note(LOOKS, name)
+
+
+def _drop_dangling(file: Mending) -> None:
+    """Leave out what speaks of elements that the file lacks; of sensors all, as they move nothing."""
+    for tendon in list(file.spec.tendons):
+        if any(wrap.target is None for wrap in _wraps(file, tendon)):
+            file.told.lacks("tendons along what the file lacks", tendon.name)
+            file.delete(tendon)
+    kinds = ("bodies", "joints", "geoms", "sites", "tendons", "actuators", "cameras", "sensors")
+    named = {kind: file.names(kind) for kind in kinds}
+
+    def lacking(kinds: Iterable[str], *names: str) -> list[str]:
+        known = set().union(*(named[kind] for kind in kinds))
+        return [name for name in names if name and name not in known]
+
+    anything = tuple(named)
+    for sensor in list(file.spec.sensors):
+        for name in lacking(anything, sensor.objname, sensor.refname):
+            file.told.note("sensors of what the file lacks", name)
+        file.delete(sensor)
+    for pair in list(file.spec.pairs):
+        if lacking(("geoms",), pair.geomname1, pair.geomname2):
+            name = f"{pair.geomname1} with {pair.geomname2}"
+            file.told.lacks("contact pairs with geoms that the file lacks", name)
+            file.delete(pair)
+    for exclude in list(file.spec.excludes):
+        for name in lacking(("bodies",), exclude.bodyname1, exclude.bodyname2)[:1]:
+            file.told.note("excluded contacts of bodies that the file lacks", name)
+            file.delete(exclude)
+    movable = ("bodies", "joints", "sites", "tendons")
+    for actuator in list(file.spec.actuators):
+        names = (actuator.target, actuator.slidersite, actuator.refsite)
+        for name in lacking(movable, *names)[:1]:
+            file.told.lacks("actuators of what the file lacks", actuator.name or name)
+            file.delete(actuator)
+    for equality in list(file.spec.equalities):
+        for name in lacking(anything, equality.name1, equality.name2)[:1]:
+            file.told.lacks("equality constraints of what the file lacks", equality.name or name)
+            file.delete(equality)
+    for element in list(file.spec.tuples):
+        file.delete(element)
+
+
+def _wraps(file: Mending, tendon: Any) -> list[Any]:
+    """What a tendon runs along; nothing where MuJoCo is too old to tell."""
+    pulley = getattr(getattr(file.mujoco, "mjtWrap", None), "mjWRAP_PULLEY", None)
+    return [wrap for wrap in getattr(tendon, "path", ()) if wrap.type != pulley]
+
+
+def _drop_assets(file: Mending, kind: str, names: set[str], what: str) -> None:
+    """Delete meshes or height fields and their geoms, but those that give a moving body its mass."""
+    field = "meshname" if kind == "meshes" else "hfieldname"
+    needed = set()
+    geoms = [g for g in file.spec.geoms if getattr(g, field) in names and getattr(g, field)]
+    for geom in geoms:
+        if kind == "meshes" and _gives_mass(file, geom):
+            needed.add(geom.meshname)
+    for geom in geoms:
+        asset = getattr(geom, field)
+        if asset in needed:
+            continue
+        if geom.contype or geom.conaffinity:
+            file.told.lacks(what, geom.name or asset)
+        else:
+            file.told.note(f"{what}, only seen", geom.name or asset)
+        file.delete(geom)
+    for asset in list(getattr(file.spec, kind)):
+        if asset.name in names - needed:
+            file.delete(asset)
+
+
+def _gives_mass(file: Mending, geom: Any) -> bool:
+    """Whether the mass of a body that moves comes from this geom."""
+    compiler, body = file.spec.compiler, geom.parent
+    always = file.is_(compiler.inertiafromgeom, "mjtInertiaFromGeom", "mjINERTIAFROMGEOM_TRUE")
+    if body.explicitinertial and not always or geom.mass == 0 or geom.density == 0:
+        return False
+    first, last = compiler.inertiagrouprange
+    return first <= geom.group <= last and _moves(body)
+
+
+def _moves(body: Any) -> bool:
+    while body is not None and body.name != "world":
+        if list(body.joints):
+            return True
+        body = body.parent
+    return False
