@@ -103,7 +103,7 @@ def _read(path: Path) -> tuple[str, bool]:
 
 
 def _encodings(data: bytes) -> list[str]:
-    """What to try, the likeliest first. Latin-1 takes every byte, and leaves the markup as it is."""
+    """What to try, the likeliest first. Latin-1 takes every byte, and leaves markup as it is."""
     begun = [encoding for mark, encoding in BOMS if data.startswith(mark)]
     if begun:
         return begun

@@ -41,9 +41,7 @@ def compile_source(source: Source, report: Report) -> Any:
             for mend in mends()[:last]:
                 mend(mending)
             mj = spec.compile()
-        except (
-            Exception
-        ) as error:  # besides ValueError MuJoCo has a FatalError, and memory runs out
+        except Exception as error:  # ValueError, MuJoCo's FatalError, and memory runs out
             reason = " ".join(str(error).split())
         else:
             report.add(told)

@@ -152,7 +152,7 @@ def _drop_looks(file: Mending) -> None:
 
 
 def _drop_dangling(file: Mending) -> None:
-    """Leave out what speaks of elements that the file lacks; of sensors all, as they move nothing."""
+    """Leave out what speaks of elements that the file lacks; all sensors, as they move nothing."""
     for tendon in list(file.spec.tendons):
         if any(wrap.target is None for wrap in _wraps(file, tendon)):
             file.told.lacks("tendons along what the file lacks", tendon.name)
@@ -199,7 +199,7 @@ def _wraps(file: Mending, tendon: Any) -> list[Any]:
 
 
 def _drop_assets(file: Mending, kind: str, names: set[str], what: str) -> None:
-    """Delete meshes or height fields and their geoms, but those that give a moving body its mass."""
+    """Delete meshes or height fields and their geoms, but those that give moving bodies mass."""
     field = "meshname" if kind == "meshes" else "hfieldname"
     needed = set()
     geoms = [g for g in file.spec.geoms if getattr(g, field) in names and getattr(g, field)]
@@ -224,7 +224,7 @@ def _gives_mass(file: Mending, geom: Any) -> bool:
     """Whether the mass of a body that moves comes from this geom."""
     compiler, body = file.spec.compiler, geom.parent
     always = file.is_(compiler.inertiafromgeom, "mjtInertiaFromGeom", "mjINERTIAFROMGEOM_TRUE")
-    if body.explicitinertial and not always or geom.mass == 0 or geom.density == 0:
+    if (body.explicitinertial and not always) or geom.mass == 0 or geom.density == 0:
         return False
     first, last = compiler.inertiagrouprange
     return first <= geom.group <= last and _moves(body)

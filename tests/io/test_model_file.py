@@ -324,7 +324,7 @@ RICH = """
     <geom name="floor" type="plane" size="1 1 1" friction="0.5"/>
     <body name="bird" mocap="true"><geom name="beak" size="0.1"/></body>
     <body name="egg" pos="0 0 1" gravcomp="1">
-      <joint name="hinge" range="-9 9" limited="true" stiffness="3" frictionloss="0.1" solreflimit="0.1 1"/>
+      <joint name="hinge" range="-9 9" stiffness="3" frictionloss="0.1" solreflimit="0.1 1"/>
       <geom name="shell" type="ellipsoid" size="1 1 2"/>
       <geom name="yolk" size="0.1" solref="0.01 1" margin="0.01"/>
       <geom name="look" type="cylinder" size="1 1" contype="0" conaffinity="0"/>
