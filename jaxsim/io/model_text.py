@@ -2,6 +2,7 @@
 
 import codecs
 import math
+import os
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -15,6 +16,7 @@ WORDS |= {"joint2", "site", "tendon", "actuator", "mesh", "hfield", "material", 
 WORDS |= {"link", "file", "model", "body", "geom", "type", "objname", "refname", "prefix"}
 BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"))
 BOMS += ((codecs.BOM_UTF16_BE, "utf-16"),)
+INCLUDE = r"""<include\s[^>]*\bfile\s*=\s*["']{}["'][^>]*?(/>|>\s*</include\s*>)"""
 DECLARED = re.compile(rb"""^\s*<\?xml[^>]*encoding\s*=\s*["']([\w.:-]+)["']""")
 
 
@@ -27,10 +29,11 @@ class Source(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Files that a model takes in by <include>."""
+    """A model and the files that it takes in by <include>, as MuJoCo can read them."""
 
-    recoded: dict[str, bytes]  # by path, those that are not in UTF-8, in it
-    lost: tuple[str, ...]  # those that there are not
+    text: str  # of the model itself
+    changed: dict[str, bytes]  # by path, those that do not stand in their files like this
+    lost: tuple[str, ...]  # included files that there are not; the texts are without them
 
 
 def find_source(path_or_text: str | Path) -> Source:
@@ -67,23 +70,28 @@ def find_parts(source: Source) -> Parts:
     Raises ModelError, naming file and element, for a number that is NaN or infinite (MuJoCo takes
     mass="nan" for one that is not stated, and an infinite one as it is), and for what is no text.
     """
-    recoded: dict[str, bytes] = {}
+    changed: dict[str, bytes] = {}
     lost: list[str] = []
+    main = source.text
     waiting = [(source, False if source.path is None else not _read(source.path)[1])]
     seen: set[Path] = set()
     while waiting:
         part, other = waiting.pop()
-        if other:
-            recoded[str(part.path)] = part.text.encode()
+        text = part.text
         for name in _checked(part):
             path = _find(name, part.path, source.path)
             if path is None:
                 lost.append(name)
+                text = re.sub(INCLUDE.format(re.escape(name)), "", text)
             elif path not in seen:
                 seen.add(path)
-                text, plain = _read(path)
-                waiting.append((Source(f"{source.title}, {name}", path, text), not plain))
-    return Parts(recoded, tuple(dict.fromkeys(lost)))
+                inner, plain = _read(path)
+                waiting.append((Source(f"{source.title}, {name}", path, inner), not plain))
+        if part.path is not None and (other or text != part.text):
+            changed[os.path.abspath(part.path)] = text.encode()
+        if part is source:
+            main = text
+    return Parts(main, changed, tuple(dict.fromkeys(lost)))
 
 
 def _read(path: Path) -> tuple[str, bool]:

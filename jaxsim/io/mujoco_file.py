@@ -1,15 +1,12 @@
 """MJCF and URDF by MuJoCo's own reader: a file or text in, a compiled ``MjModel`` out."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 from jaxsim.io.model_text import Parts, Source, find_parts, is_urdf
 from jaxsim.io.mujoco_mending import Mending, mends
 from jaxsim.io.mujoco_report import Report
 from jaxsim.model.errors import ModelError
-
-NOTHING = b"<mujoco><custom/></mujoco>"
 
 
 def load_mujoco() -> Any:
@@ -51,20 +48,14 @@ def compile_source(source: Source, report: Report) -> Any:
 
 
 def _parse(mujoco: Any, source: Source, parts: Parts, told: Report) -> Any:
-    files = dict(parts.recoded)
     for name in parts.lost:
         told.lacks("files that it includes (they were not found)", name)
-        files[_beside(source.path, name)] = NOTHING
-    given = {"include": files} if files else {}
+    given = {"include": parts.changed} if parts.changed else {}
     if source.path is None:
-        spec = mujoco.MjSpec.from_string(source.text, **given)
+        spec = mujoco.MjSpec.from_string(parts.text, **given)
     else:
         # In full, as MuJoCo 4.0 puts relative paths of meshes together wrongly.
         spec = mujoco.MjSpec.from_file(os.path.abspath(source.path), **given)
     if is_urdf(source):
         spec.compiler.fusestatic = False
     return spec
-
-
-def _beside(path: Path | None, name: str) -> str:
-    return name if path is None else os.path.join(os.path.abspath(path.parent), name)

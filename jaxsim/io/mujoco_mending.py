@@ -21,6 +21,10 @@ LOST = "(their files were not found)"
 UNREAD = "(MuJoCo cannot read their files)"
 INERTIAS = "inertias that no body has (their smaller moments are raised)"
 RADIUS = 0.01  # [m] of the ball whose inertia a mass without any gets
+LEAST = 1e-12  # [kg m^2] of an inertia at all
+THIN = 1e-6  # of the largest moment that the smallest one is raised to
+# How many of a geom's three sizes its kind has.
+SIZES = {"SPHERE": 1, "CAPSULE": 2, "CYLINDER": 2, "BOX": 3, "ELLIPSOID": 3}
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class Mending:
 
 def mends() -> tuple[Callable[[Mending], None], ...]:
     """From what changes nothing to what does."""
-    return drop_lost, raise_inertias, drop_unread, drop_keyframes
+    return drop_lost, drop_sizeless, raise_inertias, drop_unread, drop_keyframes
 
 
 def drop_lost(file: Mending) -> None:
@@ -81,6 +85,18 @@ def drop_unread(file: Mending) -> None:
     """Leave out all meshes and height fields, of which MuJoCo cannot read some."""
     for kind, what in (("meshes", "meshes"), ("hfields", "height fields")):
         _drop_assets(file, kind, file.names(kind), f"{what} {UNREAD}")
+
+
+def drop_sizeless(file: Mending) -> None:
+    """Leave out geoms of size zero of bodies whose inertia is stated, or that never move."""
+    for kind, count in SIZES.items():
+        for geom in list(file.spec.geoms):
+            plain = not geom.meshname and not np.isfinite(np.array(geom.fromto)).all()
+            if file.is_(geom.type, "mjtGeom", f"mjGEOM_{kind}") and plain:
+                sizes = np.array(geom.size)[:count]
+                if not (sizes > 0).all() and not _gives_mass(file, geom):
+                    file.told.lacks("geoms of size zero", geom.name or geom.parent.name)
+                    file.delete(geom)
 
 
 def drop_keyframes(file: Mending) -> None:
@@ -109,10 +125,11 @@ def raise_inertias(file: Mending) -> None:
             turn[:, 0] *= np.linalg.det(turn)
         order = np.argsort(moments)
         a, b, c = np.maximum(moments[order], 0.0)
-        if moments.min() > 0 and a + b >= c:
+        if a > LEAST and a + b >= c:
             continue
-        if c == 0:
+        if c < LEAST:
             a = b = c = 0.4 * body.mass * RADIUS**2
+        a, b = (max(moment, LEAST, THIN * c) for moment in (a, b))
         short = max(c - a - b, 0.0) / 2
         moments[order] = np.array([a + short, b + short, c * (1 - 1e-9)])
         file.told.lacks(INERTIAS, body.name)
