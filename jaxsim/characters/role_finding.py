@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from jaxsim.model import Topology
-from jaxsim.model.roles import HANDS, PAIRS, SIDES, sided
+from jaxsim.model.roles import FEET, HANDS, PAIRS, SIDES, sided
 from jaxsim.model.topology import WORLD
 
 # What the words of a name may say, without its side, written together ("UpperArm", "upper_arm").
@@ -24,14 +24,14 @@ WORDS = {
 }
 OF_SIDE = {"left": "left", "l": "left", "right": "right", "r": "right"}
 CHAINS = (("thigh", "shank", "foot", "toes"), ("upperArm", "forearm", "hand"))
-MAY_SHARE = ("head", *HANDS)  # may be a shape of a link that plays another part too
+MAY_SHARE = ("head", *HANDS, *FEET)  # may be a shape of a link that plays another part too
 
 
 def find_roles(top: Topology) -> dict[str, str]:
     """Role -> link. A role is left out where no link has its name, or several do; both sides of a
     pair where one is; and of a limb what does not follow upon the part before it.
 
-    The name of a shape serves for a head or hand that is no link of its own.
+    The name of a shape serves for a head, hand or foot that is no link of its own.
     """
     found = _by_name(zip(top.link_names, range(top.n_links)))
     shapes = [(name, link) for name, link in zip(top.shape_names, top.shape_link) if link != WORLD]

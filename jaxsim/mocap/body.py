@@ -21,6 +21,7 @@ __all__ = ["DRIVEN", "Body", "body_of"]
 TRUNK = ("pelvis", "chest", "abdomen", "head")
 LIMBS = ("upperArm", "forearm", "thigh", "shank", "foot")
 DRIVEN = (*TRUNK, *(sided(side, limb) for side in SIDES for limb in LIMBS))
+LEAST_BONE = 0.02  # [m] of a limb that has a direction
 BENT = np.sin(np.radians(20.0))  # of limbs that tell by their pose which way they bend
 
 
@@ -28,9 +29,11 @@ BENT = np.sin(np.radians(20.0))  # of limbs that tell by their pose which way th
 class Body:
     """The links of a character that a clip drives. Static: it may be an argument of jit."""
 
-    roles: tuple[str, ...]  # (K,) of DRIVEN, one for a link, parents before children
+    roles: tuple[str, ...]  # (K,) of DRIVEN, parents before children; one for a link, but that a
+    # foot may be a part of its shank's
     links: tuple[int, ...]  # (K,)
     joints: tuple[tuple[int, ...], ...]  # (K,) turning joints of each link; () of the root
+    pivots: tuple[tuple[float, ...], ...]  # (K,) of 3 in the link [m]: where it turns, without any
     frames: tuple[tuple[float, ...], ...]  # (K,) of 9: the link's frame in that of its role
     leg: float  # [m] from hip to knee to ankle, the mean of both sides
     standing: tuple[float, ...]  # (nq,)
@@ -64,19 +67,23 @@ def body_of(model: Model) -> Body:
             f"{name} has no root that moves freely in space, which retargeting needs; take a "
             "character with one free joint, such as ball_joint_human"
         )
-    played: dict[int, str] = {}
+    played: list[tuple[int, str]] = []
     for role in DRIVEN:
-        link = top.roles.link(role)
-        if link is not None:
-            played.setdefault(top.link_names.index(link), role)
-    roles, links = tuple(played[k] for k in sorted(played)), tuple(sorted(played))
+        name = top.roles.link(role)
+        link = -1 if name is None else top.link_names.index(name)
+        if link >= 0 and (role.endswith("Foot") or link not in [k for k, _ in played]):
+            played.append((link, role))
+    played.sort(key=lambda part: part[0])
+    links, roles = tuple(k for k, _ in played), tuple(role for _, role in played)
     root = next(k for k, kind in enumerate(top.joint_kinds) if kind == "free")
     if top.joint_link[root] not in links:
         raise ModelError(
             f"the root link {top.link_names[top.joint_link[root]]!r} has no role; say in the roles "
             "file which part it is, such as pelvis or chest (docs/explanation/characters.md)"
         )
-    joints = tuple(_turning(top, link) for link in links)
+    joints = tuple(
+        () if k and links[k - 1] == link else _turning(top, link) for k, link in enumerate(links)
+    )
     return _measured(model, roles, links, joints)
 
 
@@ -97,16 +104,23 @@ def _measured(
     """The body, with lengths and frames from the standing pose."""
     kin, _ = standing_kinematics(model)
     rot, anchor = np.asarray(kin.link_rot, float), np.asarray(kin.joint_anchor, float)
-    points = {
-        role: anchor[list(own)].mean(0) if own else np.asarray(kin.link_pos, float)[link]
-        for role, link, own in zip(roles, links, joints)
-    }
+    heading = _heading(rot[links[roles.index("pelvis")]] @ model.topology.roles.forward)
+    points: dict[str, np.ndarray] = {}
+    for role, link, own in zip(roles, links, joints):
+        above = points.get(role.replace("Foot", "Shank")) if role.endswith("Foot") else None
+        if own:
+            points[role] = anchor[list(own)].mean(0)
+        elif above is not None and link == links[roles.index(role.replace("Foot", "Shank"))]:
+            points[role] = _ankle(model, kin, role, above, heading)
+        else:
+            points[role] = _pivot(model, kin, link, above)
+    pos = np.asarray(kin.link_pos, float)
+    pivots = [rot[link].T @ (points[role] - pos[link]) for role, link in zip(roles, links)]
     axes = {
         role: np.asarray(model.joint_axis, float)[own[0]] @ np.asarray(kin.joint_rot)[own[0]].T
         for role, own in zip(roles, joints)
         if len(own) == 1 and model.topology.joint_kinds[own[0]] == "hinge"
     }
-    heading = _heading(rot[links[roles.index("pelvis")]] @ model.topology.roles.forward)
     frames = {role: heading for role in roles}
     for side in SIDES:
         for upper, lower, way in (("thigh", "shank", 1.0), ("upperArm", "forearm", -1.0)):
@@ -123,7 +137,8 @@ def _measured(
     offsets = [frames[role].T @ rot[link] for role, link in zip(roles, links)]
     flat = tuple(tuple(np.round(o, 12).ravel().tolist()) for o in offsets)
     standing = tuple(standing_q(model).tolist())
-    return Body(roles, links, joints, flat, leg, standing, *_soles(model))
+    places = tuple(tuple(np.round(p, 12).tolist()) for p in pivots)
+    return Body(roles, links, joints, places, flat, leg, standing, *_soles(model))
 
 
 def _soles(model: Model) -> tuple[tuple, tuple, tuple]:
@@ -151,20 +166,51 @@ def _end(
     kin: Kinematics,
     role: str,
 ) -> np.ndarray:
-    """(3,) [m] where a lower limb ends: at the ankle, at the wrist, else beyond its shapes."""
-    top, anchor = model.topology, np.asarray(kin.joint_anchor, float)
-    pos, rot = np.asarray(kin.link_pos, float), np.asarray(kin.link_rot, float)
+    """(3,) [m] where a lower limb ends: at the ankle, at the wrist, else where its hand is."""
     foot = role.replace("Shank", "Foot")
     if foot != role:
         return points[foot]
-    link, place = links[roles.index(role)], points[role]
-    hand = top.roles.link(role.replace("Forearm", "Hand"))
-    if hand is not None and top.link_names.index(hand) != link:
-        own = _turning(top, top.link_names.index(hand))
-        return anchor[list(own)].mean(0) if own else place
-    shapes = [s for s, owner in enumerate(top.shape_link) if owner == link]
-    centre = np.asarray(model.shape_pos, float)[shapes].mean(0) if shapes else np.zeros(3)
-    return pos[link] + rot[link] @ centre
+    top, anchor = model.topology, np.asarray(kin.joint_anchor, float)
+    place, link = points[role], links[roles.index(role)]
+    name = top.roles.link(role.replace("Forearm", "Hand"))
+    hand = link if name is None else top.link_names.index(name)
+    own = () if hand == link else _turning(top, hand)
+    if own and _apart(anchor[list(own)].mean(0), place):
+        return anchor[list(own)].mean(0)
+    found = _pivot(model, kin, hand, place)
+    if not _apart(found, place):
+        found = _pivot(model, kin, link, place)
+    above = points[role.replace("Forearm", "UpperArm")]
+    return found if _apart(found, place) else place + (place - above)
+
+
+def _ankle(model: Model, kin: Kinematics, foot: str, knee: np.ndarray, heading: np.ndarray):
+    """(3,) [m] over the sole of a foot that is a part of its shank: a human's ankle is over a
+    quarter of the way from heel to ball, at 0.14 of the knee's height (Winter 2009, figure 4.1)."""
+    found = effectors_of(model)
+    sole = np.asarray(found.positions(kin), float)[found.of(foot)] @ heading
+    heel, ball = sole[:, 0].min(), sole[:, 0].max()
+    low = sole[:, 2].min()
+    up = low + 0.14 * ((knee @ heading)[2] - low)
+    return heading @ np.array([heel + (ball - heel) / 4, sole[:, 1].mean(), up])
+
+
+def _pivot(model: Model, kin: Kinematics, link: int, above: np.ndarray | None) -> np.ndarray:
+    """(3,) [m] where a link without a joint is taken to begin: at its origin; where ``above``, the
+    joint before it, is there too, in the middle of its shapes, or at its centre of mass."""
+    origin, rot = np.asarray(kin.link_pos, float)[link], np.asarray(kin.link_rot, float)[link]
+    shapes = [s for s, owner in enumerate(model.topology.shape_link) if owner == link]
+    places = [origin]
+    if shapes:
+        places.append(origin + rot @ np.asarray(model.shape_pos, float)[shapes].mean(0))
+    places.append(np.asarray(kin.com, float)[link])
+    far = [place for place in places if above is None or _apart(place, above)]
+    return far[0] if far else origin
+
+
+def _apart(first: np.ndarray, second: np.ndarray) -> bool:
+    """Whether the line between two points tells the direction of a limb."""
+    return bool(np.linalg.norm(first - second) > LEAST_BONE)
 
 
 def _bend(

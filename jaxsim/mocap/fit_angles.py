@@ -89,8 +89,10 @@ def role_frames(body: Body, kin: Kinematics) -> Array:
 def role_points(body: Body, kin: Kinematics) -> Array:
     """(K, 3) [m] where the joints of the roles are."""
     places = [
-        kin.joint_anchor[np.array(own)].mean(0) if own else kin.link_pos[link]
-        for link, own in zip(body.links, body.joints)
+        kin.joint_anchor[np.array(own)].mean(0)
+        if own
+        else kin.link_pos[link] + rotate(kin.link_rot[link], jnp.asarray(pivot, kin.link_pos.dtype))
+        for link, own, pivot in zip(body.links, body.joints, body.pivots)
     ]
     return jnp.stack(places)
 

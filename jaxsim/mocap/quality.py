@@ -33,8 +33,8 @@ AT = 1e-5  # [rad] from its limit a hinge is at it
 
 
 def quality(motion: Retargeted) -> dict[str, float]:
-    """The report of a retargeted clip, by measure with its unit; NaN where there is nothing to
-    measure, as of soles where no foot ever stands.
+    """The report of a retargeted clip, by measure with its unit; without those for which there is
+    nothing to measure, as of soles where no foot ever stands.
 
     "bone direction error": of upper arms, forearms, thighs, shanks. "joint error": of the head,
     shoulders, elbows, hips, knees and ankles from the middle of the hips, against the scaled clip.
@@ -66,11 +66,11 @@ def quality(motion: Retargeted) -> dict[str, float]:
 
 
 def failures(report: dict[str, float]) -> list[str]:
-    """The measures of ``quality`` that are beyond BOUNDS, in words. NaN is none."""
+    """The measures of ``quality`` that are beyond BOUNDS, in words. A NaN is beyond any."""
     return [
         f"{name} is {report[name]:.3g}, beyond {low:g} to {high:g}"
         for name, (low, high) in BOUNDS.items()
-        if not (np.isnan(report[name]) or low <= report[name] <= high)
+        if name in report and not low <= report[name] <= high
     ]
 
 
@@ -118,22 +118,21 @@ def _soles(motion: Retargeted) -> dict[str, float]:
     for k, points in enumerate(sole_sides(motion.body)):
         heights, flat = 1e3 * motion.soles[:, points, 2], motion.flat[:, k]
         every.append(heights.min(axis=1))
-        lowest.append(_median(heights[flat].min(axis=1)))
+        lowest.append(heights[flat].min(axis=1))
         apart.append(np.ptp(heights[flat], axis=1))
         up = motion.frames[flat][:, motion.body.index(f"{SIDES[k]}Foot"), 2, 2]
         tilt.append(np.degrees(np.arccos(np.clip(up, -1.0, 1.0))))
+    found = {"floor m": motion.floor}
+    if all(low.size for low in lowest):
+        found["left less right sole mm"] = float(np.median(lowest[0]) - np.median(lowest[1]))
+    if motion.flat.any():
+        found["sole corners apart mm"] = float(np.median(np.concatenate(apart)))
+        found["sole tilt deg"] = float(np.median(np.concatenate(tilt)))
     return {
-        "floor m": motion.floor,
-        "left less right sole mm": lowest[0] - lowest[1],
-        "sole corners apart mm": _median(np.concatenate(apart)),
-        "sole tilt deg": _median(np.concatenate(tilt)),
+        **found,
         "deepest corner mm": float(np.min(every)),
         "penetration mean mm": float(-np.minimum(every, 0.0).mean()),
     }
-
-
-def _median(values: np.ndarray) -> float:
-    return float(np.median(values)) if values.size else float("nan")
 
 
 def _skate(motion: Retargeted) -> dict[str, float]:
@@ -143,7 +142,8 @@ def _skate(motion: Retargeted) -> dict[str, float]:
         level = _speed(ankle * np.array([1.0, 1.0, 0.0]), motion.rate)
         over = ankle[:, 2] - (np.median(ankle[flat, 2]) if flat.any() else 0.0)
         slow = flat & (over < LOW) & (_speed(ankle, motion.rate) < SLOW)
-        found[f"{side} skate cm/s"] = 1e2 * float(level[slow].mean()) if slow.any() else np.nan
+        if slow.any():
+            found[f"{side} skate cm/s"] = 1e2 * float(level[slow].mean())
     return found
 
 

@@ -238,6 +238,15 @@ def _record(
     labels: Stance,
     flat: np.ndarray,
 ) -> Retargeted:
+    if not np.isfinite(q).all():
+        frame, place = np.argwhere(~np.isfinite(q))[0]
+        joint = model.topology.joint_names[
+            int(np.searchsorted(model.topology.q_start, place, "right")) - 1
+        ]
+        raise ClipError(
+            f"{clip.name}: joint {joint!r} has no angle in frame {frame}; say in a roles file which"
+            " links are thighs, shanks, feet, upper arms and forearms, none of them without length"
+        )
     found = places(model, body, q)
     down = np.array([0.0, 0.0, floor])
     lacking = [role for role in body.roles if role not in source.roles]

@@ -27,6 +27,7 @@ from jaxsim.mocap.rotations import between, from_angles
 from jaxsim.mocap.schemes import Scheme, detect_scheme
 from jaxsim.model import ModelBuilder, ModelError, free, sphere
 from jaxsim.model.state import neutral_q
+from tests.mocap import bodies
 
 HERE = Path(__file__).parent
 spec = importlib.util.spec_from_file_location("mocap_clips", HERE / "clips.py")
@@ -365,3 +366,54 @@ def test_the_command_writes_what_controllers_need(tmp_path, capsys):
     assert "give --character too" in capsys.readouterr().err
     assert main([*command, "--character", "planar_human"]) == 2
     assert "moves freely" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("hands", "feet", "head"),
+    [
+        ("fixed", "fixed", "fixed"),
+        ("shape", "shape", "shape"),
+        ("at the elbow", "at the knee", "none"),
+        ("none", "fixed", "none"),
+        ("nothing known", "shape", "fixed"),
+    ],
+)
+def test_limbs_whose_ends_have_no_joint_have_a_direction(hands, feet, head):
+    """Straight limbs that hang: their frames are the heading's, whatever tells where they end."""
+    pytest.importorskip("mujoco", reason="MuJoCo reads what is imported")
+    body = body_of(load_model(bodies.human(hands, feet, head), strict=False).model)
+    assert ("head" in body.roles) == (head == "fixed")
+    assert body.leg == pytest.approx(0.8, abs=0.1)
+    np.testing.assert_allclose(body.offsets, np.tile(np.eye(3), (len(body.roles), 1, 1)), atol=0.15)
+    for side in ("left", "right"):
+        assert body.roles.index(f"{side}Foot") > body.roles.index(f"{side}Shank")
+
+
+def test_a_body_without_joints_of_hands_feet_and_head_follows_a_clip(figure):
+    pytest.importorskip("mujoco", reason="MuJoCo reads what is imported")
+    model = load_model(bodies.human("fixed", "shape", "fixed"), strict=False).model
+    found = retarget(figure, model)
+    report = quality(found)
+    assert np.isfinite(found.q).all() and np.isfinite(list(report.values())).all()
+    assert report["bone direction error mean deg"] < 1.0
+
+
+def test_no_bound_holds_of_what_is_no_number(figure, balls):
+    report = quality(retarget(figure, balls))
+    for name in BOUNDS.keys() & report:
+        assert any(name in line for line in failures({**report, name: np.nan}))
+    nowhere = np.zeros((40, 2), bool)  # nothing to measure is left out of the report
+    still = replace(retarget(figure, balls), flat=nowhere)
+    assert "left less right sole mm" not in quality(still)
+    assert np.isfinite(list(quality(still).values())).all()
+
+
+def test_a_motion_that_is_no_number_is_an_error(figure, balls, monkeypatch):
+    def broken(model, body, source, A, scale):
+        q = np.tile(neutral_q(model), (source.clip.n_frames, 1))
+        q[3, model.topology.q_start[2]] = np.nan
+        return q
+
+    monkeypatch.setattr("jaxsim.mocap.retarget._solved", broken)
+    with pytest.raises(ClipError, match="has no angle in frame 3"):
+        retarget(figure, balls)
