@@ -18,7 +18,7 @@ from controllers.tracking.balance import Balance
 from controllers.tracking.parts import Parts, parts
 from controllers.tracking.reference import Reference, reference
 from controllers.tracking.topple_free import ToppleFree
-from jaxsim import Measure, TimeStepping, largest, push, rollout, total
+from jaxsim import Measure, TimeStepping, push, rollout
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.fused import fuse
 from jaxsim.math.rotation import matrix_to_quat, quat_conjugate, quat_log, quat_multiply
@@ -231,7 +231,8 @@ def runner(
     seconds: float | None = None,
 ) -> Callable[[Runs], dict[str, np.ndarray]]:
     """run(runs) -> when each failed [s] (``NEVER``), and means over the time until then or until
-    its clip's end. seconds: of simulation, by default those of the longest clip."""
+    its clip's end; NaN where it failed at once. seconds: of simulation, by default those of the
+    longest clip."""
     model, own = shelf.model, shelf.parts
     pushes = push(model, "chest", (1.0, 0.0, 0.0), duration=0.2)
     seconds = float(shelf.seconds.max()) + dt if seconds is None else seconds
@@ -245,61 +246,67 @@ def runner(
         pushed = dataclasses.replace(pushes, force=run.force[None], start=run.pushed_at[None])
         return rollout(
             body, Mistaken(follows, model), run.start, scheme, steps,
-            measures(model, own, ref, run), pushes=pushed, backend="xla",
-        ).measures  # fmt: skip
+            {"run": followed(model, own, ref, run)}, pushes=pushed, backend="xla",
+        ).measures["run"]  # fmt: skip
 
     batch = fuse(one, (0, None), backend)
 
     def run(runs: Runs) -> dict[str, np.ndarray]:
         found = jax.device_get(batch(runs, shelf.all))
-        lasted = np.minimum(found["failed"], runs.seconds)
+        lasted = np.where(found["lasted"] > 0, found["lasted"], np.nan)
         means = {k: found[k] / lasted for k in ("error", "helped", "help")}
         return {**found, **means}
 
     return run
 
 
-def measures(model: Model, own: Parts, ref: Reference, run: Any) -> dict[str, Measure]:
-    """When it failed [s], and what of it is told, until then or the end of the clip; of a run its
-    ``begin`` and ``seconds`` are asked for."""
+def followed(model: Model, own: Parts, ref: Reference, run: Any) -> Measure:
+    """Totals of a run until it fails or its clip ends, and when it failed; of a run its ``begin``
+    and ``seconds`` are asked for.
+
+    A dict: failed [s] (``NEVER``), lasted [s], error [m s], helped [s], help [N m s], and torque,
+    the largest [N m].
+    """
     touches = np.isin(model.topology.link_names, TRUNK)
     root = model.topology.link_names.index("pelvis")
 
-    def now(sample):
-        return ref.at(model, sample.state.time + run.begin)
-
-    def failed(sample):
-        planned, kin = now(sample), sample.obs.kin
-        chest = matrix_to_quat(kin.link_rot[own.trunk])
+    def fails(sample, planned):
+        chest = matrix_to_quat(sample.obs.kin.link_rot[own.trunk])
         turn = jnp.linalg.norm(quat_log(quat_multiply(quat_conjugate(planned.trunk), chest)))
         low = jnp.abs(sample.state.q[2] - planned.q[2]) > 0.3
         lost = (turn > np.pi / 3) | low | ~jnp.isfinite(turn)
-        within = sample.state.time < run.seconds
-        return within & (lost | jnp.any(sample.obs.link_touching & touches))
+        return lost | jnp.any(sample.obs.link_touching & touches)
 
-    def error(sample):
-        planned, here = now(sample), sample.obs.kin.link_pos
+    def error(sample, planned):
+        here = sample.obs.kin.link_pos
         there = forward_kinematics(model, planned.q, jnp.zeros_like(planned.qd)).link_pos
         apart = (here - here[root]) - (there - there[root])
         return jnp.mean(jnp.sqrt(jnp.sum(apart**2, axis=-1) + 1e-12))
 
-    def help(sample):
-        return jnp.sum(jnp.linalg.norm(sample.memory.help, axis=-1))
+    def update(totals, sample):
+        time = sample.state.time
+        planned = ref.at(model, time + run.begin)
+        within = (time < run.seconds) & (totals["failed"] == NEVER)
+        failing = within & fails(sample, planned)
+        live = within & ~failing
+        help = jnp.sum(jnp.linalg.norm(sample.memory.help, axis=-1))
+        rates = {
+            "lasted": 1.0,
+            "error": error(sample, planned),
+            "helped": jnp.where(help > 0, 1.0, 0.0),
+            "help": help,
+        }
+        sums = {k: totals[k] + jnp.where(live, sample.dt * x, 0.0) for k, x in rates.items()}
+        torque = jnp.where(live, jnp.max(sample.memory.foot_torque), 0.0)
+        return {
+            **sums,
+            "failed": jnp.where(failing, time, totals["failed"]),
+            "torque": jnp.maximum(totals["torque"], torque),
+        }
 
-    def live(value):
-        return lambda s: jnp.where(s.state.time < run.seconds, value(s), 0.0)
-
-    first = Measure(
-        jnp.asarray(NEVER, model.mass.dtype),
-        lambda old, s: jnp.where(failed(s) & (old == NEVER), s.state.time, old),
-    )
-    return {
-        "failed": first,
-        "error": total(live(error)),
-        "helped": total(live(lambda sample: jnp.where(help(sample) > 0, 1.0, 0.0))),
-        "help": total(live(help)),
-        "torque": largest(live(lambda sample: jnp.max(sample.memory.foot_torque))),
-    }
+    zero = jnp.zeros((), model.mass.dtype)
+    totals = dict.fromkeys(("lasted", "error", "helped", "help", "torque"), zero)
+    return Measure({**totals, "failed": zero + NEVER}, update)
 
 
 def of_runs(found: dict[str, Array], clips: int) -> dict[str, np.ndarray]:

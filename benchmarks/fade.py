@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks._machine import commit, machine, table, today, versions
-from benchmarks._tracking import CLIPS, MOST, NEVER, clips_folder, measures
+from benchmarks._tracking import CLIPS, MOST, NEVER, clips_folder, followed
 from controllers.tracking.parts import parts
 from controllers.tracking.reference import reference
 from controllers.tracking.support import HELP
@@ -69,15 +69,16 @@ def objective(scenario: Scenario, weights: dict[str, float]) -> Objective:
     """Help, error and time lost, over the whole clip."""
     model, controller = scenario.model, scenario.controller
     seconds = scenario.seconds
-    known = measures(model, controller.parts, controller.reference, Whole(seconds))
+    run = followed(model, controller.parts, controller.reference, Whole(seconds))
 
-    def lost(folded):
-        return jnp.where(folded == NEVER, 0.0, jnp.maximum(seconds - folded, 1e-3))
+    def lost(totals):
+        failed = totals["failed"]
+        return jnp.where(failed == NEVER, 0.0, jnp.maximum(seconds - failed, 1e-3))
 
     terms = (
-        Term("lost", "s", lambda model: known["failed"], lost),
-        Term("help", "N m s", lambda model: known["help"]),
-        Term("error", "m s", lambda model: known["error"]),
+        Term("lost", "s", lambda model: run, lost),
+        Term("help", "N m s", lambda model: run, lambda totals: totals["help"]),
+        Term("error", "m s", lambda model: run, lambda totals: totals["error"]),
     )
     weights = {name: value / seconds for name, value in weights.items()}
     return Objective("faded", seconds, weights, terms=terms)

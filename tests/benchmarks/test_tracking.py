@@ -2,6 +2,7 @@
 
 import argparse
 from dataclasses import replace
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from benchmarks._tracking import (
     SIDES,
     Mistaken,
     Shelf,
+    followed,
     mirrored,
     of_runs,
     runner,
@@ -75,9 +77,46 @@ def test_runs_are_clips_by_sides_by_starts_and_are_followed(clips, monkeypatch):
     found = run(together([some, light]))
     assert (found["failed"] == NEVER).all()
     error = of_runs({"error": found["error"][: some.count]}, 2)["error"]
-    assert (error[:, 0, 0] * clips.seconds < 1e-3 * 0.02).all()
+    assert (error[:, 0, 0] < 1e-3).all()
+    np.testing.assert_allclose(found["lasted"], 0.02, atol=1e-5)  # not the length of the clip
     assert (error[0, 1:, 0] > error[0, 0, 0]).all()  # pushed
     assert error[0, 0, 1] > 3 * error[0, 0, 0]  # from another start
+
+
+def test_a_run_is_measured_until_it_fails(clips):
+    """Twice the head touches the ground, the second time it lies there: only what was before the
+    first counts, and means are over that time."""
+    model, times, dt = clips.model, np.arange(40) * 0.02, 0.02
+    fails = np.isin(np.arange(40), [10, *range(20, 40)])
+    helps = np.where(np.arange(40) < 5, 30.0, np.where(fails.cumsum() > 0, 1e4, 0.0))
+    run = SimpleNamespace(begin=jnp.float32(0.0), seconds=jnp.float32(0.7))
+    ref = replace(clips.all, rate=jnp.float32(RATE))
+    head = np.arange(model.topology.n_links) == model.topology.part("head")
+
+    @quick_jit
+    def totals(times, fails, helps):
+        measure = followed(model, clips.parts, ref, run)
+
+        def step(value, now):
+            time, fails, help = now
+            q = ref.at(model, time).q.at[2].add(0.01 * fails)
+            kin = forward_kinematics(model, q, jnp.zeros(model.topology.nv))
+            obs = SimpleNamespace(kin=kin, link_touching=fails & head)
+            memory = SimpleNamespace(help=jnp.array([[help, 0.0, 0.0]]), foot_torque=help[None])
+            state = SimpleNamespace(time=time, q=q)
+            sample = SimpleNamespace(state=state, obs=obs, memory=memory, dt=dt)
+            return measure.update(value, sample), None
+
+        return jax.lax.scan(step, measure.initial, (times, fails, helps))[0]
+
+    found = totals(jnp.float32(times), fails, jnp.float32(helps))
+    assert found["failed"] == pytest.approx(times[10])
+    assert found["lasted"] == pytest.approx(10 * dt)
+    assert found["helped"] / found["lasted"] == pytest.approx(0.5)
+    assert found["help"] / found["lasted"] == pytest.approx(15.0)
+    assert found["torque"] == 30.0 and found["error"] < 1e-4
+    whole = totals(jnp.float32(times), 0 * fails > 0, jnp.float32(0 * helps))
+    assert whole["failed"] == NEVER and whole["lasted"] == pytest.approx(0.7)  # the clip's end
 
 
 @pytest.mark.slow
