@@ -10,20 +10,24 @@ docs/results/compatibility.md has the tables.
 """
 
 import argparse
+import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import sklearn
 
 from benchmarks._machine import commit, machine, table, today, versions
 from benchmarks.experiments import wilson
 from jaxsim.io.archive import read_arrays
+from jaxsim.simulation.measures import share
 from optimize.compatibility.ask import answered
 from optimize.compatibility.query import Diverse
+from optimize.compatibility.question import Question
 from optimize.compatibility.run import (
     METHODS,
     MODEL,
@@ -36,6 +40,9 @@ from optimize.compatibility.run import (
 from optimize.compatibility.volume import fit as fit_volume
 from optimize.compatibility.volume import learn
 from optimize.results.folder import RunFolder
+from optimize.running.objectives import Objective, Term
+from optimize.scenarios.seated import CHAIR as CHAIR_PATH
+from optimize.scenarios.seated import TILT
 from optimize.session import session
 from optimize.studies.push_report import write_arrays
 
@@ -58,20 +65,20 @@ KIP_UP = FitOptions(
     seconds=5.0,
     set={"scheme.dt": 0.001},
 )
-TILT = (
-    25.0  # of the shanks, for a start from which 0.16 m can be done; the thesis prints none [deg]
-)
+# the posture is of the situation too: how far the feet stand behind the knees [deg]
+POSTURE = replace(CHAIR, state={**CHAIR.state, "shank_tilt": (5.0, 45.0, 1 / 20)})
 RUNS = {
     "chair_paths": CHAIR,
-    "chair_refinement": replace(CHAIR, method="refinement", samples=4096),
-    "tilted_refinement": replace(
-        CHAIR, method="refinement", samples=4096, set={"shank_tilt": TILT}
-    ),
+    "chair_refinement": replace(CHAIR, method="refinement"),
+    "posture_paths": POSTURE,
+    "posture_refinement": replace(POSTURE, method="refinement"),
     "kip_up_refinement": KIP_UP,
     "kip_up_paths": replace(KIP_UP, method="paths"),
 }
 SIZES = (256, 512, 1024, 2048, 4096, 10052)
 HEIGHTS = (0.45, 0.16, 0.65)  # of the thesis' queries [m]
+TILTS = (15.0, 40.0, 15.0)  # with a posture: the default, and feet drawn in on the low chair [deg]
+BATCH = 128  # of what is held out
 MARGINS, SEEDS = (0.0, 1.0), (0, 1, 2)
 HELD_OUT = 1024
 ACCURACY = [
@@ -82,9 +89,16 @@ ACCURACY = [
     "5-fold [%]",
     "support vectors",
 ]
-QUERIES = ["sampled by", "margin", "seed", "of nine succeed", "by height", "known", "queries [ms]"]
+QUERIES = [
+    "sampled by", "asked", "margin", "seed", "of nine succeed", "by height", "known",
+    "queries [ms]", "push with hands: chair, ground",
+]  # fmt: skip
 SEED = 2027  # of what is held out
 THESIS = ["thesis", "10052", "", "", "96.58", "176"]
+THESIS_QUERIES = ["thesis", "height", "0", "", "8", "3/3/2", "", "831", "some of both"]
+HANDS = ("leftHand", "rightHand")
+GROUND = 0.12  # a hand that pushes lower than this pushes the ground [m]
+PUSHES = 0.05  # [s]
 
 
 def held_out(path: Path, options: FitOptions, count: int) -> dict[str, np.ndarray]:
@@ -94,7 +108,7 @@ def held_out(path: Path, options: FitOptions, count: int) -> dict[str, np.ndarra
     question = options.question()
     space, rng = question.space, np.random.default_rng(SEED)
     points = rng.uniform(space.lower, space.upper, (count, space.size))
-    yes = [question.answers(points[k : k + 64]) for k in range(0, count, 64)]
+    yes = [question.answers(points[k : k + BATCH]) for k in range(0, count, BATCH)]
     kept = {"points": points, "yes": np.concatenate(yes)}
     write_arrays(path, kept)
     return kept
@@ -125,13 +139,13 @@ def accuracy_rows(name: str, folder: Path, held: dict[str, np.ndarray]) -> list[
             continue
         decision = np.asarray(learned.volume.decision(space.scaled(held["points"])))
         right = (decision > 0) == held["yes"]
-        shares = [share(right), share(right[held["yes"]])]
+        shares = [per_cent(right), per_cent(right[held["yes"]])]
         crossed = f"{100 * learned.accuracy:.2f}"
         rows.append([options.method, str(size), *shares, crossed, str(learned.vectors)])
     return rows
 
 
-def share(right: np.ndarray) -> str:
+def per_cent(right: np.ndarray) -> str:
     """Per cent of (n,) bool, with its interval of 95%."""
     low, high = wilson(int(right.sum()), len(right))
     return f"{100 * right.mean():.1f} ({100 * low:.1f} to {100 * high:.1f})"
@@ -143,20 +157,49 @@ def query_rows(folder: Path, options: FitOptions) -> list[list[str]]:
     points, yes = arrays["points"], arrays["yes"]
     volume = fit_volume(question.space, points, yes)
     kept = Kept(RunFolder(folder), options, question, points, yes, volume, {})
-    rows = []
-    for margin in MARGINS:
-        for seed in SEEDS:
-            found = answered(kept, {"chair_height": HEIGHTS}, Diverse(margin=margin, seed=seed))
-            each = ["/".join(map(str, part.sum(axis=1))) for part in (found.succeeded, found.known)]
-            took = f"{1e3 * found.seconds:.0f}"
-            total = str(int(found.succeeded.sum()))
-            rows.append([options.method, f"{margin:g}", str(seed), total, *each, took])
-    return rows
+    asks: dict[str, dict] = {"height": {CHAIR_PATH: HEIGHTS}}
+    if TILT in question.space.names:
+        asks["height and posture"] = {CHAIR_PATH: HEIGHTS, TILT: TILTS}
+    rows, answers = [], []
+    for (asked, given), margin, seed in itertools.product(asks.items(), MARGINS, SEEDS):
+        found = answered(kept, given, Diverse(margin=margin, seed=seed))
+        each = ["/".join(map(str, part.sum(axis=1))) for part in (found.succeeded, found.known)]
+        took = f"{1e3 * found.seconds:.0f}"
+        total = str(int(found.succeeded.sum()))
+        rows.append([options.method, asked, f"{margin:g}", str(seed), total, *each, took])
+        answers.append(found)
+    pushes = hands(question, np.concatenate([each.points for each in answers]))
+    pushes = pushes.reshape(2, len(rows), -1).sum(axis=-1)
+    return [[*row, f"{chair}, {ground}"] for row, chair, ground in zip(rows, *pushes)]
+
+
+def hands(question: Question, points: np.ndarray) -> np.ndarray:
+    """(2, n) bool: hands push the chair, and the ground, for ``PUSHES`` at least; of the answers
+    (..., d) to queries, of which the rest of the motion is as judged."""
+    model = question.problem.scenario.model
+    links = [model.topology.link(name) for name in HANDS]
+
+    def touching(low: bool):
+        def now(sample):
+            down = sample.obs.kin.com[links, 2] < GROUND
+            return jnp.any(sample.obs.link_touching[links] & (down == low))
+
+        return share(now)
+
+    terms = (
+        Term("chair", "s", lambda model: touching(low=False)),
+        Term("ground", "s", lambda model: touching(low=True)),
+    )
+    seconds = question.problem.objective.seconds
+    pushes = Objective("hands", seconds, {"chair": 1.0, "ground": 1.0}, terms=terms)
+    problem = replace(question.problem, objective=pushes)
+    found, _ = problem.outcomes(points.reshape(-1, question.space.size))
+    return np.stack([found[name][:, 0] > PUSHES for name in ("chair", "ground")])
 
 
 def report(folder: Path, count: int = HELD_OUT) -> Iterator[str]:
     """All tables of what is there, each when it is known; count: points held out of each task."""
-    for task in ("chair", "tilted", "kip_up"):
+    for task in ("chair", "posture", "kip_up"):
         names = [n for n in RUNS if n.startswith(task) and (folder / n / SAMPLES).is_file()]
         if not names:
             continue
@@ -170,7 +213,7 @@ def report(folder: Path, count: int = HELD_OUT) -> Iterator[str]:
                 yield f"{name}: {RunFolder(folder / name).read_text(MODEL)}"
         if task != "kip_up":
             rows = [row for name in names for row in query_rows(folder / name, RUNS[name])]
-            yield table(QUERIES, [*rows, ["thesis", "0", "", "8", "3/3/2", "", "831"]])
+            yield table(QUERIES, [*rows, THESIS_QUERIES])
 
 
 def quick() -> None:

@@ -4,6 +4,7 @@
     python benchmarks/tracking.py --help-by capacity       another kind of help; or none
     python benchmarks/tracking.py --dt 0.002 --mass 1.1 --set com_p=400
     python benchmarks/tracking.py --all --starts 5         a row for each variant, in one table
+    python benchmarks/tracking.py --all "no help"          a row for each of these
     python benchmarks/tracking.py --standing --starts 8    pushes of a human that stands, no clip
     python benchmarks/tracking.py --kicks                  changes of a standing human's velocity
     python benchmarks/tracking.py --speed                  steps a second, and seconds to compile
@@ -107,8 +108,9 @@ def follow(args) -> str:
 def all_variants(args) -> str:
     """A row for each variant."""
     rows = []
-    for name, changes in VARIANTS.items():
-        rows.append([name, *summary(*found_by(argparse.Namespace(**vars(args) | changes)))])
+    for name in args.all or VARIANTS:
+        changed = argparse.Namespace(**vars(args) | VARIANTS[name])
+        rows.append([name, *summary(*found_by(changed))])
         print(f"{name}: {', '.join(rows[-1][1:])}", flush=True)
     return table(ALL, rows)
 
@@ -137,7 +139,9 @@ def options() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--all", action="store_true", help="all variants, in one table")
+    what.add_argument(
+        "--all", nargs="*", choices=VARIANTS, metavar="VARIANT", help="all, or these: one table"
+    )
     what.add_argument("--standing", action="store_true", help="no clip, pushes of 50 to 300 N")
     what.add_argument("--kicks", action="store_true", help="no clip, the median kick survived")
     what.add_argument("--speed", action="store_true", help="steps a second")
@@ -178,7 +182,7 @@ def main() -> None:
     args.balance = balance_of(args.set)
     if args.starts < 1:
         raise SystemExit(f"--starts is {args.starts}; it is one or more")
-    if args.all:
+    if args.all is not None:
         shown = all_variants(args)
     elif args.standing or args.kicks:
         with jax.enable_x64(args.precision == "float64"):

@@ -226,7 +226,8 @@ def _sitting(model: Model, shank_tilt: float | Array) -> tuple[dict[str, float |
 
     Returns the pose and the pelvis' x [m]. On a low seat the waist bends instead of the hips
     beyond their limit; on a high one the character sits at the front edge, for thighs that slope
-    down from the middle would cut through it.
+    down from the middle would cut through it. It sits further forward, too, where the feet would
+    stand inside the chair.
     """
     if "chair" not in model.topology.shape_names:
         raise ModelError("the start 'sitting' needs a chair; make planar_human(chair_height=0.45)")
@@ -243,6 +244,10 @@ def _sitting(model: Model, shank_tilt: float | Array) -> tuple[dict[str, float |
     below = jnp.maximum(slope - taper, 0.0)
     edge = CHAIR_DEPTH / 2 + thigh.tips[0] / 200 * jnp.tan(below / 2)
     place = jnp.minimum(below / np.deg2rad(1.0), 1.0) * edge
+    # feet that are tucked back stay clear of the front edge
+    tucked = heel + shank.length / 100 * jnp.sin(shank_tilt)
+    knees = thigh.length / 100 * jnp.cos(slope)
+    place = jnp.maximum(place, CHAIR_DEPTH / 2 + tucked - knees)
     thigh_down = jnp.rad2deg(slope)
     hips = jnp.minimum(90 - thigh_down, TABLE_4_2["hip"].range[1])
     shank_angle = 90 - jnp.rad2deg(shank_tilt)

@@ -7,8 +7,9 @@ from optimize.compatibility.space import Space
 from optimize.compatibility.volume import machine
 
 FIRST = 256  # points of the first batch, evenly over the space
-BATCH = 128  # of each of the others
-CANDIDATES = 4096  # of which those nearest to the boundary are chosen
+BATCH = 128  # of each of the others, at least
+GROWTH = 8  # a batch grows to this part of the points so far, by doubling: few machines are fitted
+CANDIDATES = 32  # for each point of a batch, of which those nearest to the boundary are chosen
 EXPLORED = 4  # one of so many points of a batch goes anywhere
 
 
@@ -36,19 +37,22 @@ class RefinementSampler:
         elif self.yes.all() or not self.yes.any():
             points = self._even(self.batch)
         else:
-            explored = self.batch // EXPLORED
-            near = self._near_the_boundary(self.batch - explored)
+            batch = self.batch
+            while GROWTH * 2 * batch <= len(self.yes):
+                batch *= 2
+            explored = batch // EXPLORED
+            near = self._near_the_boundary(batch - explored, CANDIDATES * batch)
             points = np.concatenate([near, self._even(explored)])
         self._asked = points
         return points
 
-    def _near_the_boundary(self, count: int) -> np.ndarray:
-        points = self._even(CANDIDATES)
+    def _near_the_boundary(self, count: int, candidates: int) -> np.ndarray:
+        points = self._even(candidates)
         z = self.space.scaled(points)
         learned = machine().fit(self.z, self.yes)
         order = np.argsort(np.abs(learned.decision_function(z)), kind="stable")
         extent = self.space.scaled(self.space.upper - self.space.lower)
-        apart = np.prod(extent) ** (1 / self.space.size) / CANDIDATES ** (1 / self.space.size)
+        apart = (np.prod(extent) / candidates) ** (1 / self.space.size)
         chosen: list[int] = []
         for k in order:
             if len(chosen) == count:

@@ -128,12 +128,16 @@ def fit(
             try_folder(out)
             stack.enter_context(locked(out))
             folder = _created(out, options, question, command)
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.process_time()
         points, yes = _sampled(question, options, folder, kept, progress)
-        sampled = time.perf_counter()
+        sampled, worked = time.perf_counter(), time.process_time() - worked
         with deferred():
             learned = learn(question.space, points, yes, options.seed)
-            seconds = {"sampling": sampled - began, "learning": time.perf_counter() - sampled}
+            seconds = {
+                "sampling": sampled - began,
+                "sampling, of processors": worked,
+                "learning": time.perf_counter() - sampled,
+            }
             fitted = Fitted(options, question.space, points, yes, learned, seconds)
             if folder is not None:
                 write_arrays(folder / VOLUME, learned.volume.arrays)

@@ -241,6 +241,27 @@ def test_standing_faces_plus_x(model, starts):
     )
 
 
+def test_feet_that_are_drawn_in_stand_clear_of_the_chair():
+    """At a low seat the shanks would cut through its front edge; the body sits further forward."""
+    seated = planar_human(chair_height=0.45)
+    slots = contact_slots(seated.topology)
+    feet = [seated.topology.shape(name) for name in ("leftFoot", "rightFoot")]
+    beside = np.isin(slots.shape_a, feet) & (slots.shape_b == seated.topology.shape("chair"))
+
+    def gap(height, tilt):
+        model = set_chair_height(seated, height)
+        state = start(model, "sitting", tilt)
+        kin = forward_kinematics(model, state.q, state.qd)
+        return find_contacts(model, kin).gap, kin.joint_anchor[seated.topology.joint("leftHip"), 0]
+
+    heights, tilts = np.meshgrid([0.16, 0.3, 0.45, 0.65], np.deg2rad([15.0, 30.0, 40.0, 45.0]))
+    heights, tilts = jnp.array(heights.ravel()), jnp.array(tilts.ravel())
+    gaps, hip = quick_jit(jax.vmap(gap))(heights, tilts)
+    assert np.asarray(gaps)[:, beside].min() > -1e-9
+    assert (np.asarray(hip) < 0.3).all()  # and yet on the seat
+    np.testing.assert_allclose(hip[heights < 0.4][:2], 0.0, atol=0.03)  # no need to at 15 degrees
+
+
 def test_sitting_for_a_batch_of_chair_heights(model):
     seated = planar_human(chair_height=0.45)
     top, slots = seated.topology, contact_slots(seated.topology)
