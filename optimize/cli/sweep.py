@@ -117,6 +117,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Sweep, write the folder, print the summary. 1: every member failed."""
     with deferred():
+        from optimize.problems.starts import spread_text
         from optimize.sweeps.edge import Edge
         from optimize.sweeps.sweep import sweep
         from optimize.sweeps.table import summary, write_csv
@@ -141,6 +142,8 @@ def run(args: argparse.Namespace) -> int:
         options["values"] = _once(options["values"])
     table = sweep(args.what, **options, **run_arguments(args), cluster=args.cluster)
     print(summary(table))
+    if table.sizes.get("start", 1) > 1:
+        print(f"starts: {spread_text()}")
     if args.csv:
         write_csv(Path(args.out) / "sweep.csv", table)
     if args.sensitivity or table.attrs["sample"] == "saltelli":

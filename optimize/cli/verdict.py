@@ -27,7 +27,7 @@ examples:
   jaxsim verdict kip_up
   jaxsim verdict kip_up prone_to_stand --starts 200
   jaxsim verdict runs/kip/best.scl --set character.start=supine --dts 0.0005
-  jaxsim verdict stand --friction 0.3,0.9 --rate 0.2"""
+  jaxsim verdict stand --friction 0.3,0.9 --rate 0.3"""
 
 
 def fill() -> Mapping[str, str]:
@@ -65,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
     only = args.backend, args.precision, args.scheme
     found = [verdict(name, options, keys, progress, *only) for name in args.names]
     print(table(found))
+    print(f"\n{found[0].starts}")
     failing = {each.scenario: each.failing for each in found if each.failing}
     for name, columns in failing.items():
         print(f"{name} fails: {'; '.join(column.name for column in columns)}")

@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxsim.io.files import write_bytes
 from jaxsim.viewer.plots import LINE_COLOURS, SOFT, new_figure, save_figure
+from optimize.problems.starts import spread_text
 from optimize.results.folder import RunFolder
 from optimize.studies.push_options import PushMap
 from optimize.studies.push_plots import plot_varied
@@ -74,6 +75,7 @@ def table(found: PushMap) -> str:
         f"Largest push at the {o.link} that is survived [N]: {title(found)}",
         f"{o.starts} starts (seed {o.seed}), steps of {o.resolution:g} N up to {o.strongest:g} N,"
         f" standing {o.seconds:g} s after the push",
+        f"starts: {spread_text()}",
         "",
         "".join(f"{name:>10}  " for name in names)
         + f"{'duration':>8}  {'direction':>14}  "

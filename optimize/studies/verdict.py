@@ -1,9 +1,9 @@
 """Whether a motion stands whatever computes it: time steps, back ends, precisions, schemes.
 
-Each column of the table simulates the same starts: the joints with small random speeds, the
-friction of all shapes drawn anew. A motion stands that has its head above standing height through
-its last seconds. The motion is cut into parts of ``PART`` steps, so that one program for each back
-end, precision and scheme serves every time step and length.
+Each column of the table simulates the same starts: the joints with small random deviations, those
+of tuning and of maps, the friction of all shapes drawn anew. A motion stands that has its head
+above standing height through its last seconds. The motion is cut into parts of ``PART`` steps, so
+that one program for each back end, precision and scheme serves every time step and length.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ from jaxsim.simulation.events import EventDriven
 from jaxsim.simulation.rollout import advance, begin
 from jaxsim.simulation.step import TimeStepping
 from jaxsim.tree_paths import read, written
-from optimize.problems.starts import drawn_values, start_states
+from optimize.problems.starts import ANGLE, RATE, drawn_values, spread_text, start_states
 from optimize.running.batch import batched
 from optimize.scenarios.find import scenario
 from optimize.scenarios.scenario import Scenario
@@ -44,8 +44,8 @@ class VerdictOptions:
     """
 
     starts: int = 100
-    angle: float = 0.0
-    rate: float = 0.05
+    angle: float = ANGLE
+    rate: float = RATE
     friction: tuple[float, ...] = (0.5, 0.8)
     dts: tuple[float, ...] = (0.00025, 0.0005, 0.001)
     seconds: float = 8.0
@@ -95,6 +95,16 @@ class Verdict:
     scenario: str
     options: VerdictOptions
     columns: list[Column] = field(default_factory=list)
+
+    @property
+    def starts(self) -> str:
+        """Words for the starts that it is judged by."""
+        asked = self.options
+        friction = "friction as it is"
+        if asked.friction:
+            friction = f"friction {asked.friction[0]:g} to {asked.friction[-1]:g}"
+        spread = spread_text(asked.angle, asked.rate)
+        return f"{asked.starts} starts (seed {asked.seed}): {spread}; {friction}"
 
     @property
     def failing(self) -> list[Column]:

@@ -26,6 +26,7 @@ from optimize.interrupts import deferred, noting
 from optimize.problems.defaults import script_in
 from optimize.problems.distributed import distributed
 from optimize.problems.problem import Problem
+from optimize.problems.starts import spread_text
 from optimize.results.digest import accept, accepted, changes_since, digest
 from optimize.results.folder import RunFolder
 from optimize.results.lock import locked
@@ -242,7 +243,8 @@ def _chosen(
         return found
     told = (
         f"generation {chosen.generation} stands in {chosen.ok} of {chosen.starts} starts that"
-        f" neither searched nor chose, with a median objective of {chosen.total}"
+        f" neither searched nor chose ({spread_text(*config['spread'])}),"
+        f" with a median objective of {chosen.total}"
     )
     return dataclasses.replace(found, notes=(*found.notes, told))
 

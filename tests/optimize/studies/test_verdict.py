@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 
 from optimize.cli.verdict import table
+from optimize.problems.problem import Problem
+from optimize.problems.starts import ANGLE, RATE
 from optimize.studies.intervals import wilson
+from optimize.studies.push_options import MapOptions, PushMap
+from optimize.studies.push_report import table as push_table
 from optimize.studies.verdict import Column, Verdict, VerdictOptions, verdict
+from optimize.tuning.options import DEFAULTS
 
 
 def test_the_interval_of_a_share():
@@ -24,6 +29,21 @@ def test_what_fails_is_marked():
     lines = table([found]).splitlines()
     assert lines[0] == "| scheme, back end, precision, step | kip_up |"
     assert "20/20 (84 to 100 %) |" in lines[2] and "18/20 (70 to 97 %) ! |" in lines[3]
+
+
+def test_one_spread_for_tuning_sweeps_maps_and_verdicts_is_said_beside_their_shares():
+    assert DEFAULTS["spread"] == (ANGLE, RATE) == Problem.spread
+    verdicts = VerdictOptions(starts=20)
+    assert (verdicts.angle, verdicts.rate) == (ANGLE, RATE)
+    spread = "the first as it is, joints of the others off by 0.02 rad and 0.1 rad/s"
+    told = f"20 starts (seed 900000): {spread}; friction 0.5 to 0.8"
+    assert Verdict("kip_up", verdicts).starts == told
+    nothing = np.zeros((0, 1, 1, 1))
+    found = PushMap(
+        MapOptions(durations=(0.2,), directions=1, starts=1), *np.full((1, 1, 1, 1), 75.0),
+        nothing, *np.zeros((3, 1, 1, 1), int),
+    )  # fmt: skip
+    assert f"starts: {spread}" in push_table(found)
 
 
 @pytest.mark.parametrize(
