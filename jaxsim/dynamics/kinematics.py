@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jaxsim.dynamics.fine_heights import fine_heights
 from jaxsim.math.products import matmul
 from jaxsim.math.rotation import (
     axis_angle_to_matrix,
@@ -57,8 +58,14 @@ def mask_product(mask: np.ndarray, x: Array) -> Array:
     return matmul(jnp.asarray(mask, x.dtype), x)
 
 
-def forward_kinematics(model: Model, q: Array, qd: Array) -> Kinematics:
-    """Kinematics of q (nq,), qd (nv,). Source: Featherstone (2008), chapter 4.4, in world axes."""
+def forward_kinematics(
+    model: Model, q: Array, qd: Array, rest: Array | None = None
+) -> Kinematics:
+    """Kinematics of q (nq,), qd (nv,). Source: Featherstone (2008), chapter 4.4, in world axes.
+
+    rest (nq,): what rounding took from q; with it heights are finer than float32, see
+    ``fine_heights``.
+    """
     top = model.topology
     offset_rot = quat_to_matrix(model.joint_quat)
     motion_rot, motion_pos = _joint_motion(model, q)
@@ -66,6 +73,8 @@ def forward_kinematics(model: Model, q: Array, qd: Array) -> Kinematics:
     local_pos = model.joint_pos + rotate(offset_rot, motion_pos)
 
     rot, pos = _compose(top, local_rot, local_pos)
+    if rest is not None:
+        rot, pos = fine_heights(model, q, rest, (local_rot, local_pos), (rot, pos))
     parent = np.array(top.joint_parent)
     rooted = (parent == WORLD)[:, None]
     parent_rot = jnp.where(rooted[..., None], jnp.eye(3, dtype=q.dtype), rot[parent])
@@ -191,6 +200,36 @@ def integrate(model: Model, q: Array, qd: Array, dt: Array | float) -> Array:
         i = q_start[flying][:, None] + np.arange(3)
         out = out.at[i].add(qd[v_start[flying][:, None] + np.arange(3)] * dt)
     return out
+
+
+def integrate_finely(
+    model: Model, q: Array, qd: Array, dt: Array | float, rest: Array
+) -> tuple[Array, Array]:
+    """``integrate`` with the rest (nq,) that rounding left of the positions before, and the new one.
+
+    Compensated sums: Knuth (1998), The Art of Computer Programming 2, 4.2.2, theorem B. Quaternions
+    leave none. The rest has no derivative.
+    """
+    at, dofs = _linear(model.topology)
+    begin, step = q[at], qd[dofs] * dt + rest[at]
+    end = begin + step
+    moved = end - begin
+    missed = jax.lax.stop_gradient((begin - (end - moved)) + (step - moved))
+    q = integrate(model, q, qd, dt).at[at].set(end)
+    return q, jnp.zeros_like(rest).at[at].set(missed)
+
+
+def _linear(top: Topology) -> tuple[np.ndarray, np.ndarray]:
+    """Where in q and in qd the numbers are that change by velocity times time."""
+    q_start, v_start = np.array(top.q_start, int), np.array(top.v_start, int)
+    simple = np.concatenate([top.joints_of("hinge"), top.joints_of("slide")]).astype(int)
+    flying = top.joints_of("free").astype(int)
+    place = [
+        np.concatenate([start[simple], (start[flying][:, None] + np.arange(3)).reshape(-1)])
+        for start in (q_start, v_start)
+    ]
+    order = np.argsort(place[0])
+    return place[0][order], place[1][order]
 
 
 def difference(model: Model, target: Array, q: Array, free: bool = True) -> Array:

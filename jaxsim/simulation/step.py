@@ -28,7 +28,13 @@ from jaxsim.constraints.rows import (
     row_layout,
 )
 from jaxsim.dynamics.jacobians import center_of_mass, com_velocity
-from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics, integrate, point_velocity
+from jaxsim.dynamics.kinematics import (
+    Kinematics,
+    forward_kinematics,
+    integrate,
+    integrate_finely,
+    point_velocity,
+)
 from jaxsim.dynamics.rigid import bias_force, mass_matrix
 from jaxsim.math.products import matmul
 from jaxsim.math.rotation import rotate
@@ -49,6 +55,7 @@ from jaxsim.simulation.scheme import register_scheme
 from jaxsim.simulation.warm_start import (
     WarmStart,
     check_warm_start,
+    rest_of,
     warm_start,
     with_warm_start,
 )
@@ -167,7 +174,7 @@ def observe(model: Model, state: State, config: Any) -> Observation:
     checks.check_model(model)
     checks.check_state_fits(model, state)
     with jax.named_scope("observe"):
-        kin = forward_kinematics(model, state.q, state.qd)
+        kin = forward_kinematics(model, state.q, state.qd, rest_of(state))
         contacts = find_contacts(model, kin)
         return Observation(
             kin=kin,
@@ -237,7 +244,9 @@ def step(
         qd = solve_lower(top, L, y)
         if given is not None:
             qd = jnp.where(given[0], given[1], qd)
-        q = integrate(model, state.q, qd, dt)
+        q, rest = integrate(model, state.q, qd, dt), rest_of(state)
+        if rest is not None:
+            q, rest = integrate_finely(model, state.q, qd, dt, rest)
     of_contact, of_limit, of_grip = split_impulses(layout, impulse)
     contact_force = jnp.sum(of_contact[:, :, None] * frame, axis=1) / dt
     grip_force = matmul(of_grip, grip_axes(top, y.dtype)) / dt
@@ -269,7 +278,7 @@ def step(
     broken = state.broken
     if broken is not None:
         broken = broken | (safe_norm(grip_force) > model.grip_strength)
-    return State(q, qd, state.time + dt, broken, WarmStart(impulse)), info
+    return State(q, qd, state.time + dt, broken, WarmStart(impulse, rest)), info
 
 
 def _solved(groups: tuple[RowGroup, ...], y: Array, warm, config: TimeStepping):

@@ -21,6 +21,7 @@ class WarmStart:
     """What time stepping remembers."""
 
     impulse: Array  # (n_rows,) last impulses of the constraint rows [N s]
+    rest: Array | None = None  # (nq,) what rounding left of q in float32 [m, rad]; else None
 
 
 def with_warm_start(model: Model, state: State) -> State:
@@ -29,7 +30,14 @@ def with_warm_start(model: Model, state: State) -> State:
         check_warm_start(model, state)
         return state
     rows = row_layout(model.topology).n_rows
-    return state.replace(solver=WarmStart(jnp.zeros(rows, jnp.result_type(model.mass))))
+    dtype = jnp.result_type(model.mass)
+    rest = jnp.zeros(model.topology.nq, dtype) if dtype == jnp.float32 else None
+    return state.replace(solver=WarmStart(jnp.zeros(rows, dtype), rest))
+
+
+def rest_of(state: State) -> Array | None:
+    """(nq,) what rounding left of a state's q; None where nothing remembers it."""
+    return state.solver.rest if isinstance(state.solver, WarmStart) else None
 
 
 def check_warm_start(model: Model, state: State) -> None:
