@@ -126,6 +126,12 @@ def planar_human(chair_height: float | None = None, friction: float = FRICTION) 
 
 
 STANDS_ABOVE = 1.8  # [m], in the terms of the thesis' objectives, section 5.3
+HEAD_HEIGHT = 1.982792979845616  # of the head's centre of mass, standing [m]
+# Starts: root angle and joint angles in degrees; joints not named are at zero.
+STANDING = {"rootAngle": 90, "ankles": 90}
+SUPINE = {"rootAngle": 180, "ankles": 90}
+PRONE = {"rootAngle": 0, "ankles": 30}
+JOINTS = ("rootX", "rootZ", "rootAngle", *AXIAL, *LIMBS, *LIMBS)  # in q: left limbs, right ones
 ROLES = Roles(
     "planar_human",
     paired(
@@ -139,7 +145,8 @@ ROLES = Roles(
             },
         },
     ),
-    stands_above=STANDS_ABOVE,
+    standing=tuple(float(np.deg2rad(STANDING.get(j, STANDING.get(f"{j}s", 0)))) for j in JOINTS),
+    stands_at=STANDS_ABOVE / HEAD_HEIGHT,
     forward=(0.0, 0.0, -1.0),
     up=(1.0, 0.0, 0.0),
 )
@@ -191,10 +198,6 @@ def _add_part(b: ModelBuilder, link, part, parent, pos, joints, friction) -> Non
     b.add_shape(link, body)
 
 
-# Starts: root angle and joint angles in degrees; joints not named are at zero.
-STANDING = {"rootAngle": 90, "ankles": 90}
-SUPINE = {"rootAngle": 180, "ankles": 90}
-PRONE = {"rootAngle": 0, "ankles": 30}
 STARTS = ("standing", "supine", "prone", "sitting")
 SHANK_TILT = np.deg2rad(15.0)  # sitting: the feet stand this far behind the knees
 

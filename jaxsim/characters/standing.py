@@ -1,5 +1,6 @@
-"""How a character stands, and what follows from that: its height, its effectors."""
+"""How a character stands, and what follows from that: its height, who stands, its effectors."""
 
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -16,6 +17,7 @@ from jaxsim.model.roles import FEET
 from jaxsim.model.state import neutral_q
 
 STANDS = 0.9  # a head that is this much of its height in the standing pose up stands
+FALLEN = 0.6  # who is lower than this much of its height in the standing pose has fallen
 
 
 def standing_q(model: Model) -> np.ndarray:
@@ -42,26 +44,57 @@ def stand(model: Model, name: str = "standing") -> State:
 def standing_height(model: Model) -> float | Array:
     """() the height of the head's centre of mass from which on a body counts as standing [m].
 
-    What the character declares, as 1.8 m of the planar human; else ``STANDS`` of the head's height
-    over the soles in the standing pose, so that it goes with the size of the body. Raises
+    A share of the head's height over the soles in the standing pose, so that it goes with the size
+    of the body: ``STANDS``, or what the character declares; the planar human's is 1.8 m. Raises
     ModelError where head or feet are not known.
     """
     top = model.topology
     top.require("the standing height", "head")
-    if top.roles.stands_above is not None:
-        return top.roles.stands_above
-    top.require("the standing height", *FEET)
+    share = top.roles.stands_at
+    if share is None:
+        top.require("the standing height", *FEET)
+        share = STANDS
     kin, soles = standing_kinematics(model)
-    height = STANDS * (kin.com[top.part("head"), 2] - soles)
+    height = share * (kin.com[top.part("head"), 2] - soles)
     return height if isinstance(height, Tracer) else float(height)
+
+
+def above_standing(model: Model) -> Callable[[Array], Array]:
+    """Function of the links' centres of mass (nl, 3): the head above ``standing_height`` () [m].
+
+    A character stands where it is not negative, in every measure, objective and verdict. Heights
+    are over the ground at height 0. Raises ModelError as ``standing_height`` does.
+    """
+    height, head = standing_height(model), model.topology.part("head")
+    return lambda com: com[head, 2] - height
+
+
+def com_over_feet(model: Model, kin: Kinematics) -> Array:
+    """Height of the centre of mass over the lower foot's, over height 0 without feet () [m]."""
+    high, feet = kin.com[:, 2], model.topology.parts(FEET)
+    com = jnp.sum(model.mass * high) / jnp.sum(model.mass)
+    return com - jnp.min(high[np.array(feet, int)]) if feet else com
+
+
+def fallen_height(model: Model) -> Array | None:
+    """() ``com_over_feet`` below which a character has fallen [m]: ``FALLEN`` of that in the
+    standing pose; None for a body whose standing pose is not known."""
+    if not model.topology.roles.stands:
+        return None
+    kin, low = standing_kinematics(model)
+    high = com_over_feet(model, kin)
+    return FALLEN * (high if model.topology.parts(FEET) else high - low)
 
 
 @jax.jit
 def standing_kinematics(model: Model) -> tuple[Kinematics, Array]:
-    """The standing pose, wherever its root is, and the height () of the lowest effector [m]."""
-    dtype = model.mass.dtype
+    """The standing pose, wherever its root is, and the height () of the lowest effector [m], of a
+    body without effectors that of its lowest point."""
+    top, dtype = model.topology, model.mass.dtype
     q = jnp.asarray(standing_q(model), dtype)
-    kin = forward_kinematics(model, q, jnp.zeros(model.topology.nv, dtype))
+    kin = forward_kinematics(model, q, jnp.zeros(top.nv, dtype))
+    if not top.roles.points:
+        return kin, lowest_point(model, kin, top.main_links)
     return kin, jnp.min(effectors_of(model).positions(kin)[:, 2])
 
 

@@ -44,14 +44,14 @@ class Roles:
     """What general code asks of a character. Static; the default is a body that plays no part.
 
     Lengths and angles follow from the model's numbers, so that they are right for a body of any
-    size; only ``stands_above`` and ``standing`` are numbers themselves.
+    size; only ``standing`` is numbers itself.
     """
 
     character: str = ""  # the name of a built-in character, or of a model file
     links: tuple[tuple[str, str], ...] = ()  # (role, link)
     points: tuple[Point, ...] = ()  # that may bear on the surroundings
     standing: tuple[float, ...] = ()  # its first positions in q as it stands; (): the zero pose
-    stands_above: float | None = None  # height of the head's centre of mass, see standing_height
+    stands_at: float | None = None  # share of the head's height in standing, see standing_height
     forward: Vector3 = (1.0, 0.0, 0.0)  # as it stands, in the pelvis' frame
     up: Vector3 = (0.0, 0.0, 1.0)  # as it stands, in the chest's frame
 
@@ -64,7 +64,7 @@ class Roles:
     def stands(self) -> bool:
         """Whether it is known from which height of the head on the body stands."""
         known = self.link("head") is not None
-        return known and (self.stands_above is not None or bool(self.points))
+        return known and (self.stands_at is not None or bool(self.points))
 
     def link(self, role: str) -> str | None:
         """The name of the link in a role, if there is one."""

@@ -22,13 +22,14 @@ from optimize.problems.racing import better_half, merged
 from optimize.problems.score import check_score, scored, succeeded
 from optimize.problems.slopes import slopes, slopes_fused
 from optimize.problems.starts import ANGLE, RATE, drawn_values, start_maker
-from optimize.problems.survival import outlast
+from optimize.problems.survival import outcome_of, outlast, standing_measure, survival_parts
 from optimize.problems.tunables import Tunables
 from optimize.running.batch import CHUNK, batched, in_pieces
 from optimize.running.objectives import Objective
 from optimize.scenarios.scenario import Scenario
 from optimize.scenarios.sizes import check_sizes
 
+SOUND = "sound_while_standing"  # beside the terms of survival: its motion meant something so long
 WIDEST = 32  # characters whose steps are optimised together on a device: all wait for the slowest
 
 
@@ -189,20 +190,17 @@ class Problem:
         """Parts of the objective, and whether the motion was whole."""
         model, scheme = own.model, own.scheme
         measures = self.objective.measures(model if own.sizes else self.scenario.model)
-        if self.objective.of_survival:
+        if self.objective.ends_with_a_fall:
             first = begin(model, own.controller, scheme, own.state) if first is None else first
             out, folded = outlast(
                 model, own.controller, scheme, first, own.forces, self.steps, measures
             )
-            stood = jnp.where(out.stood, 1.0, 0.0)
-            folded = {
-                **folded,
-                "fallen": 1 - out.lasted,
-                "toppled": 1 - stood,
-                "survived": stood,
-            }
+            found = self.objective.parts({**folded, **survival_parts(out)})
             told = {"unsolved": out.unsolved, "root_residual": out.root_residual}
-            return {**self.objective.parts(folded), **told}, out.finite
+            sound = {SOUND: out.finite} if self.objective.to_the_end else {}
+            return {**found, **told, **sound}, out.finite
+        if self.objective.of_survival:
+            measures[SOUND] = standing_measure(model, scheme)
         result = rollout(
             model,
             own.controller,
@@ -214,7 +212,11 @@ class Problem:
             pushes=own.forces,
         )
         good = result.finite & (result.health.status == Status.OK)
-        return self.objective.parts(result.measures), good
+        if not self.objective.of_survival:
+            return self.objective.parts(result.measures), good
+        out = outcome_of(result, result.measures[SOUND], self.steps, scheme.dt)
+        found = self.objective.parts({**result.measures, **survival_parts(out)})
+        return {**found, SOUND: out.finite}, good
 
     @cached_property
     def _run(self):
@@ -223,7 +225,7 @@ class Problem:
 
         if not self._fused:
             return batched(one, self._width)
-        if not (self.objective.of_survival and "model" in self._shared):
+        if not (self.objective.ends_with_a_fall and "model" in self._shared):
             return fuse(one, in_axes=(0, None))
 
         def ready(member, shared):
@@ -343,12 +345,13 @@ class Problem:
         if ok is not None and good.shape[1] > 1:
             means["succeeded"] = (ok & good).mean(axis=1)
         steps = self.steps * good.size
-        if self.objective.of_survival and "fallen" in parts:
+        if self.objective.ends_with_a_fall and "fallen" in parts:
             steps -= round(steps * float(np.mean(parts["fallen"])))  # a fall ends a trial
         # of survival one that is not finite is a fall like any other
         whole = np.asarray(good.any(axis=1) if self.objective.of_survival else good.all(axis=1))
         return Evaluation(
-            fitness=fitness,
+            # of its motions' precision, which tells a search what differences are rounding
+            fitness=fitness.astype(self.scenario.model.mass.dtype),
             parts=means,
             failed=~(whole & np.isfinite(fitness)),
             steps=steps,

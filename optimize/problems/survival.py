@@ -1,22 +1,22 @@
 """Who is still standing, and for how long, under any scheme and controller."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
+from jaxsim.characters.standing import FALLEN, com_over_feet, fallen_height
 from jaxsim.model import Model, State
 from jaxsim.model.part import main_part
-from jaxsim.model.roles import FEET
+from jaxsim.simulation.health import healthy
+from jaxsim.simulation.measures import Measure, Sample
 from jaxsim.simulation.pushes import Pushes
-from jaxsim.simulation.rollout import Measure, advance
+from jaxsim.simulation.rollout import RolloutResult, advance
 from jaxsim.simulation.scheme import Scheme
 from jaxsim.solvers.status import Status
-from optimize.running.summary import FALLEN
 
 UNPHYSICAL = 1.0  # force without a source at the root: with it an unsolved run does not count [N]
 
@@ -24,11 +24,95 @@ UNPHYSICAL = 1.0  # force without a source at the root: with it an unsolved run 
 class Outcome(NamedTuple):
     """Of one trial, or arrays of many."""
 
-    stood: Array  # () bool: to the end, finite, and physical: see ``outlast``
-    finite: Array  # () bool
+    stood: Array  # () bool: to the end, and physical: see ``standing_measure``
+    finite: Array  # () bool: its motion meant something while it stood
     lasted: Array  # () part of the time that it stood, 0 to 1
     unsolved: Array | int = 0  # () frames while it stood whose optimisation was not solved
     root_residual: Array | float = 0.0  # () largest while it stood, see SynthesisInfo [N]
+
+
+class Stood(NamedTuple):
+    """What is folded over the steps."""
+
+    stands: Array  # () bool
+    steps: Array  # () while it stood
+    until: Array  # () the end of the last step that began so [s]
+    unsolved: Array  # () of these steps
+    residual: Array  # () the largest of these, see SynthesisInfo [N]
+    first: Array  # (characters,) height at the first step [m]; NaN before it
+
+
+def standing_measure(model: Model, scheme: Scheme) -> Measure:
+    """Whether a character stands, and for how long, as ``Stood``.
+
+    It stands while its centre of mass (of several, that of each) is higher over its lower foot
+    (over the ground at height 0, of a body without feet) than ``fallen_height``, which follows from
+    its standing pose, however it begins; where that pose is not known, than ``FALLEN`` of its
+    height at the first step. And while it is physical: a step whose optimisation was not solved is
+    counted, and with one in a run its root residual is at most ``UNPHYSICAL``.
+    """
+    several: Callable | None = getattr(scheme, "characters", None)
+    parts = (main_part(model.topology),) if several is None else several(model)
+    dtype, zero = model.mass.dtype, jnp.zeros((), model.mass.dtype)
+    limits = [fallen_height(part.of(model)) for part in parts]
+    known = jnp.stack([jnp.asarray(jnp.nan if x is None else x, dtype) for x in limits])
+
+    def update(value: Stood, sample: Sample) -> Stood:
+        kin = sample.obs.kin
+        com = jnp.stack(
+            [com_over_feet(part.of(model), replace(kin, com=kin.com[part.links])) for part in parts]
+        )
+        first = jnp.where(jnp.isnan(value.first), com, value.first)
+        limit = jnp.where(jnp.isnan(known), FALLEN * first, known)
+        unsolved, residual = value.unsolved, value.residual
+        if (status := getattr(sample.info, "status", None)) is not None:
+            unsolved = unsolved + jnp.where(value.stands & (status != Status.OK), 1, 0)
+        if (now := getattr(sample.info, "root_residual", None)) is not None:
+            residual = jnp.where(value.stands, jnp.maximum(residual, now), residual)
+        physical = (unsolved == 0) | (residual <= UNPHYSICAL)
+        stands = value.stands & physical & (com > limit).all()
+        until = jnp.where(value.stands, sample.state.time + sample.dt, value.until)
+        steps = value.steps + jnp.where(stands, 1, 0)
+        return Stood(stands, steps, until.astype(dtype), unsolved, residual.astype(dtype), first)
+
+    none = jnp.zeros((), jnp.int32)
+    unknown = jnp.full(len(parts), jnp.nan, dtype)
+    return Measure(Stood(jnp.asarray(True), none, zero, none, zero, unknown), update)
+
+
+def while_standing(measure: Measure, standing: Measure) -> Measure:
+    """A measure that takes in no step after a fall, as a pair: ``Stood``, its value."""
+
+    def update(value: Any, sample: Sample) -> Any:
+        stood, held = value
+        new = measure.update(held, sample)
+        kept = jax.tree.map(
+            lambda n, o: jnp.where(stood.stands, n, o).astype(jnp.asarray(o).dtype), new, held
+        )
+        return standing.update(stood, sample), kept
+
+    return Measure((standing.initial, measure.initial), update)
+
+
+def survival_parts(out: Outcome) -> dict[str, Any]:
+    """The terms of survival by name."""
+    stood = jnp.where(out.stood, 1.0, 0.0)
+    return {
+        "fallen": 1 - out.lasted,
+        "toppled": 1 - stood,
+        "survived": stood,
+        "unsolved_while_standing": out.unsolved,
+        "residual_while_standing": out.root_residual,
+    }
+
+
+def outcome_of(result: RolloutResult, stood: Stood, steps: int, dt: Any) -> Outcome:
+    """The outcome of a rollout to the end of ``steps``, by what it folded with
+    ``standing_measure``: that of ``outlast``."""
+    failed = result.health.status != Status.OK
+    sound = ~(failed & (result.health.time <= stood.until + dt / 2))
+    lasted = stood.steps.astype(stood.until.dtype) / steps
+    return Outcome(stood.stands & sound, sound, lasted, stood.unsolved, stood.residual)
 
 
 def goes_on(step: Array, steps: int, stands: Array) -> Array:
@@ -47,65 +131,51 @@ def outlast(
 ) -> tuple[Outcome, dict[str, Any]]:
     """Outcome of ``steps`` steps from ``begin`` on, and measures folded while it stood.
 
-    It stands while the character's centre of mass (of several, that of each) is as high over its
-    lower foot (over the ground at height 0, of a body without feet) as ``FALLEN`` of that at the
-    start, and while it is physical: a frame whose optimisation was not solved is counted, and with
-    one in a run its root residual is at most ``UNPHYSICAL``. A trial ends with a fall; while others
-    of its batch go on it waits in its start unpushed: its last gasps would cost them time.
+    Who stands: see ``standing_measure``; a motion that means nothing any more
+    (``simulation.health``) has fallen too. A trial ends with a fall; while others of its batch go
+    on it waits in its start unpushed: its last gasps would cost them time.
     """
-    measures = measures or {}
+    standing = standing_measure(model, scheme)
+    every = {"standing": standing, **(measures or {})}
     dtype = first[0].q.dtype
-    several = getattr(scheme, "characters", None)
-    parts = (main_part(model.topology),) if several is None else several(model)
-
-    def com_height(obs):
-        """(characters,)"""
-        found = []
-        for part in parts:
-            mass, com = model.mass[part.links], obs.kin.com[part.links, 2]
-            high, feet = jnp.sum(mass * com) / jnp.sum(mass), part.topology.parts(FEET)
-            found.append(high - jnp.min(com[np.array(feet, int)]) if feet else high)
-        return jnp.stack(found)
 
     def one(carry):
-        step, stood_for, now, height, stands, finite, unsolved, worst, folded = carry
+        step, now, stands, health, folded = carry
         felt = forces
         if forces is not None:
             felt = replace(forces, force=jnp.where(stands, forces.force, 0.0))
         after, sample = advance(model, controller, scheme, now[0], now[1], felt)
-        com = com_height(sample.obs)
-        height = jnp.where(jnp.isnan(height), com, height)
-        whole = jnp.isfinite(after.q).all() & jnp.isfinite(after.qd).all()
-        finite = finite & (whole | ~stands)
-        counts = stands & whole
-        status = getattr(sample.info, "status", None)
-        if status is not None:
-            unsolved = unsolved + jnp.where(counts & (status != Status.OK), 1, 0)
-        residual = getattr(sample.info, "root_residual", None)
-        if residual is not None:
-            worst = jnp.where(counts, jnp.maximum(worst, residual), worst)
+        seen = scheme.watch(health, model, now[0], sample.obs, after, sample.info)
+        health = jax.tree.map(lambda new, old: jnp.where(stands, new, old), seen, health)
+        counts = stands & (health.status == Status.OK)
         folded = {
             name: jax.tree.map(
                 lambda new, old: jnp.where(counts, new, old).astype(old.dtype),
                 measure.update(folded[name], sample),
                 folded[name],
             )
-            for name, measure in measures.items()
+            for name, measure in every.items()
         }
-        physical = (unsolved == 0) | (worst <= UNPHYSICAL)
-        stands = stands & whole & physical & (com > FALLEN * height).all()
+        stands = counts & folded["standing"].stands
         then = after, sample.memory
         now = jax.tree.map(lambda new, old: jnp.where(stands, new, old), then, first)
-        lasted = step + 1, stood_for + stands
-        return *lasted, now, height, stands, finite, unsolved, worst, folded
+        return step + 1, now, stands, health, folded
 
-    yes, zero, none = jnp.asarray(True), jnp.zeros((), dtype), jnp.zeros((), jnp.int32)
     begun_folds = {
-        name: jax.tree.map(lambda x: jnp.asarray(x, dtype), measure.initial)
-        for name, measure in measures.items()
+        name: jax.tree.map(lambda x: jnp.asarray(x, _kind(x, dtype)), measure.initial)
+        for name, measure in every.items()
     }
-    unknown = jnp.full(len(parts), jnp.nan, dtype)
-    begun = none, none, first, unknown, yes, yes, none, zero, begun_folds
-    end = jax.lax.while_loop(lambda carry: goes_on(carry[0], steps, carry[4]), one, begun)
-    _, stood_for, _, _, stood, finite, unsolved, worst, folded = end
-    return Outcome(stood, finite, stood_for.astype(dtype) / steps, unsolved, worst), folded
+    health = healthy(first[0])
+    begun = jnp.zeros((), jnp.int32), first, jnp.asarray(True), health, begun_folds
+    end = jax.lax.while_loop(lambda carry: goes_on(carry[0], steps, carry[2]), one, begun)
+    _, _, stands, health, folded = end
+    stood = folded.pop("standing")
+    finite = health.status == Status.OK
+    lasted = stood.steps.astype(dtype) / steps
+    return Outcome(stands, finite, lasted, stood.unsolved, stood.residual), folded
+
+
+def _kind(x: Any, dtype: Any) -> Any:
+    """Floats take the state's precision."""
+    own = jnp.asarray(x).dtype
+    return dtype if jnp.issubdtype(own, jnp.floating) else own

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from controllers.goals.balance import com_ahead
-from jaxsim.characters.standing import standing_height
+from jaxsim.characters.standing import above_standing, standing_height
 from jaxsim.dynamics.kinematics import plane_angles
 from jaxsim.io.user_code import found_in, run_file
 from jaxsim.model import Model, ModelError
@@ -65,8 +65,8 @@ def _height(model: Model, role: str) -> Callable[[Sample], Array]:
 
 def _below(model: Model) -> Callable[[Sample], Array]:
     """How far the head is below where it counts as standing [m]."""
-    head, stands = _height(model, "head"), standing_height(model)
-    return lambda sample: stands - head(sample)
+    above = above_standing(model)
+    return lambda sample: -above(sample.obs.kin.com)
 
 
 def _feet(model: Model) -> np.ndarray:
@@ -85,8 +85,8 @@ def contactless(sample: Sample) -> Array:
 
 
 def _time(model: Model) -> Measure:
-    head, stands = _height(model, "head"), standing_height(model)
-    return total(lambda sample: head(sample) < stands)
+    below = _below(model)
+    return total(lambda sample: below(sample) > 0)
 
 
 def _shortfall(model: Model) -> Measure:
@@ -113,11 +113,11 @@ def _contactless(model: Model) -> Measure:
 
 
 def _unrest(model: Model) -> Measure:
-    head, stands = _height(model, "head"), standing_height(model)
+    below = _below(model)
     joints = model.topology.actuated_dofs
 
     def rate(sample: Sample) -> Array:
-        return jnp.where(head(sample) > stands, jnp.sum(sample.state.qd[joints] ** 2), 0.0)
+        return jnp.where(below(sample) < 0, jnp.sum(sample.state.qd[joints] ** 2), 0.0)
 
     return total(rate)
 
@@ -169,6 +169,8 @@ TERMS = {
         Term("fallen", "1", None),  # part of the time that it does not stand
         Term("toppled", "1", None),  # 1 where it does not stand to the end
         Term("survived", "1", None),  # 1 where it does
+        Term("unsolved_while_standing", "1", None),  # steps whose optimisation was not solved
+        Term("residual_while_standing", "N", None),  # largest force without a source in them
         Term("strayed", "m^2 s", lambda _: total(_strayed)),
     )
 }
@@ -178,8 +180,9 @@ TERMS = {
 class Objective:
     """A weighted sum of terms over a motion of a given length.
 
-    weights by term name; seconds of simulation; terms: own ones in hand, beside ``TERMS``. Raises
-    KeyError naming the terms for an unknown one.
+    weights by term name; seconds of simulation; terms: own ones in hand, beside ``TERMS``.
+    to_the_end: a fall ends no motion that terms besides those of survival are of. Raises KeyError
+    naming the terms for an unknown one.
     """
 
     name: str
@@ -187,6 +190,7 @@ class Objective:
     weights: Mapping[str, float]
     about: str = ""
     terms: tuple[Term, ...] = ()
+    to_the_end: bool = False
 
     def __post_init__(self):
         for name in self.weights:
@@ -206,6 +210,12 @@ class Objective:
     def of_survival(self) -> bool:
         """Whether it asks who stands, so that who fell may wait."""
         return any(self.term(name).measure is None for name in self.weights)
+
+    @property
+    def ends_with_a_fall(self) -> bool:
+        """Whether nothing is asked of what comes after a fall."""
+        survival = [self.term(name).measure is None for name in self.weights]
+        return any(survival) and (all(survival) or not self.to_the_end)
 
     def measures(self, model: Model) -> dict[str, Measure]:
         """What a rollout must fold in."""

@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 from tqdm import tqdm
 
-from jaxsim.characters.standing import standing_height
+from jaxsim.characters.standing import above_standing
 from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import Kinematics
 from jaxsim.fused import choose_backend, fuse_one
@@ -109,8 +109,8 @@ def measures_of(scenario: Scenario, terms: Mapping[str, Measure]) -> dict[str, M
         head = top.part("head")
         found["max_head_height"] = largest(lambda sample: sample.obs.kin.com[head, 2])
         if top.roles.stands:
-            stands = standing_height(model)
-            found["time_above"] = share(lambda sample: sample.obs.kin.com[head, 2] > stands)
+            above = above_standing(model)
+            found["time_above"] = share(lambda sample: above(sample.obs.kin.com) > 0)
     return found
 
 

@@ -254,8 +254,10 @@ def run_scenario(
     begun_deep = float(measured.get("first_penetration", 0.0))
     if begun_deep > 1e-3:
         deep.insert(0, f"shapes overlap by {1e3 * begun_deep:.1f} mm at the start")
-    if summary.get("standing") is False and failure is None:
+    begins = scenario.conditions.get("start") in (None, "standing")
+    if begins and summary.get("standing") is False and failure is None:
         deep.append("the character is not standing at the end")
+    deep += unsolved_notes(measured)
     notes = (*scenario.notes, *deep, *failure_notes(failure, time, run.interrupted))
     motion = motion_of(scenario, frames, time, summaries.phase_events(phases))
     return Simulation(motion, summaries.json_safe(summary), scenario, notes, run.interrupted)
@@ -334,6 +336,18 @@ def depth_notes(measured: Mapping[str, Any]) -> list[str]:
         f"{sank}, and the solver left a residual of up to"
         f" {float(measured['largest_residual']):.3g}; a smaller time step, more sweeps, or masses"
         " that differ less may help"
+    ]
+
+
+def unsolved_notes(measured: Mapping[str, Any]) -> list[str]:
+    """What to tell of steps whose optimisation was not solved."""
+    count = int(measured.get("unsolved_frames", 0))
+    if not count:
+        return []
+    force = float(measured.get("largest_root_residual", 0.0))
+    return [
+        f"the optimisation of {count} steps was not solved; the largest force without a source at"
+        f" the root was {force:.3g} N: what follows such a step is not physical"
     ]
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxsim.characters.standing import standing_height
+from jaxsim.characters.standing import above_standing, standing_height
+from jaxsim.model.part import character_parts
 from jaxsim.model.roles import FEET, TOES
 from jaxsim.simulation.health import Failure
 from jaxsim.solvers.status import Status
@@ -14,7 +15,6 @@ from jaxsim.viewer.values import plain_text
 from optimize.running.recording import Frame
 from optimize.scenarios.scenario import Scenario
 
-FALLEN = 0.6  # a body whose centre of mass is lower than this part of its height at the start fell
 AIRBORNE, STRIDE = 0.05, 0.05  # of a step, at least [s], [m]
 
 # group -> key of the summary -> how a reader sees it, with its unit
@@ -141,8 +141,8 @@ def outcome(
     for pelvis in top.parts(["pelvis"]):
         found["distance"] = com[-1, pelvis, 0] - com[0, pelvis, 0]
     if "character" in kinds:
-        if scenario.conditions.get("start") in (None, "standing"):
-            found["standing"] = bool(frames.com[-1, 2] > FALLEN * frames.com[0, 2])
+        if top.roles.stands:
+            found["standing"] = bool(above_standing(scenario.model)(com[-1]) >= 0)
         if "companion" in kinds:
             found["companions_standing"] = _standing_companions(scenario, com)
         on = zip(names, kinds, frames.touching[-1])
@@ -159,14 +159,16 @@ def outcome(
 
 
 def _standing_companions(scenario: Scenario, com: np.ndarray) -> list[str]:
-    """Their names, by ``FALLEN``; com (T, nl, 3) of links [m]."""
-    names, mass = scenario.model.topology.link_names, np.asarray(scenario.model.mass)
-    found = {}
-    for link, kind in enumerate(scenario.kinds):
-        if kind == "companion":
-            found.setdefault(names[link].partition(".")[0], []).append(link)
-    height = {who: com[:, own, 2] @ mass[own] for who, own in found.items()}
-    return [who for who, z in height.items() if z[-1] > FALLEN * z[0]]
+    """Their names, by ``above_standing`` at the last of com (T, nl, 3) of links [m]; those whose
+    roles are known."""
+    model, top = scenario.model, scenario.model.topology
+    found = []
+    for part in character_parts(top)[1:]:
+        first = part.links[0]
+        if scenario.kinds[first] == "companion" and part.topology.roles.stands:
+            if above_standing(part.of(model))(com[-1, part.links]) >= 0:
+                found.append(top.link_names[first].partition(".")[0])
+    return found
 
 
 def steps_taken(feet: Sequence[list[int]], frames: Frame, time: np.ndarray) -> int | None:

@@ -31,7 +31,6 @@ from optimize.studies.push_options import MapOptions, PushMap
 from optimize.studies.push_report import write_report
 from optimize.sweeps.bisection import UNTRIED
 from optimize.sweeps.edge import Edge
-from optimize.sweeps.measures import available
 from optimize.sweeps.sweep import carried_out
 from optimize.sweeps.swept import Request
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 CONFIG = SynthesisConfig(passes=2, iterations=20)  # fewer than the default, for speed
 PUSHED_AT = 0.5  # [s], until which a start has settled
 FORCE, DURATION, DIRECTION = "forces.force[0,0]", "forces.duration", "forces.direction"
-UNSOLVED, RESIDUAL = "unsolved_frames", "largest_root_residual"  # of per-step optimisation
+UNSOLVED, RESIDUAL = "unsolved_while_standing", "residual_while_standing"
 
 
 @noting()
@@ -88,7 +87,6 @@ def map_request(options: MapOptions) -> Request:
         DURATION: options.durations,
         DIRECTION: np.deg2rad(options.directions_deg),
     }
-    solved = {UNSOLVED, RESIDUAL} <= set(available(problem.scenario))
     edge = Edge(
         FORCE,
         0.0,
@@ -96,8 +94,6 @@ def map_request(options: MapOptions) -> Request:
         parts=options.top,
         holds="survived",
         checks=options.checks,
-        total=(UNSOLVED,) if solved else (),
-        largest=(RESIDUAL,) if solved else (),
     )
     own: dict[str, Any] = {"seed": options.seed, "chunk": options.chunk, "edge": edge}
     return Request(problem, values, **own, noted={"push_map": asdict(options)})

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxsim.characters.standing import standing_height
+from jaxsim.characters.standing import above_standing
 from jaxsim.fused import fuse
 from jaxsim.model import State
 from jaxsim.simulation.events import EventDriven
@@ -188,7 +188,7 @@ def _drawn(made: Scenario, asked: VerdictOptions) -> tuple[State, Any]:
 def _program(made: Scenario, asked: VerdictOptions, backend: str) -> Callable[[float], np.ndarray]:
     """``run(dt)`` -> which starts stand."""
     dtype = made.model.mass.dtype
-    head, stands = made.model.topology.part("head"), standing_height(made.model)
+    above = above_standing(made.model)
 
     def own(friction: Array, shared) -> Scenario:
         dt, _, controller = shared
@@ -210,7 +210,7 @@ def _program(made: Scenario, asked: VerdictOptions, backend: str) -> Callable[[f
             after, sample = advance(
                 its.model, its.controller, its.scheme, state, memory, its.forces
             )
-            high = sample.obs.kin.com[head, 2] - stands
+            high = above(sample.obs.kin.com)
             high = jnp.where(jnp.isnan(high), -jnp.inf, high)
             low = jnp.where(state.time >= shared[1], jnp.minimum(low, high), low)
             return (after, sample.memory, low.astype(dtype)), None

@@ -2,15 +2,15 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from optimize.problems.problem import Problem
-from optimize.running.objectives import FILE
+from optimize.running.objectives import FILE, Term
 from optimize.sweeps.bisection import UNTRIED, Search, nothing_tried
-from optimize.sweeps.measures import Columns
+from optimize.sweeps.measures import UNSOLVED, Columns
 
 HALF = 0.5  # of a measure that is yes or no: above, it holds
 
@@ -75,6 +75,22 @@ class Edge:
         return asdict(self)
 
 
+def telling_unsolved(edge: Edge, known: Mapping[str, Term]) -> Edge:
+    """The edge, and of a scheme that optimises how many steps were not solved in all runs, and the
+    largest force without a source in them; known: the measures by name."""
+    if not set(UNSOLVED) <= set(known):
+        return edge
+    holds = known.get(edge.holds)
+    while_standing = holds is not None and holds.measure is None
+    count, force = UNSOLVED.values() if while_standing else UNSOLVED
+    told = {*edge.measures}
+    return replace(
+        edge,
+        total=(*edge.total, *({count} - told)),
+        largest=(*edge.largest, *({force} - told)),
+    )
+
+
 def named(measure: str) -> str:
     """The name of a measure, also of a file's: "my_file.py:name"."""
     return measure.rpartition(":")[2] if FILE in measure else measure
@@ -110,10 +126,12 @@ class Edges:
             own = {path: values[cells // trials] for path, values in numbers.items()}
             own[self.path] = edge.grid[steps]
             parts, good = self.problem.outcomes_of(own, cells % trials)
-            measured = self.columns.of(parts)
-            search = search.after(cells, steps, measured[named(edge.holds)] > HALF, good)
+            measured, sound = self.columns.of(parts), self.columns.sound(parts, good)
+            holds = named(edge.holds)
+            search = search.after(cells, steps, measured[holds] > HALF, sound[holds])
             for name, fold in self._folds.items():
-                tallies[name][cells] = fold(tallies[name][cells], measured[name])
+                own = np.where(sound[name], measured[name], np.nan)
+                tallies[name][cells] = fold(tallies[name][cells], own)
         whole = search.failed < (search.tried != UNTRIED).sum(axis=0)
         found = self._found(search)
         found = {name: np.where(whole, x, np.nan) for name, x in found.items()}

@@ -9,8 +9,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxsim.simulation.measures import Measure, Sample
-from optimize.problems.problem import Problem
+from jaxsim.characters.standing import above_standing
+from jaxsim.model import Model
+from jaxsim.simulation.measures import Measure, Sample, final
+from optimize.problems.problem import SOUND, Problem
+from optimize.problems.survival import standing_measure, while_standing
 from optimize.running.objectives import (
     FILE,
     OBJECTIVES,
@@ -21,10 +24,15 @@ from optimize.running.objectives import (
     in_file,
 )
 from optimize.running.recording import measures_of
-from optimize.running.summary import FALLEN, LABELS
+from optimize.running.summary import LABELS
 from optimize.scenarios.scenario import Scenario
 
 DEFAULT = ("distance", "final_com_height", "standing")
+# always told of schemes that optimise, and what they are called where only survival is asked
+UNSOLVED = {
+    "unsolved_frames": "unsolved_while_standing",
+    "largest_root_residual": "residual_while_standing",
+}
 
 Measures = Sequence[str] | Mapping[str, Measure | Term]
 
@@ -33,37 +41,92 @@ Measures = Sequence[str] | Mapping[str, Measure | Term]
 class Columns:
     """What each member gives: raw terms, folded by ``objective``, and weighted sums of them.
 
-    shown: names of the terms that are kept; totals: name -> objective.
+    shown: name -> term; totals: name -> objective, and its terms by their names there. Terms that
+    differ are folded apart, whatever they are called, so that no measure changes another.
     """
 
     objective: Objective
-    shown: tuple[str, ...]
-    totals: Mapping[str, Objective]
+    shown: Mapping[str, str]
+    totals: Mapping[str, tuple[Objective, Mapping[str, str]]]
 
     @property
     def units(self) -> dict[str, str]:
         """Name -> unit, in the order of the result."""
-        terms = {name: self.objective.term(name).unit for name in self.shown}
+        terms = {name: self.objective.term(key).unit for name, key in self.shown.items()}
         return {**dict.fromkeys(self.totals, ""), **terms}
 
     def of(self, parts: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The columns of raw terms."""
-        sums = {name: judged.total(parts) for name, judged in self.totals.items()}
-        return {**sums, **{name: parts[name] for name in self.shown}}
+        sums = {
+            name: judged.total({own: parts[key] for own, key in keys.items()})
+            for name, (judged, keys) in self.totals.items()
+        }
+        return {**sums, **{name: parts[key] for name, key in self.shown.items()}}
+
+    def sound(self, parts: Mapping[str, np.ndarray], good: np.ndarray) -> dict[str, np.ndarray]:
+        """Whether each column means something, by that of the motion: of survival it needs no more
+        than the time until a fall."""
+        while_standing = np.asarray(parts.get(SOUND, good)) > 0.5
+        sums = {
+            name: while_standing if judged.ends_with_a_fall else good
+            for name, (judged, _) in self.totals.items()
+        }
+        survival = {n: self.objective.term(key).measure is None for n, key in self.shown.items()}
+        return {**sums, **{n: while_standing if s else good for n, s in survival.items()}}
+
+
+class _Terms:
+    """Terms by a key of their own, those that are the same by one."""
+
+    def __init__(self, problem: Problem):
+        self.problem, self.found = problem, {}
+
+    def key(self, name: str, term: Term) -> str:
+        """Of a term, which is taken in."""
+        key, number = name, 1
+        taken = TERMS.get(name) not in (None, term)  # the name stays that of what ships
+        while taken or self.found.get(key, term) != term:
+            number += 1
+            key, taken = f"{name} ({number})", False
+        self.found[key] = term
+        return key
+
+    def keys(self, judged: Objective) -> dict[str, str]:
+        """Of the terms of an objective; where a fall ends it, as they are while it stands."""
+        own = {name: judged.term(name) for name in judged.weights}
+        if judged.ends_with_a_fall:
+            own = {name: self._while_standing(term) for name, term in own.items()}
+        return {name: self.key(name, term) for name, term in own.items()}
+
+    def _while_standing(self, term: Term) -> Term:
+        made, scheme = term.measure, self.problem.scenario.scheme
+        if made is None:
+            return term
+        return replace(
+            term,
+            measure=lambda model: while_standing(made(model), standing_measure(model, scheme)),
+            value=lambda folded: term.value(folded[1]),
+        )
 
 
 def columns(problem: Problem, measures: Measures | None) -> Columns:
-    """Those of the problem's objective ("fitness" and its terms), then what is asked for.
+    """Those of the problem's objective ("fitness" and its terms), then what is asked for, then how
+    many steps were not solved where the scheme optimises.
 
     measures: names, of a term, an objective (its weighted sum) or a number of the summary, or as
     "my_file.py:name" of a Measure, Term, Objective or function of a sample; or name -> Measure or
     Term. Raises KeyError for a name that there is none of, with the nearest, and the errors of
     ``user_objective`` for files.
     """
-    known = available(problem.scenario)
-    terms = {name: problem.objective.term(name) for name in problem.objective.weights}
-    shown, totals = list(terms), {"fitness": problem.objective} if terms else {}
-    asked = measures if measures is not None else () if terms else DEFAULT
+    known, terms = available(problem.scenario), _Terms(problem)
+    shown: dict[str, str] = {}
+    totals: dict[str, tuple[Objective, Mapping[str, str]]] = {}
+    if problem.objective.weights:
+        own_keys = terms.keys(problem.objective)
+        totals["fitness"] = problem.objective, own_keys
+        shown |= own_keys
+    default = [n for n in DEFAULT if n != "standing" or problem.scenario.model.topology.roles.stands]
+    asked = measures if measures is not None else () if totals else default
     for name in [asked] if isinstance(asked, str) else asked:
         own = asked[name] if isinstance(asked, Mapping) else None
         if own is None and FILE in name:
@@ -76,22 +139,32 @@ def columns(problem: Problem, measures: Measures | None) -> Columns:
         if own is None:
             own = OBJECTIVES.get(name)
         if isinstance(own, Objective):
-            totals[name] = own
-            terms = {n: own.term(n) for n in own.weights} | terms
+            totals[name] = own, terms.keys(own)
             continue
-        if own is None and name not in known | terms:
+        if own is None and name in shown:
+            continue
+        if own is None and name not in known:
             raise KeyError(_unknown(name, [*known, *OBJECTIVES]))
-        term = known.get(name) if own is None else own
+        term = known[name] if own is None else own
         if isinstance(term, Measure):
             term = Term(name, "", lambda model, fold=term: fold)
-        if term is not None:
-            terms[name] = replace(term, name=name)
-        if name not in shown:
-            shown.append(name)
+        shown[name] = terms.key(name, term)
+    _show_unsolved(known, shown, terms)
     # Weights of nothing: the terms are folded, and no sum is taken of them.
-    folded = Objective("sweep", 0.0, dict.fromkeys(terms, 0.0), terms=tuple(terms.values()))
+    every = tuple(replace(term, name=key) for key, term in terms.found.items())
+    weights = dict.fromkeys(terms.found, 0.0)
+    folded = Objective("sweep", 0.0, weights, terms=every, to_the_end=True)
     folded.measures(problem.scenario.model)  # what the body lacks for them is told now
-    return Columns(folded, tuple(shown), totals)
+    return Columns(folded, shown, totals)
+
+
+def _show_unsolved(known: Mapping[str, Term], shown: dict[str, str], terms: _Terms) -> None:
+    """Besides what is asked for: to the end, or until a fall if nothing else is asked."""
+    survival = [term.measure is None for term in terms.found.values()]
+    for to_the_end, standing in UNSOLVED.items():
+        name = standing if survival and all(survival) else to_the_end
+        if to_the_end in known:
+            shown.setdefault(name, terms.key(name, known[name]))
 
 
 def sources(measures: Measures | None) -> dict[str, str]:
@@ -106,14 +179,19 @@ def available(scenario: Scenario) -> dict[str, Term]:
     found = {
         "distance": Term("distance", "m", lambda model: _from_start(0), lambda x: x[1] - x[0]),
         "final_com_height": Term("", "m", lambda model: _from_start(2), lambda x: x[1]),
-        "standing": Term(
-            "", "1", lambda model: _from_start(2), lambda x: jnp.where(x[1] > FALLEN * x[0], 1, 0)
-        ),
+        "standing": Term("standing", "1", _above, lambda above: jnp.where(above >= 0, 1, 0)),
     }
     for name, measure in measures_of(scenario, {}).items():
         if np.ndim(measure.initial) == 0:
             found[name] = Term(name, _unit(name), lambda model, fold=measure: fold)
-    return {**found, **TERMS}
+    without = () if set(UNSOLVED) <= set(found) else UNSOLVED.values()
+    return {**found, **{name: term for name, term in TERMS.items() if name not in without}}
+
+
+def _above(model: Model) -> Measure:
+    """The head above standing height, at the last step."""
+    above = above_standing(model)
+    return final(lambda sample: above(sample.obs.kin.com))
 
 
 def _from_start(axis: int) -> Measure:

@@ -26,8 +26,8 @@ from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.sweeps import store
 from optimize.sweeps.design import CHUNK, Design, Values
-from optimize.sweeps.edge import Edge, Edges, named
-from optimize.sweeps.measures import Columns, Measures, columns
+from optimize.sweeps.edge import Edge, Edges, named, telling_unsolved
+from optimize.sweeps.measures import Columns, Measures, available, columns
 from optimize.sweeps.quantities import check_bounds, overlap, quantity
 
 FORBIDDEN = re.compile(r'[<>:"/\\|?*]+')  # in a name that is a file's too
@@ -215,9 +215,10 @@ class Sweep:
         """The columns of a box by its outcomes."""
         found = dict(parts)
         if self.edge is None:
-            found = self.columns.of(parts)
-            good = good & np.all([np.isfinite(x) for x in found.values()], axis=0)
-            found = {name: np.where(good, x, np.nan) for name, x in found.items()}
+            found, sound = self.columns.of(parts), self.columns.sound(parts, good)
+            found = {
+                name: np.where(sound[name] & np.isfinite(x), x, np.nan) for name, x in found.items()
+            }
         shape = (*(part.stop - part.start for part in region), self.design.starts)
         size = math.prod(shape[:-1])
         out = {name: x[:size].reshape(shape) for name, x in found.items()}
@@ -244,12 +245,13 @@ def make(request: Request) -> Sweep:
     problem = dataclasses.replace(problem, **given)
     drawn = request.sample, request.count, request.seed
     design = Design(request.values, *drawn, problem.trials, request.chunk)
-    measures = request.measures
-    if request.edge is not None:
+    measures, edge = request.measures, request.edge
+    if edge is not None:
+        edge = telling_unsolved(edge, available(problem.scenario))
         if measures is not None:
             raise ValueError("an edge is of what holds (Edge(holds=...)); leave the measures out")
-        measures = request.edge.measures
+        measures = edge.measures
     folded = columns(problem, measures)
     length = problem.objective.seconds if problem.seconds is None else problem.seconds
     problem = dataclasses.replace(problem, objective=folded.objective, seconds=length)
-    return Sweep(problem, design, folded, request.edge)
+    return Sweep(problem, design, folded, edge)

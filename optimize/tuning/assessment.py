@@ -54,7 +54,7 @@ class Assessed(NamedTuple):
 def assess(judged: Judged, sloped: bool, members: list, rows: int) -> list[Assessed]:
     """Evaluate the members of all runs in calls of so many rows, and check the shapes."""
     began = time.perf_counter()
-    x = np.concatenate(members)
+    x = np.concatenate(members).astype(np.float64)  # what is computed of them is ranked in it
     run = np.repeat(np.arange(len(members)), [len(m) for m in members])
     found, slopes, steps = [], [], 0
     for at in range(0, len(x), rows):

@@ -30,6 +30,7 @@ class Descent:
     rows: int = 1
     ranked: bool = False
     sloped: bool = True
+    parted: bool = False
 
     def init(self, mean, sigma, population, seed) -> DescentState:
         x = jnp.asarray(mean, float)

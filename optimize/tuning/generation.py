@@ -2,9 +2,11 @@
 
 Choices of our own:
 
+- Members are handed out, and their fitness ranked, in float64, whatever the precision of a method:
+  where the fitness has a large offset, float32 would not tell members apart.
 - A method that uses nothing but the order is told ranks: a failed simulation is simply last, no
   value can overflow float32, and equal fitness (all failed members among it) does not distort the
-  weights.
+  weights. One that compares generations too is told two numbers, whose sum is the value.
 - A generation in which every member of a run failed teaches nothing: its distribution stays as it
   is, and the next generation samples anew.
 - Runs go one after another through one loop of one program, so that a run does not depend on its
@@ -213,7 +215,8 @@ def _calls(settings: Settings, search: Method) -> int:
 
 
 def _told(search: Method, x: np.ndarray, assessed: list[Assessed], precision: str):
-    """fitness (R, rows), infinite for failed members and rows that do not count; slope, or None."""
+    """fitness (R, rows), infinite for failed members and rows that do not count, (R, rows, 2) where
+    the method takes two parts; slope, or None."""
     fitness = np.full(x.shape[:2], np.inf)
     slope = np.zeros_like(x) if search.sloped else None
     most = float(np.finfo(precision).max)
@@ -226,7 +229,16 @@ def _told(search: Method, x: np.ndarray, assessed: list[Assessed], precision: st
         fitness[number, : len(values)] = values
         if slope is not None and one.slope is not None:
             slope[number, : len(values)] = one.slope
-    return fitness.astype(precision), slope
+    return _parted(fitness, precision) if search.parted else fitness.astype(precision), slope
+
+
+def _parted(fitness: np.ndarray, precision: str) -> np.ndarray:
+    """(..., 2): the values in a precision, and what that leaves of them; both infinite where the
+    value is."""
+    coarse = fitness.astype(precision)
+    with np.errstate(invalid="ignore"):
+        rest = np.where(np.isinf(coarse), np.inf, fitness - coarse)
+    return np.stack([coarse, rest.astype(precision)], axis=-1)
 
 
 def _sound(search: Method, told: Any, asked: Any, assessed: list[Assessed], generation: int):

@@ -41,6 +41,7 @@ class Method(Protocol):
     rows    members that ``ask`` gives; those from ``size(state)`` on are not to be evaluated
     ranked  it is told ranks, 0 the best: it uses nothing but the order, and no value overflows
     sloped  it is told derivatives too, and decides itself what a failed member means
+    parted  it is told fitness (rows, 2): its value, and what the precision leaves of that
     """
 
     @property
@@ -49,6 +50,8 @@ class Method(Protocol):
     def ranked(self) -> bool: ...
     @property
     def sloped(self) -> bool: ...
+    @property
+    def parted(self) -> bool: ...
 
     def init(self, mean: Any, sigma: Any, population: Any, seed: Any) -> Any:
         """The state of a run from mean (n,) with the step size sigma."""
@@ -97,6 +100,7 @@ class Evosax:
     rows: int
     ranked: bool = True
     sloped: bool = False
+    parted: bool = False
 
     @property
     def scaled(self) -> bool:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from optimize.tuning.keys import generation_keys, run_key, wrapped
 
@@ -49,6 +50,8 @@ class Distribution(NamedTuple):
     count: jax.Array  # generations since the restart
     best: jax.Array  # (window,) of the latest generations, in a ring
     median: jax.Array  # (window,)
+    best_rest: jax.Array  # (window,) what the precision leaves of these
+    median_rest: jax.Array  # (window,)
 
 
 class Regime(NamedTuple):
@@ -83,6 +86,7 @@ class CMA:
     kind: str
     ranked: bool = False
     sloped: bool = False
+    parted: bool = True
 
     def __post_init__(self):
         if self.kind not in KINDS:
@@ -110,9 +114,9 @@ class CMA:
         return x, state._replace(now=now, asked=state.asked + 1)
 
     def tell(self, state: CMAState, x, fitness, slope=None) -> CMAState:
-        live = jnp.arange(self.rows) < state.regime.population
+        live = (jnp.arange(self.rows) < state.regime.population)[:, None]
         fitness = jnp.where(live, fitness, jnp.inf)
-        order = jnp.argsort(fitness, stable=True)  # rows that are not live come last
+        order = jnp.lexsort((fitness[:, 1], fitness[:, 0]))  # rows that are not live come last
         ranks = jnp.argsort(order)
         now = updated(state.now, x, ranks, state.regime.population)
         now = self._noted(now, fitness[order], state.regime.population)
@@ -148,26 +152,38 @@ class CMA:
         zero, one, none = jnp.zeros(n, dtype), jnp.ones(n, dtype), jnp.zeros((), jnp.int32)
         past = jnp.full(self._window, jnp.inf, dtype)
         eye = jnp.eye(n, dtype=dtype)
-        return Distribution(mean, sigma, zero, zero, eye, eye, one, none, past, past)
+        return Distribution(mean, sigma, zero, zero, eye, eye, one, none, past, past, past, past)
 
     def _noted(self, now: Distribution, ordered, population) -> Distribution:
+        """ordered: (rows, 2) fitness, the best first."""
         at = (now.count - 1) % self._window
-        middle = ordered[(population - 1) // 2]
+        best, middle = ordered[0], ordered[(population - 1) // 2]
         return now._replace(
-            best=now.best.at[at].set(ordered[0]), median=now.median.at[at].set(middle)
+            best=now.best.at[at].set(best[0]),
+            median=now.median.at[at].set(middle[0]),
+            best_rest=now.best_rest.at[at].set(best[1]),
+            median_rest=now.median_rest.at[at].set(middle[1]),
         )
 
     def _ended(self, state: CMAState, ordered):
-        """The tests of appendix B.3 of the tutorial."""
+        """The tests of appendix B.3 of the tutorial. ordered: (rows, 2) fitness, the best first; all
+        of it is compared as its difference from that best one, which has few digits to lose."""
         now, regime, n = state.now, state.regime, self.dimensions
         size, eps = regime.population.astype(now.mean.dtype), jnp.finfo(now.mean.dtype).eps
         age = (now.count - 1 - jnp.arange(self._window)) % self._window  # of each place
 
+        def beyond(value, rest):
+            found = (value - ordered[0, 0]) + (rest - ordered[0, 1])
+            return jnp.where(jnp.isinf(value), jnp.inf, found)
+
+        bests, medians = beyond(now.best, now.best_rest), beyond(now.median, now.median_rest)
         recent = age < jnp.minimum(10 + jnp.ceil(30 * n / size), now.count)
-        low = jnp.where(recent, now.best, jnp.inf).min()
-        high = jnp.where(recent, now.best, -jnp.inf).max()
-        worst = ordered[jnp.maximum(regime.population - 1, 0)]
-        least = FLAT + 10 * eps * jnp.abs(low)
+        low = jnp.where(recent, bests, jnp.inf).min()
+        high = jnp.where(recent, bests, -jnp.inf).max()
+        worst = beyond(*ordered[jnp.maximum(regime.population - 1, 0)])
+        rounded = ~jnp.any((ordered[:, 1] != 0) & jnp.isfinite(ordered[:, 1]))
+        unit = jnp.where(rounded, eps, float(np.finfo(np.float64).eps))
+        least = FLAT + 10 * unit * jnp.abs(ordered[0, 0])
         flat = (now.count >= 10 + jnp.ceil(30 * n / size)) & (
             jnp.maximum(high, worst) - low < least
         )
@@ -175,7 +191,7 @@ class CMA:
         wanted = 100 + jnp.ceil(100 * n**1.5 / size)
         third = jnp.ceil(0.3 * wanted)
         stagnant = now.count >= wanted
-        for past in (now.best, now.median):
+        for past in (bests, medians):
             new = jnp.nanmedian(jnp.where(age < third, past, jnp.nan))
             old = jnp.nanmedian(jnp.where((age >= wanted - third) & (age < wanted), past, jnp.nan))
             stagnant &= new >= old

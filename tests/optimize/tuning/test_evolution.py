@@ -79,7 +79,7 @@ def test_converges_on_an_ellipsoid():
     assert start.generation == -1
     assert start.best == pytest.approx(1.0 + (SCALES[1:] ** 2).sum())
     assert result.best_fitness < 1e-6
-    assert result.best_fitness == ellipsoid(result.best_x[None]).fitness[0]
+    assert result.best_fitness == ellipsoid(np.asarray(result.best_x[None], float)).fitness[0]
     assert result.best_parts["axis_0"] == result.best_x[0] ** 2
     assert result.generations == 150 and not result.interrupted
     best = [record.best_ever for record in result.history]
@@ -136,6 +136,25 @@ def test_runs_in_both_precisions():
 def test_fitness_of_any_size_is_ranked():
     shifted = run(lambda x: Evaluation(1e300 * ellipsoid(x).fitness, ellipsoid(x).parts))
     np.testing.assert_array_equal(shifted.mean, run().mean)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("restarts", [None, "ipop"])
+def test_fitness_with_a_large_offset_is_ranked_in_float64(wide, restarts):
+    def offset_by(offset):
+        def evaluate(x):
+            fitness = offset + (x**2).sum(axis=1)
+            if (x != x[0]).any():
+                fitness[1], fitness[2], fitness[3] = np.nan, np.inf, -np.inf
+            return Evaluation(fitness)
+
+        return evaluate
+
+    with jax.enable_x64(wide):
+        for offset in (0.0, 1e4, 1e8):
+            found = run(offset_by(offset), generations=110, population=12, restarts=restarts)
+            assert np.linalg.norm(found.best_x) < 1e-3, offset
+            assert found.history[-1].failures == 3
 
 
 # ---- failures
