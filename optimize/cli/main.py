@@ -68,6 +68,12 @@ class _Parser(argparse.ArgumentParser):
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(allow_abbrev=False, **options)
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        # argparse takes a "--" away, and then has no value to look at
+        if arg_strings == ["--"] and action.nargs is None:
+            raise argparse.ArgumentError(action, "expected a value, got '--'")
+        return super()._get_values(action, arg_strings)  # type: ignore[misc]
+
     def format_help(self) -> str:
         if self.fill is not None:
             values = self.fill()

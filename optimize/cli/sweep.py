@@ -138,6 +138,8 @@ def run(args: argparse.Namespace) -> int:
         )
     if not args.resume and not (args.what and args.values):
         raise ValueError("name a scenario, and at least one number (--vary PATH=VALUES)")
+    if args.resume:
+        _as_begun(args)
     if "values" in options:
         options["values"] = _once(options["values"])
     table = sweep(args.what, **options, **run_arguments(args), cluster=args.cluster)
@@ -151,6 +153,16 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         _plot(table, Path(args.out))
     return 1 if bool(table["failed"].all()) else 0
+
+
+def _as_begun(args: argparse.Namespace) -> None:
+    """What is made of the result as well, as the command of the run said."""
+    from optimize.results.folder import RunFolder
+
+    typed = RunFolder.open(args.out).read_config()["command"]
+    args.csv, args.plot = (
+        flag or option in typed for flag, option in ((args.csv, "--csv"), (args.plot, "--plot"))
+    )
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -7,15 +7,19 @@
 It needs gymnasium: pip install "jaxsim-characters[rl]".
 """
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from jaxsim.fused import choose_backend, fuse
 from optimize.environments.draws import member_keys
 from optimize.environments.environment import Environment
+from optimize.environments.records import EnvState, Step
 
 try:
     import gymnasium
@@ -34,32 +38,59 @@ def spaces(env: Environment) -> tuple[Box, Box]:
 
 
 class GymVector(VectorEnv):
-    """``members`` characters that step together; one whose episode ends begins the next in the same
-    step, and ``info["final_obs"]`` has the last it saw. backend: "fused" or "xla"."""
+    """``members`` characters that step together. backend: "fused" or "xla".
 
-    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}  # noqa: RUF012
+    autoreset: what follows the end of an episode, as ``gymnasium.vector.AutoresetMode`` has it.
+    "NextStep": the next step begins a new one, whatever the action, for no reward. "SameStep": the
+    same step does, and ``info["final_obs"]`` has the last observation. "Disabled": nothing, and
+    ``reset(options={"reset_mask": ended})`` begins those of a mask (members,).
+    """
 
-    def __init__(self, env: Environment, members: int, backend: str = "fused"):
-        self.env, self.num_envs = env, members
+    metadata = {"render_modes": []}  # noqa: RUF012
+
+    def __init__(
+        self,
+        env: Environment,
+        members: int,
+        backend: str = "fused",
+        autoreset: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+    ):
+        self.env, self.num_envs, self.autoreset = env, members, AutoresetMode(autoreset)
+        self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset}
         self.single_observation_space, self.single_action_space = spaces(env)
         self.observation_space = batch_space(self.single_observation_space, members)
         self.action_space = batch_space(self.single_action_space, members)
+        step: Any = {
+            AutoresetMode.NEXT_STEP: self._begun_or_stepped,
+            AutoresetMode.SAME_STEP: env.step_on,
+            AutoresetMode.DISABLED: env.step,
+        }[self.autoreset]
         fused = choose_backend(backend) == "fused"
-        self._step = fuse(env.step_on) if fused else jax.jit(jax.vmap(env.step_on))
+        self._step = fuse(step) if fused else jax.jit(jax.vmap(step))
         self._begin = jax.jit(jax.vmap(env.reset))
         self._at: Any = None  # an EnvState
+        self._ended = np.zeros(members, bool)  # by the last step
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
-        """Begin all episodes; without a seed by one that is drawn."""
+        """Begin all episodes, or with the option "reset_mask" (members,) bool some; without a seed
+        by one that is drawn. Raises TypeError and ValueError for a mask that is none, RuntimeError
+        for one before all have begun."""
         super().reset(seed=seed, options=options)
         self.np_random  # noqa: B018  drawn now if none was given
         chosen = int(self.np_random.integers(2**32)) if seed is None else seed
-        self._at = self._begin(member_keys(chosen, self.num_envs))
+        begun = self._begin(member_keys(chosen, self.num_envs))
+        mask = (options or {}).get("reset_mask")
+        if mask is None:
+            self._at, self._ended = begun, np.zeros(self.num_envs, bool)
+        else:
+            mask = self._checked_mask(mask)
+            self._at = jax.tree.map(partial(_where, mask), begun, self._at)
+            self._ended = self._ended & ~mask
         return np.array(self._at.observation), {}
 
     def step(self, actions: Any):
-        """Actions (members, na); see ``Environment.step_on``. Raises ValueError for another
-        shape, RuntimeError before the first ``reset``."""
+        """Actions (members, na); see ``Environment.step``. Raises ValueError for another shape,
+        RuntimeError before the first ``reset``, and with "Disabled" after the end of an episode."""
         if self._at is None:
             raise RuntimeError("call reset before step")
         actions = np.asarray(actions)
@@ -67,17 +98,50 @@ class GymVector(VectorEnv):
             raise ValueError(
                 f"the actions have shape {actions.shape}; give {self.action_space.shape}"
             )
-        dtype = self.env.model.mass.dtype
-        self._at, told = self._step(self._at, jnp.asarray(actions, dtype))
-        ended = np.asarray(told.done | told.truncated)
+        actions = jnp.asarray(actions, self.env.model.mass.dtype)
+        if self.autoreset is AutoresetMode.NEXT_STEP:
+            self._at, told = self._step(self._at, actions, jnp.asarray(self._ended))
+        elif self.autoreset is AutoresetMode.DISABLED and self._ended.any():
+            raise RuntimeError(
+                f"the episodes of members {np.flatnonzero(self._ended)[:8].tolist()} have ended;"
+                ' begin them with reset(options={"reset_mask": ...})'
+            )
+        else:
+            self._at, told = self._step(self._at, actions)
+        self._ended = np.asarray(told.done | told.truncated)
         info: dict[str, Any] = {}
-        if ended.any():
+        if self.autoreset is AutoresetMode.SAME_STEP and self._ended.any():
             last = np.full(self.num_envs, None, object)
-            for k in np.flatnonzero(ended):
+            for k in np.flatnonzero(self._ended):
                 last[k] = np.array(told.observation[k])
-            info = {"final_obs": last, "_final_obs": ended}
+            info = {"final_obs": last, "_final_obs": self._ended}
         found = self._at.observation, told.reward, told.done, told.truncated
         return (*map(np.array, found), info)
+
+    def _begun_or_stepped(self, at: EnvState, action: Array, ended: Array) -> tuple[EnvState, Step]:
+        """A step, or where the last one ended the episode the beginning of the next one."""
+        after, told = self.env.step(at, action)
+        begun = self.env.renewed(at, replace(told, done=ended, truncated=ended))
+        after = jax.tree.map(lambda new, old: jnp.where(ended, new, old), begun, after)
+        still = jax.tree.map(lambda x: jnp.where(ended, jnp.zeros_like(x), x), told)
+        return after, replace(still, observation=after.observation)
+
+    def _checked_mask(self, mask: Any) -> np.ndarray:
+        if self._at is None:
+            raise RuntimeError("call reset before a reset with a mask")
+        if not (isinstance(mask, np.ndarray) and mask.dtype == bool):
+            raise TypeError(f"reset_mask is {mask!r}; give a NumPy array of bool")
+        if mask.shape != (self.num_envs,) or not mask.any():
+            raise ValueError(
+                f"reset_mask has shape {mask.shape} and {mask.sum()} members; give"
+                f" ({self.num_envs},), one of them at least"
+            )
+        return mask
+
+
+def _where(mask: np.ndarray, new: Array, old: Array) -> Array:
+    """Of members of a mask the new rows."""
+    return jnp.where(mask.reshape(-1, *(1 for _ in new.shape[1:])), new, old)
 
 
 class GymOne(gymnasium.Env):

@@ -15,7 +15,7 @@ from typing import Any
 
 from controllers.scl.load import shipped_scripts
 from jaxsim.characters.registry import CHARACTERS
-from jaxsim.io.toml_table import Table, WorldError, read_toml, suggestion
+from jaxsim.io.toml_table import Table, WorldError, read_toml, shown, suggestion
 from jaxsim.io.world_character import MODEL_FILES
 from jaxsim.io.world_file import world_of
 from optimize.scenarios.build import build
@@ -158,13 +158,16 @@ def _is_of_file(key: str, values: Mapping[str, Any]) -> bool:
 
 
 def _change(values: dict[str, Any], key: str, value: Any) -> None:
-    """Set a key of the file. Raises KeyError where one of several tables would have to be named."""
+    """Set a key of the file. Raises KeyError where one of several tables would have to be named,
+    and for a way that leads through what is no table."""
     first, _, rest = key.partition(".")
     if first in TABLES:
         at = values.setdefault(first, {})
     else:
         name, _, index = first.partition("[")
         tables = values.setdefault(name, [])
+        if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
+            raise KeyError(f"{key}: {name} is no list of [[{name}]] tables")
         called, dot, more = rest.partition(".")
         named = [t for t in tables if t.get("name") == called] if dot else []
         if index:
@@ -177,12 +180,19 @@ def _change(values: dict[str, Any], key: str, value: Any) -> None:
         elif len(tables) == 1:
             at = tables[0]
         else:
-            names = [t.get("name", f"{name}[{k}]") for k, t in enumerate(tables)]
+            names = [str(t.get("name", f"{name}[{k}]")) for k, t in enumerate(tables)]
             raise KeyError(
                 f"{key}: there are {len(tables)} [[{name}]] tables"
                 + (f"; name one of {', '.join(names)}" if names else ", and none to change")
             )
     *way, last = rest.split(".")
     for step in way:
-        at = at.setdefault(step, {})
-    at[last] = value
+        at = _table(at, key).setdefault(step, {})
+    _table(at, key)[last] = value
+
+
+def _table(held: Any, key: str) -> dict[str, Any]:
+    """What is to have a key. Raises KeyError where it is no table."""
+    if not isinstance(held, dict):
+        raise KeyError(f"{key}: the file has {shown(held)} there, which has no keys")
+    return held

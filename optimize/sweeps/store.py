@@ -15,6 +15,7 @@ from optimize.results.folder import RESTORE, RunFolder
 STORE, PROGRESS = "sweep.zarr", "progress.json"
 START, SAMPLE, FAILED = "start", "sample", "failed"
 COORDS, MEASURES = "coordinates_in_order", "measures_in_order"  # attributes of the store
+AT_ONCE = 2**28  # that are read at once, so that damage shows [bytes]
 INSIDE = 2**32  # that may be kept in memory [bytes]
 EXTRA = 'pip install "jaxsim-characters[results]"'
 
@@ -138,26 +139,31 @@ def create_store(folder: RunFolder, layout: Layout) -> None:
 
 
 def open_arrays(folder: RunFolder) -> Any:
-    """The store's arrays by name, to be written."""
-    return need_zarr().open_group(folder / STORE, mode="r+")
+    """The store's arrays by name, to be written. Raises ValueError where it is damaged."""
+    try:
+        return need_zarr().open_group(folder / STORE, mode="r+")
+    except Exception as error:
+        raise ValueError(f"{folder / STORE} cannot be opened ({error}); {RESTORE}") from error
 
 
 def open_store(folder: RunFolder) -> Any:
-    """The store as an xarray.Dataset, read where it is looked at. Raises ValueError where it is
-    damaged."""
+    """The store as an xarray.Dataset: up to ``AT_ONCE`` bytes, else read where it is looked at.
+    Raises ValueError where it is damaged."""
     xarray = need_xarray()
     need_zarr()
     try:
         found = xarray.open_zarr(folder / STORE, chunks=None, consolidated=False)
+        # A folder has no order, so the store's attributes keep that of the names.
+        coords, measures = found.attrs.pop(COORDS), found.attrs.pop(MEASURES)
+        ordered = xarray.Dataset(
+            {name: found.variables[name] for name in [*measures, FAILED]},
+            {name: found.variables[name] for name in coords},
+            found.attrs,
+        )
+        return ordered.load() if ordered.nbytes <= AT_ONCE else ordered
     except Exception as error:
-        raise ValueError(f"{folder / STORE} cannot be read: {error}; {RESTORE}") from error
-    # A folder has no order, so the store's attributes keep that of the names.
-    coords, measures = found.attrs.pop(COORDS), found.attrs.pop(MEASURES)
-    return xarray.Dataset(
-        {name: found.variables[name] for name in [*measures, FAILED]},
-        {name: found.variables[name] for name in coords},
-        found.attrs,
-    )
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ValueError(f"{folder / STORE} cannot be read ({reason}); {RESTORE}") from error
 
 
 def write_progress(folder: RunFolder, boxes: int) -> None:

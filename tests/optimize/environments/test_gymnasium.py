@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("gymnasium")
 from gymnasium.utils.env_checker import check_env
+from gymnasium.wrappers import vector
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from optimize.environments.gymnasium import GymOne, GymVector
@@ -19,7 +20,7 @@ def test_one_character_passes_the_checker(planar):
 
 
 def test_a_batch_steps_begins_anew_and_repeats_itself(planar):
-    envs = RecordEpisodeStatistics(GymVector(planar, 4))
+    envs = RecordEpisodeStatistics(GymVector(planar, 4, autoreset="SameStep"))
     seen, _ = envs.reset(seed=1)
     assert seen.shape == envs.observation_space.shape and seen in envs.observation_space
     envs.action_space.seed(0)
@@ -39,6 +40,67 @@ def test_a_batch_steps_begins_anew_and_repeats_itself(planar):
     other, _ = envs.reset(seed=2)
     first, _ = envs.reset(seed=1)
     assert np.array_equal(first, again) and not np.array_equal(first, other)
+
+
+@pytest.fixture(scope="module")
+def next_step(planar):
+    return GymVector(planar, 4)
+
+
+def test_the_next_step_begins_the_next_episode(planar, next_step):
+    """As gymnasium's own vectors do: its wrappers for these step, and count right."""
+    envs, actions = next_step, np.zeros((4, planar.action_size), np.float32)
+    first, _ = envs.reset(seed=1)
+    for _ in range(planar.limit):
+        last, reward, terminated, truncated, info = envs.step(actions)
+        assert not info and (reward != 0).all()
+    over = terminated | truncated
+    assert over.any()
+    seen, reward, terminated, truncated, _ = envs.step(actions)
+    assert (reward[over] == 0).all() and not (terminated | truncated)[over].any()
+    assert not np.array_equal(seen[over], last[over])
+    assert np.abs(seen[over] - first[over]).max() < np.abs(last[over] - first[over]).max()
+    after, reward, *_ = envs.step(actions)
+    assert (reward[over] != 0).all() and not np.array_equal(after[over], seen[over])
+
+
+@pytest.mark.parametrize("name", ["RecordEpisodeStatistics", "NormalizeObservation",
+                                  "NormalizeReward", "ClipAction"])  # fmt: skip
+def test_wrappers_of_gymnasium_step(name, planar, next_step):
+    envs = getattr(vector, name)(next_step)
+    seen, _ = envs.reset(seed=0)
+    lengths = []
+    for _ in range(planar.limit + 2):
+        seen, *_, info = envs.step(np.zeros((4, planar.action_size), np.float32))
+        lengths += info["episode"]["l"][info["_episode"]].tolist() if "episode" in info else []
+    assert np.isfinite(seen).all()
+    assert not lengths or max(lengths) == planar.limit
+
+
+def test_without_automatic_resets_a_mask_begins_anew(planar):
+    envs = GymVector(planar, 4, autoreset="Disabled")
+    with pytest.raises(RuntimeError, match="call reset before"):
+        envs.reset(options={"reset_mask": np.ones(4, bool)})
+    actions = np.zeros((4, planar.action_size), np.float32)
+    envs.reset(seed=1)
+    for _ in range(planar.limit):
+        seen, _, terminated, truncated, _ = envs.step(actions)
+    over = terminated | truncated
+    assert over.all()
+    with pytest.raises(RuntimeError, match=r"of members \[0, 1, 2, 3\] have ended"):
+        envs.step(actions)
+    some = np.array([True, False, True, False])
+    begun, _ = envs.reset(options={"reset_mask": some})
+    assert np.array_equal(begun[~some], seen[~some])
+    assert (begun[some] != seen[some]).any(axis=1).all()
+    with pytest.raises(RuntimeError, match=r"of members \[1, 3\] have ended"):
+        envs.step(actions)
+    envs.reset(options={"reset_mask": ~some})
+    _, _, terminated, truncated, _ = envs.step(actions)
+    assert not (terminated | truncated).any()
+    for mask, error in (([True] * 4, TypeError), (np.ones(3, bool), ValueError)):
+        with pytest.raises(error, match="reset_mask"):
+            envs.reset(options={"reset_mask": mask})
 
 
 def test_bad_use_is_named(planar):
