@@ -1,7 +1,8 @@
 """BVH files: the hierarchy as lines with braces, then a row of channel values a frame.
 
-Read as the dialects of common exporters are: keywords in any case, braces on lines of their own or
-not, any line ending, position channels on any joint, any number and order of rotation channels.
+Read as the dialects of common exporters are (``bvh_dialects``): keywords in any case, braces on
+lines of their own or not, any line ending, position channels on any joint, any number and order of
+rotation channels.
 Where a joint has position channels, they replace its OFFSET.
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jaxsim.mocap.bvh_dialects import plain_lines, whole_rows
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import shown, wrong
 from jaxsim.mocap.rotations import AXES, continuous, from_angles
@@ -27,7 +29,7 @@ CHANNELS = {
 }
 _NAMES = "Xposition, Yposition, Zposition, Xrotation, Yrotation or Zrotation"
 _AGAIN = "correct the line, or export the file again"
-_RATES = (0.01, 100_000.0)  # [Hz]
+_RATES = (0.5, 100_000.0)  # [Hz]
 _MOST_JOINTS = 2000
 
 
@@ -47,18 +49,24 @@ def read_bvh(path: str | os.PathLike[str], rate: float | None = None) -> Clip:
     rate [Hz]: replaces the file's. ``read_clip`` finds unit and axes as well. Raises ClipError with
     file, line, what was expected and the remedy.
     """
-    lines = read_lines(path, "BVH")
+    lines, told = plain_lines(read_lines(path, "BVH"))
     joints, motion = _hierarchy(path, lines)
     columns = sum(len(joint.channels or ()) for joint in joints)
     frames, step, first = _motion_header(path, lines, motion, rate)
     places = [k for k in range(first, len(lines)) if lines[k].strip()]
     rows = [lines[k] for k in places]
-    values = table(path, rows, [k + 1 for k in places], columns, "the channels of a frame")
-    if len(values) != frames:
+    joined = whole_rows(rows, frames, columns)
+    if joined is not rows:
+        told.append("its frames are written over several lines")
+        places = places[: len(joined)]
+    values = table(path, joined, [k + 1 for k in places], columns, "the channels of a frame")
+    if len(values) > frames:
+        told.append(f"Frames says {frames}, and there are {len(values)} rows: all are read")
+    if len(values) < frames:
         got = f"{len(values)} rows of numbers"
         remedy = "correct the count, or restore the rows from a copy"
         raise wrong(path, motion + 2, f"{frames} frames, as Frames says", got, remedy)
-    return _clip(Path(path).stem, joints, values, step)
+    return _clip(Path(path).stem, joints, values, step).noted(*told)
 
 
 def _words(lines: list[str]) -> Iterator[tuple[int, list[str], int]]:
@@ -213,8 +221,9 @@ def _motion_header(
         while k < len(lines) and not lines[k].strip():
             k += 1
         text = " ".join((lines[k] if k < len(lines) else "the end of the file").split())
-        name, colon, value = text.partition(":")
-        if name.strip().lower() != key or not colon:
+        name = text[: len(key) + 1].replace(":", " ").strip().lower()
+        value = text[len(key) :].lstrip(": ")
+        if name != key:
             raise wrong(
                 path,
                 min(k + 1, len(lines)),
@@ -235,7 +244,10 @@ def _motion_header(
     except ValueError:
         seconds = math.nan
     if not _RATES[0] <= (1.0 / seconds if seconds > 0 else 0.0) <= _RATES[1]:
-        raise wrong(path, place + 1, "seconds above zero for Frame Time", shown(step), remedy)
+        what = "seconds above zero for Frame Time, 2 at most"
+        if seconds > 1:
+            remedy = f"{remedy}; if {step} is that, --rate {step}"
+        raise wrong(path, place + 1, what, shown(step), remedy)
     return int(count), 1.0 / seconds, k
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,8 @@ def read_markers(
     path = Path(path)
     if not path.is_file():
         raise ClipError(f"{path}: there is no such file; give the path of a C3D file")
-    _check_size(path, path.read_bytes())
+    data = path.read_bytes()
+    _check_size(path, data)
     try:
         import ezc3d
     except ImportError as error:
@@ -74,7 +75,46 @@ def read_markers(
         ) from None
     if points.size == 0:
         raise wrong(path, None, "markers", "none", "export the file with its trajectories")
-    return _markers(path, points.transpose(2, 1, 0), about, rate, unit, up)
+    points, told = _all_frames(data, points.transpose(2, 1, 0), content["parameters"])
+    found = _markers(path, points, about, rate, unit, up)
+    return replace(found, problems=(*found.problems, *told))
+
+
+def _all_frames(data: bytes, points: np.ndarray, parameters: Any) -> tuple[np.ndarray, list[str]]:
+    """(T, M, 3) with the frames that a header's 16 bits cannot count, and what to tell of them."""
+    count, analog, first, last = struct.unpack_from("<4H", data, 2)
+    scale, start = struct.unpack_from("<fH", data, 12)
+    intel = data[512 * (data[0] - 1) + 3] == 84
+    if not intel or last != 65535 or first > last or count != points.shape[1]:
+        return points, []
+    kind = np.dtype("<i2" if scale > 0 else "<f4")
+    width = 4 * count + analog
+    rows = np.frombuffer(data, kind, offset=512 * (start - 1))
+    rows = rows[: len(rows) // width * width].reshape(-1, width)
+    held = _told_frames(parameters) or int(np.flatnonzero(rows.any(axis=1)).max(initial=-1)) + 1
+    rows = rows[:held, : 4 * count].reshape(-1, count, 4)
+    if len(rows) <= len(points):
+        return points, []
+    lost = rows[..., 3:] < 0
+    whole = np.where(lost, np.nan, rows[..., :3] * (float(scale) if scale > 0 else 1.0))
+    told = f"it holds {len(whole)} frames, more than its header can count: all are read"
+    return whole.astype(np.float64), [told]
+
+
+def _told_frames(parameters: Any) -> int:
+    """How many frames the parameters of a long file tell, 0 where they do not."""
+
+    def values(group: str, name: str) -> list[float]:
+        return [
+            float(v) for v in np.ravel(parameters.get(group, {}).get(name, {}).get("value", []))
+        ]
+
+    ends = [values("TRIAL", f"ACTUAL_{end}_FIELD") for end in ("START", "END")]
+    if all(len(words) == 2 for words in ends):
+        low, high = ((int(a) & 0xFFFF) + 65536 * (int(b) & 0xFFFF) for a, b in ends)
+        return max(high - low + 1, 0)
+    long = values("POINT", "LONG_FRAMES")
+    return int(long[0]) if long and np.isfinite(long[0]) else 0
 
 
 def _check_size(path: Path, data: bytes) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jaxsim.mocap.amass import read_amass
 from jaxsim.mocap.amc import read_amc
 from jaxsim.mocap.asf import read_asf
 from jaxsim.mocap.bvh import read_bvh
@@ -19,7 +20,7 @@ from jaxsim.mocap.settle import settled
 
 __all__ = ["read_clip"]
 
-FORMATS = ".bvh, .amc (with its .asf)"
+FORMATS = ".bvh, .amc (with its .asf), .npz (AMASS)"
 
 
 def read_clip(
@@ -31,7 +32,7 @@ def read_clip(
     up: str | None = None,
     all_rows: bool = False,
 ) -> Clip:
-    """The clip in a BVH or AMC file, in metres, z up, facing x in its zero pose.
+    """The clip in a BVH, AMC or AMASS file, in metres, z up, facing x in its zero pose.
 
     skeleton: the ASF file of an AMC file, else ``find_skeleton``. rate [Hz]: needed where the file
     tells none (AMC), replaces what it tells. unit: a name of ``settle.UNITS`` or its size [m]; up:
@@ -47,6 +48,8 @@ def read_clip(
         clip, told = read_bvh(path, rate), False
     elif kind == ".amc":
         clip, told = read_amc(path, skeleton, rate), True
+    elif kind == ".npz":
+        clip, told = read_amass(path, rate), True
     elif kind == ".asf":
         read_asf(path)
         raise ClipError(f"{path} holds a skeleton and no motion; give the .amc file of a motion")

@@ -57,6 +57,14 @@ SCHEMES: dict[str, tuple[dict[str, str], str]] = {
         ),
         "",
     ),
+    "SMPL": (
+        _names(
+            "pelvis spine1 spine3 head",
+            "*_shoulder *_elbow *_wrist *_hip *_knee *_ankle *_foot",
+            ("left", "right"),
+        ),
+        "",
+    ),
     "CMU ASF": (
         _names(
             "root upperback thorax head",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import math
 import os
 import re
@@ -30,9 +31,10 @@ def read_lines(path: str | os.PathLike[str], kind: str) -> list[str]:
         data = path.read_bytes()
     except OSError as error:
         raise ClipError(f"{path}: the file cannot be read: {error.strerror}") from error
-    if b"\0" in data:
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    text = data.decode("utf-16" if wide else "utf-8-sig", errors="replace")
+    if "\0" in text:
         raise wrong(path, None, f"the text of {kind}", "binary data", _COPY)
-    text = data.decode("utf-8-sig", errors="replace")
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Show a motion-capture file: names, frames, rate, height, naming scheme, which feet stand, problems.
-Reads BVH, ASF/AMC and C3D (markers), and trajectory.npz of a result folder, which it can write as
-BVH or glTF for other programs. With --character it puts the clip on a character, tells how well
-that goes, and writes a page with both side by side and a reference for controllers. Of several
+Reads BVH, ASF/AMC, AMASS and C3D (markers), and trajectory.npz of a result folder, which it can
+write as BVH or glTF for other programs. With --character it puts the clip on a character, tells how
+well that goes, and writes a page with both side by side and a reference for controllers. Of several
 files or a folder of them, each clip gives its reference in --out, and quality.csv tells how well;
 one that fails is told by name. What --out has already is kept, so that an interrupted run goes on.
 """
@@ -44,7 +44,7 @@ BAR = 64  # characters of a stance bar
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The file, what it does not tell, and what is to be written."""
     add = parser.add_argument
-    add("files", nargs="+", metavar="FILE", help="a .bvh, .amc or .c3d file, or trajectory.npz;"
+    add("files", nargs="+", metavar="FILE", help="a .bvh, .amc, .npz or .c3d file, trajectory.npz;"
         " several, or a folder: each is put on the character")  # fmt: skip
     add("--skeleton", metavar="FILE", help="the .asf file of an .amc file")
     add(
@@ -67,6 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read the file, print what is in it, write what was asked for."""
     with deferred():
+        from jaxsim.mocap.amass import is_amass
         from jaxsim.mocap.schemes import detect_scheme
 
     retargeting.check_options(args)
@@ -76,7 +77,8 @@ def run(args: argparse.Namespace) -> int:
     kind = Path(args.file).suffix.lower()
     if kind == ".c3d":
         return _run_markers(args)
-    clip = _simulated(args) if kind == ".npz" else retargeting.read(args, args.file)
+    simulated = kind == ".npz" and not is_amass(args.file)
+    clip = _simulated(args) if simulated else retargeting.read(args, args.file)
     scheme = detect_scheme(clip.joint_names)
     stance = _stance(args, clip, scheme)
     print(report(clip, scheme, stance))
