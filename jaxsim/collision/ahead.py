@@ -31,6 +31,7 @@ from jaxsim.collision.seams import has_seams, without_seams
 from jaxsim.collision.slots import FAMILIES, contact_slots
 from jaxsim.dynamics.kinematics import Kinematics, point_velocity
 from jaxsim.math.rotation import compose, cross, quat_exp, quat_to_matrix
+from jaxsim.math.varying import alike
 from jaxsim.model.model import Model
 
 STILL = 1e-5  # way in a step towards a contact below which its plane stays [m]
@@ -217,7 +218,8 @@ def _first_touch(find: Callable, a: Moving, b: Moving, end: Array, start: Touch)
         return count + 1, t, step(t, touch), touch
 
     zero = jnp.zeros((), a.pos.dtype)
-    _, t, _, touch = jax.lax.while_loop(goes_on, again, (0, zero, step(zero, start), start))
+    begin = jnp.zeros((), int), zero, step(zero, start), start
+    _, t, _, touch = jax.lax.while_loop(goes_on, again, alike(begin, a, b))
     return t, touch
 
 

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jaxsim.math.varying import alike
+
 HALVINGS = 24
 # By default all places for contacts are solved for up to ``ALL``, of more the nearest ``FEW``. What
 # is not chosen while it runs belongs to links that are known, so that most of its rows are zeros:
@@ -70,7 +72,7 @@ def nearest(gap: Array, count: int, margin: Array | float) -> Chosen:
         return low, high, tries + 1
 
     least = jnp.min(gap, initial=margin, where=near)
-    low, high, _ = jax.lax.while_loop(more, halve, (least, margin, jnp.asarray(0)))
+    low, high, _ = jax.lax.while_loop(more, halve, alike((least, margin, jnp.asarray(0)), gap))
     # Exactly ``count`` lie below high, or so many lie between low and high that order decides.
     surely = gap < low
     perhaps = (gap < high) & ~surely

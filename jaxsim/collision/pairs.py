@@ -6,6 +6,7 @@ from jax import Array
 
 from jaxsim.collision.box_box import FACE
 from jaxsim.math.safe import safe_norm
+from jaxsim.math.varying import alike
 
 BISECTIONS = 14
 
@@ -65,7 +66,7 @@ def side_box(ends: Array, radii: Array, pos: Array, rot: Array, half: Array):
         return jnp.where(rising, low, middle), jnp.where(rising, middle, high)
 
     zero = jnp.zeros((), ends.dtype)
-    low, high = jax.lax.fori_loop(0, BISECTIONS, halve, (zero, zero + 1))
+    low, high = jax.lax.fori_loop(0, BISECTIONS, halve, alike((zero, zero + 1), local, half))
     s = jax.lax.stop_gradient((low + high) / 2)
     center, radius = ends[0] + s * (ends[1] - ends[0]), radii[0] + s * widening
     inner = (s > 1e-3) & (s < 1 - 1e-3)

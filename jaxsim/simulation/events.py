@@ -18,6 +18,7 @@ from jaxsim.collision.slots import contact_slots
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
 from jaxsim.dynamics.momentum import kinetic_energy
 from jaxsim.math.safe import safe_norm
+from jaxsim.math.varying import alike
 from jaxsim.model.errors import ModelError
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
@@ -188,7 +189,7 @@ def event_step(
 
     count = jnp.zeros((), int)
     nothing = dataclasses.replace(_nothing_yet(model, dt), kinetic_before=of_motion)
-    begun = begin, dt, dt, count, nothing
+    begun = alike((begin, dt, dt, count, nothing), control, pushes)
     end, left, _, _, info = jax.lax.while_loop(goes_on, again, begun)
     finite = jnp.isfinite(end.q).all() & jnp.isfinite(end.qd).all()
     late = jnp.where(left > 1e-9 * dt, int(Status.INTERVAL), info.status)

@@ -17,6 +17,7 @@ from jax import Array
 
 from jaxsim.compilation import listen
 from jaxsim.fused import choose_backend, fuse_one
+from jaxsim.math.varying import alike
 from jaxsim.model import Model, State
 from jaxsim.programs import run_compiled
 from jaxsim.simulation import checks
@@ -166,7 +167,7 @@ def _simulate(
         return carry, kept
 
     worst = jnp.zeros_like(state.time) if config.tells_residual else None
-    carry = (state, memory, folded, health, worst)
+    carry = alike((state, memory, folded, health, worst), model, controller, config, pushes)
     if record is None:
         carry, kept = jax.lax.scan(lambda c, _: (one(c)[0], None), carry, length=steps)
     elif record_every == 1:

@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from jaxsim.math.varying import alike
+
 
 def unless_idle(used: Array | None, work: Callable, *args, idle: Callable | None = None) -> Any:
     """work(*args), for rows that may be idle: then what ``idle`` says, which has to be the same.
@@ -23,7 +25,8 @@ def unless_idle(used: Array | None, work: Callable, *args, idle: Callable | None
         return work(*args)
 
     def zeros(*args):
-        return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(work, *args))
+        shapes = jax.eval_shape(work, *args)
+        return alike(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes), args)
 
     def fused(used, *args):
         return lax.cond(used, work, idle or zeros, *args)
