@@ -4,10 +4,14 @@
     python benchmarks/gradients.py --out docs/images/landing_gradients.png    and the picture
     python benchmarks/gradients.py --record                     append it to benchmarks/RESULTS.md
     python benchmarks/gradients.py --quick                      to see that it runs
+    python benchmarks/gradients.py --float32                    float32 beside float64, see below
 
 A hopper (a weight on a leg with a soft knee) is thrown forward, lands and slides. What it does by
 the initial speed and by the friction is differentiated after every step of the motion. See
 docs/explanation/gradients.md.
+
+With --float32: 32 steps of humans that stand, in float32 and in float64, and which members
+``checked_gradient`` names (benchmarks/_gradient_precision.py).
 """
 
 import argparse
@@ -20,6 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks import _gradient_precision
 from benchmarks._machine import commit, machine, publish, table, today, versions
 from controllers.pose.pd import PoseController
 from jaxsim.model import ModelBuilder, capsule, hinge, neutral_state, plane, slide
@@ -170,14 +175,39 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="where the picture goes")
     parser.add_argument("--record", action="store_true", help="append to benchmarks/RESULTS.md")
     parser.add_argument("--quick", action="store_true", help="a few steps")
+    parser.add_argument("--float32", action="store_true", help="float32 beside float64")
+    parser.add_argument("--members", type=int, default=64, help="with --float32")
+    parser.add_argument("--steps", type=int, default=32, help="with --float32")
+    parser.add_argument("--seed", type=int, default=1, help="with --float32")
+    parser.add_argument("--body", choices=_gradient_precision.BODIES, help="with --float32, alone")
     options = parser.parse_args(words)
     options.words = words
     return options
 
 
+def in_float32(options: argparse.Namespace) -> str:
+    """The table of float32 beside float64."""
+    members, steps = (4, 4) if options.quick else (options.members, options.steps)
+    found = []
+    for body in [options.body] if options.body else _gradient_precision.BODIES:
+        of = _gradient_precision.measure(body, members, options.seed, steps, options.device)
+        found += _gradient_precision.rows(body, of)
+    return "\n\n".join(
+        [
+            f"## Gradients in float32 beside float64, {today()}, {machine()}",
+            f"commit {commit()}; {versions(jax)}; {steps} steps of"
+            f" {1000 * _gradient_precision.DT:g} ms, seed {options.seed}",
+            f"`{shlex.join(['python', 'benchmarks/gradients.py', *options.words])}`",
+            table(_gradient_precision.HEADER, found) + "\n",
+        ]
+    )
+
+
 def main(words: list[str]) -> str:
     """Measure, print and return the table."""
     options = parse(words)
+    if options.float32:
+        return publish(in_float32(options), options.record)
     with session(options.device, "float64"):
         found = measure(20 if options.quick else round(SECONDS / DT))
     if options.out:

@@ -32,7 +32,7 @@ from jaxsim.characters.anthropometry import (
     toe_joint,
 )
 from jaxsim.characters.poses import MIRROR, SIDES, posed, sided
-from jaxsim.collision.contacts import lowest_point
+from jaxsim.characters.standing import rise_to_ground
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.model import (
     Joint,
@@ -382,5 +382,5 @@ def start(model: Model, name: str) -> State:
     quat = np.array([np.cos(half), 0, np.sin(half), 0])
     root = model.topology.q_start[model.topology.joint("root")]
     q = state.q.at[root + 3 : root + 7].set(quat.astype(state.q.dtype))
-    low = lowest_point(model, forward_kinematics(model, q, state.qd))
-    return state.replace(q=q.at[root + 2].add(-low))
+    rise = rise_to_ground(model, forward_kinematics(model, q, state.qd))
+    return state.replace(q=q.at[root + 2].add(rise))

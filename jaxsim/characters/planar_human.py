@@ -16,7 +16,7 @@ from jax.core import Tracer
 
 from jaxsim.characters.lamina import tapered_capsule_lamina
 from jaxsim.characters.poses import posed, sided
-from jaxsim.collision.contacts import lowest_point
+from jaxsim.characters.standing import rise_to_ground
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.model import (
     Model,
@@ -219,7 +219,7 @@ def start(model: Model, name: str, shank_tilt: float | Array = SHANK_TILT) -> St
         pose, place = _sitting(model, shank_tilt)
     state = posed(model, pose)
     kin = forward_kinematics(model, state.q, state.qd)
-    rise = -lowest_point(model, kin)
+    rise = rise_to_ground(model, kin)
     forward = place - kin.com[model.topology.link("pelvis"), 0]
     return state.replace(q=state.q.at[0].add(forward).at[1].add(rise))
 

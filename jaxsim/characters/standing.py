@@ -16,6 +16,10 @@ from jaxsim.model import Model, ModelError, State, neutral_state
 from jaxsim.model.roles import FEET
 from jaxsim.model.state import neutral_q
 
+# What stands or lies at a start is this deep in the ground [m]. Exactly on it the rounding of a gap
+# would decide whether the gap closes within a step or depth is undone slowly, and float32 would have
+# other gradients than float64. Deeper starts push the harder: this one by 0.5 mm/s, once.
+START_DEPTH = 1e-5
 STANDS = 0.9  # a head that is this much of its height in the standing pose up stands
 FALLEN = 0.6  # who is lower than this much of its height in the standing pose has fallen
 
@@ -30,15 +34,20 @@ def standing_q(model: Model) -> np.ndarray:
 
 @partial(jax.jit, static_argnames="name")
 def stand(model: Model, name: str = "standing") -> State:
-    """Standing at rest, the lowest point on the ground. ModelError for another name."""
+    """Standing at rest on the ground, see ``START_DEPTH``. ModelError for another name."""
     if name != "standing":
         raise ModelError(f"no start named {name!r}; choose from standing")
     state, top = neutral_state(model), model.topology
     q = jnp.asarray(standing_q(model), state.q.dtype)
     if top.root_height is not None:
-        low = lowest_point(model, forward_kinematics(model, q, state.qd))
-        q = q.at[top.root_height].add(-low)
+        kin = forward_kinematics(model, q, state.qd)
+        q = q.at[top.root_height].add(rise_to_ground(model, kin))
     return state.replace(q=q)
+
+
+def rise_to_ground(model: Model, kin: Kinematics) -> Array:
+    """() how far the lowest point is below its place at a start [m], see ``START_DEPTH``."""
+    return -lowest_point(model, kin) - START_DEPTH
 
 
 def standing_height(model: Model) -> float | Array:

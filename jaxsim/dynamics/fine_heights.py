@@ -1,11 +1,11 @@
-"""Heights of a tree's joints beyond float32: what rounding made of them, to first order.
+"""Heights of a tree's joints, finer than float32 has them.
 
-A foot hangs 1 to 2 m below its root, so that in float32 its height carries 1e-7 m of rounding. A
-gap is closed within a step, and a millisecond makes 1e-4 m/s of it. Here products and sums of the
-heights and of the last rows of the rotations are taken again with factors of 11 bits, whose
-products are exact, and what is missing is added. The corrections themselves are float32.
+A foot hangs 1 to 2 m below its root, so that its height carries 1e-7 m of rounding. A gap closes
+within a step, and a millisecond makes 1e-4 m/s of it. What rounding took from the heights, and from
+the last rows of the rotations that they are made with, is found to first order and added: products
+are taken again from factors of 11 bits, which float32 multiplies exactly.
 
-No derivative follows the corrections: that of the heights is right without them.
+No derivative follows the corrections, which are below its own rounding.
 """
 
 import jax
@@ -19,79 +19,87 @@ from jaxsim.model.joints import Q_SIZE
 from jaxsim.model.model import Model
 from jaxsim.model.topology import WORLD, Topology
 
-FACTOR, PRODUCT = 2.0**11, 2.0**22  # parts of 1, or of a metre, on which factors and products lie
+FACTOR = 2.0**11  # factors are whole parts of 1, or of a metre, of this size
+UP = np.array([0.0, 0.0, 1.0])
 
 
 def fine_heights(
     model: Model, q: Array, rest: Array, local: tuple[Array, Array], world: tuple[Array, Array]
 ) -> tuple[Array, Array]:
-    """Rotations (nj, 3, 3) and positions (nj, 3) of all joints with better last rows.
+    """Rotations (nj, 3, 3) and positions (nj, 3) of the joints in the world, with finer last rows.
 
-    rest (nq,): what is missing from q, see ``integrate_finely``. local, world: rotations and
-    positions of the joints in their parents' frames and in the world, as float32 has them.
+    rest (nq,): what rounding took from q, see ``kinematics.integrate_finely``. local, world:
+    rotations and positions of the joints in their parents' frames and in the world, of float32.
+    Of a turn dR of a joint's frame R the last row of dR R^T is the same for all that it carries.
     """
     top = model.topology
-    rot, pos = world
-    q, local_rot, local_pos, R, p = jax.lax.stop_gradient((q, *local, rot, pos))
+    model, q, rest, (turn, offset), (R, p) = jax.lax.stop_gradient((model, q, rest, local, world))
     parent = np.array(top.joint_parent)
     rooted = (parent == WORLD)[:, None]
-    up = jnp.asarray([0.0, 0.0, 1.0], q.dtype)
-    row = jnp.where(rooted, up, R[parent, 2])  # of the parent
-    start = jnp.where(rooted, 0.0, p[parent])
-    offset = quat_to_matrix(jax.lax.stop_gradient(model.joint_quat))
-    turned = rotate(R, _product(row, local_rot, R[:, 2]) + _of_balls(top, q, row, offset))
-    angle, shift = _of_axes(model, q, rest, row, R)
-    turned = turned + angle
-    risen = _rise(row, local_pos, start[:, 2], p[:, 2]) + shift
-    mask = jnp.asarray(_ancestors(top), q.dtype)
-    whole = matmul(mask, turned)  # (nj, 3): last row of dR R^T
-    risen = matmul(mask, risen + jnp.sum((whole - turned) * (p - start), axis=-1))
-    rows = jnp.sum(whole[:, :, None] * R, axis=1)
-    return rot.at[:, 2].add(rows), pos.at[:, 2].add(risen)
+    row = jnp.where(rooted, jnp.asarray(UP, q.dtype), R[parent, 2])  # of the parents
+    begin = jnp.where(rooted, 0.0, p[parent])
+    of_axes, slid = _of_axes(model, q, rest, R)
+    missed = _product(row, turn, R[:, 2]) + _of_quaternions(model, q, row)
+    turned = rotate(R, missed) + of_axes
+    risen = _rise(row, offset, begin[:, 2], p[:, 2]) + slid
+    ancestors = jnp.asarray(_ancestors(top), q.dtype)
+    whole = matmul(ancestors, turned)
+    risen = matmul(ancestors, risen + jnp.sum((whole - turned) * (p - begin), axis=-1))
+    rot, pos = world
+    return rot.at[:, 2].add(_times(whole, R)), pos.at[:, 2].add(risen)
 
 
-def _parts(x: Array, grid: float) -> tuple[Array, Array]:
-    """x on the grid, and what is left; both exact."""
-    high = jnp.round(x * grid) / grid
-    return high, x - high
+def _ancestors(top: Topology) -> np.ndarray:
+    """(nj, nj) whether a joint is another's ancestor, or itself."""
+    mask = np.eye(top.n_joints, dtype=bool)
+    for joint in (j for level in top.joint_levels for j in level):
+        if top.joint_parent[joint] != WORLD:
+            mask[joint] |= mask[top.joint_parent[joint]]
+    return mask
 
 
-def _product(row: Array, matrix: Array, rounded: Array) -> Array:
-    """row (n, 3) matrix (n, 3, 3), less what was rounded (n, 3)."""
-    (a, b), (A, B) = _parts(row, FACTOR), _parts(matrix, FACTOR)
-    exact = _times(a, A) - rounded
-    return exact + (_times(a, B) + _times(b, matrix))
+def _parts(x: Array, grid: float = FACTOR) -> tuple[Array, Array]:
+    """x in whole parts, and what is left; both exact."""
+    whole = jnp.round(x * grid) / grid
+    return whole, x - whole
 
 
 def _times(row: Array, matrix: Array) -> Array:
+    """Rows (n, 3) times matrices (n, 3, 3)."""
     return jnp.sum(row[:, :, None] * matrix, axis=1)
 
 
-def _rise(row: Array, offset: Array, start: Array, end: Array) -> Array:
-    """start + row . offset - end (n,)."""
-    (a, b), (x, y) = _parts(row, FACTOR), _parts(offset, FACTOR)
-    (low, low_rest), (high, high_rest) = _parts(start, PRODUCT), _parts(end, PRODUCT)
-    exact = jnp.sum(a * x, axis=-1) + (low - high)
-    return exact + ((low_rest - high_rest) + jnp.sum(a * y + b * offset, axis=-1))
+def _product(row: Array, matrix: Array, rounded: Array) -> Array:
+    """row (n, 3) times matrix (n, 3, 3), less what it was rounded to (n, 3)."""
+    (a, da), (m, dm) = _parts(row), _parts(matrix)
+    return (_times(a, m) - rounded) + (_times(a, dm) + _times(da, matrix))
 
 
-def _of_axes(model: Model, q: Array, rest: Array, row: Array, R: Array) -> tuple[Array, Array]:
-    """What sines and cosines miss of the unit circle, and the rest of q: rows (nj, 3) of rotations
-    and heights (nj,)."""
+def _rise(row: Array, offset: Array, begin: Array, end: Array) -> Array:
+    """begin + row . offset - end, (n,) of (n, 3) and (n,)."""
+    (a, da), (x, dx) = _parts(row), _parts(offset)
+    (low, more_low), (high, more_high) = (_parts(z, FACTOR**2) for z in (begin, end))
+    whole = jnp.sum(a * x, axis=-1) + (low - high)
+    return whole + ((more_low - more_high) + jnp.sum(a * dx + da * offset, axis=-1))
+
+
+def _of_axes(model: Model, q: Array, rest: Array, R: Array) -> tuple[Array, Array]:
+    """What the rest of q adds, and what sine and cosine miss of the unit circle: last rows (nj, 3)
+    of dR R^T, heights (nj,)."""
     top = model.topology
-    start = np.array(top.q_start)
-    axis = rotate(R, jax.lax.stop_gradient(model.joint_axis))
-    turned, risen = jnp.zeros_like(row), jnp.zeros_like(row[:, 0])
+    start, axis = np.array(top.q_start), rotate(R, model.joint_axis)
+    turned, risen = jnp.zeros_like(axis), jnp.zeros_like(axis[:, 0])
     hinges, slides, flying = (top.joints_of(kind) for kind in ("hinge", "slide", "free"))
     if hinges.size:
-        a, angle = axis[hinges], q[start[hinges]]
-        sine, cosine = jnp.sin(angle), jnp.cos(angle)
-        (s, ds), (c, dc) = _parts(sine, FACTOR), _parts(cosine, FACTOR)
-        square = (s * s + c * c - 1) + (ds * (sine + s) + dc * (cosine + c))
-        across = jnp.asarray([0.0, 0.0, 1.0], q.dtype) - a[:, 2:] * a
+        a, at = axis[hinges], start[hinges]
+        sine, cosine = jnp.sin(q[at]), jnp.cos(q[at])
+        (s, ds), (c, dc) = _parts(sine), _parts(cosine)
+        beyond = (s * s + c * c - 1) + (ds * (sine + s) + dc * (cosine + c))
         about = jnp.stack([-a[:, 1], a[:, 0], jnp.zeros_like(a[:, 0])], axis=-1)
-        own = rest[start[hinges]][:, None] * about - 0.5 * square[:, None] * across
-        turned = turned.at[hinges].set(own)
+        across = jnp.asarray(UP, q.dtype) - a[:, 2:] * a
+        turned = turned.at[hinges].set(
+            rest[at][:, None] * about - 0.5 * beyond[:, None] * across
+        )
     if slides.size:
         risen = risen.at[slides].set(rest[start[slides]] * axis[slides, 2])
     if flying.size:
@@ -99,41 +107,30 @@ def _of_axes(model: Model, q: Array, rest: Array, row: Array, R: Array) -> tuple
     return turned, risen
 
 
-def _of_balls(top: Topology, q: Array, row: Array, offset: Array) -> Array:
-    """What the matrices of quaternions miss, as rows (nj, 3) along the joints' axes."""
+def _of_quaternions(model: Model, q: Array, row: Array) -> Array:
+    """What the matrices of balls and free joints miss, for quaternions of unit length; row (nj, 3)
+    of the parents, the result (nj, 3) in the joints' axes."""
+    top = model.topology
     missed = jnp.zeros_like(row)
     for kind in ("ball", "free"):
         joints = top.joints_of(kind)
         if not joints.size:
             continue
-        first = np.array(top.q_start)[joints] + Q_SIZE[kind] - 4
-        quat = q[first[:, None] + np.arange(4)]
-        high, low = _parts(quat, FACTOR)
-        exact = high[:, :, None] * high[:, None, :]
-        small = high[:, :, None] * low[:, None, :] + low[:, :, None] * quat[:, None, :]
-        eye = jnp.eye(3, dtype=q.dtype)
-        motion = quat_to_matrix(quat) - eye
-        length = (_trace(exact) - 1) + _trace(small)
-        turn = (_turn(exact) - motion) + _turn(small) - length[:, None, None] * motion
-        missed = missed.at[joints].set(_times(_times(row[joints], offset[joints]), turn))
+        quat = q[(np.array(top.q_start)[joints] + Q_SIZE[kind] - 4)[:, None] + np.arange(4)]
+        a, da = _parts(quat)
+        whole = a[:, :, None] * a[:, None, :]
+        more = a[:, :, None] * da[:, None, :] + da[:, :, None] * quat[:, None, :]
+        rounded = quat_to_matrix(quat) - jnp.eye(3, dtype=q.dtype)
+        length = (jnp.trace(whole, axis1=1, axis2=2) - 1) + jnp.trace(more, axis1=1, axis2=2)
+        turn = (_turn(whole) - rounded) + _turn(more) - length[:, None, None] * rounded
+        offset = quat_to_matrix(model.joint_quat[joints])
+        missed = missed.at[joints].set(_times(_times(row[joints], offset), turn))
     return missed
 
 
-def _trace(products: Array) -> Array:
-    return sum(products[:, k, k] for k in range(4))
-
-
 def _turn(products: Array) -> Array:
-    """The matrix of a quaternion from the products (n, 4, 4) of its numbers, less the identity."""
+    """The matrices (n, 3, 3) of quaternions from the products (n, 4, 4) of their numbers, less the
+    identity."""
     (_, wx, wy, wz), (_, xx, xy, xz), (_, _, yy, yz), (*_, zz) = jnp.moveaxis(products, 0, -1)
     rows = [[-yy - zz, xy - wz, xz + wy], [xy + wz, -xx - zz, yz - wx], [xz - wy, yz + wx, -xx - yy]]
     return 2 * jnp.stack([jnp.stack(row, axis=-1) for row in rows], axis=-2)
-
-
-def _ancestors(top: Topology) -> np.ndarray:
-    """(nj, nj) whether a joint is another's ancestor, or itself."""
-    mask = np.eye(top.n_joints, dtype=bool)
-    for joint, parent in enumerate(top.joint_parent):
-        if parent != WORLD:
-            mask[joint] |= mask[parent]
-    return mask

@@ -10,7 +10,8 @@ import numpy as np
 from jaxsim.characters.bearing import bearing
 from jaxsim.characters.default_gains import with_default_gains
 from jaxsim.characters.registry import CHARACTERS, start
-from jaxsim.collision.contacts import lowest_point, overlapping_pairs
+from jaxsim.characters.standing import rise_to_ground
+from jaxsim.collision.contacts import overlapping_pairs
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.io.joint_angles import posed_q
 from jaxsim.io.model_file import load_model
@@ -25,7 +26,7 @@ NO_SHAPES = "no link has a shape, so it touches nothing; spheres, capsules and b
 BETWEEN = 24  # straight lines between two keys
 
 # Compiled as a whole: one operation after the other, each would be compiled by itself.
-_low = jax.jit(lambda model, q, qd: lowest_point(model, forward_kinematics(model, q, qd)))
+_rise = jax.jit(lambda model, q, qd: rise_to_ground(model, forward_kinematics(model, q, qd)))
 
 
 class Keys(NamedTuple):
@@ -115,12 +116,12 @@ def overlaps(mover: Placed) -> tuple[tuple[str, str], ...]:
 
 
 def _on_ground(model: Model, state: State) -> State:
-    """The root lifted or lowered until the lowest point is at height 0."""
+    """The root lifted or lowered until the lowest point is where it is at starts."""
     top = model.topology
     if top.planar or top.root_height is None:
         return state
-    low = float(_low(model, state.q, state.qd))
-    return state.replace(q=state.q.at[top.root_height].add(-low))
+    rise = float(_rise(model, state.q, state.qd))
+    return state.replace(q=state.q.at[top.root_height].add(rise))
 
 
 def place_root(world: World, top: Any, q: np.ndarray, qd: np.ndarray) -> None:
