@@ -6,6 +6,7 @@ flush neighbour covers it is taken away; where that is more than a trace the nei
 contact, and this one is none.
 """
 
+from dataclasses import replace
 from functools import lru_cache
 
 import jax.numpy as jnp
@@ -13,7 +14,9 @@ import numpy as np
 from jax import Array
 
 from jaxsim.collision.box_box import FAR
+from jaxsim.collision.contacts import Contacts, shape_poses
 from jaxsim.collision.slots import contact_slots
+from jaxsim.dynamics.kinematics import Kinematics
 from jaxsim.math.safe import safe_norm, safe_normalize
 from jaxsim.model.model import Model
 from jaxsim.model.seams import AHEAD, FLUSH
@@ -71,6 +74,17 @@ def without_seams(
         gap = gap.at[slots].set(new_gap)
         normal = normal.at[slots].set(jnp.where(seam[:, None], mended, normal[slots]))
     return normal, gap
+
+
+def seamless(model: Model, kin: Kinematics, contacts: Contacts) -> Contacts:
+    """Contacts of one configuration ``without_seams``."""
+    if not has_seams(model.topology):
+        return contacts
+    half = contacts.normal * contacts.gap[:, None] / 2
+    sites = contacts.point + half, contacts.point - half
+    poses = shape_poses(model, kin)
+    normal, gap = without_seams(model, *poses, sites, contacts.normal, contacts.gap)
+    return replace(contacts, normal=normal, gap=gap)
 
 
 def has_seams(top: Topology) -> bool:

@@ -11,6 +11,7 @@ from jax import Array
 
 from jaxsim.collision.contacts import Contacts, find_contacts, take
 from jaxsim.collision.nearest import Chosen, nearest, solved_for
+from jaxsim.collision.seams import seamless
 from jaxsim.collision.slots import contact_slots
 from jaxsim.constraints.acceleration import (
     Rows,
@@ -57,7 +58,7 @@ class EventScene:
     @classmethod
     def of(cls, model: Model, state: State, config: "EventDriven") -> "EventScene":
         kin = forward_kinematics(model, state.q, state.qd)
-        contacts = find_contacts(model, kin)
+        contacts = seamless(model, kin, find_contacts(model, kin))
         slots = contact_slots(model.topology)
         slip = jnp.zeros_like(contacts.point)
         for link, sign in ((slots.link_a, 1.0), (slots.link_b, -1.0)):
@@ -171,7 +172,8 @@ class EventScene:
 
         def gap(t):
             q = integrate(model, state.q, state.qd, t)
-            return find_contacts(model, forward_kinematics(model, q, state.qd)).gap
+            kin = forward_kinematics(model, q, state.qd)
+            return seamless(model, kin, find_contacts(model, kin)).gap
 
         def rate(t):
             return jax.jvp(gap, (t,), (jnp.ones_like(t),))[1]

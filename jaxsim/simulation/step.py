@@ -61,9 +61,11 @@ from jaxsim.simulation.warm_start import (
 )
 from jaxsim.solvers import adaptive, implicit
 from jaxsim.solvers.pgs import RowGroup, natural_residual, useful_start
+from jaxsim.solvers.successive import Impacts, after_impacts
 from jaxsim.solvers.tree_factor import lower_product, solve_lower, whiten_rows
 
 DERIVATIVES = ("iteration", "implicit")
+IMPACTS = ("at_once", "successive")
 
 
 class ContactScheme:
@@ -120,6 +122,8 @@ class TimeStepping(ContactScheme):
     sweeps beyond the first ``sweeps`` it is approximate, so for exact gradients through hard
     impacts give ``most_sweeps=0``, with ``sweeps`` enough.
     smoothing: of the implicit derivative, and of nothing else.
+    impacts: those of a step, "at_once" as one problem of all contacts, or "successive", one contact
+    after the other as in ``solvers.successive``.
     """
 
     dt: Array | float = 0.00025  # [s]
@@ -137,11 +141,14 @@ class TimeStepping(ContactScheme):
     contacts: int | None = dataclasses.field(default=None, metadata={"static": True})  # at most
     derivative: str = dataclasses.field(default="iteration", metadata={"static": True})
     smoothing: Array | float = 0.0  # relaxes complementarity in the derivative [J]
+    impacts: str = dataclasses.field(default="at_once", metadata={"static": True})
 
     def __post_init__(self):
         check_ranges(self)
         if self.derivative not in DERIVATIVES:
             raise ValueError(f"derivative {self.derivative!r}: there are {', '.join(DERIVATIVES)}")
+        if self.impacts not in IMPACTS:
+            raise ValueError(f"impacts {self.impacts!r}: there are {', '.join(IMPACTS)}")
         if self.derivative == "iteration" and isinstance(self.smoothing, float) and self.smoothing:
             raise ValueError('smoothing acts with derivative="implicit" only')
 
@@ -233,8 +240,13 @@ def step(
         acting = packs(layout, chosen)
         L, white, change = whiten_rows(top, rest.M, rest.rows, rest.change, acting)
         begun = lower_product(top, L, state.qd)
-        y = begun + change
     with jax.named_scope("impulses"):
+        y, blows = begun, None
+        if config.impacts == "successive" and layout.contacts:
+            y, blows = after_impacts(
+                _impacts(contacts, layout, white, target - rest.target, config), y
+            )
+        y = y + change
         groups = row_groups(layout, white, rest.target, contacts.friction, acting)
         last = state.solver.impulse
         groups, y = _solved(groups, y, warm_start(top, layout, last, chosen), config)
@@ -252,8 +264,12 @@ def step(
     grip_force = matmul(of_grip, grip_axes(top, y.dtype)) / dt
     motion_force = jnp.zeros_like(qd)
     impulses = jnp.concatenate([of_contact.reshape(-1), of_limit, of_grip.reshape(-1)])
+    acted = impulses
+    if blows is not None:
+        contact_force = contact_force + jnp.sum(blows[:, :, None] * frame, axis=1) / dt
+        acted = impulses.at[: blows.size].add(blows.reshape(-1))
     if given is not None:
-        motion_force = jnp.where(given[0], free.missing(qd - state.qd, impulses), 0.0) / dt
+        motion_force = jnp.where(given[0], free.missing(qd - state.qd, acted), 0.0) / dt
     free_of = jnp.ones_like(qd) if given is None else jnp.where(given[0], 0.0, 1.0)
     drive = control.torque - control.damping * (qd - state.qd) + pushed + motion_force
     gained = jnp.maximum(impulses * target, 0.0)
@@ -333,6 +349,8 @@ def _rows(model, state, kin, contacts, chosen, frame, control, config):
     recovery_time = jnp.maximum(config.stabilization_time, dt)
     J = contact_rows(model, kin, contacts, frame, chosen, packs(layout, chosen))
     approach = matmul(J[:, 0], state.qd)
+    if config.impacts == "successive":  # which bounce by themselves
+        contacts = dataclasses.replace(contacts, restitution=jnp.zeros_like(contacts.restitution))
     normal_target = contact_targets(
         contacts,
         approach,
@@ -352,6 +370,22 @@ def _rows(model, state, kin, contacts, chosen, frame, control, config):
         rows.append(J_grip.reshape(grip_target.size, top.nv))
         targets.append(grip_target.reshape(-1))
     return J_limit, jnp.concatenate(rows), jnp.concatenate(targets)
+
+
+def _impacts(contacts, layout, white: Array, given: Array, config: TimeStepping) -> Impacts:
+    """What hits within the step, in whitened rows; given (m,): what prescribed motion adds."""
+    k = layout.contact_rows
+    last = layout.contacts * k
+    reaches = -jnp.maximum(contacts.gap, 0.0) / config.dt
+    bounces = jnp.where(contacts.restitution > 0, 0.0, reaches)
+    return Impacts(
+        x=white[:last].reshape(layout.contacts, k, -1),
+        given=given[:last:k],
+        threshold=jnp.minimum(reaches, bounces - config.bounce_speed),
+        reaches=reaches,
+        restitution=contacts.restitution,
+        friction=contacts.friction,
+    )
 
 
 def choose(
