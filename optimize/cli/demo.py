@@ -45,7 +45,8 @@ def run(args: argparse.Namespace) -> int:
         make_room(Path(args.out))
         say(
             f"Rising from a chair: the script {SCRIPT} is tuned for {args.generations} generations",
-            f"of {args.population} simulations, to be sooner on the feet with less effort.",
+            f"of {args.population} simulations, for a lower sum of the time until it stands, its",
+            "effort, and feet that skid; judged with finer steps before and after:",
         )
         result = tune(
             SCRIPT,

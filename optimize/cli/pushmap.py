@@ -87,13 +87,13 @@ def run(args: argparse.Namespace) -> int:
         from controllers.numbers import read_numbers
         from optimize.studies.push_map import push_map
         from optimize.studies.push_options import MapOptions
-        from optimize.studies.push_report import TABLE
+        from optimize.studies.push_report import TABLE, unsolved_note
 
     numbers = None if args.numbers is None else read_numbers(args.numbers)
     args.set, args.numbers = settings(args.set) or None, numbers
     args.vary = None if args.vary is None else dict(args.vary)
     found = run_study(partial(push_map, cluster=args.cluster), MapOptions, args)
-    say(*found.missing)
+    say(*found.missing, *([unsolved_note(found)] if found.unsolved.any() else []))
     print((Path(args.out) / TABLE).read_text(), end="")
     return 1 if (found.failed > 0).all() else 0
 

@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
         from optimize.problems.starts import spread_text
         from optimize.sweeps.edge import Edge
         from optimize.sweeps.sweep import sweep
-        from optimize.sweeps.table import summary, write_csv
+        from optimize.sweeps.table import summary, unsolved_note, write_csv
 
     args.set = settings(args.set) or None
     names = {"values", "measures", "starts", "count", "seed", "seconds", "chunk", "set", "backend"}
@@ -143,6 +143,7 @@ def run(args: argparse.Namespace) -> int:
     if "values" in options:
         options["values"] = _once(options["values"])
     table = sweep(args.what, **options, **run_arguments(args), cluster=args.cluster)
+    say(*filter(None, [unsolved_note(table)]))
     print(summary(table))
     if table.sizes.get("start", 1) > 1:
         print(f"starts: {spread_text()}")

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxsim.fused import choose_backend, fuse

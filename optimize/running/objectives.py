@@ -245,7 +245,7 @@ OBJECTIVES = {
                 "skid": 10.0,
                 "final_state": 1.0,
             },
-            "higher, longer in the air, sooner on the feet (section 5.3.1)",
+            "height and time in the air, time until it stands, effort, weighed (section 5.3.1)",
         ),
         Objective(
             "quick-prone-to-stand",
@@ -257,13 +257,13 @@ OBJECTIVES = {
                 "skid_standing": 100.0,
                 "final_state": 1.0,
             },
-            "sooner on the feet with less effort, never leaving the ground (section 5.3.2)",
+            "time until it stands and effort, weighed, never leaving the ground (section 5.3.2)",
         ),
         Objective(
             "quick-rise",
             3.0,
             {"time": 1.0, "energy": 1 / 50000, "skid": 10.0, "final_state": 1.0},
-            "sooner on the feet with less effort, feet flat: for rising from a chair",
+            "time until it stands, effort and skidding feet, weighed: for rising from a chair",
         ),
         Objective(
             "stand",

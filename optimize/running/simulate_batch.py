@@ -85,7 +85,7 @@ def simulate_batch(
 
     what: as for ``simulate``; measures: by name, see ``jaxsim.Measure``; the distance of the centre
     of mass from the start, along x, and its height at the end are always among them ("distance",
-    "final_com_height" [m]). backend: "fused" or "xla"; by default fused for planar characters.
+    "final_com_height" [m]), unless those of the caller have these names. backend: "fused" or "xla"; by default fused for planar characters.
 
     Raises ValueError for controllers without a common leading axis.
     """
@@ -112,7 +112,8 @@ def simulate_batch(
 
     result = jax.vmap(one)(controllers)
     told = {name: np.asarray(value) for name, value in result.measures.items()}
-    told["distance"] = told["distance"] - float(begun)
+    if "distance" not in (measures or {}):
+        told["distance"] = told["distance"] - float(begun)
     assert len(jax.tree.leaves(controllers)[0]) == size
     return Batch(found, controllers, told, tuple(failures(result.health)))
 

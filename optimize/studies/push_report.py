@@ -102,11 +102,7 @@ def notes(found: PushMap) -> list[str]:
     o = found.options
     out = ["first fall: the weakest force that is known to have made one of the starts fall"]
     out += [f"weaker not: starts that did not survive one of the {o.checks} next weaker forces"]
-    out.append(
-        f"{found.unsolved.sum()} frames of all runs were not solved by the optimisation, in"
-        f" {(found.unsolved > 0).sum()} of {found.unsolved.size} cells; the largest force without"
-        f" a source at the root was {found.residual.max():.2g} N"
-    )
+    out.append(unsolved_note(found))
     ceiling = int((found.tolerated == o.top * o.resolution).sum())
     if ceiling:
         out.append(f"{ceiling} of {found.tolerated.size} cells survived the strongest push")
@@ -121,6 +117,15 @@ def notes(found: PushMap) -> list[str]:
             axes = ", ".join([*(o.vary or {}), "duration, direction, start"])
             out.append(f"{len(where)} cells ({axes}) {kind}: {some}{more}")
     return out
+
+
+def unsolved_note(found: PushMap) -> str:
+    """How many frames were not solved, and what that came to."""
+    return (
+        f"{found.unsolved.sum()} frames of all runs were not solved by the optimisation, in"
+        f" {(found.unsolved > 0).sum()} of {found.unsolved.size} cells; the largest force without"
+        f" a source at the root was {found.residual.max():.2g} N"
+    )
 
 
 def cells_csv(found: PushMap) -> str:
@@ -138,6 +143,7 @@ def cells_csv(found: PushMap) -> str:
             *checks,
             "runs_not_finite",
             "frames_unsolved",
+            "force_without_source_N",
         ]
     )
     o = found.options
@@ -147,7 +153,7 @@ def cells_csv(found: PushMap) -> str:
         below = ["" if b == UNTRIED else int(b) for b in found.below[(slice(None), *at)]]
         own = [f"{x:g}" for x in o.values_at(tuple(index)).values()]
         row = [o.durations[d], f"{o.directions_deg[k]:g}", s, "" if np.isnan(force) else force]
-        out.writerow([*own, *row, *below, found.failed[at], found.unsolved[at]])
+        out.writerow([*own, *row, *below, found.failed[at], found.unsolved[at], f"{found.residual[at]:.4g}"])
     return text.getvalue()
 
 

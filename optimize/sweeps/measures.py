@@ -125,7 +125,9 @@ def columns(problem: Problem, measures: Measures | None) -> Columns:
         own_keys = terms.keys(problem.objective)
         totals["fitness"] = problem.objective, own_keys
         shown |= own_keys
-    default = [n for n in DEFAULT if n != "standing" or problem.scenario.model.topology.roles.stands]
+    default = [
+        n for n in DEFAULT if n != "standing" or problem.scenario.model.topology.roles.stands
+    ]
     asked = measures if measures is not None else () if totals else default
     for name in [asked] if isinstance(asked, str) else asked:
         own = asked[name] if isinstance(asked, Mapping) else None

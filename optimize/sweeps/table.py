@@ -7,6 +7,7 @@ import numpy as np
 
 from jaxsim.io.files import naming
 from optimize.sweeps import store
+from optimize.sweeps.measures import UNSOLVED
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -86,6 +87,20 @@ def summary(table: "Dataset") -> str:
         ends = [f"{cell:<{w}}" for cell, w in zip(figures[3:], widths[4:])]
         lines.append("  ".join([f"{label:<{widths[0]}}", *cells, *ends]).rstrip())
     return "\n".join(lines)
+
+
+def unsolved_note(table: "Dataset") -> str:
+    """What to say where steps were not solved; empty where all were, or nothing is optimised."""
+    for count, force in (tuple(UNSOLVED), tuple(UNSOLVED.values())):
+        if count in table and force in table:
+            steps, most = np.asarray(table[count]), np.asarray(table[force])
+            if np.nansum(steps) > 0:
+                return (
+                    f"{np.nansum(steps):g} steps were not solved by the optimisation, of"
+                    f" {(steps > 0).sum()} of {steps.size} members; the largest force without a"
+                    f" source at the root was {np.nanmax(most):.3g} N ({count}, {force})"
+                )
+    return ""
 
 
 def _failed_lines(table: "Dataset", failed: np.ndarray) -> list[str]:

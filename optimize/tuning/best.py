@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from controllers.scl.ast import Script
+from controllers.scl.load import vocabulary
+from controllers.scl.parser import parse
 from controllers.scl.roles import UNITS, number_roles
 from controllers.scl.writer import rewrite
 from optimize.problems.defaults import script_in
@@ -15,6 +17,8 @@ from optimize.results.folder import RunFolder
 from optimize.running.summary import json_safe
 from optimize.tuning.checkpoint import GenerationRecord
 from optimize.tuning.histories import weighed
+
+BY_SEARCH = "by the motions of the search"
 
 
 class Best:
@@ -65,9 +69,20 @@ class Best:
             self.write(worth, parts, best_x[run])
             self.written = run, worth
 
-    def write(self, fitness: float, parts: Mapping[str, float | None], x: np.ndarray) -> None:
-        """best.scl of a script, and best.json with terms and numbers before and after."""
+    def write(
+        self,
+        fitness: float | None,
+        parts: Mapping[str, float | None],
+        x: np.ndarray,
+        before: tuple[float | None, Mapping[str, float | None]] | None = None,
+        judged: str = BY_SEARCH,
+    ) -> None:
+        """best.scl of a script, and best.json with terms and numbers before and after.
+
+        before: fitness and terms of the start, by default as the search has them; judged: how.
+        """
         problem, start = self.problem, self.start or {"best": None, "best_parts": {}}
+        begun, begun_parts = before or (start["best"], start["best_parts"])
         script = script_in(problem.scenario)
         if script is not None:
             self.folder.write_text(RunFolder.BEST_SCRIPT, tuned_text(problem, script, x))
@@ -77,14 +92,15 @@ class Best:
                 "name": name,
                 "unit": objective.term(name).unit,
                 "weight": weight,
-                "before": start["best_parts"].get(name),
+                "before": begun_parts.get(name),
                 "after": parts.get(name),
             }
             for name, weight in objective.weights.items()
         ]
         content = {
             "objective": objective.name,
-            "fitness": {"before": start["best"], "after": fitness},
+            "judged": judged,
+            "fitness": {"before": begun, "after": fitness},
             "terms": terms,
             "numbers": numbers_found(problem, x),
         }
@@ -102,11 +118,25 @@ def tuned_text(problem: Problem, script: Script, x: np.ndarray) -> str:
     return rewrite(script, values.tolist())
 
 
+def written_values(problem: Problem, x: np.ndarray) -> np.ndarray:
+    """(n,) numbers of a member x (n,), in their units; those of a script as its text has them."""
+    after = np.array(problem.tunables.decode(np.asarray(x, float)), float)
+    script = script_in(problem.scenario)
+    if script is None:
+        return after
+    text = tuned_text(problem, script, x)
+    held = parse(text, vocabulary(problem.scenario.model)).values()
+    for k, path in enumerate(problem.tunables.names):
+        if path.startswith("controller.values["):
+            after[k] = held[int(path[len("controller.values[") : -1])]
+    return after
+
+
 def numbers_found(problem: Problem, x: np.ndarray) -> dict[str, dict[str, Any]]:
     """Every number by label or path: its unit, bounds, before and after."""
     tunables, script = problem.tunables, script_in(problem.scenario)
     roles = () if script is None else number_roles(script)
-    after, rows = np.asarray(tunables.decode(np.asarray(x, float))), {}
+    after, rows = written_values(problem, x), {}
     for k, path in enumerate(tunables.names):
         unit, before = None, tunables.initial[k]
         if script is not None and path.startswith("controller.values["):

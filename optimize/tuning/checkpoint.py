@@ -48,6 +48,7 @@ class GenerationRecord:
     first_quartile, third_quartile   of the fitness, beside the median
     centre      (n,) mean of the search distribution after the update, in its coordinates, to six
                 digits
+    best_x      (n,) the best member of this generation, where it is the best so far
     """
 
     generation: int
@@ -69,6 +70,7 @@ class GenerationRecord:
     first_quartile: float | None = None
     third_quartile: float | None = None
     centre: list[float] = dataclasses.field(default_factory=list)
+    best_x: list[float] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -271,8 +273,9 @@ def _record(line: dict[str, Any], number: int) -> GenerationRecord:
     numbers = (v for v in record.best_parts.values() if v is not None)
     if not all(isinstance(v, (int, float)) for v in numbers):
         raise ValueError(f"line {number}: best_parts are {record.best_parts}")
-    if not all(isinstance(v, (int, float)) for v in record.centre):
-        raise ValueError(f"line {number}: centre is {record.centre}")
+    for name in ("centre", "best_x"):
+        if not all(isinstance(v, (int, float)) for v in getattr(record, name)):
+            raise ValueError(f"line {number}: {name} is {getattr(record, name)}")
     return record
 
 

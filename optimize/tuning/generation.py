@@ -284,14 +284,17 @@ def _commit(
     best_parts, records = list(checkpoint.best_parts), []
     for run, one in enumerate(assessed):
         parts: dict[str, float | None] = {}
+        improved: list[float] = []
         if one.healthy.any():
             i = int(np.argmin(np.where(one.healthy, one.fitness, np.inf)))
             parts = {name: _finite(column[i]) for name, column in one.parts.items()}
             if one.fitness[i] < best_fitness[run]:
                 best_x[run], best_fitness[run] = one.x[i], one.fitness[i]
                 best_parts[run] = parts
+                improved = best_x[run].tolist()
         own = {"sigma": float(sigma[run]), "restarts": int(restarts[run]), "changes": notes[run]}
         own |= {"best_parts": parts, "best_ever": _finite(best_fitness[run])}
+        own["best_x"] = improved
         own["centre"] = [float(f"{value:.6g}") for value in mean[run]]
         records.append(_record(checkpoint.generation, run, one, own))
     advanced = dataclasses.replace(

@@ -1,5 +1,6 @@
 """What the configuration of a run poses: the problem, how it is checked, how it is searched."""
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,15 +24,16 @@ TUNED_ON = 1000  # the first seed of starts: a map of the same seed has others
 CHECKED_ON = 500_000  # what is added for the seed of the starts that choose
 
 
-def make_problem(config: RunConfig) -> Problem:
-    """The optimisation problem of a run. Raises ValueError where nothing is free."""
-    first = scenario_of(config)
+def make_problem(config: RunConfig, dt: float | None = None) -> Problem:
+    """The optimisation problem of a run; dt: a script's, in the place of the search's [s]. Raises
+    ValueError where nothing is free."""
+    first = scenario_of(config, dt=dt)
     numbers = {name: tuple(spec) for name, spec in config["numbers"].items()}
     script = script_in(first)
     if not numbers or (script is not None and script.free_indices()):
         numbers = {**default_numbers(first), **numbers}
     others = [
-        _problem_of(config, scenario_of(config, also=own["set"]), own["pushes"], numbers)
+        _problem_of(config, scenario_of(config, dt=dt, also=own["set"]), own["pushes"], numbers)
         for own in config["also"]
     ]
     problem = _problem_of(config, first, config["pushes"], numbers)
@@ -69,25 +71,25 @@ def _problem_of(
     )
 
 
+def judging() -> contextlib.ExitStack:
+    """Context of the judgement: float64 on the CPU."""
+    stack = contextlib.ExitStack()
+    stack.enter_context(jax.enable_x64(True))
+    stack.enter_context(jax.default_device(jax.local_devices(backend="cpu")[0]))
+    return stack
+
+
 def checking(config: RunConfig, problem: Problem) -> Problem:
     """The problem with the starts that choose, and the judgement's steps in float64."""
-    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
-        settings = ({}, *(own["set"] for own in config["also"]))
+    with judging():
+        fine = problem if config.text is None else make_problem(config, config["judge_dt"])
         first, *others = (
-            _checked(config, own, changes)
-            for own, changes in zip((problem, *problem.also), settings, strict=True)
+            dataclasses.replace(
+                own, trials=config["checks"], seed=own.seed + CHECKED_ON, fresh=False, racing=0
+            )
+            for own in (fine, *fine.also)
         )
         return dataclasses.replace(first, also=tuple(others))
-
-
-def _checked(config: RunConfig, problem: Problem, changes: Mapping[str, Any]) -> Problem:
-    """One of them."""
-    own, seed = problem.scenario, problem.seed + CHECKED_ON
-    if config.text is not None:
-        own = scenario_of(config, dt=config["judge_dt"], also=changes)
-    return dataclasses.replace(
-        problem, scenario=own, trials=config["checks"], seed=seed, fresh=False, racing=0
-    )
 
 
 def search_of(config: RunConfig, problem: Problem) -> dict[str, Any]:

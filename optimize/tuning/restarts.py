@@ -166,8 +166,8 @@ class CMA:
         )
 
     def _ended(self, state: CMAState, ordered):
-        """The tests of appendix B.3 of the tutorial. ordered: (rows, 2) fitness, the best first; all
-        of it is compared as its difference from that best one, which has few digits to lose."""
+        """The tests of appendix B.3 of the tutorial. ordered: (rows, 2) fitness, the best first; it
+        is compared by the differences from that best one, which have few digits to lose."""
         now, regime, n = state.now, state.regime, self.dimensions
         size, eps = regime.population.astype(now.mean.dtype), jnp.finfo(now.mean.dtype).eps
         age = (now.count - 1 - jnp.arange(self._window)) % self._window  # of each place

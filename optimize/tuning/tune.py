@@ -11,12 +11,11 @@ Interrupted, the run goes on with ``tune(out="runs/rise", resume=True)``, to the
 import contextlib
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -31,24 +30,25 @@ from optimize.results.digest import accept, accepted, changes_since, digest
 from optimize.results.folder import RunFolder
 from optimize.results.lock import locked
 from optimize.running.cluster import check_cluster, workers
-from optimize.running.objectives import TERMS
 from optimize.running.simulate import Simulation, run_scenario, write_simulation
 from optimize.running.summary import json_safe
 from optimize.scenarios.scenario import Scenario
 from optimize.tuning.bar import Bar
-from optimize.tuning.best import Best, tuned_text
+from optimize.tuning.best import BY_SEARCH, Best, tuned_text
 from optimize.tuning.checkpoint import has_begun, next_generation
-from optimize.tuning.chosen import evolve_checked
+from optimize.tuning.chosen import choose, evolve_checked
 from optimize.tuning.config import RunConfig, new_config, resumed_config
 from optimize.tuning.evolution import EvolutionResult, GenerationRecord, evolve_runs, settings_of
 from optimize.tuning.front import Watched
 from optimize.tuning.gradient import REPORT, Doubts, health_at_start
 from optimize.tuning.histories import own_weights
 from optimize.tuning.history_plot import plot_history
+from optimize.tuning.judgement import Judged, Judgement, judge, nothing_gained
 from optimize.tuning.names import EVOLUTION, RESULT, RUNS, of_runs, stages
 from optimize.tuning.options import TuneOptions
 from optimize.tuning.posed import (
     checking,
+    judging,
     make_problem,
     scenario_of,
     search_of,
@@ -61,10 +61,10 @@ from optimize.tuning.runs import judged, table_of_runs
 class TuneResult:
     """What a run found.
 
-    before, after: the objective of the script as given and as tuned, judged with the finer time
-    step: {"name", "total", "parts"}; None where the run was interrupted or every member failed.
-    evolution: the search, of several runs the one that found the best; runs: all of them. notes:
-    what could not be done, with the remedy.
+    before, after: the objective as it begins and of what is handed out, judged alike: {"name",
+    "total", "parts"}; None where the run was interrupted or every member failed. best_x: what is
+    handed out, in the optimiser's coordinates. evolution: the search, of several runs the one that
+    found the best; runs: all of them. notes: what could not be done, with the remedy.
     """
 
     folder: Path
@@ -74,6 +74,7 @@ class TuneResult:
     after: dict[str, Any] | None
     motion: Simulation | None  # of the best
     notes: tuple[str, ...]
+    best_x: np.ndarray | None = None  # (n,)
 
 
 def tune(
@@ -101,9 +102,9 @@ def tune(
     what config.json says the run was started with.
 
     Several ``runs`` advance as one program, with the seeds from ``seed`` on and the values of
-    ``each`` in turn; the best member of all is judged, and runs.json tells what each found. Of runs
-    with weights of their own it is the best under those of the objective. ``front`` keeps the
-    members of all runs that no other one excels (``optimize.tuning.front``).
+    ``each`` in turn, and runs.json tells what each found. Of runs with weights or numbers of their
+    own that is judged by the weights of the objective, in the scenario as it is. ``front`` keeps
+    the members of all runs that no other one excels (``optimize.tuning.front``).
 
     cluster: where members are simulated, see ``optimize.running.cluster.workers``: a number of
     processes, a scheduler's address or Client of Dask, "slurm:8". Those of a generation, of all
@@ -113,9 +114,11 @@ def tune(
 
     The search is in JAX's default precision and on all its devices. After every generation
     history and checkpoint are complete, best.scl and best.json after every gain. At the end the
-    best script is simulated with ``judge_dt`` in float64, and its page, plots and trajectory
-    written. Ctrl-C and SIGTERM end the search after a generation, with all of that kept but the
-    judgement; KeyboardInterrupt where nothing has begun yet (see optimize.interrupts).
+    start, the means and the latest bests are judged, of a script with ``judge_dt`` in float64, and
+    the best of them is handed out, the start where none is better (``optimize.tuning.judgement``):
+    best.scl, best.json, its page, plots and trajectory. Ctrl-C and SIGTERM end the search after a
+    generation, with all of that kept but the judgement; KeyboardInterrupt where nothing has begun
+    yet (see optimize.interrupts).
 
     Raises ValueError, KeyError, TypeError or ScriptError for bad input, before anything is written,
     ValueError too where the first stage follows a derivative that is not worth it
@@ -230,22 +233,24 @@ def _chosen(
             changes=accepted(folder),
             **search_of(config, problem),
         )
-    if start is not None and chosen is not None:
-        best.start = {"best": start.total, "best_parts": start.parts}
-        evolution = dataclasses.replace(
-            evolution,
-            best_x=np.array(chosen.x),
-            best_fitness=np.inf if chosen.total is None else chosen.total,
-            best_parts=chosen.parts,
-        )
-    found = _finish(folder, config, problem, best, (evolution,), progress)
-    if chosen is None:
-        return found
+    if start is None or chosen is None:
+        return _finish(folder, config, problem, best, (evolution,), progress)
+    first = Judged("start", np.zeros_like(evolution.best_x), start.total, start.parts)
+    last = Judged("mean", np.array(chosen.x), chosen.total, chosen.parts)
+    taken = first if choose([start, chosen], config["sure"]) is start else last
+    judged = Judgement(first, taken, last, 2)
     told = (
         f"generation {chosen.generation} stands in {chosen.ok} of {chosen.starts} starts that"
         f" neither searched nor chose ({spread_text(*config['spread'])}),"
-        f" with a median objective of {chosen.total}"
+        f" with a median objective of {chosen.total}; the start in {start.ok}, with {start.total}"
     )
+    evolution = dataclasses.replace(
+        evolution,
+        best_x=last.x,
+        best_fitness=np.inf if chosen.total is None else chosen.total,
+        best_parts=chosen.parts,
+    )
+    found = _finish(folder, config, problem, best, (evolution,), progress, judged)
     return dataclasses.replace(found, notes=(*found.notes, told))
 
 
@@ -280,9 +285,11 @@ def _finish(
     best: Best,
     runs: tuple[EvolutionResult, ...],
     progress: bool,
+    judged: Judgement | None = None,
 ) -> TuneResult:
-    """Judge the best with the finer time step and write what there is to look at."""
-    evolution = min(runs, key=lambda run: best.worth(run.best_fitness, run.best_parts))
+    """Judge what was found, unless that is done, and write what there is to look at."""
+    order = sorted(runs, key=lambda run: best.worth(run.best_fitness, run.best_parts))
+    evolution = order[0]
     notes: list[str] = []
     if len(runs) > 1:
         each = of_runs(config["each"], config["runs"])
@@ -294,77 +301,89 @@ def _finish(
                 plot_history(folder)
         except ImportError as error:
             notes.append(f"{RunFolder.HISTORY_PLOT} was not written: {error}")
+    nothing = TuneResult(folder.path, evolution, runs, None, None, None, ())
     worth = best.worth(evolution.best_fitness, evolution.best_parts)
-    if not np.isfinite(worth):
+    if not np.isfinite(worth) and judged is None:
         if not evolution.interrupted:
             notes.append("every member failed; a smaller dt or sigma, or other bounds, may help")
-        return TuneResult(folder.path, evolution, runs, None, None, None, tuple(notes))
-    best.write(worth, evolution.best_parts, evolution.best_x)
+        return dataclasses.replace(nothing, notes=tuple(notes))
+    if judged is None:
+        best.write(worth, evolution.best_parts, evolution.best_x)
     if evolution.interrupted:
-        return TuneResult(folder.path, evolution, runs, None, None, None, tuple(notes))
-    if config.text is None:
-        start, found, name = best.start, evolution, config.objective.name
-        assert start is not None
-        first = {"name": name, "total": start["best"], "parts": start["best_parts"]}
-        last = {"name": name, "total": worth, "parts": found.best_parts}
-        by = "by the starts that checked it" if config["fresh"] else "by the motions of the search"
-        _write_result(folder, config, first, last, judged=by)
-        motion, missing = _shown(folder, config, problem, evolution.best_x, progress)
-        return TuneResult(folder.path, evolution, runs, first, last, motion, (*notes, *missing))
-    before = judge(config, problem, np.zeros_like(evolution.best_x), progress)
-    after = before if before.interrupted else judge(config, problem, evolution.best_x, progress)
-    if after.interrupted:
+        return dataclasses.replace(nothing, notes=tuple(notes))
+    try:
+        how = _how(config)
+        judged = judged or _judged(config, problem, order, progress)
+        if judged.chosen.total is None and judged.start.total is None and not config["fresh"]:
+            failed = f"judged {how}, every member failed: {judged.count} of the search"
+            return dataclasses.replace(nothing, notes=(*notes, failed))
+        motion = _motion(config, problem, judged.chosen, progress)
+        interrupted = config.text is not None and motion.interrupted
+    except KeyboardInterrupt:
+        interrupted = True
+    if interrupted:
         evolution = dataclasses.replace(evolution, interrupted=True)
-        return TuneResult(folder.path, evolution, runs, None, None, None, tuple(notes))
-    written = write_simulation(folder, after, with_files=False)
-    first, last = before.summary["objective"], after.summary["objective"]
-    _write_result(folder, config, first, last, judged=f"with steps of {config['judge_dt']} s")
-    return TuneResult(folder.path, evolution, runs, first, last, after, (*notes, *written.missing))
-
-
-def _shown(folder: RunFolder, config: RunConfig, problem: Problem, x: np.ndarray, progress: bool):
-    """The scenario with the numbers found, its motion written as ``jaxsim simulate`` does, and what
-    of it could not be."""
-    values = np.asarray(problem.tunables.decode(np.asarray(x, float)))
-    found = with_numbers(problem, values, config["seconds"])
-    motion = run_scenario(found, progress=progress, backend=config["backend"])
-    return motion, write_simulation(folder, motion, with_files=False).missing
-
-
-def _write_result(folder: RunFolder, config: RunConfig, before, after, judged: str) -> None:
+        return dataclasses.replace(nothing, evolution=evolution, notes=tuple(notes))
+    begun = (best.start or {}).get("best")
+    if not judged.gained:
+        notes.append(nothing_gained(judged, how, (begun, worth if np.isfinite(worth) else None)))
+    start, chosen = judged.start, judged.chosen
+    parts = chosen.parts or {}
+    best.write(chosen.total, parts, chosen.x, (start.total, start.parts or {}), how)
+    name = config.objective.name
+    first, last = (json_safe(one.as_json(name)) for one in (start, chosen))
     units = {name: config.objective.term(name).unit for name in config["weights"]}
-    content = {"judged": judged, "weights": config["weights"], "units": units}
-    folder.write_json(RESULT, {**content, "before": before, "after": after})
+    content = {"judged": how, "handed out": chosen.name, "search": [begun, worth]}
+    content |= {"weights": config["weights"], "units": units, "before": first, "after": last}
+    folder.write_json(RESULT, json_safe(content))
+    missing = write_simulation(folder, motion, with_files=False).missing
+    notes += missing
+    return TuneResult(folder.path, evolution, runs, first, last, motion, tuple(notes), chosen.x)
 
 
-def judge(config: RunConfig, problem: Problem, x: np.ndarray, progress: bool) -> Simulation:
-    """A member's motion with the finer time step, in float64 on the CPU.
+def _how(config: RunConfig) -> str:
+    """What is judged by, as a reader is told."""
+    steps = f"with steps of {config['judge_dt']} s"
+    if config["fresh"]:
+        return "by the starts that checked it" + (f", {steps}" if config.text is not None else "")
+    return BY_SEARCH if config.text is None else f"{steps} in float64"
 
-    The script is the one that best.scl holds, numbers rounded as they are written; what is tuned
-    besides the script is taken over too.
-    """
+
+def _judged(
+    config: RunConfig, problem: Problem, runs: Sequence[EvolutionResult], progress: bool
+) -> Judgement:
+    """The judgement of a search whose trials stay the same; of a script with the finer step."""
+    if config.text is None:
+        return judge(problem, dataclasses.replace(problem, racing=0), runs, progress)
+    with judging():
+        fine = dataclasses.replace(make_problem(config, config["judge_dt"]), racing=0)
+        return judge(problem, fine, runs, progress)
+
+
+def _motion(config: RunConfig, problem: Problem, chosen: Judged, progress: bool) -> Simulation:
+    """The motion of what is handed out, from the scenario's start: of a script as best.scl has it,
+    as it is judged."""
+    if config.text is None:
+        values = np.asarray(problem.tunables.decode(np.asarray(chosen.x, float)))
+        found = with_numbers(problem, values, config["seconds"])
+        return run_scenario(found, progress=progress, backend=config["backend"])
     script = script_in(problem.scenario)
     assert script is not None
-    text = tuned_text(problem, script, x)
-    values = problem.tunables.decode(np.asarray(x, float))
-    shipped = set(config["weights"]) <= set(TERMS) and not config.objective.of_survival
-    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
-        fine = scenario_of(config, text, config["judge_dt"])
+    alone = config["trials"] == 1 and not config["also"] and not config["fresh"]
+    with judging():
+        fine = scenario_of(config, tuned_text(problem, script, chosen.x), config["judge_dt"])
         if any(path.startswith(("model.", "sizes")) for path in problem.tunables.names):
+            values = problem.tunables.decode(np.asarray(chosen.x, float))
             tree = {**problem.scenario.tree, "model": fine.tree["model"]}
             written = problem.tunables.write(tree, jnp.asarray(values))
             fine = fine.with_tree({part: written[part] for part in ("model", "sizes")})
         motion = run_scenario(
             dataclasses.replace(fine, seconds=config["seconds"]),
-            objective=config.objective if shipped else None,
+            objective=None if alone or config.objective.of_survival else config.objective,
             progress=progress,
             backend=config["backend"] or "fused",
         )
-        if shipped or motion.interrupted:
-            return motion
-        numbers = {"controller.values[0]": (-1e9, 1e9)}
-        alone = Problem(fine, numbers, config.objective, backend="xla", chunk=1)
-        found = alone.evaluate(np.zeros((1, 1)))
-        parts = {name: float(found.parts[name][0]) for name in config["weights"]}
-        own = {"name": config.objective.name, "total": float(found.fitness[0]), "parts": parts}
-        return dataclasses.replace(motion, summary={**motion.summary, "objective": own})
+    if not alone:
+        return motion
+    own = json_safe(chosen.as_json(config.objective.name))
+    return dataclasses.replace(motion, summary={**motion.summary, "objective": own})

@@ -18,8 +18,9 @@ from optimize.tuning import chosen
 from optimize.tuning import tune as module
 from optimize.tuning.chosen import CHECKS
 from optimize.tuning.config import new_config
+from optimize.tuning.judgement import Judged
 from optimize.tuning.posed import make_problem
-from optimize.tuning.tune import judge, tune
+from optimize.tuning.tune import tune
 
 SCRIPT = """\
 { (crouch) // two numbers to find
@@ -40,12 +41,12 @@ def problems():
     """Problems by what they are made of, so that each is compiled once."""
     kept: dict[str, Problem] = {}
 
-    def make(config):
+    def make(config, dt=None):
         names = ("set", "seconds", "dt", "free", "numbers", "chunk", "objective", "trials")
         names += "fresh", "score", "racing", "draw", "spread"
-        key = json.dumps([config.text, *(config[name] for name in names)])
+        key = json.dumps([config.text, dt, *(config[name] for name in names)])
         if key not in kept:
-            kept[key] = make_problem(config)
+            kept[key] = make_problem(config, dt)
         return kept[key]
 
     return make
@@ -114,7 +115,10 @@ def test_the_best_is_better_and_written_down(unbroken):
     folder = RunFolder.open(unbroken.folder)
     best, result = folder.read_json("best.json"), folder.read_json("result.json")
     assert best["fitness"]["after"] < best["fitness"]["before"]
-    assert best["fitness"]["after"] == pytest.approx(unbroken.evolution.best_fitness)
+    assert best["fitness"]["after"] == pytest.approx(unbroken.after["total"])
+    assert best["judged"] == result["judged"] == "with steps of 0.001 s in float64"
+    assert result["search"][1] == pytest.approx(unbroken.evolution.best_fitness)
+    assert [term["after"] for term in best["terms"]] == [*unbroken.after["parts"].values()]
     assert [term["name"] for term in best["terms"]] == ["time", "energy"]
     assert best["terms"][1]["unit"] == "(N m)^2 s" and best["terms"][1]["weight"] == 1e-3
     knee, hip = best["numbers"].values()
@@ -233,7 +237,7 @@ def test_arrays_of_the_model_are_tuned_too(script, problems):
             [problem.tunables.initial[:2], np.full(problem.scenario.model.friction.shape, 0.45)]
         )
     )
-    motion = judge(config, problem, slippery, progress=False)
+    motion = module._motion(config, problem, Judged("best", slippery), progress=False)
     assert motion.summary["finite"] and motion.summary["precision"] == "float64"
 
 

@@ -6,6 +6,7 @@ from controllers.pose.pd import PoseController
 from jaxsim import TimeStepping, planar_human, start
 from optimize.problems.problem import Problem
 from optimize.running.objectives import Objective
+from optimize.running.simulate import Written
 from optimize.scenarios.scenario import Scenario
 from optimize.tuning import tune as module
 
@@ -43,7 +44,8 @@ def unsimulated(patch, seen=None):
         return {n: v[:, None] for n, v in terms(x).items()}, np.ones((len(x), 1), bool)
 
     patch.setattr(Problem, "outcomes", outcomes)
-    patch.setattr(module, "_shown", lambda *_: (None, ()))
+    patch.setattr(module, "_motion", lambda *_: None)
+    patch.setattr(module, "write_simulation", lambda *_, **__: Written((), ()))
     patch.setattr(module, "plot_history", lambda folder: None)
 
 
