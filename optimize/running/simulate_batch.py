@@ -85,7 +85,8 @@ def simulate_batch(
 
     what: as for ``simulate``; measures: by name, see ``jaxsim.Measure``; the distance of the centre
     of mass from the start, along x, and its height at the end are always among them ("distance",
-    "final_com_height" [m]), unless those of the caller have these names. backend: "fused" or "xla"; by default fused for planar characters.
+    "final_com_height" [m]), unless those of the caller have these names. backend: "fused" or "xla";
+    by default fused for planar characters.
 
     Raises ValueError for controllers without a common leading axis.
     """

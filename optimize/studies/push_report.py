@@ -153,7 +153,8 @@ def cells_csv(found: PushMap) -> str:
         below = ["" if b == UNTRIED else int(b) for b in found.below[(slice(None), *at)]]
         own = [f"{x:g}" for x in o.values_at(tuple(index)).values()]
         row = [o.durations[d], f"{o.directions_deg[k]:g}", s, "" if np.isnan(force) else force]
-        out.writerow([*own, *row, *below, found.failed[at], found.unsolved[at], f"{found.residual[at]:.4g}"])
+        told = found.failed[at], found.unsolved[at], f"{found.residual[at]:.4g}"
+        out.writerow([*own, *row, *below, *told])
     return text.getvalue()
 
 

@@ -182,7 +182,9 @@ def _config(made: Sweep, request: Request, command: list[str] | None) -> dict[st
         "edge": None if request.edge is None else request.edge.as_json(),
         "measured by": sources(request.measures if request.edge is None else request.edge.measures),
         "units": dict(made.units),
-        "weights": {name: dict(judged.weights) for name, judged in made.columns.totals.items()},
+        "weights": {
+            name: dict(judged.weights) for name, (judged, _) in made.columns.totals.items()
+        },
         # A Problem or a Scenario of Python cannot be made again from the folder alone.
         "scenario": os.fspath(what) if isinstance(what, (str, os.PathLike)) else None,
         "set": dict(request.set or {}),

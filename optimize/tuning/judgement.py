@@ -89,9 +89,10 @@ def _generation(one: Judged) -> int:
 
 def _distinct(members: Sequence[Judged]) -> list[Judged]:
     """Each x once, the first of them."""
-    return list({np.asarray(m.x, np.float32).tobytes(): m for m in reversed(members)}.values())[
-        ::-1
-    ]
+    found: dict[bytes, Judged] = {}
+    for one in members:
+        found.setdefault(np.asarray(one.x, np.float32).tobytes(), one)
+    return list(found.values())
 
 
 def judge(

@@ -11,6 +11,7 @@ from jax import Array
 
 from jaxsim import neutral_state
 from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.simulation.health import finite_only
 from jaxsim.solvers.status import Status
 from optimize.problems.survival import UNPHYSICAL, outlast
 from tests.synthesis.hopper import hopper
@@ -37,6 +38,9 @@ class Told:
     def step(self, model, state, obs, command, forces):
         k = jnp.round(state.time / self.dt).astype(int)
         return state.replace(time=state.time + self.dt), Info(self.status[k], self.residual[k])
+
+    def watch(self, health, model, state, obs, after, info):
+        return finite_only(health, after)
 
 
 class Idle:

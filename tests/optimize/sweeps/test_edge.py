@@ -57,7 +57,9 @@ def edges(function, trials=1, **options) -> dict[str, np.ndarray]:
         return {edge.holds: held.astype(float), **more}, np.broadcast_to(whole, held.shape)
 
     problem: Any = SimpleNamespace(trials=trials, outcomes_of=outcomes_of)
-    columns: Any = SimpleNamespace(of=lambda parts: parts)
+    columns: Any = SimpleNamespace(
+        of=lambda parts: parts, sound=lambda parts, good: dict.fromkeys(parts, good)
+    )
     found, whole = Edges(problem, columns, "x", edge)({"y": np.array([1.0, 2.0, 3.0])})
     assert len(set(tried)) == len(tried)  # no member tries a value twice
     return {**found, "whole": whole, "rounds": np.array(len(rounds)), "tried": np.array(tried)}
@@ -123,18 +125,18 @@ def test_what_is_not_finite_does_not_hold_and_a_member_that_never_is_failed():
     np.testing.assert_array_equal(found["whole"][:, 0], [True, True, False])
 
 
-UP = "upright"
+UP, END = "upright", {"holds": "final_com_height"}
 BAD = {
     "no ends": (ValueError, "goes from 0.0 to 0.0", lambda: Edge(SPEED, 0.0, 0.0)),
     "no parts": (ValueError, "give at least 1 and 0", lambda: Edge(SPEED, 0.0, 1.0, parts=0)),
-    "no such number": (KeyError, "nearest are", lambda: Edge("model.frictoin", 0.0, 1.0)),
+    "no such number": (KeyError, "nearest are", lambda: Edge("model.frictoin", 0.0, 1.0, **END)),
     "told twice": (ValueError, "edge: holes would be", lambda: Edge(SPEED, 0, 1, total=["holes"])),
     "out of bounds": (
         ValueError,
         "outside of its bounds",
-        lambda: Edge("model.mass", 1.0, -1.0),
+        lambda: Edge("model.mass", 1.0, -1.0, **END),
     ),
-    "varied too": (ValueError, "share a number", lambda: Edge("model.gravity", -9.0, 0.0)),
+    "varied too": (ValueError, "share a number", lambda: Edge("model.gravity", -9.0, 0.0, **END)),
     "no such measure": (
         KeyError,
         "no measure 'upright'",

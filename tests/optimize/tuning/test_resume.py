@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -44,7 +43,7 @@ def problem():
     """Made once; nothing of it is compiled, for members are worth a parabola."""
     kept = []
 
-    def make(config):
+    def make(config, dt=None):
         if not kept:
             kept.append(MAKE(config))
         return kept[0]
@@ -55,6 +54,11 @@ def problem():
 MAKE = module.make_problem
 
 
+def interrupted(*_):
+    """In the place of the judgement."""
+    raise KeyboardInterrupt
+
+
 @pytest.fixture(autouse=True)
 def _cheap(monkeypatch, problem):
     def parabola(self, z):
@@ -62,7 +66,7 @@ def _cheap(monkeypatch, problem):
 
     monkeypatch.setattr(Problem, "evaluate", parabola)
     monkeypatch.setattr(module, "make_problem", problem)
-    monkeypatch.setattr(module, "judge", lambda *_: SimpleNamespace(interrupted=True))
+    monkeypatch.setattr(module, "judge", interrupted)
     monkeypatch.setattr(module, "plot_history", lambda folder: None)
 
 
