@@ -120,6 +120,8 @@ def kept_options(folder: RunFolder, names: Sequence[str]) -> dict[str, Any]:
     config = folder.read_config()
     if "options" not in config:
         raise ValueError(f"{folder.path} holds another kind of run, no learning")
+    if config["scenario"] is None:
+        raise ValueError(f"{folder / RunFolder.CONFIG} names no scenario; {RESTORE}")
     return {name: config[name] for name in names} | {"updates": config.get("updates", UPDATES)}
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from controllers.scl.load import free_all, vocabulary
 from jaxsim.io.user_code import check_code
 from optimize.problems.problem import WIDEST
-from optimize.results.folder import RESTORE, RunFolder, command_line
+from optimize.results.folder import RESTORE, RunFolder, command_line, reading
 from optimize.running.batch import CHUNK
 from optimize.running.objectives import OBJECTIVES, TERMS, Objective, user_objective
 from optimize.scenarios.find import scenario as find_scenario
@@ -206,7 +206,8 @@ def resumed_config(
             " it again to go on"
         )
     config["generations"] = given.get("generations", config["generations"])
-    check_values(config)
+    with reading(folder / RunFolder.CONFIG):
+        check_values(config)
     judged, source = _kept_objective(folder, config, objective)
     config["objective_digest"] = _hash(source)
     if own is None and text is None:
