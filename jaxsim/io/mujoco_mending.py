@@ -100,14 +100,14 @@ def drop_sizeless(file: Mending) -> None:
 
 
 def drop_keyframes(file: Mending) -> None:
-    """Leave out key frames with more or fewer numbers than the model has."""
+    """Leave out key frames with more numbers than the model has; MuJoCo fills shorter ones up."""
     bare = file.spec.copy()
     for key in list(bare.keys):
         Mending(file.mujoco, bare, file.path, file.told).delete(key)
     mj = bare.compile()
     sizes = {"qpos": mj.nq, "qvel": mj.nv, "act": mj.na, "ctrl": mj.nu}
     for key in list(file.spec.keys):
-        if any(len(getattr(key, field)) not in (0, size) for field, size in sizes.items()):
+        if any(len(getattr(key, field)) > size for field, size in sizes.items()):
             file.told.lacks("key frames of another model", key.name)
             file.delete(key)
 

@@ -14,6 +14,8 @@ from jaxsim.model.roles import NO_ROLES
 from jaxsim.model.shapes import Shape
 from jaxsim.model.topology import WORLD, Topology
 
+OF_LINKS = 2  # the bit by which shapes of links may touch one another, if self-collision is added
+
 
 def add_model(
     builder: ModelBuilder, model: Model, world_shapes: bool = True, prefix: str = ""
@@ -137,8 +139,8 @@ def _add_shapes(
             friction=float(numbers["friction"][s]),
             restitution=float(numbers["restitution"][s]),
             name=name,
-            group=int(meets),
-            mask=int(meets),
+            group=int(meets) | (0 if s in of_world else OF_LINKS),
+            mask=int(meets) | (0 if s in of_world else OF_LINKS),
             heights=tuple(map(tuple, heights)),
         )
         link = "world" if s in of_world else top.link_names[top.shape_link[s]]
