@@ -71,7 +71,6 @@ def mends() -> tuple[Callable[[Mending], None], ...]:
 def drop_lost(file: Mending) -> None:
     """Leave out what names a file or an element that there is not."""
     _drop_looks(file)
-    _drop_dangling(file)
     folder = file.spec.compiler.meshdir if hasattr(file.spec.compiler, "meshdir") else ""
     folder = folder or getattr(file.spec, "meshdir", "") or ""
     for kind, what in (("meshes", "meshes"), ("hfields", "height fields")):
@@ -79,12 +78,14 @@ def drop_lost(file: Mending) -> None:
             a.name for a in getattr(file.spec, kind) if a.file and not file.exists(a.file, folder)
         }
         _drop_assets(file, kind, lost, f"{what} {LOST}")
+    _drop_dangling(file)
 
 
 def drop_unread(file: Mending) -> None:
     """Leave out all meshes and height fields, of which MuJoCo cannot read some."""
     for kind, what in (("meshes", "meshes"), ("hfields", "height fields")):
         _drop_assets(file, kind, file.names(kind), f"{what} {UNREAD}")
+    _drop_dangling(file)
 
 
 def drop_sizeless(file: Mending) -> None:
@@ -97,6 +98,7 @@ def drop_sizeless(file: Mending) -> None:
                 if not (sizes > 0).all() and not _gives_mass(file, geom):
                     file.told.lacks("geoms of size zero", geom.name or geom.parent.name)
                     file.delete(geom)
+    _drop_dangling(file)
 
 
 def drop_keyframes(file: Mending) -> None:
