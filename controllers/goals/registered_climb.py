@@ -65,7 +65,7 @@ def climb(table: Table, setup: Setup) -> Registered:
     state = setup.state.replace(q=setup.state.q.at[own.q].set(q))
     chosen = [world.holds[k] for k in np.asarray(begun.asked)]
     far = np.asarray(away, float) - np.array([hold.reach for hold in chosen])
-    if far.max() > 0:
+    if not far.max() <= 0:
         k = _outlier(np.asarray(wall.pos)[np.asarray(begun.asked)])
         raise ModelError(
             f"hold {chosen[k].name!r} is out of reach of {LIMBS[k]!r} while the other limbs are on"
@@ -171,7 +171,7 @@ class Wall:
         left = left / np.linalg.norm(left)
         frame = np.stack([left, up, np.cross(up, left)])
         off = (pos - pos[0]) @ frame[2]
-        if np.abs(off).max() > FLAT:
+        if not np.abs(off).max() <= FLAT:
             k = int(np.abs(off).argmax())
             raise ModelError(
                 f"hold {holds[k].name!r} is {abs(off[k]):.2f} m off the plane of"

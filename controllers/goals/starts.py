@@ -47,7 +47,7 @@ def hanging(setup: Setup, bar: str, angle: float) -> State:
     off = tips() - place
     off = off - np.clip(off @ along, -half, half)[:, None] * along
     worst = np.linalg.norm(off, axis=1).max()
-    if worst > APART:
+    if not worst <= APART:
         raise ModelError(
             f"hold {bar!r}: hanging from its middle, a hand is {worst:.2f} m away from it; a bar"
             " needs a half_length, and to run from hand to hand"

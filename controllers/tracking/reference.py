@@ -193,7 +193,7 @@ def looped(model: Model, three: Reference) -> Reference:
     way = np.asarray(jax.jit(difference)(model, three.q[3 * n], three.q[2 * n]))
     root = model.topology.v_start[model.topology.joints_of("free")[0]]
     apart = float(np.abs(np.delete(way, [root, root + 1])).max())
-    if apart > SEAM:
+    if not apart <= SEAM:
         raise ModelError(
             f"reference: it is to loop, but its last pose is {apart:.2f} (rad, or m of its height)"
             f" from the first one, more than {SEAM}; cut a clip that comes back, or leave out loop"

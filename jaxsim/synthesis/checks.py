@@ -78,7 +78,7 @@ def check_setup(
 
 def _check_depth(conf: Configuration) -> None:
     for name, depth in zip(conf.effectors.names, -np.asarray(conf.near.gap)):
-        if depth > SUNK:
+        if not depth <= SUNK:
             raise SynthesisError(
                 f"effector {name!r} begins {1000 * depth:.0f} mm inside of a surface; raise the "
                 "character, or bend what is in the way"

@@ -96,7 +96,7 @@ class PathSampler:
     ):
         self.space, self.population = space, population
         self.n = space.size + 1 if n is None else n
-        if self.n < 2:
+        if not self.n >= 2:
             raise ValueError(f"paths move apart, so there are at least 2 of them; got {self.n}")
         z = space.scaled(start)
         self.paths = [Path(z, z)] * self.n

@@ -64,7 +64,7 @@ class FitOptions:
             raise ValueError(f"method is {self.method!r}; choose from {', '.join(METHODS)}")
         if self.outcome not in OUTCOMES:
             raise ValueError(f"outcome is {self.outcome!r}; choose from {', '.join(OUTCOMES)}")
-        if self.samples < 1 or self.trials < 1 or not self.seconds > 0:
+        if not (self.samples >= 1 and self.trials >= 1 and self.seconds > 0):
             raise ValueError("samples, trials and seconds must be positive")
 
     def question(self) -> Question:

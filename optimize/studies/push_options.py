@@ -36,7 +36,7 @@ class MapOptions:
 
     def __post_init__(self):
         for name in ("directions", "starts", "chunk"):
-            if getattr(self, name) < 1:
+            if not getattr(self, name) >= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; at least 1 is needed")
         for name in ("resolution", "strongest", "seconds"):
             if not (np.isfinite(getattr(self, name)) and getattr(self, name) > 0):

@@ -51,7 +51,7 @@ class Design:
         object.__setattr__(self, "values", kept)
         object.__setattr__(self, "drawn", tuple(drawn))
         for name in ("starts", "chunk"):
-            if getattr(self, name) < 1:
+            if not getattr(self, name) >= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; at least 1 is needed")
         if not drawn and (self.sample is not None or self.count is not None):
             raise ValueError(

@@ -45,7 +45,7 @@ class Edge:
         ends = self.start, self.end
         if not all(map(math.isfinite, ends)) or self.start == self.end:
             raise ValueError(f"edge: {self.number} goes from {ends[0]} to {ends[1]}; give two ends")
-        if self.parts < 1 or self.checks < 0:
+        if not (self.parts >= 1 and self.checks >= 0):
             raise ValueError(
                 f"edge: parts is {self.parts}, checks {self.checks}; give at least 1 and 0"
             )

@@ -76,7 +76,7 @@ def check_bounds(problem: Problem, name: str, path: str, values: np.ndarray) -> 
         if _same(problem.scenario, own, path):
             least, most = max(least, np.min(spec[0])), min(most, np.max(spec[1]))
     low, high = float(values.min()), float(values.max())
-    if low < least or high > most:
+    if not least <= low <= high <= most:
         unit = f" {known.unit}" if known.unit else ""
         raise ValueError(
             f"{name} would vary from {low:g} to {high:g}{unit}, outside of its bounds"
