@@ -24,11 +24,16 @@ def unless_idle(used: Array | None, work: Callable, *args, idle: Callable | None
     if used is None:
         return work(*args)
 
-    def zeros(*args):
+    def working(*args):
+        return alike(work(*args), used)
+
+    def idling(*args):
+        if idle is not None:
+            return alike(idle(*args), used)
         shapes = jax.eval_shape(work, *args)
-        return alike(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes), args)
+        return alike(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes), used)
 
     def fused(used, *args):
-        return lax.cond(used, work, idle or zeros, *args)
+        return lax.cond(used, working, idling, *args)
 
-    return lax.platform_dependent(used, *args, fused=fused, default=lambda _, *args: work(*args))
+    return lax.platform_dependent(used, *args, fused=fused, default=lambda _, *args: working(*args))
