@@ -12,6 +12,8 @@ from jaxsim.characters.registry import start as start
 from jaxsim.characters.scaling import scaled as scaled
 from jaxsim.characters.standing import effectors_of as effectors_of
 from jaxsim.characters.standing import standing_height as standing_height
+from jaxsim.checked_gradient import CheckedGradient as CheckedGradient
+from jaxsim.checked_gradient import checked_gradient as checked_gradient
 from jaxsim.compilation import compile_notices as compile_notices
 from jaxsim.compilation import enable_cache as enable_cache
 from jaxsim.gradients import gradient_report as gradient_report

@@ -203,7 +203,7 @@ SHANK_TILT = np.deg2rad(15.0)  # sitting: the feet stand this far behind the kne
 
 
 def start(model: Model, name: str, shank_tilt: float | Array = SHANK_TILT) -> State:
-    """A start pose at rest: lowest point on the ground, or seated with the feet on the ground.
+    """A start pose at rest: lowest point on the ground (``START_DEPTH`` in it), or seated.
 
     name: "standing", "supine", "prone" or "sitting". The pelvis is at x = 0, or further forward on
     a chair so high that the thighs slope down. Works under vmap over models, so chair heights may

@@ -34,7 +34,7 @@ def character_of(model: Model) -> Character:
 
 @partial(jax.jit, static_argnames="name")
 def start(model: Model, name: str) -> State:
-    """A start pose at rest, with the lowest point on the ground.
+    """A start pose at rest, with the lowest point on the ground, 10 micrometres inside it.
 
     Of the planar human: "standing", "supine", "prone", "sitting" (needs a chair); of the humans in
     space: "standing", "t_pose", "supine", "prone"; of a model file with roles: "standing". Works

@@ -12,6 +12,7 @@ from jaxsim.characters import anthropometry as body_data
 from jaxsim.characters.human import TURNS, articulated_human, ball_joint_human, start
 from jaxsim.characters.poses import posed, unsided
 from jaxsim.characters.registry import start as any_start
+from jaxsim.characters.standing import START_DEPTH
 from jaxsim.collision.contacts import find_contacts, lowest_point
 from jaxsim.collision.slots import contact_slots
 from jaxsim.dynamics.jacobians import center_of_mass
@@ -263,8 +264,8 @@ def test_starts(models, looks, kind):
         slots = contact_slots(top)
         for name in STARTS:
             seen = looks[kind][build][name]
-            np.testing.assert_allclose(seen.low, 0, atol=1e-12)
-            np.testing.assert_allclose(seen.contacts.gap.min(), 0, atol=1e-12)
+            np.testing.assert_allclose(seen.low, -START_DEPTH, atol=1e-12)
+            np.testing.assert_allclose(seen.contacts.gap.min(), -START_DEPTH, atol=1e-12)
             np.testing.assert_allclose(seen.state.q[:2], 0, atol=1e-12)
             np.testing.assert_array_equal(seen.state.qd, 0)
             chest = seen.kin.link_rot[top.link("chest")]
@@ -360,7 +361,7 @@ def test_a_short_drop_ends_on_the_feet(models, kind, build):
     of_side = np.array([n.startswith("left") for n in names])
     by_side = [force[-1, feet & side, 2].sum() for side in (of_side, ~of_side)]
     assert by_side[0] == pytest.approx(by_side[1], rel=1e-4)
-    assert np.rad2deg(error.max()) < 0.5 and depth.max() < 1e-6
+    assert np.rad2deg(error.max()) < 0.5 and depth.max() < START_DEPTH + 1e-6
     landed = quick_jit(start, static_argnames="name")(model, name="standing").q[2]
     np.testing.assert_allclose(result.state.q[2], landed, atol=1e-4)
 

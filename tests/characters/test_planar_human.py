@@ -7,6 +7,7 @@ import pytest
 
 from jaxsim.characters.lamina import tapered_capsule_lamina
 from jaxsim.characters.planar_human import planar_human, posed, set_chair_height, start
+from jaxsim.characters.standing import START_DEPTH
 from jaxsim.collision.contacts import find_contacts, lowest_point
 from jaxsim.collision.slots import contact_slots
 from jaxsim.dynamics.kinematics import forward_kinematics, plane_angles
@@ -209,7 +210,7 @@ def test_inertia_is_that_of_a_plate(model):
 def test_standing_has_the_soles_on_the_ground_and_the_head_above(model, starts):
     top = model.topology
     state, kin, angles, _, low = starts["standing"]
-    np.testing.assert_allclose(low, 0, atol=1e-12)
+    np.testing.assert_allclose(low, -START_DEPTH, atol=1e-12)
     feet = [top.link("leftFoot"), top.link("rightFoot")]
     others = [i for i in range(16) if i not in feet]
     np.testing.assert_allclose(angles[np.array(others)], np.pi / 2)
@@ -227,8 +228,8 @@ def test_standing_has_the_soles_on_the_ground_and_the_head_above(model, starts):
 def test_lying_touches_the_ground_face_up_or_down(model, starts, name, up):
     top = model.topology
     _, kin, _, contacts, low = starts[name]
-    np.testing.assert_allclose(low, 0, atol=1e-12)
-    np.testing.assert_allclose(contacts.gap.min(), 0, atol=1e-12)
+    np.testing.assert_allclose(low, -START_DEPTH, atol=1e-12)
+    np.testing.assert_allclose(contacts.gap.min(), -START_DEPTH, atol=1e-12)
     np.testing.assert_allclose(kin.com[top.link("pelvis"), 0], 0, atol=1e-12)
     front = -kin.link_rot[top.link("trunk"), :, 2]  # the side that faces +x when it stands
     np.testing.assert_allclose(front, [0, 0, up], atol=1e-12)
@@ -277,7 +278,7 @@ def test_sitting_for_a_batch_of_chair_heights(model):
     chair, ground = top.shape("chair"), top.shape("ground")
     for k, height in enumerate(HEIGHTS):
         hip = kin.joint_anchor[k, top.joint("leftHip")]
-        np.testing.assert_allclose(hip[2], height + 0.14, atol=1e-9)
+        np.testing.assert_allclose(hip[2], height + 0.14 - START_DEPTH, atol=1e-9)
         assert abs(hip[0]) < 0.03 if height <= 0.45 else 0.1 < hip[0] < 0.3  # at the front edge
         touching = np.asarray(contacts.gap[k]) < 1e-6
         on = {
