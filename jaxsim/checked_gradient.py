@@ -66,9 +66,7 @@ def checked_gradient(
             "jax.tree.map(lambda x: jnp.stack([x, x]), state) for two"
         )
     rng = np.random.default_rng(seed)
-    moved = states.replace(
-        q=_moved(states.q, roundings, rng), qd=_moved(states.qd, roundings, rng)
-    )
+    moved = states.replace(q=_moved(states.q, roundings, rng), qd=_moved(states.qd, roundings, rng))
     slopes = gradient(states, *others)
     pairs = zip(jax.tree.leaves(slopes), jax.tree.leaves(gradient(moved, *others)), strict=True)
     members = jnp.shape(states.q)[0]

@@ -16,9 +16,9 @@ from jaxsim.model import Model, ModelError, State, neutral_state
 from jaxsim.model.roles import FEET
 from jaxsim.model.state import neutral_q
 
-# What stands or lies at a start is this deep in the ground [m]. Exactly on it the rounding of a gap
-# would decide whether the gap closes within a step or depth is undone slowly, and float32 would have
-# other gradients than float64. Deeper starts push the harder: this one by 0.5 mm/s, once.
+# What stands or lies at a start is this deep in the ground [m]. Exactly on it rounding would decide
+# whether a gap closes within a step or depth is undone slowly, and float32 would have other
+# gradients than float64. Deeper starts push the harder: this one by 0.5 mm/s, once.
 START_DEPTH = 1e-5
 STANDS = 0.9  # a head that is this much of its height in the standing pose up stands
 FALLEN = 0.6  # who is lower than this much of its height in the standing pose has fallen

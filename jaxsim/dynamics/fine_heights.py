@@ -97,9 +97,7 @@ def _of_axes(model: Model, q: Array, rest: Array, R: Array) -> tuple[Array, Arra
         beyond = (s * s + c * c - 1) + (ds * (sine + s) + dc * (cosine + c))
         about = jnp.stack([-a[:, 1], a[:, 0], jnp.zeros_like(a[:, 0])], axis=-1)
         across = jnp.asarray(UP, q.dtype) - a[:, 2:] * a
-        turned = turned.at[hinges].set(
-            rest[at][:, None] * about - 0.5 * beyond[:, None] * across
-        )
+        turned = turned.at[hinges].set(rest[at][:, None] * about - 0.5 * beyond[:, None] * across)
     if slides.size:
         risen = risen.at[slides].set(rest[start[slides]] * axis[slides, 2])
     if flying.size:
@@ -132,5 +130,9 @@ def _turn(products: Array) -> Array:
     """The matrices (n, 3, 3) of quaternions from the products (n, 4, 4) of their numbers, less the
     identity."""
     (_, wx, wy, wz), (_, xx, xy, xz), (_, _, yy, yz), (*_, zz) = jnp.moveaxis(products, 0, -1)
-    rows = [[-yy - zz, xy - wz, xz + wy], [xy + wz, -xx - zz, yz - wx], [xz - wy, yz + wx, -xx - yy]]
+    rows = [
+        [-yy - zz, xy - wz, xz + wy],
+        [xy + wz, -xx - zz, yz - wx],
+        [xz - wy, yz + wx, -xx - yy],
+    ]
     return 2 * jnp.stack([jnp.stack(row, axis=-1) for row in rows], axis=-2)

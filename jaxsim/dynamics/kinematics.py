@@ -58,9 +58,7 @@ def mask_product(mask: np.ndarray, x: Array) -> Array:
     return matmul(jnp.asarray(mask, x.dtype), x)
 
 
-def forward_kinematics(
-    model: Model, q: Array, qd: Array, rest: Array | None = None
-) -> Kinematics:
+def forward_kinematics(model: Model, q: Array, qd: Array, rest: Array | None = None) -> Kinematics:
     """Kinematics of q (nq,), qd (nv,). Source: Featherstone (2008), chapter 4.4, in world axes.
 
     rest (nq,): what rounding took from q; with it heights are finer than float32, see
@@ -205,7 +203,7 @@ def integrate(model: Model, q: Array, qd: Array, dt: Array | float) -> Array:
 def integrate_finely(
     model: Model, q: Array, qd: Array, dt: Array | float, rest: Array
 ) -> tuple[Array, Array]:
-    """``integrate`` with the rest (nq,) that rounding left of the positions before, and the new one.
+    """``integrate`` with the rest (nq,) that rounding left of the positions, and the new rest.
 
     Compensated sums: Knuth (1998), The Art of Computer Programming 2, 4.2.2, theorem B. Quaternions
     leave none. The rest has no derivative.

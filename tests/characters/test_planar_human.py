@@ -216,7 +216,7 @@ def test_standing_has_the_soles_on_the_ground_and_the_head_above(model, starts):
     np.testing.assert_allclose(angles[np.array(others)], np.pi / 2)
     np.testing.assert_allclose(angles[np.array(feet)], np.pi)
     # heel, shank, thigh, pelvis, trunk, neck and head on top of one another
-    tall = 0.04 + 0.48 + 0.5 + 0.25 + 0.5 + 0.02 + 0.35
+    tall = 0.04 + 0.48 + 0.5 + 0.25 + 0.5 + 0.02 + 0.35 - START_DEPTH
     np.testing.assert_allclose(kin.link_pos[top.link("head")], [0, 0, tall], atol=1e-12)
     head = kin.com[top.link("head")]
     assert head[2] > 1.8  # the standing height of section 5.3

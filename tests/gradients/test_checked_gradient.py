@@ -16,7 +16,6 @@ def states_at(q) -> State:
     return State(q=q, qd=jnp.ones_like(q), time=jnp.zeros(len(q)))
 
 
-
 def bend(states, scale):
     """Slopes 1 above q = 1 and -2 below."""
     slope = jax.vmap(jax.grad(lambda q: jnp.where(q > 1, q, -2 * q)))
