@@ -18,8 +18,8 @@ from jax import Array
 
 from jaxsim.model.state import State
 
-ROUNDINGS = 4.0  # units of rounding that a copy begins away
-TOLERANCE = 3e-4  # relative difference of gradients from which on a member is named
+ROUNDINGS = 2.0  # units of rounding that a copy begins away
+TOLERANCE = 1e-3  # relative difference of gradients from which on a member is named
 
 
 @jax.tree_util.register_dataclass
