@@ -32,9 +32,11 @@ from jaxsim.constraints.rows import grip_rows as velocity_grip_rows
 from jaxsim.dynamics.articulated import articulated_body
 from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics, integrate, point_velocity
 from jaxsim.math.products import matmul
+from jaxsim.math.rotation import cross
 from jaxsim.math.safe import safe_norm, safe_normalize
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
+from jaxsim.model.topology import Topology
 from jaxsim.simulation.prescribed import closed_grips, prescribed
 from jaxsim.simulation.records import Control
 from jaxsim.solvers.lcp import Bounds, bilateral, together, unilateral, with_friction
@@ -107,12 +109,17 @@ class EventScene:
         """Normal and tangent of contacts, limits, prescribed motion, grips; nothing desired yet."""
         top = model.topology
         slots, (contacts, tangent) = contact_slots(top), self._selected()
-        directions = jnp.stack([contacts.normal, tangent], axis=1).reshape(-1, 3)
-        points = jnp.repeat(contacts.point, 2, axis=0)
+        k = _rows_per_contact(top)
+        directions = [contacts.normal, tangent]
+        if k > 2:  # what begins to slide aside is held within the step, whichever way it is
+            aside = cross(contacts.normal, tangent)
+            directions += [aside, -aside]
+        directions = jnp.stack(directions, axis=1).reshape(-1, 3)
+        points = jnp.repeat(contacts.point, k, axis=0)
         links = [jnp.asarray(link) for link in (slots.link_a, slots.link_b)]
         if self.chosen is not None:
             links = [link[self.chosen.slot] for link in links]
-        links = [jnp.repeat(link, 2) for link in links]
+        links = [jnp.repeat(link, k) for link in links]
         zeros = jnp.zeros(len(points))
         touch = point_rows(model, self.kin, links[0], points, directions, zeros, links[1])
         limits = joint_rows(model, [0] * len(self.limit_gap), jnp.zeros(len(self.limit_gap)))
@@ -123,11 +130,12 @@ class EventScene:
         grips = grip_rows(model, self.kin, closed_grips(model, state, control), jnp.zeros(shape))
         return stacked(touch, limits, given, grips)
 
-    def _bounds(self, rows: Rows) -> Bounds:
+    def _bounds(self, model: Model, rows: Rows) -> Bounds:
         contacts, _ = self._selected()
-        count, limits = 2 * len(contacts.gap), len(self.limit_gap)
+        k = _rows_per_contact(model.topology)
+        count, limits = k * len(contacts.gap), len(self.limit_gap)
         bounds = together(
-            with_friction(contacts.friction),
+            with_friction(contacts.friction, k - 1),
             unilateral(limits),
             bilateral(len(rows.drift) - count - limits),
         )
@@ -135,10 +143,13 @@ class EventScene:
             lambda x: x.astype(rows.drift.dtype) if x.dtype.kind == "f" else x, bounds
         )
 
-    def _touching(self, rows: Rows, control: Control, config: "EventDriven") -> Array:
+    def _touching(
+        self, model: Model, rows: Rows, control: Control, config: "EventDriven"
+    ) -> Array:
         """(m,) which rows act."""
         contacts, _ = self._selected()
-        near = jnp.repeat(contacts.gap <= config.touch_distance, 2)
+        near = contacts.gap <= config.touch_distance
+        near = jnp.repeat(near, _rows_per_contact(model.topology))
         limits = self.limit_gap <= config.touch_distance
         rest = jnp.ones(len(rows.drift) - len(near) - len(limits), bool)
         if control.motion is not None:
@@ -152,7 +163,8 @@ class EventScene:
         speed = matmul(row_jacobian(model, self.kin, rows), state.qd)
         gap_drift = self._gap_drift(model, state)
         gap_drift = gap_drift if self.chosen is None else self.chosen.gather(gap_drift)
-        drift = rows.drift.at[: 2 * len(gap_drift) : 2].set(gap_drift)
+        k = _rows_per_contact(model.topology)
+        drift = rows.drift.at[: k * len(gap_drift) : k].set(gap_drift)
         given = prescribed(model, state, control, h, config.recovery_time)
         given = speed[:0] if given is None else given[1][np.array(_given_dofs(model, control), int)]
         closed = closed_grips(model, state, control)
@@ -160,11 +172,12 @@ class EventScene:
         contacts, _ = self._selected()
         depth = jnp.maximum(-contacts.gap, 0.0)
         out = jnp.minimum(depth / config.recovery_time, config.recovery_speed)
-        out = jnp.stack([out, jnp.zeros_like(out)], axis=1).reshape(-1)
+        out = jnp.zeros(k * len(out), out.dtype).at[::k].set(out)
         back = jnp.maximum(-self.limit_gap, 0.0) / config.recovery_time
         wanted = jnp.concatenate([out, back, given, closing.reshape(-1)])
         rows = dataclasses.replace(rows, drift=drift, desired=(wanted - speed) / h)
-        return _acting(rows, self._touching(rows, control, config)), self._bounds(rows)
+        acts = self._touching(model, rows, control, config)
+        return _acting(rows, acts), self._bounds(model, rows)
 
     def _gap_drift(self, model: Model, state: State) -> Array:
         """(nc,) second derivative of the gaps in time where qdd = 0: of a rolling ball it is 0,
@@ -185,18 +198,19 @@ class EventScene:
         """Whether something that touches approaches; the rows and bounds of the impact."""
         rows, (contacts, _) = self._rows(model, state, control), self._selected()
         speed = matmul(row_jacobian(model, self.kin, rows), state.qd)
-        acts = self._touching(rows, control, config)
-        n, last = 2 * len(contacts.gap), 2 * len(contacts.gap) + len(self.limit_gap)
+        acts = self._touching(model, rows, control, config)
+        k = _rows_per_contact(model.topology)
+        n, last = k * len(contacts.gap), k * len(contacts.gap) + len(self.limit_gap)
         restitution = jnp.concatenate([contacts.restitution, 0 * self.limit_gap])
-        across = jnp.concatenate([speed[:n:2], speed[n:last]])
+        across = jnp.concatenate([speed[:n:k], speed[n:last]])
         target = jnp.where(across < -config.bounce_speed, -restitution * across, 0.0)
-        wanted = jnp.zeros_like(speed).at[:n:2].set(target[: n // 2])
-        wanted = wanted.at[n:last].set(target[n // 2 :]).at[last:].set(speed[last:])
+        wanted = jnp.zeros_like(speed).at[:n:k].set(target[: n // k])
+        wanted = wanted.at[n:last].set(target[n // k :]).at[last:].set(speed[last:])
         index = jnp.arange(len(speed))
-        pushes = ((index < n) & (index % 2 == 0)) | ((index >= n) & (index < last))
+        pushes = ((index < n) & (index % k == 0)) | ((index >= n) & (index < last))
         hits = jnp.any(acts & pushes & (speed < wanted - 1e-9))
         rows = dataclasses.replace(rows, desired=wanted - speed)
-        return hits, _acting(rows, acts), self._bounds(rows)
+        return hits, _acting(rows, acts), self._bounds(model, rows)
 
     def deeper_than(self, before: "EventScene", depth) -> Array:
         """() whether something went deeper than allowed in between."""
@@ -207,9 +221,13 @@ class EventScene:
     def forces(self, model: Model, control: Control, force: Array) -> tuple[Array, ...]:
         """Of contacts (nc, 3), limits (nl,), grips (ng, 3) and prescribed motion (nv,)."""
         top, (contacts, tangent) = model.topology, self._selected()
-        n, last = 2 * len(contacts.gap), 2 * len(contacts.gap) + len(self.limit_gap)
-        pairs = force[:n].reshape(-1, 2)
-        of_contact = pairs[:, :1] * contacts.normal + pairs[:, 1:] * tangent
+        k = _rows_per_contact(top)
+        n, last = k * len(contacts.gap), k * len(contacts.gap) + len(self.limit_gap)
+        each = force[:n].reshape(-1, k)
+        of_contact = each[:, :1] * contacts.normal + each[:, 1:2] * tangent
+        if k > 2:
+            aside = cross(contacts.normal, tangent)
+            of_contact = of_contact + (each[:, 2:3] - each[:, 3:4]) * aside
         if self.chosen is not None:
             of_contact = self.chosen.scatter(of_contact)
         axes = grip_axes(top, force.dtype)
@@ -221,6 +239,15 @@ class EventScene:
 
     def penetration(self) -> Array:
         return jnp.max(-self.contacts.gap, initial=0.0)
+
+
+def _rows_per_contact(top: Topology) -> int:
+    """The normal, against the slip, and in space both ways aside of it.
+
+    A friction whose direction is that of the slip at the step's begin turns a slow slide round
+    and round, for what it does aside in a step is more than the slip.
+    """
+    return 2 if top.planar else 4
 
 
 def _given_dofs(model: Model, control: Control) -> list[int]:

@@ -61,12 +61,12 @@ def unilateral(count: int) -> Bounds:
     return Bounds(jnp.zeros(count), jnp.full(count, jnp.inf), jnp.full(count, -1))
 
 
-def with_friction(coefficient: Array) -> Bounds:
-    """Pairs of a normal and a tangent row, one for each coefficient (n,); 2 n rows."""
-    n = coefficient.shape[0]
-    upper = jnp.stack([jnp.full(n, jnp.inf), coefficient], axis=1).reshape(-1)
-    normal = np.stack([np.full(n, -1), 2 * np.arange(n)], axis=1).reshape(-1)
-    return Bounds(jnp.zeros(2 * n), upper, jnp.asarray(normal))
+def with_friction(coefficient: Array, tangents: int = 1) -> Bounds:
+    """A normal row and some tangent rows for each coefficient (n,); n (1 + tangents) rows."""
+    n, k = coefficient.shape[0], 1 + tangents
+    upper = jnp.stack([jnp.full(n, jnp.inf), *[coefficient] * tangents], axis=1).reshape(-1)
+    normal = np.stack([np.full(n, -1), *[k * np.arange(n)] * tangents], axis=1).reshape(-1)
+    return Bounds(jnp.zeros(k * n), upper, jnp.asarray(normal))
 
 
 def together(*parts: Bounds) -> Bounds:

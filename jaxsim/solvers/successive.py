@@ -45,7 +45,7 @@ def after_impacts(impacts: Impacts, y: Array) -> tuple[Array, Array]:
     impacts = _begun(impacts, y)
 
     def goes_on(carry):
-        count, y, _, hit = carry
+        count, _, _, hit = carry
         return hit & (count < PASSES)
 
     def again(carry):
