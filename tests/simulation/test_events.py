@@ -107,6 +107,19 @@ def test_a_block_on_a_slope_holds_up_to_the_angle_of_friction(crate, tangent, ho
         np.testing.assert_allclose(states.q[-1, 0], 0.5 * pull * states.time[-1] ** 2, rtol=0.01)
 
 
+@pytest.mark.parametrize("per_second", [240, 60])
+def test_a_slide_just_beyond_the_angle_of_friction_is_as_slow_as_it_must(crate, per_second):
+    """Friction does not turn aside while the slip is slower than what it changes in a step."""
+    slope = np.arctan(1.005 * 0.4)
+    model = surface(crate, friction=0.4, tilt=slope)
+    states, _ = run(model, begin(model, HALF), EventDriven(dt=1 / per_second), STEPS)
+    pull = G * (np.sin(slope) - 0.4 * np.cos(slope))
+    time, slid = states.time[-1], states.q[-1, 0]
+    np.testing.assert_allclose(slid, 0.5 * pull * time**2, rtol=0.01)
+    np.testing.assert_allclose(states.q[-1, 1], 0, atol=0.01 * slid)
+    np.testing.assert_allclose(states.q[-1, 3], 1, atol=1e-4)  # nor does the crate
+
+
 def test_a_sliding_ball_rolls_on_with_five_sevenths_of_its_speed(ball):
     model = surface(ball, friction=0.3)
     states, info = run(model, begin(model, RADIUS, (2.0, 0, 0)), EventDriven(dt=1 / 240), STEPS)
