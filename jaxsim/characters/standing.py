@@ -21,6 +21,7 @@ from jaxsim.model.state import neutral_q
 # gradients than float64. Deeper starts push the harder: this one by 0.5 mm/s, once.
 START_DEPTH = 1e-5
 STANDS = 0.9  # a head that is this much of its height in the standing pose up stands
+DIGITS = 6  # of a height [m], so that it is the same in both precisions
 FALLEN = 0.6  # who is lower than this much of its height in the standing pose has fallen
 
 
@@ -65,7 +66,7 @@ def standing_height(model: Model) -> float | Array:
         share = STANDS
     kin, soles = standing_kinematics(model)
     height = share * (kin.com[top.part("head"), 2] - soles)
-    return height if isinstance(height, Tracer) else float(height)
+    return height if isinstance(height, Tracer) else round(float(height), DIGITS)
 
 
 def above_standing(model: Model) -> Callable[[Array], Array]:

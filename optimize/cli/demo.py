@@ -1,8 +1,11 @@
 """jaxsim demo: a script is tuned for some generations, and its motion shown."""
 
+from __future__ import annotations
+
 import argparse
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from optimize.cli.command import Command
 from optimize.cli.shared import as_typed, generations_setting, given, say
@@ -11,6 +14,9 @@ from optimize.cli.values import at_least
 from optimize.cli.view import show_page
 from optimize.interrupts import deferred
 from optimize.results.lock import locked
+
+if TYPE_CHECKING:
+    from optimize.tuning.tune import TuneResult
 
 DESCRIPTION = "Tune a rise from a chair for some generations and show it; a minute or two."
 EXAMPLES = "example:\n  jaxsim demo --out demo"
@@ -60,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
     code = report(result)
     if code:
         return code
+    print(gained(result))
     print(f"the tuned script, its plots and data are in {result.folder}; the motion:")
     page = result.folder / RunFolder.MOTION
     if args.no_open or os.environ.get("CI"):
@@ -67,6 +74,22 @@ def run(args: argparse.Namespace) -> int:
     else:
         show_page(page)
     return 0
+
+
+def gained(result: TuneResult) -> str:
+    """What of the objective fell and what rose, by the judgement before and after."""
+    from jaxsim.viewer.values import plain_text
+
+    before, after = result.before, result.after
+    assert before is not None and after is not None
+    changes = {n: after["parts"][n] - before["parts"][n] for n in after["parts"]}
+    moved = {
+        "lower": [name for name, change in changes.items() if change < 0],
+        "higher": [name for name, change in changes.items() if change > 0],
+    }
+    told = [f"{', '.join(names)} {way}" for way, names in moved.items() if names]
+    totals = (plain_text(each["total"]) for each in (before, after))
+    return f"the sum went from {' to '.join(totals)}: {'; '.join(told) or 'nothing changed'}"
 
 
 def written() -> set[str]:
