@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -69,7 +70,7 @@ def standing_height(model: Model) -> float | Array:
     return height if isinstance(height, Tracer) else round(float(height), DIGITS)
 
 
-def above_standing(model: Model) -> Callable[[Array], Array]:
+def above_standing(model: Model) -> Callable[[Any], Array]:
     """Function of the links' centres of mass (nl, 3): the head above ``standing_height`` () [m].
 
     A character stands where it is not negative, in every measure, objective and verdict. Heights

@@ -311,8 +311,8 @@ def _finish(
         best.write(worth, evolution.best_parts, evolution.best_x)
     if evolution.interrupted:
         return dataclasses.replace(nothing, notes=tuple(notes))
+    how, interrupted = _how(config), False
     try:
-        how = _how(config)
         judged = judged or _judged(config, problem, order, progress)
         if judged.chosen.total is None and judged.start.total is None and not config["fresh"]:
             failed = f"judged {how}, every member failed: {judged.count} of the search"
@@ -320,8 +320,8 @@ def _finish(
         motion = _motion(config, problem, judged.chosen, progress)
         interrupted = config.text is not None and motion.interrupted
     except KeyboardInterrupt:
-        interrupted = True
-    if interrupted:
+        judged = None
+    if judged is None or interrupted:
         evolution = dataclasses.replace(evolution, interrupted=True)
         return dataclasses.replace(nothing, evolution=evolution, notes=tuple(notes))
     begun = (best.start or {}).get("best")

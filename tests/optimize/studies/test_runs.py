@@ -74,7 +74,8 @@ def test_runs_with_weights_of_their_own_compare_by_their_terms(copied):
     (listed,) = list_runs(many)
     best = RunFolder(many).read_json("best.json")
     weighed = sum(term["weight"] * term["after"] for term in best["terms"])
-    assert listed.best == pytest.approx(weighed)
+    assert listed.judged == pytest.approx(weighed)
+    assert listed.best == pytest.approx(RunFolder(many).read_json("result.json")["search"][1])
     lines = [{**line, "best_parts": {}} for line in RunFolder(many).read_history()]
     (many / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (listed,) = list_runs(many)
