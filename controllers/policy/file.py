@@ -185,7 +185,8 @@ def read_policy(path: str | os.PathLike[str]) -> PolicyFile:
         raise PolicyError(f"{path}: {error}") from None
     track = None
     if "track_q" in arrays:
-        track = Track(arrays["track_rate"], arrays["track_q"], arrays.get("track_moves"))
+        poses: Any = [arrays.get(f"track_{part}") for part in ("rate", "q", "moves")]
+        track = Track(*poses)
     network = Network(layers, arrays["mean"], arrays["deviation"])
     return PolicyFile(network, arrays["pose"], about, track, arrays.get("rest"))
 

@@ -47,7 +47,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def fill() -> Mapping[str, str]:
     """The defaults."""
     from optimize.cli.shared import as_text, defaults
-    from optimize.learning.learn import UPDATES, learn
+    from optimize.learning.learn import learn
+    from optimize.results.updates import UPDATES
 
     return as_text({"runs": 1, **defaults(learn), "updates": UPDATES})
 

@@ -87,16 +87,18 @@ def replayed(
     count = sum(name.startswith("network.layers") for name in held) // 2
     network = Network(((0.0, 0.0),) * count, 0.0, 0.0)
     network = _tree(network, "network", held)
-    wanted = (env.observation_size,), (env.action_size,)
-    same = begun is not None and network is not None and "action" in held
-    if not same or (np.shape(network.mean), np.shape(held.get("log_deviation"))) != wanted:
+    wanted = {"network.mean": (env.observation_size,), "log_deviation": (env.action_size,)}
+    fits = all(name in held and held[name].shape == shape for name, shape in wanted.items())
+    if begun is None or network is None or not fits or "action" not in held:
         raise ValueError(f"{path} is of another environment: its states are others")
     deviation = jnp.asarray(held["log_deviation"])
     played = _played(env, network, deviation, begun, len(held["action"]), backend)
     return played.states, played.told
 
 
-HELD = dict.fromkeys(("begun.*", "network.*", "log_deviation", "action"), 64 * 2**20)  # bytes
+HELD: dict[str, int] = dict.fromkeys(
+    ("begun.*", "network.*", "log_deviation", "action"), 64 * 2**20
+)  # bytes
 
 
 def _tree(like: Any, part: str, held: dict[str, np.ndarray]) -> Any:
@@ -143,7 +145,10 @@ def _played(
     for _ in range(count):
         batch = jax.tree.map(lambda x: x[None], at)
         found = jax.tree.map(lambda x: x[0], run(network, log_deviation, batch))
-        for kept, each in zip(played, (at, *found[1:])):
-            kept.append(each)
-        at = found[0]
+        after, action, told, faults = found
+        played.states.append(at)
+        played.actions.append(action)
+        played.told.append(told)
+        played.faults.append(faults)
+        at = after
     return played

@@ -34,11 +34,11 @@ from optimize.learning.methods import METHODS, learner_of
 from optimize.results.digest import Digest, accept, accepted, changes_since, digest
 from optimize.results.folder import RESTORE, RunFolder, library_versions, reading
 from optimize.results.lock import locked
+from optimize.results.updates import UPDATES, kept_history
 from optimize.scenarios.find import scenario as scenario_of
 from optimize.scenarios.scenario import Scenario
 
 STATE, POLICY, CURVE = "state.msgpack", "policy.npz", "curve.png"
-UPDATES = 400  # in all, where nobody says
 EVERY = 25  # updates from check to check
 NO_WORTH = -1e30  # in the state of a run whose policy was not judged yet
 CHECK_SEED = 1_000_003  # added to the seed for the starts that choose the best
@@ -280,27 +280,6 @@ class _Run:
             total=updates, initial=done, unit="update", disable=None if progress else True,
             desc=f"{self.asked['method']} {self.asked['scenario']}",
         )  # fmt: skip
-
-
-def kept_history(folder: RunFolder) -> list[dict[str, Any]]:
-    """The lines of a run's history, [] before the first check. Raises ValueError, with the line at
-    fault, for what no run writes."""
-    path = folder / RunFolder.HISTORY
-    lines = folder.read_history() if path.is_file() else []
-    for number, line in enumerate(lines):
-        missing = [key for key in WRITTEN if not _is_number(line.get(key))]
-        missing += ["worth"] if not _is_number(line.get("worth", 0.0)) else []
-        if missing or line["update"] != number:
-            what = f"it has no number {missing[0]!r}" if missing else f"update {line['update']!r}"
-            raise ValueError(f"{path}, line {number + 1}: {what}; {RESTORE}")
-    return lines
-
-
-WRITTEN = ("update", "actions", "seconds", "cpu_seconds")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _placed(state: Any) -> Any:

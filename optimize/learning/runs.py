@@ -20,21 +20,20 @@ from optimize.learning.curve import write_curves
 from optimize.learning.learn import (
     POLICY,
     STATE,
-    UPDATES,
     Learned,
     began_with,
     config_of,
-    kept_history,
     kept_options,
     learn,
 )
 from optimize.results.digest import accept, changes_since
 from optimize.results.folder import RunFolder
 from optimize.results.lock import locked
+from optimize.results.updates import SUMMARY, UPDATES, kept_history, seed_folder, seeds_of
 from optimize.scenarios.find import scenario as scenario_of
 from optimize.studies.intervals import bootstrapped
 
-SUMMARY, CURVES = "runs.json", "curves.png"
+CURVES = "curves.png"
 
 
 @dataclass(frozen=True)
@@ -120,16 +119,6 @@ SEVERAL = ("scenario", "runs", "seed", "options")
 def of_several(out: str | os.PathLike) -> bool:
     """The folder of a run holds runs of several seeds."""
     return "runs" in RunFolder.open(out).read_config()
-
-
-def seeds_of(config: Mapping[str, Any]) -> tuple[int, ...]:
-    """The seeds of runs, by the options in their folder."""
-    return tuple(range(config["seed"], config["seed"] + config["runs"]))
-
-
-def seed_folder(folder: RunFolder, seed: int) -> RunFolder:
-    """The folder of a seed's run, which may not be there yet."""
-    return RunFolder(folder / f"seed_{seed}")
 
 
 def _one(

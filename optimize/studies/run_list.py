@@ -20,6 +20,7 @@ import numpy as np
 from optimize.results.digest import began, differences
 from optimize.results.folder import RunFolder, reading
 from optimize.results.lock import holder
+from optimize.results.updates import SUMMARY, UPDATES, kept_history, seed_folder, seeds_of
 from optimize.sweeps.design import design_of_json
 from optimize.sweeps.store import STORE, read_progress
 from optimize.tuning.histories import RunHistory, best_of, histories, own_weights
@@ -247,9 +248,6 @@ def _model(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedRun
 
 def _learned(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedRun:
     """A policy, or those of several seeds. A seed that cannot be read leaves the others."""
-    from optimize.learning.learn import UPDATES, kept_history
-    from optimize.learning.runs import SUMMARY, seed_folder, seeds_of
-
     several = "runs" in config
     folders = [seed_folder(folder, s) for s in seeds_of(config)] if several else [folder]
     found, notes = [], []
