@@ -56,6 +56,8 @@ def check_warm_start(model: Model, state: State) -> None:
             jnp.result_type(model.mass),
             carried=True,
         )
+        if state.solver.rest is not None:
+            check_array("state.solver.rest", state.solver.rest, (model.topology.nq,))
     except ModelError as error:
         raise ModelError(
             f"{error}; the state is of another model, begin with config.init(model, state) from"
