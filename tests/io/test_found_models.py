@@ -59,7 +59,7 @@ MOVES = {
     "height field": (
         '<asset><hfield name="h" file="no.png" size="1 1 1 1"/></asset><worldbody>'
         f'<geom name="hills" type="hfield" hfield="h"/>{BALL.format("")}</worldbody>'
-        '<sensor><contact geom1="hills"/></sensor>',
+        '<sensor><framepos objtype="geom" objname="hills"/></sensor>',
         "height fields (their files were not found): hills",
     ),
     "pair": (
