@@ -22,6 +22,7 @@ from jaxsim.model.model import Model
 from jaxsim.model.topology import Topology
 
 
+CONTACT_BLOCK = 2
 @dataclass(frozen=True)
 class Layout:
     """How many rows a model has and how they fall into blocks; static."""
@@ -66,7 +67,7 @@ def row_layout(top: Topology, contacts: int | None = None) -> Layout:
     limits = len(top.limited_joints)
     return Layout(
         contacts=contacts,
-        contact_block=_even_block(contacts, 2),
+        contact_block=_even_block(contacts, CONTACT_BLOCK),
         contact_rows=2 if top.planar else 3,
         limits=limits,
         limit_block=_even_block(limits, 3),

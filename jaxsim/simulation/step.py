@@ -135,8 +135,8 @@ class TimeStepping(ContactScheme):
     warm_start: Array | float = 1.0  # how much of the last impulses a step begins with; see docs
     # whether a warm start that gains energy is scaled down, see ``solvers.pgs.useful_start``
     bounded_start: bool = dataclasses.field(default=False, metadata={"static": True})
-    sweeps: int = dataclasses.field(default=8, metadata={"static": True})  # Gauss-Seidel passes
-    most_sweeps: int = dataclasses.field(default=100, metadata={"static": True})
+    sweeps: int = dataclasses.field(default=6, metadata={"static": True})  # Gauss-Seidel passes
+    most_sweeps: int = dataclasses.field(default=60, metadata={"static": True})
     tolerance: Array | float = 0.1  # [m/s, rad/s]
     contacts: int | None = dataclasses.field(default=None, metadata={"static": True})  # at most
     derivative: str = dataclasses.field(default="iteration", metadata={"static": True})

@@ -123,9 +123,14 @@ def relaxed_cone(smoothing: Array, follows: Array) -> pgs.Cone:
     """The values of the cone of friction, and the slopes of the relaxed one; impulses that slide
     follow their bound that much, 0 to 1."""
 
-    def normal(trial: Array) -> Array:
-        at = stop_gradient(trial)
-        return pgs.CONE.normal(at) + relaxed_positive(at, smoothing)[1] * (trial - at)
+    def normal(last: Array, trial: Array, share: Array | None) -> Array:
+        """The slope is that of the whole way, so that a share of it has the same fixed point."""
+        at, before = stop_gradient(trial), stop_gradient(last)
+        change = relaxed_positive(at, smoothing)[1] * (trial - at)
+        if share is not None:
+            share = stop_gradient(share)
+            change = (1 - share) * (last - before) + share * change
+        return pgs.CONE.normal(before, at, share) + change
 
     def tangents(trial: list[Array], bound: Array) -> list[Array]:
         """Within the cone they answer to the trial; on it to the bound, turning with it."""

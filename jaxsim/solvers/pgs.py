@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,8 @@ from jax import Array
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide, safe_max, safe_norm, safe_sqrt
 from jaxsim.solvers.idle import unless_idle
+
+SLIDES = 0.9  # of the most friction there is: a contact with more slides
 
 
 @jax.tree_util.register_dataclass
@@ -105,7 +107,7 @@ def prepared(groups: tuple[RowGroup, ...], y: Array):
 class Cone(NamedTuple):
     """The impulses that may be, as the nearest ones to those of a trial."""
 
-    normal: Callable[[Array], Array]
+    normal: Callable[[Array, Array, Array | None], Array]  # of the last one, a trial, a share of it
     tangents: Callable[[list[Array], Array], list[Array]]  # of one or two, and their bound
 
 
@@ -120,15 +122,48 @@ def sweep(unit: tuple[RowGroup, ...], coupling: tuple[Array, ...], cone: Cone, y
     coupling: ``delassus`` of the groups. y (nv,): the velocity with ``impulses``, an array of a
     group each. Returns both after the pass.
     """
+
+    def once(block: Block, y, numbers):
+        y, impulse = visit(block, cone, y, numbers[0])
+        return y, (impulse,)
+
+    y, numbers = over_blocks(unit, coupling, once, y, [(impulse,) for impulse in impulses])
+    return y, tuple(impulse for (impulse,) in numbers)
+
+
+class Block(NamedTuple):
+    """Unit rows that are visited at once, and what of them is static."""
+
+    x: Array  # (P * K, nv)
+    coupling: Array  # (P * K, P * K)
+    target: Array  # (P * K,)
+    friction: Array  # (P,)
+    rows_per_point: int
+    bilateral: bool
+
+
+def over_blocks(unit, coupling, work: Callable, carry, numbers) -> tuple[Any, list]:
+    """``work(block, carry, numbers)`` of one block after another; returns the last carry and, a
+    group each, the numbers that it returns.
+
+    numbers: a tuple of arrays (n, ...) a group. A group without rows leaves the carry and the
+    first numbers as they are, as many as work returns.
+    """
     out = []
-    for group, D, impulse in zip(unit, coupling, impulses, strict=True):
-        blocks = (group.x, D, group.target, impulse, group.friction)
-        visit = partial(_visit, group.rows_per_point, group.bilateral, cone)
-        y, impulse = unless_idle(
-            group.used, partial(jax.lax.scan, visit), y, blocks, idle=lambda y, b: (y, b[3])
-        )
-        out.append(impulse)
-    return y, tuple(out)
+    for group, D, own in zip(unit, coupling, numbers, strict=True):
+        static = group.rows_per_point, group.bilateral
+
+        def of_block(carry, rows, static=static):
+            return work(Block(*rows[0], *static), carry, rows[1])
+
+        def idle(carry, rows, of_block=of_block):
+            some = jax.eval_shape(of_block, carry, jax.tree.map(lambda a: a[0], rows))
+            return carry, rows[1][: len(some[1])]
+
+        rows = (group.x, D, group.target, group.friction), own
+        carry, new = unless_idle(group.used, partial(jax.lax.scan, of_block), carry, rows, idle=idle)
+        out.append(new)
+    return carry, out
 
 
 def lengths(group: RowGroup) -> Array:
@@ -156,13 +191,16 @@ def unit_rows(group: RowGroup, scale: Array) -> RowGroup:
     )
 
 
-def _visit(rows_per_point: int, bilateral: bool, cone: Cone, y: Array, block):
+def visit(block: Block, cone: Cone, y: Array, impulse: Array) -> tuple[Array, Array]:
     """Update one block's impulses and the velocity; its rows have length 1.
 
     The changes within the block are kept as scalars: XLA fuses their chain, where it would make
     three kernels a point of updates to the vector of residuals.
+
+    The normal impulse of a contact goes ``_share`` of its way, the whole where nothing slides.
     """
-    x, D, target, impulse, friction = block
+    x, D, target, friction = block[:4]
+    k = block.rows_per_point
     free = impulse + target - matmul(x, y)
     new: list[Array] = []
 
@@ -173,20 +211,39 @@ def _visit(rows_per_point: int, bilateral: bool, cone: Cone, y: Array, block):
         return now
 
     for point in range(friction.shape[0]):
-        first = point * rows_per_point
+        first = point * k
         normal = trial(first)
-        if not bilateral:
-            normal = cone.normal(normal)
+        if not block.bilateral:
+            share = _share(D[first], impulse, first, k, friction[point]) if k > 1 else None
+            normal = cone.normal(impulse[first], normal, share)
         new.append(normal)
-        if rows_per_point > 1:
-            tangents = [trial(first + 1 + i) for i in range(rows_per_point - 1)]
+        if k > 1:
+            tangents = [trial(first + 1 + i) for i in range(k - 1)]
             new.extend(cone.tangents(tangents, friction[point] * normal))
     impulse_new = jnp.stack(new)
     return y + matmul(impulse_new - impulse, x), impulse_new
 
 
-def _positive(normal: Array) -> Array:
-    """The normal impulse, or 0. ``where`` has a simpler derivative than the maximum; NaN stays."""
+def _share(response: Array, impulse: Array, first: int, k: int, friction: Array) -> Array:
+    """() how much of its way the normal impulse of a contact that slides goes.
+
+    The normal is solved with the last friction, which then follows it. Where sliding presses the
+    bodies together, by s > 0 for each 1 that the normal parts them (toes that are pushed over the
+    ground), the whole way is too far, and from s = 1 on leads from one error to the opposite one,
+    for ever. 1 / (1 + s) of it is Newton's step. response (P * K,): of the normal to the rows.
+    """
+    tangents = [impulse[first + i] for i in range(1, k)]
+    size = safe_sqrt(sum(t * t for t in tangents))
+    pressed = sum(response[first + i] * t for i, t in enumerate(tangents, 1))
+    pressed = friction * safe_divide(pressed, size)
+    slides = (pressed > 0) & (size >= SLIDES * friction * impulse[first])
+    return jnp.where(slides, 1 / (1 + jnp.where(slides, pressed, 0)), 1)
+
+
+def _positive(last: Array, trial: Array, share: Array | None) -> Array:
+    """The impulse that goes so much of the way from the last one to the trial, or 0. ``where`` has
+    a simpler derivative than the maximum; NaN stays."""
+    normal = trial if share is None else last + share * (trial - last)
     return jnp.where(normal <= 0, 0, normal)
 
 
