@@ -63,6 +63,9 @@ LINE_SEARCH = 4  # iterations of it, of MJX with other than its default iteratio
 AS_MUCH = 0.02  # MJX solves as much as with its default if the ground's force is so near to that
 GOALS = {"XLA / MJX": 1.5, "fused / MJX": 20.0, "fused / MuJoCo C": 6.0}
 GOAL_COMPILE = 0.5  # of MJX's
+PLAIN_SWEEPS = 8  # beside the default, which does as many as a step needs
+PLAIN = f"{PLAIN_SWEEPS} sweeps, fused"  # the name does not begin as that of the default does
+GOAL_SWEEPS = 1.3  # times as long as these the default may take
 GOAL_GPU, GOAL_LATENCY, GOAL_BYTES = 20e6, 100e-6, 8e3  # steps/s; [s] a step to 4096; a world
 
 
@@ -216,7 +219,9 @@ def solved_rows(task: Task, options) -> list[list[str]]:
         run = fuse(member, ((0, 0), None))
         ran: Ran = jax.tree.map(np.asarray, run((task.state, task.offset), task.torques))
         means = {name: float(np.mean(value)) for name, value in ran.means.items()}
-        sweeps = f"{task.config.sweeps} sweeps, {1e3 * means['residual']:.2g} mm/s left"
+        least, most = task.config.sweeps, task.config.most_sweeps
+        passes = f"{least} to {most}" if most > least else f"{least}"
+        sweeps = f"{passes} sweeps, {1e3 * means['residual']:.2g} mm/s left"
         count = contact_slots(top).count
         slots = f"{min(count, task.config.contacts)} of {count}"
         if means["dropped_contacts"]:
@@ -243,6 +248,11 @@ def solved_rows(task: Task, options) -> list[list[str]]:
         lifted = float(np.mean(last["lift"]))
         rows.append(row(name, found["slots"], "-", found["iterations"], lifted, q, qd))
     return rows
+
+
+def plainly(task: Task) -> Task:
+    """The task with ``PLAIN_SWEEPS`` in each step and no more."""
+    return replace(task, config=replace(task.config, sweeps=PLAIN_SWEEPS, most_sweeps=0))
 
 
 def for_xla(task: Task, options) -> Task:
@@ -273,8 +283,12 @@ def speed_rows(task: Task, count: int, options) -> tuple[list[list[str]], list[d
     batch, steps = task.batch, options.steps
     slow = batch <= options.slow
     fused = make_fused(task, steps)
-    runs = {"fused": fused.run}
-    figures = [figure("fused", fused.compile_seconds, f"{count}", "1 / all", kept_bytes(task))]
+    plain = make_fused(plainly(task), steps)
+    runs = {"fused": fused.run, PLAIN: plain.run}
+    figures = [
+        figure("fused", fused.compile_seconds, f"{count}", "1 / all", kept_bytes(task)),
+        figure(PLAIN, plain.compile_seconds, "-", "1 / all", kept_bytes(task)),
+    ]
     xla = make_xla(for_xla(task, options), steps, options.chunk) if slow else None
     if xla:
         runs |= {f"XLA, {how}": run for how, run in xla.runs.items()}
@@ -356,7 +370,14 @@ def verdicts(figures: list[dict]) -> list[str]:
     def spread(found: dict[int, float]) -> str:
         return ", ".join(f"{ratio:.2g} at {batch}" for batch, ratio in found.items())
 
-    lines = []
+    found = {b: 1 / ratio for b, ratio in ratios("fused", PLAIN).items()}
+    above = max(found.values(), default=0.0)
+    text = f"{spread(found)} times the time of {PLAIN_SWEEPS} plain sweeps (goal {GOAL_SWEEPS:g})"
+    lines = [line("the default, fused", text, above <= GOAL_SWEEPS)]
+    if above > GOAL_SWEEPS:
+        lines.append(
+            f"- WARNING: by default a step takes {above:.2f} times as long as {PLAIN_SWEEPS} sweeps"
+        )
     if jax.default_backend() == "cpu":
         for what, goal in GOALS.items():
             names = what.split(" / ")

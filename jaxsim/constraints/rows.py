@@ -22,7 +22,6 @@ from jaxsim.model.model import Model
 from jaxsim.model.topology import Topology
 
 
-CONTACT_BLOCK = 2
 @dataclass(frozen=True)
 class Layout:
     """How many rows a model has and how they fall into blocks; static."""
@@ -61,13 +60,13 @@ class Layout:
 
 
 def row_layout(top: Topology, contacts: int | None = None) -> Layout:
-    """Blocks of up to two contact points (by default of all slots), of up to three joint limits,
-    and of a grip."""
+    """Blocks of a contact point (by default of all slots), of up to three joint limits, and of a
+    grip."""
     contacts = contact_slots(top).count if contacts is None else contacts
     limits = len(top.limited_joints)
     return Layout(
         contacts=contacts,
-        contact_block=_even_block(contacts, CONTACT_BLOCK),
+        contact_block=1,
         contact_rows=2 if top.planar else 3,
         limits=limits,
         limit_block=_even_block(limits, 3),

@@ -112,7 +112,8 @@ class TimeStepping(ContactScheme):
     """Numbers of the integrator; those that are not marked static may be batched.
 
     A step does ``sweeps`` passes of the solver, and more while the last one changed the velocity of
-    a row by over ``tolerance``, up to ``most_sweeps``; 0, or fewer than ``sweeps``, for no more.
+    a row by over ``tolerance``, up to ``most_sweeps``: accelerated ones, see ``solvers.adaptive``.
+    With ``most_sweeps`` 0, or up to ``sweeps``, it does ``sweeps`` plain passes.
 
     Where a model has more than ``contacts`` places for a contact, the nearest are solved for, and
     ``StepInfo.dropped_contacts`` counts those without a place. None: see ``collision.nearest``.

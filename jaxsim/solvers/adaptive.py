@@ -5,8 +5,8 @@ joints takes many. ``solve`` does ``sweeps`` passes, and goes on, to ``most`` at
 last one changed the velocity of some row by more than ``tolerance``. Members of a batch that are
 done wait for the others under XLA; in a fused kernel for the lanes of one vector.
 
-Passes come in pairs. With f the impulses, a pair begins at a = f - gamma (its last change), and its
-two changes r1 and r2 give the next gamma, for which r2 - gamma (r2 - r1) is the shortest: Anderson
+Passes come in pairs. With f the impulses, a pair begins at f - gamma (the last change of f). Of the
+changes r1 and r2 of a pair gamma is what makes r2 - gamma (r2 - r1) the shortest: Anderson
 acceleration of depth one (Walker and Ni 2011), the secant method where one error is left. Errors
 that shrink slowly are left behind (gamma < 0, to ``AHEAD``), those that change their sign from pass
 to pass are averaged (gamma > 0, to ``BACK``). Passes that change next to nothing are left alone:

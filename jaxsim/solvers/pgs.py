@@ -161,7 +161,9 @@ def over_blocks(unit, coupling, work: Callable, carry, numbers) -> tuple[Any, li
             return carry, rows[1][: len(some[1])]
 
         rows = (group.x, D, group.target, group.friction), own
-        carry, new = unless_idle(group.used, partial(jax.lax.scan, of_block), carry, rows, idle=idle)
+        carry, new = unless_idle(
+            group.used, partial(jax.lax.scan, of_block), carry, rows, idle=idle
+        )
         out.append(new)
     return carry, out
 

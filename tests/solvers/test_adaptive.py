@@ -65,8 +65,16 @@ def test_what_is_solved_has_the_bits_of_so_many_sweeps():
 def test_no_more_than_most_and_not_at_all_on_nan():
     groups, y = chain(6)
     bounded = by(adaptive.solve, SWEEPS, 2 * SWEEPS, 0.0)(groups, y)
-    np.testing.assert_allclose(bounded[0], by(pgs.solve, 2 * SWEEPS)(groups, y)[0], rtol=1e-12)
+    as_many = by(adaptive.solve, 2 * SWEEPS - 1, 2 * SWEEPS, 0.0)(groups, y)
+    np.testing.assert_allclose(bounded[0], as_many[0], rtol=1e-12)
     assert np.isnan(by(adaptive.solve, SWEEPS, MOST, 0.0)(groups, y * np.nan)[0]).all()
+
+
+def test_pairs_of_passes_are_ahead_of_as_many_plain_ones():
+    for seed in range(3):
+        groups, y = chain(6, seed)
+        plain, pairs = by(pgs.solve, 20)(groups, y), by(adaptive.solve, 4, 20, 0.0)(groups, y)
+        assert pairs[1] < 0.2 * plain[1] or pairs[1] < 1e-9, (pairs[1], plain[1])
 
 
 @pytest.mark.parametrize("derivative", ["iteration", "implicit"])
@@ -91,9 +99,12 @@ def test_derivatives(derivative, tolerance):
         return jnp.sum(weight * end)
 
     def all_of(t):
-        return jax.jvp(value, (t,), (1.0,))[1], jax.grad(value)(t), value(t + 1e-6), value(t - 1e-6)
+        found, forward = jax.jvp(value, (t,), (1.0,))
+        ends = value(t + 1e-6), value(t - 1e-6)
+        return found - value(t), forward, jax.grad(value)(t), *ends
 
-    forward, reverse, more, less = quick_jit(all_of)(0.0)
+    apart, forward, reverse, more, less = quick_jit(all_of)(0.0)
+    assert abs(apart) < 1e-9  # what is differentiated does the same passes
     differences = (more - less) / 2e-6
     np.testing.assert_allclose(forward, reverse, rtol=1e-9)
     np.testing.assert_allclose(forward, differences, rtol=1e-5, atol=1e-7)

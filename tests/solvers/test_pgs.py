@@ -1,5 +1,6 @@
 """Projected Gauss-Seidel against exact solutions: enumeration, a block and a ball that slide."""
 
+from dataclasses import replace
 from itertools import product
 
 import jax
@@ -155,6 +156,19 @@ def test_sliding_block(run, speed):
     assert residual < 1e-12
 
 
+@pytest.mark.parametrize("pressing", [0.5, 0.9, 1.5, 3.0])
+def test_sliding_that_presses_is_solved_at_once(run, pressing):
+    """Friction presses on the ground by more than the normal impulse relieves it, as at toes that
+    are pushed along: from 1 on whole steps of the normal would never end."""
+    mu, c = 2 * pressing, 0.5
+    rows = np.array([[1.0, 0.0], [-c, np.sqrt(1 - c * c)]])  # unit rows; the slip is to the right
+    free = np.linalg.solve(rows, [-1.0, 50.0])
+    [impulse], y, residual = run((contact(rows, [0, 0], mu),), free, 8)
+    normal = 1 / (1 + mu * c)  # r_n = -1 + f_n - c f_t = 0 with f_t = -mu f_n
+    np.testing.assert_allclose(impulse[0], [normal, -mu * normal], rtol=1e-3)
+    assert residual < 1e-3
+
+
 @pytest.mark.parametrize(("slip", "sticks"), [(2.0, False), (0.05, True)])
 def test_sliding_ball_starts_to_roll(run, slip, sticks):
     """Friction acts on the surface: m (1 - slip) in the sliding, 2/7 m in the rolling case."""
@@ -277,8 +291,10 @@ def random_like(tree, seed: int):
 
 
 def test_gradient_is_that_of_finite_differences(sensitivity):
+    """From impulses that push; from none at all the least one decides whether a contact slides."""
     rows, y = jax.tree.map(lambda x: x[0], random_contacts(0.7))
     rows = jax.tree.map(lambda x: x[:2], rows)
+    rows = replace(rows, impulse=rows.impulse + 0.1)
     direction = random_like((rows, y), 5)
     _, reverse, forward = sensitivity(rows, y, direction)
     np.testing.assert_allclose(inner(reverse, direction), forward, rtol=1e-9)
