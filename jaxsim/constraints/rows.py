@@ -21,6 +21,8 @@ from jaxsim.math.spatial import wrench_at
 from jaxsim.model.model import Model
 from jaxsim.model.topology import Topology
 
+ROUNDINGS = 16  # operations whose errors add up in an entry of a contact's Jacobian
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -121,7 +123,21 @@ def contact_jacobian(
         wrench = wrench_at(contacts.point[:, None], reference, frame)
         along = matmul(wrench.reshape(-1, 6), kin.axis.T).reshape(J.shape)
         J = J + jnp.asarray(carried, frame.dtype)[:, None] * along
-    return J
+    return _without_rounding(J, kin, contacts.point)
+
+
+def _without_rounding(J: Array, kin: Kinematics, point: Array) -> Array:
+    """J with zeros in the place of rows that are no more than rounding.
+
+    Where a force's line passes through all axes that could give way, as at a link that is hinged
+    at its own support, nothing moves along it; solved for as a row, rounding would be a lever of
+    a thousandth of a millimetre. A lever arm is a difference of positions in the world, and errs by
+    the rounding of these, as often as they are added and multiplied.
+    """
+    far = jnp.max(jnp.abs(kin.reference)) + jnp.max(jnp.abs(kin.axis[:, 3:]), initial=0.0)
+    error = ROUNDINGS * jnp.finfo(J.dtype).eps * (far + jnp.max(jnp.abs(point), axis=1))
+    moves = jnp.sum(J * J, axis=-1) > (error * error)[:, None]
+    return jnp.where(moves[..., None], J, 0.0)
 
 
 def contact_targets(

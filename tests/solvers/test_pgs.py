@@ -163,7 +163,7 @@ def test_sliding_that_presses_is_solved_at_once(run, pressing):
     mu, c = 2 * pressing, 0.5
     rows = np.array([[1.0, 0.0], [-c, np.sqrt(1 - c * c)]])  # unit rows; the slip is to the right
     free = np.linalg.solve(rows, [-1.0, 50.0])
-    [impulse], y, residual = run((contact(rows, [0, 0], mu),), free, 8)
+    [impulse], _, residual = run((contact(rows, [0, 0], mu),), free, 8)
     normal = 1 / (1 + mu * c)  # r_n = -1 + f_n - c f_t = 0 with f_t = -mu f_n
     np.testing.assert_allclose(impulse[0], [normal, -mu * normal], rtol=1e-3)
     assert residual < 1e-3
