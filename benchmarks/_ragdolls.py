@@ -1,4 +1,4 @@
-"""Random falls of the 3-D human, and what is measured of them."""
+"""Random falls of the human in space and in the plane, and what is measured of them."""
 
 import jax
 import jax.numpy as jnp
@@ -6,6 +6,7 @@ import numpy as np
 from jax import Array
 
 from jaxsim.characters.human import articulated_human
+from jaxsim.characters.planar_human import planar_human
 from jaxsim.collision.contacts import find_contacts, lowest_point, overlapping_pairs
 from jaxsim.constraints.rows import limit_rows
 from jaxsim.dynamics.kinematics import forward_kinematics
@@ -26,6 +27,7 @@ from jaxsim.simulation.records import no_control
 from jaxsim.simulation.step import TimeStepping
 
 GROUNDS = ("boxes", "rough", "flat")
+CHARACTERS = {"space": articulated_human, "planar": planar_human}
 FIELD, CELL, ROUGHNESS = 10.0, 0.25, 0.12  # side of the field, of a cell, range of heights [m]
 BOXES = (  # half extents, position, turn about z: about where the falls begin
     ((0.25, 0.30, 0.15), (0.5, 0.1, 0.15), 0.3),
@@ -47,12 +49,12 @@ class Limp:
         return memory, no_control(model)
 
 
-def ragdoll(ground: str, self_collision: bool) -> Model:
-    """The 37-freedom human over boxes on a plane or on rough ground, or over a plane alone."""
+def ragdoll(ground: str, self_collision: bool, character: str = "space") -> Model:
+    """A human over boxes on a plane or on rough ground, or over a plane alone."""
     if ground == "flat" and not self_collision:
-        return articulated_human()
+        return CHARACTERS[character]()
     builder = ModelBuilder()
-    add_model(builder, articulated_human(), world_shapes=False)
+    add_model(builder, CHARACTERS[character](), world_shapes=False)
     if ground == "rough":
         n = round(FIELD / CELL) + 1
         heights = ROUGHNESS * np.random.default_rng(0).uniform(size=(n, n))
@@ -65,14 +67,14 @@ def ragdoll(ground: str, self_collision: bool) -> Model:
     if self_collision:
         builder.add_self_collision()
         model = builder.build()
-        for pair in overlapping_pairs(model, _upright(model)):
+        for pair in overlapping_pairs(model, neutral_state(model).q.at[_height(model)].add(100.0)):
             builder.exclude_pair(*pair)
     return builder.build()
 
 
-def _upright(model: Model) -> Array:
-    """The zero pose, far above everything."""
-    return neutral_state(model).q.at[2].add(100.0)
+def _height(model: Model) -> int:
+    """The root's height in q."""
+    return 1 if model.topology.planar else 2
 
 
 def falls(model: Model, count: int, seed: int = 0) -> State:
@@ -82,7 +84,8 @@ def falls(model: Model, count: int, seed: int = 0) -> State:
     """
     top = model.topology
     zero = neutral_state(model)
-    hinges = np.array([j for j, kind in enumerate(top.joint_kinds) if kind == "hinge"])
+    height_at, flat = _height(model), top.planar
+    hinges = np.array([j for j in top.limited_joints if top.joint_kinds[j] == "hinge"])
     at = np.array(top.q_start)[hinges]
 
     @jax.jit
@@ -92,12 +95,14 @@ def falls(model: Model, count: int, seed: int = 0) -> State:
         lower, upper = model.joint_lower[hinges], model.joint_upper[hinges]
         angles = lower + (upper - lower) * jax.random.uniform(keys[0], lower.shape)
         place = jax.random.uniform(keys[1], (2,), minval=-1.0, maxval=1.0)
-        turn = quat_exp(2.0 * jax.random.normal(keys[2], (3,)))
-        q = zero.q.at[at].set(angles).at[:2].set(place).at[3:7].set(turn)
+        turn = 2.0 * jax.random.normal(keys[2], (3,))
+        q = zero.q.at[at].set(angles).at[:height_at].set(place[:height_at])
+        q = q.at[2].set(turn[0]) if flat else q.at[3:7].set(quat_exp(turn))
         low = lowest_point(model, forward_kinematics(model, q, zero.qd))
         height = jax.random.uniform(keys[3], minval=0.02, maxval=1.0)
-        q = q.at[2].add(TALLEST + height - low)
-        speed = jnp.full(top.nv, 2.0).at[:3].set(1.5).at[3:6].set(3.0)
+        q = q.at[height_at].add(TALLEST + height - low)
+        sliding, root = (2, 3) if flat else (3, 6)
+        speed = jnp.full(top.nv, 2.0).at[:sliding].set(1.5).at[sliding:root].set(3.0)
         qd = speed * jax.random.normal(keys[4], (top.nv,))
         gap = find_contacts(model, forward_kinematics(model, q, qd)).gap
         return q, qd, jnp.min(gap, initial=1.0) > -0.01

@@ -1,7 +1,10 @@
-"""Random falls of the 3-D human: what stays within its bounds, and what does not.
+"""Random falls of a human: what stays within its bounds, and what does not.
 
     python benchmarks/ragdolls.py                    256 falls of 10 s each; hours on two cores
     python benchmarks/ragdolls.py --grounds boxes --steps 4 --members 64
+    python benchmarks/ragdolls.py --character planar --grounds flat --steps 2 1 --seconds 2
+        --self-collision no --members 3000 --chunk 3000 --backend fused --seed 0
+                                                     3000 falls of the planar human
     python benchmarks/ragdolls.py --record           and append the table to benchmarks/RESULTS.md
     python benchmarks/ragdolls.py --keep runs/falls  go on where a stopped run of this commit was
     python benchmarks/ragdolls.py --quick            two minutes, to see that it runs
@@ -19,7 +22,7 @@ import jax
 import numpy as np
 
 from benchmarks._machine import commit, machine, publish, table, today, versions
-from benchmarks._ragdolls import GROUNDS, Limp, falls, measures, ragdoll
+from benchmarks._ragdolls import CHARACTERS, GROUNDS, Limp, falls, measures, ragdoll
 from jaxsim.model import Model, State
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import TimeStepping
@@ -27,7 +30,8 @@ from optimize.session import cores, session
 
 HEADER = ["ground", "self", "step [ms]", "sweeps", "falls", "not finite"]
 HEADER += ["beyond a limit [deg]", "over 1 deg", "depth settled [mm]", "over 5 mm"]
-HEADER += ["energy risen [J]", "energy without cause [J]", "by the sweeps [J]", "of recovery [J]"]
+HEADER += ["energy risen [J]", "energy without cause [J]", "of the start [%]", "over 1%", "over 2%"]
+HEADER += ["named", "by the sweeps [J]", "of recovery [J]"]
 HEADER += ["residual, worst", "mean"]
 HEADER += ["left out", "fastest joint, settled [rad/s]", "seconds"]
 
@@ -49,7 +53,7 @@ def simulate(model: Model, config: TimeStepping, options, name: str) -> dict[str
             measures=measures(config, options.seconds),
             backend=options.backend,
         )
-        return {**found.measures, "finite": found.finite}
+        return {**found.measures, "finite": found.finite, "status": found.health.status}
 
     # the last chunk is filled up, so that all have one shape
     indices = np.arange(-(-options.members // options.chunk) * options.chunk)
@@ -73,7 +77,16 @@ def _kept(options, name: str, number: int) -> Path | None:
     """The file of a chunk's measures; by all that they depend on, the commit among it."""
     if options.keep is None:
         return None
-    what = [name, options.members, options.chunk, options.seconds, options.seed]
+    what = [
+        options.character,
+        options.order,
+        options.bounded_move,
+        name,
+        options.members,
+        options.chunk,
+        options.seconds,
+        options.seed,
+    ]
     words = [str(x) for x in (*what, options.precision, options.backend, commit(), number)]
     return options.keep / ("-".join(words).replace(", ", "-").replace(" ", "_") + ".npz")
 
@@ -104,6 +117,7 @@ def summary(found, seconds: float) -> dict[str, str]:
     """The cells of a row, by name."""
     beyond, depth = np.rad2deg(found["beyond"]), 1e3 * found["depth"]
     work, _, rise = found["energy"]
+    gained = 100 * rise / found["first_energy"]
     return {
         "falls": str(len(beyond)),
         "not finite": str(int(np.sum(~found["finite"]))),
@@ -113,6 +127,10 @@ def summary(found, seconds: float) -> dict[str, str]:
         "over 5 mm": str(int(np.sum(depth > 5))),
         "energy risen [J]": _spread(found["raw"][1]),
         "energy without cause [J]": _spread(rise),
+        "of the start [%]": _spread(gained),
+        "over 1%": str(int(np.sum(gained > 1))),
+        "over 2%": str(int(np.sum(gained > 2))),
+        "named": str(int(np.sum(found["status"] != 0))),
         "by the sweeps [J]": _spread(found["of_sweeps"][2]),
         "of recovery [J]": _spread(work),
         "residual, worst": f"{found['residual'].max():.2g}",
@@ -131,10 +149,15 @@ def _spread(values: np.ndarray) -> str:
 def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--grounds", nargs="+", choices=GROUNDS, default=["boxes", "rough"])
+    parser.add_argument("--character", choices=CHARACTERS, default="space")
     parser.add_argument("--steps", nargs="+", type=float, default=[1.0, 4.0], help="[ms]")
     standard = TimeStepping()
     parser.add_argument("--sweeps", nargs="+", type=int, default=[standard.sweeps], help="at least")
     parser.add_argument("--most-sweeps", type=int, default=standard.most_sweeps)
+    parser.add_argument("--order", type=int, choices=(1, 2), help="see TimeStepping")
+    parser.add_argument(
+        "--bounded-move", action=argparse.BooleanOptionalAction, help="see TimeStepping"
+    )
     parser.add_argument("--bounded-start", action="store_true", help="see TimeStepping")
     parser.add_argument("--members", type=int, default=256, help="falls in each run")
     parser.add_argument("--seconds", type=float, default=10.0, help="of each fall")
@@ -162,13 +185,15 @@ def main(words: list[str]) -> str:
     rows = []
     with session("cpu", options.precision, cpu_devices=cores()):
         for ground, collide in [(g, c) for g in options.grounds for c in own]:
-            model = ragdoll(ground, collide)
+            model = ragdoll(ground, collide, options.character)
             for dt, sweeps in [(d, s) for d in options.steps for s in options.sweeps]:
                 config = TimeStepping(
                     dt=dt / 1e3,
                     sweeps=sweeps,
                     most_sweeps=options.most_sweeps,
                     bounded_start=options.bounded_start,
+                    order=options.order,
+                    bounded_move=options.bounded_move,
                 )
                 most = max(sweeps, options.most_sweeps)
                 passes = f"{sweeps} to {most}" if most > sweeps else str(sweeps)

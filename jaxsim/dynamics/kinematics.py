@@ -6,7 +6,7 @@ world's origin loses little precision in float32. Only the poses need a pass dow
 velocities are products with constant ancestor masks.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -90,10 +90,7 @@ def forward_kinematics(model: Model, q: Array, qd: Array, rest: Array | None = N
     reference = link_pos[top.link_root]
     S = _axes(top, rot, axis, anchor, reference)
 
-    moved = S * qd[:, None]
-    velocity = mask_product(top.link_dofs, moved)
-    before = mask_product(top.dof_before, moved)
-    bias = mask_product(top.link_dofs, motion_cross(before, moved))
+    velocity, bias = _link_velocities(top, S, qd)
     return Kinematics(
         joint_pos=pos,
         joint_rot=rot,
@@ -106,6 +103,20 @@ def forward_kinematics(model: Model, q: Array, qd: Array, rest: Array | None = N
         velocity=velocity,
         bias=bias,
     )
+
+
+def with_velocity(top: Topology, kin: Kinematics, qd: Array) -> Kinematics:
+    """Kinematics of the same pose at another velocity qd (nv,)."""
+    velocity, bias = _link_velocities(top, kin.axis, qd)
+    return replace(kin, velocity=velocity, bias=bias)
+
+
+def _link_velocities(top: Topology, S: Array, qd: Array) -> tuple[Array, Array]:
+    """Velocities (nl, 6) of the links, and their accelerations (nl, 6) where qdd = 0."""
+    moved = S * qd[:, None]
+    before = mask_product(top.dof_before, moved)
+    bias = mask_product(top.link_dofs, motion_cross(before, moved))
+    return mask_product(top.link_dofs, moved), bias
 
 
 def _joint_motion(model: Model, q: Array) -> tuple[Array, Array]:

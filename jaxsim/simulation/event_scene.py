@@ -143,9 +143,7 @@ class EventScene:
             lambda x: x.astype(rows.drift.dtype) if x.dtype.kind == "f" else x, bounds
         )
 
-    def _touching(
-        self, model: Model, rows: Rows, control: Control, config: "EventDriven"
-    ) -> Array:
+    def _touching(self, model: Model, rows: Rows, control: Control, config: "EventDriven") -> Array:
         """(m,) which rows act."""
         contacts, _ = self._selected()
         near = contacts.gap <= config.touch_distance

@@ -1,7 +1,8 @@
 """Whether a motion still means something, by bounds that follow from its scenario.
 
 Kinetic energy comes from the start, from gravity and from what drives the body; far more than that
-is made by the numbers. What turns ten times in a step, is deeper in something than half its
+is made by the numbers, and so is a rise of kinetic and potential energy that no work accounts for.
+What turns ten times in a step, is deeper in something than half its
 thickness, or so far away that its position is rounded by a millimetre, is no motion of a body
 either. The first of it is kept, with its time; nothing is changed by it.
 """
@@ -24,6 +25,8 @@ from jaxsim.model.state import State
 from jaxsim.solvers.status import Status
 
 TIMES = 10.0  # as much kinetic energy as there can be
+GAIN = 0.1  # of what there can be, that it rises by without work
+REST = 0.1  # speed of all of the mass whose energy is no gain [m/s]
 CREEP = 1.0  # speed that undoing depth may give to all of the mass, beside it [m/s]
 TURNS = 10.0  # of a joint in a step
 ROUNDING = 1e-3  # of a position [m]
@@ -37,6 +40,8 @@ class Health:
     status: Array  # () int: a Status
     time: Array  # () [s] when it came about; infinite for OK
     given: Array  # () kinetic and potential energy of the start, and work since [J]; NaN before it
+    least: Array  # () energy less work and recovery until then, the least so far [J]
+    recovered: Array  # () the most that undoing depth and exceeded limits has put in [J]
     fastest: Array  # () joint at the start [rad/s]
     deepest: Array  # () overlap at the start [m]
 
@@ -55,7 +60,9 @@ class Failure(NamedTuple):
 def healthy(state: State) -> Health:
     """Before the first step."""
     zero = jnp.zeros((), state.q.dtype)
-    return Health(jnp.zeros((), jnp.int32), zero + jnp.inf, zero + jnp.nan, zero, zero)
+    return Health(
+        jnp.zeros((), jnp.int32), zero + jnp.inf, zero + jnp.nan, zero + jnp.inf, zero, zero, zero
+    )
 
 
 def watched(health: Health, model: Model, state: State, obs, after: State, info) -> Health:
@@ -69,13 +76,22 @@ def watched(health: Health, model: Model, state: State, obs, after: State, info)
     fallen = mass * jnp.sum(obs.com * model.gravity)  # potential energy, with the sign turned
     first = jnp.isnan(health.given)
     begun = info.kinetic_before - fallen + info.recovery
-    given = jnp.where(first, begun, health.given) + info.work
+    before = jnp.where(first, begun, health.given)
+    given = before + info.work
+    left = info.kinetic_before - fallen - before - health.recovered
+    # of what moves as prescribed the energy is not counted, and the account begins anew after it
+    prescribed = jnp.any(info.motion_force != 0)
+    least = jnp.where(prescribed, jnp.inf, jnp.minimum(health.least, left))
+    rest = 0.5 * mass * (REST**2 + dt * dt * jnp.sum(model.gravity**2))
+    gained = left - least > GAIN * jnp.maximum(before + fallen, 0.0) + rest
     fastest = jnp.max(jnp.abs(state.qd[turning]), initial=0.0) if turning.size else 0.0
     depth = jnp.maximum(-obs.contacts.gap, 0.0)
     health = Health(
         health.status,
         health.time,
         given,
+        least,
+        health.recovered + info.recovery,
         jnp.where(first, fastest, health.fastest),
         jnp.where(first, jnp.max(depth, initial=0.0), health.deepest),
     )
@@ -90,6 +106,7 @@ def watched(health: Health, model: Model, state: State, obs, after: State, info)
         Status.FAR: away > ROUNDING / jnp.finfo(dtype).eps,
         Status.DEPTH: deep > 0,
         Status.SPEED: turn > most,
+        Status.GAIN: gained,
         Status.ENERGY: info.kinetic_after > bound,
         Status.NOT_FINITE: jnp.isnan(info.kinetic_after) | jnp.isnan(away),
     }
@@ -97,12 +114,10 @@ def watched(health: Health, model: Model, state: State, obs, after: State, info)
     for status, wrong in checks.items():  # the last one counts
         found = jnp.where(wrong, jnp.int32(status), found)
     new = (health.status == Status.OK) & (found != Status.OK)
-    return Health(
-        jnp.where(new, found, health.status),
-        jnp.where(new, after.time, health.time),
-        given,
-        health.fastest,
-        health.deepest,
+    return dataclasses.replace(
+        health,
+        status=jnp.where(new, found, health.status),
+        time=jnp.where(new, after.time, health.time),
     )
 
 

@@ -1,4 +1,4 @@
-"""The Runge-Kutta method for smooth motion, and what the time step's own method does to energy."""
+"""The Runge-Kutta method for smooth motion, and the energy that a time step should lead to."""
 
 from collections.abc import Callable
 
@@ -46,20 +46,25 @@ def runge_kutta(
     return _unit_quaternions(model, q_new), qd_new
 
 
-def energy_error(
-    model: Model, kin: Kinematics, inertia: Array, bias: Array, before: Array, q: Array, qd: Array
+def kinetic_by_work(
+    model: Model,
+    kin: Kinematics,
+    after: Kinematics,
+    inertia: Array,
+    bias: Array,
+    before: Array,
+    qd: Array,
 ) -> Array:
-    """() by how much kinetic and potential energy rose more than all forces have done work [J].
+    """() kinetic energy at the pose ``after`` if it rose by the work of all forces alone [J].
 
-    A step from kin and the velocities ``before`` (nv,) to q and qd holds the mass matrix (nv, nv)
-    and the impulse of the bias force (nv,) as they were. This is what that makes, or loses, of
-    second order in the step. To rounding, energy rises by it and by the work of all impulses, each
-    at the mean of its velocities before and after.
+    A step from kin and the velocities ``before`` (nv,) leads to qd (nv,) by the mass matrix
+    (nv, nv) and the impulse of the bias force (nv,) of one pose. The work of impulses is that at
+    the mean of the velocities before and after, of gravity that of the fall.
     """
-    after = forward_kinematics(model, q, qd)
     fallen = jnp.sum(model.mass[:, None] * (after.com - kin.com) * model.gravity[None])
-    of_motion = kinetic_energy(model, after, qd) - jnp.sum(qd * matmul(inertia, qd)) / 2
-    return of_motion - fallen - jnp.sum(bias * (before + qd)) / 2
+    gained = jnp.sum((qd - before) * matmul(inertia, qd + before)) / 2
+    of_bias = jnp.sum(bias * (before + qd)) / 2
+    return kinetic_energy(model, kin, before) + gained + of_bias + fallen
 
 
 def _unit_quaternions(model: Model, q: Array) -> Array:

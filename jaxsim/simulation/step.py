@@ -34,8 +34,10 @@ from jaxsim.dynamics.kinematics import (
     integrate,
     integrate_finely,
     point_velocity,
+    with_velocity,
 )
-from jaxsim.dynamics.rigid import bias_force, mass_matrix
+from jaxsim.dynamics.momentum import kinetic_energy
+from jaxsim.dynamics.rigid import bias_force, gravity_force, mass_matrix
 from jaxsim.math.products import matmul
 from jaxsim.math.rotation import rotate
 from jaxsim.math.safe import safe_max, safe_norm
@@ -45,13 +47,15 @@ from jaxsim.ranges import check_ranges
 from jaxsim.simulation import checks
 from jaxsim.simulation.external import link_wrenches, with_friction
 from jaxsim.simulation.health import Health, watched
-from jaxsim.simulation.integrators import energy_error
+from jaxsim.simulation.integrators import kinetic_by_work
 from jaxsim.simulation.measures import Measure, Sample, contact_measures
+from jaxsim.simulation.move import momentum_change, whipped
 from jaxsim.simulation.prescribed import FreeMotion, closed_grips, prescribed
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control, Observation, StepInfo
 from jaxsim.simulation.row_blocks import contact_rows, packs, row_groups, split_impulses
 from jaxsim.simulation.scheme import register_scheme
+from jaxsim.simulation.smooth import MIDPOINT, ORDERS, RUNGE_KUTTA, halfway, mean_bias, second_order
 from jaxsim.simulation.warm_start import (
     WarmStart,
     check_warm_start,
@@ -60,9 +64,10 @@ from jaxsim.simulation.warm_start import (
     with_warm_start,
 )
 from jaxsim.solvers import adaptive, implicit
+from jaxsim.solvers.idle import unless_idle
 from jaxsim.solvers.pgs import RowGroup, natural_residual, useful_start
 from jaxsim.solvers.successive import Impacts, after_impacts
-from jaxsim.solvers.tree_factor import lower_product, solve_lower, whiten_rows
+from jaxsim.solvers.tree_factor import lower_product, solve_lower, solve_upper, whiten_rows
 
 DERIVATIVES = ("iteration", "implicit")
 IMPACTS = ("at_once", "successive")
@@ -143,9 +148,17 @@ class TimeStepping(ContactScheme):
     derivative: str = dataclasses.field(default="iteration", metadata={"static": True})
     smoothing: Array | float = 0.0  # relaxes complementarity in the derivative [J]
     impacts: str = dataclasses.field(default="at_once", metadata={"static": True})
+    # of velocity products, see ``simulation.smooth``; None: 2 where no joint is between bodies
+    order: int | None = dataclasses.field(default=None, metadata={"static": True})
+    # whether a move of whipped joints may add no energy, see ``simulation.move``; None: in a plane
+    bounded_move: bool | None = dataclasses.field(default=None, metadata={"static": True})
 
     def __post_init__(self):
         check_ranges(self)
+        if self.order not in ORDERS:
+            raise ValueError(
+                f"order is {self.order}; give 1 or 2, or None to leave it to the model"
+            )
         if self.derivative not in DERIVATIVES:
             raise ValueError(f"derivative {self.derivative!r}: there are {', '.join(DERIVATIVES)}")
         if self.impacts not in IMPACTS:
@@ -225,7 +238,9 @@ def step(
         J_limit, rows, target = _rows(model, state, kin, contacts, chosen, frame, control, config)
     with jax.named_scope("free_motion"):
         damping = control.damping + model.damping
-        inertia, bias = mass_matrix(model, kin), bias_force(model, kin)
+        second = second_order(top, config.order)
+        pose = halfway(model, state, dt) if second else kin
+        inertia, bias = mass_matrix(model, pose), bias_force(model, pose)
         M = inertia + jnp.diag(dt * damping)
         force = control.torque - model.damping * state.qd - bias
         pushed = jnp.zeros_like(force)
@@ -238,28 +253,65 @@ def step(
         free = FreeMotion(M, rows, target, dt * force)
         given = prescribed(model, state, control, dt, jnp.maximum(config.stabilization_time, dt))
         rest = free if given is None else free.without(*given, state.qd)
+        free_of = jnp.ones_like(force) if given is None else jnp.where(given[0], 0.0, 1.0)
         acting = packs(layout, chosen)
         L, white, change = whiten_rows(top, rest.M, rest.rows, rest.change, acting)
         begun = lower_product(top, L, state.qd)
+
+        def whitened(force: Array) -> Array:
+            return solve_upper(top, L, (dt * free_of * force)[:, None])[:, 0]
+
+        def velocity(y: Array) -> Array:
+            qd = solve_lower(top, L, y)
+            return qd if given is None else jnp.where(given[0], given[1], qd)
+
+        first, so_far = bias, begun + change
+        bias = mean_bias(
+            model,
+            pose,
+            state.qd,
+            first,
+            lambda now: velocity(so_far + whitened(first - now)) - state.qd,
+            RUNGE_KUTTA if second else MIDPOINT,
+        )
+        change = change + whitened(first - bias)
+        late = jnp.zeros_like(change)  # of the velocity products, what comes after the move
+        if second:
+            late = whitened(gravity_force(model, pose) - bias) / 2
     with jax.named_scope("impulses"):
         y, blows = begun, None
         if config.impacts == "successive" and layout.contacts:
             y, blows = after_impacts(
                 _impacts(contacts, layout, white, target - rest.target, config), y
             )
-        y = y + change
+        y = y + change - late
         groups = row_groups(layout, white, rest.target, contacts.friction, acting)
         last = state.solver.impulse
         groups, y = _solved(groups, y, warm_start(top, layout, last, chosen), config)
         residual = natural_residual(groups, y)
         impulse = jnp.concatenate([f.impulse.reshape(-1) for f in groups] or [last])
     with jax.named_scope("integrate"):
-        qd = solve_lower(top, L, y)
-        if given is not None:
-            qd = jnp.where(given[0], given[1], qd)
-        q, rest = integrate(model, state.q, qd, dt), rest_of(state)
+        moving, rest = velocity(y), rest_of(state)
+        q = integrate(model, state.q, moving, dt)
         if rest is not None:
-            q, rest = integrate_finely(model, state.q, qd, dt, rest)
+            q, rest = integrate_finely(model, state.q, moving, dt, rest)
+        y = y + late
+        qd = solved = velocity(y)
+        after = forward_kinematics(model, q, solved)  # for ``energy_error``, if it is asked for
+        due = kinetic_by_work(model, kin, after, inertia, dt * bias, state.qd, solved)
+        if top.planar if config.bounded_move is None else config.bounded_move:
+
+            def limited() -> Array:
+                after = forward_kinematics(model, q, solved)
+                due = kinetic_by_work(model, kin, after, inertia, dt * bias, state.qd, solved)
+                excess = kinetic_energy(model, after, solved) - due
+                carried = velocity(y + whitened(bias - gravity_force(model, pose)))
+                return momentum_change(model, pose, carried, after, solved, excess, free_of)
+
+            whip = whipped(top, dt * solved)
+            qd = solved + whip * unless_idle(whip > 0, limited)
+            after = with_velocity(top, after, qd)
+            y = lower_product(top, L, qd)
     of_contact, of_limit, of_grip = split_impulses(layout, impulse)
     contact_force = jnp.sum(of_contact[:, :, None] * frame, axis=1) / dt
     grip_force = matmul(of_grip, grip_axes(top, y.dtype)) / dt
@@ -270,9 +322,8 @@ def step(
         contact_force = contact_force + jnp.sum(blows[:, :, None] * frame, axis=1) / dt
         acted = impulses.at[: blows.size].add(blows.reshape(-1))
     if given is not None:
-        motion_force = jnp.where(given[0], free.missing(qd - state.qd, acted), 0.0) / dt
-    free_of = jnp.ones_like(qd) if given is None else jnp.where(given[0], 0.0, 1.0)
-    drive = control.torque - control.damping * (qd - state.qd) + pushed + motion_force
+        motion_force = jnp.where(given[0], free.missing(solved - state.qd, acted), 0.0) / dt
+    drive = control.torque - control.damping * (solved - state.qd) + pushed + motion_force
     gained = jnp.maximum(impulses * target, 0.0)
     if chosen is not None:
         contact_force = chosen.scatter(contact_force)
@@ -283,12 +334,14 @@ def step(
         grip_force=grip_force,
         motion_force=motion_force,
         residual=residual,
-        energy_error=energy_error(model, kin, inertia, dt * bias, state.qd, q, qd),
+        energy_error=kinetic_energy(model, after, qd) - due,
         penetration=safe_max(jnp.append(-obs.contacts.gap, 0.0)),
         dropped_contacts=jnp.zeros((), int) if chosen is None else chosen.dropped_contacts,
-        kinetic_before=_kinetic(begun, state.qd, dt * damping, free_of),
+        kinetic_before=kinetic_energy(model, kin, state.qd)
+        if second and given is None
+        else _kinetic(begun, state.qd, dt * damping, free_of),
         kinetic_after=_kinetic(y, qd, dt * damping, free_of),
-        work=dt * jnp.sum(jnp.maximum(drive * (state.qd + qd) / 2, 0.0))
+        work=dt * jnp.sum(jnp.maximum(drive * (state.qd + solved) / 2, 0.0))
         + jnp.sum(gained[impulses.size - of_grip.size :]),
         recovery=jnp.sum(gained),
     )

@@ -1,0 +1,83 @@
+"""Velocities after the move to a new pose, by the momentum of the links.
+
+A step solves for velocities at one pose and moves to another. Where an impact whips a light link
+round by a quarter turn in a step, the same joint velocities are other link velocities there, and
+kinetic energy may be half as much again. The links' momentum is what goes over: projected on the
+joints of the new pose it loses energy instead. ``momentum_change`` goes as far towards it as
+energy asks for, and no further, for at every step the projection would brake all turning.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxsim.dynamics.kinematics import Kinematics, mask_product, with_velocity
+from jaxsim.dynamics.rigid import link_inertias, mass_matrix
+from jaxsim.math.rotation import cross
+from jaxsim.math.safe import safe_divide, safe_sqrt
+from jaxsim.math.spatial import inertia_apply, spatial
+from jaxsim.model.model import Model
+from jaxsim.model.topology import Topology
+from jaxsim.solvers.tree_factor import solve_lower, whiten
+
+TURN = 0.03  # of a joint in a step that is harmless; twice as much counts in full [rad]
+
+
+def momentum_change(
+    model: Model,
+    kin: Kinematics,
+    carried: Array,
+    after: Kinematics,
+    qd: Array,
+    excess: Array,
+    free: Array,
+) -> Array:
+    """(nv,) to add to qd (nv,) at the pose ``after``: the least that takes ``excess`` [J] away.
+
+    kin, carried (nv,): pose and velocities that have the momentum which goes over. free (nv,):
+    1 where a velocity may change, 0 where it is prescribed. Zeros where the excess is not
+    positive; all that the momentum asks for where that takes less away.
+    """
+    top = model.topology
+
+    there = joint_momentum(model, after, after, qd)
+    error = free * (joint_momentum(model, kin, after, carried) - there)
+    M = free[:, None] * free * mass_matrix(model, after) + jnp.diag(1 - free)
+    L, white = whiten(top, M, error[:, None])
+    full = solve_lower(top, L, white[:, 0])
+    return share(excess, jnp.sum(full * there), jnp.sum(full * error)) * full
+
+
+def whipped(top: Topology, turn: Array) -> Array:
+    """() share from 0 to 1 to which a step whips a joint round; turn (nv,) in the step [rad]."""
+    joint = top.dof_joint
+    kinds = [top.joint_kinds[j] for j in joint]
+    place = np.arange(top.nv) - np.array(top.v_start, int)[joint]
+    turning = [k in ("hinge", "ball") or (k == "free" and i >= 3) for k, i in zip(kinds, place)]
+    most = jnp.max(jnp.abs(turn[np.flatnonzero(turning)]), initial=0.0)
+    return jnp.clip(most / TURN - 1, 0, 1)
+
+
+def joint_momentum(model: Model, kin: Kinematics, after: Kinematics, qd: Array) -> Array:
+    """(nv,) momentum that the links have in the pose ``kin`` at qd (nv,), along the joint axes of
+    the pose ``after`` with all links there [N m s or N s]."""
+    top = model.topology
+    moving = with_velocity(top, kin, qd)
+    spun = inertia_apply(*link_inertias(model, kin), moving.velocity)
+    linear = spun[:, 3:]  # of the angular part what the link has about its centre of mass
+    spin = spun[:, :3] - cross(kin.com - kin.reference, linear)
+    wrench = spatial(spin + cross(after.com - after.reference, linear), linear)
+    carried = mask_product(top.link_dofs.T, wrench)
+    return jnp.sum(after.axis * carried, axis=-1) + model.armature * qd
+
+
+def share(excess: Array, slope: Array, curve: Array) -> Array:
+    """() least s in [0, 1] with excess + slope s + curve s^2 / 2 <= 0, else that of the minimum.
+
+    curve > 0. Zero where excess is not positive, or nothing falls.
+    """
+    falls = (excess > 0) & (slope < 0)
+    root = safe_sqrt(slope * slope - 2 * curve * excess)
+    # without a root it is 0, and twice -excess / slope is no solution: the bottom, -slope / curve
+    least = jnp.where(root > 0, safe_divide(2 * excess, root - slope), safe_divide(-slope, curve))
+    return jnp.where(falls, jnp.minimum(least, 1.0), 0.0)
