@@ -235,8 +235,9 @@ def _share(response: Array, impulse: Array, first: int, k: int, friction: Array)
     for ever. 1 / (1 + s) of it is Newton's step. response (P * K,): of the normal to the rows.
     """
     tangents = [impulse[first + i] for i in range(1, k)]
-    size = safe_sqrt(sum(t * t for t in tangents))
-    pressed = sum(response[first + i] * t for i, t in enumerate(tangents, 1))
+    none = jnp.zeros_like(friction)
+    size = safe_sqrt(sum((t * t for t in tangents), none))
+    pressed = sum((response[first + i] * t for i, t in enumerate(tangents, 1)), none)
     pressed = friction * safe_divide(pressed, size)
     slides = (pressed > 0) & (size >= SLIDES * friction * impulse[first])
     return jnp.where(slides, 1 / (1 + jnp.where(slides, pressed, 0)), 1)
