@@ -23,12 +23,12 @@ def flush_faces(shapes: Sequence[tuple[int, Shape]]) -> tuple[tuple[int, int, in
     pos = np.array([shape.pos for _, shape in shapes]).reshape(-1, 3)
     reach = np.linalg.norm([shape.size for _, shape in shapes], axis=-1)
     rows = []
-    for b in np.flatnonzero(kind == "box"):
+    for b in np.flatnonzero(kind == "box").tolist():
         far = np.linalg.norm(pos - pos[b], axis=1) > reach + reach[b] + FLUSH
         near = (link == link[b]) & ((kind == "plane") | ((kind == "box") & ~far))
         near[b] = False
-        for c in np.flatnonzero(near):
-            rows += [(int(b), face, int(c)) for face in _covered(shapes[b][1], shapes[c][1])]
+        for c in np.flatnonzero(near).tolist():
+            rows += [(b, face, c) for face in _covered(shapes[b][1], shapes[c][1])]
     return tuple(rows)
 
 
