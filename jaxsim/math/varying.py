@@ -12,15 +12,20 @@ def alike(tree: Any, *sources: Any) -> Any:
     sources: other trees whose axes count. A loop under ``jax.shard_map`` takes no carry that begins
     as a constant and becomes one number a device. Elsewhere the tree is returned as it is.
     """
-    axes = frozenset().union(*map(_axes, jax.tree.leaves((tree, sources))))
+    leaves = [x for x in jax.tree.leaves((tree, sources)) if jnp.size(x)]
+    axes = frozenset().union(*map(_axes, leaves))
     if not axes:
         return tree
+    # zeros that depend on data: what JAX has traced once it may call again with arrays that vary
+    varying = [jnp.ravel(x)[0] for x in leaves if _axes(x)]
+    zeros = [jnp.where(False, x, 0) != 0 for x in varying]
+    zero = jnp.any(jnp.stack(zeros))
 
-    def varying(x):
-        missing = tuple(sorted(axes - _axes(x), key=str))
-        return jax.lax.pcast(jnp.asarray(x), missing, to="varying") if missing else x
+    def mixed(x):
+        x = jnp.asarray(x)
+        return x if _axes(x) == axes else x | zero if x.dtype == bool else x + zero.astype(x.dtype)
 
-    return jax.tree.map(varying, tree)
+    return jax.tree.map(mixed, tree)
 
 
 def _axes(x: Any) -> frozenset:

@@ -28,6 +28,7 @@ from jax.lax import stop_gradient
 
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide
+from jaxsim.math.varying import alike
 from jaxsim.solvers import pgs
 from jaxsim.solvers.pgs import RowGroup
 
@@ -119,7 +120,8 @@ def _iterated_jvp(sweeps, most, primals, tangents):
         def once(now, _):
             return _next(unit, coupling, scales, tolerance, now), None
 
-        now, _ = jax.lax.scan(once, _begun(y, impulses), None, length=sweeps)
+        begun = alike(_begun(y, impulses), unit)
+        now, _ = jax.lax.scan(once, begun, None, length=sweeps)
         return _go_on(sweeps, most, unit, coupling, scales, now, tolerance)
 
     return jax.jvp(by_scan, primals, tangents)
@@ -131,7 +133,8 @@ def _loop(least: int, most: int, unit, coupling, scales, now: Pass, tolerance) -
     def goes_on(now):
         return (now.count < least) | ((now.count < most) & (now.change > tolerance))
 
-    return jax.lax.while_loop(goes_on, partial(_next, unit, coupling, scales, tolerance), now)
+    once = partial(_next, unit, coupling, scales, tolerance)
+    return jax.lax.while_loop(goes_on, once, alike(now, unit))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))

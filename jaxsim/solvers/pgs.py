@@ -23,6 +23,7 @@ from jax import Array
 
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide, safe_max, safe_norm, safe_sqrt
+from jaxsim.math.varying import alike
 from jaxsim.solvers.idle import unless_idle
 
 SLIDES = 0.9  # of the most friction there is: a contact with more slides
@@ -59,7 +60,7 @@ def solve(
     solution (for which see ``implicit.solve``).
     """
     scales, unit, coupling, y = prepared(groups, y)
-    start = y, tuple(group.impulse for group in unit)
+    start = alike((y, tuple(group.impulse for group in unit)), unit)
     again = partial(sweep, unit, coupling, CONE)
     (y, impulses), _ = jax.lax.scan(lambda now, _: (again(*now), None), start, None, length=sweeps)
     solved = tuple(
@@ -161,6 +162,7 @@ def over_blocks(unit, coupling, work: Callable, carry, numbers) -> tuple[Any, li
             return carry, rows[1][: len(some[1])]
 
         rows = (group.x, D, group.target, group.friction), own
+        carry = alike(carry, rows)
         carry, new = unless_idle(
             group.used, partial(jax.lax.scan, of_block), carry, rows, idle=idle
         )
