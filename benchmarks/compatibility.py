@@ -17,17 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import sklearn
 
 from benchmarks._machine import commit, machine, table, today, versions
 from benchmarks.experiments import wilson
 from jaxsim.io.archive import read_arrays
-from jaxsim.simulation.measures import share
 from optimize.compatibility.ask import answered
 from optimize.compatibility.query import Diverse
-from optimize.compatibility.question import Question
 from optimize.compatibility.run import (
     METHODS,
     MODEL,
@@ -40,7 +37,6 @@ from optimize.compatibility.run import (
 from optimize.compatibility.volume import fit as fit_volume
 from optimize.compatibility.volume import learn
 from optimize.results.folder import RunFolder
-from optimize.running.objectives import Objective, Term
 from optimize.scenarios.seated import CHAIR as CHAIR_PATH
 from optimize.scenarios.seated import TILT
 from optimize.session import session
@@ -91,14 +87,11 @@ ACCURACY = [
 ]
 QUERIES = [
     "sampled by", "asked", "margin", "seed", "of nine succeed", "by height", "known",
-    "queries [ms]", "push with hands: chair, ground",
+    "queries [ms]",
 ]  # fmt: skip
 SEED = 2027  # of what is held out
 THESIS = ["thesis", "10052", "", "", "96.58", "176"]
-THESIS_QUERIES = ["thesis", "height", "0", "", "8", "3/3/2", "", "831", "some of both"]
-HANDS = ("leftHand", "rightHand")
-GROUND = 0.12  # a hand that pushes lower than this pushes the ground [m]
-PUSHES = 0.05  # [s]
+THESIS_QUERIES = ["thesis", "height", "0", "", "8", "3/3/2", "", "831"]
 
 
 def held_out(path: Path, options: FitOptions, count: int) -> dict[str, np.ndarray]:
@@ -160,41 +153,14 @@ def query_rows(folder: Path, options: FitOptions) -> list[list[str]]:
     asks: dict[str, dict] = {"height": {CHAIR_PATH: HEIGHTS}}
     if TILT in question.space.names:
         asks["height and posture"] = {CHAIR_PATH: HEIGHTS, TILT: TILTS}
-    rows, answers = [], []
+    rows = []
     for (asked, given), margin, seed in itertools.product(asks.items(), MARGINS, SEEDS):
         found = answered(kept, given, Diverse(margin=margin, seed=seed))
         each = ["/".join(map(str, part.sum(axis=1))) for part in (found.succeeded, found.known)]
         took = f"{1e3 * found.seconds:.0f}"
         total = str(int(found.succeeded.sum()))
         rows.append([options.method, asked, f"{margin:g}", str(seed), total, *each, took])
-        answers.append(found)
-    pushes = hands(question, np.concatenate([each.points for each in answers]))
-    pushes = pushes.reshape(2, len(rows), -1).sum(axis=-1)
-    return [[*row, f"{chair}, {ground}"] for row, chair, ground in zip(rows, *pushes)]
-
-
-def hands(question: Question, points: np.ndarray) -> np.ndarray:
-    """(2, n) bool: hands push the chair, and the ground, for ``PUSHES`` at least; of the answers
-    (..., d) to queries, of which the rest of the motion is as judged."""
-    model = question.problem.scenario.model
-    links = [model.topology.link(name) for name in HANDS]
-
-    def touching(low: bool):
-        def now(sample):
-            down = sample.obs.kin.com[links, 2] < GROUND
-            return jnp.any(sample.obs.link_touching[links] & (down == low))
-
-        return share(now)
-
-    terms = (
-        Term("chair", "s", lambda model: touching(low=False)),
-        Term("ground", "s", lambda model: touching(low=True)),
-    )
-    seconds = question.problem.objective.seconds
-    pushes = Objective("hands", seconds, {"chair": 1.0, "ground": 1.0}, terms=terms)
-    problem = replace(question.problem, objective=pushes)
-    found, _ = problem.outcomes(points.reshape(-1, question.space.size))
-    return np.stack([found[name][:, 0] > PUSHES for name in ("chair", "ground")])
+    return rows
 
 
 def report(folder: Path, count: int = HELD_OUT) -> Iterator[str]:
