@@ -80,3 +80,26 @@ def test_python_m_is_the_command():
                       "runpy.run_module('jaxsim', run_name='__main__')")  # fmt: skip
     assert_ok(done)
     assert done.stdout.startswith("jaxsim ")
+
+
+def test_a_batch_over_devices_by_shard_map():
+    """Traced only: carries of all loops vary over the mesh as the state does."""
+    code = """
+        import jax, jax.numpy as jnp, numpy as np
+        from jax.sharding import Mesh, PartitionSpec as P
+        from jaxsim import EventDriven, TimeStepping, planar_human, rollout, start
+        from tests.laws.bodies import Limp
+
+        mesh, human = Mesh(np.array(jax.devices()), ("d",)), planar_human()
+        begun = start(human, "standing")
+        for scheme in (TimeStepping(dt=0.001), EventDriven()):
+            def one(v):
+                state = begun.replace(qd=begun.qd.at[0].set(v))
+                return rollout(human, Limp(), state, scheme, 2, backend="xla").state.q
+
+            each = jax.shard_map(jax.vmap(one), mesh=mesh, in_specs=P("d"), out_specs=P("d"))
+            print(jax.eval_shape(each, jnp.arange(4.0)).shape)
+    """
+    done = run_python(code, XLA_FLAGS="--xla_force_host_platform_device_count=2")
+    assert_ok(done)
+    assert done.stdout.split("\n")[:2] == ["(4, 18)", "(4, 18)"]

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from jaxsim.math.varying import alike
+from jaxsim.math.varying import mesh_axes
 
 
 def unless_idle(used: Array | None, work: Callable, *args, idle: Callable | None = None) -> Any:
@@ -21,19 +21,13 @@ def unless_idle(used: Array | None, work: Callable, *args, idle: Callable | None
 
     used () bool, None for always; idle(*args): by default zeros of the shapes that work returns.
     """
-    if used is None:
+    if used is None or mesh_axes(used):  # a kernel is traced without a mesh
         return work(*args)
 
-    def working(*args):
-        return alike(work(*args), used)
-
-    def idling(*args):
-        if idle is not None:
-            return alike(idle(*args), used)
-        shapes = jax.eval_shape(work, *args)
-        return alike(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes), used)
+    def zeros(*args):
+        return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(work, *args))
 
     def fused(used, *args):
-        return lax.cond(used, working, idling, *args)
+        return lax.cond(used, work, idle or zeros, *args)
 
-    return lax.platform_dependent(used, *args, fused=fused, default=lambda _, *args: working(*args))
+    return lax.platform_dependent(used, *args, fused=fused, default=lambda _, *args: work(*args))
