@@ -84,7 +84,8 @@ def box_plane(center: Array, turn: Array, half: Array, pos: Array, rot: Array):
     edges = turn.T * half[:, None]
     facing = jnp.argmax(jnp.abs(jnp.sum(turn * normal[:, None], axis=0)))
     out, u, v = (
-        sum(jnp.where(facing == k, edges[(k + i) % 3], 0.0) for k in range(3)) for i in range(3)
+        jnp.asarray(sum(jnp.where(facing == k, edges[(k + i) % 3], 0.0) for k in range(3)))
+        for i in range(3)
     )
     down = jnp.where(jnp.sum(out * normal) > 0, -out, out)
     signs = jnp.asarray(FACE, center.dtype)
