@@ -156,7 +156,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--most-sweeps", type=int, default=standard.most_sweeps)
     parser.add_argument("--order", type=int, choices=(1, 2), help="see TimeStepping")
     parser.add_argument(
-        "--bounded-move", action=argparse.BooleanOptionalAction, help="see TimeStepping"
+        "--bounded-move", action="store_true", help="see TimeStepping"
     )
     parser.add_argument("--bounded-start", action="store_true", help="see TimeStepping")
     parser.add_argument("--members", type=int, default=256, help="falls in each run")

@@ -80,7 +80,8 @@ def reachable(obs: EffectorObservation, limbs: Mapping[str, str]) -> Array:
     Source: Jain, Ye, Liu (2009), sections 5.2 and 6.1.3.
     """
     roots, lengths = _limbs(obs.conf, limbs)
-    return obs.conf.around.surfaces(roots).gap < lengths[:, None]
+    lengths = lengths[:, None]
+    return (obs.conf.around.surfaces(roots).gap < lengths) & (lengths > 0)
 
 
 def reachable_points(obs: EffectorObservation, limbs: Mapping[str, str], points: Array) -> Array:

@@ -65,9 +65,15 @@ def standing_height(model: Model) -> float | Array:
     if share is None:
         top.require("the standing height", *FEET)
         share = STANDS
-    kin, soles = standing_kinematics(model)
-    height = share * (kin.com[top.part("head"), 2] - soles)
-    return height if isinstance(height, Tracer) else round(float(height), DIGITS)
+
+    def height() -> Array:
+        kin, soles = standing_kinematics(model)
+        return share * (kin.com[top.part("head"), 2] - soles)
+
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(model)):
+        return height()
+    with jax.ensure_compile_time_eval():  # of numbers that are known, whoever traces
+        return round(float(height()), DIGITS)
 
 
 def above_standing(model: Model) -> Callable[[Any], Array]:

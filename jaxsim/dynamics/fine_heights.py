@@ -96,7 +96,7 @@ def _of_axes(model: Model, q: Array, rest: Array, R: Array) -> tuple[Array, Arra
         (s, ds), (c, dc) = _parts(sine), _parts(cosine)
         beyond = (s * s + c * c - 1) + (ds * (sine + s) + dc * (cosine + c))
         about = jnp.stack([-a[:, 1], a[:, 0], jnp.zeros_like(a[:, 0])], axis=-1)
-        across = jnp.asarray(UP, q.dtype) - a[:, 2:] * a
+        across = jnp.asarray(UP, q.dtype)[None] - a[:, 2:] * a
         turned = turned.at[hinges].set(rest[at][:, None] * about - 0.5 * beyond[:, None] * across)
     if slides.size:
         risen = risen.at[slides].set(rest[start[slides]] * axis[slides, 2])
@@ -118,7 +118,7 @@ def _of_quaternions(model: Model, q: Array, row: Array) -> Array:
         a, da = _parts(quat)
         whole = a[:, :, None] * a[:, None, :]
         more = a[:, :, None] * da[:, None, :] + da[:, :, None] * quat[:, None, :]
-        rounded = quat_to_matrix(quat) - jnp.eye(3, dtype=q.dtype)
+        rounded = quat_to_matrix(quat) - jnp.eye(3, dtype=q.dtype)[None]
         length = (jnp.trace(whole, axis1=1, axis2=2) - 1) + jnp.trace(more, axis1=1, axis2=2)
         turn = (_turn(whole) - rounded) + _turn(more) - length[:, None, None] * rounded
         offset = quat_to_matrix(model.joint_quat[joints])

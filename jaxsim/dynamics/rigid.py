@@ -53,7 +53,7 @@ def bias_force(model: Model, kin: Kinematics) -> Array:
 def gravity_force(model: Model, kin: Kinematics) -> Array:
     """Generalised force (nv,) that holds the links against gravity at rest."""
     top = model.topology
-    weight = -model.mass[:, None] * model.gravity
+    weight = -model.mass[:, None] * model.gravity[None]
     arm = kin.com - kin.reference
     wrench = spatial(cross(arm, weight), weight)
     return jnp.sum(kin.axis * mask_product(top.link_dofs.T, wrench), axis=-1)

@@ -24,8 +24,7 @@ from jaxsim.model.topology import WORLD, Topology
 
 ORDERS = (None, 1, 2)
 # weights of the stages in the mean, and how far in the step those after the first look ahead
-MIDPOINT = (0.0, 1.0), (0.5,)
-RUNGE_KUTTA = (1 / 6, 1 / 3, 1 / 3, 1 / 6), (0.5, 0.5, 1.0)
+WEIGHTS, AHEAD = (1 / 6, 1 / 3, 1 / 3, 1 / 6), (0.5, 0.5, 1.0)
 
 
 def second_order(top: Topology, order: int | None) -> bool:
@@ -44,16 +43,14 @@ def mean_bias(
     qd: Array,
     bias: Array,
     gain: Callable[[Array], Array],
-    stages: tuple,
 ) -> Array:
     """(nv,) mean of the bias force over a step at one pose [N m or N].
 
     bias: that of qd (nv,), the first stage. gain(bias) (nv,): by how much qd changes in the step
     under a bias force and all other forces.
     """
-    weights, look = stages
-    mean = weights[0] * bias
-    for ahead, weight in zip(look, weights[1:], strict=True):
+    mean = WEIGHTS[0] * bias
+    for ahead, weight in zip(AHEAD, WEIGHTS[1:], strict=True):
         now = qd + ahead * gain(bias)
         bias = bias_force(model, with_velocity(model.topology, kin, now))
         mean = mean + weight * bias

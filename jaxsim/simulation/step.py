@@ -55,7 +55,7 @@ from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control, Observation, StepInfo
 from jaxsim.simulation.row_blocks import contact_rows, packs, row_groups, split_impulses
 from jaxsim.simulation.scheme import register_scheme
-from jaxsim.simulation.smooth import MIDPOINT, ORDERS, RUNGE_KUTTA, halfway, mean_bias, second_order
+from jaxsim.simulation.smooth import ORDERS, halfway, mean_bias, second_order
 from jaxsim.simulation.warm_start import (
     WarmStart,
     check_warm_start,
@@ -150,8 +150,8 @@ class TimeStepping(ContactScheme):
     impacts: str = dataclasses.field(default="at_once", metadata={"static": True})
     # of velocity products, see ``simulation.smooth``; None: 2 where no joint is between bodies
     order: int | None = dataclasses.field(default=None, metadata={"static": True})
-    # whether a move of whipped joints may add no energy, see ``simulation.move``; None: in a plane
-    bounded_move: bool | None = dataclasses.field(default=None, metadata={"static": True})
+    # whether a move of whipped joints may add no energy, see ``simulation.move``
+    bounded_move: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def __post_init__(self):
         check_ranges(self)
@@ -265,18 +265,17 @@ def step(
             qd = solve_lower(top, L, y)
             return qd if given is None else jnp.where(given[0], given[1], qd)
 
-        first, so_far = bias, begun + change
-        bias = mean_bias(
-            model,
-            pose,
-            state.qd,
-            first,
-            lambda now: velocity(so_far + whitened(first - now)) - state.qd,
-            RUNGE_KUTTA if second else MIDPOINT,
-        )
-        change = change + whitened(first - bias)
         late = jnp.zeros_like(change)  # of the velocity products, what comes after the move
         if second:
+            first, so_far = bias, begun + change
+            bias = mean_bias(
+                model,
+                pose,
+                state.qd,
+                first,
+                lambda now: velocity(so_far + whitened(first - now)) - state.qd,
+            )
+            change = change + whitened(first - bias)
             late = whitened(gravity_force(model, pose) - bias) / 2
     with jax.named_scope("impulses"):
         y, blows = begun, None
@@ -299,7 +298,7 @@ def step(
         qd = solved = velocity(y)
         after = forward_kinematics(model, q, solved)  # for ``energy_error``, if it is asked for
         due = kinetic_by_work(model, kin, after, inertia, dt * bias, state.qd, solved)
-        if top.planar if config.bounded_move is None else config.bounded_move:
+        if config.bounded_move:
 
             def limited() -> Array:
                 after = forward_kinematics(model, q, solved)

@@ -30,6 +30,7 @@ from jaxsim.characters.default_gains import SPARE, with_default_gains
 from jaxsim.characters.human import TURNS
 from jaxsim.characters.role_finding import find_roles
 from jaxsim.characters.sole import find_points
+from jaxsim.characters.standing import START_DEPTH
 from jaxsim.dynamics.kinematics import forward_kinematics
 from tests.compiling import quick_jit
 
@@ -93,7 +94,7 @@ def test_soles_are_found_flat_below_the_feet(bodies, name):
     state = start(model, "standing")
     kin = quick_jit(forward_kinematics)(model, state.q, state.qd)
     place = np.asarray(points.positions(kin))
-    np.testing.assert_allclose(place[:8, 2], 0, atol=1e-5)
+    np.testing.assert_allclose(place[:8, 2], -START_DEPTH, atol=1e-5)
     assert (place[[2, 3, 6, 7], 0] - place[[0, 1, 4, 5], 0] > 0.15).all()  # balls ahead of heels
     assert (place[:8:2, 1] - place[1:8:2, 1] > 0.05).all()  # left of right
     assert place[:4, 1].min() > place[4:8, 1].max()

@@ -130,7 +130,7 @@ def test_mass_and_stature(models, looks, kind):
         head, vertex = top.shape("head"), seen.kin.link_pos[top.link("head"), 2]
         vertex = vertex + model.shape_pos[head, 2]
         half = model.shape_size[head, 2 if kind == "balls" else 0]
-        np.testing.assert_allclose(vertex + half, stature, rtol=1e-12)
+        np.testing.assert_allclose(vertex + half, stature - START_DEPTH, rtol=1e-12)
         share = {name: float(model.mass[top.link(name)]) / mass for name in ("head", "leftThigh")}
         assert share["head"] == pytest.approx({"adult": 0.0694, "child": 0.1717}[build], abs=1e-4)
         com = jnp.sum(model.mass[:, None] * seen.kin.com, axis=0) / mass

@@ -26,7 +26,7 @@ from tests.laws.bodies import G, Limp, add_ball, add_crate, begin, surface
 pytestmark = pytest.mark.usefixtures("x64_module")
 
 CONFIGS = {
-    "time_stepping": TimeStepping(sweeps=300),
+    "time_stepping": TimeStepping(sweeps=600),
     "event_driven": EventDriven(
         iterations=1000,
         tolerance=1e-9,
@@ -235,8 +235,10 @@ def test_a_sliding_ball_rolls_on_with_five_sevenths_of_its_speed(results, kind):
 
 
 @by_both
-def test_flight_keeps_momentum_and_loses_energy_with_the_first_order_of_the_step(results, kind):
-    """Linear momentum to rounding; energy and angular momentum half as far off at half the step."""
+def test_flight_keeps_momentum_and_loses_energy_by_the_order_of_the_step(results, kind):
+    """Linear momentum to rounding. Energy and angular momentum are half as far off at half the step.
+    Time stepping turns single bodies by second order, and loses no energy of the spin.
+    """
     inertia = np.asarray(tumbling(build_yard()).inertia[1])
     off = {}
     frame = len(results(kind)["flight 1.0"].record[0]) // 2 - 1
@@ -251,10 +253,11 @@ def test_flight_keeps_momentum_and_loses_energy_with_the_first_order_of_the_step
         parts = (energy[at] - energy[0], spin[at] - spin[0])
         off[part] = np.abs([*parts, *(momentum[at] - momentum[0])])
     ratio = off[1.0] / off[0.5]
-    np.testing.assert_allclose(ratio[:2], 2, rtol=0.15)
-    np.testing.assert_allclose(
-        np.linalg.norm(off[1.0][2:]) / np.linalg.norm(off[0.5][2:]), 2, rtol=0.15
-    )
+    if kind == "time_stepping":
+        assert off[1.0][1] < 1e-10 * spin[0]
+    np.testing.assert_allclose(ratio[: 1 if kind == "time_stepping" else 2], 2, rtol=0.15)
+    turning = np.linalg.norm(off[1.0][2:]) / np.linalg.norm(off[0.5][2:])
+    np.testing.assert_allclose(turning, 4 if kind == "time_stepping" else 2, rtol=0.15)
 
 
 # ---- the rod of Painleve ---------------------------------------------------------------------

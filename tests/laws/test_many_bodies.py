@@ -84,7 +84,7 @@ def test_newtons_cradle(cradle, kind, name):
     np.testing.assert_allclose(speed.sum(axis=-1), 1, atol=1e-9)
     energy = np.sum(speed**2, axis=-1)
     if (kind, name) == ("time_stepping", "nearly touching"):
-        assert energy.max() < 1 + 1e-9 and energy[-1] > 0.8
+        assert energy.max() < 1 + 1e-9 and energy[-1] > 0.75
     else:
         np.testing.assert_allclose(energy, 1, atol=1e-6)
     assert (np.diff(speed[-1]) > -1e-6).all()  # they part

@@ -199,5 +199,5 @@ def test_a_torque_loses_what_its_damping_takes_within_the_interval():
 
 
 def test_settings_that_cannot_be_are_told():
-    with pytest.raises(ValueError, match="parts is 0; give 1 or more"):
+    with pytest.raises(ValueError, match="parts is 0; give a whole number from 1"):
         EventDriven(parts=0)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from jaxsim.characters.scaling import scaled
+from jaxsim.characters.standing import START_DEPTH
 from jaxsim.collision.contacts import lowest_point
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.io.mjcf import mjcf_q_index, to_mjcf
@@ -187,7 +188,8 @@ def test_who_stands_stands_and_who_sits_overlaps_nothing(sitting):
 
     longer, shorter = (sitting.set("sizes.shank[0]", f) for f in (1.1, 0.9))
     way = 0.048 * np.cos(np.deg2rad(15))
-    assert low(sitting) == pytest.approx(0, abs=1e-6) and low(longer) == pytest.approx(0, abs=1e-6)
+    deep = pytest.approx(-START_DEPTH, abs=1e-6)
+    assert low(sitting) == deep and low(longer) == deep
     assert longer.state.q[hip] - sitting.state.q[hip] == pytest.approx(way, abs=1e-6)
     assert low(shorter) == pytest.approx(way, abs=1e-6)
     assert shorter.state.q[hip] == pytest.approx(float(sitting.state.q[hip]), abs=1e-6)
