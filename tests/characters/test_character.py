@@ -74,8 +74,12 @@ def test_names_tell_the_roles_where_they_leave_no_doubt(bodies):
     assert find_roles(bodies["other_humanoid"].topology) == {}
 
     def called(**changes):
-        names = tuple(changes.get(name, name) for name in top.link_names)
-        return find_roles(dataclasses.replace(top, link_names=names))
+        """Links of other names; shapes too, as a foot may be a shape of its shank."""
+        links, shapes = (
+            tuple(changes.get(name, name) for name in names)
+            for names in (top.link_names, top.shape_names)
+        )
+        return find_roles(dataclasses.replace(top, link_names=links, shape_names=shapes))
 
     assert "leftHand" not in called(waist="l_hand", torso="r_hand")  # they hang on no forearm
     one = called(foot_left="x")

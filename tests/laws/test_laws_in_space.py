@@ -236,7 +236,7 @@ def test_a_sliding_ball_rolls_on_with_five_sevenths_of_its_speed(results, kind):
 
 @by_both
 def test_flight_keeps_momentum_and_loses_energy_by_the_order_of_the_step(results, kind):
-    """Linear momentum to rounding. Energy and angular momentum are half as far off at half the step.
+    """Linear momentum to rounding. Energy and angular momentum are half as far off at half a step.
     Time stepping turns single bodies by second order, and loses no energy of the spin.
     """
     inertia = np.asarray(tumbling(build_yard()).inertia[1])

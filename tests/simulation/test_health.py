@@ -60,7 +60,7 @@ MEMBERS = {  # height [m], velocities, stiffness, torque, mass; what is wrong
     "is fast": (5e3, {2: -1e4}, 0.0, 0.0, 1.0, Status.OK),
     "begins deep": (0.02, {}, 0.0, 0.0, 1.0, Status.OK),
     "is no number": (0.3, {}, 0.0, 0.0, np.nan, Status.NOT_FINITE),
-    "is stiff": (0.5, {6: 1.0}, 1e5, 0.0, 1.0, Status.ENERGY),
+    "is stiff": (0.5, {6: 1.0}, 1e5, 0.0, 1.0, Status.GAIN),
     "is driven hard": (5e3, {}, 0.0, 3.0, 1.0, Status.OK),
     "gains": (5e3, {6: 60.0}, 0.0, 0.0, 1.0, Status.GAIN),  # by 0.3 rad a step
     "is far": (1e13, {}, 0.0, 0.0, 1.0, Status.FAR),
