@@ -25,7 +25,7 @@ class Objects:
     radius: Array  # (no,) [m]
 
     def at(self, time: Array, gravity: Array) -> "Objects":
-        """The same after a free flight of ``time`` [s]; who lands, at height 0, stays there."""
+        """Objects after a free flight of ``time`` [s]; one that lands, at height 0, stays there."""
         up, down = self.velocity[:, 2], -gravity[2]
         drop = jnp.maximum(self.position[:, 2] - self.radius, 0.0)
         lands = safe_divide(up + safe_sqrt(up**2 + 2 * down * drop), down)
@@ -92,7 +92,7 @@ def reachable_points(obs: EffectorObservation, limbs: Mapping[str, str], points:
 
 
 def _limbs(conf: Configuration, limbs: Mapping[str, str]) -> tuple[Array, Array]:
-    """Where each effector's limb begins (ne, 3), and how long it is (ne,) [m]; 0 without a limb."""
+    """Origins (ne, 3) and lengths (ne,) of the effectors' limbs [m]; length 0 without a limb."""
     top = conf.model.topology
     roots, lengths = [], []
     for index, (link, group) in enumerate(zip(conf.effectors.links, conf.effectors.groups)):

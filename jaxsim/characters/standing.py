@@ -116,7 +116,7 @@ def standing_kinematics(model: Model) -> tuple[Kinematics, Array]:
 
 
 def effectors_of(model: Model) -> Effectors:
-    """Where a character may bear on its surroundings: its soles' corners, the ends of its hands.
+    """Effectors of a character, which bear on surroundings: corners of soles, ends of hands.
 
     Works for a body of any size. Raises ModelError where feet are not known.
     """

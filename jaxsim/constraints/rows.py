@@ -26,7 +26,7 @@ ROUNDINGS = 16  # operations whose errors add up in an entry of a contact's Jaco
 
 @dataclass(frozen=True)
 class Layout:
-    """How many rows a model has and how they fall into blocks; static."""
+    """Numbers of a model's rows, and their blocks; static."""
 
     contacts: int  # contact slots
     contact_block: int  # points in a block
@@ -203,7 +203,7 @@ def grip_axes(top: Topology, dtype) -> Array:
 
 
 def grip_points(model: Model, kin: Kinematics) -> tuple[Array, Array]:
-    """Where each grip's two points are in the world now, (ng, 3) each [m]."""
+    """World positions of the two points of each grip, (ng, 3) each [m]."""
     points = []
     for link, local in (
         (model.topology.grip_link, model.grip_point),

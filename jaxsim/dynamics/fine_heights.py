@@ -84,8 +84,10 @@ def _rise(row: Array, offset: Array, begin: Array, end: Array) -> Array:
 
 
 def _of_axes(model: Model, q: Array, rest: Array, R: Array) -> tuple[Array, Array]:
-    """What the rest of q adds, and what sine and cosine miss of the unit circle: last rows (nj, 3)
-    of dR R^T, heights (nj,)."""
+    """Corrections of the joints' axes: the rest of q, and sines and cosines off the unit circle.
+
+    Returns last rows (nj, 3) of dR R^T and heights (nj,) [m].
+    """
     top = model.topology
     start, axis = np.array(top.q_start), rotate(R, model.joint_axis)
     turned, risen = jnp.zeros_like(axis), jnp.zeros_like(axis[:, 0])
@@ -106,8 +108,10 @@ def _of_axes(model: Model, q: Array, rest: Array, R: Array) -> tuple[Array, Arra
 
 
 def _of_quaternions(model: Model, q: Array, row: Array) -> Array:
-    """What the matrices of balls and free joints miss, for quaternions of unit length; row (nj, 3)
-    of the parents, the result (nj, 3) in the joints' axes."""
+    """Corrections of the matrices of balls and free joints, for quaternions of unit length.
+
+    row (nj, 3) of the parents; the result (nj, 3) is in the joints' axes.
+    """
     top = model.topology
     missed = jnp.zeros_like(row)
     for kind in ("ball", "free"):

@@ -229,7 +229,7 @@ def integrate_finely(
 
 
 def _linear(top: Topology) -> tuple[np.ndarray, np.ndarray]:
-    """Where in q and in qd the numbers are that change by velocity times time."""
+    """Indices in q and in qd of numbers that change by velocity times time."""
     q_start, v_start = np.array(top.q_start, int), np.array(top.v_start, int)
     simple = np.concatenate([top.joints_of("hinge"), top.joints_of("slide")]).astype(int)
     flying = top.joints_of("free").astype(int)

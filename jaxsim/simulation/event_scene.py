@@ -82,8 +82,11 @@ class EventScene:
         return cls(kin, contacts, tangent, gap, limit_J, chosen, driven)
 
     def with_friction_directions(self, model: Model, torque: Array) -> "EventScene":
-        """The same, with friction against the way that a contact would begin to slide, where it
-        never slid; the document takes any tangent then, and lets it slide for a step."""
+        """Scene with friction against the way that a contact would begin to slide.
+
+        For contacts that never slid; the document takes any tangent then, and lets it slide for a
+        step.
+        """
         contacts, _ = self._selected()
         frame = contact_frame(model.topology, contacts.normal)
         J = contact_jacobian(model, self.kin, contacts, frame, self.chosen)
@@ -193,7 +196,7 @@ class EventScene:
         return jax.jvp(rate, (at,), (jnp.ones_like(at),))[1]
 
     def impact(self, model: Model, state: State, control: Control, config: "EventDriven"):
-        """Whether something that touches approaches; the rows and bounds of the impact."""
+        """Rows and bounds of an impact, after whether something that touches approaches."""
         rows, (contacts, _) = self._rows(model, state, control), self._selected()
         speed = matmul(row_jacobian(model, self.kin, rows), state.qd)
         acts = self._touching(model, rows, control, config)
@@ -217,7 +220,7 @@ class EventScene:
         return jnp.any((new < -depth) & (new < old))
 
     def forces(self, model: Model, control: Control, force: Array) -> tuple[Array, ...]:
-        """Of contacts (nc, 3), limits (nl,), grips (ng, 3) and prescribed motion (nv,)."""
+        """Forces of contacts (nc, 3), limits (nl,), grips (ng, 3) and prescribed motion (nv,)."""
         top, (contacts, tangent) = model.topology, self._selected()
         k = _rows_per_contact(top)
         n, last = k * len(contacts.gap), k * len(contacts.gap) + len(self.limit_gap)

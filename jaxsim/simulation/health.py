@@ -35,7 +35,7 @@ ROUNDING = 1e-3  # of a position [m]
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Health:
-    """What is folded over the steps; of a batch with a leading axis."""
+    """State of health, folded over the steps; of a batch with a leading axis."""
 
     status: Array  # () int: a Status
     time: Array  # () [s] when it came about; infinite for OK

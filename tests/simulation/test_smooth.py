@@ -10,25 +10,14 @@ from jaxsim.dynamics.momentum import angular_momentum, kinetic_energy, potential
 from jaxsim.model import ModelBuilder, ball, free, hinge, plane, sphere
 from jaxsim.model.state import neutral_state
 from jaxsim.simulation.measures import Measure
-from jaxsim.simulation.records import no_control
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import TimeStepping
 from tests.compiling import quick_jit
+from tests.laws.bodies import Limp
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 
 DT = 1e-3
-
-
-@jax.tree_util.register_static
-class Limp:
-    """No torque."""
-
-    def init(self, model, state, obs):
-        return ()
-
-    def update(self, memory, model, state, obs, dt):
-        return memory, no_control(model)
 
 
 def energy(model, state):
