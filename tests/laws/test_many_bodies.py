@@ -19,7 +19,7 @@ from tests.laws.bodies import G, Limp, add_ball, add_crate, begin
 pytestmark = pytest.mark.usefixtures("x64_module")
 
 CONFIGS = {
-    "time_stepping": TimeStepping(dt=1e-3, sweeps=50),
+    "time_stepping": TimeStepping(dt=1e-3, sweeps=300),
     "event_driven": EventDriven(dt=1e-3, iterations=1000, tolerance=1e-10),
 }
 by_both = pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_newtons_cradle(cradle, kind, name):
     np.testing.assert_allclose(speed.sum(axis=-1), 1, atol=1e-9)
     energy = np.sum(speed**2, axis=-1)
     if (kind, name) == ("time_stepping", "nearly touching"):
-        assert energy.max() < 1 + 1e-9 and energy[-1] > 0.75
+        assert energy.max() < 1 + 1e-9 and energy[-1] > 0.79  # solved: 0.798
     else:
         np.testing.assert_allclose(energy, 1, atol=1e-6)
     assert (np.diff(speed[-1]) > -1e-6).all()  # they part
