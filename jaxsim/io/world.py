@@ -134,9 +134,12 @@ class World:
     seconds: float = 5.0  # how long a simulation is by default [s]
     dt: float | None = None  # [s]; None: the default of the scheme
     scheme: str = "time_stepping"  # or "event_driven", "per_step_optimisation"
-    sweeps: int | None = None  # these three are for "time_stepping", see TimeStepping
+    sweeps: int | None = None  # these six are for "time_stepping", see TimeStepping
     warm_start: float | None = None
     stabilization_time: float | None = None  # [s]
+    impacts: str | None = None
+    order: int | None = None
+    bounded_move: bool | None = None
     contacts: int | None = None  # solved for, at most; not for "per_step_optimisation"
     torque_limits: bool | None = None  # for "per_step_optimisation": None is true
     window: int | None = None  # these three, too, see ``SynthesisConfig``

@@ -24,11 +24,15 @@ from jaxsim.io.world_tables import (
     push_of,
     repeated,
 )
+from jaxsim.simulation.step import IMPACTS
 
 FRICTION = 0.8
 SCHEMES = ("time_stepping", "event_driven", "per_step_optimisation")
 SCHEME_OF = {
-    **dict.fromkeys(("sweeps", "warm_start", "stabilization_time"), "time_stepping"),
+    **dict.fromkeys(
+        ("sweeps", "warm_start", "stabilization_time", "impacts", "order", "bounded_move"),
+        "time_stepping",
+    ),
     **dict.fromkeys(
         ("torque_limits", "window", "window_sweeps", "announced"), "per_step_optimisation"
     ),
@@ -100,6 +104,9 @@ def _general(table: Table) -> dict[str, Any]:
         stabilization_time=table.number(
             "stabilization_time", None, above=0.0, of="stabilization_time"
         ),
+        impacts=table.choice("impacts", IMPACTS, None),
+        order=table.whole("order", None, least=1, most=2),
+        bounded_move=table.flag("bounded_move", None),
         contacts=table.whole("contacts", None, least=1, of="contacts"),
         torque_limits=table.flag("torque_limits", None),
         window=table.whole("window", None, least=1),

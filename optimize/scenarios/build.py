@@ -40,7 +40,15 @@ if TYPE_CHECKING:
 
 SCHEMES = {"time_stepping": TimeStepping, "event_driven": EventDriven}
 DT = {"time_stepping": 0.001, "event_driven": 1 / 240}  # [s]
-SETTINGS = ("contacts", "sweeps", "warm_start", "stabilization_time")
+SETTINGS = (
+    "contacts",
+    "sweeps",
+    "warm_start",
+    "stabilization_time",
+    "impacts",
+    "order",
+    "bounded_move",
+)
 
 
 @jax.tree_util.register_dataclass
