@@ -48,8 +48,27 @@ def read_arrays(
     except ArchiveError:
         raise
     except Exception as error:  # a damaged file breaks the decoders in many ways
-        reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-        raise ArchiveError(f"{path} is no NumPy archive, or is damaged ({reason})") from error
+        raise _damaged(path, error) from error
+
+
+def array_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Names of the arrays of an .npz file, none of which is unpacked.
+
+    Raises FileNotFoundError where there is no such file, ArchiveError for something else.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return tuple(name for name, _, _ in _named(archive, {"*": LARGEST}))
+    except Exception as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> ArchiveError:
+    reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    return ArchiveError(f"{path} is no NumPy archive, or is damaged ({reason})")
 
 
 def _named(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxsim.io.archive import ArchiveError, read_arrays
+from jaxsim.io.archive import LARGEST, ArchiveError, array_names, read_arrays
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError, wrong
 from jaxsim.mocap.rotations import continuous, multiply
@@ -56,16 +56,17 @@ ENDS = (
 RATES = ("mocap_framerate", "mocap_frame_rate", "fps")
 # In SMPL's zero pose x is left, y up and z ahead; a frame here has x ahead, y left and z up.
 AXES = np.array([0.5, 0.5, 0.5, 0.5])  # turns a vector of SMPL's axes into ours
+_READ = ("trans", "poses", "root_orient", "pose_body", *RATES)  # all else is left alone
 _COPY = "restore the file from a copy, or give another kind of file"
 
 
 def is_amass(path: str | os.PathLike[str]) -> bool:
     """Whether an .npz file has the arrays of an AMASS motion."""
     try:
-        held = set(read_arrays(path))
+        names = set(array_names(path))
     except (ArchiveError, OSError):
         return False
-    return "trans" in held and bool({"poses", "root_orient"} & held)
+    return "trans" in names and bool({"poses", "root_orient"} & names)
 
 
 def read_amass(path: str | os.PathLike[str], rate: float | None = None) -> Clip:
@@ -75,7 +76,7 @@ def read_amass(path: str | os.PathLike[str], rate: float | None = None) -> Clip:
     and for numbers that make no motion.
     """
     try:
-        held = read_arrays(path)
+        held = read_arrays(path, dict.fromkeys(_READ, LARGEST))
     except FileNotFoundError:
         raise ClipError(f"{path}: there is no such file; give the path of an AMASS file") from None
     except ArchiveError as error:
@@ -123,7 +124,7 @@ def _poses(path: str | os.PathLike[str], held: dict[str, np.ndarray]) -> np.ndar
         poses = np.concatenate(parts, axis=1)
     else:
         remedy = "give the file of an AMASS motion; shape.npz beside it has none"
-        got = f"an .npz of {', '.join(sorted(held)[:8]) or 'nothing'}"
+        got = f"an .npz of {', '.join(sorted(array_names(path))[:8]) or 'nothing'}"
         raise wrong(path, None, "poses and trans, as AMASS (SMPL, SMPL-H, SMPL-X) has", got, remedy)
     if poses.ndim != 2 or poses.shape[1] < count:
         got = f"the shape {poses.shape}"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxsim.mocap.amass import read_amass
+from jaxsim.mocap.amass import is_amass, read_amass
 from jaxsim.mocap.bvh import read_bvh
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.kinematics import poses_of
@@ -153,6 +153,13 @@ def test_parts_of_the_newer_amass_files_are_read(tmp_path):
     poses = whole.pop("poses")
     parts = {"root_orient": poses[:, :3], "pose_body": poses[:, 3:66]}
     assert read_clip(saved(tmp_path, **whole, **parts)).n_frames == FRAMES
+
+
+def test_arrays_that_are_not_needed_are_left_alone(tmp_path):
+    """Such as one of Python objects, which is never loaded."""
+    path = saved(tmp_path, **motion(mocap_framerate=60.0, labels=np.array([{"walk"}, None])))
+    assert is_amass(path)
+    assert read_clip(path).n_frames == FRAMES
 
 
 @pytest.mark.parametrize(
