@@ -58,16 +58,21 @@ class Limbs:
     def of(cls, model: Model, effectors: Effectors) -> "Limbs":
         """Of a body that has all of ``CHAINS``; of each foot and hand the last effector holds."""
         top = model.topology
-        kin, low = standing_kinematics(model)
-        com = center_of_mass(model, kin)
         links = np.array([[top.part(name) for name in chain] for chain in CHAINS])  # (4, 3)
-        last = [int(np.flatnonzero(effectors.of(limb))[-1]) for limb in LIMBS]
-        ends = effectors.positions(kin)[np.array(last)]
-        places = jnp.concatenate([kin.link_pos[links], ends[:, None]], axis=1)  # (4, 4, 3)
-        length = jnp.sum(safe_norm(jnp.diff(places, axis=1)), axis=1)
-        height = com[2] - low
-        reach = jnp.sqrt((SHARES * length) ** 2 - (DEPTH * height) ** 2)
-        return cls(height, (places[:, 0] - com)[:, 1:], reach)
+        last = np.array([np.flatnonzero(effectors.of(limb))[-1] for limb in LIMBS])
+
+        @jax.jit
+        def measured(model: Model, effectors: Effectors) -> tuple[Array, Array, Array]:
+            kin, low = standing_kinematics(model)
+            com = center_of_mass(model, kin)
+            ends = effectors.positions(kin)[last]
+            places = jnp.concatenate([kin.link_pos[links], ends[:, None]], axis=1)  # (4, 4, 3)
+            length = jnp.sum(safe_norm(jnp.diff(places, axis=1)), axis=1)
+            height = com[2] - low
+            reach = jnp.sqrt((SHARES * length) ** 2 - (DEPTH * height) ** 2)
+            return height, (places[:, 0] - com)[:, 1:], reach
+
+        return cls(*measured(model, effectors))
 
     @property
     def ease(self) -> Array:

@@ -149,6 +149,7 @@ class Wall:
     """The plane of the holds."""
 
     pos: np.ndarray  # (nh, 3) of the holds [m]
+    rot: np.ndarray  # (nh, 3, 3) of them
     frame: np.ndarray  # (3, 3) rows: left of who climbs, up, out
     origin: np.ndarray  # (3,) on it, where the climber stands in front of it [m]
 
@@ -159,12 +160,18 @@ class Wall:
         model, holds = setup.model, setup.world.holds
         top = model.topology
         shapes = np.array([top.shape(hold.name) for hold in holds])
-        pos, rot = (np.asarray(x, float) for x in frames(model, shapes, setup.state.time))
-        own = main_part(top)
-        q, v = setup.state.q[own.q], setup.state.qd[own.dofs]
-        kin = forward_kinematics(own.of(model), q, v)
-        pelvis = top.part("pelvis")
-        ahead = np.asarray(kin.link_rot[pelvis], float) @ np.array(top.roles.forward)
+        own, pelvis = main_part(top), top.part("pelvis")
+
+        @jax.jit
+        def seen(model: Model, state: State) -> tuple[Array, ...]:
+            kin = forward_kinematics(own.of(model), state.q[own.q], state.qd[own.dofs])
+            places = effectors_of(model).positions(kin)
+            root = kin.link_pos[pelvis], kin.link_rot[pelvis]
+            return *frames(model, shapes, state.time), *root, jnp.min(places[:, 2])
+
+        found = (np.array(x, float) for x in seen(model, setup.state))
+        pos, rot, ground, turned, ground_height = found
+        ahead = turned @ np.array(top.roles.forward)
         up = rot[0] @ np.array(holds[0].push)
         up = up / np.linalg.norm(up)
         left = np.cross(up, ahead)
@@ -177,9 +184,8 @@ class Wall:
                 f"hold {holds[k].name!r} is {abs(off[k]):.2f} m off the plane of"
                 f" {holds[0].name!r}; who climbs needs all holds on one wall"
             )
-        ground = np.array(kin.link_pos[pelvis], float)
-        ground[2] = np.asarray(effectors_of(model).positions(kin))[:, 2].min()
-        return cls(pos, frame, pos[0] + (ground - pos[0]) @ frame[:2].T @ frame[:2])
+        ground[2] = ground_height
+        return cls(pos, rot, frame, pos[0] + (ground - pos[0]) @ frame[:2].T @ frame[:2])
 
 
 def _begin(table: Table, setup: Setup) -> Array | None:
@@ -198,13 +204,11 @@ def _begin(table: Table, setup: Setup) -> Array | None:
 
 def _check_free(setup: Setup, state: State, wall: Wall) -> None:
     """Raise ModelError for a hold that goes through the body, but for what holds it."""
-    model, top = setup.model, setup.model.topology
-    holds = []
-    for hold, place in zip(setup.world.holds, wall.pos):
-        shape = top.shape(hold.name)
-        _, rot = frames(model, np.array([shape]), setup.state.time)
-        half = hold.shape.size[2] * np.asarray(rot[0], float)[:, 0]
-        holds.append((hold.name, place, half))
+    top = setup.model.topology
+    holds = [
+        (hold.name, place, hold.shape.size[2] * rot[:, 0])
+        for hold, place, rot in zip(setup.world.holds, wall.pos, wall.rot)
+    ]
     ends = {top.part(limb) for limb in LIMBS}
     ends |= {k for k, parent in enumerate(top.link_parent) if parent in ends}
     ends |= {top.link_parent[top.part(hand)] for hand in HANDS}

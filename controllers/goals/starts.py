@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from controllers.registry import Setup
 from jaxsim.characters.standing import effectors_of
 from jaxsim.collision.contacts import shape_poses
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.math.rotation import quat_multiply
-from jaxsim.model import ModelError, State
+from jaxsim.model import Model, ModelError, State
 from jaxsim.model.part import main_part
 from jaxsim.model.roles import HANDS, UPPER_ARMS
 from jaxsim.synthesis.surroundings import frames
@@ -37,10 +39,15 @@ def hanging(setup: Setup, bar: str, angle: float) -> State:
     turn = np.array([np.cos(angle / 2), *(-np.sin(angle / 2) * across)])
     q[at + 3 : at + 7] = quat_multiply(jnp.asarray(turn), jnp.asarray(q[at + 3 : at + 7]))
 
+    last = np.array([np.flatnonzero(points.of(name))[-1] for name in HANDS])
+
+    @jax.jit
+    def positions(model: Model, q: Array, qd: Array) -> Array:
+        kin = forward_kinematics(own.of(model), q[own.q], qd[own.dofs])
+        return points.positions(kin)[last]
+
     def tips() -> np.ndarray:
-        kin = forward_kinematics(own.of(model), jnp.asarray(q)[own.q], setup.state.qd[own.dofs])
-        last = [np.flatnonzero(points.of(name))[-1] for name in HANDS]
-        return np.asarray(points.positions(kin))[last]
+        return np.asarray(positions(model, jnp.asarray(q), setup.state.qd))
 
     q[at : at + 3] += place - tips().mean(axis=0)
     half = float(model.shape_size[shape, 2]) if top.shape_kinds[shape] == "capsule" else 0.0
@@ -66,8 +73,13 @@ def check_free(
     link of the character other than those of ``but``."""
     own = main_part(setup.model.topology)
     body = own.of(setup.model)
-    kin = forward_kinematics(body, state.q[own.q], state.qd[own.dofs])
-    pos, rot = map(np.asarray, shape_poses(body, kin))
+
+    @jax.jit
+    def poses(body: Model, state: State) -> tuple[Array, Array]:
+        kin = forward_kinematics(body, state.q[own.q], state.qd[own.dofs])
+        return shape_poses(body, kin)
+
+    pos, rot = map(np.asarray, poses(body, state))
     for name, place, end in holds:
         points = place + np.linspace(-1.0, 1.0, 201 if end.any() else 1)[:, None] * end
         for s, link in enumerate(body.topology.shape_link):
