@@ -131,62 +131,93 @@ def tune(
     """
     _check(scenario, out, options)
     try_folder(out)
-    with noting(), contextlib.ExitStack() as stack:
+    with noting(), contextlib.ExitStack() as held:
         if resume:
-            folder = RunFolder.open(out)
-            stack.enter_context(locked(folder))
-            config = resumed_config(folder, scenario, objective, options)
-            _check_cluster(config, cluster)
-            # What differs is told before a problem is made of it, which may go wrong.
-            changes_since(folder, digest(config.options, config.text), accept_changes)
-            problem = make_problem(config)
-            now = digest(config.options, config.text, problem.scenario.model)
-            changed = changes_since(folder, now, accept_changes)
-            pool = stack.enter_context(workers(cluster))
-            accept(
-                folder,
-                now,
-                changed,
-                next_generation(folder, settings_of(**search_of(config, problem))),
-            )
-            folder.write_json(RunFolder.CONFIG, config.options)
+            opened = _resumed(held, out, scenario, objective, options, accept_changes, cluster)
         else:
-            config = new_config(scenario, objective, options, command)
-            _check_cluster(config, cluster)
-            problem = make_problem(config)
-            now = digest(config.options, config.text, problem.scenario.model)
-            health = health_at_start(problem, config["method"], config["sigma"], config["trust"])
-            pool = stack.enter_context(workers(cluster))
-            stack.enter_context(locked(out))
-            own = config.objective_text
-            folder = RunFolder.create(out, config.options, config.text, now, own)
-            if health is not None:
-                folder.write_text(REPORT, str(health))
+            opened = _begun(held, out, scenario, objective, options, command, cluster)
+        folder, config, problem, pool = opened
         best = Best(folder, problem, own_weights(config["each"]))
-        searched = distributed(problem, pool)
-        if config["fresh"]:
-            return _chosen(folder, config, problem, searched, best, resume, progress)
-        return _searched(folder, config, problem, searched, best, resume, progress)
+        run = _Run(folder, config, problem, distributed(problem, pool), best, resume, progress)
+        return _chosen(run) if config["fresh"] else _searched(run)
 
 
-def _searched(
-    folder: RunFolder,
-    config: RunConfig,
-    problem: Problem,
-    searched: Problem,
-    best: Best,
-    resume: bool,
-    progress: bool,
-) -> TuneResult:
-    """Of trials that stay the same: the best member of all runs."""
-    of = judged(searched, of_runs(config["each"], config["runs"]))
+@dataclass(frozen=True)
+class _Run:
+    """A run at work. searched: its problem on the workers."""
+
+    folder: RunFolder
+    config: RunConfig
+    problem: Problem
+    searched: Problem
+    best: Best
+    resume: bool
+    progress: bool
+
+
+_Opened = tuple[RunFolder, RunConfig, Problem, Any]  # and the pool of workers
+
+
+def _resumed(
+    held: contextlib.ExitStack,
+    out: str | os.PathLike,
+    scenario: Scenario | str | os.PathLike | None,
+    objective: Any,
+    options: TuneOptions,
+    accept_changes: bool,
+    cluster: Any,
+) -> _Opened:
+    """A folder that goes on. held: what is let go at the end."""
+    folder = RunFolder.open(out)
+    held.enter_context(locked(folder))
+    config = resumed_config(folder, scenario, objective, options)
+    _check_cluster(config, cluster)
+    # What differs is told before a problem is made of it, which may go wrong.
+    changes_since(folder, digest(config.options, config.text), accept_changes)
+    problem = make_problem(config)
+    now = digest(config.options, config.text, problem.scenario.model)
+    changed = changes_since(folder, now, accept_changes)
+    pool = held.enter_context(workers(cluster))
+    generation = next_generation(folder, settings_of(**search_of(config, problem)))
+    accept(folder, now, changed, generation)
+    folder.write_json(RunFolder.CONFIG, config.options)
+    return folder, config, problem, pool
+
+
+def _begun(
+    held: contextlib.ExitStack,
+    out: str | os.PathLike,
+    scenario: Scenario | str | os.PathLike | None,
+    objective: Any,
+    options: TuneOptions,
+    command: list[str] | None,
+    cluster: Any,
+) -> _Opened:
+    """A new folder. held: what is let go at the end."""
+    config = new_config(scenario, objective, options, command)
+    _check_cluster(config, cluster)
+    problem = make_problem(config)
+    now = digest(config.options, config.text, problem.scenario.model)
+    health = health_at_start(problem, config["method"], config["sigma"], config["trust"])
+    pool = held.enter_context(workers(cluster))
+    held.enter_context(locked(out))
+    folder = RunFolder.create(out, config.options, config.text, now, config.objective_text)
+    if health is not None:
+        folder.write_text(REPORT, str(health))
+    return folder, config, problem, pool
+
+
+def _searched(run: _Run) -> TuneResult:
+    """The best member of all runs, of trials that stay the same."""
+    folder, config, problem = run.folder, run.config, run.problem
+    of = judged(run.searched, of_runs(config["each"], config["runs"]))
     evaluate, doubts = of.evaluate, Doubts(problem, folder, config["trust"])
     if config["front"]:
         evaluate = Watched(of.evaluate, problem, folder, config["front"])
-    with Bar(config["generations"], progress) as bar:
+    with Bar(config["generations"], run.progress) as bar:
 
         def on_generation(records: list[GenerationRecord], best_x: np.ndarray) -> None:
-            best.offer(records, best_x)
+            run.best.offer(records, best_x)
             bar.show(records)
 
         found = evolve_runs(
@@ -195,38 +226,30 @@ def _searched(
             slopes=of.slopes,
             doubt=doubts,
             folder=folder,
-            resume=resume and has_begun(folder),
+            resume=run.resume and has_begun(folder),
             on_generation=on_generation,
             progress=False,
             changes=accepted(folder),
             by_generation=bool(config["front"]),
         )
-    result = _finish(folder, config, problem, best, found, progress)
+    result = _finish(run, found)
     return dataclasses.replace(result, notes=(*result.notes, *doubts.told))
 
 
-def _chosen(
-    folder: RunFolder,
-    config: RunConfig,
-    problem: Problem,
-    searched: Problem,
-    best: Best,
-    resume: bool,
-    progress: bool,
-) -> TuneResult:
-    """Of trials that are drawn anew: a mean that stands in nearly all starts, and the best of
-    these."""
-    with Bar(config["generations"], progress) as bar:
+def _chosen(run: _Run) -> TuneResult:
+    """A mean that stands in nearly all starts, the best of these, of trials that are drawn anew."""
+    folder, config, problem = run.folder, run.config, run.problem
+    with Bar(config["generations"], run.progress) as bar:
 
         def on_generation(records: list[GenerationRecord], best_x: np.ndarray) -> None:
-            best.begin(records)
+            run.best.begin(records)
             bar.show(records)
 
         evolution, start, chosen = evolve_checked(
-            searched,
+            run.searched,
             checking(config, problem),
             folder,
-            resume=resume,
+            resume=run.resume,
             sure=config["sure"],
             on_check=lambda check: bar.note(f"{check.ok}/{check.starts} at {check.total or 0:.4g}"),
             on_generation=on_generation,
@@ -234,7 +257,7 @@ def _chosen(
             **search_of(config, problem),
         )
     if start is None or chosen is None:
-        return _finish(folder, config, problem, best, (evolution,), progress)
+        return _finish(run, (evolution,))
     first = Judged("start", np.zeros_like(evolution.best_x), start.total, start.parts)
     last = Judged("mean", np.array(chosen.x), chosen.total, chosen.parts)
     taken = first if choose([start, chosen], config["sure"]) is start else last
@@ -250,7 +273,7 @@ def _chosen(
         best_fitness=np.inf if chosen.total is None else chosen.total,
         best_parts=chosen.parts,
     )
-    found = _finish(folder, config, problem, best, (evolution,), progress, judged)
+    found = _finish(run, (evolution,), judged)
     return dataclasses.replace(found, notes=(*found.notes, told))
 
 
@@ -279,16 +302,12 @@ def _check_cluster(config: RunConfig, cluster: Any) -> None:
 
 
 def _finish(
-    folder: RunFolder,
-    config: RunConfig,
-    problem: Problem,
-    best: Best,
-    runs: tuple[EvolutionResult, ...],
-    progress: bool,
-    judged: Judgement | None = None,
+    run: _Run, runs: tuple[EvolutionResult, ...], judged: Judgement | None = None
 ) -> TuneResult:
     """Judge what was found, unless that is done, and write what there is to look at."""
-    order = sorted(runs, key=lambda run: best.worth(run.best_fitness, run.best_parts))
+    folder, config, problem = run.folder, run.config, run.problem
+    best, progress = run.best, run.progress
+    order = sorted(runs, key=lambda one: best.worth(one.best_fitness, one.best_parts))
     evolution = order[0]
     notes: list[str] = []
     if len(runs) > 1:
