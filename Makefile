@@ -28,6 +28,10 @@ SHORT := tests/fused tests/simulation/test_backends.py tests/simulation/test_hea
   tests/synthesis/test_synthesizer.py tests/optimize/cli/test_cli.py tests/optimize/tuning/test_tune.py \
   tests/test_project.py
 
+# Tests and notebooks start Python many times: packages that are compiled anew at each start take
+# over two seconds more for JAX alone.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test short test-cuda-emulated compat lint docs bench clean
 .DELETE_ON_ERROR:
