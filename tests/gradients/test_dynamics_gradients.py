@@ -4,11 +4,13 @@ With respect to the state, the torques and every number of the model; at a gener
 rest in the zero pose with all offsets zero, where lengths and angles vanish.
 """
 
+from functools import partial
+
 import jax
 import numpy as np
 import pytest
 
-from tests.compiling import quick_jit
+from tests.compiling import quick_jit, quick_map
 from tests.gradients.per_step import evaluate, generic_inputs, mixed_tree, special_inputs
 
 pytestmark = pytest.mark.usefixtures("x64_module")
@@ -37,9 +39,9 @@ def programs(tree):
         return jax.vjp(values, inputs)[1](cotangent)[0]
 
     return (
-        quick_jit(jax.vmap(values)),
-        quick_jit(jax.vmap(tangents, (None, 0))),
-        quick_jit(jax.vmap(gradients, (None, 0))),
+        quick_map(values),
+        quick_jit(lambda inputs, batch: jax.lax.map(partial(tangents, inputs), batch)),
+        quick_jit(lambda inputs, batch: jax.lax.map(partial(gradients, inputs), batch)),
     )
 
 

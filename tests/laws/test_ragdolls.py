@@ -11,7 +11,7 @@ from jaxsim.characters.human import articulated_human
 from jaxsim.model import neutral_state
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import TimeStepping
-from tests.compiling import quick_jit
+from tests.compiling import quick_map
 
 
 def fallen(model, state, config, seconds):
@@ -30,7 +30,7 @@ def fallen(model, state, config, seconds):
         )
         return {**found.measures, "finite": found.finite}
 
-    found = jax.device_get(quick_jit(jax.vmap(one))(state))
+    found = jax.device_get(quick_map(one)(state))
     assert found["finite"].all()
     assert (found["dropped_contacts"] == 0).all()
     return found

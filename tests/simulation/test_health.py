@@ -15,7 +15,7 @@ from jaxsim.simulation.records import Control
 from jaxsim.simulation.rollout import failed_members, rollout
 from jaxsim.simulation.step import TimeStepping
 from jaxsim.solvers.status import Status
-from tests.compiling import quick_jit
+from tests.compiling import quick_map
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 
@@ -81,7 +81,7 @@ def run(body, config, steps=STEPS):
         for dof, speed in row[1].items():
             qd[k, dof] = speed
     column = [np.array([row[k] for row in rows], float) for k in (0, 2, 3, 4)]
-    return quick_jit(jax.vmap(one))(column[0], jnp.asarray(qd), *column[1:])
+    return quick_map(one)(column[0], jnp.asarray(qd), *column[1:])
 
 
 def test_members_are_named_with_reason_and_time(body):

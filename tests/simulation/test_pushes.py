@@ -14,7 +14,7 @@ from jaxsim.simulation.pushes import push, push_torque, pushes_together
 from jaxsim.simulation.records import no_control
 from jaxsim.simulation.rollout import rollout
 from jaxsim.simulation.step import TimeStepping
-from tests.compiling import quick_jit
+from tests.compiling import quick_jit, quick_map
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 
@@ -55,6 +55,7 @@ def fly(model, pushes, backend="xla"):
     return rollout(model, Limp(), state, TimeStepping(dt=DT), STEPS, backend=backend, pushes=pushes)
 
 
+@jax.jit
 def momentum(model, state):
     return linear_momentum(model, forward_kinematics(model, state.q, state.qd))
 
@@ -77,13 +78,18 @@ def test_torque_is_that_of_the_point_jacobian(flyer):
         .at[3:7]
         .set(jnp.array([0.5, -0.5, 0.5, 0.5]))
     )
-    kin = forward_kinematics(flyer, q, jnp.zeros(flyer.topology.nv))
     force, local = rng.normal(size=(2, 3))
     one = push(flyer, "arm", force, start=1.0, duration=2.0, point=local)
-    at = kin.link_pos[1] + kin.link_rot[1] @ local
-    wanted = point_jacobian(flyer, kin, 1, at).T @ force
+
+    @quick_jit
+    def both(time):
+        kin = forward_kinematics(flyer, q, jnp.zeros(flyer.topology.nv))
+        at = kin.link_pos[1] + kin.link_rot[1] @ local
+        wanted = point_jacobian(flyer, kin, 1, at).T @ force
+        return push_torque(flyer, kin, one, time), wanted
+
     for time, acts in ((0.999, 0), (1.0, 1), (2.9, 1), (3.0, 0)):
-        found = push_torque(flyer, kin, one, jnp.asarray(time))
+        found, wanted = both(jnp.asarray(time))
         np.testing.assert_allclose(found, acts * wanted, atol=1e-12)
 
 
@@ -98,7 +104,7 @@ def test_members_are_pushed_each_in_its_way_and_both_backends_agree(flyer):
     ]
     batch = jax.tree.map(lambda *x: jnp.stack(x), *single)
     fused = jax.vmap(lambda p: fly(flyer, p, "fused"))(batch)
-    plain = quick_jit(jax.vmap(lambda p: fly(flyer, p)))(batch)
+    plain = quick_map(lambda p: fly(flyer, p))(batch)
     np.testing.assert_allclose(fused.state.q, plain.state.q, rtol=0, atol=1e-12)
     for k, force in enumerate(batch.force[:, 0]):
         found = momentum(flyer, jax.tree.map(lambda x, k=k: x[k], plain.state))

@@ -119,7 +119,7 @@ def momenta(model, states):
             linear, angular = linear + p, angular + turn + jnp.cross(root, p)
         return linear, angular
 
-    return map(np.asarray, jax.vmap(of)(states.q, states.qd))
+    return map(np.asarray, quick_jit(jax.vmap(of))(states.q, states.qd))
 
 
 @pytest.mark.slow
@@ -175,7 +175,7 @@ def test_in_flight_two_who_hold_each_other_keep_their_momentum(in_flight):
     fallen = mass * np.array([0.0, 0.0, -G]) * time
     given = force.max() * float(time[-1, 0])  # what an unequal pair of forces would have come to
     assert np.abs(linear - fallen).max() < 2e-3 * given
-    middle = np.asarray(jax.vmap(lambda q: _middle(model, q))(states.q))
+    middle = np.asarray(quick_jit(jax.vmap(lambda q: _middle(model, q)))(states.q))
     about = angular - np.cross(middle, linear)
     assert np.abs(about - about[0]).max() < 2e-2 * force.max() * APART * time[-1, 0]
 
@@ -201,7 +201,7 @@ def test_hands_that_hold_each_other_stay_together(in_flight):
             found.append(points(body).positions(kin)[hand])
         return found[0] - found[1]
 
-    apart = np.asarray(jax.vmap(hands)(states.q))
+    apart = np.asarray(quick_jit(jax.vmap(hands))(states.q))
     turned = np.linalg.norm(apart - apart[0], axis=1)
     assert turned.max() < 2e-3  # an interval is linear in the velocity: dt^2 of turning is left
 

@@ -97,7 +97,7 @@ def com_of(model, states):
     def place(q, qd):
         return center_of_mass(own, forward_kinematics(own, q[part.q], qd[part.dofs]))
 
-    return np.asarray(jax.vmap(place)(states.q, states.qd))
+    return np.asarray(quick_jit(jax.vmap(place))(states.q, states.qd))
 
 
 @pytest.mark.parametrize("form", EACH)
@@ -141,7 +141,7 @@ def test_who_stands_on_a_shaking_turning_floor_is_carried_without_slipping():
         floor = model.topology.link("floor")
         return (points.positions(kin)[:4] - kin.link_pos[floor]) @ kin.link_rot[floor]
 
-    seen = np.asarray(jax.vmap(on_board)(after.q, after.qd))
+    seen = np.asarray(quick_jit(jax.vmap(on_board))(after.q, after.qd))
     moved = np.ptp(np.asarray(after.q[:, 12]))
     assert moved > 0.19  # the floor's yaw [rad]
     assert np.abs(seen - seen[0]).max() < 2e-3

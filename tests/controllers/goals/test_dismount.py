@@ -70,14 +70,10 @@ def seen():
             v = np.zeros(model.topology.nv)
             v[:3] = np.cross(spin, arm)
             v[3:6] = np.asarray(quat_to_matrix(jnp.asarray(q[3:7]))).T @ spin
-            given = {"least": 0.3, "most": 0.5, "back": 0.4, "ahead": 0.0, "tuck": 1.0} | numbers
-            found, after = program(
-                jnp.asarray(q),
-                jnp.asarray(v),
-                jnp.asarray(names.index(state)),
-                jax.tree.map(jnp.asarray, given),
-                jnp.asarray(up),
-            )
+            given = {"least": 0.3, "most": 0.5, "back": 0.4, "ahead": 0.0, "tuck": 1.0}
+            given |= {"reach": controller.variables.outer.reach} | numbers
+            given = {name: np.array(x, float) for name, x in given.items()}  # one program for all
+            found, after = program(q, v, np.array(names.index(state)), given, np.array(up, float))
             return jax.tree.map(np.asarray, found), names[int(after)]
 
         yield look

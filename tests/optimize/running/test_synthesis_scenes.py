@@ -20,6 +20,7 @@ from jaxsim.simulation.rollout import rollout
 from jaxsim.synthesis.checks import SynthesisError
 from optimize.running.simulate import simulate
 from optimize.scenarios.find import scenario
+from tests.compiling import quick_map
 
 FRAMES = 320
 BATCH = {  # scenarios of one structure: one program
@@ -46,8 +47,7 @@ def frames():
             for parts in zip(*((s.model, s.scheme, s.state, s.forces) for s in settings))
         ]
 
-        @jax.jit
-        @jax.vmap
+        @quick_map
         def together(model, scheme, state, pushes):
             options = dict(record=keep, pushes=pushes, backend="xla")
             return rollout(model, controller, state, scheme, FRAMES, **options).record
