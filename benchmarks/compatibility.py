@@ -20,11 +20,13 @@ import jax
 import numpy as np
 import sklearn
 
+from benchmarks._hands import with_hands
 from benchmarks._machine import commit, machine, table, today, versions
 from benchmarks.experiments import wilson
 from jaxsim.io.archive import read_arrays
-from optimize.compatibility.ask import answered
+from optimize.compatibility.ask import Asked, answered
 from optimize.compatibility.query import Diverse
+from optimize.compatibility.question import Question
 from optimize.compatibility.run import (
     METHODS,
     MODEL,
@@ -61,8 +63,13 @@ KIP_UP = FitOptions(
     seconds=5.0,
     set={"scheme.dt": 0.001},
 )
-# the posture is of the situation too: how far the feet stand behind the knees [deg]
-POSTURE = replace(CHAIR, state={**CHAIR.state, "shank_tilt": (5.0, 45.0, 1 / 20)})
+# the posture is of the situation too: how far the feet stand behind the knees [deg]; of 52 places
+# for a contact no more than 13 are near at once (2048 points), so that the nearest 16 are all
+POSTURE = replace(
+    CHAIR,
+    state={**CHAIR.state, "shank_tilt": (5.0, 45.0, 1 / 20)},
+    set={"world.contacts": 16},
+)
 RUNS = {
     "chair_paths": CHAIR,
     "chair_refinement": replace(CHAIR, method="refinement"),
@@ -75,7 +82,7 @@ SIZES = (256, 512, 1024, 2048, 4096, 10052)
 HEIGHTS = (0.45, 0.16, 0.65)  # of the thesis' queries [m]
 TILTS = (15.0, 40.0, 15.0)  # with a posture: the default, and feet drawn in on the low chair [deg]
 BATCH = 128  # of what is held out
-MARGINS, SEEDS = (0.0, 1.0), (0, 1, 2)
+MARGINS, SEEDS, SHOWN = (0.0, 1.0), range(20), range(3)  # of queries; SHOWN one by one
 HELD_OUT = 1024
 ACCURACY = [
     "sampled by",
@@ -87,11 +94,15 @@ ACCURACY = [
 ]
 QUERIES = [
     "sampled by", "asked", "margin", "seed", "of nine succeed", "by height", "known",
-    "queries [ms]",
+    "hands push", "queries [ms]",
 ]  # fmt: skip
+TOTALS = [
+    "sampled by", "asked", "margin", "seeds", "nine of nine", "succeed", "by height", "hands push",
+]  # fmt: skip
+SHAPES, PUSH = ("chair", "ground"), 5.0  # what hands push, and by how much at least [N s]
 SEED = 2027  # of what is held out
 THESIS = ["thesis", "10052", "", "", "96.58", "176"]
-THESIS_QUERIES = ["thesis", "height", "0", "", "8", "3/3/2", "", "831"]
+THESIS_QUERIES = ["thesis", "height", "0", "", "8", "3/3/2", "", "2/1", "831"]
 
 
 def held_out(path: Path, options: FitOptions, count: int) -> dict[str, np.ndarray]:
@@ -144,23 +155,46 @@ def per_cent(right: np.ndarray) -> str:
     return f"{100 * right.mean():.1f} ({100 * low:.1f} to {100 * high:.1f})"
 
 
-def query_rows(folder: Path, options: FitOptions) -> list[list[str]]:
-    """The thesis' queries, to the boundary and with the margin; of the samples that are there."""
-    arrays, question = read_arrays(folder / SAMPLES), options.question()
+def pushing(question: Question, found: Asked) -> np.ndarray:
+    """(2,) numbers of the answers that succeed whose hands push the chair, and the ground."""
+    parts, _ = question.problem.outcomes(found.points.reshape(-1, question.space.size))
+    yes = found.succeeded.reshape(-1, 1)
+    return np.array([np.sum(yes & (parts[f"hands on {shape}"] > PUSH)) for shape in SHAPES])
+
+
+def slashes(numbers: np.ndarray) -> str:
+    """Whole numbers as 3/2/1."""
+    return "/".join(map(str, numbers))
+
+
+def query_rows(folder: Path, options: FitOptions) -> tuple[list[list[str]], list[list[str]]]:
+    """The thesis' queries, to the boundary and with the margin, of the samples that are there: the
+    first seeds one by one, and what all come to."""
+    arrays, question = read_arrays(folder / SAMPLES), with_hands(options.question(), *SHAPES)
     points, yes = arrays["points"], arrays["yes"]
     volume = fit_volume(question.space, points, yes)
     kept = Kept(RunFolder(folder), options, question, points, yes, volume, {})
     asks: dict[str, dict] = {"height": {CHAIR_PATH: HEIGHTS}}
     if TILT in question.space.names:
         asks["height and posture"] = {CHAIR_PATH: HEIGHTS, TILT: TILTS}
-    rows = []
-    for (asked, given), margin, seed in itertools.product(asks.items(), MARGINS, SEEDS):
-        found = answered(kept, given, Diverse(margin=margin, seed=seed))
-        each = ["/".join(map(str, part.sum(axis=1))) for part in (found.succeeded, found.known)]
-        took = f"{1e3 * found.seconds:.0f}"
-        total = str(int(found.succeeded.sum()))
-        rows.append([options.method, asked, f"{margin:g}", str(seed), total, *each, took])
-    return rows
+    rows, totals = [], []
+    for (asked, given), margin in itertools.product(asks.items(), MARGINS):
+        named = [options.method, asked, f"{margin:g}"]
+        succeeded, pushed = [], []
+        for seed in SEEDS:
+            found = answered(kept, given, Diverse(margin=margin, seed=seed))
+            succeeded.append(found.succeeded)
+            pushed.append(pushing(question, found))
+            if seed in SHOWN:
+                each = [slashes(part.sum(axis=1)) for part in (found.succeeded, found.known)]
+                took = f"{1e3 * found.seconds:.0f}"
+                total = str(found.succeeded.sum())
+                rows.append([*named, str(seed), total, *each, slashes(pushed[-1]), took])
+        good = np.array(succeeded)  # (seeds, heights, answers)
+        nine = f"{good.all(axis=(1, 2)).sum()} of {len(good)}"
+        shares = f"{good.sum()} of {good.size}", slashes(good.sum(axis=(0, 2)))
+        totals.append([*named, str(len(good)), nine, *shares, slashes(np.sum(pushed, axis=0))])
+    return rows, totals
 
 
 def report(folder: Path, count: int = HELD_OUT) -> Iterator[str]:
@@ -178,8 +212,10 @@ def report(folder: Path, count: int = HELD_OUT) -> Iterator[str]:
             if (folder / name / MODEL).is_file():
                 yield f"{name}: {RunFolder(folder / name).read_text(MODEL)}"
         if task != "kip_up":
-            rows = [row for name in names for row in query_rows(folder / name, RUNS[name])]
+            found = [query_rows(folder / name, RUNS[name]) for name in names]
+            rows, totals = ([row for each in part for row in each] for part in zip(*found))
             yield table(QUERIES, [*rows, THESIS_QUERIES])
+            yield table(TOTALS, totals)
 
 
 def quick() -> None:

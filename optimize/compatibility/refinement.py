@@ -8,8 +8,9 @@ from optimize.compatibility.volume import machine
 
 FIRST = 256  # points of the first batch, evenly over the space
 BATCH = 128  # of each of the others, at least
-GROWTH = 8  # a batch grows to this part of the points so far, by doubling: few machines are fitted
+GROWTH = 4  # a batch grows to this part of the points so far, by doubling: few machines are fitted
 CANDIDATES = 32  # for each point of a batch, of which those nearest to the boundary are chosen
+EDGE = 0.05  # candidates this part of a range beyond it lie at its end: where answers differ most
 EXPLORED = 4  # one of so many points of a batch goes anywhere
 
 
@@ -46,8 +47,13 @@ class RefinementSampler:
         self._asked = points
         return points
 
+    def _to_the_ends(self, points: np.ndarray) -> np.ndarray:
+        """Even points spread beyond the ranges by ``EDGE`` and cut off there."""
+        low, high = self.space.lower, self.space.upper
+        return np.clip(points + 2 * EDGE * (points - (low + high) / 2), low, high)
+
     def _near_the_boundary(self, count: int, candidates: int) -> np.ndarray:
-        points = self._even(candidates)
+        points = self._to_the_ends(self._even(candidates))
         z = self.space.scaled(points)
         learned = machine().fit(self.z, self.yes)
         order = np.argsort(np.abs(learned.decision_function(z)), kind="stable")

@@ -276,6 +276,29 @@ def test_pruned_balls_never_decide(look):
         np.testing.assert_allclose(contacts.gap[:, kept].min(axis=1), deepest, atol=1e-12)
 
 
+def test_hands_touch_the_chair_and_the_ground(look):
+    """Arms that hang over the seat, and beside it; each hand by its tip."""
+    height, depth = 0.45, 1e-3
+    model = planar_human(chair_height=height)
+    top, slots, size = model.topology, contact_slots(model.topology), np.asarray(model.shape_size)
+    q = np.zeros((POSES, top.nq))
+    q[:, 2] = np.pi / 2  # upright, all joints straight
+    _, kin, _ = jax.tree.map(np.asarray, look(model, q))
+    hands = [(top.link(name), top.shape(name)) for name in ("leftHand", "rightHand")]
+    link, shape = hands[0]
+    tip = kin.link_pos[0, link, 2] - 2 * size[shape, 2] - size[shape, 1]
+    places = {"chair": (0.0, height), "ground": (1.0, 0.0)}
+    for k, (x, z) in enumerate(places.values()):
+        q[k, :2] = x, z - depth - tip
+    contacts, _, _ = jax.tree.map(np.asarray, look(model, q))
+    for k, world in enumerate(places):
+        for link, _ in hands:
+            here = (slots.link_a == link) & (slots.shape_b == top.shape(world))
+            deepest = np.flatnonzero(here)[np.argmin(contacts.gap[k, here])]
+            np.testing.assert_allclose(contacts.gap[k, deepest], -depth, atol=1e-12)
+            np.testing.assert_allclose(contacts.normal[k, deepest], [0, 0, 1], atol=1e-12)
+
+
 def two_links(friction: float, radius: float, offset: float = 0.0) -> tuple:
     b = ModelBuilder()
     joint = [hinge("turn", (0, 1, 0))]

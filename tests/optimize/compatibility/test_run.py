@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from benchmarks._hands import with_hands
 from jaxsim.model import ModelError
 from optimize.cli.main import main
 from optimize.compatibility import run as runs
@@ -215,11 +216,26 @@ def test_a_chair_of_another_height_is_the_one_that_is_built():
         seated(scenario("walk"))
 
 
-@pytest.mark.slow
-def test_a_simulation_answers_yes_and_no():
+@pytest.fixture(scope="module")
+def simulated():
     made = scenario("sit_to_stand_arms", {"scheme.dt": 0.001})
-    question = Question.of(made, STATE, ACTION)
+    return with_hands(Question.of(made, STATE, ACTION), "chair", "ground")
+
+
+@pytest.mark.slow
+def test_a_simulation_answers_yes_and_no(simulated):
     points = np.array([[0.45, 30, 20], [0.45, 30, 200], [0.7, 90, 0], [0.45, 30, 20]])
-    found = question.answers(points)
+    found = simulated.answers(points)
     assert found[0] and found[3] and not found[1]
-    np.testing.assert_array_equal(found[[2]], question.answers(points[[2]]))
+    np.testing.assert_array_equal(found[[2]], simulated.answers(points[[2]]))
+
+
+@pytest.mark.slow
+def test_hands_push_the_chair_and_the_ground(simulated):
+    """Bent low, with arms that hang and with arms that reach forward; and not bent at all."""
+    points = np.array([[0.45, 89, 1], [0.45, 89, 90], [0.45, 0, 90]])
+    parts, whole = simulated.problem.outcomes(points)
+    assert whole.all() and simulated.answers(points).all()
+    chair, ground = (parts[f"hands on {shape}"][:, 0] for shape in ("chair", "ground"))
+    assert chair[0] > 20 and ground[1] > 10  # [N s]
+    assert ground[0] == chair[1] == chair[2] == ground[2] == 0
