@@ -72,12 +72,12 @@ def point_rows(
     force, drift = zeros, jnp.zeros_like(desired)
     of_links = jnp.asarray(links, int)
     of_others = jnp.full_like(of_links, -1) if others is None else jnp.asarray(others, int)
-    row = np.arange(len(of_links))
     for sign, link in ((1.0, of_links), (-1.0, of_others)):
         moves = jnp.where(link >= 0, sign, 0.0).astype(desired.dtype)
         link = jnp.maximum(link, 0)
         wrench = wrench_at(points, kin.reference[link], directions)
-        force = force.at[row, link].add(moves[:, None] * wrench)
+        pushed = link[:, None] == np.arange(model.topology.n_links)
+        force = force + jnp.where(pushed[:, :, None], (moves[:, None] * wrench)[:, None], 0.0)
         bias = kin.bias[link]
         turning = cross(kin.velocity[link, :3], point_velocity(kin, link, points))
         falling = bias[:, 3:] + cross(bias[:, :3], points - kin.reference[link]) + turning

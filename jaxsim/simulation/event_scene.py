@@ -44,6 +44,8 @@ from jaxsim.solvers.lcp import Bounds, bilateral, together, unilateral, with_fri
 if TYPE_CHECKING:
     from jaxsim.simulation.events import EventDriven
 
+ROUNDING = 1e-6  # slower approaches are the solver's tolerance over a part [m/s, rad/s]
+
 
 @dataclass(frozen=True)
 class EventScene:
@@ -113,8 +115,8 @@ class EventScene:
         top = model.topology
         slots, (contacts, tangent) = contact_slots(top), self._selected()
         k = _rows_per_contact(top)
-        directions = [contacts.normal, tangent]
-        if k > 2:  # what begins to slide aside is held within the step, whichever way it is
+        directions = [contacts.normal, tangent, -tangent]
+        if k > 3:  # what begins to slide aside is held within the step, whichever way it is
             aside = cross(contacts.normal, tangent)
             directions += [aside, -aside]
         directions = jnp.stack(directions, axis=1).reshape(-1, 3)
@@ -209,7 +211,7 @@ class EventScene:
         wanted = wanted.at[n:last].set(target[n // k :]).at[last:].set(speed[last:])
         index = jnp.arange(len(speed))
         pushes = ((index < n) & (index % k == 0)) | ((index >= n) & (index < last))
-        hits = jnp.any(acts & pushes & (speed < wanted - 1e-9))
+        hits = jnp.any(acts & pushes & (speed < wanted - ROUNDING))
         rows = dataclasses.replace(rows, desired=wanted - speed)
         return hits, _acting(rows, acts), self._bounds(model, rows)
 
@@ -225,10 +227,11 @@ class EventScene:
         k = _rows_per_contact(top)
         n, last = k * len(contacts.gap), k * len(contacts.gap) + len(self.limit_gap)
         each = force[:n].reshape(-1, k)
-        of_contact = each[:, :1] * contacts.normal + each[:, 1:2] * tangent
-        if k > 2:
+        along = each[:, 1:2] - each[:, 2:3]
+        of_contact = each[:, :1] * contacts.normal + along * tangent
+        if k > 3:
             aside = cross(contacts.normal, tangent)
-            of_contact = of_contact + (each[:, 2:3] - each[:, 3:4]) * aside
+            of_contact = of_contact + (each[:, 3:4] - each[:, 4:5]) * aside
         if self.chosen is not None:
             of_contact = self.chosen.scatter(of_contact)
         axes = grip_axes(top, force.dtype)
@@ -243,12 +246,13 @@ class EventScene:
 
 
 def _rows_per_contact(top: Topology) -> int:
-    """The normal, against the slip, and in space both ways aside of it.
+    """The normal, friction against the slip and along it, and in space both ways aside of it.
 
-    A friction whose direction is that of the slip at the step's begin turns a slow slide round
-    and round, for what it does aside in a step is more than the slip.
+    A friction whose direction is that of the slip at the step's begin lets what stops within the
+    step, or in an impact, slide back freely; and it turns a slow slide round and round, for what it
+    does aside in a step is more than the slip.
     """
-    return 2 if top.planar else 4
+    return 3 if top.planar else 5
 
 
 def _given_dofs(model: Model, control: Control) -> list[int]:

@@ -21,6 +21,7 @@ from jax import Array
 
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide, safe_sqrt
+from jaxsim.solvers.idle import unless_idle
 from jaxsim.solvers.implicit import ROUNDS, proximal_weight, relaxed_positive, solution_of
 from jaxsim.solvers.status import Status
 
@@ -89,14 +90,16 @@ def gauss_seidel(
     early: bool = False,
     smoothing: Array | float = 0.0,
 ) -> Solution:
-    """Projected Gauss-Seidel from ``start`` (m,), or from zero.
+    """Projected Gauss-Seidel with conjugate directions, from ``start`` (m,) or from zero.
 
-    K (m, m) with a diagonal that is not negative (a row of zeros stays idle), b (m,).
-    tolerance: of the natural residual, relative to the largest |b|; it decides the status, and
-    with ``early`` the end. Where rows contradict each other the forces stay bounded: a sweep adds
-    at most what the rows miss, over K's diagonal. The forces' derivative, in both modes, is that of
-    the conditions at the solution (``solvers.implicit``), whatever found it; smoothing () relaxes
-    it, in the unit of a force times a row's.
+    A sweep begins beyond the end of the last one, as far as the sweeps' lengths say, while they
+    become shorter. K (m, m) with a diagonal that is not negative (a row of zeros stays idle),
+    b (m,). tolerance: of the natural residual, relative to the largest |b|; it decides the status,
+    and with ``early`` the end. Where rows contradict each other the forces stay bounded: they grow
+    at most with the square of the sweeps. The forces' derivative, in both modes, is that of the
+    conditions at the solution (``solvers.implicit``), whatever found it; smoothing () relaxes it,
+    in the unit of a force times a row's. Source: Silcowitz, Niebel and Erleben, A nonsmooth
+    nonlinear conjugate gradient method for interactive contact force problems (2010).
     """
     return _solved(_gauss_seidel, K, b, bounds, start, iterations, tolerance, early, smoothing)
 
@@ -105,15 +108,28 @@ def _gauss_seidel(K: Array, b: Array, bounds: Bounds, start: Array):
     def sweep(f):
         def visit(f, row):
             index, K_i, b_i, lower, upper, normal, inverse = row
-            now = f[index] - (jnp.sum(K_i * f) + b_i) * inverse
-            value = _clip(now, lower, _upper(upper, normal, f))
-            return f.at[index].set(jnp.where(inverse > 0, value, f[index])), None
+
+            def moved(f):
+                now = f[index] - (jnp.sum(K_i * f) + b_i) * inverse
+                value = _clip(now, lower, _upper(upper, normal, f))
+                return f.at[index].set(jnp.where(inverse > 0, value, f[index]))
+
+            return unless_idle(inverse > 0, moved, f, idle=lambda f: f), None
 
         rows = (jnp.arange(b.shape[0]), K, b, bounds.lower, bounds.upper, bounds.normal, inverse)
         return jax.lax.scan(visit, f, rows)[0]
 
+    def once(state):
+        _, begun, way, last = state
+        swept = sweep(begun)
+        moved = swept - begun
+        size = jnp.sum(jnp.diagonal(K) * moved * moved)
+        more = jnp.where(size < last, safe_divide(size, last), 0.0) * way
+        return swept, swept + more, moved + more, size
+
     inverse = safe_divide(jnp.ones_like(b), jnp.diagonal(K))
-    return sweep, start, lambda f: f
+    nothing = jnp.zeros_like(b)
+    return once, (start, start, nothing, jnp.sum(nothing)), lambda state: state[0]
 
 
 def accelerated_gradient(
