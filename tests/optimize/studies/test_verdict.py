@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from jaxsim import CHARACTERS, Character, ModelBuilder, Roles, hinge, plane, slide, sphere
+from jaxsim.characters.standing import stand
 from optimize.cli.verdict import table
 from optimize.problems.problem import Problem
 from optimize.problems.starts import ANGLE, RATE
@@ -60,8 +62,37 @@ def test_options_that_cannot_be(options, told):
 
 
 def test_a_choice_that_leaves_no_column_names_what_there_is():
-    with pytest.raises(ValueError, match=r"sit_to_stand: .*; event_driven, xla, float64"):
-        verdict("sit_to_stand", VerdictOptions(), backend="fused", scheme="event_driven")
+    with pytest.raises(ValueError, match=r"sit_to_stand: .*; event_driven, fused, float64"):
+        verdict("sit_to_stand", VerdictOptions(), backend="xla", scheme="event_driven")
+
+
+def nodder():
+    """A block on the ground with a head on a neck, which a weak motor holds upright."""
+    b = ModelBuilder()
+    root = [slide("x", (1, 0, 0)), slide("z", (0, 0, 1)), hinge("pitch", (0, 1, 0))]
+    neck = hinge("neck", (0, 1, 0), limits=(-2.0, 2.0), kp=30.0, kd=1.0, max_torque=20.0)
+    b.add_link("block", "world", mass=20.0, inertia=(0.3,) * 3, joints=root)
+    b.add_link("top", "block", mass=1.0, com=(0, 0, 0.4), inertia=(0.01,) * 3, joints=[neck])
+    for name, x in (("heel", -0.2), ("toe", 0.2)):
+        b.add_shape("block", sphere(0.1, pos=(x, 0, 0), name=name))
+    b.add_shape("world", plane())
+    b.set_roles(Roles("nodder", (("pelvis", "block"), ("head", "top")), stands_at=0.8))
+    return b.build()
+
+
+def test_the_event_driven_column_is_that_of_time_stepping(monkeypatch, tmp_path):
+    """Heads that begin to nod fast enough are low at the end, by either scheme the same ones."""
+    monkeypatch.setitem(CHARACTERS, "nodder", Character(nodder, ("standing",), stand))
+    file = tmp_path / "nods.toml"
+    file.write_text('[character]\nmodel = "nodder"\n')
+    options = VerdictOptions(starts=12, rate=8.0, dts=(0.001,), seconds=0.2, still=0.1)
+    ways = [
+        verdict(str(file), options, backend="fused", precision="float64", scheme=scheme).columns[0]
+        for scheme in ("time_stepping", "event_driven")
+    ]
+    assert ways[1].name == "event_driven, fused, float64, 1 ms"
+    np.testing.assert_array_equal(ways[0].stood, ways[1].stood)
+    assert 3 < ways[1].ok < 12 and ways[1].stood[0]
 
 
 @pytest.mark.slow
