@@ -122,7 +122,11 @@ def _is_option(x: Any) -> bool:
 
 
 # Parameters that change nothing in a kernel; the name that ``checkpoint_name`` gives does.
-_NOTHING = {"jit": ("name", "ctx_mesh"), "pjit": ("name", "ctx_mesh")}
+_NOTHING = {
+    "jit": ("name", "ctx_mesh"),
+    "pjit": ("name", "ctx_mesh"),
+    "custom_vmap_call": ("rule", "in_tree", "out_tree"),
+}
 _DERIVATIVES = {
     "custom_jvp_call": ("jvp_jaxpr_fun",),
     "custom_vjp_call": ("fwd_jaxpr_thunk", "bwd", "out_trees"),

@@ -3,36 +3,43 @@
 A body at rest or in flight is solved by a sweep or two from its warm start; one that falls on bent
 joints takes many. ``solve`` does ``sweeps`` passes, and goes on, to ``most`` at the most, while the
 last one changed the velocity of some row by more than ``tolerance``. Members of a batch that are
-done wait for the others under XLA; in a fused kernel for the lanes of one vector.
+done wait for the lanes of their vector in a fused kernel; under XLA until few (``FEW``) go on,
+which then are a batch of their own.
 
 Passes come in pairs. With f the impulses, a pair begins at f - gamma (the last change of f). Of the
 changes r1 and r2 of a pair gamma is what makes r2 - gamma (r2 - r1) the shortest: Anderson
 acceleration of depth one (Walker and Ni 2011), the secant method where one error is left. Errors
 that shrink slowly are left behind (gamma < 0, to ``AHEAD``), those that change their sign from pass
 to pass are averaged (gamma > 0, to ``BACK``). Passes that change next to nothing are left alone:
-there gamma would be a ratio of roundings. A pass, which projects, is always the last.
+there gamma would be a ratio of roundings. Where the first pass of a pair changes ``MISSED`` times
+as much as the last one, it began too far ahead: the second goes on from the last pair instead, and
+the next bound of -gamma is an eighth. A pass, which projects, is always the last.
 
 Gradients: of the first ``sweeps`` that of the iteration. A loop of unknown length has none in
 reverse, so what goes on is linearised where it ended, and carries the changes on by ``sweeps``
 linear passes, as ``implicit`` does; where nothing went on the derivative is that of the passes.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.custom_batching import custom_vmap
 from jax.lax import stop_gradient
 
 from jaxsim.math.products import matmul
 from jaxsim.math.safe import safe_divide
-from jaxsim.math.varying import alike
+from jaxsim.math.varying import alike, mesh_axes
 from jaxsim.solvers import pgs
 from jaxsim.solvers.pgs import RowGroup
 
-AHEAD, BACK = -30.0, 0.5  # bounds of gamma
+AHEAD, BACK = 30.0, 0.5  # bounds of -gamma and gamma
+MISSED = 1000.0  # a sum of squares that many times the last one
+FEW = 0.125  # share of a batch whose members go on without the others
 LITTLE = 0.1  # of the tolerance: pairs that change less are not accelerated
 
 
@@ -43,9 +50,10 @@ def solve(
     most: int,
     tolerance: Array | float,
 ) -> tuple[tuple[RowGroup, ...], Array]:
-    """At least ``sweeps`` passes, in pairs, and up to ``most``; tolerance () [m/s, rad/s].
+    """At least ``sweeps`` passes and up to ``most``, in pairs; tolerance () [m/s, rad/s].
 
-    With ``most`` up to ``sweeps`` it is ``pgs.solve``: so many plain passes.
+    An odd number of passes is rounded up. With ``most`` up to ``sweeps`` it is ``pgs.solve``: so
+    many plain passes.
     """
     if most <= sweeps:
         return pgs.solve(groups, y, sweeps)
@@ -60,8 +68,8 @@ def solve(
     return solved, y
 
 
-class Pass(NamedTuple):
-    """Where the iteration is after a pass."""
+class Pair(NamedTuple):
+    """Where the iteration is after a pair of passes."""
 
     count: Array  # () passes
     y: Array  # (nv,)
@@ -70,22 +78,28 @@ class Pass(NamedTuple):
     steps: tuple[Array, ...]  # and the impulses
     size: Array  # () the sum of squares of ``steps``
     change: Array  # () by how much the last pass changed the velocity of a row at most
-    gamma: Array  # () that the next pass begins with
+    gamma: Array  # () that the next pair begins with
+    ahead: Array  # () bound of -gamma
 
 
-def _begun(y: Array, impulses: tuple[Array, ...]) -> Pass:
+def _begun(y: Array, impulses: tuple[Array, ...]) -> Pair:
     zero, inf = jnp.zeros((), y.dtype), jnp.full((), jnp.inf, y.dtype)
     still = jnp.zeros_like(y), tuple(map(jnp.zeros_like, impulses))
-    return Pass(jnp.zeros((), jnp.int32), y, impulses, *still, zero, inf, zero)
+    return Pair(jnp.zeros((), jnp.int32), y, impulses, *still, inf, inf, zero, zero + AHEAD)
 
 
-def _next(unit, coupling, scales, tolerance: Array, now: Pass) -> Pass:
-    """One more pass."""
+def _next(unit, coupling, scales, tolerance: Array, now: Pair) -> Pair:
+    """One more pair."""
 
-    def visit(block, carry, numbers):
-        y, size, both, change = carry
-        impulse, before, scale = numbers
+    def first(block, carry, numbers):
+        (y, size), (impulse, before) = carry, numbers
         begin = impulse - now.gamma * before
+        y, end = pgs.visit(block, pgs.CONE, y, begin)
+        step = end - begin
+        return (y, size + jnp.sum(step * step)), (end, step)
+
+    def second(block, carry, numbers):
+        (y, size, both, change), (begin, before, scale) = carry, numbers
         y, end = pgs.visit(block, pgs.CONE, y, begin)
         step = end - begin
         change = jnp.maximum(change, jnp.max(stop_gradient(jnp.abs(step) * scale)))
@@ -93,16 +107,23 @@ def _next(unit, coupling, scales, tolerance: Array, now: Pass) -> Pass:
         return (y, size, both, change), (end, step)
 
     zero = jnp.zeros((), now.y.dtype)
-    begin = now.y - now.gamma * now.y_step
-    numbers = list(zip(now.impulses, now.steps, scales, strict=True))
+    carry = now.y - now.gamma * now.y_step, zero
+    numbers = list(zip(now.impulses, now.steps, strict=True))
+    (begin, first_size), numbers = pgs.over_blocks(unit, coupling, first, carry, numbers)
+    missed = (now.gamma < 0) & (first_size > MISSED * now.size)
+    ends, before = (tuple(each[k] for each in numbers) for k in range(2))
+    begin, ends = jax.lax.cond(
+        missed, lambda *_: (now.y, now.impulses), lambda *there: there, begin, ends
+    )
     carry = begin, zero, zero, zero
-    (y, size, both, change), numbers = pgs.over_blocks(unit, coupling, visit, carry, numbers)
+    numbers = list(zip(ends, before, scales, strict=True))
+    (y, size, both, change), numbers = pgs.over_blocks(unit, coupling, second, carry, numbers)
     impulses, steps = (tuple(each[k] for each in numbers) for k in range(2))
-    gamma = safe_divide(size - both, size - 2 * both + now.size)
-    gamma = jnp.where(gamma < AHEAD, AHEAD, jnp.where(gamma > BACK, BACK, gamma))
-    paired = (now.count % 2 == 1) & (change > LITTLE * tolerance)
-    gamma = jnp.where(paired, gamma, 0)
-    return Pass(now.count + 1, y, impulses, y - begin, steps, size, change, gamma)
+    ahead = jnp.where(missed, -now.gamma / 8, jnp.minimum(2 * now.ahead, AHEAD))
+    gamma = safe_divide(size - both, size - 2 * both + first_size)
+    gamma = jnp.where(gamma < -ahead, -ahead, jnp.where(gamma > BACK, BACK, gamma))
+    gamma = jnp.where(missed | (change <= LITTLE * tolerance), 0, gamma)
+    return Pair(now.count + 2, y, impulses, y - begin, steps, size, change, gamma, ahead)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
@@ -121,24 +142,83 @@ def _iterated_jvp(sweeps, most, primals, tangents):
             return _next(unit, coupling, scales, tolerance, now), None
 
         begun = alike(_begun(y, impulses), unit)
-        now, _ = jax.lax.scan(once, begun, None, length=sweeps)
+        now, _ = jax.lax.scan(once, begun, None, length=-(-sweeps // 2))
         return _go_on(sweeps, most, unit, coupling, scales, now, tolerance)
 
     return jax.jvp(by_scan, primals, tangents)
 
 
-def _loop(least: int, most: int, unit, coupling, scales, now: Pass, tolerance) -> Pass:
+def _loop(least: int, most: int, unit, coupling, scales, now: Pair, tolerance) -> Pair:
     """After ``least`` passes, or more while they change much."""
+    now = alike(now, unit)
+    if mesh_axes(now.y):
+        return _one_loop(least, most, unit, coupling, scales, now, tolerance)
+    return _loop_of(least, most)(unit, coupling, scales, now, tolerance)
 
-    def goes_on(now):
-        return (now.count < least) | ((now.count < most) & (now.change > tolerance))
 
-    once = partial(_next, unit, coupling, scales, tolerance)
-    return jax.lax.while_loop(goes_on, once, alike(now, unit))
+@cache
+def _loop_of(least: int, most: int) -> Callable:
+    """``_one_loop``, and one of its own for batches."""
+    loop = custom_vmap(partial(_one_loop, least, most))
+
+    @loop.def_vmap
+    def of_batch(size: int, batched, *args):
+        def each(x, has):
+            return x if has else jnp.broadcast_to(x, (size, *jnp.shape(x)))
+
+        end = _batch_loop(least, most, size, *jax.tree.map(each, args, tuple(batched)))
+        return end, jax.tree.map(lambda _: True, end)
+
+    return loop
+
+
+def _goes_on(least: int, most: int, now: Pair, tolerance: Array) -> Array:
+    return (now.count < least) | ((now.count < most) & (now.change > tolerance))
+
+
+def _one_loop(least: int, most: int, unit, coupling, scales, now: Pair, tolerance) -> Pair:
+    return jax.lax.while_loop(
+        lambda now: _goes_on(least, most, now, tolerance),
+        partial(_next, unit, coupling, scales, tolerance),
+        now,
+    )
+
+
+def _batch_loop(least: int, most: int, size: int, *args) -> Pair:
+    """Each member's ``_one_loop``; args as its, with members first.
+
+    All members are worked on while more than a share ``FEW`` go on, then the others alone.
+    """
+    few = round(FEW * size)
+    *rows, now, tolerance = args
+    now = _until(few, least, most, rows, now, tolerance)
+    if not few:
+        return now
+    places = jnp.argsort(~_goes_on(least, most, now, tolerance), stable=True)[:few]
+    last = _until(0, least, most, *jax.tree.map(lambda x: x[places], (rows, now, tolerance)))
+    return jax.tree.map(lambda x, new: x.at[places].set(new), now, last)
+
+
+def _until(few: int, least: int, most: int, rows, now: Pair, tolerance) -> Pair:
+    """All members together, until at most ``few`` go on; those that are done stay as they are."""
+
+    def on(now):
+        return _goes_on(least, most, now, tolerance)
+
+    def once(now):
+        stays = ~on(now)
+
+        def chosen(old, new):
+            return jnp.where(stays.reshape(-1, *[1] * (old.ndim - 1)), old, new)
+
+        unit, coupling, scales = rows
+        return jax.tree.map(chosen, now, jax.vmap(_next)(unit, coupling, scales, tolerance, now))
+
+    return jax.lax.while_loop(lambda now: jnp.sum(on(now)) > few, once, now)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _go_on(sweeps, most, unit, coupling, scales, now: Pass, tolerance):
+def _go_on(sweeps, most, unit, coupling, scales, now: Pair, tolerance):
     """y (nv,) and the impulses of unit rows after more passes, if any are needed."""
     end = _loop(0, most, unit, coupling, scales, now, tolerance)
     return end.y, end.impulses

@@ -36,8 +36,8 @@ _MESSAGES = {
     Status.ENERGY: "kinetic energy is far beyond what the start, gravity, motors and pushes gave;"
     " a smaller time step, or more damping or armature of light links, may help",
     Status.GAIN: "energy rose by over a tenth of what the start, gravity, motors and pushes gave,"
-    " without their work; a smaller time step, TimeStepping(order=2) or bounded_move=True, more"
-    " sweeps, or more armature of light links may help",
+    " without their work; a smaller time step, TimeStepping(order=2), more sweeps, or more armature"
+    " of light links may help",
     Status.SPEED: "a joint makes more than ten turns in one step; a smaller time step, or more"
     " damping or armature of light links, may help",
     Status.DEPTH: "something sank into something else by more than half its thickness; a smaller"

@@ -108,3 +108,22 @@ def test_derivatives(derivative, tolerance):
     differences = (more - less) / 2e-6
     np.testing.assert_allclose(forward, reverse, rtol=1e-9)
     np.testing.assert_allclose(forward, differences, rtol=1e-5, atol=1e-7)
+
+
+def test_members_of_a_batch_are_solved_as_alone():
+    """Two of them go on when all others are done; one is not finite."""
+    one, _ = chain(6)
+    size = np.full(16, 0.01)
+    size[[3, 11]] = 1.0
+    rng = np.random.default_rng(2)
+    ys = jnp.asarray(size[:, None] * -np.abs(rng.normal(size=(16, 6))))
+    ys = ys.at[7].set(jnp.nan)
+
+    def solve(y):
+        groups, end = adaptive.solve(one, y, SWEEPS, MOST, 1e-6)
+        return end, groups[0].impulse
+
+    together = quick_jit(jax.vmap(solve))(ys)
+    alone = jax.lax.map(solve, ys)
+    for a, b in zip(together, alone, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)

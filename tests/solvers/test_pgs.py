@@ -319,3 +319,21 @@ def test_gradient_is_finite_where_cases_meet(sensitivity, what):
     value, reverse, forward = sensitivity(rows, y, random_like((rows, y), 6))
     for leaf in leaves((value, reverse, forward)):
         assert np.isfinite(leaf).all()
+
+
+@pytest.mark.parametrize("cosine", [0.994, -0.994, 1.0])
+def test_limits_that_are_nearly_one_row_are_solved_as_a_pair(cosine):
+    """Whether one pushes, both or none; a row that is the other one again is solved, too."""
+    rows = jnp.array([[1.0, 0.0, 0.0], [cosine, np.sqrt(1 - cosine**2), 0.0]])
+    zeros = jnp.zeros((1, 2))
+
+    def one(target):
+        limits = RowGroup(x=rows[None], target=target[None], impulse=zeros, friction=zeros)
+        solved, y = solve((limits,), jnp.zeros(3), 1)
+        return solved[0].impulse[0], natural_residual(solved, y)
+
+    targets = jnp.array([[1, 1.001], *np.random.default_rng(0).normal(size=(60, 2))])
+    impulses, residuals = map(np.asarray, jax.vmap(one)(targets))
+    assert residuals.max() < 1e-9
+    pushing = {tuple(impulse > 0) for impulse in impulses}
+    assert {(False, False)} < pushing and ((True, True) in pushing) == (abs(cosine) < 1)
