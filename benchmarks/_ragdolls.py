@@ -36,6 +36,7 @@ BOXES = (  # half extents, position, turn about z: about where the falls begin
     ((0.40, 0.20, 0.25), (0.1, -0.8, 0.25), 0.1),
 )
 TALLEST = 0.5  # of the boxes [m]
+UNSOLVED = 0.1  # residual of a step that counts as not solved [m/s, rad/s]
 
 
 @jax.tree_util.register_static
@@ -189,6 +190,7 @@ def measures(config: TimeStepping, seconds: float, settled: float = 1.0) -> dict
         "speed": largest(lambda s: late(s, jnp.max(jnp.abs(s.state.qd)))),
         "residual": largest(lambda s: s.info.residual),
         "residual_sum": total(lambda s: s.info.residual),
+        "unsolved": total(lambda s: (s.info.residual > UNSOLVED).astype(s.state.q.dtype)),
         "dropped_contacts": largest(lambda s: s.info.dropped_contacts.astype(s.state.q.dtype)),
         "energy": risen(config, integration=False),
         "of_sweeps": risen(config, integration=True),

@@ -32,7 +32,7 @@ HEADER = ["ground", "self", "step [ms]", "sweeps", "falls", "not finite"]
 HEADER += ["beyond a limit [deg]", "over 1 deg", "depth settled [mm]", "over 5 mm"]
 HEADER += ["energy risen [J]", "energy without cause [J]", "of the start [%]", "over 1%", "over 2%"]
 HEADER += ["named", "by the sweeps [J]", "of recovery [J]"]
-HEADER += ["residual, worst", "mean"]
+HEADER += ["residual, worst", "mean", "steps over 0.1 [%]"]
 HEADER += ["left out", "fastest joint, settled [rad/s]", "seconds"]
 
 
@@ -135,6 +135,7 @@ def summary(found, seconds: float) -> dict[str, str]:
         "of recovery [J]": _spread(work),
         "residual, worst": f"{found['residual'].max():.2g}",
         "mean": f"{found['residual_sum'].mean() / seconds:.2g}",
+        "steps over 0.1 [%]": f"{100 * found['unsolved'].mean() / seconds:.2g}",
         "left out": f"{found['dropped_contacts'].max():.0f}",
         "fastest joint, settled [rad/s]": _spread(found["speed"]),
         "seconds": f"{found['seconds'].sum():.0f}",
@@ -156,7 +157,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--most-sweeps", type=int, default=standard.most_sweeps)
     parser.add_argument("--order", type=int, choices=(1, 2), help="see TimeStepping")
     parser.add_argument(
-        "--bounded-move", action="store_true", help="see TimeStepping"
+        "--bounded-move", action=argparse.BooleanOptionalAction, default=standard.bounded_move
     )
     parser.add_argument("--bounded-start", action="store_true", help="see TimeStepping")
     parser.add_argument("--members", type=int, default=256, help="falls in each run")

@@ -7,18 +7,20 @@ joints of the new pose it loses energy instead. ``momentum_change`` goes as far 
 energy asks for, and no further, for at every step the projection would brake all turning.
 """
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from jaxsim.dynamics.kinematics import Kinematics, mask_product, with_velocity
-from jaxsim.dynamics.rigid import link_inertias, mass_matrix
+from jaxsim.dynamics.momentum import kinetic_energy
+from jaxsim.dynamics.rigid import link_inertias
 from jaxsim.math.rotation import cross
 from jaxsim.math.safe import safe_divide, safe_sqrt
 from jaxsim.math.spatial import inertia_apply, spatial
 from jaxsim.model.model import Model
 from jaxsim.model.topology import Topology
-from jaxsim.solvers.tree_factor import solve_lower, whiten
 
 TURN = 0.03  # of a joint in a step that is harmless; twice as much counts in full [rad]
 
@@ -30,22 +32,19 @@ def momentum_change(
     after: Kinematics,
     qd: Array,
     excess: Array,
-    free: Array,
+    solve: Callable[[Array], Array],
 ) -> Array:
     """(nv,) to add to qd (nv,) at the pose ``after``: the least that takes ``excess`` [J] away.
 
-    kin, carried (nv,): pose and velocities that have the momentum which goes over. free (nv,):
-    1 where a velocity may change, 0 where it is prescribed. Zeros where the excess is not
+    kin, carried (nv,): pose and velocities that have the momentum which goes over. solve:
+    velocities (nv,) of a momentum (nv,), by the factors of the step's mass matrix, zeros where
+    prescribed: as a direction they serve at the new pose too. Zeros where the excess is not
     positive; all that the momentum asks for where that takes less away.
     """
-    top = model.topology
-
     there = joint_momentum(model, after, after, qd)
-    error = free * (joint_momentum(model, kin, after, carried) - there)
-    M = free[:, None] * free * mass_matrix(model, after) + jnp.diag(1 - free)
-    L, white = whiten(top, M, error[:, None])
-    full = solve_lower(top, L, white[:, 0])
-    return share(excess, jnp.sum(full * there), jnp.sum(full * error)) * full
+    full = solve(joint_momentum(model, kin, after, carried) - there)
+    curve = 2 * kinetic_energy(model, with_velocity(model.topology, after, full), full)
+    return share(excess, jnp.sum(full * there), curve) * full
 
 
 def whipped(top: Topology, turn: Array) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from jaxsim.collision.ahead import contacts_ahead
 from jaxsim.collision.contacts import Contacts, find_contacts, take
@@ -71,6 +71,8 @@ from jaxsim.solvers.tree_factor import lower_product, solve_lower, solve_upper, 
 
 DERIVATIVES = ("iteration", "implicit")
 IMPACTS = ("at_once", "successive")
+SWIFT = 1.0  # a step whose fastest degree of freedom is slower has less tolerance [m/s, rad/s]
+STILL = 1e-4  # of the tolerance, at the least
 
 
 class ContactScheme:
@@ -118,6 +120,7 @@ class TimeStepping(ContactScheme):
 
     A step does ``sweeps`` passes of the solver, and more while the last one changed the velocity of
     a row by over ``tolerance``, up to ``most_sweeps``: accelerated ones, see ``solvers.adaptive``.
+    Where all is slower than ``SWIFT`` the tolerance is less in proportion, so that stacks rest.
     With ``most_sweeps`` 0, or up to ``sweeps``, it does ``sweeps`` plain passes.
 
     Where a model has more than ``contacts`` places for a contact, the nearest are solved for, and
@@ -142,16 +145,16 @@ class TimeStepping(ContactScheme):
     # whether a warm start that gains energy is scaled down, see ``solvers.pgs.useful_start``
     bounded_start: bool = dataclasses.field(default=False, metadata={"static": True})
     sweeps: int = dataclasses.field(default=6, metadata={"static": True})  # Gauss-Seidel passes
-    most_sweeps: int = dataclasses.field(default=60, metadata={"static": True})
-    tolerance: Array | float = 0.1  # [m/s, rad/s]
+    most_sweeps: int = dataclasses.field(default=40, metadata={"static": True})
+    tolerance: Array | float = 0.1  # [m/s, rad/s], see ``tolerance_at``
     contacts: int | None = dataclasses.field(default=None, metadata={"static": True})  # at most
     derivative: str = dataclasses.field(default="iteration", metadata={"static": True})
     smoothing: Array | float = 0.0  # relaxes complementarity in the derivative [J]
     impacts: str = dataclasses.field(default="at_once", metadata={"static": True})
     # of velocity products, see ``simulation.smooth``; None: 2 where no joint is between bodies
     order: int | None = dataclasses.field(default=None, metadata={"static": True})
-    # whether a move of whipped joints may add no energy, see ``simulation.move``
-    bounded_move: bool = dataclasses.field(default=False, metadata={"static": True})
+    # whether the move of whipped joints may add no energy, see ``simulation.move``
+    bounded_move: bool = dataclasses.field(default=True, metadata={"static": True})
 
     def __post_init__(self):
         check_ranges(self)
@@ -261,6 +264,9 @@ def step(
         def whitened(force: Array) -> Array:
             return solve_upper(top, L, (dt * free_of * force)[:, None])[:, 0]
 
+        def moved(momentum: Array) -> Array:
+            return free_of * solve_lower(top, L, whitened(momentum) / dt)
+
         def velocity(y: Array) -> Array:
             qd = solve_lower(top, L, y)
             return qd if given is None else jnp.where(given[0], given[1], qd)
@@ -286,7 +292,9 @@ def step(
         y = y + change - late
         groups = row_groups(layout, white, rest.target, contacts.friction, acting)
         last = state.solver.impulse
-        groups, y = _solved(groups, y, warm_start(top, layout, last, chosen), config)
+        groups, y = _solved(
+            groups, y, warm_start(top, layout, last, chosen), config, tolerance_at(config, state.qd)
+        )
         residual = natural_residual(groups, y)
         impulse = jnp.concatenate([f.impulse.reshape(-1) for f in groups] or [last])
     with jax.named_scope("integrate"):
@@ -304,8 +312,12 @@ def step(
                 after = forward_kinematics(model, q, solved)
                 due = kinetic_by_work(model, kin, after, inertia, dt * bias, state.qd, solved)
                 excess = kinetic_energy(model, after, solved) - due
-                carried = velocity(y + whitened(bias - gravity_force(model, pose)))
-                return momentum_change(model, pose, carried, after, solved, excess, free_of)
+
+                def braked() -> Array:
+                    carried = velocity(y + whitened(bias - gravity_force(model, pose)))
+                    return momentum_change(model, pose, carried, after, solved, excess, moved)
+
+                return unless_idle(excess > 0, braked)
 
             whip = whipped(top, dt * solved)
             qd = solved + whip * unless_idle(whip > 0, limited)
@@ -350,7 +362,16 @@ def step(
     return State(q, qd, state.time + dt, broken, WarmStart(impulse, rest)), info
 
 
-def _solved(groups: tuple[RowGroup, ...], y: Array, warm, config: TimeStepping):
+def tolerance_at(config: TimeStepping, qd: Array) -> Array:
+    """() tolerance of the solver at velocities qd (nv,): less where all are slow.
+
+    What sways by less than a fixed tolerance would never come to rest.
+    """
+    fastest = jnp.max(jnp.abs(lax.stop_gradient(qd)), initial=0.0)
+    return config.tolerance * jnp.clip(fastest / SWIFT, STILL, 1.0)
+
+
+def _solved(groups: tuple[RowGroup, ...], y: Array, warm, config: TimeStepping, tolerance: Array):
     """Families with their impulses, without those that are empty, and y (nv,) that these lead to;
     warm (n,): the last impulses of all, one after the other."""
     groups = tuple(f for f in groups if f.target.size)
@@ -361,7 +382,7 @@ def _solved(groups: tuple[RowGroup, ...], y: Array, warm, config: TimeStepping):
     )
     if config.bounded_start:
         groups = useful_start(groups, y)
-    sweeps, most, tolerance = config.sweeps, config.most_sweeps, config.tolerance
+    sweeps, most = config.sweeps, config.most_sweeps
     if config.derivative == "implicit":
         return implicit.solve(groups, y, sweeps, config.smoothing, most, tolerance)
     return adaptive.solve(groups, y, sweeps, most, tolerance)

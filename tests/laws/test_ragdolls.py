@@ -95,5 +95,5 @@ def test_with_the_defaults_no_joint_leaves_its_limits():
     text = main([*options, "--steps", "2", "--seconds", "2", "--members", "256", "--chunk", "256"])
     head, _, row = [line for line in text.splitlines() if line.startswith("|")]
     cells = dict(zip(*([c.strip() for c in line.strip("|").split("|")] for line in (head, row))))
-    assert (cells["sweeps"], cells["falls"]) == ("6 to 60", "256")
+    assert (cells["sweeps"], cells["falls"]) == ("6 to 40", "256")
     assert (cells["over 1 deg"], cells["not finite"]) == ("0", "0")

@@ -123,7 +123,7 @@ def test_gradients_of_a_tumbling_landing():
     model = b.build()
     zero = neutral_state(model)
     start = zero.replace(q=zero.q.at[2].set(0.1))
-    config = TimeStepping(dt=DT, order=2, bounded_move=True, sweeps=20, most_sweeps=0)
+    config = TimeStepping(dt=DT, order=2, sweeps=20, most_sweeps=0)
     first = jnp.array([0.3, 0, -3.0, 4, 9, 7, 9, -60, 80.0])
     weights = jnp.asarray(np.random.default_rng(1).normal(size=model.topology.nv))
 

@@ -24,7 +24,7 @@ def scheme(tmp_path, keys: str):
         ("contacts", 3, "3"),
         ("impacts", "successive", '"successive"'),
         ("order", 2, "2"),
-        ("bounded_move", True, "true"),
+        ("bounded_move", False, "false"),
     ],
 )
 def test_a_key_of_the_file_is_a_setting_of_the_scheme(tmp_path, key, value, written):
