@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("x64_module")
 
 HALF = 0.1
 CONFIGS = {
-    "time_stepping": TimeStepping(dt=0.002, bounded_start=True),
+    "time_stepping": TimeStepping(dt=0.002, bounded_start=True, most_sweeps=60, bounded_move=False),
     "event_driven": EventDriven(dt=0.01, parts=8, iterations=20),
 }
 SCHEMES = ["time_stepping", pytest.param("event_driven", marks=pytest.mark.slow)]
