@@ -48,7 +48,7 @@ GONE = -1  # where a limb does not go again
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Limbs:
-    """What the limbs of a body reach, in the order of ``LIMBS``."""
+    """Reach of a body's limbs, in the order of ``LIMBS``."""
 
     height: Array  # () of the centre of mass as it stands [m]
     root: Array  # (4, 2) of hips and shoulders from the centre of mass, (left, up) [m]
@@ -56,7 +56,7 @@ class Limbs:
 
     @classmethod
     def of(cls, model: Model, effectors: Effectors) -> "Limbs":
-        """Of a body that has all of ``CHAINS``; of each foot and hand the last effector holds."""
+        """Reach of a body that has all of ``CHAINS``; limbs hold by their last effectors."""
         top = model.topology
         links = np.array([[top.part(name) for name in chain] for chain in CHAINS])  # (4, 3)
         last = np.array([np.flatnonzero(effectors.of(limb))[-1] for limb in LIMBS])
@@ -187,8 +187,8 @@ def best_move(
 
 
 def leaving(been: Array, held: Array, limb: Array, hold: Array) -> tuple[Array, Array]:
-    """What is remembered (4, nh) int as a limb leaves its hold, of held (4,) int, for another, and
-    whether () it goes back. From 1 on: where a limb has been on the way here, in the order in which
+    """Memory (4, nh) int after a limb leaves its hold, of held (4,) int, for another, and whether
+    () it goes back. From 1 on: where a limb has been on the way here, in the order in which
     they left; ``GONE``: where it is, came back from, or did not get to; 0: all others."""
     one, holds = np.arange(4) == limb, np.arange(been.shape[1])
     there = one[:, None] & (holds == hold)
@@ -199,7 +199,7 @@ def leaving(been: Array, held: Array, limb: Array, hold: Array) -> tuple[Array, 
 
 
 def holding(been: Array, held: Array) -> Array:
-    """The same (4, nh) as limbs hold held (4,) int."""
+    """Memory (4, nh) int after the limbs take the holds ``held`` (4,) int."""
     return jnp.where(held[:, None] == np.arange(been.shape[1]), GONE, been)
 
 

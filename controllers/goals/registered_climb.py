@@ -155,7 +155,7 @@ class Wall:
 
     @classmethod
     def of(cls, setup: Setup) -> "Wall":
-        """Of all holds of the world, as the character looks at them at the start: up is the way
+        """Wall of all holds of the world, as the character faces it at the start: up is the way
         that the first one pushes feet. Raises ModelError for one that is off the plane."""
         model, holds = setup.model, setup.world.holds
         top = model.topology

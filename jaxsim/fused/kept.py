@@ -40,7 +40,7 @@ def kept(closed: ClosedJaxpr, make: Callable[[ClosedJaxpr], Any], values_only: b
 
 
 def _digest(closed: ClosedJaxpr, values_only: bool = False) -> bytes:
-    """The same for two jaxprs only if they differ in nothing but names and places in the source.
+    """Digest that two jaxprs share only if names and places in the source are all that differs.
 
     Raises _Unknown where a parameter is a function, as in custom derivatives.
     """
@@ -114,7 +114,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, np.dtype, enum.Enum)
 
 
 def _is_option(x: Any) -> bool:
-    """Whether it is a choice of JAX's, or a scan's parts (JAX 0.11), that its repr tells whole."""
+    """Recognise a choice of JAX's, or a scan's parts (JAX 0.11), whose repr is complete."""
     kind = type(x)
     ours = ("jax._src.lax.", "jax._src.flattree")
     known = kind.__module__.startswith(ours) or kind.__name__ == "UnspecifiedValue"

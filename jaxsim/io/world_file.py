@@ -92,7 +92,7 @@ def world_of(file: Table, name: str, folder: Path, source: str | None = None) ->
 
 
 def _general(table: Table) -> dict[str, Any]:
-    """What [world] says of the whole."""
+    """Read the keys of [world] that concern the world as a whole."""
     values: dict[str, Any] = dict(
         title=table.text("title", ""),
         gravity=table.vector("gravity", World.gravity),

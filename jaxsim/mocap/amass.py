@@ -61,7 +61,7 @@ _COPY = "restore the file from a copy, or give another kind of file"
 
 
 def is_amass(path: str | os.PathLike[str]) -> bool:
-    """Whether an .npz file has the arrays of an AMASS motion."""
+    """Recognise an .npz file by the arrays of an AMASS motion."""
     try:
         names = set(array_names(path))
     except (ArchiveError, OSError):

@@ -45,7 +45,7 @@ METHOD = "mass"  # under XLA it takes 0.7 of the time of the deltas
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class EventInfo:
-    """What happened in an interval."""
+    """Outcome of an interval of the event-driven scheme."""
 
     status: Array  # () int: Status.OK, INTERVAL, UNFINISHED or NOT_FINITE
     left: Array  # () what of the interval was not used [s]
@@ -68,7 +68,7 @@ class EventInfo:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Slips:
-    """What the event-driven scheme remembers."""
+    """Memory of the event-driven scheme."""
 
     tangent: Array  # (nc, 3) unit, against each contact's last slip; 0 where it has none
 
@@ -289,8 +289,8 @@ def _part(
 def _impact(
     model: Model, scene: EventScene, state: State, control: Control, config: EventDriven
 ) -> tuple[Array, Array, Array, Array]:
-    """Whether anything that touches approaches, the velocities after it was stopped, the rows'
-    impulses, and the solver's status."""
+    """Impact of all that touches and approaches: whether there is one, the velocities after it, the
+    rows' impulses, and the solver's status."""
     hits, rows, bounds = scene.impact(model, state, control, config)
     solved = jnp.full((), SOLVED)
 
