@@ -1,6 +1,6 @@
 """What no body should go through is bounded, told, and touches no other member of a batch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -24,9 +24,11 @@ pytestmark = pytest.mark.usefixtures("x64_module")
 
 HALF = 0.1
 CONFIGS = {
-    "time_stepping": TimeStepping(dt=0.002, bounded_start=True, most_sweeps=60, bounded_move=False),
+    # of a mass ratio of 10,000 the default's 40 sweeps leave 9% more energy than is allowed below
+    "time_stepping": TimeStepping(dt=0.002, bounded_start=True, most_sweeps=60),
     "event_driven": EventDriven(dt=0.01, parts=8, iterations=20),
 }
+CONFIGS["unbounded"] = replace(CONFIGS["time_stepping"], bounded_move=False)
 SCHEMES = ["time_stepping", pytest.param("event_driven", marks=pytest.mark.slow)]
 by_both = pytest.mark.parametrize("scheme", SCHEMES)
 
@@ -189,21 +191,31 @@ def test_huge_velocities_are_bounded(crates):
     assert (m["last_energy"] <= m["energy"]).all()
 
 
-@by_both
+@pytest.mark.parametrize("scheme", ["unbounded", *SCHEMES[1:]])
 def test_a_heavy_ball_on_a_light_chain(chain, scheme):
     """It swings from the side, from beyond the limit of a joint, and hangs in the ground, from
-    where straight joints cannot lift it. Whipped links turn by 0.7 rad in a step of 2 ms, and the
-    integration makes a hundred times the energy of the start: ``energy_error`` tells how much."""
+    where straight joints cannot lift it. Whipped links turn by 0.7 rad in a step of 2 ms, and
+    without the bounded move the integration makes a hundred times the energy of the start:
+    ``energy_error`` tells how much."""
     result = run(chain, [[1.4, 0, 0, 0], [0.1, 0.2, 0.3, 1.7], [0, 0, 0, 0]], scheme)
     assert not failed_members(result)
     m = result.measures
     assert (m["fastest"] < 1e4).all()
-    if scheme == "time_stepping":
+    if scheme == "unbounded":
         assert (m["last_energy"] < 1e-4).all()
         height = 9.81 * 100 * 0.4  # an upper bound of what it falls through [J]
         assert m["energy"][0] > 10 * height and m["made"][0] > 0.99 * m["energy"][0] - height
         assert m["made"][2] == 0
         assert m["without_cause"][2][0] < 1e-3 * height  # and nothing else adds any
+
+
+def test_a_bounded_move_makes_no_energy_of_a_whip(chain):
+    """A heavy ball on a light chain, from the side: 100 times less than without the bound."""
+    made = [
+        float(run(chain, [[1.4, 0, 0, 0]], scheme).measures["made"][0])
+        for scheme in ("time_stepping", "unbounded")
+    ]
+    assert made[0] < 0.01 * made[1]
 
 
 POISONED = {1: "q", 4: "qd", 7: "mass", 10: "torque"}
