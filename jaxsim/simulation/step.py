@@ -72,7 +72,7 @@ from jaxsim.solvers.tree_factor import lower_product, solve_lower, solve_upper, 
 DERIVATIVES = ("iteration", "implicit")
 IMPACTS = ("at_once", "successive")
 SWIFT = 1.0  # a step whose fastest degree of freedom is slower has less tolerance [m/s, rad/s]
-STILL = 1e-4  # of the tolerance, at the least
+STILL = 1e-6  # of the tolerance, at the least
 
 
 class ContactScheme:
@@ -365,10 +365,11 @@ def step(
 def tolerance_at(config: TimeStepping, qd: Array) -> Array:
     """() tolerance of the solver at velocities qd (nv,): less where all are slow.
 
-    What sways by less than a fixed tolerance would never come to rest.
+    What sways by less than a fixed tolerance would never come to rest, and what sways by less than
+    a fixed number of times the tolerance neither: it falls with the square of the speed.
     """
     fastest = jnp.max(jnp.abs(lax.stop_gradient(qd)), initial=0.0)
-    return config.tolerance * jnp.clip(fastest / SWIFT, STILL, 1.0)
+    return config.tolerance * jnp.clip((fastest / SWIFT) ** 2, STILL, 1.0)
 
 
 def _solved(groups: tuple[RowGroup, ...], y: Array, warm, config: TimeStepping, tolerance: Array):

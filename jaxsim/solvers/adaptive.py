@@ -6,14 +6,15 @@ last one changed the velocity of some row by more than ``tolerance``. Members of
 done wait for the lanes of their vector in a fused kernel; under XLA until few (``FEW``) go on,
 which then are a batch of their own.
 
-Passes come in pairs. With f the impulses, a pair begins at f - gamma (the last change of f). Of the
-changes r1 and r2 of a pair gamma is what makes r2 - gamma (r2 - r1) the shortest: Anderson
-acceleration of depth one (Walker and Ni 2011), the secant method where one error is left. Errors
-that shrink slowly are left behind (gamma < 0, to ``AHEAD``), those that change their sign from pass
-to pass are averaged (gamma > 0, to ``BACK``). Passes that change next to nothing are left alone:
-there gamma would be a ratio of roundings. Where the first pass of a pair changes ``MISSED`` times
-as much as the last one, it began too far ahead: the second goes on from the last pair instead, and
-the next bound of -gamma is an eighth. A pass, which projects, is always the last.
+A pass begins ahead of the end of the last one by beta of the last step from end to end. With r1, r2
+by how much the last two passes changed y from where they began, beta is what makes
+r2 + beta (r2 - r1) the shortest: Anderson acceleration of depth one (Walker and Ni 2011), the
+secant method where one error is left. In whitened coordinates the length is that of the kinetic
+energy. Errors that shrink slowly are left behind (beta > 0, to ``AHEAD``), those that change their
+sign from pass to pass are averaged (beta < 0, to ``-BACK``). beta is 0 after a pass that changed
+more than the last one, and after one that changed next to nothing: it would be a ratio of
+roundings. A pass that changed ``MISSED`` times as much as the last one began too far ahead: it is
+taken back, and the next bound of beta is an eighth. A pass, which projects, is always the last.
 
 Gradients: of the first ``sweeps`` that of the iteration. A loop of unknown length has none in
 reverse, so what goes on is linearised where it ended, and carries the changes on by ``sweeps``
@@ -37,10 +38,10 @@ from jaxsim.math.varying import alike, mesh_axes
 from jaxsim.solvers import pgs
 from jaxsim.solvers.pgs import RowGroup
 
-AHEAD, BACK = 30.0, 0.5  # bounds of -gamma and gamma
+AHEAD, BACK = 30.0, 0.5  # bounds of beta and -beta
 MISSED = 1000.0  # a sum of squares that many times the last one
 FEW = 0.125  # share of a batch whose members go on without the others
-LITTLE = 0.1  # of the tolerance: pairs that change less are not accelerated
+LITTLE = 0.1  # of the tolerance: what changes less is not accelerated
 
 
 def solve(
@@ -50,10 +51,9 @@ def solve(
     most: int,
     tolerance: Array | float,
 ) -> tuple[tuple[RowGroup, ...], Array]:
-    """At least ``sweeps`` passes and up to ``most``, in pairs; tolerance () [m/s, rad/s].
+    """At least ``sweeps`` passes and up to ``most``; tolerance () [m/s, rad/s].
 
-    An odd number of passes is rounded up. With ``most`` up to ``sweeps`` it is ``pgs.solve``: so
-    many plain passes.
+    With ``most`` up to ``sweeps`` it is ``pgs.solve``: so many plain passes.
     """
     if most <= sweeps:
         return pgs.solve(groups, y, sweeps)
@@ -68,62 +68,56 @@ def solve(
     return solved, y
 
 
-class Pair(NamedTuple):
-    """Where the iteration is after a pair of passes."""
+class Pass(NamedTuple):
+    """Where the iteration is after a pass."""
 
     count: Array  # () passes
     y: Array  # (nv,)
     impulses: tuple[Array, ...]  # of unit rows, an array a group
-    y_step: Array  # (nv,) by how much the last pass changed y
-    steps: tuple[Array, ...]  # and the impulses
-    size: Array  # () the sum of squares of ``steps``
-    change: Array  # () by how much the last pass changed the velocity of a row at most
-    gamma: Array  # () that the next pair begins with
-    ahead: Array  # () bound of -gamma
+    y_step: Array  # (nv,) from the end of the pass before
+    steps: tuple[Array, ...]  # and the impulses'
+    r: Array  # (nv,) by how much the pass changed y from where it began
+    change: Array  # () and the velocity of a row at most
+    beta: Array  # () share of the step by which the next pass begins ahead
+    ahead: Array  # () bound of beta
 
 
-def _begun(y: Array, impulses: tuple[Array, ...]) -> Pair:
+def _begun(y: Array, impulses: tuple[Array, ...]) -> Pass:
+    none, still = jnp.zeros_like(y), tuple(map(jnp.zeros_like, impulses))
     zero, inf = jnp.zeros((), y.dtype), jnp.full((), jnp.inf, y.dtype)
-    still = jnp.zeros_like(y), tuple(map(jnp.zeros_like, impulses))
-    return Pair(jnp.zeros((), jnp.int32), y, impulses, *still, inf, inf, zero, zero + AHEAD)
+    return Pass(jnp.zeros((), jnp.int32), y, impulses, none, still, none, inf, zero, zero + AHEAD)
 
 
-def _next(unit, coupling, scales, tolerance: Array, now: Pair) -> Pair:
-    """One more pair."""
+def _next(unit, coupling, scales, tolerance: Array, now: Pass) -> Pass:
+    """One more pass."""
 
-    def first(block, carry, numbers):
-        (y, size), (impulse, before) = carry, numbers
-        begin = impulse - now.gamma * before
+    def visited(block, carry, numbers):
+        (y, change), (last, step, scale) = carry, numbers
+        begin = last + now.beta * step
         y, end = pgs.visit(block, pgs.CONE, y, begin)
-        step = end - begin
-        return (y, size + jnp.sum(step * step)), (end, step)
+        change = jnp.maximum(change, jnp.max(stop_gradient(jnp.abs(end - begin) * scale)))
+        return (y, change), (end, end - last)
 
-    def second(block, carry, numbers):
-        (y, size, both, change), (begin, before, scale) = carry, numbers
-        y, end = pgs.visit(block, pgs.CONE, y, begin)
-        step = end - begin
-        change = jnp.maximum(change, jnp.max(stop_gradient(jnp.abs(step) * scale)))
-        size, both = size + jnp.sum(step * step), both + jnp.sum(step * before)
-        return (y, size, both, change), (end, step)
-
-    zero = jnp.zeros((), now.y.dtype)
-    carry = now.y - now.gamma * now.y_step, zero
-    numbers = list(zip(now.impulses, now.steps, strict=True))
-    (begin, first_size), numbers = pgs.over_blocks(unit, coupling, first, carry, numbers)
-    missed = (now.gamma < 0) & (first_size > MISSED * now.size)
-    ends, before = (tuple(each[k] for each in numbers) for k in range(2))
-    begin, ends = jax.lax.cond(
-        missed, lambda *_: (now.y, now.impulses), lambda *there: there, begin, ends
-    )
-    carry = begin, zero, zero, zero
-    numbers = list(zip(ends, before, scales, strict=True))
-    (y, size, both, change), numbers = pgs.over_blocks(unit, coupling, second, carry, numbers)
+    begin = now.y + now.beta * now.y_step
+    carry = begin, jnp.zeros((), begin.dtype)
+    numbers = list(zip(now.impulses, now.steps, scales, strict=True))
+    (y, change), numbers = pgs.over_blocks(unit, coupling, visited, carry, numbers)
     impulses, steps = (tuple(each[k] for each in numbers) for k in range(2))
-    ahead = jnp.where(missed, -now.gamma / 8, jnp.minimum(2 * now.ahead, AHEAD))
-    gamma = safe_divide(size - both, size - 2 * both + first_size)
-    gamma = jnp.where(gamma < -ahead, -ahead, jnp.where(gamma > BACK, BACK, gamma))
-    gamma = jnp.where(missed | (change <= LITTLE * tolerance), 0, gamma)
-    return Pair(now.count + 2, y, impulses, y - begin, steps, size, change, gamma, ahead)
+    r = y - begin
+    more = r - now.r
+    size, last = jnp.sum(r * r), jnp.sum(now.r * now.r)
+    beta = -safe_divide(jnp.sum(r * more), jnp.sum(more * more))
+    beta = jnp.where(beta > now.ahead, now.ahead, jnp.where(beta < -BACK, -BACK, beta))
+    beta = jnp.where((size >= last) | (change <= LITTLE * tolerance), 0, beta)
+    missed = (now.beta > 0) & (size > MISSED * last)
+    ahead = jnp.where(missed, now.beta / 8, jnp.minimum(2 * now.ahead, AHEAD))
+    end = jax.lax.cond(
+        missed,
+        lambda *_: (now.y, now.impulses, now.y_step, now.steps, now.r),
+        lambda *end: end,
+        *(y, impulses, y - now.y, steps, r),
+    )
+    return Pass(now.count + 1, *end, change, beta, ahead)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
@@ -142,13 +136,13 @@ def _iterated_jvp(sweeps, most, primals, tangents):
             return _next(unit, coupling, scales, tolerance, now), None
 
         begun = alike(_begun(y, impulses), unit)
-        now, _ = jax.lax.scan(once, begun, None, length=-(-sweeps // 2))
+        now, _ = jax.lax.scan(once, begun, None, length=sweeps)
         return _go_on(sweeps, most, unit, coupling, scales, now, tolerance)
 
     return jax.jvp(by_scan, primals, tangents)
 
 
-def _loop(least: int, most: int, unit, coupling, scales, now: Pair, tolerance) -> Pair:
+def _loop(least: int, most: int, unit, coupling, scales, now: Pass, tolerance) -> Pass:
     """After ``least`` passes, or more while they change much."""
     now = alike(now, unit)
     if mesh_axes(now.y):
@@ -172,11 +166,11 @@ def _loop_of(least: int, most: int) -> Callable:
     return loop
 
 
-def _goes_on(least: int, most: int, now: Pair, tolerance: Array) -> Array:
+def _goes_on(least: int, most: int, now: Pass, tolerance: Array) -> Array:
     return (now.count < least) | ((now.count < most) & (now.change > tolerance))
 
 
-def _one_loop(least: int, most: int, unit, coupling, scales, now: Pair, tolerance) -> Pair:
+def _one_loop(least: int, most: int, unit, coupling, scales, now: Pass, tolerance) -> Pass:
     return jax.lax.while_loop(
         lambda now: _goes_on(least, most, now, tolerance),
         partial(_next, unit, coupling, scales, tolerance),
@@ -184,7 +178,7 @@ def _one_loop(least: int, most: int, unit, coupling, scales, now: Pair, toleranc
     )
 
 
-def _batch_loop(least: int, most: int, size: int, *args) -> Pair:
+def _batch_loop(least: int, most: int, size: int, *args) -> Pass:
     """Each member's ``_one_loop``; args as its, with members first.
 
     All members are worked on while more than a share ``FEW`` go on, then the others alone.
@@ -199,7 +193,7 @@ def _batch_loop(least: int, most: int, size: int, *args) -> Pair:
     return jax.tree.map(lambda x, new: x.at[places].set(new), now, last)
 
 
-def _until(few: int, least: int, most: int, rows, now: Pair, tolerance) -> Pair:
+def _until(few: int, least: int, most: int, rows, now: Pass, tolerance) -> Pass:
     """All members together, until at most ``few`` go on; those that are done stay as they are."""
 
     def on(now):
@@ -218,7 +212,7 @@ def _until(few: int, least: int, most: int, rows, now: Pair, tolerance) -> Pair:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _go_on(sweeps, most, unit, coupling, scales, now: Pair, tolerance):
+def _go_on(sweeps, most, unit, coupling, scales, now: Pass, tolerance):
     """y (nv,) and the impulses of unit rows after more passes, if any are needed."""
     end = _loop(0, most, unit, coupling, scales, now, tolerance)
     return end.y, end.impulses
