@@ -35,6 +35,7 @@ FOLDER = ROOT / "tests" / "recorded"
 PATH = 1e-9  # of q [m, rad] and qd [m/s, rad/s]
 METRES, SECONDS = 1e-3, 1e-2
 TUNED = 1e-9  # relative to the largest number of an array
+CHAOTIC = {("world", "box_stack")}  # a ball hits ten boxes: how they end up is the last digit's
 HEAD = ["scenario", "first part", "to the end", "took [s]", "differs"]
 
 
@@ -147,7 +148,7 @@ def compare(kind: str, name: str, short: bool = False, folder: Path = FOLDER) ->
     was, now = load(path)[0], KINDS[kind].record(name, short)
     end = "-" if short else largest(was, now, "later")
     took = f"{clock.perf_counter() - began:.1f}"
-    why = "; ".join(differences(was, now, short))
+    why = "; ".join(differences(was, now, short or (kind, name) in CHAOTIC))
     return [f"{kind} {name}", largest(was, now, "path"), end, took, why]
 
 
