@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from optimize.running.simulate import simulate
+from optimize.studies.verdict import VerdictOptions, verdict
 
 pytestmark = pytest.mark.usefixtures("x64_module")
 
@@ -21,14 +22,14 @@ def on_feet_and_up(simulation, seconds):
 
 
 def test_sit_to_stand_as_printed():
-    simulation = simulate("sit_to_stand", seconds=5.0, dt=0.001)
+    simulation = simulate("sit_to_stand_printed", seconds=5.0, dt=0.001)
     assert simulation.summary["start"] == "sitting"
     assert simulation.motion.heights["head"][0] < 1.7
     on_feet_and_up(simulation, 2.0)
 
 
 def test_walk_as_printed():
-    simulation = simulate("walk", seconds=10.0, dt=0.001)
+    simulation = simulate("walk_printed", seconds=10.0, dt=0.001)
     assert simulation.motion.heights["head"].min() > 1.8
     assert simulation.summary["distance"] > 2.0
     assert len(simulation.summary["phases"]) > 8
@@ -68,3 +69,22 @@ def test_walk_at_the_step_of_the_thesis():
     simulation = simulate("walk", seconds=10.0, dt=0.00025)
     assert simulation.motion.heights["head"].min() > 1.8
     assert simulation.summary["distance"] > 2.0
+
+
+def stands(name: str, starts: int, seed: int) -> int:
+    """In how many starts of the default spread, at 1 ms."""
+    options = VerdictOptions(starts=starts, dts=(0.001,), seed=seed)
+    way = {"backend": "fused", "precision": "float64", "scheme": "time_stepping"}
+    return verdict(name, options, **way).columns[0].ok
+
+
+def test_sit_to_stand_stands_from_the_default_spread():
+    assert stands("sit_to_stand", 40, seed=31_337) >= 38
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["kip_up", "kip_up_robust", "prone_to_stand", "sit_to_stand", "walk"]
+)
+def test_scripts_stand_from_starts_that_no_search_has_seen(name):
+    assert stands(name, 200, seed=777) >= 190

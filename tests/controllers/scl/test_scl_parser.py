@@ -168,7 +168,7 @@ def test_listing_4_8_kip_up(vocabulary):
 
 
 def test_listing_4_9_sit_to_stand(vocabulary):
-    script = parse_file(SCRIPTS / "sit_to_stand.scl", vocabulary)
+    script = parse_file(SCRIPTS / "sit_to_stand_printed.scl", vocabulary)
     assert [p.name for p in script.phases] == ["lean", "standup"]
     assert len(script.numbers) == 14
     forces = script.phases[1].primitives[:4]
@@ -179,7 +179,7 @@ def test_listing_4_9_sit_to_stand(vocabulary):
 
 
 def test_listing_4_10_walk(vocabulary):
-    script = parse_file(SCRIPTS / "walk.scl", vocabulary)
+    script = parse_file(SCRIPTS / "walk_printed.scl", vocabulary)
     right, left = script.phases
     assert len(script.numbers) == 23
     assert [type(p) for p in right.primitives] == [

@@ -136,9 +136,9 @@ def test_no_gpu_is_told(capsys):
 
 
 def test_check(capsys):
-    assert main(["check", "walk", "sit_to_stand_arms"]) == 0
+    assert main(["check", "walk_printed", "sit_to_stand_arms"]) == 0
     shown = capsys.readouterr()
-    assert "walk: 2 phases, 23 numbers, 0 of them free" in shown.out
+    assert "walk_printed: 2 phases, 23 numbers, 0 of them free" in shown.out
     assert "warning: hips: 120 deg is outside" in shown.err
 
 

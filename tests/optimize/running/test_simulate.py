@@ -33,13 +33,13 @@ OPTIONS = dict(seconds=0.08, dt=0.001)
 @pytest.fixture(scope="module")
 def short():
     """A short walk: too short for a change of phase."""
-    return simulate("walk", **OPTIONS)
+    return simulate("walk_printed", **OPTIONS)
 
 
 @pytest.fixture(scope="module")
 def long():
     """More than one piece of the same, judged."""
-    return simulate("walk", seconds=0.4, dt=0.001, objective=None)
+    return simulate("walk_printed", seconds=0.4, dt=0.001, objective=None)
 
 
 # ---- what is measured and kept
@@ -59,7 +59,7 @@ def test_summary_tells_what_happened(short):
     assert 0 < summary["max_torque_ratio"] <= 1 + 1e-6
     assert summary["airborne_time"] == 0 and summary["energy"] > 0
     assert set(summary["contacts_at_end"]) <= set(short.motion.link_names)
-    assert (summary["scenario"], summary["start"]) == ("walk", "standing")
+    assert (summary["scenario"], summary["start"]) == ("walk_printed", "standing")
     assert summary["character"] == "planar_human" and "chair_height" not in summary
     assert (summary["seconds"], summary["dt"], summary["precision"]) == (0.08, 0.001, "float32")
     assert summary["compile_seconds"] >= 0 and summary["steps_per_second"] > 0
@@ -96,7 +96,7 @@ def test_shapes_are_the_models():
 
 
 def test_a_motion_that_breaks_down_says_when(short):
-    broken = simulate("walk", set={"model.gravity": -1e38}, **OPTIONS)
+    broken = simulate("walk_printed", set={"model.gravity": -1e38}, **OPTIONS)
     assert not broken.summary["finite"]
     assert broken.summary["failed_at"] == broken.motion.time[-1] == pytest.approx(0.008)
     assert broken.summary["final_head_height"] is None
@@ -116,7 +116,7 @@ def test_an_interrupt_keeps_what_is_simulated(monkeypatch, long):
         return []
 
     monkeypatch.setattr(ScriptController, "changes", interrupt)
-    broken = simulate("walk", seconds=0.4, dt=0.001)
+    broken = simulate("walk_printed", seconds=0.4, dt=0.001)
     assert broken.interrupted and broken.summary["interrupted"]
     assert broken.motion.n_frames == PIECE
     np.testing.assert_array_equal(broken.motion.q, long.motion.q[:PIECE])
@@ -125,7 +125,7 @@ def test_an_interrupt_keeps_what_is_simulated(monkeypatch, long):
 
 def test_phases_and_what_ended_them():
     frames = SimpleNamespace(phase=np.zeros(3, int))
-    phases = phases_of(scenario("walk"), frames, [(0.5, 1), (1.2, 0)], 0.0, 2.0)
+    phases = phases_of(scenario("walk_printed"), frames, [(0.5, 1), (1.2, 0)], 0.0, 2.0)
     assert [(p["name"], p["start"], p["end"]) for p in phases] == [
         ("right_swing", 0.0, 0.5),
         ("left_swing", 0.5, 1.2),
@@ -200,17 +200,17 @@ def test_a_chair_is_left_out_where_nobody_sits():
 
 
 def test_a_state_may_be_given(short):
-    state = scenario("walk").state
-    again = simulate("walk", start=state, **OPTIONS)
+    state = scenario("walk_printed").state
+    again = simulate("walk_printed", start=state, **OPTIONS)
     assert again.summary["start"] == "given"
     np.testing.assert_array_equal(again.motion.q, short.motion.q)
     with pytest.raises(ModelError, match="qd"):
-        simulate("walk", start=state.replace(qd=jnp.zeros(2)))
+        simulate("walk_printed", start=state.replace(qd=jnp.zeros(2)))
 
 
 def test_numbers_of_a_script_go_by_label(short):
     label = "right_swing: vf trunk by leftKnee force x"
-    moved = simulate("walk", set={f"controller.{label}": 0.0}, **OPTIONS)
+    moved = simulate("walk_printed", set={f"controller.{label}": 0.0}, **OPTIONS)
     assert moved.scenario.get(label) == 0.0
     assert np.abs(moved.motion.q - short.motion.q).max() > 1e-5
 
@@ -270,7 +270,7 @@ def test_write_simulation(short, tmp_path):
     assert (tmp_path / "script.scl").read_text() == short.scenario.files["script.scl"]
     np.testing.assert_array_equal(load_motion(tmp_path / "trajectory.npz").q, short.motion.q)
     page = read_page(tmp_path / "motion.html")
-    assert page["title"] == "walk: 0.08 s, begun standing" and page["phases"][0] == "right_swing"
+    assert page["title"] == "walk_printed: 0.08 s, begun standing" and page["phases"][0] == "right_swing"
     text = (tmp_path / "motion.html").read_text()
     assert "head height at the end [m]" in text and "src=" not in text
 
@@ -311,7 +311,7 @@ def test_without_matplotlib_the_rest_is_written(short, tmp_path, monkeypatch):
 )
 def test_bad_options_are_named(options, message):
     with pytest.raises((ValueError, KeyError), match=message):
-        simulate("walk", **options)
+        simulate("walk_printed", **options)
 
 
 def test_a_model_by_itself_needs_what_its_start_needs():
