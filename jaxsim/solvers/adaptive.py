@@ -6,15 +6,17 @@ last one changed the velocity of some row by more than ``tolerance``. Members of
 done wait for the lanes of their vector in a fused kernel; under XLA until few (``FEW``) go on,
 which then are a batch of their own.
 
-A pass begins ahead of the end of the last one by beta of the last step from end to end. With r1, r2
-by how much the last two passes changed y from where they began, beta is what makes
-r2 + beta (r2 - r1) the shortest: Anderson acceleration of depth one (Walker and Ni 2011), the
-secant method where one error is left. In whitened coordinates the length is that of the kinetic
-energy. Errors that shrink slowly are left behind (beta > 0, to ``AHEAD``), those that change their
-sign from pass to pass are averaged (beta < 0, to ``-BACK``). beta is 0 after a pass that changed
-more than the last one, and after one that changed next to nothing: it would be a ratio of
-roundings. A pass that changed ``MISSED`` times as much as the last one began too far ahead: it is
-taken back, and the next bound of beta is an eighth. A pass, which projects, is always the last.
+The last three of the first ``sweeps`` passes and those that follow are accelerated: they begin
+ahead of the end of the last one by beta of the last step from end to end. With r1, r2 by how much
+the last two passes changed y from where they began, beta is what makes r2 + beta (r2 - r1) the
+shortest: Anderson acceleration of depth one (Walker and Ni 2011), the secant method where one
+error is left. In whitened coordinates the length is that of the kinetic energy. Errors that shrink
+slowly are left behind (beta > 0, to ``AHEAD``), those that change their sign from pass to pass are
+averaged (beta < 0, to ``-BACK``). beta is 0 after a pass that changed more than the last one, and
+after one that changed next to nothing: it would be a ratio of roundings. A pass that changed
+``MISSED`` times as much as the last one began too far ahead: the next one begins where the one
+before it ended (``UNDO``), with an eighth as the bound of beta. A pass, which projects, is always
+the last.
 
 Gradients: of the first ``sweeps`` that of the iteration. A loop of unknown length has none in
 reverse, so what goes on is linearised where it ended, and carries the changes on by ``sweeps``
@@ -39,7 +41,9 @@ from jaxsim.solvers import pgs
 from jaxsim.solvers.pgs import RowGroup
 
 AHEAD, BACK = 30.0, 0.5  # bounds of beta and -beta
+ACCELERATED = 3  # of the passes that each step does, the last ones
 MISSED = 1000.0  # a sum of squares that many times the last one
+UNDO = -1.0  # beta with which a pass begins where the last but one ended
 FEW = 0.125  # share of a batch whose members go on without the others
 LITTLE = 0.1  # of the tolerance: what changes less is not accelerated
 
@@ -58,7 +62,9 @@ def solve(
     if most <= sweeps:
         return pgs.solve(groups, y, sweeps)
     scales, unit, coupling, y = pgs.prepared(groups, y)
-    begin = tuple(group.impulse for group in unit)
+    now = alike((y, tuple(group.impulse for group in unit)), unit)
+    plain = partial(pgs.sweep, unit, coupling, pgs.CONE)
+    (y, begin), _ = jax.lax.scan(lambda now, _: (plain(*now), None), now, length=_plain(sweeps))
     limit = jnp.asarray(tolerance, y.dtype)
     y, impulses = _iterated(sweeps, most, unit, coupling, scales, y, begin, limit)
     solved = tuple(
@@ -82,10 +88,17 @@ class Pass(NamedTuple):
     ahead: Array  # () bound of beta
 
 
-def _begun(y: Array, impulses: tuple[Array, ...]) -> Pass:
+def _plain(sweeps: int) -> int:
+    """How many passes come before those that are accelerated."""
+    return max(sweeps - ACCELERATED, 0)
+
+
+def _begun(sweeps: int, y: Array, impulses: tuple[Array, ...]) -> Pass:
+    """After the plain passes."""
+    count = jnp.full((), _plain(sweeps), jnp.int32)
     none, still = jnp.zeros_like(y), tuple(map(jnp.zeros_like, impulses))
     zero, inf = jnp.zeros((), y.dtype), jnp.full((), jnp.inf, y.dtype)
-    return Pass(jnp.zeros((), jnp.int32), y, impulses, none, still, none, inf, zero, zero + AHEAD)
+    return Pass(count, y, impulses, none, still, none, inf, zero, zero + AHEAD)
 
 
 def _next(unit, coupling, scales, tolerance: Array, now: Pass) -> Pass:
@@ -108,22 +121,17 @@ def _next(unit, coupling, scales, tolerance: Array, now: Pass) -> Pass:
     size, last = jnp.sum(r * r), jnp.sum(now.r * now.r)
     beta = -safe_divide(jnp.sum(r * more), jnp.sum(more * more))
     beta = jnp.where(beta > now.ahead, now.ahead, jnp.where(beta < -BACK, -BACK, beta))
-    beta = jnp.where((size >= last) | (change <= LITTLE * tolerance), 0, beta)
+    beta = jnp.where((size >= last) | (change <= LITTLE * tolerance) | (now.beta == UNDO), 0, beta)
     missed = (now.beta > 0) & (size > MISSED * last)
     ahead = jnp.where(missed, now.beta / 8, jnp.minimum(2 * now.ahead, AHEAD))
-    end = jax.lax.cond(
-        missed,
-        lambda *_: (now.y, now.impulses, now.y_step, now.steps, now.r),
-        lambda *end: end,
-        *(y, impulses, y - now.y, steps, r),
-    )
-    return Pass(now.count + 1, *end, change, beta, ahead)
+    beta = jnp.where(missed, UNDO, beta)
+    return Pass(now.count + 1, y, impulses, y - now.y, steps, r, change, beta, ahead)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _iterated(sweeps, most, unit, coupling, scales, y, impulses, tolerance):
     """y (nv,) and the impulses of unit rows after all passes, as one loop."""
-    end = _loop(sweeps, most, unit, coupling, scales, _begun(y, impulses), tolerance)
+    end = _loop(sweeps, most, unit, coupling, scales, _begun(sweeps, y, impulses), tolerance)
     return end.y, end.impulses
 
 
@@ -135,8 +143,8 @@ def _iterated_jvp(sweeps, most, primals, tangents):
         def once(now, _):
             return _next(unit, coupling, scales, tolerance, now), None
 
-        begun = alike(_begun(y, impulses), unit)
-        now, _ = jax.lax.scan(once, begun, None, length=sweeps)
+        begun = alike(_begun(sweeps, y, impulses), unit)
+        now, _ = jax.lax.scan(once, begun, None, length=sweeps - _plain(sweeps))
         return _go_on(sweeps, most, unit, coupling, scales, now, tolerance)
 
     return jax.jvp(by_scan, primals, tangents)
@@ -167,7 +175,8 @@ def _loop_of(least: int, most: int) -> Callable:
 
 
 def _goes_on(least: int, most: int, now: Pass, tolerance: Array) -> Array:
-    return (now.count < least) | ((now.count < most) & (now.change > tolerance))
+    more = (now.count < most) | (now.beta == UNDO)
+    return (now.count < least) | (more & (now.change > tolerance))
 
 
 def _one_loop(least: int, most: int, unit, coupling, scales, now: Pass, tolerance) -> Pass:

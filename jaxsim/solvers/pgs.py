@@ -27,7 +27,7 @@ from jaxsim.math.varying import alike
 from jaxsim.solvers.idle import unless_idle
 
 SAME = 1e-3  # of one less the squared cosine of two rows: they are one row below it
-SLIDES = 0.9  # of the most friction there is: a contact with more slides
+PRESSED = 0.2  # of the normal impulse: so much friction that presses counts
 
 
 @jax.tree_util.register_dataclass
@@ -215,7 +215,8 @@ def _points(block: Block, cone: Cone, impulse: Array, free: Array) -> list[Array
     The changes within the block are kept as scalars: XLA fuses their chain, where it would make
     three kernels a point of updates to the vector of residuals.
 
-    The normal impulse of a contact goes ``_share`` of its way, the whole where nothing slides.
+    The normal impulse of a contact goes ``_share`` of its way, the whole where friction presses
+    little.
     """
     D, friction, k = block.coupling, block.friction, block.rows_per_point
     new: list[Array] = []
@@ -230,7 +231,7 @@ def _points(block: Block, cone: Cone, impulse: Array, free: Array) -> list[Array
         first = point * k
         normal = trial(first)
         if not block.bilateral:
-            share = _share(D[first], impulse, first, k, friction[point]) if k > 1 else None
+            share = _share(D[first], impulse, first, k) if k > 1 else None
             normal = cone.normal(impulse[first], normal, share)
         new.append(normal)
         if k > 1:
@@ -278,20 +279,19 @@ def _pair(alone: list[Array], coupling: Array) -> list[Array]:
     ]
 
 
-def _share(response: Array, impulse: Array, first: int, k: int, friction: Array) -> Array:
-    """() how much of its way the normal impulse of a contact that slides goes.
+def _share(response: Array, impulse: Array, first: int, k: int) -> Array:
+    """() how much of its way the normal impulse of a contact goes.
 
     The normal is solved with the last friction, which then follows it. Where sliding presses the
     bodies together, by s > 0 for each 1 that the normal parts them (toes that are pushed over the
     ground), the whole way is too far, and from s = 1 on leads from one error to the opposite one,
-    for ever. 1 / (1 + s) of it is Newton's step. response (P * K,): of the normal to the rows.
+    for ever. 1 / (1 + s) of it is Newton's step; below ``PRESSED`` the whole way serves. response
+    (P * K,): of the normal to the rows.
     """
     normal = impulse[first]
-    tangents = [impulse[first + i] for i in range(1, k)]
-    pressed = sum(response[first + i] * t for i, t in enumerate(tangents, 1))
-    most = SLIDES * friction * normal
-    slides = (pressed > 0) & (sum(t * t for t in tangents) >= most * most)
-    return jnp.where(slides, normal / jnp.where(slides, normal + pressed, 1), 1)
+    pressed = sum(response[first + i] * impulse[first + i] for i in range(1, k))
+    much = pressed > PRESSED * normal
+    return jnp.where(much, normal / jnp.where(much, normal + pressed, 1), 1)
 
 
 def _positive(last: Array, trial: Array, share: Array | None) -> Array:
