@@ -29,7 +29,7 @@ from benchmarks.recorded import (
 
 FEW = [
     ("script", "kip_up"),
-    ("world", "box_stack"),
+    ("world", "pull_up"),
     ("scene", "push"),
     ("scene", "ice"),
 ]

@@ -17,7 +17,7 @@ from optimize.results.folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[3]
 # As in test_simulate: one compiled function serves both.
-WALK = ["simulate", "walk", "--seconds", "0.08", "--dt", "0.001", "--precision", "float32"]
+WALK = ["simulate", "walk_printed", "--seconds", "0.08", "--dt", "0.001", "--precision", "float32"]
 
 
 @pytest.fixture(autouse=True, scope="module")
