@@ -142,7 +142,7 @@ def simulate(
     >>> run.summary["finite"], run.motion.n_frames
     (True, 11)
     >>> [phase["name"] for phase in run.summary["phases"]]
-    ['right_swing']
+    ['ready']
     """
     changes = dict(set or {})
     if start is not None:

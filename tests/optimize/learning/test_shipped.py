@@ -9,6 +9,7 @@ import pytest
 from jaxsim.io.motion import Motion
 from optimize.running.simulate import simulate
 from optimize.scenarios import find
+from optimize.studies.verdict import VerdictOptions, verdict
 
 CURVES = Path(__file__).parents[3] / "docs" / "images" / "policies.json"
 
@@ -66,8 +67,10 @@ def test_it_runs_in_space_nearly_as_fast_as_it_is_told():
 
 
 def test_it_gets_up():
-    motion = played("get_up_policy", 6.0)
-    assert motion.com[0, 2] < 0.3 and motion.com[-60:, 2].min() > 0.9
+    """From 24 starts of the default spread, of which some 22 stand."""
+    options = VerdictOptions(starts=24, dts=(0.001,), seed=31_337)
+    way = {"backend": "fused", "precision": "float32", "scheme": "time_stepping"}
+    assert verdict("get_up_policy", options, **way).columns[0].ok >= 20
 
 
 def test_it_stands_up_from_a_chair():
