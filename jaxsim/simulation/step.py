@@ -76,7 +76,7 @@ STILL = 1e-6  # of the tolerance, at the least
 
 
 class ContactScheme:
-    """What the schemes that step with contacts share: they see, judge and check alike."""
+    """Base of schemes that step with contacts: observation, health and checks."""
 
     def observe(self, model: Model, state: State) -> Observation:
         """``observe`` with this scheme's numbers."""
@@ -171,7 +171,7 @@ class TimeStepping(ContactScheme):
 
     @property
     def tells_residual(self) -> bool:
-        """Whether results should say how well contact problems were solved, for the derivative."""
+        """True where the derivative depends on how well contact problems were solved."""
         return self.derivative == "implicit"
 
     def init(self, model: Model, state: State) -> State:
@@ -448,7 +448,7 @@ def _rows(model, state, kin, contacts, chosen, frame, control, config):
 
 
 def _impacts(contacts, layout, white: Array, given: Array, config: TimeStepping) -> Impacts:
-    """What hits within the step, in whitened rows; given (m,): what prescribed motion adds."""
+    """Impacts within the step, in whitened rows; given (m,): what prescribed motion adds."""
     k = layout.contact_rows
     last = layout.contacts * k
     reaches = -jnp.maximum(contacts.gap, 0.0) / config.dt

@@ -75,7 +75,7 @@ def solve(
 
 
 class Pass(NamedTuple):
-    """Where the iteration is after a pass."""
+    """State of the iteration after a pass."""
 
     count: Array  # () passes
     y: Array  # (nv,)
@@ -89,7 +89,7 @@ class Pass(NamedTuple):
 
 
 def _plain(sweeps: int) -> int:
-    """How many passes come before those that are accelerated."""
+    """Number of plain passes before the accelerated ones."""
     return max(sweeps - ACCELERATED, 0)
 
 
@@ -137,7 +137,7 @@ def _iterated(sweeps, most, unit, coupling, scales, y, impulses, tolerance):
 
 @_iterated.defjvp
 def _iterated_jvp(sweeps, most, primals, tangents):
-    """The same by a scan, which has a derivative, and what goes on after it."""
+    """Derivative: of the first passes as a scan, then of the loop that goes on."""
 
     def by_scan(unit, coupling, scales, y, impulses, tolerance):
         def once(now, _):
@@ -203,7 +203,7 @@ def _batch_loop(least: int, most: int, size: int, *args) -> Pass:
 
 
 def _until(few: int, least: int, most: int, rows, now: Pass, tolerance) -> Pass:
-    """All members together, until at most ``few`` go on; those that are done stay as they are."""
+    """Passes over a batch until at most ``few`` members go on; the others stay as they are."""
 
     def on(now):
         return _goes_on(least, most, now, tolerance)

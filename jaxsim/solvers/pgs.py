@@ -90,8 +90,11 @@ def useful_start(groups: tuple[RowGroup, ...], y: Array) -> tuple[RowGroup, ...]
 
 
 def prepared(groups: tuple[RowGroup, ...], y: Array):
-    """What sweeps begin with: the lengths of the groups' rows, the groups with rows of length 1,
-    their ``delassus``, and the velocity y (nv,) with their impulses."""
+    """Scale a problem for its sweeps.
+
+    Returns the lengths of the groups' rows, the groups with rows of length 1, their ``delassus``,
+    and the velocity y (nv,) with their impulses.
+    """
 
     def of(group):
         scale = lengths(group)
@@ -184,8 +187,10 @@ def lengths(group: RowGroup) -> Array:
 
 
 def unit_rows(group: RowGroup, scale: Array) -> RowGroup:
-    """The same problem with rows of length 1 (of zeros: 0), and impulses longer by what they are
-    shorter: then an impulse answers a residual one to one."""
+    """Scale rows to length 1 (zeros stay) and impulses by the inverse.
+
+    Then an impulse answers a residual one to one.
+    """
     inverse = safe_divide(jnp.ones_like(scale), scale)
     points = (*group.friction.shape, group.rows_per_point)
     return dataclasses.replace(
@@ -315,8 +320,11 @@ CONE = Cone(_positive, _project, _pair)
 
 
 def _larger(x: Array) -> Array:
-    """Of one or two numbers along the last axis. The gradient of jnp.max can be 0/0 here: it
-    compares with a maximum that XLA may have rounded differently."""
+    """Maximum of one or two numbers along the last axis.
+
+    The gradient of jnp.max can be 0/0 here: it compares with a maximum that XLA may have rounded
+    differently.
+    """
     return jnp.maximum(x[..., 0], x[..., -1])
 
 

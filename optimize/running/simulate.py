@@ -270,8 +270,10 @@ def check_objective(objective: Objective | str | None) -> None:
 
 
 def timing(seconds: float, dt: float, fps: float) -> tuple[int, int]:
-    """How many steps, and how many from frame to frame. Raises ValueError for what is out of
-    ``jaxsim.ranges``, or too much to keep."""
+    """Count the steps of a run and those from frame to frame.
+
+    Raises ValueError for what is out of ``jaxsim.ranges``, or too much to keep.
+    """
     within("seconds", seconds)
     within("fps", fps)
     if isinstance(dt, (int, float)) and dt > seconds:
@@ -298,7 +300,7 @@ def frame_step(seconds: float, dt: float, fps: float) -> int:
 
 
 def run_conditions(run: Run, seconds: float, every: int, dt: float) -> dict[str, Any]:
-    """The same, of any simulation."""
+    """Conditions of a run of any scheme, as a summary has them."""
     device = next(iter(run.progress.state.q.devices()))
     steps = len(run.pieces) * PIECE * every
     return {
