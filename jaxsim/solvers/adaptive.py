@@ -62,9 +62,7 @@ def solve(
     if most <= sweeps:
         return pgs.solve(groups, y, sweeps)
     scales, unit, coupling, y = pgs.prepared(groups, y)
-    now = alike((y, tuple(group.impulse for group in unit)), unit)
-    plain = partial(pgs.sweep, unit, coupling, pgs.CONE)
-    (y, begin), _ = jax.lax.scan(lambda now, _: (plain(*now), None), now, length=_plain(sweeps))
+    y, begin = pgs.swept(unit, coupling, y, _plain(sweeps))
     limit = jnp.asarray(tolerance, y.dtype)
     y, impulses = _iterated(sweeps, most, unit, coupling, scales, y, begin, limit)
     solved = tuple(

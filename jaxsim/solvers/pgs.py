@@ -61,9 +61,7 @@ def solve(
     solution (for which see ``implicit.solve``).
     """
     scales, unit, coupling, y = prepared(groups, y)
-    start = alike((y, tuple(group.impulse for group in unit)), unit)
-    again = partial(sweep, unit, coupling, CONE)
-    (y, impulses), _ = jax.lax.scan(lambda now, _: (again(*now), None), start, None, length=sweeps)
+    y, impulses = swept(unit, coupling, y, sweeps)
     solved = tuple(
         dataclasses.replace(group, impulse=safe_divide(impulse, scale))
         for group, impulse, scale in zip(groups, impulses, scales, strict=True)
@@ -135,6 +133,13 @@ def sweep(unit: tuple[RowGroup, ...], coupling: tuple[Array, ...], cone: Cone, y
 
     y, numbers = over_blocks(unit, coupling, once, y, [(impulse,) for impulse in impulses])
     return y, tuple(impulse for (impulse,) in numbers)
+
+
+def swept(unit: tuple[RowGroup, ...], coupling: tuple[Array, ...], y: Array, count: int):
+    """Do ``count`` sweeps of unit rows from their own impulses, whose velocity is y (nv,)."""
+    start = alike((y, tuple(group.impulse for group in unit)), unit)
+    once = partial(sweep, unit, coupling, CONE)
+    return jax.lax.scan(lambda now, _: (once(*now), None), start, length=count)[0]
 
 
 class Block(NamedTuple):
