@@ -29,6 +29,8 @@ CONFIG = TimeStepping(dt=DT)
 POOL = 48  # poses that differ
 TORQUES = 1009  # rows of the table of random torques; a prime, so that members do not repeat
 STRENGTH = 0.2  # of the greatest torque of each joint
+PLAIN_SWEEPS = 8  # beside the default, which does as many as a step needs
+GOAL_SWEEPS = 1.3  # times as long as these the default may take
 
 
 @jax.tree_util.register_dataclass
@@ -64,6 +66,23 @@ class Task:
         """The same for the first so many members."""
         state = jax.tree.map(lambda x: x[:batch], self.state)
         return dataclasses.replace(self, state=state, offset=self.offset[:batch])
+
+
+def with_plain_sweeps(task: Task) -> Task:
+    """Task with ``PLAIN_SWEEPS`` in each step and no more."""
+    config = dataclasses.replace(task.config, sweeps=PLAIN_SWEEPS, most_sweeps=0)
+    return dataclasses.replace(task, config=config)
+
+
+def sweeps_verdict(back_end: str, times: dict[int, float]) -> str:
+    """Line on the time of a step by default over that of plain sweeps, by size of the batch."""
+    worst = max(times.values())
+    spread = ", ".join(f"{time:.2f} at {batch}" for batch, time in times.items())
+    text = f"- the default, {back_end}: {spread} times the time of {PLAIN_SWEEPS} plain sweeps"
+    text += f" (goal {GOAL_SWEEPS:g}), {'met' if worst <= GOAL_SWEEPS else 'not met'}"
+    if worst > GOAL_SWEEPS:
+        text += f"\n- WARNING: by default a step takes {worst:.2f} times as long as plain sweeps"
+    return text
 
 
 def make_task(

@@ -23,6 +23,7 @@ import numpy as np
 
 from benchmarks._engines import (
     DT,
+    PLAIN_SWEEPS,
     POOL,
     Task,
     Theirs,
@@ -33,6 +34,8 @@ from benchmarks._engines import (
     on_ground,
     operations,
     peak,
+    sweeps_verdict,
+    with_plain_sweeps,
 )
 from benchmarks._machine import ROOT, commit, machine, publish, si, table, today, versions
 from jaxsim.characters.planar_human import planar_human, start
@@ -76,15 +79,22 @@ def planar_task(batch: int, settle: int = 500) -> Task:
 HEADER = ["batch", "fused [steps/s]", "us a step", "G operations/s", "of peak", "compile [s]"]
 HEADER += ["XLA [steps/s]", "by", "kernels a step", "MuJoCo C [steps/s]"]
 HEADER += ["fused / MuJoCo", "fused / XLA", "contacts, ours / theirs"]
+HEADER += [f"{PLAIN_SWEEPS} sweeps, fused", "default / these, time", "default / these, XLA"]
 
 
 def speed_row(task: Task, count: int, peak: float, options) -> tuple[list[str], dict]:
     """One line of the table, and its figures; '-' where a slow engine was not asked for."""
     batch = task.batch
     fused = make_fused(task, options.steps)
-    xla = make_xla(task, options.steps, options.chunk) if batch <= options.xla else None
+    plain = with_plain_sweeps(task)
+    plain_fused = make_fused(plain, options.steps)
+    runs = {"fused": fused.run, "plain": plain_fused.run}
+    xla = plain_xla = None
+    if batch <= options.xla:
+        xla = make_xla(task, options.steps, options.chunk)
+        plain_xla = make_xla(plain, options.steps, options.chunk)
+        runs |= xla.runs | {f"plain {how}": run for how, run in plain_xla.runs.items()}
     theirs = Theirs(task, options.steps) if batch <= options.mujoco else None
-    runs = {"fused": fused.run, **(xla.runs if xla else {})}
     if theirs:
         runs["MuJoCo C"] = theirs.run
     best = interleaved(runs, options.repeats, options.least)
@@ -94,6 +104,9 @@ def speed_row(task: Task, count: int, peak: float, options) -> tuple[list[str], 
 
     ours = speed("fused")
     by = min(xla.runs, key=best.__getitem__) if xla else ""
+    over_plain = {"fused": best["fused"] / best["plain"]}
+    if xla:
+        over_plain["XLA"] = best[by] / min(best[f"plain {how}"] for how in plain_xla.runs)
     others = [speed(name) if there else 0.0 for name, there in ((by, xla), ("MuJoCo C", theirs))]
     row = [
         str(batch),
@@ -111,6 +124,9 @@ def speed_row(task: Task, count: int, peak: float, options) -> tuple[list[str], 
         f"{fused.contacts:.1f} / {theirs.solved().contacts:.1f}"
         if theirs
         else f"{fused.contacts:.1f} / -",
+        si(speed("plain")),
+        f"{over_plain['fused']:.2f}",
+        f"{over_plain['XLA']:.2f}" if xla else "-",
     ]
     figures = {
         "batch": batch,
@@ -118,6 +134,7 @@ def speed_row(task: Task, count: int, peak: float, options) -> tuple[list[str], 
         "ratio": ours / others[1] if theirs else None,
         "latency": best["fused"] / options.steps,
         "compile": fused.compile_seconds,
+        "over plain": over_plain,
     }
     return row, figures
 
@@ -168,6 +185,12 @@ def verdicts(figures: list[dict], times: dict[str, float]) -> list[str]:
         return f"- {what}: {text}, {'met' if met else 'not met'}"
 
     lines = []
+    for back_end in ("fused", "XLA"):
+        over_plain = {
+            f["batch"]: f["over plain"][back_end] for f in figures if back_end in f["over plain"]
+        }
+        if over_plain:
+            lines.append(sweeps_verdict(back_end, over_plain))
     if jax.default_backend() == "cpu":
         known = [f for f in figures if f["ratio"] is not None]
         large = [f for f in known if f["batch"] >= GOAL_RATIO_BATCH]
