@@ -1,5 +1,7 @@
 """The public names of the package, each from its place; loaded when they are first used."""
 
+from controllers.controller import Controller as Controller
+from controllers.controller import Wrapped as Wrapped
 from controllers.goals.balance import FIRM as FIRM
 from controllers.goals.balance import balance_machine as balance_machine
 from controllers.goals.compose import Submachine as Submachine
@@ -17,7 +19,6 @@ from controllers.goals.step_to import step_to as step_to
 from controllers.pose.motion import MotionController as MotionController
 from controllers.pose.motion import TrackingController as TrackingController
 from controllers.pose.pd import PoseController as PoseController
-from controllers.protocol import Controller as Controller
 from controllers.scl.ast import Script as Script
 from controllers.scl.controller import ScriptController as ScriptController
 from controllers.scl.errors import ScriptError as ScriptError

@@ -7,11 +7,12 @@ path.
 
 import difflib
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from jaxsim.tree_paths import leaves_by_path, read, written
+from jaxsim.tree_paths import leaves_by_path
 
 TUNED = Path(__file__).parent / "goals" / "tuned"  # what comes with the package
 
@@ -43,27 +44,6 @@ def read_numbers(name: str, folder: Path | None = None) -> dict[str, float]:
     return values
 
 
-class Numbered:
-    """For controllers: ``get`` and ``set`` by label or path."""
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """Label -> path."""
-        return {}
-
-    def get(self, name: str) -> Any:
-        """The number, or numbers, of a label or path. Raises as ``set`` does."""
-        return read(self, path_of(self, name))
-
-    def set(self, name: str, value: Any) -> Self:
-        """A copy with the numbers of a label or path changed; value may be traced.
-
-        Raises KeyError for what is neither, with the nearest labels and paths, IndexError for an
-        element out of range, ValueError for a value of another shape.
-        """
-        return written(self, path_of(self, name), value)
-
-
 def path_of(controller: Any, name: str) -> str:
     """The path of a label; a path is its own."""
     return path_in(controller, getattr(controller, "labels", {}), name)
@@ -82,3 +62,13 @@ def path_in(tree: Any, labels: Mapping[str, str], name: str) -> str:
     known = [*labels, *paths]
     near = difflib.get_close_matches(name, known, n=5, cutoff=0.3) or known[:5]
     raise KeyError(f"no number {name!r}; nearest are: {', '.join(map(repr, near))}")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Numbered":
+        from controllers.controller import Controller
+
+        text = "controllers.numbers.Numbered is now controllers.Controller; derive from that"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return Controller
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -36,7 +36,7 @@ def account(controller: Any, scheme: Any, model: Model, frames: Any, time: np.nd
     """The numbers, by their keys in a summary; those that do not apply are None."""
     points: Effectors = scheme.effectors
     machine, force = controller.machine, np.abs(frames.contact_force).sum(axis=2)
-    dt = float(scheme.dt)
+    dt = (time[-1] - time[0]) / max(len(time) - 1, 1)
     hands = [name in HANDS for name in points.names]
     steps = takes_steps(machine.state_names)[frames.phase[entries(frames)]]
     drift, pull = constraint_measures(machine.constraints, points, frames, time)
@@ -47,7 +47,7 @@ def account(controller: Any, scheme: Any, model: Model, frames: Any, time: np.nd
         "sliding_time": dt * frames.more["sliding"].any(axis=1).sum(),
         "slip_distance": slip_distance(frames, float(scheme.unit.force)),
         "goals_against": most_against(machine, frames),
-        "reach_distance": reach_distance(controller.reaches, points, frames, time),
+        "reach_distance": reach_distance(controller.reach_targets, points, frames, time),
         "hold_drift": drift,
         "largest_hold_force": pull,
         "ball_clearance": (

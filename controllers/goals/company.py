@@ -14,16 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from controllers.goals.account import Reach
+from controllers.controller import Wrapped
 from controllers.goals.controller import GoalController
 from controllers.goals.machine import MachineState
 from controllers.goals.sensors import reachable_points
 from controllers.goals.surroundings import ARMS, FALLING
 from controllers.goals.tasks import Goal
-from controllers.numbers import Numbered
 from jaxsim.math.safe import safe_norm
 from jaxsim.model import Model, State
 from jaxsim.synthesis.observation import EffectorObservation
+from jaxsim.synthesis.scheme import PerStepOptimisation
 from jaxsim.synthesis.several import SeveralCharacters, SeveralObservation
 
 STEADY = 0.1  # of hands that hold each other: root of the weight, in parts of that on the way
@@ -31,7 +31,7 @@ STEADY = 0.1  # of hands that hold each other: root of the weight, in parts of t
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Company(Numbered):
+class Company(Wrapped):
     """A controller by goals of each character, for ``SeveralCharacters``. The numbers of the first
     have its own labels, those of another begin with its name: ``child.gait.time``."""
 
@@ -48,9 +48,9 @@ class Company(Numbered):
         }
 
     @property
-    def reaches(self) -> tuple[Reach, ...]:
-        """Of the first character."""
-        return self.members[0].reaches
+    def inner(self) -> GoalController:
+        """Controller of the first character, which pages and summaries show."""
+        return self.members[0]
 
     def check(self, model: Model) -> None:
         """Raise ModelError for a member whose weights are not of its machine's shape."""
@@ -74,30 +74,22 @@ class Company(Numbered):
         memories, commands = zip(*found)
         return memories, commands
 
-    def phase(self, memory: tuple[MachineState, ...]) -> tuple[Array, Array]:
-        """Of the first character."""
-        return self.members[0].phase(memory[0])
+    def inner_memory(self, memory: tuple[MachineState, ...]) -> MachineState:
+        return memory[0]
 
-    def drawn(self, model: Model, time: np.ndarray) -> list[tuple[float, np.ndarray]]:
-        """What flies about the first."""
-        return self.members[0].drawn(model, time)
+    def inner_scheme(self, scheme: SeveralCharacters) -> PerStepOptimisation:
+        return scheme.of_one(0)
 
-    def shares(self, frames: Any) -> dict[str, np.ndarray]:
-        """Of the first character."""
-        return self.members[0].shares(frames)
-
-    def account(
+    def inner_frames(
         self, scheme: SeveralCharacters, model: Model, frames: Any, time: np.ndarray
-    ) -> dict[str, Any]:
-        """Of the first character, see ``controllers.goals.account``."""
-        one = scheme.of_one(0)
-        count = one.effectors.count
-        kept = {
+    ) -> Any:
+        """Frames with the effectors of the first character alone."""
+        count = scheme.of_one(0).effectors.count
+        return SimpleNamespace(
             **{name: getattr(frames, name)[:, :count] for name in ("contact_pos", "contact_force")},
             **{name: getattr(frames, name) for name in ("link_pos", "link_quat", "phase", "since")},
-            "more": {**frames.more, "sliding": frames.more["sliding"][:, :count]},
-        }
-        return self.members[0].account(one, model, SimpleNamespace(**kept), time)
+            more={**frames.more, "sliding": frames.more["sliding"][:, :count]},
+        )
 
 
 def asks_for_hands(obs: EffectorObservation, _: Any) -> Array:

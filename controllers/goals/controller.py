@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from controllers.controller import Controller
 from controllers.goals.account import Reach, account, flight, goal_shares
 from controllers.goals.compose import Composed
 from controllers.goals.machine import GoalMachine, MachineState
 from controllers.goals.response import Response
 from controllers.goals.sensors import Objects
-from controllers.numbers import Numbered
 from jaxsim.model import Model, ModelError, State
 from jaxsim.simulation.checks import check_array, known
 from jaxsim.synthesis.observation import EffectorObservation
@@ -22,7 +22,7 @@ from jaxsim.synthesis.observation import EffectorObservation
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class GoalController(Numbered):
+class GoalController(Controller):
     """For ``PerStepOptimisation``. Its numbers are the weights of the goals, or their times and
     priorities, and the machine's variables at the start, the gait of a balance among them:
     ``weights[2,1]``, ``variables.gait.time``.
@@ -35,7 +35,7 @@ class GoalController(Numbered):
     objects: Objects | None  # that fly about since time 0, without drag
     machine: GoalMachine = dataclasses.field(metadata={"static": True})
     # goals of the machine that bring an effector to a point for a while, to be told of
-    reaches: tuple[Reach, ...] = dataclasses.field(default=(), metadata={"static": True})
+    reach_targets: tuple[Reach, ...] = dataclasses.field(default=(), metadata={"static": True})
     times: Array | None = None  # (ns, ng) [s], see ``GoalMachine.times``
 
     @classmethod
@@ -78,15 +78,17 @@ class GoalController(Numbered):
             if known(self.times) and not (np.asarray(self.times) > 0).all():
                 raise ModelError("controller.times: a time constant is positive, such as 0.3 s")
 
-    def account(self, scheme: Any, model: Model, frames: Any, time: np.ndarray) -> dict[str, Any]:
+    def summary_entries(
+        self, scheme: Any, model: Model, frames: Any, time: np.ndarray
+    ) -> dict[str, Any]:
         """What a summary tells of these goals, see ``controllers.goals.account``."""
         return account(self, scheme, model, frames, time)
 
-    def shares(self, frames: Any) -> dict[str, np.ndarray]:
+    def goal_shares(self, frames: Any) -> dict[str, np.ndarray]:
         """What the parts of the objective came to, see ``controllers.goals.account``."""
         return goal_shares(self.machine, frames)
 
-    def drawn(self, model: Model, time: np.ndarray) -> list[tuple[float, np.ndarray]]:
+    def flying_objects(self, model: Model, time: np.ndarray) -> list[tuple[float, np.ndarray]]:
         """What a page shows besides the model: (radius, place (T, 3)) [m] of balls that fly."""
         if self.objects is None:
             return []
@@ -105,7 +107,16 @@ class GoalController(Numbered):
     ) -> tuple[MachineState, Any]:
         obs = self._sees(model, obs)
         memory = self.machine.advance(memory, obs)
-        return memory, self.machine.tasks(memory, obs, self.weights, obs.unit, dt, self.times)
+        return memory, self._tasks(memory, obs, dt)
+
+    def tasks_at(
+        self, memory: MachineState, model: Model, obs: EffectorObservation, dt: Array
+    ) -> Any:
+        """Tasks of the machine's present state, which does not advance."""
+        return self._tasks(memory, self._sees(model, obs), dt)
+
+    def _tasks(self, memory: MachineState, obs: EffectorObservation, dt: Array) -> Any:
+        return self.machine.tasks(memory, obs, self.weights, obs.unit, dt, self.times)
 
     def _sees(self, model: Model, obs: EffectorObservation) -> EffectorObservation:
         """With the objects where they are now."""

@@ -193,7 +193,7 @@ def registered(
         reaches.append(asked)
     controller = GoalController.of(machine, setup.model, flying(setup))
     return Registered(
-        replace(controller, reaches=tuple(reaches)),
+        replace(controller, reach_targets=tuple(reaches)),
         tuple((name, "its condition") for name in machine.state_names),
     )
 

@@ -9,6 +9,7 @@ together until the next time.
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -16,11 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from controllers.controller import Wrapped
 from controllers.goals.controller import GoalController
-from controllers.numbers import Numbered
 from jaxsim.model import Model, ModelError, State
 from jaxsim.simulation.records import Control
 from jaxsim.synthesis.scheme import PerStepOptimisation
+from jaxsim.synthesis.shares import shares
 
 
 @jax.tree_util.register_dataclass
@@ -37,7 +39,7 @@ class MachineState:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class GoalTorques(Numbered):
+class GoalTorques(Wrapped):
     """``inner`` as a controller of torques, for a model whose first links are the character's.
 
     own: the character with what is fixed around it, and nothing else; scheme: for that model;
@@ -50,11 +52,6 @@ class GoalTorques(Numbered):
     own: Model
     damping: Array | float = 0.1
     every: int = dataclasses.field(default=5, metadata={"static": True})
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """Those of the controller inside."""
-        return {label: f"inner.{path}" for label, path in self.inner.labels.items()}
 
     @property
     def machine(self) -> Any:
@@ -76,9 +73,43 @@ class GoalTorques(Numbered):
             )
         self.inner.check(self.own)
 
-    def phase(self, memory: MachineState) -> tuple[Array, Array]:
-        """Of the controller inside."""
-        return self.inner.phase(memory.inner)
+    def inner_memory(self, memory: MachineState) -> Any:
+        return memory.inner
+
+    def inner_model(self, model: Model) -> Model:
+        return self.own
+
+    def inner_scheme(self, scheme: Any) -> PerStepOptimisation:
+        return self.scheme
+
+    def record(self, model: Model, state: State, memory: MachineState) -> dict[str, Array]:
+        """Objective by goal and conflicts of goals at the velocity that was meant, see
+        ``jaxsim.synthesis.shares``, and positions of the effectors (ne, 3) [m]."""
+        own = self._part(state, memory.solver)
+        sees = self.scheme.observe(self.own, own)
+        command = self.inner.tasks_at(memory.inner, self.own, sees, jnp.asarray(self.scheme.dt))
+        cost, against = shares(command(sees.conf, jnp.zeros_like(own.qd)), memory.velocity)
+        return {"cost": cost, "against": against, "effector_pos": sees.conf.position}
+
+    def inner_frames(self, scheme: Any, model: Model, frames: Any, time: np.ndarray) -> Any:
+        """Frames by effector: force of the link's contacts in equal parts on its effectors, and
+        sliding of those that bear a force and move faster than ``slip_speed``."""
+        links = np.asarray(self.scheme.effectors.links)
+        on, other = scheme.contact_links(model)
+        at = (np.asarray(on)[:, None] == links) - 1.0 * (np.asarray(other)[:, None] == links)
+        count = (links[:, None] == links).sum(axis=0)
+        force = np.einsum("tci,ce->tei", frames.contact_force, at / count)
+        position = frames.more["effector_pos"]
+        step = np.diff(time, append=time[-1] + (time[-1] - time[-2] if len(time) > 1 else 1.0))
+        moved = np.diff(position[..., :2], axis=0, append=position[-1:, :, :2])
+        speed = np.linalg.norm(moved, axis=-1) / step[:, None]
+        pressed = np.linalg.norm(force, axis=-1) > 0
+        return SimpleNamespace(
+            contact_pos=position,
+            contact_force=force,
+            more={**frames.more, "sliding": pressed & (speed > float(self.scheme.slip_speed))},
+            **{name: getattr(frames, name) for name in ("link_pos", "link_quat", "phase", "since")},
+        )
 
     def init(self, model: Model, state: State, obs: Any) -> MachineState:
         """The optimisation looks at the first step."""

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from controllers.numbers import Numbered
+from controllers.controller import Controller
 from controllers.policy.actions import Action, held_control
 from controllers.policy.network import Network
 from controllers.policy.observations import Part, observed
@@ -29,7 +29,7 @@ class PolicyMemory(NamedTuple):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class PolicyController(Numbered):
+class PolicyController(Controller):
     """What a policy does by itself: the means of its actions, without noise.
 
     command: name -> () what is asked for, with the labels ``command.NAME``; pose, upright, height:
@@ -93,6 +93,8 @@ class PolicyController(Numbered):
         memory = jax.tree.map(lambda new, old: jnp.where(due, new, old), decided, memory)
         return memory, held_control(self.action, model, state, self.rest, self.track, memory.action)
 
-    def ghost(self, model: Model, time: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    def reference_poses(
+        self, model: Model, time: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
         """Where the clip has the links at times (T,) [s]: (T, nl, 3) [m] and (T, nl, 4)."""
         return None if self.track is None else self.track.places(model, time)

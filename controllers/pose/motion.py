@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from controllers.numbers import Numbered
+from controllers.controller import Controller
 from controllers.pose.pd import clipped, pose_error
 from jaxsim.constraints.acceleration import target_acceleration
 from jaxsim.dynamics.kinematics import integrate
@@ -57,7 +57,7 @@ class Trajectory:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class TrackingController(Numbered):
+class TrackingController(Controller):
     """PD torques towards a trajectory with the model's own gains, clipped."""
 
     trajectory: Trajectory
@@ -82,7 +82,7 @@ class TrackingController(Numbered):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class MotionController(Numbered):
+class MotionController(Controller):
     """Constraints that give the joints the accelerations of equation 22, whatever it takes.
 
     on (nv,) bool: the dofs that follow, by default all but those of free joints; settling_time

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from controllers.numbers import Numbered
+from controllers.controller import Controller
 from jaxsim.dynamics.kinematics import difference
 from jaxsim.model import Model, State
 from jaxsim.simulation.checks import check_array
@@ -50,7 +50,7 @@ def pose_error(model: Model, target: Array, q: Array) -> Array:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class PoseController(Numbered):
+class PoseController(Controller):
     """Holds every actuated hinge, slide and ball at a target with the model's own gains.
 
     target (nq,) [rad, m, unit quaternions]; entries of unactuated joints are ignored. Sources:

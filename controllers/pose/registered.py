@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from controllers.numbers import Numbered
+from controllers.controller import Controller
 from controllers.pose.motion import MotionController, TrackingController, Trajectory, inner_freedoms
 from controllers.registry import Registered, Setup
 from jaxsim.io.toml_table import Table
@@ -21,7 +21,7 @@ SETTLING_TIME = 0.1  # [s]
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Limp(Numbered):
+class Limp(Controller):
     """No torque at any joint."""
 
     def init(self, model: Model, state: State, obs: Any) -> None:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from controllers.numbers import Numbered
+from controllers.controller import Controller
 from controllers.pose.pd import clipped
 from controllers.scl.program import (
     CHANGED,
@@ -63,7 +63,7 @@ class Memory:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class ScriptController(Numbered):
+class ScriptController(Controller):
     """A script at work. ``values`` (n,) are its numbers in the order of the text, in its units
     (degrees, seconds, newtons); batch, tune or differentiate them freely. The rest is static."""
 
@@ -92,12 +92,17 @@ class ScriptController(Numbered):
             )
         check_array("controller.values", self.values, (self.program.count,), model.mass.dtype)
 
+    @property
+    def phase_names(self) -> tuple[str, ...]:
+        """Phases in the order of the script."""
+        return self.program.phase_names
+
     def phase(self, memory: Memory) -> tuple[Array, Array]:
         """The active phase, and when it was entered [s], 0 for the first."""
         last = (memory.events - 1) % EVENTS_KEPT
         return memory.phase, jnp.where(memory.events > 0, memory.event_time[last], 0.0)
 
-    def changes(self, before: Memory, after: Memory) -> list[tuple[float, int]]:
+    def phase_changes(self, before: Memory, after: Memory) -> list[tuple[float, int]]:
         """(time [s], phase entered) between two memories; of very many the last ones."""
         first = max(int(before.events), int(after.events) - EVENTS_KEPT)
         slots = [event % EVENTS_KEPT for event in range(first, int(after.events))]

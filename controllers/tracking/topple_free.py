@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from controllers.numbers import Numbered
+from controllers.controller import Controller
 from controllers.pose.pd import weakened
 from controllers.tracking.balance import ADULT, Balance
 from controllers.tracking.level import Levels
@@ -52,7 +52,7 @@ class Memory:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class ToppleFree(Numbered):
+class ToppleFree(Controller):
     """PD torques towards a reference, virtual actuators, and torque from outside on the feet.
 
     Without a reference ``pose`` (nq,) is kept, and feet stand where the body is over them. Build it
@@ -176,7 +176,9 @@ class ToppleFree(Numbered):
         stance = {kind.format(side): ("", ()) for side in SIDES for kind in kinds}
         return {**feet, "help": ("N m", ()), **stance}
 
-    def ghost(self, model: Model, time: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    def reference_poses(
+        self, model: Model, time: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
         """Where the reference has the links at times (T,) [s], moved along with ``drift``:
         (T, nl, 3) [m] and (T, nl, 4)."""
         if self.reference is None:

@@ -23,6 +23,7 @@ if str(ROOT) not in sys.path:
 
 from jaxsim.io import world_file, world_tables  # noqa: E402
 from jaxsim.io.toml_table import REQUIRED, Table, read_toml  # noqa: E402
+from jaxsim.options import options_of  # noqa: E402
 from optimize.environments.table import environment_of  # noqa: E402
 from optimize.scenarios.find import scenario  # noqa: E402
 
@@ -191,8 +192,9 @@ def tables() -> dict[str, str]:
     """The tables by their names, in Markdown."""
     found = asked()
     check_complete(found)
+    options = {option.key for kind in world_file.SCHEMES.values() for option in options_of(kind)}
     own = {
-        "[world]": found["[world]"],
+        "[world]": {k: v for k, v in found["[world]"].items() if k not in options},
         "[[fixed]]": found["[[fixed]]"],
         "[[body]]": found["[[body]]"],
         "[[driven]]": found["[[driven]]"],
@@ -221,7 +223,19 @@ def tables() -> dict[str, str]:
     for name, keys in own.items():
         if keys.keys() != MEANINGS[name].keys():
             sys.exit(f"docs/generate/keys.toml, {name}: {keys.keys() ^ MEANINGS[name].keys()}")
-    return {name: _table(name, keys) for name, keys in own.items()}
+    made = {name: _table(name, keys) for name, keys in own.items()}
+    for scheme, kind in world_file.SCHEMES.items():
+        made[f"scheme {scheme}"] = _options(kind, found["[world]"])
+    return made
+
+
+def _options(scheme: type, asked: dict[str, dict[str, Any]]) -> str:
+    """Table of the options that a scheme declares."""
+    rows = [
+        (o.key, _value(asked[o.key]), o.unit, f"`{o.default}`", o.meaning)
+        for o in options_of(scheme)
+    ]
+    return _markdown(rows)
 
 
 def _of_environments() -> dict[str, dict[str, Any]]:
@@ -238,11 +252,20 @@ def _of_environments() -> dict[str, dict[str, Any]]:
 
 
 def _table(name: str, keys: dict[str, dict[str, Any]]) -> str:
-    lines = ["| key | value | unit | default | meaning |", "|---|---|---|---|---|"]
+    rows = []
     for key in MEANINGS[name]:
         unit, meaning, *default = MEANINGS[name][key]
-        value, given = _value(keys[key]), default[0] if default else _default(keys[key])
-        lines.append(f"| `{key}` | {value} | {unit} | {given} | {meaning} |")
+        shown = default[0] if default else _default(keys[key])
+        rows.append((key, _value(keys[key]), unit, shown, meaning))
+    return _markdown(rows)
+
+
+def _markdown(rows: list[tuple[str, ...]]) -> str:
+    lines = ["| key | value | unit | default | meaning |", "|---|---|---|---|---|"]
+    lines += [
+        f"| `{key}` | {value} | {unit} | {default} | {meaning} |"
+        for key, value, unit, default, meaning in rows
+    ]
     return "\n".join(lines)
 
 

@@ -1,5 +1,6 @@
 """What is in a world, as plain numbers: see `jaxsim.io.world_file`, which reads it from TOML."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -134,17 +135,7 @@ class World:
     seconds: float = 5.0  # how long a simulation is by default [s]
     dt: float | None = None  # [s]; None: the default of the scheme
     scheme: str = "time_stepping"  # or "event_driven", "per_step_optimisation"
-    sweeps: int | None = None  # these six are for "time_stepping", see TimeStepping
-    warm_start: float | None = None
-    stabilization_time: float | None = None  # [s]
-    impacts: str | None = None
-    order: int | None = None
-    bounded_move: bool | None = None
-    contacts: int | None = None  # solved for, at most; not for "per_step_optimisation"
-    torque_limits: bool | None = None  # for "per_step_optimisation": None is true
-    window: int | None = None  # these three, too, see ``SynthesisConfig``
-    window_sweeps: int | None = None
-    announced: bool | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)  # fields of the scheme
     ground: bool | None = (
         None  # whether the character's own ground stays; None: if nothing is fixed
     )

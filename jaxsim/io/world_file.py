@@ -24,19 +24,19 @@ from jaxsim.io.world_tables import (
     push_of,
     repeated,
 )
-from jaxsim.simulation.step import IMPACTS
+from jaxsim.options import Option, options_of
+from jaxsim.ranges import RANGES
+from jaxsim.simulation.events import EventDriven
+from jaxsim.simulation.step import TimeStepping
+from jaxsim.synthesis.config import SynthesisConfig
 
 FRICTION = 0.8
-SCHEMES = ("time_stepping", "event_driven", "per_step_optimisation")
-SCHEME_OF = {
-    **dict.fromkeys(
-        ("sweeps", "warm_start", "stabilization_time", "impacts", "order", "bounded_move"),
-        "time_stepping",
-    ),
-    **dict.fromkeys(
-        ("torque_limits", "window", "window_sweeps", "announced"), "per_step_optimisation"
-    ),
+SCHEMES: dict[str, type] = {
+    "time_stepping": TimeStepping,
+    "event_driven": EventDriven,
+    "per_step_optimisation": SynthesisConfig,
 }
+OF_A_WINDOW = ("window_sweeps", "announced")
 
 
 def read_world(path: str | os.PathLike[str]) -> World:
@@ -98,32 +98,43 @@ def _general(table: Table) -> dict[str, Any]:
         gravity=table.vector("gravity", World.gravity),
         seconds=table.number("seconds", World.seconds, above=0.0, of="seconds"),
         dt=table.number("dt", None, above=0.0, of="dt"),
-        scheme=table.choice("scheme", SCHEMES, World.scheme),
-        sweeps=table.whole("sweeps", None, least=1, of="sweeps"),
-        warm_start=table.number("warm_start", None, least=0.0, most=1.0),
-        stabilization_time=table.number(
-            "stabilization_time", None, above=0.0, of="stabilization_time"
-        ),
-        impacts=table.choice("impacts", IMPACTS, None),
-        order=table.whole("order", None, least=1, most=2),
-        bounded_move=table.flag("bounded_move", None),
-        contacts=table.whole("contacts", None, least=1, of="contacts"),
-        torque_limits=table.flag("torque_limits", None),
-        window=table.whole("window", None, least=1),
-        window_sweeps=table.whole("window_sweeps", None, least=1),
-        announced=table.flag("announced", None),
+        scheme=table.choice("scheme", tuple(SCHEMES), World.scheme),
         ground=table.flag("ground", None),
     )
-    for key, scheme in SCHEME_OF.items():
-        if values[key] is not None and values["scheme"] != scheme:
-            raise table.error(f'belongs to the scheme "{scheme}"; leave it out', key)
-    for key in ("window_sweeps", "announced"):
-        if values[key] is not None and (values["window"] or 1) == 1:
-            raise table.error("is of a window; give window = 5, or leave it out", key)
-    if values["contacts"] is not None and values["scheme"] == "per_step_optimisation":
-        raise table.error("does not belong to this scheme; leave it out", "contacts")
+    values["settings"] = _settings(table, values["scheme"])
     table.done()
     return values
+
+
+def _settings(table: Table, scheme: str) -> dict[str, Any]:
+    """Read the options that schemes declare. Raises WorldError for one of another scheme."""
+    settings: dict[str, Any] = {}
+    owners: dict[str, list[str]] = {}
+    for name, kind in SCHEMES.items():
+        for option in options_of(kind):
+            owners.setdefault(option.key, []).append(name)
+            value = read_option(table, option)
+            if value is not None and name == scheme:
+                settings[option.field] = value
+    for key, names in owners.items():
+        if table.has(key) and scheme not in names:
+            belongs = " or ".join(f'"{name}"' for name in names)
+            raise table.error(f"belongs to the scheme {belongs}; leave it out", key)
+    for key in OF_A_WINDOW:
+        if table.has(key) and settings.get("window", 1) == 1:
+            raise table.error("is of a window; give window = 5, or leave it out", key)
+    return settings
+
+
+def read_option(table: Table, option: Option) -> Any:
+    """Value of an option, None where the file does not give it."""
+    key = option.key
+    if option.kind is bool:
+        return table.flag(key, None)
+    if option.kind is str:
+        return table.choice(key, default=None, **option.bounds)
+    read = table.whole if option.kind is int else table.number
+    return read(key, None, of=key if key in RANGES else "number", **option.bounds)
 
 
 def _check_names(file: Table, world: World) -> None:

@@ -261,7 +261,7 @@ def check_controller(model: Model, controller: Any) -> None:
             raise TypeError(
                 f"controller is {described(controller)}, which has no method {method!r}; a"
                 " controller has init(model, state, obs) and update(memory, model, state, obs,"
-                " dt), see controllers.protocol"
+                " dt), see controllers.controller"
             )
     for path, leaf in jax.tree_util.tree_flatten_with_path(controller)[0]:
         if leaf is controller:

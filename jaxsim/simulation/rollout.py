@@ -62,7 +62,7 @@ def rollout(
     """Simulate ``steps`` steps of one character, under forces from outside if ``pushes`` says so.
 
     config: the scheme, ``TimeStepping`` (velocities, one solve a step) or ``EventDriven``
-    (accelerations, impacts, parts of a step). controller: see controllers.protocol; measures by
+    (accelerations, impacts, parts of a step). controller: see controllers.controller; measures by
     name, numbers or arrays of the shape of their initial value; record(sample) is kept for the
     first of every ``record_every`` steps, which must divide ``steps``. A member of a batch that
     goes non-finite stays so and does not touch the others. Every step is looked at for signs that

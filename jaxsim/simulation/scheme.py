@@ -9,8 +9,9 @@ level, ``EventDriven`` the event-driven scheme at acceleration level, and
 ``synthesis.scheme.PerStepOptimisation`` finds each next state by an optimisation.
 """
 
+from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import jax
 import numpy as np
@@ -53,58 +54,71 @@ def register_scheme(cls: type[T]) -> type[T]:
     return cls
 
 
-class Scheme(Protocol):
-    """A frozen pytree of numbers with three pure functions; of one character, for ``vmap``."""
+class Scheme:
+    """Frozen pytree of numbers with three pure functions; of one character, for ``vmap``."""
 
-    @property
-    def dt(self) -> Array | float:
-        """Of a step [s]."""
-        ...
+    takes_tasks: ClassVar[bool] = False  # commands are tasks, not torques
+    cheap: ClassVar[bool] = False  # a step costs less than finding that it was done before
+    reverse_mode: ClassVar[bool] = False  # a rollout has a derivative backward
+
+    dt: Array | float  # of a step [s]
 
     @property
     def tells_residual(self) -> bool:
         """Whether a rollout's result has the largest ``info.residual`` of its steps."""
-        ...
+        return False
 
     def init(self, model: Model, state: State) -> State:
-        """The state with what the scheme remembers from step to step (``State.solver``); what is
-        there already is kept, that of another scheme is begun anew."""
-        ...
+        """State with the scheme's memory (``State.solver``): its own is kept, that of another
+        scheme is replaced."""
+        raise NotImplementedError
 
     def observe(self, model: Model, state: State) -> Any:
-        """What a controller sees, and what the step begins with."""
-        ...
+        """Observation for the controller, with which the step begins."""
+        raise NotImplementedError
 
     def step(
         self, model: Model, state: State, obs: Any, command: Any, forces: Pushes | None = None
     ) -> tuple[State, Any]:
-        """The state after ``dt`` under a controller's command and forces from outside, and what
-        happened. obs: ``observe(model, state)``."""
-        ...
+        """State after ``dt`` under a controller's command and external forces, and the step's
+        information. obs: ``observe(model, state)``."""
+        raise NotImplementedError
 
     def watch(
         self, health: Health, model: Model, state: State, obs: Any, after: State, info: Any
     ) -> Health:
-        """Folds a step in: whether the motion means something, and until when."""
-        ...
+        """Divergence checks, folded over the steps."""
+        raise NotImplementedError
 
     def measures(self, model: Model) -> dict[str, Measure]:
-        """What a summary tells of how well the steps were solved, by name."""
-        ...
+        """Measures of how well the steps were solved, by name."""
+        return {}
 
     def torque(self, command: Any, info: Any) -> Array:
-        """(nv,) what motors and prescribed motion gave in a step [N m or N]."""
-        ...
+        """(nv,) torque or force of motors and prescribed motion in a step [N m or N]."""
+        raise NotImplementedError
 
     def contact_links(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
-        """(nc,), (nc,) the link that the force of each place for a contact acts on, and the other
-        one; -1 for the world."""
-        ...
+        """(nc,), (nc,) link on which the force of each contact slot acts, and the other link; -1
+        for the world."""
+        raise NotImplementedError
 
     def keep(self, model: Model, sample: Sample) -> dict[str, Array]:
-        """What a record keeps of a step besides what all schemes have, by name."""
-        ...
+        """Arrays of a step that a record saves besides those of all schemes, by name."""
+        return {}
 
     def check(self, model: Model) -> None:
         """Raise for numbers that are out of their range or do not fit the model."""
-        ...
+
+    def resized(self, model: Model, grow: Callable[[Model], Model]) -> Self:
+        """Scheme for the body ``grow(model)``, which may be traced."""
+        return self
+
+    @property
+    def settings_text(self) -> str:
+        """Settings that ``for_search`` may change, for a report; "" where there are none."""
+        return ""
+
+    def for_search(self) -> Self:
+        """Scheme with the settings of searches and push maps, which trade accuracy for time."""
+        return self

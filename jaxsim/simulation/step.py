@@ -7,7 +7,7 @@ under a stiff wrist is stable at 1 ms, where h kd / I is about 2 and an explicit
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -43,6 +43,7 @@ from jaxsim.math.rotation import rotate
 from jaxsim.math.safe import safe_max, safe_norm
 from jaxsim.model.model import Model
 from jaxsim.model.state import State
+from jaxsim.options import option
 from jaxsim.ranges import check_ranges
 from jaxsim.simulation import checks
 from jaxsim.simulation.external import link_wrenches, with_friction
@@ -54,7 +55,7 @@ from jaxsim.simulation.prescribed import FreeMotion, closed_grips, prescribed
 from jaxsim.simulation.pushes import Pushes, push_torque
 from jaxsim.simulation.records import Control, Observation, StepInfo
 from jaxsim.simulation.row_blocks import contact_rows, packs, row_groups, split_impulses
-from jaxsim.simulation.scheme import register_scheme
+from jaxsim.simulation.scheme import Scheme, register_scheme
 from jaxsim.simulation.smooth import ORDERS, halfway, mean_bias, second_order
 from jaxsim.simulation.warm_start import (
     WarmStart,
@@ -75,7 +76,7 @@ SWIFT = 1.0  # a step whose fastest degree of freedom is slower has less toleran
 STILL = 1e-6  # of the tolerance, at the least
 
 
-class ContactScheme:
+class ContactScheme(Scheme):
     """Base of schemes that step with contacts: observation, health and checks."""
 
     def observe(self, model: Model, state: State) -> Observation:
@@ -135,26 +136,69 @@ class TimeStepping(ContactScheme):
     after the other as in ``solvers.successive``.
     """
 
+    cheap: ClassVar[bool] = True
+    reverse_mode: ClassVar[bool] = True
+
     dt: Array | float = 0.00025  # [s]
-    stabilization_time: Array | float = 0.02  # time constant of penetration recovery [s]
+    stabilization_time: Array | float = option(
+        0.02, "time constant of penetration recovery", unit="s", above=0.0
+    )
     recovery_speed: Array | float = 1.0  # the fastest of it, for what begins deep inside [m/s]
     bounce_speed: Array | float = 0.1  # slower impacts do not bounce [m/s]
     touch_distance: Array | float = 0.001  # a smaller gap counts as contact [m]
     near_distance: Array | float = 0.01  # what comes nearer in a step is solved for [m]
-    warm_start: Array | float = 1.0  # how much of the last impulses a step begins with; see docs
+    warm_start: Array | float = option(
+        1.0,
+        "share of the last step's impulses that the solver starts from;"
+        " [stacks](../explanation/physics.md#stacks-and-the-warm-start) want less",
+        least=0.0,
+        most=1.0,
+    )
     # whether a warm start that gains energy is scaled down, see ``solvers.pgs.useful_start``
     bounded_start: bool = dataclasses.field(default=False, metadata={"static": True})
-    sweeps: int = dataclasses.field(default=6, metadata={"static": True})  # Gauss-Seidel passes
-    most_sweeps: int = dataclasses.field(default=40, metadata={"static": True})
-    tolerance: Array | float = 0.1  # [m/s, rad/s], see ``tolerance_at``
-    contacts: int | None = dataclasses.field(default=None, metadata={"static": True})  # at most
+    sweeps: int = option(6, "Gauss-Seidel sweeps a step, at least", static=True, least=1)
+    most_sweeps: int = option(
+        40, "sweeps a step, at most; up to `sweeps`: no acceleration", static=True
+    )
+    # see ``tolerance_at``
+    tolerance: Array | float = option(
+        0.1,
+        "change of a row's velocity by the last sweep that ends the sweeps",
+        unit="m/s, rad/s",
+        least=0.0,
+    )
+    contacts: int | None = option(
+        None,
+        "contacts to solve for in a step, the nearest; the summary counts those left out",
+        shown="all up to 64, else 40",
+        kind=int,
+        static=True,
+        least=1,
+    )
     derivative: str = dataclasses.field(default="iteration", metadata={"static": True})
     smoothing: Array | float = 0.0  # relaxes complementarity in the derivative [J]
-    impacts: str = dataclasses.field(default="at_once", metadata={"static": True})
-    # of velocity products, see ``simulation.smooth``; None: 2 where no joint is between bodies
-    order: int | None = dataclasses.field(default=None, metadata={"static": True})
-    # whether the move of whipped joints may add no energy, see ``simulation.move``
-    bounded_move: bool = dataclasses.field(default=True, metadata={"static": True})
+    impacts: str = option(
+        "at_once",
+        "impacts of a step: all contacts as one problem, or"
+        " [one after the other](../explanation/physics.md), as in Newton's cradle",
+        static=True,
+        choices=IMPACTS,
+    )
+    # see ``simulation.smooth``; None: 2 where no joint is between bodies
+    order: int | None = option(
+        None,
+        "order of the velocity products; 2 preserves the energy of"
+        " [fast rotation](../explanation/physics.md)",
+        shown="2 where no joint is between bodies, else 1",
+        kind=int,
+        static=True,
+        least=1,
+        most=2,
+    )
+    # see ``simulation.move``
+    bounded_move: bool = option(
+        True, "the position update of fast joints may add no energy", static=True
+    )
 
     def __post_init__(self):
         check_ranges(self)

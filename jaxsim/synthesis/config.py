@@ -13,6 +13,7 @@ from jaxsim.collision.contacts import lowest_point
 from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.model import Model
+from jaxsim.options import option
 from jaxsim.simulation.scheme import register_scheme
 
 FORMS = ("backward", "central")
@@ -70,21 +71,41 @@ class SynthesisConfig:
     slip_speed: Array | float = 0.05  # faster, a contact slides [m/s]
     form: str = dataclasses.field(default="backward", metadata={"static": True})
     sequence: int = dataclasses.field(default=3, metadata={"static": True})  # QPs, if central
-    passes: int = dataclasses.field(default=6, metadata={"static": True})  # to let contacts break
-    iterations: int = dataclasses.field(default=40, metadata={"static": True})  # of a QP, at most
+    passes: int = option(
+        6, "QPs a frame, at most, until no contact separates under force", static=True, least=1
+    )
+    iterations: int = option(40, "iterations of a QP, at most", static=True, least=1)
+    # of ``Scheme.for_search``
+    search_passes: int = option(
+        2, "`passes` in `tune`, `pushmap` and their checks", static=True, least=1
+    )
+    search_iterations: int = option(20, "`iterations` there", static=True, least=1)
     tolerance: float | None = dataclasses.field(default=None, metadata={"static": True})  # of a QP
-    torque_limits: bool = dataclasses.field(default=False, metadata={"static": True})
-    window: int = dataclasses.field(default=1, metadata={"static": True})  # steps looked ahead
-    sweeps: int = dataclasses.field(default=1, metadata={"static": True})  # QPs of a window, a step
-    last_weight: Array | float = 1.0  # times which the goals of a window's last step count
-    announced: bool = dataclasses.field(default=False, metadata={"static": True})  # pushes to come
+    torque_limits: bool = option(
+        False, "joint torques stay within their limits", shown="true", static=True
+    )
+    window: int = option(
+        1,
+        "[horizon](../explanation/synthesis.md#a-window): steps optimised together, the first of"
+        " which is taken",
+        static=True,
+        least=1,
+    )
+    sweeps: int = option(1, "QPs a step of a horizon", key="window_sweeps", static=True, least=1)
+    last_weight: Array | float = 1.0  # terminal cost weight
+    announced: bool = option(
+        False,
+        "a horizon sees pushes to come; else it continues those that act",
+        static=True,
+    )
 
     def __post_init__(self):
         if self.form not in FORMS:
             raise ValueError(f"form {self.form!r}: there are {', '.join(FORMS)}")
         if isinstance(self.dt, Real) and not 0 < self.dt < 1:
             raise ValueError(f"dt is {self.dt} s; give a positive time step, such as 0.01")
-        for name in ("sequence", "passes", "iterations", "window", "sweeps"):
+        counts = ("passes", "iterations", "search_passes", "search_iterations")
+        for name in ("sequence", *counts, "window", "sweeps"):
             if isinstance(getattr(self, name), int) and getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; at least one is needed")
         if self.window > 1 and self.form != "backward":

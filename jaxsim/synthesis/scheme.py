@@ -7,7 +7,7 @@ velocity. What it remembers are the last torques, contact forces, and the start 
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +23,7 @@ from jaxsim.simulation.checks import check_array, described, known
 from jaxsim.simulation.health import Health, finite_only
 from jaxsim.simulation.measures import Measure, Sample, count, largest
 from jaxsim.simulation.pushes import Pushes
-from jaxsim.simulation.scheme import register_scheme
+from jaxsim.simulation.scheme import Scheme, register_scheme
 from jaxsim.solvers.status import Status
 from jaxsim.synthesis.checks import check_settings
 from jaxsim.synthesis.config import SynthesisConfig, Units, units
@@ -40,11 +40,13 @@ WORST = ("root_residual", "cone_excess")
 
 @register_scheme
 @dataclass(frozen=True)
-class PerStepOptimisation(SynthesisConfig):
+class PerStepOptimisation(SynthesisConfig, Scheme):
     """The settings of ``SynthesisConfig`` for one body; of a batch each may have its own.
 
     Build it with ``PerStepOptimisation.of(model, effectors)``.
     """
+
+    takes_tasks: ClassVar[bool] = True
 
     effectors: Effectors = dataclasses.field(kw_only=True)
     unit: Units = dataclasses.field(kw_only=True)
@@ -71,9 +73,12 @@ class PerStepOptimisation(SynthesisConfig):
         return dataclasses.replace(self, effectors=effectors_of(after), unit=units(body))
 
     @property
-    def tells_residual(self) -> bool:
-        """No: its information has residuals of another kind."""
-        return False
+    def settings_text(self) -> str:
+        return f"at most {self.passes} QPs a frame of {self.iterations} iterations"
+
+    def for_search(self) -> Self:
+        """Fewer passes and iterations: ``search_passes`` and ``search_iterations``."""
+        return replace(self, passes=self.search_passes, iterations=self.search_iterations)
 
     def check(self, model: Model) -> None:
         """Raise SynthesisError for settings out of their range, ModelError for another model's."""

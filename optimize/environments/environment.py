@@ -26,7 +26,6 @@ from controllers.tracking.reference import Reference
 from controllers.tracking.track import Track
 from jaxsim.model import Model, State
 from jaxsim.simulation.rollout import advance, begin
-from jaxsim.synthesis.scheme import PerStepOptimisation
 from optimize.environments.checks import check_command, check_no_clip, name_of, scalar, sound
 from optimize.environments.draws import uniform
 from optimize.environments.numbers import Numbers
@@ -366,7 +365,7 @@ def _kind(problem: Problem, action: str | Action) -> Action | Numbers:
     if action == "numbers":
         return Numbers(problem)
     kind = action_of(action) if isinstance(action, str) else action
-    if isinstance(scenario.scheme, PerStepOptimisation):
+    if scenario.scheme.takes_tasks:
         raise ValueError(
             f"{scenario.name}: a scheme of per-step optimisation takes goals, not torques;"
             ' choose action="numbers"'

@@ -11,9 +11,7 @@ import numpy as np
 from jaxsim.fused import choose_backend, fuse
 from jaxsim.model import State
 from jaxsim.simulation.rollout import begin, rollout
-from jaxsim.simulation.step import TimeStepping
 from jaxsim.solvers.status import Status
-from jaxsim.synthesis.scheme import PerStepOptimisation
 from jaxsim.tree_paths import element_name, leaves_by_path, read, resolve, written
 from optimize.problems.defaults import default_numbers
 from optimize.problems.evaluation import Evaluation
@@ -154,8 +152,7 @@ class Problem:
     def _fused(self) -> bool:
         backend = self.backend
         if backend is None:
-            optimises = isinstance(self.scenario.scheme, PerStepOptimisation)
-            slow = optimises and jax.default_backend() != "cpu"  # to compile
+            slow = self.scenario.scheme.takes_tasks and jax.default_backend() != "cpu"  # to compile
             backend = "xla" if slow else "fused"
         return choose_backend(backend) == "fused"
 
@@ -163,7 +160,7 @@ class Problem:
     def _shared(self) -> dict[str, Any]:
         """Arguments of the program; the rest of the scenario is built in."""
         names = ("controller",)
-        if not isinstance(self.scenario.scheme, TimeStepping):
+        if not self.scenario.scheme.cheap:
             names = "model", "scheme", "controller"
         tree = self.scenario.tree
         return {name: tree[name] for name in names}
@@ -239,7 +236,7 @@ class Problem:
     def _width(self) -> int:
         if self.chunk is not None:
             return self.chunk
-        if isinstance(self.scenario.scheme, TimeStepping):
+        if self.scenario.scheme.cheap:
             return CHUNK
         return min(WIDEST, max(1, self.trials))
 
@@ -306,7 +303,7 @@ class Problem:
     def evaluate_values(self, x: np.ndarray, generation: int = 0) -> Evaluation:
         """Judge members given by the numbers themselves (P, n), in their units."""
         x, where = np.asarray(x), np.arange(len(x))
-        if not isinstance(self.scenario.scheme, TimeStepping):  # a step is worth not doing twice
+        if not self.scenario.scheme.cheap:
             x, where = np.unique(x, axis=0, return_inverse=True)
             where = where.reshape(-1)
         found = self._raced(x, generation) if self.racing else self._judged(x, generation)
@@ -367,7 +364,7 @@ class Problem:
     def _derivative(self):
         """See ``slopes``: of fused kernels where they have them, of XLA else, forward where each
         step is an optimisation, a loop without a fixed end."""
-        forward = not isinstance(self.scenario.scheme, TimeStepping)
+        forward = not self.scenario.scheme.reverse_mode
         if self._fused and not forward:
             return slopes_fused(self._loss)
         width = min(WIDEST, -(-self.trials // jax.device_count()))

@@ -21,15 +21,14 @@ def motion_of(scenario: Scenario, frames: Frame, time: np.ndarray, events: tuple
     sign, outer = _sides(scenario)
     names, kinds, shapes = list(top.link_names), list(scenario.kinds), list(shapes_of(model))
     link_pos, link_quat = frames.link_pos, frames.link_quat
-    drawn = getattr(scenario.controller, "drawn", lambda *_: [])
-    for radius, places in drawn(model, time):
+    for radius, places in scenario.controller.flying_objects(model, time):
         shapes.append(DrawnShape("sphere", len(names), size=(radius,)))
         kinds.append("prop")
         names.append(f"ball_{len(names) - top.n_links + 1}")
         still = np.broadcast_to([1.0, 0.0, 0.0, 0.0], (len(time), 1, 4))
         link_pos = np.concatenate([link_pos, places[:, None]], axis=1)
         link_quat = np.concatenate([link_quat, still], axis=1)
-    for asked in getattr(scenario.controller, "reaches", ()):
+    for asked in scenario.controller.reach_targets:
         shapes.append(DrawnShape("sphere", -1, asked.target, size=(MARK,)))
     obs = [role for role in ("head", "pelvis") if top.roles.link(role) is not None]
     heights = {role: frames.link_com[:, top.part(role), 2] for role in obs}
@@ -58,7 +57,7 @@ def motion_of(scenario: Scenario, frames: Frame, time: np.ndarray, events: tuple
         com=frames.com,
         link_roles=tuple(kinds),
         gauges=_gauges(scenario.controller, frames),
-        shares=getattr(scenario.controller, "shares", lambda _: {})(frames),
+        shares=scenario.controller.goal_shares(frames),
         **_ghost(scenario, time, len(names)),
         **({"grip_names": top.grip_names, **_grips(frames)} if top.n_grips else {}),
     )
@@ -66,7 +65,7 @@ def motion_of(scenario: Scenario, frames: Frame, time: np.ndarray, events: tuple
 
 def _gauges(controller: Any, frames: Frame) -> dict[str, Gauge]:
     """As the controller lists its limits, then by name."""
-    limits = getattr(controller, "gauge_limits", dict)()
+    limits = controller.gauge_limits()
     found = {}
     for name in dict.fromkeys([*limits, *frames.gauges]):
         unit, thresholds = limits.get(name, ("", ()))
@@ -76,7 +75,7 @@ def _gauges(controller: Any, frames: Frame) -> dict[str, Gauge]:
 
 def _ghost(scenario: Scenario, time: np.ndarray, n_links: int) -> dict[str, np.ndarray]:
     """Where the controller's reference has the links, NaN for what is drawn besides them."""
-    offered = getattr(scenario.controller, "ghost", lambda *_: None)(scenario.model, time)
+    offered = scenario.controller.reference_poses(scenario.model, time)
     if offered is None:
         return {}
     besides = n_links - scenario.model.topology.n_links

@@ -17,6 +17,7 @@ import numpy as np
 from jax import Array
 from tqdm import tqdm
 
+from controllers.controller import Wrapped
 from jaxsim.characters.standing import above_standing
 from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import Kinematics
@@ -24,7 +25,6 @@ from jaxsim.fused import choose_backend, fuse_one
 from jaxsim.io.motion import Shape
 from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.model import Model, State
-from jaxsim.simulation.checks import check_controller
 from jaxsim.simulation.health import Failure, Health, failures, healthy
 from jaxsim.simulation.measures import Measure, Sample, largest, share, total
 from jaxsim.simulation.rollout import rollout
@@ -50,7 +50,7 @@ class Frame(NamedTuple):
     torque: Any  # (actuated dofs,) [N m]
     phase: Any  # () int of the controller, -1 without phases
     since: Any  # () when it began [s]
-    more: dict[str, Any]  # what the scheme keeps besides
+    more: dict[str, Any]  # what scheme and controller record besides
     gauges: dict[str, Any]  # () each, of the controller
 
 
@@ -68,20 +68,14 @@ class Progress:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class _Continued:
-    """A controller in the middle of its work."""
+class _Continued(Wrapped):
+    """Controller that starts from a memory."""
 
-    controller: Any
+    inner: Any
     memory: Any
-
-    def check(self, model: Model) -> None:
-        check_controller(model, self.controller)
 
     def init(self, model: Model, state: State, obs: Any) -> Any:
         return self.memory
-
-    def update(self, memory, model, state, obs, dt):
-        return self.controller.update(memory, model, state, obs, dt)
 
 
 def measures_of(scenario: Scenario, terms: Mapping[str, Measure]) -> dict[str, Measure]:
@@ -120,12 +114,14 @@ def frame_of(scenario: Scenario) -> Callable[[Sample], Frame]:
     dofs = top.actuated_dofs
     own = np.array([kind == "character" for kind in scenario.kinds])
     weight = own if own.any() else ~own
-    phase = getattr(scenario.controller, "phase", lambda memory: (jnp.asarray(-1), jnp.zeros(())))
+    controller = scenario.controller
 
     def record(sample: Sample) -> Frame:
         kin: Kinematics = sample.obs.kin
         body = sample.model.replace(mass=jnp.where(weight, sample.model.mass, 0.0))
-        now, since = phase(sample.memory)
+        now, since = controller.phase(sample.memory)
+        more = scheme.keep(sample.model, sample)
+        more |= controller.record(sample.model, sample.state, sample.memory)
         return Frame(
             q=sample.state.q,
             qd=sample.state.qd,
@@ -139,8 +135,8 @@ def frame_of(scenario: Scenario) -> Callable[[Sample], Frame]:
             torque=scheme.torque(sample.control, sample.info)[dofs],
             phase=jnp.asarray(now),
             since=jnp.asarray(since),
-            more=scheme.keep(sample.model, sample),
-            gauges=_gauges(scenario.controller, sample.memory),
+            more=more,
+            gauges=_gauges(controller, sample.memory),
         )
 
     return record
@@ -148,9 +144,9 @@ def frame_of(scenario: Scenario) -> Callable[[Sample], Frame]:
 
 def _gauges(controller: Any, memory: Any) -> dict[str, Array]:
     """What the controller watches. Raises ValueError unless it is a number for every limit."""
-    found = getattr(controller, "gauges", lambda memory: {})(memory)
+    found = controller.gauges(memory)
     shapes = {name: jnp.shape(value) for name, value in found.items()}
-    for name in getattr(controller, "gauge_limits", dict)():
+    for name in controller.gauge_limits():
         if name not in found:
             raise ValueError(f"gauge_limits has {name!r}; gauges has {', '.join(found) or 'none'}")
     if any(shapes.values()):

@@ -172,7 +172,7 @@ def simulate(
         found = dataclasses.replace(found, scheme=scheme)
     check_controller(found.model, found.controller)
     if controller is not None:
-        phases = tuple((name, "") for name in getattr(controller, "phase_names", ()))
+        phases = tuple((name, "") for name in controller.phase_names)
         found = dataclasses.replace(found, phases=phases)
     if isinstance(start, State):
         check_state_fits(found.model, start, values=True)
@@ -217,11 +217,12 @@ def run_scenario(
     measures = measures_of(scenario, judged.measures(scenario.model) if judged else {})
     begun = begin(scenario.model, scenario.controller, scenario.scheme, scenario.state)
     run_piece = pieces(scenario, measures, frame_of(scenario), every, backend)
-    changes: list[tuple[float, int]] = []
+    changes: list[tuple[float, int]] | None = []
 
     def note(before: Progress, after: Progress) -> None:
-        if hasattr(scenario.controller, "changes"):
-            changes.extend(scenario.controller.changes(before.memory, after.memory))
+        nonlocal changes
+        entered = scenario.controller.phase_changes(before.memory, after.memory)
+        changes = None if changes is None or entered is None else [*changes, *entered]
 
     first = first_progress(begun, measures)
     run = run_pieces(run_piece, scenario.controller, first, dt, steps, every, progress, note)

@@ -97,7 +97,7 @@ def phases_of(scenario: Scenario, frames: Frame, changes: Sequence, first: float
     if not scenario.phases:
         return []
     entered = [(first, int(frames.phase[0]))]
-    if hasattr(scenario.controller, "changes"):
+    if changes is not None:
         entered += [(time, phase) for time, phase in changes if time < end]
     else:
         begun = np.flatnonzero(np.diff(frames.since)) + 1
@@ -150,8 +150,7 @@ def outcome(
         found["contacts_at_end"] = touching if failure is None else []
         feet = [top.parts(of_side) for of_side in zip(FEET, TOES)]
         found["steps_taken"] = steps_taken(feet, frames, time)
-    if hasattr(scenario.controller, "account"):
-        found |= scenario.controller.account(scenario.scheme, scenario.model, frames, time)
+    found |= scenario.controller.summary_entries(scenario.scheme, scenario.model, frames, time)
     torn = found.pop("torn_at", ())
     grips = zip(top.grip_names, np.asarray(torn))
     found["broken_grips"] = [f"{name} at {at:.3f} s" for name, at in grips if np.isfinite(at)]

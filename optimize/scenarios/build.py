@@ -1,6 +1,5 @@
 """From a world to a scenario: model, controller, scheme, forces as arrays."""
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from controllers.controller import Controller, Wrapped
 from controllers.goals.company import Company
 from controllers.goals.controller import GoalController
 from controllers.goals.torques import GoalTorques
-from controllers.numbers import Numbered
 from controllers.pose.registered import Limp
 from controllers.registry import Registered, Setup, controller_of
 from jaxsim.characters.standing import effectors_of
@@ -22,9 +21,8 @@ from jaxsim.dynamics.effectors import Effectors
 from jaxsim.io.toml_table import Table, WorldError
 from jaxsim.io.world import World
 from jaxsim.io.world_model import WorldModel, build_world
-from jaxsim.model import Model, State
+from jaxsim.model import Model
 from jaxsim.model.part import character_parts
-from jaxsim.simulation.checks import check_controller
 from jaxsim.simulation.events import EventDriven
 from jaxsim.simulation.records import Control
 from jaxsim.simulation.step import TimeStepping
@@ -40,68 +38,24 @@ if TYPE_CHECKING:
 
 SCHEMES = {"time_stepping": TimeStepping, "event_driven": EventDriven}
 DT = {"time_stepping": 0.001, "event_driven": 1 / 240}  # [s]
-SETTINGS = (
-    "contacts",
-    "sweeps",
-    "warm_start",
-    "stabilization_time",
-    "impacts",
-    "order",
-    "bounded_move",
-)
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Gripping(Numbered):
-    """Another controller, with grips that close and open by the clock."""
+class Gripping(Wrapped):
+    """Controller with grips that close and open at given times."""
 
-    inner: Any
+    inner: Controller
     close: Array  # (ng,) [s]
     open: Array  # (ng,) [s]
 
-    @property
-    def labels(self) -> dict[str, str]:
-        """Those of the controller inside."""
-        own = getattr(self.inner, "labels", {})
-        return {label: f"inner.{path}" for label, path in own.items()}
-
-    def check(self, model: Model) -> None:
-        check_controller(model, self.inner)
-
     def resized(self, model: Model, grow: Callable[[Model], Model]) -> "Gripping":
-        """With the controller inside for the body that ``grow`` makes of the model."""
-        if not hasattr(self.inner, "resized"):
-            return self
-        return dataclasses.replace(self, inner=self.inner.resized(model, grow))
-
-    def init(self, model: Model, state: State, obs: Any) -> Any:
-        return self.inner.init(model, state, obs)
-
-    def phase(self, memory: Any) -> tuple[Any, Any]:
-        """Of the controller inside."""
-        return self.inner.phase(memory) if hasattr(self.inner, "phase") else (-1, 0.0)
-
-    def changes(self, before: Any, after: Any) -> list[tuple[float, int]]:
-        """Of the controller inside."""
-        return self.inner.changes(before, after) if hasattr(self.inner, "changes") else []
-
-    def gauges(self, memory: Any) -> dict[str, Any]:
-        """Of the controller inside."""
-        return self.inner.gauges(memory) if hasattr(self.inner, "gauges") else {}
-
-    def gauge_limits(self) -> dict[str, Any]:
-        """Of the controller inside."""
-        return self.inner.gauge_limits() if hasattr(self.inner, "gauge_limits") else {}
-
-    def ghost(self, model: Model, time: Any) -> Any:
-        """Of the controller inside."""
-        return self.inner.ghost(model, time) if hasattr(self.inner, "ghost") else None
+        return replace(self, inner=self.inner.resized(model, grow))
 
     def update(self, memory, model, state, obs, dt) -> tuple[Any, Control]:
         memory, control = self.inner.update(memory, model, state, obs, dt)
         closed = (state.time >= self.close) & (state.time < self.open)
-        return memory, dataclasses.replace(control, closed=closed)
+        return memory, replace(control, closed=closed)
 
 
 def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
@@ -236,20 +190,14 @@ def _check_optimised(world: World) -> None:
 
 
 def _stepping(world: World) -> TimeStepping | EventDriven:
-    given = {name: getattr(world, name) for name in SETTINGS}
-    options: dict[str, Any] = {k: value for k, value in given.items() if value is not None}
     dt = world.dt or DT[world.scheme]
-    return SCHEMES[world.scheme](dt=float(dt), **options)
+    return SCHEMES[world.scheme](dt=float(dt), **world.settings)
 
 
 def _optimisation(world: World, built: WorldModel) -> PerStepOptimisation:
     points = effectors_of(built.model)
     check_setup(built.model, points, built.state, None, built.pushes)
-    limits = True if world.torque_limits is None else world.torque_limits
-    given = (world.window, world.window_sweeps, world.announced)
-    window = dict(zip(("window", "sweeps", "announced"), given))
-    options: dict[str, Any] = {"torque_limits": limits}
-    options |= {key: value for key, value in window.items() if value is not None}
+    options: dict[str, Any] = {"torque_limits": True, **world.settings}
     if world.dt is not None:
         options["dt"] = float(world.dt)
     if world.companions:

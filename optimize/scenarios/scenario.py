@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from controllers.controller import Controller
 from controllers.numbers import path_in
 from jaxsim.io.toml_table import Table
 from jaxsim.model import Model, State
+from jaxsim.simulation.checks import described
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.scheme import Scheme
 from jaxsim.tree_paths import leaves_by_path, read, written
@@ -35,7 +37,7 @@ class Scenario:
     """
 
     model: Model
-    controller: Any  # see controllers.protocol
+    controller: Controller
     state: State  # at the start
     scheme: Scheme
     forces: Pushes | None = None
@@ -54,6 +56,15 @@ class Scenario:
     # of parts that sizes have changed: as they were, and as they are
     resized: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
+    def __post_init__(self):
+        own = self.controller
+        if callable(getattr(own, "update", None)) and not isinstance(own, Controller | type):
+            name = type(own).__name__
+            raise TypeError(
+                f"controller is {described(own)}, which lacks the base of controllers; write"
+                f" class {name}(Controller), with from controllers import Controller"
+            )
+
     @property
     def tree(self) -> dict[str, Any]:
         """What paths begin from."""
@@ -71,7 +82,7 @@ class Scenario:
     @property
     def labels(self) -> dict[str, str]:
         """Label -> path of the controller's numbers, both as they begin with "controller."."""
-        own = getattr(self.controller, "labels", {})
+        own = self.controller.labels
         return {f"controller.{label}": f"controller.{path}" for label, path in own.items()}
 
     def path(self, name: str) -> str:
@@ -79,7 +90,7 @@ class Scenario:
 
         Raises KeyError for what is neither, with the nearest ones.
         """
-        own = getattr(self.controller, "labels", {})
+        own = self.controller.labels
         if name in own:
             return f"controller.{own[name]}"
         return path_in(self.tree, self.labels, name)

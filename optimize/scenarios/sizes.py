@@ -129,7 +129,7 @@ class Growth:
 def grown(parts: Mapping[str, Any], sizes: Mapping[str, Any], kinds: Sequence[str]) -> dict:
     """The parts of a scenario for a body of these sizes: model, state, and what else is of a body.
 
-    Controller and scheme are made for it by their ``resized(model, grow)``, where they have one.
+    Controller and scheme are made for it by their ``resized(model, grow)``.
     The points of forces move with their links. Joints keep their angles; the height of the body is
     such that the least gap to what is below it stays.
     """
@@ -139,8 +139,7 @@ def grown(parts: Mapping[str, Any], sizes: Mapping[str, Any], kinds: Sequence[st
     state = grounded(model, after, parts["state"], growth.character)
     out = {"model": after, "state": state}
     for name in ("controller", "scheme"):
-        if hasattr(parts[name], "resized"):
-            out[name] = parts[name].resized(model, growth)
+        out[name] = parts[name].resized(model, growth)
     forces = parts["forces"]
     if forces is not None:
         factors = jnp.concatenate([growth.factors, jnp.ones((1, 3))])  # the last is the world

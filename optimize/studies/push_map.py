@@ -18,8 +18,6 @@ import numpy as np
 from jaxsim.io.files import try_folder
 from jaxsim.model.roles import FEET
 from jaxsim.simulation.pushes import push
-from jaxsim.synthesis.config import SynthesisConfig
-from jaxsim.synthesis.scheme import PerStepOptimisation
 from optimize.interrupts import deferred, noting
 from optimize.problems.problem import WIDEST, Problem
 from optimize.results.folder import RESTORE, RunFolder
@@ -37,7 +35,6 @@ from optimize.sweeps.swept import Request
 if TYPE_CHECKING:
     from xarray import Dataset
 
-CONFIG = SynthesisConfig(passes=2, iterations=20)  # fewer than the default, for speed
 PUSHED_AT = 0.5  # [s], until which a start has settled
 FORCE, DURATION, DIRECTION = "forces.force[0,0]", "forces.duration", "forces.direction"
 UNSOLVED, RESIDUAL = "unsolved_while_standing", "residual_while_standing"
@@ -65,8 +62,9 @@ def push_map(
     elif out is not None:
         try_folder(out)
     options = options or MapOptions()
+    request = map_request(options)
     table = carried_out(
-        map_request(options),
+        request,
         out,
         resume=resume,
         accept_changes=accept_changes,
@@ -76,6 +74,7 @@ def push_map(
     )
     with deferred():
         found = map_of(options, table)
+        found = replace(found, settings=request.what.scenario.scheme.settings_text)
         return found if out is None else write_report(RunFolder.open(out), found)
 
 
@@ -122,9 +121,7 @@ def map_scenario(options: MapOptions) -> Scenario:
         raise ValueError("a planar character is pushed forward and backward: 2 directions at most")
     one = push(made.model, options.link, (0.0, 0.0, 0.0), PUSHED_AT, options.durations[0])
     made = replace(made, forces=one)
-    if isinstance(made.scheme, PerStepOptimisation):
-        scheme = replace(made.scheme, passes=CONFIG.passes, iterations=CONFIG.iterations)
-        made = replace(made, scheme=scheme)
+    made = replace(made, scheme=made.scheme.for_search())
     return set_numbers(made, options.numbers)
 
 

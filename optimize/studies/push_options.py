@@ -93,6 +93,7 @@ class PushMap:
     unsolved: np.ndarray
     residual: np.ndarray
     missing: tuple[str, ...] = ()  # what could not be written, and why
+    settings: str = ""  # of the scheme, ``Scheme.settings_text``
 
     def quantiles(self, parts=(0.0, 0.25, 0.5, 0.75, 1.0)) -> np.ndarray:
         """(parts, varied numbers ..., durations, directions) over the starts [N]; a start that

@@ -76,6 +76,7 @@ def table(found: PushMap) -> str:
         f"{o.starts} starts (seed {o.seed}), steps of {o.resolution:g} N up to {o.strongest:g} N,"
         f" standing {o.seconds:g} s after the push",
         f"starts: {spread_text()}",
+        *([f"scheme: {found.settings}"] if found.settings else []),
         "",
         "".join(f"{name:>10}  " for name in names)
         + f"{'duration':>8}  {'direction':>14}  "

@@ -18,9 +18,7 @@ from jax import Array
 from jaxsim.characters.standing import above_standing
 from jaxsim.fused import fuse
 from jaxsim.model import State
-from jaxsim.simulation.events import EventDriven
 from jaxsim.simulation.rollout import advance, begin
-from jaxsim.simulation.step import TimeStepping
 from jaxsim.tree_paths import read, written
 from optimize.problems.starts import ANGLE, RATE, drawn_values, spread_text, start_states
 from optimize.running.batch import batched
@@ -153,7 +151,7 @@ def _ways(name: str, set: Mapping[str, Any] | None) -> list[tuple[str, str, str]
     """Scheme, back end, precision."""
     own = scenario(name, set).scheme
     precisions, backends = ("float64", "float32"), ("fused", "xla")
-    if not isinstance(own, (TimeStepping, EventDriven)):
+    if own.takes_tasks:
         return [("per_step_optimisation", b, p) for b in backends for p in precisions]
     stepped = [("time_stepping", b, p) for b in backends for p in precisions]
     return [*stepped, ("event_driven", "fused", "float64")]

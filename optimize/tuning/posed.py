@@ -9,12 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxsim.synthesis.scheme import PerStepOptimisation
 from optimize.problems.defaults import default_numbers, script_in
 from optimize.problems.problem import Problem
 from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
-from optimize.studies.push_map import CONFIG
 from optimize.tuning.config import RunConfig
 from optimize.tuning.front import empty_front
 from optimize.tuning.names import of_runs
@@ -113,14 +111,12 @@ def scenario_of(
     also: Mapping[str, Any] | None = None,
 ) -> Scenario:
     """What is tuned, with the script's text of the run or another one; also: settings besides those
-    of the run. Steps that are optimised have the settings of push maps."""
+    of the run. The scheme is that of searches (``Scheme.for_search``)."""
     if config.given is not None:
-        return config.given
+        return dataclasses.replace(config.given, scheme=config.given.scheme.for_search())
     made = find_scenario(config["scenario"], {**config["set"], **(also or {})}, text or config.text)
-    changes: dict[str, Any] = {"dt": float(config["dt"] if dt is None else dt)}
-    if isinstance(made.scheme, PerStepOptimisation):
-        changes |= {"passes": CONFIG.passes, "iterations": CONFIG.iterations}
-    return dataclasses.replace(made, scheme=dataclasses.replace(made.scheme, **changes))  # type: ignore
+    scheme = dataclasses.replace(made.scheme, dt=float(config["dt"] if dt is None else dt))  # type: ignore
+    return dataclasses.replace(made, scheme=scheme.for_search())
 
 
 def with_numbers(problem: Problem, values: np.ndarray, seconds: float | None) -> Scenario:

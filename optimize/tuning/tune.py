@@ -330,7 +330,7 @@ def _finish(
         best.write(worth, evolution.best_parts, evolution.best_x)
     if evolution.interrupted:
         return dataclasses.replace(nothing, notes=tuple(notes))
-    how, interrupted = _how(config), False
+    how, interrupted = _how(config, problem), False
     try:
         judged = judged or _judged(config, problem, order, progress)
         if judged.chosen.total is None and judged.start.total is None and not config["fresh"]:
@@ -360,8 +360,13 @@ def _finish(
     return TuneResult(folder.path, evolution, runs, first, last, motion, tuple(notes), chosen.x)
 
 
-def _how(config: RunConfig) -> str:
-    """What is judged by, as a reader is told."""
+def _how(config: RunConfig, problem: Problem) -> str:
+    """Settings of the evaluation that decides, for reports."""
+    scheme = problem.scenario.scheme.settings_text
+    return ", ".join(filter(None, [_by(config), scheme]))
+
+
+def _by(config: RunConfig) -> str:
     steps = f"with steps of {config['judge_dt']} s"
     if config["fresh"]:
         return "by the starts that checked it" + (f", {steps}" if config.text is not None else "")

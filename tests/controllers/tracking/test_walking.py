@@ -102,8 +102,8 @@ def test_a_scenario_takes_labels_turns_and_a_drift(body, tmp_path):
     assert made.reference.stance[:, 0].all() and not made.reference.stance[:, 1].all()
     np.testing.assert_allclose(made.drift, [0.1, 0.2, 0.0], atol=1e-7)
     np.testing.assert_allclose(made.facing(jnp.zeros(()))[0], np.pi / 2, atol=1e-6)
-    ghost, _ = made.ghost(body[0], np.array([0.0, 2.0]))
-    still, _ = replace(made, drift=None).ghost(body[0], np.array([0.0, 2.0]))
+    ghost, _ = made.reference_poses(body[0], np.array([0.0, 2.0]))
+    still, _ = replace(made, drift=None).reference_poses(body[0], np.array([0.0, 2.0]))
     np.testing.assert_allclose((ghost - still)[:, 0], [[0.0, 0.0, 0.0], [0.2, 0.4, 0.0]], atol=1e-6)
     for line in ("time = 1.0", 'stance = "stance.toml"'):
         file.write_text(text.replace(line, line.split("=")[0] + '= "none"'))

@@ -192,7 +192,7 @@ def test_a_policy_file_follows_as_the_environment_does(env, human, tmp_path):
         at, _ = step(at, network(at.observation))
     found = rollout(env.model, controller, begun, human.scheme, 3 * env.every, backend="xla")
     np.testing.assert_allclose(found.state.q, at.state.q, atol=1e-7)
-    ghost = controller.ghost(env.model, np.array([0.0, 0.8]))
+    ghost = controller.reference_poses(env.model, np.array([0.0, 0.8]))
     assert ghost is not None
     pos, _ = ghost
     np.testing.assert_allclose(pos[1] - pos[0], [[ADVANCE, 0, 0]] * pos.shape[1], atol=1e-9)

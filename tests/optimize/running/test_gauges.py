@@ -34,7 +34,7 @@ class Watching(Limp):
     def gauge_limits(self):
         return {"fallen": ("m", (0.001, 0.01))}
 
-    def ghost(self, model, time):
+    def reference_poses(self, model, time):
         pos = np.zeros((len(time), model.topology.n_links, 3))
         pos[:, :, 2] = 1.0
         return pos, np.broadcast_to([1.0, 0.0, 0.0, 0.0], (*pos.shape[:2], 4))
@@ -93,4 +93,5 @@ def test_a_controller_with_grips_offers_what_the_one_inside_does():
     holding, limp = Gripping(inner, none, none), Gripping(Limp(), none, none)
     assert holding.gauges(memory) == inner.gauges(memory) and limp.gauges(None) == {}
     assert holding.gauge_limits() == inner.gauge_limits() and limp.gauge_limits() == {}
-    assert holding.ghost(model, time)[0].shape == (3, 1, 3) and limp.ghost(model, time) is None
+    assert holding.reference_poses(model, time)[0].shape == (3, 1, 3)
+    assert limp.reference_poses(model, time) is None
