@@ -104,6 +104,11 @@ def _function(name: str, table: Table, folder: Path) -> Callable[[Table, Setup],
             ' function of your own as "file.py:function"',
             "name",
         )
+    return builder(name)
+
+
+def builder(name: str) -> Callable[[Table, Setup], Any]:
+    """Function of a registered controller that builds it from its table."""
     module, _, attribute = CONTROLLERS[name].partition(":")
     return getattr(importlib.import_module(module), attribute)
 

@@ -1,8 +1,9 @@
-"""Options of a scheme that scenario files may give, declared where the scheme has its fields.
+"""Options that scenario files may give, declared as fields of a dataclass.
 
     sweeps: int = option(6, "Gauss-Seidel sweeps a step, at least", static=True, least=1)
 
-The reader of ``[world]``, ``--set``, and the table of keys in the documentation follow from that.
+A scheme declares its options at its fields, a controller in a dataclass beside its reader. The
+reader of scenario files, ``--set``, ``jaxsim list --keys`` and the documentation follow.
 """
 
 import dataclasses
@@ -10,18 +11,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+REQUIRED: Any = object()
+
 
 @dataclass(frozen=True)
 class Option:
-    """Key of a scenario file for one field of a scheme."""
+    """Key of a scenario file for one field."""
 
     field: str
     key: str
-    kind: type  # bool, int, float, or str with choices
+    kind: type  # bool, int, float, str, tuple (a vector), or dict and list of ``entries``
     meaning: str
     unit: str
-    default: str  # as the documentation shows it
-    bounds: dict[str, Any]  # above, least, most, known: arguments of the readers of ``Table``
+    default: Any  # REQUIRED for a key that has to be there
+    shown: str  # the default, as the documentation shows it
+    bounds: dict[str, Any]  # arguments of the readers of ``Table``: above, least, most, known, size
+    entries: Any = None  # of a table, or tables: what declares its keys, or kind -> that
+    was: str = ""  # earlier name of the key, which still works with a warning
 
 
 def option(
@@ -34,12 +40,17 @@ def option(
     kind: type | None = None,
     static: bool = False,
     choices: Sequence[str] = (),
+    entries: Any = None,
+    was: str = "",
     **bounds: Any,
 ) -> Any:
     """Field of a dataclass that scenario files may set.
 
     key: its name there, by default the field's; shown: the default in the documentation, where
-    the value says little; kind: where the default is None; bounds: above, least, most.
+    the value says little; kind: where the default is None or REQUIRED; entries: of a table (kind
+    dict) or an array of tables (kind list), or where each has a ``kind``, a mapping from that;
+    was: an earlier name of the key, which is read with a warning; bounds: above, least, most, of
+    a vector its size.
     """
     known = {"known": tuple(choices)} if choices else {}
     declared = {
@@ -47,15 +58,19 @@ def option(
         "kind": kind or type(default),
         "meaning": meaning,
         "unit": unit,
-        "default": shown or _shown(default),
+        "default": default,
+        "shown": shown or _shown(default),
         "bounds": {**known, **bounds},
+        "entries": entries,
+        "was": was,
     }
-    return dataclasses.field(default=default, metadata={"static": static, "option": declared})
+    value = dataclasses.MISSING if default is REQUIRED else default
+    return dataclasses.field(default=value, metadata={"static": static, "option": declared})
 
 
-def options_of(scheme: type) -> tuple[Option, ...]:
-    """Options that a scheme declares, in the order of its fields."""
-    declared = [(f.name, f.metadata.get("option")) for f in dataclasses.fields(scheme)]
+def options_of(record: type) -> tuple[Option, ...]:
+    """Options that a dataclass declares, in the order of its fields."""
+    declared = [(f.name, f.metadata.get("option")) for f in dataclasses.fields(record)]
     return tuple(
         Option(**{**entry, "field": name, "key": entry["key"] or name})
         for name, entry in declared
@@ -64,6 +79,12 @@ def options_of(scheme: type) -> tuple[Option, ...]:
 
 
 def _shown(default: Any) -> str:
+    if default is REQUIRED:
+        return "needed"
     if isinstance(default, bool):
         return str(default).lower()
-    return f'"{default}"' if isinstance(default, str) else f"{default:g}"
+    if isinstance(default, str):
+        return f'"{default}"'
+    if isinstance(default, tuple):
+        return f"[{', '.join(f'{x:g}' for x in default)}]" if default else "none"
+    return "none" if default is None else f"{default:g}"

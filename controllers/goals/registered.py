@@ -1,7 +1,7 @@
 """Controllers by goals, from their tables."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,110 +22,214 @@ from controllers.goals.starts import hanging
 from controllers.goals.surroundings import STRUCK, WATCHED, dodge, hand_of_another, hands_to_wall
 from controllers.goals.surroundings import flying as seen_flying
 from controllers.goals.swing import Swing, swing_machine
+from controllers.goals.tables import GOALS, ONSET, GoalTable, StrengthKeys, named_goals
 from controllers.goals.tasks import reach
 from controllers.registry import Registered, Setup
 from jaxsim.characters.standing import effectors_of
+from jaxsim.io.keys import Keys, reads
 from jaxsim.io.toml_table import Table, suggestion
 from jaxsim.io.world import Body
 from jaxsim.model import Model, State
 from jaxsim.model.roles import HANDS, SHANKS, THIGHS, UPPER_ARMS
+from jaxsim.options import REQUIRED, option
 
 LEAST, MOST = (float(np.rad2deg(x)) for x in (Dismount.least, Dismount.most))  # [deg]
 THRESHOLD = float(np.rad2deg(Swing.threshold))  # [deg]
-TIMES = (2.0, 0.3)  # of a goal that is added: its weight, and how long it takes to come to it [s]
 
 
-def balance(table: Table, setup: Setup) -> Registered:
-    """Section 6.1.2 of the document: steps where balance would be lost. ``firm``: by the responses
-    of ``FIRM``, for who reaches; ``hands_to_wall``: the weight of hands that look for support;
-    ``hold_hands``: of those that reach for another's; ``dodge``: { near [m], weight } of what
-    flies, or with ``hands`` of another's hand."""
-    machine, top = balance_machine(), setup.model.topology
-    if table.flag("firm", False):
+@dataclass(frozen=True, kw_only=True)
+class ReachKeys(StrengthKeys):
+    """Keys of ``[[controller.reach]]``."""
+
+    effector: str = option(REQUIRED, "hand, foot or other effector that reaches", kind=str)
+    target: tuple = option(REQUIRED, "point to reach", unit="m", kind=tuple)
+    start: float = option(REQUIRED, "when it begins", unit="s", kind=float, least=0.0)
+    end: float = option(REQUIRED, "when it ends", unit="s", kind=float, above=0.0)
+    onset: float | None = option(
+        None,
+        "with `weight`: time until the goal has it",
+        unit="s",
+        shown=f"{ONSET:g}",
+        kind=float,
+        least=0.0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PinKeys(Keys):
+    """Keys of ``[[controller.pin]]``."""
+
+    effector: str = option(REQUIRED, "effector that stays where it is at `start`", kind=str)
+    start: float = option(REQUIRED, "when it begins", unit="s", kind=float, least=0.0)
+    end: float = option(REQUIRED, "when it ends", unit="s", kind=float, above=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoalKeys(Keys):
+    """Keys of all controllers by goals."""
+
+    reach: tuple[ReachKeys, ...] = option(
+        (), "points to reach, by effector and time", kind=list, entries=ReachKeys
+    )
+    pin: tuple[PinKeys, ...] = option(
+        (), "effectors that stay where they are", was="hold", kind=list, entries=PinKeys
+    )
+    goal: tuple[GoalTable, ...] = option((), "other goals, by `kind`", kind=list, entries=GOALS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DodgeKeys(Keys):
+    """Keys of ``dodge``."""
+
+    near: float = option(1.0, "distance from which it dodges", unit="m", above=0.0)
+    weight: float = option(1.0, "weight of the goal", above=0.0)
+    hands: bool = option(False, "dodge the nearest hand of a `[[companion]]`, not balls")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalanceKeys(GoalKeys):
+    """Keys of ``balance``."""
+
+    firm: bool = option(
+        False,
+        "responses that [keep the body still](../guides/goals.md#how-fast-how-firmly) while it"
+        " reaches",
+    )
+    hands_to_wall: float | None = option(
+        None, "weight of hands that look for support on walls", kind=float, above=0.0
+    )
+    hold_hands: float | None = option(
+        None, "weight of hands that reach for another's, with a `[[clasp]]`", kind=float, above=0.0
+    )
+    dodge: DodgeKeys | None = option(
+        None, "head and chest dodge what flies", kind=dict, entries=DodgeKeys
+    )
+
+
+@reads(BalanceKeys)
+def balance(given: BalanceKeys, setup: Setup) -> Registered:
+    """Stand, and take steps where balance would be lost (section 6.1.2)."""
+    machine, top, dodging = balance_machine(), setup.model.topology, given.dodge
+    if given.firm:
         machine = machine.weighing(FIRM)
-    if table.has("hands_to_wall"):
+    if given.hands_to_wall is not None:
         top.require("hands_to_wall", *HANDS, *UPPER_ARMS)
-        machine = machine.adding(hands_to_wall(), table.number("hands_to_wall", above=0.0))
-    if table.has("hold_hands"):
-        weight = table.number("hold_hands", above=0.0)
+        machine = machine.adding(hands_to_wall(), given.hands_to_wall)
+    if given.hold_hands is not None:
         if not setup.world.clasps:
-            raise table.error("needs hands to hold; give the world a [[clasp]]", "hold_hands")
-        machine = machine.adding(hold_hands(), weight, clasps=asks_for_hands)
-    away = table.table("dodge")
-    if away is not None:
-        near, weight = away.number("near", 1.0, above=0.0), away.number("weight", 1.0, above=0.0)
-        hands = away.flag("hands", False)
-        if hands and not setup.world.companions:
-            raise away.error("there are no others; give the world a [[companion]]", "hands")
-        away.done()
-        seen, watched = (hand_of_another, STRUCK) if hands else (seen_flying, WATCHED)
-        machine = machine.adding(dodge(near, seen, watched), weight)
-    return registered(machine, table, setup)
+            raise given.table.error("needs hands to hold; give the world a [[clasp]]", "hold_hands")
+        machine = machine.adding(hold_hands(), given.hold_hands, clasps=asks_for_hands)
+    if dodging is not None:
+        if dodging.hands and not setup.world.companions:
+            raise dodging.table.error(
+                "there are no others; give the world a [[companion]]", "hands"
+            )
+        seen, watched = (hand_of_another, STRUCK) if dodging.hands else (seen_flying, WATCHED)
+        machine = machine.adding(dodge(dodging.near, seen, watched), dodging.weight)
+    return registered(machine, given, setup)
 
 
-def one_foot(table: Table, setup: Setup) -> Registered:
-    """On one foot, and there into a pose (section 6.1.1)."""
-    return registered(one_foot_machine(crane(setup.model)), table, setup)
+@reads(GoalKeys)
+def one_foot(given: GoalKeys, setup: Setup) -> Registered:
+    """Stand on one foot, and move there into a pose (section 6.1.1)."""
+    return registered(one_foot_machine(crane(setup.model)), given, setup)
 
 
-def swing(table: Table, setup: Setup) -> Registered:
-    """Section 6.3: swinging from a ``bar``, a hold by its name, from ``start_deg`` on. ``faster``
-    [m/s]; ``threshold_deg``: further out it is left to swing."""
-    state, joints, angles = _hanging(table, setup, *HANDS)
-    machine = swing_machine(joints, angles, _swing(table))
-    return replace(registered(machine, table, setup, HANDS), state=state)
+@dataclass(frozen=True, kw_only=True)
+class PumpKeys(GoalKeys):
+    """Keys of controllers that pump a swing."""
+
+    faster: float = option(
+        Swing.faster, "speed of the centre of mass to gain", unit="m/s", above=0.0
+    )
+    threshold_deg: float = option(
+        THRESHOLD, "angle beyond which the body swings freely", unit="deg", above=0.0
+    )
+
+    @property
+    def pumping(self) -> Swing:
+        """Settings of the pumping."""
+        return Swing(self.faster, float(np.deg2rad(self.threshold_deg)))
 
 
-def dismount(table: Table, setup: Setup) -> Registered:
-    """The same, and a landing on the feet. ``least_deg``: it swings until it swings back so far;
-    ``most_deg``: then it brakes until it swings back no further."""
-    state, stiff, _ = _hanging(table, setup, *HANDS, *ROLES, *SHANKS)
+@dataclass(frozen=True, kw_only=True)
+class SwingKeys(PumpKeys):
+    """Keys of ``swing``."""
+
+    bar: str = option(REQUIRED, "`[[hold]]` with a `half_length`, by name", kind=str)
+    start_deg: float = option(0.0, "angle at which it starts", unit="deg")
+
+
+@reads(SwingKeys)
+def swing(given: SwingKeys, setup: Setup) -> Registered:
+    """Hang from a bar and [pump the swing](../explanation/behaviours.md#swinging) (section 6.3)."""
+    state, joints, angles = _hanging(given, setup, *HANDS)
+    machine = swing_machine(joints, angles, given.pumping)
+    return replace(registered(machine, given, setup, HANDS), state=state)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DismountKeys(SwingKeys):
+    """Keys of ``dismount``."""
+
+    least_deg: float = option(
+        LEAST, "it pumps until it swings back this far", unit="deg", above=0.0
+    )
+    most_deg: float = option(
+        MOST, "then it brakes until it swings back no further than this", unit="deg", above=0.0
+    )
+
+
+@reads(DismountKeys)
+def dismount(given: DismountKeys, setup: Setup) -> Registered:
+    """Pump a swing, let go, and [land on the feet](../explanation/behaviours.md#swinging)."""
+    state, stiff, _ = _hanging(given, setup, *HANDS, *ROLES, *SHANKS)
     joints, angles = _hinges(setup.model, state, range(setup.model.topology.n_links))
     legs = turned(setup.model, TUCKED, "dismount")
     tucked = [np.deg2rad(legs[name]) if name in legs else at for name, at in zip(joints, angles)]
-    swings = {
-        key: float(np.deg2rad(table.number(f"{key}_deg", deg, above=0.0)))
-        for key, deg in (("least", LEAST), ("most", MOST))
-    }
-    machine = dismount_machine(
-        joints, angles, np.array(tucked), stiff, Dismount(**swings), _swing(table)
+    swings = Dismount(
+        least=float(np.deg2rad(given.least_deg)), most=float(np.deg2rad(given.most_deg))
     )
-    return replace(registered(machine, table, setup, (*HANDS, *ROLES)), state=state)
+    machine = dismount_machine(joints, angles, np.array(tucked), stiff, swings, given.pumping)
+    return replace(registered(machine, given, setup, (*HANDS, *ROLES)), state=state)
 
 
-def _hanging(table: Table, setup: Setup, *roles: str) -> tuple[State, list[str], np.ndarray]:
-    """Where it hangs from its bar, and the hinges of a stiff body: all but the abdomen's."""
+def _hanging(given: SwingKeys, setup: Setup, *roles: str) -> tuple[State, list[str], np.ndarray]:
+    """State in which it hangs from its bar, and hinges and angles of all but the abdomen."""
     top = setup.model.topology
-    top.require(f"the controller {table.text('name')!r}", *roles, "abdomen", "chest")
-    name = named(table, "bar", [hold.name for hold in setup.world.holds])
-    state = hanging(setup, name, np.deg2rad(table.number("start_deg", 0.0)))
+    top.require(f"the controller {given.table.text('name')!r}", *roles, "abdomen", "chest")
+    name = one_of(given, "bar", [hold.name for hold in setup.world.holds])
+    state = hanging(setup, name, np.deg2rad(given.start_deg))
     soft = {top.part("abdomen"), top.part("chest")}
     return state, *_hinges(setup.model, state, set(range(top.n_links)) - soft)
 
 
-def hold_on(table: Table, setup: Setup) -> Registered:
-    """Section 6.4, the cable car: balance, a grip on holds in reach, hanging, swinging. ``alarm``
-    [m/s]: it takes hold when it sways faster; ``calm`` [s]: it lets go when that was so long ago;
-    ``still`` [s]: it swings once it has hung so long; ``faster`` and ``threshold_deg`` of that."""
+@dataclass(frozen=True, kw_only=True)
+class HoldOnKeys(PumpKeys):
+    """Keys of ``hold_on``."""
+
+    alarm: float = option(
+        Caution.alarm, "sway over the feet from which it takes a grip", unit="m/s", above=0.0
+    )
+    calm: float = option(
+        Caution.calm, "time since the last alarm after which it lets go", unit="s", above=0.0
+    )
+    still: float = option(
+        Caution.still, "time of hanging after which it swings", unit="s", above=0.0
+    )
+
+
+@reads(HoldOnKeys)
+def hold_on(given: HoldOnKeys, setup: Setup) -> Registered:
+    """Balance, grip holds in reach, hang and swing: [the cable
+    car](../explanation/behaviours.md#the-cable-car) (section 6.4)."""
     model = setup.model
     model.topology.require("the controller 'hold_on'", *ROLES, *HANDS, *UPPER_ARMS, *SHANKS)
     if not setup.world.holds:
-        raise table.error("needs something to hold on to; give the world a [[hold]]")
-    given = {
-        key: table.number(key, getattr(Caution, key), above=0.0)
-        for key in ("alarm", "calm", "still")
-    }
+        raise given.table.error("needs something to hold on to; give the world a [[hold]]")
+    caution = Caution(alarm=given.alarm, calm=given.calm, still=given.still)
     legs = _hinges(model, setup.state, {model.topology.part(name) for name in (*THIGHS, *SHANKS)})
-    machine = hold_on_machine(*legs, Caution(**given), swing=_swing(table))
-    return registered(machine, table, setup)
-
-
-def _swing(table: Table) -> Swing:
-    """How it swings."""
-    return Swing(
-        table.number("faster", Swing.faster, above=0.0),
-        float(np.deg2rad(table.number("threshold_deg", THRESHOLD, above=0.0))),
-    )
+    return registered(hold_on_machine(*legs, caution, swing=given.pumping), given, setup)
 
 
 def _hinges(model: Model, state: State, links: Collection[int]) -> tuple[list[str], np.ndarray]:
@@ -141,43 +245,36 @@ def _hinges(model: Model, state: State, links: Collection[int]) -> tuple[list[st
 
 
 def registered(
-    machine: GoalMachine, table: Table, setup: Setup, roles: Sequence[str] = ROLES
+    machine: GoalMachine, given: GoalKeys, setup: Setup, roles: Sequence[str] = ROLES
 ) -> Registered:
-    """With goals to reach (``[[controller.reach]]``) and holds (``[[controller.hold]]``) added."""
-    setup.model.topology.require(f"the controller {table.text('name')!r}", *roles)
+    """Controller of a machine, with goals to reach and pins added."""
+    setup.model.topology.require(f"the controller {given.table.text('name')!r}", *roles)
     names = effectors_of(setup.model).names
-    holds = []
-    for each in table.tables("hold"):
-        effector = named(each, "effector", names)
+    pins = []
+    for each in given.pin:
         try:
-            holds.append(
-                EffectorConstraint(
-                    effector, each.number("start", least=0.0), each.number("end", above=0.0)
-                )
-            )
-            check_constraints(holds)
+            pins.append(EffectorConstraint(one_of(each, "effector", names), each.start, each.end))
+            check_constraints(pins)
         except ValueError as error:
-            raise each.error(str(error)) from error
-        each.done()
-    machine = replace(machine, constraints=tuple(holds))
+            raise each.table.error(str(error)) from error
+    machine = replace(machine, constraints=tuple(pins))
     reaches: list[Reach] = []
-    for k, each in enumerate(table.tables("reach")):
-        where = each.vector("target")
-        weight, onset = _strength(each)
+    for k, each in enumerate(given.reach):
+        where = each.target
+        weight, onset = each.strength, 0.0
+        if isinstance(weight, Response):
+            each.refuse("onset")
+        else:
+            onset = ONSET if each.onset is None else each.onset
         try:
-            time = EffectorConstraint(
-                named(each, "effector", names),
-                each.number("start", least=0.0),
-                each.number("end", above=0.0),
-            )
+            time = EffectorConstraint(one_of(each, "effector", names), each.start, each.end)
         except ValueError as error:
-            raise each.error(str(error)) from error
+            raise each.table.error(str(error)) from error
         asked = Reach(time.effector, where, time.start, time.end)
-        each.done()
         elsewhere = [other for other in reaches if other.target != where]
-        for other in (*elsewhere, *holds):
+        for other in (*elsewhere, *pins):
             if other.effector == time.effector and at_once(other, time):
-                raise each.error(
+                raise each.table.error(
                     f"{time.effector!r} is to be elsewhere from {other.start:g} to {other.end:g} s;"
                     " let one end before the other begins"
                 )
@@ -191,6 +288,9 @@ def registered(
         )
         machine = machine.adding(goal, weight)
         reaches.append(asked)
+    taken = [goal.name for goal in machine.goals]
+    for goal, weight in named_goals(given.goal, taken, setup.model):
+        machine = machine.adding(goal, weight)
     controller = GoalController.of(machine, setup.model, flying(setup))
     return Registered(
         replace(controller, reach_targets=tuple(reaches)),
@@ -198,20 +298,13 @@ def registered(
     )
 
 
-def _strength(table: Table) -> tuple[float | Response, float]:
-    """Of a goal: its weight and how long it takes to come to that [s], or a response, which has a
-    ``time`` and may have a ``priority``."""
-    if not (table.has("time") or table.has("priority")):
-        return table.number("weight", TIMES[0], above=0.0), table.number("onset", TIMES[1], least=0)
-    for key in ("weight", "onset"):
-        if table.has(key):
-            raise table.error("goes with no time and priority; give one or the other", key)
-    priority = table.number("priority", Response.priority, above=0.0)
-    return Response(table.number("time", above=0.0), priority), 0.0
+def one_of(given: Keys, key: str, names: Sequence[str]) -> str:
+    """Name that a key gives. Raises WorldError for one that is not among ``names``."""
+    return named(given.table, key, names)
 
 
 def named(table: Table, key: str, names: Sequence[str]) -> str:
-    """One of names, by a key that says what they are."""
+    """Name that a key of a table gives. Raises WorldError for one that is not among ``names``."""
     name = table.text(key)
     if name not in names:
         known = f"there are {', '.join(names)}" if names else "there are none"

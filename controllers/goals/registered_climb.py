@@ -10,7 +10,7 @@ from jax import Array
 from controllers.goals.climb import ROLES, climb_machine
 from controllers.goals.climbing_moves import DEPTH, LIMBS, Limbs, first_holds, holding
 from controllers.goals.climbing_state import Climb, Pace
-from controllers.goals.registered import named, registered
+from controllers.goals.registered import GoalKeys, named, registered
 from controllers.goals.starts import check_free
 from controllers.registry import Registered, Setup
 from jaxsim.characters.standing import effectors_of
@@ -18,11 +18,13 @@ from jaxsim.dynamics.effectors import Effectors
 from jaxsim.dynamics.inverse_kinematics import reached
 from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import forward_kinematics
+from jaxsim.io.keys import Keys, reads
 from jaxsim.io.toml_table import Table
 from jaxsim.math.safe import safe_norm
 from jaxsim.model import Model, ModelError, State, Topology
 from jaxsim.model.part import main_part
 from jaxsim.model.roles import HANDS
+from jaxsim.options import option
 from jaxsim.synthesis.surroundings import frames
 
 LOWEST = 1.05  # of the centre of mass at the start, in its height as the body stands
@@ -30,13 +32,25 @@ DEPTH_AT_START = 0.28  # inverse kinematics knows nothing of the wall: nearer, t
 FLAT = 0.1  # holds that are further than this from the plane of the first are on no one wall [m]
 
 
-def climb(table: Table, setup: Setup) -> Registered:
-    """Section 6.2: from hold to hold, ``way_deg`` from upwards, to the left. ``begin``: the hold of
-    each limb at the start, by name; those nearest to where limbs are at ease, if it is not given.
-    """
-    top, world = setup.model.topology, setup.world
+@dataclass(frozen=True, kw_only=True)
+class ClimbKeys(Keys):
+    """Keys of ``climb``, which takes neither ``reach`` nor ``pin``."""
+
+    way_deg: float = option(0.0, "direction of the climb, from upwards to the left", unit="deg")
+    begin: Table | None = option(
+        None,
+        "`{ leftHand, rightHand, leftFoot, rightFoot }`: holds at the start, by name",
+        shown="those nearest to where limbs are at ease",
+        kind=dict,
+    )
+
+
+@reads(ClimbKeys)
+def climb(given: ClimbKeys, setup: Setup) -> Registered:
+    """[Climb](../explanation/behaviours.md#climbing) from hold to hold (section 6.2)."""
+    top, world, table = setup.model.topology, setup.world, given.table
     top.require("the controller 'climb'", *ROLES)
-    for key in ("reach", "hold"):
+    for key in ("reach", "pin", "hold"):
         if table.has(key):
             raise table.error(
                 "contradicts climbing: hands and feet are on the wall's holds; leave it out", key
@@ -49,8 +63,8 @@ def climb(table: Table, setup: Setup) -> Registered:
     own = main_part(top)
     if own.topology.joint_kinds[own.topology.root_joints[0]] != "free":
         raise table.error("climbs: this needs a body whose root moves freely in space", "name")
-    way = np.deg2rad(table.number("way_deg", 0.0))
-    wall, held = Wall.of(setup), _begin(table, setup)
+    way = np.deg2rad(given.way_deg)
+    wall, held = Wall.of(setup), _begin(given.begin, setup)
     body, points = own.of(setup.model), effectors_of(setup.model)
     limbs = Limbs.of(body, points)
     numbers = (wall.pos, wall.frame, wall.origin, [np.sin(way), np.cos(way)])
@@ -74,7 +88,7 @@ def climb(table: Table, setup: Setup) -> Registered:
         )
     _check_free(setup, state, wall)
     machine = climb_machine([own.topology.joint_names[j] for j in hinges(own.topology)], begun)
-    return replace(registered(machine, table, setup, ROLES), state=state)
+    return replace(registered(machine, GoalKeys(table=table), setup, ROLES), state=state)
 
 
 def _outlier(places: np.ndarray) -> int:
@@ -188,10 +202,9 @@ class Wall:
         return cls(pos, rot, frame, pos[0] + (ground - pos[0]) @ frame[:2].T @ frame[:2])
 
 
-def _begin(table: Table, setup: Setup) -> Array | None:
+def _begin(given: Table | None, setup: Setup) -> Array | None:
     """(4,) int: the hold of each limb at the start, where the table says it."""
     names = [hold.name for hold in setup.world.holds]
-    given = table.table("begin")
     if given is None:
         return None
     held = [names.index(named(given, limb, names)) for limb in LIMBS]

@@ -1,16 +1,28 @@
 """The controller ``policy`` of scenario files: a network from a file."""
 
+from dataclasses import dataclass
+
 from controllers.policy.file import PolicyError, read_policy
 from controllers.registry import Registered, Setup
 from jaxsim.io.archive import ArchiveError
-from jaxsim.io.toml_table import Table
+from jaxsim.io.keys import Keys, reads
 from jaxsim.model import ModelError
+from jaxsim.options import REQUIRED, option
 
 
-def policy(table: Table, setup: Setup) -> Registered:
-    """Of the file that ``file`` names, beside the scenario's or from where the command runs. One
-    that was learned with a clip begins as that does."""
-    file = table.text("file")
+@dataclass(frozen=True, kw_only=True)
+class PolicyKeys(Keys):
+    """Keys of ``policy``."""
+
+    file: str = option(
+        REQUIRED, "policy file beside the scenario, or where the command runs", kind=str
+    )
+
+
+@reads(PolicyKeys)
+def policy(given: PolicyKeys, setup: Setup) -> Registered:
+    """Network that has [learned](../guides/learning.md); one learned with a clip starts on it."""
+    file, table = given.file, given.table
     beside = setup.world.folder / file
     try:
         policy = read_policy(beside if beside.is_file() else file)

@@ -10,10 +10,13 @@ import numpy as np
 from controllers.controller import Controller
 from controllers.pose.motion import MotionController, TrackingController, Trajectory, inner_freedoms
 from controllers.registry import Registered, Setup
+from jaxsim.io.joint_angles import pose_of
+from jaxsim.io.keys import Keys, reads
 from jaxsim.io.toml_table import Table
+from jaxsim.io.world import KeyPose
 from jaxsim.io.world_character import keys_of
-from jaxsim.io.world_tables import key_pose
 from jaxsim.model import Model, State
+from jaxsim.options import REQUIRED, option
 from jaxsim.simulation.records import Control, no_control
 
 SETTLING_TIME = 0.1  # [s]
@@ -33,13 +36,43 @@ class Limp(Controller):
         return None, no_control(model)
 
 
-def limp(table: Table, setup: Setup) -> Limp:
-    """A ragdoll."""
+@reads(Keys)
+def limp(given: Keys, setup: Setup) -> Limp:
+    """No torque at any joint."""
     return Limp()
 
 
-def tracking(table: Table, setup: Setup) -> Registered:
-    """PD torques towards the poses of ``[[controller.key]]``, without any the start pose."""
+@dataclass(frozen=True, kw_only=True)
+class PathKey(Keys):
+    """Pose to reach at a time."""
+
+    time: float = option(REQUIRED, "when the pose is reached", unit="s", kind=float, above=0.0)
+    pose: Table | None = option(
+        None, "joint angles, as of `[character]`", unit="deg", shown="the pose before", kind=dict
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrackingKeys(Keys):
+    """Keys of ``pd``."""
+
+    path: tuple[PathKey, ...] = option(
+        (), "poses and when each is reached", key="key", kind=list, entries=PathKey
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MotionKeys(TrackingKeys):
+    """Keys of ``motion``."""
+
+    settling_time: float = option(
+        SETTLING_TIME, "time in which a joint comes to its target", unit="s", above=0.0
+    )
+
+
+@reads(TrackingKeys)
+def tracking(given: TrackingKeys, setup: Setup) -> Registered:
+    """PD torques by the model's gains towards the poses, or towards the start pose."""
     model, top = setup.model, setup.model.topology
     limp = (np.asarray(model.gain_p) == 0) & (np.asarray(model.gain_d) == 0)
     names = dict.fromkeys(top.joint_names[top.dof_joint[d]] for d in top.actuated_dofs if limp[d])
@@ -47,20 +80,22 @@ def tracking(table: Table, setup: Setup) -> Registered:
         f"motors without gains stay limp: {', '.join(names)}; give gains in the model's file, or"
         " its roles (docs/explanation/characters.md)"
     )
-    return Registered(TrackingController(_path(table, setup)), notes=(note,) if names else ())
+    return Registered(TrackingController(_path(given, setup)), notes=(note,) if names else ())
 
 
-def motion(table: Table, setup: Setup) -> MotionController:
-    """The same as accelerations that are met exactly."""
-    settling = table.number("settling_time", SETTLING_TIME, above=0.0)
-    return MotionController(_path(table, setup), settling, on=jnp.asarray(_followers(setup)))
+@reads(MotionKeys)
+def motion(given: MotionKeys, setup: Setup) -> MotionController:
+    """Accelerations towards the poses that constraints meet, whatever force it takes (equation
+    22)."""
+    path = _path(given, setup)
+    return MotionController(path, given.settling_time, on=jnp.asarray(_followers(setup)))
 
 
-def _path(table: Table, setup: Setup) -> Trajectory:
-    keys = tuple(map(key_pose, table.tables("key")))
+def _path(given: TrackingKeys, setup: Setup) -> Trajectory:
+    keys = tuple(KeyPose(key.time, pose_of(key.pose)) for key in given.path)
     times = [key.time for key in keys]
     if sorted(set(times)) != times:
-        raise table.error(f"the times of the keys are {times}; they must increase", "key")
+        raise given.table.error(f"the times of the keys are {times}; they must increase", "key")
     path = keys_of(setup.world, setup.model, setup.state, keys)
     return Trajectory(*(jnp.asarray(x, setup.model.mass.dtype) for x in path))
 

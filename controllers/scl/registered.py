@@ -1,19 +1,32 @@
 """Scripts, from their tables."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from controllers.registry import Registered, Setup
 from controllers.scl.ast import ContactCondition, Transition
 from controllers.scl.load import find_script, script_controller
-from jaxsim.io.toml_table import Table
+from jaxsim.io.keys import Keys, reads
+from jaxsim.options import REQUIRED, option
 
 
-def script(table: Table, setup: Setup) -> Registered:
-    """``file``: of a script beside the scenario, or the name of one that comes with the package;
-    or ``text``, the script itself. Raises ScriptError for one that cannot be used."""
-    given = find_script(
-        table.text("file"), setup.model, setup.world.folder, table.text("text", None)
+@dataclass(frozen=True, kw_only=True)
+class ScriptKeys(Keys):
+    """Keys of ``script``."""
+
+    file: str = option(
+        REQUIRED, "script beside the scenario, or the name of a shipped one", kind=str
     )
+    text: str | None = option(None, "the script itself, whose name is `file`", kind=str)
+
+
+@reads(ScriptKeys)
+def script(keys: ScriptKeys, setup: Setup) -> Registered:
+    """Script of the Simple Controller Language ([the language](scl.md)).
+
+    Raises ScriptError for one that cannot be used.
+    """
+    given = find_script(keys.file, setup.model, setup.world.folder, keys.text)
     return Registered(
         script_controller(given, setup.model),
         tuple((phase.name, cause_text(phase.transition)) for phase in given.phases),

@@ -1,52 +1,107 @@
 """Balance on feet that are kept from toppling, from its table."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
 
 from controllers.registry import Registered, Setup
-from controllers.tracking.followed import followed_clip
+from controllers.tracking.followed import ClipKeys, followed_clip
 from controllers.tracking.level import Levels, level, levels_together
 from controllers.tracking.outside import Pulls, Turns, pull, pulls_together, turns
 from controllers.tracking.support import HELP
 from controllers.tracking.topple_free import ToppleFree
 from jaxsim.dynamics.kinematics import Kinematics, forward_kinematics
-from jaxsim.io.toml_table import Table
+from jaxsim.io.keys import Keys, reads
 from jaxsim.mocap.errors import ClipError
 from jaxsim.model import Model, ModelError
+from jaxsim.options import REQUIRED, option
 
 _kinematics = jax.jit(forward_kinematics)
 
 
-def topple_free(table: Table, setup: Setup) -> Registered:
-    """``clip``: a file of motion capture that is followed (without one the start pose is kept);
-    ``rate``, ``skeleton``, ``joints`` (a file, or "guess"): where the file does not say;
-    ``stance``: a file of labels; ``loop``: whether it goes on for ever; ``help``, ``begin`` [s],
-    ``heading_deg``, ``steps``, ``drift`` [m/s], ``[[controller.turn]]``, ``[[controller.pull]]``,
-    ``[[controller.level]]``: as of ``ToppleFree``."""
-    help = table.choice("help", HELP, HELP[0])
-    begin = table.number("begin", 0.0, least=0.0)
-    heading = float(np.deg2rad(table.number("heading_deg", 0.0)))
-    steps = table.flag("steps", False)
+@dataclass(frozen=True, kw_only=True)
+class TurnKeys(Keys):
+    """Keys of ``[[controller.turn]]``."""
+
+    time: float = option(REQUIRED, "when it faces there", unit="s", kind=float)
+    heading_deg: float = option(REQUIRED, "direction to face", unit="deg", kind=float)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PullKeys(Keys):
+    """Keys of ``[[controller.pull]]``."""
+
+    link: str = option(REQUIRED, "link, or role, that is pulled", kind=str)
+    place: tuple | None = option(
+        None, "point it is pulled to", unit="m", shown="where it starts", kind=tuple
+    )
+    velocity: tuple = option((0.0, 0.0, 0.0), "velocity of that point", unit="m/s")
+    start: float = option(0.0, "when it begins", unit="s")
+    end: float = option(np.inf, "when it ends", unit="s", shown="never")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelKeys(Keys):
+    """Keys of ``[[controller.level]]``."""
+
+    link: str = option(REQUIRED, "link, or role, to keep level", kind=str)
+    up: tuple | None = option(
+        None, "its axis that stays vertical", shown="the one vertical at the start", kind=tuple
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToppleFreeKeys(ClipKeys):
+    """Keys of ``topple_free``."""
+
+    clip: str | None = option(
+        None, "motion capture to follow, beside the scenario", shown="the start pose", kind=str
+    )
+    help: str = option(
+        HELP[0],
+        "[external torque on the feet](../explanation/topple_free.md): beyond `help_from`, beyond"
+        " what the ankles can give, or none",
+        choices=HELP,
+    )
+    begin: float = option(0.0, "time of the clip at the start", unit="s", least=0.0)
+    heading_deg: float = option(0.0, "direction to face", unit="deg")
+    steps: bool = option(False, "place the swing foot by the motion of the centre of mass")
+    drift: tuple | None = option(
+        None, "velocity added to the reference", unit="m/s", shown="none", kind=tuple
+    )
+    turn: tuple[TurnKeys, ...] = option(
+        (), "directions to face, by time", kind=list, entries=TurnKeys
+    )
+    pull: tuple[PullKeys, ...] = option(
+        (), "links pulled by a spring to a moving point", kind=list, entries=PullKeys
+    )
+    level: tuple[LevelKeys, ...] = option((), "links kept level", kind=list, entries=LevelKeys)
+
+
+@reads(ToppleFreeKeys)
+def topple_free(given: ToppleFreeKeys, setup: Setup) -> Registered:
+    """Follow motion capture, or stand, by PD torques, virtual actuators at the feet and
+    [topple-free feet](../explanation/topple_free.md)."""
+    table, begin = given.table, given.begin
     try:
-        followed = followed_clip(table, setup) if table.has("clip") else None
+        followed = None if given.clip is None else followed_clip(given.clip, given, setup)
         pose = setup.state.q if followed is None else None
         made = ToppleFree.of(
             setup.model,
             followed,
             pose,
-            help=help,
+            help=given.help,
             begin=begin,
-            steps=steps,
-            turns=_turns(table, setup.model),
-            drift=table.vector("drift", None),
+            steps=given.steps,
+            turns=_turns(given, setup.model),
+            drift=given.drift,
         )
     except ClipError as error:
         raise table.error(str(error), "clip") from error
     except ModelError as error:
         raise table.error(str(error)) from error
-    made, moved = made.set("heading", heading), None
+    made, moved = made.set("heading", float(np.deg2rad(given.heading_deg))), None
     if followed is not None:
         if followed.moves is None and begin >= float(followed.duration()):
             raise table.error(
@@ -58,52 +113,39 @@ def topple_free(table: Table, setup: Setup) -> Registered:
     begun = moved or setup.state
     kin = _kinematics(setup.model, begun.q, begun.qd)
     made = replace(
-        made, pulls=_pulls(table, setup.model, kin), levels=_levels(table, setup.model, kin)
+        made, pulls=_pulls(given, setup.model, kin), levels=_levels(given, setup.model, kin)
     )
     return Registered(made, state=moved)
 
 
-def _turns(table: Table, model: Model) -> Turns | None:
-    """``[[controller.turn]]``: time, heading_deg."""
-    keys = []
-    for each in table.tables("turn"):
-        keys.append((each.number("time"), float(np.deg2rad(each.number("heading_deg")))))
-        each.done()
+def _turns(given: ToppleFreeKeys, model: Model) -> Turns | None:
+    keys = [(each.time, float(np.deg2rad(each.heading_deg))) for each in given.turn]
     return turns(model, keys) if keys else None
 
 
-def _pulls(table: Table, model: Model, kin: Kinematics) -> Pulls | None:
-    """``[[controller.pull]]``: link, place (by default where it is at the start), velocity, start,
-    end."""
-    found = []
-    for each in table.tables("pull"):
-        link, index = _link(each, model)
-        place = each.vector("place", np.asarray(kin.com[index]).tolist())
-        velocity = each.vector("velocity", (0.0, 0.0, 0.0))
-        times = each.number("start", 0.0), each.number("end", np.inf)
-        found.append(pull(model, link, place, velocity, *times))
-        each.done()
-    return pulls_together(*found) if found else None
+def _pulls(given: ToppleFreeKeys, model: Model, kin: Kinematics) -> Pulls | None:
+    pulls = []
+    for each in given.pull:
+        index = _link(each, model)
+        place = np.asarray(kin.com[index]).tolist() if each.place is None else each.place
+        pulls.append(pull(model, each.link, place, each.velocity, each.start, each.end))
+    return pulls_together(*pulls) if pulls else None
 
 
-def _levels(table: Table, model: Model, kin: Kinematics) -> Levels | None:
-    """``[[controller.level]]``: link, up (by default what is upright of it at the start)."""
-    found = []
-    for each in table.tables("level"):
-        link, index = _link(each, model)
-        upright = np.asarray(kin.link_rot[index])[2].tolist()
+def _levels(given: ToppleFreeKeys, model: Model, kin: Kinematics) -> Levels | None:
+    levels = []
+    for each in given.level:
+        upright = np.asarray(kin.link_rot[_link(each, model)])[2].tolist()
         try:
-            found.append(level(model, link, each.vector("up", upright)))
+            levels.append(level(model, each.link, upright if each.up is None else each.up))
         except ModelError as error:
-            raise each.error(str(error), "link") from error
-        each.done()
-    return levels_together(*found) if found else None
+            raise each.table.error(str(error), "link") from error
+    return levels_together(*levels) if levels else None
 
 
-def _link(table: Table, model: Model) -> tuple[str, int]:
-    """The key ``link``, a name or role, and its index."""
-    link = table.text("link")
+def _link(given: PullKeys | LevelKeys, model: Model) -> int:
+    """Index of the link, by name or role."""
     try:
-        return link, model.topology.part(link)
+        return model.topology.part(given.link)
     except KeyError as error:
-        raise table.error(str(error.args[0]), "link") from error
+        raise given.table.error(str(error.args[0]), "link") from error

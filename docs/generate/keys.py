@@ -22,10 +22,12 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from jaxsim.io import world_file, world_tables  # noqa: E402
+from jaxsim.io.keys import kind_text  # noqa: E402
 from jaxsim.io.toml_table import REQUIRED, Table, read_toml  # noqa: E402
 from jaxsim.options import options_of  # noqa: E402
 from optimize.environments.table import environment_of  # noqa: E402
 from optimize.scenarios.find import scenario  # noqa: E402
+from optimize.scenarios.keys import KeyTable, controller_tables, scheme_tables  # noqa: E402
 
 PAGE = ROOT / "docs" / "reference" / "scenarios.md"
 MEANINGS = tomllib.loads(Path(__file__).with_name("keys.toml").read_text("utf-8"))
@@ -117,7 +119,6 @@ def asked() -> Asked:
             path = Path(folder) / "sample.toml"
             path.write_text(SAMPLE, "utf-8")
             world_file.world_of(read_toml(path), "sample", path.parent)
-            world_tables.key_pose(Table("sample", "[[controller.key]]", {"time": 1}))
 
     return asked_by(read)
 
@@ -207,7 +208,6 @@ def tables() -> dict[str, str]:
         "[[clasp]]": found["[[clasp]]"],
         "[[push]]": found["[[push]]"],
         "[character]": found["[character]"],
-        "[[controller.key]]": found["[[controller.key]]"],
     }
     shape = found["[[fixed]]"]
     own = {
@@ -224,17 +224,22 @@ def tables() -> dict[str, str]:
         if keys.keys() != MEANINGS[name].keys():
             sys.exit(f"docs/generate/keys.toml, {name}: {keys.keys() ^ MEANINGS[name].keys()}")
     made = {name: _table(name, keys) for name, keys in own.items()}
-    for scheme, kind in world_file.SCHEMES.items():
-        made[f"scheme {scheme}"] = _options(kind, found["[world]"])
+    for table in scheme_tables():
+        made[f"scheme {table.name}"] = _options(table)
+    made["controllers"] = "\n\n".join(map(_controller, controller_tables()))
     return made
 
 
-def _options(scheme: type, asked: dict[str, dict[str, Any]]) -> str:
-    """Table of the options that a scheme declares."""
-    rows = [
-        (o.key, _value(asked[o.key]), o.unit, f"`{o.default}`", o.meaning)
-        for o in options_of(scheme)
-    ]
+def _controller(table: KeyTable) -> str:
+    """Section of a controller, or of a table within one."""
+    named = f"`{table.name}`" if table.name.startswith("[") else f'`"{table.name}"`'
+    about = f"{table.about[0].upper()}{table.about[1:].rstrip('.')}."
+    return f"**{named}** {about}" + (f"\n\n{_options(table)}" if table.options else "")
+
+
+def _options(table: KeyTable) -> str:
+    """Options that a scheme or a controller declares."""
+    rows = [(o.key, kind_text(o), o.unit, o.shown, o.meaning) for o in table.options]
     return _markdown(rows)
 
 

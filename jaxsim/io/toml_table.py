@@ -7,14 +7,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from jaxsim.options import REQUIRED
 from jaxsim.ranges import RANGES
 
 
 class WorldError(ValueError):
     """A world file that cannot be used."""
-
-
-REQUIRED: Any = object()
 
 
 def suggestion(name: str, known: Sequence[str]) -> str:

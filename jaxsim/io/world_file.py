@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxsim.io.climbing_wall import climbing_wall
+from jaxsim.io.keys import read_option
 from jaxsim.io.toml_table import Table, read_toml
 from jaxsim.io.world import World
 from jaxsim.io.world_tables import (
@@ -24,8 +25,7 @@ from jaxsim.io.world_tables import (
     push_of,
     repeated,
 )
-from jaxsim.options import Option, options_of
-from jaxsim.ranges import RANGES
+from jaxsim.options import options_of
 from jaxsim.simulation.events import EventDriven
 from jaxsim.simulation.step import TimeStepping
 from jaxsim.synthesis.config import SynthesisConfig
@@ -113,7 +113,7 @@ def _settings(table: Table, scheme: str) -> dict[str, Any]:
     for name, kind in SCHEMES.items():
         for option in options_of(kind):
             owners.setdefault(option.key, []).append(name)
-            value = read_option(table, option)
+            value = read_option(table, option, None)
             if value is not None and name == scheme:
                 settings[option.field] = value
     for key, names in owners.items():
@@ -124,17 +124,6 @@ def _settings(table: Table, scheme: str) -> dict[str, Any]:
         if table.has(key) and settings.get("window", 1) == 1:
             raise table.error("is of a window; give window = 5, or leave it out", key)
     return settings
-
-
-def read_option(table: Table, option: Option) -> Any:
-    """Value of an option, None where the file does not give it."""
-    key = option.key
-    if option.kind is bool:
-        return table.flag(key, None)
-    if option.kind is str:
-        return table.choice(key, default=None, **option.bounds)
-    read = table.whole if option.kind is int else table.number
-    return read(key, None, of=key if key in RANGES else "number", **option.bounds)
 
 
 def _check_names(file: Table, world: World) -> None:

@@ -21,7 +21,6 @@ from jaxsim.io.world import (
     DrivenBody,
     Grip,
     Hold,
-    KeyPose,
     Push,
     Vector,
 )
@@ -240,13 +239,6 @@ def clasp_of(table: Table) -> Clasp:
     )
     table.done()
     return clasp
-
-
-def key_pose(table: Table) -> KeyPose:
-    """A pose of joints and its time, as controllers that follow poses read them."""
-    key = KeyPose(table.number("time", above=0.0), pose_of(table.table("pose")))
-    table.done()
-    return key
 
 
 # ---- shapes and places

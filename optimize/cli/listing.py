@@ -11,12 +11,18 @@ DESCRIPTION = "The scenarios, scripts and characters that simulate, tune and pus
 EXAMPLES = """\
 examples:
   jaxsim list
+  jaxsim list --keys balance      keys of a controller, with units and defaults
   jaxsim list push      its controller, the labels of the numbers that it has, sizes of its body"""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """One scenario."""
     parser.add_argument("what", metavar="NAME", nargs="?", help="more of this one")
+    parser.add_argument(
+        "--keys",
+        action="store_true",
+        help="keys of scenario files for the controller or scheme NAME, or for all of them",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -29,6 +35,8 @@ def run(args: argparse.Namespace) -> int:
         from jaxsim.io.user_code import UntrustedCode
         from optimize.scenarios.find import scenario, shipped_scenarios
 
+    if args.keys:
+        return list_keys(args.what)
     if args.what is None:
         titles = shipped_scenarios()
         width = max(map(len, (*titles, *shipped_scripts())))
@@ -68,6 +76,19 @@ def run(args: argparse.Namespace) -> int:
             "  sizes of the body, factors: sizes.NAME, or along one axis of the link sizes.NAME[0]"
         )
         print(textwrap.fill(", ".join(sizes), 96, initial_indent="    ", subsequent_indent="    "))
+    return 0
+
+
+def list_keys(name: str | None) -> int:
+    """Print the keys of a controller or scheme, or of all. Raises ValueError for an unknown one."""
+    from optimize.scenarios.keys import controller_tables, scheme_tables, text
+
+    tables = [*scheme_tables(), *controller_tables()]
+    chosen = [table for table in tables if name in (None, table.name)]
+    if not chosen:
+        known = ", ".join(table.name for table in tables)
+        raise ValueError(f"--keys: there is no controller or scheme {name!r}; there are {known}")
+    print("\n\n".join(map(text, chosen)))
     return 0
 
 

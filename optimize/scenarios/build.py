@@ -125,10 +125,12 @@ def _clip(world: World, setup: Setup) -> "Callable[[], Reference] | None":
     table = world.environment
     if table is None or not table.has("clip"):
         return None
-    from controllers.tracking.followed import followed_clip
+    from controllers.tracking.followed import EnvironmentClipKeys, followed_clip
 
-    given = Table(table.file, f"{table.where}.clip", table.values()["clip"])
-    return partial(followed_clip, given, setup, "file")
+    clip = Table(table.file, f"{table.where}.clip", table.values()["clip"])
+    given = EnvironmentClipKeys.read(clip)
+    clip.done()
+    return partial(followed_clip, given.file, given, setup)
 
 
 def _company(world: World, setup: Setup, first: Any) -> Company:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from controllers import Controller
 from controllers.scl.ast import ContactCondition, Number, Transition
 from controllers.scl.controller import ScriptController
 from controllers.scl.errors import ScriptError, Span
@@ -115,7 +116,7 @@ def test_an_interrupt_keeps_what_is_simulated(monkeypatch, long):
             raise KeyboardInterrupt
         return []
 
-    monkeypatch.setattr(ScriptController, "changes", interrupt)
+    monkeypatch.setattr(ScriptController, "phase_changes", interrupt)
     broken = simulate("walk_printed", seconds=0.4, dt=0.001)
     assert broken.interrupted and broken.summary["interrupted"]
     assert broken.motion.n_frames == PIECE
@@ -220,8 +221,8 @@ def test_numbers_of_a_script_go_by_label(short):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Swing:
-    """Torques that swing: no class of ours."""
+class Swing(Controller):
+    """Torques that swing."""
 
     size: jax.Array
 

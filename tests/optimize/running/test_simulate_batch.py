@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from controllers import Controller
 from jaxsim.characters.planar_human import planar_human
 from jaxsim.simulation.measures import largest
 from jaxsim.simulation.records import Control
@@ -15,7 +16,7 @@ from optimize.running.simulate_batch import simulate_batch
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Swing:
+class Swing(Controller):
     """Torques that swing."""
 
     size: jax.Array  # () [N m]
