@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end work at a place where it can end, always as a KeyboardInterrupt.
+"""Ctrl-C and SIGTERM end work at a safe point, always as a KeyboardInterrupt.
 
 Python raises KeyboardInterrupt wherever it happens to be: within a callback of compiled code it
 comes out as a RuntimeError, within a garbage collection it is lost. So it is remembered: in
@@ -65,8 +65,10 @@ def _tell(text: str) -> None:
 
 @contextlib.contextmanager
 def noting() -> Iterator[None]:
-    """A signal within raises KeyboardInterrupt at once, and whatever becomes of that, the block
-    ends with a KeyboardInterrupt."""
+    """Context in which a signal raises KeyboardInterrupt at once.
+
+    Whatever becomes of that, the block ends with a KeyboardInterrupt.
+    """
     if not _is_main():
         yield
         return
@@ -85,7 +87,7 @@ def noting() -> Iterator[None]:
 
 @contextlib.contextmanager
 def deferred() -> Iterator[Callable[[], None]]:
-    """A signal within waits for the next call of what is given, or for the end of the block."""
+    """Context in which a signal waits for the next call of the yielded ``check``, or for the end."""
     if not _is_main():
         yield lambda: None
         return
@@ -118,7 +120,7 @@ def _raise_pending(error: Exception | None) -> None:
 
 @contextlib.contextmanager
 def _handlers() -> Iterator[None]:
-    """The outermost block handles the signals, and puts back what was there."""
+    """Context whose outermost block handles the signals, and restores the previous handlers."""
     _state.depth += 1
     if _state.depth > 1:
         try:
@@ -143,7 +145,7 @@ def _handlers() -> Iterator[None]:
 
 
 def _unraisable(otherwise: Callable) -> Callable:
-    """For what is raised where nobody can catch it: an interrupt there comes again soon."""
+    """Hook for unraisable exceptions: an interrupt among them is sent again soon."""
 
     def hook(what) -> None:
         if not (_state.pending and isinstance(what.exc_value, KeyboardInterrupt)):
@@ -168,9 +170,9 @@ def _unraisable(otherwise: Callable) -> Callable:
 
 @contextlib.contextmanager
 def command(hint: Callable[[], str]) -> Iterator[None]:
-    """``noting()`` for a command: if the end takes long the user is told so, and a second signal
-    ends the process at once, with the exit code 130. hint: what else to say then.
+    """Context like ``noting()`` for a command: the user is told if the end takes long.
 
+    A second signal ends the process at once, with the exit code 130. hint: what else to say then.
     Files are written as a whole or not at all, so nothing that is complete is lost.
     """
     if not _is_main():
@@ -194,7 +196,7 @@ def command(hint: Callable[[], str]) -> Iterator[None]:
 
 
 def _watch(here: socket.socket, hint: Callable[[], str]) -> None:
-    """Runs beside compiled code, where the main thread handles no signals."""
+    """Thread beside compiled code, during which the main thread handles no signals."""
     first = last = 0.0
     told = False
     while True:

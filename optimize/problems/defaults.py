@@ -1,4 +1,4 @@
-"""Which numbers of a scenario vary if nobody says."""
+"""Numbers of a scenario that vary by default."""
 
 from dataclasses import fields
 
@@ -13,14 +13,16 @@ from optimize.scenarios.scenario import Scenario
 
 
 def script_in(scenario: Scenario) -> Script | None:
-    """The script that drives a scenario, None where none does."""
+    """Parsed script that controls a scenario; None for other controllers."""
     text = scenario.files.get("script.scl")
     return None if text is None else parse(text, vocabulary(scenario.model), scenario.name)
 
 
 def default_numbers(scenario: Scenario) -> dict[str, tuple]:
-    """What varies if nobody says: the '@' numbers of a script by their roles; of goals the weights
-    that are not zero, then the gait. Raises ValueError where there are none."""
+    """Default tunables: the '@' numbers of a script, or the nonzero weights of goals and the gait.
+
+    The bounds of script numbers follow from their roles. Raises ValueError where there are none.
+    """
     script, found = script_in(scenario), {}
     if script is not None:
         free = script.free_indices()

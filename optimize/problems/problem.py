@@ -1,4 +1,4 @@
-"""What is searched, swept or mapped: a scenario, numbers that vary, how they are judged."""
+"""Optimisation problem: a scenario, the numbers that vary, and the objective over its trials."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -34,21 +34,21 @@ WIDEST = 32  # characters whose steps are optimised together on a device: all wa
 
 @dataclass(frozen=True)
 class Problem:
-    """Numbers of a scenario and what they are worth; ``evaluate`` is for ``evolve``.
+    """Numbers of a scenario with their fitness; ``evaluate`` is for ``evolve``.
 
     numbers: path or label -> (lower, upper[, scale]), scale "log" for positive numbers; by default
-    ``default_numbers``. seconds: of a trial, the objective's by default. A member is judged by
+    ``default_numbers``. seconds: of a trial, the objective's by default. A member is evaluated by
     ``trials``, the same for all: the first begins from the scenario's state, the joints of the
     others with small random deviations (``spread`` [rad], [rad/s]). variants: path or label ->
     values that the trials take in turn; drawn: path or label -> (lower, upper), a value for each
-    trial, the same for all elements that the path selects. What is random is of ``seed`` alone, or
-    with ``fresh`` of it and the number of the generation that is judged. score: what a member is
-    worth by its trials, see ``scored``. also: problems of other scenarios with the same numbers,
-    such as another body, whose trials count with those of this one. racing: after so many trials
-    the worse half of the members gets no more, and ranks behind the others, whose worth stays what
-    it is without. backend: "fused" runs all trials as one kernel, "xla" in chunks (see
-    ``optimize.running.batch``); None: the faster one. Raises ValueError if nothing
-    varies or a number makes no sense, KeyError for a path that there is none of.
+    trial, the same for all elements that the path selects. Random values follow from ``seed``
+    alone, or with ``fresh`` from it and the number of the generation that is evaluated. score:
+    aggregation over the trials of a member, see ``scored``. also: problems of other scenarios with
+    the same numbers, such as another character, whose trials count with those of this one. racing:
+    after so many trials the worse half of the members gets no more, and ranks behind the others,
+    whose fitness stays what it is without. backend: "fused" runs all trials as one kernel, "xla" in
+    chunks (see ``optimize.running.batch``); None: the faster one. Raises ValueError if nothing
+    varies or a number makes no sense, KeyError for an unknown path.
     """
 
     scenario: Scenario
@@ -75,18 +75,18 @@ class Problem:
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """What it was made of; compiled programs are made anew where it is sent."""
+        """Fields of the dataclass only; compiled programs are created again where it is sent."""
         return {own.name: getattr(self, own.name) for own in fields(self)}
 
     @property
     def steps(self) -> int:
-        """Of one trial."""
+        """Number of steps in one trial."""
         seconds = self.objective.seconds if self.seconds is None else self.seconds
         return round(seconds / float(self.scenario.scheme.dt))
 
     @cached_property
     def tunables(self) -> Tunables:
-        """The numbers that vary, in their order."""
+        """Numbers that vary, in their order."""
         scenario = self.scenario
         numbers = default_numbers(scenario) if self.numbers is None else self.numbers
         paths = {name: scenario.path(name) for name in numbers}
@@ -105,7 +105,7 @@ class Problem:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Of the numbers, by label where there is one."""
+        """Names of the numbers, by label where there is one."""
         leaves = leaves_by_path(self.scenario.tree)
         labels = {}
         for label, path in self.scenario.labels.items():
@@ -120,7 +120,7 @@ class Problem:
         return start_maker(tree["model"], tree["state"], self.trials, self.spread)
 
     def starts(self, generation: int = 0) -> State:
-        """The states the trials begin from, with a leading axis; of the body before its sizes."""
+        """Initial states of the trials, with a leading axis; before sizes of the character vary."""
         if self.trials == 1:
             return jax.tree.map(lambda x: np.asarray(x)[None], self.scenario.tree["state"])
         key = jax.random.key(self.seed)
@@ -129,8 +129,10 @@ class Problem:
         return jax.tree.map(np.asarray, self._start_maker(key))
 
     def varied(self, generation: int = 0) -> dict[str, np.ndarray]:
-        """Path -> (trials,) or (trials, k) values, one for each trial. Raises for what cannot be
-        written in the scenario, and ValueError for bounds that are none."""
+        """Values that vary over the trials: path -> (trials,) or (trials, k).
+
+        Raises for values that cannot be written in the scenario, and ValueError for invalid bounds.
+        """
         out, tree = {}, self.scenario.tree
         for name, values in self.variants.items():
             path, given = self.scenario.path(name), np.asarray(values)
@@ -147,7 +149,7 @@ class Problem:
 
     @cached_property
     def _trials(self) -> tuple[State, dict[str, np.ndarray]]:
-        """Starts, and what varies, of the trials of generation 0."""
+        """Starts and varied values of the trials of generation 0."""
         return self.starts(), self.varied()
 
     @property
@@ -161,7 +163,7 @@ class Problem:
 
     @property
     def _shared(self) -> dict[str, Any]:
-        """Arguments of the program; the rest of the scenario is built in."""
+        """Arguments of the program that all members share; the rest of the scenario is built in."""
         names = ("controller",)
         if not isinstance(self.scenario.scheme, TimeStepping):
             names = "model", "scheme", "controller"
@@ -175,9 +177,11 @@ class Problem:
     def trial(
         self, x: Any, start: State, varied: Mapping[str, Any], shared: Any = None
     ) -> Scenario:
-        """The scenario of one trial of a member x (n,), in the numbers' units, or (0,) for the
-        scenario's own; start, varied: as in ``members``; shared: parts in the place of the
-        scenario's. Traceable."""
+        """Scenario of one trial of a member x (n,), in the numbers' units.
+
+        x (0,) leaves the scenario's own numbers; start, varied: as in ``members``; shared: parts in
+        place of the scenario's. Traceable.
+        """
         tree = {**self.scenario.tree, **(shared or {}), "state": start}
         for path, value in varied.items():
             tree = written(tree, path, value)
@@ -186,7 +190,7 @@ class Problem:
         return self.scenario.with_tree(tree)
 
     def _outcome(self, own: Scenario, first: Any = None) -> tuple[dict[str, Any], Any]:
-        """Parts of the objective, and whether the motion was whole."""
+        """Terms of the objective, and whether the motion stayed finite and physical."""
         model, scheme = own.model, own.scheme
         measures = self.objective.measures(model if own.sizes else self.scenario.model)
         if self.objective.ends_with_a_fall:
@@ -245,11 +249,11 @@ class Problem:
 
     @property
     def _whole(self) -> int:
-        """How many trials go to all devices at once."""
+        """Number of trials that go to all devices at once."""
         return self._width * jax.device_count()
 
     def evaluate(self, z: np.ndarray, generation: int = 0) -> Evaluation:
-        """Judge members given in the optimiser's coordinates (P, n)."""
+        """Evaluate members given in the optimiser's coordinates (P, n)."""
         x = np.stack([self.tunables.decode(row) for row in np.atleast_2d(np.asarray(z, float))])
         return self.evaluate_values(x, generation)
 
@@ -265,9 +269,12 @@ class Problem:
     def outcomes(
         self, x: np.ndarray, generation: int = 0, which: slice = slice(None)
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Of trials of members (P, n), in their units: the objective's raw terms and what the
-        motion tells beside them, (P, trials) each; and whether it was whole, (P, trials) bool.
-        Those of the problems that are judged with it follow its own, ``which`` of each."""
+        """Outcomes of the trials of members (P, n), in the numbers' units.
+
+        Returns the objective's raw terms with the other measures of the motion, (P, trials) each;
+        and whether it stayed finite and physical, (P, trials) bool. The trials of the problems in
+        ``also`` follow, ``which`` of each.
+        """
         parts, good = self._outcomes(self.members(x, generation, which), len(x))
         for other in self.also:
             more, whole = other.outcomes(x, generation, which)
@@ -278,9 +285,11 @@ class Problem:
     def outcomes_at(
         self, numbers: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """As ``outcomes``, of members that are given by path -> (P,), one value for all numbers of
-        the path, or (P, k). What ``numbers`` of the problem leave free stays as the scenario has
-        it."""
+        """Outcomes of members given by path -> (P,) or (P, k), see ``outcomes``.
+
+        (P,) is one value for all numbers of the path. Tunables that ``numbers`` does not name stay
+        as the scenario has them.
+        """
         size = len(next(iter(numbers.values())))
         x, starts, varied = self.members(np.zeros((size, 0)))
         own = {path: np.repeat(v, self.trials, axis=0) for path, v in numbers.items()}
@@ -289,8 +298,10 @@ class Problem:
     def outcomes_of(
         self, numbers: Mapping[str, np.ndarray], trial: np.ndarray
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """As ``outcomes_at``, (m,) each, of single trials (m,) by their number; numbers: path ->
-        (m,) or (m, k). One program does any number of them."""
+        """Outcomes of single trials (m,) by their number, (m,) each, see ``outcomes_at``.
+
+        numbers: path -> (m,) or (m, k). One program serves any number of them.
+        """
         starts, varied = jax.tree.map(lambda s: s[trial], self._trials)
         x = np.zeros((len(trial), 0), self.scenario.model.mass.dtype)
         run = self._run if self._fused else in_pieces(self._run, self._whole)
@@ -304,7 +315,7 @@ class Problem:
         return parts, np.asarray(good).reshape(shape)
 
     def evaluate_values(self, x: np.ndarray, generation: int = 0) -> Evaluation:
-        """Judge members given by the numbers themselves (P, n), in their units."""
+        """Evaluate members given by the numbers themselves (P, n), in their units."""
         x, where = np.asarray(x), np.arange(len(x))
         if not isinstance(self.scenario.scheme, TimeStepping):  # a step is worth not doing twice
             x, where = np.unique(x, axis=0, return_inverse=True)
@@ -331,7 +342,7 @@ class Problem:
         return replace(merged(early, late, kept), steps=steps)
 
     def _scored(self, parts: dict[str, np.ndarray], good: np.ndarray) -> Evaluation:
-        """Members by their trials, (P, trials) each."""
+        """Evaluation of members from the outcomes of their trials, (P, trials) each."""
         means = {
             name: part.max(axis=1) if name == "root_residual" else part.mean(axis=1)
             for name, part in parts.items()
@@ -359,14 +370,17 @@ class Problem:
     # ---- derivatives
 
     def _loss(self, z: Any, member: Any, shared: Any) -> Any:
-        """() of one trial at z (n,); member: the rest of it."""
+        """Loss () of one trial at z (n,); member: the rest of it."""
         parts, _ = self._outcome(self._member((self.tunables.decode(z), *member), shared))
         return self.objective.total(parts)
 
     @cached_property
     def _derivative(self):
-        """See ``slopes``: of fused kernels where they have them, of XLA else, forward where each
-        step is an optimisation, a loop without a fixed end."""
+        """Losses with derivatives of many members as one program, see ``slopes``.
+
+        Of fused kernels where they have derivatives, else of XLA; forward where each step is an
+        optimisation, a loop without a fixed end.
+        """
         forward = not isinstance(self.scenario.scheme, TimeStepping)
         if self._fused and not forward:
             return slopes_fused(self._loss)
@@ -374,13 +388,12 @@ class Problem:
         return slopes(self._loss, width, forward)
 
     def value_and_slope(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """The mean loss at z (n,), and its derivative (n,); see ``values_and_slopes``."""
+        """Mean loss at z (n,), and its derivative (n,); see ``values_and_slopes``."""
         values, rows = self.values_and_slopes(z[None])
         return float(values[0]), rows[0]
 
     def values_and_slopes(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The mean losses (P,) at z (P, n), and their derivatives (P, n) by the optimiser's
-        coordinates.
+        """Mean losses (P,) at z (P, n), and derivatives (P, n) by the optimiser's coordinates.
 
         Raises ValueError for an objective of survival, which has none.
         """
@@ -394,7 +407,7 @@ class Problem:
         return values.mean(axis=1), rows.mean(axis=1)
 
     def _slopes_of_trials(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(P, trials) losses and their derivatives (P, trials, n)."""
+        """Losses (P, trials) of single trials, and their derivatives (P, trials, n)."""
         values, rows = map(np.asarray, self._derivative(self.members(z), self._shared))
         shape = len(z), self.trials
         return values.reshape(shape), rows.reshape(*shape, -1)

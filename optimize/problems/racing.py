@@ -1,4 +1,4 @@
-"""Members that do badly in their first trials get no more."""
+"""Successive halving: members that do badly in their first trials get no more."""
 
 from dataclasses import replace
 
@@ -8,14 +8,17 @@ from optimize.problems.evaluation import Evaluation
 
 
 def better_half(early: Evaluation) -> np.ndarray:
-    """Indices, in their order, of the members that go on; those that failed are the worst."""
+    """Indices, in their order, of the better half of the members; failed members are the worst."""
     worth = np.where(early.failed | np.isnan(early.fitness), np.inf, early.fitness)
     order = np.argsort(worth, kind="stable")
     return np.sort(order[: (len(order) + 1) // 2])
 
 
 def merged(early: Evaluation, late: Evaluation, kept: np.ndarray) -> Evaluation:
-    """All members: who was kept by all its trials, the others behind these in their own order."""
+    """Evaluation of all members: the better half by all its trials, the others ranked behind it.
+
+    The others keep their own order.
+    """
     fitness, failed = np.array(early.fitness, float), np.array(early.failed)
     out = np.setdiff1d(np.arange(len(fitness)), kept)
     sound = late.fitness[~late.failed]

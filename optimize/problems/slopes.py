@@ -13,8 +13,10 @@ Loss = Callable[[Any, Any, Any], Any]  # () of z (n,), the rest of a member, wha
 
 
 def slopes_fused(loss: Loss) -> Callable:
-    """Losses (P,) and derivatives (P, n) of members (z, ...), each (P, ...), and what they share:
-    kernels there and back."""
+    """Losses (P,) and derivatives (P, n) by fused kernels, forward and backward.
+
+    The function takes members (z, ...), each (P, ...), and what they share.
+    """
     losses = fuse(loss, (0, 0, None))
 
     def summed(z, rest, shared):
@@ -31,8 +33,11 @@ def slopes_fused(loss: Loss) -> Callable:
 
 
 def slopes(loss: Loss, width: int, forward: bool) -> Callable:
-    """The same by XLA, so many members together on a device; forward: by a pass for each number,
-    where a loop has no fixed end."""
+    """Losses (P,) and derivatives (P, n) by XLA, ``width`` members together on a device.
+
+    The function takes members (z, ...), each (P, ...), and what they share. forward: by a pass for
+    each number, where a loop has no fixed end.
+    """
 
     def sloped(member, shared):
         z, *rest = member

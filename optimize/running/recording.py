@@ -1,4 +1,4 @@
-"""Simulating piece by piece, and what is kept of it: measures of all steps, frames of some.
+"""Simulation in pieces, and the record of it: measures of all steps, frames of some.
 
 Every piece runs the same compiled function, whatever the length of the motion, so that a long
 simulation can show progress, be interrupted, and stop where numbers are no longer finite.
@@ -36,7 +36,7 @@ PIECE = 25  # frames in a piece
 
 
 class Frame(NamedTuple):
-    """What is kept of a step, or of many along a leading axis: see jaxsim.io.motion.Motion."""
+    """Recorded values of a step, or of many along a leading axis: see jaxsim.io.motion.Motion."""
 
     q: Any
     qd: Any
@@ -57,7 +57,7 @@ class Frame(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Progress:
-    """Between two pieces."""
+    """State of a simulation between two pieces."""
 
     state: State
     memory: Any
@@ -69,7 +69,7 @@ class Progress:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class _Continued:
-    """A controller in the middle of its work."""
+    """Controller that resumes with the memory of the piece before."""
 
     controller: Any
     memory: Any
@@ -85,7 +85,7 @@ class _Continued:
 
 
 def measures_of(scenario: Scenario, terms: Mapping[str, Measure]) -> dict[str, Measure]:
-    """What the summary needs of every step, and terms of an objective by name."""
+    """Measures of every step for the summary, and the terms of an objective by name."""
     model, scheme = scenario.model, scenario.scheme
     top = model.topology
     dofs = top.actuated_dofs
@@ -115,7 +115,7 @@ def measures_of(scenario: Scenario, terms: Mapping[str, Measure]) -> dict[str, M
 
 
 def frame_of(scenario: Scenario) -> Callable[[Sample], Frame]:
-    """What is kept of a step, whatever the scheme and the controller."""
+    """Recorder of a step as a ``Frame``, for any scheme and controller."""
     top, scheme = scenario.model.topology, scenario.scheme
     dofs = top.actuated_dofs
     own = np.array([kind == "character" for kind in scenario.kinds])
@@ -147,7 +147,7 @@ def frame_of(scenario: Scenario) -> Callable[[Sample], Frame]:
 
 
 def _gauges(controller: Any, memory: Any) -> dict[str, Array]:
-    """What the controller watches. Raises ValueError unless it is a number for every limit."""
+    """Gauges that the controller reports. Raises ValueError unless each limit has a number."""
     found = getattr(controller, "gauges", lambda memory: {})(memory)
     shapes = {name: jnp.shape(value) for name, value in found.items()}
     for name in getattr(controller, "gauge_limits", dict)():
@@ -165,12 +165,12 @@ def pieces(
     every: int,
     backend: str,
 ):
-    """The function ``piece(controller, progress, dt, steps) -> (progress, frames)``, compiled.
+    """Compiled function ``piece(controller, progress, dt, steps) -> (progress, frames)``.
 
     ``PIECE`` frames of ``record``, one every ``every`` steps; measures take in no more than
-    ``steps``. New numbers, of a script among them, compile nothing anew; ``dt`` is not the
-    scheme's. Under XLA model, scheme and forces are arguments too, so that one program serves all
-    scenarios of the same structure.
+    ``steps``. New numbers, of a script among them, do not recompile; ``dt`` replaces the scheme's.
+    Under XLA model, scheme and forces are arguments too, so that one program serves all scenarios
+    of the same structure.
     """
 
     def piece(around, controller: Any, progress: Progress, dt: Array, steps: Array):
@@ -211,7 +211,7 @@ def pieces(
 
 
 def first_progress(begun: tuple[State, Any], measures: Mapping[str, Measure]) -> Progress:
-    """Before the first piece; begun: of ``rollout.begin``."""
+    """Progress before the first piece; begun: of ``rollout.begin``."""
     state, memory = begun
 
     def typed(x):
@@ -225,7 +225,7 @@ def first_progress(begun: tuple[State, Any], measures: Mapping[str, Measure]) ->
 
 @dataclass
 class Run:
-    """What comes out of the simulated pieces."""
+    """Pieces of a simulation and their timing."""
 
     pieces: list[Any]  # frames, on the host
     progress: Progress
@@ -248,8 +248,8 @@ def run_pieces(
     """Simulate piece after piece, to the frame at the end of ``steps``.
 
     run_piece: of ``pieces``; show: a progress bar; after: called with the progress before and after
-    each piece. Ends early where the motion means nothing any more (``simulation.health``), and with
-    Ctrl-C once a piece is there.
+    each piece. Ends early where the motion diverges (``simulation.health``), and with Ctrl-C once a
+    piece is there.
     """
     began = clock.perf_counter()
     step = jnp.asarray(dt, first.state.q.dtype)
@@ -282,7 +282,7 @@ def run_pieces(
 
 
 def frames_of(run: Run, steps: int, every: int, dt: float) -> tuple[Any, Failure | None]:
-    """All frames as one, to the end or the first that means nothing, and why it does not.
+    """Join all frames, up to the end or the first divergent one, with the cause of the divergence.
 
     Frames come every ``every`` steps of ``dt`` [s].
     """
@@ -302,7 +302,7 @@ def frames_of(run: Run, steps: int, every: int, dt: float) -> tuple[Any, Failure
 
 
 def shapes_of(model: Model) -> tuple[Shape, ...]:
-    """The model's shapes as a Motion holds them."""
+    """Shapes of a model as a Motion stores them."""
     top = model.topology
     pos, quat = np.asarray(model.shape_pos, float), np.asarray(model.shape_quat, float)
     size = np.asarray(model.shape_size, float)

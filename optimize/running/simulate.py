@@ -61,10 +61,11 @@ UNEVEN = 1000.0  # masses of two bodies that may touch
 
 @dataclass(frozen=True)
 class Simulation:
-    """A motion, and what it was like.
+    """Motion of a scenario with its summary.
 
-    summary: values as JSON holds them, see ``optimize.running.summary.LABELS`` for names and units,
-    and besides: phases, objective (if one was given), versions. notes: what a user should know.
+    summary: values as JSON stores them, see ``optimize.running.summary.LABELS`` for names and
+    units, and besides: phases, objective (if one was given), versions. notes: what a user should
+    know.
     """
 
     motion: Motion
@@ -74,15 +75,15 @@ class Simulation:
     interrupted: bool
 
     def save(self, folder: str | os.PathLike) -> "Written":
-        """``write_simulation``: the page, plots, data and summary in a folder."""
+        """Write page, plots, data and summary to a folder, see ``write_simulation``."""
         return write_simulation(folder, self)
 
     def page(self) -> str:
-        """The page that plays the motion, as HTML."""
+        """HTML of the page that plays the motion."""
         return page_text(self.motion, summaries.page_rows(self.summary))
 
     def show(self, height: int = 560) -> Any:
-        """The page inline in a notebook; height [pixels]. Needs IPython."""
+        """Show the page inline in a notebook; height [pixels]. Needs IPython."""
         from IPython.display import HTML
 
         return HTML(self._frame(height))
@@ -119,21 +120,21 @@ def simulate(
     progress: bool = False,
     backend: str | None = None,
 ) -> Simulation:
-    """Simulate a scenario by name ("walk", "push", "staircase"), of a file (a scenario, a script, a
-    model), or one that is made: ``simulate(model, controller, seconds=3)``.
+    """Simulate a scenario by name ("walk", "push", "staircase"), from a file, or as an object.
 
-    controller: in the place of the scenario's; of a model, by default it holds the start pose.
-    seconds, dt [s], forces, scheme: in the place of the scenario's. start: the name of a pose, or a
-    State. set: keys of the scenario's file, or numbers by label or path, see
-    ``optimize.scenarios.find``. A frame is kept about ``fps`` times a simulated second, every k-th
-    step, at start and end; ``seconds`` grows to a whole number of frames. objective: also judged,
-    over these seconds. backend: "fused" or "xla" (see ``jaxsim.simulation.rollout``); by default
-    fused for planar characters, which compile fast.
+    what: a name, the file of a scenario, a script or a model, or such an object, as in
+    ``simulate(model, controller, seconds=3)``. controller: in place of the scenario's; of a model,
+    by default it holds the start pose. seconds, dt [s], forces, scheme: in place of the scenario's.
+    start: the name of a pose, or a State. set: keys of the scenario's file, or numbers by label or
+    path, see ``optimize.scenarios.find``. A frame is recorded about ``fps`` times a simulated
+    second, every k-th step, at start and end; ``seconds`` grows to a whole number of frames.
+    objective: evaluated too, over these seconds. backend: "fused" or "xla" (see
+    ``jaxsim.simulation.rollout``); by default fused for planar characters, which compile fast.
 
     Runs on JAX's default device, in its default precision; for float64 call it under
     ``with jax.enable_x64(True):``. Ctrl-C ends it with what is simulated so far. So does a motion
-    that means nothing any more (``jaxsim.simulation.health``); the summary tells why and when
-    ("verdict", "failed_at").
+    that diverges (``jaxsim.simulation.health``); the summary says why and when ("verdict",
+    "failed_at").
 
     Raises ScriptError, WorldError, ModelError (ValueErrors), KeyError or TypeError for what cannot
     be simulated, before anything is.
@@ -181,7 +182,7 @@ def simulate(
 
 
 def of_model(model: Model, controller: Any, start: str | State | None = None) -> Scenario:
-    """A scenario of a model by itself. controller: by default it holds the start pose."""
+    """Scenario of a model by itself. controller: by default it holds the start pose."""
     from controllers.pose.pd import PoseController
 
     state = start if isinstance(start, State) else start_pose(model, start or "standing")
@@ -203,7 +204,7 @@ def run_scenario(
     progress: bool = False,
     backend: str | None = None,
 ) -> Simulation:
-    """``simulate`` for a scenario that is made."""
+    """Simulate a ``Scenario`` object, see ``simulate``."""
     dt = float(scenario.scheme.dt)
     steps, every = timing(scenario.seconds, dt, fps)
     check_objective(objective)
@@ -264,7 +265,7 @@ def run_scenario(
 
 
 def check_objective(objective: Objective | str | None) -> None:
-    """Raise TypeError for what is no objective; a name that there is none of raises KeyError."""
+    """Raise TypeError for what is no objective; an unknown name raises KeyError elsewhere."""
     if objective is not None:
         check_kind("objective", objective, Objective, str, how=": its name, or one that is made")
 
@@ -272,7 +273,7 @@ def check_objective(objective: Objective | str | None) -> None:
 def timing(seconds: float, dt: float, fps: float) -> tuple[int, int]:
     """Count the steps of a run and those from frame to frame.
 
-    Raises ValueError for what is out of ``jaxsim.ranges``, or too much to keep.
+    Raises ValueError for what is out of ``jaxsim.ranges``, or too much to store.
     """
     within("seconds", seconds)
     within("fps", fps)
@@ -300,7 +301,7 @@ def frame_step(seconds: float, dt: float, fps: float) -> int:
 
 
 def run_conditions(run: Run, seconds: float, every: int, dt: float) -> dict[str, Any]:
-    """Conditions of a run of any scheme, as a summary has them."""
+    """Conditions of a run under any scheme, for its summary."""
     device = next(iter(run.progress.state.q.devices()))
     steps = len(run.pieces) * PIECE * every
     return {
@@ -316,7 +317,7 @@ def run_conditions(run: Run, seconds: float, every: int, dt: float) -> dict[str,
 
 
 def failure_notes(failure: Failure | None, time: np.ndarray, interrupted: bool) -> list[str]:
-    """What a user should know of a motion that broke off."""
+    """Notes for the user on a motion that diverged or was interrupted."""
     notes = []
     if failure is not None:
         text = failure.status.message
@@ -327,7 +328,7 @@ def failure_notes(failure: Failure | None, time: np.ndarray, interrupted: bool) 
 
 
 def depth_notes(measured: Mapping[str, Any]) -> list[str]:
-    """What to tell of contacts that were not held: shapes deep in one another."""
+    """Notes for the user on shapes that sank into one another."""
     depth, begun = (measured.get(f"{w}_penetration", 0.0) for w in ("largest", "first"))
     if not float(depth) - float(begun) > DEEP:
         return []
@@ -342,7 +343,7 @@ def depth_notes(measured: Mapping[str, Any]) -> list[str]:
 
 
 def unsolved_notes(measured: Mapping[str, Any]) -> list[str]:
-    """What to tell of steps whose optimisation was not solved."""
+    """Notes for the user on steps whose optimisation was not solved."""
     count = int(measured.get("unsolved_frames", 0))
     if not count:
         return []
@@ -354,8 +355,10 @@ def unsolved_notes(measured: Mapping[str, Any]) -> list[str]:
 
 
 def uneven(scenario: Scenario) -> list[str]:
-    """What to tell of bodies that may touch and whose masses the sweeps can hardly bring together;
-    of all pairs the one that differs most."""
+    """Note on bodies that may touch with masses too different for the solver's sweeps.
+
+    Of all such pairs it names the one that differs most.
+    """
     top, mass = scenario.model.topology, np.asarray(scenario.model.mass, float)
     root = top.link_root
     total = np.bincount(root, weights=mass, minlength=top.n_links)[root]  # of a link's whole body
@@ -378,12 +381,13 @@ def uneven(scenario: Scenario) -> list[str]:
 def write_simulation(
     folder: str | os.PathLike, simulation: Simulation, with_files: bool = True
 ) -> Written:
-    """Write motion.html, trajectory.npz, summary.json, plots.png, filmstrip.png, and what was
-    simulated: script.scl, scenario.toml.
+    """Write a simulation to a folder: page, trajectory, summary, plots, and its source files.
 
-    The folder is made if need be. Files of these names are replaced, each as a whole; others stay
-    as they are. Without matplotlib the pictures are left out, and ``missing`` says so.
-    with_files: False leaves these two out. Raises FolderInUse where another process works there.
+    The files are motion.html, trajectory.npz, summary.json, plots.png, filmstrip.png, and
+    script.scl or scenario.toml. The folder is created if need be. Files of these names are
+    replaced, each as a whole; others stay as they are. Without matplotlib the pictures are left
+    out, and ``missing`` says so. with_files: False leaves the source files out. Raises FolderInUse
+    where another process works there.
     """
     with locked(folder), deferred():
         return _write(Path(folder), simulation, with_files)

@@ -29,10 +29,10 @@ from optimize.scenarios.scenario import Scenario
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """B members of one scenario.
+    """Members of one scenario that differ in their controllers, B of them.
 
-    measures: name -> (B,) or (B, ...); failed: the members whose motion means nothing, with the
-    reason and the time, by index.
+    measures: name -> (B,) or (B, ...); failed: the members whose motion diverged, with the reason
+    and the time, by index.
     """
 
     scenario: Scenario
@@ -44,20 +44,22 @@ class Batch:
         return _size(self.controllers)
 
     def member(self, index: int) -> Scenario:
-        """The scenario of one member. Raises IndexError where there is none."""
+        """Scenario of one member. Raises IndexError where there is none."""
         if not -len(self) <= index < len(self):
             raise IndexError(f"there is no member {index}; there are {len(self)}")
         own = jax.tree.map(lambda x: x[index], self.controllers)
         return dataclasses.replace(self.scenario, controller=own)
 
     def best(self, name: str, largest: bool = True, **options: Any) -> Simulation:
-        """The motion of the member whose measure is the largest, or the least, of those that did
-        not fail; options: of ``run_scenario``. Raises KeyError for a measure that was not taken,
-        ValueError where every member failed."""
+        """Simulate the member with the largest, or least, value of a measure, of those that did not fail.
+
+        options: of ``run_scenario``. Raises KeyError for a measure that was not taken, ValueError
+        where every member failed.
+        """
         return run_scenario(self.member(self.best_index(name, largest)), **options)
 
     def best_index(self, name: str, largest: bool = True) -> int:
-        """Which member that is."""
+        """Index of the member that ``best`` simulates."""
         if name not in self.measures:
             raise KeyError(f"no measure {name!r}; there are: {', '.join(self.measures)}")
         values = np.array(self.measures[name], float)
@@ -80,13 +82,13 @@ def simulate_batch(
     measures: Mapping[str, Measure] | None = None,
     backend: str | None = None,
 ) -> Batch:
-    """Simulate the same scenario under many controllers: a pytree of one, every array of it with a
-    leading axis.
+    """Simulate one scenario under many controllers.
 
-    what: as for ``simulate``; measures: by name, see ``jaxsim.Measure``; the distance of the centre
-    of mass from the start, along x, and its height at the end are always among them ("distance",
-    "final_com_height" [m]), unless those of the caller have these names. backend: "fused" or "xla";
-    by default fused for planar characters.
+    controllers: a pytree of one, every array of it with a leading axis. what: as for ``simulate``;
+    measures: by name, see ``jaxsim.Measure``; the distance of the centre of mass from the start,
+    along x, and its height at the end are always among them ("distance", "final_com_height" [m]),
+    unless those of the caller have these names. backend: "fused" or "xla"; by default fused for
+    planar characters.
 
     Raises ValueError for controllers without a common leading axis.
     """
@@ -120,7 +122,7 @@ def simulate_batch(
 
 
 def _size(controllers: Any) -> int:
-    """B. Raises ValueError, naming the arrays, without a common leading axis."""
+    """Batch size B. Raises ValueError, naming the arrays, without a common leading axis."""
     shapes = {path: np.shape(leaf) for path, leaf in leaves_by_path(controllers).items()}
     sizes = {shape[0] if shape else 0 for shape in shapes.values()}
     if len(sizes) != 1 or 0 in sizes:

@@ -1,7 +1,7 @@
-"""What members of all runs were worth.
+"""Evaluate the members of all runs together.
 
-They are evaluated together, in calls that always have the same number of rows, so that nothing is
-compiled anew: one call while the populations are as they began, more when some have grown.
+Calls always have the same number of rows, so that nothing is compiled again: one call while the
+populations are at their first size, more when some have grown.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ an empty text where it is."""
 
 
 class Judged(NamedTuple):
-    """What a search asks of a problem. evaluate: x (P, n), run (P,) -> Evaluation; slopes: for
-    methods along a derivative. doubt: asked before a stage of a chain follows it."""
+    """Functions by which a search evaluates a problem.
+
+    evaluate: x (P, n), run (P,) -> Evaluation; slopes: for methods along a derivative. doubt: asked
+    before a stage of a chain follows the derivative.
+    """
 
     evaluate: Callable[[np.ndarray, np.ndarray], Evaluation]
     slopes: Slopes | None
@@ -31,7 +34,7 @@ class Judged(NamedTuple):
 
 
 class Assessed(NamedTuple):
-    """Of one run."""
+    """Evaluated members of one run."""
 
     x: np.ndarray  # (P, n)
     fitness: np.ndarray  # (P,) float64
@@ -42,7 +45,7 @@ class Assessed(NamedTuple):
     seconds: float  # of the evaluation of all runs
 
     def first(self) -> Assessed:
-        """The first member alone."""
+        """Record of the first member alone."""
         parts = {name: column[:1] for name, column in self.parts.items()}
         slope = None if self.slope is None else self.slope[:1]
         return self._replace(
@@ -52,7 +55,7 @@ class Assessed(NamedTuple):
 
 
 def assess(judged: Judged, sloped: bool, members: list, rows: int) -> list[Assessed]:
-    """Evaluate the members of all runs in calls of so many rows, and check the shapes."""
+    """Evaluate the members of all runs in calls of ``rows`` rows, and check the shapes."""
     began = time.perf_counter()
     x = np.concatenate(members).astype(np.float64)  # what is computed of them is ranked in it
     run = np.repeat(np.arange(len(members)), [len(m) for m in members])

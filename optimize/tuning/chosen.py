@@ -1,9 +1,9 @@
-"""Searches whose trials are drawn anew each generation: which of their means to keep.
+"""Robust search: new trials in every generation, and a mean chosen by many other starts.
 
-A member that was the best of such a generation was also lucky in its trials. What is kept is a mean
-of the search distribution: each ``EVERY`` generations it is judged by many starts, with the time
-step of the judgement in float64, and of those that stand in nearly all of them the best is chosen.
-It is then judged by as many other starts.
+The best member of such a generation was also lucky in its trials. The result is therefore a mean of
+the search distribution: every ``EVERY`` generations it is evaluated from many starts, with the time
+step of the final evaluation in float64, and of those that end standing in nearly all of them the
+best is chosen. That one is evaluated again from as many other starts.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ EVERY = 20  # generations
 
 @dataclass(frozen=True)
 class Check:
-    """A mean of the search distribution, judged by many starts.
+    """Evaluation of a mean of the search distribution from many starts.
 
     ``ok`` of ``starts`` end standing; total: the median of the objective over these, parts: of its
     terms (infinite and empty where none does). x: (n,) in the optimiser's coordinates.
@@ -42,7 +42,10 @@ class Check:
 
 
 def judged(problem: Problem, x: np.ndarray, generation: int) -> Check:
-    """A mean by the trials of a problem. All count where the objective does not tell who stands."""
+    """Evaluate a mean by the trials of a problem.
+
+    All that stayed finite count as successes where the objective does not tell who ends standing.
+    """
     with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
         values = np.asarray(problem.tunables.decode(np.asarray(x, float)))
         parts, good = problem.outcomes(values[None])
@@ -61,7 +64,10 @@ def judged(problem: Problem, x: np.ndarray, generation: int) -> Check:
 
 
 def choose(checks: list[Check], sure: float) -> Check:
-    """The lowest total of those that stand in a share ``sure``, else who stands in most."""
+    """Check with the lowest total of those with a share ``sure`` of successes.
+
+    Where none has that share: the check with the most successes.
+    """
     enough = [c for c in checks if c.total is not None and c.ok >= sure * c.starts]
     if enough:
         return min(enough, key=lambda c: c.total or 0.0)
@@ -78,11 +84,13 @@ def evolve_checked(
     on_check: Callable[[Check], None],
     **search: Any,
 ) -> tuple[EvolutionResult, Check | None, Check | None]:
-    """One run of ``evolve_runs`` over a problem with fresh trials; and once the search is over, the
-    mean that it began with and the one that was chosen, judged by the same other starts.
+    """Run ``evolve_runs`` over a problem with new trials in every generation, and choose a mean.
 
-    fine: the same numbers as they are judged. The checks are kept in the folder, and are not made
-    again on resume. sure: see ``choose``. search: the further arguments of ``evolve_runs``.
+    Once the search is over, the mean that it began with and the chosen one are evaluated from the
+    same other starts.
+
+    fine: the same numbers, as they are evaluated. The checks are saved in the folder, and are not
+    made again on resume. sure: see ``choose``. search: the further arguments of ``evolve_runs``.
     """
     path = folder / CHECKS
     checks = [Check(**c) for c in json.loads(path.read_text("utf-8"))] if path.is_file() else []

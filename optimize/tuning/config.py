@@ -1,4 +1,4 @@
-"""The settings of a tuning run: what a folder remembers of them, and whether the two agree."""
+"""Settings of a tuning run: new from options, or from its folder and checked against options."""
 
 import hashlib
 import os
@@ -29,8 +29,8 @@ SOURCE = "scenario.toml"
 class RunConfig:
     """All options of a run, as config.json holds them.
 
-    text: of its script; None for other scenarios. judged: as it was given, or as its file says;
-    objective_text: of that file. given: a scenario of Python.
+    text: of its script; None for other scenarios. judged: the objective as it was passed, or as its
+    file defines it; objective_text: of that file. given: a scenario made in Python.
     """
 
     options: dict[str, Any]
@@ -44,12 +44,12 @@ class RunConfig:
 
     @property
     def sloped(self) -> bool:
-        """Whether the search follows a derivative at some time."""
+        """True if a stage of the method follows the derivative."""
         return any(stage.name not in EVOLUTION for stage in stages(self["method"]))
 
     @property
     def objective(self) -> Objective:
-        """The objective with the run's own weights and length."""
+        """Objective with the run's own weights and length."""
         return replace(self.judged, seconds=self["seconds"], weights=self["weights"])
 
 
@@ -59,7 +59,7 @@ def new_config(
     options: TuneOptions,
     command: list[str] | None,
 ) -> RunConfig:
-    """All options of a run that begins. Raises TypeError, KeyError, ValueError, ScriptError."""
+    """All options of a new run. Raises TypeError, KeyError, ValueError, ScriptError."""
     if scenario is None or objective is None:
         what = "a script or scenario" if scenario is None else "an objective"
         raise ValueError(f"a new run needs {what}; only a resumed one finds it in its folder")
@@ -100,13 +100,13 @@ def new_config(
 
 
 def _length(method: str) -> int | None:
-    """Generations of a chain whose every stage has an end."""
+    """Generations of a chain in which every stage has an end; None otherwise."""
     parts = [stage.generations for stage in stages(method)]
     return sum(filter(None, parts)) if None not in parts else None
 
 
 def _plain(numbers: Mapping[str, Any]) -> dict[str, list]:
-    """As JSON holds them."""
+    """Number specifications as JSON stores them: strings, and floats for all else."""
     return {
         name: [part if isinstance(part, str) else float(part) for part in spec]
         for name, spec in numbers.items()
@@ -114,8 +114,10 @@ def _plain(numbers: Mapping[str, Any]) -> dict[str, list]:
 
 
 def _also(given: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The scenarios that a member is judged by besides the run's own, by as many trials each: what
-    they set besides what it sets, and their pushes, by default those of the run."""
+    """Variants that a member is evaluated in besides the run's scenario, by as many trials each.
+
+    Each has further settings, and its pushes, by default those of the run.
+    """
     found = []
     for own in given:
         unknown = set(own) - {"set", "pushes"}
@@ -137,8 +139,10 @@ def _hash(text: str | None) -> str | None:
 
 
 def _even_chunk(population: int, config: Mapping[str, Any]) -> int:
-    """The width up to CHUNK that pads the last chunks least; a GPU has room for all at once. Of
-    steps that are optimised up to ``WIDEST``."""
+    """Largest chunk size up to CHUNK that wastes the least padding.
+
+    A GPU takes all members at once; steps that are optimised go up to ``WIDEST`` together.
+    """
     if not population:
         members = config["population"] * config["trials"]
         return min(WIDEST, -(-members // jax.local_device_count()))
@@ -154,7 +158,7 @@ def resumed_config(
     objective: Any,
     options: TuneOptions,
 ) -> RunConfig:
-    """The options of the folder's run; ``generations`` may be new.
+    """Options of the run in a folder; only ``generations`` may be new.
 
     Raises ValueError naming every option that is given and differs, FileNotFoundError where the
     folder holds no run.
@@ -220,7 +224,7 @@ def resumed_config(
 def _kept_objective(
     folder: RunFolder, config: Mapping[str, Any], objective: Any
 ) -> tuple[Objective, str | None]:
-    """The objective of a run that goes on, and the text of its file as the folder holds it.
+    """Objective of a run that is resumed, and the text of its file as the folder holds it.
 
     Raises ValueError for terms of Python that are not passed again.
     """
@@ -241,7 +245,7 @@ def _kept_objective(
 
 
 def _text(name: str, config: Mapping[str, Any]) -> str | None:
-    """The text of a scenario's script; for free = "all" with '@' before every number."""
+    """Text of a scenario's script; for free = "all" with '@' before every number."""
     made = find_scenario(name, config["set"])
     text = made.files.get(RunFolder.SCRIPT)
     every = text is not None and config["free"] == "all"
@@ -252,7 +256,7 @@ _TEXTS = ("scenario", "objective", "precision", "free", "method")
 
 
 def _check_kinds(folder: RunFolder, config: Mapping[str, Any]) -> None:
-    """ValueError where config.json holds another kind of value than a run writes."""
+    """Raise ValueError where config.json holds a value of a type that no run writes."""
     wrong = [name for name in _TEXTS if not isinstance(config.get(name), str)]
     wrong += [] if isinstance(config.get("backend"), str | None) else ["backend"]
     wrong += [] if isinstance(config.get("restarts"), str | None) else ["restarts"]

@@ -1,8 +1,8 @@
-"""Searching: ask, evaluate, tell, with a history and an exact resume, for one run or many at once.
+"""Evolutionary search: ask, evaluate, tell, with a history and exact resume, for one or many runs.
 
-The methods are those of optimize.tuning.methods, by default CMA-ES as in section 5.2 of the thesis
-on scripted controllers. Fitness is minimised. What happens within a generation is in
-optimize.tuning.generation, what a run needs in order to go on in optimize.tuning.checkpoint.
+The methods are those of optimize.tuning.methods, by default CMA-ES as in section 5.2 of Shen's
+thesis. Fitness is minimised. A single generation is in optimize.tuning.generation, the state from
+which a run is resumed in optimize.tuning.checkpoint.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["EvolutionResult", "GenerationRecord", "evolve", "evolve_runs"]
 
 @dataclasses.dataclass(frozen=True)
 class EvolutionResult:
-    """Where a run stands.
+    """State of a search: best member, search distribution and history.
 
     best_x        (n,) best member so far (the initial mean while none was healthy)
     best_fitness  its fitness; infinite while none was healthy
@@ -158,7 +158,9 @@ def evolve_runs(
     changes: Mapping[int, list[str]] | None = None,
     by_generation: bool = False,
 ) -> tuple[EvolutionResult, ...]:
-    """As many runs as ``seed`` has entries, together: a generation of all is one call.
+    """Run several searches together: a generation of all of them is one call of ``evaluate``.
+
+    There are as many runs as ``seed`` has entries.
 
     evaluate     x (P, n), run (P,) -> Evaluation: members of all runs, and which each is of. P is
                  the sum of the populations; where these grow there are more calls of that size.
@@ -240,7 +242,10 @@ def settings_of(
     method: str = "cma",
     restarts: str | None = None,
 ) -> Settings:
-    """What runs must go on with, of the checked arguments of ``evolve_runs``. Raises ValueError."""
+    """Checked settings that resumed runs must share, from the arguments of ``evolve_runs``.
+
+    Raises ValueError for bad arguments.
+    """
     precision = jnp.zeros(()).dtype.name  # float64 where jax_enable_x64 is set
     mean = np.array(mean, dtype=precision)
     if mean.ndim != 1 or not mean.size or not np.isfinite(mean).all():
@@ -286,7 +291,7 @@ def _for_each(name: str, value: float | Sequence[float], seeds: np.ndarray) -> n
 
 
 class _Store:
-    """The two files of a run, or none."""
+    """Checkpoint and history files of a run, or none."""
 
     def __init__(self, folder: str | os.PathLike | None):
         self.folder = None if folder is None else RunFolder(Path(folder))
@@ -339,7 +344,7 @@ def _bar(generations: int, checkpoint: Checkpoint, progress: bool) -> tqdm:
 
 
 def _show(bar: tqdm, records: list[GenerationRecord]) -> None:
-    """Of the best run, failures and speed of all."""
+    """Update the progress bar: best of the best run, failures and speed of all."""
     best = min(records, key=lambda r: math.inf if r.best_ever is None else r.best_ever)
     rate = sum(record.steps_per_second for record in records)
     bar.set_postfix_str(

@@ -1,10 +1,10 @@
-"""The Pareto front of all members of a search over terms of its objective.
+"""Pareto front of all members of a search over terms of its objective.
 
     front = load_front("runs/front")
     front.values, front.numbers
 
-A member is of the front where no other is at least as good in every term and better in one. Only
-members count that end as the objective wants it. The front is kept in front.json from generation to
+A member is in the front where no other is at least as good in every term and better in one. Only
+members count that end as the objective requires. The front is saved in front.json after every
 generation, with its hypervolume: the part of the space up to ``reference`` that it dominates.
 Source: Guerreiro, Fonseca, Paquete, The hypervolume indicator, 2021; computed by moocore.
 """
@@ -26,10 +26,10 @@ from optimize.tuning.names import EVOLUTION, FRONT, OWN, WEIGHTS, stages
 
 @dataclass(frozen=True)
 class Front:
-    """A front of k members over m terms, all to be minimised.
+    """Pareto front of k members over m terms, all to be minimised.
 
     terms, units: of the columns of values (k, m). names: of the columns of numbers (k, n), the
-    numbers that were tuned, in their units. run, generation: (k,) where each is of. reference:
+    numbers that were tuned, in their units. run, generation: (k,) of each member. reference:
     (m,) the worst of each term in the first generation that had members which count; None before.
     hypervolume: a pair of generation and volume for each generation from there on.
     """
@@ -46,12 +46,12 @@ class Front:
 
     @property
     def size(self) -> int:
-        """How many members it has."""
+        """Number of members."""
         return len(self.values)
 
 
 def need_moocore() -> Any:
-    """The library. Raises ImportError, naming the extra."""
+    """Import moocore. Raises ImportError, naming the extra."""
     try:
         import moocore
     except ImportError as error:
@@ -62,8 +62,10 @@ def need_moocore() -> Any:
 
 
 def check_front(config: Mapping[str, Any]) -> None:
-    """Raise ValueError where the members of a search do not make one front, ImportError without the
-    library."""
+    """Raise ValueError where the members of a search do not form one front.
+
+    Raises ImportError without moocore.
+    """
     if not config["front"]:
         return
     need_moocore()
@@ -77,8 +79,10 @@ def check_front(config: Mapping[str, Any]) -> None:
 
 
 def empty_front(problem: Problem, terms: Sequence[str]) -> Front:
-    """Of a problem, before anything was evaluated. Raises ValueError for terms that its objective
-    does not have, and where there are fewer than two."""
+    """Front of a problem before the first evaluation.
+
+    Raises ValueError for terms that its objective does not have, and for fewer than two.
+    """
     known = problem.objective.weights
     wrong = [name for name in terms if name not in known]
     if wrong or len(set(terms)) < 2:
@@ -95,9 +99,9 @@ def empty_front(problem: Problem, terms: Sequence[str]) -> Front:
 def extended(
     front: Front, values: np.ndarray, numbers: np.ndarray, run: np.ndarray, generation: int
 ) -> Front:
-    """With further members (P, m), (P, n), (P,); the order is that of the first term.
+    """Front with further members (P, m), (P, n), (P,), ordered by the first term.
 
-    Members that are there already change nothing, so that a generation may be done again.
+    Members that are in it already change nothing, so that a generation may be repeated.
     """
     moocore = need_moocore()
     good = np.isfinite(values).all(axis=1)
@@ -124,7 +128,7 @@ def extended(
 
 
 class Watched:
-    """An evaluation of ``evolve_runs`` by generation that keeps the front of what it has seen."""
+    """Evaluation of ``evolve_runs`` by generation that saves the Pareto front so far."""
 
     def __init__(
         self,
@@ -158,8 +162,10 @@ def save_front(folder: RunFolder, front: Front) -> None:
 
 
 def load_front(folder: str | os.PathLike) -> Front:
-    """The front of a run in a folder. Raises FileNotFoundError where there is none, ValueError
-    where it is damaged."""
+    """Load the Pareto front of the run in a folder.
+
+    Raises FileNotFoundError where there is none, ValueError where it is damaged.
+    """
     run = RunFolder(Path(folder))
     held = run.read_json(FRONT)
     try:

@@ -1,17 +1,17 @@
 """One generation of all runs of a search: ask, evaluate, tell.
 
-Choices of our own:
+Design choices:
 
-- Members are handed out, and their fitness ranked, in float64, whatever the precision of a method:
-  where the fitness has a large offset, float32 would not tell members apart.
-- A method that uses nothing but the order is told ranks: a failed simulation is simply last, no
-  value can overflow float32, and equal fitness (all failed members among it) does not distort the
-  weights. One that compares generations too is told two numbers, whose sum is the value.
+- Members are passed on, and their fitness ranked, in float64, whatever the precision of a method:
+  where the fitness has a large offset, float32 could not tell members apart.
+- A method that uses only the order is given ranks: a failed simulation ranks last, no value can
+  overflow float32, and equal fitness (of all failed members too) does not distort the weights. A
+  method that compares generations as well is given two numbers, whose sum is the value.
 - A generation in which every member of a run failed teaches nothing: its distribution stays as it
-  is, and the next generation samples anew.
+  is, and the next generation samples again.
 - Runs go one after another through one loop of one program, so that a run does not depend on its
-  neighbours, to the last bit. The methods always run on the CPU, where small eigenproblems are at
-  home; what `evaluate` does is not affected.
+  neighbours, to the last bit. The methods always run on the CPU, where small eigenproblems are
+  fast; what `evaluate` does is not affected.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ SMALLEST = 1e-3  # of the first sigma, for a stage that goes on after another
 
 
 def _each(function: Callable, *trees: Any) -> Any:
-    """Of every run in a loop of at least two rounds: of one round it would be another program."""
+    """Map a function over the runs in a loop of at least two rounds.
+
+    A loop of one round would be compiled to another program.
+    """
     runs = jax.tree.leaves(trees)[0].shape[0]
     index = jnp.arange(max(runs, 2)) % runs
     padded = jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], trees)
@@ -62,7 +65,10 @@ def ask(search: Method, states):
 
 @functools.partial(jax.jit, static_argnames="search")
 def tell(search: Method, states, x, fitness, slope):
-    """The next states, those of runs without a healthy member but asked."""
+    """Update the method states of all runs.
+
+    A run without a healthy member keeps the state that ``ask`` left.
+    """
 
     def one(state, x, fitness, slope):
         told = search.tell(state, x, fitness, slope)
@@ -76,7 +82,7 @@ def tell(search: Method, states, x, fitness, slope):
 
 @functools.partial(jax.jit, static_argnames="search")
 def figures(search: Method, states):
-    """mean (R, n), sigma (R,), restarts (R,)."""
+    """Mean (R, n), step size sigma (R,) and number of restarts (R,) of the runs."""
     return _each(lambda s: (search.mean(s), search.sigma(s), search.restarts(s)), states)
 
 
@@ -84,7 +90,7 @@ def figures(search: Method, states):
 
 
 def search_of(settings: Settings, stage: int) -> Method:
-    """The method of a stage."""
+    """Search method of one stage of the chain."""
     return method(
         stages(settings.method)[stage].name,
         dimensions=settings.mean.shape[0],
@@ -94,7 +100,7 @@ def search_of(settings: Settings, stage: int) -> Method:
 
 
 def begin(settings: Settings, stage: int, mean: np.ndarray, sigma: np.ndarray) -> dict:
-    """States by path, of runs that begin a stage at mean (R, n), sigma (R,)."""
+    """Method states by path of runs that begin a stage at mean (R, n) with step size sigma (R,)."""
     seed = settings.seed + np.uint32(stage)
     with _cpu():
         states = init(
@@ -108,7 +114,7 @@ def begin(settings: Settings, stage: int, mean: np.ndarray, sigma: np.ndarray) -
 
 
 def initial(settings: Settings) -> Checkpoint:
-    """The state before anything was evaluated."""
+    """Checkpoint before the first evaluation."""
     runs = settings.runs
     mean = np.tile(settings.mean, (runs, 1))
     return Checkpoint(
@@ -129,7 +135,7 @@ def by_path(tree: Any) -> dict[str, np.ndarray]:
 
 @functools.lru_cache(maxsize=32)
 def _structure(search: Method, dimensions: int, precision: str) -> Any:
-    """The tree of a method's state, of no values."""
+    """Tree structure of a method's state, without values."""
     with _cpu():
         return jax.eval_shape(
             lambda mean: search.init(mean, 1.0, search.rows, 0),
@@ -138,7 +144,7 @@ def _structure(search: Method, dimensions: int, precision: str) -> Any:
 
 
 def states_of(checkpoint: Checkpoint) -> tuple[Method, Any]:
-    """The method and the states of all runs, as it takes them."""
+    """Search method of a checkpoint, and the states of all runs as it takes them."""
     settings = checkpoint.settings
     search = search_of(settings, checkpoint.stage)
     tree = _structure(search, settings.mean.shape[0], settings.precision)
@@ -148,7 +154,7 @@ def states_of(checkpoint: Checkpoint) -> tuple[Method, Any]:
 
 
 def standing(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray]:
-    """mean (R, n) and sigma (R,) of the runs."""
+    """Mean (R, n) and step size sigma (R,) of the runs' search distributions."""
     search, states = states_of(checkpoint)
     with _cpu():
         mean, sigma, _ = on_host(figures(search, states))
@@ -159,7 +165,10 @@ def standing(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray]:
 
 
 def advance(checkpoint: Checkpoint, judged: Judged) -> tuple[Checkpoint, list[GenerationRecord]]:
-    """The next generation of all runs, or the start. Pure apart from `judged` and the clock."""
+    """Advance all runs by one generation, or evaluate the start.
+
+    Pure apart from `judged` and the clock.
+    """
     checkpoint, doubts = _in_its_stage(checkpoint, judged)
     settings = checkpoint.settings
     search, states = states_of(checkpoint)
@@ -185,10 +194,10 @@ def advance(checkpoint: Checkpoint, judged: Judged) -> tuple[Checkpoint, list[Ge
 
 
 def _in_its_stage(checkpoint: Checkpoint, judged: Judged) -> tuple[Checkpoint, list[str]]:
-    """With the next stage of a chain begun, where it is time: from the best member of each run.
+    """Checkpoint in the stage of the chain that is due.
 
-    A stage along a derivative that is not worth following is left out: the one before goes on, and
-    a note says why.
+    A new stage begins at the best member of each run. A stage along a derivative that is not worth
+    following is left out: the one before goes on, and a note says why.
     """
     settings, ends, notes = checkpoint.settings, 0, []
     for number, stage in enumerate(stages(settings.method)[:-1], start=1):
@@ -210,13 +219,16 @@ def _rows(search: Method, population: int) -> int:
 
 
 def _calls(settings: Settings, search: Method) -> int:
-    """Rows of a call of `evaluate`."""
+    """Rows in one call of `evaluate`."""
     return int(sum(_rows(search, p) for p in settings.population))
 
 
 def _told(search: Method, x: np.ndarray, assessed: list[Assessed], precision: str):
-    """fitness (R, rows), infinite for failed members and rows that do not count, (R, rows, 2) where
-    the method takes two parts; slope, or None."""
+    """Fitness and slopes of the members in the form that the method takes.
+
+    fitness (R, rows), infinite for failed members and rows that do not count, or (R, rows, 2) where
+    the method takes two parts; slope (R, rows, n), or None.
+    """
     fitness = np.full(x.shape[:2], np.inf)
     slope = np.zeros_like(x) if search.sloped else None
     most = float(np.finfo(precision).max)
@@ -233,8 +245,10 @@ def _told(search: Method, x: np.ndarray, assessed: list[Assessed], precision: st
 
 
 def _parted(fitness: np.ndarray, precision: str) -> np.ndarray:
-    """(..., 2): the values in a precision, and what that leaves of them; both infinite where the
-    value is."""
+    """Split values into a coarse part in a precision and the remainder: (..., 2).
+
+    Both are infinite where the value is.
+    """
     coarse = fitness.astype(precision)
     with np.errstate(invalid="ignore"):
         rest = np.where(np.isinf(coarse), np.inf, fitness - coarse)
@@ -242,7 +256,7 @@ def _parted(fitness: np.ndarray, precision: str) -> np.ndarray:
 
 
 def _sound(search: Method, told: Any, asked: Any, assessed: list[Assessed], generation: int):
-    """The states, of a run whose state is not a number any more the one before, and a note.
+    """Replace method states that are no longer finite by those before, with a note for each run.
 
     Raises FloatingPointError where that is so of every run.
     """
@@ -278,7 +292,7 @@ def _sound(search: Method, told: Any, asked: Any, assessed: list[Assessed], gene
 def _commit(
     checkpoint: Checkpoint, state: dict, assessed: list[Assessed], figures: Any, notes: list
 ) -> tuple[Checkpoint, list[GenerationRecord]]:
-    """Update the best members, and write down the generation. figures: as of ``figures``."""
+    """Update the best members, and record the generation. figures: see ``figures``."""
     mean, sigma, restarts = figures
     best_x, best_fitness = checkpoint.best_x.copy(), checkpoint.best_fitness.copy()
     best_parts, records = list(checkpoint.best_parts), []
@@ -334,7 +348,7 @@ def _finite(value: Any) -> float | None:
 
 
 def _cpu() -> contextlib.AbstractContextManager:
-    """Place what follows on the CPU; anywhere, if JAX was told to know no CPU."""
+    """Context that places computations on the CPU; anywhere if JAX has no CPU backend."""
     try:
         return jax.default_device(jax.local_devices(backend="cpu")[0])
     except RuntimeError:

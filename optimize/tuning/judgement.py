@@ -1,8 +1,8 @@
-"""Which of a search's members is handed out: the best as they are judged, the start among them.
+"""Final evaluation of a search: the best of its members under fine settings, the start among them.
 
-A search simulates with coarser steps and fewer digits than its result is judged with, and follows
-what these make of a motion. So the start, the means and the latest best members are judged alike,
-by the trials of the search, and the best of them is taken.
+A search simulates with coarser steps and fewer digits than its result is evaluated with, and
+exploits what these make of a motion. So the start, the means and the latest best members are
+evaluated alike, by the trials of the search, and the best of them is returned.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ TOGETHER = 16  # motions in a call
 
 @dataclass(frozen=True)
 class Judged:
-    """A member x (n,) of the optimiser, and what it is worth as it is judged.
+    """Member x (n,) of the optimiser, with its objective in the final evaluation.
 
     name: "start", or which of the search's members. total: None where its motion failed.
     """
@@ -35,18 +35,21 @@ class Judged:
 
     @property
     def worth(self) -> float:
-        """Infinite where its motion failed."""
+        """Objective for ranking; infinite where the motion failed."""
         return np.inf if self.total is None else self.total
 
     def as_json(self, objective: str) -> dict[str, Any]:
-        """For result.json."""
+        """Dictionary for result.json."""
         return {"name": objective, "total": self.total, "parts": dict(self.parts or {})}
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """start, chosen: of all that were judged; the chosen is the start where none is better. found:
-    the member that the search found the best."""
+    """Result of the final evaluation: the start and the best, which may be the start.
+
+    start, chosen: among all evaluated members; chosen is the start where none is better. found: the
+    member that the search ranked best.
+    """
 
     start: Judged
     chosen: Judged
@@ -55,13 +58,16 @@ class Judgement:
 
     @property
     def gained(self) -> bool:
-        """Whether a member is better than the start."""
+        """True if a member is better than the start."""
         return self.chosen is not self.start
 
 
 def candidates(runs: Sequence[EvolutionResult], most: int) -> list[Judged]:
-    """At most so many: the start, the best and the mean of each run, the runs in their order; then
-    earlier best members, half of them the latest, the others from the whole of the search."""
+    """At most ``most`` members to evaluate: start, best and mean of each run, then earlier bests.
+
+    Runs keep their order; of the earlier best members half are the latest, the others spread over
+    the whole search.
+    """
     found = [Judged("start", np.zeros_like(runs[0].best_x))]
     of = [f" of run {k}" if len(runs) > 1 else "" for k in range(len(runs))]
     earlier = []
@@ -88,7 +94,7 @@ def _generation(one: Judged) -> int:
 
 
 def _distinct(members: Sequence[Judged]) -> list[Judged]:
-    """Each x once, the first of them."""
+    """Members without duplicates of x, the first of each kept."""
     found: dict[bytes, Judged] = {}
     for one in members:
         found.setdefault(np.asarray(one.x, np.float32).tobytes(), one)
@@ -98,8 +104,11 @@ def _distinct(members: Sequence[Judged]) -> list[Judged]:
 def judge(
     search: Problem, fine: Problem, runs: Sequence[EvolutionResult], progress: bool
 ) -> Judgement:
-    """The judgement of a search. fine: the problem as members are judged, under its precision;
-    runs: the best one first. Ctrl-C ends it as KeyboardInterrupt."""
+    """Evaluate the candidates of a search and return the best.
+
+    fine: the problem with the settings of the evaluation, under its precision; runs: the best one
+    first. Ctrl-C ends it as KeyboardInterrupt.
+    """
     motions = fine.trials * (1 + len(fine.also))
     asked = candidates(runs, max(LEAST, MOTIONS // motions))
     size = min(len(asked), max(1, TOGETHER // motions))
@@ -120,7 +129,7 @@ def judge(
 
 
 def _told(one: Judged, found: Any, k: int, weights: Mapping[str, float]) -> Judged:
-    """With what it is worth."""
+    """Candidate k with its total and terms; unchanged where its motion failed."""
     total = float(np.asarray(found.fitness)[k])
     if np.asarray(found.failed)[k] or not np.isfinite(total):
         return one
@@ -133,8 +142,10 @@ def _bar(count: int, progress: bool) -> tqdm:
 
 
 def nothing_gained(judged: Judgement, how: str, search: tuple[Any, Any]) -> str:
-    """What to say where the start is handed out. search: the objective before and after, as the
-    search has them."""
+    """Message for a search whose start is returned because no member is better.
+
+    search: the objective before and after, as the search computed them.
+    """
     before, after = ("none" if x is None else f"{x:.5g}" for x in search)
     start, found = (
         "fails" if one.total is None else f"is {one.total:.5g}"

@@ -1,4 +1,4 @@
-"""What a tuning run searched, made again from its folder; and members of its front to look at."""
+"""Problem of a saved tuning run, rebuilt from its folder; and members of its front as scenarios."""
 
 import os
 from typing import Any
@@ -14,7 +14,7 @@ from optimize.tuning.posed import make_problem, with_numbers
 def kept_run(
     folder: str | os.PathLike, scenario: Scenario | None = None, objective: Any = None
 ) -> tuple[RunConfig, Problem]:
-    """The options of a run, and its Problem. scenario, objective: where they were made in Python.
+    """Options of a saved run, and its Problem. scenario, objective: where they were made in Python.
 
     Raises ValueError where these are needed, or the precision is another one, FileNotFoundError
     where there is no run.
@@ -26,8 +26,10 @@ def kept_run(
 def front_member(
     folder: str | os.PathLike, k: int, scenario: Scenario | None = None, objective: Any = None
 ) -> Scenario:
-    """The scenario of the k-th member of a run's front; ``simulate`` plays it, with the steps of
-    the search, from the scenario's own start. Raises as ``kept_run``, IndexError for another k."""
+    """Scenario of the k-th member of a run's front, to be simulated with the steps of the search.
+
+    It begins at the scenario's own start. Raises as ``kept_run``, IndexError for another k.
+    """
     front = load_front(folder)
     if not -front.size <= k < front.size:
         raise IndexError(f"no member {k}: the front in {os.fspath(folder)} has {front.size}")

@@ -1,4 +1,4 @@
-"""What a search is told by name: chains of methods, and settings by run; its files.
+"""Names in a search: chains of methods, settings by run, and its files.
 
 Importing it starts no device (evosax does), so that a command may still set it up.
 """
@@ -15,19 +15,19 @@ RESULT, RUNS, CHECKS, FRONT = "result.json", "runs.json", "checks.json", "front.
 
 
 class Stage(NamedTuple):
-    """A part of a chain: a method's name, and its generations (None: all that are left)."""
+    """Stage of a chain: a method's name, and its generations (None: all that remain)."""
 
     name: str
     generations: int | None
 
 
 def stages(text: str) -> tuple[Stage, ...]:
-    """A chain, as "cma:40,adam@0.1:20": evolve, then polish from the best member.
+    """Parse a chain such as "cma:40,adam@0.1:20": evolution, then descent from the best member.
 
     >>> stages("cma:40,adam")
     (Stage(name='cma', generations=40), Stage(name='adam', generations=None))
 
-    Raises ValueError where a stage but the last has no end. Names are looked at by ``method``.
+    Raises ValueError where a stage but the last has no end. Names are checked by ``method``.
     """
     found = []
     for part in text.split(","):
@@ -44,7 +44,7 @@ def stages(text: str) -> tuple[Stage, ...]:
 
 
 def of_runs(each: Mapping[str, Sequence[float]], runs: int) -> dict[str, np.ndarray]:
-    """Name -> (runs,) values, which the runs take in turn."""
+    """Values by name, (runs,) each; the runs take the given ones in turn."""
     found = {}
     for name, values in each.items():
         given = np.asarray(values, float).reshape(-1)

@@ -1,4 +1,4 @@
-"""The options of a tuning run, their defaults, and whether their values can be used."""
+"""Options of a tuning run, their defaults, and the checks of their values."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -85,7 +85,7 @@ class TuneOptions(TypedDict, total=False):
 
 
 def check_number(what: str, value: float, wanted: str) -> float:
-    """The value as a float; ValueError unless it is finite and positive."""
+    """Convert to a float; raises ValueError unless it is finite and positive."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -96,14 +96,14 @@ def check_number(what: str, value: float, wanted: str) -> float:
 
 
 def check_names(options: Mapping[str, Any]) -> None:
-    """TypeError of names that are no options."""
+    """Raise TypeError for names that are no options."""
     unknown = [name for name in options if name not in DEFAULTS]
     if unknown:
         raise TypeError(f"no option {', '.join(unknown)}; the options are: {', '.join(DEFAULTS)}")
 
 
 def check_values(config: Mapping[str, Any]) -> None:
-    """ValueError of what would otherwise be noticed late, or not at all."""
+    """Raise ValueError for values that would otherwise fail late, or silently."""
     for name in ("seconds", "sigma", "dt", "judge_dt", "pushed_at"):
         check_number(name, config[name], "a positive number")
     if config["dt"] > config["seconds"]:
@@ -133,8 +133,10 @@ def check_values(config: Mapping[str, Any]) -> None:
 
 
 def _check_trials(config: Mapping[str, Any]) -> None:
-    """How members are judged by their trials. What ranks them by more than a mean needs all members
-    to be of one run."""
+    """Check the options by which members are evaluated over their trials.
+
+    An aggregation other than the mean needs all members to be of one run.
+    """
     none = np.zeros((1, 1))
     scored(none, succeeded(dict.fromkeys(config["weights"], none)), config["score"])  # its errors
     if len(config["spread"]) != 2 or not all(0 <= s < np.inf for s in config["spread"]):

@@ -1,8 +1,8 @@
-"""The page of a tuning run: history, numbers, terms, front and motions offline.
+"""Page of a tuning run: history, numbers, terms, front and motions, readable offline.
 
     write_run_page("runs/rise")
 
-It shows a run that goes on or was interrupted as well, as far as it is.
+A run that is under way or was interrupted is shown as far as it has come.
 """
 
 import html
@@ -49,7 +49,7 @@ def write_run_page(
 
     scenario, objective: of a run whose own were made in Python. Members of the front are simulated,
     up to ``PLAYED`` of them, evenly along its first term. Where the problem of the run cannot be
-    made again, the page says why, and has the numbers in the coordinates of the search.
+    created again, the page says why, and shows the numbers in the coordinates of the search.
 
     Raises FileNotFoundError where there is no run, ValueError where the folder holds another kind
     of run, nothing to show yet, or is damaged.
@@ -83,7 +83,7 @@ def write_run_page(
 
 
 def page_text(title: str, body: Sequence[str], pages: Mapping[str, str]) -> str:
-    """The page. pages: motions by the key of their point."""
+    """HTML of the page of a run. pages: motions by the key of their point."""
     text = {
         "STYLE": css_variables(),
         "TITLE": html.escape(title),
@@ -95,7 +95,7 @@ def page_text(title: str, body: Sequence[str], pages: Mapping[str, str]) -> str:
 
 
 def even(size: int, most: int) -> list[int]:
-    """Up to so many indices, evenly, the ends among them.
+    """At most ``most`` indices below ``size``, evenly spaced, both ends included.
 
     >>> even(5, 3)
     [0, 2, 4]
@@ -111,7 +111,7 @@ def _card(title: str, inside: str) -> str:
 
 
 def _table(rows: Sequence[Sequence[Any]], head: Sequence[str] = ()) -> str:
-    """Texts to the left, numbers to the right."""
+    """HTML table with texts aligned left and numbers aligned right."""
     out = ["<table>"]
     if head:
         cells = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
@@ -146,7 +146,7 @@ def _summary(run: RunFolder, config: Mapping[str, Any], runs: list[RunHistory], 
 
 
 def _history(runs: list[RunHistory]) -> str:
-    """Of one run the members of its generations; of several what each has found so far."""
+    """Charts of the fitness: quartiles by generation of one run, or best so far of several runs."""
     best = best_of(runs) or runs[0]
     later = [line for line in best.lines if line["generation"] >= 0]
     if not later:
@@ -179,7 +179,7 @@ def _history(runs: list[RunHistory]) -> str:
 
 
 def _terms(run: RunFolder, runs: list[RunHistory]) -> str:
-    """What each term gave, in the objective's own unit."""
+    """Table and charts of the weighted terms, in the unit of the objective."""
     best = best_of(runs) or runs[0]
     later = [line for line in best.lines if line["generation"] >= 0]
     held = run.read_json(RunFolder.BEST)["terms"] if (run / RunFolder.BEST).is_file() else []
@@ -199,7 +199,7 @@ def _terms(run: RunFolder, runs: list[RunHistory]) -> str:
 
 
 def _numbers(runs: list[RunHistory], problem: Problem | None) -> str:
-    """The centre of the search, in units where the problem is there."""
+    """Charts of the search distribution's mean, in the numbers' units if the problem is known."""
     best = best_of(runs) or runs[0]
     if not all("centre" in line and line["centre"] for line in best.lines):
         return _card("Numbers", "<p>The history does not hold them.</p>")
@@ -222,7 +222,7 @@ def _numbers(runs: list[RunHistory], problem: Problem | None) -> str:
 
 
 def _decoded(own: RunHistory, problem: Problem | None) -> np.ndarray:
-    """(G, n)."""
+    """Means of the search distribution (G, n) by generation, in units if the problem is known."""
     centres = np.asarray([line["centre"] for line in own.lines], float)
     return centres if problem is None else np.asarray(problem.tunables.decode(centres))
 
@@ -235,7 +235,7 @@ def _motion(run: RunFolder) -> str:
 
 
 def _front(front: Front, pages: Mapping[str, str]) -> str:
-    """The front over each pair of terms, and how it grew."""
+    """Charts of the Pareto front over each pair of terms, and of its hypervolume."""
     units = [f"{name} [{unit}]" for name, unit in zip(front.terms, front.units)]
     texts = [
         ", ".join(f"{name} {x:.4g}" for name, x in zip(front.terms, values)) + f" (run {run})"

@@ -1,4 +1,4 @@
-"""A push at the pelvis, and others in the trials of a search."""
+"""Pushes at the pelvis, varied over the trials of a search."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,7 +16,7 @@ Push = float | Sequence[float]
 
 
 def plain(pushes: Iterable[Push]) -> list[float | list[float]]:
-    """As JSON holds them. Raises ValueError naming the one that is no push."""
+    """Pushes as JSON stores them. Raises ValueError naming one that is no push."""
     return [_plain(one) for one in pushes]
 
 
@@ -32,8 +32,10 @@ def _plain(one: Push) -> float | list[float]:
 def pushed(
     scenario: Scenario, pushes: Sequence[Push], trials: int, at: float
 ) -> tuple[Scenario, dict[str, np.ndarray]]:
-    """The scenario with one push at the pelvis, and variants of it, one after the other: a force
-    without a direction goes once around the body, one with a direction has one."""
+    """Scenario with one push at the pelvis, and variants of it for the trials, in turn.
+
+    A force without a direction goes once around the body; one with a direction is one variant.
+    """
     sides = 360.0 * np.arange(DIRECTIONS) / DIRECTIONS
     each = [np.atleast_1d(one) for one in plain(pushes)]
     all_ = [(own[0], side) for own in each for side in (own[1:] if len(own) > 1 else sides)]

@@ -18,10 +18,10 @@ from optimize.tuning.names import OWN, WEIGHTS
 
 
 def judged(problem: Problem, values: Mapping[str, np.ndarray]) -> Judged:
-    """How members are judged: each with the weights and the scenario's numbers of its run.
+    """Evaluators of the members of several runs, each with the weights and the numbers of its run.
 
     values: of ``names.of_runs``; "weights.energy" is a weight of the objective, any path or label a
-    number of the scenario. Raises KeyError and ValueError for names that there are none of.
+    number of the scenario. Raises KeyError and ValueError for unknown names.
     """
     weights = {n[len(WEIGHTS) :]: v for n, v in values.items() if n.startswith(WEIGHTS)}
     numbers = {n: v for n, v in values.items() if n not in OWN and not n.startswith(WEIGHTS)}
@@ -45,7 +45,7 @@ def judged(problem: Problem, values: Mapping[str, np.ndarray]) -> Judged:
 
 
 def _with(problem: Problem, numbers: Mapping[str, np.ndarray]) -> Problem:
-    """The problem with further numbers, that the search does not see."""
+    """Problem with further numbers, which the search does not see."""
     scenario = problem.scenario
     tuned = default_numbers(scenario) if problem.numbers is None else problem.numbers
     own = {name: np.asarray(scenario.get(name), float).reshape(-1) for name in numbers}
@@ -65,7 +65,7 @@ def _with(problem: Problem, numbers: Mapping[str, np.ndarray]) -> Problem:
 
 
 def _weighed(problem: Problem, found: Evaluation, weights: Mapping[str, np.ndarray]) -> Evaluation:
-    """With the weights of each member's run."""
+    """Evaluation under the weights of each member's run."""
     if not weights:
         return found
     objective = dataclasses.replace(
@@ -83,7 +83,7 @@ def table_of_runs(
     each: Mapping[str, np.ndarray],
     runs: Sequence[EvolutionResult],
 ) -> list[dict[str, Any]]:
-    """What each run was and what it found, a row for each. search: arguments of ``evolve_runs``."""
+    """Rows of settings and result, one for each run. search: arguments of ``evolve_runs``."""
     return [
         {
             "run": k,

@@ -59,12 +59,12 @@ from optimize.tuning.runs import judged, table_of_runs
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What a run found.
+    """Outcome of a tuning run, as ``tune`` returns it.
 
-    before, after: the objective as it begins and of what is handed out, judged alike: {"name",
-    "total", "parts"}; None where the run was interrupted or every member failed. best_x: what is
-    handed out, in the optimiser's coordinates. evolution: the search, of several runs the one that
-    found the best; runs: all of them. notes: what could not be done, with the remedy.
+    before, after: objective of the start and of the returned member, evaluated alike: {"name",
+    "total", "parts"}; None where the run was interrupted or every member failed. best_x: the
+    returned member, in the optimiser's coordinates. evolution: the search, of several runs the one
+    that found the best; runs: all of them. notes: what could not be done, with the remedy.
     """
 
     folder: Path
@@ -89,7 +89,7 @@ def tune(
     cluster: Any = None,
     **options: Unpack[TuneOptions],
 ) -> TuneResult:
-    """Tune numbers of a scenario by evolution or along a gradient, and judge what is found.
+    """Tune numbers of a scenario by evolution or along a gradient, and evaluate the best members.
 
     scenario: a script's path or name, a scene of goals' name, or a Scenario; objective: see
     ``user_objective``; options: see ``TuneOptions``. Numbers are those of ``default_numbers``, or
@@ -144,7 +144,10 @@ def tune(
 
 @dataclass(frozen=True)
 class _Run:
-    """A run at work. searched: its problem on the workers."""
+    """Open tuning run: folder, configuration, problem and best member so far.
+
+    searched: the problem with its members simulated by the workers.
+    """
 
     folder: RunFolder
     config: RunConfig
@@ -167,7 +170,7 @@ def _resumed(
     accept_changes: bool,
     cluster: Any,
 ) -> _Opened:
-    """A folder that goes on. held: what is let go at the end."""
+    """Open the folder of a run to resume. held: contexts that end with the run."""
     folder = RunFolder.open(out)
     held.enter_context(locked(folder))
     config = resumed_config(folder, scenario, objective, options)
@@ -193,7 +196,7 @@ def _begun(
     command: list[str] | None,
     cluster: Any,
 ) -> _Opened:
-    """A new folder. held: what is let go at the end."""
+    """Create the folder of a new run. held: contexts that end with the run."""
     config = new_config(scenario, objective, options, command)
     _check_cluster(config, cluster)
     problem = make_problem(config)
@@ -208,7 +211,7 @@ def _begun(
 
 
 def _searched(run: _Run) -> TuneResult:
-    """The best member of all runs, of trials that stay the same."""
+    """Search with fixed trials: the result is the best member of all runs."""
     folder, config, problem = run.folder, run.config, run.problem
     of = judged(run.searched, of_runs(config["each"], config["runs"]))
     evaluate, doubts = of.evaluate, Doubts(problem, folder, config["trust"])
@@ -237,7 +240,11 @@ def _searched(run: _Run) -> TuneResult:
 
 
 def _chosen(run: _Run) -> TuneResult:
-    """A mean that stands in nearly all starts, the best of these, of trials that are drawn anew."""
+    """Robust search with new trials in every generation.
+
+    The result is the best of those means of the search distribution that end standing in nearly all
+    starts.
+    """
     folder, config, problem = run.folder, run.config, run.problem
     with Bar(config["generations"], run.progress) as bar:
 
@@ -278,7 +285,7 @@ def _chosen(run: _Run) -> TuneResult:
 
 
 def _check(scenario, out, options: TuneOptions) -> None:
-    """Raise TypeError for arguments of another kind; their values are looked at with the rest."""
+    """Raise TypeError for arguments of a wrong type; values are checked with the configuration."""
     if scenario is not None:
         how = ": a script's path or name, a scene's name, or a Scenario"
         check_kind("scenario", scenario, str, os.PathLike, Scenario, how=how)
@@ -292,7 +299,7 @@ def _check(scenario, out, options: TuneOptions) -> None:
 
 
 def _check_cluster(config: RunConfig, cluster: Any) -> None:
-    """ValueError where there are no such workers, or where they would have nothing to do."""
+    """Raise ValueError for workers that do not exist, or that the method could not use."""
     check_cluster(cluster)
     if cluster is not None and not {s.name for s in stages(config["method"])} & {*EVOLUTION}:
         raise ValueError(
@@ -304,7 +311,7 @@ def _check_cluster(config: RunConfig, cluster: Any) -> None:
 def _finish(
     run: _Run, runs: tuple[EvolutionResult, ...], judged: Judgement | None = None
 ) -> TuneResult:
-    """Judge what was found, unless that is done, and write what there is to look at."""
+    """Evaluate the best members, unless ``judged`` holds that, and write the results of a run."""
     folder, config, problem = run.folder, run.config, run.problem
     best, progress = run.best, run.progress
     order = sorted(runs, key=lambda one: best.worth(one.best_fitness, one.best_parts))
@@ -361,7 +368,7 @@ def _finish(
 
 
 def _how(config: RunConfig) -> str:
-    """What is judged by, as a reader is told."""
+    """Describe for reports by which steps and precision members were compared."""
     steps = f"with steps of {config['judge_dt']} s"
     if config["fresh"]:
         return "by the starts that checked it" + (f", {steps}" if config.text is not None else "")
@@ -371,7 +378,7 @@ def _how(config: RunConfig) -> str:
 def _judged(
     config: RunConfig, problem: Problem, runs: Sequence[EvolutionResult], progress: bool
 ) -> Judgement:
-    """The judgement of a search whose trials stay the same; of a script with the finer step."""
+    """Final evaluation of a search with fixed trials; of a script with the finer step."""
     if config.text is None:
         return judge(problem, dataclasses.replace(problem, racing=0), runs, progress)
     with judging():
@@ -380,8 +387,10 @@ def _judged(
 
 
 def _motion(config: RunConfig, problem: Problem, chosen: Judged, progress: bool) -> Simulation:
-    """The motion of what is handed out, from the scenario's start: of a script as best.scl has it,
-    as it is judged."""
+    """Simulate the returned member from the scenario's start, with the settings of the evaluation.
+
+    A script is simulated as its text in best.scl has it.
+    """
     if config.text is None:
         values = np.asarray(problem.tunables.decode(np.asarray(chosen.x, float)))
         found = with_numbers(problem, values, config["seconds"])
