@@ -87,7 +87,7 @@ def noting() -> Iterator[None]:
 
 @contextlib.contextmanager
 def deferred() -> Iterator[Callable[[], None]]:
-    """Context in which a signal waits for the next call of the yielded ``check``, or for the end."""
+    """Context in which a signal waits for the next call of the yielded ``check``, or the end."""
     if not _is_main():
         yield lambda: None
         return

@@ -1,4 +1,4 @@
-"""jaxsim check: whether scripts are sound."""
+"""jaxsim check: compile scripts and report their mistakes."""
 
 import argparse
 
@@ -13,7 +13,7 @@ EXAMPLES = "example:\n  jaxsim check my_kip_up.scl && echo good"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The scripts."""
+    """Add the scripts."""
     parser.add_argument("script", metavar="SCRIPT", nargs="+", help="files, or shipped scripts")
 
 

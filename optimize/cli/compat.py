@@ -1,4 +1,4 @@
-"""jaxsim compat: which actions go with which situations."""
+"""jaxsim compat: compatibility of actions and situations."""
 
 import argparse
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ examples:
 
 
 def fill() -> Mapping[str, str]:
-    """The defaults."""
+    """Defaults for the help text."""
     from optimize.compatibility.query import Diverse
     from optimize.compatibility.question import OUTCOMES
     from optimize.compatibility.run import METHODS, FitOptions
@@ -47,7 +47,7 @@ def fill() -> Mapping[str, str]:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Those of fit are fields of ``FitOptions``, those of query of ``Diverse``."""
+    """Add the options of fit (fields of ``FitOptions``) and of query (of ``Diverse``)."""
     add = parser.add_argument
     add("action_name", metavar="fit|query|show", choices=ACTIONS, help="what to do")
     add("scenario", metavar="SCENARIO", nargs="?", help="of fit: a name or a file")
@@ -77,7 +77,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do one of ``ACTIONS``."""
+    """Run one of ``ACTIONS``."""
     args.name = f"compat {args.action_name}"  # how it goes on after an interrupt
     return {"fit": _fit, "query": _query, "show": _show}[args.action_name](args)
 
@@ -128,7 +128,7 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def setting(args: argparse.Namespace, kept: Mapping[str, object]) -> Setting:
-    """For many simulations at once, in the precision of the folder's run."""
+    """Settings for many simulations at once, in the precision of the folder's run."""
     return Setting(device=None, precision="float32")
 
 

@@ -1,4 +1,4 @@
-"""jaxsim demo: a script is tuned for some generations, and its motion shown."""
+"""jaxsim demo: tune a script for some generations, and show its motion."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECONDS = 2.5  # of a simulation: enough to rise and to stand [s]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """A few of those that tuning has."""
+    """Add a few of the options of tuning."""
     add = parser.add_argument
     add(
         "--out",
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def gained(result: TuneResult) -> str:
-    """What of the objective fell and what rose, by the judgement before and after."""
+    """Describe which terms of the objective fell and which rose, by the final evaluation."""
     from jaxsim.viewer.values import plain_text
 
     before, after = result.before, result.after
@@ -93,7 +93,7 @@ def gained(result: TuneResult) -> str:
 
 
 def written() -> set[str]:
-    """The files that a run leaves in its folder."""
+    """Names of the files that a run leaves in its folder."""
     from optimize.results.folder import RunFolder
     from optimize.tuning.names import RESULT
 
@@ -133,7 +133,7 @@ def make_room(folder: Path) -> None:
 
 
 def _command(folder: Path) -> list[str]:
-    """The command that made the run."""
+    """Command that made the run in a folder."""
     from optimize.results.folder import RunFolder
 
     try:

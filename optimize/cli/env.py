@@ -1,5 +1,4 @@
-"""jaxsim env: a scenario as an environment, with an agent that does nothing, anything, or has
-learned."""
+"""jaxsim env: a scenario as an environment, with a zero, random or trained agent."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ examples:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """All but NAME and --set."""
+    """Add NAME, --agent, --set and the size of the batch."""
     add = parser.add_argument
     add("scenario", metavar="NAME", help="a scenario with an [environment]")
     add("--agent", default="zero", metavar="A", help="zero, random, or a policy's file (zero)")
@@ -36,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run a batch, print what it was paid; write the page."""
+    """Run a batch, print its rewards; write the page."""
     with deferred():
         from optimize.learning.trying import agent_of, tried, write_page
         from optimize.scenarios.find import scenario

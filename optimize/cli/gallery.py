@@ -1,4 +1,4 @@
-"""jaxsim gallery: the scenarios that come with the package."""
+"""jaxsim gallery: pages of the scenarios that come with the package."""
 
 import argparse
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ examples:
 
 
 def fill() -> Mapping[str, str]:
-    """The scenarios."""
+    """Names of the scenarios for the help text."""
     from optimize.scenarios.find import shipped_scenarios
 
     return {"scenarios": ", ".join(shipped_scenarios())}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Where to, and which."""
+    """Add --out and --only."""
     add = parser.add_argument
     add("--out", required=True, metavar="DIR", help="result folder; a folder in it for each")
     add("--only", metavar="NAME", help="this one alone")

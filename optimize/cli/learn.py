@@ -1,4 +1,4 @@
-"""jaxsim learn: a policy that learns in a scenario."""
+"""jaxsim learn: train a policy in a scenario."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ examples:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The method's own options are PATH=VALUE, as --set has them."""
+    """Add the options of learning; those of the method are PATH=VALUE, as --set has them."""
     add = parser.add_argument
     add("scenario", metavar="NAME", nargs="?", help="a scenario (jaxsim list); not with --resume")
     add("--method", metavar="M", help="ppo, shac, es or cma ({method})")
@@ -45,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def fill() -> Mapping[str, str]:
-    """The defaults."""
+    """Defaults for the help text."""
     from optimize.cli.shared import as_text, defaults
     from optimize.learning.learn import learn
     from optimize.results.updates import UPDATES
@@ -54,12 +54,12 @@ def fill() -> Mapping[str, str]:
 
 
 def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
-    """Batches of many members."""
+    """Settings for batches of many members."""
     return Setting(device=None, precision="float32")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Learn in a folder, or go on there."""
+    """Learn in a folder, or resume the run there."""
     with deferred():
         from optimize.cli.shared import given
         from optimize.learning.learn import learn
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tell(told: Mapping[str, Any], folder: Path) -> None:
-    """What the seeds came to."""
+    """Print the results of the seeds."""
     for seed, worth in zip(told["seeds"], told["returns"]):
         print(f"seed {seed}: the best policy's return without noise: {worth:.4g}")
     low, high = told["interval"]

@@ -1,4 +1,4 @@
-"""jaxsim list: what there is to simulate and to tune."""
+"""jaxsim list: names of scenarios, scripts, characters and controllers."""
 
 import argparse
 import textwrap
@@ -15,12 +15,12 @@ examples:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """One scenario."""
+    """Add NAME, a scenario to describe."""
     parser.add_argument("what", metavar="NAME", nargs="?", help="more of this one")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the names, or the numbers of one."""
+    """Print the names, or the numbers of one scenario."""
     with deferred():
         from controllers.registry import CONTROLLERS
         from controllers.scl.load import shipped_scripts

@@ -1,4 +1,4 @@
-"""What jaxsim mocap does with many files: each clip on a character, and a table of how well."""
+"""jaxsim mocap with many files: each clip on a character, and a table of its quality."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ ASKED = ("character", "joints", "alignment", "pin", "skeleton", "rate", "unit", 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Retarget all, write the table. 1: some could not be retargeted; they are named at the end."""
+    """Retarget all clips, and write the table.
+
+    Returns 1 where some could not be retargeted; they are named at the end.
+    """
     from jaxsim.io.files import write_bytes
 
     files = _files(args)
@@ -49,8 +52,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _files(args: argparse.Namespace) -> list[Path]:
-    """The clips, folders searched. Raises ValueError for options of one clip and names that would
-    give the same result."""
+    """Files of the clips, folders searched.
+
+    Raises ValueError for options of one clip and names that would give the same result.
+    """
     alone = {"--stance": args.stance, "--to": args.to}
     if given := [name for name, value in alone.items() if value]:
         raise ValueError(f"{', '.join(given)}: this is of one file, {len(args.files)} were given")
@@ -76,7 +81,7 @@ def _files(args: argparse.Namespace) -> list[Path]:
 
 
 def _row(args: argparse.Namespace, file: Path, character: tuple[Model, Body]) -> dict[str, Any]:
-    """What the table says of a clip, whose reference is written unless it is there."""
+    """Row of a clip in the table; its reference is written unless it exists."""
     from jaxsim.mocap.quality import failures, quality
     from jaxsim.mocap.reference import save_reference
 
@@ -103,8 +108,7 @@ def _row(args: argparse.Namespace, file: Path, character: tuple[Model, Body]) ->
 
 
 def _before(out: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
-    """The report of a result that is there, if it was made of the same; None where it is to be made
-    (again)."""
+    """Report of an earlier result, if it was made of the same inputs; None otherwise."""
     from jaxsim.mocap.errors import ClipError
     from jaxsim.mocap.reference import about
 
@@ -116,7 +120,7 @@ def _before(out: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _asked(args: argparse.Namespace, file: Path) -> dict[str, Any]:
-    """All that a result depends on; of files what they hold."""
+    """Inputs that a result depends on; of files their digests."""
     from jaxsim.mocap.reference import sha256
 
     asked = {name: getattr(args, name) for name in ASKED}

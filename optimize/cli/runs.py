@@ -1,4 +1,4 @@
-"""jaxsim runs: what there is in a folder of runs, and how two of them differ."""
+"""jaxsim runs: list the runs in a folder, and compare two of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HEAD = ("run", "state", "done", "best", "judged", "evaluations", "time", "scenar
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The folder, and what is made of its runs."""
+    """Add the folder, and the outputs for its runs."""
     parser.add_argument("folder", metavar="DIR", help="a folder of runs, or of one")
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
@@ -43,7 +43,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the list, or make of the runs what was asked for."""
+    """Print the list, or the requested comparison, plot or page."""
     with deferred():
         from optimize.studies.run_list import list_runs
 
@@ -73,7 +73,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _place(folder: Path, name: str) -> Path:
-    """A run by its name in the list, or by its path."""
+    """Folder of a run by its name in the list, or by its path."""
     return folder / name if (folder / name).is_dir() else Path(name)
 
 
@@ -103,7 +103,7 @@ def _page(args: argparse.Namespace, found: Sequence[ListedRun]) -> int:
 
 
 def table(found: Sequence[ListedRun], top: Path) -> str:
-    """A line a run; below, what is wrong with some."""
+    """Format a line for each run; below, notes on some."""
     rows = [HEAD, *(_row(run, top) for run in found)]
     widths = [max(len(row[k]) for row in rows) for k in range(len(HEAD))]
     right = range(HEAD.index("done"), HEAD.index("time") + 1)
@@ -144,7 +144,7 @@ def _tell_broken(found: Sequence[ListedRun], top: Path) -> None:
 
 
 def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting | None:
-    """Of a page: its front's motions are simulated as the search did."""
+    """Settings for a page, whose motions are simulated in the precision of the search."""
     if not args.page:
         return None
     from optimize.results.folder import RunFolder

@@ -43,14 +43,14 @@ examples:
 
 
 def fill() -> Mapping[str, str]:
-    """The defaults."""
+    """Defaults for the help text."""
     from optimize.running.simulate import simulate
 
     return as_text(defaults(simulate))
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """All but NAME, --set, --numbers and --out have the names that ``simulate`` gives them."""
+    """Add NAME, --set, --numbers, --out and the arguments of ``simulate``."""
     add = parser.add_argument
     add("what", metavar="NAME", help="a scenario, a script, a character: by name, or a file")
     set_options(parser)
@@ -65,7 +65,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Simulate, write the folder, print the summary. 1: the motion means nothing."""
+    """Simulate, write the folder, print the summary. Returns 1 where the motion diverged."""
     with deferred():
         from controllers.numbers import read_numbers
         from optimize.results.folder import RunFolder

@@ -55,7 +55,7 @@ examples:
 
 
 def fill() -> dict[str, str]:
-    """The measures of a script's scenario, and the defaults."""
+    """Measures of a script's scenario, and defaults, for the help text."""
     import textwrap
 
     from optimize.scenarios.find import scenario
@@ -69,7 +69,7 @@ def fill() -> dict[str, str]:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """All but NAME and what is made of the result have the names that ``sweep`` gives them."""
+    """Add NAME, the arguments of ``sweep``, and the outputs for its result."""
     add = parser.add_argument
     add("what", metavar="NAME", nargs="?", help="a scenario or script; not with --resume")
     add(
@@ -115,7 +115,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Sweep, write the folder, print the summary. 1: every member failed."""
+    """Sweep, write the folder, print the summary. Returns 1 where every member failed."""
     with deferred():
         from optimize.problems.starts import spread_text
         from optimize.sweeps.edge import Edge
@@ -157,7 +157,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _as_begun(args: argparse.Namespace) -> None:
-    """What is made of the result as well, as the command of the run said."""
+    """Add the outputs that the command of the resumed run had."""
     from optimize.results.folder import RunFolder
 
     typed = RunFolder.open(args.out).read_config()["command"]
@@ -167,7 +167,7 @@ def _as_begun(args: argparse.Namespace) -> None:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Raises ValueError for a number that varies twice."""
+    """Convert pairs to a dictionary. Raises ValueError for a number that varies twice."""
     names = [name for name, _ in pairs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

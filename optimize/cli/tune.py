@@ -57,7 +57,7 @@ examples:
 
 
 def fill() -> Mapping[str, str]:
-    """The objectives, and the defaults."""
+    """Objectives and defaults for the help text."""
     from optimize.running.objectives import OBJECTIVES
     from optimize.tuning.options import DEFAULTS
 
@@ -67,7 +67,7 @@ def fill() -> Mapping[str, str]:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """All but NAME, --objective and those of the folder have the names of ``TuneOptions``."""
+    """Add NAME, --objective, the options of the folder, and those of ``TuneOptions``."""
     add = parser.add_argument
     add(
         "scenario",
@@ -135,7 +135,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _trial_options(parser: argparse.ArgumentParser) -> None:
-    """By how many motions a member is judged, and what differs between these."""
+    """Add the options of a member's trials: their number, variation and aggregation."""
     add = parser.add_argument
     add(
         "--trials",
@@ -164,7 +164,7 @@ def _trial_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _search_options(parser: argparse.ArgumentParser) -> None:
-    """How members are found, and how many searches advance together."""
+    """Add the options of the search method, and the number of searches that run together."""
     add = parser.add_argument
     add(
         "--method",
@@ -203,7 +203,7 @@ def _search_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tune a script in a folder, or go on with that."""
+    """Tune a script in a folder, or resume the run there."""
     with deferred():
         from optimize.results.folder import RunFolder
         from optimize.tuning.options import DEFAULTS
@@ -227,7 +227,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def also(given: list[str]) -> dict[str, Any]:
-    """Of --also. Raises ValueError for what cannot be read."""
+    """Parse a variant of --also. Raises ValueError for what cannot be read."""
     own: dict[str, Any] = {}
     for text in given:
         if text.startswith("pushes="):
@@ -239,7 +239,7 @@ def also(given: list[str]) -> dict[str, Any]:
 
 
 def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
-    """A gradient is as precise as the device allows."""
+    """Settings of a search; a gradient is as precise as the device allows."""
     found = generations_setting(args, kept)
     from optimize.tuning.names import EVOLUTION, stages
 
@@ -249,7 +249,7 @@ def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
 
 
 def report(result: TuneResult) -> int:
-    """Print what a run gained, or how to go on with it; returns the exit code."""
+    """Print the gain of a run, or how to resume it; returns the exit code."""
     say(*result.notes)
     if result.evolution.interrupted:
         say(f"to go on: {_resume_command(result.folder)}")
@@ -265,7 +265,7 @@ def _resume_command(out: str | Path) -> str:
 
 
 def judgement(result: TuneResult) -> str:
-    """A table of the objective before and after, raw terms with their weights and units."""
+    """Table of the objective before and after, raw terms with their weights and units."""
     from jaxsim.viewer.values import plain_text
     from optimize.results.folder import RunFolder
 

@@ -1,4 +1,4 @@
-"""jaxsim verdict: whether a motion stands whatever computes it."""
+"""jaxsim verdict: success rate of a motion by any time step, back end, precision and scheme."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ examples:
 
 
 def fill() -> Mapping[str, str]:
-    """The defaults."""
+    """Defaults for the help text."""
     from optimize.studies.verdict import VerdictOptions
 
     return as_text(defaults(VerdictOptions))
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """All but NAME and --set are fields of ``VerdictOptions``."""
+    """Add NAME, --set and the fields of ``VerdictOptions``."""
     add = parser.add_argument
     add("names", metavar="NAME", nargs="+", help="a scenario or script, by name or file")
     set_options(parser)
@@ -55,7 +55,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Judge, print the table. 1: a column fails."""
+    """Evaluate, print the table. Returns 1 where a column fails."""
     with deferred():
         from optimize.studies.verdict import VerdictOptions, verdict
 
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def table(found: list[Verdict]) -> str:
-    """A row for each way to compute, a column for each scenario; what fails is marked with "!"."""
+    """Table with a row for each way to compute, a column for each scenario; "!" marks failures."""
     head = ["scheme, back end, precision, step", *(each.scenario for each in found)]
     rows = [head, ["---"] * len(head)]
     names = list(dict.fromkeys(c.name for each in found for c in each.columns))

@@ -1,4 +1,4 @@
-"""jaxsim view: the page of a result folder."""
+"""jaxsim view: open the page of a result folder."""
 
 import argparse
 import os
@@ -24,7 +24,7 @@ examples:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The folder."""
+    """Add the folder, and --at."""
     parser.add_argument("folder", metavar="DIR", help="a result folder, or a page")
     parser.add_argument(
         "--at",
@@ -73,7 +73,7 @@ def _run_member(args: argparse.Namespace) -> int:
 
 
 def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting | None:
-    """A member is simulated as the sweep was."""
+    """Settings for a member, which is simulated in the precision of the sweep."""
     if args.at is None:
         return None
     from optimize.results.folder import RunFolder
@@ -93,7 +93,7 @@ def show_page(page: Path) -> None:
 
 
 def has_display() -> bool:
-    """Whether windows can be shown."""
+    """True if windows can be shown."""
     if sys.platform.startswith(("win", "darwin")):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

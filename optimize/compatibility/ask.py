@@ -1,4 +1,4 @@
-"""Queries of a model in a folder: answered, simulated, kept in queries.json."""
+"""Queries of a model in a folder: answered, simulated, saved in queries.json."""
 
 import os
 import time
@@ -22,7 +22,7 @@ QUERIES = "queries.json"
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked, what was answered, what came of it.
+    """Queries with their answers, and whether the simulation confirms these.
 
     given: name -> (k,) values. points (k, n, d); decision (k, n) of the volume; known (k, n): the
     volume says yes; succeeded (k, n): the simulation does. seconds: of all queries together, when
@@ -42,7 +42,7 @@ class Asked:
 def ask(
     out: str | os.PathLike, given: Mapping[str, Sequence[float]], options: Diverse | None = None
 ) -> Asked:
-    """Answer queries by the model in ``out``, simulate each answer, keep all in queries.json.
+    """Answer queries by the model in ``out``, simulate each answer, save all in queries.json.
 
     given: name -> k values, as {"character.chair_height": [0.45, 0.16]}. Raises as ``load`` and
     ``diverse``, FolderInUse where another process works there.
@@ -57,7 +57,7 @@ def ask(
 def answered(
     kept: Kept, given: Mapping[str, Sequence[float]], options: Diverse | None = None
 ) -> Asked:
-    """``ask`` without writing."""
+    """Answer and simulate queries without writing, see ``ask``."""
     space = kept.question.space
     values = {
         (CHAIR if name == CHAIR_KEY else name): np.atleast_1d(np.asarray(column, float))
@@ -80,7 +80,7 @@ def answered(
 
 
 def queries(kept: Kept) -> Asked | None:
-    """Those that were asked last; None where none was. Raises ValueError for a damaged file."""
+    """Last queries of a model; None where none was asked. Raises ValueError for a damaged file."""
     if not (kept.folder / QUERIES).is_file():
         return None
     held = kept.folder.read_json(QUERIES)
@@ -100,14 +100,14 @@ def queries(kept: Kept) -> Asked | None:
 
 
 def motion_of(kept: Kept, point: np.ndarray) -> Simulation:
-    """The motion of a point (d,), for as long as it was judged."""
+    """Simulate a point (d,) for as long as the question does."""
     made = kept.question.scenario_at(point)
     seconds = kept.options.seconds
     return run_scenario(replace(made, seconds=seconds), fps=60.0, backend="xla")
 
 
 def table(asked: Asked) -> str:
-    """A line an answer."""
+    """Format a line for each answer."""
     names = [name.split(": ")[-1] for name in asked.names]
     wide = [max(len(name), 9) for name in names]
     head = "  ".join(f"{name:>{w}}" for name, w in zip(names, wide))
@@ -123,7 +123,7 @@ def table(asked: Asked) -> str:
 
 
 def as_plain(asked: Asked) -> dict[str, Any]:
-    """For the page."""
+    """Dictionary of the answers for the page."""
     return {
         "names": asked.names,
         "points": asked.points.reshape(-1, len(asked.names)).tolist(),

@@ -1,4 +1,4 @@
-"""The page of a model: one file that shows the volume, the samples and the last query offline.
+"""Page of a model: one offline file that shows the volume, the samples and the last query.
 
 Three numbers are a box that turns, with the volume's boundary; otherwise each pair of numbers is a
 slice, the others as in the first answer, or in the scenario.
@@ -47,7 +47,7 @@ def write_model_page(out: str | os.PathLike, progress: bool = False) -> Path:
 
 
 def model_page(kept: Kept, asked: Asked | None, motions: list[str]) -> str:
-    """The page as text; motions: one page for each answer."""
+    """HTML of the page of a model; motions: one page for each answer."""
     names = ", ".join(kept.question.space.names)
     title = f"What is compatible: {kept.options.scenario} over {names}"
     told = "No query so far" if asked is None else "Answers, as they were simulated"
@@ -98,7 +98,7 @@ def _frames(asked: Asked, motions: list[str]) -> str:
 
 
 def page_data(kept: Kept, asked: Asked | None) -> dict[str, Any]:
-    """What the page draws."""
+    """Data that the page draws."""
     space = kept.question.space
     inside = np.flatnonzero(space.inside(kept.points))
     shown = inside[np.unique(np.linspace(0, len(inside) - 1, MOST_POINTS).astype(int))]
@@ -122,7 +122,7 @@ def _short(numbers: np.ndarray) -> Any:
 
 
 def faces(space: Space, volume: Volume, cells: int = CELLS) -> np.ndarray:
-    """(n, 4, 3) corners, each range from 0 to 1, of the faces between cells inside and outside."""
+    """Corners (n, 4, 3) of the faces between cells inside and outside, each range from 0 to 1."""
     middle = (np.arange(cells) + 0.5) / cells
     unit = np.stack(np.meshgrid(middle, middle, middle, indexing="ij"), axis=-1)
     points = space.lower + unit * (space.upper - space.lower)
@@ -141,7 +141,7 @@ def faces(space: Space, volume: Volume, cells: int = CELLS) -> np.ndarray:
 def slices(
     space: Space, volume: Volume, through: np.ndarray, points: np.ndarray
 ) -> list[dict[str, Any]]:
-    """For each pair of numbers: where the volume is, and which samples are near."""
+    """Slices for each pair of numbers: the volume in them, and the samples near."""
     middle = (np.arange(PIXELS) + 0.5) / PIXELS
     extent = space.upper - space.lower
     found = []

@@ -1,9 +1,9 @@
-"""What a volume is asked: different actions for a situation, different situations for an action.
+"""Queries of a volume: different actions for a situation, or different situations for an action.
 
-Source: Shen, section 6.3. First a CMA-ES leads from a support vector that lies near to the point of
-the volume nearest to what is asked; then one for each answer, in turn, moves the answers apart.
-The printed sum of the diversity has its penalty with the wrong sign (a minimum would then be
-incompatible); here incompatible answers cost, and distances pay.
+Source: Shen, section 6.3. First a CMA-ES leads from a nearby support vector to the point of the
+volume nearest to the query; then one for each answer, in turn, moves the answers apart. The printed
+sum of the diversity has its penalty with the wrong sign (a minimum would then be incompatible);
+here incompatible answers cost, and distances are rewarded.
 """
 
 import time
@@ -31,7 +31,7 @@ ROUNDING = 0.01  # of a decision in float32, at most; what the search asks for b
 
 
 class Answers(NamedTuple):
-    """Of one query, or with a leading axis for each of several.
+    """Answers to one query, or with a leading axis to several.
 
     points: (n, d). decision: (n,) of the volume at these points, in float64. known: (n,) bool, at
     least the margin.
@@ -44,7 +44,7 @@ class Answers(NamedTuple):
 
 @dataclass(frozen=True)
 class Diverse:
-    """Numbers of a query. margin: the least decision that counts as compatible (thesis: 0)."""
+    """Options of a query. margin: the least decision that counts as compatible (thesis: 0)."""
 
     count: int = 3
     margin: float = MARGIN
@@ -61,13 +61,12 @@ class Diverse:
 def diverse(
     space: Space, volume: Volume, given: Mapping[str, Any], options: Diverse | None = None
 ) -> tuple[Answers, float]:
-    """Answers that differ, where the numbers of ``given`` are what they are there; and seconds.
+    """Diverse answers to queries that fix the numbers of ``given``; and the seconds that it took.
 
     given: name -> value, or k values for k queries at once (all numbers with equally many). The
     numbers of the state, and actions are answered, or the other way round; any others will do.
-
-    Raises KeyError for a number that there is none of, ValueError where none or all are given, a
-    value is outside its range, or the volume has no compatible support vector.
+    Raises KeyError for an unknown number, ValueError where none or all are given, a value is
+    outside its range, or the volume has no compatible support vector.
     """
     options = options or Diverse()
     fixed, asked = _asked(space, given)
@@ -93,7 +92,7 @@ def diverse(
 
 
 def _asked(space: Space, given: Mapping[str, Any]) -> tuple[tuple[int, ...], np.ndarray]:
-    """Indices of the given numbers, and (k, d) points that hold them, else the middle."""
+    """Indices of the given numbers, and points (k, d) that hold them, elsewhere the middle."""
     columns = {space.index(name): np.atleast_1d(np.asarray(v, float)) for name, v in given.items()}
     sizes = {len(column) for column in columns.values()}
     if not columns or len(columns) == space.size:
@@ -113,7 +112,7 @@ def _asked(space: Space, given: Mapping[str, Any]) -> tuple[tuple[int, ...], np.
 
 
 def _first_points(space: Space, volume: Volume, fixed, asked, options: Diverse) -> np.ndarray:
-    """(k, d) scaled: for each query a compatible support vector near to it, at random."""
+    """First point (k, d), scaled, of each query: a random nearby compatible support vector."""
     arrays = volume.arrays
     vectors = arrays["support"][arrays["weight"] > 0]
     vectors = vectors[space.inside(space.points(vectors))]
@@ -144,7 +143,7 @@ def _begun(key: Array, mean: Array) -> tuple[CMA_ES, Any, Any]:
 
 @cache
 def _search(fixed: tuple[int, ...], count: int, iterations: int):
-    """All queries of one kind, as one program: (k, count, d) scaled."""
+    """Program for all queries of one kind: answers (k, count, d), scaled."""
 
     def one(key, seed, asked, volume, low, high, margin):
         def penalty(z):
@@ -169,7 +168,7 @@ def _search(fixed: tuple[int, ...], count: int, iterations: int):
 
 
 def _approach(key: Array, seed: Array, asked: Array, own: np.ndarray, penalty) -> Array:
-    """(d,) the point of least |s - asked| + penalty that a CMA-ES finds from ``seed``."""
+    """Point (d,) of least |s - asked| + penalty that a CMA-ES finds from ``seed``."""
 
     def cost(z):
         return jnp.linalg.norm(z[..., own] - asked, axis=-1) + penalty(z)
@@ -192,7 +191,7 @@ def _approach(key: Array, seed: Array, asked: Array, own: np.ndarray, penalty) -
 
 
 def _apart(key: Array, start: Array, count: int, iterations: int, penalty) -> Array:
-    """(count, free) answers of least diversity cost, each moved by its own CMA-ES in turn."""
+    """Answers (count, free) of least diversity cost, each moved by its own CMA-ES in turn."""
 
     def cost(answers):  # (count, free) -> (), section 6.3
         distance = jnp.linalg.norm(answers[:, None] - answers[None] + 1e-30, axis=-1)

@@ -1,4 +1,4 @@
-"""A compatibility model in a folder: sampled, learned, kept; an interrupted run goes on.
+"""Compatibility model in a folder: sampled, learned, saved; an interrupted run is resumed.
 
 fit(FitOptions("sit_to_stand_arms", state={...}, action={...}), out="runs/chair")
 
@@ -40,11 +40,12 @@ METHODS = ("paths", "refinement")
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What is sampled. state, action: name -> (lower, upper[, scale]), see ``Space.of``.
+    """Options of a compatibility model: ranges to sample, and the criterion of success.
 
-    scenario: a name or file; set: of its keys and numbers, before anything varies. outcome: of
-    ``OUTCOMES``, what counts as success. samples: at least so many. trials: slightly different
-    starts, all of which must succeed.
+    state, action: name -> (lower, upper[, scale]), see ``Space.of``. scenario: a name or file; set:
+    of its keys and numbers, before anything varies. outcome: of ``OUTCOMES``, what counts as
+    success. samples: at least so many. trials: slightly different starts, all of which must
+    succeed.
     """
 
     scenario: str
@@ -68,7 +69,7 @@ class FitOptions:
             raise ValueError("samples, trials and seconds must be positive")
 
     def question(self) -> Question:
-        """Its problem and space. Raises as ``scenario`` and ``Question.of``."""
+        """Question of these options. Raises as ``scenario`` and ``Question.of``."""
         changes = dict(self.set)
         tilt = changes.pop(TILT, None)
         made = scenario(self.scenario, changes)
@@ -79,14 +80,14 @@ class FitOptions:
 
 
 def sampler(question: Question, method: str, seed: int) -> PathSampler | RefinementSampler:
-    """By the name of its method."""
+    """Create a sampler by the name of its method."""
     if method == "paths":
         return PathSampler(question.space, question.start, seed)
     return RefinementSampler(question.space, seed)
 
 
 class Fitted(NamedTuple):
-    """A model. points (n, d), yes (n,): all samples. seconds: that sampling and learning took."""
+    """Learned model. points (n, d), yes (n,): all samples. seconds: of sampling and learning."""
 
     options: FitOptions
     space: Space
@@ -106,14 +107,15 @@ def fit(
     progress: bool = False,
     command: list[str] | None = None,
 ) -> Fitted:
-    """Sample and learn; with ``out`` in a folder that can be resumed (then ``options`` is None).
+    """Sample and learn a model; with ``out`` in a folder that can be resumed.
 
-    A resumed run draws the same points as an unbroken one. Ctrl-C ends it after a batch.
+    To resume, ``options`` is None. A resumed run samples the same points as an unbroken one. Ctrl-C
+    ends it after a batch.
 
     Raises FileExistsError for a folder that holds something, FileNotFoundError where there is
     nothing to resume, RunChanged where that began with something else, FolderInUse where another
-    process works there, ImportError without scikit-learn, ValueError for options that cannot be,
-    for samples that do not belong to the run, and where all answers are the same.
+    process works there, ImportError without scikit-learn, ValueError for invalid options, for
+    samples that do not belong to the run, and where all answers are the same.
     """
     machine()  # its error comes before the work
     with contextlib.ExitStack() as stack:
@@ -146,7 +148,7 @@ def fit(
 
 
 def told(fitted: Fitted) -> dict[str, Any]:
-    """What was learned, for model.json."""
+    """Statistics of a learned model, for model.json."""
     return {
         "samples": len(fitted.yes),
         "compatible": int(fitted.yes.sum()),
@@ -164,7 +166,7 @@ def _sampled(
     kept: tuple[np.ndarray, np.ndarray] | None,
     progress: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """All points and answers; those that were kept are told again, without simulating them."""
+    """All points and answers; saved answers are replayed without simulating them."""
     draws = sampler(question, options.method, options.seed)
     points, yes = [], []
     done, saved = 0, time.monotonic()
@@ -197,7 +199,10 @@ def _sampled(
 
 
 def _known(kept, asked: np.ndarray, done: int, folder) -> np.ndarray | None:
-    """The answers that were kept; None where there are none yet. Raises ValueError for others."""
+    """Saved answers to a batch; None where there are none yet.
+
+    Raises ValueError where the saved points are others.
+    """
     if kept is None or done + len(asked) > len(kept[1]):
         return None
     here = slice(done, done + len(asked))
@@ -222,7 +227,7 @@ def _created(out, options: FitOptions, question: Question, command: list[str] | 
 
 
 def _resumed(out, options, accept_changes: bool, stack: contextlib.ExitStack):
-    """The options of the run in a folder, which is locked; the folder; its samples, if any."""
+    """Options of the run in a folder, which is locked; the folder; its samples, if any."""
     if out is None or options is not None:
         raise ValueError("to resume, name the folder of the run, and no options: it has its own")
     folder = RunFolder.open(out)
@@ -239,7 +244,7 @@ def _resumed(out, options, accept_changes: bool, stack: contextlib.ExitStack):
 
 
 def kept_options(folder: RunFolder, config: Mapping[str, Any]) -> FitOptions:
-    """Those in config.json. Raises ValueError where they are none."""
+    """Options in config.json. Raises ValueError where they are invalid."""
     kept = config.get("compatibility")
     if kept is None:
         raise ValueError(f"{folder.path} holds another kind of run, no compatibility model")
@@ -275,7 +280,7 @@ def _read(folder: RunFolder, name: str, names: Sequence[str]) -> dict[str, np.nd
 
 
 class Kept(NamedTuple):
-    """A model from its folder."""
+    """Saved model, loaded from its folder."""
 
     folder: RunFolder
     options: FitOptions
@@ -287,7 +292,10 @@ class Kept(NamedTuple):
 
 
 def load(out: str | os.PathLike) -> Kept:
-    """A finished model. Raises FileNotFoundError where there is none, ValueError for damage."""
+    """Load a finished model.
+
+    Raises FileNotFoundError where there is none, ValueError for damage.
+    """
     folder = RunFolder.open(Path(out))
     options = kept_options(folder, folder.read_config())
     question = options.question()

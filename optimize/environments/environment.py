@@ -1,12 +1,12 @@
-"""A Problem as an environment: pure functions ``reset`` and ``step`` of one character.
+"""Environment of a Problem: pure functions ``reset`` and ``step`` of one character.
 
     env = as_env(problem, observation=("joint_angles", "joint_rates", "root"), action="offsets",
                  reward={"alive": 1.0, "speed": 2.0}, done=("fallen",))
     at = env.reset(key)                   # () uint32, of ``draws.member_keys``
     at, step = env.step(at, action)       # (na,) from -1 to 1; jax.vmap, or jaxsim.fused.fuse
 
-An episode begins as one of the problem's trials does, with the numbers that vary in it; which one,
-and what is commanded, is drawn by the key. An action is held for several steps of the simulation.
+An episode begins as one of the problem's trials does, with the numbers that vary in it; trial and
+command are sampled by the key. An action is held for several steps of the simulation.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ OBSERVATION = ("joint_angles", "joint_rates", "root", "contacts", "command")
 
 @dataclass(frozen=True)
 class Environment:
-    """See ``as_env``. Hashed by identity, as its problem is."""
+    """Reinforcement-learning environment, see ``as_env``. Hashed by identity, as its problem is."""
 
     problem: Problem
     observation: tuple[Part, ...]
@@ -69,48 +69,48 @@ class Environment:
 
     @property
     def dt(self) -> float:
-        """For which an action is held [s]."""
+        """Time for which an action is held [s]."""
         return self.every * float(self.problem.scenario.scheme.dt)
 
     @property
     def pose(self) -> np.ndarray:
-        """(nq,) that observed angles and heights count from."""
+        """Pose (nq,) that observed angles and heights count from."""
         return self._stance[0]
 
     @property
     def rest(self) -> np.ndarray:
-        """(nq,) that actions count from: the scenario's start."""
+        """Pose (nq,) that actions count from: the scenario's start."""
         return np.asarray(self.problem.scenario.state.q)
 
     @property
     def track(self) -> Track | None:
-        """The poses of the clip."""
+        """Poses of the clip."""
         return None if self.clip is None else Track.of(self.clip)
 
     @property
     def limit(self) -> int | None:
-        """Actions of an episode that nothing ends."""
+        """Number of actions in an episode that nothing ends; None without a time limit."""
         return None if self.seconds is None else max(1, round(self.seconds / self.dt))
 
     @cached_property
     def action_size(self) -> int:
-        """na."""
+        """Size na of an action."""
         return self.action.size(self.model)
 
     @cached_property
     def observation_size(self) -> int:
-        """no."""
+        """Size no of an observation."""
         key = jax.ShapeDtypeStruct((), jnp.uint32)
         return jax.eval_shape(self.reset, key).observation.shape[0]
 
     # ---- episodes
 
     def reset(self, key: Array) -> EnvState:
-        """The beginning of a member's first episode; key () uint32."""
+        """Initial state of a member's first episode; key () uint32."""
         return self._begun(key, jnp.zeros((), jnp.uint32))
 
     def step(self, at: EnvState, action: Array) -> tuple[EnvState, Step]:
-        """What holding an action (na,) leads to; the episode goes on whatever that is.
+        """Hold an action (na,); the episode goes on whatever the outcome is.
 
         Raises ValueError for an action of another size.
         """
@@ -119,8 +119,10 @@ class Environment:
     def step_with_faults(
         self, at: EnvState, action: Array
     ) -> tuple[EnvState, Step, dict[str, Array]]:
-        """As ``step``, and for what makes ``Step.failed`` () bool each: "state", "observation",
-        "reward NAME"."""
+        """Step with the causes of ``Step.failed``, () bool each, by name; see ``step``.
+
+        The names are "state", "observation" and "reward NAME".
+        """
         after, view, parts = self._led_to(at, self._checked(action))
         held = sound(after.state, after.observation, parts)
         good = jnp.stack([jnp.asarray(each) for each in held.values()]).all()
@@ -134,12 +136,12 @@ class Environment:
         return after, told, {name: ~jnp.asarray(each) for name, each in held.items()}
 
     def step_on(self, at: EnvState, action: Array) -> tuple[EnvState, Step]:
-        """As ``step``; where the episode ended the state is the beginning of the next one."""
+        """Step with automatic reset: where the episode ended the state is that of a new one."""
         after, told = self.step(at, action)
         return self.renewed(after, told), told
 
     def renewed(self, after: EnvState, told: Step) -> EnvState:
-        """What a step led to, or where the episode ended the beginning of the next one."""
+        """State after a step, or where the episode ended the initial state of the next one."""
         ended = told.done | told.truncated
         return jax.lax.cond(
             ended, lambda one: self._begun(one.key, one.count), lambda one: one, after
@@ -148,7 +150,7 @@ class Environment:
     # ---- parts of both
 
     def _led_to(self, at: EnvState, action: Array) -> tuple[EnvState, View, dict[str, Array]]:
-        """The state after an action, what is seen there, and the rewards."""
+        """State after an action, the view there, and the rewards."""
         own = self._scenario(at.trial)
         state, memory, measured, effort = self._simulated(own, at, action)
         after = replace(
@@ -163,7 +165,7 @@ class Environment:
         return replace(after, com=view.obs.com, observation=seen), view, parts
 
     def _begun(self, key: Array, count: Array) -> EnvState:
-        """The beginning of an episode, by numbers that are drawn with index ``count``."""
+        """Initial state of an episode, by numbers that are sampled with index ``count``."""
         pool, dtype = self._pool, self.model.mass.dtype
         drawn = uniform(key, count, 1 + len(self.command), dtype)
         trials = self.problem.trials
@@ -191,7 +193,7 @@ class Environment:
 
     @cached_property
     def beginnings(self) -> Any:
-        """Of all trials: the starts, and what varies by path."""
+        """Initial states of all trials, and the values that vary by path."""
         _, starts, varied = self.problem.members(np.zeros((1, 0)))
         standing = self.problem.scenario.tree["state"]
         if self.clip is not None:
@@ -202,8 +204,7 @@ class Environment:
 
     @cached_property
     def _pool(self) -> tuple[State, Any, Any]:
-        """Beginnings of all trials: states with what the scheme remembers, memories of the
-        controller, and what is observed there."""
+        """Initial states of all trials as the scheme has them, memories, and observations."""
         starts, varied = self.beginnings
 
         def ready(start, varied):
@@ -223,7 +224,7 @@ class Environment:
         return np.asarray(stands.q), np.asarray(upright), np.asarray(height)
 
     def _scenario(self, trial: Array) -> Scenario:
-        """That of a trial."""
+        """Scenario of a trial."""
         _, varied = self.beginnings
         own = {path: jnp.asarray(values)[trial] for path, values in varied.items()}
         return self.problem.trial(np.zeros(0), self.problem.scenario.tree["state"], own)
@@ -258,7 +259,7 @@ class Environment:
 
     @cached_property
     def _measures(self) -> dict[str, Any]:
-        """Of the objective, where it is a reward."""
+        """Measures of the objective, where it is a reward."""
         return self.problem.objective.measures(self.model) if OBJECTIVE in self.reward else {}
 
     def _unmeasured(self) -> dict[str, Any]:
@@ -303,7 +304,7 @@ def as_env(
     stands: State | None = None,
     states: State | None = None,
 ) -> Environment:
-    """A problem as an environment of one character; ``jax.vmap`` or ``fuse`` makes a batch of it.
+    """Environment of a problem for one character; ``jax.vmap`` or ``fuse`` makes a batch of it.
 
     observation: parts by name (``controllers.policy.observations.OBSERVATIONS``), or functions of a
     View. action: "offsets", "targets", "torques", "numbers" (those of the problem, which the
@@ -312,18 +313,19 @@ def as_env(
     problem's objective, and alone by default. done: names (``terminations.TERMINATIONS``) or
     functions of a View that end an episode; a number that is not finite always does, and so does an
     observation beyond ``FARTHEST``.
-    command: name -> (lower, upper), drawn for each episode. rate: actions a second, by default 50,
-    or one a step where a step is longer. seconds: after which an episode is cut off; None: never.
-    clip: a motion to follow (``controllers.tracking.reference``). Episodes then begin anywhere on
-    it, which the clock tells, whose "period" is the clip's if no command says otherwise. stands:
-    how the body stands, which observed angles and heights count from; the scenario's start, or the
-    first pose of the clip. states (m, ...): of another motion, in which half of the episodes begin;
-    not with a clip.
 
-    The problem's ``trials`` are the beginnings, with its ``spread``, ``variants`` and ``drawn``
+    command: name -> (lower, upper), sampled for each episode. rate: actions a second, by default
+    50, or one a step where a step is longer. seconds: after which an episode is cut off; None:
+    never. clip: a motion to follow (``controllers.tracking.reference``). Episodes then begin
+    anywhere on it, as the clock shows, whose "period" is the clip's if no command says otherwise.
+    stands: a standing state, which observed angles and heights count from; the scenario's start, or
+    the first pose of the clip. states (m, ...): of another motion, in which half of the episodes
+    begin; not with a clip.
+
+    The problem's ``trials`` are the starts, with its ``spread``, ``variants`` and ``drawn``
     numbers (friction, masses, pushes); sizes of the body take scenarios of their own. Raises
     KeyError for an unknown name, with the nearest; ModelError where the body lacks what an action
-    or observation needs; ValueError for a rate that is none.
+    or observation needs; ValueError for an invalid rate.
     """
     scenario = problem.scenario
     dt = float(scenario.scheme.dt)
@@ -361,7 +363,7 @@ def as_env(
 
 
 def _kind(problem: Problem, action: str | Action) -> Action | Numbers:
-    """The action by its name. Raises ValueError for one that the scheme cannot take."""
+    """Action by its name. Raises ValueError for one that the scheme cannot take."""
     scenario = problem.scenario
     if action == "numbers":
         return Numbers(problem)
@@ -375,7 +377,7 @@ def _kind(problem: Problem, action: str | Action) -> Action | Numbers:
 
 
 def _check_named(env: Environment) -> None:
-    """Raise KeyError or ValueError for parts, rewards and terminations that cannot be."""
+    """Raise KeyError or ValueError for unknown or invalid parts, rewards and terminations."""
     for part in env.observation:
         part_of(part)
     if env.clip is None:

@@ -1,4 +1,4 @@
-"""What a policy is worth without noise."""
+"""Evaluation of a policy without noise."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ STILL = -1e9  # logarithm of a deviation that is none
 
 @dataclass(frozen=True)
 class Judged:
-    """The first episodes of members, (members,) each."""
+    """First episodes of the members, (members,) each."""
 
     returns: np.ndarray  # sum of the rewards
     length: np.ndarray  # actions

@@ -1,4 +1,4 @@
-"""What led a member to numbers that are none, in a file from which it is played again.
+"""Record of a member's divergence, in a file from which it is replayed.
 
 q, qd, time, action     (T, ...) states since the rollout began, and what was done there; the last
                         action led to it
@@ -43,10 +43,10 @@ def write_failure(
     update: int,
     backend: str = "fused",
 ) -> tuple[Path, dict[str, Any]]:
-    """Keep what led the first member to numbers that are not finite as failure_UPDATE.npz; the
-    file, and its numbers and faults.
+    """Save the actions of the first member that diverged as failure_UPDATE.npz.
 
-    before: states of all members at the beginning of the rollout; failed: (members, T) bool.
+    Returns the file, and its numbers and faults. before: states of all members at the start of the
+    rollout; failed: (members, T) bool.
     """
     member = int(np.argmax(failed.any(axis=1)))
     step = int(np.argmax(failed[member]))
@@ -74,9 +74,10 @@ def write_failure(
 def replayed(
     env: Environment, path: str | os.PathLike, backend: str = "fused"
 ) -> tuple[list[EnvState], list[Step]]:
-    """The states of a failure's file before each of its actions, and what these led to, simulated
-    anew: by the run's own backend, on its machine, the same numbers. env: the environment of the
-    run, ``environment_of(scenario(NAME), seed)``.
+    """Simulate the actions of a failure's file again: states before each, and steps after.
+
+    On the run's own back end and machine the numbers are the same. env: the environment of the run,
+    ``environment_of(scenario(NAME), seed)``.
 
     Raises FileNotFoundError, ArchiveError for a damaged file, ValueError for one of another
     environment.
@@ -102,8 +103,10 @@ HELD: dict[str, int] = dict.fromkeys(
 
 
 def _tree(like: Any, part: str, held: dict[str, np.ndarray]) -> Any:
-    """Arrays of a part of a file as a tree like another one; None where they do not fit. A leaf of
-    it that is a number stands for any array."""
+    """Arrays of a part of a file, in the structure of a tree; None where they do not fit.
+
+    A leaf of ``like`` that is a number stands for any array.
+    """
     own, tree = jax.tree.flatten(like)
     found = [held.get(f"{part}.{name}") for name in leaves_by_path(like)]
     fits = all(
@@ -113,7 +116,7 @@ def _tree(like: Any, part: str, held: dict[str, np.ndarray]) -> Any:
 
 
 class _Played(NamedTuple):
-    """Of each action, and the state before it."""
+    """Replayed actions, with the state before each and the step after it."""
 
     states: list[EnvState]
     actions: list[Array]
@@ -129,7 +132,7 @@ def _played(
     count: int,
     backend: str,
 ) -> _Played:
-    """So many actions from a state, each by a kernel for one member."""
+    """Simulate ``count`` actions from a state, each by a kernel for one member."""
 
     def one(network: Network, log_deviation: Array, at: EnvState):
         deviation = jnp.exp(log_deviation)

@@ -46,8 +46,11 @@ CHECK_SEED = 1_000_003  # added to the seed for the starts that choose the best
 
 @dataclass(frozen=True)
 class Learned:
-    """Where a run stands. worth: mean return of the best policy without noise, from the
-    environment's beginnings drawn anew."""
+    """State of a learning run.
+
+    worth: mean return of the best policy without noise, from newly sampled starts of the
+    environment.
+    """
 
     folder: Path
     updates: int
@@ -115,8 +118,10 @@ ONE = ("scenario", "method", "seed", "set", "options", "backend")
 
 
 def kept_options(folder: RunFolder, names: Sequence[str]) -> dict[str, Any]:
-    """The options of these names, and "updates", in the folder of a run. Raises ValueError for
-    another kind of run."""
+    """Options of a run in a folder, of these names and "updates".
+
+    Raises ValueError for another kind of run.
+    """
     config = folder.read_config()
     if "options" not in config:
         raise ValueError(f"{folder.path} holds another kind of run, no learning")
@@ -126,14 +131,14 @@ def kept_options(folder: RunFolder, names: Sequence[str]) -> dict[str, Any]:
 
 
 def config_of(asked: Mapping[str, Any], found: Scenario, command: Sequence[str]) -> dict[str, Any]:
-    """What config.json says of a run."""
+    """Contents of config.json for a run."""
     timing = {"dt": float(found.scheme.dt), "seconds": found.seconds}
     precision = np.dtype(found.model.mass.dtype).name
     return {**asked, **timing, "precision": precision, "command": list(command)}
 
 
 def began_with(asked: Mapping[str, Any], found: Scenario, env: Environment) -> Digest:
-    """What a run begins with: its options, all that its environment says, the arrays of these."""
+    """Digest of a new run: its options, its environment table, and the arrays of these."""
     table = found.environment
     config = {**asked, "environment": {} if table is None else table.values()}
     # the scenario's controller does not act here: it may be what an earlier run has learned
@@ -144,7 +149,7 @@ def began_with(asked: Mapping[str, Any], found: Scenario, env: Environment) -> D
 
 @dataclass(frozen=True)
 class _Begun:
-    """From where a run goes on."""
+    """Point from which a run continues."""
 
     state: Any
     history: list[dict[str, Any]]
@@ -160,7 +165,7 @@ class _Run:
     scenario: Scenario
 
     def begun(self) -> _Begun:
-        """What the folder keeps; the beginning, if it ended before it kept anything."""
+        """State saved in the folder, or the initial one if the run ended before it saved any."""
         state = self.learner.init(self.asked["seed"])
         path = self.folder / STATE
         if not path.is_file():
@@ -177,7 +182,7 @@ class _Run:
         return _Begun(state, history[:lines], best if best > NO_WORTH / 2 else -np.inf)
 
     def go(self, begun: _Begun, accepted: Mapping[int, list[str]], progress: bool) -> Learned:
-        """Update, note, check, keep."""
+        """Run updates with history, checks and checkpoints."""
         updates, history, best = self.asked["updates"], begun.history, begun.best
         state = _placed(begun.state)
         interrupted, spent = False, (history[-1]["seconds"] if history else 0.0)
@@ -212,7 +217,7 @@ class _Run:
         return Learned(self.folder.path, len(history), best, interrupted, history)
 
     def _checked(self, state: Any, best: float) -> dict[str, float]:
-        """Judge the policy without noise; keep it where it is the best."""
+        """Evaluate the policy without noise; save it where it is the best."""
         network = self.learner.network(state)
         found = judged(
             self.env, self.learner.run, network, self.learner.members, self.learner.length,
@@ -224,7 +229,7 @@ class _Run:
         return {"worth": worth, "whole": float(found.whole.mean())}
 
     def policy(self, network: Network) -> PolicyFile:
-        """The file of a policy learned here."""
+        """Policy file of a network learned here."""
         env, scenario, action = self.env, self.scenario, self.env.action
         assert not isinstance(action, Numbers)  # of a table it never is
         about = {
@@ -242,7 +247,7 @@ class _Run:
         return PolicyFile(jax.tree.map(np.asarray, network), env.pose, about, track, env.rest)
 
     def _guard(self, before: Any, told: Any, line: dict[str, Any]) -> None:
-        """Keep what led a member to numbers that are none; the others go on."""
+        """Save the actions that led a member to diverge; the others go on."""
         which = getattr(told, "which_failed", None)
         if not line.get("failed") or which is None:
             return
@@ -263,7 +268,7 @@ class _Run:
         write_state(self.folder / STATE, state, lines=len(history), best=best)
 
     def _shown(self, history: list[dict[str, Any]]) -> None:
-        """The curve, and the page of the best policy."""
+        """Write the curve, and the page of the best policy."""
         from optimize.learning.curve import write_curve
         from optimize.running.simulate import simulate, write_simulation
 
@@ -283,16 +288,21 @@ class _Run:
 
 
 def _placed(state: Any) -> Any:
-    """A state whose arrays are tied to the device that they are on, as what a kernel returns is:
-    then all updates are one program, the first one too."""
+    """Commit the arrays of a state to their device, as those that a kernel returns are.
+
+    Then all updates are one program, the first one too.
+    """
     return jax.tree.map(
         lambda x: jax.device_put(x, x.sharding) if isinstance(x, jax.Array) else x, state
     )
 
 
 def with_policy(scenario: Scenario, path: str | Path) -> Scenario:
-    """A scenario driven by a policy file, begun on the clip of one that has a clip. A note says
-    where it was learned in another scenario. Raises PolicyError for one of another character."""
+    """Scenario with the controller of a policy file, starting on its clip if it has one.
+
+    A note says where it was learned in another scenario. Raises PolicyError for one of another
+    character.
+    """
     file = read_policy(path)
     controller = file.controller(scenario.model, scenario.state)
     controller.check(scenario.model)
@@ -305,7 +315,7 @@ def with_policy(scenario: Scenario, path: str | Path) -> Scenario:
 
 
 def _line(update: int, told: Any, actions: int) -> dict[str, Any]:
-    """A line of the history; what does not exist is None."""
+    """Line of the history; a number that is not finite is None."""
     numbers = {
         name: _number(getattr(told, name))
         for name in (

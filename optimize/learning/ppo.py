@@ -6,12 +6,12 @@
         state, told = learner.update(state)
     network = learner.network(state)
 
-A state is a tree of arrays: kept and read again, a run goes on to the same numbers. Advantages are
-those of J. Schulman et al. 2016 (lambda returns); where time cut an episode off, its last state is
-worth what the critic says, which is a mean of rewards: they are paid in parts of 1 - gamma, so that
-what is to be learnt is of their order however far it looks ahead. The learning rate follows the
-change of the policy (N. Rudin et al. 2022, Learning to walk in minutes): the update that changes
-it more than ``change`` slows down.
+A state is a tree of arrays: saved and read again, a run goes on to the same numbers. Advantages are
+those of J. Schulman et al. 2016 (lambda returns); where time cut an episode off, the value of its
+last state is the critic's. Rewards are scaled by 1 - gamma, so that a value is a mean of rewards,
+of their order however far it looks ahead. The learning rate follows the change of the policy
+(N. Rudin et al. 2022, Learning to walk in minutes): an update that changes it more than ``change``
+reduces the rate.
 """
 
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ SLOWEST, FASTEST = 1e-5, 1e-3  # learning rates
 
 
 class Told(NamedTuple):
-    """Of one update, () each; parts by name."""
+    """Statistics of one update, () each; parts by name."""
 
     reward: Array  # mean of an action
     parts: dict[str, Array]
@@ -51,7 +51,7 @@ class Told(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class PPOState:
-    """All that an update needs."""
+    """State from which an update is computed."""
 
     params: Any
     optimiser: Any
@@ -64,7 +64,7 @@ class PPOState:
 
 @dataclass(frozen=True)
 class Batch:
-    """(n, ...) of single actions."""
+    """Training data of single actions, (n, ...) each."""
 
     observation: Array
     action: Array
@@ -78,11 +78,11 @@ jax.tree_util.register_dataclass(Batch, [*Batch.__annotations__], [])
 
 @dataclass(frozen=True)
 class PPO(ActorCritic):
-    """The method, with its options.
+    """Proximal policy optimisation, with its options.
 
-    members: of a batch; length: actions of each in an update; epochs, parts: how often these are
-    gone over, and in how many minibatches. discount, smoothing: gamma and lambda; clip: of the
-    ratio of chances; spread: weight of the entropy; noise: first deviation of actions.
+    members: of a batch; length: actions of each in an update; epochs, parts: passes over these, and
+    minibatches of each pass. discount, smoothing: gamma and lambda; clip: of the ratio of
+    probabilities; spread: weight of the entropy; noise: first deviation of actions.
     """
 
     env: Environment
@@ -107,11 +107,11 @@ class PPO(ActorCritic):
 
     @cached_property
     def run(self):
-        """``rollouts`` of ``length`` actions."""
+        """Compiled ``rollouts`` of ``length`` actions."""
         return rollouts(self.env, self.length, self.backend)
 
     def init(self, seed: int) -> PPOState:
-        """The state before the first update."""
+        """Initial state, before the first update."""
         _, params = self._new(seed)
         params = jax.tree.map(jnp.asarray, params)
         return PPOState(
@@ -125,18 +125,18 @@ class PPO(ActorCritic):
         )
 
     def update(self, state: PPOState) -> tuple[PPOState, Told]:
-        """Act, and learn from what happened."""
+        """Collect a rollout, and learn from it."""
         agent = nnx.merge(self._graph, state.params)
         network = network_of(agent, state.seen)
         members, found = self.run(network, agent.log_deviation[...], state.members)
         return self._learn(state, members, found)
 
     def network(self, state: PPOState) -> Network:
-        """The policy: the means of actions."""
+        """Policy network: the means of actions."""
         return network_of(nnx.merge(self._graph, state.params), state.seen)
 
     def log_deviation(self, state: PPOState) -> Array:
-        """(na,) of actions."""
+        """Log standard deviations (na,) of actions."""
         return state.params["log_deviation"][...]
 
     @cached_property
@@ -166,7 +166,7 @@ class PPO(ActorCritic):
         return after, _told(found, changes[-1], nnx.merge(self._graph, params), rate)
 
     def _judged(self, state: PPOState, found: Rollout) -> Batch:
-        """Advantages and returns, of single actions."""
+        """Advantages and returns of single actions."""
         agent = nnx.merge(self._graph, state.params)
         value = lambda x: agent.critic(state.seen.normalised(x))[..., 0]  # noqa: E731
         now, then = value(found.observation), value(found.seen)
@@ -186,7 +186,7 @@ class PPO(ActorCritic):
         return jax.tree.map(lambda x: x.reshape(self.actions, *x.shape[2:]), batch)
 
     def _loss(self, params: Any, part: Batch, seen: Statistics) -> tuple[Array, Array]:
-        """The clipped surrogate with the critic's error, and the policy's change."""
+        """Clipped surrogate with the critic's error, and the policy's change."""
         agent = nnx.merge(self._graph, params)
         x, log_deviation = seen.normalised(part.observation), agent.log_deviation[...]
         noise = (part.action - agent.actor(x)) / jnp.exp(log_deviation)
@@ -204,9 +204,11 @@ class PPO(ActorCritic):
 def advantages(
     reward: Array, now: Array, then: Array, done: Array, truncated: Array, discount, smoothing
 ) -> Array:
-    """(members, T) lambda-weighted advantages; now, then: what the states before and after each
-    action are worth. Nothing follows where an episode is done; where time cut it off its last
-    state counts, and no action after it."""
+    """Lambda-weighted advantages (members, T).
+
+    now, then: values of the states before and after each action. Nothing follows where an episode
+    is done; where time cut it off its last state counts, and no action after it.
+    """
     surprise = reward + discount * jnp.where(done, 0.0, then) - now
     goes_on = jnp.where(done | truncated, 0.0, discount * smoothing)
 

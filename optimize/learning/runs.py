@@ -1,4 +1,4 @@
-"""Runs of several seeds: a folder each, what each came to, and one picture of all.
+"""Learning runs of several seeds: a folder each, the result of each, and one plot of all.
 
 seed_0, seed_1, ...          a run each (``optimize.learning.learn``)
 runs.json                    return of the best policy of each without noise, mean and interval
@@ -38,7 +38,7 @@ CURVES = "curves.png"
 
 @dataclass(frozen=True)
 class Runs:
-    """Of each seed what it learned, as far as it came."""
+    """Learning results by seed, as far as they have come."""
 
     folder: Path
     seeds: tuple[int, ...]
@@ -46,12 +46,11 @@ class Runs:
 
     @property
     def interrupted(self) -> bool:
-        """Before the last one was done."""
+        """True if the runs ended before the last one was done."""
         return len(self.learned) < len(self.seeds) or self.learned[-1].interrupted
 
     def told(self) -> dict[str, Any]:
-        """Seeds that were judged, their returns, mean and its 95 % interval over seeds, the best
-        one; {} before any was."""
+        """Returns over seeds, their mean with a 95 % interval, the best seed; {} without any."""
         judged = {s: r.worth for s, r in zip(self.seeds, self.learned) if np.isfinite(r.worth)}
         worths = np.array(list(judged.values()))
         if not judged:
@@ -77,11 +76,11 @@ def learn_runs(
     command: Sequence[str] = (),
     **options: Any,
 ) -> Runs:
-    """Learn with ``runs`` seeds from ``seed`` on, one after the other. options: those of ``learn``.
+    """Learn with ``runs`` seeds from ``seed`` on, one after the other.
 
-    With ``resume`` runs that are done stay, one that was begun goes on to the same numbers, and the
-    others follow. Raises what ``learn`` does; where the folder of a seed is damaged, before any of
-    them goes on.
+    options: those of ``learn``. With ``resume`` runs that are done stay, an unfinished one goes on
+    to the same numbers, and the others follow. Raises what ``learn`` does; where the folder of a
+    seed is damaged, before any of them goes on.
     """
     with locked(out):
         if resume:
@@ -117,14 +116,14 @@ SEVERAL = ("scenario", "runs", "seed", "options")
 
 
 def of_several(out: str | os.PathLike) -> bool:
-    """The folder of a run holds runs of several seeds."""
+    """True if the folder of a run holds runs of several seeds."""
     return "runs" in RunFolder.open(out).read_config()
 
 
 def _one(
     folder: RunFolder, seed: int, asked: Mapping[str, Any], accept_changes: bool, progress: bool
 ) -> Learned:
-    """A run that is new, goes on, or is done."""
+    """Learn with one seed: start a run, resume it, or read its result."""
     updates, history = asked["updates"], kept_history(folder)
     if len(history) >= updates and (folder / STATE).is_file() and (folder / POLICY).is_file():
         worths = [line["worth"] for line in history if "worth" in line]

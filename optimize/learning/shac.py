@@ -1,14 +1,16 @@
-"""Short-horizon actor-critic (J. Xu et al. 2022, Accelerated Policy Learning with Parallel
-Differentiable Simulation): the actor follows the derivative of what a short window of actions
-earns, through the simulation, and of what the critic says follows.
+"""Short-horizon actor-critic with gradients through the simulation.
+
+J. Xu et al. 2022, Accelerated Policy Learning with Parallel Differentiable Simulation: the actor
+follows the derivative of the rewards in a short window of actions, through the simulation, and of
+the critic's value at its end.
 
     learner = SHAC(env)
     state = learner.init(seed=0)
     state, told = learner.update(state)
 
-Rewards are paid in parts of 1 - gamma, as in ``optimize.learning.ppo``. Going back from action to
-action the derivatives by a member's state and by its action are cut to ``steepest``, and left out
-where they are not finite: a member whose contacts amplify them does not decide for the others.
+Rewards are scaled by 1 - gamma, as in ``optimize.learning.ppo``. Going back from action to
+action the derivatives by a member's state and by its action are clipped to ``steepest``, and left
+out where they are not finite: a member whose contacts amplify them does not decide for the others.
 """
 
 from dataclasses import dataclass, field
@@ -33,7 +35,7 @@ from optimize.learning.rollout import begin_all, rollouts
 
 
 class Told(NamedTuple):
-    """Of one update, () each; parts by name."""
+    """Statistics of one update, () each; parts by name."""
 
     reward: Array  # mean of an action
     parts: dict[str, Array]
@@ -48,7 +50,7 @@ class Told(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class SHACState:
-    """All that an update needs."""
+    """State from which an update is computed."""
 
     params: Any
     followed: Any  # params whose critic judges, which follow
@@ -60,7 +62,7 @@ class SHACState:
 
 
 class Window(NamedTuple):
-    """(T, members, ...) of what happened."""
+    """Record of a window of actions, (T, members, ...) each."""
 
     observation: Array
     steps: Array  # () of the episode
@@ -69,13 +71,12 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class SHAC(ActorCritic):
-    """The method, with its options.
+    """Short-horizon actor-critic, with its options.
 
     members: of a batch; length: actions of a window; discount, smoothing: gamma, and lambda of what
     the critic learns; rate: of the actor's learning, critic_rate: of the critic's; epochs, parts:
-    how often the critic goes over a window, in how many minibatches; follow: part by which the
-    critic that judges follows the one that learns; steepest: see above; noise: first deviation of
-    actions.
+    passes of the critic over a window, and minibatches of each; follow: rate at which the target
+    critic follows the one that learns; steepest: see above; noise: first deviation of actions.
     """
 
     env: Environment
@@ -96,7 +97,7 @@ class SHAC(ActorCritic):
 
     @cached_property
     def _optimisers(self) -> tuple[optax.GradientTransformation, ...]:
-        """One for what acts, one for what judges: each moves what its loss knows."""
+        """Optimisers of actor and critic: each moves the parameters that its loss depends on."""
         return tuple(
             optax.chain(optax.clip_by_global_norm(1.0), optax.adam(rate, b1=0.7, b2=0.95))
             for rate in (self.rate, self.critic_rate)
@@ -104,7 +105,7 @@ class SHAC(ActorCritic):
 
     @cached_property
     def run(self):
-        """``rollouts`` of ``length`` actions."""
+        """Compiled ``rollouts`` of ``length`` actions."""
         return rollouts(self.env, self.length, self.backend)
 
     @cached_property
@@ -113,7 +114,7 @@ class SHAC(ActorCritic):
         return jax.vmap(fuse_one(self.env.step) if fused else self.env.step)
 
     def init(self, seed: int) -> SHACState:
-        """The state before the first update."""
+        """Initial state, before the first update."""
         params = jax.tree.map(jnp.asarray, self._new(seed)[1])
         return SHACState(
             params=params,
@@ -126,11 +127,11 @@ class SHAC(ActorCritic):
         )
 
     def update(self, state: SHACState) -> tuple[SHACState, Told]:
-        """Act, follow the derivative, and teach the critic."""
+        """Simulate a window, follow its derivative, and train the critic."""
         return self._updated(state)
 
     def network(self, state: SHACState) -> Network:
-        """The policy: the means of actions."""
+        """Policy network: the means of actions."""
         return network_of(nnx.merge(self._graph, state.params), state.seen)
 
     @cached_property
@@ -155,7 +156,7 @@ class SHAC(ActorCritic):
         return after, _told(window, deviation, _norm(slope), error)
 
     def _loss(self, params: Any, state: SHACState, key: Array):
-        """What a window earns and is worth at its end, of all members, less than zero."""
+        """Negative mean return of a window, with the value at its end, over all members."""
         agent, judge = (nnx.merge(self._graph, p) for p in (params, state.followed))
         deviation = jnp.exp(agent.log_deviation[...])
         noise = jax.random.normal(key, (self.length, self.members, self._sizes[1]), deviation.dtype)
@@ -183,7 +184,7 @@ class SHAC(ActorCritic):
         return -total / self.members, jax.lax.stop_gradient((members, window))
 
     def _taught(self, params: Any, state: SHACState, window: Window, key: Array):
-        """Params whose critic is taught the lambda returns of a window by the one that judges."""
+        """Parameters whose critic is fitted to the lambda returns that the target critic gives."""
         judge, told = nnx.merge(self._graph, state.followed), window.told
         observed = state.seen.normalised(window.observation).swapaxes(0, 1)
         now, then = (
@@ -232,8 +233,10 @@ def _told(window: Window, deviation: Array, slope: Array, error: Array) -> Told:
 
 
 def _cut(at: Any, steepest: float) -> Any:
-    """The same arrays (members, ...); what is derived by those of a member is at most ``steepest``,
-    and 0 where it is not finite."""
+    """Identity on arrays (members, ...) whose derivative by member is clipped to ``steepest``.
+
+    It is 0 where it is not finite.
+    """
     leaves, tree = jax.tree.flatten(at)
     real = [k for k, x in enumerate(leaves) if jnp.issubdtype(x.dtype, jnp.floating)]
     cut: Any = _bounded(steepest, [leaves[k] for k in real])

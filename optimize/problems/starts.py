@@ -28,7 +28,7 @@ def start_states(
     seed: int,
     spread: tuple[float, float] = (ANGLE, RATE),
 ) -> State:
-    """``count`` starts with a leading axis: ``standing`` first, then with small normal deviations.
+    """Starts (``count``) with a leading axis: ``standing`` first, then with normal deviations.
 
     The joints of the character deviate within their limits, and so do their velocities; its lowest
     point stays as high as it was. spread: standard deviations of the two [rad], [rad/s]. The joints

@@ -42,7 +42,7 @@ class Workers:
     count: int
 
     def each(self, function: Callable[..., Any], calls: Iterable[tuple]) -> Calls:
-        """``each`` on these workers; only a few calls ahead of those consumed are under way."""
+        """Results of calls on these workers, see ``each``; only a few calls ahead are under way."""
         job, like, waiting = _sent(function), _here(), deque()
         calls = iter(calls)
         try:

@@ -51,7 +51,7 @@ class Batch:
         return dataclasses.replace(self.scenario, controller=own)
 
     def best(self, name: str, largest: bool = True, **options: Any) -> Simulation:
-        """Simulate the member with the largest, or least, value of a measure, of those that did not fail.
+        """Simulate the member with the largest, or least, value of a measure, without failed ones.
 
         options: of ``run_scenario``. Raises KeyError for a measure that was not taken, ValueError
         where every member failed.

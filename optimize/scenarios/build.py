@@ -1,4 +1,4 @@
-"""From a world to a scenario: model, controller, scheme, forces as arrays."""
+"""Scenario of a parsed world: model, controller, scheme and forces as arrays."""
 
 import dataclasses
 from collections.abc import Callable
@@ -54,7 +54,7 @@ SETTINGS = (
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Gripping(Numbered):
-    """Another controller, with grips that close and open by the clock."""
+    """Controller wrapper that closes and opens grips at given times."""
 
     inner: Any
     close: Array  # (ng,) [s]
@@ -62,7 +62,7 @@ class Gripping(Numbered):
 
     @property
     def labels(self) -> dict[str, str]:
-        """Those of the controller inside."""
+        """Labels of the wrapped controller."""
         own = getattr(self.inner, "labels", {})
         return {label: f"inner.{path}" for label, path in own.items()}
 
@@ -70,7 +70,7 @@ class Gripping(Numbered):
         check_controller(model, self.inner)
 
     def resized(self, model: Model, grow: Callable[[Model], Model]) -> "Gripping":
-        """With the controller inside for the body that ``grow`` makes of the model."""
+        """Wrapper of the controller for the body that ``grow`` makes of the model."""
         if not hasattr(self.inner, "resized"):
             return self
         return dataclasses.replace(self, inner=self.inner.resized(model, grow))
@@ -79,23 +79,23 @@ class Gripping(Numbered):
         return self.inner.init(model, state, obs)
 
     def phase(self, memory: Any) -> tuple[Any, Any]:
-        """Of the controller inside."""
+        """Phase of the wrapped controller."""
         return self.inner.phase(memory) if hasattr(self.inner, "phase") else (-1, 0.0)
 
     def changes(self, before: Any, after: Any) -> list[tuple[float, int]]:
-        """Of the controller inside."""
+        """Phase changes of the wrapped controller."""
         return self.inner.changes(before, after) if hasattr(self.inner, "changes") else []
 
     def gauges(self, memory: Any) -> dict[str, Any]:
-        """Of the controller inside."""
+        """Gauges of the wrapped controller."""
         return self.inner.gauges(memory) if hasattr(self.inner, "gauges") else {}
 
     def gauge_limits(self) -> dict[str, Any]:
-        """Of the controller inside."""
+        """Gauge limits of the wrapped controller."""
         return self.inner.gauge_limits() if hasattr(self.inner, "gauge_limits") else {}
 
     def ghost(self, model: Model, time: Any) -> Any:
-        """Of the controller inside."""
+        """Reference poses of the wrapped controller."""
         return self.inner.ghost(model, time) if hasattr(self.inner, "ghost") else None
 
     def update(self, memory, model, state, obs, dt) -> tuple[Any, Control]:
@@ -105,8 +105,10 @@ class Gripping(Numbered):
 
 
 def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
-    """The scenario of a world. Raises WorldError or ModelError, naming the place, for what does not
-    fit together."""
+    """Build the scenario of a world.
+
+    Raises WorldError or ModelError, naming the place, for what does not fit together.
+    """
     optimised = world.scheme == "per_step_optimisation"
     if optimised:
         _check_optimised(world)
@@ -167,7 +169,7 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
 
 
 def _clip(world: World, setup: Setup) -> "Callable[[], Reference] | None":
-    """What reads the file of ``[environment.clip]``: it takes a while, and few ask for it."""
+    """Reader of the file of ``[environment.clip]``, called only on demand since it takes long."""
     table = world.environment
     if table is None or not table.has("clip"):
         return None
@@ -178,7 +180,7 @@ def _clip(world: World, setup: Setup) -> "Callable[[], Reference] | None":
 
 
 def _company(world: World, setup: Setup, first: Any) -> Company:
-    """With the controllers of the companions, each built for its own body."""
+    """Controller of the character and its companions, each built for its own submodel."""
     members = [first]
     parts = character_parts(setup.model.topology)[1:]
     for one, part in zip(world.companions, parts):
@@ -209,8 +211,10 @@ def _controller(world: World, setup: Setup) -> Registered:
 
 
 def _torques(world: World, controller: GoalController) -> GoalTorques:
-    """A controller by goals for a world that is simulated forward: it knows the character and what
-    is fixed around it."""
+    """Task-based controller for a world that is simulated forward, by torques.
+
+    Its model is that of the character and of what is fixed around it.
+    """
     own = build_world(replace(world, bodies=(), driven=(), grips=(), pushes=())).model
     dt = float(world.dt or DT[world.scheme])
     every = max(1, round(float(SynthesisConfig().dt) / dt))
@@ -219,7 +223,7 @@ def _torques(world: World, controller: GoalController) -> GoalTorques:
 
 
 def _check_optimised(world: World) -> None:
-    """What the per-step optimisation cannot hold. Its bodies are seen, and touch nothing."""
+    """Raise WorldError for tables that per-step optimisation cannot simulate, such as grips."""
     if world.character is None:
         raise WorldError(f"{world.name}: per-step optimisation needs a [character]")
     if world.grips:
@@ -261,7 +265,7 @@ def _optimisation(world: World, built: WorldModel) -> PerStepOptimisation:
 
 
 def _several(world: World, model: Model, config: SynthesisConfig) -> SeveralCharacters:
-    """Of the character and its companions."""
+    """Scheme for the character and its companions."""
     if world.holds:
         raise WorldError(
             f"{world.name}: [[hold]]: several characters hold each other, and no holds yet; leave"
@@ -284,7 +288,7 @@ def _several(world: World, model: Model, config: SynthesisConfig) -> SeveralChar
 
 
 def _holds(world: World, model: Model, points: Effectors) -> Holds | None:
-    """Of the world's ``[[hold]]`` tables."""
+    """Holds of the world's ``[[hold]]`` tables."""
     if not world.holds:
         return None
     dtype, made = model.mass.dtype, Holds.of(model, points, tuple(h.name for h in world.holds))

@@ -1,9 +1,9 @@
-"""Scenarios by name or file: the shipped ones, scripts, scenario files, characters by themselves.
+"""Scenarios by name or file: shipped ones, scripts, scenario files, characters by themselves.
 
     scenario("push", {"push.force": 350, "controller.gait.time": 0.6})
 
-What is set are keys of the file (``push.force``, ``character.build``, ``world.seconds``) or numbers
-of what is built from it (``controller.gait.time``, ``model.mass[3]``, ``scheme.dt``).
+Settings are keys of the file (``push.force``, ``character.build``, ``world.seconds``) or numbers
+of the built scenario (``controller.gait.time``, ``model.mass[3]``, ``scheme.dt``).
 """
 
 import os
@@ -35,7 +35,7 @@ STARTS_OF_SCRIPTS = {
 
 
 def shipped_scenarios() -> dict[str, str]:
-    """Name -> title, of the scenario files that come with the package.
+    """Shipped scenario files: name -> title.
 
     >>> shipped_scenarios()["box_stack"]
     'Ten boxes stand, until a ball comes'
@@ -49,12 +49,12 @@ def _shipped() -> Path:
 
 
 def known_scenarios() -> tuple[str, ...]:
-    """Every name that ``scenario`` takes: scenario files, scripts, characters."""
+    """Names that ``scenario`` takes: scenario files, scripts, characters."""
     return (*shipped_scenarios(), *shipped_scripts(), *CHARACTERS)
 
 
 def default_start(script: str | os.PathLike) -> str | None:
-    """The pose in which a script of this name begins; None for a name that says nothing.
+    """Start pose of a script by its name; None for a name that implies none.
 
     >>> default_start("walk"), default_start("mine/kip_up_high.scl"), default_start("dance")
     ('standing', 'supine', None)
@@ -68,11 +68,11 @@ def scenario(
     set: Mapping[str, Any] | None = None,
     text: str | None = None,
 ) -> Scenario:
-    """A scenario by name, from a file (.toml), of a script (.scl), or of a character by itself (a
-    built-in one, or a model file), in JAX's default precision.
+    """Build a scenario by name, or from a file: a scenario (.toml), a script (.scl) or a model.
 
-    set: keys of the file, or numbers of what is built, by path or label -> value. text: in the
-    place of what a script's file holds.
+    A name may also be that of a built-in character, by itself. Arrays have JAX's default precision.
+    set: keys of the file, or numbers of what is built, by path or label -> value. text: replaces
+    the text of a script's file.
 
     Raises WorldError, ScriptError, ModelError (all of them ValueErrors) or KeyError.
     """
@@ -95,7 +95,7 @@ def scenario(
 
 
 def _values(name: str, text: str | None) -> tuple[dict[str, Any], Path, str | None]:
-    """The tables, the folder for its files, and the text of a scenario file."""
+    """Tables of a scenario file, the folder of its files, and its text."""
     path = Path(name)
     shipped = _shipped() / f"{name}.toml"
     if path.suffix == ".toml" or (path.suffix == "" and shipped.is_file() and not path.is_file()):
@@ -125,7 +125,7 @@ def _values(name: str, text: str | None) -> tuple[dict[str, Any], Path, str | No
 
 
 def _settled(values: dict[str, Any]) -> list[str]:
-    """Fill in what a script on the planar human leaves open; what a user should know of that."""
+    """Fill in start and chair height for a script on the planar human; returns notes."""
     own, controller = values.get("character"), values.get("controller")
     if not isinstance(own, dict) or own.get("model") != "planar_human":
         return []
@@ -144,7 +144,7 @@ def _settled(values: dict[str, Any]) -> list[str]:
 
 
 def _is_of_file(key: str, values: Mapping[str, Any]) -> bool:
-    """Whether a key is one of the scenario's file, and not the path of a number."""
+    """True if a key belongs to the scenario's file, rather than being the path of a number."""
     first, _, rest = key.partition(".")
     table = re.sub(r"\[\d+\]$", "", first)
     if table in ARRAYS:
@@ -158,8 +158,11 @@ def _is_of_file(key: str, values: Mapping[str, Any]) -> bool:
 
 
 def _change(values: dict[str, Any], key: str, value: Any) -> None:
-    """Set a key of the file. Raises KeyError where one of several tables would have to be named,
-    and for a way that leads through what is no table."""
+    """Set a key of the file.
+
+    Raises KeyError where one of several tables would have to be named, and for a key below a value
+    that is no table.
+    """
     first, _, rest = key.partition(".")
     if first in TABLES:
         at = values.setdefault(first, {})
@@ -192,7 +195,7 @@ def _change(values: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _table(held: Any, key: str) -> dict[str, Any]:
-    """What is to have a key. Raises KeyError where it is no table."""
+    """Check that a value of the file is a table. Raises KeyError where it is none."""
     if not isinstance(held, dict):
         raise KeyError(f"{key}: the file has {shown(held)} there, which has no keys")
     return held

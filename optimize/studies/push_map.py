@@ -1,10 +1,10 @@
-"""The push-tolerance map: the largest push that is survived, by direction, duration and start.
+"""Push map: the largest push that is survived, by direction, duration and start.
 
     push_map(MapOptions(set={"character.build": "child"}), out="runs/child", progress=True)
 
 It is a sweep over durations and directions whose edge is the force (``optimize.sweeps``);
-``optimize.studies.push_options`` says what the options are, ``optimize.problems.survival`` who
-survives.
+``optimize.studies.push_options`` describes the options, ``optimize.problems.survival`` the
+survival.
 """
 
 import os
@@ -54,7 +54,7 @@ def push_map(
     command: list[str] | None = None,
     cluster: Any = None,
 ) -> PushMap:
-    """The map, and with ``out`` a folder of it: that of its sweep, and table, CSV, arrays, plot.
+    """Compute a push map; with ``out`` also a folder with its sweep, table, CSV, arrays and plot.
 
     Chunks, ``resume`` (``options`` must be None: the folder has its own), ``accept_changes``,
     ``cluster`` and Ctrl-C are those of ``optimize.sweep``, and so are the errors. Raises ValueError
@@ -80,7 +80,7 @@ def push_map(
 
 
 def map_request(options: MapOptions) -> Request:
-    """The sweep of a map."""
+    """Request for the sweep of a push map."""
     problem = map_problem(options)
     values = {
         **(options.vary or {}),
@@ -100,7 +100,7 @@ def map_request(options: MapOptions) -> Request:
 
 
 def map_problem(options: MapOptions) -> Problem:
-    """Starts that are pushed, until it shows who stands."""
+    """Problem of a push map: pushed starts, simulated long enough to see which fall."""
     cells = min(options.chunk, int(np.prod(options.shape)))
     seconds = PUSHED_AT + max(options.durations) + options.seconds
     return Problem(
@@ -115,7 +115,7 @@ def map_problem(options: MapOptions) -> Problem:
 
 
 def map_scenario(options: MapOptions) -> Scenario:
-    """What the pushes happen in, with one of them, forward, at the centre of mass of the link."""
+    """Scenario of a push map with one push, forward, at the centre of mass of the link."""
     made = scenario(options.scenario, options.set)
     made.model.topology.require("a push map", *FEET)
     if made.model.topology.planar and options.directions > 2:
@@ -129,8 +129,10 @@ def map_scenario(options: MapOptions) -> Scenario:
 
 
 def set_numbers(scenario: Scenario, numbers: Mapping[str, Any] | None) -> Scenario:
-    """With numbers by label or path. Raises KeyError for what is neither, ValueError for values
-    that are none."""
+    """Copy of a scenario with numbers by label or path.
+
+    Raises KeyError for an unknown name, ValueError for values that are no numbers.
+    """
     for name, value in (numbers or {}).items():
         try:
             given = np.asarray(value, float)
@@ -143,7 +145,7 @@ def set_numbers(scenario: Scenario, numbers: Mapping[str, Any] | None) -> Scenar
 
 
 def map_of(options: MapOptions, table: "Dataset") -> PushMap:
-    """What the sweep of a map says."""
+    """Convert the table of its sweep to a push map."""
 
     def found(name: str) -> np.ndarray:
         return np.asarray(table[name]) if name in table else np.zeros(options.shape)
@@ -162,7 +164,7 @@ def map_of(options: MapOptions, table: "Dataset") -> PushMap:
 
 
 def _kept(out: str | os.PathLike | None, options: MapOptions | None) -> MapOptions:
-    """The options of the map in a folder."""
+    """Options of the push map in a folder."""
     if out is None or options is not None:
         raise ValueError("to resume, name the folder of the run, and no options: it has its own")
     folder = RunFolder.open(out)

@@ -1,4 +1,4 @@
-"""Pictures of a push map over numbers that vary: lines over one, a heat map over two."""
+"""Plots of a push map over numbers that vary: lines over one, a heat map over two."""
 
 import os
 from typing import Any
@@ -12,8 +12,10 @@ WIDTH, HEIGHT = 5.0, 4.0  # of a panel [inch]
 
 
 def plot_varied(path: str | os.PathLike, found: PushMap, title: str) -> None:
-    """A panel a duration, over all directions and starts. Raises ImportError without matplotlib,
-    or where more than two numbers vary."""
+    """Plot a panel for each duration, over all directions and starts.
+
+    Raises ImportError without matplotlib, or where more than two numbers vary.
+    """
     o = found.options
     if len(o.varied) > 2:
         raise ImportError("a plot shows one or two varied numbers")
@@ -31,7 +33,7 @@ def plot_varied(path: str | os.PathLike, found: PushMap, title: str) -> None:
 
 
 def _lines(axis: Any, found: PushMap, force: np.ndarray) -> None:
-    """force (k, members): the median as a line, quartiles and tenths as bands."""
+    """Draw force (k, members): the median as a line, quartiles and tenths as bands."""
     ((name, values),) = (found.options.vary or {}).items()
     tenth, quarter, median, three, nine = np.quantile(force, (0.1, 0.25, 0.5, 0.75, 0.9), axis=1)
     colour = LINE_COLOURS[0]
@@ -44,7 +46,7 @@ def _lines(axis: Any, found: PushMap, force: np.ndarray) -> None:
 
 
 def _heat(axis: Any, found: PushMap, force: np.ndarray) -> None:
-    """force (k, l, members): the median as colour and number, the quartiles beneath it."""
+    """Draw force (k, l, members): the median as colour and number, the quartiles beneath it."""
     (down, rows), (along, columns) = (found.options.vary or {}).items()
     quarter, median, three = np.quantile(force, (0.25, 0.5, 0.75), axis=2)
     most = max(median.max(), found.options.resolution)

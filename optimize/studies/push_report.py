@@ -1,4 +1,4 @@
-"""What is written of a push-tolerance map: a table, a CSV, arrays, a polar plot."""
+"""Files of a push map: a table, a CSV, arrays, a polar plot."""
 
 import csv
 import io
@@ -24,7 +24,7 @@ PANEL = 4.0  # [inch]
 
 
 def write_report(folder: RunFolder, found: PushMap) -> PushMap:
-    """All files; without matplotlib the plot is missing, and the result says so."""
+    """Write all files of a map; without matplotlib the plot is missing, and the result says so."""
     folder.write_text(TABLE, table(found) + "\n")
     folder.write_text(CSV, cells_csv(found))
     write_arrays(folder / ARRAYS, arrays(found))
@@ -36,14 +36,14 @@ def write_report(folder: RunFolder, found: PushMap) -> PushMap:
 
 
 def write_arrays(path: str | os.PathLike, arrays: dict[str, Any]) -> None:
-    """A NumPy archive, as a whole or not at all."""
+    """Write a NumPy archive, as a whole or not at all."""
     data = io.BytesIO()
     np.savez_compressed(data, **arrays)
     write_bytes(path, data.getvalue())
 
 
 def arrays(found: PushMap) -> dict[str, np.ndarray]:
-    """As ``PushMap`` says; quantiles (parts, ...) over the starts; varied numbers by name."""
+    """Arrays of a map by name, see ``PushMap``; with quantiles (parts, ...) and varied numbers."""
     return {
         "tolerated": found.tolerated,
         "below": found.below,
@@ -60,7 +60,7 @@ def arrays(found: PushMap) -> dict[str, np.ndarray]:
 
 
 def title(found: PushMap) -> str:
-    """What the map is of."""
+    """Title of a map: its scenario and the changes to it."""
     changes = {**(found.options.set or {}), **(found.options.numbers or {})}
     told = [f"{key} = {value}" for key, value in list(changes.items())[:MOST_TOLD]]
     more = [f"and {len(changes) - MOST_TOLD} more numbers"] if len(changes) > MOST_TOLD else []
@@ -68,7 +68,7 @@ def title(found: PushMap) -> str:
 
 
 def table(found: PushMap) -> str:
-    """Quantiles of the tolerated push over the starts, and what is to be known of them."""
+    """Format quantiles of the tolerated push over the starts, with notes."""
     o = found.options
     names = [name.split(".")[-1] for name in o.vary or {}]
     lines = [
@@ -98,7 +98,7 @@ def table(found: PushMap) -> str:
 
 
 def notes(found: PushMap) -> list[str]:
-    """Exceptions that a table hides."""
+    """Notes on exceptions that a table hides."""
     o = found.options
     out = ["first fall: the weakest force that is known to have made one of the starts fall"]
     out += [f"weaker not: starts that did not survive one of the {o.checks} next weaker forces"]
@@ -120,7 +120,7 @@ def notes(found: PushMap) -> list[str]:
 
 
 def unsolved_note(found: PushMap) -> str:
-    """How many frames were not solved, and what that came to."""
+    """Note on the frames that were not solved, and their largest force without a source."""
     return (
         f"{found.unsolved.sum()} frames of all runs were not solved by the optimisation, in"
         f" {(found.unsolved > 0).sum()} of {found.unsolved.size} cells; the largest force without"
@@ -129,7 +129,7 @@ def unsolved_note(found: PushMap) -> str:
 
 
 def cells_csv(found: PushMap) -> str:
-    """One line a cell; empty where a number is not known."""
+    """Format a CSV with a line for each cell; empty where a number is not known."""
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
     checks = [f"survived_{k + 1}_weaker" for k in range(len(found.below))]
@@ -159,8 +159,10 @@ def cells_csv(found: PushMap) -> str:
 
 
 def plot_push_map(path: str | os.PathLike, found: PushMap) -> None:
-    """A panel a duration; where numbers vary see ``push_plots``. Raises ImportError without
-    matplotlib."""
+    """Plot a panel for each duration; over varied numbers see ``push_plots``.
+
+    Raises ImportError without matplotlib.
+    """
     if found.options.vary:
         plot_varied(path, found, title(found))
     else:
@@ -168,8 +170,10 @@ def plot_push_map(path: str | os.PathLike, found: PushMap) -> None:
 
 
 def plot_around(path: str | os.PathLike, found: PushMap) -> None:
-    """Around the body: the median over the starts, the quartiles and the extremes as bands.
-    Forward is up, left is left."""
+    """Polar plot of a map: the median over the starts, the quartiles and the extremes as bands.
+
+    Forward is up, left is left.
+    """
     o = found.options
     figure = new_figure(PANEL * len(o.durations), PANEL + 0.5)
     head = f"Largest push survived [N]\n{title(found)}; {o.starts} starts"

@@ -1,10 +1,10 @@
-"""The runs below a folder: where each stands, what it has found, what it has cost.
+"""Runs below a folder: their state, results and cost.
 
     for run in list_runs("runs"):
         print(run.path, run.state, run.best)
 
-A run is a folder that ``RunFolder.create`` has made, or one of a search of ``evolve_runs``. What
-cannot be read is listed with its error, and keeps none of the others out.
+A run is a folder that ``RunFolder.create`` has created, or one of a search of ``evolve_runs``. A
+run that cannot be read is listed with its error, and does not hide the others.
 """
 
 import json
@@ -41,7 +41,7 @@ TOLD = 12  # rows of a comparison that are shown of each kind
 
 @dataclass(frozen=True)
 class ListedRun:
-    """A run as its folder tells of it; None where that does not say.
+    """Run as its folder describes it; None for what that does not say.
 
     kind: tune, search, sweep, push map, model, policy, "" of a broken one. state: running,
     interrupted, done, broken. done, of: how far it is: generations, boxes of a sweep, updates of
@@ -68,7 +68,7 @@ class ListedRun:
 
 
 def list_runs(folder: str | os.PathLike) -> list[ListedRun]:
-    """The runs in a folder and below, by name. Raises FileNotFoundError where there is no folder.
+    """Runs in a folder and below, by name. Raises FileNotFoundError where there is no folder.
 
     Only small files are read, and the histories.
     """
@@ -79,7 +79,7 @@ def list_runs(folder: str | os.PathLike) -> list[ListedRun]:
 
 
 def _folders(top: Path) -> Iterator[Path]:
-    """Folders with the marks of a run; none is looked for within another."""
+    """Folders with the marks of a run; none is searched for within another."""
     for path, inner, files in os.walk(top):
         inner.sort()
         if set(MARKS) & set(files) and not _foreign(Path(path), files):
@@ -88,7 +88,7 @@ def _folders(top: Path) -> Iterator[Path]:
 
 
 def _foreign(path: Path, files: list[str]) -> bool:
-    """Whether config.json is all there is, and is of another program."""
+    """True if config.json is the only mark, and is that of another program."""
     if set(MARKS) & set(files) != {RunFolder.CONFIG}:
         return False
     try:
@@ -99,7 +99,7 @@ def _foreign(path: Path, files: list[str]) -> bool:
 
 
 def listed(path: str | os.PathLike) -> ListedRun:
-    """What the folder of a run tells."""
+    """Entry of the run in a folder; an unreadable one has its error as the note."""
     folder = RunFolder(Path(path))
     try:
         with reading(folder):
@@ -134,7 +134,7 @@ def _state(folder: RunFolder, done: bool) -> str:
 
 
 def _tuned(folder: RunFolder, config: Mapping[str, Any]) -> ListedRun:
-    """A run of ``tune``, or several that advance together."""
+    """Entry of a run of ``tune``, or of several that advance together."""
     own = histories(folder) if (folder / RunFolder.HISTORY).is_file() else []
     made = 1 + max((int(run.lines[-1]["generation"]) for run in own), default=-1)
     result = folder.read_json(RESULT) if (folder / RESULT).is_file() else None
@@ -162,7 +162,7 @@ def _method(config: Mapping[str, Any]) -> str:
 
 
 def _best(folder: RunFolder, config: Mapping[str, Any], own: list[RunHistory]):
-    """The best, and why there is none to compare."""
+    """Best objective of a search, and the reason where there is none to compare."""
     if config.get("fresh"):  # the best of a generation was lucky in its trials
         checked = (folder / CHECKS).is_file() and (folder / RunFolder.BEST).is_file()
         return (folder.read_json(RunFolder.BEST)["fitness"]["after"] if checked else None), ""
@@ -176,7 +176,7 @@ def _best(folder: RunFolder, config: Mapping[str, Any], own: list[RunHistory]):
 
 
 def _found(own: list[RunHistory]) -> dict[str, Any]:
-    """What the runs of a search have cost; the wall time is of all together."""
+    """Cost of the runs of a search; the wall time is of all together."""
     if not own:
         return {}
     return {
@@ -186,7 +186,7 @@ def _found(own: list[RunHistory]) -> dict[str, Any]:
 
 
 def _search(folder: RunFolder) -> ListedRun:
-    """Of ``evolve_runs`` with a folder of its own: nobody knows how long it was to be."""
+    """Entry of a search of ``evolve_runs`` with its own folder, whose planned length is unknown."""
     from optimize.tuning.checkpoint import Checkpoint, CheckpointError
 
     try:
@@ -229,7 +229,7 @@ def _sweep(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedRun
 
 
 def _model(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedRun:
-    """A compatibility model."""
+    """Entry of a compatibility model."""
     from optimize.compatibility.run import MODEL
 
     over, options = (folder / MODEL).is_file(), config["compatibility"]
@@ -247,7 +247,7 @@ def _model(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedRun
 
 
 def _learned(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedRun:
-    """A policy, or those of several seeds. A seed that cannot be read leaves the others."""
+    """Entry of a learned policy, or of several seeds; unreadable seeds become notes."""
     several = "runs" in config
     folders = [seed_folder(folder, s) for s in seeds_of(config)] if several else [folder]
     found, notes = [], []
@@ -285,8 +285,11 @@ def _learned(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedR
 
 
 def compared(one: str | os.PathLike, other: str | os.PathLike) -> list[str]:
-    """What differs between two runs, a line each: options, script, model, code, libraries, machine;
-    then what they have found and what it cost. Raises ValueError where one cannot be read."""
+    """Differences between two runs, a line each.
+
+    Of options, script, model, code, libraries and machine; then of results and cost. Raises
+    ValueError where one cannot be read.
+    """
     lines: list[str] = []
     runs = [listed(path) for path in (one, other)]
     for run in runs:
@@ -310,7 +313,7 @@ def compared(one: str | os.PathLike, other: str | os.PathLike) -> list[str]:
 
 
 def _began(folder: RunFolder) -> dict[str, Any]:
-    """What a run began with: its digest, all its options, its machine."""
+    """Digest, options and machine that a run started with."""
     found = began(folder)
     if (folder / RunFolder.CONFIG).is_file():
         options = folder.read_config()
@@ -326,14 +329,14 @@ def _began(folder: RunFolder) -> dict[str, Any]:
 
 
 def _judged_by(began: Mapping[str, Any]) -> list[Any]:
-    """What must be the same where objectives are compared."""
+    """Settings that must be equal where objectives are compared."""
     config = began.get("config", {})
     names = ("scenario", "set", "objective", "weights", "seconds", "trials", "score", "fresh")
     return [config.get(name) for name in names]
 
 
 def _terms(runs: list[ListedRun]) -> list[str]:
-    """The terms of the best of each, where both keep them."""
+    """Terms of the best member of each run, where both save them."""
     held = []
     for run in runs:
         folder = RunFolder(run.path)

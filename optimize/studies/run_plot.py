@@ -1,4 +1,4 @@
-"""A picture of several searches: the best so far against the evaluations, with quartiles of seeds.
+"""Plot of several searches: the best so far over the evaluations, with quartiles of seeds.
 
 plot_runs("runs.png", ["runs/a", "runs/b"])
 """
@@ -34,10 +34,10 @@ Group = tuple[dict[str, Any], list[RunHistory]]
 
 
 def plot_runs(path: str | os.PathLike, folders: Sequence[str | os.PathLike]) -> None:
-    """Write one PNG of tuning runs: of the runs of each configuration, whatever their seeds and
-    folders, the median and the quartiles, up to where the shortest of them ends.
+    """Plot tuning runs to one PNG: median and quartiles for each configuration.
 
-    Raises ValueError where there is nothing to plot, ImportError without matplotlib.
+    The runs of a configuration differ in seeds and folders; they are drawn up to where the shortest
+    of them ends. Raises ValueError where there is nothing to plot, ImportError without matplotlib.
     """
     panels = groups_of(folders)
     if not panels:
@@ -59,8 +59,10 @@ def plot_runs(path: str | os.PathLike, folders: Sequence[str | os.PathLike]) -> 
 
 
 def groups_of(folders: Sequence[str | os.PathLike]) -> dict[str, list[Group]]:
-    """Title of a panel -> the configurations in it. Runs of which nothing is evaluated, or nothing
-    compares, are left out."""
+    """Group runs into panels by title, and into configurations within.
+
+    Runs of which nothing is evaluated, or nothing compares, are left out.
+    """
     found: dict[str, tuple[str, dict[str, Group]]] = {}
     for path in folders:
         folder = RunFolder(Path(path))
@@ -85,14 +87,14 @@ def groups_of(folders: Sequence[str | os.PathLike]) -> dict[str, list[Group]]:
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a search that make a configuration, weights by themselves."""
+    """Options of a search that define its configuration, each weight by itself."""
     weights = {f"{WEIGHTS}{name}": value for name, value in config["weights"].items()}
     own = {n: v for n, v in config.items() if n not in (*FREE, *JUDGED_BY)}
     return {**own, **weights}
 
 
 def _labels(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """In what each differs from the others."""
+    """Labels of configurations by the settings in which they differ."""
     names = dict.fromkeys(name for own in settings for name in own)
     several = [n for n in names if len({json.dumps(own.get(n)) for own in settings}) > 1]
     shown = several or ["method"]

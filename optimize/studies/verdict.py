@@ -1,7 +1,7 @@
-"""Whether a motion stands whatever computes it: time steps, back ends, precisions, schemes.
+"""Verdict of a motion: success rates over time steps, back ends, precisions and schemes.
 
 Each column of the table simulates the same starts: the joints with small random deviations, those
-of tuning and of maps, the friction of all shapes drawn anew. A motion stands that has its head
+of tuning and of maps, the friction of all shapes sampled too. A motion succeeds whose head stays
 above standing height through its last seconds. The motion is cut into parts of ``PART`` steps, so
 that one program for each back end, precision and scheme serves every time step and length.
 """
@@ -37,12 +37,12 @@ EVENT_KEYS = {"world.dt": 0.001, "world.contacts": 12}
 
 @dataclass(frozen=True)
 class VerdictOptions:
-    """What is asked of a scenario.
+    """Options of a verdict.
 
     starts: of which the first has no deviations; angle, rate: of the joints of the others
     [rad], [rad/s]; friction: from, to, the same for all shapes, or () for the scenario's own; dts:
     time steps [s]; seconds: of a motion; still: at its end, in which it stands throughout [s];
-    wanted: share of the starts; seed: of what is random.
+    wanted: required share of the starts; seed: of all random numbers.
     """
 
     starts: int = 100
@@ -76,23 +76,23 @@ class Column:
 
     @property
     def ok(self) -> int:
-        """How many."""
+        """Number of starts that stood."""
         return int(self.stood.sum())
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Of the share of starts that stand, 95 % (Wilson)."""
+        """Interval of the success rate, 95 % (Wilson)."""
         return wilson(self.ok, len(self.stood))
 
     @property
     def name(self) -> str:
-        """As the report calls it."""
+        """Label in the report."""
         return f"{self.scheme}, {self.backend}, {self.precision}, {1000 * self.dt:g} ms"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of a scenario: a column for each way to compute it."""
+    """Verdict of a scenario: a column for each way to compute it."""
 
     scenario: str
     options: VerdictOptions
@@ -100,7 +100,7 @@ class Verdict:
 
     @property
     def starts(self) -> str:
-        """Words for the starts that it is judged by."""
+        """Description of the starts in words."""
         asked = self.options
         friction = "friction as it is"
         if asked.friction:
@@ -110,7 +110,7 @@ class Verdict:
 
     @property
     def failing(self) -> list[Column]:
-        """Those in which fewer stand than is wanted."""
+        """Columns whose success rate is lower than required."""
         least = self.options.wanted * self.options.starts
         return [column for column in self.columns if column.ok < least]
 
@@ -124,11 +124,11 @@ def verdict(
     precision: str | None = None,
     scheme: str | None = None,
 ) -> Verdict:
-    """Judge a scenario by name or file, with keys or numbers of it changed.
+    """Evaluate a scenario by name or file, with keys or numbers of it changed.
 
-    backend, precision, scheme: the columns of these alone. What is not stepped with contacts is
-    judged with its own scheme and time step. Raises ValueError (ModelError among them) for a
-    character without a head, a scenario that cannot be, or a choice that leaves no column.
+    backend, precision, scheme: only these columns. A scenario without time stepping is evaluated
+    with its own scheme and time step. Raises ValueError (ModelError among them) for a character
+    without a head, an invalid scenario, or a choice that leaves no column.
     """
     asked = options or VerdictOptions()
     only = scheme, backend, precision
@@ -150,7 +150,7 @@ def verdict(
 
 
 def _ways(name: str, set: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:
-    """Scheme, back end, precision."""
+    """Ways to compute a scenario: scheme, back end, precision."""
     own = scenario(name, set).scheme
     precisions, backends = ("float64", "float32"), ("fused", "xla")
     if not isinstance(own, (TimeStepping, EventDriven)):
@@ -170,7 +170,7 @@ def _made(name: str, set: Mapping[str, Any] | None, scheme: str) -> Scenario:
 
 
 def _drawn(made: Scenario, asked: VerdictOptions) -> tuple[State, Any]:
-    """Starts and frictions, the same in all columns but for their precision."""
+    """Sampled starts and frictions, the same in all columns but for their precision."""
     dtype = made.model.mass.dtype
     with jax.enable_x64(True):
         model, state = jax.tree.map(
@@ -188,7 +188,7 @@ def _drawn(made: Scenario, asked: VerdictOptions) -> tuple[State, Any]:
 
 
 def _program(made: Scenario, asked: VerdictOptions, backend: str) -> Callable[[float], np.ndarray]:
-    """``run(dt)`` -> which starts stand."""
+    """Program ``run(dt)`` -> which starts stand."""
     dtype = made.model.mass.dtype
     above = above_standing(made.model)
 
@@ -203,7 +203,7 @@ def _program(made: Scenario, asked: VerdictOptions, backend: str) -> Callable[[f
         return begin(its.model, its.controller, its.scheme, start), jnp.asarray(jnp.inf, dtype)
 
     def part(member, shared):
-        """Some steps; the lowest that the head was in the last seconds."""
+        """Simulate ``PART`` steps; the fold is the lowest head height in the last seconds."""
         (_, friction), ((state, memory), low) = member
         its = own(friction, shared)
 

@@ -1,4 +1,4 @@
-"""A member of a sweep by its coordinates, as a scenario to simulate and look at."""
+"""Member of a sweep by its coordinates, as a scenario to simulate and look at."""
 
 import dataclasses
 import math
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 
 class Member(NamedTuple):
-    """scenario: of this member alone. at: dimension -> index. told: its coordinates and measures,
-    as the sweep has them."""
+    """Scenario of a member of a sweep, with its index and values.
+
+    at: dimension -> index. told: its coordinates and measures, as the sweep has them.
+    """
 
     scenario: Scenario
     at: dict[str, int]
@@ -28,15 +30,15 @@ class Member(NamedTuple):
 
 
 def member(folder: str | os.PathLike, at: Mapping[str, float], what: Any = None) -> Member:
-    """The member nearest to some coordinates; ``simulate(member(...).scenario)`` plays it.
+    """Member nearest to given coordinates; ``simulate(member(...).scenario)`` plays it.
 
     at: coordinate -> value, by name or a part of the name that no other has ("friction" for
     "model.friction"); "start" and "sample" by number. What is left out is 0 along its dimension,
     unless several values make that ambiguous. what: the Problem or Scenario, where the sweep was
     of one that was made in Python. Of a sweep with an edge the member is simulated at its own.
 
-    Raises KeyError for a coordinate that there is none of, ValueError for one out of the range of
-    the sweep or left out.
+    Raises KeyError for an unknown coordinate, ValueError for one out of the range of the sweep or
+    left out.
     """
     table = open_sweep(folder)
     run = RunFolder.open(folder)
@@ -53,7 +55,7 @@ def member(folder: str | os.PathLike, at: Mapping[str, float], what: Any = None)
 
 
 def scenario_at(made: Sweep, index: Mapping[str, int]) -> Scenario:
-    """The scenario of one member of a sweep, by its place."""
+    """Scenario of one member of a sweep, by its index along each dimension."""
     design, problem = made.design, made.problem
     point = [index[dim] for dim in made.layout.dims[:-1]]
     held = design.at(tuple(slice(k, k + 1) for k in point))
@@ -71,7 +73,7 @@ def scenario_at(made: Sweep, index: Mapping[str, int]) -> Scenario:
 
 
 def _named(table: "Dataset", given: str) -> str:
-    """The coordinate of a name, or of a part of one that no other has."""
+    """Coordinate of a name, or of a part of a name that no other has."""
     names = [str(name) for name, x in table.coords.items() if x.ndim == 1]
     if given in names:
         return given
@@ -83,7 +85,7 @@ def _named(table: "Dataset", given: str) -> str:
 
 
 def _sampled(table: "Dataset", at: Mapping[str, float]) -> dict[str, int]:
-    """The sample nearest to what was drawn, each number by its range."""
+    """Sample nearest to given values, each number relative to its range."""
     if store.SAMPLE not in table.dims:
         return {}
     if store.SAMPLE in at:

@@ -1,6 +1,6 @@
-"""Which numbers a measure depends on: Sobol indices, by Saltelli's sampling (SALib).
+"""Sensitivity of a measure to numbers: Sobol indices, by Saltelli's sampling (SALib).
 
-The first index of a number is the part of a measure's variance that goes with that number alone,
+The first index of a number is the share of a measure's variance that goes with that number alone,
 the total one adds all that it does together with others. Source: Saltelli et al., Variance based
 sensitivity analysis of model output, Computer Physics Communications 181 (2010).
 """
@@ -20,7 +20,7 @@ RESAMPLES = 200
 
 
 def need_salib() -> Any:
-    """The library. Raises ImportError, naming the extra."""
+    """Import SALib. Raises ImportError, naming the extra."""
     try:
         import SALib
     except ImportError as error:
@@ -29,7 +29,7 @@ def need_salib() -> Any:
 
 
 def saltelli(numbers: int, count: int, seed: int) -> np.ndarray:
-    """(count (numbers + 2), numbers) in [0, 1], for first and total indices."""
+    """Samples (count (numbers + 2), numbers) in [0, 1], for first and total indices."""
     need_salib()
     from SALib.sample import sobol
 
@@ -37,15 +37,15 @@ def saltelli(numbers: int, count: int, seed: int) -> np.ndarray:
 
 
 def sobol_indices(table: "Dataset", measure: str, seed: int = 0) -> "Dataset":
-    """First and total indices of a measure, for each number that was drawn, with intervals.
+    """First and total Sobol indices of a measure, for each sampled number, with intervals.
 
     table: of ``sweep(..., sample="saltelli")``; a measure's mean over the starts counts. Returns
     "first", "total" and half the width of their 95% intervals ("first_interval",
     "total_interval"), by bootstrap with ``seed``, along "number". A group of the sample in which a
-    member failed is left out; attributes tell how many were ("left_out", of "groups").
+    member failed is left out; attributes say how many were ("left_out", of "groups").
 
     Raises ValueError for another kind of sample, for fewer than two whole groups, and for a measure
-    that is the same for all; KeyError for a measure that there is none of.
+    that is the same for all; KeyError for an unknown measure.
     """
     need_salib()
     from SALib.analyze import sobol
@@ -82,7 +82,7 @@ def sobol_indices(table: "Dataset", measure: str, seed: int = 0) -> "Dataset":
 
 
 def indices_text(found: "Dataset") -> str:
-    """The indices as lines for a terminal, the largest total first."""
+    """Format the indices as lines for a terminal, the largest total first."""
     order = np.argsort(-np.asarray(found["total"]))
     names = [str(name) for name in np.asarray(found["number"])]
     width = max(map(len, names))

@@ -1,4 +1,4 @@
-"""A sweep: measures of all members of a design, simulated chunk by chunk by one program.
+"""Sweep: measures of all members of a design, simulated chunk by chunk by one program.
 
 table = sweep("sit_to_stand", {"model.friction": [0.4, 0.8]}, starts=8)
 table["standing"].mean("start")
@@ -52,12 +52,12 @@ def sweep(
     cluster: Any = None,
     edge: Edge | None = None,
 ) -> "Dataset":
-    """Measures of all combinations of values, and of samples of distributions.
+    """Sweep measures over all combinations of values, and over samples of distributions.
 
     what: a Problem, whose objective and trials count; a Scenario, or a name or file of one (then
     ``set`` changes it, see ``optimize.scenarios.find``). values: label or path -> values (k,), one
     for all numbers of the path, or (k, m) for its m numbers, or ``Uniform``, ``LogUniform``,
-    ``Normal``. sample: how these are drawn, ``count`` times: "random", "sobol", or "saltelli" for
+    ``Normal``. sample: how these are sampled, ``count`` times: "random", "sobol", or "saltelli" for
     ``sobol_indices``. measures: names of terms, objectives, or numbers of the summary, or
     "my_file.py:name" (see ``optimize.sweeps.measures``); or name -> Measure or Term. starts:
     slightly different ones for each member (1, or the problem's trials).
@@ -66,9 +66,9 @@ def sweep(
     edge: in place of measures, the last value of a further number at which something holds, found
     by bisection for each member: measures "edge", "holes", "beyond" and more (see ``Edges``).
 
-    Returns an xarray.Dataset: an axis for each number with values, "sample" for those drawn, and
-    "start"; "failed" (bool) for members whose motion means nothing, whose measures are NaN. Without
-    ``out`` it is in memory. With it, it is kept in that folder as Zarr, chunk by chunk, and opened
+    Returns an xarray.Dataset: an axis for each number with values, "sample" for those sampled, and
+    "start"; "failed" (bool) for members whose motion diverged, whose measures are NaN. Without
+    ``out`` it is in memory. With it, it is saved in that folder as Zarr, chunk by chunk, and opened
     from there; ``resume`` goes on where a run ended, to the same bytes (what=None: with what the
     folder says). chunk: members that are in memory at a time; a point's starts stay together.
 
@@ -78,9 +78,9 @@ def sweep(
     of processor is.
 
     Ctrl-C ends it after a chunk, as KeyboardInterrupt. Raises, before anything is written, KeyError
-    for paths and measures that there are none of, ValueError for values that cannot be and for what
-    does not fit on the disk, RunChanged for a resumed run that began with something else,
-    FileExistsError for a folder that holds something, ImportError without xarray or zarr.
+    for unknown paths and measures, ValueError for invalid values and for a result that does not fit
+    on the disk, RunChanged for a resumed run that began with something else, FileExistsError for a
+    folder that holds something, ImportError without xarray or zarr.
 
     >>> table = sweep("walk", {"model.friction": [0.4, 0.8]}, seconds=0.01)
     >>> table["distance"].dims, bool(table["failed"].any())
@@ -123,7 +123,7 @@ def carried_out(
     command: list[str] | None = None,
     cluster: Any = None,
 ) -> "Dataset":
-    """What ``sweep`` gives for a request, which says everything else."""
+    """Run the sweep of a request, see ``sweep``."""
     store.need_xarray()
     if resume:
         return _resumed(out, request, accept_changes, progress, cluster)
@@ -209,17 +209,21 @@ def _digest(config: Mapping[str, Any], made: Sweep) -> dict[str, Any]:
 
 
 def open_sweep(folder: str | os.PathLike) -> "Dataset":
-    """The result in a folder, so far as it is complete; read where it is looked at. Raises
-    FileNotFoundError where there is none, ValueError where it is damaged."""
+    """Open the result in a folder, as far as it is complete; large ones are read lazily.
+
+    Raises FileNotFoundError where there is none, ValueError where it is damaged.
+    """
     found = RunFolder.open(folder)
     _kept(found)
     return store.open_store(found)
 
 
 def kept_request(folder: RunFolder, what: Any = None) -> Request:
-    """What the sweep of a folder was asked for. what: the Problem or Scenario that it was of, where
-    that was made in Python. Raises ValueError where it is needed, and where the options are
-    damaged."""
+    """Request of the sweep in a folder.
+
+    what: the Problem or Scenario that it was of, where that was made in Python. Raises ValueError
+    where it is needed, and where the options are damaged.
+    """
     config = _kept(folder)
     try:
         what = config["scenario"] if what is None else what
@@ -241,7 +245,7 @@ def kept_request(folder: RunFolder, what: Any = None) -> Request:
 
 
 def kept_sweep(folder: RunFolder, what: Any = None) -> Sweep:
-    """The sweep of a folder, made again without what it measured; see ``kept_request``."""
+    """Sweep of a folder, rebuilt without its measures; see ``kept_request``."""
     return make(replace(kept_request(folder, what), measures=None))
 
 

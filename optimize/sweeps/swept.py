@@ -1,4 +1,4 @@
-"""What a sweep is of: a problem, the members of a design, what is measured; checked, and run."""
+"""Checked request for a sweep: its problem, the members of a design, the measures; and its run."""
 
 import contextlib
 import dataclasses
@@ -35,7 +35,7 @@ FORBIDDEN = re.compile(r'[<>:"/\\|?*]+')  # in a name that is a file's too
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of ``optimize.sweep`` that say what is simulated; see there."""
+    """Arguments of ``optimize.sweep`` that define what is simulated; see there."""
 
     what: Any
     values: Values
@@ -54,7 +54,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is swept, checked: who, which members, what is measured, or how far a number may go."""
+    """Checked sweep: problem, design, and its measures or the edge of a number."""
 
     problem: Problem
     design: Design
@@ -77,23 +77,23 @@ class Sweep:
 
     @cached_property
     def paths(self) -> dict[str, str]:
-        """Name -> path. Raises KeyError for what is neither, with the nearest."""
+        """Paths by name. Raises KeyError for an unknown name, with the nearest."""
         return {name: self.problem.scenario.path(name) for name in self.design.values}
 
     @cached_property
     def dims(self) -> dict[str, str]:
-        """Name -> what the result calls it."""
+        """Names of the numbers in the result."""
         return {name: FORBIDDEN.sub("-", name.replace(": ", " ")) for name in self.design.values}
 
     @cached_property
     def edge_path(self) -> str:
-        """Of the edge's number."""
+        """Path of the edge's number."""
         assert self.edge is not None
         return self.problem.scenario.path(self.edge.number)
 
     @cached_property
     def units(self) -> dict[str, str]:
-        """Measure -> unit."""
+        """Units by measure."""
         if self.edge is None:
             return self.columns.units
         unit, edge, own = quantity(self.problem.scenario, self.edge_path).unit, self.edge, {}
@@ -103,7 +103,7 @@ class Sweep:
 
     @cached_property
     def outcomes(self) -> Callable[[Mapping[str, np.ndarray]], Any]:
-        """Of the points of a box: see ``Problem.outcomes_at``, ``Edges``."""
+        """Function that simulates the points of a box: ``Problem.outcomes_at``, or ``Edges``."""
         if self.edge is None:
             return self.problem.outcomes_at
         return Edges(self.problem, self.columns, self.edge_path, self.edge)
@@ -137,7 +137,7 @@ class Sweep:
 
     @cached_property
     def layout(self) -> store.Layout:
-        """Of the result."""
+        """Layout of the result."""
         design, scenario = self.design, self.problem.scenario
         sampled = [store.SAMPLE] if design.drawn else []
         dims = (*(self.dims[n] for n in design.gridded), *sampled, store.START)
@@ -201,8 +201,10 @@ class Sweep:
                 check()
 
     def numbers(self, region: tuple[slice, ...], width: int) -> dict[str, np.ndarray]:
-        """Path -> values of the points of a box, which is filled up with its first one; for edges
-        one program does any number of them."""
+        """Values by path of the points of a box.
+
+        A box is filled up with its first point; for edges one program serves any number of points.
+        """
         held = self.design.at(region)
         size = len(next(iter(held.values())))
         index = np.arange(width if self.edge is None else size)
@@ -212,7 +214,7 @@ class Sweep:
     def computed(
         self, region: tuple[slice, ...], parts: Mapping[str, np.ndarray], good: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """The columns of a box by its outcomes."""
+        """Columns of a box from its outcomes."""
         found = dict(parts)
         if self.edge is None:
             found, sound = self.columns.of(parts), self.columns.sound(parts, good)
@@ -226,7 +228,7 @@ class Sweep:
 
 
 def make(request: Request) -> Sweep:
-    """The sweep that is asked for. Raises as ``optimize.sweep`` does."""
+    """Create the sweep of a request. Raises as ``optimize.sweep`` does."""
     what, seconds, backend = request.what, request.seconds, request.backend
     check_kind("what", what, Problem, Scenario, str, os.PathLike, how=": a name or a file")
     if backend not in (None, *BACKENDS):

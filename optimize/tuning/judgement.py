@@ -63,7 +63,7 @@ class Judgement:
 
 
 def candidates(runs: Sequence[EvolutionResult], most: int) -> list[Judged]:
-    """At most ``most`` members to evaluate: start, best and mean of each run, then earlier bests.
+    """Members to evaluate, at most ``most``: start, best and mean of each run, then earlier bests.
 
     Runs keep their order; of the earlier best members half are the latest, the others spread over
     the whole search.

@@ -95,7 +95,7 @@ def page_text(title: str, body: Sequence[str], pages: Mapping[str, str]) -> str:
 
 
 def even(size: int, most: int) -> list[int]:
-    """At most ``most`` indices below ``size``, evenly spaced, both ends included.
+    """Evenly spaced indices below ``size``, at most ``most``, both ends included.
 
     >>> even(5, 3)
     [0, 2, 4]
