@@ -2,9 +2,10 @@
 
 Python raises KeyboardInterrupt wherever it happens to be: within a callback of compiled code it
 comes out as a RuntimeError, within a garbage collection it is lost. So it is remembered: in
-``deferred()`` it waits for the next ``check()``, in ``noting()`` it is raised at once, and again at
-the end, under its own name, if another error or nothing came out of it. A second one is raised at
-once everywhere; for a command (``command()``) it ends the process, even within compiled code.
+``defer_interrupts()`` it waits for the next ``check()``, in ``note_interrupts()`` it is raised at
+once, and again at the end, under its own name, if another error or nothing came out of it. A second
+one is raised at once everywhere; for a command (``command()``) it ends the process, even within
+compiled code.
 
 Signals reach the main thread alone; in other threads all of this does nothing, and nothing is done
 with a signal that is ignored or that has a handler of the user's.
@@ -64,7 +65,7 @@ def _tell(text: str) -> None:
 
 
 @contextlib.contextmanager
-def noting() -> Iterator[None]:
+def note_interrupts() -> Iterator[None]:
     """Context in which a signal raises KeyboardInterrupt at once.
 
     Whatever becomes of that, the block ends with a KeyboardInterrupt.
@@ -86,7 +87,7 @@ def noting() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def deferred() -> Iterator[Callable[[], None]]:
+def defer_interrupts() -> Iterator[Callable[[], None]]:
     """Context in which a signal waits for the next call of the yielded ``check``, or the end."""
     if not _is_main():
         yield lambda: None
@@ -170,7 +171,7 @@ def _unraisable(otherwise: Callable) -> Callable:
 
 @contextlib.contextmanager
 def command(hint: Callable[[], str]) -> Iterator[None]:
-    """Context like ``noting()`` for a command: the user is told if the end takes long.
+    """Context like ``note_interrupts()`` for a command: the user is told if the end takes long.
 
     A second signal ends the process at once, with the exit code 130. hint: what else to say then.
     Files are written as a whole or not at all, so nothing that is complete is lost.
@@ -185,7 +186,7 @@ def command(hint: Callable[[], str]) -> Iterator[None]:
     thread.start()
     _state.watched = True
     try:
-        with noting():
+        with note_interrupts():
             yield
     finally:
         _state.watched = False

@@ -4,7 +4,7 @@ import argparse
 
 from optimize.cli.command import Command
 from optimize.cli.shared import say
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 DESCRIPTION = (
     "Read scripts and compile them: exit code 0, or 2 with the place of the first mistake."
@@ -19,7 +19,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read scripts, and compile them for the character."""
-    with deferred():
+    with defer_interrupts():
         from controllers.scl.load import find_script, script_controller
         from jaxsim.characters.planar_human import planar_human
 

@@ -25,8 +25,8 @@ class Command:
     """Command: its texts, its options, and its function.
 
     Its file is imported whenever ``jaxsim`` starts, so it imports at its top nothing that needs
-    JAX; ``run`` and ``fill`` import what they need, ``run`` within ``interrupts.deferred()``, as an
-    import that is interrupted leaves libraries in pieces.
+    JAX; ``run`` and ``fill`` import what they need, ``run`` within
+    ``interrupts.defer_interrupts()``, as an import that is interrupted leaves libraries in pieces.
     """
 
     name: str

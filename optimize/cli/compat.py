@@ -15,7 +15,7 @@ from optimize.cli.shared import (
     settings,
 )
 from optimize.cli.values import at_least, bounds, positive, variants
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 ACTIONS = ("fit", "query", "show")
 DESCRIPTION = """\
@@ -83,8 +83,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _fit(args: argparse.Namespace) -> int:
-    with deferred():
-        from optimize.compatibility.run import FitOptions, fit, told
+    with defer_interrupts():
+        from optimize.compatibility.run import FitOptions, fit, fit_statistics
 
     if not args.resume and not (args.scenario and args.state and args.action):
         raise ValueError(
@@ -96,7 +96,7 @@ def _fit(args: argparse.Namespace) -> int:
     for name in () if args.resume else ("state", "action"):
         more[name] = dict(getattr(args, name))
     fitted = run_study(fit, FitOptions, args, **more)
-    model = told(fitted)
+    model = fit_statistics(fitted)
     print(
         f"{model['samples']} samples, {model['compatible']} compatible, in"
         f" {model['seconds']['sampling']:.1f} s; {model['accuracy']:.2%} right in 5-fold"
@@ -106,20 +106,20 @@ def _fit(args: argparse.Namespace) -> int:
 
 
 def _query(args: argparse.Namespace) -> int:
-    with deferred():
+    with defer_interrupts():
         from optimize.compatibility.ask import ask, table
         from optimize.compatibility.query import Diverse
 
     if not args.at:
         raise ValueError("to query, say what is given, as in --at character.chair_height=0.45")
-    from optimize.cli.shared import given
+    from optimize.cli.shared import given_options
 
-    print(table(ask(args.out, dict(args.at), Diverse(**given(args, defaults(Diverse))))))
+    print(table(ask(args.out, dict(args.at), Diverse(**given_options(args, defaults(Diverse))))))
     return 0
 
 
 def _show(args: argparse.Namespace) -> int:
-    with deferred():
+    with defer_interrupts():
         from optimize.compatibility.page import write_model_page
 
     say(*(f"wrote {file}" for file in [write_model_page(args.out, progress=not args.quiet)]))

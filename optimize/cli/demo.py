@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optimize.cli.command import Command
-from optimize.cli.shared import as_typed, generations_setting, given, say
+from optimize.cli.shared import as_typed, generations_setting, given_options, say
 from optimize.cli.tune import report
 from optimize.cli.values import at_least
 from optimize.cli.view import show_page
-from optimize.interrupts import deferred
-from optimize.results.lock import locked
+from optimize.interrupts import defer_interrupts
+from optimize.results.lock import lock_folder
 
 if TYPE_CHECKING:
     from optimize.tuning.tune import TuneResult
@@ -42,12 +42,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Tune the rise from a chair, print what was gained, and open the page."""
-    with deferred():
+    with defer_interrupts():
         from optimize.results.folder import RunFolder
         from optimize.tuning.options import DEFAULTS
         from optimize.tuning.tune import tune
 
-    with locked(args.out):
+    with lock_folder(args.out):
         make_room(Path(args.out))
         say(
             f"Rising from a chair: the script {SCRIPT} is tuned for {args.generations} generations",
@@ -61,12 +61,12 @@ def run(args: argparse.Namespace) -> int:
             seconds=SECONDS,
             progress=not args.quiet,
             command=as_typed(args),
-            **given(args, DEFAULTS),
+            **given_options(args, DEFAULTS),
         )
     code = report(result)
     if code:
         return code
-    print(gained(result))
+    print(gain_text(result))
     print(f"the tuned script, its plots and data are in {result.folder}; the motion:")
     page = result.folder / RunFolder.MOTION
     if args.no_open or os.environ.get("CI"):
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def gained(result: TuneResult) -> str:
+def gain_text(result: TuneResult) -> str:
     """Describe which terms of the objective fell and which rose, by the final evaluation."""
     from jaxsim.viewer.values import plain_text
 
@@ -92,7 +92,7 @@ def gained(result: TuneResult) -> str:
     return f"the sum went from {' to '.join(totals)}: {'; '.join(told) or 'nothing changed'}"
 
 
-def written() -> set[str]:
+def run_files() -> set[str]:
     """Names of the files that a run leaves in its folder."""
     from optimize.results.folder import RunFolder
     from optimize.tuning.names import RESULT
@@ -122,7 +122,7 @@ def make_room(folder: Path) -> None:
         return
     own = RunFolder.CONFIG in held and _command(folder)[1:2] == [COMMAND.name]
     halves = {name for name in held if name.startswith(".") and name.endswith((".tmp", ".part"))}
-    if foreign := sorted(held - written() - halves if own else held):
+    if foreign := sorted(held - run_files() - halves if own else held):
         raise FileExistsError(
             f"{folder} holds what is not of a demonstration ({', '.join(foreign[:5])});"
             " choose another --out, or move these away"

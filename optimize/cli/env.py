@@ -8,7 +8,7 @@ import json
 from optimize.cli.command import Command
 from optimize.cli.shared import set_options, settings
 from optimize.cli.values import at_least, within
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 DESCRIPTION = """\
 Look at a scenario as an environment before anything learns there: what is observed and done, what
@@ -36,13 +36,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run a batch, print its rewards; write the page."""
-    with deferred():
-        from optimize.learning.trying import agent_of, tried, write_page
+    with defer_interrupts():
+        from optimize.learning.trying import agent_of, try_agent, write_page
         from optimize.scenarios.find import scenario
 
     found = scenario(args.scenario, settings(args.set))
     agent = agent_of(args.agent, found)
-    told = tried(found, agent, args.seconds, args.members, args.seed, args.backend or "fused")
+    told = try_agent(found, agent, args.seconds, args.members, args.seed, args.backend or "fused")
     if args.json:
         print(json.dumps(told, indent=2))
     else:

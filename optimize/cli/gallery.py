@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Mapping
 
 from optimize.cli.command import Command
-from optimize.cli.shared import INTERRUPTED, defaults, given, say
-from optimize.interrupts import deferred
+from optimize.cli.shared import INTERRUPTED, defaults, given_options, say
+from optimize.interrupts import defer_interrupts
 
 DESCRIPTION = """\
 Simulate the scenarios that come with the package, and write a page for each and one that shows
@@ -32,10 +32,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Simulate the shipped scenarios, and write their pages and the one that shows them."""
-    with deferred():
+    with defer_interrupts():
         from optimize.running.gallery import gallery
 
-    options = given(args, defaults(gallery))
+    options = given_options(args, defaults(gallery))
     done = gallery(args.out, progress=not args.quiet, say=say, **options)
     print(done.page.resolve().as_uri())
     return INTERRUPTED if done.interrupted else 0 if done.finite else 1

@@ -11,7 +11,7 @@ from optimize.cli.command import Command, Setting
 from optimize.cli.shared import run_arguments, run_options, say, set_options, settings
 from optimize.cli.values import at_least
 from optimize.interrupts import EXIT_CODE as INTERRUPTED
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 DESCRIPTION = """\
 Learn a policy in a scenario whose file has an [environment]: what is observed, done and rewarded
@@ -60,13 +60,13 @@ def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
 
 def run(args: argparse.Namespace) -> int:
     """Learn in a folder, or resume the run there."""
-    with deferred():
-        from optimize.cli.shared import given
+    with defer_interrupts():
+        from optimize.cli.shared import given_options
         from optimize.learning.learn import learn
         from optimize.learning.runs import Runs, learn_runs, of_several
 
     options = settings(args.option)
-    own = given(args, ("method", "seed", "updates", "backend", "runs"))
+    own = given_options(args, ("method", "seed", "updates", "backend", "runs"))
     if args.resume and (args.scenario or options or args.set or own.keys() - {"updates"}):
         raise ValueError(
             "--resume goes on with the options of the run; leave out all but --updates"

@@ -5,7 +5,7 @@ import textwrap
 from pathlib import Path
 
 from optimize.cli.command import Command
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 DESCRIPTION = "The scenarios, scripts and characters that simulate, tune and pushmap take by name."
 EXAMPLES = """\
@@ -21,7 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the names, or the numbers of one scenario."""
-    with deferred():
+    with defer_interrupts():
         from controllers.registry import CONTROLLERS
         from controllers.scl.load import shipped_scripts
         from jaxsim.characters.registry import CHARACTERS

@@ -35,7 +35,7 @@ from optimize.cli import (
 )
 from optimize.cli.command import Command
 from optimize.cli.shared import general_options
-from optimize.interrupts import EXIT_CODE, deferred
+from optimize.interrupts import EXIT_CODE, defer_interrupts
 from optimize.results.lock import FolderInUse
 
 COMMANDS: list[Command] = [
@@ -179,12 +179,12 @@ def _run(args: argparse.Namespace) -> int:
         raise ValueError("--accept-changes belongs to --resume: a new run has nothing to compare")
     if command.setting is None:
         return command.run(args)
-    with deferred():  # an import that is interrupted leaves libraries in pieces
+    with defer_interrupts():  # an import that is interrupted leaves libraries in pieces
         kept = _config(args.out) if getattr(args, "resume", False) else {}
         setting = command.setting(args, kept)
     if setting is None:
         return command.run(args)
-    with deferred():
+    with defer_interrupts():
         from optimize.session import session
 
     device = args.device or setting.device

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from optimize.cli import retargeting
 from optimize.cli.shared import say
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from jaxsim.mocap.body import Body
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
 
     files = _files(args)
     rows: list[dict[str, Any]] = []
-    with deferred() as check:
+    with defer_interrupts() as check:
         character = retargeting.character_of(args.character)
         Path(args.out).mkdir(parents=True, exist_ok=True)
         try:

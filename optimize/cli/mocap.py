@@ -11,7 +11,7 @@ from optimize.cli.command import Command
 from optimize.cli.shared import say
 from optimize.cli.values import positive
 from optimize.cli.view import show_page
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from jaxsim.io.motion import Motion
@@ -66,7 +66,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read the file, print its contents, write what was requested."""
-    with deferred():
+    with defer_interrupts():
         from jaxsim.mocap.amass import is_amass
         from jaxsim.mocap.schemes import detect_scheme
 

@@ -19,7 +19,7 @@ from optimize.cli.shared import (
     study_setting,
 )
 from optimize.cli.values import at_least, positive, several, variants
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 DESCRIPTION = """\
 Find the largest push after which the character of a scenario still stands, whatever its controller:
@@ -83,7 +83,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compute the map, write the folder, print the table. Returns 1 where no cell was finite."""
-    with deferred():
+    with defer_interrupts():
         from controllers.numbers import read_numbers
         from optimize.studies.push_map import push_map
         from optimize.studies.push_options import MapOptions

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from optimize.cli.command import Command, Setting
 from optimize.cli.shared import say
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from optimize.studies.run_list import ListedRun
@@ -44,7 +44,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the list, or the requested comparison, plot or page."""
-    with deferred():
+    with defer_interrupts():
         from optimize.studies.run_list import list_runs
 
     if args.compare is not None:
@@ -62,12 +62,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    with deferred():
-        from optimize.studies.run_list import compared
+    with defer_interrupts():
+        from optimize.studies.run_list import compare_runs
 
     one, other = (_place(Path(args.folder), name) for name in args.compare)
     print(f"{one}, {other}")
-    for line in compared(one, other):
+    for line in compare_runs(one, other):
         print(f"  {line}")
     return 0
 
@@ -78,7 +78,7 @@ def _place(folder: Path, name: str) -> Path:
 
 
 def _plot(args: argparse.Namespace, found: Sequence[ListedRun]) -> int:
-    with deferred():
+    with defer_interrupts():
         from optimize.studies.run_plot import plot_runs
 
     _tell_broken(found, Path(args.folder))
@@ -90,7 +90,7 @@ def _plot(args: argparse.Namespace, found: Sequence[ListedRun]) -> int:
 def _page(args: argparse.Namespace, found: Sequence[ListedRun]) -> int:
     from optimize.cli.view import show_page
 
-    with deferred():
+    with defer_interrupts():
         from optimize.tuning.page import write_run_page
 
     searches = [run for run in found if run.kind == "tune"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jaxsim.threads import cores
 from optimize.cli.command import Setting
 from optimize.interrupts import EXIT_CODE as INTERRUPTED
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from optimize.running.simulate import Simulation
@@ -131,7 +131,7 @@ def as_typed(args: argparse.Namespace) -> list[str]:
 
 def run_study(work: Callable[..., Any], kind: type, args: argparse.Namespace, **more: Any) -> Any:
     """Run ``work`` with the options of this type, or resume a folder with those of its run."""
-    options = given(args, defaults(kind)) | more
+    options = given_options(args, defaults(kind)) | more
     if args.resume and options:
         raise ValueError(
             f"--resume goes on with the options of the run; leave out {', '.join(sorted(options))}"
@@ -148,7 +148,7 @@ def defaults(of: Callable[..., Any]) -> dict[str, Any]:
     return {each.name: each.default for each in parameters if each.default is not each.empty}
 
 
-def given(args: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+def given_options(args: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
     """Options of these names that the user has given."""
     return {name: getattr(args, name) for name in names if getattr(args, name, None) is not None}
 
@@ -193,7 +193,7 @@ def say(*lines: str) -> None:
 
 def write_and_print(simulation: Simulation, out: str | Path | None, as_json: bool) -> None:
     """Write the motion to its folder, if there is one, and print the summary."""
-    with deferred():
+    with defer_interrupts():
         from optimize.running.simulate import write_simulation
         from optimize.running.summary import table
 

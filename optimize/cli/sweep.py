@@ -11,7 +11,7 @@ from optimize.cli.shared import (
     as_text,
     cluster_option,
     defaults,
-    given,
+    given_options,
     run_arguments,
     run_options,
     say,
@@ -20,7 +20,7 @@ from optimize.cli.shared import (
     study_setting,
 )
 from optimize.cli.values import at_least, edge, spread, within
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from xarray import Dataset
@@ -116,7 +116,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Sweep, write the folder, print the summary. Returns 1 where every member failed."""
-    with deferred():
+    with defer_interrupts():
         from optimize.problems.starts import spread_text
         from optimize.sweeps.edge import Edge
         from optimize.sweeps.sweep import sweep
@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
 
     args.set = settings(args.set) or None
     names = {"values", "measures", "starts", "count", "seed", "seconds", "chunk", "set", "backend"}
-    options: dict[str, Any] = given(args, names | {"sample"})
+    options: dict[str, Any] = given_options(args, names | {"sample"})
     if args.holds and not args.edge:
         raise ValueError("--holds says what an edge is of; give --edge PATH=START:END:PARTS too")
     if args.edge:

@@ -13,7 +13,7 @@ from optimize.cli.shared import (
     as_text,
     cluster_option,
     generations_setting,
-    given,
+    given_options,
     run_arguments,
     run_options,
     say,
@@ -22,7 +22,7 @@ from optimize.cli.shared import (
 )
 from optimize.cli.values import at_least, bounds, deviations, positive, pushes, variants, within
 from optimize.interrupts import EXIT_CODE as INTERRUPTED
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from optimize.tuning.tune import TuneResult
@@ -204,17 +204,17 @@ def _search_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Tune a script in a folder, or resume the run there."""
-    with deferred():
+    with defer_interrupts():
         from optimize.results.folder import RunFolder
         from optimize.tuning.options import DEFAULTS
         from optimize.tuning.tune import tune
 
     args.set = settings(args.set) or None
-    options = given(args, DEFAULTS)
+    options = given_options(args, DEFAULTS)
     for name in {"numbers", "variants", "each", "draw"} & options.keys():
         options[name] = dict(options[name])
     if args.also:
-        options["also"] = [also(own) for own in args.also]
+        options["also"] = [parse_variant(own) for own in args.also]
     where = {"cluster": args.cluster}
     result = tune(args.scenario, args.objective, **run_arguments(args), **where, **options)
     code = report(result)
@@ -226,7 +226,7 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def also(given: list[str]) -> dict[str, Any]:
+def parse_variant(given: list[str]) -> dict[str, Any]:
     """Parse a variant of --also. Raises ValueError for what cannot be read."""
     own: dict[str, Any] = {}
     for text in given:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from optimize.cli.command import Command
-from optimize.cli.shared import as_text, defaults, given, say, set_options, settings
+from optimize.cli.shared import as_text, defaults, given_options, say, set_options, settings
 from optimize.cli.values import at_least, coefficient, positive, several, within
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from optimize.studies.verdict import Verdict
@@ -56,10 +56,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate, print the table. Returns 1 where a column fails."""
-    with deferred():
+    with defer_interrupts():
         from optimize.studies.verdict import VerdictOptions, verdict
 
-    options = VerdictOptions(**given(args, defaults(VerdictOptions)))
+    options = VerdictOptions(**given_options(args, defaults(VerdictOptions)))
     keys = settings(args.set)
     progress = (lambda text: None) if args.quiet else say
     only = args.backend, args.precision, args.scheme

@@ -10,7 +10,7 @@ from typing import Any
 from optimize.cli.command import Command, Setting
 from optimize.cli.shared import INTERRUPTED, outcome, say, write_and_print
 from optimize.cli.values import coordinates
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 MEMBERS = "members"  # a folder in that of a sweep
 
@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Open the page of a result folder."""
-    with deferred():
+    with defer_interrupts():
         from optimize.results.folder import RunFolder
 
     if args.at is not None:
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_member(args: argparse.Namespace) -> int:
     """Simulate a member of a sweep, write its folder, open it."""
-    with deferred():
+    with defer_interrupts():
         from optimize.results.folder import RunFolder
         from optimize.running.simulate import run_scenario
         from optimize.sweeps.member import member

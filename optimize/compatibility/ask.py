@@ -10,10 +10,10 @@ import numpy as np
 
 from optimize.compatibility.query import Diverse, diverse
 from optimize.compatibility.question import CHAIR_KEY
-from optimize.compatibility.run import Kept, load
-from optimize.interrupts import noting
+from optimize.compatibility.run import SavedModel, load
+from optimize.interrupts import note_interrupts
 from optimize.results.folder import RESTORE, RunFolder
-from optimize.results.lock import locked
+from optimize.results.lock import lock_folder
 from optimize.running.simulate import Simulation, run_scenario
 from optimize.scenarios.seated import CHAIR
 
@@ -21,7 +21,7 @@ QUERIES = "queries.json"
 
 
 @dataclass(frozen=True)
-class Asked:
+class QueryResult:
     """Queries with their answers, and whether the simulation confirms these.
 
     given: name -> (k,) values. points (k, n, d); decision (k, n) of the volume; known (k, n): the
@@ -38,25 +38,25 @@ class Asked:
     seconds: float
 
 
-@noting()
+@note_interrupts()
 def ask(
     out: str | os.PathLike, given: Mapping[str, Sequence[float]], options: Diverse | None = None
-) -> Asked:
+) -> QueryResult:
     """Answer queries by the model in ``out``, simulate each answer, save all in queries.json.
 
     given: name -> k values, as {"character.chair_height": [0.45, 0.16]}. Raises as ``load`` and
     ``diverse``, FolderInUse where another process works there.
     """
-    with locked(RunFolder.open(out)):
+    with lock_folder(RunFolder.open(out)):
         kept = load(out)
-        asked = answered(kept, given, options)
+        asked = answer_queries(kept, given, options)
         kept.folder.write_json(QUERIES, asked)
     return asked
 
 
-def answered(
-    kept: Kept, given: Mapping[str, Sequence[float]], options: Diverse | None = None
-) -> Asked:
+def answer_queries(
+    kept: SavedModel, given: Mapping[str, Sequence[float]], options: Diverse | None = None
+) -> QueryResult:
     """Answer and simulate queries without writing, see ``ask``."""
     space = kept.question.space
     values = {
@@ -68,7 +68,7 @@ def answered(
     found, _ = diverse(space, kept.volume, values, options)
     seconds = time.perf_counter() - began
     succeeded = kept.question.answers(found.points.reshape(-1, space.size))
-    return Asked(
+    return QueryResult(
         space.names,
         {name: column.tolist() for name, column in values.items()},
         found.points,
@@ -79,7 +79,7 @@ def answered(
     )
 
 
-def queries(kept: Kept) -> Asked | None:
+def queries(kept: SavedModel) -> QueryResult | None:
     """Last queries of a model; None where none was asked. Raises ValueError for a damaged file."""
     if not (kept.folder / QUERIES).is_file():
         return None
@@ -94,19 +94,21 @@ def queries(kept: Kept) -> Asked | None:
         good = arrays["points"].shape == (*arrays["known"].shape, kept.question.space.size)
         if not good or arrays["known"].ndim != 2:
             raise ValueError("its points do not fit the model")
-        return Asked(tuple(held["names"]), dict(held["given"]), seconds=held["seconds"], **arrays)
+        return QueryResult(
+            tuple(held["names"]), dict(held["given"]), seconds=held["seconds"], **arrays
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{kept.folder / QUERIES} is damaged ({error}); {RESTORE}") from error
 
 
-def motion_of(kept: Kept, point: np.ndarray) -> Simulation:
+def motion_of(kept: SavedModel, point: np.ndarray) -> Simulation:
     """Simulate a point (d,) for as long as the question does."""
     made = kept.question.scenario_at(point)
     seconds = kept.options.seconds
     return run_scenario(replace(made, seconds=seconds), fps=60.0, backend="xla")
 
 
-def table(asked: Asked) -> str:
+def table(asked: QueryResult) -> str:
     """Format a line for each answer."""
     names = [name.split(": ")[-1] for name in asked.names]
     wide = [max(len(name), 9) for name in names]
@@ -122,7 +124,7 @@ def table(asked: Asked) -> str:
     return "\n".join([*lines, "", f"{done}; answered in {1e3 * asked.seconds:.0f} ms"])
 
 
-def as_plain(asked: Asked) -> dict[str, Any]:
+def as_plain(asked: QueryResult) -> dict[str, Any]:
     """Dictionary of the answers for the page."""
     return {
         "names": asked.names,

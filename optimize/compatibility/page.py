@@ -18,12 +18,12 @@ from tqdm import tqdm
 from jaxsim.io.files import write_bytes
 from jaxsim.viewer.colours import css_variables
 from jaxsim.viewer.page import script_json
-from optimize.compatibility.ask import Asked, motion_of, queries
-from optimize.compatibility.run import Kept, load
+from optimize.compatibility.ask import QueryResult, motion_of, queries
+from optimize.compatibility.run import SavedModel, load
 from optimize.compatibility.space import Space
 from optimize.compatibility.volume import Volume
-from optimize.interrupts import noting
-from optimize.results.lock import locked
+from optimize.interrupts import note_interrupts
+from optimize.results.lock import lock_folder
 
 PAGE = "compat.html"
 CELLS = 24  # of the volume along each number, in space
@@ -32,10 +32,10 @@ MOST_POINTS = 3000  # that are shown, evenly chosen
 NEAR = 0.15  # part of a range that a sample may be off a slice
 
 
-@noting()
+@note_interrupts()
 def write_model_page(out: str | os.PathLike, progress: bool = False) -> Path:
     """Write the page of the model in a folder. Raises as ``load``."""
-    with locked(out):
+    with lock_folder(out):
         kept = load(out)
         asked = queries(kept)
         motions = []
@@ -46,7 +46,7 @@ def write_model_page(out: str | os.PathLike, progress: bool = False) -> Path:
         return write_bytes(kept.folder / PAGE, model_page(kept, asked, motions).encode())
 
 
-def model_page(kept: Kept, asked: Asked | None, motions: list[str]) -> str:
+def model_page(kept: SavedModel, asked: QueryResult | None, motions: list[str]) -> str:
     """HTML of the page of a model; motions: one page for each answer."""
     names = ", ".join(kept.question.space.names)
     title = f"What is compatible: {kept.options.scenario} over {names}"
@@ -67,7 +67,7 @@ def _own(name: str) -> str:
     return resources.files("optimize.compatibility").joinpath(name).read_text("utf-8")
 
 
-def _rows(kept: Kept) -> str:
+def _rows(kept: SavedModel) -> str:
     model = kept.model
     rows = {
         "samples": f"{model['samples']}, {model['compatible']} of them compatible",
@@ -82,7 +82,7 @@ def _rows(kept: Kept) -> str:
     )
 
 
-def _frames(asked: Asked, motions: list[str]) -> str:
+def _frames(asked: QueryResult, motions: list[str]) -> str:
     out = []
     for (k, n), page in zip(np.ndindex(asked.known.shape), motions):
         numbers = ", ".join(
@@ -97,7 +97,7 @@ def _frames(asked: Asked, motions: list[str]) -> str:
     return "\n".join(out)
 
 
-def page_data(kept: Kept, asked: Asked | None) -> dict[str, Any]:
+def page_data(kept: SavedModel, asked: QueryResult | None) -> dict[str, Any]:
     """Data that the page draws."""
     space = kept.question.space
     inside = np.flatnonzero(space.inside(kept.points))

@@ -10,7 +10,7 @@ from optimize.compatibility.space import Space
 from optimize.problems.problem import Problem
 from optimize.running.objectives import Objective
 from optimize.scenarios.scenario import Scenario
-from optimize.scenarios.seated import CHAIR, TILT, seated
+from optimize.scenarios.seated import CHAIR, TILT, as_seated
 
 STANDS = Objective("stands", 2.5, {"final_state": 1.0}, "ends with the head at standing height")
 SURVIVES = Objective("survives", 2.5, {"toppled": 1.0}, "is never as low as who has fallen")
@@ -46,7 +46,7 @@ class Question:
         for an invalid range, or one that excludes the scenario's own value.
         """
         if any(name in (CHAIR, CHAIR_KEY, TILT) for name in (*state, *action)):
-            scenario = seated(scenario)
+            scenario = as_seated(scenario)
         state, action = (
             {CHAIR if name == CHAIR_KEY else name: spec for name, spec in given.items()}
             for given in (state, action)

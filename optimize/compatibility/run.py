@@ -24,13 +24,13 @@ from optimize.compatibility.paths import PathSampler
 from optimize.compatibility.question import OUTCOMES, STANDS, Question
 from optimize.compatibility.refinement import RefinementSampler
 from optimize.compatibility.space import Space
-from optimize.compatibility.volume import Learned, Volume, learn, machine
-from optimize.interrupts import deferred, noting
+from optimize.compatibility.volume import LearnedVolume, Volume, learn, machine
+from optimize.interrupts import defer_interrupts, note_interrupts
 from optimize.results.digest import accept, changes_since, digest
 from optimize.results.folder import RESTORE, RunFolder, command_line
-from optimize.results.lock import locked
+from optimize.results.lock import lock_folder
 from optimize.scenarios.find import scenario
-from optimize.scenarios.seated import TILT, seated
+from optimize.scenarios.seated import TILT, as_seated
 from optimize.studies.push_report import write_arrays
 
 SAMPLES, VOLUME, MODEL = "samples.npz", "volume.npz", "model.json"
@@ -73,7 +73,7 @@ class FitOptions:
         changes = dict(self.set)
         tilt = changes.pop(TILT, None)
         made = scenario(self.scenario, changes)
-        made = made if tilt is None else seated(made).set(TILT, tilt)
+        made = made if tilt is None else as_seated(made).set(TILT, tilt)
         more: dict[str, Any] = dict(trials=self.trials, backend=self.backend, seed=self.seed)
         judged = OUTCOMES[self.outcome]
         return Question.of(made, self.state, self.action, judged, seconds=self.seconds, **more)
@@ -93,11 +93,11 @@ class Fitted(NamedTuple):
     space: Space
     points: np.ndarray
     yes: np.ndarray
-    learned: Learned
+    learned: LearnedVolume
     seconds: dict[str, float]
 
 
-@noting()
+@note_interrupts()
 def fit(
     options: FitOptions | None = None,
     out: str | os.PathLike | None = None,
@@ -128,12 +128,12 @@ def fit(
         _ = question.start, question.problem.steps
         if out is not None and folder is None:
             try_folder(out)
-            stack.enter_context(locked(out))
+            stack.enter_context(lock_folder(out))
             folder = _created(out, options, question, command)
         began, worked = time.perf_counter(), time.process_time()
         points, yes = _sampled(question, options, folder, kept, progress)
         sampled, worked = time.perf_counter(), time.process_time() - worked
-        with deferred():
+        with defer_interrupts():
             learned = learn(question.space, points, yes, options.seed)
             seconds = {
                 "sampling": sampled - began,
@@ -143,11 +143,11 @@ def fit(
             fitted = Fitted(options, question.space, points, yes, learned, seconds)
             if folder is not None:
                 write_arrays(folder / VOLUME, learned.volume.arrays)
-                folder.write_json(MODEL, told(fitted))
+                folder.write_json(MODEL, fit_statistics(fitted))
     return fitted
 
 
-def told(fitted: Fitted) -> dict[str, Any]:
+def fit_statistics(fitted: Fitted) -> dict[str, Any]:
     """Statistics of a learned model, for model.json."""
     return {
         "samples": len(fitted.yes),
@@ -177,7 +177,7 @@ def _sampled(
             write_arrays(folder / SAMPLES, arrays)
 
     bar = tqdm(total=options.samples, disable=not progress, unit="point", desc="sampling")
-    with bar, deferred() as check:
+    with bar, defer_interrupts() as check:
         try:
             while done < options.samples:
                 asked = draws.ask()
@@ -231,7 +231,7 @@ def _resumed(out, options, accept_changes: bool, stack: contextlib.ExitStack):
     if out is None or options is not None:
         raise ValueError("to resume, name the folder of the run, and no options: it has its own")
     folder = RunFolder.open(out)
-    stack.enter_context(locked(folder))
+    stack.enter_context(lock_folder(folder))
     config = folder.read_config()
     own = kept_options(folder, config)
     now = digest(config)
@@ -279,7 +279,7 @@ def _read(folder: RunFolder, name: str, names: Sequence[str]) -> dict[str, np.nd
     return arrays
 
 
-class Kept(NamedTuple):
+class SavedModel(NamedTuple):
     """Saved model, loaded from its folder."""
 
     folder: RunFolder
@@ -291,7 +291,7 @@ class Kept(NamedTuple):
     model: dict[str, Any]
 
 
-def load(out: str | os.PathLike) -> Kept:
+def load(out: str | os.PathLike) -> SavedModel:
     """Load a finished model.
 
     Raises FileNotFoundError where there is none, ValueError for damage.
@@ -302,4 +302,4 @@ def load(out: str | os.PathLike) -> Kept:
     volume = _read(folder, VOLUME, ("support", "weight", "offset"))
     own = Volume(**{name: volume[name] for name in ("support", "weight", "offset")})
     points, yes = _samples(folder, question.space.size)
-    return Kept(folder, options, question, points, yes, own, folder.read_json(MODEL))
+    return SavedModel(folder, options, question, points, yes, own, folder.read_json(MODEL))

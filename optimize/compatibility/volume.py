@@ -62,7 +62,7 @@ class Volume:
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedVolume:
     """Volume with its cross-validation.
 
     accuracy: of 5-fold cross-validation. decisions: (n,) of each point by a machine that did not
@@ -96,7 +96,7 @@ def fit(space: Space, points: np.ndarray, yes: np.ndarray) -> Volume:
     return Volume(trained.support_vectors_, trained.dual_coef_[0], trained.intercept_[0])
 
 
-def learn(space: Space, points: np.ndarray, yes: np.ndarray, seed: int = 0) -> Learned:
+def learn(space: Space, points: np.ndarray, yes: np.ndarray, seed: int = 0) -> LearnedVolume:
     """Learn a volume, with its cross-validation over shuffled folds.
 
     Raises ValueError as ``fit``, and where a kind of answer is rarer than there are folds.
@@ -112,4 +112,4 @@ def learn(space: Space, points: np.ndarray, yes: np.ndarray, seed: int = 0) -> L
     decisions = np.asarray(
         cross_val_predict(machine(), z, yes, cv=folds, method="decision_function")
     )
-    return Learned(volume, float(((decisions > 0) == yes).mean()), decisions)
+    return LearnedVolume(volume, float(((decisions > 0) == yes).mean()), decisions)

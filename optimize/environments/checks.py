@@ -14,7 +14,7 @@ OF_CLIPS = ("clip_error", "clip_joints", "clip_rates", "clip_ends", "clip_place"
 FARTHEST = 1e6  # of an observation, which is of order one: what is beyond is no motion
 
 
-def sound(state: State, observation: Array, parts: Mapping[str, Array]) -> dict[str, Array]:
+def finite_parts(state: State, observation: Array, parts: Mapping[str, Array]) -> dict[str, Array]:
     """Finiteness () bool of state, observation and each reward."""
     return {
         "state": jnp.isfinite(state.q).all() & jnp.isfinite(state.qd).all(),

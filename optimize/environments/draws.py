@@ -14,7 +14,7 @@ ROUNDS = ((17, 0xED5AD4BB), (11, 0xAC4C1B51), (15, 0x31848BAB))
 GOLDEN = 0x9E3779B9
 
 
-def mixed(x: Array) -> Array:
+def hash_bits(x: Array) -> Array:
     """Hash each of an array of uint32 numbers."""
     for shift, factor in ROUNDS:
         x = (x ^ (x >> np.uint32(shift))) * np.uint32(factor)
@@ -23,14 +23,14 @@ def mixed(x: Array) -> Array:
 
 def member_keys(seed: int, members: int, first: int = 0) -> Array:
     """Keys (members,) of members ``first``, ``first`` + 1, ... of a seed, all different."""
-    start = mixed(jnp.asarray([(seed + GOLDEN) % 2**32], jnp.uint32))
-    return mixed(start ^ mixed(jnp.arange(first, first + members, dtype=jnp.uint32)))
+    start = hash_bits(jnp.asarray([(seed + GOLDEN) % 2**32], jnp.uint32))
+    return hash_bits(start ^ hash_bits(jnp.arange(first, first + members, dtype=jnp.uint32)))
 
 
 def uniform(key: Array, count: Array, size: int, dtype=jnp.float32) -> Array:
     """Uniform numbers (size,) in [0, 1) of a key () uint32, at index ``count`` () uint32."""
-    row = mixed(jnp.asarray(key) ^ mixed(jnp.asarray(count) + np.uint32(GOLDEN)))
-    bits = mixed(row + np.uint32(GOLDEN) * (jnp.arange(size, dtype=jnp.uint32) + np.uint32(1)))
+    row = hash_bits(jnp.asarray(key) ^ hash_bits(jnp.asarray(count) + np.uint32(GOLDEN)))
+    bits = hash_bits(row + np.uint32(GOLDEN) * (jnp.arange(size, dtype=jnp.uint32) + np.uint32(1)))
     return (bits >> np.uint32(8)).astype(dtype) * np.asarray(2.0**-24, dtype)
 
 

@@ -27,10 +27,10 @@ from controllers.tracking.track import Track
 from jaxsim.model import Model, State
 from jaxsim.simulation.rollout import advance, begin
 from jaxsim.synthesis.scheme import PerStepOptimisation
-from optimize.environments.checks import check_command, check_no_clip, name_of, scalar, sound
+from optimize.environments.checks import check_command, check_no_clip, finite_parts, name_of, scalar
 from optimize.environments.draws import uniform
 from optimize.environments.numbers import Numbers
-from optimize.environments.records import EnvState, Held, Step
+from optimize.environments.records import EnvState, EnvStep, HeldAction
 from optimize.environments.rewards import REWARDS, Moment
 from optimize.environments.starts import starts_among, starts_on
 from optimize.environments.terminations import TERMINATIONS
@@ -109,7 +109,7 @@ class Environment:
         """Initial state of a member's first episode; key () uint32."""
         return self._begun(key, jnp.zeros((), jnp.uint32))
 
-    def step(self, at: EnvState, action: Array) -> tuple[EnvState, Step]:
+    def step(self, at: EnvState, action: Array) -> tuple[EnvState, EnvStep]:
         """Hold an action (na,); the episode goes on whatever the outcome is.
 
         Raises ValueError for an action of another size.
@@ -118,13 +118,13 @@ class Environment:
 
     def step_with_faults(
         self, at: EnvState, action: Array
-    ) -> tuple[EnvState, Step, dict[str, Array]]:
-        """Step with the causes of ``Step.failed``, () bool each, by name; see ``step``.
+    ) -> tuple[EnvState, EnvStep, dict[str, Array]]:
+        """Step with the causes of ``EnvStep.failed``, () bool each, by name; see ``step``.
 
         The names are "state", "observation" and "reward NAME".
         """
         after, view, parts = self._led_to(at, self._checked(action))
-        held = sound(after.state, after.observation, parts)
+        held = finite_parts(after.state, after.observation, parts)
         good = jnp.stack([jnp.asarray(each) for each in held.values()]).all()
         parts = {name: jnp.where(good, part, 0.0) for name, part in parts.items()}
         done = ~good
@@ -132,15 +132,15 @@ class Environment:
             done = done | scalar(_condition(condition)(view), "termination", condition)
         late = jnp.asarray(False) if self.limit is None else after.steps >= self.limit
         reward = sum(parts.values(), start=jnp.zeros((), after.state.q.dtype))
-        told = Step(after.observation, reward, parts, done, late & ~done, ~good)
+        told = EnvStep(after.observation, reward, parts, done, late & ~done, ~good)
         return after, told, {name: ~jnp.asarray(each) for name, each in held.items()}
 
-    def step_on(self, at: EnvState, action: Array) -> tuple[EnvState, Step]:
+    def step_on(self, at: EnvState, action: Array) -> tuple[EnvState, EnvStep]:
         """Step with automatic reset: where the episode ended the state is that of a new one."""
         after, told = self.step(at, action)
         return self.renewed(after, told), told
 
-    def renewed(self, after: EnvState, told: Step) -> EnvState:
+    def renewed(self, after: EnvState, told: EnvStep) -> EnvState:
         """State after a step, or where the episode ended the initial state of the next one."""
         ended = told.done | told.truncated
         return jax.lax.cond(
@@ -240,7 +240,7 @@ class Environment:
         if isinstance(self.action, Numbers):
             controller = self.action.controller(own, action)
         else:
-            controller = Held(action, pose, self.track, self.action)
+            controller = HeldAction(action, pose, self.track, self.action)
         limit = own.model.torque_limit
         motors = jnp.isfinite(limit) & (limit > 0)
         share = jnp.where(motors, 1 / jnp.where(motors, limit, 1.0), 0.0)

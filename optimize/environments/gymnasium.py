@@ -19,7 +19,7 @@ from jax import Array
 from jaxsim.fused import choose_backend, fuse
 from optimize.environments.draws import member_keys
 from optimize.environments.environment import Environment
-from optimize.environments.records import EnvState, Step
+from optimize.environments.records import EnvState, EnvStep
 
 try:
     import gymnasium
@@ -124,7 +124,9 @@ class GymVector(VectorEnv):
         found = self._at.observation, told.reward, told.done, told.truncated
         return (*map(np.array, found), info)
 
-    def _begun_or_stepped(self, at: EnvState, action: Array, ended: Array) -> tuple[EnvState, Step]:
+    def _begun_or_stepped(
+        self, at: EnvState, action: Array, ended: Array
+    ) -> tuple[EnvState, EnvStep]:
         """Step, or the initial state of the next episode where the last step ended one."""
         after, told = self.env.step(at, action)
         begun = self.env.renewed(at, replace(told, done=ended, truncated=ended))

@@ -32,7 +32,7 @@ class EnvState:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Step:
+class EnvStep:
     """Outcome of an action: observation, reward, and whether the episode ended."""
 
     observation: Array  # (no,) where the episode ended, the last one of it
@@ -45,7 +45,7 @@ class Step:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Held:
+class HeldAction:
     """Controller that holds an action."""
 
     action: Array

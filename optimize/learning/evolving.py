@@ -28,7 +28,7 @@ from optimize.learning.rollout import rollouts
 from optimize.tuning.methods import method
 
 
-class Told(NamedTuple):
+class EvolvingUpdateInfo(NamedTuple):
     """Statistics of one generation, () each."""
 
     reward: Array  # mean of an action
@@ -141,7 +141,7 @@ class Evolving:
         seed_of = jnp.asarray(seed, jnp.uint32)
         return EvolvingState(search, Statistics.none(size), seed_of, jnp.zeros((), jnp.int32))
 
-    def update(self, state: EvolvingState) -> tuple[EvolvingState, Told]:
+    def update(self, state: EvolvingState) -> tuple[EvolvingState, EvolvingUpdateInfo]:
         """Compute a generation: ask, play, tell."""
         x, search, layers, at = self._asked(state)
         found = self._episodes(layers, state.seen.mean, state.seen.deviation, at)
@@ -174,9 +174,11 @@ class Evolving:
             seen = state.seen.joined(count, mean, count * jnp.maximum(spread, 0.0))
             after = EvolvingState(search, seen, state.seed, state.updates + 1)
             parts = {"mean return": jnp.mean(returns), "best return": jnp.max(returns)}
-            told = Told(jnp.sum(total) / count, parts, jnp.mean(steps), jnp.sum(failed),
-                        self._search.sigma(search))  # fmt: skip
-            return after, told
+            deviation = self._search.sigma(search)
+            info = EvolvingUpdateInfo(
+                jnp.sum(total) / count, parts, jnp.mean(steps), jnp.sum(failed), deviation
+            )
+            return after, info
 
         return told
 

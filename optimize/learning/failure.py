@@ -28,8 +28,8 @@ from jaxsim.io.archive import read_arrays
 from jaxsim.io.files import write_bytes
 from jaxsim.tree_paths import leaves_by_path
 from optimize.environments.environment import Environment
-from optimize.environments.records import EnvState, Step
-from optimize.learning.rollout import counted, noise_of
+from optimize.environments.records import EnvState, EnvStep
+from optimize.learning.rollout import count_noise, noise_of
 
 
 def write_failure(
@@ -71,9 +71,9 @@ def write_failure(
     return path, about
 
 
-def replayed(
+def replay_failure(
     env: Environment, path: str | os.PathLike, backend: str = "fused"
-) -> tuple[list[EnvState], list[Step]]:
+) -> tuple[list[EnvState], list[EnvStep]]:
     """Simulate the actions of a failure's file again: states before each, and steps after.
 
     On the run's own back end and machine the numbers are the same. env: the environment of the run,
@@ -120,7 +120,7 @@ class _Played(NamedTuple):
 
     states: list[EnvState]
     actions: list[Array]
-    told: list[Step]
+    told: list[EnvStep]
     faults: list[dict[str, Array]]
 
 
@@ -137,7 +137,7 @@ def _played(
     def one(network: Network, log_deviation: Array, at: EnvState):
         deviation = jnp.exp(log_deviation)
         action = network(at.observation) + deviation * noise_of(env, at, deviation.dtype)
-        after, told, faults = env.step_with_faults(counted(at), action)
+        after, told, faults = env.step_with_faults(count_noise(at), action)
         return env.renewed(after, told), action, told, faults
 
     if choose_backend(backend) == "fused":

@@ -26,14 +26,14 @@ from controllers.policy.network import Network
 from optimize.environments.environment import Environment
 from optimize.environments.numbers import Numbers
 from optimize.environments.table import default_command, environment_of
-from optimize.interrupts import deferred
-from optimize.learning.evaluation import judged
+from optimize.interrupts import defer_interrupts
+from optimize.learning.evaluation import evaluate_policy
 from optimize.learning.failure import write_failure
 from optimize.learning.kept import read_state, write_state
 from optimize.learning.methods import METHODS, learner_of
-from optimize.results.digest import Digest, accept, accepted, changes_since, digest
+from optimize.results.digest import Digest, accept, accepted_changes, changes_since, digest
 from optimize.results.folder import RESTORE, RunFolder, library_versions, reading
-from optimize.results.lock import locked
+from optimize.results.lock import lock_folder
 from optimize.results.updates import UPDATES, kept_history
 from optimize.scenarios.find import scenario as scenario_of
 from optimize.scenarios.scenario import Scenario
@@ -85,7 +85,7 @@ def learn(
     FileNotFoundError where there is nothing to go on from, RunChanged where that began with
     something else, StateError where it is damaged.
     """
-    with locked(out):
+    with lock_folder(out):
         if resume:
             folder = RunFolder.open(out)
             asked = kept_options(folder, ONE)
@@ -106,12 +106,12 @@ def learn(
         learner = learner_of(asked["method"], env, asked["options"], asked["backend"])
         if not resume:
             folder = RunFolder.create(out, config_of(asked, found, command), digest=now)
-        run = _Run(folder, env, learner, asked, found)
+        run = _LearningRun(folder, env, learner, asked, found)
         begun = run.begun()
         if resume:
             accept(folder, now, changed, at=len(begun.history))
             folder.write_json(RunFolder.CONFIG, {**folder.read_config(), **asked})
-        return run.go(begun, accepted(folder), progress)
+        return run.go(begun, accepted_changes(folder), progress)
 
 
 ONE = ("scenario", "method", "seed", "set", "options", "backend")
@@ -157,7 +157,7 @@ class _Begun:
 
 
 @dataclass
-class _Run:
+class _LearningRun:
     folder: RunFolder
     env: Environment
     learner: Any
@@ -189,7 +189,7 @@ class _Run:
         used = history[-1]["cpu_seconds"] if history else 0.0
         began, cpu = time.perf_counter() - spent, time.process_time() - used
         try:
-            with deferred() as check, self._bar(updates, len(history), progress) as bar:
+            with defer_interrupts() as check, self._bar(updates, len(history), progress) as bar:
                 while len(history) < updates:
                     before = state
                     state, told = self.learner.update(state)
@@ -219,7 +219,7 @@ class _Run:
     def _checked(self, state: Any, best: float) -> dict[str, float]:
         """Evaluate the policy without noise; save it where it is the best."""
         network = self.learner.network(state)
-        found = judged(
+        found = evaluate_policy(
             self.env, self.learner.run, network, self.learner.members, self.learner.length,
             self.asked["seed"] + CHECK_SEED,
         )  # fmt: skip

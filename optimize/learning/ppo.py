@@ -34,7 +34,7 @@ from optimize.learning.rollout import Rollout, begin_all, rollouts
 SLOWEST, FASTEST = 1e-5, 1e-3  # learning rates
 
 
-class Told(NamedTuple):
+class PPOUpdateInfo(NamedTuple):
     """Statistics of one update, () each; parts by name."""
 
     reward: Array  # mean of an action
@@ -63,7 +63,7 @@ class PPOState:
 
 
 @dataclass(frozen=True)
-class Batch:
+class ActionBatch:
     """Training data of single actions, (n, ...) each."""
 
     observation: Array
@@ -73,7 +73,7 @@ class Batch:
     worth: Array
 
 
-jax.tree_util.register_dataclass(Batch, [*Batch.__annotations__], [])
+jax.tree_util.register_dataclass(ActionBatch, [*ActionBatch.__annotations__], [])
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class PPO(ActorCritic):
             rate=jnp.asarray(self.rate),
         )
 
-    def update(self, state: PPOState) -> tuple[PPOState, Told]:
+    def update(self, state: PPOState) -> tuple[PPOState, PPOUpdateInfo]:
         """Collect a rollout, and learn from it."""
         agent = nnx.merge(self._graph, state.params)
         network = network_of(agent, state.seen)
@@ -165,7 +165,7 @@ class PPO(ActorCritic):
         after = PPOState(params, optimiser, seen, members, state.key, state.updates + 1, rate)
         return after, _told(found, changes[-1], nnx.merge(self._graph, params), rate)
 
-    def _judged(self, state: PPOState, found: Rollout) -> Batch:
+    def _judged(self, state: PPOState, found: Rollout) -> ActionBatch:
         """Advantages and returns of single actions."""
         agent = nnx.merge(self._graph, state.params)
         value = lambda x: agent.critic(state.seen.normalised(x))[..., 0]  # noqa: E731
@@ -176,7 +176,7 @@ class PPO(ActorCritic):
         )
         log_deviation = agent.log_deviation[...]
         mean = agent.actor(state.seen.normalised(found.observation))
-        batch = Batch(
+        batch = ActionBatch(
             observation=found.observation,
             action=mean + jnp.exp(log_deviation) * found.noise,
             chance=log_chance(found.noise, log_deviation),
@@ -185,7 +185,7 @@ class PPO(ActorCritic):
         )
         return jax.tree.map(lambda x: x.reshape(self.actions, *x.shape[2:]), batch)
 
-    def _loss(self, params: Any, part: Batch, seen: Statistics) -> tuple[Array, Array]:
+    def _loss(self, params: Any, part: ActionBatch, seen: Statistics) -> tuple[Array, Array]:
         """Clipped surrogate with the critic's error, and the policy's change."""
         agent = nnx.merge(self._graph, params)
         x, log_deviation = seen.normalised(part.observation), agent.log_deviation[...]
@@ -221,10 +221,10 @@ def advantages(
     return found[1].T
 
 
-def _told(found: Rollout, change: Array, agent: Any, rate: Array) -> Told:
+def _told(found: Rollout, change: Array, agent: Any, rate: Array) -> PPOUpdateInfo:
     ended = found.done | found.truncated
     count = jnp.sum(ended)
-    return Told(
+    return PPOUpdateInfo(
         reward=jnp.mean(found.reward),
         parts=jax.tree.map(jnp.mean, found.parts),
         length=jnp.sum(jnp.where(ended, found.steps, 0)) / jnp.where(count, count, jnp.nan),

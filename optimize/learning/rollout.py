@@ -11,7 +11,7 @@ from jax import Array
 
 from controllers.policy.network import Network
 from jaxsim.fused import choose_backend, fuse
-from optimize.environments.draws import mixed, normal
+from optimize.environments.draws import hash_bits, normal
 from optimize.environments.environment import Environment
 from optimize.environments.records import EnvState
 
@@ -47,7 +47,7 @@ def rollouts(env: Environment, length: int, backend: str = "fused") -> Callable[
         def act(at, _):
             noise = noise_of(env, at, deviation.dtype)
             action = network(at.observation) + deviation * noise
-            after, told = env.step_on(counted(at), action)
+            after, told = env.step_on(count_noise(at), action)
             kept = Rollout(
                 at.observation,
                 noise,
@@ -70,10 +70,10 @@ def rollouts(env: Environment, length: int, backend: str = "fused") -> Callable[
 
 def noise_of(env: Environment, at: EnvState, dtype: Any) -> Array:
     """Noise (na,) of the next action, in standard deviations."""
-    return normal(mixed(at.key ^ np.uint32(NOISE)), at.count, env.action_size, dtype)
+    return normal(hash_bits(at.key ^ np.uint32(NOISE)), at.count, env.action_size, dtype)
 
 
-def counted(at: EnvState) -> EnvState:
+def count_noise(at: EnvState) -> EnvState:
     """State after the sampling of a noise."""
     return replace(at, count=at.count + np.uint32(1))
 

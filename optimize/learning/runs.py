@@ -28,10 +28,10 @@ from optimize.learning.learn import (
 )
 from optimize.results.digest import accept, changes_since
 from optimize.results.folder import RunFolder
-from optimize.results.lock import locked
+from optimize.results.lock import lock_folder
 from optimize.results.updates import SUMMARY, UPDATES, kept_history, seed_folder, seeds_of
 from optimize.scenarios.find import scenario as scenario_of
-from optimize.studies.intervals import bootstrapped
+from optimize.studies.intervals import bootstrap_interval
 
 CURVES = "curves.png"
 
@@ -59,7 +59,7 @@ class Runs:
             "seeds": list(judged),
             "returns": list(judged.values()),
             "mean": float(worths.mean()),
-            "interval": list(bootstrapped(worths)),
+            "interval": list(bootstrap_interval(worths)),
             "best": max(judged, key=lambda seed: judged[seed]),
         }
 
@@ -82,7 +82,7 @@ def learn_runs(
     to the same numbers, and the others follow. Raises what ``learn`` does; where the folder of a
     seed is damaged, before any of them goes on.
     """
-    with locked(out):
+    with lock_folder(out):
         if resume:
             folder = RunFolder.open(out)
             asked = kept_options(folder, SEVERAL)

@@ -28,13 +28,13 @@ from jaxsim.fused import choose_backend
 from jaxsim.fused.fuse import fuse_one
 from optimize.environments.draws import member_keys
 from optimize.environments.environment import Environment
-from optimize.environments.records import EnvState, Step
+from optimize.environments.records import EnvState, EnvStep
 from optimize.learning.agent import ActorCritic, Statistics, network_of
 from optimize.learning.ppo import advantages
 from optimize.learning.rollout import begin_all, rollouts
 
 
-class Told(NamedTuple):
+class SHACUpdateInfo(NamedTuple):
     """Statistics of one update, () each; parts by name."""
 
     reward: Array  # mean of an action
@@ -66,7 +66,7 @@ class Window(NamedTuple):
 
     observation: Array
     steps: Array  # () of the episode
-    told: Step
+    told: EnvStep
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class SHAC(ActorCritic):
             updates=jnp.zeros((), jnp.int32),
         )
 
-    def update(self, state: SHACState) -> tuple[SHACState, Told]:
+    def update(self, state: SHACState) -> tuple[SHACState, SHACUpdateInfo]:
         """Simulate a window, follow its derivative, and train the critic."""
         return self._updated(state)
 
@@ -138,7 +138,7 @@ class SHAC(ActorCritic):
     def _updated(self):
         return jax.jit(self._update)
 
-    def _update(self, state: SHACState) -> tuple[SHACState, Told]:
+    def _update(self, state: SHACState) -> tuple[SHACState, SHACUpdateInfo]:
         key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.updates)
         noise, order = jax.random.split(key)
         slope, (members, window) = jax.grad(self._loss, has_aux=True)(state.params, state, noise)
@@ -216,11 +216,11 @@ def _norm(tree: Any) -> Array:
     return jnp.sqrt(sum((jnp.sum(x * x) for x in jax.tree.leaves(tree)), start=jnp.zeros(())))
 
 
-def _told(window: Window, deviation: Array, slope: Array, error: Array) -> Told:
+def _told(window: Window, deviation: Array, slope: Array, error: Array) -> SHACUpdateInfo:
     told = window.told
     ended = told.done | told.truncated
     count = jnp.sum(ended)
-    return Told(
+    return SHACUpdateInfo(
         reward=jnp.mean(told.reward),
         parts=jax.tree.map(jnp.mean, dict(told.parts)),
         length=jnp.sum(jnp.where(ended, window.steps, 0)) / jnp.where(count, count, jnp.nan),

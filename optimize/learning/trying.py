@@ -44,7 +44,7 @@ def agent_of(agent: str, scenario: Scenario) -> str:
     return agent
 
 
-def tried(
+def try_agent(
     scenario: Scenario, agent: str, seconds: float, members: int, seed: int, backend: str
 ) -> dict[str, Any]:
     """Sizes, mean rewards and episodes of an agent in the environment, by name."""

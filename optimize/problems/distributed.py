@@ -39,7 +39,7 @@ class Distributed(Problem):
         return named, np.concatenate(good)[: len(x)]
 
 
-def distributed(problem: Problem, workers: Workers | None) -> Problem:
+def distribute(problem: Problem, workers: Workers | None) -> Problem:
     """Problem on workers; unchanged where there are none."""
     if workers is None:
         return problem

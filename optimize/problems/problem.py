@@ -17,10 +17,10 @@ from jaxsim.synthesis.scheme import PerStepOptimisation
 from jaxsim.tree_paths import element_name, leaves_by_path, read, resolve, written
 from optimize.problems.defaults import default_numbers
 from optimize.problems.evaluation import Evaluation
-from optimize.problems.racing import better_half, merged
-from optimize.problems.score import check_score, scored, succeeded
-from optimize.problems.slopes import slopes, slopes_fused
-from optimize.problems.starts import ANGLE, RATE, drawn_values, start_maker
+from optimize.problems.racing import better_half, merge_evaluations
+from optimize.problems.score import aggregate, check_score, successes
+from optimize.problems.slopes import fused_loss_gradients, loss_gradients
+from optimize.problems.starts import ANGLE, RATE, sample_values, start_maker
 from optimize.problems.survival import outcome_of, outlast, standing_measure, survival_parts
 from optimize.problems.tunables import Tunables
 from optimize.running.batch import CHUNK, batched, in_pieces
@@ -43,7 +43,7 @@ class Problem:
     values that the trials take in turn; drawn: path or label -> (lower, upper), a value for each
     trial, the same for all elements that the path selects. Random values follow from ``seed``
     alone, or with ``fresh`` from it and the number of the generation that is evaluated. score:
-    aggregation over the trials of a member, see ``scored``. also: problems of other scenarios with
+    aggregation over the trials of a member (``aggregate``). also: problems of other scenarios with
     the same numbers, such as another character, whose trials count with those of this one. racing:
     after so many trials the worse half of the members gets no more, and ranks behind the others,
     whose fitness stays what it is without. backend: "fused" runs all trials as one kernel, "xla" in
@@ -144,7 +144,7 @@ class Problem:
             path = self.scenario.path(name)
             own = np.shape(read(tree, path))
             check_sizes(path, bounds)
-            out[path] = drawn_values(bounds, self.trials, own, random)
+            out[path] = sample_values(bounds, self.trials, own, random)
         return out
 
     @cached_property
@@ -339,7 +339,7 @@ class Problem:
         parts = {name: np.concatenate([parts[name][kept], more[name]], axis=1) for name in parts}
         late = self._scored(parts, np.concatenate([good[kept], well], axis=1))
         steps = self.steps * (good.size + well.size)
-        return replace(merged(early, late, kept), steps=steps)
+        return replace(merge_evaluations(early, late, kept), steps=steps)
 
     def _scored(self, parts: dict[str, np.ndarray], good: np.ndarray) -> Evaluation:
         """Evaluation of members from the outcomes of their trials, (P, trials) each."""
@@ -347,11 +347,11 @@ class Problem:
             name: part.max(axis=1) if name == "root_residual" else part.mean(axis=1)
             for name, part in parts.items()
         }
-        ok = succeeded(parts)
+        ok = successes(parts)
         if self.score == "mean":
             fitness = np.asarray(self.objective.total(means))
         else:
-            fitness = scored(np.asarray(self.objective.total(parts)), ok, self.score)
+            fitness = aggregate(np.asarray(self.objective.total(parts)), ok, self.score)
         if ok is not None and good.shape[1] > 1:
             means["succeeded"] = (ok & good).mean(axis=1)
         steps = self.steps * good.size
@@ -376,16 +376,16 @@ class Problem:
 
     @cached_property
     def _derivative(self):
-        """Losses with derivatives of many members as one program, see ``slopes``.
+        """Losses with derivatives of many members as one program, see ``loss_gradients``.
 
         Of fused kernels where they have derivatives, else of XLA; forward where each step is an
         optimisation, a loop without a fixed end.
         """
         forward = not isinstance(self.scenario.scheme, TimeStepping)
         if self._fused and not forward:
-            return slopes_fused(self._loss)
+            return fused_loss_gradients(self._loss)
         width = min(WIDEST, -(-self.trials // jax.device_count()))
-        return slopes(self._loss, width, forward)
+        return loss_gradients(self._loss, width, forward)
 
     def value_and_slope(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Mean loss at z (n,), and its derivative (n,); see ``values_and_slopes``."""

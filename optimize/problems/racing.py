@@ -14,7 +14,7 @@ def better_half(early: Evaluation) -> np.ndarray:
     return np.sort(order[: (len(order) + 1) // 2])
 
 
-def merged(early: Evaluation, late: Evaluation, kept: np.ndarray) -> Evaluation:
+def merge_evaluations(early: Evaluation, late: Evaluation, kept: np.ndarray) -> Evaluation:
     """Evaluation of all members: the better half by all its trials, the others ranked behind it.
 
     The others keep their own order.

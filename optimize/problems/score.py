@@ -24,7 +24,7 @@ def check_score(score: str) -> None:
         )
 
 
-def scored(totals: np.ndarray, ok: np.ndarray | None, score: str) -> np.ndarray:
+def aggregate(totals: np.ndarray, ok: np.ndarray | None, score: str) -> np.ndarray:
     """Fitness (P,) of members by the totals of their trials (P, K), all to be minimised.
 
     "mean"; "worst"; "cvar:0.25", the mean of the worst quarter; "success": (k + t) / K with k the
@@ -50,7 +50,7 @@ def scored(totals: np.ndarray, ok: np.ndarray | None, score: str) -> np.ndarray:
     return np.sort(totals, axis=1)[:, trials - counted :].mean(axis=1)
 
 
-def succeeded(parts: Mapping[str, np.ndarray]) -> np.ndarray | None:
+def successes(parts: Mapping[str, np.ndarray]) -> np.ndarray | None:
     """Trials that end standing, by an objective's raw terms; None where no term says so."""
     for name in ("final_state", "toppled"):
         if name in parts:

@@ -12,7 +12,7 @@ from optimize.running.batch import batched
 Loss = Callable[[Any, Any, Any], Any]  # () of z (n,), the rest of a member, what all share
 
 
-def slopes_fused(loss: Loss) -> Callable:
+def fused_loss_gradients(loss: Loss) -> Callable:
     """Losses (P,) and derivatives (P, n) by fused kernels, forward and backward.
 
     The function takes members (z, ...), each (P, ...), and what they share.
@@ -32,7 +32,7 @@ def slopes_fused(loss: Loss) -> Callable:
     return derivative
 
 
-def slopes(loss: Loss, width: int, forward: bool) -> Callable:
+def loss_gradients(loss: Loss, width: int, forward: bool) -> Callable:
     """Losses (P,) and derivatives (P, n) by XLA, ``width`` members together on a device.
 
     The function takes members (z, ...), each (P, ...), and what they share. forward: by a pass for

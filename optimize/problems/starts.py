@@ -73,7 +73,7 @@ def start_maker(
     return made
 
 
-def drawn_values(
+def sample_values(
     bounds: tuple[float, float], count: int, shape: tuple[int, ...], random: Generator
 ) -> np.ndarray:
     """Uniform samples (count, *shape) between bounds, one for each of ``count``.

@@ -171,7 +171,7 @@ def accept(folder: RunFolder, now: Digest, changed: list[str], at: int) -> None:
         folder.write_json(RunFolder.DIGEST, {**now, "accepted": entries})
 
 
-def accepted(folder: RunFolder) -> dict[int, list[str]]:
+def accepted_changes(folder: RunFolder) -> dict[int, list[str]]:
     """Changes that a run has accepted, by the generation before which they were."""
     found: dict[int, list[str]] = {}
     if (folder / RunFolder.DIGEST).is_file():

@@ -28,7 +28,7 @@ class FolderInUse(RuntimeError):
 
 
 @contextlib.contextmanager
-def locked(folder: str | os.PathLike) -> Iterator[None]:
+def lock_folder(folder: str | os.PathLike) -> Iterator[None]:
     """Context that locks a folder, which is created if need be, and removed again if left empty.
 
     Within another block of the same thread it does nothing. On a file system without locks it

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from jaxsim.io.files import try_folder, write_bytes
 from jaxsim.io.toml_table import WorldError, suggestion
-from optimize.interrupts import noting
+from optimize.interrupts import note_interrupts
 from optimize.results.folder import RunFolder
 from optimize.running.simulate import run_scenario, write_simulation
 from optimize.scenarios.find import scenario, shipped_scenarios
@@ -24,7 +24,7 @@ class Gallery(NamedTuple):
     interrupted: bool
 
 
-@noting()
+@note_interrupts()
 def gallery(
     folder: str | os.PathLike[str],
     only: str | None = None,

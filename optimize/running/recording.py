@@ -29,7 +29,7 @@ from jaxsim.simulation.health import Failure, Health, failures, healthy
 from jaxsim.simulation.measures import Measure, Sample, largest, share, total
 from jaxsim.simulation.rollout import rollout
 from jaxsim.solvers.status import Status
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 from optimize.scenarios.scenario import Scenario
 
 PIECE = 25  # frames in a piece
@@ -224,7 +224,7 @@ def first_progress(begun: tuple[State, Any], measures: Mapping[str, Measure]) ->
 
 
 @dataclass
-class Run:
+class SimulatedPieces:
     """Pieces of a simulation and their timing."""
 
     pieces: list[Any]  # frames, on the host
@@ -244,7 +244,7 @@ def run_pieces(
     every: int,
     show: bool,
     after: Callable[[Progress, Progress], None] = lambda before, now: None,
-) -> Run:
+) -> SimulatedPieces:
     """Simulate piece after piece, to the frame at the end of ``steps``.
 
     run_piece: of ``pieces``; show: a progress bar; after: called with the progress before and after
@@ -254,9 +254,9 @@ def run_pieces(
     began = clock.perf_counter()
     step = jnp.asarray(dt, first.state.q.dtype)
     count = -(-(steps // every + 1) // PIECE)
-    run = Run([], first, 0.0, 0.0, False, float(first.state.time))
+    run = SimulatedPieces([], first, 0.0, 0.0, False, float(first.state.time))
     try:
-        with deferred() as check:
+        with defer_interrupts() as check:
             jax.block_until_ready(run_piece(controller, first, step, steps))  # compiles
             check()
             run.compile_seconds = clock.perf_counter() - began
@@ -281,7 +281,9 @@ def run_pieces(
     return run
 
 
-def frames_of(run: Run, steps: int, every: int, dt: float) -> tuple[Any, Failure | None]:
+def frames_of(
+    run: SimulatedPieces, steps: int, every: int, dt: float
+) -> tuple[Any, Failure | None]:
     """Join all frames, up to the end or the first divergent one, with the cause of the divergence.
 
     Frames come every ``every`` steps of ``dt`` [s].

@@ -34,9 +34,9 @@ from jaxsim.simulation.rollout import begin
 from jaxsim.simulation.scheme import Scheme
 from jaxsim.simulation.step import TimeStepping
 from jaxsim.viewer import page_text, write_filmstrip, write_page, write_plots
-from optimize.interrupts import deferred, noting
+from optimize.interrupts import defer_interrupts, note_interrupts
 from optimize.results.folder import to_json, versions
-from optimize.results.lock import locked
+from optimize.results.lock import lock_folder
 from optimize.running import summary as summaries
 from optimize.running.motion import motion_of
 from optimize.running.objectives import Objective
@@ -44,7 +44,7 @@ from optimize.running.objectives import objective as objective_named
 from optimize.running.recording import (
     PIECE,
     Progress,
-    Run,
+    SimulatedPieces,
     first_progress,
     frame_of,
     frames_of,
@@ -196,7 +196,7 @@ def of_model(model: Model, controller: Any, start: str | State | None = None) ->
     )
 
 
-@noting()
+@note_interrupts()
 def run_scenario(
     scenario: Scenario,
     fps: float = 120.0,
@@ -251,7 +251,7 @@ def run_scenario(
         total = judged.total(parts)
         summary["objective"] = {"name": judged.name, "total": np.asarray(total), "parts": parts}
     summary["versions"] = versions()
-    deep = [*uneven(scenario), *depth_notes(measured)]
+    deep = [*mass_ratio_notes(scenario), *depth_notes(measured)]
     begun_deep = float(measured.get("first_penetration", 0.0))
     if begun_deep > 1e-3:
         deep.insert(0, f"shapes overlap by {1e3 * begun_deep:.1f} mm at the start")
@@ -300,7 +300,7 @@ def frame_step(seconds: float, dt: float, fps: float) -> int:
     return min(divisors, key=lambda k: abs(k - wanted), default=min(steps, round(wanted)))
 
 
-def run_conditions(run: Run, seconds: float, every: int, dt: float) -> dict[str, Any]:
+def run_conditions(run: SimulatedPieces, seconds: float, every: int, dt: float) -> dict[str, Any]:
     """Conditions of a run under any scheme, for its summary."""
     device = next(iter(run.progress.state.q.devices()))
     steps = len(run.pieces) * PIECE * every
@@ -354,7 +354,7 @@ def unsolved_notes(measured: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def uneven(scenario: Scenario) -> list[str]:
+def mass_ratio_notes(scenario: Scenario) -> list[str]:
     """Note on bodies that may touch with masses too different for the solver's sweeps.
 
     Of all such pairs it names the one that differs most.
@@ -389,7 +389,7 @@ def write_simulation(
     out, and ``missing`` says so. with_files: False leaves the source files out. Raises FolderInUse
     where another process works there.
     """
-    with locked(folder), deferred():
+    with lock_folder(folder), defer_interrupts():
         return _write(Path(folder), simulation, with_files)
 
 

@@ -21,7 +21,7 @@ from jaxsim.simulation.health import Failure, failures
 from jaxsim.simulation.measures import Measure, final
 from jaxsim.simulation.rollout import rollout
 from jaxsim.tree_paths import leaves_by_path
-from optimize.interrupts import noting
+from optimize.interrupts import note_interrupts
 from optimize.running.simulate import Simulation, of_model, run_scenario
 from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
@@ -73,7 +73,7 @@ class Batch:
         return int(np.nanargmax(values) if largest else np.nanargmin(values))
 
 
-@noting()
+@note_interrupts()
 def simulate_batch(
     what: Scenario | Model | str | os.PathLike,
     controllers: Any,

@@ -12,7 +12,7 @@ from jaxsim.model import Model, State
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.scheme import Scheme
 from jaxsim.tree_paths import leaves_by_path, read, written
-from optimize.scenarios.sizes import all_ones, changed, grown
+from optimize.scenarios.sizes import all_ones, changed_sizes, resize_parts
 
 if TYPE_CHECKING:
     from controllers.tracking.reference import Reference  # it takes long to import
@@ -103,10 +103,10 @@ class Scenario:
         resized for another body.
         """
         parts = {**self.tree, **tree}
-        sizes = changed(parts.pop("sizes"))
+        sizes = changed_sizes(parts.pop("sizes"))
         if not sizes:
             return dataclasses.replace(self, **parts, sizes={}, resized={})
-        new = grown(parts, sizes, self.kinds)
+        new = resize_parts(parts, sizes, self.kinds)
         resized = {name: (parts[name], part) for name, part in new.items()}
         return dataclasses.replace(self, **{**parts, **new}, sizes=sizes, resized=resized)
 

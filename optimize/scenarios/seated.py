@@ -43,7 +43,7 @@ class Seated(Scenario):
         return dataclasses.replace(made, model=model, state=state)
 
 
-def seated(of: Scenario) -> Seated:
+def as_seated(of: Scenario) -> Seated:
     """Copy of a scenario with chair height and shank tilt as numbers; a ``Seated`` is returned.
 
     Raises ModelError where the character does not start sitting.

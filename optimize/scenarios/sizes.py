@@ -55,7 +55,7 @@ def all_ones(top: Topology, kinds: tuple[str, ...]) -> dict[str, Any]:
     return {WHOLE: 1.0, **{name: np.ones(3) for name in names}} if names else {}
 
 
-def changed(sizes: Mapping[str, Any]) -> dict[str, Any]:
+def changed_sizes(sizes: Mapping[str, Any]) -> dict[str, Any]:
     """Size factors that are not 1, or may not be.
 
     Raises ValueError for a known one out of its range.
@@ -129,7 +129,7 @@ class Growth:
         return whole * (jnp.ones((len(mine), 3)) if self.limbs is None else self.limbs)
 
 
-def grown(parts: Mapping[str, Any], sizes: Mapping[str, Any], kinds: Sequence[str]) -> dict:
+def resize_parts(parts: Mapping[str, Any], sizes: Mapping[str, Any], kinds: Sequence[str]) -> dict:
     """Parts of a scenario for a body of these sizes: model, state, and the parts that depend on it.
 
     Controller and scheme are converted by their ``resized(model, grow)``, where they have one.
@@ -139,7 +139,7 @@ def grown(parts: Mapping[str, Any], sizes: Mapping[str, Any], kinds: Sequence[st
     model, kinds = parts["model"], tuple(kinds)
     growth = Growth.of(sizes, model, kinds)
     after = growth(model)
-    state = grounded(model, after, parts["state"], growth.character)
+    state = keep_clearance(model, after, parts["state"], growth.character)
     out = {"model": after, "state": state}
     for name in ("controller", "scheme"):
         if hasattr(parts[name], "resized"):
@@ -153,7 +153,7 @@ def grown(parts: Mapping[str, Any], sizes: Mapping[str, Any], kinds: Sequence[st
 
 
 @partial(jax.jit, static_argnums=3)
-def grounded(before: Model, after: Model, state: State, character: tuple[bool, ...]) -> State:
+def keep_clearance(before: Model, after: Model, state: State, character: tuple[bool, ...]) -> State:
     """State with the character as far above what is below it as before. character: (nl,)."""
     height = before.topology.root_height
     if height is None:

@@ -17,7 +17,7 @@ def wilson(good: int, of: int, z: float = 1.96) -> tuple[float, float]:
     return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
-def bootstrapped(
+def bootstrap_interval(
     values: np.ndarray, of: Callable[..., np.ndarray] = np.mean
 ) -> tuple[float, float]:
     """Confidence interval (95 %) of a mean, or of another statistic, over values (n,).

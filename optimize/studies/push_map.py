@@ -20,10 +20,10 @@ from jaxsim.model.roles import FEET
 from jaxsim.simulation.pushes import push
 from jaxsim.synthesis.config import SynthesisConfig
 from jaxsim.synthesis.scheme import PerStepOptimisation
-from optimize.interrupts import deferred, noting
+from optimize.interrupts import defer_interrupts, note_interrupts
 from optimize.problems.problem import WIDEST, Problem
 from optimize.results.folder import RESTORE, RunFolder
-from optimize.results.lock import locked
+from optimize.results.lock import lock_folder
 from optimize.running.objectives import Objective
 from optimize.scenarios.find import scenario
 from optimize.scenarios.scenario import Scenario
@@ -31,7 +31,7 @@ from optimize.studies.push_options import MapOptions, PushMap
 from optimize.studies.push_report import write_report
 from optimize.sweeps.bisection import UNTRIED
 from optimize.sweeps.edge import Edge
-from optimize.sweeps.sweep import carried_out
+from optimize.sweeps.sweep import run_request
 from optimize.sweeps.swept import Request
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ FORCE, DURATION, DIRECTION = "forces.force[0,0]", "forces.duration", "forces.dir
 UNSOLVED, RESIDUAL = "unsolved_while_standing", "residual_while_standing"
 
 
-@noting()
+@note_interrupts()
 def push_map(
     options: MapOptions | None = None,
     out: str | os.PathLike | None = None,
@@ -65,7 +65,7 @@ def push_map(
     elif out is not None:
         try_folder(out)
     options = options or MapOptions()
-    table = carried_out(
+    table = run_request(
         map_request(options),
         out,
         resume=resume,
@@ -74,7 +74,7 @@ def push_map(
         command=command,
         cluster=cluster,
     )
-    with deferred():
+    with defer_interrupts():
         found = map_of(options, table)
         return found if out is None else write_report(RunFolder.open(out), found)
 
@@ -168,7 +168,7 @@ def _kept(out: str | os.PathLike | None, options: MapOptions | None) -> MapOptio
     if out is None or options is not None:
         raise ValueError("to resume, name the folder of the run, and no options: it has its own")
     folder = RunFolder.open(out)
-    with locked(folder):
+    with lock_folder(folder):
         config = folder.read_config()
     kept: Any = config.get("push_map")
     if kept is None:

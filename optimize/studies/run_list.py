@@ -75,7 +75,7 @@ def list_runs(folder: str | os.PathLike) -> list[ListedRun]:
     top = Path(folder)
     if not top.is_dir():
         raise FileNotFoundError(f"there is no folder {top}")
-    return [listed(path) for path in _folders(top)]
+    return [run_entry(path) for path in _folders(top)]
 
 
 def _folders(top: Path) -> Iterator[Path]:
@@ -98,7 +98,7 @@ def _foreign(path: Path, files: list[str]) -> bool:
     return not (isinstance(held, dict) and "command" in held and "seed" in held)
 
 
-def listed(path: str | os.PathLike) -> ListedRun:
+def run_entry(path: str | os.PathLike) -> ListedRun:
     """Entry of the run in a folder; an unreadable one has its error as the note."""
     folder = RunFolder(Path(path))
     try:
@@ -284,14 +284,14 @@ def _learned(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedR
 # ---- two of them
 
 
-def compared(one: str | os.PathLike, other: str | os.PathLike) -> list[str]:
+def compare_runs(one: str | os.PathLike, other: str | os.PathLike) -> list[str]:
     """Differences between two runs, a line each.
 
     Of options, script, model, code, libraries and machine; then of results and cost. Raises
     ValueError where one cannot be read.
     """
     lines: list[str] = []
-    runs = [listed(path) for path in (one, other)]
+    runs = [run_entry(path) for path in (one, other)]
     for run in runs:
         if run.state == BROKEN:
             raise ValueError(f"{run.path}: {run.note}")

@@ -22,7 +22,7 @@ from jaxsim.simulation.events import EventDriven
 from jaxsim.simulation.rollout import advance, begin
 from jaxsim.simulation.step import TimeStepping
 from jaxsim.tree_paths import read, written
-from optimize.problems.starts import ANGLE, RATE, drawn_values, spread_text, start_states
+from optimize.problems.starts import ANGLE, RATE, sample_values, spread_text, start_states
 from optimize.running.batch import batched
 from optimize.scenarios.find import scenario
 from optimize.scenarios.scenario import Scenario
@@ -183,7 +183,7 @@ def _drawn(made: Scenario, asked: VerdictOptions) -> tuple[State, Any]:
     if not asked.friction:
         return starts, np.repeat(friction[None], asked.starts, axis=0).astype(dtype)
     bounds, random = (asked.friction[0], asked.friction[-1]), np.random.default_rng(asked.seed)
-    drawn = drawn_values(bounds, asked.starts, friction.shape, random)
+    drawn = sample_values(bounds, asked.starts, friction.shape, random)
     return starts, drawn.astype(dtype)
 
 

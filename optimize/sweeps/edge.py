@@ -49,7 +49,7 @@ class Edge:
             raise ValueError(
                 f"edge: parts is {self.parts}, checks {self.checks}; give at least 1 and 0"
             )
-        told = [*self.found, *map(named, (*self.total, *self.largest))]
+        told = [*self.found, *map(measure_name, (*self.total, *self.largest))]
         twice = sorted({name for name in told if told.count(name) > 1})
         if twice:
             raise ValueError(f"edge: {', '.join(twice)} would be told twice; name it once")
@@ -75,7 +75,7 @@ class Edge:
         return asdict(self)
 
 
-def telling_unsolved(edge: Edge, known: Mapping[str, Term]) -> Edge:
+def with_unsolved(edge: Edge, known: Mapping[str, Term]) -> Edge:
     """Edge that also reports unsolved steps, where the scheme optimises.
 
     These are how many steps were not solved in all runs, and the largest force without a source in
@@ -94,7 +94,7 @@ def telling_unsolved(edge: Edge, known: Mapping[str, Term]) -> Edge:
     )
 
 
-def named(measure: str) -> str:
+def measure_name(measure: str) -> str:
     """Name of a measure, also of a file's: "my_file.py:name"."""
     return measure.rpartition(":")[2] if FILE in measure else measure
 
@@ -130,7 +130,7 @@ class Edges:
             own[self.path] = edge.grid[steps]
             parts, good = self.problem.outcomes_of(own, cells % trials)
             measured, sound = self.columns.of(parts), self.columns.sound(parts, good)
-            holds = named(edge.holds)
+            holds = measure_name(edge.holds)
             search = search.after(cells, steps, measured[holds] > HALF, sound[holds])
             for name, fold in self._folds.items():
                 own = np.where(sound[name], measured[name], np.nan)
@@ -144,8 +144,8 @@ class Edges:
     @property
     def _folds(self) -> dict[str, Callable[..., np.ndarray]]:
         """Fold of each reported measure over the tried values; not finite values are ignored."""
-        folds = {named(name): _sum for name in self.edge.total}
-        return folds | {named(name): _largest for name in self.edge.largest}
+        folds = {measure_name(name): _sum for name in self.edge.total}
+        return folds | {measure_name(name): _largest for name in self.edge.largest}
 
     def _found(self, search: Search) -> dict[str, np.ndarray]:
         """Results of a finished bisection for each cell."""

@@ -21,7 +21,7 @@ EXTRA = 'pip install "jaxsim-characters[results]"'
 
 
 @dataclass(frozen=True)
-class Layout:
+class SweepLayout:
     """Layout of a result: dimensions, coordinates and units.
 
     dims, shape: of every measure; box: shape of what is written at a time. coords: name -> (dims,
@@ -71,7 +71,7 @@ def need_zarr() -> Any:
     return zarr
 
 
-def check_room(layout: Layout, out: str | os.PathLike | None) -> None:
+def check_room(layout: SweepLayout, out: str | os.PathLike | None) -> None:
     """Raise ValueError where the sweep would not fit in memory, or on the disk."""
     if out is None:
         if layout.bytes > INSIDE:
@@ -95,14 +95,14 @@ def _size(count: float) -> str:
     return f"{count / 1e9:.3g} GB"
 
 
-def in_memory(layout: Layout) -> dict[str, np.ndarray]:
+def in_memory(layout: SweepLayout) -> dict[str, np.ndarray]:
     """Empty arrays by name."""
     return {
         n: np.full(layout.shape, fill, dtype) for n, (dtype, fill, _) in layout.variables().items()
     }
 
 
-def dataset_of(layout: Layout, arrays: Mapping[str, np.ndarray]) -> Any:
+def dataset_of(layout: SweepLayout, arrays: Mapping[str, np.ndarray]) -> Any:
     """Convert arrays to an xarray.Dataset."""
     xarray = need_xarray()
     variables = layout.variables()
@@ -110,7 +110,7 @@ def dataset_of(layout: Layout, arrays: Mapping[str, np.ndarray]) -> Any:
     return xarray.Dataset(data, dict(layout.coords), dict(layout.attrs))
 
 
-def create_store(folder: RunFolder, layout: Layout) -> None:
+def create_store(folder: RunFolder, layout: SweepLayout) -> None:
     """Create an empty store; its progress is written last."""
     zarr = need_zarr()
     shutil.rmtree(folder / STORE, ignore_errors=True)

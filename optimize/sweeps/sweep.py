@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jaxsim.io.files import try_folder
-from optimize.interrupts import noting
+from optimize.interrupts import note_interrupts
 from optimize.problems.problem import Problem
 from optimize.results.digest import accept, changes_since, digest
 from optimize.results.folder import RESTORE, RunFolder, command_line
-from optimize.results.lock import locked
+from optimize.results.lock import lock_folder
 from optimize.running.cluster import Workers, workers
 from optimize.scenarios.scenario import Scenario
 from optimize.sweeps import store
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from xarray import Dataset
 
 
-@noting()
+@note_interrupts()
 def sweep(
     what: Problem | Scenario | str | os.PathLike | None,
     values: Values | None = None,
@@ -102,7 +102,7 @@ def sweep(
         chunk,
         edge,
     )
-    return carried_out(
+    return run_request(
         request,
         out,
         resume=resume,
@@ -113,7 +113,7 @@ def sweep(
     )
 
 
-def carried_out(
+def run_request(
     request: Request,
     out: str | os.PathLike | None = None,
     *,
@@ -136,7 +136,7 @@ def carried_out(
             return store.dataset_of(made.layout, arrays)
         store.need_zarr()
         try_folder(out)
-        with locked(out):
+        with lock_folder(out):
             config = _config(made, request, command)
             folder = RunFolder.create(out, config, digest=_digest(config, made))
             store.create_store(folder, made.layout)
@@ -149,7 +149,7 @@ def _resumed(
     if out is None:
         raise ValueError("to resume, name the folder of the run (out=)")
     folder = RunFolder.open(out)
-    with locked(folder), contextlib.ExitStack() as stack:
+    with lock_folder(folder), contextlib.ExitStack() as stack:
         if not request.values:
             kept, own = kept_request(folder, request.what), request.measures
             request = kept if own is None else replace(kept, measures=own)

@@ -18,7 +18,7 @@ from jaxsim.fused.fuse import BACKENDS
 from jaxsim.ranges import within
 from jaxsim.simulation.checks import check_kind
 from jaxsim.tree_paths import leaves_by_path, resolve
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 from optimize.problems.problem import Problem
 from optimize.running.cluster import Workers, each
 from optimize.running.objectives import Objective
@@ -26,7 +26,7 @@ from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.sweeps import store
 from optimize.sweeps.design import CHUNK, Design, Values
-from optimize.sweeps.edge import Edge, Edges, named, telling_unsolved
+from optimize.sweeps.edge import Edge, Edges, measure_name, with_unsolved
 from optimize.sweeps.measures import Columns, Measures, available, columns
 from optimize.sweeps.quantities import check_bounds, overlap, quantity
 
@@ -97,7 +97,7 @@ class Sweep:
         if self.edge is None:
             return self.columns.units
         unit, edge, own = quantity(self.problem.scenario, self.edge_path).unit, self.edge, {}
-        for name in map(named, (*edge.total, *edge.largest)):
+        for name in map(measure_name, (*edge.total, *edge.largest)):
             own[name] = self.columns.units[name]
         return {**dict.fromkeys(edge.found, "1"), "edge": unit, **own}
 
@@ -136,7 +136,7 @@ class Sweep:
             raise ValueError(f"{', '.join(shared)}: the problem's variants set it already")
 
     @cached_property
-    def layout(self) -> store.Layout:
+    def layout(self) -> store.SweepLayout:
         """Layout of the result."""
         design, scenario = self.design, self.problem.scenario
         sampled = [store.SAMPLE] if design.drawn else []
@@ -154,7 +154,7 @@ class Sweep:
         if sampled:
             coords[store.SAMPLE] = ((store.SAMPLE,), np.arange(design.shape[-1]), {})
         coords[store.START] = ((store.START,), np.arange(design.starts), {})
-        return store.Layout(
+        return store.SweepLayout(
             dims,
             (*design.shape, design.starts),
             (*design.box, design.starts),
@@ -190,7 +190,7 @@ class Sweep:
         calls = ((self.numbers(region, width),) for _, region in regions)
         with (
             contextlib.closing(each(pool, self.outcomes, calls)) as found,
-            deferred() as check,
+            defer_interrupts() as check,
             tqdm(**options, disable=not progress) as bar,
         ):
             for (number, region), size, outcomes in zip(regions, sizes, found):
@@ -249,7 +249,7 @@ def make(request: Request) -> Sweep:
     design = Design(request.values, *drawn, problem.trials, request.chunk)
     measures, edge = request.measures, request.edge
     if edge is not None:
-        edge = telling_unsolved(edge, available(problem.scenario))
+        edge = with_unsolved(edge, available(problem.scenario))
         if measures is not None:
             raise ValueError("an edge is of what holds (Edge(holds=...)); leave the measures out")
         measures = edge.measures

@@ -16,21 +16,21 @@ from optimize.problems.evaluation import Evaluation
 
 Slopes = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """x (P, n) -> loss (P,), derivative (P, n)."""
-Doubt = Callable[[Any, np.ndarray, np.ndarray], str]
+GradientVeto = Callable[[Any, np.ndarray, np.ndarray], str]
 """A method along the derivative, x (R, n), sigma (R,) -> why it is not to be followed from there,
 an empty text where it is."""
 
 
-class Judged(NamedTuple):
+class Evaluators(NamedTuple):
     """Functions by which a search evaluates a problem.
 
-    evaluate: x (P, n), run (P,) -> Evaluation; slopes: for methods along a derivative. doubt: asked
+    evaluate: x (P, n), run (P,) -> Evaluation; slopes: for methods along a derivative. veto: asked
     before a stage of a chain follows the derivative.
     """
 
     evaluate: Callable[[np.ndarray, np.ndarray], Evaluation]
     slopes: Slopes | None
-    doubt: Doubt | None = None
+    veto: GradientVeto | None = None
 
 
 class Assessed(NamedTuple):
@@ -54,7 +54,7 @@ class Assessed(NamedTuple):
         )  # fmt: skip
 
 
-def assess(judged: Judged, sloped: bool, members: list, rows: int) -> list[Assessed]:
+def assess(judged: Evaluators, sloped: bool, members: list, rows: int) -> list[Assessed]:
     """Evaluate the members of all runs in calls of ``rows`` rows, and check the shapes."""
     began = time.perf_counter()
     x = np.concatenate(members).astype(np.float64)  # what is computed of them is ranked in it
@@ -83,7 +83,7 @@ def assess(judged: Judged, sloped: bool, members: list, rows: int) -> list[Asses
     return out
 
 
-def _evaluated(judged: Judged, sloped: bool, x, run) -> tuple[Evaluation, np.ndarray]:
+def _evaluated(judged: Evaluators, sloped: bool, x, run) -> tuple[Evaluation, np.ndarray]:
     if not sloped:
         return judged.evaluate(x, run), np.zeros((len(x), 0))
     if judged.slopes is None:

@@ -16,7 +16,7 @@ from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
 from optimize.running.summary import json_safe
 from optimize.tuning.checkpoint import GenerationRecord
-from optimize.tuning.histories import weighed
+from optimize.tuning.histories import weighted_sum
 
 BY_SEARCH = "by the motions of the search"
 
@@ -43,7 +43,7 @@ class Best:
             return np.inf
         if not self.weighed:
             return float(fitness)
-        return float(np.nan_to_num(weighed(self.problem.objective.weights, parts), nan=np.inf))
+        return float(np.nan_to_num(weighted_sum(self.problem.objective.weights, parts), nan=np.inf))
 
     def _note(self, line: Mapping[str, Any]) -> None:
         """Record a history line: as the start if it is the first, and as the best of its run."""

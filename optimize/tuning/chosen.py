@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from optimize.problems.problem import Problem
-from optimize.problems.score import succeeded
+from optimize.problems.score import successes
 from optimize.results.folder import RunFolder
 from optimize.tuning.checkpoint import has_begun
 from optimize.tuning.evolution import EvolutionResult, evolve_runs
@@ -41,7 +41,7 @@ class Check:
     x: list[float]
 
 
-def judged(problem: Problem, x: np.ndarray, generation: int) -> Check:
+def evaluate_mean(problem: Problem, x: np.ndarray, generation: int) -> Check:
     """Evaluate a mean by the trials of a problem.
 
     All that stayed finite count as successes where the objective does not tell who ends standing.
@@ -49,7 +49,7 @@ def judged(problem: Problem, x: np.ndarray, generation: int) -> Check:
     with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
         values = np.asarray(problem.tunables.decode(np.asarray(x, float)))
         parts, good = problem.outcomes(values[None])
-    ok = succeeded(parts)
+    ok = successes(parts)
     ok = (good if ok is None else ok & good)[0]
     own = {name: parts[name][0][ok] for name in problem.objective.weights}
     totals = np.asarray(problem.objective.total(own))
@@ -74,7 +74,7 @@ def choose(checks: list[Check], sure: float) -> Check:
     return max(checks, key=lambda c: c.ok)
 
 
-def evolve_checked(
+def robust_search(
     problem: Problem,
     fine: Problem,
     folder: RunFolder,
@@ -111,11 +111,11 @@ def evolve_checked(
         if found.interrupted:
             return found, None, None
         if not checks or checks[-1].generation < end:
-            checks.append(judged(fine, found.mean, end))
+            checks.append(evaluate_mean(fine, found.mean, end))
             folder.write_json(CHECKS, [dataclasses.asdict(c) for c in checks])
             on_check(checks[-1])
     assert found is not None
     chosen = choose(checks, sure)
     other = dataclasses.replace(fine, seed=fine.seed + 1)
-    begun_with = judged(other, search["mean"], 0)
-    return found, begun_with, judged(other, np.array(chosen.x), chosen.generation)
+    begun_with = evaluate_mean(other, search["mean"], 0)
+    return found, begun_with, evaluate_mean(other, np.array(chosen.x), chosen.generation)

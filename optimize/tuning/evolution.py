@@ -20,11 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 from optimize.problems.evaluation import Evaluation
 from optimize.results.folder import RunFolder
-from optimize.results.lock import locked
-from optimize.tuning.assessment import Doubt, Judged, Slopes
+from optimize.results.lock import lock_folder
+from optimize.tuning.assessment import Evaluators, GradientVeto, Slopes
 from optimize.tuning.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -33,7 +33,7 @@ from optimize.tuning.checkpoint import (
     Settings,
     load_history,
 )
-from optimize.tuning.generation import advance, begin, initial, search_of, standing
+from optimize.tuning.generation import advance, begin, distributions_of, initial, search_of
 from optimize.tuning.names import stages
 
 __all__ = ["EvolutionResult", "GenerationRecord", "evolve", "evolve_runs"]
@@ -73,7 +73,7 @@ def evolve(
     method: str = "cma",
     restarts: str | None = None,
     slopes: Slopes | None = None,
-    doubt: Doubt | None = None,
+    doubt: GradientVeto | None = None,
     folder: str | os.PathLike | None = None,
     resume: bool = False,
     on_generation: Callable[[GenerationRecord, np.ndarray], None] | None = None,
@@ -149,7 +149,7 @@ def evolve_runs(
     method: str = "cma",
     restarts: str | None = None,
     slopes: Slopes | None = None,
-    doubt: Doubt | None = None,
+    doubt: GradientVeto | None = None,
     target: float | None = None,
     folder: str | os.PathLike | None = None,
     resume: bool = False,
@@ -173,17 +173,17 @@ def evolve_runs(
     of one run of several is no longer finite, the one before is kept, and its history says so.
     """
     settings = settings_of(mean, sigma, population, generations, seed, method, restarts)
-    judged, store = Judged(evaluate, slopes, doubt), _Store(folder)
+    judged, store = Evaluators(evaluate, slopes, doubt), _Store(folder)
     with contextlib.ExitStack() as stack:
         if folder is not None:
-            stack.enter_context(locked(folder))
+            stack.enter_context(lock_folder(folder))
         if resume:
             checkpoint, history = store.resume(settings)
         else:
             checkpoint, history = store.begin(initial(settings)), []
         interrupted = False
         try:
-            with deferred() as check, _bar(generations, checkpoint, progress) as bar:
+            with defer_interrupts() as check, _bar(generations, checkpoint, progress) as bar:
                 while checkpoint.generation < generations and not _met(checkpoint, target):
                     own = judged
                     if by_generation:
@@ -216,7 +216,7 @@ def _met(checkpoint: Checkpoint, target: float | None) -> bool:
 def _results(
     checkpoint: Checkpoint, history: list[GenerationRecord], interrupted: bool
 ) -> tuple[EvolutionResult, ...]:
-    mean, sigma = standing(checkpoint)
+    mean, sigma = distributions_of(checkpoint)
     runs = checkpoint.settings.runs
     return tuple(
         EvolutionResult(

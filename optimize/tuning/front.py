@@ -19,7 +19,7 @@ import numpy as np
 
 from optimize.problems.evaluation import Evaluation
 from optimize.problems.problem import Problem
-from optimize.problems.score import succeeded
+from optimize.problems.score import successes
 from optimize.results.folder import RESTORE, RunFolder
 from optimize.tuning.names import EVOLUTION, FRONT, OWN, WEIGHTS, stages
 
@@ -96,7 +96,7 @@ def empty_front(problem: Problem, terms: Sequence[str]) -> Front:
     return Front(tuple(terms), units, tuple(problem.names), values, numbers, none, none)
 
 
-def extended(
+def extend_front(
     front: Front, values: np.ndarray, numbers: np.ndarray, run: np.ndarray, generation: int
 ) -> Front:
     """Front with further members (P, m), (P, n), (P,), ordered by the first term.
@@ -127,7 +127,7 @@ def extended(
     return replace(grown, reference=reference, hypervolume=(*earlier, (generation, volume)))
 
 
-class Watched:
+class FrontRecorder:
     """Evaluation of ``evolve_runs`` by generation that saves the Pareto front so far."""
 
     def __init__(
@@ -146,12 +146,12 @@ class Watched:
         found = self.evaluate(x, run)
         parts = {name: np.asarray(part, float) for name, part in found.parts.items()}
         ok = ~np.broadcast_to(np.asarray(found.failed, bool), len(x))
-        stood = parts.get("succeeded", succeeded(parts))  # of several trials, their share
+        stood = parts.get("succeeded", successes(parts))  # of several trials, their share
         if stood is not None:
             ok = ok & (np.asarray(stood) == 1)
         values = np.stack([parts[name] for name in self.front.terms], axis=1)[ok]
         numbers = np.asarray(self.problem.tunables.decode(np.asarray(x, float)))[ok]
-        self.front = extended(self.front, values, numbers, np.asarray(run)[ok], generation)
+        self.front = extend_front(self.front, values, numbers, np.asarray(run)[ok], generation)
         save_front(self.folder, self.front)  # before the checkpoint: it may be ahead, never behind
         return found
 

@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from optimize.tuning.assessment import Assessed, Judged, assess
+from optimize.tuning.assessment import Assessed, Evaluators, assess
 from optimize.tuning.checkpoint import Checkpoint, GenerationRecord, Settings, on_host
 from optimize.tuning.methods import Method, method
 from optimize.tuning.names import stages
@@ -153,7 +153,7 @@ def states_of(checkpoint: Checkpoint) -> tuple[Method, Any]:
     return search, jax.tree.unflatten(jax.tree.structure(tree), leaves)
 
 
-def standing(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray]:
+def distributions_of(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray]:
     """Mean (R, n) and step size sigma (R,) of the runs' search distributions."""
     search, states = states_of(checkpoint)
     with _cpu():
@@ -164,12 +164,14 @@ def standing(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray]:
 # ---- a generation
 
 
-def advance(checkpoint: Checkpoint, judged: Judged) -> tuple[Checkpoint, list[GenerationRecord]]:
+def advance(
+    checkpoint: Checkpoint, judged: Evaluators
+) -> tuple[Checkpoint, list[GenerationRecord]]:
     """Advance all runs by one generation, or evaluate the start.
 
-    Pure apart from `judged` and the clock.
+    Pure apart from `judged.evaluate` and the clock.
     """
-    checkpoint, doubts = _in_its_stage(checkpoint, judged)
+    checkpoint, vetoes = _in_its_stage(checkpoint, judged)
     settings = checkpoint.settings
     search, states = states_of(checkpoint)
     if checkpoint.generation < 0:
@@ -189,11 +191,11 @@ def advance(checkpoint: Checkpoint, judged: Judged) -> tuple[Checkpoint, list[Ge
         told = on_host(tell(search, asked, x, fitness, slope))
         told, notes = _sound(search, told, asked, assessed, checkpoint.generation)
         now = on_host(figures(search, told))
-    notes = [[*doubts, *own] for own in notes]
+    notes = [[*vetoes, *own] for own in notes]
     return _commit(checkpoint, by_path(told), assessed, now, notes)
 
 
-def _in_its_stage(checkpoint: Checkpoint, judged: Judged) -> tuple[Checkpoint, list[str]]:
+def _in_its_stage(checkpoint: Checkpoint, judged: Evaluators) -> tuple[Checkpoint, list[str]]:
     """Checkpoint in the stage of the chain that is due.
 
     A new stage begins at the best member of each run. A stage along a derivative that is not worth
@@ -204,10 +206,10 @@ def _in_its_stage(checkpoint: Checkpoint, judged: Judged) -> tuple[Checkpoint, l
         ends += stage.generations or 0
         if number <= checkpoint.stage or checkpoint.generation != ends:
             continue
-        search, (_, sigma) = search_of(settings, number), standing(checkpoint)
+        search, (_, sigma) = search_of(settings, number), distributions_of(checkpoint)
         sigma = np.clip(sigma, SMALLEST * settings.sigma, settings.sigma)
-        if search.sloped and judged.doubt is not None:
-            notes = [told for told in [judged.doubt(search, checkpoint.best_x, sigma)] if told]
+        if search.sloped and judged.veto is not None:
+            notes = [told for told in [judged.veto(search, checkpoint.best_x, sigma)] if told]
         if not notes:
             state = begin(settings, number, checkpoint.best_x, sigma)
             checkpoint = dataclasses.replace(checkpoint, stage=number, state=state)

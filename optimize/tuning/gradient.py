@@ -181,7 +181,7 @@ def health_at_start(
     return health
 
 
-class Doubts:
+class GradientChecks:
     """Gradient check of a search before a stage follows the derivative, saved to report.txt."""
 
     def __init__(self, problem: Problem, folder: RunFolder, trust: bool):

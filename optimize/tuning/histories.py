@@ -52,7 +52,7 @@ class RunHistory:
             return column(self.lines, "best_ever")
         found, now = [], float("nan")
         for line in self.lines:
-            now = weighed(self.weights, line["best_parts"]) if _brought(line) else now
+            now = weighted_sum(self.weights, line["best_parts"]) if _brought(line) else now
             found.append(now)
         return np.asarray(found, float)
 
@@ -72,7 +72,7 @@ def own_weights(each: Mapping[str, Any]) -> bool:
     return any(name.startswith(WEIGHTS) for name in each)
 
 
-def weighed(weights: Mapping[str, float], parts: Mapping[str, float | None]) -> float:
+def weighted_sum(weights: Mapping[str, float], parts: Mapping[str, float | None]) -> float:
     """Weighted sum of raw terms; NaN where one of them is missing."""
     values = [parts.get(name) for name in weights]
     if any(value is None for value in values):
@@ -121,7 +121,7 @@ def best_of(runs: Sequence[RunHistory]) -> RunHistory | None:
     return min(found, key=lambda run: run.last) if found else None
 
 
-def stepped(run: RunHistory, at: np.ndarray) -> np.ndarray:
+def best_after(run: RunHistory, at: np.ndarray) -> np.ndarray:
     """Best fitness after given numbers of evaluations (k,); NaN before the first."""
     index = np.searchsorted(run.evaluations, at, side="right") - 1
     return np.where(index < 0, np.nan, run.best[np.maximum(index, 0)])
@@ -135,7 +135,7 @@ def quartiles(runs: Sequence[RunHistory]) -> tuple[np.ndarray, np.ndarray]:
     ends = min(run.evaluations[-1] for run in runs)
     at = np.unique(np.concatenate([run.evaluations for run in runs]))
     at = at[at <= ends]
-    values = np.stack([stepped(run, at) for run in runs])
+    values = np.stack([best_after(run, at) for run in runs])
     values = np.sort(np.where(np.isnan(values), np.inf, values), axis=0)
     with np.errstate(invalid="ignore"):  # between infinite ones
         found = np.quantile(values, (0.25, 0.5, 0.75), axis=0)

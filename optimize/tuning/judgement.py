@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 from optimize.problems.problem import Problem
 from optimize.tuning.best import written_values
 from optimize.tuning.evolution import EvolutionResult
@@ -22,7 +22,7 @@ TOGETHER = 16  # motions in a call
 
 
 @dataclass(frozen=True)
-class Judged:
+class Candidate:
     """Member x (n,) of the optimiser, with its objective in the final evaluation.
 
     name: "start", or which of the search's members. total: None where its motion failed.
@@ -44,16 +44,16 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class FinalEvaluation:
     """Result of the final evaluation: the start and the best, which may be the start.
 
     start, chosen: among all evaluated members; chosen is the start where none is better. found: the
     member that the search ranked best.
     """
 
-    start: Judged
-    chosen: Judged
-    found: Judged
+    start: Candidate
+    chosen: Candidate
+    found: Candidate
     count: int
 
     @property
@@ -62,19 +62,19 @@ class Judgement:
         return self.chosen is not self.start
 
 
-def candidates(runs: Sequence[EvolutionResult], most: int) -> list[Judged]:
+def candidates(runs: Sequence[EvolutionResult], most: int) -> list[Candidate]:
     """Members to evaluate, at most ``most``: start, best and mean of each run, then earlier bests.
 
     Runs keep their order; of the earlier best members half are the latest, the others spread over
     the whole search.
     """
-    found = [Judged("start", np.zeros_like(runs[0].best_x))]
+    found = [Candidate("start", np.zeros_like(runs[0].best_x))]
     of = [f" of run {k}" if len(runs) > 1 else "" for k in range(len(runs))]
     earlier = []
     for run, own in zip(runs, of):
-        found += [Judged(f"best{own}", run.best_x), Judged(f"mean{own}", run.mean)]
+        found += [Candidate(f"best{own}", run.best_x), Candidate(f"mean{own}", run.mean)]
         earlier += [
-            Judged(f"best of generation {r.generation}{own}", np.array(r.best_x))
+            Candidate(f"best of generation {r.generation}{own}", np.array(r.best_x))
             for r in run.history
             if r.best_x
         ]
@@ -89,21 +89,21 @@ def candidates(runs: Sequence[EvolutionResult], most: int) -> list[Judged]:
     return [*found, *earlier]
 
 
-def _generation(one: Judged) -> int:
+def _generation(one: Candidate) -> int:
     return int(one.name.split()[3])
 
 
-def _distinct(members: Sequence[Judged]) -> list[Judged]:
+def _distinct(members: Sequence[Candidate]) -> list[Candidate]:
     """Members without duplicates of x, the first of each kept."""
-    found: dict[bytes, Judged] = {}
+    found: dict[bytes, Candidate] = {}
     for one in members:
         found.setdefault(np.asarray(one.x, np.float32).tobytes(), one)
     return list(found.values())
 
 
-def judge(
+def evaluate_candidates(
     search: Problem, fine: Problem, runs: Sequence[EvolutionResult], progress: bool
-) -> Judgement:
+) -> FinalEvaluation:
     """Evaluate the candidates of a search and return the best.
 
     fine: the problem with the settings of the evaluation, under its precision; runs: the best one
@@ -113,8 +113,8 @@ def judge(
     asked = candidates(runs, max(LEAST, MOTIONS // motions))
     size = min(len(asked), max(1, TOGETHER // motions))
     values = np.stack([written_values(search, one.x) for one in asked])
-    judged: list[Judged] = []
-    with deferred() as check, _bar(len(asked), progress) as bar:
+    judged: list[Candidate] = []
+    with defer_interrupts() as check, _bar(len(asked), progress) as bar:
         for at in range(0, len(asked), size):
             rows = np.arange(at, at + size)
             rows[rows >= len(asked)] = 0
@@ -125,23 +125,23 @@ def judge(
             check()
     chosen = min(judged, key=lambda one: one.worth)  # the first of equals: the start
     best = next((one for one in judged if one.name.startswith("best")), judged[0])
-    return Judgement(judged[0], chosen, best, len(judged))
+    return FinalEvaluation(judged[0], chosen, best, len(judged))
 
 
-def _told(one: Judged, found: Any, k: int, weights: Mapping[str, float]) -> Judged:
+def _told(one: Candidate, found: Any, k: int, weights: Mapping[str, float]) -> Candidate:
     """Candidate k with its total and terms; unchanged where its motion failed."""
     total = float(np.asarray(found.fitness)[k])
     if np.asarray(found.failed)[k] or not np.isfinite(total):
         return one
     parts = {name: float(found.parts[name][k]) for name in weights if name in found.parts}
-    return Judged(one.name, one.x, total, parts)
+    return Candidate(one.name, one.x, total, parts)
 
 
 def _bar(count: int, progress: bool) -> tqdm:
     return tqdm(total=count, disable=not progress, unit="member", desc="judging")
 
 
-def nothing_gained(judged: Judgement, how: str, search: tuple[Any, Any]) -> str:
+def nothing_gained(judged: FinalEvaluation, how: str, search: tuple[Any, Any]) -> str:
     """Message for a search whose start is returned because no member is better.
 
     search: the objective before and after, as the search computed them.

@@ -13,13 +13,13 @@ def run_key(seed: Any) -> jax.Array:
     return jax.random.key_data(jax.random.key(jnp.asarray(seed, jnp.uint32), impl=KEY_KIND))
 
 
-def wrapped(key: Any) -> jax.Array:
+def wrap_key(key: Any) -> jax.Array:
     return jax.random.wrap_key_data(jnp.asarray(key), impl=KEY_KIND)
 
 
 def generation_keys(state: Any) -> tuple[jax.Array, jax.Array]:
     """Random keys for ``ask`` and for ``tell``, from a state with ``key`` and ``asked``."""
-    first, second = jax.random.split(jax.random.fold_in(wrapped(state.key), state.asked))
+    first, second = jax.random.split(jax.random.fold_in(wrap_key(state.key), state.asked))
     return first, second
 
 

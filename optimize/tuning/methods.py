@@ -27,7 +27,7 @@ import optax
 from evosax.algorithms import CMA_ES, Open_ES, RandomSearch, Sep_CMA_ES
 
 from optimize.tuning.descent import optimiser
-from optimize.tuning.keys import generation_keys, run_key, strong, wrapped
+from optimize.tuning.keys import generation_keys, run_key, strong, wrap_key
 from optimize.tuning.names import EVOLUTION
 from optimize.tuning.restarts import CMA
 
@@ -115,7 +115,7 @@ class Evosax:
         algorithm, params = self._made(scale)
         key = run_key(seed)
         first = jnp.zeros_like(mean) if self.scaled else mean
-        inner = algorithm.init(wrapped(key), first, params)
+        inner = algorithm.init(wrap_key(key), first, params)
         if not self.scaled:
             inner = inner.replace(std=scale)
         return EvosaxState(strong(inner), key, jnp.zeros((), jnp.int32), mean, scale)

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxsim.fused import choose_backend
 from jaxsim.ranges import within
-from optimize.problems.score import scored, succeeded
+from optimize.problems.score import aggregate, successes
 from optimize.problems.starts import ANGLE, RATE
 from optimize.tuning.descent import optimiser
 from optimize.tuning.front import check_front
@@ -138,7 +138,9 @@ def _check_trials(config: Mapping[str, Any]) -> None:
     An aggregation other than the mean needs all members to be of one run.
     """
     none = np.zeros((1, 1))
-    scored(none, succeeded(dict.fromkeys(config["weights"], none)), config["score"])  # its errors
+    aggregate(
+        none, successes(dict.fromkeys(config["weights"], none)), config["score"]
+    )  # its errors
     if len(config["spread"]) != 2 or not all(0 <= s < np.inf for s in config["spread"]):
         raise ValueError(f"spread {config['spread']}: give that of angles [rad] and speeds [rad/s]")
     if check_number("sure", config["sure"], "a share of the starts") > 1:

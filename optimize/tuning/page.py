@@ -21,14 +21,14 @@ from jaxsim.io.files import write_bytes
 from jaxsim.viewer.colours import css_variables
 from jaxsim.viewer.page import script_json
 from jaxsim.viewer.values import plain_text
-from optimize.interrupts import noting
+from optimize.interrupts import note_interrupts
 from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
 from optimize.running.simulate import run_scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.tuning.front import Front, load_front
 from optimize.tuning.histories import RunHistory, best_of, column, histories, quartiles
-from optimize.tuning.kept import kept_run
+from optimize.tuning.kept import load_run
 from optimize.tuning.names import FRONT, RESULT
 from optimize.tuning.posed import with_numbers
 from optimize.tuning.svg import Band, Dots, Line, chart
@@ -38,7 +38,7 @@ PLAYED = 12  # members of a front whose motion is in the page
 SHOWN = 8  # runs whose own line is drawn beside the quartiles of all
 
 
-@noting()
+@note_interrupts()
 def write_run_page(
     folder: str | os.PathLike,
     scenario: Scenario | None = None,
@@ -63,14 +63,14 @@ def write_run_page(
         raise ValueError(f"{run.path} has no history yet: there is nothing to show")
     problem, backend, reason = None, None, ""
     try:
-        options, problem = kept_run(run, scenario, objective)
+        options, problem = load_run(run, scenario, objective)
         backend = options["backend"]
     except (ValueError, KeyError, OSError, TypeError) as error:
         reason = f"The problem of the run could not be made again: {error}"
     front = load_front(run) if (run / FRONT).is_file() else None
     pages = {}
     if front is not None and problem is not None:
-        kept = even(front.size, PLAYED)
+        kept = even_indices(front.size, PLAYED)
         for k in tqdm(kept, disable=not progress, unit="motion", desc="simulating"):
             found = with_numbers(problem, front.numbers[k], config["seconds"])
             pages[str(k)] = run_scenario(found, backend=backend).page()
@@ -94,7 +94,7 @@ def page_text(title: str, body: Sequence[str], pages: Mapping[str, str]) -> str:
     return re.sub(r"\{\{([A-Z]+)\}\}", lambda match: text[match[1]], own)
 
 
-def even(size: int, most: int) -> list[int]:
+def even_indices(size: int, most: int) -> list[int]:
     """Evenly spaced indices below ``size``, at most ``most``, both ends included.
 
     >>> even(5, 3)
@@ -203,7 +203,7 @@ def _numbers(runs: list[RunHistory], problem: Problem | None) -> str:
     best = best_of(runs) or runs[0]
     if not all("centre" in line and line["centre"] for line in best.lines):
         return _card("Numbers", "<p>The history does not hold them.</p>")
-    shown = [runs[k] for k in even(len(runs), SHOWN)]
+    shown = [runs[k] for k in even_indices(len(runs), SHOWN)]
     charts = []
     size = len(best.lines[0]["centre"])
     values = {own.number: _decoded(own, problem) for own in (*shown, best)}

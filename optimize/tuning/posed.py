@@ -18,13 +18,13 @@ from optimize.studies.push_map import CONFIG
 from optimize.tuning.config import RunConfig
 from optimize.tuning.front import empty_front
 from optimize.tuning.names import of_runs
-from optimize.tuning.pushes import Push, pushed
+from optimize.tuning.pushes import Push, push_trials
 
 TUNED_ON = 1000  # the first seed of starts: a map of the same seed has others
 CHECKED_ON = 500_000  # what is added for the seed of the starts that choose
 
 
-def make_problem(config: RunConfig, dt: float | None = None) -> Problem:
+def build_problem(config: RunConfig, dt: float | None = None) -> Problem:
     """Build the optimisation problem of a run.
 
     dt: of a script, in place of the search's [s]. Raises ValueError where nothing is free.
@@ -54,7 +54,7 @@ def _problem_of(
     """Problem of one scenario of the run, with its pushes."""
     variants = dict(config["variants"])
     if pushes:
-        scenario, around = pushed(scenario, pushes, config["trials"], config["pushed_at"])
+        scenario, around = push_trials(scenario, pushes, config["trials"], config["pushed_at"])
         variants |= around
     return Problem(
         scenario,
@@ -73,7 +73,7 @@ def _problem_of(
     )
 
 
-def judging() -> contextlib.ExitStack:
+def evaluation_context() -> contextlib.ExitStack:
     """Context of the final evaluation: float64 on the CPU."""
     stack = contextlib.ExitStack()
     stack.enter_context(jax.enable_x64(True))
@@ -81,10 +81,10 @@ def judging() -> contextlib.ExitStack:
     return stack
 
 
-def checking(config: RunConfig, problem: Problem) -> Problem:
+def selection_problem(config: RunConfig, problem: Problem) -> Problem:
     """Problem with the starts that choose among means, and the settings of the final evaluation."""
-    with judging():
-        fine = problem if config.text is None else make_problem(config, config["judge_dt"])
+    with evaluation_context():
+        fine = problem if config.text is None else build_problem(config, config["judge_dt"])
         first, *others = (
             dataclasses.replace(
                 own, trials=config["checks"], seed=own.seed + CHECKED_ON, fresh=False, racing=0

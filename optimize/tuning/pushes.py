@@ -29,7 +29,7 @@ def _plain(one: Push) -> float | list[float]:
     return of.tolist()
 
 
-def pushed(
+def push_trials(
     scenario: Scenario, pushes: Sequence[Push], trials: int, at: float
 ) -> tuple[Scenario, dict[str, np.ndarray]]:
     """Scenario with one push at the pelvis, and variants of it for the trials, in turn.

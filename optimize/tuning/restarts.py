@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from optimize.tuning.keys import generation_keys, run_key, wrapped
+from optimize.tuning.keys import generation_keys, run_key, wrap_key
 
 KINDS = ("ipop", "bipop", "masked")
 DOUBLINGS = 6  # of the population: then it stays
@@ -118,7 +118,7 @@ class CMA:
         fitness = jnp.where(live, fitness, jnp.inf)
         order = jnp.lexsort((fitness[:, 1], fitness[:, 0]))  # rows that are not live come last
         ranks = jnp.argsort(order)
-        now = updated(state.now, x, ranks, state.regime.population)
+        now = update_distribution(state.now, x, ranks, state.regime.population)
         now = self._noted(now, fitness[order], state.regime.population)
         regime = state.regime
         regime = regime._replace(spent=regime.spent + regime.population)
@@ -216,7 +216,7 @@ class CMA:
 
     def _anew(self, state: CMAState) -> CMAState:
         old = state.regime
-        key = jax.random.fold_in(wrapped(state.key), state.asked)
+        key = jax.random.fold_in(wrap_key(state.key), state.asked)
         where, chosen, width = jax.random.split(jax.random.fold_in(key, 1), 3)
         large = old.large + jnp.where(old.is_small, 0, old.spent)
         small = old.small + jnp.where(old.is_small, old.spent, 0)
@@ -242,7 +242,7 @@ class CMA:
         return state._replace(now=self._fresh(state.origin + shift, scale), regime=regime)
 
 
-def updated(now: Distribution, x, ranks, population) -> Distribution:
+def update_distribution(now: Distribution, x, ranks, population) -> Distribution:
     """Update the distribution after a generation x (rows, n) with ranks (rows,).
 
     The first ``population`` rows count.

@@ -12,12 +12,12 @@ import numpy as np
 from optimize.problems.defaults import default_numbers
 from optimize.problems.evaluation import Evaluation
 from optimize.problems.problem import Problem
-from optimize.tuning.assessment import Judged
+from optimize.tuning.assessment import Evaluators
 from optimize.tuning.evolution import EvolutionResult
 from optimize.tuning.names import OWN, WEIGHTS
 
 
-def judged(problem: Problem, values: Mapping[str, np.ndarray]) -> Judged:
+def run_evaluators(problem: Problem, values: Mapping[str, np.ndarray]) -> Evaluators:
     """Evaluators of the members of several runs, each with the weights and the numbers of its run.
 
     values: of ``names.of_runs``; "weights.energy" is a weight of the objective, any path or label a
@@ -40,8 +40,8 @@ def judged(problem: Problem, values: Mapping[str, np.ndarray]) -> Judged:
         return _weighed(problem, found, {n: v[run] for n, v in weights.items()})
 
     if weights or numbers:
-        return Judged(evaluate, None)
-    return Judged(evaluate, problem.values_and_slopes)
+        return Evaluators(evaluate, None)
+    return Evaluators(evaluate, problem.values_and_slopes)
 
 
 def _with(problem: Problem, numbers: Mapping[str, np.ndarray]) -> Problem:

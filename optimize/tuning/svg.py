@@ -59,7 +59,7 @@ def chart(
     across_ends, up_ends = _range(x), _range(y, dots is None, log)
     if dots:
         across_ends, up_ends = _wider(across_ends), _wider(up_ends)
-    frame = _Frame(across_ends, up_ends, log)
+    frame = _ChartFrame(across_ends, up_ends, log)
     inside = [_band(frame, band)] if band else []
     inside += [_path(frame, line) for line in lines]
     inside += _dots(frame, dots) if dots else []
@@ -99,7 +99,7 @@ def _wider(ends: tuple[float, float]) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class _Frame:
+class _ChartFrame:
     """Map from values to positions on the picture."""
 
     x: tuple[float, float]
@@ -118,7 +118,7 @@ class _Frame:
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
 
-def _axes(frame: _Frame, across: str) -> str:
+def _axes(frame: _ChartFrame, across: str) -> str:
     bottom, middle = HEIGHT - BOTTOM, (LEFT + WIDTH - RIGHT) / 2
     parts = []
     for tick in ticks(*frame.x):
@@ -160,7 +160,7 @@ def _thinned(*columns: np.ndarray) -> list[np.ndarray]:
     return [np.asarray(column)[kept] for column in columns]
 
 
-def _path(frame: _Frame, line: Line) -> str:
+def _path(frame: _ChartFrame, line: Line) -> str:
     if not len(line.x):
         return ""
     x, y = _thinned(line.x, line.y)
@@ -176,7 +176,7 @@ def _path(frame: _Frame, line: Line) -> str:
     )
 
 
-def _band(frame: _Frame, band: Band) -> str:
+def _band(frame: _ChartFrame, band: Band) -> str:
     x, low, high = _thinned(band.x, band.low, band.high)
     good = np.isfinite(low) & np.isfinite(high)
     around = np.append(x[good], x[good][::-1]), np.append(low[good], high[good][::-1])
@@ -185,7 +185,7 @@ def _band(frame: _Frame, band: Band) -> str:
     return f'<polygon points="{text}" fill="var(--accent)" opacity="0.2"/>'
 
 
-def _dots(frame: _Frame, dots: Dots) -> list[str]:
+def _dots(frame: _ChartFrame, dots: Dots) -> list[str]:
     found = []
     for x, y, text, key in zip(frame.across(dots.x), frame.up(dots.y), dots.texts, dots.keys):
         own = "" if key is None else f' data-key="{html.escape(key)}" tabindex="0" role="button"'

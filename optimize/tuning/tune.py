@@ -21,14 +21,14 @@ import numpy as np
 
 from jaxsim.io.files import try_folder
 from jaxsim.simulation.checks import check_kind
-from optimize.interrupts import deferred, noting
+from optimize.interrupts import defer_interrupts, note_interrupts
 from optimize.problems.defaults import script_in
-from optimize.problems.distributed import distributed
+from optimize.problems.distributed import distribute
 from optimize.problems.problem import Problem
 from optimize.problems.starts import spread_text
-from optimize.results.digest import accept, accepted, changes_since, digest
+from optimize.results.digest import accept, accepted_changes, changes_since, digest
 from optimize.results.folder import RunFolder
-from optimize.results.lock import locked
+from optimize.results.lock import lock_folder
 from optimize.running.cluster import check_cluster, workers
 from optimize.running.simulate import Simulation, run_scenario, write_simulation
 from optimize.running.summary import json_safe
@@ -36,25 +36,30 @@ from optimize.scenarios.scenario import Scenario
 from optimize.tuning.bar import Bar
 from optimize.tuning.best import BY_SEARCH, Best, tuned_text
 from optimize.tuning.checkpoint import has_begun, next_generation
-from optimize.tuning.chosen import choose, evolve_checked
+from optimize.tuning.chosen import choose, robust_search
 from optimize.tuning.config import RunConfig, new_config, resumed_config
 from optimize.tuning.evolution import EvolutionResult, GenerationRecord, evolve_runs, settings_of
-from optimize.tuning.front import Watched
-from optimize.tuning.gradient import REPORT, Doubts, health_at_start
+from optimize.tuning.front import FrontRecorder
+from optimize.tuning.gradient import REPORT, GradientChecks, health_at_start
 from optimize.tuning.histories import own_weights
 from optimize.tuning.history_plot import plot_history
-from optimize.tuning.judgement import Judged, Judgement, judge, nothing_gained
+from optimize.tuning.judgement import (
+    Candidate,
+    FinalEvaluation,
+    evaluate_candidates,
+    nothing_gained,
+)
 from optimize.tuning.names import EVOLUTION, RESULT, RUNS, of_runs, stages
 from optimize.tuning.options import TuneOptions
 from optimize.tuning.posed import (
-    checking,
-    judging,
-    make_problem,
+    build_problem,
+    evaluation_context,
     scenario_of,
     search_of,
+    selection_problem,
     with_numbers,
 )
-from optimize.tuning.runs import judged, table_of_runs
+from optimize.tuning.runs import run_evaluators, table_of_runs
 
 
 @dataclass(frozen=True)
@@ -131,19 +136,19 @@ def tune(
     """
     _check(scenario, out, options)
     try_folder(out)
-    with noting(), contextlib.ExitStack() as held:
+    with note_interrupts(), contextlib.ExitStack() as held:
         if resume:
             opened = _resumed(held, out, scenario, objective, options, accept_changes, cluster)
         else:
             opened = _begun(held, out, scenario, objective, options, command, cluster)
         folder, config, problem, pool = opened
         best = Best(folder, problem, own_weights(config["each"]))
-        run = _Run(folder, config, problem, distributed(problem, pool), best, resume, progress)
-        return _chosen(run) if config["fresh"] else _searched(run)
+        run = _TuningRun(folder, config, problem, distribute(problem, pool), best, resume, progress)
+        return _robust_search(run) if config["fresh"] else _fixed_search(run)
 
 
 @dataclass(frozen=True)
-class _Run:
+class _TuningRun:
     """Open tuning run: folder, configuration, problem and best member so far.
 
     searched: the problem with its members simulated by the workers.
@@ -172,12 +177,12 @@ def _resumed(
 ) -> _Opened:
     """Open the folder of a run to resume. held: contexts that end with the run."""
     folder = RunFolder.open(out)
-    held.enter_context(locked(folder))
+    held.enter_context(lock_folder(folder))
     config = resumed_config(folder, scenario, objective, options)
     _check_cluster(config, cluster)
     # What differs is told before a problem is made of it, which may go wrong.
     changes_since(folder, digest(config.options, config.text), accept_changes)
-    problem = make_problem(config)
+    problem = build_problem(config)
     now = digest(config.options, config.text, problem.scenario.model)
     changed = changes_since(folder, now, accept_changes)
     pool = held.enter_context(workers(cluster))
@@ -199,24 +204,24 @@ def _begun(
     """Create the folder of a new run. held: contexts that end with the run."""
     config = new_config(scenario, objective, options, command)
     _check_cluster(config, cluster)
-    problem = make_problem(config)
+    problem = build_problem(config)
     now = digest(config.options, config.text, problem.scenario.model)
     health = health_at_start(problem, config["method"], config["sigma"], config["trust"])
     pool = held.enter_context(workers(cluster))
-    held.enter_context(locked(out))
+    held.enter_context(lock_folder(out))
     folder = RunFolder.create(out, config.options, config.text, now, config.objective_text)
     if health is not None:
         folder.write_text(REPORT, str(health))
     return folder, config, problem, pool
 
 
-def _searched(run: _Run) -> TuneResult:
+def _fixed_search(run: _TuningRun) -> TuneResult:
     """Search with fixed trials: the result is the best member of all runs."""
     folder, config, problem = run.folder, run.config, run.problem
-    of = judged(run.searched, of_runs(config["each"], config["runs"]))
-    evaluate, doubts = of.evaluate, Doubts(problem, folder, config["trust"])
+    of = run_evaluators(run.searched, of_runs(config["each"], config["runs"]))
+    evaluate, checks = of.evaluate, GradientChecks(problem, folder, config["trust"])
     if config["front"]:
-        evaluate = Watched(of.evaluate, problem, folder, config["front"])
+        evaluate = FrontRecorder(of.evaluate, problem, folder, config["front"])
     with Bar(config["generations"], run.progress) as bar:
 
         def on_generation(records: list[GenerationRecord], best_x: np.ndarray) -> None:
@@ -227,19 +232,19 @@ def _searched(run: _Run) -> TuneResult:
             evaluate,
             **search_of(config, problem),
             slopes=of.slopes,
-            doubt=doubts,
+            doubt=checks,
             folder=folder,
             resume=run.resume and has_begun(folder),
             on_generation=on_generation,
             progress=False,
-            changes=accepted(folder),
+            changes=accepted_changes(folder),
             by_generation=bool(config["front"]),
         )
     result = _finish(run, found)
-    return dataclasses.replace(result, notes=(*result.notes, *doubts.told))
+    return dataclasses.replace(result, notes=(*result.notes, *checks.told))
 
 
-def _chosen(run: _Run) -> TuneResult:
+def _robust_search(run: _TuningRun) -> TuneResult:
     """Robust search with new trials in every generation.
 
     The result is the best of those means of the search distribution that end standing in nearly all
@@ -252,23 +257,23 @@ def _chosen(run: _Run) -> TuneResult:
             run.best.begin(records)
             bar.show(records)
 
-        evolution, start, chosen = evolve_checked(
+        evolution, start, chosen = robust_search(
             run.searched,
-            checking(config, problem),
+            selection_problem(config, problem),
             folder,
             resume=run.resume,
             sure=config["sure"],
             on_check=lambda check: bar.note(f"{check.ok}/{check.starts} at {check.total or 0:.4g}"),
             on_generation=on_generation,
-            changes=accepted(folder),
+            changes=accepted_changes(folder),
             **search_of(config, problem),
         )
     if start is None or chosen is None:
         return _finish(run, (evolution,))
-    first = Judged("start", np.zeros_like(evolution.best_x), start.total, start.parts)
-    last = Judged("mean", np.array(chosen.x), chosen.total, chosen.parts)
+    first = Candidate("start", np.zeros_like(evolution.best_x), start.total, start.parts)
+    last = Candidate("mean", np.array(chosen.x), chosen.total, chosen.parts)
     taken = first if choose([start, chosen], config["sure"]) is start else last
-    judged = Judgement(first, taken, last, 2)
+    judged = FinalEvaluation(first, taken, last, 2)
     told = (
         f"generation {chosen.generation} stands in {chosen.ok} of {chosen.starts} starts that"
         f" neither searched nor chose ({spread_text(*config['spread'])}),"
@@ -309,7 +314,7 @@ def _check_cluster(config: RunConfig, cluster: Any) -> None:
 
 
 def _finish(
-    run: _Run, runs: tuple[EvolutionResult, ...], judged: Judgement | None = None
+    run: _TuningRun, runs: tuple[EvolutionResult, ...], judged: FinalEvaluation | None = None
 ) -> TuneResult:
     """Evaluate the best members, unless ``judged`` holds that, and write the results of a run."""
     folder, config, problem = run.folder, run.config, run.problem
@@ -323,7 +328,7 @@ def _finish(
         folder.write_json(RUNS, json_safe(rows))
     if evolution.history:
         try:
-            with deferred():
+            with defer_interrupts():
                 plot_history(folder)
         except ImportError as error:
             notes.append(f"{RunFolder.HISTORY_PLOT} was not written: {error}")
@@ -339,7 +344,7 @@ def _finish(
         return dataclasses.replace(nothing, notes=tuple(notes))
     how, interrupted = _how(config), False
     try:
-        judged = judged or _judged(config, problem, order, progress)
+        judged = judged or _final_evaluation(config, problem, order, progress)
         if judged.chosen.total is None and judged.start.total is None and not config["fresh"]:
             failed = f"judged {how}, every member failed: {judged.count} of the search"
             return dataclasses.replace(nothing, notes=(*notes, failed))
@@ -375,18 +380,18 @@ def _how(config: RunConfig) -> str:
     return BY_SEARCH if config.text is None else f"{steps} in float64"
 
 
-def _judged(
+def _final_evaluation(
     config: RunConfig, problem: Problem, runs: Sequence[EvolutionResult], progress: bool
-) -> Judgement:
+) -> FinalEvaluation:
     """Final evaluation of a search with fixed trials; of a script with the finer step."""
     if config.text is None:
-        return judge(problem, dataclasses.replace(problem, racing=0), runs, progress)
-    with judging():
-        fine = dataclasses.replace(make_problem(config, config["judge_dt"]), racing=0)
-        return judge(problem, fine, runs, progress)
+        return evaluate_candidates(problem, dataclasses.replace(problem, racing=0), runs, progress)
+    with evaluation_context():
+        fine = dataclasses.replace(build_problem(config, config["judge_dt"]), racing=0)
+        return evaluate_candidates(problem, fine, runs, progress)
 
 
-def _motion(config: RunConfig, problem: Problem, chosen: Judged, progress: bool) -> Simulation:
+def _motion(config: RunConfig, problem: Problem, chosen: Candidate, progress: bool) -> Simulation:
     """Simulate the returned member from the scenario's start, with the settings of the evaluation.
 
     A script is simulated as its text in best.scl has it.
@@ -398,7 +403,7 @@ def _motion(config: RunConfig, problem: Problem, chosen: Judged, progress: bool)
     script = script_in(problem.scenario)
     assert script is not None
     alone = config["trials"] == 1 and not config["also"] and not config["fresh"]
-    with judging():
+    with evaluation_context():
         fine = scenario_of(config, tuned_text(problem, script, chosen.x), config["judge_dt"])
         if any(path.startswith(("model.", "sizes")) for path in problem.tunables.names):
             values = problem.tunables.decode(np.asarray(chosen.x, float))
