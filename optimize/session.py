@@ -78,13 +78,13 @@ def _check_device(device: str | None) -> None:
 
 
 @contextlib.contextmanager
-def _cache(wanted: bool, notes: list[str]) -> Iterator[None]:
+def _cache(enabled: bool, notes: list[str]) -> Iterator[None]:
     """Context with the persistent compilation cache on or off; restores the previous setting."""
     from jaxsim import compilation
 
     before = compilation.cache_settings()
     try:
-        if wanted:
+        if enabled:
             compilation.enable_cache()
         else:
             compilation.set_cache({"jax_enable_compilation_cache": False})

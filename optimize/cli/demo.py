@@ -117,18 +117,20 @@ def make_room(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise FileExistsError(f"{folder} is a file; choose another --out for the demonstration")
-    held = set(RunFolder(folder).contents())
-    if not held:
+    contents = set(RunFolder(folder).contents())
+    if not contents:
         return
-    own = RunFolder.CONFIG in held and _command(folder)[1:2] == [COMMAND.name]
-    halves = {name for name in held if name.startswith(".") and name.endswith((".tmp", ".part"))}
-    if foreign := sorted(held - run_files() - halves if own else held):
+    own = RunFolder.CONFIG in contents and _command(folder)[1:2] == [COMMAND.name]
+    halves = {
+        name for name in contents if name.startswith(".") and name.endswith((".tmp", ".part"))
+    }
+    if foreign := sorted(contents - run_files() - halves if own else contents):
         raise FileExistsError(
             f"{folder} holds what is not of a demonstration ({', '.join(foreign[:5])});"
             " choose another --out, or move these away"
         )
     # The mark of a demonstration goes last, so that a broken-off removal can be repeated.
-    for name in sorted(held, key=lambda name: name == RunFolder.CONFIG):
+    for name in sorted(contents, key=lambda name: name == RunFolder.CONFIG):
         (folder / name).unlink()
 
 

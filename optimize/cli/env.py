@@ -40,19 +40,19 @@ def run(args: argparse.Namespace) -> int:
         from optimize.learning.trying import agent_of, try_agent, write_page
         from optimize.scenarios.find import scenario
 
-    found = scenario(args.scenario, settings(args.set))
-    agent = agent_of(args.agent, found)
-    told = try_agent(found, agent, args.seconds, args.members, args.seed, args.backend or "fused")
+    base = scenario(args.scenario, settings(args.set))
+    agent = agent_of(args.agent, base)
+    results = try_agent(base, agent, args.seconds, args.members, args.seed, args.backend or "fused")
     if args.json:
-        print(json.dumps(told, indent=2))
+        print(json.dumps(results, indent=2))
     else:
-        width = max(map(len, told))
-        for name, value in told.items():
+        width = max(map(len, results))
+        for name, value in results.items():
             shown = f"{value:.5g}" if isinstance(value, float) else value
             print(f"{name:<{width}}  {shown}")
     if args.out is not None:
-        write_page(found, agent, args.seconds, args.out)
-    return 0 if not told["episodes that were not finite"] else 1
+        write_page(base, agent, args.seconds, args.out)
+    return 0 if not results["episodes that were not finite"] else 1
 
 
 COMMAND = Command(

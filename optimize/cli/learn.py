@@ -74,27 +74,27 @@ def run(args: argparse.Namespace) -> int:
     if not args.resume and args.scenario is None:
         raise ValueError("give a scenario to learn in, as jaxsim learn walk_policy --out runs/walk")
     several = of_several(args.out) if args.resume else args.runs is not None
-    found = (learn_runs if several else learn)(
+    result = (learn_runs if several else learn)(
         args.scenario, set=settings(args.set), options=options, **run_arguments(args), **own
     )  # fmt: skip
-    if found.interrupted:
-        say(f"to go on: jaxsim learn --out {found.folder} --resume")
+    if result.interrupted:
+        say(f"to go on: jaxsim learn --out {result.folder} --resume")
         return INTERRUPTED
-    if isinstance(found, Runs):
-        _tell(found.told(), found.folder)
+    if isinstance(result, Runs):
+        _tell(result.told(), result.folder)
         return 0
-    print(f"{found.updates} updates; the best policy's return without noise: {found.worth:.4g}")
-    print(f"policy: {found.folder / 'policy.npz'}")
+    print(f"{result.updates} updates; the best policy's return without noise: {result.worth:.4g}")
+    print(f"policy: {result.folder / 'policy.npz'}")
     return 0
 
 
-def _tell(told: Mapping[str, Any], folder: Path) -> None:
+def _tell(summary: Mapping[str, Any], folder: Path) -> None:
     """Print the results of the seeds."""
-    for seed, worth in zip(told["seeds"], told["returns"]):
+    for seed, worth in zip(summary["seeds"], summary["returns"]):
         print(f"seed {seed}: the best policy's return without noise: {worth:.4g}")
-    low, high = told["interval"]
-    print(f"mean over seeds: {told['mean']:.4g} (95 %: {low:.4g} to {high:.4g})")
-    print(f"policy: {folder / 'policy.npz'}, of seed {told['best']}")
+    low, high = summary["interval"]
+    print(f"mean over seeds: {summary['mean']:.4g} (95 %: {low:.4g} to {high:.4g})")
+    print(f"policy: {folder / 'policy.npz'}, of seed {summary['best']}")
 
 
 COMMAND = Command(

@@ -42,23 +42,23 @@ def run(args: argparse.Namespace) -> int:
         print(f"controllers of scenario files\n  {', '.join(CONTROLLERS)}, and your own")
         return 0
     try:
-        found = scenario(args.what)
+        entry = scenario(args.what)
     except UntrustedCode as error:
         world = read_toml(Path(args.what)).values().get("world", {})
         print(f"{args.what}: {world.get('title', '')}")
         print(f"  {error}")
         return 0
-    print(f"{found.name}: {found.title}")
-    print(f"  scheme: {type(found.scheme).__name__}, {float(found.scheme.dt):g} s a step")
-    print(f"  controller: {type(found.controller).__name__}")
-    labels = found.labels
+    print(f"{entry.name}: {entry.title}")
+    print(f"  scheme: {type(entry.scheme).__name__}, {float(entry.scheme.dt):g} s a step")
+    print(f"  controller: {type(entry.controller).__name__}")
+    labels = entry.labels
     if labels:
         print("  its numbers, by label")
         width = max(map(len, labels))
         for label in labels:
-            print(f"    {label:<{width}}  {float(found.get(label)):.6g}")
+            print(f"    {label:<{width}}  {float(entry.get(label)):.6g}")
     print("  arrays, by path")
-    named = {path: path.removeprefix("sizes.") for path in found.paths()}
+    named = {path: path.removeprefix("sizes.") for path in entry.paths()}
     for path, rest in named.items():
         if rest == path:
             print(f"    {path}")

@@ -69,10 +69,10 @@ def numbers_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def settings(given: Iterable[str], option: str = "--set") -> dict[str, Any]:
+def settings(texts: Iterable[str], option: str = "--set") -> dict[str, Any]:
     """Parse settings to path -> value. Raises ValueError for what cannot be read."""
     changes: dict[str, Any] = {}
-    for text in given:
+    for text in texts:
         path, equals, value = text.partition("=")
         if not (path and equals):
             raise ValueError(f"{option} {text}: expected PATH=VALUE, as in push.force=350")

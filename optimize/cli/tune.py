@@ -226,16 +226,16 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def parse_variant(given: list[str]) -> dict[str, Any]:
+def parse_variant(texts: list[str]) -> dict[str, Any]:
     """Parse a variant of --also. Raises ValueError for what cannot be read."""
     own: dict[str, Any] = {}
-    for text in given:
+    for text in texts:
         if text.startswith("pushes="):
             try:
                 own["pushes"] = pushes(text.removeprefix("pushes="))
             except argparse.ArgumentTypeError as error:
-                raise ValueError(f"--also {' '.join(given)}: {error}") from None
-    return {"set": settings((t for t in given if not t.startswith("pushes=")), "--also"), **own}
+                raise ValueError(f"--also {' '.join(texts)}: {error}") from None
+    return {"set": settings((t for t in texts if not t.startswith("pushes=")), "--also"), **own}
 
 
 def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:

@@ -16,13 +16,13 @@ def coefficient(text: str) -> float:
     return _number(text, lambda x: x >= 0, "a number of at least 0")
 
 
-def _number(text: str, good: Callable[[float], bool], wanted: str) -> float:
+def _number(text: str, good: Callable[[float], bool], expected: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and good(value)):
-        raise argparse.ArgumentTypeError(f"expected {wanted}, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
     return value
 
 

@@ -63,33 +63,33 @@ def run(args: argparse.Namespace) -> int:
     keys = settings(args.set)
     progress = (lambda text: None) if args.quiet else say
     only = args.backend, args.precision, args.scheme
-    found = [verdict(name, options, keys, progress, *only) for name in args.names]
-    print(table(found))
-    print(f"\n{found[0].starts}")
-    failing = {each.scenario: each.failing for each in found if each.failing}
+    verdicts = [verdict(name, options, keys, progress, *only) for name in args.names]
+    print(table(verdicts))
+    print(f"\n{verdicts[0].starts}")
+    failing = {each.scenario: each.failing for each in verdicts if each.failing}
     for name, columns in failing.items():
         print(f"{name} fails: {'; '.join(column.name for column in columns)}")
     sys.stdout.flush()
     return 1 if failing else 0
 
 
-def table(found: list[Verdict]) -> str:
+def table(verdicts: list[Verdict]) -> str:
     """Table with a row for each way to compute, a column for each scenario; "!" marks failures."""
-    head = ["scheme, back end, precision, step", *(each.scenario for each in found)]
+    head = ["scheme, back end, precision, step", *(each.scenario for each in verdicts)]
     rows = [head, ["---"] * len(head)]
-    names = list(dict.fromkeys(c.name for each in found for c in each.columns))
+    names = list(dict.fromkeys(c.name for each in verdicts for c in each.columns))
     for name in names:
         cells = []
-        for each in found:
+        for each in verdicts:
             own = [column for column in each.columns if column.name == name]
             cells.append(_cell(each, own[0]) if own else "")
         rows.append([name, *cells])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _cell(found: Verdict, column) -> str:
+def _cell(verdict: Verdict, column) -> str:
     low, high = column.interval
-    mark = " !" if column in found.failing else ""
+    mark = " !" if column in verdict.failing else ""
     return f"{column.ok}/{len(column.stood)} ({100 * low:.0f} to {100 * high:.0f} %){mark}"
 
 

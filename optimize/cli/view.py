@@ -61,11 +61,11 @@ def _run_member(args: argparse.Namespace) -> int:
         from optimize.running.simulate import run_scenario
         from optimize.sweeps.member import member
 
-    found = member(args.folder, args.at)
-    for name, value in found.told.items():
+    selection = member(args.folder, args.at)
+    for name, value in selection.told.items():
         say(f"{name:<24} {value:.6g}")
-    simulation = run_scenario(found.scenario, progress=not args.quiet, backend=args.backend)
-    place = "_".join(map(str, found.at.values()))
+    simulation = run_scenario(selection.scenario, progress=not args.quiet, backend=args.backend)
+    place = "_".join(map(str, selection.at.values()))
     out = Path(args.folder) / MEMBERS / place
     write_and_print(simulation, out, False)
     show_page(out / RunFolder.MOTION)

@@ -48,86 +48,86 @@ def ask(
     ``diverse``, FolderInUse where another process works there.
     """
     with lock_folder(RunFolder.open(out)):
-        kept = load(out)
-        asked = answer_queries(kept, given, options)
-        kept.folder.write_json(QUERIES, asked)
-    return asked
+        model = load(out)
+        result = answer_queries(model, given, options)
+        model.folder.write_json(QUERIES, result)
+    return result
 
 
 def answer_queries(
-    kept: SavedModel, given: Mapping[str, Sequence[float]], options: Diverse | None = None
+    model: SavedModel, given: Mapping[str, Sequence[float]], options: Diverse | None = None
 ) -> QueryResult:
     """Answer and simulate queries without writing, see ``ask``."""
-    space = kept.question.space
+    space = model.question.space
     values = {
         (CHAIR if name == CHAIR_KEY else name): np.atleast_1d(np.asarray(column, float))
         for name, column in given.items()
     }
-    diverse(space, kept.volume, values, options)  # compiles
+    diverse(space, model.volume, values, options)  # compiles
     began = time.perf_counter()
-    found, _ = diverse(space, kept.volume, values, options)
+    answers, _ = diverse(space, model.volume, values, options)
     seconds = time.perf_counter() - began
-    succeeded = kept.question.answers(found.points.reshape(-1, space.size))
+    succeeded = model.question.answers(answers.points.reshape(-1, space.size))
     return QueryResult(
         space.names,
         {name: column.tolist() for name, column in values.items()},
-        found.points,
-        found.decision,
-        found.known,
-        succeeded.reshape(found.known.shape),
+        answers.points,
+        answers.decision,
+        answers.known,
+        succeeded.reshape(answers.known.shape),
         seconds,
     )
 
 
-def queries(kept: SavedModel) -> QueryResult | None:
+def queries(model: SavedModel) -> QueryResult | None:
     """Last queries of a model; None where none was asked. Raises ValueError for a damaged file."""
-    if not (kept.folder / QUERIES).is_file():
+    if not (model.folder / QUERIES).is_file():
         return None
-    held = kept.folder.read_json(QUERIES)
+    content = model.folder.read_json(QUERIES)
     try:
         arrays = {
-            name: np.asarray(held[name], kind)
+            name: np.asarray(content[name], kind)
             for name, kind in (
                 ("points", float), ("decision", float), ("known", bool), ("succeeded", bool)
             )
         }  # fmt: skip
-        good = arrays["points"].shape == (*arrays["known"].shape, kept.question.space.size)
+        good = arrays["points"].shape == (*arrays["known"].shape, model.question.space.size)
         if not good or arrays["known"].ndim != 2:
             raise ValueError("its points do not fit the model")
         return QueryResult(
-            tuple(held["names"]), dict(held["given"]), seconds=held["seconds"], **arrays
+            tuple(content["names"]), dict(content["given"]), seconds=content["seconds"], **arrays
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{kept.folder / QUERIES} is damaged ({error}); {RESTORE}") from error
+        raise ValueError(f"{model.folder / QUERIES} is damaged ({error}); {RESTORE}") from error
 
 
-def motion_of(kept: SavedModel, point: np.ndarray) -> Simulation:
+def motion_of(model: SavedModel, point: np.ndarray) -> Simulation:
     """Simulate a point (d,) for as long as the question does."""
-    made = kept.question.scenario_at(point)
-    seconds = kept.options.seconds
+    made = model.question.scenario_at(point)
+    seconds = model.options.seconds
     return run_scenario(replace(made, seconds=seconds), fps=60.0, backend="xla")
 
 
-def table(asked: QueryResult) -> str:
+def table(result: QueryResult) -> str:
     """Format a line for each answer."""
-    names = [name.split(": ")[-1] for name in asked.names]
+    names = [name.split(": ")[-1] for name in result.names]
     wide = [max(len(name), 9) for name in names]
     head = "  ".join(f"{name:>{w}}" for name, w in zip(names, wide))
     lines = [f"{head}  decision  simulated"]
-    for k, n in np.ndindex(asked.known.shape):
-        row = "  ".join(f"{x:>{w}.4g}" for x, w in zip(asked.points[k, n], wide))
-        verdict = "succeeds" if asked.succeeded[k, n] else "fails"
-        if not asked.known[k, n]:
+    for k, n in np.ndindex(result.known.shape):
+        row = "  ".join(f"{x:>{w}.4g}" for x, w in zip(result.points[k, n], wide))
+        verdict = "succeeds" if result.succeeded[k, n] else "fails"
+        if not result.known[k, n]:
             verdict += " (the model knows no compatible answer)"
-        lines.append(f"{row}  {asked.decision[k, n]:8.2f}  {verdict}")
-    done = f"{asked.succeeded.sum()} of {asked.succeeded.size} succeed"
-    return "\n".join([*lines, "", f"{done}; answered in {1e3 * asked.seconds:.0f} ms"])
+        lines.append(f"{row}  {result.decision[k, n]:8.2f}  {verdict}")
+    done = f"{result.succeeded.sum()} of {result.succeeded.size} succeed"
+    return "\n".join([*lines, "", f"{done}; answered in {1e3 * result.seconds:.0f} ms"])
 
 
-def as_plain(asked: QueryResult) -> dict[str, Any]:
+def as_plain(result: QueryResult) -> dict[str, Any]:
     """Dictionary of the answers for the page."""
     return {
-        "names": asked.names,
-        "points": asked.points.reshape(-1, len(asked.names)).tolist(),
-        "succeeded": asked.succeeded.reshape(-1).tolist(),
+        "names": result.names,
+        "points": result.points.reshape(-1, len(result.names)).tolist(),
+        "succeeded": result.succeeded.reshape(-1).tolist(),
     }

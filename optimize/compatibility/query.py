@@ -69,11 +69,11 @@ def diverse(
     outside its range, or the volume has no compatible support vector.
     """
     options = options or Diverse()
-    fixed, asked = _asked(space, given)
-    seeds = _first_points(space, volume, fixed, asked, options)
+    fixed, queries = _asked(space, given)
+    seeds = _first_points(space, volume, fixed, queries, options)
     low, high = (space.scaled(bound) for bound in (space.lower, space.upper))
-    wide = tuple(jnp.asarray(x) for x in (seeds, space.scaled(asked)))
-    keys = jax.random.split(jax.random.key(options.seed, impl="threefry2x32"), len(asked))
+    wide = tuple(jnp.asarray(x) for x in (seeds, space.scaled(queries)))
+    keys = jax.random.split(jax.random.key(options.seed, impl="threefry2x32"), len(queries))
     search = _search(fixed, options.count, options.iterations)
     began = time.perf_counter()
     least = options.margin + ROUNDING
@@ -82,13 +82,13 @@ def diverse(
     )
     took = time.perf_counter() - began
     points = np.clip(space.points(np.asarray(z)), space.lower, space.upper)
-    points[..., fixed] = asked[:, None, fixed]
+    points[..., fixed] = queries[:, None, fixed]
     with jax.enable_x64(True):
         decision = np.asarray(volume.decision(space.scaled(points)))
-    found = Answers(points, decision, decision >= options.margin)
+    answers = Answers(points, decision, decision >= options.margin)
     if all(np.ndim(value) == 0 for value in given.values()):
-        found = Answers(*(x[0] for x in found))
-    return found, took
+        answers = Answers(*(x[0] for x in answers))
+    return answers, took
 
 
 def _asked(space: Space, given: Mapping[str, Any]) -> tuple[tuple[int, ...], np.ndarray]:
@@ -99,7 +99,7 @@ def _asked(space: Space, given: Mapping[str, Any]) -> tuple[tuple[int, ...], np.
         raise ValueError("give some numbers and leave some to be answered, as the state's")
     if len(sizes) != 1:
         raise ValueError(f"all numbers need equally many values, got {sorted(sizes)}")
-    asked = np.tile((space.lower + space.upper) / 2, (sizes.pop(), 1))
+    points = np.tile((space.lower + space.upper) / 2, (sizes.pop(), 1))
     for k, column in columns.items():
         bad = ~((column >= space.lower[k]) & (column <= space.upper[k]))
         if bad.any():
@@ -107,11 +107,11 @@ def _asked(space: Space, given: Mapping[str, Any]) -> tuple[tuple[int, ...], np.
                 f"{space.names[k]} = {column[bad][0]:g} is outside of what was sampled,"
                 f" {space.lower[k]:g} to {space.upper[k]:g}"
             )
-        asked[:, k] = column
-    return tuple(sorted(columns)), asked
+        points[:, k] = column
+    return tuple(sorted(columns)), points
 
 
-def _first_points(space: Space, volume: Volume, fixed, asked, options: Diverse) -> np.ndarray:
+def _first_points(space: Space, volume: Volume, fixed, queries, options: Diverse) -> np.ndarray:
     """First point (k, d), scaled, of each query: a random nearby compatible support vector."""
     arrays = volume.arrays
     vectors = arrays["support"][arrays["weight"] > 0]
@@ -120,7 +120,7 @@ def _first_points(space: Space, volume: Volume, fixed, asked, options: Diverse) 
         raise ValueError("the volume has no compatible support vector within the ranges")
     rng, own = np.random.default_rng(options.seed), list(fixed)
     out = []
-    for z in space.scaled(asked):
+    for z in space.scaled(queries):
         distance = np.linalg.norm(vectors[:, own] - z[own], axis=1)
         near = np.flatnonzero(distance < NEAR)
         out.append(vectors[rng.choice(near) if len(near) else int(np.argmin(distance))])
@@ -145,7 +145,7 @@ def _begun(key: Array, mean: Array) -> tuple[CMA_ES, Any, Any]:
 def _search(fixed: tuple[int, ...], count: int, iterations: int):
     """Program for all queries of one kind: answers (k, count, d), scaled."""
 
-    def one(key, seed, asked, volume, low, high, margin):
+    def one(key, seed, query, volume, low, high, margin):
         def penalty(z):
             lacks = jnp.maximum(margin - volume.decision(z), 0.0)
             beyond = jnp.sum(jnp.maximum(low - z, 0.0) + jnp.maximum(z - high, 0.0), axis=-1)
@@ -154,11 +154,11 @@ def _search(fixed: tuple[int, ...], count: int, iterations: int):
         own = np.array(fixed)
         free = np.setdiff1d(np.arange(seed.shape[0]), own)
         first, second = jax.random.split(key)
-        near = _approach(first, seed, asked[own], own, penalty)
+        near = _approach(first, seed, query[own], own, penalty)
 
         def whole(part):
             return jnp.zeros((*part.shape[:-1], len(seed)), part.dtype).at[..., own].set(
-                asked[own]
+                query[own]
             ).at[..., free].set(part)  # fmt: skip
 
         part = _apart(second, near[free], count, iterations, lambda part: penalty(whole(part)))
@@ -167,11 +167,11 @@ def _search(fixed: tuple[int, ...], count: int, iterations: int):
     return jax.jit(jax.vmap(one, in_axes=(0, 0, 0, None, None, None, None)))
 
 
-def _approach(key: Array, seed: Array, asked: Array, own: np.ndarray, penalty) -> Array:
+def _approach(key: Array, seed: Array, target: Array, fixed: np.ndarray, penalty) -> Array:
     """Point (d,) of least |s - asked| + penalty that a CMA-ES finds from ``seed``."""
 
     def cost(z):
-        return jnp.linalg.norm(z[..., own] - asked, axis=-1) + penalty(z)
+        return jnp.linalg.norm(z[..., fixed] - target, axis=-1) + penalty(z)
 
     algorithm, params, state = _begun(key, seed)
 
@@ -185,8 +185,8 @@ def _approach(key: Array, seed: Array, asked: Array, own: np.ndarray, penalty) -
         better = costs[k] < least
         return (state, jnp.where(better, z[k], best), jnp.minimum(costs[k], least)), None
 
-    begun = (state, seed, cost(seed))
-    (_, best, _), _ = jax.lax.scan(generation, begun, jax.random.split(key, APPROACH))
+    first = (state, seed, cost(seed))
+    (_, best, _), _ = jax.lax.scan(generation, first, jax.random.split(key, APPROACH))
     return best
 
 

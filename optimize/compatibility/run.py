@@ -119,9 +119,9 @@ def fit(
     """
     machine()  # its error comes before the work
     with contextlib.ExitStack() as stack:
-        folder, kept = None, None
+        folder, saved = None, None
         if resume:
-            options, folder, kept = _resumed(out, options, accept_changes, stack)
+            options, folder, saved = _resumed(out, options, accept_changes, stack)
         elif options is None:
             raise ValueError("give options, or resume a run")
         question = options.question()
@@ -131,7 +131,7 @@ def fit(
             stack.enter_context(lock_folder(out))
             folder = _created(out, options, question, command)
         began, worked = time.perf_counter(), time.process_time()
-        points, yes = _sampled(question, options, folder, kept, progress)
+        points, yes = _sampled(question, options, folder, saved, progress)
         sampled, worked = time.perf_counter(), time.process_time() - worked
         with defer_interrupts():
             learned = learn(question.space, points, yes, options.seed)
@@ -163,7 +163,7 @@ def _sampled(
     question: Question,
     options: FitOptions,
     folder: RunFolder | None,
-    kept: tuple[np.ndarray, np.ndarray] | None,
+    saved_samples: tuple[np.ndarray, np.ndarray] | None,
     progress: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """All points and answers; saved answers are replayed without simulating them."""
@@ -180,14 +180,14 @@ def _sampled(
     with bar, defer_interrupts() as check:
         try:
             while done < options.samples:
-                asked = draws.ask()
-                found = _known(kept, asked, done, folder)
-                found = question.answers(asked) if found is None else found
-                draws.tell(found)
-                points.append(asked)
-                yes.append(found)
-                done += len(asked)
-                bar.update(len(asked))
+                batch = draws.ask()
+                answers = _known(saved_samples, batch, done, folder)
+                answers = question.answers(batch) if answers is None else answers
+                draws.tell(answers)
+                points.append(batch)
+                yes.append(answers)
+                done += len(batch)
+                bar.update(len(batch))
                 bar.set_postfix_str(f"{np.concatenate(yes).mean():.0%} compatible", refresh=False)
                 if time.monotonic() - saved > KEPT_EVERY:
                     keep()
@@ -198,20 +198,20 @@ def _sampled(
     return np.concatenate(points), np.concatenate(yes)
 
 
-def _known(kept, asked: np.ndarray, done: int, folder) -> np.ndarray | None:
+def _known(saved_samples, batch: np.ndarray, done: int, folder) -> np.ndarray | None:
     """Saved answers to a batch; None where there are none yet.
 
     Raises ValueError where the saved points are others.
     """
-    if kept is None or done + len(asked) > len(kept[1]):
+    if saved_samples is None or done + len(batch) > len(saved_samples[1]):
         return None
-    here = slice(done, done + len(asked))
-    if not np.array_equal(kept[0][here], asked):
+    here = slice(done, done + len(batch))
+    if not np.array_equal(saved_samples[0][here], batch):
         raise ValueError(
             f"{folder / SAMPLES} holds other points than this run draws: it was changed, or drawn"
             f" in another precision or by other versions; {RESTORE}"
         )
-    return kept[1][here]
+    return saved_samples[1][here]
 
 
 def _created(out, options: FitOptions, question: Question, command: list[str] | None) -> RunFolder:
@@ -236,20 +236,20 @@ def _resumed(out, options, accept_changes: bool, stack: contextlib.ExitStack):
     own = kept_options(folder, config)
     now = digest(config)
     changed = changes_since(folder, now, accept_changes)
-    kept = None
+    samples = None
     if (folder / SAMPLES).is_file():
-        kept = _samples(folder, len(own.state) + len(own.action))
-    accept(folder, now, changed, at=0 if kept is None else len(kept[1]))
-    return own, folder, kept
+        samples = _samples(folder, len(own.state) + len(own.action))
+    accept(folder, now, changed, at=0 if samples is None else len(samples[1]))
+    return own, folder, samples
 
 
 def kept_options(folder: RunFolder, config: Mapping[str, Any]) -> FitOptions:
     """Options in config.json. Raises ValueError where they are invalid."""
-    kept = config.get("compatibility")
-    if kept is None:
+    options = config.get("compatibility")
+    if options is None:
         raise ValueError(f"{folder.path} holds another kind of run, no compatibility model")
     try:
-        return FitOptions(**kept)
+        return FitOptions(**options)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{folder / RunFolder.CONFIG} holds options that no run writes ({error}); {RESTORE}"

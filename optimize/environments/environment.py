@@ -124,25 +124,25 @@ class Environment:
         The names are "state", "observation" and "reward NAME".
         """
         after, view, parts = self._led_to(at, self._checked(action))
-        held = finite_parts(after.state, after.observation, parts)
-        good = jnp.stack([jnp.asarray(each) for each in held.values()]).all()
+        finite = finite_parts(after.state, after.observation, parts)
+        good = jnp.stack([jnp.asarray(each) for each in finite.values()]).all()
         parts = {name: jnp.where(good, part, 0.0) for name, part in parts.items()}
         done = ~good
         for condition in self.done:
             done = done | scalar(_condition(condition)(view), "termination", condition)
         late = jnp.asarray(False) if self.limit is None else after.steps >= self.limit
         reward = sum(parts.values(), start=jnp.zeros((), after.state.q.dtype))
-        told = EnvStep(after.observation, reward, parts, done, late & ~done, ~good)
-        return after, told, {name: ~jnp.asarray(each) for name, each in held.items()}
+        step = EnvStep(after.observation, reward, parts, done, late & ~done, ~good)
+        return after, step, {name: ~jnp.asarray(each) for name, each in finite.items()}
 
     def step_on(self, at: EnvState, action: Array) -> tuple[EnvState, EnvStep]:
         """Step with automatic reset: where the episode ended the state is that of a new one."""
-        after, told = self.step(at, action)
-        return self.renewed(after, told), told
+        after, step = self.step(at, action)
+        return self.renewed(after, step), step
 
-    def renewed(self, after: EnvState, told: EnvStep) -> EnvState:
+    def renewed(self, after: EnvState, step: EnvStep) -> EnvState:
         """State after a step, or where the episode ended the initial state of the next one."""
-        ended = told.done | told.truncated
+        ended = step.done | step.truncated
         return jax.lax.cond(
             ended, lambda one: self._begun(one.key, one.count), lambda one: one, after
         )
@@ -151,14 +151,14 @@ class Environment:
 
     def _led_to(self, at: EnvState, action: Array) -> tuple[EnvState, View, dict[str, Array]]:
         """State after an action, the view there, and the rewards."""
-        own = self._scenario(at.trial)
-        state, memory, measured, effort = self._simulated(own, at, action)
+        scenario = self._scenario(at.trial)
+        state, memory, measured, effort = self._simulated(scenario, at, action)
         after = replace(
             at, state=state, memory=memory, action=action, steps=at.steps + 1, measured=measured
         )
-        view = self._view(own, after, own.scheme.observe(own.model, state))
+        view = self._view(scenario, after, scenario.scheme.observe(scenario.model, state))
         seconds = jnp.asarray(self.dt, effort.dtype)
-        clip = None if self.clip is None else self.clip.at(own.model, state.time)
+        clip = None if self.clip is None else self.clip.at(scenario.model, state.time)
         moment = Moment(view, at.action, effort, view.obs.com - at.com, seconds, clip)
         parts = self._rewards(moment, at.measured, measured)
         seen = observed(self.observation, view)
@@ -229,32 +229,36 @@ class Environment:
         own = {path: jnp.asarray(values)[trial] for path, values in varied.items()}
         return self.problem.trial(np.zeros(0), self.problem.scenario.tree["state"], own)
 
-    def _view(self, own: Scenario, at: EnvState, obs: Any) -> View:
+    def _view(self, scenario: Scenario, at: EnvState, obs: Any) -> View:
         pose, upright, height = map(jnp.asarray, self._stance)
-        wanted = None if self.track is None else self.track.at(own.model, at.state.time)
-        return View(own.model, at.state, obs, pose, upright, height, at.command, at.action, wanted)
+        wanted = None if self.track is None else self.track.at(scenario.model, at.state.time)
+        return View(
+            scenario.model, at.state, obs, pose, upright, height, at.command, at.action, wanted
+        )
 
-    def _simulated(self, own: Scenario, at: EnvState, action: Array):
+    def _simulated(self, scenario: Scenario, at: EnvState, action: Array):
         """State, memory, measures and mean effort after all steps of an action."""
         measures, pose = self._measures, jnp.asarray(self.rest)
         if isinstance(self.action, Numbers):
-            controller = self.action.controller(own, action)
+            controller = self.action.controller(scenario, action)
         else:
             controller = HeldAction(action, pose, self.track, self.action)
-        limit = own.model.torque_limit
+        limit = scenario.model.torque_limit
         motors = jnp.isfinite(limit) & (limit > 0)
         share = jnp.where(motors, 1 / jnp.where(motors, limit, 1.0), 0.0)
-        share = share / max(1, len(own.model.topology.actuated_dofs)) ** 0.5
+        share = share / max(1, len(scenario.model.topology.actuated_dofs)) ** 0.5
 
         def one(carry, _):
             state, memory, measured, effort = carry
-            after, sample = advance(own.model, controller, own.scheme, state, memory, own.forces)
+            after, sample = advance(
+                scenario.model, controller, scenario.scheme, state, memory, scenario.forces
+            )
             measured = {n: m.update(measured[n], sample) for n, m in measures.items()}
-            torque = share * own.scheme.torque(sample.control, sample.info)
+            torque = share * scenario.scheme.torque(sample.control, sample.info)
             return (after, sample.memory, measured, effort + jnp.sum(torque * torque)), None
 
-        begun = at.state, at.memory, at.measured, jnp.zeros((), at.state.q.dtype)
-        (state, memory, measured, effort), _ = jax.lax.scan(one, begun, length=self.every)
+        first = at.state, at.memory, at.measured, jnp.zeros((), at.state.q.dtype)
+        (state, memory, measured, effort), _ = jax.lax.scan(one, first, length=self.every)
         return state, memory, measured, effort / self.every
 
     @cached_property

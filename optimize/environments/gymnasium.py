@@ -106,23 +106,23 @@ class GymVector(VectorEnv):
             )
         actions = jnp.asarray(actions, self.env.model.mass.dtype)
         if self.autoreset is AutoresetMode.NEXT_STEP:
-            self._at, told = self._step(self._at, actions, jnp.asarray(self._ended))
+            self._at, outcome = self._step(self._at, actions, jnp.asarray(self._ended))
         elif self.autoreset is AutoresetMode.DISABLED and self._ended.any():
             raise RuntimeError(
                 f"the episodes of members {np.flatnonzero(self._ended)[:8].tolist()} have ended;"
                 ' begin them with reset(options={"reset_mask": ...})'
             )
         else:
-            self._at, told = self._step(self._at, actions)
-        self._ended = np.asarray(told.done | told.truncated)
+            self._at, outcome = self._step(self._at, actions)
+        self._ended = np.asarray(outcome.done | outcome.truncated)
         info: dict[str, Any] = {}
         if self.autoreset is AutoresetMode.SAME_STEP and self._ended.any():
             last = np.full(self.num_envs, None, object)
             for k in np.flatnonzero(self._ended):
-                last[k] = np.array(told.observation[k])
+                last[k] = np.array(outcome.observation[k])
             info = {"final_obs": last, "_final_obs": self._ended}
-        found = self._at.observation, told.reward, told.done, told.truncated
-        return (*map(np.array, found), info)
+        arrays = self._at.observation, outcome.reward, outcome.done, outcome.truncated
+        return (*map(np.array, arrays), info)
 
     def _begun_or_stepped(
         self, at: EnvState, action: Array, ended: Array

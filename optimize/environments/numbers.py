@@ -33,8 +33,8 @@ class Numbers:
         """Number of tunables."""
         return self.problem.tunables.size
 
-    def controller(self, own: Scenario, action: Array) -> Any:
+    def controller(self, scenario: Scenario, action: Array) -> Any:
         """The scenario's controller with the numbers of an action (n,)."""
         tunables = self.problem.tunables
         x = tunables.decode(jnp.clip(action, -1.0, 1.0))
-        return tunables.write(own.tree, jnp.asarray(x))["controller"]
+        return tunables.write(scenario.tree, jnp.asarray(x))["controller"]

@@ -27,13 +27,13 @@ def environment_of(scenario: Scenario, seed: int = 0) -> Environment:
 
     Raises ValueError for a scenario without a table, WorldError that names the key at fault.
     """
-    given = scenario.environment
-    if given is None:
+    source = scenario.environment
+    if source is None:
         raise ValueError(
             f"{scenario.name}: nothing says what a policy observes and is paid for here; give the"
             " file an [environment] (docs/guides/learning.md), or use as_env in Python"
         )
-    table = Table(given.file, given.where, given.values())
+    table = Table(source.file, source.where, source.values())
     rewards = _numbers(table, "reward")
     judge = table.choice("objective", tuple(OBJECTIVES), "stand")
     problem = Problem(
@@ -99,19 +99,21 @@ def _states(table: Table, scenario: Scenario) -> State | None:
         motion = load_motion(scenario.folder / name)
     except (OSError, MotionFileError) as error:
         raise table.error(str(error), "starts") from error
-    own, begun = scenario.model.topology.actuated_dof_names, scenario.state
-    sizes = motion.q.shape[1:] == begun.q.shape and motion.qd.shape[1:] == begun.qd.shape
-    if motion.joint_names != own or not sizes:
+    names, start_state = scenario.model.topology.actuated_dof_names, scenario.state
+    sizes = (
+        motion.q.shape[1:] == start_state.q.shape and motion.qd.shape[1:] == start_state.qd.shape
+    )
+    if motion.joint_names != names or not sizes:
         raise table.error(
             f"{name} is of another body: it has {motion.q.shape[1]} coordinates and the joints"
-            f" {', '.join(motion.joint_names)}; here there are {len(begun.q)}, and"
-            f" {', '.join(own)}",
+            f" {', '.join(motion.joint_names)}; here there are {len(start_state.q)}, and"
+            f" {', '.join(names)}",
             "starts",
         )
     if not motion.n_frames or not (np.isfinite(motion.q).all() and np.isfinite(motion.qd).all()):
         raise table.error(f"{name} has no states, or some that are not finite", "starts")
-    dtype = begun.q.dtype
-    return begun.replace(q=motion.q.astype(dtype), qd=motion.qd.astype(dtype))
+    dtype = start_state.q.dtype
+    return start_state.replace(q=motion.q.astype(dtype), qd=motion.qd.astype(dtype))
 
 
 def _pair(values: Any) -> tuple[float, float]:

@@ -50,22 +50,22 @@ def write_failure(
     """
     member = int(np.argmax(failed.any(axis=1)))
     step = int(np.argmax(failed[member]))
-    begun = jax.tree.map(lambda x: x[member], before)
-    played = _played(env, network, log_deviation, begun, step + 1, backend)
+    first = jax.tree.map(lambda x: x[member], before)
+    played = _played(env, network, log_deviation, first, step + 1, backend)
     states, actions, faults = played.states, played.actions, played.faults[-1]
     about = {"seed": seed, "update": update, "member": member, "step": step,
              "trial": int(states[-1].trial),
              "faults": [name for name, wrong in faults.items() if wrong]}  # fmt: skip
-    held = {
+    record = {
         **{name: [getattr(at.state, name) for at in states] for name in ("q", "qd", "time")},
         "action": actions,
         "log_deviation": log_deviation,
-        **{f"begun.{name}": leaf for name, leaf in leaves_by_path(begun).items()},
+        **{f"begun.{name}": leaf for name, leaf in leaves_by_path(first).items()},
         **{f"network.{name}": leaf for name, leaf in leaves_by_path(network).items()},
         **{f"model.{name}": leaf for name, leaf in leaves_by_path(env.model).items()},
     }
     data, path = io.BytesIO(), Path(folder) / f"failure_{update}.npz"
-    arrays = {name: np.asarray(value) for name, value in {**held, **about}.items()}
+    arrays = {name: np.asarray(value) for name, value in {**record, **about}.items()}
     np.savez(data, **arrays)  # type: ignore[arg-type]
     write_bytes(path, data.getvalue())
     return path, about
@@ -82,18 +82,18 @@ def replay_failure(
     Raises FileNotFoundError, ArchiveError for a damaged file, ValueError for one of another
     environment.
     """
-    held = read_arrays(path, HELD)
+    record = read_arrays(path, HELD)
     like = jax.eval_shape(env.reset, jax.ShapeDtypeStruct((), jnp.uint32))
-    begun = _tree(like, "begun", held)
-    count = sum(name.startswith("network.layers") for name in held) // 2
+    first = _tree(like, "begun", record)
+    count = sum(name.startswith("network.layers") for name in record) // 2
     network = Network(((0.0, 0.0),) * count, 0.0, 0.0)
-    network = _tree(network, "network", held)
-    wanted = {"network.mean": (env.observation_size,), "log_deviation": (env.action_size,)}
-    fits = all(name in held and held[name].shape == shape for name, shape in wanted.items())
-    if begun is None or network is None or not fits or "action" not in held:
+    network = _tree(network, "network", record)
+    shapes = {"network.mean": (env.observation_size,), "log_deviation": (env.action_size,)}
+    fits = all(name in record and record[name].shape == shape for name, shape in shapes.items())
+    if first is None or network is None or not fits or "action" not in record:
         raise ValueError(f"{path} is of another environment: its states are others")
-    deviation = jnp.asarray(held["log_deviation"])
-    played = _played(env, network, deviation, begun, len(held["action"]), backend)
+    deviation = jnp.asarray(record["log_deviation"])
+    played = _played(env, network, deviation, first, len(record["action"]), backend)
     return played.states, played.told
 
 
@@ -102,17 +102,18 @@ HELD: dict[str, int] = dict.fromkeys(
 )  # bytes
 
 
-def _tree(like: Any, part: str, held: dict[str, np.ndarray]) -> Any:
+def _tree(like: Any, part: str, record: dict[str, np.ndarray]) -> Any:
     """Arrays of a part of a file, in the structure of a tree; None where they do not fit.
 
     A leaf of ``like`` that is a number stands for any array.
     """
-    own, tree = jax.tree.flatten(like)
-    found = [held.get(f"{part}.{name}") for name in leaves_by_path(like)]
+    leaves, tree = jax.tree.flatten(like)
+    arrays = [record.get(f"{part}.{name}") for name in leaves_by_path(like)]
     fits = all(
-        x is not None and (isinstance(y, float) or x.shape == y.shape) for x, y in zip(found, own)
+        x is not None and (isinstance(y, float) or x.shape == y.shape)
+        for x, y in zip(arrays, leaves)
     )
-    return jax.tree.unflatten(tree, [jnp.asarray(x) for x in found]) if fits else None
+    return jax.tree.unflatten(tree, [jnp.asarray(x) for x in arrays]) if fits else None
 
 
 class _Played(NamedTuple):
@@ -137,8 +138,8 @@ def _played(
     def one(network: Network, log_deviation: Array, at: EnvState):
         deviation = jnp.exp(log_deviation)
         action = network(at.observation) + deviation * noise_of(env, at, deviation.dtype)
-        after, told, faults = env.step_with_faults(count_noise(at), action)
-        return env.renewed(after, told), action, told, faults
+        after, step, faults = env.step_with_faults(count_noise(at), action)
+        return env.renewed(after, step), action, step, faults
 
     if choose_backend(backend) == "fused":
         run = fuse(one, in_axes=(None, None, 0))
@@ -147,11 +148,11 @@ def _played(
     played = _Played([], [], [], [])
     for _ in range(count):
         batch = jax.tree.map(lambda x: x[None], at)
-        found = jax.tree.map(lambda x: x[0], run(network, log_deviation, batch))
-        after, action, told, faults = found
+        outcome = jax.tree.map(lambda x: x[0], run(network, log_deviation, batch))
+        after, action, step, faults = outcome
         played.states.append(at)
         played.actions.append(action)
-        played.told.append(told)
+        played.told.append(step)
         played.faults.append(faults)
         at = after
     return played

@@ -88,30 +88,32 @@ def learn(
     with lock_folder(out):
         if resume:
             folder = RunFolder.open(out)
-            asked = kept_options(folder, ONE)
-            asked["updates"] = asked["updates"] if updates is None else updates
+            run_options = kept_options(folder, ONE)
+            run_options["updates"] = run_options["updates"] if updates is None else updates
         else:
             name = scenario if isinstance(scenario, str) else getattr(scenario, "name", None)
             if name is None:
                 raise ValueError("give a scenario to learn in, by name or file")
-            asked = {"scenario": name, "method": method, "seed": seed, "set": dict(set or {}),
+            run_options = {"scenario": name, "method": method, "seed": seed, "set": dict(set or {}),
                      "options": dict(options or {}), "backend": backend,
                      "updates": UPDATES if updates is None else updates}  # fmt: skip
-        found = scenario_of(scenario if isinstance(scenario, Scenario) else asked["scenario"],
-                            asked["set"])  # fmt: skip
-        env = environment_of(found, asked["seed"])
-        now, changed = began_with(asked, found, env), []
+        base = scenario_of(scenario if isinstance(scenario, Scenario) else run_options["scenario"],
+                            run_options["set"])  # fmt: skip
+        env = environment_of(base, run_options["seed"])
+        now, changed = began_with(run_options, base, env), []
         if resume:
             changed = changes_since(folder, now, accept_changes)
-        learner = learner_of(asked["method"], env, asked["options"], asked["backend"])
+        learner = learner_of(
+            run_options["method"], env, run_options["options"], run_options["backend"]
+        )
         if not resume:
-            folder = RunFolder.create(out, config_of(asked, found, command), digest=now)
-        run = _LearningRun(folder, env, learner, asked, found)
-        begun = run.begun()
+            folder = RunFolder.create(out, config_of(run_options, base, command), digest=now)
+        run = _LearningRun(folder, env, learner, run_options, base)
+        first = run.begun()
         if resume:
-            accept(folder, now, changed, at=len(begun.history))
-            folder.write_json(RunFolder.CONFIG, {**folder.read_config(), **asked})
-        return run.go(begun, accepted_changes(folder), progress)
+            accept(folder, now, changed, at=len(first.history))
+            folder.write_json(RunFolder.CONFIG, {**folder.read_config(), **run_options})
+        return run.go(first, accepted_changes(folder), progress)
 
 
 ONE = ("scenario", "method", "seed", "set", "options", "backend")
@@ -130,21 +132,23 @@ def kept_options(folder: RunFolder, names: Sequence[str]) -> dict[str, Any]:
     return {name: config[name] for name in names} | {"updates": config.get("updates", UPDATES)}
 
 
-def config_of(asked: Mapping[str, Any], found: Scenario, command: Sequence[str]) -> dict[str, Any]:
+def config_of(
+    run_options: Mapping[str, Any], base: Scenario, command: Sequence[str]
+) -> dict[str, Any]:
     """Contents of config.json for a run."""
-    timing = {"dt": float(found.scheme.dt), "seconds": found.seconds}
-    precision = np.dtype(found.model.mass.dtype).name
-    return {**asked, **timing, "precision": precision, "command": list(command)}
+    timing = {"dt": float(base.scheme.dt), "seconds": base.seconds}
+    precision = np.dtype(base.model.mass.dtype).name
+    return {**run_options, **timing, "precision": precision, "command": list(command)}
 
 
-def began_with(asked: Mapping[str, Any], found: Scenario, env: Environment) -> Digest:
+def began_with(run_options: Mapping[str, Any], base: Scenario, env: Environment) -> Digest:
     """Digest of a new run: its options, its environment table, and the arrays of these."""
-    table = found.environment
-    config = {**asked, "environment": {} if table is None else table.values()}
+    table = base.environment
+    config = {**run_options, "environment": {} if table is None else table.values()}
     # the scenario's controller does not act here: it may be what an earlier run has learned
-    arrays = {part: found.tree[part] for part in ("state", "scheme", "forces")}
+    arrays = {part: base.tree[part] for part in ("state", "scheme", "forces")}
     arrays |= {"beginnings": env.beginnings, "clip": env.track, "pose": (env.pose, env.rest)}
-    return digest(config, model=found.model, arrays=arrays)
+    return digest(config, model=base.model, arrays=arrays)
 
 
 @dataclass(frozen=True)
@@ -181,10 +185,10 @@ class _LearningRun:
             )
         return _Begun(state, history[:lines], best if best > NO_WORTH / 2 else -np.inf)
 
-    def go(self, begun: _Begun, accepted: Mapping[int, list[str]], progress: bool) -> Learned:
+    def go(self, first: _Begun, accepted: Mapping[int, list[str]], progress: bool) -> Learned:
         """Run updates with history, checks and checkpoints."""
-        updates, history, best = self.asked["updates"], begun.history, begun.best
-        state = _placed(begun.state)
+        updates, history, best = self.asked["updates"], first.history, first.best
+        state = _placed(first.state)
         interrupted, spent = False, (history[-1]["seconds"] if history else 0.0)
         used = history[-1]["cpu_seconds"] if history else 0.0
         began, cpu = time.perf_counter() - spent, time.process_time() - used
@@ -192,11 +196,11 @@ class _LearningRun:
             with defer_interrupts() as check, self._bar(updates, len(history), progress) as bar:
                 while len(history) < updates:
                     before = state
-                    state, told = self.learner.update(state)
-                    line = _line(len(history), told, self.learner.actions)
+                    state, info = self.learner.update(state)
+                    line = _line(len(history), info, self.learner.actions)
                     if len(history) in accepted:
                         line["changes"] = accepted[len(history)]
-                    self._guard(before, told, line)
+                    self._guard(before, info, line)
                     if len(history) % EVERY == EVERY - 1 or len(history) == updates - 1:
                         line |= self._checked(state, best)
                         best = max(best, line["worth"])
@@ -219,14 +223,14 @@ class _LearningRun:
     def _checked(self, state: Any, best: float) -> dict[str, float]:
         """Evaluate the policy without noise; save it where it is the best."""
         network = self.learner.network(state)
-        found = evaluate_policy(
+        result = evaluate_policy(
             self.env, self.learner.run, network, self.learner.members, self.learner.length,
             self.asked["seed"] + CHECK_SEED,
         )  # fmt: skip
-        worth = float(found.returns.mean())
+        worth = float(result.returns.mean())
         if worth > best:
             self.policy(network).write(self.folder / POLICY)
-        return {"worth": worth, "whole": float(found.whole.mean())}
+        return {"worth": worth, "whole": float(result.whole.mean())}
 
     def policy(self, network: Network) -> PolicyFile:
         """Policy file of a network learned here."""
@@ -246,9 +250,9 @@ class _LearningRun:
         track = jax.tree.map(np.asarray, env.track)
         return PolicyFile(jax.tree.map(np.asarray, network), env.pose, about, track, env.rest)
 
-    def _guard(self, before: Any, told: Any, line: dict[str, Any]) -> None:
+    def _guard(self, before: Any, info: Any, line: dict[str, Any]) -> None:
         """Save the actions that led a member to diverge; the others go on."""
-        which = getattr(told, "which_failed", None)
+        which = getattr(info, "which_failed", None)
         if not line.get("failed") or which is None:
             return
         path, about = write_failure(
@@ -314,10 +318,10 @@ def with_policy(scenario: Scenario, path: str | Path) -> Scenario:
     )
 
 
-def _line(update: int, told: Any, actions: int) -> dict[str, Any]:
+def _line(update: int, info: Any, actions: int) -> dict[str, Any]:
     """Line of the history; a number that is not finite is None."""
     numbers = {
-        name: _number(getattr(told, name))
+        name: _number(getattr(info, name))
         for name in (
             "reward",
             "length",
@@ -329,9 +333,9 @@ def _line(update: int, told: Any, actions: int) -> dict[str, Any]:
             "slope",
             "error",
         )
-        if hasattr(told, name)
+        if hasattr(info, name)
     }
-    parts = {name: _number(part) for name, part in told.parts.items()}
+    parts = {name: _number(part) for name, part in info.parts.items()}
     return {"update": update, "actions": actions * (update + 1), **numbers, "parts": parts}
 
 

@@ -128,8 +128,8 @@ class PPO(ActorCritic):
         """Collect a rollout, and learn from it."""
         agent = nnx.merge(self._graph, state.params)
         network = network_of(agent, state.seen)
-        members, found = self.run(network, agent.log_deviation[...], state.members)
-        return self._learn(state, members, found)
+        members, rollout = self.run(network, agent.log_deviation[...], state.members)
+        return self._learn(state, members, rollout)
 
     def network(self, state: PPOState) -> Network:
         """Policy network: the means of actions."""
@@ -143,8 +143,8 @@ class PPO(ActorCritic):
     def _learn(self):
         return jax.jit(self._learnt)
 
-    def _learnt(self, state: PPOState, members: EnvState, found: Rollout):
-        batch = self._judged(state, found)
+    def _learnt(self, state: PPOState, members: EnvState, rollout: Rollout):
+        batch = self._judged(state, rollout)
         key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.updates)
         orders = self._orders(key)
 
@@ -159,27 +159,27 @@ class PPO(ActorCritic):
             params = jax.tree.map(lambda p, s: p - rate * s, params, steps)
             return (params, optimiser, rate), change
 
-        begun = state.params, state.optimiser, state.rate
-        (params, optimiser, rate), changes = jax.lax.scan(one, begun, orders)
-        seen = state.seen.with_more(found.observation.reshape(-1, self._sizes[0]))
+        first = state.params, state.optimiser, state.rate
+        (params, optimiser, rate), changes = jax.lax.scan(one, first, orders)
+        seen = state.seen.with_more(rollout.observation.reshape(-1, self._sizes[0]))
         after = PPOState(params, optimiser, seen, members, state.key, state.updates + 1, rate)
-        return after, _told(found, changes[-1], nnx.merge(self._graph, params), rate)
+        return after, _told(rollout, changes[-1], nnx.merge(self._graph, params), rate)
 
-    def _judged(self, state: PPOState, found: Rollout) -> ActionBatch:
+    def _judged(self, state: PPOState, rollout: Rollout) -> ActionBatch:
         """Advantages and returns of single actions."""
         agent = nnx.merge(self._graph, state.params)
         value = lambda x: agent.critic(state.seen.normalised(x))[..., 0]  # noqa: E731
-        now, then = value(found.observation), value(found.seen)
-        reward = (1 - self.discount) * found.reward
+        now, then = value(rollout.observation), value(rollout.seen)
+        reward = (1 - self.discount) * rollout.reward
         advantage = advantages(
-            reward, now, then, found.done, found.truncated, self.discount, self.smoothing
+            reward, now, then, rollout.done, rollout.truncated, self.discount, self.smoothing
         )
         log_deviation = agent.log_deviation[...]
-        mean = agent.actor(state.seen.normalised(found.observation))
+        mean = agent.actor(state.seen.normalised(rollout.observation))
         batch = ActionBatch(
-            observation=found.observation,
-            action=mean + jnp.exp(log_deviation) * found.noise,
-            chance=log_chance(found.noise, log_deviation),
+            observation=rollout.observation,
+            action=mean + jnp.exp(log_deviation) * rollout.noise,
+            chance=log_chance(rollout.noise, log_deviation),
             advantage=advantage,
             worth=advantage + now,
         )
@@ -221,17 +221,17 @@ def advantages(
     return found[1].T
 
 
-def _told(found: Rollout, change: Array, agent: Any, rate: Array) -> PPOUpdateInfo:
-    ended = found.done | found.truncated
+def _told(rollout: Rollout, change: Array, agent: Any, rate: Array) -> PPOUpdateInfo:
+    ended = rollout.done | rollout.truncated
     count = jnp.sum(ended)
     return PPOUpdateInfo(
-        reward=jnp.mean(found.reward),
-        parts=jax.tree.map(jnp.mean, found.parts),
-        length=jnp.sum(jnp.where(ended, found.steps, 0)) / jnp.where(count, count, jnp.nan),
+        reward=jnp.mean(rollout.reward),
+        parts=jax.tree.map(jnp.mean, rollout.parts),
+        length=jnp.sum(jnp.where(ended, rollout.steps, 0)) / jnp.where(count, count, jnp.nan),
         ended=count,
-        failed=jnp.sum(found.failed),
+        failed=jnp.sum(rollout.failed),
         change=change,
         deviation=jnp.mean(jnp.exp(agent.log_deviation[...])),
         rate=rate,
-        which_failed=found.failed,
+        which_failed=rollout.failed,
     )

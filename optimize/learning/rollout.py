@@ -47,19 +47,19 @@ def rollouts(env: Environment, length: int, backend: str = "fused") -> Callable[
         def act(at, _):
             noise = noise_of(env, at, deviation.dtype)
             action = network(at.observation) + deviation * noise
-            after, told = env.step_on(count_noise(at), action)
-            kept = Rollout(
+            after, outcome = env.step_on(count_noise(at), action)
+            record = Rollout(
                 at.observation,
                 noise,
-                told.observation,
-                told.reward,
-                dict(told.parts),
-                told.done,
-                told.truncated,
-                told.failed,
+                outcome.observation,
+                outcome.reward,
+                dict(outcome.parts),
+                outcome.done,
+                outcome.truncated,
+                outcome.failed,
                 at.steps + 1,
             )
-            return after, kept
+            return after, record
 
         return jax.lax.scan(act, at, length=length)
 

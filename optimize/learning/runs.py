@@ -85,31 +85,33 @@ def learn_runs(
     with lock_folder(out):
         if resume:
             folder = RunFolder.open(out)
-            asked = kept_options(folder, SEVERAL)
-            asked["updates"] = asked["updates"] if updates is None else updates
+            run_options = kept_options(folder, SEVERAL)
+            run_options["updates"] = run_options["updates"] if updates is None else updates
         else:
             if scenario is None:
                 raise ValueError("give a scenario to learn in, by name or file")
-            asked = {"scenario": scenario, "runs": runs, "seed": seed, "options": options,
+            run_options = {"scenario": scenario, "runs": runs, "seed": seed, "options": options,
                      "updates": UPDATES if updates is None else updates}  # fmt: skip
-        found = scenario_of(asked["scenario"], asked["options"].get("set"))
-        now = began_with(asked, found, environment_of(found, asked["seed"]))
+        base = scenario_of(run_options["scenario"], run_options["options"].get("set"))
+        now = began_with(run_options, base, environment_of(base, run_options["seed"]))
         if resume:
             changed = changes_since(folder, now, accept_changes)
             accept(folder, now, changed, at=0)
-            folder.write_json(RunFolder.CONFIG, {**folder.read_config(), **asked})
+            folder.write_json(RunFolder.CONFIG, {**folder.read_config(), **run_options})
         else:
-            folder = RunFolder.create(out, config_of(asked, found, command), digest=now)
-        seeds, learned = seeds_of(asked), []
+            folder = RunFolder.create(out, config_of(run_options, base, command), digest=now)
+        seeds, learned = seeds_of(run_options), []
         for own in seeds:
             kept_history(seed_folder(folder, own))
         for own in seeds:
-            learned.append(_one(seed_folder(folder, own), own, asked, accept_changes, progress))
+            learned.append(
+                _one(seed_folder(folder, own), own, run_options, accept_changes, progress)
+            )
             if learned[-1].interrupted:
                 break
-        made = Runs(folder.path, seeds, tuple(learned))
-        _write(folder, made)
-    return made
+        results = Runs(folder.path, seeds, tuple(learned))
+        _write(folder, results)
+    return results
 
 
 SEVERAL = ("scenario", "runs", "seed", "options")
@@ -121,10 +123,14 @@ def of_several(out: str | os.PathLike) -> bool:
 
 
 def _one(
-    folder: RunFolder, seed: int, asked: Mapping[str, Any], accept_changes: bool, progress: bool
+    folder: RunFolder,
+    seed: int,
+    run_options: Mapping[str, Any],
+    accept_changes: bool,
+    progress: bool,
 ) -> Learned:
     """Learn with one seed: start a run, resume it, or read its result."""
-    updates, history = asked["updates"], kept_history(folder)
+    updates, history = run_options["updates"], kept_history(folder)
     if len(history) >= updates and (folder / STATE).is_file() and (folder / POLICY).is_file():
         worths = [line["worth"] for line in history if "worth" in line]
         return Learned(folder.path, len(history), max(worths, default=-np.inf), False, history)
@@ -136,19 +142,26 @@ def _one(
             accept_changes=accept_changes,
             progress=progress,
         )
-    own = asked["options"]
+    options = run_options["options"]
     return learn(
-        asked["scenario"], folder.path, updates=updates, seed=seed, progress=progress, **own
+        run_options["scenario"],
+        folder.path,
+        updates=updates,
+        seed=seed,
+        progress=progress,
+        **options,
     )
 
 
-def _write(folder: RunFolder, found: Runs) -> None:
-    told = found.told()
-    if not told:
+def _write(folder: RunFolder, results: Runs) -> None:
+    summary = results.told()
+    if not summary:
         return
-    folder.write_json(SUMMARY, told)
-    write_bytes(folder / POLICY, (folder / f"seed_{told['best']}" / POLICY).read_bytes())
+    folder.write_json(SUMMARY, summary)
+    write_bytes(folder / POLICY, (folder / f"seed_{summary['best']}" / POLICY).read_bytes())
     try:
-        write_curves(folder / CURVES, {s: r.history for s, r in zip(found.seeds, found.learned)})
+        write_curves(
+            folder / CURVES, {s: r.history for s, r in zip(results.seeds, results.learned)}
+        )
     except ImportError:
         pass  # without matplotlib there is none

@@ -161,45 +161,45 @@ class SHAC(ActorCritic):
         deviation = jnp.exp(agent.log_deviation[...])
         noise = jax.random.normal(key, (self.length, self.members, self._sizes[1]), deviation.dtype)
 
-        def act(carry, given):
+        def act(carry, inputs):
             at, weight, total = carry
-            noise, last = given
+            noise, last = inputs
             at = _cut(at, self.steepest)
             action = agent.actor(state.seen.normalised(at.observation)) + deviation * noise
             action = _cut(action, self.steepest)
-            after, told = self._step(at, action)
-            ended = told.done | told.truncated
-            worth = judge.critic(state.seen.normalised(told.observation))[..., 0]
-            worth = jnp.where((ended & ~told.done) | (last & ~ended), worth, 0.0)
-            earned = (1 - self.discount) * told.reward + self.discount * worth
+            after, outcome = self._step(at, action)
+            ended = outcome.done | outcome.truncated
+            worth = judge.critic(state.seen.normalised(outcome.observation))[..., 0]
+            worth = jnp.where((ended & ~outcome.done) | (last & ~ended), worth, 0.0)
+            earned = (1 - self.discount) * outcome.reward + self.discount * worth
             total = total + jnp.sum(weight * earned)
             weight = jnp.where(ended, 1.0, weight * self.discount)
-            kept = Window(at.observation, at.steps + 1, told)
-            return (jax.vmap(self.env.renewed)(after, told), weight, total), kept
+            record = Window(at.observation, at.steps + 1, outcome)
+            return (jax.vmap(self.env.renewed)(after, outcome), weight, total), record
 
         ones = jnp.ones(self.members, deviation.dtype)
-        begun = state.members, ones, jnp.zeros((), deviation.dtype)
+        first = state.members, ones, jnp.zeros((), deviation.dtype)
         lasts = jnp.arange(self.length) == self.length - 1
-        (members, _, total), window = jax.lax.scan(act, begun, (noise, lasts))
+        (members, _, total), window = jax.lax.scan(act, first, (noise, lasts))
         return -total / self.members, jax.lax.stop_gradient((members, window))
 
     def _taught(self, params: Any, state: SHACState, window: Window, key: Array):
         """Parameters whose critic is fitted to the lambda returns that the target critic gives."""
-        judge, told = nnx.merge(self._graph, state.followed), window.told
+        judge, outcome = nnx.merge(self._graph, state.followed), window.told
         observed = state.seen.normalised(window.observation).swapaxes(0, 1)
         now, then = (
             judge.critic(x)[..., 0]
-            for x in (observed, state.seen.normalised(told.observation).swapaxes(0, 1))
+            for x in (observed, state.seen.normalised(outcome.observation).swapaxes(0, 1))
         )
-        reward = (1 - self.discount) * told.reward.T
-        ends = told.done.T, told.truncated.T
-        wanted = now + advantages(reward, now, then, *ends, self.discount, self.smoothing)
-        flat = observed.reshape(self.actions, -1), wanted.reshape(self.actions)
+        reward = (1 - self.discount) * outcome.reward.T
+        ends = outcome.done.T, outcome.truncated.T
+        targets = now + advantages(reward, now, then, *ends, self.discount, self.smoothing)
+        flat = observed.reshape(self.actions, -1), targets.reshape(self.actions)
         orders = self._orders(key)
 
-        def error(params, x, wanted):
+        def error(params, x, targets):
             critic = nnx.merge(self._graph, params).critic
-            return jnp.mean(jnp.square(critic(x)[..., 0] - wanted))
+            return jnp.mean(jnp.square(critic(x)[..., 0] - targets))
 
         def one(carry, order):
             params, optimiser = carry
@@ -217,15 +217,15 @@ def _norm(tree: Any) -> Array:
 
 
 def _told(window: Window, deviation: Array, slope: Array, error: Array) -> SHACUpdateInfo:
-    told = window.told
-    ended = told.done | told.truncated
+    outcome = window.told
+    ended = outcome.done | outcome.truncated
     count = jnp.sum(ended)
     return SHACUpdateInfo(
-        reward=jnp.mean(told.reward),
-        parts=jax.tree.map(jnp.mean, dict(told.parts)),
+        reward=jnp.mean(outcome.reward),
+        parts=jax.tree.map(jnp.mean, dict(outcome.parts)),
         length=jnp.sum(jnp.where(ended, window.steps, 0)) / jnp.where(count, count, jnp.nan),
         ended=count,
-        failed=jnp.sum(told.failed),
+        failed=jnp.sum(outcome.failed),
         deviation=deviation,
         slope=slope,
         error=error,

@@ -54,13 +54,13 @@ def try_agent(
     at = begin_all(env, member_keys(seed, members))
     at, _ = run(network, deviation, at)  # compiles
     at = begin_all(env, member_keys(seed, members))
-    count, found = -(-round(seconds / env.dt) // LENGTH), []
+    count, records = -(-round(seconds / env.dt) // LENGTH), []
     began = time.perf_counter()
     for _ in range(count):
-        at, one = run(network, deviation, at)
-        found.append(jax.tree.map(np.asarray, one))
+        at, record = run(network, deviation, at)
+        records.append(jax.tree.map(np.asarray, record))
     took = time.perf_counter() - began
-    all_of = jax.tree.map(lambda *x: np.concatenate(x, axis=1), *found)
+    all_of = jax.tree.map(lambda *x: np.concatenate(x, axis=1), *records)
     ended = all_of.done | all_of.truncated
     lengths = all_of.steps[ended] * env.dt
     return {

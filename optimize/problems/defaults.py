@@ -23,22 +23,22 @@ def default_numbers(scenario: Scenario) -> dict[str, tuple]:
 
     The bounds of script numbers follow from their roles. Raises ValueError where there are none.
     """
-    script, found = script_in(scenario), {}
+    script, numbers = script_in(scenario), {}
     if script is not None:
         free = script.free_indices()
-        found = {f"controller.values[{k}]": number_range(script, k) for k in free}
+        numbers = {f"controller.values[{k}]": number_range(script, k) for k in free}
     elif isinstance(scenario.controller, GoalController):
         weights = np.asarray(scenario.controller.weights)
-        found = {
+        numbers = {
             f"controller.weights[{s},{g}]": around(weights[s, g]) for s, g in np.argwhere(weights)
         }
         gait = getattr(scenario.controller.variables, "gait", None)
         for own in fields(gait) if gait is not None else ():
-            found[f"controller.variables.gait.{own.name}"] = around(getattr(gait, own.name))
-    if not found:
+            numbers[f"controller.variables.gait.{own.name}"] = around(getattr(gait, own.name))
+    if not numbers:
         raise ValueError(
             f"{scenario.name}: no number is free; mark those of a script with '@', as in"
             " [waist @30], free every one with free='all' (--free all), or name some, as in"
             " numbers={'model.friction': (0.4, 1.2)} (--tune model.friction=0.4:1.2)"
         )
-    return found
+    return numbers

@@ -189,37 +189,41 @@ class Problem:
             tree = self.tunables.write(tree, x)
         return self.scenario.with_tree(tree)
 
-    def _outcome(self, own: Scenario, first: Any = None) -> tuple[dict[str, Any], Any]:
+    def _outcome(self, scenario: Scenario, first: Any = None) -> tuple[dict[str, Any], Any]:
         """Terms of the objective, and whether the motion stayed finite and physical."""
-        model, scheme = own.model, own.scheme
-        measures = self.objective.measures(model if own.sizes else self.scenario.model)
+        model, scheme = scenario.model, scenario.scheme
+        measures = self.objective.measures(model if scenario.sizes else self.scenario.model)
         if self.objective.ends_with_a_fall:
-            first = begin(model, own.controller, scheme, own.state) if first is None else first
-            out, folded = outlast(
-                model, own.controller, scheme, first, own.forces, self.steps, measures
+            first = (
+                begin(model, scenario.controller, scheme, scenario.state)
+                if first is None
+                else first
             )
-            found = self.objective.parts({**folded, **survival_parts(out)})
-            told = {"unsolved": out.unsolved, "root_residual": out.root_residual}
+            out, folded = outlast(
+                model, scenario.controller, scheme, first, scenario.forces, self.steps, measures
+            )
+            terms = self.objective.parts({**folded, **survival_parts(out)})
+            unsolved = {"unsolved": out.unsolved, "root_residual": out.root_residual}
             sound = {SOUND: out.finite} if self.objective.to_the_end else {}
-            return {**found, **told, **sound}, out.finite
+            return {**terms, **unsolved, **sound}, out.finite
         if self.objective.of_survival:
             measures[SOUND] = standing_measure(model, scheme)
         result = rollout(
             model,
-            own.controller,
-            own.state,
+            scenario.controller,
+            scenario.state,
             scheme,
             self.steps,
             measures,
             backend="xla",  # the whole of it is fused, or nothing
-            pushes=own.forces,
+            pushes=scenario.forces,
         )
         good = result.finite & (result.health.status == Status.OK)
         if not self.objective.of_survival:
             return self.objective.parts(result.measures), good
         out = outcome_of(result, result.measures[SOUND], self.steps, scheme.dt)
-        found = self.objective.parts({**result.measures, **survival_parts(out)})
-        return {**found, SOUND: out.finite}, good
+        terms = self.objective.parts({**result.measures, **survival_parts(out)})
+        return {**terms, SOUND: out.finite}, good
 
     @cached_property
     def _run(self):
@@ -334,12 +338,14 @@ class Problem:
     def _raced(self, x: np.ndarray, generation: int) -> Evaluation:
         parts, good = self.outcomes(x, generation, slice(self.racing))
         early = self._scored(parts, good)
-        kept = better_half(early)
-        more, well = self.outcomes(x[kept], generation, slice(self.racing, None))
-        parts = {name: np.concatenate([parts[name][kept], more[name]], axis=1) for name in parts}
-        late = self._scored(parts, np.concatenate([good[kept], well], axis=1))
+        survivors = better_half(early)
+        more, well = self.outcomes(x[survivors], generation, slice(self.racing, None))
+        parts = {
+            name: np.concatenate([parts[name][survivors], more[name]], axis=1) for name in parts
+        }
+        late = self._scored(parts, np.concatenate([good[survivors], well], axis=1))
         steps = self.steps * (good.size + well.size)
-        return replace(merge_evaluations(early, late, kept), steps=steps)
+        return replace(merge_evaluations(early, late, survivors), steps=steps)
 
     def _scored(self, parts: dict[str, np.ndarray], good: np.ndarray) -> Evaluation:
         """Evaluation of members from the outcomes of their trials, (P, trials) each."""

@@ -42,8 +42,8 @@ def start_maker(
 ) -> Callable[[Array], State]:
     """Compiled function from a random key to ``start_states``."""
     top = model.topology
-    own = top.main_links
-    root = np.isin(np.asarray(top.dof_joint), top.root_joints) | ~own[np.asarray(top.dof_link)]
+    links = top.main_links
+    root = np.isin(np.asarray(top.dof_joint), top.root_joints) | ~links[np.asarray(top.dof_link)]
     root[top.driven_dofs] = True
     shape, dtype = (count, top.nv), model.mass.dtype
     some = jnp.where((jnp.arange(count) > 0)[:, None] & ~root, 1.0, 0.0).astype(dtype)
@@ -53,7 +53,7 @@ def start_maker(
     at = np.array(top.q_start)[hinges]
 
     def low(q):
-        return lowest_point(model, forward_kinematics(model, q, standing.qd), own)
+        return lowest_point(model, forward_kinematics(model, q, standing.qd), links)
 
     def one(turn, rate):
         q = integrate(model, standing.q, turn, jnp.ones((), dtype))

@@ -88,14 +88,14 @@ def _short(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Differences of two digests, a line for each key; parts that one lacks are not compared."""
     out: list[str] = []
     for part in now:
-        if part == "script" and part in kept:
-            out += _lines(str(kept[part]), now[part])
-        elif part in kept and isinstance(now[part], Mapping):
-            old = kept[part] if isinstance(kept[part], Mapping) else {}
+        if part == "script" and part in before:
+            out += _lines(str(before[part]), now[part])
+        elif part in before and isinstance(now[part], Mapping):
+            old = before[part] if isinstance(before[part], Mapping) else {}
             out += _keys(_PLACES.get(part, part), old, now[part], part in HASHED)
     return out
 

@@ -47,7 +47,7 @@ def lock_folder(folder: str | os.PathLike) -> Iterator[None]:
         return
     if holder is not None:
         raise FolderInUse(_message(path, "another thread of this process"))
-    made = _missing(path)
+    created = _missing(path)
     try:
         file = _acquire(path)
         try:
@@ -57,7 +57,7 @@ def lock_folder(folder: str | os.PathLike) -> Iterator[None]:
     finally:
         with _guard:
             del _held[key]
-        for each in made:
+        for each in created:
             with contextlib.suppress(OSError):
                 each.rmdir()
 

@@ -306,36 +306,36 @@ def objective(name: str) -> Objective:
     return OBJECTIVES[name]
 
 
-def user_objective(asked: Any, text: str | None = None) -> tuple[Objective, str | None]:
+def user_objective(what: Any, text: str | None = None) -> tuple[Objective, str | None]:
     """Objective of a user, and the text of the file that defines it, if any.
 
-    asked: an Objective, a Term, a function of a sample (its integral over time counts), a name, or
+    what: an Objective, a Term, a function of a sample (its integral over time counts), a name, or
     "my_file.py:name" of one of these. text: of the file, where it was saved.
 
     Raises KeyError for an unknown name, ValueError for a file that holds no such thing,
     FileNotFoundError where there is none.
     """
-    if isinstance(asked, str) and FILE in asked:
-        inside, text = in_file(asked, text)
+    if isinstance(what, str) and FILE in what:
+        inside, text = in_file(what, text)
         return user_objective(inside)[0], text
-    if isinstance(asked, Objective):
-        return asked, text
-    if isinstance(asked, str):
-        return objective(asked), text
-    asked = as_term(asked)
-    if isinstance(asked, Term):
-        return Objective(asked.name, 5.0, {asked.name: 1.0}, terms=(asked,)), text
+    if isinstance(what, Objective):
+        return what, text
+    if isinstance(what, str):
+        return objective(what), text
+    what = as_term(what)
+    if isinstance(what, Term):
+        return Objective(what.name, 5.0, {what.name: 1.0}, terms=(what,)), text
     raise TypeError(
-        f"objective is {asked!r}; give a name, an Objective, a Term or a function of a sample"
+        f"objective is {what!r}; give a name, an Objective, a Term or a function of a sample"
     )
 
 
-def in_file(asked: str, text: str | None = None) -> tuple[Any, str]:
+def in_file(name_in_file: str, text: str | None = None) -> tuple[Any, str]:
     """Object that "my_file.py:name" names, and the text of the file.
 
     Raises as ``user_objective``.
     """
-    file, _, name = asked.rpartition(":")
+    file, _, name = name_in_file.rpartition(":")
     path = Path(file)
     if text is None and not path.is_file():
         raise FileNotFoundError(f"there is no file {file}; give FILE.py:NAME")
@@ -343,9 +343,9 @@ def in_file(asked: str, text: str | None = None) -> tuple[Any, str]:
     return found_in(module, name), path.read_text("utf-8") if text is None else text
 
 
-def as_term(asked: Any) -> Any:
+def as_term(what: Any) -> Any:
     """Term of the integral over time of a function of a sample; other arguments are returned."""
-    if isinstance(asked, (Term, Objective)) or not callable(asked):
-        return asked
-    rate: Any = asked
-    return Term(getattr(asked, "__name__", "term"), "s", lambda model: total(rate))
+    if isinstance(what, (Term, Objective)) or not callable(what):
+        return what
+    rate: Any = what
+    return Term(getattr(what, "__name__", "term"), "s", lambda model: total(rate))

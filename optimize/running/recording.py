@@ -98,7 +98,7 @@ def measures_of(scenario: Scenario, terms: Mapping[str, Measure]) -> dict[str, M
         share = jnp.abs(torque(sample)) / jnp.where(limit > 0, limit, jnp.inf)
         return jnp.max(share, initial=0.0)
 
-    found = {
+    measures = {
         **scheme.measures(model),
         "energy": total(lambda sample: jnp.sum(torque(sample) ** 2)),
         "max_torque_ratio": largest(torque_ratio, 0.0),
@@ -107,11 +107,11 @@ def measures_of(scenario: Scenario, terms: Mapping[str, Measure]) -> dict[str, M
     }
     if top.roles.link("head") is not None:
         head = top.part("head")
-        found["max_head_height"] = largest(lambda sample: sample.obs.kin.com[head, 2])
+        measures["max_head_height"] = largest(lambda sample: sample.obs.kin.com[head, 2])
         if top.roles.stands:
             above = above_standing(model)
-            found["time_above"] = share(lambda sample: above(sample.obs.kin.com) > 0)
-    return found
+            measures["time_above"] = share(lambda sample: above(sample.obs.kin.com) > 0)
+    return measures
 
 
 def frame_of(scenario: Scenario) -> Callable[[Sample], Frame]:
@@ -210,9 +210,9 @@ def pieces(
     return partial(jax.jit(piece), around)
 
 
-def first_progress(begun: tuple[State, Any], measures: Mapping[str, Measure]) -> Progress:
-    """Progress before the first piece; begun: of ``rollout.begin``."""
-    state, memory = begun
+def first_progress(start: tuple[State, Any], measures: Mapping[str, Measure]) -> Progress:
+    """Progress before the first piece; start: of ``rollout.begin``."""
+    state, memory = start
 
     def typed(x):
         array = jnp.asarray(x)
@@ -289,18 +289,18 @@ def frames_of(
     Frames come every ``every`` steps of ``dt`` [s].
     """
     frames = jax.tree.map(lambda *parts: np.concatenate(parts), *run.pieces)
-    wanted = min(steps // every + 1, len(frames.q))
+    count = min(steps // every + 1, len(frames.q))
     good = np.isfinite(frames.q).all(axis=1) & np.isfinite(frames.qd).all(axis=1)
     first = len(good) if good.all() else int(np.argmin(good))
     bad = failures(run.progress.health)
     if bad:
         first = min(first, math.ceil((bad[0].time - run.begun) / (every * dt) - 1e-3))
-    if first >= wanted:
-        return jax.tree.map(lambda x: x[:wanted], frames), None
+    if first >= count:
+        return jax.tree.map(lambda x: x[:count], frames), None
     status = bad[0].status if bad else Status.NOT_FINITE
     # the first bad frame is kept, as evidence
-    kept = jax.tree.map(lambda x: x[: first + 1], frames)
-    return kept, Failure(0, status, run.begun + first * every * dt)
+    finite = jax.tree.map(lambda x: x[: first + 1], frames)
+    return finite, Failure(0, status, run.begun + first * every * dt)
 
 
 def shapes_of(model: Model) -> tuple[Shape, ...]:
@@ -308,7 +308,7 @@ def shapes_of(model: Model) -> tuple[Shape, ...]:
     top = model.topology
     pos, quat = np.asarray(model.shape_pos, float), np.asarray(model.shape_quat, float)
     size = np.asarray(model.shape_size, float)
-    kept: Mapping[str, list[int]] = {  # which of the three numbers
+    numbers: Mapping[str, list[int]] = {  # which of the three numbers
         "sphere": [0],
         "capsule": [0, 2],
         "tapered_capsule": [0, 1, 2],
@@ -319,7 +319,7 @@ def shapes_of(model: Model) -> tuple[Shape, ...]:
     grids = [() if field < 0 else np.asarray(model.heights[field]) for field in top.shape_field]
     heights = [tuple(tuple(map(float, row)) for row in grid) for grid in grids]
     return tuple(
-        Shape(kind, top.shape_link[s], pos[s], quat[s], size[s][kept[kind]], heights[s])
+        Shape(kind, top.shape_link[s], pos[s], quat[s], size[s][numbers[kind]], heights[s])
         for s, kind in enumerate(top.shape_kinds)
-        if kind in kept
+        if kind in numbers
     )

@@ -151,34 +151,38 @@ def simulate(
     if isinstance(start, str):
         changes["character.start"] = start
     if isinstance(what, Model):
-        found = of_model(what, controller, start)
+        scenario = of_model(what, controller, start)
     else:
         check_kind(
             "what", what, Scenario, Script, str, os.PathLike, how=": a name, a file, a model"
         )
         text = what.source if isinstance(what, Script) else None
         name = what.file if isinstance(what, Script) else what
-        found = find_scenario(name, changes, text)
-    given = {
+        scenario = find_scenario(name, changes, text)
+    overrides = {
         "controller": controller,
         "forces": forces,
         "scheme": scheme,
         "state": start if isinstance(start, State) else None,
         "seconds": seconds,
     }
-    found = dataclasses.replace(found, **{k: v for k, v in given.items() if v is not None})
+    scenario = dataclasses.replace(
+        scenario, **{k: v for k, v in overrides.items() if v is not None}
+    )
     if dt is not None:
-        timing(found.seconds, dt, fps)  # its errors show as they were asked for
-        scheme = dataclasses.replace(found.scheme, dt=dt)  # type: ignore
-        found = dataclasses.replace(found, scheme=scheme)
-    check_controller(found.model, found.controller)
+        timing(scenario.seconds, dt, fps)  # its errors show as they were asked for
+        scheme = dataclasses.replace(scenario.scheme, dt=dt)  # type: ignore
+        scenario = dataclasses.replace(scenario, scheme=scheme)
+    check_controller(scenario.model, scenario.controller)
     if controller is not None:
         phases = tuple((name, "") for name in getattr(controller, "phase_names", ()))
-        found = dataclasses.replace(found, phases=phases)
+        scenario = dataclasses.replace(scenario, phases=phases)
     if isinstance(start, State):
-        check_state_fits(found.model, start, values=True)
-        found = dataclasses.replace(found, conditions={**found.conditions, "start": "given"})
-    return run_scenario(found, fps, objective, progress, backend)
+        check_state_fits(scenario.model, start, values=True)
+        scenario = dataclasses.replace(
+            scenario, conditions={**scenario.conditions, "start": "given"}
+        )
+    return run_scenario(scenario, fps, objective, progress, backend)
 
 
 def of_model(model: Model, controller: Any, start: str | State | None = None) -> Scenario:
@@ -210,13 +214,15 @@ def run_scenario(
     check_objective(objective)
     top = scenario.model.topology
     backend = choose_backend(backend or ("fused" if top.planar else "xla"))
-    judged = objective_named(objective) if isinstance(objective, str) else objective
-    if judged is not None and judged.of_survival:
+    run_objective = objective_named(objective) if isinstance(objective, str) else objective
+    if run_objective is not None and run_objective.of_survival:
         raise ValueError(
-            f"the objective {judged.name} judges many pushes; jaxsim tune and pushmap use it"
+            f"the objective {run_objective.name} judges many pushes; jaxsim tune and pushmap use it"
         )
-    measures = measures_of(scenario, judged.measures(scenario.model) if judged else {})
-    begun = begin(scenario.model, scenario.controller, scenario.scheme, scenario.state)
+    measures = measures_of(
+        scenario, run_objective.measures(scenario.model) if run_objective else {}
+    )
+    start_records = begin(scenario.model, scenario.controller, scenario.scheme, scenario.state)
     run_piece = pieces(scenario, measures, frame_of(scenario), every, backend)
     changes: list[tuple[float, int]] = []
 
@@ -224,7 +230,7 @@ def run_scenario(
         if hasattr(scenario.controller, "changes"):
             changes.extend(scenario.controller.changes(before.memory, after.memory))
 
-    first = first_progress(begun, measures)
+    first = first_progress(start_records, measures)
     run = run_pieces(run_piece, scenario.controller, first, dt, steps, every, progress, note)
     frames, failure = frames_of(run, steps, every, dt)
     start = float(scenario.state.time)
@@ -235,21 +241,25 @@ def run_scenario(
         phases[-1]["end"] = round(end, 6)
     measured = jax.tree.map(np.asarray, run.progress.measured)
     terms = {k[5:]: measured.pop(k) for k in list(measured) if k.startswith("term ")}
-    own = np.array([kind == "character" for kind in scenario.kinds])
+    character = np.array([kind == "character" for kind in scenario.kinds])
     summary = summaries.outcome(scenario, frames, time, measured, failure)
     summary |= {
         "phases": phases,
         **scenario.conditions,
         "scenario": scenario.name,
-        "total_mass": np.asarray(scenario.model.mass)[own].sum() if own.any() else None,
+        "total_mass": np.asarray(scenario.model.mass)[character].sum() if character.any() else None,
         "links": top.n_links,
         "dofs": top.nv,
         **run_conditions(run, end - start, every, dt),
     }
-    if judged is not None:
-        parts = judged.parts(terms)
-        total = judged.total(parts)
-        summary["objective"] = {"name": judged.name, "total": np.asarray(total), "parts": parts}
+    if run_objective is not None:
+        parts = run_objective.parts(terms)
+        total = run_objective.total(parts)
+        summary["objective"] = {
+            "name": run_objective.name,
+            "total": np.asarray(total),
+            "parts": parts,
+        }
     summary["versions"] = versions()
     deep = [*mass_ratio_notes(scenario), *depth_notes(measured)]
     begun_deep = float(measured.get("first_penetration", 0.0))
@@ -293,11 +303,11 @@ def frame_step(seconds: float, dt: float, fps: float) -> int:
     >>> frame_step(5.0, 0.00025, 120.0)
     32
     """
-    wanted = max(1.0, 1.0 / (fps * dt))
+    exact = max(1.0, 1.0 / (fps * dt))
     steps = round(seconds / dt)
-    near = range(max(1, int(wanted / 1.5)), min(steps, int(wanted * 1.5)) + 1)
+    near = range(max(1, int(exact / 1.5)), min(steps, int(exact * 1.5)) + 1)
     divisors = [k for k in near if steps % k == 0]
-    return min(divisors, key=lambda k: abs(k - wanted), default=min(steps, round(wanted)))
+    return min(divisors, key=lambda k: abs(k - exact), default=min(steps, round(exact)))
 
 
 def run_conditions(run: SimulatedPieces, seconds: float, every: int, dt: float) -> dict[str, Any]:

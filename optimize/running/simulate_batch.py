@@ -95,30 +95,32 @@ def simulate_batch(
     size = _size(controllers)
     first = jax.tree.map(lambda x: jnp.asarray(x)[0], controllers)
     if isinstance(what, Model):
-        found = of_model(what, first)
+        scenario = of_model(what, first)
     else:
-        found = dataclasses.replace(find_scenario(what), controller=first, phases=())
+        scenario = dataclasses.replace(find_scenario(what), controller=first, phases=())
     if seconds is not None:
-        found = dataclasses.replace(found, seconds=seconds)
-    backend = choose_backend(backend or ("fused" if found.model.topology.planar else "xla"))
+        scenario = dataclasses.replace(scenario, seconds=seconds)
+    backend = choose_backend(backend or ("fused" if scenario.model.topology.planar else "xla"))
     folded = {
         "distance": final(lambda sample: sample.obs.com[0]),
         "final_com_height": final(lambda sample: sample.obs.com[2]),
         **(measures or {}),
     }
-    begun = found.scheme.observe(found.model, found.scheme.init(found.model, found.state)).com[0]
-    steps = round(found.seconds / float(found.scheme.dt))
+    start_x = scenario.scheme.observe(
+        scenario.model, scenario.scheme.init(scenario.model, scenario.state)
+    ).com[0]
+    steps = round(scenario.seconds / float(scenario.scheme.dt))
 
     def one(controller: Any):
-        parts = found.model, controller, found.state, found.scheme, steps, folded
-        return rollout(*parts, backend=backend, pushes=found.forces)
+        parts = scenario.model, controller, scenario.state, scenario.scheme, steps, folded
+        return rollout(*parts, backend=backend, pushes=scenario.forces)
 
     result = jax.vmap(one)(controllers)
-    told = {name: np.asarray(value) for name, value in result.measures.items()}
+    values = {name: np.asarray(value) for name, value in result.measures.items()}
     if "distance" not in (measures or {}):
-        told["distance"] = told["distance"] - float(begun)
+        values["distance"] = values["distance"] - float(start_x)
     assert len(jax.tree.leaves(controllers)[0]) == size
-    return Batch(found, controllers, told, tuple(failures(result.health)))
+    return Batch(scenario, controllers, values, tuple(failures(result.health)))
 
 
 def _size(controllers: Any) -> int:

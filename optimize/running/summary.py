@@ -135,30 +135,30 @@ def outcome(
     """
     top, com = scenario.model.topology, frames.link_com
     names, kinds = list(top.link_names), scenario.kinds
-    found = dict(measured)
+    entries = dict(measured)
     for head in top.parts(["head"]):
-        found["final_head_height"] = com[-1, head, 2]
-    if "time_above" in found:
+        entries["final_head_height"] = com[-1, head, 2]
+    if "time_above" in entries:
         height = standing_height(scenario.model)
-        found[f"time_above_{height:.3g}"] = found.pop("time_above")
+        entries[f"time_above_{height:.3g}"] = entries.pop("time_above")
     for pelvis in top.parts(["pelvis"]):
-        found["distance"] = com[-1, pelvis, 0] - com[0, pelvis, 0]
+        entries["distance"] = com[-1, pelvis, 0] - com[0, pelvis, 0]
     if "character" in kinds:
         if top.roles.stands:
-            found["standing"] = bool(above_standing(scenario.model)(com[-1]) >= 0)
+            entries["standing"] = bool(above_standing(scenario.model)(com[-1]) >= 0)
         if "companion" in kinds:
-            found["companions_standing"] = _standing_companions(scenario, com)
+            entries["companions_standing"] = _standing_companions(scenario, com)
         on = zip(names, kinds, frames.touching[-1])
         touching = [name for name, kind, touches in on if touches and kind == "character"]
-        found["contacts_at_end"] = touching if failure is None else []
+        entries["contacts_at_end"] = touching if failure is None else []
         feet = [top.parts(of_side) for of_side in zip(FEET, TOES)]
-        found["steps_taken"] = steps_taken(feet, frames, time)
+        entries["steps_taken"] = steps_taken(feet, frames, time)
     if hasattr(scenario.controller, "account"):
-        found |= scenario.controller.account(scenario.scheme, scenario.model, frames, time)
-    torn = found.pop("torn_at", ())
+        entries |= scenario.controller.account(scenario.scheme, scenario.model, frames, time)
+    torn = entries.pop("torn_at", ())
     grips = zip(top.grip_names, np.asarray(torn))
-    found["broken_grips"] = [f"{name} at {at:.3f} s" for name, at in grips if np.isfinite(at)]
-    return {"final_com_height": frames.com[-1, 2], **found, **verdict(failure)}
+    entries["broken_grips"] = [f"{name} at {at:.3f} s" for name, at in grips if np.isfinite(at)]
+    return {"final_com_height": frames.com[-1, 2], **entries, **verdict(failure)}
 
 
 def _standing_companions(scenario: Scenario, com: np.ndarray) -> list[str]:
@@ -182,11 +182,11 @@ def steps_taken(feet: Sequence[list[int]], frames: Frame, time: np.ndarray) -> i
     A step is a foot that was off the ground for ``AIRBORNE`` at least, and comes down ``STRIDE`` or
     more from where it left. feet: the links of each foot, its toes among them.
     """
-    count, found = 0, False
+    count, has_feet = 0, False
     for links in feet:
         if not links:
             continue
-        found = True
+        has_feet = True
         on, place = frames.touching[:, links].any(axis=1), frames.link_com[:, links[0], :2]
         left = None
         for k in range(1, len(on)):
@@ -195,7 +195,7 @@ def steps_taken(feet: Sequence[list[int]], frames: Frame, time: np.ndarray) -> i
             elif on[k] and not on[k - 1] and left is not None:
                 far = np.linalg.norm(place[k] - place[left]) >= STRIDE
                 count += int(far and time[k] - time[left] >= AIRBORNE)
-    return count if found else None
+    return count if has_feet else None
 
 
 def verdict(failure: Failure | None) -> dict[str, Any]:

@@ -123,8 +123,8 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
         )
     built = build_world(replace(world, bodies=()) if optimised else world)
     setup = Setup(world, built.model, built.state, built.roles)
-    given = _controller(world, setup)
-    controller = given.controller
+    registered = _controller(world, setup)
+    controller = registered.controller
     if world.companions:
         controller = _company(world, setup, controller)
     if optimised and not isinstance(controller, GoalController | Company):
@@ -144,15 +144,15 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
     return Scenario(
         model=built.model,
         controller=controller,
-        state=built.state if given.state is None else given.state,
+        state=built.state if registered.state is None else registered.state,
         scheme=_optimisation(world, built) if optimised else _stepping(world),
         forces=built.pushes,
         seconds=world.seconds,
         name=name,
         title=world.title,
         link_kinds=built.roles,
-        phases=given.phases,
-        notes=(*given.notes, *notes, *built.notes),
+        phases=registered.phases,
+        notes=(*registered.notes, *notes, *built.notes),
         conditions={
             "scenario": name,
             "character": spec.model if spec else None,
@@ -164,7 +164,7 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
         environment=world.environment,
         clip=_clip(world, setup),
         folder=world.folder,
-        files={**given.files, **({} if text is None else {"scenario.toml": text})},
+        files={**registered.files, **({} if text is None else {"scenario.toml": text})},
     )
 
 
@@ -183,22 +183,22 @@ def _company(world: World, setup: Setup, first: Any) -> Company:
     """Controller of the character and its companions, each built for its own submodel."""
     members = [first]
     parts = character_parts(setup.model.topology)[1:]
-    for one, part in zip(world.companions, parts):
-        table = one.controller
+    for companion, part in zip(world.companions, parts):
+        table = companion.controller
         if table is None:
             raise WorldError(
-                f"{world.name}: [[companion]] {one.name!r}: needs a [companion.controller], such as"
-                ' name = "balance"'
+                f"{world.name}: [[companion]] {companion.name!r}: needs a [companion.controller],"
+                ' such as name = "balance"'
             )
         own = replace(setup, model=part.of(setup.model))
         members.append(controller_of(table, own).controller)
-    for one, member in zip(("the character", *(c.name for c in world.companions)), members):
+    for name, member in zip(("the character", *(c.name for c in world.companions)), members):
         if not isinstance(member, GoalController):
             raise WorldError(
-                f"{world.name}: the controller of {one} gives torques; several characters are moved"
-                ' by goals, such as name = "balance"'
+                f"{world.name}: the controller of {name} gives torques; several characters are"
+                ' moved by goals, such as name = "balance"'
             )
-    return Company(tuple(members), ("character", *(one.name for one in world.companions)))
+    return Company(tuple(members), ("character", *(c.name for c in world.companions)))
 
 
 def _controller(world: World, setup: Setup) -> Registered:
@@ -291,7 +291,7 @@ def _holds(world: World, model: Model, points: Effectors) -> Holds | None:
     """Holds of the world's ``[[hold]]`` tables."""
     if not world.holds:
         return None
-    dtype, made = model.mass.dtype, Holds.of(model, points, tuple(h.name for h in world.holds))
+    dtype, holds = model.mass.dtype, Holds.of(model, points, tuple(h.name for h in world.holds))
     numbers = {
         name: jnp.asarray([getattr(hold, name) for hold in world.holds], dtype)
         for name in ("reach", "strength", "lasts")
@@ -301,4 +301,4 @@ def _holds(world: World, model: Model, points: Effectors) -> Holds | None:
         raise WorldError(f"{world.name}: [[hold]]: push needs a length")
     unit = jnp.asarray(push / np.linalg.norm(push, axis=1)[:, None], dtype)
     slides = jnp.asarray([hold.slides for hold in world.holds])
-    return replace(made, **numbers, push=unit, slides=slides)
+    return replace(holds, **numbers, push=unit, slides=slides)

@@ -78,7 +78,7 @@ def scenario(
     """
     changes = dict(set or {})
     if isinstance(what, Scenario):
-        found = what
+        result = what
     else:
         values, folder, source = _values(os.fspath(what), text)
         for key in [key for key in changes if _is_of_file(key, values)]:
@@ -88,10 +88,10 @@ def scenario(
         table = Table(Path(name).name, "", values)
         if source is not None and set:
             source = None  # it is not what was simulated
-        found = build(world_of(table, Path(name).stem, folder, source), name, tuple(notes))
+        result = build(world_of(table, Path(name).stem, folder, source), name, tuple(notes))
     for key, value in changes.items():
-        found = found.set(key, value)
-    return found
+        result = result.set(key, value)
+    return result
 
 
 def _values(name: str, text: str | None) -> tuple[dict[str, Any], Path, str | None]:
@@ -126,20 +126,24 @@ def _values(name: str, text: str | None) -> tuple[dict[str, Any], Path, str | No
 
 def _settled(values: dict[str, Any]) -> list[str]:
     """Fill in start and chair height for a script on the planar human; returns notes."""
-    own, controller = values.get("character"), values.get("controller")
-    if not isinstance(own, dict) or own.get("model") != "planar_human":
+    character, controller = values.get("character"), values.get("controller")
+    if not isinstance(character, dict) or character.get("model") != "planar_human":
         return []
     notes = []
-    if isinstance(controller, dict) and controller.get("name") == "script" and "start" not in own:
+    if (
+        isinstance(controller, dict)
+        and controller.get("name") == "script"
+        and "start" not in character
+    ):
         file = str(controller.get("file", ""))
-        own["start"] = default_start(file) or "standing"
+        character["start"] = default_start(file) or "standing"
         if default_start(file) is None:
             notes.append(f"{Path(file).name} begins standing; set character.start for another pose")
-    if own.get("start") == "sitting" and "chair_height" not in own:
-        own["chair_height"] = CHAIR_HEIGHT
+    if character.get("start") == "sitting" and "chair_height" not in character:
+        character["chair_height"] = CHAIR_HEIGHT
         notes.append(f"the chair is {CHAIR_HEIGHT} m high; set character.chair_height for another")
-    elif own.get("start") != "sitting" and own.pop("chair_height", None) is not None:
-        notes.append(f"there is no chair: the start {own.get('start')!r} does not sit on one")
+    elif character.get("start") != "sitting" and character.pop("chair_height", None) is not None:
+        notes.append(f"there is no chair: the start {character.get('start')!r} does not sit on one")
     return notes
 
 
@@ -194,8 +198,8 @@ def _change(values: dict[str, Any], key: str, value: Any) -> None:
     _table(at, key)[last] = value
 
 
-def _table(held: Any, key: str) -> dict[str, Any]:
+def _table(value: Any, key: str) -> dict[str, Any]:
     """Check that a value of the file is a table. Raises KeyError where it is none."""
-    if not isinstance(held, dict):
-        raise KeyError(f"{key}: the file has {shown(held)} there, which has no keys")
-    return held
+    if not isinstance(value, dict):
+        raise KeyError(f"{key}: the file has {shown(value)} there, which has no keys")
+    return value

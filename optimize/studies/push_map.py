@@ -75,8 +75,8 @@ def push_map(
         cluster=cluster,
     )
     with defer_interrupts():
-        found = map_of(options, table)
-        return found if out is None else write_report(RunFolder.open(out), found)
+        result = map_of(options, table)
+        return result if out is None else write_report(RunFolder.open(out), result)
 
 
 def map_request(options: MapOptions) -> Request:
@@ -170,8 +170,8 @@ def _kept(out: str | os.PathLike | None, options: MapOptions | None) -> MapOptio
     folder = RunFolder.open(out)
     with lock_folder(folder):
         config = folder.read_config()
-    kept: Any = config.get("push_map")
-    if kept is None:
+    saved: Any = config.get("push_map")
+    if saved is None:
         raise ValueError(f"{folder.path} holds another kind of run, no push map")
     if "sweep" not in config:
         raise ValueError(
@@ -179,11 +179,11 @@ def _kept(out: str | os.PathLike | None, options: MapOptions | None) -> MapOptio
             " with; begin it anew in another folder"
         )
     try:
-        durations = tuple(map(float, kept["durations"]))
-        vary = kept.get("vary")
+        durations = tuple(map(float, saved["durations"]))
+        vary = saved.get("vary")
         if vary is not None:
             vary = {name: tuple(map(float, values)) for name, values in vary.items()}
-        return MapOptions(**{**kept, "durations": durations, "vary": vary})
+        return MapOptions(**{**saved, "durations": durations, "vary": vary})
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise ValueError(
             f"{folder / RunFolder.CONFIG} holds options that no run writes ({error}); {RESTORE}"

@@ -63,13 +63,13 @@ def groups_of(folders: Sequence[str | os.PathLike]) -> dict[str, list[Group]]:
 
     Runs of which nothing is evaluated, or nothing compares, are left out.
     """
-    found: dict[str, tuple[str, dict[str, Group]]] = {}
+    panels: dict[str, tuple[str, dict[str, Group]]] = {}
     for path in folders:
         folder = RunFolder(Path(path))
         config = folder.read_config()
         told = [config.get(name) for name in JUDGED_BY]
         title = f"{config['scenario']}, {config['objective']}"
-        panel = found.setdefault(json.dumps(told, sort_keys=True), (title, {}))[1]
+        panel = panels.setdefault(json.dumps(told, sort_keys=True), (title, {}))[1]
         for run in histories(folder) if (folder / folder.HISTORY).is_file() else []:
             numbers = {n: v for n, v in (run.each or {}).items() if not n.startswith(WEIGHTS)}
             judged_alike = {*numbers} <= {*OWN}
@@ -79,7 +79,7 @@ def groups_of(folders: Sequence[str | os.PathLike]) -> dict[str, list[Group]]:
             key = json.dumps(settings, sort_keys=True)
             panel.setdefault(key, (settings, []))[1].append(run)
     titled: dict[str, list[Group]] = {}
-    for title, panel in found.values():
+    for title, panel in panels.values():
         if panel:
             more = sum(name.startswith(title) for name in titled)
             titled[f"{title} ({more + 1})" if more else title] = [*panel.values()]

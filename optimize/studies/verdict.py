@@ -101,12 +101,12 @@ class Verdict:
     @property
     def starts(self) -> str:
         """Description of the starts in words."""
-        asked = self.options
+        settings = self.options
         friction = "friction as it is"
-        if asked.friction:
-            friction = f"friction {asked.friction[0]:g} to {asked.friction[-1]:g}"
-        spread = spread_text(asked.angle, asked.rate)
-        return f"{asked.starts} starts (seed {asked.seed}): {spread}; {friction}"
+        if settings.friction:
+            friction = f"friction {settings.friction[0]:g} to {settings.friction[-1]:g}"
+        spread = spread_text(settings.angle, settings.rate)
+        return f"{settings.starts} starts (seed {settings.seed}): {spread}; {friction}"
 
     @property
     def failing(self) -> list[Column]:
@@ -130,7 +130,7 @@ def verdict(
     with its own scheme and time step. Raises ValueError (ModelError among them) for a character
     without a head, an invalid scenario, or a choice that leaves no column.
     """
-    asked = options or VerdictOptions()
+    settings = options or VerdictOptions()
     only = scheme, backend, precision
     ways = [way for way in _ways(name, set) if all(a in (None, b) for a, b in zip(only, way))]
     if not ways:
@@ -139,14 +139,14 @@ def verdict(
     columns = []
     for own, by, wide in ways:
         with jax.enable_x64(wide == "float64"):
-            made = _made(name, set, own)
-            dts = asked.dts if own == "time_stepping" else (float(made.scheme.dt),)
-            run = _program(made, asked, by)
+            base = _made(name, set, own)
+            dts = settings.dts if own == "time_stepping" else (float(base.scheme.dt),)
+            run = _program(base, settings, by)
             for dt in dts:
                 columns.append(Column(own, by, wide, dt, run(dt)))
-                told = f"{columns[-1].ok} of {asked.starts} stand"
+                told = f"{columns[-1].ok} of {settings.starts} stand"
                 progress(f"{name}: {columns[-1].name}: {told}")
-    return Verdict(name, asked, columns)
+    return Verdict(name, settings, columns)
 
 
 def _ways(name: str, set: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:
@@ -169,33 +169,40 @@ def _made(name: str, set: Mapping[str, Any] | None, scheme: str) -> Scenario:
     return scenario(name, keys)
 
 
-def _drawn(made: Scenario, asked: VerdictOptions) -> tuple[State, Any]:
+def _drawn(base: Scenario, settings: VerdictOptions) -> tuple[State, Any]:
     """Sampled starts and frictions, the same in all columns but for their precision."""
-    dtype = made.model.mass.dtype
+    dtype = base.model.mass.dtype
     with jax.enable_x64(True):
         model, state = jax.tree.map(
             lambda x: np.asarray(x, float) if np.asarray(x).dtype.kind == "f" else x,
-            (made.model, made.state),
+            (base.model, base.state),
         )
-        starts = start_states(model, state, asked.starts, asked.seed, (asked.angle, asked.rate))
-    starts = jax.tree.map(lambda x, own: np.asarray(x, own.dtype), starts, made.state)
-    friction = np.asarray(read(made.tree, "model.friction"))
-    if not asked.friction:
-        return starts, np.repeat(friction[None], asked.starts, axis=0).astype(dtype)
-    bounds, random = (asked.friction[0], asked.friction[-1]), np.random.default_rng(asked.seed)
-    drawn = sample_values(bounds, asked.starts, friction.shape, random)
+        starts = start_states(
+            model, state, settings.starts, settings.seed, (settings.angle, settings.rate)
+        )
+    starts = jax.tree.map(lambda x, own: np.asarray(x, own.dtype), starts, base.state)
+    friction = np.asarray(read(base.tree, "model.friction"))
+    if not settings.friction:
+        return starts, np.repeat(friction[None], settings.starts, axis=0).astype(dtype)
+    bounds, random = (
+        (settings.friction[0], settings.friction[-1]),
+        np.random.default_rng(settings.seed),
+    )
+    drawn = sample_values(bounds, settings.starts, friction.shape, random)
     return starts, drawn.astype(dtype)
 
 
-def _program(made: Scenario, asked: VerdictOptions, backend: str) -> Callable[[float], np.ndarray]:
+def _program(
+    base: Scenario, settings: VerdictOptions, backend: str
+) -> Callable[[float], np.ndarray]:
     """Program ``run(dt)`` -> which starts stand."""
-    dtype = made.model.mass.dtype
-    above = above_standing(made.model)
+    dtype = base.model.mass.dtype
+    above = above_standing(base.model)
 
     def own(friction: Array, shared) -> Scenario:
         dt, _, controller = shared
-        tree = written({**made.tree, "controller": controller}, "model.friction", friction)
-        return made.with_tree(written(tree, "scheme.dt", dt))
+        tree = written({**base.tree, "controller": controller}, "model.friction", friction)
+        return base.with_tree(written(tree, "scheme.dt", dt))
 
     def first(member, shared):
         start, friction = member
@@ -220,18 +227,18 @@ def _program(made: Scenario, asked: VerdictOptions, backend: str) -> Callable[[f
         end, _ = jax.lax.scan(one, (state, memory, low), None, length=PART)
         return (end[0], end[1]), end[2]
 
-    begun = batched(first, WIDTH)
+    start_all = batched(first, WIDTH)
     if backend == "fused":
         parts = fuse(part, in_axes=(0, None))
     else:
         parts = batched(part, WIDTH)
-    members = _drawn(made, asked)
+    members = _drawn(base, settings)
 
     def run(dt: float) -> np.ndarray:
-        since = np.asarray(asked.seconds - asked.still, dtype)
-        shared = np.asarray(dt, dtype), since, made.controller
-        now = begun(members, shared)
-        for _ in range(-(-round(asked.seconds / dt) // PART)):
+        since = np.asarray(settings.seconds - settings.still, dtype)
+        shared = np.asarray(dt, dtype), since, base.controller
+        now = start_all(members, shared)
+        for _ in range(-(-round(settings.seconds / dt) // PART)):
             now = parts((members, now), shared)
         return np.asarray(now[1]) >= 0
 

@@ -38,18 +38,18 @@ class Search(NamedTuple):
         cells = np.flatnonzero(halved | (first < checks))
         return cells, steps[cells]
 
-    def after(self, cells: np.ndarray, steps: np.ndarray, held: Any, finite: Any) -> "Search":
+    def after(self, cells: np.ndarray, steps: np.ndarray, holds: Any, finite: Any) -> "Search":
         """State after a round: held and finite (m,) bool.
 
         A run that is not finite counts as one that did not hold.
         """
         low, high, tried, failed = (x.copy() for x in self)
         finite = np.asarray(finite, bool)
-        held = np.asarray(held, bool) & finite
+        holds = np.asarray(holds, bool) & finite
         failed[cells] += ~finite
-        tried[steps, cells] = held
+        tried[steps, cells] = holds
         inside = (steps > low[cells]) & (steps < high[cells])  # else a check
-        better, worse = inside & held, inside & ~held
+        better, worse = inside & holds, inside & ~holds
         low[cells[better]], high[cells[worse]] = steps[better], steps[worse]
         return Search(low, high, tried, failed)
 

@@ -41,26 +41,26 @@ class Design:
     drawn: tuple[str, ...] = field(init=False)
 
     def __post_init__(self):
-        kept, drawn = {}, []
+        values, sampled = {}, []
         if not self.values:
             raise ValueError("nothing varies: give at least one path with its values")
         for name, given in self.values.items():
             if isinstance(given, Distribution):
-                drawn.append(name)
-                kept[name] = given
+                sampled.append(name)
+                values[name] = given
             else:
-                kept[name] = _array(name, given)
-        object.__setattr__(self, "values", kept)
-        object.__setattr__(self, "drawn", tuple(drawn))
+                values[name] = _array(name, given)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "drawn", tuple(sampled))
         for name in ("starts", "chunk"):
             if not getattr(self, name) >= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; at least 1 is needed")
-        if not drawn and (self.sample is not None or self.count is not None):
+        if not sampled and (self.sample is not None or self.count is not None):
             raise ValueError(
                 "there is nothing to draw: every number has values; give a distribution, as"
                 " Uniform(0.4, 1.2) (--vary PATH=0.4:1.2)"
             )
-        if drawn:
+        if sampled:
             object.__setattr__(self, "sample", self.sample or "random")
             object.__setattr__(self, "count", COUNT if self.count is None else self.count)
             self._check_sample()
@@ -151,23 +151,25 @@ class Design:
         return {"values": values, **numbers}
 
 
-def design_of_json(held: Mapping[str, Any]) -> Design:
+def design_of_json(content: Mapping[str, Any]) -> Design:
     """Design from the dictionary of ``Design.as_json``.
 
     Raises KeyError, TypeError or ValueError for anything else.
     """
     values = {
         name: of_json(given) if isinstance(given, Mapping) else given
-        for name, given in held["values"].items()
+        for name, given in content["values"].items()
     }
-    return Design(**{**held, "values": values})
+    return Design(**{**content, "values": values})
 
 
-def _array(name: str, given: Any) -> np.ndarray:
+def _array(name: str, values: Any) -> np.ndarray:
     try:
-        array = np.atleast_1d(np.asarray(given, float))
+        array = np.atleast_1d(np.asarray(values, float))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: {given!r} are no values, and no distribution: {error}") from None
+        raise ValueError(
+            f"{name}: {values!r} are no values, and no distribution: {error}"
+        ) from None
     if array.ndim > 2 or not array.size or not np.isfinite(array).all():
         raise ValueError(f"{name}: give finite values (k,) or (k, m), got shape {array.shape}")
     return array

@@ -73,21 +73,25 @@ Distribution = Uniform | LogUniform | Normal
 KINDS = {kind.__name__: kind for kind in (Uniform, LogUniform, Normal)}
 
 
-def as_json(given: Distribution) -> dict[str, Any]:
+def as_json(distribution: Distribution) -> dict[str, Any]:
     """Dictionary of a distribution for JSON; infinite ends are left out."""
-    held = {name: value for name, value in asdict(given).items() if math.isfinite(value)}
-    return {"distribution": type(given).__name__, **held}
+    numbers = {name: value for name, value in asdict(distribution).items() if math.isfinite(value)}
+    return {"distribution": type(distribution).__name__, **numbers}
 
 
-def of_json(held: Mapping[str, Any]) -> Distribution:
+def of_json(content: Mapping[str, Any]) -> Distribution:
     """Distribution from the dictionary of ``as_json``.
 
     Raises KeyError, TypeError or ValueError for anything else.
     """
-    numbers = {name: float(x) for name, x in held.items() if name != "distribution"}
-    return KINDS[held["distribution"]](**numbers)
+    numbers = {name: float(x) for name, x in content.items() if name != "distribution"}
+    return KINDS[content["distribution"]](**numbers)
 
 
-def _increasing(given: Uniform | LogUniform) -> None:
-    if not (math.isfinite(given.low) and math.isfinite(given.high) and given.low < given.high):
-        raise ValueError(f"{given}: low must be below high, and both finite")
+def _increasing(distribution: Uniform | LogUniform) -> None:
+    if not (
+        math.isfinite(distribution.low)
+        and math.isfinite(distribution.high)
+        and distribution.low < distribution.high
+    ):
+        raise ValueError(f"{distribution}: low must be below high, and both finite")

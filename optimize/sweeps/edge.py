@@ -162,10 +162,10 @@ class Edges:
         }
 
 
-def _sum(held: np.ndarray, more: np.ndarray) -> np.ndarray:
-    both = np.nan_to_num(held) + more
-    return np.where(np.isfinite(more), both, held)
+def _sum(so_far: np.ndarray, more: np.ndarray) -> np.ndarray:
+    both = np.nan_to_num(so_far) + more
+    return np.where(np.isfinite(more), both, so_far)
 
 
-def _largest(held: np.ndarray, more: np.ndarray) -> np.ndarray:
-    return np.fmax(held, np.where(np.isfinite(more), more, np.nan))
+def _largest(so_far: np.ndarray, more: np.ndarray) -> np.ndarray:
+    return np.fmax(so_far, np.where(np.isfinite(more), more, np.nan))

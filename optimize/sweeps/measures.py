@@ -93,10 +93,10 @@ class _Terms:
         self.found[key] = term
         return key
 
-    def keys(self, judged: Objective) -> dict[str, str]:
+    def keys(self, objective: Objective) -> dict[str, str]:
         """Keys of an objective's terms; where a fall ends it, of terms folded while standing."""
-        own = {name: judged.term(name) for name in judged.weights}
-        if judged.ends_with_a_fall:
+        own = {name: objective.term(name) for name in objective.weights}
+        if objective.ends_with_a_fall:
             own = {name: self._while_standing(term) for name, term in own.items()}
         return {name: self.key(name, term) for name, term in own.items()}
 
@@ -132,24 +132,24 @@ def columns(problem: Problem, measures: Measures | None) -> Columns:
     ]
     asked = measures if measures is not None else () if totals else default
     for name in [asked] if isinstance(asked, str) else asked:
-        own = asked[name] if isinstance(asked, Mapping) else None
-        if own is None and FILE in name:
-            own, name = as_term(in_file(name)[0]), name.rpartition(":")[2]
-            if not isinstance(own, (Measure, Term, Objective)):
+        custom = asked[name] if isinstance(asked, Mapping) else None
+        if custom is None and FILE in name:
+            custom, name = as_term(in_file(name)[0]), name.rpartition(":")[2]
+            if not isinstance(custom, (Measure, Term, Objective)):
                 raise TypeError(
-                    f"measure {name} is {own!r}; a file gives a Measure, a Term, an Objective or a"
-                    " function of a sample"
+                    f"measure {name} is {custom!r}; a file gives a Measure, a Term, an Objective or"
+                    " a function of a sample"
                 )
-        if own is None:
-            own = OBJECTIVES.get(name)
-        if isinstance(own, Objective):
-            totals[name] = own, terms.keys(own)
+        if custom is None:
+            custom = OBJECTIVES.get(name)
+        if isinstance(custom, Objective):
+            totals[name] = custom, terms.keys(custom)
             continue
-        if own is None and name in shown:
+        if custom is None and name in shown:
             continue
-        if own is None and name not in known:
+        if custom is None and name not in known:
             raise KeyError(_unknown(name, [*known, *OBJECTIVES]))
-        term = known[name] if own is None else own
+        term = known[name] if custom is None else custom
         if isinstance(term, Measure):
             term = Term(name, "", lambda model, fold=term: fold)
         shown[name] = terms.key(name, term)

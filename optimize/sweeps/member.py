@@ -42,45 +42,45 @@ def member(folder: str | os.PathLike, at: Mapping[str, float], what: Any = None)
     """
     table = open_sweep(folder)
     run = RunFolder.open(folder)
-    made = kept_sweep(run, what)
+    swept = kept_sweep(run, what)
     named = {_named(table, name): value for name, value in at.items()}
     index = _sampled(table, named) | _gridded(table, named)
     one = table.isel(index)
-    told = {str(n): float(one[n]) for n in (*one.coords, *one.data_vars) if one[n].ndim == 0}
-    found = scenario_at(made, index)
-    if made.edge is not None and math.isfinite(told["edge"]):  # at the edge, or where it begins
-        low, high = sorted((made.edge.start, made.edge.end))
-        found = found.set(made.edge_path, min(max(told["edge"], low), high))
-    return Member(found, index, told)
+    figures = {str(n): float(one[n]) for n in (*one.coords, *one.data_vars) if one[n].ndim == 0}
+    scenario = scenario_at(swept, index)
+    if swept.edge is not None and math.isfinite(figures["edge"]):  # at the edge, or where it begins
+        low, high = sorted((swept.edge.start, swept.edge.end))
+        scenario = scenario.set(swept.edge_path, min(max(figures["edge"], low), high))
+    return Member(scenario, index, figures)
 
 
-def scenario_at(made: Sweep, index: Mapping[str, int]) -> Scenario:
+def scenario_at(swept: Sweep, index: Mapping[str, int]) -> Scenario:
     """Scenario of one member of a sweep, by its index along each dimension."""
-    design, problem = made.design, made.problem
-    point = [index[dim] for dim in made.layout.dims[:-1]]
+    design, problem = swept.design, swept.problem
+    point = [index[dim] for dim in swept.layout.dims[:-1]]
     held = design.at(tuple(slice(k, k + 1) for k in point))
     start = index[store.START]
-    found = problem.scenario.with_tree(
+    scenario = problem.scenario.with_tree(
         {"state": jax.tree.map(lambda x: x[start], problem.starts())}
     )
     seconds = problem.steps * float(problem.scenario.scheme.dt)
-    found = dataclasses.replace(found, seconds=seconds)
+    scenario = dataclasses.replace(scenario, seconds=seconds)
     for path, values in problem.varied().items():
-        found = found.set(path, values[start])
+        scenario = scenario.set(path, values[start])
     for name, values in held.items():
-        found = found.set(made.paths[name], values[0])
-    return found
+        scenario = scenario.set(swept.paths[name], values[0])
+    return scenario
 
 
-def _named(table: "Dataset", given: str) -> str:
+def _named(table: "Dataset", text: str) -> str:
     """Coordinate of a name, or of a part of a name that no other has."""
     names = [str(name) for name, x in table.coords.items() if x.ndim == 1]
-    if given in names:
-        return given
-    found = [name for name in names if given in name]
-    if len(found) == 1:
-        return found[0]
-    told = f"{given!r} may be {', '.join(found)}" if found else f"no coordinate {given!r}"
+    if text in names:
+        return text
+    matches = [name for name in names if text in name]
+    if len(matches) == 1:
+        return matches[0]
+    told = f"{text!r} may be {', '.join(matches)}" if matches else f"no coordinate {text!r}"
     raise KeyError(f"{told}; the coordinates are: {', '.join(names)}")
 
 
@@ -103,17 +103,17 @@ def _sampled(table: "Dataset", at: Mapping[str, float]) -> dict[str, int]:
 
 
 def _gridded(table: "Dataset", at: Mapping[str, float]) -> dict[str, int]:
-    found = {}
+    indices = {}
     for dim in map(str, table["failed"].dims):
         if dim == store.SAMPLE:
             continue
         if dim in at:
-            found[dim] = _nearest(table, dim, at[dim])
+            indices[dim] = _nearest(table, dim, at[dim])
         elif table.sizes[dim] == 1 or dim == store.START:
-            found[dim] = 0
+            indices[dim] = 0
         else:
             raise ValueError(f"say where along {dim}, which has {table.sizes[dim]} values")
-    return found
+    return indices
 
 
 def _nearest(table: "Dataset", dim: str, value: float) -> int:

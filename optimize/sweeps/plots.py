@@ -50,21 +50,21 @@ def plot_sweep(
     save_figure(path, draw(table, values, by))
 
 
-def plot_indices(path: str | os.PathLike, found: "Dataset") -> None:
+def plot_indices(path: str | os.PathLike, indices: "Dataset") -> None:
     """Plot ``sobol_indices`` to a PNG: a pair of bars for each number, with their intervals."""
-    names = [str(name) for name in np.asarray(found["number"])]
+    names = [str(name) for name in np.asarray(indices["number"])]
     figure = new_figure(WIDTH, 1.6 + 0.5 * len(names))
     axis: Any = figure.add_subplot()
     place = np.arange(len(names))
     for k, name in enumerate(KINDS):
-        error = np.asarray(found[f"{name}_interval"])
+        error = np.asarray(indices[f"{name}_interval"])
         axis.barh(
-            place + 0.38 * (0.5 - k), np.asarray(found[name]), 0.34, xerr=error, label=name,
+            place + 0.38 * (0.5 - k), np.asarray(indices[name]), 0.34, xerr=error, label=name,
             color=LINE_COLOURS[k], ecolor=SOFT, capsize=2,
         )  # fmt: skip
     axis.axvline(0.0, color=SOFT, lw=0.8)
     axis.set_yticks(place, names)
-    axis.set_xlabel(f"Sobol index of {found.attrs['measure']}, {LEVEL:.0%} intervals", fontsize=8)
+    axis.set_xlabel(f"Sobol index of {indices.attrs['measure']}, {LEVEL:.0%} intervals", fontsize=8)
     axis.tick_params(labelsize=8, colors=SOFT)
     axis.legend(fontsize=7, frameon=False)
     save_figure(path, figure)

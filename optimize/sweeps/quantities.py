@@ -86,11 +86,11 @@ def check_bounds(problem: Problem, name: str, path: str, values: np.ndarray) -> 
         )
 
 
-def _same(scenario: Scenario, one: str, other: str) -> bool:
+def _same(scenario: Scenario, first: str, second: str) -> bool:
     leaves = leaves_by_path(scenario.tree)
-    return overlap(resolve(one, leaves), resolve(other, leaves))
+    return overlap(resolve(first, leaves), resolve(second, leaves))
 
 
-def overlap(one: Entry, other: Entry) -> bool:
+def overlap(first: Entry, second: Entry) -> bool:
     """True if two paths share a number."""
-    return one.leaf == other.leaf and bool(set(one.flat) & set(other.flat))
+    return first.leaf == second.leaf and bool(set(first.flat) & set(second.flat))

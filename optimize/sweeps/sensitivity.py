@@ -53,20 +53,20 @@ def sobol_indices(table: "Dataset", measure: str, seed: int = 0) -> "Dataset":
     values = np.asarray(measure_in(table, measure), float)
     if table.attrs.get("sample") != "saltelli":
         raise ValueError('Sobol indices need sample="saltelli" (--sensitivity)')
-    drawn = [
+    sampled = [
         str(name)
         for name, x in table.coords.items()
         if x.dims == (store.SAMPLE,) and name != store.SAMPLE
     ]
-    groups = values.mean(axis=-1).reshape(-1, len(drawn) + 2)
+    groups = values.mean(axis=-1).reshape(-1, len(sampled) + 2)
     whole = np.isfinite(groups).all(axis=1)
     used = groups[whole]
     if len(used) < 2:
         raise ValueError(f"{len(used)} of {len(groups)} groups are whole; draw more (count)")
     if np.ptp(used) == 0:
         raise ValueError(f"{measure} is {used[0, 0]:g} for every member: nothing depends on it")
-    found = sobol.analyze(
-        _problem(len(drawn)),
+    result = sobol.analyze(
+        _problem(len(sampled)),
         used.reshape(-1),
         calc_second_order=False,
         num_resamples=RESAMPLES,
@@ -75,22 +75,24 @@ def sobol_indices(table: "Dataset", measure: str, seed: int = 0) -> "Dataset":
     )
     keys = {"first": "S1", "first_interval": "S1_conf", "total": "ST", "total_interval": "ST_conf"}
     return store.need_xarray().Dataset(
-        {name: ("number", np.asarray(found[key], float)) for name, key in keys.items()},
-        {"number": drawn},
+        {name: ("number", np.asarray(result[key], float)) for name, key in keys.items()},
+        {"number": sampled},
         {"measure": measure, "groups": len(groups), "left_out": int((~whole).sum())},
     )
 
 
-def indices_text(found: "Dataset") -> str:
+def indices_text(indices: "Dataset") -> str:
     """Format the indices as lines for a terminal, the largest total first."""
-    order = np.argsort(-np.asarray(found["total"]))
-    names = [str(name) for name in np.asarray(found["number"])]
+    order = np.argsort(-np.asarray(indices["total"]))
+    names = [str(name) for name in np.asarray(indices["number"])]
     width = max(map(len, names))
-    groups, out = found.attrs["groups"], found.attrs["left_out"]
-    lines = [f"{found.attrs['measure']}: {groups - out} of {groups} groups of the sample"]
+    groups, out = indices.attrs["groups"], indices.attrs["left_out"]
+    lines = [f"{indices.attrs['measure']}: {groups - out} of {groups} groups of the sample"]
     lines.append(f"  {'':<{width}}  {'first':>16}  {'total':>16}")
     for k in order:
-        both = (f"{float(found[n][k]):.3f} ± {float(found[f'{n}_interval'][k]):.3f}" for n in KINDS)
+        both = (
+            f"{float(indices[n][k]):.3f} ± {float(indices[f'{n}_interval'][k]):.3f}" for n in KINDS
+        )
         lines.append(f"  {names[k]:<{width}}  " + "  ".join(f"{text:>16}" for text in both))
     return "\n".join(lines)
 

@@ -127,20 +127,20 @@ def run_request(
     store.need_xarray()
     if resume:
         return _resumed(out, request, accept_changes, progress, cluster)
-    made = make(request)
-    store.check_room(made.layout, out)
+    swept = make(request)
+    store.check_room(swept.layout, out)
     with workers(cluster) as pool:
         if out is None:
-            arrays = store.in_memory(made.layout)
-            made.run(arrays, 0, lambda boxes: None, progress, pool)
-            return store.dataset_of(made.layout, arrays)
+            arrays = store.in_memory(swept.layout)
+            swept.run(arrays, 0, lambda boxes: None, progress, pool)
+            return store.dataset_of(swept.layout, arrays)
         store.need_zarr()
         try_folder(out)
         with lock_folder(out):
-            config = _config(made, request, command)
-            folder = RunFolder.create(out, config, digest=_digest(config, made))
-            store.create_store(folder, made.layout)
-            return _go_on(folder, made, 0, progress, pool)
+            config = _config(swept, request, command)
+            folder = RunFolder.create(out, config, digest=_digest(config, swept))
+            store.create_store(folder, swept.layout)
+            return _go_on(folder, swept, 0, progress, pool)
 
 
 def _resumed(
@@ -153,37 +153,37 @@ def _resumed(
         if not request.values:
             kept, own = kept_request(folder, request.what), request.measures
             request = kept if own is None else replace(kept, measures=own)
-        made = make(request)
-        now = _digest(_config(made, request, []), made)
+        swept = make(request)
+        now = _digest(_config(swept, request, []), swept)
         changed = changes_since(folder, now, accept_changes)
         store.need_zarr()
-        done = store.read_progress(folder, int(np.prod(made.design.boxes)))
+        done = store.read_progress(folder, int(np.prod(swept.design.boxes)))
         pool = stack.enter_context(workers(cluster))
         accept(folder, now, changed, at=done or 0)
         if done is None:  # it ended before there was a store
-            store.check_room(made.layout, out)
-            store.create_store(folder, made.layout)
-        return _go_on(folder, made, done or 0, progress, pool)
+            store.check_room(swept.layout, out)
+            store.create_store(folder, swept.layout)
+        return _go_on(folder, swept, done or 0, progress, pool)
 
 
 def _go_on(
-    folder: RunFolder, made: Sweep, done: int, progress: bool, pool: Workers | None
+    folder: RunFolder, swept: Sweep, done: int, progress: bool, pool: Workers | None
 ) -> "Dataset":
     arrays = store.open_arrays(folder)
-    made.run(arrays, done, lambda boxes: store.write_progress(folder, boxes), progress, pool)
+    swept.run(arrays, done, lambda boxes: store.write_progress(folder, boxes), progress, pool)
     return store.open_store(folder)
 
 
-def _config(made: Sweep, request: Request, command: list[str] | None) -> dict[str, Any]:
-    problem, what = made.problem, request.what
+def _config(swept: Sweep, request: Request, command: list[str] | None) -> dict[str, Any]:
+    problem, what = swept.problem, request.what
     return {
-        "sweep": made.design.as_json(),
+        "sweep": swept.design.as_json(),
         "measures": None if request.measures is None else list(request.measures),
         "edge": None if request.edge is None else request.edge.as_json(),
         "measured by": sources(request.measures if request.edge is None else request.edge.measures),
-        "units": dict(made.units),
+        "units": dict(swept.units),
         "weights": {
-            name: dict(judged.weights) for name, (judged, _) in made.columns.totals.items()
+            name: dict(judged.weights) for name, (judged, _) in swept.columns.totals.items()
         },
         # A Problem or a Scenario of Python cannot be made again from the folder alone.
         "scenario": os.fspath(what) if isinstance(what, (str, os.PathLike)) else None,
@@ -198,11 +198,11 @@ def _config(made: Sweep, request: Request, command: list[str] | None) -> dict[st
     }
 
 
-def _digest(config: Mapping[str, Any], made: Sweep) -> dict[str, Any]:
-    scenario = made.problem.scenario
+def _digest(config: Mapping[str, Any], swept: Sweep) -> dict[str, Any]:
+    scenario = swept.problem.scenario
     arrays = {part: x for part, x in scenario.tree.items() if part != "model"}
     script = scenario.files.get("script.scl")
-    return digest(config, script, scenario.model, {**arrays, "starts": made.problem.starts()})
+    return digest(config, script, scenario.model, {**arrays, "starts": swept.problem.starts()})
 
 
 # ---- what is in a folder

@@ -54,41 +54,41 @@ class Assessed(NamedTuple):
         )  # fmt: skip
 
 
-def assess(judged: Evaluators, sloped: bool, members: list, rows: int) -> list[Assessed]:
+def assess(evaluators: Evaluators, sloped: bool, members: list, rows: int) -> list[Assessed]:
     """Evaluate the members of all runs in calls of ``rows`` rows, and check the shapes."""
     began = time.perf_counter()
     x = np.concatenate(members).astype(np.float64)  # what is computed of them is ranked in it
     run = np.repeat(np.arange(len(members)), [len(m) for m in members])
-    found, slopes, steps = [], [], 0
+    batches, slopes, steps = [], [], 0
     for at in range(0, len(x), rows):
         index = np.arange(at, at + rows)
         index[index >= len(x)] = 0  # whose numbers are left out again
-        evaluation, slope = _evaluated(judged, sloped, x[index].copy(), run[index])
+        evaluation, slope = _evaluated(evaluators, sloped, x[index].copy(), run[index])
         count = min(rows, len(x) - at)
         columns = _columns(evaluation, rows)
-        found.append({name: column[:count] for name, column in columns.items()})
+        batches.append({name: column[:count] for name, column in columns.items()})
         slopes.append(slope[:count])
         steps += int(evaluation.steps) * count / rows
     seconds = time.perf_counter() - began
-    whole = {name: np.concatenate([c[name] for c in found]) for name in found[0]}
+    whole = {name: np.concatenate([c[name] for c in batches]) for name in batches[0]}
     slope = np.concatenate(slopes)
     healthy = np.isfinite(whole["fitness"]) & (whole["failed"] == 0)
     parts = {name[5:]: column for name, column in whole.items() if name.startswith("part ")}
     out, ends = [], np.cumsum([len(m) for m in members])
-    for own in map(slice, [0, *ends[:-1]], ends):
-        told = {name: column[own] for name, column in parts.items()}
-        share = round(steps * len(x[own]) / len(x))
-        columns = whole["fitness"][own], slope[own] if sloped else None, told
-        out.append(Assessed(x[own], *columns, healthy[own], share, seconds))
+    for rows_of_run in map(slice, [0, *ends[:-1]], ends):
+        terms = {name: column[rows_of_run] for name, column in parts.items()}
+        share = round(steps * len(x[rows_of_run]) / len(x))
+        columns = whole["fitness"][rows_of_run], slope[rows_of_run] if sloped else None, terms
+        out.append(Assessed(x[rows_of_run], *columns, healthy[rows_of_run], share, seconds))
     return out
 
 
-def _evaluated(judged: Evaluators, sloped: bool, x, run) -> tuple[Evaluation, np.ndarray]:
+def _evaluated(evaluators: Evaluators, sloped: bool, x, run) -> tuple[Evaluation, np.ndarray]:
     if not sloped:
-        return judged.evaluate(x, run), np.zeros((len(x), 0))
-    if judged.slopes is None:
+        return evaluators.evaluate(x, run), np.zeros((len(x), 0))
+    if evaluators.slopes is None:
         raise ValueError("a method along the derivative needs slopes=, that gives it")
-    loss, slope = judged.slopes(x)
+    loss, slope = evaluators.slopes(x)
     loss, slope = np.asarray(loss, float), np.asarray(slope, float)
     if loss.shape != (len(x),) or slope.shape != x.shape:
         raise ValueError(f"slopes gave shapes {loss.shape}, {slope.shape} for members {x.shape}")

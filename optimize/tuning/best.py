@@ -75,15 +75,15 @@ class Best:
         parts: Mapping[str, float | None],
         x: np.ndarray,
         before: tuple[float | None, Mapping[str, float | None]] | None = None,
-        judged: str = BY_SEARCH,
+        how: str = BY_SEARCH,
     ) -> None:
         """Write best.scl of a script, and best.json with terms and numbers before and after.
 
-        before: fitness and terms of the start, by default as the search has them; judged: how they
-        were evaluated.
+        before: fitness and terms of the start, by default as the search has them; how: description
+        of their evaluation.
         """
         problem, start = self.problem, self.start or {"best": None, "best_parts": {}}
-        begun, begun_parts = before or (start["best"], start["best_parts"])
+        start_fitness, begun_parts = before or (start["best"], start["best_parts"])
         script = script_in(problem.scenario)
         if script is not None:
             self.folder.write_text(RunFolder.BEST_SCRIPT, tuned_text(problem, script, x))
@@ -100,8 +100,8 @@ class Best:
         ]
         content = {
             "objective": objective.name,
-            "judged": judged,
-            "fitness": {"before": begun, "after": fitness},
+            "judged": how,
+            "fitness": {"before": start_fitness, "after": fitness},
             "terms": terms,
             "numbers": numbers_found(problem, x),
         }

@@ -94,23 +94,23 @@ class Settings:
     def runs(self) -> int:
         return len(self.seed)
 
-    def check(self, asked: Settings, path: Path) -> None:
+    def check(self, new_settings: Settings, path: Path) -> None:
         """Raise ValueError that names every setting in which the resumed run differs."""
         differences = []
-        if self.runs != asked.runs:
-            differences.append(f"runs {self.runs} (now {asked.runs})")
+        if self.runs != new_settings.runs:
+            differences.append(f"runs {self.runs} (now {new_settings.runs})")
         for field in dataclasses.fields(self):
-            kept, new = getattr(self, field.name), getattr(asked, field.name)
-            if isinstance(kept, np.ndarray):
-                if kept.shape == new.shape and (kept != new).any():
-                    i = int(np.argmax(kept != new))
-                    place = f"[{i}]" if len(kept) > 1 or field.name == "mean" else ""
-                    differences.append(f"{field.name}{place} {kept[i]} (now {new[i]})")
-            elif kept != new:
-                differences.append(f"{field.name} {kept} (now {new})")
+            old, new = getattr(self, field.name), getattr(new_settings, field.name)
+            if isinstance(old, np.ndarray):
+                if old.shape == new.shape and (old != new).any():
+                    i = int(np.argmax(old != new))
+                    place = f"[{i}]" if len(old) > 1 or field.name == "mean" else ""
+                    differences.append(f"{field.name}{place} {old[i]} (now {new[i]})")
+            elif old != new:
+                differences.append(f"{field.name} {old} (now {new})")
         if differences:
             hint = ""
-            if self.precision != asked.precision:
+            if self.precision != new_settings.precision:
                 hint = "; jax_enable_x64 must be set as it was in the first run"
             raise ValueError(
                 f"{path} belongs to another run: {', '.join(differences)}."
@@ -296,7 +296,7 @@ def has_begun(folder: RunFolder) -> bool:
     return any((folder / name).is_file() for name in (RunFolder.CHECKPOINT, RunFolder.HISTORY))
 
 
-def next_generation(folder: RunFolder, asked: Settings) -> int:
+def next_generation(folder: RunFolder, settings: Settings) -> int:
     """Generation that a resumed search continues with; -1 before the first evaluation.
 
     Raises ValueError where its settings are not those of the checkpoint, CheckpointError where that
@@ -306,7 +306,7 @@ def next_generation(folder: RunFolder, asked: Settings) -> int:
         return -1
     path = folder / RunFolder.CHECKPOINT
     checkpoint = Checkpoint.load(path)
-    checkpoint.settings.check(asked, path)
+    checkpoint.settings.check(settings, path)
     return checkpoint.generation
 
 

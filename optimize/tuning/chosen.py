@@ -95,27 +95,27 @@ def robust_search(
     path = folder / CHECKS
     checks = [Check(**c) for c in json.loads(path.read_text("utf-8"))] if path.is_file() else []
     ends = [*range(EVERY, generations, EVERY), generations]
-    begun, found = resume and has_begun(folder), None
+    started, result = resume and has_begun(folder), None
     for end in ends:
         if end != generations and checks and checks[-1].generation >= end:
             continue
-        (found,) = evolve_runs(
+        (result,) = evolve_runs(
             lambda x, run, generation: problem.evaluate(x, generation),
             generations=end,
             folder=folder,
-            resume=begun or found is not None,
+            resume=started or result is not None,
             by_generation=True,
             progress=False,
             **search,
         )
-        if found.interrupted:
-            return found, None, None
+        if result.interrupted:
+            return result, None, None
         if not checks or checks[-1].generation < end:
-            checks.append(evaluate_mean(fine, found.mean, end))
+            checks.append(evaluate_mean(fine, result.mean, end))
             folder.write_json(CHECKS, [dataclasses.asdict(c) for c in checks])
             on_check(checks[-1])
-    assert found is not None
+    assert result is not None
     chosen = choose(checks, sure)
     other = dataclasses.replace(fine, seed=fine.seed + 1)
     begun_with = evaluate_mean(other, search["mean"], 0)
-    return found, begun_with, evaluate_mean(other, np.array(chosen.x), chosen.generation)
+    return result, begun_with, evaluate_mean(other, np.array(chosen.x), chosen.generation)

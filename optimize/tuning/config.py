@@ -64,23 +64,23 @@ def new_config(
         what = "a script or scenario" if scenario is None else "an objective"
         raise ValueError(f"a new run needs {what}; only a resumed one finds it in its folder")
     check_names(options)
-    given = {name: value for name, value in options.items() if value is not None}
-    config: dict[str, Any] = DEFAULTS | given
-    judged, text = user_objective(objective)
-    own = scenario if isinstance(scenario, Scenario) else None
-    config["scenario"] = own.name if own else os.fspath(scenario)  # type: ignore[arg-type]
-    config["in_python"] = own is not None
-    config["objective"] = objective if isinstance(objective, str) else judged.name
-    config["weights"] = dict(judged.weights)
+    overrides = {name: value for name, value in options.items() if value is not None}
+    config: dict[str, Any] = DEFAULTS | overrides
+    run_objective, text = user_objective(objective)
+    custom = scenario if isinstance(scenario, Scenario) else None
+    config["scenario"] = custom.name if custom else os.fspath(scenario)  # type: ignore[arg-type]
+    config["in_python"] = custom is not None
+    config["objective"] = objective if isinstance(objective, str) else run_objective.name
+    config["weights"] = dict(run_objective.weights)
     config["objective_digest"] = _hash(text)
-    config["seconds"] = judged.seconds if config["seconds"] is None else config["seconds"]
-    made = own or find_scenario(config["scenario"], config["set"])
-    script = made.files.get(RunFolder.SCRIPT) if own is None else None
+    config["seconds"] = run_objective.seconds if config["seconds"] is None else config["seconds"]
+    base = custom or find_scenario(config["scenario"], config["set"])
+    script = base.files.get(RunFolder.SCRIPT) if custom is None else None
     if script is not None and config["free"] == "all":
-        script = free_all(script, vocabulary(made.model), config["scenario"])
-    if "dt" not in given and script is None:
-        config["dt"] = float(made.scheme.dt)
-    config["scenario_digest"] = _hash(made.files.get(SOURCE))
+        script = free_all(script, vocabulary(base.model), config["scenario"])
+    if "dt" not in overrides and script is None:
+        config["dt"] = float(base.scheme.dt)
+    config["scenario_digest"] = _hash(base.files.get(SOURCE))
     config["numbers"] = _plain(config["numbers"])
     config["draw"] = _plain(config["draw"])
     for name in ("variants", "each"):
@@ -89,14 +89,14 @@ def new_config(
     config["pushes"] = plain(config["pushes"])
     config["also"] = _also(config["also"], config)
     config["front"] = list(config["front"])
-    if "generations" not in given:
+    if "generations" not in overrides:
         config["generations"] = _length(config["method"]) or config["generations"]
     config["precision"] = jnp.zeros(()).dtype.name
     config["command"] = command_line() if command is None else command
     check_values(config)
     if config["chunk"] is None:
         config["chunk"] = _even_chunk(config["population"] if script is not None else 0, config)
-    return RunConfig(config, script, judged, text, own)
+    return RunConfig(config, script, run_objective, text, custom)
 
 
 def _length(method: str) -> int | None:
@@ -113,25 +113,25 @@ def _plain(numbers: Mapping[str, Any]) -> dict[str, list]:
     }
 
 
-def _also(given: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _also(variants: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Variants that a member is evaluated in besides the run's scenario, by as many trials each.
 
     Each has further settings, and its pushes, by default those of the run.
     """
-    found = []
-    for own in given:
-        unknown = set(own) - {"set", "pushes"}
-        if unknown or not own.get("set"):
+    out = []
+    for variant in variants:
+        unknown = set(variant) - {"set", "pushes"}
+        if unknown or not variant.get("set"):
             what = f"there is no {', '.join(sorted(unknown))}" if unknown else "it sets nothing"
-            raise ValueError(f"also {dict(own)}: {what}; give settings, and pushes")
-        forces = own.get("pushes", config["pushes"])
-        found.append({"set": dict(own["set"]), "pushes": plain(forces)})
-    if found and config["in_python"]:
+            raise ValueError(f"also {dict(variant)}: {what}; give settings, and pushes")
+        forces = variant.get("pushes", config["pushes"])
+        out.append({"set": dict(variant["set"]), "pushes": plain(forces)})
+    if out and config["in_python"]:
         raise ValueError(
             "also: a scenario made in Python has no settings to change; pose the problems, as in"
             " Problem(..., also=(Problem(...),))"
         )
-    return found
+    return out
 
 
 def _hash(text: str | None) -> str | None:
@@ -167,33 +167,33 @@ def resumed_config(
     config = DEFAULTS | folder.read_config()
     _check_kinds(folder, config)
     text = folder.read_text(RunFolder.SCRIPT) if (folder / RunFolder.SCRIPT).is_file() else None
-    given: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
-    for name in {"numbers", "draw"} & given.keys():
-        given[name] = _plain(given[name])
-    for name in {"variants", "each"} & given.keys():
-        given[name] = {path: np.asarray(v).tolist() for path, v in given[name].items()}
-    if "spread" in given:
-        given["spread"] = list(map(float, given["spread"]))
-    if "pushes" in given:
-        given["pushes"] = plain(given["pushes"])
-    if "front" in given:
-        given["front"] = list(given["front"])
-    if "also" in given:
-        given["also"] = _also(given["also"], config)
+    overrides: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
+    for name in {"numbers", "draw"} & overrides.keys():
+        overrides[name] = _plain(overrides[name])
+    for name in {"variants", "each"} & overrides.keys():
+        overrides[name] = {path: np.asarray(v).tolist() for path, v in overrides[name].items()}
+    if "spread" in overrides:
+        overrides["spread"] = list(map(float, overrides["spread"]))
+    if "pushes" in overrides:
+        overrides["pushes"] = plain(overrides["pushes"])
+    if "front" in overrides:
+        overrides["front"] = list(overrides["front"])
+    if "also" in overrides:
+        overrides["also"] = _also(overrides["also"], config)
     if objective is not None:
-        given["objective"] = (
+        overrides["objective"] = (
             objective if isinstance(objective, str) else user_objective(objective)[0].name
         )
-    given["precision"] = jnp.zeros(()).dtype.name
+    overrides["precision"] = jnp.zeros(()).dtype.name
     conflicts = [
         f"{name} {config.get(name)} (now {value})"
-        for name, value in given.items()
+        for name, value in overrides.items()
         if name != "generations" and value != config.get(name)
     ]
-    own = scenario if isinstance(scenario, Scenario) else None
-    if own is not None:
-        if own.name != config["scenario"]:
-            conflicts.append(f"scenario {config['scenario']} (now {own.name})")
+    custom = scenario if isinstance(scenario, Scenario) else None
+    if custom is not None:
+        if custom.name != config["scenario"]:
+            conflicts.append(f"scenario {config['scenario']} (now {custom.name})")
     if scenario is not None and not isinstance(scenario, Scenario):
         if text is None and os.fspath(scenario) != config["scenario"]:
             conflicts.append(f"scenario {config['scenario']} (now {os.fspath(scenario)})")
@@ -204,21 +204,21 @@ def resumed_config(
             f"{folder.path} holds a run with {'; '.join(conflicts)}. Leave these out to go on with"
             " it, or begin a new run in another folder"
         )
-    if config.get("in_python") and own is None:
+    if config.get("in_python") and custom is None:
         raise ValueError(
             f"{folder.path} holds a run of the scenario {config['scenario']}, made in Python; pass"
             " it again to go on"
         )
-    config["generations"] = given.get("generations", config["generations"])
+    config["generations"] = overrides.get("generations", config["generations"])
     with reading(folder / RunFolder.CONFIG):
         check_values(config)
-    judged, source = _kept_objective(folder, config, objective)
+    run_objective, source = _kept_objective(folder, config, objective)
     config["objective_digest"] = _hash(source)
-    if own is None and text is None:
+    if custom is None and text is None:
         config["scenario_digest"] = _hash(
             find_scenario(config["scenario"], config["set"]).files.get(SOURCE)
         )
-    return RunConfig(config, text, judged, source, own)
+    return RunConfig(config, text, run_objective, source, custom)
 
 
 def _kept_objective(
@@ -262,8 +262,8 @@ def _check_kinds(folder: RunFolder, config: Mapping[str, Any]) -> None:
     wrong += [] if isinstance(config.get("restarts"), str | None) else ["restarts"]
     wrong += [name for name in ("set", "each") if not isinstance(config.get(name), Mapping)]
     for name in ("weights", "numbers"):
-        held = config.get(name)
-        values = held.values() if isinstance(held, Mapping) else [None]
+        value = config.get(name)
+        values = value.values() if isinstance(value, Mapping) else [None]
         good = [_are_bounds(v) if name == "numbers" else _are_numbers([v]) for v in values]
         wrong += [] if all(good) else [name]
     if wrong:

@@ -173,7 +173,7 @@ def evolve_runs(
     of one run of several is no longer finite, the one before is kept, and its history says so.
     """
     settings = settings_of(mean, sigma, population, generations, seed, method, restarts)
-    judged, store = Evaluators(evaluate, slopes, doubt), _Store(folder)
+    evaluators, store = Evaluators(evaluate, slopes, doubt), _Store(folder)
     with contextlib.ExitStack() as stack:
         if folder is not None:
             stack.enter_context(lock_folder(folder))
@@ -185,11 +185,11 @@ def evolve_runs(
         try:
             with defer_interrupts() as check, _bar(generations, checkpoint, progress) as bar:
                 while checkpoint.generation < generations and not _met(checkpoint, target):
-                    own = judged
+                    current = evaluators
                     if by_generation:
-                        told = functools.partial(evaluate, generation=checkpoint.generation)
-                        own = judged._replace(evaluate=told)
-                    advanced, records = advance(checkpoint, own)
+                        evaluate_now = functools.partial(evaluate, generation=checkpoint.generation)
+                        current = evaluators._replace(evaluate=evaluate_now)
+                    advanced, records = advance(checkpoint, current)
                     noted = (changes or {}).get(records[0].generation, [])
                     records = [
                         dataclasses.replace(record, changes=[*noted, *record.changes])

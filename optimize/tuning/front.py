@@ -108,15 +108,15 @@ def extend_front(
     if not good.any() and not front.size:
         return front
     both = np.concatenate([front.values, values[good]])
-    found = {
+    columns = {
         "values": both,
         "numbers": np.concatenate([front.numbers, numbers[good]]),
         "run": np.concatenate([front.run, run[good]]),
         "generation": np.concatenate([front.generation, np.full(good.sum(), generation)]),
     }
-    kept = np.flatnonzero(moocore.is_nondominated(both))
-    kept = kept[np.lexsort(both[kept].T[::-1])]
-    grown = replace(front, **{name: array[kept] for name, array in found.items()})
+    nondominated = np.flatnonzero(moocore.is_nondominated(both))
+    nondominated = nondominated[np.lexsort(both[nondominated].T[::-1])]
+    grown = replace(front, **{name: array[nondominated] for name, array in columns.items()})
     reference = front.reference
     if reference is None and generation >= 0:  # the start alone is no measure
         reference = values[good].max(axis=0) if good.any() else None
@@ -143,9 +143,9 @@ class FrontRecorder:
             self.front = load_front(folder)
 
     def __call__(self, x: np.ndarray, run: np.ndarray, generation: int) -> Evaluation:
-        found = self.evaluate(x, run)
-        parts = {name: np.asarray(part, float) for name, part in found.parts.items()}
-        ok = ~np.broadcast_to(np.asarray(found.failed, bool), len(x))
+        evaluation = self.evaluate(x, run)
+        parts = {name: np.asarray(part, float) for name, part in evaluation.parts.items()}
+        ok = ~np.broadcast_to(np.asarray(evaluation.failed, bool), len(x))
         stood = parts.get("succeeded", successes(parts))  # of several trials, their share
         if stood is not None:
             ok = ok & (np.asarray(stood) == 1)
@@ -153,7 +153,7 @@ class FrontRecorder:
         numbers = np.asarray(self.problem.tunables.decode(np.asarray(x, float)))[ok]
         self.front = extend_front(self.front, values, numbers, np.asarray(run)[ok], generation)
         save_front(self.folder, self.front)  # before the checkpoint: it may be ahead, never behind
-        return found
+        return evaluation
 
 
 def save_front(folder: RunFolder, front: Front) -> None:
@@ -167,20 +167,20 @@ def load_front(folder: str | os.PathLike) -> Front:
     Raises FileNotFoundError where there is none, ValueError where it is damaged.
     """
     run = RunFolder(Path(folder))
-    held = run.read_json(FRONT)
+    content = run.read_json(FRONT)
     try:
-        texts = {name: tuple(map(str, held[name])) for name in ("terms", "units", "names")}
-        count = len(held["values"])
-        own = {
-            "values": np.asarray(held["values"], float).reshape(count, len(texts["terms"])),
-            "numbers": np.asarray(held["numbers"], float).reshape(count, len(texts["names"])),
-            "run": np.asarray(held["run"], int).reshape(count),
-            "generation": np.asarray(held["generation"], int).reshape(count),
+        texts = {name: tuple(map(str, content[name])) for name in ("terms", "units", "names")}
+        count = len(content["values"])
+        arrays = {
+            "values": np.asarray(content["values"], float).reshape(count, len(texts["terms"])),
+            "numbers": np.asarray(content["numbers"], float).reshape(count, len(texts["names"])),
+            "run": np.asarray(content["run"], int).reshape(count),
+            "generation": np.asarray(content["generation"], int).reshape(count),
         }
-        reference = held["reference"]
+        reference = content["reference"]
         if reference is not None:
             reference = np.asarray(reference, float).reshape(len(texts["terms"]))
-        volumes = tuple((int(g), float(v)) for g, v in held["hypervolume"])
-        return Front(**texts, **own, reference=reference, hypervolume=volumes)
+        volumes = tuple((int(g), float(v)) for g, v in content["hypervolume"])
+        return Front(**texts, **arrays, reference=reference, hypervolume=volumes)
     except (TypeError, KeyError, ValueError) as error:
         raise ValueError(f"{run / FRONT} holds no front ({error}); {RESTORE}") from error

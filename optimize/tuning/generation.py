@@ -165,37 +165,37 @@ def distributions_of(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray]:
 
 
 def advance(
-    checkpoint: Checkpoint, judged: Evaluators
+    checkpoint: Checkpoint, evaluators: Evaluators
 ) -> tuple[Checkpoint, list[GenerationRecord]]:
     """Advance all runs by one generation, or evaluate the start.
 
     Pure apart from `judged.evaluate` and the clock.
     """
-    checkpoint, vetoes = _in_its_stage(checkpoint, judged)
+    checkpoint, vetoes = _in_its_stage(checkpoint, evaluators)
     settings = checkpoint.settings
     search, states = states_of(checkpoint)
     if checkpoint.generation < 0:
         x = [np.tile(settings.mean, (int(_rows(search, p)), 1)) for p in settings.population]
-        assessed = assess(judged, search.sloped, x, _calls(settings, search))
+        assessed = assess(evaluators, search.sloped, x, _calls(settings, search))
         if search.sloped and not any(one.healthy.any() for one in assessed):
             raise FloatingPointError("the loss or its derivative is not finite at the start")
         first, none = [one.first() for one in assessed], np.zeros(settings.runs, int)
-        told = np.tile(settings.mean, (settings.runs, 1)), settings.sigma, none
-        return _commit(checkpoint, checkpoint.state, first, told, [[]] * settings.runs)
+        new_states = np.tile(settings.mean, (settings.runs, 1)), settings.sigma, none
+        return _commit(checkpoint, checkpoint.state, first, new_states, [[]] * settings.runs)
     with _cpu():
         x, size, asked = on_host(ask(search, states))
     members = [rows[:count] for rows, count in zip(x, size)]
-    assessed = assess(judged, search.sloped, members, _calls(settings, search))
+    assessed = assess(evaluators, search.sloped, members, _calls(settings, search))
     fitness, slope = _told(search, x, assessed, settings.precision)
     with _cpu():
-        told = on_host(tell(search, asked, x, fitness, slope))
-        told, notes = _sound(search, told, asked, assessed, checkpoint.generation)
-        now = on_host(figures(search, told))
+        new_states = on_host(tell(search, asked, x, fitness, slope))
+        new_states, notes = _sound(search, new_states, asked, assessed, checkpoint.generation)
+        now = on_host(figures(search, new_states))
     notes = [[*vetoes, *own] for own in notes]
-    return _commit(checkpoint, by_path(told), assessed, now, notes)
+    return _commit(checkpoint, by_path(new_states), assessed, now, notes)
 
 
-def _in_its_stage(checkpoint: Checkpoint, judged: Evaluators) -> tuple[Checkpoint, list[str]]:
+def _in_its_stage(checkpoint: Checkpoint, evaluators: Evaluators) -> tuple[Checkpoint, list[str]]:
     """Checkpoint in the stage of the chain that is due.
 
     A new stage begins at the best member of each run. A stage along a derivative that is not worth
@@ -208,8 +208,10 @@ def _in_its_stage(checkpoint: Checkpoint, judged: Evaluators) -> tuple[Checkpoin
             continue
         search, (_, sigma) = search_of(settings, number), distributions_of(checkpoint)
         sigma = np.clip(sigma, SMALLEST * settings.sigma, settings.sigma)
-        if search.sloped and judged.veto is not None:
-            notes = [told for told in [judged.veto(search, checkpoint.best_x, sigma)] if told]
+        if search.sloped and evaluators.veto is not None:
+            notes = [
+                reason for reason in [evaluators.veto(search, checkpoint.best_x, sigma)] if reason
+            ]
         if not notes:
             state = begin(settings, number, checkpoint.best_x, sigma)
             checkpoint = dataclasses.replace(checkpoint, stage=number, state=state)
@@ -257,22 +259,24 @@ def _parted(fitness: np.ndarray, precision: str) -> np.ndarray:
     return np.stack([coarse, rest.astype(precision)], axis=-1)
 
 
-def _sound(search: Method, told: Any, asked: Any, assessed: list[Assessed], generation: int):
+def _sound(
+    search: Method, new_states: Any, old_states: Any, assessed: list[Assessed], generation: int
+):
     """Replace method states that are no longer finite by those before, with a note for each run.
 
     Raises FloatingPointError where that is so of every run.
     """
-    leaves = by_path(told)
+    leaves = by_path(new_states)
     floats = {p: v for p, v in leaves.items() if v.dtype.kind == "f"}
     runs = len(assessed)
     lost = {p: np.isnan(v).reshape(runs, -1).any(axis=1) for p, v in floats.items()}
-    mean, sigma, _ = on_host(figures(search, told))
+    mean, sigma, _ = on_host(figures(search, new_states))
     lost["mean"] = ~np.isfinite(mean).all(axis=1)
     lost["sigma"] = ~(np.isfinite(sigma) & (sigma > 0))
     told_any = np.array([search.sloped or one.healthy.any() for one in assessed])
     broken = np.any([*lost.values()], axis=0) & told_any
     if not broken.any():
-        return told, [[]] * runs
+        return new_states, [[]] * runs
     names = ", ".join(sorted({p.rpartition(".")[2] for p, bad in lost.items() if bad.any()}))
     told_of = f"{names} of the search distribution is no longer sound"
     if broken.all():
@@ -285,7 +289,7 @@ def _sound(search: Method, told: Any, asked: Any, assessed: list[Assessed], gene
         return np.where(broken.reshape(-1, *[1] * (new.ndim - 1)), old, new)
 
     notes = [[f"{told_of}: the one before was kept"] if bad else [] for bad in broken]
-    return jax.tree.map(mended, told, asked), notes
+    return jax.tree.map(mended, new_states, old_states), notes
 
 
 # ---- what is written down
@@ -298,21 +302,21 @@ def _commit(
     mean, sigma, restarts = figures
     best_x, best_fitness = checkpoint.best_x.copy(), checkpoint.best_fitness.copy()
     best_parts, records = list(checkpoint.best_parts), []
-    for run, one in enumerate(assessed):
+    for run, members in enumerate(assessed):
         parts: dict[str, float | None] = {}
         improved: list[float] = []
-        if one.healthy.any():
-            i = int(np.argmin(np.where(one.healthy, one.fitness, np.inf)))
-            parts = {name: _finite(column[i]) for name, column in one.parts.items()}
-            if one.fitness[i] < best_fitness[run]:
-                best_x[run], best_fitness[run] = one.x[i], one.fitness[i]
+        if members.healthy.any():
+            i = int(np.argmin(np.where(members.healthy, members.fitness, np.inf)))
+            parts = {name: _finite(column[i]) for name, column in members.parts.items()}
+            if members.fitness[i] < best_fitness[run]:
+                best_x[run], best_fitness[run] = members.x[i], members.fitness[i]
                 best_parts[run] = parts
                 improved = best_x[run].tolist()
-        own = {"sigma": float(sigma[run]), "restarts": int(restarts[run]), "changes": notes[run]}
-        own |= {"best_parts": parts, "best_ever": _finite(best_fitness[run])}
-        own["best_x"] = improved
-        own["centre"] = [float(f"{value:.6g}") for value in mean[run]]
-        records.append(_record(checkpoint.generation, run, one, own))
+        fields = {"sigma": float(sigma[run]), "restarts": int(restarts[run]), "changes": notes[run]}
+        fields |= {"best_parts": parts, "best_ever": _finite(best_fitness[run])}
+        fields["best_x"] = improved
+        fields["centre"] = [float(f"{value:.6g}") for value in mean[run]]
+        records.append(_record(checkpoint.generation, run, members, fields))
     advanced = dataclasses.replace(
         checkpoint,
         state=state,
@@ -325,8 +329,10 @@ def _commit(
     return advanced, records
 
 
-def _record(generation: int, run: int, one: Assessed, own: dict[str, Any]) -> GenerationRecord:
-    healthy = one.fitness[one.healthy]
+def _record(
+    generation: int, run: int, members: Assessed, fields: dict[str, Any]
+) -> GenerationRecord:
+    healthy = members.fitness[members.healthy]
     reductions = {"best": np.min, "median": np.median, "mean": np.mean, "worst": np.max}
     numbers: Any = {n: _finite(f(healthy)) if healthy.size else None for n, f in reductions.items()}
     if healthy.size:
@@ -335,13 +341,13 @@ def _record(generation: int, run: int, one: Assessed, own: dict[str, Any]) -> Ge
     return GenerationRecord(
         generation=generation,
         **numbers,
-        **own,
+        **fields,
         run=run,
-        members=len(one.fitness),
-        failures=len(one.fitness) - healthy.size,
-        steps=one.steps,
-        seconds=one.seconds,
-        steps_per_second=one.steps / max(one.seconds, 1e-9),
+        members=len(members.fitness),
+        failures=len(members.fitness) - healthy.size,
+        steps=members.steps,
+        seconds=members.seconds,
+        steps_per_second=members.steps / max(members.seconds, 1e-9),
     )
 
 

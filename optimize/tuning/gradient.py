@@ -103,7 +103,7 @@ def gradient_health(
     around = around[np.arange(points) % len(around)]
     x = around + length * _unit(rng.standard_normal(around.shape))
     _, slopes = problem.values_and_slopes(x)
-    kept, begun = _kept(problem, x, slopes, length)
+    share, fitness = _kept(problem, x, slopes, length)
     norms = {}
     for part in sorted({*horizons, 1.0}):
         seconds, own = part * problem.steps * float(problem.scenario.scheme.dt), slopes
@@ -111,9 +111,9 @@ def gradient_health(
             _, own = replace(problem, seconds=seconds).values_and_slopes(x)
         norms[seconds] = _norms(own)
     estimates, errors = smoothed_slopes(problem, x, length, PAIRS, seed + 1)
-    smoothed, _ = _kept(problem, x, estimates, length, begun)
+    smoothed, _ = _kept(problem, x, estimates, length, fitness)
     noise = _norms(errors) / np.maximum(_norms(estimates), np.finfo(float).tiny)
-    return GradientHealth(length, kept, norms, smoothed, noise)
+    return GradientHealth(length, share, norms, smoothed, noise)
 
 
 def smoothed_slopes(
@@ -207,18 +207,18 @@ def _norms(rows: np.ndarray) -> np.ndarray:
         return np.linalg.norm(rows, axis=1)
 
 
-def _kept(problem: Problem, x, slopes, length: float, begun=None) -> tuple[np.ndarray, np.ndarray]:
+def _kept(problem: Problem, x, slopes, length: float, before=None) -> tuple[np.ndarray, np.ndarray]:
     """Decrease along the slopes relative to the predicted one, and the fitness at x (P,)."""
     sound = np.isfinite(slopes).all(axis=1)
     slopes = np.where(sound[:, None], slopes, 0.0).astype(float)
-    if begun is None:
-        begun = _fitness(problem, x)
-    ended = _fitness(problem, x - length * _unit(slopes))
+    if before is None:
+        before = _fitness(problem, x)
+    after = _fitness(problem, x - length * _unit(slopes))
     promised = length * _norms(slopes)
     with np.errstate(invalid="ignore", divide="ignore"):
-        kept = np.where(promised > 0, (begun - ended) / promised, 0.0)
-    sound &= np.isfinite(begun) & np.isfinite(ended)
-    return np.where(sound, kept, -np.inf), begun
+        share = np.where(promised > 0, (before - after) / promised, 0.0)
+    sound &= np.isfinite(before) & np.isfinite(after)
+    return np.where(sound, share, -np.inf), before
 
 
 def _fitness(problem: Problem, x: np.ndarray) -> np.ndarray:

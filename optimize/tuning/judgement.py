@@ -68,37 +68,37 @@ def candidates(runs: Sequence[EvolutionResult], most: int) -> list[Candidate]:
     Runs keep their order; of the earlier best members half are the latest, the others spread over
     the whole search.
     """
-    found = [Candidate("start", np.zeros_like(runs[0].best_x))]
+    members = [Candidate("start", np.zeros_like(runs[0].best_x))]
     of = [f" of run {k}" if len(runs) > 1 else "" for k in range(len(runs))]
     earlier = []
     for run, own in zip(runs, of):
-        found += [Candidate(f"best{own}", run.best_x), Candidate(f"mean{own}", run.mean)]
+        members += [Candidate(f"best{own}", run.best_x), Candidate(f"mean{own}", run.mean)]
         earlier += [
             Candidate(f"best of generation {r.generation}{own}", np.array(r.best_x))
             for r in run.history
             if r.best_x
         ]
-    found = _distinct(found)[:most]
-    earlier = _distinct([*found, *sorted(earlier, key=_generation)])[len(found) :]
-    room = most - len(found)
+    members = _distinct(members)[:most]
+    earlier = _distinct([*members, *sorted(earlier, key=_generation)])[len(members) :]
+    room = most - len(members)
     if len(earlier) > room:
         latest = room - room // 2
         before = earlier[: len(earlier) - latest]
         some = np.linspace(0, len(before) - 1, room // 2).round().astype(int)
         earlier = [before[k] for k in sorted({*some.tolist()})] + earlier[len(before) :]
-    return [*found, *earlier]
+    return [*members, *earlier]
 
 
-def _generation(one: Candidate) -> int:
-    return int(one.name.split()[3])
+def _generation(member: Candidate) -> int:
+    return int(member.name.split()[3])
 
 
 def _distinct(members: Sequence[Candidate]) -> list[Candidate]:
     """Members without duplicates of x, the first of each kept."""
-    found: dict[bytes, Candidate] = {}
-    for one in members:
-        found.setdefault(np.asarray(one.x, np.float32).tobytes(), one)
-    return list(found.values())
+    distinct: dict[bytes, Candidate] = {}
+    for member in members:
+        distinct.setdefault(np.asarray(member.x, np.float32).tobytes(), member)
+    return list(distinct.values())
 
 
 def evaluate_candidates(
@@ -110,50 +110,50 @@ def evaluate_candidates(
     first. Ctrl-C ends it as KeyboardInterrupt.
     """
     motions = fine.trials * (1 + len(fine.also))
-    asked = candidates(runs, max(LEAST, MOTIONS // motions))
-    size = min(len(asked), max(1, TOGETHER // motions))
-    values = np.stack([written_values(search, one.x) for one in asked])
-    judged: list[Candidate] = []
-    with defer_interrupts() as check, _bar(len(asked), progress) as bar:
-        for at in range(0, len(asked), size):
+    members = candidates(runs, max(LEAST, MOTIONS // motions))
+    size = min(len(members), max(1, TOGETHER // motions))
+    values = np.stack([written_values(search, member.x) for member in members])
+    evaluated: list[Candidate] = []
+    with defer_interrupts() as check, _bar(len(members), progress) as bar:
+        for at in range(0, len(members), size):
             rows = np.arange(at, at + size)
-            rows[rows >= len(asked)] = 0
-            found = fine.evaluate_values(values[rows])
-            for k, one in enumerate(asked[at : at + size]):
-                judged.append(_told(one, found, k, fine.objective.weights))
-            bar.update(len(judged) - bar.n)
+            rows[rows >= len(members)] = 0
+            evaluation = fine.evaluate_values(values[rows])
+            for k, member in enumerate(members[at : at + size]):
+                evaluated.append(_told(member, evaluation, k, fine.objective.weights))
+            bar.update(len(evaluated) - bar.n)
             check()
-    chosen = min(judged, key=lambda one: one.worth)  # the first of equals: the start
-    best = next((one for one in judged if one.name.startswith("best")), judged[0])
-    return FinalEvaluation(judged[0], chosen, best, len(judged))
+    chosen = min(evaluated, key=lambda member: member.worth)  # the first of equals: the start
+    best = next((member for member in evaluated if member.name.startswith("best")), evaluated[0])
+    return FinalEvaluation(evaluated[0], chosen, best, len(evaluated))
 
 
-def _told(one: Candidate, found: Any, k: int, weights: Mapping[str, float]) -> Candidate:
+def _told(member: Candidate, evaluation: Any, k: int, weights: Mapping[str, float]) -> Candidate:
     """Candidate k with its total and terms; unchanged where its motion failed."""
-    total = float(np.asarray(found.fitness)[k])
-    if np.asarray(found.failed)[k] or not np.isfinite(total):
-        return one
-    parts = {name: float(found.parts[name][k]) for name in weights if name in found.parts}
-    return Candidate(one.name, one.x, total, parts)
+    total = float(np.asarray(evaluation.fitness)[k])
+    if np.asarray(evaluation.failed)[k] or not np.isfinite(total):
+        return member
+    parts = {name: float(evaluation.parts[name][k]) for name in weights if name in evaluation.parts}
+    return Candidate(member.name, member.x, total, parts)
 
 
 def _bar(count: int, progress: bool) -> tqdm:
     return tqdm(total=count, disable=not progress, unit="member", desc="judging")
 
 
-def nothing_gained(judged: FinalEvaluation, how: str, search: tuple[Any, Any]) -> str:
+def nothing_gained(evaluation: FinalEvaluation, how: str, search: tuple[Any, Any]) -> str:
     """Message for a search whose start is returned because no member is better.
 
     search: the objective before and after, as the search computed them.
     """
     before, after = ("none" if x is None else f"{x:.5g}" for x in search)
-    start, found = (
-        "fails" if one.total is None else f"is {one.total:.5g}"
-        for one in (judged.start, judged.found)
+    start, best = (
+        "fails" if member.total is None else f"is {member.total:.5g}"
+        for member in (evaluation.start, evaluation.found)
     )
     return (
-        f"NOTHING GAINED: judged {how}, none of {judged.count - 1} members (the bests and means of"
-        f" the search) is better than the start, whose numbers are handed out. The search went from"
-        f" {before} to {after}; judged, its best {found} and the start {start}. A smaller step of"
-        " the search (--dt), more --trials or a smaller --sigma may help"
+        f"NOTHING GAINED: judged {how}, none of {evaluation.count - 1} members (the bests and"
+        " means of the search) is better than the start, whose numbers are handed out. The search"
+        f" went from {before} to {after}; judged, its best {best} and the start {start}. A smaller"
+        " step of the search (--dt), more --trials or a smaller --sigma may help"
     )

@@ -29,26 +29,26 @@ def stages(text: str) -> tuple[Stage, ...]:
 
     Raises ValueError where a stage but the last has no end. Names are checked by ``method``.
     """
-    found = []
+    chain = []
     for part in text.split(","):
         name, colon, count = part.strip().partition(":")
         if colon and not (count.isdecimal() and int(count) > 0):
             raise ValueError(f"method {part!r}: after ':' stands a number of generations")
-        found.append(Stage(name, int(count) if colon else None))
-    if any(stage.generations is None for stage in found[:-1]):
+        chain.append(Stage(name, int(count) if colon else None))
+    if any(stage.generations is None for stage in chain[:-1]):
         raise ValueError(
             f"method {text!r}: say how many generations each stage but the last has, as in"
             " cma:40,adam:20"
         )
-    return tuple(found)
+    return tuple(chain)
 
 
 def of_runs(each: Mapping[str, Sequence[float]], runs: int) -> dict[str, np.ndarray]:
     """Values by name, (runs,) each; the runs take the given ones in turn."""
-    found = {}
+    out = {}
     for name, values in each.items():
-        given = np.asarray(values, float).reshape(-1)
-        if not given.size or not np.isfinite(given).all():
+        numbers = np.asarray(values, float).reshape(-1)
+        if not numbers.size or not np.isfinite(numbers).all():
             raise ValueError(f"each: {name} is {values}; give finite numbers")
-        found[name] = given[np.arange(runs) % given.size]
-    return found
+        out[name] = numbers[np.arange(runs) % numbers.size]
+    return out

@@ -84,14 +84,14 @@ class TuneOptions(TypedDict, total=False):
     backend: str | None  # "fused", a population as one kernel, or "xla"; None: the faster one
 
 
-def check_number(what: str, value: float, wanted: str) -> float:
+def check_number(what: str, value: float, expected: str) -> float:
     """Convert to a float; raises ValueError unless it is finite and positive."""
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
     if not (math.isfinite(number) and number > 0):
-        raise ValueError(f"{what} is {value!r}; give {wanted}")
+        raise ValueError(f"{what} is {value!r}; give {expected}")
     return number
 
 

@@ -70,10 +70,10 @@ def write_run_page(
     front = load_front(run) if (run / FRONT).is_file() else None
     pages = {}
     if front is not None and problem is not None:
-        kept = even_indices(front.size, PLAYED)
-        for k in tqdm(kept, disable=not progress, unit="motion", desc="simulating"):
-            found = with_numbers(problem, front.numbers[k], config["seconds"])
-            pages[str(k)] = run_scenario(found, backend=backend).page()
+        shown = even_indices(front.size, PLAYED)
+        for k in tqdm(shown, disable=not progress, unit="motion", desc="simulating"):
+            point = with_numbers(problem, front.numbers[k], config["seconds"])
+            pages[str(k)] = run_scenario(point, backend=backend).page()
     body = [_summary(run, config, runs, reason), _history(runs), _terms(run, runs)]
     body += [_numbers(runs, problem), _motion(run)]
     if front is not None:
@@ -157,7 +157,7 @@ def _history(runs: list[RunHistory]) -> str:
     if len(runs) == 1:
         band = Band(generation, column(later, "first_quartile"), column(later, "third_quartile"))
         lines.append(Line(generation, column(later, "median"), "soft", 1.0))
-        told = (
+        legend = (
             "The line is the best so far; grey the median of a generation, the band its quartiles"
         )
         across = "generation"
@@ -165,8 +165,10 @@ def _history(runs: list[RunHistory]) -> str:
         at, (low, middle, high) = quartiles(runs)
         band, across = Band(at, low, high), "evaluations of a run"
         lines = [Line(at, middle, "soft", 1.0)]
-        told = f"The line is the best of {len(runs)} runs so far; grey their median, the band their"
-        told += " quartiles"
+        legend = (
+            f"The line is the best of {len(runs)} runs so far; grey their median, the band their"
+        )
+        legend += " quartiles"
     x = generation if len(runs) == 1 else best.evaluations[1:]
     lines.append(Line(x, best.best[1:], "accent", 2.0))
     failed = np.sum([column(own.lines, "failures")[1:][: len(later)] for own in runs], axis=0)
@@ -175,7 +177,7 @@ def _history(runs: list[RunHistory]) -> str:
         chart("step size", [Line(generation, column(later, "sigma"))], log=True),
         chart("members that failed", [Line(generation, failed)]),
     ]
-    return _card("History", f'<div class="charts">{"".join(charts)}</div><p>{told}.</p>')
+    return _card("History", f'<div class="charts">{"".join(charts)}</div><p>{legend}.</p>')
 
 
 def _terms(run: RunFolder, runs: list[RunHistory]) -> str:
@@ -221,9 +223,9 @@ def _numbers(runs: list[RunHistory], problem: Problem | None) -> str:
     return _card("Numbers", f'<div class="charts">{"".join(charts)}</div><p>{told}</p>')
 
 
-def _decoded(own: RunHistory, problem: Problem | None) -> np.ndarray:
+def _decoded(run: RunHistory, problem: Problem | None) -> np.ndarray:
     """Means of the search distribution (G, n) by generation, in units if the problem is known."""
-    centres = np.asarray([line["centre"] for line in own.lines], float)
+    centres = np.asarray([line["centre"] for line in run.lines], float)
     return centres if problem is None else np.asarray(problem.tunables.decode(centres))
 
 

@@ -17,14 +17,15 @@ Push = float | Sequence[float]
 
 def plain(pushes: Iterable[Push]) -> list[float | list[float]]:
     """Pushes as JSON stores them. Raises ValueError naming one that is no push."""
-    return [_plain(one) for one in pushes]
+    return [_plain(entry) for entry in pushes]
 
 
-def _plain(one: Push) -> float | list[float]:
-    of = np.asarray(one, float)
+def _plain(entry: Push) -> float | list[float]:
+    of = np.asarray(entry, float)
     if of.shape not in ((), (2,)) or not np.isfinite(of).all() or of.flat[0] <= 0:
         raise ValueError(
-            f"push {one}: give a force of more than zero [N], or such a force and a direction [deg]"
+            f"push {entry}: give a force of more than zero [N], or such a force and a direction"
+            " [deg]"
         )
     return of.tolist()
 

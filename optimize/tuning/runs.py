@@ -33,11 +33,11 @@ def run_evaluators(problem: Problem, values: Mapping[str, np.ndarray]) -> Evalua
 
     def evaluate(x: np.ndarray, run: np.ndarray) -> Evaluation:
         if not numbers:
-            found = problem.evaluate(x)
+            evaluation = problem.evaluate(x)
         else:
-            own = problem.tunables.decode(np.asarray(x, float))
-            found = whole.evaluate_values(np.concatenate([own, fixed[run]], axis=1))
-        return _weighed(problem, found, {n: v[run] for n, v in weights.items()})
+            tuned = problem.tunables.decode(np.asarray(x, float))
+            evaluation = whole.evaluate_values(np.concatenate([tuned, fixed[run]], axis=1))
+        return _weighed(problem, evaluation, {n: v[run] for n, v in weights.items()})
 
     if weights or numbers:
         return Evaluators(evaluate, None)
@@ -64,16 +64,18 @@ def _with(problem: Problem, numbers: Mapping[str, np.ndarray]) -> Problem:
     return whole
 
 
-def _weighed(problem: Problem, found: Evaluation, weights: Mapping[str, np.ndarray]) -> Evaluation:
+def _weighed(
+    problem: Problem, evaluation: Evaluation, weights: Mapping[str, np.ndarray]
+) -> Evaluation:
     """Evaluation under the weights of each member's run."""
     if not weights:
-        return found
+        return evaluation
     objective = dataclasses.replace(
         problem.objective, weights={**problem.objective.weights, **weights}
     )
-    fitness = np.asarray(objective.total(found.parts), float)
+    fitness = np.asarray(objective.total(evaluation.parts), float)
     return dataclasses.replace(
-        found, fitness=fitness, failed=np.asarray(found.failed) | ~np.isfinite(fitness)
+        evaluation, fitness=fitness, failed=np.asarray(evaluation.failed) | ~np.isfinite(fitness)
     )
 
 

@@ -136,11 +136,11 @@ def tune(
     """
     _check(scenario, out, options)
     try_folder(out)
-    with note_interrupts(), contextlib.ExitStack() as held:
+    with note_interrupts(), contextlib.ExitStack() as stack:
         if resume:
-            opened = _resumed(held, out, scenario, objective, options, accept_changes, cluster)
+            opened = _resumed(stack, out, scenario, objective, options, accept_changes, cluster)
         else:
-            opened = _begun(held, out, scenario, objective, options, command, cluster)
+            opened = _begun(stack, out, scenario, objective, options, command, cluster)
         folder, config, problem, pool = opened
         best = Best(folder, problem, own_weights(config["each"]))
         run = _TuningRun(folder, config, problem, distribute(problem, pool), best, resume, progress)
@@ -167,7 +167,7 @@ _Opened = tuple[RunFolder, RunConfig, Problem, Any]  # and the pool of workers
 
 
 def _resumed(
-    held: contextlib.ExitStack,
+    stack: contextlib.ExitStack,
     out: str | os.PathLike,
     scenario: Scenario | str | os.PathLike | None,
     objective: Any,
@@ -175,9 +175,9 @@ def _resumed(
     accept_changes: bool,
     cluster: Any,
 ) -> _Opened:
-    """Open the folder of a run to resume. held: contexts that end with the run."""
+    """Open the folder of a run to resume. stack: contexts that end with the run."""
     folder = RunFolder.open(out)
-    held.enter_context(lock_folder(folder))
+    stack.enter_context(lock_folder(folder))
     config = resumed_config(folder, scenario, objective, options)
     _check_cluster(config, cluster)
     # What differs is told before a problem is made of it, which may go wrong.
@@ -185,7 +185,7 @@ def _resumed(
     problem = build_problem(config)
     now = digest(config.options, config.text, problem.scenario.model)
     changed = changes_since(folder, now, accept_changes)
-    pool = held.enter_context(workers(cluster))
+    pool = stack.enter_context(workers(cluster))
     generation = next_generation(folder, settings_of(**search_of(config, problem)))
     accept(folder, now, changed, generation)
     folder.write_json(RunFolder.CONFIG, config.options)
@@ -193,7 +193,7 @@ def _resumed(
 
 
 def _begun(
-    held: contextlib.ExitStack,
+    stack: contextlib.ExitStack,
     out: str | os.PathLike,
     scenario: Scenario | str | os.PathLike | None,
     objective: Any,
@@ -201,14 +201,14 @@ def _begun(
     command: list[str] | None,
     cluster: Any,
 ) -> _Opened:
-    """Create the folder of a new run. held: contexts that end with the run."""
+    """Create the folder of a new run. stack: contexts that end with the run."""
     config = new_config(scenario, objective, options, command)
     _check_cluster(config, cluster)
     problem = build_problem(config)
     now = digest(config.options, config.text, problem.scenario.model)
     health = health_at_start(problem, config["method"], config["sigma"], config["trust"])
-    pool = held.enter_context(workers(cluster))
-    held.enter_context(lock_folder(out))
+    pool = stack.enter_context(workers(cluster))
+    stack.enter_context(lock_folder(out))
     folder = RunFolder.create(out, config.options, config.text, now, config.objective_text)
     if health is not None:
         folder.write_text(REPORT, str(health))
@@ -228,7 +228,7 @@ def _fixed_search(run: _TuningRun) -> TuneResult:
             run.best.offer(records, best_x)
             bar.show(records)
 
-        found = evolve_runs(
+        results = evolve_runs(
             evaluate,
             **search_of(config, problem),
             slopes=of.slopes,
@@ -240,7 +240,7 @@ def _fixed_search(run: _TuningRun) -> TuneResult:
             changes=accepted_changes(folder),
             by_generation=bool(config["front"]),
         )
-    result = _finish(run, found)
+    result = _finish(run, results)
     return dataclasses.replace(result, notes=(*result.notes, *checks.told))
 
 
@@ -272,9 +272,9 @@ def _robust_search(run: _TuningRun) -> TuneResult:
         return _finish(run, (evolution,))
     first = Candidate("start", np.zeros_like(evolution.best_x), start.total, start.parts)
     last = Candidate("mean", np.array(chosen.x), chosen.total, chosen.parts)
-    taken = first if choose([start, chosen], config["sure"]) is start else last
-    judged = FinalEvaluation(first, taken, last, 2)
-    told = (
+    winner = first if choose([start, chosen], config["sure"]) is start else last
+    evaluation = FinalEvaluation(first, winner, last, 2)
+    note = (
         f"generation {chosen.generation} stands in {chosen.ok} of {chosen.starts} starts that"
         f" neither searched nor chose ({spread_text(*config['spread'])}),"
         f" with a median objective of {chosen.total}; the start in {start.ok}, with {start.total}"
@@ -285,8 +285,8 @@ def _robust_search(run: _TuningRun) -> TuneResult:
         best_fitness=np.inf if chosen.total is None else chosen.total,
         best_parts=chosen.parts,
     )
-    found = _finish(run, (evolution,), judged)
-    return dataclasses.replace(found, notes=(*found.notes, told))
+    outcome = _finish(run, (evolution,), evaluation)
+    return dataclasses.replace(outcome, notes=(*outcome.notes, note))
 
 
 def _check(scenario, out, options: TuneOptions) -> None:
@@ -314,12 +314,14 @@ def _check_cluster(config: RunConfig, cluster: Any) -> None:
 
 
 def _finish(
-    run: _TuningRun, runs: tuple[EvolutionResult, ...], judged: FinalEvaluation | None = None
+    run: _TuningRun, runs: tuple[EvolutionResult, ...], evaluation: FinalEvaluation | None = None
 ) -> TuneResult:
-    """Evaluate the best members, unless ``judged`` holds that, and write the results of a run."""
+    """Evaluate the best members, unless ``evaluation`` is given, and write a run's results."""
     folder, config, problem = run.folder, run.config, run.problem
     best, progress = run.best, run.progress
-    order = sorted(runs, key=lambda one: best.worth(one.best_fitness, one.best_parts))
+    order = sorted(
+        runs, key=lambda run_result: best.worth(run_result.best_fitness, run_result.best_parts)
+    )
     evolution = order[0]
     notes: list[str] = []
     if len(runs) > 1:
@@ -334,35 +336,41 @@ def _finish(
             notes.append(f"{RunFolder.HISTORY_PLOT} was not written: {error}")
     nothing = TuneResult(folder.path, evolution, runs, None, None, None, ())
     worth = best.worth(evolution.best_fitness, evolution.best_parts)
-    if not np.isfinite(worth) and judged is None:
+    if not np.isfinite(worth) and evaluation is None:
         if not evolution.interrupted:
             notes.append("every member failed; a smaller dt or sigma, or other bounds, may help")
         return dataclasses.replace(nothing, notes=tuple(notes))
-    if judged is None:
+    if evaluation is None:
         best.write(worth, evolution.best_parts, evolution.best_x)
     if evolution.interrupted:
         return dataclasses.replace(nothing, notes=tuple(notes))
     how, interrupted = _how(config), False
     try:
-        judged = judged or _final_evaluation(config, problem, order, progress)
-        if judged.chosen.total is None and judged.start.total is None and not config["fresh"]:
-            failed = f"judged {how}, every member failed: {judged.count} of the search"
+        evaluation = evaluation or _final_evaluation(config, problem, order, progress)
+        if (
+            evaluation.chosen.total is None
+            and evaluation.start.total is None
+            and not config["fresh"]
+        ):
+            failed = f"judged {how}, every member failed: {evaluation.count} of the search"
             return dataclasses.replace(nothing, notes=(*notes, failed))
-        motion = _motion(config, problem, judged.chosen, progress)
+        motion = _motion(config, problem, evaluation.chosen, progress)
         interrupted = config.text is not None and motion.interrupted
     except KeyboardInterrupt:
-        judged = None
-    if judged is None or interrupted:
+        evaluation = None
+    if evaluation is None or interrupted:
         evolution = dataclasses.replace(evolution, interrupted=True)
         return dataclasses.replace(nothing, evolution=evolution, notes=tuple(notes))
     begun = (best.start or {}).get("best")
-    if not judged.gained:
-        notes.append(nothing_gained(judged, how, (begun, worth if np.isfinite(worth) else None)))
-    start, chosen = judged.start, judged.chosen
+    if not evaluation.gained:
+        notes.append(
+            nothing_gained(evaluation, how, (begun, worth if np.isfinite(worth) else None))
+        )
+    start, chosen = evaluation.start, evaluation.chosen
     parts = chosen.parts or {}
     best.write(chosen.total, parts, chosen.x, (start.total, start.parts or {}), how)
     name = config.objective.name
-    first, last = (json_safe(one.as_json(name)) for one in (start, chosen))
+    first, last = (json_safe(candidate.as_json(name)) for candidate in (start, chosen))
     units = {name: config.objective.term(name).unit for name in config["weights"]}
     content = {"judged": how, "handed out": chosen.name, "search": [begun, worth]}
     content |= {"weights": config["weights"], "units": units, "before": first, "after": last}

@@ -289,8 +289,8 @@ def test_any_moment_will_do(start, tmp_path):
 
 BUSY = """
 import hashlib, sys
-from optimize.interrupts import command, deferred
-with command(lambda: "to go on: this way"), deferred():
+from optimize.interrupts import command, defer_interrupts
+with command(lambda: "to go on: this way"), defer_interrupts():
     print("begun", flush=True)
     hashlib.pbkdf2_hmac("sha256", b"a", b"b", 10**9)  # minutes, in which Python handles no signal
 """

@@ -209,8 +209,8 @@ def test_more_generations_are_no_change(begun):
 
 HOLD = """
 import sys
-from optimize.results.lock import locked
-with locked(sys.argv[1]):
+from optimize.results.lock import lock_folder
+with lock_folder(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.readline()
 """
