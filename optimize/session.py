@@ -23,8 +23,8 @@ def session(
     """Context for commands with a device and precision; gives notes for the user.
 
     Settings are restored at the end. device: "cpu", "gpu", or None for JAX's own choice. precision:
-    "float32", "float64", or None for float64 on a CPU and float32 on a GPU. cache: keep compiled
-    programs from one run to the next; a folder that JAX was told to use already is kept.
+    "float32", "float64", or None for float64 on a CPU and float32 on a GPU. cache: reuse compiled
+    programs from one run to the next; a cache folder that JAX has already stays.
     cpu_devices: how many the CPU is split into, for batches; possible only before JAX has started.
     notices: report on stderr what compiles for long.
 

@@ -244,8 +244,8 @@ def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
     from optimize.tuning.names import EVOLUTION, stages
 
     parts = stages(args.method or kept.get("method") or "cma")
-    sloped = any(part.name not in EVOLUTION for part in parts)
-    return replace(found, precision=None) if sloped else found
+    gradient_based = any(part.name not in EVOLUTION for part in parts)
+    return replace(found, precision=None) if gradient_based else found
 
 
 def report(result: TuneResult) -> int:

@@ -130,7 +130,7 @@ def _first_points(space: Space, volume: Volume, fixed, queries, options: Diverse
 @cache
 def _strategy(dimensions: int, dtype: str) -> tuple[CMA_ES, Any]:
     population = 4 + int(3 * np.log(dimensions))
-    with jax.ensure_compile_time_eval():  # it is kept, so nothing in it may be traced
+    with jax.ensure_compile_time_eval():  # cached, so nothing in it may be traced
         algorithm = CMA_ES(population, jnp.zeros(dimensions, dtype), metrics_fn=lambda *_: {})
         return algorithm, algorithm.default_params
 

@@ -366,7 +366,7 @@ class Problem:
         # of survival one that is not finite is a fall like any other
         whole = np.asarray(good.any(axis=1) if self.objective.of_survival else good.all(axis=1))
         return Evaluation(
-            # of its motions' precision, which tells a search what differences are rounding
+            # in the precision of the motions, so that a search knows what differences are rounding
             fitness=fitness.astype(self.scenario.model.mass.dtype),
             parts=means,
             failed=~(whole & np.isfinite(fitness)),

@@ -39,7 +39,7 @@ def loss_gradients(loss: Loss, width: int, forward: bool) -> Callable:
     each number, where a loop has no fixed end.
     """
 
-    def sloped(member, shared):
+    def loss_gradient(member, shared):
         z, *rest = member
 
         def of(z):
@@ -50,4 +50,4 @@ def loss_gradients(loss: Loss, width: int, forward: bool) -> Callable:
         along = jax.vmap(lambda way: jax.jvp(of, (z,), (way,)), out_axes=(None, 0))
         return along(jnp.eye(z.shape[0], dtype=z.dtype))
 
-    return batched(sloped, width)
+    return batched(loss_gradient, width)

@@ -29,7 +29,7 @@ EXTRA = 'pip install "jaxsim-characters[cluster]"'
 SLURM = "slurm"
 Calls = Generator[Any, None, None]
 AHEAD = 2  # calls for each worker that are under way or wait there
-# A Ctrl-C reaches all processes of a terminal; who asks ends after the chunk under way.
+# A Ctrl-C reaches all processes of a terminal; the caller ends after the chunk under way.
 PATIENT = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 PATIENCE = 30.0  # for a scheduler to answer [s]
 
@@ -166,7 +166,7 @@ class _Like(NamedTuple):
 
     device: str
     precision: str
-    cached: bool  # whether compiled programs are kept, as a session does
+    cached: bool  # whether compiled programs are cached, as in a session
     made_of: tuple[tuple[str, str | None], ...]  # code and libraries
 
 

@@ -298,7 +298,7 @@ def frames_of(
     if first >= count:
         return jax.tree.map(lambda x: x[:count], frames), None
     status = bad[0].status if bad else Status.NOT_FINITE
-    # the first bad frame is kept, as evidence
+    # the first divergent frame is saved, as evidence
     finite = jax.tree.map(lambda x: x[: first + 1], frames)
     return finite, Failure(0, status, run.begun + first * every * dt)
 

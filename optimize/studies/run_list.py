@@ -112,7 +112,7 @@ def run_entry(path: str | os.PathLike) -> ListedRun:
 def _read(folder: RunFolder) -> ListedRun:
     if not (folder / RunFolder.CONFIG).is_file():
         if (folder / RunFolder.VERSIONS).is_file() or not (folder / RunFolder.CHECKPOINT).is_file():
-            RunFolder.open(folder)  # which tells what is missing
+            RunFolder.open(folder)  # its error says what is missing
         return _search(folder)
     config = folder.read_config()
     for key, kind in KINDS.items():

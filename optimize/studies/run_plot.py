@@ -17,12 +17,12 @@ from optimize.tuning.histories import RunHistory, histories, quartiles
 from optimize.tuning.history_plot import leave_out_spikes
 from optimize.tuning.names import OWN, WEIGHTS
 
-# What members are judged by: searches that differ in these have a panel each.
+# Settings of the evaluation: searches that differ in these have a panel each.
 JUDGED_BY = (
     *("scenario", "set", "objective", "weights", "seconds", "dt", "pushes", "pushed_at"),
     *("variants", "trials", "spread", "draw", "fresh", "score"),
 )
-# What is no part of a configuration: runs that differ in these alone are seeds of the same.
+# Not part of a configuration: runs that differ only in these are seeds of the same.
 FREE = (
     *("seed", "command", "generations", "runs", "each", "chunk", "backend", "precision", "checks"),
     *("front", "judge_dt", "in_python", "objective_digest", "scenario_digest"),

@@ -28,7 +28,7 @@ from optimize.running.summary import LABELS
 from optimize.scenarios.scenario import Scenario
 
 DEFAULT = ("distance", "final_com_height", "standing")
-# always told of schemes that optimise, and what they are called where only survival is asked
+# always reported of schemes that optimise; their names where only survival is measured
 UNSOLVED = {
     "unsolved_frames": "unsolved_while_standing",
     "largest_root_residual": "residual_while_standing",
@@ -158,7 +158,7 @@ def columns(problem: Problem, measures: Measures | None) -> Columns:
     every = tuple(replace(term, name=key) for key, term in terms.found.items())
     weights = dict.fromkeys(terms.found, 0.0)
     folded = Objective("sweep", 0.0, weights, terms=every, to_the_end=True)
-    folded.measures(problem.scenario.model)  # what the body lacks for them is told now
+    folded.measures(problem.scenario.model)  # raises now for what the body lacks
     return Columns(folded, shown, totals)
 
 

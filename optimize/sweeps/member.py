@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Member(NamedTuple):
     """Scenario of a member of a sweep, with its index and values.
 
-    at: dimension -> index. told: its coordinates and measures, as the sweep has them.
+    at: dimension -> index. told: its coordinates and measures in the sweep.
     """
 
     scenario: Scenario

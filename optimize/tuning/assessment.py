@@ -14,7 +14,7 @@ import numpy as np
 
 from optimize.problems.evaluation import Evaluation
 
-Slopes = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+GradientFunction = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """x (P, n) -> loss (P,), derivative (P, n)."""
 GradientVeto = Callable[[Any, np.ndarray, np.ndarray], str]
 """A method along the derivative, x (R, n), sigma (R,) -> why it is not to be followed from there,
@@ -29,11 +29,11 @@ class Evaluators(NamedTuple):
     """
 
     evaluate: Callable[[np.ndarray, np.ndarray], Evaluation]
-    slopes: Slopes | None
+    slopes: GradientFunction | None
     veto: GradientVeto | None = None
 
 
-class Assessed(NamedTuple):
+class EvaluatedRun(NamedTuple):
     """Evaluated members of one run."""
 
     x: np.ndarray  # (P, n)
@@ -44,7 +44,7 @@ class Assessed(NamedTuple):
     steps: int
     seconds: float  # of the evaluation of all runs
 
-    def first(self) -> Assessed:
+    def first(self) -> EvaluatedRun:
         """Record of the first member alone."""
         parts = {name: column[:1] for name, column in self.parts.items()}
         slope = None if self.slope is None else self.slope[:1]
@@ -54,7 +54,9 @@ class Assessed(NamedTuple):
         )  # fmt: skip
 
 
-def assess(evaluators: Evaluators, sloped: bool, members: list, rows: int) -> list[Assessed]:
+def assess(
+    evaluators: Evaluators, gradient_based: bool, members: list, rows: int
+) -> list[EvaluatedRun]:
     """Evaluate the members of all runs in calls of ``rows`` rows, and check the shapes."""
     began = time.perf_counter()
     x = np.concatenate(members).astype(np.float64)  # what is computed of them is ranked in it
@@ -63,7 +65,7 @@ def assess(evaluators: Evaluators, sloped: bool, members: list, rows: int) -> li
     for at in range(0, len(x), rows):
         index = np.arange(at, at + rows)
         index[index >= len(x)] = 0  # whose numbers are left out again
-        evaluation, slope = _evaluated(evaluators, sloped, x[index].copy(), run[index])
+        evaluation, slope = _evaluated(evaluators, gradient_based, x[index].copy(), run[index])
         count = min(rows, len(x) - at)
         columns = _columns(evaluation, rows)
         batches.append({name: column[:count] for name, column in columns.items()})
@@ -78,13 +80,19 @@ def assess(evaluators: Evaluators, sloped: bool, members: list, rows: int) -> li
     for rows_of_run in map(slice, [0, *ends[:-1]], ends):
         terms = {name: column[rows_of_run] for name, column in parts.items()}
         share = round(steps * len(x[rows_of_run]) / len(x))
-        columns = whole["fitness"][rows_of_run], slope[rows_of_run] if sloped else None, terms
-        out.append(Assessed(x[rows_of_run], *columns, healthy[rows_of_run], share, seconds))
+        columns = (
+            whole["fitness"][rows_of_run],
+            slope[rows_of_run] if gradient_based else None,
+            terms,
+        )
+        out.append(EvaluatedRun(x[rows_of_run], *columns, healthy[rows_of_run], share, seconds))
     return out
 
 
-def _evaluated(evaluators: Evaluators, sloped: bool, x, run) -> tuple[Evaluation, np.ndarray]:
-    if not sloped:
+def _evaluated(
+    evaluators: Evaluators, gradient_based: bool, x, run
+) -> tuple[Evaluation, np.ndarray]:
+    if not gradient_based:
         return evaluators.evaluate(x, run), np.zeros((len(x), 0))
     if evaluators.slopes is None:
         raise ValueError("a method along the derivative needs slopes=, that gives it")

@@ -44,7 +44,7 @@ class Check:
 def evaluate_mean(problem: Problem, x: np.ndarray, generation: int) -> Check:
     """Evaluate a mean by the trials of a problem.
 
-    All that stayed finite count as successes where the objective does not tell who ends standing.
+    All that stayed finite count as successes where the objective has no term for that.
     """
     with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
         values = np.asarray(problem.tunables.decode(np.asarray(x, float)))

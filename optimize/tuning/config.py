@@ -43,7 +43,7 @@ class RunConfig:
         return self.options[name]
 
     @property
-    def sloped(self) -> bool:
+    def gradient_based(self) -> bool:
         """True if a stage of the method follows the derivative."""
         return any(stage.name not in EVOLUTION for stage in stages(self["method"]))
 

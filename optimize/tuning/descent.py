@@ -31,7 +31,7 @@ class Descent:
     rate: float
     rows: int = 1
     ranked: bool = False
-    sloped: bool = True
+    gradient_based: bool = True
     parted: bool = False
 
     def init(self, mean, sigma, population, seed) -> DescentState:

@@ -24,7 +24,7 @@ from optimize.interrupts import defer_interrupts
 from optimize.problems.evaluation import Evaluation
 from optimize.results.folder import RunFolder
 from optimize.results.lock import lock_folder
-from optimize.tuning.assessment import Evaluators, GradientVeto, Slopes
+from optimize.tuning.assessment import Evaluators, GradientFunction, GradientVeto
 from optimize.tuning.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -72,7 +72,7 @@ def evolve(
     seed: int,
     method: str = "cma",
     restarts: str | None = None,
-    slopes: Slopes | None = None,
+    slopes: GradientFunction | None = None,
     doubt: GradientVeto | None = None,
     folder: str | os.PathLike | None = None,
     resume: bool = False,
@@ -96,7 +96,7 @@ def evolve(
     doubt        asked before a stage of a chain follows the derivative: the method, the best
                  members (R, n), sigma (R,) -> why it is not to be followed, and the stage before
                  goes on; an empty text where it is
-    folder       where history.jsonl and checkpoint.msgpack are kept; None: nowhere
+    folder       where history.jsonl and checkpoint.msgpack are saved; None: nowhere
     resume       go on from the checkpoint in `folder`. Interrupted anywhere and resumed, a run
                  gives bit for bit the numbers of an unbroken one (on one machine, one precision).
     on_generation(record, best_x) is called after each generation is saved.
@@ -148,7 +148,7 @@ def evolve_runs(
     seed: Sequence[int],
     method: str = "cma",
     restarts: str | None = None,
-    slopes: Slopes | None = None,
+    slopes: GradientFunction | None = None,
     doubt: GradientVeto | None = None,
     target: float | None = None,
     folder: str | os.PathLike | None = None,
@@ -170,7 +170,7 @@ def evolve_runs(
 
     history.jsonl has a line for each run and generation. A run gives bit for bit the numbers that
     it would give alone, if ``evaluate`` does. The rest is as for ``evolve``; where the distribution
-    of one run of several is no longer finite, the one before is kept, and its history says so.
+    of one run of several is no longer finite, the one before is restored, and its history says so.
     """
     settings = settings_of(mean, sigma, population, generations, seed, method, restarts)
     evaluators, store = Evaluators(evaluate, slopes, doubt), _Store(folder)

@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from optimize.tuning.assessment import Assessed, Evaluators, assess
+from optimize.tuning.assessment import EvaluatedRun, Evaluators, assess
 from optimize.tuning.checkpoint import Checkpoint, GenerationRecord, Settings, on_host
 from optimize.tuning.methods import Method, method
 from optimize.tuning.names import stages
@@ -72,7 +72,7 @@ def tell(search: Method, states, x, fitness, slope):
 
     def one(state, x, fitness, slope):
         told = search.tell(state, x, fitness, slope)
-        if search.sloped:
+        if search.gradient_based:
             return told
         healthy = (fitness < jnp.inf).any()
         return jax.tree.map(lambda a, b: jnp.where(healthy, a, b), told, state)
@@ -176,8 +176,8 @@ def advance(
     search, states = states_of(checkpoint)
     if checkpoint.generation < 0:
         x = [np.tile(settings.mean, (int(_rows(search, p)), 1)) for p in settings.population]
-        assessed = assess(evaluators, search.sloped, x, _calls(settings, search))
-        if search.sloped and not any(one.healthy.any() for one in assessed):
+        assessed = assess(evaluators, search.gradient_based, x, _calls(settings, search))
+        if search.gradient_based and not any(one.healthy.any() for one in assessed):
             raise FloatingPointError("the loss or its derivative is not finite at the start")
         first, none = [one.first() for one in assessed], np.zeros(settings.runs, int)
         new_states = np.tile(settings.mean, (settings.runs, 1)), settings.sigma, none
@@ -185,7 +185,7 @@ def advance(
     with _cpu():
         x, size, asked = on_host(ask(search, states))
     members = [rows[:count] for rows, count in zip(x, size)]
-    assessed = assess(evaluators, search.sloped, members, _calls(settings, search))
+    assessed = assess(evaluators, search.gradient_based, members, _calls(settings, search))
     fitness, slope = _told(search, x, assessed, settings.precision)
     with _cpu():
         new_states = on_host(tell(search, asked, x, fitness, slope))
@@ -208,7 +208,7 @@ def _in_its_stage(checkpoint: Checkpoint, evaluators: Evaluators) -> tuple[Check
             continue
         search, (_, sigma) = search_of(settings, number), distributions_of(checkpoint)
         sigma = np.clip(sigma, SMALLEST * settings.sigma, settings.sigma)
-        if search.sloped and evaluators.veto is not None:
+        if search.gradient_based and evaluators.veto is not None:
             notes = [
                 reason for reason in [evaluators.veto(search, checkpoint.best_x, sigma)] if reason
             ]
@@ -219,7 +219,7 @@ def _in_its_stage(checkpoint: Checkpoint, evaluators: Evaluators) -> tuple[Check
 
 
 def _rows(search: Method, population: int) -> int:
-    return 1 if search.sloped else population
+    return 1 if search.gradient_based else population
 
 
 def _calls(settings: Settings, search: Method) -> int:
@@ -227,14 +227,14 @@ def _calls(settings: Settings, search: Method) -> int:
     return int(sum(_rows(search, p) for p in settings.population))
 
 
-def _told(search: Method, x: np.ndarray, assessed: list[Assessed], precision: str):
+def _told(search: Method, x: np.ndarray, assessed: list[EvaluatedRun], precision: str):
     """Fitness and slopes of the members in the form that the method takes.
 
     fitness (R, rows), infinite for failed members and rows that do not count, or (R, rows, 2) where
     the method takes two parts; slope (R, rows, n), or None.
     """
     fitness = np.full(x.shape[:2], np.inf)
-    slope = np.zeros_like(x) if search.sloped else None
+    slope = np.zeros_like(x) if search.gradient_based else None
     most = float(np.finfo(precision).max)
     for number, one in enumerate(assessed):
         values = np.where(one.healthy, one.fitness, np.inf)
@@ -260,7 +260,7 @@ def _parted(fitness: np.ndarray, precision: str) -> np.ndarray:
 
 
 def _sound(
-    search: Method, new_states: Any, old_states: Any, assessed: list[Assessed], generation: int
+    search: Method, new_states: Any, old_states: Any, assessed: list[EvaluatedRun], generation: int
 ):
     """Replace method states that are no longer finite by those before, with a note for each run.
 
@@ -273,7 +273,7 @@ def _sound(
     mean, sigma, _ = on_host(figures(search, new_states))
     lost["mean"] = ~np.isfinite(mean).all(axis=1)
     lost["sigma"] = ~(np.isfinite(sigma) & (sigma > 0))
-    told_any = np.array([search.sloped or one.healthy.any() for one in assessed])
+    told_any = np.array([search.gradient_based or one.healthy.any() for one in assessed])
     broken = np.any([*lost.values()], axis=0) & told_any
     if not broken.any():
         return new_states, [[]] * runs
@@ -296,7 +296,7 @@ def _sound(
 
 
 def _commit(
-    checkpoint: Checkpoint, state: dict, assessed: list[Assessed], figures: Any, notes: list
+    checkpoint: Checkpoint, state: dict, assessed: list[EvaluatedRun], figures: Any, notes: list
 ) -> tuple[Checkpoint, list[GenerationRecord]]:
     """Update the best members, and record the generation. figures: see ``figures``."""
     mean, sigma, restarts = figures
@@ -330,7 +330,7 @@ def _commit(
 
 
 def _record(
-    generation: int, run: int, members: Assessed, fields: dict[str, Any]
+    generation: int, run: int, members: EvaluatedRun, fields: dict[str, Any]
 ) -> GenerationRecord:
     healthy = members.fitness[members.healthy]
     reductions = {"best": np.min, "median": np.median, "mean": np.mean, "worst": np.max}

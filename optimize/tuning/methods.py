@@ -39,9 +39,9 @@ class Method(Protocol):
     """Search method of one run; all of it is traceable, and fitness is minimised.
 
     rows    members that ``ask`` gives; those from ``size(state)`` on are not to be evaluated
-    ranked  it is told ranks, 0 the best: it uses nothing but the order, and no value overflows
-    sloped  it is told derivatives too, and decides itself what a failed member means
-    parted  it is told fitness (rows, 2): its value, and what the precision leaves of that
+    ranked  ``tell`` takes ranks, 0 the best: only the order matters, and no value overflows
+    gradient_based  ``tell`` takes derivatives too, and handles failed members itself
+    parted  ``tell`` takes fitness (rows, 2): its value, and the remainder beyond the precision
     """
 
     @property
@@ -49,7 +49,7 @@ class Method(Protocol):
     @property
     def ranked(self) -> bool: ...
     @property
-    def sloped(self) -> bool: ...
+    def gradient_based(self) -> bool: ...
     @property
     def parted(self) -> bool: ...
 
@@ -102,7 +102,7 @@ class Evosax:
     dimensions: int
     rows: int
     ranked: bool = True
-    sloped: bool = False
+    gradient_based: bool = False
     parted: bool = False
 
     @property

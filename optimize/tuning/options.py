@@ -59,7 +59,7 @@ class TuneOptions(TypedDict, total=False):
     seed: int | None
     sigma: float | None  # first step size, in the scales of the numbers' roles
     dt: float | None  # time step of the search [s]
-    judge_dt: float | None  # time step with which the result is judged [s]
+    judge_dt: float | None  # time step of the final evaluation [s]
     free: str | None  # "marked": the numbers with '@'; "all": every number
     numbers: Mapping[str, Any] | None  # path or label -> (lower, upper[, scale or "log"])
     variants: Mapping[str, Any] | None  # path or label -> values that trials take in turn
@@ -70,16 +70,16 @@ class TuneOptions(TypedDict, total=False):
     restarts: str | None  # of cma: "ipop" or "bipop", populations that grow
     runs: int | None  # that advance together, with the seeds from ``seed`` on
     each: Mapping[str, Any] | None  # sigma, population, weights.NAME or a path -> values by run
-    trials: int | None  # motions a member is judged by; see ``Problem``
+    trials: int | None  # motions a member is evaluated by; see ``Problem``
     spread: tuple[float, float] | None  # of their starts: joint angles [rad], speeds [rad/s]
-    draw: Mapping[str, Any] | None  # path or label -> (lower, upper): a value for each trial
-    fresh: bool | None  # trials are drawn anew each generation; see ``optimize.tuning.chosen``
-    score: str | None  # of the trials: "mean", "worst", "cvar:0.25", "success"
+    draw: Mapping[str, Any] | None  # path or label -> (lower, upper): sampled for each trial
+    fresh: bool | None  # new trials in every generation; see ``optimize.tuning.chosen``
+    score: str | None  # aggregation of the trials: "mean", "worst", "cvar:0.25", "success"
     racing: int | None  # trials after which the worse half of the members gets no more
-    checks: int | None  # starts by which means of a fresh search are judged
-    sure: float | None  # share of these in which the mean that is kept has to stand
-    front: Sequence[str] | None  # terms of the objective, of whose Pareto front members are kept
-    trust: bool | None  # a derivative is followed whatever its health (see ``gradient_health``)
+    checks: int | None  # starts that evaluate a mean of a search with ``fresh``
+    sure: float | None  # success rate over these that the chosen mean needs
+    front: Sequence[str] | None  # terms of the objective: saves their Pareto front
+    trust: bool | None  # follow a derivative whatever ``gradient_health`` says
     chunk: int | None  # members that XLA computes together; last digits of results depend on it
     backend: str | None  # "fused", a population as one kernel, or "xla"; None: the faster one
 

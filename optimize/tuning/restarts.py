@@ -85,7 +85,7 @@ class CMA:
     largest: int
     kind: str
     ranked: bool = False
-    sloped: bool = False
+    gradient_based: bool = False
     parted: bool = True
 
     def __post_init__(self):

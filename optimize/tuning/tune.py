@@ -96,34 +96,34 @@ def tune(
 ) -> TuneResult:
     """Tune numbers of a scenario by evolution or along a gradient, and evaluate the best members.
 
-    scenario: a script's path or name, a scene of goals' name, or a Scenario; objective: see
+    scenario: path or name of a script or scenario, or a Scenario; objective: see
     ``user_objective``; options: see ``TuneOptions``. Numbers are those of ``default_numbers``, or
     of ``numbers``; a script's '@' numbers vary in any case.
 
     out: the result folder, new or empty; with ``resume`` the folder of a run that
     goes on with its own options (only ``generations`` may change, script and objective may be left
     out). accept_changes: go on although the script, the options, the model, the code or a library
-    is not what the run began with; the history then says what, before which generation. command:
-    what config.json says the run was started with.
+    is not what the run started with; the history then says which, before which generation. command:
+    the command line that config.json records.
 
     Several ``runs`` advance as one program, with the seeds from ``seed`` on and the values of
-    ``each`` in turn, and runs.json tells what each found. Of runs with weights or numbers of their
-    own that is judged by the weights of the objective, in the scenario as it is. ``front`` keeps
-    the members of all runs that no other one excels (``optimize.tuning.front``).
+    ``each`` in turn, and runs.json has the result of each. Runs with weights or numbers of their
+    own are compared under the weights of the objective, in the scenario as it is. ``front`` saves
+    the Pareto front of the members of all runs (``optimize.tuning.front``).
 
     cluster: where members are simulated, see ``optimize.running.cluster.workers``: a number of
-    processes, a scheduler's address or Client of Dask, "slurm:8". Those of a generation, of all
-    runs, are cut into a part for each; what one does that is lost on the way is done again. A run
-    is the same to the last bit where the kind of processor is, and may go on with or without.
-    Derivatives and the judgement stay here.
+    processes, a scheduler's address or Client of Dask, "slurm:8". The members of a generation, of
+    all runs, are divided among the workers; the share of a worker that is lost is simulated again.
+    A run is the same to the last bit on the same kind of processor, and may go on with or without
+    workers. Derivatives and the final evaluation stay in this process.
 
-    The search is in JAX's default precision and on all its devices. After every generation
-    history and checkpoint are complete, best.scl and best.json after every gain. At the end the
-    start, the means and the latest bests are judged, of a script with ``judge_dt`` in float64, and
-    the best of them is handed out, the start where none is better (``optimize.tuning.judgement``):
-    best.scl, best.json, its page, plots and trajectory. Ctrl-C and SIGTERM end the search after a
-    generation, with all of that kept but the judgement; KeyboardInterrupt where nothing has begun
-    yet (see optimize.interrupts).
+    The search is in JAX's default precision and on all its devices. After every generation history
+    and checkpoint are complete, best.scl and best.json after every gain. At the end the start, the
+    means and the latest bests are evaluated, of a script with ``judge_dt`` in float64, and the best
+    of them is returned, the start where none is better (``optimize.tuning.judgement``): best.scl,
+    best.json, its page, plots and trajectory. Ctrl-C and SIGTERM end the search after a generation,
+    with all of that saved but the final evaluation; KeyboardInterrupt before the search has started
+    (see optimize.interrupts).
 
     Raises ValueError, KeyError, TypeError or ScriptError for bad input, before anything is written,
     ValueError too where the first stage follows a derivative that is not worth it
@@ -180,7 +180,7 @@ def _resumed(
     stack.enter_context(lock_folder(folder))
     config = resumed_config(folder, scenario, objective, options)
     _check_cluster(config, cluster)
-    # What differs is told before a problem is made of it, which may go wrong.
+    # Differences are reported before a problem is built of them, which may fail.
     changes_since(folder, digest(config.options, config.text), accept_changes)
     problem = build_problem(config)
     now = digest(config.options, config.text, problem.scenario.model)
