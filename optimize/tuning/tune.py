@@ -361,10 +361,10 @@ def _finish(
     if evaluation is None or interrupted:
         evolution = dataclasses.replace(evolution, interrupted=True)
         return dataclasses.replace(nothing, evolution=evolution, notes=tuple(notes))
-    begun = (best.start or {}).get("best")
+    start_fitness = (best.start or {}).get("best")
     if not evaluation.gained:
         notes.append(
-            nothing_gained(evaluation, how, (begun, worth if np.isfinite(worth) else None))
+            nothing_gained(evaluation, how, (start_fitness, worth if np.isfinite(worth) else None))
         )
     start, chosen = evaluation.start, evaluation.chosen
     parts = chosen.parts or {}
@@ -372,7 +372,7 @@ def _finish(
     name = config.objective.name
     first, last = (json_safe(candidate.as_json(name)) for candidate in (start, chosen))
     units = {name: config.objective.term(name).unit for name in config["weights"]}
-    content = {"judged": how, "handed out": chosen.name, "search": [begun, worth]}
+    content = {"judged": how, "handed out": chosen.name, "search": [start_fitness, worth]}
     content |= {"weights": config["weights"], "units": units, "before": first, "after": last}
     folder.write_json(RESULT, json_safe(content))
     missing = write_simulation(folder, motion, with_files=False).missing
