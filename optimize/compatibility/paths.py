@@ -17,7 +17,7 @@ from evosax.algorithms import CMA_ES
 
 from optimize.compatibility.space import Space
 
-K, K2 = 5.0, 2.0  # what the smallest distance, and breadth, are worth
+K, K2 = 5.0, 2.0  # weights of the smallest distance, and of the breadth
 C = 1e6  # what an incompatible point loses
 POPULATION = 7  # of a path, in each generation
 SIGMA = 0.5  # of the first distribution, in the units of distances; the thesis has no number

@@ -21,7 +21,7 @@ from jax import Array
 from optimize.compatibility.space import Space
 from optimize.compatibility.volume import Volume
 
-K = 5.0  # what the distance to the nearest other answer is worth
+K = 5.0  # weight of the distance to the nearest other answer
 NEAR = 1.0  # a support vector this near to what is asked may be the first point (delta), scaled
 APPROACH, ITERATIONS = 50, 50  # generations of the two searches
 SIGMA = 0.3  # of the first distributions, scaled

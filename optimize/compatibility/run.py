@@ -2,7 +2,7 @@
 
 fit(FitOptions("sit_to_stand_arms", state={...}, action={...}), out="runs/chair")
 
-The folder, beside what every run keeps: samples.npz (points and answers so far), volume.npz (the
+The folder, beside the files of every run: samples.npz (points and answers so far), volume.npz (the
 support vector machine), model.json (what was learned, and the time it took).
 """
 

@@ -40,7 +40,7 @@ from optimize.scenarios.scenario import Scenario
 
 STATE, POLICY, CURVE = "state.msgpack", "policy.npz", "curve.png"
 EVERY = 25  # updates from check to check
-NO_WORTH = -1e30  # in the state of a run whose policy was not judged yet
+NO_WORTH = -1e30  # in the state of a run whose policy was not evaluated yet
 CHECK_SEED = 1_000_003  # added to the seed for the starts that choose the best
 
 

@@ -3,7 +3,7 @@
     learner = PPO(env)
     state = learner.init(seed=0)
     for _ in range(100):
-        state, told = learner.update(state)
+        state, info = learner.update(state)
     network = learner.network(state)
 
 A state is a tree of arrays: saved and read again, a run goes on to the same numbers. Advantages are

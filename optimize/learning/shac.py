@@ -6,7 +6,7 @@ the critic's value at its end.
 
     learner = SHAC(env)
     state = learner.init(seed=0)
-    state, told = learner.update(state)
+    state, info = learner.update(state)
 
 Rewards are scaled by 1 - gamma, as in ``optimize.learning.ppo``. Going back from action to
 action the derivatives by a member's state and by its action are clipped to ``steepest``, and left

@@ -321,7 +321,7 @@ class Problem:
     def evaluate_values(self, x: np.ndarray, generation: int = 0) -> Evaluation:
         """Evaluate members given by the numbers themselves (P, n), in their units."""
         x, where = np.asarray(x), np.arange(len(x))
-        if not isinstance(self.scenario.scheme, TimeStepping):  # a step is worth not doing twice
+        if not isinstance(self.scenario.scheme, TimeStepping):  # steps are costly: no duplicates
             x, where = np.unique(x, axis=0, return_inverse=True)
             where = where.reshape(-1)
         found = self._raced(x, generation) if self.racing else self._judged(x, generation)

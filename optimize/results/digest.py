@@ -22,7 +22,7 @@ from optimize.results.folder import RESTORE, RunFolder, library_versions, to_jso
 FREE = ("generations", "updates", "command")  # options that a resumed run may change
 PACKAGES = ("jaxsim", "controllers", "optimize")
 LISTED = 12  # differences that a message shows
-HASHED = ("model", "arrays", "code")  # parts of which only digests are kept
+HASHED = ("model", "arrays", "code")  # parts of which only digests are saved
 
 Digest = dict[str, Any]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from optimize.results.folder import RESTORE, RunFolder
 
-UPDATES = 400  # in all, where nobody says
+UPDATES = 400  # in all, by default
 SUMMARY = "runs.json"  # of several seeds
 WRITTEN = ("update", "actions", "seconds", "cpu_seconds")  # numbers of every line
 

@@ -86,7 +86,7 @@ def workers(cluster: Any) -> Iterator[Workers | None]:
             client, count = cluster, 0
         elif not colon:
             options: dict[str, Any] = dict(n_workers=int(kind), threads_per_worker=1)
-            # A chunk bounds the memory; a port for a web page nobody asked for.
+            # A chunk bounds the memory; the dashboard would open a port.
             options |= dict(memory_limit=None, dashboard_address=None, preload=[PATIENT])
             local = stack.enter_context(distributed.LocalCluster(**options))
             client, count = stack.enter_context(distributed.Client(local)), int(kind)

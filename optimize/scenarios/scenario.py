@@ -49,7 +49,7 @@ class Scenario:
     environment: Table | None = None  # see optimize.environments.table
     clip: "Callable[[], Reference] | None" = None  # reads what [environment.clip] names
     folder: Path = Path()  # where files are looked for that it names
-    files: Mapping[str, str] = field(default_factory=dict)  # name -> text, kept with a result
+    files: Mapping[str, str] = field(default_factory=dict)  # name -> text, saved with a result
     sizes: Mapping[str, Any] = field(default_factory=dict)  # those that are not 1
     # of parts that sizes have changed: as they were, and as they are
     resized: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)

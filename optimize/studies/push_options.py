@@ -32,7 +32,7 @@ class MapOptions:
     seed: int = 0  # of the starts
     numbers: dict[str, Any] | None = None  # of the scenario, by label or path
     backend: str | None = None  # "fused" or "xla"; the faster one
-    chunk: int = 128  # cells that are bisected together, and kept when they are done
+    chunk: int = 128  # cells that are bisected, and then saved, together
 
     def __post_init__(self):
         for name in ("directions", "starts", "chunk"):

@@ -16,7 +16,7 @@ import numpy as np
 from optimize.sweeps.distributions import Distribution, as_json, of_json
 
 SAMPLES = ("random", "sobol", "saltelli")
-COUNT = 256  # of a sample, where nobody says
+COUNT = 256  # of a sample, by default
 CHUNK = 1024  # members at a time
 
 Values = Mapping[str, Sequence | np.ndarray | Distribution]

@@ -16,7 +16,7 @@ STORE, PROGRESS = "sweep.zarr", "progress.json"
 START, SAMPLE, FAILED = "start", "sample", "failed"
 COORDS, MEASURES = "coordinates_in_order", "measures_in_order"  # attributes of the store
 AT_ONCE = 2**28  # that are read at once, so that damage shows [bytes]
-INSIDE = 2**32  # that may be kept in memory [bytes]
+INSIDE = 2**32  # limit of a sweep in memory [bytes]
 EXTRA = 'pip install "jaxsim-characters[results]"'
 
 

@@ -31,7 +31,7 @@ class Best:
     def __init__(self, folder: RunFolder, problem: Problem, weighed: bool = False):
         self.folder, self.problem, self.weighed = folder, problem, weighed
         self.start: dict[str, Any] | None = None
-        self.found: dict[int, tuple[float, dict]] = {}  # run -> its best: worth, terms
+        self.found: dict[int, tuple[float, dict]] = {}  # run -> its best: fitness, terms
         self.written: tuple[int, float] | None = None
         if (folder / RunFolder.HISTORY).is_file():
             for line in folder.read_history():

@@ -104,7 +104,7 @@ def evolve(
     by_generation  evaluate has the argument generation, too: its number, -1 for the start
 
     Ctrl-C and SIGTERM end the run after the generation that is under way, a second Ctrl-C at once;
-    what is complete is kept (see optimize.interrupts).
+    complete generations are saved (see optimize.interrupts).
 
     Raises ValueError for bad arguments, or settings that differ from those of the checkpoint;
     FileExistsError if the folder holds a run and resume is False; FileNotFoundError if there is

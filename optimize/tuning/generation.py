@@ -169,7 +169,7 @@ def advance(
 ) -> tuple[Checkpoint, list[GenerationRecord]]:
     """Advance all runs by one generation, or evaluate the start.
 
-    Pure apart from `judged.evaluate` and the clock.
+    Pure apart from `evaluators` and the clock.
     """
     checkpoint, vetoes = _in_its_stage(checkpoint, evaluators)
     settings = checkpoint.settings

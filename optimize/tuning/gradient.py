@@ -25,7 +25,7 @@ POINTS = 16  # at which a derivative is tried
 PAIRS = 8  # of members, for a smoothed slope
 ENOUGH = 0.5  # of what it promises, in the median: it is followed
 PART = 0.1  # of an optimiser's first step, over which it is tried
-HORIZONS = (0.5,)  # parts of the motion after which the derivative's norm is told too
+HORIZONS = (0.5,)  # shares of the motion after which the derivative's norm is reported
 
 
 @dataclass(frozen=True)

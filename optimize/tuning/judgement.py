@@ -17,7 +17,7 @@ from optimize.problems.problem import Problem
 from optimize.tuning.best import written_values
 from optimize.tuning.evolution import EvolutionResult
 
-MOTIONS, LEAST = 32, 8  # that are judged in all, and members at least
+MOTIONS, LEAST = 32, 8  # simulated motions in all, and members at least
 TOGETHER = 16  # motions in a call
 
 
