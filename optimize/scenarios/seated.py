@@ -20,8 +20,8 @@ class Seated(Scenario):
     """Planar human on a chair of variable height.
 
     ``chair_height`` [m] and ``shank_tilt`` [deg], how far its feet stand behind its knees, may be
-    set, varied and traced. The deviation of its state from the pose on its own chair is preserved on one
-    of another height.
+    set, varied and traced. The deviation of its state from the pose on its own chair is preserved
+    on one of another height.
     """
 
     chair_height: Any = 0.0
