@@ -97,7 +97,7 @@ def page_text(title: str, body: Sequence[str], pages: Mapping[str, str]) -> str:
 def even_indices(size: int, most: int) -> list[int]:
     """Evenly spaced indices below ``size``, at most ``most``, both ends included.
 
-    >>> even(5, 3)
+    >>> even_indices(5, 3)
     [0, 2, 4]
     """
     return np.unique(np.linspace(0, size - 1, most).astype(int)).tolist() if size else []
