@@ -16,7 +16,7 @@ from jaxsim.fused import fuse
 from optimize.environments.brax import BraxEnv, training
 from optimize.environments.environment import Environment
 from optimize.environments.table import environment_of
-from optimize.learning.evaluation import Judged, judged
+from optimize.learning.evaluation import PolicyEvaluation, evaluate_policy
 from optimize.learning.ppo import FASTEST, PPO, SLOWEST
 from optimize.scenarios.find import scenario
 
@@ -103,7 +103,7 @@ class Race:
     def _check(self, actions: int, run: Callable, network: Any) -> None:
         """Judge, with the clocks stopped."""
         self.spent = tuple(s + b - a for s, a, b in zip(self.spent, self.now, _clocks()))
-        what: Judged = judged(self.unseen, run, network, STARTS, LENGTH, UNSEEN)
+        what: PolicyEvaluation = evaluate_policy(self.unseen, run, network, STARTS, LENGTH, UNSEEN)
         line = {
             "seed": self.seed, "actions": actions, "seconds": self.spent[0],
             "cpu_seconds": self.spent[1], "return": float(what.returns.mean()),

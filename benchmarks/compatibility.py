@@ -24,7 +24,7 @@ from benchmarks._hands import with_hands
 from benchmarks._machine import commit, machine, table, today, versions
 from benchmarks.experiments import wilson
 from jaxsim.io.archive import read_arrays
-from optimize.compatibility.ask import Asked, answered
+from optimize.compatibility.ask import QueryResult, answer_queries
 from optimize.compatibility.query import Diverse
 from optimize.compatibility.question import Question
 from optimize.compatibility.run import (
@@ -32,7 +32,7 @@ from optimize.compatibility.run import (
     MODEL,
     SAMPLES,
     FitOptions,
-    Kept,
+    SavedModel,
     fit,
     sampler,
 )
@@ -155,7 +155,7 @@ def per_cent(right: np.ndarray) -> str:
     return f"{100 * right.mean():.1f} ({100 * low:.1f} to {100 * high:.1f})"
 
 
-def pushing(question: Question, found: Asked) -> np.ndarray:
+def pushing(question: Question, found: QueryResult) -> np.ndarray:
     """(2,) numbers of the answers that succeed whose hands push the chair, and the ground."""
     parts, _ = question.problem.outcomes(found.points.reshape(-1, question.space.size))
     yes = found.succeeded.reshape(-1, 1)
@@ -173,7 +173,7 @@ def query_rows(folder: Path, options: FitOptions) -> tuple[list[list[str]], list
     arrays, question = read_arrays(folder / SAMPLES), with_hands(options.question(), *SHAPES)
     points, yes = arrays["points"], arrays["yes"]
     volume = fit_volume(question.space, points, yes)
-    kept = Kept(RunFolder(folder), options, question, points, yes, volume, {})
+    kept = SavedModel(RunFolder(folder), options, question, points, yes, volume, {})
     asks: dict[str, dict] = {"height": {CHAIR_PATH: HEIGHTS}}
     if TILT in question.space.names:
         asks["height and posture"] = {CHAIR_PATH: HEIGHTS, TILT: TILTS}
@@ -182,7 +182,7 @@ def query_rows(folder: Path, options: FitOptions) -> tuple[list[list[str]], list
         named = [options.method, asked, f"{margin:g}"]
         succeeded, pushed = [], []
         for seed in SEEDS:
-            found = answered(kept, given, Diverse(margin=margin, seed=seed))
+            found = answer_queries(kept, given, Diverse(margin=margin, seed=seed))
             succeeded.append(found.succeeded)
             pushed.append(pushing(question, found))
             if seed in SHOWN:

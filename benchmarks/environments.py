@@ -43,7 +43,7 @@ from jaxsim import enable_cache
 from jaxsim.fused import fuse
 from jaxsim.simulation.rollout import advance
 from optimize.environments.environment import Environment
-from optimize.environments.records import Held
+from optimize.environments.records import HeldAction
 from optimize.environments.table import environment_of
 from optimize.learning.learn import learn
 from optimize.learning.ppo import PPO
@@ -69,7 +69,9 @@ class Speed:
 
         def one(state, actions):
             def act(state, action):
-                held = Held(action, jnp.asarray(self.env.rest), self.env.track, self.env.action)
+                held = HeldAction(
+                    action, jnp.asarray(self.env.rest), self.env.track, self.env.action
+                )
 
                 def step(state, _):
                     return advance(own.model, held, own.scheme, state, None)[0], None

@@ -24,11 +24,11 @@ from jaxsim import enable_cache
 from jaxsim.viewer.plots import new_figure, save_figure
 from optimize.environments.environment import Environment
 from optimize.environments.table import environment_of
-from optimize.learning.evaluation import judged
+from optimize.learning.evaluation import evaluate_policy
 from optimize.learning.methods import METHODS, learner_of
 from optimize.learning.rollout import rollouts
 from optimize.scenarios.find import scenario
-from optimize.studies.intervals import bootstrapped
+from optimize.studies.intervals import bootstrap_interval
 
 UNSEEN, STARTS, LENGTH = 7_000_001, 64, 25
 CHECKS = 8  # of a run
@@ -49,7 +49,7 @@ def race(
             jax.block_until_ready((state, told))
             used, updates = used + time.process_time() - began, updates + 1
         env, run = unseen
-        what = judged(env, run, learner.network(state), STARTS, LENGTH, UNSEEN)
+        what = evaluate_policy(env, run, learner.network(state), STARTS, LENGTH, UNSEEN)
         found.append({
             "seed": seed, "cpu_seconds": used, "share": check / CHECKS,
             "actions": updates * learner.actions,
@@ -100,7 +100,7 @@ def summary(lines: list[dict[str, Any]], name: str) -> str:
     for method, checks in by_method(lines, name).items():
         last = checks[-1]
         returns = np.array([x["return"] for x in last])
-        low, high = bootstrapped(returns)
+        low, high = bootstrap_interval(returns)
         whole = sum(x["whole"] for x in last)
         rows.append([
             method, str(len(last)), f"{np.mean([x['cpu_seconds'] for x in last]):.0f}",
@@ -121,7 +121,7 @@ def plot(lines: list[dict[str, Any]], path: Path) -> None:
         for method, checks in by_method(lines, name).items():
             used = [np.mean([x["cpu_seconds"] for x in check]) for check in checks]
             returns = [np.array([x["return"] for x in check]) for check in checks]
-            low, high = np.array([bootstrapped(r) for r in returns]).T
+            low, high = np.array([bootstrap_interval(r) for r in returns]).T
             (line,) = axes.plot(used, [r.mean() for r in returns], ".-", label=method)
             axes.fill_between(used, low, high, color=line.get_color(), alpha=0.2)
         axes.set_title(name)

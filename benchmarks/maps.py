@@ -24,7 +24,7 @@ from benchmarks._machine import commit, machine, publish, today, versions
 from controllers.numbers import read_numbers
 from optimize.cli.shared import numbers_option, set_options, settings
 from optimize.session import cores, session
-from optimize.studies.intervals import bootstrapped, wilson
+from optimize.studies.intervals import bootstrap_interval, wilson
 from optimize.studies.push_map import push_map
 from optimize.studies.push_options import MapOptions
 from optimize.studies.push_report import ARRAYS, SIDES
@@ -68,7 +68,7 @@ def report(options: dict, force: np.ndarray, asked: float) -> str:
             name = f"{SIDES.get(round(angle), '')} {angle:.0f} deg".strip()
             good = int((own >= asked).sum())
             low, high = (100 * share for share in wilson(good, starts))
-            middle = "{:.0f} to {:.0f}".format(*bootstrapped(own, np.median))
+            middle = "{:.0f} to {:.0f}".format(*bootstrap_interval(own, np.median))
             lines.append(
                 f"{duration:6.2f} s  {name:>16}  {own.min():6.0f}  {np.quantile(own, 0.25):7.0f}"
                 f"  {np.median(own):4.0f} ({middle})"

@@ -1,4 +1,4 @@
-"""Simulating scripts and tuning them: in a few lines, or from the command line (jaxsim --help).
+"""Simulation and tuning of characters, in a few lines or by the command line (jaxsim --help).
 
     from optimize import simulate, tune, write_simulation
 

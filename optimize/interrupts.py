@@ -1,10 +1,11 @@
-"""Ctrl-C and SIGTERM end work at a place where it can end, always as a KeyboardInterrupt.
+"""Ctrl-C and SIGTERM end work at a safe point, always as a KeyboardInterrupt.
 
 Python raises KeyboardInterrupt wherever it happens to be: within a callback of compiled code it
 comes out as a RuntimeError, within a garbage collection it is lost. So it is remembered: in
-``deferred()`` it waits for the next ``check()``, in ``noting()`` it is raised at once, and again at
-the end, under its own name, if another error or nothing came out of it. A second one is raised at
-once everywhere; for a command (``command()``) it ends the process, even within compiled code.
+``defer_interrupts()`` it waits for the next ``check()``, in ``note_interrupts()`` it is raised at
+once, and again at the end, under its own name, if another error or nothing came out of it. A second
+one is raised at once everywhere; for a command (``command()``) it ends the process, even within
+compiled code.
 
 Signals reach the main thread alone; in other threads all of this does nothing, and nothing is done
 with a signal that is ignored or that has a handler of the user's.
@@ -64,9 +65,11 @@ def _tell(text: str) -> None:
 
 
 @contextlib.contextmanager
-def noting() -> Iterator[None]:
-    """A signal within raises KeyboardInterrupt at once, and whatever becomes of that, the block
-    ends with a KeyboardInterrupt."""
+def note_interrupts() -> Iterator[None]:
+    """Context in which a signal raises KeyboardInterrupt at once.
+
+    Whatever becomes of that, the block ends with a KeyboardInterrupt.
+    """
     if not _is_main():
         yield
         return
@@ -84,8 +87,8 @@ def noting() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def deferred() -> Iterator[Callable[[], None]]:
-    """A signal within waits for the next call of what is given, or for the end of the block."""
+def defer_interrupts() -> Iterator[Callable[[], None]]:
+    """Context in which a signal waits for the next call of the yielded ``check``, or the end."""
     if not _is_main():
         yield lambda: None
         return
@@ -118,7 +121,7 @@ def _raise_pending(error: Exception | None) -> None:
 
 @contextlib.contextmanager
 def _handlers() -> Iterator[None]:
-    """The outermost block handles the signals, and puts back what was there."""
+    """Context whose outermost block handles the signals, and restores the previous handlers."""
     _state.depth += 1
     if _state.depth > 1:
         try:
@@ -143,7 +146,7 @@ def _handlers() -> Iterator[None]:
 
 
 def _unraisable(otherwise: Callable) -> Callable:
-    """For what is raised where nobody can catch it: an interrupt there comes again soon."""
+    """Hook for unraisable exceptions: an interrupt among them is sent again soon."""
 
     def hook(what) -> None:
         if not (_state.pending and isinstance(what.exc_value, KeyboardInterrupt)):
@@ -168,9 +171,9 @@ def _unraisable(otherwise: Callable) -> Callable:
 
 @contextlib.contextmanager
 def command(hint: Callable[[], str]) -> Iterator[None]:
-    """``noting()`` for a command: if the end takes long the user is told so, and a second signal
-    ends the process at once, with the exit code 130. hint: what else to say then.
+    """Context like ``note_interrupts()`` for a command: the user is told if the end takes long.
 
+    A second signal ends the process at once, with the exit code 130. hint: what else to say then.
     Files are written as a whole or not at all, so nothing that is complete is lost.
     """
     if not _is_main():
@@ -183,7 +186,7 @@ def command(hint: Callable[[], str]) -> Iterator[None]:
     thread.start()
     _state.watched = True
     try:
-        with noting():
+        with note_interrupts():
             yield
     finally:
         _state.watched = False
@@ -194,7 +197,7 @@ def command(hint: Callable[[], str]) -> Iterator[None]:
 
 
 def _watch(here: socket.socket, hint: Callable[[], str]) -> None:
-    """Runs beside compiled code, where the main thread handles no signals."""
+    """Thread beside compiled code, during which the main thread handles no signals."""
     first = last = 0.0
     told = False
     while True:

@@ -1,4 +1,4 @@
-"""JAX as the command line wants it: devices, precision, and the cache of compiled programs."""
+"""JAX settings of a command: devices, precision, and the cache of compiled programs."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ __all__ = ["NoDevice", "cores", "session"]
 
 
 class NoDevice(ValueError):
-    """A device that was asked for and is not there."""
+    """Error for a device that was requested and is not there."""
 
 
 @contextlib.contextmanager
@@ -20,13 +20,13 @@ def session(
     cpu_devices: int = 1,
     notices: bool = True,
 ) -> Iterator[list[str]]:
-    """Run commands inside; gives notes for the user. Settings are put back at the end.
+    """Context for commands with a device and precision; gives notes for the user.
 
-    device: "cpu", "gpu", or None for JAX's own choice. precision: "float32", "float64", or None
-    for float64 on a CPU and float32 on a GPU. cache: keep compiled programs from one run to the
-    next; a folder that JAX was told to use already is kept. cpu_devices: how many the CPU is split
-    into, for batches; possible only before JAX has started. notices: tell on stderr what compiles
-    for long.
+    Settings are restored at the end. device: "cpu", "gpu", or None for JAX's own choice. precision:
+    "float32", "float64", or None for float64 on a CPU and float32 on a GPU. cache: reuse compiled
+    programs from one run to the next; a cache folder that JAX has already stays.
+    cpu_devices: how many the CPU is split into, for batches; possible only before JAX has started.
+    notices: report on stderr what compiles for long.
 
     Raises NoDevice, naming the remedy.
     """
@@ -78,13 +78,13 @@ def _check_device(device: str | None) -> None:
 
 
 @contextlib.contextmanager
-def _cache(wanted: bool, notes: list[str]) -> Iterator[None]:
-    """The persistent compilation cache on or off, as it was before at the end."""
+def _cache(enabled: bool, notes: list[str]) -> Iterator[None]:
+    """Context with the persistent compilation cache on or off; restores the previous setting."""
     from jaxsim import compilation
 
     before = compilation.cache_settings()
     try:
-        if wanted:
+        if enabled:
             compilation.enable_cache()
         else:
             compilation.set_cache({"jax_enable_compilation_cache": False})

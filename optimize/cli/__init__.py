@@ -1,1 +1,1 @@
-"""The command line: a file for each command, and main.py with the list of them."""
+"""Command line: a file for each command, and main.py with the list of them."""

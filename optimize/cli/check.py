@@ -1,10 +1,10 @@
-"""jaxsim check: whether scripts are sound."""
+"""jaxsim check: compile scripts and report their mistakes."""
 
 import argparse
 
 from optimize.cli.command import Command
 from optimize.cli.shared import say
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 DESCRIPTION = (
     "Read scripts and compile them: exit code 0, or 2 with the place of the first mistake."
@@ -13,13 +13,13 @@ EXAMPLES = "example:\n  jaxsim check my_kip_up.scl && echo good"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The scripts."""
+    """Add the scripts."""
     parser.add_argument("script", metavar="SCRIPT", nargs="+", help="files, or shipped scripts")
 
 
 def run(args: argparse.Namespace) -> int:
     """Read scripts, and compile them for the character."""
-    with deferred():
+    with defer_interrupts():
         from controllers.scl.load import find_script, script_controller
         from jaxsim.characters.planar_human import planar_human
 

@@ -1,4 +1,4 @@
-"""What a command of the command line is."""
+"""Record of a command of the command line."""
 
 import argparse
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Setting:
-    """How JAX is set up for a command, where the user does not say."""
+    """Settings of JAX for a command, where the user gives none."""
 
     device: str | None = "cpu"  # "gpu"; None: JAX's own choice
     precision: str | None = None  # "float32", "float64"; None: by the device
@@ -16,17 +16,17 @@ class Setting:
 
 
 def plain(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
-    """The setting of what simulates one motion."""
+    """Settings of a command that simulates one motion."""
     return Setting()
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its texts, its options, and what it does.
+    """Command: its texts, its options, and its function.
 
     Its file is imported whenever ``jaxsim`` starts, so it imports at its top nothing that needs
-    JAX; ``run`` and ``fill`` import what they need, ``run`` within ``interrupts.deferred()``, as an
-    import that is interrupted leaves libraries in pieces.
+    JAX; ``run`` and ``fill`` import what they need, ``run`` within
+    ``interrupts.defer_interrupts()``, as an import that is interrupted leaves libraries in pieces.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""jaxsim compat: which actions go with which situations."""
+"""jaxsim compat: compatibility of actions and situations."""
 
 import argparse
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from optimize.cli.shared import (
     settings,
 )
 from optimize.cli.values import at_least, bounds, positive, variants
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 ACTIONS = ("fit", "query", "show")
 DESCRIPTION = """\
@@ -37,7 +37,7 @@ examples:
 
 
 def fill() -> Mapping[str, str]:
-    """The defaults."""
+    """Defaults for the help text."""
     from optimize.compatibility.query import Diverse
     from optimize.compatibility.question import OUTCOMES
     from optimize.compatibility.run import METHODS, FitOptions
@@ -47,7 +47,7 @@ def fill() -> Mapping[str, str]:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Those of fit are fields of ``FitOptions``, those of query of ``Diverse``."""
+    """Add the options of fit (fields of ``FitOptions``) and of query (of ``Diverse``)."""
     add = parser.add_argument
     add("action_name", metavar="fit|query|show", choices=ACTIONS, help="what to do")
     add("scenario", metavar="SCENARIO", nargs="?", help="of fit: a name or a file")
@@ -77,14 +77,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do one of ``ACTIONS``."""
+    """Run one of ``ACTIONS``."""
     args.name = f"compat {args.action_name}"  # how it goes on after an interrupt
     return {"fit": _fit, "query": _query, "show": _show}[args.action_name](args)
 
 
 def _fit(args: argparse.Namespace) -> int:
-    with deferred():
-        from optimize.compatibility.run import FitOptions, fit, told
+    with defer_interrupts():
+        from optimize.compatibility.run import FitOptions, fit, fit_statistics
 
     if not args.resume and not (args.scenario and args.state and args.action):
         raise ValueError(
@@ -96,7 +96,7 @@ def _fit(args: argparse.Namespace) -> int:
     for name in () if args.resume else ("state", "action"):
         more[name] = dict(getattr(args, name))
     fitted = run_study(fit, FitOptions, args, **more)
-    model = told(fitted)
+    model = fit_statistics(fitted)
     print(
         f"{model['samples']} samples, {model['compatible']} compatible, in"
         f" {model['seconds']['sampling']:.1f} s; {model['accuracy']:.2%} right in 5-fold"
@@ -106,20 +106,20 @@ def _fit(args: argparse.Namespace) -> int:
 
 
 def _query(args: argparse.Namespace) -> int:
-    with deferred():
+    with defer_interrupts():
         from optimize.compatibility.ask import ask, table
         from optimize.compatibility.query import Diverse
 
     if not args.at:
         raise ValueError("to query, say what is given, as in --at character.chair_height=0.45")
-    from optimize.cli.shared import given
+    from optimize.cli.shared import given_options
 
-    print(table(ask(args.out, dict(args.at), Diverse(**given(args, defaults(Diverse))))))
+    print(table(ask(args.out, dict(args.at), Diverse(**given_options(args, defaults(Diverse))))))
     return 0
 
 
 def _show(args: argparse.Namespace) -> int:
-    with deferred():
+    with defer_interrupts():
         from optimize.compatibility.page import write_model_page
 
     say(*(f"wrote {file}" for file in [write_model_page(args.out, progress=not args.quiet)]))
@@ -128,7 +128,7 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def setting(args: argparse.Namespace, kept: Mapping[str, object]) -> Setting:
-    """For many simulations at once, in the precision of the folder's run."""
+    """Settings for many simulations at once, in the precision of the folder's run."""
     return Setting(device=None, precision="float32")
 
 

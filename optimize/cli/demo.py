@@ -1,4 +1,4 @@
-"""jaxsim demo: a script is tuned for some generations, and its motion shown."""
+"""jaxsim demo: tune a script for some generations, and show its motion."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optimize.cli.command import Command
-from optimize.cli.shared import as_typed, generations_setting, given, say
+from optimize.cli.shared import as_typed, generations_setting, given_options, say
 from optimize.cli.tune import report
 from optimize.cli.values import at_least
 from optimize.cli.view import show_page
-from optimize.interrupts import deferred
-from optimize.results.lock import locked
+from optimize.interrupts import defer_interrupts
+from optimize.results.lock import lock_folder
 
 if TYPE_CHECKING:
     from optimize.tuning.tune import TuneResult
@@ -26,7 +26,7 @@ SECONDS = 2.5  # of a simulation: enough to rise and to stand [s]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """A few of those that tuning has."""
+    """Add a few of the options of tuning."""
     add = parser.add_argument
     add(
         "--out",
@@ -42,12 +42,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Tune the rise from a chair, print what was gained, and open the page."""
-    with deferred():
+    with defer_interrupts():
         from optimize.results.folder import RunFolder
         from optimize.tuning.options import DEFAULTS
         from optimize.tuning.tune import tune
 
-    with locked(args.out):
+    with lock_folder(args.out):
         make_room(Path(args.out))
         say(
             f"Rising from a chair: the script {SCRIPT} is tuned for {args.generations} generations",
@@ -61,12 +61,12 @@ def run(args: argparse.Namespace) -> int:
             seconds=SECONDS,
             progress=not args.quiet,
             command=as_typed(args),
-            **given(args, DEFAULTS),
+            **given_options(args, DEFAULTS),
         )
     code = report(result)
     if code:
         return code
-    print(gained(result))
+    print(gain_text(result))
     print(f"the tuned script, its plots and data are in {result.folder}; the motion:")
     page = result.folder / RunFolder.MOTION
     if args.no_open or os.environ.get("CI"):
@@ -76,8 +76,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def gained(result: TuneResult) -> str:
-    """What of the objective fell and what rose, by the judgement before and after."""
+def gain_text(result: TuneResult) -> str:
+    """Describe which terms of the objective fell and which rose, by the final evaluation."""
     from jaxsim.viewer.values import plain_text
 
     before, after = result.before, result.after
@@ -92,8 +92,8 @@ def gained(result: TuneResult) -> str:
     return f"the sum went from {' to '.join(totals)}: {'; '.join(told) or 'nothing changed'}"
 
 
-def written() -> set[str]:
-    """The files that a run leaves in its folder."""
+def run_files() -> set[str]:
+    """Names of the files that a run leaves in its folder."""
     from optimize.results.folder import RunFolder
     from optimize.tuning.names import RESULT
 
@@ -117,23 +117,25 @@ def make_room(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise FileExistsError(f"{folder} is a file; choose another --out for the demonstration")
-    held = set(RunFolder(folder).contents())
-    if not held:
+    contents = set(RunFolder(folder).contents())
+    if not contents:
         return
-    own = RunFolder.CONFIG in held and _command(folder)[1:2] == [COMMAND.name]
-    halves = {name for name in held if name.startswith(".") and name.endswith((".tmp", ".part"))}
-    if foreign := sorted(held - written() - halves if own else held):
+    own = RunFolder.CONFIG in contents and _command(folder)[1:2] == [COMMAND.name]
+    halves = {
+        name for name in contents if name.startswith(".") and name.endswith((".tmp", ".part"))
+    }
+    if foreign := sorted(contents - run_files() - halves if own else contents):
         raise FileExistsError(
             f"{folder} holds what is not of a demonstration ({', '.join(foreign[:5])});"
             " choose another --out, or move these away"
         )
     # The mark of a demonstration goes last, so that a broken-off removal can be repeated.
-    for name in sorted(held, key=lambda name: name == RunFolder.CONFIG):
+    for name in sorted(contents, key=lambda name: name == RunFolder.CONFIG):
         (folder / name).unlink()
 
 
 def _command(folder: Path) -> list[str]:
-    """The command that made the run."""
+    """Command that made the run in a folder."""
     from optimize.results.folder import RunFolder
 
     try:

@@ -1,5 +1,4 @@
-"""jaxsim env: a scenario as an environment, with an agent that does nothing, anything, or has
-learned."""
+"""jaxsim env: a scenario as an environment, with a zero, random or trained agent."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ import json
 from optimize.cli.command import Command
 from optimize.cli.shared import set_options, settings
 from optimize.cli.values import at_least, within
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 DESCRIPTION = """\
 Look at a scenario as an environment before anything learns there: what is observed and done, what
@@ -23,7 +22,7 @@ examples:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """All but NAME and --set."""
+    """Add NAME, --agent, --set and the size of the batch."""
     add = parser.add_argument
     add("scenario", metavar="NAME", help="a scenario with an [environment]")
     add("--agent", default="zero", metavar="A", help="zero, random, or a policy's file (zero)")
@@ -36,24 +35,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run a batch, print what it was paid; write the page."""
-    with deferred():
-        from optimize.learning.trying import agent_of, tried, write_page
+    """Run a batch, print its rewards; write the page."""
+    with defer_interrupts():
+        from optimize.learning.trying import agent_of, try_agent, write_page
         from optimize.scenarios.find import scenario
 
-    found = scenario(args.scenario, settings(args.set))
-    agent = agent_of(args.agent, found)
-    told = tried(found, agent, args.seconds, args.members, args.seed, args.backend or "fused")
+    base = scenario(args.scenario, settings(args.set))
+    agent = agent_of(args.agent, base)
+    results = try_agent(base, agent, args.seconds, args.members, args.seed, args.backend or "fused")
     if args.json:
-        print(json.dumps(told, indent=2))
+        print(json.dumps(results, indent=2))
     else:
-        width = max(map(len, told))
-        for name, value in told.items():
+        width = max(map(len, results))
+        for name, value in results.items():
             shown = f"{value:.5g}" if isinstance(value, float) else value
             print(f"{name:<{width}}  {shown}")
     if args.out is not None:
-        write_page(found, agent, args.seconds, args.out)
-    return 0 if not told["episodes that were not finite"] else 1
+        write_page(base, agent, args.seconds, args.out)
+    return 0 if not results["episodes that were not finite"] else 1
 
 
 COMMAND = Command(

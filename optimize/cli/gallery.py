@@ -1,11 +1,11 @@
-"""jaxsim gallery: the scenarios that come with the package."""
+"""jaxsim gallery: pages of the scenarios that come with the package."""
 
 import argparse
 from collections.abc import Mapping
 
 from optimize.cli.command import Command
-from optimize.cli.shared import INTERRUPTED, defaults, given, say
-from optimize.interrupts import deferred
+from optimize.cli.shared import INTERRUPTED, defaults, given_options, say
+from optimize.interrupts import defer_interrupts
 
 DESCRIPTION = """\
 Simulate the scenarios that come with the package, and write a page for each and one that shows
@@ -17,14 +17,14 @@ examples:
 
 
 def fill() -> Mapping[str, str]:
-    """The scenarios."""
+    """Names of the scenarios for the help text."""
     from optimize.scenarios.find import shipped_scenarios
 
     return {"scenarios": ", ".join(shipped_scenarios())}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Where to, and which."""
+    """Add --out and --only."""
     add = parser.add_argument
     add("--out", required=True, metavar="DIR", help="result folder; a folder in it for each")
     add("--only", metavar="NAME", help="this one alone")
@@ -32,10 +32,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Simulate the shipped scenarios, and write their pages and the one that shows them."""
-    with deferred():
+    with defer_interrupts():
         from optimize.running.gallery import gallery
 
-    options = given(args, defaults(gallery))
+    options = given_options(args, defaults(gallery))
     done = gallery(args.out, progress=not args.quiet, say=say, **options)
     print(done.page.resolve().as_uri())
     return INTERRUPTED if done.interrupted else 0 if done.finite else 1

@@ -1,4 +1,4 @@
-"""jaxsim learn: a policy that learns in a scenario."""
+"""jaxsim learn: train a policy in a scenario."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from optimize.cli.command import Command, Setting
 from optimize.cli.shared import run_arguments, run_options, say, set_options, settings
 from optimize.cli.values import at_least
 from optimize.interrupts import EXIT_CODE as INTERRUPTED
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 DESCRIPTION = """\
 Learn a policy in a scenario whose file has an [environment]: what is observed, done and rewarded
@@ -30,7 +30,7 @@ examples:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The method's own options are PATH=VALUE, as --set has them."""
+    """Add the options of learning; those of the method are PATH=VALUE, as --set has them."""
     add = parser.add_argument
     add("scenario", metavar="NAME", nargs="?", help="a scenario (jaxsim list); not with --resume")
     add("--method", metavar="M", help="ppo, shac, es or cma ({method})")
@@ -45,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def fill() -> Mapping[str, str]:
-    """The defaults."""
+    """Defaults for the help text."""
     from optimize.cli.shared import as_text, defaults
     from optimize.learning.learn import learn
     from optimize.results.updates import UPDATES
@@ -54,19 +54,19 @@ def fill() -> Mapping[str, str]:
 
 
 def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
-    """Batches of many members."""
+    """Settings for batches of many members."""
     return Setting(device=None, precision="float32")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Learn in a folder, or go on there."""
-    with deferred():
-        from optimize.cli.shared import given
+    """Learn in a folder, or resume the run there."""
+    with defer_interrupts():
+        from optimize.cli.shared import given_options
         from optimize.learning.learn import learn
         from optimize.learning.runs import Runs, learn_runs, of_several
 
     options = settings(args.option)
-    own = given(args, ("method", "seed", "updates", "backend", "runs"))
+    own = given_options(args, ("method", "seed", "updates", "backend", "runs"))
     if args.resume and (args.scenario or options or args.set or own.keys() - {"updates"}):
         raise ValueError(
             "--resume goes on with the options of the run; leave out all but --updates"
@@ -74,27 +74,27 @@ def run(args: argparse.Namespace) -> int:
     if not args.resume and args.scenario is None:
         raise ValueError("give a scenario to learn in, as jaxsim learn walk_policy --out runs/walk")
     several = of_several(args.out) if args.resume else args.runs is not None
-    found = (learn_runs if several else learn)(
+    result = (learn_runs if several else learn)(
         args.scenario, set=settings(args.set), options=options, **run_arguments(args), **own
     )  # fmt: skip
-    if found.interrupted:
-        say(f"to go on: jaxsim learn --out {found.folder} --resume")
+    if result.interrupted:
+        say(f"to go on: jaxsim learn --out {result.folder} --resume")
         return INTERRUPTED
-    if isinstance(found, Runs):
-        _tell(found.told(), found.folder)
+    if isinstance(result, Runs):
+        _tell(result.told(), result.folder)
         return 0
-    print(f"{found.updates} updates; the best policy's return without noise: {found.worth:.4g}")
-    print(f"policy: {found.folder / 'policy.npz'}")
+    print(f"{result.updates} updates; the best policy's return without noise: {result.worth:.4g}")
+    print(f"policy: {result.folder / 'policy.npz'}")
     return 0
 
 
-def _tell(told: Mapping[str, Any], folder: Path) -> None:
-    """What the seeds came to."""
-    for seed, worth in zip(told["seeds"], told["returns"]):
+def _tell(summary: Mapping[str, Any], folder: Path) -> None:
+    """Print the results of the seeds."""
+    for seed, worth in zip(summary["seeds"], summary["returns"]):
         print(f"seed {seed}: the best policy's return without noise: {worth:.4g}")
-    low, high = told["interval"]
-    print(f"mean over seeds: {told['mean']:.4g} (95 %: {low:.4g} to {high:.4g})")
-    print(f"policy: {folder / 'policy.npz'}, of seed {told['best']}")
+    low, high = summary["interval"]
+    print(f"mean over seeds: {summary['mean']:.4g} (95 %: {low:.4g} to {high:.4g})")
+    print(f"policy: {folder / 'policy.npz'}, of seed {summary['best']}")
 
 
 COMMAND = Command(

@@ -1,11 +1,11 @@
-"""jaxsim list: what there is to simulate and to tune."""
+"""jaxsim list: names of scenarios, scripts, characters and controllers."""
 
 import argparse
 import textwrap
 from pathlib import Path
 
 from optimize.cli.command import Command
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 DESCRIPTION = "The scenarios, scripts and characters that simulate, tune and pushmap take by name."
 EXAMPLES = """\
@@ -16,7 +16,7 @@ examples:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """One scenario."""
+    """Add NAME, a scenario to describe."""
     parser.add_argument("what", metavar="NAME", nargs="?", help="more of this one")
     parser.add_argument(
         "--keys",
@@ -26,8 +26,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the names, or the numbers of one."""
-    with deferred():
+    """Print the names, or the numbers of one scenario."""
+    with defer_interrupts():
         from controllers.registry import CONTROLLERS
         from controllers.scl.load import shipped_scripts
         from jaxsim.characters.registry import CHARACTERS
@@ -50,23 +50,23 @@ def run(args: argparse.Namespace) -> int:
         print(f"controllers of scenario files\n  {', '.join(CONTROLLERS)}, and your own")
         return 0
     try:
-        found = scenario(args.what)
+        entry = scenario(args.what)
     except UntrustedCode as error:
         world = read_toml(Path(args.what)).values().get("world", {})
         print(f"{args.what}: {world.get('title', '')}")
         print(f"  {error}")
         return 0
-    print(f"{found.name}: {found.title}")
-    print(f"  scheme: {type(found.scheme).__name__}, {float(found.scheme.dt):g} s a step")
-    print(f"  controller: {type(found.controller).__name__}")
-    labels = found.labels
+    print(f"{entry.name}: {entry.title}")
+    print(f"  scheme: {type(entry.scheme).__name__}, {float(entry.scheme.dt):g} s a step")
+    print(f"  controller: {type(entry.controller).__name__}")
+    labels = entry.labels
     if labels:
         print("  its numbers, by label")
         width = max(map(len, labels))
         for label in labels:
-            print(f"    {label:<{width}}  {float(found.get(label)):.6g}")
+            print(f"    {label:<{width}}  {float(entry.get(label)):.6g}")
     print("  arrays, by path")
-    named = {path: path.removeprefix("sizes.") for path in found.paths()}
+    named = {path: path.removeprefix("sizes.") for path in entry.paths()}
     for path, rest in named.items():
         if rest == path:
             print(f"    {path}")

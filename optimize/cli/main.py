@@ -1,8 +1,8 @@
-"""The command line, ``jaxsim``: each command is a file of this folder, and an entry in COMMANDS.
+"""Command line, ``jaxsim``: each command is a file of this folder, and an entry in COMMANDS.
 
 Exit codes: 0 done; 1 done, but the motion is not finite or every member failed, or another process
 works in the folder; 2 bad input, or a file that cannot be read or written; 130 interrupted, with
-what is complete kept.
+what is complete saved.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from optimize.cli import (
 )
 from optimize.cli.command import Command
 from optimize.cli.shared import general_options
-from optimize.interrupts import EXIT_CODE, deferred
+from optimize.interrupts import EXIT_CODE, defer_interrupts
 from optimize.results.lock import FolderInUse
 
 COMMANDS: list[Command] = [
@@ -60,7 +60,7 @@ DESCRIPTION = "Simulate physics-based characters, and tune the scripts that driv
 
 
 class _Parser(argparse.ArgumentParser):
-    """Texts are shown as they are written; ``fill`` looks up what only a help text needs."""
+    """Parser that shows texts as they are written; ``fill`` computes values for help texts only."""
 
     fill: Callable[[], Mapping[str, str]] | None = None
 
@@ -86,7 +86,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of all commands; ``command`` of what it returns is the one that was chosen."""
+    """Parser of all commands; ``command`` of its result is the chosen one."""
     main = _Parser(prog="jaxsim", description=DESCRIPTION, epilog=_overview())
     main.add_argument("--version", action="version", version=f"jaxsim {jaxsim.__version__}")
     commands = main.add_subparsers(dest="name", metavar="COMMAND", required=True)
@@ -108,8 +108,10 @@ def _overview() -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code is returned. Errors of usage raise SystemExit, as argparse
-    does."""
+    """Run a command; the exit code is returned.
+
+    Errors of usage raise SystemExit, as argparse does.
+    """
     argv = list(sys.argv[1:] if argv is None else argv)
     args = parser().parse_args(argv)
     args.argv = argv
@@ -136,7 +138,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _decision(args: argparse.Namespace) -> Decision:
-    """Which Python files of users run."""
+    """Decision on which Python files of users run."""
     if not args.command.runs_code:
         return never(f"jaxsim {args.name}")
     named = {Path(text.rpartition(":")[0]).resolve() for text in _of_python(args.argv)}
@@ -153,12 +155,12 @@ def _decision(args: argparse.Namespace) -> Decision:
 
 
 def _of_python(argv: Sequence[str]) -> list[str]:
-    """FILE.py:NAME that the user has typed, which is consent."""
+    """Arguments FILE.py:NAME that the user has typed, which is consent."""
     return [part for text in argv for part in re.split("[,=]", text) if ".py:" in part]
 
 
 def _to_go_on(args: argparse.Namespace) -> str:
-    """How an interrupted command goes on; nothing where it cannot, or has kept nothing.
+    """Command that resumes an interrupted one; empty where it cannot be resumed, or saved nothing.
 
     Imports nothing: it may be an import that was interrupted.
     """
@@ -177,12 +179,12 @@ def _run(args: argparse.Namespace) -> int:
         raise ValueError("--accept-changes belongs to --resume: a new run has nothing to compare")
     if command.setting is None:
         return command.run(args)
-    with deferred():  # an import that is interrupted leaves libraries in pieces
+    with defer_interrupts():  # an import that is interrupted leaves libraries in pieces
         kept = _config(args.out) if getattr(args, "resume", False) else {}
         setting = command.setting(args, kept)
     if setting is None:
         return command.run(args)
-    with deferred():
+    with defer_interrupts():
         from optimize.session import session
 
     device = args.device or setting.device
@@ -196,7 +198,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _config(out: str) -> dict[str, Any]:
-    """The options of the run in a folder; none where there is no run, which is told later."""
+    """Options of the run in a folder; {} where there is no run, which is reported later."""
     from optimize.results.folder import RunFolder
 
     try:
@@ -206,7 +208,7 @@ def _config(out: str) -> dict[str, Any]:
 
 
 def _message(error: Exception) -> str:
-    """What went wrong; a ScriptError shows its own place, and begins with it."""
+    """Error message; a ScriptError begins with its own place in the script."""
     from controllers.scl.errors import ScriptError
 
     if isinstance(error, ScriptError):

@@ -1,4 +1,4 @@
-"""What jaxsim mocap does with many files: each clip on a character, and a table of how well."""
+"""jaxsim mocap with many files: each clip on a character, and a table of its quality."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from optimize.cli import retargeting
 from optimize.cli.shared import say
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from jaxsim.mocap.body import Body
@@ -22,12 +22,15 @@ ASKED = ("character", "joints", "alignment", "pin", "skeleton", "rate", "unit", 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Retarget all, write the table. 1: some could not be retargeted; they are named at the end."""
+    """Retarget all clips, and write the table.
+
+    Returns 1 where some could not be retargeted; they are named at the end.
+    """
     from jaxsim.io.files import write_bytes
 
     files = _files(args)
     rows: list[dict[str, Any]] = []
-    with deferred() as check:
+    with defer_interrupts() as check:
         character = retargeting.character_of(args.character)
         Path(args.out).mkdir(parents=True, exist_ok=True)
         try:
@@ -49,41 +52,43 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _files(args: argparse.Namespace) -> list[Path]:
-    """The clips, folders searched. Raises ValueError for options of one clip and names that would
-    give the same result."""
+    """Files of the clips, folders searched.
+
+    Raises ValueError for options of one clip and names that would give the same result.
+    """
     alone = {"--stance": args.stance, "--to": args.to}
     if given := [name for name, value in alone.items() if value]:
         raise ValueError(f"{', '.join(given)}: this is of one file, {len(args.files)} were given")
     if args.character is None or args.out is None:
         raise ValueError("several files or a folder: give --character and --out, where they go")
-    found: list[Path] = []
+    files: list[Path] = []
     for path in map(Path, args.files):
         inside = sorted(p for p in path.iterdir()) if path.is_dir() else [path]
-        found += [p for p in inside if p == path or p.suffix.lower() in KINDS]
-    lacking = [str(path) for path in found if not path.is_file()]
+        files += [p for p in inside if p == path or p.suffix.lower() in KINDS]
+    lacking = [str(path) for path in files if not path.is_file()]
     if lacking:
         raise FileNotFoundError(f"{', '.join(lacking)}: there is no such file; check its name")
-    if not found:
+    if not files:
         raise ValueError(f"{', '.join(args.files)}: no file in it ends in {' or '.join(KINDS)}")
     first: dict[str, Path] = {}
-    for path in found:
+    for path in files:
         if first.setdefault(path.stem, path) != path:
             raise ValueError(
                 f"{first[path.stem]} and {path} would both be written as {path.stem}.npz; rename"
                 " one, or run them with two folders --out"
             )
-    return found
+    return files
 
 
 def _row(args: argparse.Namespace, file: Path, character: tuple[Model, Body]) -> dict[str, Any]:
-    """What the table says of a clip, whose reference is written unless it is there."""
+    """Row of a clip in the table; its reference is written unless it exists."""
     from jaxsim.mocap.quality import failures, quality
     from jaxsim.mocap.reference import save_reference
 
     row: dict[str, Any] = {"file": str(file), "failed": "", "beyond": "", "kept": False}
     try:
-        out, asked = Path(args.out, f"{file.stem}.npz"), _asked(args, file)
-        before = _before(out, asked)
+        out, inputs = Path(args.out, f"{file.stem}.npz"), _asked(args, file)
+        before = _before(out, inputs)
         if before is not None:
             return {**row, **before, "kept": True}
         clip = retargeting.read(args, file)
@@ -98,32 +103,31 @@ def _row(args: argparse.Namespace, file: Path, character: tuple[Model, Body]) ->
         "scheme": motion.joints.name,
         **{name: None if value != value else round(value, 4) for name, value in found.items()},
     }
-    save_reference(out, motion, file, more={"asked": asked, "report": report})
+    save_reference(out, motion, file, more={"asked": inputs, "report": report})
     return {**row, **report}
 
 
-def _before(out: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
-    """The report of a result that is there, if it was made of the same; None where it is to be made
-    (again)."""
+def _before(out: Path, inputs: dict[str, Any]) -> dict[str, Any] | None:
+    """Report of an earlier result, if it was made of the same inputs; None otherwise."""
     from jaxsim.mocap.errors import ClipError
     from jaxsim.mocap.reference import about
 
     try:
-        told = about(out)
+        info = about(out)
     except ClipError:
         return None
-    return told["report"] if told.get("asked") == asked else None
+    return info["report"] if info.get("asked") == inputs else None
 
 
 def _asked(args: argparse.Namespace, file: Path) -> dict[str, Any]:
-    """All that a result depends on; of files what they hold."""
+    """Inputs that a result depends on; of files their digests."""
     from jaxsim.mocap.reference import sha256
 
-    asked = {name: getattr(args, name) for name in ASKED}
+    inputs = {name: getattr(args, name) for name in ASKED}
     for name in ("character", "joints", "skeleton"):
-        if asked[name] is not None and Path(asked[name]).is_file():
-            asked[name] = sha256(asked[name])
-    return {**asked, "clip": sha256(file)}
+        if inputs[name] is not None and Path(inputs[name]).is_file():
+            inputs[name] = sha256(inputs[name])
+    return {**inputs, "clip": sha256(file)}
 
 
 def _told(row: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""jaxsim mocap: what is in a motion-capture file."""
+"""jaxsim mocap: contents of a motion-capture file, and retargeting to a character."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from optimize.cli.command import Command
 from optimize.cli.shared import say
 from optimize.cli.values import positive
 from optimize.cli.view import show_page
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from jaxsim.io.motion import Motion
@@ -42,7 +42,7 @@ BAR = 64  # characters of a stance bar
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The file, what it does not tell, and what is to be written."""
+    """Add the file, what it does not define, and what is to be written."""
     add = parser.add_argument
     add("files", nargs="+", metavar="FILE", help="a .bvh, .amc, .npz or .c3d file, trajectory.npz;"
         " several, or a folder: each is put on the character")  # fmt: skip
@@ -65,8 +65,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read the file, print what is in it, write what was asked for."""
-    with deferred():
+    """Read the file, print its contents, write what was requested."""
+    with defer_interrupts():
         from jaxsim.mocap.amass import is_amass
         from jaxsim.mocap.schemes import detect_scheme
 
@@ -129,7 +129,7 @@ def _simulated(args: argparse.Namespace) -> Clip:
 
 
 def _stance(args: argparse.Namespace, clip: Clip, scheme: Scheme | None) -> Stance | None:
-    """Labels from the file that was given, else found; none for a figure without two feet."""
+    """Labels from the given file, else detected; none for a figure without two feet."""
     from jaxsim.mocap.measures import not_human
     from jaxsim.mocap.stance import label_stance
     from jaxsim.mocap.stance_file import read_stance
@@ -164,7 +164,7 @@ def _run_markers(args: argparse.Namespace) -> int:
 
 
 def report(clip: Clip, scheme: Scheme | None, stance: Stance | None) -> str:
-    """What the command prints of a clip."""
+    """Report on a clip, as the command prints it."""
     text = _table(_facts(clip, scheme, stance))
     if stance is None:
         return text
@@ -192,7 +192,7 @@ def _facts(clip: Clip, scheme: Scheme | None, stance: Stance | None) -> dict[str
 
 
 def _bar(stance: Stance, side: int) -> str:
-    """A character for each part of the clip: what most of its frames are."""
+    """Bar with a character for each part of the clip, by the majority of its frames."""
     import numpy as np
 
     stands, slides = stance.stands[:, side], stance.slides[:, side]

@@ -19,7 +19,7 @@ from optimize.cli.shared import (
     study_setting,
 )
 from optimize.cli.values import at_least, positive, several, variants
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 DESCRIPTION = """\
 Find the largest push after which the character of a scenario still stands, whatever its controller:
@@ -38,14 +38,14 @@ examples:
 
 
 def fill() -> Mapping[str, str]:
-    """The defaults."""
+    """Defaults for the help text."""
     from optimize.studies.push_options import MapOptions
 
     return as_text(defaults(MapOptions))
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """All but those of the folder are fields of ``MapOptions``."""
+    """Add the fields of ``MapOptions`` and the options of the folder."""
     run_options(parser)
     set_options(parser)
     numbers_option(parser)
@@ -82,8 +82,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Search, write the folder, print the table. 1: no cell was finite."""
-    with deferred():
+    """Compute the map, write the folder, print the table. Returns 1 where no cell was finite."""
+    with defer_interrupts():
         from controllers.numbers import read_numbers
         from optimize.studies.push_map import push_map
         from optimize.studies.push_options import MapOptions

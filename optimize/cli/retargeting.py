@@ -1,4 +1,4 @@
-"""What jaxsim mocap does with --character: a clip on a character, its report, page and files."""
+"""jaxsim mocap with --character: a clip on a character, its report, page and files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REFERENCE, PLOTS = "reference.npz", "quality.png"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The character, and how the clip is put on it."""
+    """Add the character, and the options of its retargeting."""
     add = parser.add_argument_group("retargeting").add_argument
     add("--character", metavar="NAME", help="put the clip on a character, or an .xml or .urdf file")
     add("--joints", metavar="FILE", help='a joint map in a TOML file, or "guess"')
@@ -36,8 +36,10 @@ def check_options(args: argparse.Namespace) -> None:
 
 
 def read(args: argparse.Namespace, file: str | Path) -> Clip:
-    """The clip in a .bvh or .amc file, with what the options say of it; a rate is of one file, or
-    of .amc files among many, as the others tell theirs."""
+    """Read the clip in a .bvh or .amc file with the options that apply to it.
+
+    A rate is of one file, or of .amc files among many, as the others contain theirs.
+    """
     from jaxsim.mocap.read import read_clip
 
     many = len(args.files) > 1 or Path(args.files[0]).is_dir()
@@ -54,7 +56,7 @@ def read(args: argparse.Namespace, file: str | Path) -> Clip:
 def on_character(
     args: argparse.Namespace, clip: Clip, stance: Stance | None, model: Model, body: Body
 ) -> Retargeted:
-    """The clip on the character that was asked for."""
+    """Retarget the clip to the requested character."""
     from jaxsim.mocap.retarget import retarget
 
     return retarget(
@@ -69,7 +71,7 @@ def on_character(
 
 
 def character_of(name: str) -> tuple[Model, Body]:
-    """A character by its name, or of a file, and what of it a clip drives."""
+    """Character by its name, or from a file, and the body that a clip moves."""
     from jaxsim.characters.registry import CHARACTERS
     from jaxsim.io.model_file import load_model
     from jaxsim.io.world_character import built_in
@@ -83,7 +85,7 @@ def character_of(name: str) -> tuple[Model, Body]:
 
 
 def quality_facts(motion: Retargeted, clip: Clip) -> dict[str, str]:
-    """The report in rows, without the problems that the clip has told already."""
+    """Rows of the quality report, without the problems of the clip that were reported already."""
     from jaxsim.mocap.quality import at_limits, failures, quality
 
     report = quality(motion)
@@ -104,7 +106,7 @@ def quality_facts(motion: Retargeted, clip: Clip) -> dict[str, str]:
 
 
 def write_files(out: str, motion: Retargeted, file: str) -> None:
-    """The reference that controllers follow, and the plots where matplotlib is there."""
+    """Write the reference that controllers follow, and the plots where matplotlib is there."""
     from jaxsim.mocap.joint_map import write_map
     from jaxsim.mocap.reference import save_reference
     from jaxsim.viewer.retarget_plots import write_retarget_plots
@@ -120,7 +122,7 @@ def write_files(out: str, motion: Retargeted, file: str) -> None:
 
 
 def as_clip(motion: Retargeted) -> Clip:
-    """The character in a retargeted clip as a clip, its links as joints."""
+    """Convert the character in a retargeted clip to a clip, its links as joints."""
     from jaxsim.mocap.from_motion import clip_of_motion
 
     return clip_of_motion(_drawn(motion), motion.model.topology.link_parent, motion.rate)
@@ -134,7 +136,7 @@ def _drawn(motion: Retargeted) -> Motion:
 
 
 def both(source: Motion, motion: Retargeted) -> Motion:
-    """The source's skeleton and the character beside it."""
+    """Motion with the source's skeleton and the character beside it."""
     from jaxsim.mocap.figure import beside
 
     return beside(source, _drawn(motion))

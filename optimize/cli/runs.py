@@ -1,4 +1,4 @@
-"""jaxsim runs: what there is in a folder of runs, and how two of them differ."""
+"""jaxsim runs: list the runs in a folder, and compare two of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from optimize.cli.command import Command, Setting
 from optimize.cli.shared import say
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from optimize.studies.run_list import ListedRun
@@ -30,7 +30,7 @@ HEAD = ("run", "state", "done", "best", "judged", "evaluations", "time", "scenar
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The folder, and what is made of its runs."""
+    """Add the folder, and the outputs for its runs."""
     parser.add_argument("folder", metavar="DIR", help="a folder of runs, or of one")
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
@@ -43,75 +43,75 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the list, or make of the runs what was asked for."""
-    with deferred():
+    """Print the list, or the requested comparison, plot or page."""
+    with defer_interrupts():
         from optimize.studies.run_list import list_runs
 
     if args.compare is not None:
         return _compare(args)
-    found = list_runs(args.folder)
+    listing = list_runs(args.folder)
     if args.page:
-        return _page(args, found)
+        return _page(args, listing)
     if args.plot is not None:
-        return _plot(args, found)
-    if not found:
+        return _plot(args, listing)
+    if not listing:
         say(f"no runs in {args.folder}")
         return 0
-    print(table(found, Path(args.folder)))
+    print(table(listing, Path(args.folder)))
     return 0
 
 
 def _compare(args: argparse.Namespace) -> int:
-    with deferred():
-        from optimize.studies.run_list import compared
+    with defer_interrupts():
+        from optimize.studies.run_list import compare_runs
 
     one, other = (_place(Path(args.folder), name) for name in args.compare)
     print(f"{one}, {other}")
-    for line in compared(one, other):
+    for line in compare_runs(one, other):
         print(f"  {line}")
     return 0
 
 
 def _place(folder: Path, name: str) -> Path:
-    """A run by its name in the list, or by its path."""
+    """Folder of a run by its name in the list, or by its path."""
     return folder / name if (folder / name).is_dir() else Path(name)
 
 
-def _plot(args: argparse.Namespace, found: Sequence[ListedRun]) -> int:
-    with deferred():
+def _plot(args: argparse.Namespace, listing: Sequence[ListedRun]) -> int:
+    with defer_interrupts():
         from optimize.studies.run_plot import plot_runs
 
-    _tell_broken(found, Path(args.folder))
-    plot_runs(args.plot, [run.path for run in found if run.kind == "tune"])
+    _tell_broken(listing, Path(args.folder))
+    plot_runs(args.plot, [run.path for run in listing if run.kind == "tune"])
     print(args.plot)
     return 0
 
 
-def _page(args: argparse.Namespace, found: Sequence[ListedRun]) -> int:
+def _page(args: argparse.Namespace, listing: Sequence[ListedRun]) -> int:
     from optimize.cli.view import show_page
 
-    with deferred():
+    with defer_interrupts():
         from optimize.tuning.page import write_run_page
 
-    searches = [run for run in found if run.kind == "tune"]
+    searches = [run for run in listing if run.kind == "tune"]
     if len(searches) != 1:
-        _tell_broken(found, Path(args.folder))
+        _tell_broken(listing, Path(args.folder))
         names = ", ".join(str(run.path) for run in searches) or "none"
         raise ValueError(f"--page is of one tuning run; {args.folder} holds {names}")
     show_page(write_run_page(searches[0].path, progress=not args.quiet))
     return 0
 
 
-def table(found: Sequence[ListedRun], top: Path) -> str:
-    """A line a run; below, what is wrong with some."""
-    rows = [HEAD, *(_row(run, top) for run in found)]
+def table(listing: Sequence[ListedRun], top: Path) -> str:
+    """Format a line for each run; below, notes on some."""
+    rows = [HEAD, *(_row(run, top) for run in listing)]
     widths = [max(len(row[k]) for row in rows) for k in range(len(HEAD))]
     right = range(HEAD.index("done"), HEAD.index("time") + 1)
     lines = [
         "  ".join(f"{c:>{w}}" if k in right else f"{c:<{w}}" for k, (c, w) in enumerate(cells))
         for cells in (list(zip(row, widths)) for row in rows)
     ]
-    notes = [f"{_name(run, top)}: {run.note}" for run in found if run.note]
+    notes = [f"{_name(run, top)}: {run.note}" for run in listing if run.note]
     return "\n".join(line.rstrip() for line in [*lines, *notes])
 
 
@@ -139,12 +139,12 @@ def _row(run: ListedRun, top: Path) -> tuple[str, ...]:
     )
 
 
-def _tell_broken(found: Sequence[ListedRun], top: Path) -> None:
-    say(*(f"{_name(run, top)}: {run.note}" for run in found if run.state == "broken"))
+def _tell_broken(listing: Sequence[ListedRun], top: Path) -> None:
+    say(*(f"{_name(run, top)}: {run.note}" for run in listing if run.state == "broken"))
 
 
 def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting | None:
-    """Of a page: its front's motions are simulated as the search did."""
+    """Settings for a page, whose motions are simulated in the precision of the search."""
     if not args.page:
         return None
     from optimize.results.folder import RunFolder

@@ -1,4 +1,4 @@
-"""What several commands share: options, their defaults as help texts show them, output."""
+"""Options that several commands share, their defaults in help texts, and output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jaxsim.threads import cores
 from optimize.cli.command import Setting
 from optimize.interrupts import EXIT_CODE as INTERRUPTED
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from optimize.running.simulate import Simulation
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def general_options(parser: argparse.ArgumentParser, runs_code: bool = True) -> None:
-    """Those of every command; runs_code: whether Python files of users run there."""
+    """Add the options of every command; runs_code: whether Python files of users run there."""
     group = parser.add_argument_group("general")
     group.add_argument("--device", choices=("cpu", "gpu"), help="where to compute")
     group.add_argument(
@@ -50,7 +50,7 @@ def general_options(parser: argparse.ArgumentParser, runs_code: bool = True) -> 
 
 
 def set_options(parser: argparse.ArgumentParser) -> None:
-    """What changes a scenario; ``settings`` reads it."""
+    """Add --set, which changes a scenario; ``settings`` reads it."""
     parser.add_argument(
         "--set",
         action="append",
@@ -61,7 +61,7 @@ def set_options(parser: argparse.ArgumentParser) -> None:
 
 
 def numbers_option(parser: argparse.ArgumentParser) -> None:
-    """A file for ``controllers.numbers.read_numbers``."""
+    """Add --numbers, a file for ``controllers.numbers.read_numbers``."""
     parser.add_argument(
         "--numbers",
         metavar="FILE",
@@ -69,10 +69,10 @@ def numbers_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def settings(given: Iterable[str], option: str = "--set") -> dict[str, Any]:
-    """Path -> value. Raises ValueError for what cannot be read."""
+def settings(texts: Iterable[str], option: str = "--set") -> dict[str, Any]:
+    """Parse settings to path -> value. Raises ValueError for what cannot be read."""
     changes: dict[str, Any] = {}
-    for text in given:
+    for text in texts:
         path, equals, value = text.partition("=")
         if not (path and equals):
             raise ValueError(f"{option} {text}: expected PATH=VALUE, as in push.force=350")
@@ -81,7 +81,7 @@ def settings(given: Iterable[str], option: str = "--set") -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """As in TOML, where that is one; else a text."""
+    """Parse a TOML value; any other text stays a text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -89,7 +89,7 @@ def _value(text: str) -> Any:
 
 
 def run_options(parser: argparse.ArgumentParser) -> None:
-    """Of a run that is kept in a folder and can be gone on with; see ``run_arguments``."""
+    """Add the options of a run in a folder that can be resumed; see ``run_arguments``."""
     add = parser.add_argument
     add("--out", required=True, metavar="DIR", help="result folder: new, or with --resume its own")
     add("--resume", action="store_true", help="go on with the run in DIR, with its options")
@@ -102,7 +102,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def cluster_option(parser: argparse.ArgumentParser) -> None:
-    """Where the work is done; ``optimize.running.cluster.workers`` reads it."""
+    """Add --cluster, the workers; ``optimize.running.cluster.workers`` reads it."""
     parser.add_argument(
         "--cluster",
         metavar="WHERE",
@@ -112,7 +112,7 @@ def cluster_option(parser: argparse.ArgumentParser) -> None:
 
 
 def run_arguments(args: argparse.Namespace) -> dict[str, Any]:
-    """The arguments that every function with such a folder takes."""
+    """Arguments that every function with a run folder takes."""
     return {
         "out": args.out,
         "resume": args.resume,
@@ -123,15 +123,15 @@ def run_arguments(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def as_typed(args: argparse.Namespace) -> list[str]:
-    """The command, for the result folder."""
+    """Command as typed, for the result folder."""
     from optimize.results.folder import command_line
 
     return command_line(["jaxsim", *args.argv])
 
 
 def run_study(work: Callable[..., Any], kind: type, args: argparse.Namespace, **more: Any) -> Any:
-    """What ``work`` finds with the options of this kind, or in a folder with those of its run."""
-    options = given(args, defaults(kind)) | more
+    """Run ``work`` with the options of this type, or resume a folder with those of its run."""
+    options = given_options(args, defaults(kind)) | more
     if args.resume and options:
         raise ValueError(
             f"--resume goes on with the options of the run; leave out {', '.join(sorted(options))}"
@@ -143,18 +143,18 @@ def run_study(work: Callable[..., Any], kind: type, args: argparse.Namespace, **
 
 
 def defaults(of: Callable[..., Any]) -> dict[str, Any]:
-    """The arguments of a function, or fields of a dataclass, that have a default, and that."""
+    """Arguments of a function, or fields of a dataclass, with their default, if they have one."""
     parameters = inspect.signature(of).parameters.values()
     return {each.name: each.default for each in parameters if each.default is not each.empty}
 
 
-def given(args: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
-    """What the user gave of the options of these names."""
+def given_options(args: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    """Options of these names that the user has given."""
     return {name: getattr(args, name) for name in names if getattr(args, name, None) is not None}
 
 
 def as_text(values: Mapping[str, Any]) -> dict[str, str]:
-    """Numbers as a user would type them."""
+    """Format numbers as a user would type them."""
     return {name: _one_as_text(value) for name, value in values.items()}
 
 
@@ -168,7 +168,7 @@ def _one_as_text(value: Any) -> str:
 
 
 def generations_setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
-    """For generations of scripts: a part of the CPU for each chunk of members."""
+    """Settings for generations of scripts: a part of the CPU for each chunk of members."""
     from optimize.running.batch import CHUNK
     from optimize.tuning.options import DEFAULTS
 
@@ -178,7 +178,7 @@ def generations_setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Se
 
 
 def study_setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
-    """For many pushes at once."""
+    """Settings for many pushes at once."""
     return Setting(device=None, precision="float32", cpu_devices=cores())
 
 
@@ -186,14 +186,14 @@ def study_setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
 
 
 def say(*lines: str) -> None:
-    """To the user, apart from what the command prints as its result."""
+    """Print lines to the user, apart from the result of the command."""
     for line in lines:
         print(line, file=sys.stderr)
 
 
 def write_and_print(simulation: Simulation, out: str | Path | None, as_json: bool) -> None:
     """Write the motion to its folder, if there is one, and print the summary."""
-    with deferred():
+    with defer_interrupts():
         from optimize.running.simulate import write_simulation
         from optimize.running.summary import table
 
@@ -205,7 +205,7 @@ def write_and_print(simulation: Simulation, out: str | Path | None, as_json: boo
 
 
 def outcome(simulation: Simulation) -> int:
-    """The exit code. 1: the motion means nothing, and from when on is said."""
+    """Exit code of a simulation; 1 where the motion diverged, with a message."""
     if simulation.interrupted:
         return INTERRUPTED
     summary = simulation.summary

@@ -12,7 +12,7 @@ from optimize.cli.shared import (
     INTERRUPTED,
     as_text,
     defaults,
-    given,
+    given_options,
     numbers_option,
     outcome,
     say,
@@ -21,7 +21,7 @@ from optimize.cli.shared import (
     write_and_print,
 )
 from optimize.cli.values import within
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 DESCRIPTION = """\
 Simulate a scenario, and write the motion: a page that plays offline (motion.html), a film strip,
@@ -43,14 +43,14 @@ examples:
 
 
 def fill() -> Mapping[str, str]:
-    """The defaults."""
+    """Defaults for the help text."""
     from optimize.running.simulate import simulate
 
     return as_text(defaults(simulate))
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """All but NAME, --set, --numbers and --out have the names that ``simulate`` gives them."""
+    """Add NAME, --set, --numbers, --out and the arguments of ``simulate``."""
     add = parser.add_argument
     add("what", metavar="NAME", help="a scenario, a script, a character: by name, or a file")
     set_options(parser)
@@ -65,8 +65,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Simulate, write the folder, print the summary. 1: the motion means nothing."""
-    with deferred():
+    """Simulate, write the folder, print the summary. Returns 1 where the motion diverged."""
+    with defer_interrupts():
         from controllers.numbers import read_numbers
         from optimize.results.folder import RunFolder
         from optimize.running.simulate import simulate
@@ -76,7 +76,9 @@ def run(args: argparse.Namespace) -> int:
             f"{args.out} holds a tuning run, whose script would be overwritten;"
             " choose another --out"
         )
-    options: dict[str, Any] = given(args, ("start", "seconds", "dt", "fps", "objective", "backend"))
+    options: dict[str, Any] = given_options(
+        args, ("start", "seconds", "dt", "fps", "objective", "backend")
+    )
     changes = {} if args.numbers is None else read_numbers(args.numbers)
     changes |= settings(args.set)
     simulation = simulate(args.what, set=changes, progress=not args.quiet, **options)

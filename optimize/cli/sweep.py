@@ -11,7 +11,7 @@ from optimize.cli.shared import (
     as_text,
     cluster_option,
     defaults,
-    given,
+    given_options,
     run_arguments,
     run_options,
     say,
@@ -20,7 +20,7 @@ from optimize.cli.shared import (
     study_setting,
 )
 from optimize.cli.values import at_least, edge, spread, within
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from xarray import Dataset
@@ -55,7 +55,7 @@ examples:
 
 
 def fill() -> dict[str, str]:
-    """The measures of a script's scenario, and the defaults."""
+    """Measures of a script's scenario, and defaults, for the help text."""
     import textwrap
 
     from optimize.scenarios.find import scenario
@@ -69,7 +69,7 @@ def fill() -> dict[str, str]:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """All but NAME and what is made of the result have the names that ``sweep`` gives them."""
+    """Add NAME, the arguments of ``sweep``, and the outputs for its result."""
     add = parser.add_argument
     add("what", metavar="NAME", nargs="?", help="a scenario or script; not with --resume")
     add(
@@ -115,8 +115,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Sweep, write the folder, print the summary. 1: every member failed."""
-    with deferred():
+    """Sweep, write the folder, print the summary. Returns 1 where every member failed."""
+    with defer_interrupts():
         from optimize.problems.starts import spread_text
         from optimize.sweeps.edge import Edge
         from optimize.sweeps.sweep import sweep
@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
 
     args.set = settings(args.set) or None
     names = {"values", "measures", "starts", "count", "seed", "seconds", "chunk", "set", "backend"}
-    options: dict[str, Any] = given(args, names | {"sample"})
+    options: dict[str, Any] = given_options(args, names | {"sample"})
     if args.holds and not args.edge:
         raise ValueError("--holds says what an edge is of; give --edge PATH=START:END:PARTS too")
     if args.edge:
@@ -157,7 +157,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _as_begun(args: argparse.Namespace) -> None:
-    """What is made of the result as well, as the command of the run said."""
+    """Add the outputs that the command of the resumed run had."""
     from optimize.results.folder import RunFolder
 
     typed = RunFolder.open(args.out).read_config()["command"]
@@ -167,7 +167,7 @@ def _as_begun(args: argparse.Namespace) -> None:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Raises ValueError for a number that varies twice."""
+    """Convert pairs to a dictionary. Raises ValueError for a number that varies twice."""
     names = [name for name, _ in pairs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

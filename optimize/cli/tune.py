@@ -13,7 +13,7 @@ from optimize.cli.shared import (
     as_text,
     cluster_option,
     generations_setting,
-    given,
+    given_options,
     run_arguments,
     run_options,
     say,
@@ -22,7 +22,7 @@ from optimize.cli.shared import (
 )
 from optimize.cli.values import at_least, bounds, deviations, positive, pushes, variants, within
 from optimize.interrupts import EXIT_CODE as INTERRUPTED
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from optimize.tuning.tune import TuneResult
@@ -57,7 +57,7 @@ examples:
 
 
 def fill() -> Mapping[str, str]:
-    """The objectives, and the defaults."""
+    """Objectives and defaults for the help text."""
     from optimize.running.objectives import OBJECTIVES
     from optimize.tuning.options import DEFAULTS
 
@@ -67,7 +67,7 @@ def fill() -> Mapping[str, str]:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """All but NAME, --objective and those of the folder have the names of ``TuneOptions``."""
+    """Add NAME, --objective, the options of the folder, and those of ``TuneOptions``."""
     add = parser.add_argument
     add(
         "scenario",
@@ -135,7 +135,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _trial_options(parser: argparse.ArgumentParser) -> None:
-    """By how many motions a member is judged, and what differs between these."""
+    """Add the options of a member's trials: their number, variation and aggregation."""
     add = parser.add_argument
     add(
         "--trials",
@@ -164,7 +164,7 @@ def _trial_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _search_options(parser: argparse.ArgumentParser) -> None:
-    """How members are found, and how many searches advance together."""
+    """Add the options of the search method, and the number of searches that run together."""
     add = parser.add_argument
     add(
         "--method",
@@ -203,18 +203,18 @@ def _search_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tune a script in a folder, or go on with that."""
-    with deferred():
+    """Tune a script in a folder, or resume the run there."""
+    with defer_interrupts():
         from optimize.results.folder import RunFolder
         from optimize.tuning.options import DEFAULTS
         from optimize.tuning.tune import tune
 
     args.set = settings(args.set) or None
-    options = given(args, DEFAULTS)
+    options = given_options(args, DEFAULTS)
     for name in {"numbers", "variants", "each", "draw"} & options.keys():
         options[name] = dict(options[name])
     if args.also:
-        options["also"] = [also(own) for own in args.also]
+        options["also"] = [parse_variant(own) for own in args.also]
     where = {"cluster": args.cluster}
     result = tune(args.scenario, args.objective, **run_arguments(args), **where, **options)
     code = report(result)
@@ -226,30 +226,30 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def also(given: list[str]) -> dict[str, Any]:
-    """Of --also. Raises ValueError for what cannot be read."""
+def parse_variant(texts: list[str]) -> dict[str, Any]:
+    """Parse a variant of --also. Raises ValueError for what cannot be read."""
     own: dict[str, Any] = {}
-    for text in given:
+    for text in texts:
         if text.startswith("pushes="):
             try:
                 own["pushes"] = pushes(text.removeprefix("pushes="))
             except argparse.ArgumentTypeError as error:
-                raise ValueError(f"--also {' '.join(given)}: {error}") from None
-    return {"set": settings((t for t in given if not t.startswith("pushes=")), "--also"), **own}
+                raise ValueError(f"--also {' '.join(texts)}: {error}") from None
+    return {"set": settings((t for t in texts if not t.startswith("pushes=")), "--also"), **own}
 
 
 def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting:
-    """A gradient is as precise as the device allows."""
+    """Settings of a search; a gradient is as precise as the device allows."""
     found = generations_setting(args, kept)
     from optimize.tuning.names import EVOLUTION, stages
 
     parts = stages(args.method or kept.get("method") or "cma")
-    sloped = any(part.name not in EVOLUTION for part in parts)
-    return replace(found, precision=None) if sloped else found
+    gradient_based = any(part.name not in EVOLUTION for part in parts)
+    return replace(found, precision=None) if gradient_based else found
 
 
 def report(result: TuneResult) -> int:
-    """Print what a run gained, or how to go on with it; returns the exit code."""
+    """Print the gain of a run, or how to resume it; returns the exit code."""
     say(*result.notes)
     if result.evolution.interrupted:
         say(f"to go on: {_resume_command(result.folder)}")
@@ -265,7 +265,7 @@ def _resume_command(out: str | Path) -> str:
 
 
 def judgement(result: TuneResult) -> str:
-    """A table of the objective before and after, raw terms with their weights and units."""
+    """Table of the objective before and after, raw terms with their weights and units."""
     from jaxsim.viewer.values import plain_text
     from optimize.results.folder import RunFolder
 

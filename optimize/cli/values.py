@@ -1,4 +1,4 @@
-"""Kinds of values of options: from what was typed, or argparse's error that says what is wanted."""
+"""Parsers of option values, with argparse's errors that say what is expected."""
 
 import argparse
 import math
@@ -16,18 +16,18 @@ def coefficient(text: str) -> float:
     return _number(text, lambda x: x >= 0, "a number of at least 0")
 
 
-def _number(text: str, good: Callable[[float], bool], wanted: str) -> float:
+def _number(text: str, good: Callable[[float], bool], expected: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and good(value)):
-        raise argparse.ArgumentTypeError(f"expected {wanted}, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
     return value
 
 
 def within(name: str) -> Callable[[str], float]:
-    """A number in the range of this name in ``jaxsim.ranges``."""
+    """Parser of a number in the range of this name in ``jaxsim.ranges``."""
 
     def number(text: str) -> float:
         try:
@@ -56,12 +56,12 @@ def at_least(least: int) -> Callable[[str], int]:
 
 
 def several(text: str) -> tuple[float, ...]:
-    """Positive numbers, with commas between them."""
+    """Parse positive numbers with commas between them."""
     return tuple(positive(part) for part in text.split(","))
 
 
 def pushes(text: str) -> tuple[float | tuple[float, float], ...]:
-    """Forces with commas between them, each N or N@DEGREES."""
+    """Parse forces with commas between them, each N or N@DEGREES."""
     return tuple(map(_push, text.split(",")))
 
 
@@ -79,7 +79,7 @@ def _push(text: str) -> float | tuple[float, float]:
 
 
 def deviations(text: str) -> tuple[float, ...]:
-    """Two numbers of at least zero."""
+    """Parse two numbers of at least zero."""
     parts = tuple(coefficient(part) for part in text.split(","))
     if len(parts) != 2:
         raise argparse.ArgumentTypeError(f"expected two numbers, as in 0,0.05, got {text!r}")
@@ -87,7 +87,7 @@ def deviations(text: str) -> tuple[float, ...]:
 
 
 def bounds(text: str) -> tuple[str, tuple[float | str, ...]]:
-    """PATH=LOWER:UPPER[:SCALE], the scale a number or "log"."""
+    """Parse PATH=LOWER:UPPER[:SCALE], the scale a number or "log"."""
     path, equals, numbers = text.partition("=")
     scale = ("log",) if numbers.endswith(":log") else ()
     try:
@@ -104,7 +104,7 @@ def bounds(text: str) -> tuple[str, tuple[float | str, ...]]:
 
 
 def variants(text: str) -> tuple[str, tuple[float, ...]]:
-    """PATH=V,V,..."""
+    """Parse PATH=V,V,..."""
     path, equals, numbers = text.partition("=")
     try:
         values = tuple(float(number) for number in numbers.split(","))
@@ -118,8 +118,10 @@ def variants(text: str) -> tuple[str, tuple[float, ...]]:
 
 
 def spread(text: str) -> tuple[str, object]:
-    """PATH=V,V,... or PATH=A:B:N[:log], values; PATH=A:B[:log] or PATH=MEAN~DEVIATION, a
-    distribution."""
+    """Parse the values or the distribution of a number.
+
+    PATH=V,V,... or PATH=A:B:N[:log], values; PATH=A:B[:log] or PATH=MEAN~DEVIATION, a distribution.
+    """
     path, equals, numbers = text.rpartition("=")
     try:
         if not (path and equals):
@@ -134,7 +136,7 @@ def spread(text: str) -> tuple[str, object]:
 
 
 def edge(text: str) -> tuple[str, float, float, int]:
-    """PATH=START:END:PARTS."""
+    """Parse PATH=START:END:PARTS."""
     path, equals, numbers = text.rpartition("=")
     try:
         start, end, parts = numbers.split(":")
@@ -175,7 +177,7 @@ def _finite(values: list[float]) -> list[float]:
 
 
 def coordinates(text: str) -> dict[str, float]:
-    """NAME=X,NAME=X; a name may have commas."""
+    """Parse NAME=X,NAME=X; a name may have commas."""
     try:
         if not re.fullmatch(r"(?:[^=]+=[^,=]+(?:,(?=.)|$))+", text):
             raise ValueError

@@ -1,4 +1,4 @@
-"""jaxsim verdict: whether a motion stands whatever computes it."""
+"""jaxsim verdict: success rate of a motion by any time step, back end, precision and scheme."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from optimize.cli.command import Command
-from optimize.cli.shared import as_text, defaults, given, say, set_options, settings
+from optimize.cli.shared import as_text, defaults, given_options, say, set_options, settings
 from optimize.cli.values import at_least, coefficient, positive, several, within
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from optimize.studies.verdict import Verdict
@@ -31,14 +31,14 @@ examples:
 
 
 def fill() -> Mapping[str, str]:
-    """The defaults."""
+    """Defaults for the help text."""
     from optimize.studies.verdict import VerdictOptions
 
     return as_text(defaults(VerdictOptions))
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """All but NAME and --set are fields of ``VerdictOptions``."""
+    """Add NAME, --set and the fields of ``VerdictOptions``."""
     add = parser.add_argument
     add("names", metavar="NAME", nargs="+", help="a scenario or script, by name or file")
     set_options(parser)
@@ -55,41 +55,41 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Judge, print the table. 1: a column fails."""
-    with deferred():
+    """Evaluate, print the table. Returns 1 where a column fails."""
+    with defer_interrupts():
         from optimize.studies.verdict import VerdictOptions, verdict
 
-    options = VerdictOptions(**given(args, defaults(VerdictOptions)))
+    options = VerdictOptions(**given_options(args, defaults(VerdictOptions)))
     keys = settings(args.set)
     progress = (lambda text: None) if args.quiet else say
     only = args.backend, args.precision, args.scheme
-    found = [verdict(name, options, keys, progress, *only) for name in args.names]
-    print(table(found))
-    print(f"\n{found[0].starts}")
-    failing = {each.scenario: each.failing for each in found if each.failing}
+    verdicts = [verdict(name, options, keys, progress, *only) for name in args.names]
+    print(table(verdicts))
+    print(f"\n{verdicts[0].starts}")
+    failing = {each.scenario: each.failing for each in verdicts if each.failing}
     for name, columns in failing.items():
         print(f"{name} fails: {'; '.join(column.name for column in columns)}")
     sys.stdout.flush()
     return 1 if failing else 0
 
 
-def table(found: list[Verdict]) -> str:
-    """A row for each way to compute, a column for each scenario; what fails is marked with "!"."""
-    head = ["scheme, back end, precision, step", *(each.scenario for each in found)]
+def table(verdicts: list[Verdict]) -> str:
+    """Table with a row for each way to compute, a column for each scenario; "!" marks failures."""
+    head = ["scheme, back end, precision, step", *(each.scenario for each in verdicts)]
     rows = [head, ["---"] * len(head)]
-    names = list(dict.fromkeys(c.name for each in found for c in each.columns))
+    names = list(dict.fromkeys(c.name for each in verdicts for c in each.columns))
     for name in names:
         cells = []
-        for each in found:
+        for each in verdicts:
             own = [column for column in each.columns if column.name == name]
             cells.append(_cell(each, own[0]) if own else "")
         rows.append([name, *cells])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _cell(found: Verdict, column) -> str:
+def _cell(verdict: Verdict, column) -> str:
     low, high = column.interval
-    mark = " !" if column in found.failing else ""
+    mark = " !" if column in verdict.failing else ""
     return f"{column.ok}/{len(column.stood)} ({100 * low:.0f} to {100 * high:.0f} %){mark}"
 
 

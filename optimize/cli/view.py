@@ -1,4 +1,4 @@
-"""jaxsim view: the page of a result folder."""
+"""jaxsim view: open the page of a result folder."""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ from typing import Any
 from optimize.cli.command import Command, Setting
 from optimize.cli.shared import INTERRUPTED, outcome, say, write_and_print
 from optimize.cli.values import coordinates
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 
 MEMBERS = "members"  # a folder in that of a sweep
 
@@ -24,7 +24,7 @@ examples:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The folder."""
+    """Add the folder, and --at."""
     parser.add_argument("folder", metavar="DIR", help="a result folder, or a page")
     parser.add_argument(
         "--at",
@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Open the page of a result folder."""
-    with deferred():
+    with defer_interrupts():
         from optimize.results.folder import RunFolder
 
     if args.at is not None:
@@ -56,16 +56,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_member(args: argparse.Namespace) -> int:
     """Simulate a member of a sweep, write its folder, open it."""
-    with deferred():
+    with defer_interrupts():
         from optimize.results.folder import RunFolder
         from optimize.running.simulate import run_scenario
         from optimize.sweeps.member import member
 
-    found = member(args.folder, args.at)
-    for name, value in found.told.items():
+    selection = member(args.folder, args.at)
+    for name, value in selection.told.items():
         say(f"{name:<24} {value:.6g}")
-    simulation = run_scenario(found.scenario, progress=not args.quiet, backend=args.backend)
-    place = "_".join(map(str, found.at.values()))
+    simulation = run_scenario(selection.scenario, progress=not args.quiet, backend=args.backend)
+    place = "_".join(map(str, selection.at.values()))
     out = Path(args.folder) / MEMBERS / place
     write_and_print(simulation, out, False)
     show_page(out / RunFolder.MOTION)
@@ -73,7 +73,7 @@ def _run_member(args: argparse.Namespace) -> int:
 
 
 def setting(args: argparse.Namespace, kept: Mapping[str, Any]) -> Setting | None:
-    """A member is simulated as the sweep was."""
+    """Settings for a member, which is simulated in the precision of the sweep."""
     if args.at is None:
         return None
     from optimize.results.folder import RunFolder
@@ -93,7 +93,7 @@ def show_page(page: Path) -> None:
 
 
 def has_display() -> bool:
-    """Whether windows can be shown."""
+    """True if windows can be shown."""
     if sys.platform.startswith(("win", "darwin")):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,6 +1,6 @@
-"""Which actions go with which situations: a volume learned from simulations, and asked.
+"""Compatibility of actions and situations: a volume learned from simulations, and queries of it.
 
-Source: Shen, chapter 6. ``question`` says what is asked, ``paths`` and ``refinement`` where it is
-asked, ``volume`` what is learned, ``query`` what a user wants to know of it, ``run`` keeps all of
-that in a folder, ``page`` shows it.
+Source: Shen, chapter 6. ``question`` defines the yes-or-no question, ``paths`` and ``refinement``
+sample where it is asked, ``volume`` learns, ``query`` answers queries, ``run`` saves all of that in
+a folder, ``page`` shows it.
 """

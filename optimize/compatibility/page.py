@@ -1,4 +1,4 @@
-"""The page of a model: one file that shows the volume, the samples and the last query offline.
+"""Page of a model: one offline file that shows the volume, the samples and the last query.
 
 Three numbers are a box that turns, with the volume's boundary; otherwise each pair of numbers is a
 slice, the others as in the first answer, or in the scenario.
@@ -18,12 +18,12 @@ from tqdm import tqdm
 from jaxsim.io.files import write_bytes
 from jaxsim.viewer.colours import css_variables
 from jaxsim.viewer.page import script_json
-from optimize.compatibility.ask import Asked, motion_of, queries
-from optimize.compatibility.run import Kept, load
+from optimize.compatibility.ask import QueryResult, motion_of, queries
+from optimize.compatibility.run import SavedModel, load
 from optimize.compatibility.space import Space
 from optimize.compatibility.volume import Volume
-from optimize.interrupts import noting
-from optimize.results.lock import locked
+from optimize.interrupts import note_interrupts
+from optimize.results.lock import lock_folder
 
 PAGE = "compat.html"
 CELLS = 24  # of the volume along each number, in space
@@ -32,32 +32,32 @@ MOST_POINTS = 3000  # that are shown, evenly chosen
 NEAR = 0.15  # part of a range that a sample may be off a slice
 
 
-@noting()
+@note_interrupts()
 def write_model_page(out: str | os.PathLike, progress: bool = False) -> Path:
     """Write the page of the model in a folder. Raises as ``load``."""
-    with locked(out):
-        kept = load(out)
-        asked = queries(kept)
+    with lock_folder(out):
+        saved = load(out)
+        result = queries(saved)
         motions = []
-        if asked is not None:
-            points = asked.points.reshape(-1, len(asked.names))
+        if result is not None:
+            points = result.points.reshape(-1, len(result.names))
             bar = tqdm(points, disable=not progress, unit="motion", desc="simulating")
-            motions = [motion_of(kept, point).page() for point in bar]
-        return write_bytes(kept.folder / PAGE, model_page(kept, asked, motions).encode())
+            motions = [motion_of(saved, point).page() for point in bar]
+        return write_bytes(saved.folder / PAGE, model_page(saved, result, motions).encode())
 
 
-def model_page(kept: Kept, asked: Asked | None, motions: list[str]) -> str:
-    """The page as text; motions: one page for each answer."""
-    names = ", ".join(kept.question.space.names)
-    title = f"What is compatible: {kept.options.scenario} over {names}"
-    told = "No query so far" if asked is None else "Answers, as they were simulated"
+def model_page(saved: SavedModel, result: QueryResult | None, motions: list[str]) -> str:
+    """HTML of the page of a model; motions: one page for each answer."""
+    names = ", ".join(saved.question.space.names)
+    title = f"What is compatible: {saved.options.scenario} over {names}"
+    told = "No query so far" if result is None else "Answers, as they were simulated"
     text = {
         "STYLE": css_variables(),
         "TITLE": html.escape(title),
-        "SUMMARY": _rows(kept),
+        "SUMMARY": _rows(saved),
         "ASKED": told,
-        "MOTIONS": "" if asked is None else _frames(asked, motions),
-        "DATA": script_json(page_data(kept, asked)),
+        "MOTIONS": "" if result is None else _frames(result, motions),
+        "DATA": script_json(page_data(saved, result)),
         "SCRIPT": _own("page.js"),
     }
     return re.sub(r"\{\{([A-Z]+)\}\}", lambda match: text[match[1]], _own("page.html"))
@@ -67,14 +67,14 @@ def _own(name: str) -> str:
     return resources.files("optimize.compatibility").joinpath(name).read_text("utf-8")
 
 
-def _rows(kept: Kept) -> str:
-    model = kept.model
+def _rows(saved: SavedModel) -> str:
+    model = saved.model
     rows = {
         "samples": f"{model['samples']}, {model['compatible']} of them compatible",
         "right in 5-fold cross-validation": f"{model['accuracy']:.2%}",
         "support vectors": model["support_vectors"],
-        "sampling": f"{model['seconds']['sampling']:.1f} s, {kept.options.method}",
-        "of each simulation": f"{kept.options.seconds:g} s; {kept.options.outcome}",
+        "sampling": f"{model['seconds']['sampling']:.1f} s, {saved.options.method}",
+        "of each simulation": f"{saved.options.seconds:g} s; {saved.options.outcome}",
     }
     return "\n".join(
         f'<tr><th scope="row">{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>'
@@ -82,13 +82,13 @@ def _rows(kept: Kept) -> str:
     )
 
 
-def _frames(asked: Asked, motions: list[str]) -> str:
+def _frames(result: QueryResult, motions: list[str]) -> str:
     out = []
-    for (k, n), page in zip(np.ndindex(asked.known.shape), motions):
+    for (k, n), page in zip(np.ndindex(result.known.shape), motions):
         numbers = ", ".join(
-            f"{name.split(': ')[-1]} {x:.3g}" for name, x in zip(asked.names, asked.points[k, n])
+            f"{name.split(': ')[-1]} {x:.3g}" for name, x in zip(result.names, result.points[k, n])
         )
-        verdict = "succeeds" if asked.succeeded[k, n] else "fails"
+        verdict = "succeeds" if result.succeeded[k, n] else "fails"
         source = html.escape(page, quote=True)
         out.append(
             f'<div class="card"><b>{html.escape(numbers)}: {verdict}</b>'
@@ -97,23 +97,23 @@ def _frames(asked: Asked, motions: list[str]) -> str:
     return "\n".join(out)
 
 
-def page_data(kept: Kept, asked: Asked | None) -> dict[str, Any]:
-    """What the page draws."""
-    space = kept.question.space
-    inside = np.flatnonzero(space.inside(kept.points))
+def page_data(saved: SavedModel, result: QueryResult | None) -> dict[str, Any]:
+    """Data that the page draws."""
+    space = saved.question.space
+    inside = np.flatnonzero(space.inside(saved.points))
     shown = inside[np.unique(np.linspace(0, len(inside) - 1, MOST_POINTS).astype(int))]
-    points = kept.points[shown]
-    answers = np.zeros((0, space.size)) if asked is None else asked.points.reshape(-1, space.size)
-    through = answers[0] if len(answers) else kept.question.start
+    points = saved.points[shown]
+    answers = np.zeros((0, space.size)) if result is None else result.points.reshape(-1, space.size)
+    through = answers[0] if len(answers) else saved.question.start
     return {
         "names": space.names,
         "lower": _short(space.lower),
         "upper": _short(space.upper),
         "points": _short(points),
-        "yes": kept.yes[shown].astype(int).tolist(),
+        "yes": saved.yes[shown].astype(int).tolist(),
         "answers": _short(answers),
-        "faces": _short(faces(space, kept.volume)) if space.size == 3 else [],
-        "slices": [] if space.size == 3 else slices(space, kept.volume, through, points),
+        "faces": _short(faces(space, saved.volume)) if space.size == 3 else [],
+        "slices": [] if space.size == 3 else slices(space, saved.volume, through, points),
     }
 
 
@@ -122,29 +122,29 @@ def _short(numbers: np.ndarray) -> Any:
 
 
 def faces(space: Space, volume: Volume, cells: int = CELLS) -> np.ndarray:
-    """(n, 4, 3) corners, each range from 0 to 1, of the faces between cells inside and outside."""
+    """Corners (n, 4, 3) of the faces between cells inside and outside, each range from 0 to 1."""
     middle = (np.arange(cells) + 0.5) / cells
     unit = np.stack(np.meshgrid(middle, middle, middle, indexing="ij"), axis=-1)
     points = space.lower + unit * (space.upper - space.lower)
     full = np.asarray(volume.decision(space.scaled(points.reshape(-1, 3)))) > 0
     full = np.pad(full.reshape(cells, cells, cells), 1)
-    found = []
+    out = []
     for axis in range(3):
         first = np.argwhere(np.diff(full.astype(int), axis=axis) != 0) - 1.0
         first[:, axis] += 1
         one, other = (np.eye(3)[(axis + k) % 3] for k in (1, 2))
         corners = [first, first + one, first + one + other, first + other]
-        found.append(np.stack(corners, axis=1) / cells)
-    return np.concatenate(found)
+        out.append(np.stack(corners, axis=1) / cells)
+    return np.concatenate(out)
 
 
 def slices(
     space: Space, volume: Volume, through: np.ndarray, points: np.ndarray
 ) -> list[dict[str, Any]]:
-    """For each pair of numbers: where the volume is, and which samples are near."""
+    """Slices for each pair of numbers: the volume in them, and the samples near."""
     middle = (np.arange(PIXELS) + 0.5) / PIXELS
     extent = space.upper - space.lower
-    found = []
+    out = []
     for across, up in itertools.combinations(range(space.size), 2):
         grid = np.tile(through, (PIXELS, PIXELS, 1))
         grid[..., across] = (space.lower[across] + middle * extent[across])[:, None]
@@ -154,5 +154,5 @@ def slices(
         near = np.flatnonzero(np.all(off < NEAR, axis=1))
         decision = np.asarray(volume.decision(space.scaled(grid.reshape(-1, space.size))))
         inside = (decision > 0).reshape(PIXELS, PIXELS).astype(int).tolist()
-        found.append({"across": across, "up": up, "inside": inside, "near": near.tolist()})
-    return found
+        out.append({"across": across, "up": up, "inside": inside, "near": near.tolist()})
+    return out

@@ -1,8 +1,8 @@
 """Sampling along paths: distributions that move apart within what is compatible.
 
-Source: Shen, section 6.1. Each of d + 1 paths is a CMA-ES; its points are worth the more the
-further they lie from the best points of the other paths (equation 6.1) and the further they spread
-across the way of their own path (equation 6.2). Path after path updates in turn, as there; because
+Source: Shen, section 6.1. Each of d + 1 paths is a CMA-ES; the fitness of its points grows with
+their distance from the best points of the other paths (equation 6.1) and with their spread across
+the direction of their own path (equation 6.2). Path after path updates in turn, as there; because
 what a path samples depends on its own past alone, the points of all paths are simulated as one
 batch.
 """
@@ -17,27 +17,27 @@ from evosax.algorithms import CMA_ES
 
 from optimize.compatibility.space import Space
 
-K, K2 = 5.0, 2.0  # what the smallest distance, and breadth, are worth
+K, K2 = 5.0, 2.0  # weights of the smallest distance, and of the breadth
 C = 1e6  # what an incompatible point loses
 POPULATION = 7  # of a path, in each generation
 SIGMA = 0.5  # of the first distribution, in the units of distances; the thesis has no number
 
 
 class Path(NamedTuple):
-    """Where a path was last and is now, scaled."""
+    """Previous and current best point of a path, scaled."""
 
     last: np.ndarray  # (d,) the best point of the generation before
     best: np.ndarray  # (d,) of the last generation
 
 
 def depth(z: np.ndarray, yes: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Equation 6.1: (n,) of points z (n, d) beside the best ones of other paths (m, d)."""
+    """Depth (n,) of points z (n, d) beside the best ones of other paths (m, d), equation 6.1."""
     distance = np.linalg.norm(z[:, None] - others[None], axis=-1)
     return distance.sum(axis=1) + K * distance.min(axis=1) - C * ~yes
 
 
 def worth(z: np.ndarray, yes: np.ndarray, deep: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """Equation 6.2: (n,) of points z (n, d), with ``deep`` of equation 6.1.
+    """Fitness (n,) of points z (n, d), equation 6.2, with ``deep`` of equation 6.1.
 
     A compatible point that is not the best gains ``K2`` times its distance from the line through
     ``last`` (d,) and the best, and loses the square of its distance from the best along that line.
@@ -75,12 +75,12 @@ def _strategy(population: int, dimensions: int, dtype: str) -> _Strategy:
 
 
 def _cpu():
-    """Small eigenproblems are at home there, wherever the simulations run."""
+    """Context on the CPU, where small eigenproblems are fast, wherever the simulations run."""
     return jax.default_device(jax.devices("cpu")[0])
 
 
 class PathSampler:
-    """Points by ``ask``, what came of them to ``tell``; the same seed gives the same points.
+    """Sampler along paths: ``ask`` for points, ``tell`` their answers; reproducible by its seed.
 
     n: paths, by default d + 1. A batch is the ``POPULATION`` points of each path in turn.
     """
@@ -113,13 +113,13 @@ class PathSampler:
         return jax.random.split(jax.random.fold_in(self.key, 2 * self.round + what), self.n)
 
     def ask(self) -> np.ndarray:
-        """(n * population, d) points."""
+        """Sample points (n * population, d)."""
         with _cpu():
             self._z, self.state = self._cma.ask(self._keys(0), self.state, self._cma.params)
         return self.space.points(np.asarray(self._z)).reshape(-1, self.space.size)
 
     def tell(self, yes: np.ndarray) -> None:
-        """What came of the points of the last ``ask``."""
+        """Update by the answers to the points of the last ``ask``."""
         z, yes = np.asarray(self._z, float), np.asarray(yes).reshape(self.n, -1)
         ranks = np.empty(yes.shape)
         for m in range(self.n):

@@ -1,9 +1,9 @@
-"""What a volume is asked: different actions for a situation, different situations for an action.
+"""Queries of a volume: different actions for a situation, or different situations for an action.
 
-Source: Shen, section 6.3. First a CMA-ES leads from a support vector that lies near to the point of
-the volume nearest to what is asked; then one for each answer, in turn, moves the answers apart.
-The printed sum of the diversity has its penalty with the wrong sign (a minimum would then be
-incompatible); here incompatible answers cost, and distances pay.
+Source: Shen, section 6.3. First a CMA-ES leads from a nearby support vector to the point of the
+volume nearest to the query; then one for each answer, in turn, moves the answers apart. The printed
+sum of the diversity has its penalty with the wrong sign (a minimum would then be incompatible);
+here incompatible answers cost, and distances are rewarded.
 """
 
 import time
@@ -21,7 +21,7 @@ from jax import Array
 from optimize.compatibility.space import Space
 from optimize.compatibility.volume import Volume
 
-K = 5.0  # what the distance to the nearest other answer is worth
+K = 5.0  # weight of the distance to the nearest other answer
 NEAR = 1.0  # a support vector this near to what is asked may be the first point (delta), scaled
 APPROACH, ITERATIONS = 50, 50  # generations of the two searches
 SIGMA = 0.3  # of the first distributions, scaled
@@ -31,7 +31,7 @@ ROUNDING = 0.01  # of a decision in float32, at most; what the search asks for b
 
 
 class Answers(NamedTuple):
-    """Of one query, or with a leading axis for each of several.
+    """Answers to one query, or with a leading axis to several.
 
     points: (n, d). decision: (n,) of the volume at these points, in float64. known: (n,) bool, at
     least the margin.
@@ -44,7 +44,7 @@ class Answers(NamedTuple):
 
 @dataclass(frozen=True)
 class Diverse:
-    """Numbers of a query. margin: the least decision that counts as compatible (thesis: 0)."""
+    """Options of a query. margin: the least decision that counts as compatible (thesis: 0)."""
 
     count: int = 3
     margin: float = MARGIN
@@ -61,20 +61,19 @@ class Diverse:
 def diverse(
     space: Space, volume: Volume, given: Mapping[str, Any], options: Diverse | None = None
 ) -> tuple[Answers, float]:
-    """Answers that differ, where the numbers of ``given`` are what they are there; and seconds.
+    """Diverse answers to queries that fix the numbers of ``given``; and the seconds that it took.
 
     given: name -> value, or k values for k queries at once (all numbers with equally many). The
     numbers of the state, and actions are answered, or the other way round; any others will do.
-
-    Raises KeyError for a number that there is none of, ValueError where none or all are given, a
-    value is outside its range, or the volume has no compatible support vector.
+    Raises KeyError for an unknown number, ValueError where none or all are given, a value is
+    outside its range, or the volume has no compatible support vector.
     """
     options = options or Diverse()
-    fixed, asked = _asked(space, given)
-    seeds = _first_points(space, volume, fixed, asked, options)
+    fixed, queries = _asked(space, given)
+    seeds = _first_points(space, volume, fixed, queries, options)
     low, high = (space.scaled(bound) for bound in (space.lower, space.upper))
-    wide = tuple(jnp.asarray(x) for x in (seeds, space.scaled(asked)))
-    keys = jax.random.split(jax.random.key(options.seed, impl="threefry2x32"), len(asked))
+    wide = tuple(jnp.asarray(x) for x in (seeds, space.scaled(queries)))
+    keys = jax.random.split(jax.random.key(options.seed, impl="threefry2x32"), len(queries))
     search = _search(fixed, options.count, options.iterations)
     began = time.perf_counter()
     least = options.margin + ROUNDING
@@ -83,24 +82,24 @@ def diverse(
     )
     took = time.perf_counter() - began
     points = np.clip(space.points(np.asarray(z)), space.lower, space.upper)
-    points[..., fixed] = asked[:, None, fixed]
+    points[..., fixed] = queries[:, None, fixed]
     with jax.enable_x64(True):
         decision = np.asarray(volume.decision(space.scaled(points)))
-    found = Answers(points, decision, decision >= options.margin)
+    answers = Answers(points, decision, decision >= options.margin)
     if all(np.ndim(value) == 0 for value in given.values()):
-        found = Answers(*(x[0] for x in found))
-    return found, took
+        answers = Answers(*(x[0] for x in answers))
+    return answers, took
 
 
 def _asked(space: Space, given: Mapping[str, Any]) -> tuple[tuple[int, ...], np.ndarray]:
-    """Indices of the given numbers, and (k, d) points that hold them, else the middle."""
+    """Indices of the given numbers, and points (k, d) that hold them, elsewhere the middle."""
     columns = {space.index(name): np.atleast_1d(np.asarray(v, float)) for name, v in given.items()}
     sizes = {len(column) for column in columns.values()}
     if not columns or len(columns) == space.size:
         raise ValueError("give some numbers and leave some to be answered, as the state's")
     if len(sizes) != 1:
         raise ValueError(f"all numbers need equally many values, got {sorted(sizes)}")
-    asked = np.tile((space.lower + space.upper) / 2, (sizes.pop(), 1))
+    points = np.tile((space.lower + space.upper) / 2, (sizes.pop(), 1))
     for k, column in columns.items():
         bad = ~((column >= space.lower[k]) & (column <= space.upper[k]))
         if bad.any():
@@ -108,12 +107,12 @@ def _asked(space: Space, given: Mapping[str, Any]) -> tuple[tuple[int, ...], np.
                 f"{space.names[k]} = {column[bad][0]:g} is outside of what was sampled,"
                 f" {space.lower[k]:g} to {space.upper[k]:g}"
             )
-        asked[:, k] = column
-    return tuple(sorted(columns)), asked
+        points[:, k] = column
+    return tuple(sorted(columns)), points
 
 
-def _first_points(space: Space, volume: Volume, fixed, asked, options: Diverse) -> np.ndarray:
-    """(k, d) scaled: for each query a compatible support vector near to it, at random."""
+def _first_points(space: Space, volume: Volume, fixed, queries, options: Diverse) -> np.ndarray:
+    """First point (k, d), scaled, of each query: a random nearby compatible support vector."""
     arrays = volume.arrays
     vectors = arrays["support"][arrays["weight"] > 0]
     vectors = vectors[space.inside(space.points(vectors))]
@@ -121,7 +120,7 @@ def _first_points(space: Space, volume: Volume, fixed, asked, options: Diverse) 
         raise ValueError("the volume has no compatible support vector within the ranges")
     rng, own = np.random.default_rng(options.seed), list(fixed)
     out = []
-    for z in space.scaled(asked):
+    for z in space.scaled(queries):
         distance = np.linalg.norm(vectors[:, own] - z[own], axis=1)
         near = np.flatnonzero(distance < NEAR)
         out.append(vectors[rng.choice(near) if len(near) else int(np.argmin(distance))])
@@ -131,7 +130,7 @@ def _first_points(space: Space, volume: Volume, fixed, asked, options: Diverse) 
 @cache
 def _strategy(dimensions: int, dtype: str) -> tuple[CMA_ES, Any]:
     population = 4 + int(3 * np.log(dimensions))
-    with jax.ensure_compile_time_eval():  # it is kept, so nothing in it may be traced
+    with jax.ensure_compile_time_eval():  # cached, so nothing in it may be traced
         algorithm = CMA_ES(population, jnp.zeros(dimensions, dtype), metrics_fn=lambda *_: {})
         return algorithm, algorithm.default_params
 
@@ -144,9 +143,9 @@ def _begun(key: Array, mean: Array) -> tuple[CMA_ES, Any, Any]:
 
 @cache
 def _search(fixed: tuple[int, ...], count: int, iterations: int):
-    """All queries of one kind, as one program: (k, count, d) scaled."""
+    """Program for all queries of one kind: answers (k, count, d), scaled."""
 
-    def one(key, seed, asked, volume, low, high, margin):
+    def one(key, seed, query, volume, low, high, margin):
         def penalty(z):
             lacks = jnp.maximum(margin - volume.decision(z), 0.0)
             beyond = jnp.sum(jnp.maximum(low - z, 0.0) + jnp.maximum(z - high, 0.0), axis=-1)
@@ -155,11 +154,11 @@ def _search(fixed: tuple[int, ...], count: int, iterations: int):
         own = np.array(fixed)
         free = np.setdiff1d(np.arange(seed.shape[0]), own)
         first, second = jax.random.split(key)
-        near = _approach(first, seed, asked[own], own, penalty)
+        near = _approach(first, seed, query[own], own, penalty)
 
         def whole(part):
             return jnp.zeros((*part.shape[:-1], len(seed)), part.dtype).at[..., own].set(
-                asked[own]
+                query[own]
             ).at[..., free].set(part)  # fmt: skip
 
         part = _apart(second, near[free], count, iterations, lambda part: penalty(whole(part)))
@@ -168,11 +167,11 @@ def _search(fixed: tuple[int, ...], count: int, iterations: int):
     return jax.jit(jax.vmap(one, in_axes=(0, 0, 0, None, None, None, None)))
 
 
-def _approach(key: Array, seed: Array, asked: Array, own: np.ndarray, penalty) -> Array:
-    """(d,) the point of least |s - asked| + penalty that a CMA-ES finds from ``seed``."""
+def _approach(key: Array, seed: Array, target: Array, fixed: np.ndarray, penalty) -> Array:
+    """Point (d,) of least |s - asked| + penalty that a CMA-ES finds from ``seed``."""
 
     def cost(z):
-        return jnp.linalg.norm(z[..., own] - asked, axis=-1) + penalty(z)
+        return jnp.linalg.norm(z[..., fixed] - target, axis=-1) + penalty(z)
 
     algorithm, params, state = _begun(key, seed)
 
@@ -186,13 +185,13 @@ def _approach(key: Array, seed: Array, asked: Array, own: np.ndarray, penalty) -
         better = costs[k] < least
         return (state, jnp.where(better, z[k], best), jnp.minimum(costs[k], least)), None
 
-    begun = (state, seed, cost(seed))
-    (_, best, _), _ = jax.lax.scan(generation, begun, jax.random.split(key, APPROACH))
+    first = (state, seed, cost(seed))
+    (_, best, _), _ = jax.lax.scan(generation, first, jax.random.split(key, APPROACH))
     return best
 
 
 def _apart(key: Array, start: Array, count: int, iterations: int, penalty) -> Array:
-    """(count, free) answers of least diversity cost, each moved by its own CMA-ES in turn."""
+    """Answers (count, free) of least diversity cost, each moved by its own CMA-ES in turn."""
 
     def cost(answers):  # (count, free) -> (), section 6.3
         distance = jnp.linalg.norm(answers[:, None] - answers[None] + 1e-30, axis=-1)

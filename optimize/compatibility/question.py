@@ -1,4 +1,4 @@
-"""Whether an action goes with a situation: a simulation, and yes or no."""
+"""Question of whether an action is compatible with a situation: a simulation, and yes or no."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from optimize.compatibility.space import Space
 from optimize.problems.problem import Problem
 from optimize.running.objectives import Objective
 from optimize.scenarios.scenario import Scenario
-from optimize.scenarios.seated import CHAIR, TILT, seated
+from optimize.scenarios.seated import CHAIR, TILT, as_seated
 
 STANDS = Objective("stands", 2.5, {"final_state": 1.0}, "ends with the head at standing height")
 SURVIVES = Objective("survives", 2.5, {"toppled": 1.0}, "is never as low as who has fallen")
@@ -21,10 +21,10 @@ CHAIR_KEY = f"character.{CHAIR}"  # the key of a scenario's file that may vary h
 
 @dataclass(frozen=True)
 class Question:
-    """A problem whose answer is yes or no, over a space of its numbers.
+    """Problem whose answer is yes or no, over a space of its numbers.
 
-    Yes: in all trials the motion is whole and the objective at most ``YES``. A point outside the
-    space is a no without a simulation (thesis, 6.4).
+    Yes: in all trials the motion is finite and physical, and the objective at most ``YES``. A point
+    outside the space is a no without a simulation (thesis, 6.4).
     """
 
     problem: Problem
@@ -39,14 +39,14 @@ class Question:
         objective: Objective = STANDS,
         **options,
     ) -> "Question":
-        """From ranges by label or path; of who sits ``character.chair_height`` and ``shank_tilt``
-        may vary, too.
+        """Question over ranges by label or path.
 
-        options: more of ``Problem``. Raises KeyError for a number that there is none of (with the
-        nearest), ValueError for a range that is none, or that leaves out the scenario's own value.
+        Of a seated character ``character.chair_height`` and ``shank_tilt`` may vary, too. options:
+        more of ``Problem``. Raises KeyError for an unknown number (with the nearest), ValueError
+        for an invalid range, or one that excludes the scenario's own value.
         """
         if any(name in (CHAIR, CHAIR_KEY, TILT) for name in (*state, *action)):
-            scenario = seated(scenario)
+            scenario = as_seated(scenario)
         state, action = (
             {CHAIR if name == CHAIR_KEY else name: spec for name, spec in given.items()}
             for given in (state, action)
@@ -65,11 +65,11 @@ class Question:
 
     @cached_property
     def start(self) -> np.ndarray:
-        """(d,) the scenario's own numbers."""
+        """Point (d,) of the scenario's own numbers."""
         return np.array(self.problem.tunables.initial)
 
     def answers(self, points: np.ndarray) -> np.ndarray:
-        """(n,) bool, of points (n, d): the action goes with the situation."""
+        """Simulate points (n, d): (n,) bool, True where action and situation are compatible."""
         points = np.asarray(points, float)
         inside = self.space.inside(points)
         # all are simulated, so that every batch has one size: those outside as the start
@@ -79,7 +79,7 @@ class Question:
             return inside & np.all(whole & (total <= YES), axis=1)
 
     def scenario_at(self, point: np.ndarray) -> Scenario:
-        """The scenario of a point (d,)."""
+        """Scenario of a point (d,)."""
         made = self.problem.scenario
         for name, value in zip(self.space.names, point):
             made = made.set(name, float(value))

@@ -1,4 +1,4 @@
-"""Sampling the plain way: evenly over the space, then where what was learned is in doubt."""
+"""Sampling by refinement: evenly over the space, then near the boundary of the learned volume."""
 
 import numpy as np
 from scipy.stats import qmc
@@ -15,7 +15,7 @@ EXPLORED = 4  # one of so many points of a batch goes anywhere
 
 
 class RefinementSampler:
-    """Points by ``ask``, what came of them to ``tell``; the same seed gives the same points.
+    """Sampler by refinement: ``ask`` for points, ``tell`` their answers; reproducible by its seed.
 
     A batch after the first: of Sobol candidates those with the least decision of a support vector
     machine of all points so far, no two nearer than candidates lie to each other; and new Sobol
@@ -32,7 +32,7 @@ class RefinementSampler:
         return qmc.scale(unit, self.space.lower, self.space.upper)
 
     def ask(self) -> np.ndarray:
-        """(m, d) points."""
+        """Sample points (m, d)."""
         if not len(self.yes):
             points = self._even(self.first)
         elif self.yes.all() or not self.yes.any():
@@ -48,7 +48,7 @@ class RefinementSampler:
         return points
 
     def _to_the_ends(self, points: np.ndarray) -> np.ndarray:
-        """Even points spread beyond the ranges by ``EDGE`` and cut off there."""
+        """Spread even points beyond the ranges by ``EDGE``, and clip them there."""
         low, high = self.space.lower, self.space.upper
         return np.clip(points + 2 * EDGE * (points - (low + high) / 2), low, high)
 
@@ -68,6 +68,6 @@ class RefinementSampler:
         return points[chosen]
 
     def tell(self, yes: np.ndarray) -> None:
-        """What came of the points of the last ``ask``."""
+        """Update by the answers to the points of the last ``ask``."""
         self.z = np.concatenate([self.z, self.space.scaled(self._asked)])
         self.yes = np.concatenate([self.yes, np.asarray(yes, bool)])

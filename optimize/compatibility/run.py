@@ -1,8 +1,8 @@
-"""A compatibility model in a folder: sampled, learned, kept; an interrupted run goes on.
+"""Compatibility model in a folder: sampled, learned, saved; an interrupted run is resumed.
 
 fit(FitOptions("sit_to_stand_arms", state={...}, action={...}), out="runs/chair")
 
-The folder, beside what every run keeps: samples.npz (points and answers so far), volume.npz (the
+The folder, beside the files of every run: samples.npz (points and answers so far), volume.npz (the
 support vector machine), model.json (what was learned, and the time it took).
 """
 
@@ -24,13 +24,13 @@ from optimize.compatibility.paths import PathSampler
 from optimize.compatibility.question import OUTCOMES, STANDS, Question
 from optimize.compatibility.refinement import RefinementSampler
 from optimize.compatibility.space import Space
-from optimize.compatibility.volume import Learned, Volume, learn, machine
-from optimize.interrupts import deferred, noting
+from optimize.compatibility.volume import LearnedVolume, Volume, learn, machine
+from optimize.interrupts import defer_interrupts, note_interrupts
 from optimize.results.digest import accept, changes_since, digest
 from optimize.results.folder import RESTORE, RunFolder, command_line
-from optimize.results.lock import locked
+from optimize.results.lock import lock_folder
 from optimize.scenarios.find import scenario
-from optimize.scenarios.seated import TILT, seated
+from optimize.scenarios.seated import TILT, as_seated
 from optimize.studies.push_report import write_arrays
 
 SAMPLES, VOLUME, MODEL = "samples.npz", "volume.npz", "model.json"
@@ -40,11 +40,12 @@ METHODS = ("paths", "refinement")
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What is sampled. state, action: name -> (lower, upper[, scale]), see ``Space.of``.
+    """Options of a compatibility model: ranges to sample, and the criterion of success.
 
-    scenario: a name or file; set: of its keys and numbers, before anything varies. outcome: of
-    ``OUTCOMES``, what counts as success. samples: at least so many. trials: slightly different
-    starts, all of which must succeed.
+    state, action: name -> (lower, upper[, scale]), see ``Space.of``. scenario: a name or file; set:
+    of its keys and numbers, before anything varies. outcome: of ``OUTCOMES``, what counts as
+    success. samples: at least so many. trials: slightly different starts, all of which must
+    succeed.
     """
 
     scenario: str
@@ -68,35 +69,35 @@ class FitOptions:
             raise ValueError("samples, trials and seconds must be positive")
 
     def question(self) -> Question:
-        """Its problem and space. Raises as ``scenario`` and ``Question.of``."""
+        """Question of these options. Raises as ``scenario`` and ``Question.of``."""
         changes = dict(self.set)
         tilt = changes.pop(TILT, None)
         made = scenario(self.scenario, changes)
-        made = made if tilt is None else seated(made).set(TILT, tilt)
+        made = made if tilt is None else as_seated(made).set(TILT, tilt)
         more: dict[str, Any] = dict(trials=self.trials, backend=self.backend, seed=self.seed)
         judged = OUTCOMES[self.outcome]
         return Question.of(made, self.state, self.action, judged, seconds=self.seconds, **more)
 
 
 def sampler(question: Question, method: str, seed: int) -> PathSampler | RefinementSampler:
-    """By the name of its method."""
+    """Create a sampler by the name of its method."""
     if method == "paths":
         return PathSampler(question.space, question.start, seed)
     return RefinementSampler(question.space, seed)
 
 
 class Fitted(NamedTuple):
-    """A model. points (n, d), yes (n,): all samples. seconds: that sampling and learning took."""
+    """Learned model. points (n, d), yes (n,): all samples. seconds: of sampling and learning."""
 
     options: FitOptions
     space: Space
     points: np.ndarray
     yes: np.ndarray
-    learned: Learned
+    learned: LearnedVolume
     seconds: dict[str, float]
 
 
-@noting()
+@note_interrupts()
 def fit(
     options: FitOptions | None = None,
     out: str | os.PathLike | None = None,
@@ -106,32 +107,33 @@ def fit(
     progress: bool = False,
     command: list[str] | None = None,
 ) -> Fitted:
-    """Sample and learn; with ``out`` in a folder that can be resumed (then ``options`` is None).
+    """Sample and learn a model; with ``out`` in a folder that can be resumed.
 
-    A resumed run draws the same points as an unbroken one. Ctrl-C ends it after a batch.
+    To resume, ``options`` is None. A resumed run samples the same points as an unbroken one. Ctrl-C
+    ends it after a batch.
 
     Raises FileExistsError for a folder that holds something, FileNotFoundError where there is
     nothing to resume, RunChanged where that began with something else, FolderInUse where another
-    process works there, ImportError without scikit-learn, ValueError for options that cannot be,
-    for samples that do not belong to the run, and where all answers are the same.
+    process works there, ImportError without scikit-learn, ValueError for invalid options, for
+    samples that do not belong to the run, and where all answers are the same.
     """
     machine()  # its error comes before the work
     with contextlib.ExitStack() as stack:
-        folder, kept = None, None
+        folder, saved = None, None
         if resume:
-            options, folder, kept = _resumed(out, options, accept_changes, stack)
+            options, folder, saved = _resumed(out, options, accept_changes, stack)
         elif options is None:
             raise ValueError("give options, or resume a run")
         question = options.question()
         _ = question.start, question.problem.steps
         if out is not None and folder is None:
             try_folder(out)
-            stack.enter_context(locked(out))
+            stack.enter_context(lock_folder(out))
             folder = _created(out, options, question, command)
         began, worked = time.perf_counter(), time.process_time()
-        points, yes = _sampled(question, options, folder, kept, progress)
+        points, yes = _sampled(question, options, folder, saved, progress)
         sampled, worked = time.perf_counter(), time.process_time() - worked
-        with deferred():
+        with defer_interrupts():
             learned = learn(question.space, points, yes, options.seed)
             seconds = {
                 "sampling": sampled - began,
@@ -141,12 +143,12 @@ def fit(
             fitted = Fitted(options, question.space, points, yes, learned, seconds)
             if folder is not None:
                 write_arrays(folder / VOLUME, learned.volume.arrays)
-                folder.write_json(MODEL, told(fitted))
+                folder.write_json(MODEL, fit_statistics(fitted))
     return fitted
 
 
-def told(fitted: Fitted) -> dict[str, Any]:
-    """What was learned, for model.json."""
+def fit_statistics(fitted: Fitted) -> dict[str, Any]:
+    """Statistics of a learned model, for model.json."""
     return {
         "samples": len(fitted.yes),
         "compatible": int(fitted.yes.sum()),
@@ -161,10 +163,10 @@ def _sampled(
     question: Question,
     options: FitOptions,
     folder: RunFolder | None,
-    kept: tuple[np.ndarray, np.ndarray] | None,
+    saved_samples: tuple[np.ndarray, np.ndarray] | None,
     progress: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """All points and answers; those that were kept are told again, without simulating them."""
+    """All points and answers; saved answers are replayed without simulating them."""
     draws = sampler(question, options.method, options.seed)
     points, yes = [], []
     done, saved = 0, time.monotonic()
@@ -175,17 +177,17 @@ def _sampled(
             write_arrays(folder / SAMPLES, arrays)
 
     bar = tqdm(total=options.samples, disable=not progress, unit="point", desc="sampling")
-    with bar, deferred() as check:
+    with bar, defer_interrupts() as check:
         try:
             while done < options.samples:
-                asked = draws.ask()
-                found = _known(kept, asked, done, folder)
-                found = question.answers(asked) if found is None else found
-                draws.tell(found)
-                points.append(asked)
-                yes.append(found)
-                done += len(asked)
-                bar.update(len(asked))
+                batch = draws.ask()
+                answers = _known(saved_samples, batch, done, folder)
+                answers = question.answers(batch) if answers is None else answers
+                draws.tell(answers)
+                points.append(batch)
+                yes.append(answers)
+                done += len(batch)
+                bar.update(len(batch))
                 bar.set_postfix_str(f"{np.concatenate(yes).mean():.0%} compatible", refresh=False)
                 if time.monotonic() - saved > KEPT_EVERY:
                     keep()
@@ -196,17 +198,20 @@ def _sampled(
     return np.concatenate(points), np.concatenate(yes)
 
 
-def _known(kept, asked: np.ndarray, done: int, folder) -> np.ndarray | None:
-    """The answers that were kept; None where there are none yet. Raises ValueError for others."""
-    if kept is None or done + len(asked) > len(kept[1]):
+def _known(saved_samples, batch: np.ndarray, done: int, folder) -> np.ndarray | None:
+    """Saved answers to a batch; None where there are none yet.
+
+    Raises ValueError where the saved points are others.
+    """
+    if saved_samples is None or done + len(batch) > len(saved_samples[1]):
         return None
-    here = slice(done, done + len(asked))
-    if not np.array_equal(kept[0][here], asked):
+    here = slice(done, done + len(batch))
+    if not np.array_equal(saved_samples[0][here], batch):
         raise ValueError(
             f"{folder / SAMPLES} holds other points than this run draws: it was changed, or drawn"
             f" in another precision or by other versions; {RESTORE}"
         )
-    return kept[1][here]
+    return saved_samples[1][here]
 
 
 def _created(out, options: FitOptions, question: Question, command: list[str] | None) -> RunFolder:
@@ -222,29 +227,29 @@ def _created(out, options: FitOptions, question: Question, command: list[str] | 
 
 
 def _resumed(out, options, accept_changes: bool, stack: contextlib.ExitStack):
-    """The options of the run in a folder, which is locked; the folder; its samples, if any."""
+    """Options of the run in a folder, which is locked; the folder; its samples, if any."""
     if out is None or options is not None:
         raise ValueError("to resume, name the folder of the run, and no options: it has its own")
     folder = RunFolder.open(out)
-    stack.enter_context(locked(folder))
+    stack.enter_context(lock_folder(folder))
     config = folder.read_config()
     own = kept_options(folder, config)
     now = digest(config)
     changed = changes_since(folder, now, accept_changes)
-    kept = None
+    samples = None
     if (folder / SAMPLES).is_file():
-        kept = _samples(folder, len(own.state) + len(own.action))
-    accept(folder, now, changed, at=0 if kept is None else len(kept[1]))
-    return own, folder, kept
+        samples = _samples(folder, len(own.state) + len(own.action))
+    accept(folder, now, changed, at=0 if samples is None else len(samples[1]))
+    return own, folder, samples
 
 
 def kept_options(folder: RunFolder, config: Mapping[str, Any]) -> FitOptions:
-    """Those in config.json. Raises ValueError where they are none."""
-    kept = config.get("compatibility")
-    if kept is None:
+    """Options in config.json. Raises ValueError where they are invalid."""
+    options = config.get("compatibility")
+    if options is None:
         raise ValueError(f"{folder.path} holds another kind of run, no compatibility model")
     try:
-        return FitOptions(**kept)
+        return FitOptions(**options)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{folder / RunFolder.CONFIG} holds options that no run writes ({error}); {RESTORE}"
@@ -274,8 +279,8 @@ def _read(folder: RunFolder, name: str, names: Sequence[str]) -> dict[str, np.nd
     return arrays
 
 
-class Kept(NamedTuple):
-    """A model from its folder."""
+class SavedModel(NamedTuple):
+    """Saved model, loaded from its folder."""
 
     folder: RunFolder
     options: FitOptions
@@ -286,12 +291,15 @@ class Kept(NamedTuple):
     model: dict[str, Any]
 
 
-def load(out: str | os.PathLike) -> Kept:
-    """A finished model. Raises FileNotFoundError where there is none, ValueError for damage."""
+def load(out: str | os.PathLike) -> SavedModel:
+    """Load a finished model.
+
+    Raises FileNotFoundError where there is none, ValueError for damage.
+    """
     folder = RunFolder.open(Path(out))
     options = kept_options(folder, folder.read_config())
     question = options.question()
     volume = _read(folder, VOLUME, ("support", "weight", "offset"))
     own = Volume(**{name: volume[name] for name in ("support", "weight", "offset")})
     points, yes = _samples(folder, question.space.size)
-    return Kept(folder, options, question, points, yes, own, folder.read_json(MODEL))
+    return SavedModel(folder, options, question, points, yes, own, folder.read_json(MODEL))

@@ -1,4 +1,4 @@
-"""The space of situations and actions: numbers with ranges, and distances between points in it."""
+"""Space of situations and actions: numbers with ranges, and distances between points in it."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ EXTENT = 4.0  # of a range by default, in the units of distances
 
 @dataclass(frozen=True)
 class Space:
-    """d numbers, those of the state (the situation) first, then those of the action.
+    """Space of d numbers, those of the state (the situation) first, then those of the action.
 
     scale: (d,) of the distances (thesis, 6.4): a point times these. Points (..., d) are in the
     units of the numbers, z (..., d) are scaled.
@@ -25,10 +25,10 @@ class Space:
 
     @classmethod
     def of(cls, state: Mapping[str, Sequence], action: Mapping[str, Sequence]) -> "Space":
-        """From name -> (lower, upper[, scale]); by default a range is ``EXTENT`` long.
+        """Space of name -> (lower, upper[, scale]); by default a range is ``EXTENT`` long.
 
-        Raises ValueError for a range that is none, a scale that is not positive, a name that is
-        given twice, and where there is no state or no action.
+        Raises ValueError for an invalid range, a scale that is not positive, a name that is given
+        twice, and where there is no state or no action.
         """
         if not (state and action):
             raise ValueError(
@@ -44,23 +44,23 @@ class Space:
 
     @property
     def size(self) -> int:
-        """d"""
+        """Number d of dimensions."""
         return len(self.names)
 
     def inside(self, points: np.ndarray) -> np.ndarray:
-        """(...,) bool: within all ranges."""
+        """True (...,) for points within all ranges."""
         return np.all((points >= self.lower) & (points <= self.upper), axis=-1)
 
     def scaled(self, points: np.ndarray) -> np.ndarray:
-        """z of points."""
+        """Scale points to z."""
         return np.asarray(points, float) * self.scale
 
     def points(self, z: np.ndarray) -> np.ndarray:
-        """Points of z."""
+        """Points of scaled z."""
         return np.asarray(z, float) / self.scale
 
     def index(self, name: str) -> int:
-        """Of a number. Raises KeyError that lists them."""
+        """Index of a number. Raises KeyError that lists them."""
         if name not in self.names:
             raise KeyError(f"no number {name!r} in the model; it has {', '.join(self.names)}")
         return self.names.index(name)

@@ -1,4 +1,4 @@
-"""The volume of what is compatible: a support vector machine, also as a function of JAX.
+"""Volume of compatible points: a support vector machine, also as a function of JAX.
 
 Source: Shen, section 6.2 and its numbers in 6.4. Learned by scikit-learn, over scaled points.
 """
@@ -20,8 +20,10 @@ FOLDS = 5
 
 
 def machine() -> Any:
-    """A support vector machine with the thesis' numbers, untrained. Raises ImportError with the
-    remedy where scikit-learn is missing."""
+    """Untrained support vector machine with the thesis' numbers.
+
+    Raises ImportError with the remedy where scikit-learn is missing.
+    """
     try:
         from sklearn.svm import SVC
     except ImportError as error:
@@ -35,14 +37,14 @@ def machine() -> Any:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Volume:
-    """Compatible is where ``decision`` is positive; at least 1 beyond the margin."""
+    """Volume of compatible points: ``decision`` is positive, and at least 1 beyond the margin."""
 
     support: Array | np.ndarray  # (m, d) support vectors, scaled
     weight: Array | np.ndarray  # (m,) dual coefficients, positive for compatible ones
     offset: Array | np.ndarray  # ()
 
     def decision(self, z: Array | np.ndarray) -> Array:
-        """(...,) of scaled points (..., d); traceable and differentiable."""
+        """Decision value (...,) of scaled points (..., d); traceable and differentiable."""
         z, support = jnp.asarray(z), jnp.asarray(self.support)
         # the square written out as products, one product of matrices for many points
         square = (
@@ -55,16 +57,16 @@ class Volume:
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """For a file."""
+        """Arrays for a file."""
         return {name: np.asarray(getattr(self, name)) for name in ("support", "weight", "offset")}
 
 
 @dataclass(frozen=True)
-class Learned:
-    """A volume, and how well it was learned.
+class LearnedVolume:
+    """Volume with its cross-validation.
 
-    accuracy: of 5-fold cross-validation. decisions: (n,) those of each point by a machine that did
-    not see it.
+    accuracy: of 5-fold cross-validation. decisions: (n,) of each point by a machine that did not
+    see it.
     """
 
     volume: Volume
@@ -78,8 +80,10 @@ class Learned:
 
 
 def fit(space: Space, points: np.ndarray, yes: np.ndarray) -> Volume:
-    """From points (n, d) and answers (n,) bool. Raises ValueError where all answers are the same,
-    or a number is not finite."""
+    """Learn a volume from points (n, d) and answers (n,) bool.
+
+    Raises ValueError where all answers are the same, or a number is not finite.
+    """
     points, yes = np.asarray(points, float), np.asarray(yes, bool)
     if not np.isfinite(points).all():
         raise ValueError("some points are not finite")
@@ -92,9 +96,11 @@ def fit(space: Space, points: np.ndarray, yes: np.ndarray) -> Volume:
     return Volume(trained.support_vectors_, trained.dual_coef_[0], trained.intercept_[0])
 
 
-def learn(space: Space, points: np.ndarray, yes: np.ndarray, seed: int = 0) -> Learned:
-    """A volume, with its cross-validation over shuffled folds. Raises ValueError as ``fit``, and
-    where a kind of answer is rarer than there are folds."""
+def learn(space: Space, points: np.ndarray, yes: np.ndarray, seed: int = 0) -> LearnedVolume:
+    """Learn a volume, with its cross-validation over shuffled folds.
+
+    Raises ValueError as ``fit``, and where a kind of answer is rarer than there are folds.
+    """
     volume = fit(space, points, yes)
     rarest = int(min(yes.sum(), (~yes).sum()))
     if rarest < FOLDS:
@@ -106,4 +112,4 @@ def learn(space: Space, points: np.ndarray, yes: np.ndarray, seed: int = 0) -> L
     decisions = np.asarray(
         cross_val_predict(machine(), z, yes, cv=folds, method="decision_function")
     )
-    return Learned(volume, float(((decisions > 0) == yes).mean()), decisions)
+    return LearnedVolume(volume, float(((decisions > 0) == yes).mean()), decisions)

@@ -1,1 +1,1 @@
-"""Problems as environments: what is observed, done and rewarded, at the engine's full speed."""
+"""Problems as reinforcement-learning environments: observations, actions, rewards, terminations."""

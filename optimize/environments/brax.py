@@ -26,8 +26,11 @@ except ImportError as error:
 
 
 class BraxEnv(Env):
-    """One character; brax's wrappers batch it, end its episodes by time, and begin them anew, so
-    the environment's own ``seconds`` do not count here. A batch of steps is one fused kernel."""
+    """Environment of brax for one character.
+
+    brax's wrappers batch it, end its episodes by time, and restart them, so the environment's own
+    ``seconds`` do not count here. A batch of steps is one fused kernel.
+    """
 
     def __init__(self, env: Environment, backend: str = "fused"):
         self.env = env
@@ -57,22 +60,22 @@ class BraxEnv(Env):
 
     @property
     def observation_size(self) -> int:
-        """no."""
+        """Size no of an observation."""
         return self.env.observation_size
 
     @property
     def action_size(self) -> int:
-        """na, each from -1 to 1."""
+        """Size na of an action, each element from -1 to 1."""
         return self.env.action_size
 
     @property
     def backend(self) -> str:
-        """Of the simulation: none of brax's."""
+        """Name of the simulation: none of brax's back ends."""
         return "jaxsim"
 
     @property
     def dt(self) -> float:
-        """For which an action is held [s]."""
+        """Time for which an action is held [s]."""
         return self.env.dt
 
 
@@ -82,9 +85,11 @@ def _shapes(env: Environment):
 
 
 def training() -> None:
-    """Put ``jax.device_put_replicated`` back where JAX has it no more (0.10): the trainers of brax
-    0.14 call it (google/brax#671). Raises ImportError, naming the versions, where another part of
-    JAX that they need is gone."""
+    """Restore ``jax.device_put_replicated``, which JAX 0.10 removed and brax 0.14 calls.
+
+    See google/brax#671. Raises ImportError, naming the versions, where another part of JAX that the
+    trainers need is gone.
+    """
     if not hasattr(jax, "device_put_replicated"):
         jax.device_put_replicated = _replicated  # type: ignore[attr-defined]
     try:
@@ -99,7 +104,7 @@ def training() -> None:
 
 
 def _replicated(tree, devices):
-    """Leaves with an axis of the devices in front, a copy on each."""
+    """Replicate leaves along a new first axis of the devices, a copy on each."""
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     sharding = NamedSharding(Mesh(devices, ("device",)), PartitionSpec("device"))

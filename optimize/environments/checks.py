@@ -1,4 +1,4 @@
-"""What an environment refuses, and what ends an episode since it is no motion any more."""
+"""Checks of an environment's arguments, and of divergence during an episode."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,8 +14,8 @@ OF_CLIPS = ("clip_error", "clip_joints", "clip_rates", "clip_ends", "clip_place"
 FARTHEST = 1e6  # of an observation, which is of order one: what is beyond is no motion
 
 
-def sound(state: State, observation: Array, parts: Mapping[str, Array]) -> dict[str, Array]:
-    """() bool for each thing that has to be finite."""
+def finite_parts(state: State, observation: Array, parts: Mapping[str, Array]) -> dict[str, Array]:
+    """Finiteness () bool of state, observation and each reward."""
     return {
         "state": jnp.isfinite(state.q).all() & jnp.isfinite(state.qd).all(),
         "observation": (jnp.abs(observation) < FARTHEST).all(),  # false of NaN, too
@@ -24,7 +24,10 @@ def sound(state: State, observation: Array, parts: Mapping[str, Array]) -> dict[
 
 
 def scalar(value: Any, what: str, name: Any) -> Array:
-    """What a function gave, where it is one number. Raises ValueError."""
+    """Value of a reward or termination function as an array ().
+
+    Raises ValueError for another shape.
+    """
     value = jnp.asarray(value)
     if value.shape:
         raise ValueError(
@@ -34,7 +37,7 @@ def scalar(value: Any, what: str, name: Any) -> Array:
 
 
 def name_of(what: Any) -> str:
-    """Of a part that is a name, or a function."""
+    """Name of a part that is a name, or a function."""
     return what if isinstance(what, str) else getattr(what, "__name__", "of your own")
 
 
@@ -50,7 +53,7 @@ def check_no_clip(parts: Sequence[Any], action: Any) -> None:
 
 
 def check_command(command: Mapping[str, tuple[float, float]]) -> None:
-    """Raise ValueError for a range that is none."""
+    """Raise ValueError for an invalid range."""
     for name, (low, high) in command.items():
         if not (np.isfinite([low, high]).all() and low <= high):
             raise ValueError(f"the command {name!r} has no range from {low} to {high}")

@@ -1,7 +1,7 @@
 """Random numbers from a key and a counter, in arithmetic that a kernel can do.
 
 ``jax.random`` cannot be part of a fused kernel. Here the n-th number of a key is a hash of both, so
-that a motion can be begun anew anywhere and gives the same numbers. The hash is "triple32" of C.
+that a motion can be restarted anywhere and gives the same numbers. The hash is "triple32" of C.
 Wellons' hash prospector (public domain): a bijection of 32 bits of three rounds of multiplying and
 shifting, whose outputs change by half of their bits with each bit of the input.
 """
@@ -14,28 +14,28 @@ ROUNDS = ((17, 0xED5AD4BB), (11, 0xAC4C1B51), (15, 0x31848BAB))
 GOLDEN = 0x9E3779B9
 
 
-def mixed(x: Array) -> Array:
-    """A hash of each of uint32 numbers."""
+def hash_bits(x: Array) -> Array:
+    """Hash each of an array of uint32 numbers."""
     for shift, factor in ROUNDS:
         x = (x ^ (x >> np.uint32(shift))) * np.uint32(factor)
     return x ^ (x >> np.uint32(14))
 
 
 def member_keys(seed: int, members: int, first: int = 0) -> Array:
-    """(members,) keys of members ``first``, ``first`` + 1, ... of a seed, all different."""
-    start = mixed(jnp.asarray([(seed + GOLDEN) % 2**32], jnp.uint32))
-    return mixed(start ^ mixed(jnp.arange(first, first + members, dtype=jnp.uint32)))
+    """Keys (members,) of members ``first``, ``first`` + 1, ... of a seed, all different."""
+    start = hash_bits(jnp.asarray([(seed + GOLDEN) % 2**32], jnp.uint32))
+    return hash_bits(start ^ hash_bits(jnp.arange(first, first + members, dtype=jnp.uint32)))
 
 
 def uniform(key: Array, count: Array, size: int, dtype=jnp.float32) -> Array:
-    """(size,) numbers in [0, 1): of a key () uint32 those with the index ``count`` () uint32."""
-    row = mixed(jnp.asarray(key) ^ mixed(jnp.asarray(count) + np.uint32(GOLDEN)))
-    bits = mixed(row + np.uint32(GOLDEN) * (jnp.arange(size, dtype=jnp.uint32) + np.uint32(1)))
+    """Uniform numbers (size,) in [0, 1) of a key () uint32, at index ``count`` () uint32."""
+    row = hash_bits(jnp.asarray(key) ^ hash_bits(jnp.asarray(count) + np.uint32(GOLDEN)))
+    bits = hash_bits(row + np.uint32(GOLDEN) * (jnp.arange(size, dtype=jnp.uint32) + np.uint32(1)))
     return (bits >> np.uint32(8)).astype(dtype) * np.asarray(2.0**-24, dtype)
 
 
 def normal(key: Array, count: Array, size: int, dtype=jnp.float32) -> Array:
-    """(size,) numbers of the normal distribution, by the transform of Box and Muller."""
+    """Normally distributed numbers (size,), by the transform of Box and Muller."""
     half = -(-size // 2)
     u = uniform(key, count, 2 * half, dtype)
     radius = jnp.sqrt(-2 * jnp.log(1 - u[:half]))

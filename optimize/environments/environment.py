@@ -1,12 +1,12 @@
-"""A Problem as an environment: pure functions ``reset`` and ``step`` of one character.
+"""Environment of a Problem: pure functions ``reset`` and ``step`` of one character.
 
     env = as_env(problem, observation=("joint_angles", "joint_rates", "root"), action="offsets",
                  reward={"alive": 1.0, "speed": 2.0}, done=("fallen",))
     at = env.reset(key)                   # () uint32, of ``draws.member_keys``
     at, step = env.step(at, action)       # (na,) from -1 to 1; jax.vmap, or jaxsim.fused.fuse
 
-An episode begins as one of the problem's trials does, with the numbers that vary in it; which one,
-and what is commanded, is drawn by the key. An action is held for several steps of the simulation.
+An episode begins as one of the problem's trials does, with the numbers that vary in it; trial and
+command are sampled by the key. An action is held for several steps of the simulation.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,10 +26,10 @@ from controllers.tracking.reference import Reference
 from controllers.tracking.track import Track
 from jaxsim.model import Model, State
 from jaxsim.simulation.rollout import advance, begin
-from optimize.environments.checks import check_command, check_no_clip, name_of, scalar, sound
+from optimize.environments.checks import check_command, check_no_clip, finite_parts, name_of, scalar
 from optimize.environments.draws import uniform
 from optimize.environments.numbers import Numbers
-from optimize.environments.records import EnvState, Held, Step
+from optimize.environments.records import EnvState, EnvStep, HeldAction
 from optimize.environments.rewards import REWARDS, Moment
 from optimize.environments.starts import starts_among, starts_on
 from optimize.environments.terminations import TERMINATIONS
@@ -42,7 +42,7 @@ OBSERVATION = ("joint_angles", "joint_rates", "root", "contacts", "command")
 
 @dataclass(frozen=True)
 class Environment:
-    """See ``as_env``. Hashed by identity, as its problem is."""
+    """Reinforcement-learning environment, see ``as_env``. Hashed by identity, as its problem is."""
 
     problem: Problem
     observation: tuple[Part, ...]
@@ -68,48 +68,48 @@ class Environment:
 
     @property
     def dt(self) -> float:
-        """For which an action is held [s]."""
+        """Time for which an action is held [s]."""
         return self.every * float(self.problem.scenario.scheme.dt)
 
     @property
     def pose(self) -> np.ndarray:
-        """(nq,) that observed angles and heights count from."""
+        """Pose (nq,) that observed angles and heights count from."""
         return self._stance[0]
 
     @property
     def rest(self) -> np.ndarray:
-        """(nq,) that actions count from: the scenario's start."""
+        """Pose (nq,) that actions count from: the scenario's start."""
         return np.asarray(self.problem.scenario.state.q)
 
     @property
     def track(self) -> Track | None:
-        """The poses of the clip."""
+        """Poses of the clip."""
         return None if self.clip is None else Track.of(self.clip)
 
     @property
     def limit(self) -> int | None:
-        """Actions of an episode that nothing ends."""
+        """Number of actions in an episode that nothing ends; None without a time limit."""
         return None if self.seconds is None else max(1, round(self.seconds / self.dt))
 
     @cached_property
     def action_size(self) -> int:
-        """na."""
+        """Size na of an action."""
         return self.action.size(self.model)
 
     @cached_property
     def observation_size(self) -> int:
-        """no."""
+        """Size no of an observation."""
         key = jax.ShapeDtypeStruct((), jnp.uint32)
         return jax.eval_shape(self.reset, key).observation.shape[0]
 
     # ---- episodes
 
     def reset(self, key: Array) -> EnvState:
-        """The beginning of a member's first episode; key () uint32."""
+        """Initial state of a member's first episode; key () uint32."""
         return self._begun(key, jnp.zeros((), jnp.uint32))
 
-    def step(self, at: EnvState, action: Array) -> tuple[EnvState, Step]:
-        """What holding an action (na,) leads to; the episode goes on whatever that is.
+    def step(self, at: EnvState, action: Array) -> tuple[EnvState, EnvStep]:
+        """Hold an action (na,); the episode goes on whatever the outcome is.
 
         Raises ValueError for an action of another size.
         """
@@ -117,29 +117,31 @@ class Environment:
 
     def step_with_faults(
         self, at: EnvState, action: Array
-    ) -> tuple[EnvState, Step, dict[str, Array]]:
-        """As ``step``, and for what makes ``Step.failed`` () bool each: "state", "observation",
-        "reward NAME"."""
+    ) -> tuple[EnvState, EnvStep, dict[str, Array]]:
+        """Step with the causes of ``EnvStep.failed``, () bool each, by name; see ``step``.
+
+        The names are "state", "observation" and "reward NAME".
+        """
         after, view, parts = self._led_to(at, self._checked(action))
-        held = sound(after.state, after.observation, parts)
-        good = jnp.stack([jnp.asarray(each) for each in held.values()]).all()
+        finite = finite_parts(after.state, after.observation, parts)
+        good = jnp.stack([jnp.asarray(each) for each in finite.values()]).all()
         parts = {name: jnp.where(good, part, 0.0) for name, part in parts.items()}
         done = ~good
         for condition in self.done:
             done = done | scalar(_condition(condition)(view), "termination", condition)
         late = jnp.asarray(False) if self.limit is None else after.steps >= self.limit
         reward = sum(parts.values(), start=jnp.zeros((), after.state.q.dtype))
-        told = Step(after.observation, reward, parts, done, late & ~done, ~good)
-        return after, told, {name: ~jnp.asarray(each) for name, each in held.items()}
+        step = EnvStep(after.observation, reward, parts, done, late & ~done, ~good)
+        return after, step, {name: ~jnp.asarray(each) for name, each in finite.items()}
 
-    def step_on(self, at: EnvState, action: Array) -> tuple[EnvState, Step]:
-        """As ``step``; where the episode ended the state is the beginning of the next one."""
-        after, told = self.step(at, action)
-        return self.renewed(after, told), told
+    def step_on(self, at: EnvState, action: Array) -> tuple[EnvState, EnvStep]:
+        """Step with automatic reset: where the episode ended the state is that of a new one."""
+        after, step = self.step(at, action)
+        return self.renewed(after, step), step
 
-    def renewed(self, after: EnvState, told: Step) -> EnvState:
-        """What a step led to, or where the episode ended the beginning of the next one."""
-        ended = told.done | told.truncated
+    def renewed(self, after: EnvState, step: EnvStep) -> EnvState:
+        """State after a step, or where the episode ended the initial state of the next one."""
+        ended = step.done | step.truncated
         return jax.lax.cond(
             ended, lambda one: self._begun(one.key, one.count), lambda one: one, after
         )
@@ -147,22 +149,22 @@ class Environment:
     # ---- parts of both
 
     def _led_to(self, at: EnvState, action: Array) -> tuple[EnvState, View, dict[str, Array]]:
-        """The state after an action, what is seen there, and the rewards."""
-        own = self._scenario(at.trial)
-        state, memory, measured, effort = self._simulated(own, at, action)
+        """State after an action, the view there, and the rewards."""
+        scenario = self._scenario(at.trial)
+        state, memory, measured, effort = self._simulated(scenario, at, action)
         after = replace(
             at, state=state, memory=memory, action=action, steps=at.steps + 1, measured=measured
         )
-        view = self._view(own, after, own.scheme.observe(own.model, state))
+        view = self._view(scenario, after, scenario.scheme.observe(scenario.model, state))
         seconds = jnp.asarray(self.dt, effort.dtype)
-        clip = None if self.clip is None else self.clip.at(own.model, state.time)
+        clip = None if self.clip is None else self.clip.at(scenario.model, state.time)
         moment = Moment(view, at.action, effort, view.obs.com - at.com, seconds, clip)
         parts = self._rewards(moment, at.measured, measured)
         seen = observed(self.observation, view)
         return replace(after, com=view.obs.com, observation=seen), view, parts
 
     def _begun(self, key: Array, count: Array) -> EnvState:
-        """The beginning of an episode, by numbers that are drawn with index ``count``."""
+        """Initial state of an episode, by numbers that are sampled with index ``count``."""
         pool, dtype = self._pool, self.model.mass.dtype
         drawn = uniform(key, count, 1 + len(self.command), dtype)
         trials = self.problem.trials
@@ -190,7 +192,7 @@ class Environment:
 
     @cached_property
     def beginnings(self) -> Any:
-        """Of all trials: the starts, and what varies by path."""
+        """Initial states of all trials, and the values that vary by path."""
         _, starts, varied = self.problem.members(np.zeros((1, 0)))
         standing = self.problem.scenario.tree["state"]
         if self.clip is not None:
@@ -201,8 +203,7 @@ class Environment:
 
     @cached_property
     def _pool(self) -> tuple[State, Any, Any]:
-        """Beginnings of all trials: states with what the scheme remembers, memories of the
-        controller, and what is observed there."""
+        """Initial states of all trials as the scheme has them, memories, and observations."""
         starts, varied = self.beginnings
 
         def ready(start, varied):
@@ -222,42 +223,46 @@ class Environment:
         return np.asarray(stands.q), np.asarray(upright), np.asarray(height)
 
     def _scenario(self, trial: Array) -> Scenario:
-        """That of a trial."""
+        """Scenario of a trial."""
         _, varied = self.beginnings
         own = {path: jnp.asarray(values)[trial] for path, values in varied.items()}
         return self.problem.trial(np.zeros(0), self.problem.scenario.tree["state"], own)
 
-    def _view(self, own: Scenario, at: EnvState, obs: Any) -> View:
+    def _view(self, scenario: Scenario, at: EnvState, obs: Any) -> View:
         pose, upright, height = map(jnp.asarray, self._stance)
-        wanted = None if self.track is None else self.track.at(own.model, at.state.time)
-        return View(own.model, at.state, obs, pose, upright, height, at.command, at.action, wanted)
+        wanted = None if self.track is None else self.track.at(scenario.model, at.state.time)
+        return View(
+            scenario.model, at.state, obs, pose, upright, height, at.command, at.action, wanted
+        )
 
-    def _simulated(self, own: Scenario, at: EnvState, action: Array):
+    def _simulated(self, scenario: Scenario, at: EnvState, action: Array):
         """State, memory, measures and mean effort after all steps of an action."""
         measures, pose = self._measures, jnp.asarray(self.rest)
         if isinstance(self.action, Numbers):
-            controller = self.action.controller(own, action)
+            controller = self.action.controller(scenario, action)
         else:
-            controller = Held(action, pose, self.track, self.action)
-        limit = own.model.torque_limit
+            controller = HeldAction(action, pose, self.track, self.action)
+        limit = scenario.model.torque_limit
         motors = jnp.isfinite(limit) & (limit > 0)
         share = jnp.where(motors, 1 / jnp.where(motors, limit, 1.0), 0.0)
-        share = share / max(1, len(own.model.topology.actuated_dofs)) ** 0.5
+        share = share / max(1, len(scenario.model.topology.actuated_dofs)) ** 0.5
 
         def one(carry, _):
             state, memory, measured, effort = carry
-            after, sample = advance(own.model, controller, own.scheme, state, memory, own.forces)
+            after, sample = advance(
+                scenario.model, controller, scenario.scheme, state, memory, scenario.forces
+            )
             measured = {n: m.update(measured[n], sample) for n, m in measures.items()}
-            torque = share * own.scheme.torque(sample.control, sample.info)
+            torque = share * scenario.scheme.torque(sample.control, sample.info)
             return (after, sample.memory, measured, effort + jnp.sum(torque * torque)), None
 
-        begun = at.state, at.memory, at.measured, jnp.zeros((), at.state.q.dtype)
-        (state, memory, measured, effort), _ = jax.lax.scan(one, begun, length=self.every)
+        first = at.state, at.memory, at.measured, jnp.zeros((), at.state.q.dtype)
+        (state, memory, measured, effort), _ = jax.lax.scan(one, first, length=self.every)
         return state, memory, measured, effort / self.every
 
     @cached_property
     def _measures(self) -> dict[str, Any]:
-        """Of the objective, where it is a reward."""
+        """Measures of the objective, where it is a reward."""
         return self.problem.objective.measures(self.model) if OBJECTIVE in self.reward else {}
 
     def _unmeasured(self) -> dict[str, Any]:
@@ -302,7 +307,7 @@ def as_env(
     stands: State | None = None,
     states: State | None = None,
 ) -> Environment:
-    """A problem as an environment of one character; ``jax.vmap`` or ``fuse`` makes a batch of it.
+    """Environment of a problem for one character; ``jax.vmap`` or ``fuse`` makes a batch of it.
 
     observation: parts by name (``controllers.policy.observations.OBSERVATIONS``), or functions of a
     View. action: "offsets", "targets", "torques", "numbers" (those of the problem, which the
@@ -311,18 +316,19 @@ def as_env(
     problem's objective, and alone by default. done: names (``terminations.TERMINATIONS``) or
     functions of a View that end an episode; a number that is not finite always does, and so does an
     observation beyond ``FARTHEST``.
-    command: name -> (lower, upper), drawn for each episode. rate: actions a second, by default 50,
-    or one a step where a step is longer. seconds: after which an episode is cut off; None: never.
-    clip: a motion to follow (``controllers.tracking.reference``). Episodes then begin anywhere on
-    it, which the clock tells, whose "period" is the clip's if no command says otherwise. stands:
-    how the body stands, which observed angles and heights count from; the scenario's start, or the
-    first pose of the clip. states (m, ...): of another motion, in which half of the episodes begin;
-    not with a clip.
 
-    The problem's ``trials`` are the beginnings, with its ``spread``, ``variants`` and ``drawn``
+    command: name -> (lower, upper), sampled for each episode. rate: actions a second, by default
+    50, or one a step where a step is longer. seconds: after which an episode is cut off; None:
+    never. clip: a motion to follow (``controllers.tracking.reference``). Episodes then begin
+    anywhere on it, as the clock shows, whose "period" is the clip's if no command says otherwise.
+    stands: a standing state, which observed angles and heights count from; the scenario's start, or
+    the first pose of the clip. states (m, ...): of another motion, in which half of the episodes
+    begin; not with a clip.
+
+    The problem's ``trials`` are the starts, with its ``spread``, ``variants`` and ``drawn``
     numbers (friction, masses, pushes); sizes of the body take scenarios of their own. Raises
     KeyError for an unknown name, with the nearest; ModelError where the body lacks what an action
-    or observation needs; ValueError for a rate that is none.
+    or observation needs; ValueError for an invalid rate.
     """
     scenario = problem.scenario
     dt = float(scenario.scheme.dt)
@@ -360,7 +366,7 @@ def as_env(
 
 
 def _kind(problem: Problem, action: str | Action) -> Action | Numbers:
-    """The action by its name. Raises ValueError for one that the scheme cannot take."""
+    """Action by its name. Raises ValueError for one that the scheme cannot take."""
     scenario = problem.scenario
     if action == "numbers":
         return Numbers(problem)
@@ -374,7 +380,7 @@ def _kind(problem: Problem, action: str | Action) -> Action | Numbers:
 
 
 def _check_named(env: Environment) -> None:
-    """Raise KeyError or ValueError for parts, rewards and terminations that cannot be."""
+    """Raise KeyError or ValueError for unknown or invalid parts, rewards and terminations."""
     for part in env.observation:
         part_of(part)
     if env.clip is None:

@@ -19,7 +19,7 @@ from jax import Array
 from jaxsim.fused import choose_backend, fuse
 from optimize.environments.draws import member_keys
 from optimize.environments.environment import Environment
-from optimize.environments.records import EnvState, Step
+from optimize.environments.records import EnvState, EnvStep
 
 try:
     import gymnasium
@@ -31,19 +31,20 @@ except ImportError as error:
 
 
 def spaces(env: Environment) -> tuple[Box, Box]:
-    """Of one character: what it observes, and actions from -1 to 1."""
+    """Observation and action space of one character; actions are from -1 to 1."""
     dtype = np.dtype(env.model.mass.dtype).type
     seen = Box(-np.inf, np.inf, (env.observation_size,), dtype)
     return seen, Box(-1.0, 1.0, (env.action_size,), dtype)
 
 
 class GymVector(VectorEnv):
-    """``members`` characters that step together. backend: "fused" or "xla".
+    """Vector environment of gymnasium: ``members`` characters that step together.
 
-    autoreset: what follows the end of an episode, as ``gymnasium.vector.AutoresetMode`` has it.
-    "NextStep": the next step begins a new one, whatever the action, for no reward. "SameStep": the
-    same step does, and ``info["final_obs"]`` has the last observation. "Disabled": nothing, and
-    ``reset(options={"reset_mask": ended})`` begins those of a mask (members,).
+    backend: "fused" or "xla". autoreset: what follows the end of an episode, as
+    ``gymnasium.vector.AutoresetMode`` has it. "NextStep": the next step begins a new one, whatever
+    the action, for no reward. "SameStep": the same step does, and ``info["final_obs"]`` has the
+    last observation. "Disabled": nothing, and ``reset(options={"reset_mask": ended})`` begins those
+    of a mask (members,).
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012
@@ -72,9 +73,11 @@ class GymVector(VectorEnv):
         self._ended = np.zeros(members, bool)  # by the last step
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
-        """Begin all episodes, or with the option "reset_mask" (members,) bool some; without a seed
-        by one that is drawn. Raises TypeError and ValueError for a mask that is none, RuntimeError
-        for one before all have begun."""
+        """Begin all episodes, or with the option "reset_mask" (members,) bool some.
+
+        Without a seed by a random one. Raises TypeError and ValueError for an invalid mask,
+        RuntimeError for one before all have begun.
+        """
         super().reset(seed=seed, options=options)
         self.np_random  # noqa: B018  drawn now if none was given
         chosen = int(self.np_random.integers(2**32)) if seed is None else seed
@@ -89,8 +92,11 @@ class GymVector(VectorEnv):
         return np.array(self._at.observation), {}
 
     def step(self, actions: Any):
-        """Actions (members, na); see ``Environment.step``. Raises ValueError for another shape,
-        RuntimeError before the first ``reset``, and with "Disabled" after the end of an episode."""
+        """Step all members by actions (members, na); see ``Environment.step``.
+
+        Raises ValueError for another shape, RuntimeError before the first ``reset``, and with
+        "Disabled" after the end of an episode.
+        """
         if self._at is None:
             raise RuntimeError("call reset before step")
         actions = np.asarray(actions)
@@ -100,26 +106,28 @@ class GymVector(VectorEnv):
             )
         actions = jnp.asarray(actions, self.env.model.mass.dtype)
         if self.autoreset is AutoresetMode.NEXT_STEP:
-            self._at, told = self._step(self._at, actions, jnp.asarray(self._ended))
+            self._at, outcome = self._step(self._at, actions, jnp.asarray(self._ended))
         elif self.autoreset is AutoresetMode.DISABLED and self._ended.any():
             raise RuntimeError(
                 f"the episodes of members {np.flatnonzero(self._ended)[:8].tolist()} have ended;"
                 ' begin them with reset(options={"reset_mask": ...})'
             )
         else:
-            self._at, told = self._step(self._at, actions)
-        self._ended = np.asarray(told.done | told.truncated)
+            self._at, outcome = self._step(self._at, actions)
+        self._ended = np.asarray(outcome.done | outcome.truncated)
         info: dict[str, Any] = {}
         if self.autoreset is AutoresetMode.SAME_STEP and self._ended.any():
             last = np.full(self.num_envs, None, object)
             for k in np.flatnonzero(self._ended):
-                last[k] = np.array(told.observation[k])
+                last[k] = np.array(outcome.observation[k])
             info = {"final_obs": last, "_final_obs": self._ended}
-        found = self._at.observation, told.reward, told.done, told.truncated
-        return (*map(np.array, found), info)
+        arrays = self._at.observation, outcome.reward, outcome.done, outcome.truncated
+        return (*map(np.array, arrays), info)
 
-    def _begun_or_stepped(self, at: EnvState, action: Array, ended: Array) -> tuple[EnvState, Step]:
-        """A step, or where the last one ended the episode the beginning of the next one."""
+    def _begun_or_stepped(
+        self, at: EnvState, action: Array, ended: Array
+    ) -> tuple[EnvState, EnvStep]:
+        """Step, or the initial state of the next episode where the last step ended one."""
         after, told = self.env.step(at, action)
         begun = self.env.renewed(at, replace(told, done=ended, truncated=ended))
         after = jax.tree.map(lambda new, old: jnp.where(ended, new, old), begun, after)
@@ -140,12 +148,12 @@ class GymVector(VectorEnv):
 
 
 def _where(mask: np.ndarray, new: Array, old: Array) -> Array:
-    """Of members of a mask the new rows."""
+    """New rows for the members of a mask, old rows for the others."""
     return jnp.where(mask.reshape(-1, *(1 for _ in new.shape[1:])), new, old)
 
 
 class GymOne(gymnasium.Env):
-    """One character. backend: see ``GymVector``."""
+    """Environment of gymnasium for one character. backend: see ``GymVector``."""
 
     metadata = {"render_modes": []}  # noqa: RUF012
     render_mode = None
@@ -165,7 +173,7 @@ class GymOne(gymnasium.Env):
         return np.array(self._at.observation[0]), {}
 
     def step(self, action: Any):
-        """An action (na,). Raises RuntimeError before the first ``reset``."""
+        """Step by an action (na,). Raises RuntimeError before the first ``reset``."""
         if self._at is None:
             raise RuntimeError("call reset before step")
         action = jnp.asarray(action, self.env.model.mass.dtype)[None]

@@ -1,4 +1,4 @@
-"""The action that sets the numbers of a problem, which the scenario's own controller obeys."""
+"""Action that sets the numbers of a problem, which the scenario's own controller obeys."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +13,11 @@ from optimize.scenarios.scenario import Scenario
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """Numbers as tuning sees them: 0 is what the scenario has, 1 a scale away from it (by default
-    their whole range), within their bounds. Raises ValueError where they are not all the
-    controller's."""
+    """Action over the tunables of a problem, in the optimiser's coordinates.
+
+    0 is what the scenario has, 1 a scale away from it (by default their whole range), within their
+    bounds. Raises ValueError where they are not all the controller's.
+    """
 
     problem: Problem
 
@@ -28,11 +30,11 @@ class Numbers:
             )
 
     def size(self, model: Model) -> int:
-        """How many there are."""
+        """Number of tunables."""
         return self.problem.tunables.size
 
-    def controller(self, own: Scenario, action: Array) -> Any:
-        """The scenario's controller with the numbers that an action (n,) asks for."""
+    def controller(self, scenario: Scenario, action: Array) -> Any:
+        """The scenario's controller with the numbers of an action (n,)."""
         tunables = self.problem.tunables
         x = tunables.decode(jnp.clip(action, -1.0, 1.0))
-        return tunables.write(own.tree, jnp.asarray(x))["controller"]
+        return tunables.write(scenario.tree, jnp.asarray(x))["controller"]

@@ -1,4 +1,4 @@
-"""What an environment tells and remembers, and the controller that holds an action."""
+"""Records of an environment, and the controller that holds an action."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from jaxsim.model import Model, State
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class EnvState:
-    """Where an episode stands; of a batch with a leading axis."""
+    """State of an episode; of a batch with a leading axis."""
 
     state: State
     memory: Any  # of the scenario's controller, where that drives
@@ -32,8 +32,8 @@ class EnvState:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Step:
-    """What an action led to."""
+class EnvStep:
+    """Outcome of an action: observation, reward, and whether the episode ended."""
 
     observation: Array  # (no,) where the episode ended, the last one of it
     reward: Array  # () sum of the parts
@@ -45,8 +45,8 @@ class Step:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Held:
-    """A controller that holds an action."""
+class HeldAction:
+    """Controller that holds an action."""
 
     action: Array
     pose: Array

@@ -1,4 +1,4 @@
-"""What is rewarded, by name: functions of a moment, () each, of order one; weights stand apart."""
+"""Rewards by name: functions of a ``Moment``, () each, of order one; weights stand apart."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ ANGLE = 0.3  # the same of an angle, in the mean of all joints [rad]
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Moment:
-    """What happened while an action was held."""
+    """Interval in which one action was held."""
 
     view: View  # at the end of it; its action is this one
     before: Array  # (na,) the action before
@@ -37,14 +37,14 @@ class Moment:
 
     @property
     def followed(self) -> Instant:
-        """The clip. Raises ValueError where there is none."""
+        """State of the clip. Raises ValueError without a clip."""
         if self.clip is None:
             raise ValueError("there is no clip to follow; name one in [environment.clip]")
         return self.clip
 
 
 def alive(moment: Moment) -> Array:
-    """1."""
+    """Constant reward of 1."""
     return jnp.ones_like(moment.effort)
 
 
@@ -56,13 +56,13 @@ def speed(moment: Moment) -> Array:
 
 
 def progress(moment: Moment) -> Array:
-    """Speed ahead in parts of the commanded "speed", at most 1."""
+    """Speed ahead relative to the commanded "speed", at most 1."""
     ahead = moment.view.ahead(moment.moved)[0] / moment.seconds
     return jnp.minimum(ahead / jnp.maximum(moment.view.command.get("speed", 1.0), 1e-3), 1.0)
 
 
 def straight(moment: Moment) -> Array:
-    """1 while it goes neither sideways nor turns, falling off with both."""
+    """1 without sideways motion or turning, falling off with both."""
     view = moment.view
     aside = view.ahead(moment.moved)[1] / moment.seconds / SPEED
     turning = view.obs.kin.velocity[root_link(view.model), 2] / TURNING
@@ -70,7 +70,7 @@ def straight(moment: Moment) -> Array:
 
 
 def facing(moment: Moment) -> Array:
-    """The cosine between the heading and the commanded direction."""
+    """Cosine between the heading and the commanded direction."""
     return heading(moment.view)[0]
 
 
@@ -87,12 +87,12 @@ def caught(moment: Moment) -> Array:
 
 
 def risen(moment: Moment) -> Array:
-    """Height of the centre of mass, in parts of that in the pose, at most 1."""
+    """Height of the centre of mass relative to that in the pose, at most 1."""
     return jnp.minimum(moment.view.obs.com[2] / moment.view.height, 1.0)
 
 
 def raised(moment: Moment) -> Array:
-    """Height of the head, in parts of that in the pose, at most 1."""
+    """Height of the head relative to that in the pose, at most 1."""
     view = moment.view
     head = view.model.topology.part("head")
     pose = forward_kinematics(view.model, view.pose, jnp.zeros_like(view.state.qd))
@@ -105,7 +105,7 @@ def reached(moment: Moment) -> Array:
 
 
 def upright(moment: Moment) -> Array:
-    """The cosine of the root's tilt out of the pose."""
+    """Cosine of the root's tilt out of the pose."""
     return moment.view.turned[2, 2]
 
 
@@ -115,7 +115,7 @@ def pose(moment: Moment) -> Array:
 
 
 def effort(moment: Moment) -> Array:
-    """Of the motors: mean square torque, in parts of the greatest torques."""
+    """Mean square torque of the motors, relative to their greatest torques."""
     return moment.effort
 
 
@@ -125,14 +125,16 @@ def change(moment: Moment) -> Array:
 
 
 def planted(moment: Moment) -> Array:
-    """Part of the feet that touch something."""
+    """Share of the feet that touch something."""
     feet = np.array(moment.view.model.topology.parts(FEET), int)
     return jnp.mean(jnp.where(moment.view.obs.link_touching[feet], 1.0, 0.0))
 
 
 def gait(moment: Moment) -> Array:
-    """Feet that touch the ground when the clock says: the left one in its first half, the right
-    one in its second; 1 for both as they should be, 0 for none."""
+    """Share of the feet whose ground contact agrees with the clock.
+
+    The left foot is to touch in the first half of the period, the right one in the second.
+    """
     feet = np.array(moment.view.model.topology.parts(FEET), int)
     touching = moment.view.obs.link_touching[feet]
     first = clock(moment.view) % 1.0 < 0.5
@@ -141,8 +143,10 @@ def gait(moment: Moment) -> Array:
 
 
 def clip_joints(moment: Moment) -> Array:
-    """1 with the clip's angles of joints, exp(-2 sum of squares) off it. This and the next three:
-    X. Peng et al. 2018, DeepMimic, section 5.1."""
+    """1 with the clip's angles of joints, exp(-2 sum of squares) off it.
+
+    Source of this and the next three: X. Peng et al. 2018, DeepMimic, section 5.1.
+    """
     model, state = moment.view.model, moment.view.state
     off = difference(model, state.q, moment.followed.q, free=False)
     return jnp.exp(-2.0 * jnp.sum(jnp.square(off[model.topology.actuated_dofs])))
@@ -155,8 +159,10 @@ def clip_rates(moment: Moment) -> Array:
 
 
 def clip_ends(moment: Moment) -> Array:
-    """1 with hands and feet where the clip has them, from the centre of mass; exp(-40 sum of
-    squares) off it."""
+    """1 with hands and feet where the clip has them, from the centre of mass.
+
+    exp(-40 sum of squares) off it.
+    """
     model, kin = moment.view.model, moment.view.obs.kin
     ends = np.array(model.topology.parts((*FEET, *HANDS)), int)
     there = forward_kinematics(model, moment.followed.q, jnp.zeros_like(moment.view.state.qd))

@@ -1,4 +1,4 @@
-"""Beginnings of episodes that are not the scenario's: on a clip, or in states of another motion."""
+"""Starts of episodes other than the scenario's: on a clip, or in states of another motion."""
 
 from dataclasses import replace
 
@@ -13,8 +13,10 @@ from jaxsim.model import Model, State
 
 
 def starts_on(model: Model, clip: Reference, standing: State, starts: State) -> State:
-    """Deviations of starts (n, ...) from ``standing``, carried over to states of a clip at n times
-    that are spread over it evenly; the clock of each shows its time."""
+    """Starts (n, ...) on a clip, with their deviations from ``standing`` carried over.
+
+    The n times are spread over the clip evenly; the clock of each start shows its time.
+    """
     n = len(starts.q)
     times = jnp.asarray(np.arange(n) / n * float(clip.duration()), standing.q.dtype)
 
@@ -26,8 +28,11 @@ def starts_on(model: Model, clip: Reference, standing: State, starts: State) -> 
 
 
 def starts_among(model: Model, states: State, standing: State, starts: State) -> State:
-    """Of starts (n, ...) the first half as they are; of the others the deviations from
-    ``standing``, carried over to states (m, ...) that are spread over theirs evenly."""
+    """Starts (n, ...) of which the second half is moved to states of another motion.
+
+    Their deviations from ``standing`` are carried over to the states (m, ...), which are taken
+    evenly.
+    """
     n = len(starts.q)
     own, others = n - n // 2, n // 2
     chosen = np.arange(others) * len(states.q) // max(1, others)
@@ -40,7 +45,7 @@ def starts_among(model: Model, states: State, standing: State, starts: State) ->
 
 
 def _carried(model: Model, start: State, standing: State, q: Array, qd: Array) -> State:
-    """A start's deviation from ``standing``, in another state."""
+    """Carry a start's deviation from ``standing`` over to another state."""
     off = difference(model, start.q, standing.q, free=False)
     q = integrate(model, q, off, jnp.ones((), off.dtype))
     return replace(start, q=q, qd=qd + start.qd - standing.qd)

@@ -1,4 +1,4 @@
-"""The environment that the ``[environment]`` table of a scenario file asks for."""
+"""Environment of the ``[environment]`` table of a scenario file."""
 
 from typing import Any
 
@@ -23,17 +23,17 @@ TRIALS = 64  # beginnings that episodes draw from
 
 
 def environment_of(scenario: Scenario, seed: int = 0) -> Environment:
-    """What the scenario's table asks for; seed: of the beginnings and what varies in them.
+    """Environment of a scenario's table; seed: of the starts and the numbers that vary in them.
 
     Raises ValueError for a scenario without a table, WorldError that names the key at fault.
     """
-    given = scenario.environment
-    if given is None:
+    source = scenario.environment
+    if source is None:
         raise ValueError(
             f"{scenario.name}: nothing says what a policy observes and is paid for here; give the"
             " file an [environment] (docs/guides/learning.md), or use as_env in Python"
         )
-    table = Table(given.file, given.where, given.values())
+    table = Table(source.file, source.where, source.values())
     rewards = _numbers(table, "reward")
     judge = table.choice("objective", tuple(OBJECTIVES), "stand")
     problem = Problem(
@@ -68,12 +68,12 @@ def environment_of(scenario: Scenario, seed: int = 0) -> Environment:
 
 
 def default_command(env: Environment) -> dict[str, float]:
-    """Name -> the middle of what is drawn."""
+    """Commands by name, in the middle of their ranges."""
     return {name: (low + high) / 2 for name, (low, high) in env.command.items()}
 
 
 def _clip(table: Table, scenario: Scenario) -> Any:
-    """What ``[environment.clip]`` names."""
+    """Reference of ``[environment.clip]``."""
     table.take("clip", None)
     try:
         return None if scenario.clip is None else scenario.clip()
@@ -82,7 +82,7 @@ def _clip(table: Table, scenario: Scenario) -> Any:
 
 
 def _stands(table: Table, scenario: Scenario) -> State | None:
-    """The pose by name."""
+    """Standing state of the pose that the table names."""
     name = table.text("pose", None)
     try:
         return None if name is None else start(scenario.model, name)
@@ -91,7 +91,7 @@ def _stands(table: Table, scenario: Scenario) -> State | None:
 
 
 def _states(table: Table, scenario: Scenario) -> State | None:
-    """Those of a motion, which ``starts`` names."""
+    """States of the motion that ``starts`` names."""
     name = table.text("starts", None)
     if name is None:
         return None
@@ -99,19 +99,21 @@ def _states(table: Table, scenario: Scenario) -> State | None:
         motion = load_motion(scenario.folder / name)
     except (OSError, MotionFileError) as error:
         raise table.error(str(error), "starts") from error
-    own, begun = scenario.model.topology.actuated_dof_names, scenario.state
-    sizes = motion.q.shape[1:] == begun.q.shape and motion.qd.shape[1:] == begun.qd.shape
-    if motion.joint_names != own or not sizes:
+    names, start_state = scenario.model.topology.actuated_dof_names, scenario.state
+    sizes = (
+        motion.q.shape[1:] == start_state.q.shape and motion.qd.shape[1:] == start_state.qd.shape
+    )
+    if motion.joint_names != names or not sizes:
         raise table.error(
             f"{name} is of another body: it has {motion.q.shape[1]} coordinates and the joints"
-            f" {', '.join(motion.joint_names)}; here there are {len(begun.q)}, and"
-            f" {', '.join(own)}",
+            f" {', '.join(motion.joint_names)}; here there are {len(start_state.q)}, and"
+            f" {', '.join(names)}",
             "starts",
         )
     if not motion.n_frames or not (np.isfinite(motion.q).all() and np.isfinite(motion.qd).all()):
         raise table.error(f"{name} has no states, or some that are not finite", "starts")
-    dtype = begun.q.dtype
-    return begun.replace(q=motion.q.astype(dtype), qd=motion.qd.astype(dtype))
+    dtype = start_state.q.dtype
+    return start_state.replace(q=motion.q.astype(dtype), qd=motion.qd.astype(dtype))
 
 
 def _pair(values: Any) -> tuple[float, float]:
@@ -130,7 +132,7 @@ def _action(table: Table) -> Any:
 
 
 def _names(table: Table, key: str, default: tuple, known: dict) -> tuple[str, ...]:
-    """Texts of a list, each one of the known ones."""
+    """List of names, each a known one."""
     value = table.take(key, list(default))
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise table.error('give names in brackets, as ["root"]', key)
@@ -142,7 +144,7 @@ def _names(table: Table, key: str, default: tuple, known: dict) -> tuple[str, ..
 
 
 def _numbers(table: Table, key: str) -> dict[str, float]:
-    """A table of numbers."""
+    """Table of numbers by name."""
     value = table.take(key, {})
     if not isinstance(value, dict) or not all(map(is_number, value.values())):
         raise table.error("give numbers by name, as { alive = 1.0 }", key)
@@ -150,7 +152,7 @@ def _numbers(table: Table, key: str) -> dict[str, float]:
 
 
 def _ranges(table: Table, key: str) -> dict[str, tuple[float, float]]:
-    """A table of two numbers each, or of one for a range of no width."""
+    """Table of ranges by name; a single number is a range of no width."""
     value = table.take(key, {})
     if not isinstance(value, dict):
         raise table.error("give ranges by name, as { speed = [0.8, 1.2] }", key)

@@ -1,4 +1,4 @@
-"""What ends an episode, by name: functions of a ``View``, () bool each."""
+"""Terminations of episodes by name: functions of a ``View``, () bool each."""
 
 from collections.abc import Callable
 
@@ -16,17 +16,17 @@ ASTRAY, TURN = 0.5, np.pi / 3  # from a clip [m], [rad]
 
 
 def fallen(view: View) -> Array:
-    """The centre of mass is lower than ``LOW`` of its height in the pose."""
+    """True if the centre of mass is lower than ``LOW`` of its height in the pose."""
     return view.obs.com[2] < LOW * view.height
 
 
 def tilted(view: View) -> Array:
-    """The root is tilted by over 60 degrees out of the pose."""
+    """True if the root is tilted by over 60 degrees out of the pose."""
     return view.turned[2, 2] < TILT
 
 
 def astray(view: View) -> Array:
-    """The root is over ``ASTRAY`` away from where the clip has it, or turned by over 60 degrees."""
+    """True if the root is over ``ASTRAY`` away from the clip's, or turned by over 60 degrees."""
     model, top = view.model, view.model.topology
     off = difference(model, view.state.q, clip_pose(view))
     root = top.v_start[top.joints_of("free")[0]]

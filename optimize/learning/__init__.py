@@ -1,1 +1,1 @@
-"""Policies that learn: rollouts as one kernel, and methods behind init, update and best."""
+"""Reinforcement learning: rollouts as one kernel, methods with init, update and network."""

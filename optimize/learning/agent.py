@@ -1,4 +1,4 @@
-"""What learns: an actor and a critic of flax nnx, and the statistics of what they observe."""
+"""Agent of learning: an actor and a critic of flax nnx, and statistics of observations."""
 
 import itertools
 from dataclasses import dataclass
@@ -15,8 +15,10 @@ from optimize.environments.environment import Environment
 
 
 class MLP(nnx.Module):
-    """Linear layers with tanh between; the last one begins small: a policy begins still, and all is
-    worth nothing yet."""
+    """Linear layers with tanh between, and a last layer of small initial weights.
+
+    So a policy starts with small actions, and a critic with values near zero.
+    """
 
     def __init__(self, sizes: tuple[int, ...], last: float, dtype: Any, rngs: nnx.Rngs):
         hidden = nnx.initializers.orthogonal(2.0**0.5)
@@ -40,7 +42,7 @@ class MLP(nnx.Module):
 
 
 class Agent(nnx.Module):
-    """The mean of actions, the logarithm of their deviations, and what a state is worth."""
+    """Actor and critic: mean and log deviation of actions, and the value of a state."""
 
     def __init__(
         self, sizes: tuple[int, int], hidden: tuple[int, ...], noise: float, dtype: Any, seed: int
@@ -52,7 +54,7 @@ class Agent(nnx.Module):
 
 
 class Statistics(NamedTuple):
-    """Of all observations so far."""
+    """Running mean and variance of all observations."""
 
     count: Array  # ()
     mean: Array  # (no,)
@@ -60,21 +62,21 @@ class Statistics(NamedTuple):
 
     @classmethod
     def none(cls, size: int) -> "Statistics":
-        """Before the first one: as if they were of mean 0 and deviation 1."""
+        """Statistics before the first observation: mean 0 and deviation 1, counted once."""
         return cls(jnp.ones(()), jnp.zeros(size), jnp.ones(size))
 
     @property
     def deviation(self) -> Array:
-        """(no,)."""
+        """Standard deviation (no,) of the observations."""
         return jnp.sqrt(self.square / self.count) + 1e-3
 
     def with_more(self, x: Array) -> "Statistics":
-        """With observations (n, no) added."""
+        """Statistics with observations (n, no) added."""
         mean = jnp.mean(x, axis=0)
         return self.joined(x.shape[0], mean, jnp.sum(jnp.square(x - mean), axis=0))
 
     def joined(self, count: Any, mean: Array, square: Array) -> "Statistics":
-        """With those of others (T. Chan et al. 1979)."""
+        """Statistics merged with those of other observations (T. Chan et al. 1979)."""
         total, apart = self.count + count, mean - self.mean
         return Statistics(
             total,
@@ -83,36 +85,39 @@ class Statistics(NamedTuple):
         )
 
     def normalised(self, x: Array) -> Array:
-        """As the network sees it."""
+        """Normalise an observation for the network."""
         return normalised(x, self.mean, self.deviation)
 
 
 def network_of(agent: Agent, seen: Statistics) -> Network:
-    """The policy as arrays, for kernels and files."""
+    """Policy as arrays, for kernels and files."""
     return Network(agent.actor.arrays(), seen.mean, seen.deviation)
 
 
 def log_chance(noise: Array, log_deviation: Array) -> Array:
-    """(...,) of actions whose noise (..., na) is in standard deviations, but for a constant."""
+    """Log probability (...,) of actions, but for a constant.
+
+    noise: (..., na), in standard deviations.
+    """
     return -0.5 * jnp.sum(jnp.square(noise), axis=-1) - jnp.sum(log_deviation)
 
 
 def entropy(log_deviation: Array) -> Array:
-    """() of actions, but for a constant."""
+    """Entropy () of the actions, but for a constant."""
     return jnp.sum(log_deviation)
 
 
 def initial(
     sizes: tuple[int, int], hidden: tuple[int, ...], noise: float, dtype: Any, seed: int
 ) -> Any:
-    """The static part and the parameters of a new agent; sizes: no and na."""
+    """Static part and parameters of a new agent; sizes: no and na."""
     with jax.ensure_compile_time_eval():
         return nnx.split(Agent(sizes, hidden, noise, dtype, seed))
 
 
 @dataclass(frozen=True)
 class ActorCritic:
-    """What methods with an actor and a critic have in common; these have the fields as options."""
+    """Base of methods with an actor and a critic, whose options include these fields."""
 
     env: Environment
 
@@ -132,7 +137,7 @@ class ActorCritic:
 
     @property
     def actions(self) -> int:
-        """Of an update."""
+        """Number of actions in an update."""
         return self.members * self.length
 
     @property
@@ -148,6 +153,6 @@ class ActorCritic:
         return initial(self._sizes, self.hidden, self.noise, dtype, seed)
 
     def _orders(self, key: Array) -> Array:
-        """(epochs * parts, n) which actions each minibatch has."""
+        """Indices (epochs * parts, n) of the actions in each minibatch."""
         orders = jax.vmap(lambda key: jax.random.permutation(key, self.actions))
         return orders(jax.random.split(key, self.epochs)).reshape(self.epochs * self.parts, -1)

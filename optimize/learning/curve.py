@@ -1,4 +1,4 @@
-"""Curves of runs: rewards by update, and what the best policy was worth."""
+"""Learning curves of runs: rewards by update, and the return of the best policy."""
 
 import os
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from jaxsim.viewer.plots import new_figure, save_figure
 
 
 def write_curve(path: str | os.PathLike, history: list[dict[str, Any]]) -> None:
-    """A picture of reward, worth and length by actions. Raises ImportError without matplotlib."""
+    """Plot reward, return and episode length by actions. Raises ImportError without matplotlib."""
     figure = new_figure(7, 6)
     upper, middle, lower = figure.subplots(3, 1, sharex=True)
     millions = [line["actions"] / 1e6 for line in history]
@@ -25,8 +25,10 @@ def write_curve(path: str | os.PathLike, history: list[dict[str, Any]]) -> None:
 
 
 def write_curves(path: str | os.PathLike, histories: Mapping[int, list[dict[str, Any]]]) -> None:
-    """A picture of what the policies of several seeds were worth without noise, by actions. Raises
-    ImportError without matplotlib."""
+    """Plot the returns without noise of several seeds by actions.
+
+    Raises ImportError without matplotlib.
+    """
     figure = new_figure(7, 4)
     axis = figure.subplots()
     for seed, history in histories.items():

@@ -1,4 +1,4 @@
-"""What a policy is worth without noise."""
+"""Evaluation of a policy without noise."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,15 +15,17 @@ STILL = -1e9  # logarithm of a deviation that is none
 
 
 @dataclass(frozen=True)
-class Judged:
-    """The first episodes of members, (members,) each."""
+class PolicyEvaluation:
+    """First episodes of the members, (members,) each."""
 
     returns: np.ndarray  # sum of the rewards
     length: np.ndarray  # actions
     whole: np.ndarray  # bool: it lasted as long as it could
 
 
-def judged(env: Environment, run: Any, network: Network, members: int, length: int, seed: int):
+def evaluate_policy(
+    env: Environment, run: Any, network: Network, members: int, length: int, seed: int
+):
     """Play an episode of each of ``members``; run: of ``rollouts``, ``length`` actions a call."""
     at = begin_all(env, member_keys(seed, members))
     limit = env.limit or 1000
@@ -40,4 +42,4 @@ def judged(env: Environment, run: Any, network: Network, members: int, length: i
             goes_on &= ~(done[:, t] | late[:, t]) & (lasted < limit)
         if not goes_on.any():
             break
-    return Judged(returns, lasted, whole)
+    return PolicyEvaluation(returns, lasted, whole)

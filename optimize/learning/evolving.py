@@ -1,6 +1,8 @@
-"""Evolution of a policy's weights by the searches of ``optimize.tuning.methods``: OpenAI-ES, or
-CMA-ES with a diagonal covariance. Every member is a network of its own, judged by the sum of its
-rewards over an episode from each of some starts, all of them in one kernel.
+"""Evolution of a policy's weights by OpenAI-ES, or CMA-ES with a diagonal covariance.
+
+The searches are those of ``optimize.tuning.methods``. Every member is a network of its own; its
+fitness is the sum of its rewards over an episode from each of some starts, all of them in one
+kernel.
 
 T. Salimans et al. 2017, Evolution strategies as a scalable alternative to reinforcement learning.
 """
@@ -26,8 +28,8 @@ from optimize.learning.rollout import rollouts
 from optimize.tuning.methods import method
 
 
-class Told(NamedTuple):
-    """Of one generation, () each."""
+class EvolvingUpdateInfo(NamedTuple):
+    """Statistics of one generation, () each."""
 
     reward: Array  # mean of an action
     parts: dict[str, Array]  # mean and best return
@@ -39,7 +41,7 @@ class Told(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class EvolvingState:
-    """All that a generation needs."""
+    """State from which a generation is computed."""
 
     search: Any
     seen: Statistics
@@ -49,8 +51,11 @@ class EvolvingState:
 
 @dataclass(frozen=True)
 class Evolving:
-    """The method, with its options: ``population`` networks, each from ``starts`` that are new in
-    every generation, ``horizon`` actions at most; sigma: first deviation of weights."""
+    """Evolution strategy over the weights of a network, with its options.
+
+    Each generation has ``population`` networks, each simulated from ``starts`` that are new in
+    every generation, ``horizon`` actions at most; sigma: first deviation of weights.
+    """
 
     env: Environment
     search: str = "openai-es"
@@ -65,12 +70,12 @@ class Evolving:
 
     @property
     def members(self) -> int:
-        """That are simulated together."""
+        """Number of episodes that are simulated together."""
         return self.population * self.starts
 
     @property
     def actions(self) -> int:
-        """Of a generation, at most."""
+        """Number of actions in a generation, at most."""
         return self.members * self.horizon
 
     @property
@@ -79,7 +84,7 @@ class Evolving:
 
     @cached_property
     def _origin(self) -> tuple[np.ndarray, Any]:
-        """A network of zeros but for small first layers, as a vector, and back."""
+        """Vector of zeros but for small first layers, and the function from a vector to layers."""
         sizes = (self.env.observation_size, *self.hidden, self.env.action_size)
         dtype = np.dtype(self._dtype)
         random, last = np.random.default_rng(0), len(sizes) - 2
@@ -99,7 +104,7 @@ class Evolving:
 
     @cached_property
     def run(self):
-        """``rollouts`` of ``length`` actions."""
+        """Compiled ``rollouts`` of ``length`` actions."""
         return rollouts(self.env, self.length, self.backend)
 
     @cached_property
@@ -129,15 +134,15 @@ class Evolving:
         return jax.jit(jax.vmap(one, axes))
 
     def init(self, seed: int) -> EvolvingState:
-        """The state before the first generation."""
+        """Initial state, before the first generation."""
         search = self._search.init(self._origin[0], self.sigma, self.population, seed)
         search = jax.tree.map(jnp.asarray, search)
         size = self.env.observation_size
         seed_of = jnp.asarray(seed, jnp.uint32)
         return EvolvingState(search, Statistics.none(size), seed_of, jnp.zeros((), jnp.int32))
 
-    def update(self, state: EvolvingState) -> tuple[EvolvingState, Told]:
-        """A generation: ask, play, tell."""
+    def update(self, state: EvolvingState) -> tuple[EvolvingState, EvolvingUpdateInfo]:
+        """Compute a generation: ask, play, tell."""
         x, search, layers, at = self._asked(state)
         found = self._episodes(layers, state.seen.mean, state.seen.deviation, at)
         return self._told(state, search, x, *found)
@@ -169,13 +174,15 @@ class Evolving:
             seen = state.seen.joined(count, mean, count * jnp.maximum(spread, 0.0))
             after = EvolvingState(search, seen, state.seed, state.updates + 1)
             parts = {"mean return": jnp.mean(returns), "best return": jnp.max(returns)}
-            told = Told(jnp.sum(total) / count, parts, jnp.mean(steps), jnp.sum(failed),
-                        self._search.sigma(search))  # fmt: skip
-            return after, told
+            deviation = self._search.sigma(search)
+            info = EvolvingUpdateInfo(
+                jnp.sum(total) / count, parts, jnp.mean(steps), jnp.sum(failed), deviation
+            )
+            return after, info
 
         return told
 
     def network(self, state: EvolvingState) -> Network:
-        """The mean of the search."""
+        """Policy at the mean of the search."""
         flat = self._search.mean(state.search).astype(self._dtype)
         return Network(self._origin[1](flat), state.seen.mean, state.seen.deviation)

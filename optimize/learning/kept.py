@@ -1,4 +1,4 @@
-"""The state of a learner in a file, from which it goes on to the same numbers."""
+"""State file of a learner, from which it is resumed to the same numbers."""
 
 import hashlib
 import os
@@ -17,11 +17,11 @@ FORMAT = 1
 
 
 class StateError(ValueError):
-    """A file that a learner cannot go on from."""
+    """Error of a file that a learner cannot be resumed from."""
 
 
 def write_state(path: str | os.PathLike, state: Any, **more: Any) -> None:
-    """All arrays of a state, and numbers or texts beside it, with their digest."""
+    """Write all arrays of a state, and numbers or texts beside it, with their digest."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
     payload = serialization.msgpack_serialize({"leaves": dict(enumerate_texts(leaves)), **more})
     digest = hashlib.sha256(payload).hexdigest()
@@ -30,7 +30,7 @@ def write_state(path: str | os.PathLike, state: Any, **more: Any) -> None:
 
 
 def read_state(path: str | os.PathLike, like: Any) -> tuple[Any, dict[str, Any]]:
-    """A state with the structure of another one, and what was written beside it.
+    """Read a state with the structure of another one, and the values beside it.
 
     Raises FileNotFoundError; StateError for a damaged file, or one of another learner.
     """
@@ -59,5 +59,5 @@ def read_state(path: str | os.PathLike, like: Any) -> tuple[Any, dict[str, Any]]
 
 
 def enumerate_texts(leaves: list) -> list[tuple[str, Any]]:
-    """Leaves by their number as a text, as MessagePack keys are."""
+    """Pair leaves with their number as a text, as MessagePack keys are."""
     return [(str(k), leaf) for k, leaf in enumerate(leaves)]

@@ -26,28 +26,31 @@ from controllers.policy.network import Network
 from optimize.environments.environment import Environment
 from optimize.environments.numbers import Numbers
 from optimize.environments.table import default_command, environment_of
-from optimize.interrupts import deferred
-from optimize.learning.evaluation import judged
+from optimize.interrupts import defer_interrupts
+from optimize.learning.evaluation import evaluate_policy
 from optimize.learning.failure import write_failure
 from optimize.learning.kept import read_state, write_state
 from optimize.learning.methods import METHODS, learner_of
-from optimize.results.digest import Digest, accept, accepted, changes_since, digest
+from optimize.results.digest import Digest, accept, accepted_changes, changes_since, digest
 from optimize.results.folder import RESTORE, RunFolder, library_versions, reading
-from optimize.results.lock import locked
+from optimize.results.lock import lock_folder
 from optimize.results.updates import UPDATES, kept_history
 from optimize.scenarios.find import scenario as scenario_of
 from optimize.scenarios.scenario import Scenario
 
 STATE, POLICY, CURVE = "state.msgpack", "policy.npz", "curve.png"
 EVERY = 25  # updates from check to check
-NO_WORTH = -1e30  # in the state of a run whose policy was not judged yet
+NO_WORTH = -1e30  # in the state of a run whose policy was not evaluated yet
 CHECK_SEED = 1_000_003  # added to the seed for the starts that choose the best
 
 
 @dataclass(frozen=True)
 class Learned:
-    """Where a run stands. worth: mean return of the best policy without noise, from the
-    environment's beginnings drawn anew."""
+    """State of a learning run.
+
+    worth: mean return of the best policy without noise, from newly sampled starts of the
+    environment.
+    """
 
     folder: Path
     updates: int
@@ -82,41 +85,45 @@ def learn(
     FileNotFoundError where there is nothing to go on from, RunChanged where that began with
     something else, StateError where it is damaged.
     """
-    with locked(out):
+    with lock_folder(out):
         if resume:
             folder = RunFolder.open(out)
-            asked = kept_options(folder, ONE)
-            asked["updates"] = asked["updates"] if updates is None else updates
+            run_options = kept_options(folder, ONE)
+            run_options["updates"] = run_options["updates"] if updates is None else updates
         else:
             name = scenario if isinstance(scenario, str) else getattr(scenario, "name", None)
             if name is None:
                 raise ValueError("give a scenario to learn in, by name or file")
-            asked = {"scenario": name, "method": method, "seed": seed, "set": dict(set or {}),
+            run_options = {"scenario": name, "method": method, "seed": seed, "set": dict(set or {}),
                      "options": dict(options or {}), "backend": backend,
                      "updates": UPDATES if updates is None else updates}  # fmt: skip
-        found = scenario_of(scenario if isinstance(scenario, Scenario) else asked["scenario"],
-                            asked["set"])  # fmt: skip
-        env = environment_of(found, asked["seed"])
-        now, changed = began_with(asked, found, env), []
+        base = scenario_of(scenario if isinstance(scenario, Scenario) else run_options["scenario"],
+                            run_options["set"])  # fmt: skip
+        env = environment_of(base, run_options["seed"])
+        now, changed = began_with(run_options, base, env), []
         if resume:
             changed = changes_since(folder, now, accept_changes)
-        learner = learner_of(asked["method"], env, asked["options"], asked["backend"])
+        learner = learner_of(
+            run_options["method"], env, run_options["options"], run_options["backend"]
+        )
         if not resume:
-            folder = RunFolder.create(out, config_of(asked, found, command), digest=now)
-        run = _Run(folder, env, learner, asked, found)
-        begun = run.begun()
+            folder = RunFolder.create(out, config_of(run_options, base, command), digest=now)
+        run = _LearningRun(folder, env, learner, run_options, base)
+        first = run.begun()
         if resume:
-            accept(folder, now, changed, at=len(begun.history))
-            folder.write_json(RunFolder.CONFIG, {**folder.read_config(), **asked})
-        return run.go(begun, accepted(folder), progress)
+            accept(folder, now, changed, at=len(first.history))
+            folder.write_json(RunFolder.CONFIG, {**folder.read_config(), **run_options})
+        return run.go(first, accepted_changes(folder), progress)
 
 
 ONE = ("scenario", "method", "seed", "set", "options", "backend")
 
 
 def kept_options(folder: RunFolder, names: Sequence[str]) -> dict[str, Any]:
-    """The options of these names, and "updates", in the folder of a run. Raises ValueError for
-    another kind of run."""
+    """Options of a run in a folder, of these names and "updates".
+
+    Raises ValueError for another kind of run.
+    """
     config = folder.read_config()
     if "options" not in config:
         raise ValueError(f"{folder.path} holds another kind of run, no learning")
@@ -125,26 +132,28 @@ def kept_options(folder: RunFolder, names: Sequence[str]) -> dict[str, Any]:
     return {name: config[name] for name in names} | {"updates": config.get("updates", UPDATES)}
 
 
-def config_of(asked: Mapping[str, Any], found: Scenario, command: Sequence[str]) -> dict[str, Any]:
-    """What config.json says of a run."""
-    timing = {"dt": float(found.scheme.dt), "seconds": found.seconds}
-    precision = np.dtype(found.model.mass.dtype).name
-    return {**asked, **timing, "precision": precision, "command": list(command)}
+def config_of(
+    run_options: Mapping[str, Any], base: Scenario, command: Sequence[str]
+) -> dict[str, Any]:
+    """Contents of config.json for a run."""
+    timing = {"dt": float(base.scheme.dt), "seconds": base.seconds}
+    precision = np.dtype(base.model.mass.dtype).name
+    return {**run_options, **timing, "precision": precision, "command": list(command)}
 
 
-def began_with(asked: Mapping[str, Any], found: Scenario, env: Environment) -> Digest:
-    """What a run begins with: its options, all that its environment says, the arrays of these."""
-    table = found.environment
-    config = {**asked, "environment": {} if table is None else table.values()}
+def began_with(run_options: Mapping[str, Any], base: Scenario, env: Environment) -> Digest:
+    """Digest of a new run: its options, its environment table, and the arrays of these."""
+    table = base.environment
+    config = {**run_options, "environment": {} if table is None else table.values()}
     # the scenario's controller does not act here: it may be what an earlier run has learned
-    arrays = {part: found.tree[part] for part in ("state", "scheme", "forces")}
+    arrays = {part: base.tree[part] for part in ("state", "scheme", "forces")}
     arrays |= {"beginnings": env.beginnings, "clip": env.track, "pose": (env.pose, env.rest)}
-    return digest(config, model=found.model, arrays=arrays)
+    return digest(config, model=base.model, arrays=arrays)
 
 
 @dataclass(frozen=True)
 class _Begun:
-    """From where a run goes on."""
+    """Point from which a run continues."""
 
     state: Any
     history: list[dict[str, Any]]
@@ -152,7 +161,7 @@ class _Begun:
 
 
 @dataclass
-class _Run:
+class _LearningRun:
     folder: RunFolder
     env: Environment
     learner: Any
@@ -160,7 +169,7 @@ class _Run:
     scenario: Scenario
 
     def begun(self) -> _Begun:
-        """What the folder keeps; the beginning, if it ended before it kept anything."""
+        """State saved in the folder, or the initial one if the run ended before it saved any."""
         state = self.learner.init(self.asked["seed"])
         path = self.folder / STATE
         if not path.is_file():
@@ -176,22 +185,22 @@ class _Run:
             )
         return _Begun(state, history[:lines], best if best > NO_WORTH / 2 else -np.inf)
 
-    def go(self, begun: _Begun, accepted: Mapping[int, list[str]], progress: bool) -> Learned:
-        """Update, note, check, keep."""
-        updates, history, best = self.asked["updates"], begun.history, begun.best
-        state = _placed(begun.state)
+    def go(self, first: _Begun, accepted: Mapping[int, list[str]], progress: bool) -> Learned:
+        """Run updates with history, checks and checkpoints."""
+        updates, history, best = self.asked["updates"], first.history, first.best
+        state = _placed(first.state)
         interrupted, spent = False, (history[-1]["seconds"] if history else 0.0)
         used = history[-1]["cpu_seconds"] if history else 0.0
         began, cpu = time.perf_counter() - spent, time.process_time() - used
         try:
-            with deferred() as check, self._bar(updates, len(history), progress) as bar:
+            with defer_interrupts() as check, self._bar(updates, len(history), progress) as bar:
                 while len(history) < updates:
                     before = state
-                    state, told = self.learner.update(state)
-                    line = _line(len(history), told, self.learner.actions)
+                    state, info = self.learner.update(state)
+                    line = _line(len(history), info, self.learner.actions)
                     if len(history) in accepted:
                         line["changes"] = accepted[len(history)]
-                    self._guard(before, told, line)
+                    self._guard(before, info, line)
                     if len(history) % EVERY == EVERY - 1 or len(history) == updates - 1:
                         line |= self._checked(state, best)
                         best = max(best, line["worth"])
@@ -212,19 +221,19 @@ class _Run:
         return Learned(self.folder.path, len(history), best, interrupted, history)
 
     def _checked(self, state: Any, best: float) -> dict[str, float]:
-        """Judge the policy without noise; keep it where it is the best."""
+        """Evaluate the policy without noise; save it where it is the best."""
         network = self.learner.network(state)
-        found = judged(
+        result = evaluate_policy(
             self.env, self.learner.run, network, self.learner.members, self.learner.length,
             self.asked["seed"] + CHECK_SEED,
         )  # fmt: skip
-        worth = float(found.returns.mean())
+        worth = float(result.returns.mean())
         if worth > best:
             self.policy(network).write(self.folder / POLICY)
-        return {"worth": worth, "whole": float(found.whole.mean())}
+        return {"worth": worth, "whole": float(result.whole.mean())}
 
     def policy(self, network: Network) -> PolicyFile:
-        """The file of a policy learned here."""
+        """Policy file of a network learned here."""
         env, scenario, action = self.env, self.scenario, self.env.action
         assert not isinstance(action, Numbers)  # of a table it never is
         about = {
@@ -241,9 +250,9 @@ class _Run:
         track = jax.tree.map(np.asarray, env.track)
         return PolicyFile(jax.tree.map(np.asarray, network), env.pose, about, track, env.rest)
 
-    def _guard(self, before: Any, told: Any, line: dict[str, Any]) -> None:
-        """Keep what led a member to numbers that are none; the others go on."""
-        which = getattr(told, "which_failed", None)
+    def _guard(self, before: Any, info: Any, line: dict[str, Any]) -> None:
+        """Save the actions that led a member to diverge; the others go on."""
+        which = getattr(info, "which_failed", None)
         if not line.get("failed") or which is None:
             return
         path, about = write_failure(
@@ -263,7 +272,7 @@ class _Run:
         write_state(self.folder / STATE, state, lines=len(history), best=best)
 
     def _shown(self, history: list[dict[str, Any]]) -> None:
-        """The curve, and the page of the best policy."""
+        """Write the curve, and the page of the best policy."""
         from optimize.learning.curve import write_curve
         from optimize.running.simulate import simulate, write_simulation
 
@@ -283,16 +292,21 @@ class _Run:
 
 
 def _placed(state: Any) -> Any:
-    """A state whose arrays are tied to the device that they are on, as what a kernel returns is:
-    then all updates are one program, the first one too."""
+    """Commit the arrays of a state to their device, as those that a kernel returns are.
+
+    Then all updates are one program, the first one too.
+    """
     return jax.tree.map(
         lambda x: jax.device_put(x, x.sharding) if isinstance(x, jax.Array) else x, state
     )
 
 
 def with_policy(scenario: Scenario, path: str | Path) -> Scenario:
-    """A scenario driven by a policy file, begun on the clip of one that has a clip. A note says
-    where it was learned in another scenario. Raises PolicyError for one of another character."""
+    """Scenario with the controller of a policy file, starting on its clip if it has one.
+
+    A note says where it was learned in another scenario. Raises PolicyError for one of another
+    character.
+    """
     file = read_policy(path)
     controller = file.controller(scenario.model, scenario.state)
     controller.check(scenario.model)
@@ -304,10 +318,10 @@ def with_policy(scenario: Scenario, path: str | Path) -> Scenario:
     )
 
 
-def _line(update: int, told: Any, actions: int) -> dict[str, Any]:
-    """A line of the history; what does not exist is None."""
+def _line(update: int, info: Any, actions: int) -> dict[str, Any]:
+    """Line of the history; a number that is not finite is None."""
     numbers = {
-        name: _number(getattr(told, name))
+        name: _number(getattr(info, name))
         for name in (
             "reward",
             "length",
@@ -319,9 +333,9 @@ def _line(update: int, told: Any, actions: int) -> dict[str, Any]:
             "slope",
             "error",
         )
-        if hasattr(told, name)
+        if hasattr(info, name)
     }
-    parts = {name: _number(part) for name, part in told.parts.items()}
+    parts = {name: _number(part) for name, part in info.parts.items()}
     return {"update": update, "actions": actions * (update + 1), **numbers, "parts": parts}
 
 

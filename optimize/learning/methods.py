@@ -1,4 +1,4 @@
-"""The methods of learning by name, with their options checked."""
+"""Learning methods by name, with their options checked."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -16,8 +16,10 @@ METHODS: dict[str, Any] = {"ppo": PPO, "shac": SHAC, "es": Evolving, "cma": Evol
 def learner_of(
     method: str, env: Environment, options: Mapping[str, Any], backend: str = "fused"
 ) -> Any:
-    """A learner with ``init``, ``update``, ``network``. Raises KeyError for an unknown method or
-    option, with the nearest."""
+    """Create a learner with ``init``, ``update``, ``network``.
+
+    Raises KeyError for an unknown method or option, with the nearest.
+    """
     kind = named(method, METHODS, "method of learning")
     known = {f.name: f for f in fields(kind) if f.init and f.name not in ("env", "backend")}
     for name in options:

@@ -3,15 +3,15 @@
     learner = PPO(env)
     state = learner.init(seed=0)
     for _ in range(100):
-        state, told = learner.update(state)
+        state, info = learner.update(state)
     network = learner.network(state)
 
-A state is a tree of arrays: kept and read again, a run goes on to the same numbers. Advantages are
-those of J. Schulman et al. 2016 (lambda returns); where time cut an episode off, its last state is
-worth what the critic says, which is a mean of rewards: they are paid in parts of 1 - gamma, so that
-what is to be learnt is of their order however far it looks ahead. The learning rate follows the
-change of the policy (N. Rudin et al. 2022, Learning to walk in minutes): the update that changes
-it more than ``change`` slows down.
+A state is a tree of arrays: saved and read again, a run goes on to the same numbers. Advantages are
+those of J. Schulman et al. 2016 (lambda returns); where time cut an episode off, the value of its
+last state is the critic's. Rewards are scaled by 1 - gamma, so that a value is a mean of rewards,
+of their order however far it looks ahead. The learning rate follows the change of the policy
+(N. Rudin et al. 2022, Learning to walk in minutes): an update that changes it more than ``change``
+reduces the rate.
 """
 
 from dataclasses import dataclass, field
@@ -34,8 +34,8 @@ from optimize.learning.rollout import Rollout, begin_all, rollouts
 SLOWEST, FASTEST = 1e-5, 1e-3  # learning rates
 
 
-class Told(NamedTuple):
-    """Of one update, () each; parts by name."""
+class PPOUpdateInfo(NamedTuple):
+    """Statistics of one update, () each; parts by name."""
 
     reward: Array  # mean of an action
     parts: dict[str, Array]
@@ -51,7 +51,7 @@ class Told(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class PPOState:
-    """All that an update needs."""
+    """State from which an update is computed."""
 
     params: Any
     optimiser: Any
@@ -63,8 +63,8 @@ class PPOState:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """(n, ...) of single actions."""
+class ActionBatch:
+    """Training data of single actions, (n, ...) each."""
 
     observation: Array
     action: Array
@@ -73,16 +73,16 @@ class Batch:
     worth: Array
 
 
-jax.tree_util.register_dataclass(Batch, [*Batch.__annotations__], [])
+jax.tree_util.register_dataclass(ActionBatch, [*ActionBatch.__annotations__], [])
 
 
 @dataclass(frozen=True)
 class PPO(ActorCritic):
-    """The method, with its options.
+    """Proximal policy optimisation, with its options.
 
-    members: of a batch; length: actions of each in an update; epochs, parts: how often these are
-    gone over, and in how many minibatches. discount, smoothing: gamma and lambda; clip: of the
-    ratio of chances; spread: weight of the entropy; noise: first deviation of actions.
+    members: of a batch; length: actions of each in an update; epochs, parts: passes over these, and
+    minibatches of each pass. discount, smoothing: gamma and lambda; clip: of the ratio of
+    probabilities; spread: weight of the entropy; noise: first deviation of actions.
     """
 
     env: Environment
@@ -107,11 +107,11 @@ class PPO(ActorCritic):
 
     @cached_property
     def run(self):
-        """``rollouts`` of ``length`` actions."""
+        """Compiled ``rollouts`` of ``length`` actions."""
         return rollouts(self.env, self.length, self.backend)
 
     def init(self, seed: int) -> PPOState:
-        """The state before the first update."""
+        """Initial state, before the first update."""
         _, params = self._new(seed)
         params = jax.tree.map(jnp.asarray, params)
         return PPOState(
@@ -124,27 +124,27 @@ class PPO(ActorCritic):
             rate=jnp.asarray(self.rate),
         )
 
-    def update(self, state: PPOState) -> tuple[PPOState, Told]:
-        """Act, and learn from what happened."""
+    def update(self, state: PPOState) -> tuple[PPOState, PPOUpdateInfo]:
+        """Collect a rollout, and learn from it."""
         agent = nnx.merge(self._graph, state.params)
         network = network_of(agent, state.seen)
-        members, found = self.run(network, agent.log_deviation[...], state.members)
-        return self._learn(state, members, found)
+        members, rollout = self.run(network, agent.log_deviation[...], state.members)
+        return self._learn(state, members, rollout)
 
     def network(self, state: PPOState) -> Network:
-        """The policy: the means of actions."""
+        """Policy network: the means of actions."""
         return network_of(nnx.merge(self._graph, state.params), state.seen)
 
     def log_deviation(self, state: PPOState) -> Array:
-        """(na,) of actions."""
+        """Log standard deviations (na,) of actions."""
         return state.params["log_deviation"][...]
 
     @cached_property
     def _learn(self):
         return jax.jit(self._learnt)
 
-    def _learnt(self, state: PPOState, members: EnvState, found: Rollout):
-        batch = self._judged(state, found)
+    def _learnt(self, state: PPOState, members: EnvState, rollout: Rollout):
+        batch = self._judged(state, rollout)
         key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.updates)
         orders = self._orders(key)
 
@@ -159,34 +159,34 @@ class PPO(ActorCritic):
             params = jax.tree.map(lambda p, s: p - rate * s, params, steps)
             return (params, optimiser, rate), change
 
-        begun = state.params, state.optimiser, state.rate
-        (params, optimiser, rate), changes = jax.lax.scan(one, begun, orders)
-        seen = state.seen.with_more(found.observation.reshape(-1, self._sizes[0]))
+        first = state.params, state.optimiser, state.rate
+        (params, optimiser, rate), changes = jax.lax.scan(one, first, orders)
+        seen = state.seen.with_more(rollout.observation.reshape(-1, self._sizes[0]))
         after = PPOState(params, optimiser, seen, members, state.key, state.updates + 1, rate)
-        return after, _told(found, changes[-1], nnx.merge(self._graph, params), rate)
+        return after, _told(rollout, changes[-1], nnx.merge(self._graph, params), rate)
 
-    def _judged(self, state: PPOState, found: Rollout) -> Batch:
-        """Advantages and returns, of single actions."""
+    def _judged(self, state: PPOState, rollout: Rollout) -> ActionBatch:
+        """Advantages and returns of single actions."""
         agent = nnx.merge(self._graph, state.params)
         value = lambda x: agent.critic(state.seen.normalised(x))[..., 0]  # noqa: E731
-        now, then = value(found.observation), value(found.seen)
-        reward = (1 - self.discount) * found.reward
+        now, then = value(rollout.observation), value(rollout.seen)
+        reward = (1 - self.discount) * rollout.reward
         advantage = advantages(
-            reward, now, then, found.done, found.truncated, self.discount, self.smoothing
+            reward, now, then, rollout.done, rollout.truncated, self.discount, self.smoothing
         )
         log_deviation = agent.log_deviation[...]
-        mean = agent.actor(state.seen.normalised(found.observation))
-        batch = Batch(
-            observation=found.observation,
-            action=mean + jnp.exp(log_deviation) * found.noise,
-            chance=log_chance(found.noise, log_deviation),
+        mean = agent.actor(state.seen.normalised(rollout.observation))
+        batch = ActionBatch(
+            observation=rollout.observation,
+            action=mean + jnp.exp(log_deviation) * rollout.noise,
+            chance=log_chance(rollout.noise, log_deviation),
             advantage=advantage,
             worth=advantage + now,
         )
         return jax.tree.map(lambda x: x.reshape(self.actions, *x.shape[2:]), batch)
 
-    def _loss(self, params: Any, part: Batch, seen: Statistics) -> tuple[Array, Array]:
-        """The clipped surrogate with the critic's error, and the policy's change."""
+    def _loss(self, params: Any, part: ActionBatch, seen: Statistics) -> tuple[Array, Array]:
+        """Clipped surrogate with the critic's error, and the policy's change."""
         agent = nnx.merge(self._graph, params)
         x, log_deviation = seen.normalised(part.observation), agent.log_deviation[...]
         noise = (part.action - agent.actor(x)) / jnp.exp(log_deviation)
@@ -204,9 +204,11 @@ class PPO(ActorCritic):
 def advantages(
     reward: Array, now: Array, then: Array, done: Array, truncated: Array, discount, smoothing
 ) -> Array:
-    """(members, T) lambda-weighted advantages; now, then: what the states before and after each
-    action are worth. Nothing follows where an episode is done; where time cut it off its last
-    state counts, and no action after it."""
+    """Lambda-weighted advantages (members, T).
+
+    now, then: values of the states before and after each action. Nothing follows where an episode
+    is done; where time cut it off its last state counts, and no action after it.
+    """
     surprise = reward + discount * jnp.where(done, 0.0, then) - now
     goes_on = jnp.where(done | truncated, 0.0, discount * smoothing)
 
@@ -219,17 +221,17 @@ def advantages(
     return found[1].T
 
 
-def _told(found: Rollout, change: Array, agent: Any, rate: Array) -> Told:
-    ended = found.done | found.truncated
+def _told(rollout: Rollout, change: Array, agent: Any, rate: Array) -> PPOUpdateInfo:
+    ended = rollout.done | rollout.truncated
     count = jnp.sum(ended)
-    return Told(
-        reward=jnp.mean(found.reward),
-        parts=jax.tree.map(jnp.mean, found.parts),
-        length=jnp.sum(jnp.where(ended, found.steps, 0)) / jnp.where(count, count, jnp.nan),
+    return PPOUpdateInfo(
+        reward=jnp.mean(rollout.reward),
+        parts=jax.tree.map(jnp.mean, rollout.parts),
+        length=jnp.sum(jnp.where(ended, rollout.steps, 0)) / jnp.where(count, count, jnp.nan),
         ended=count,
-        failed=jnp.sum(found.failed),
+        failed=jnp.sum(rollout.failed),
         change=change,
         deviation=jnp.mean(jnp.exp(agent.log_deviation[...])),
         rate=rate,
-        which_failed=found.failed,
+        which_failed=rollout.failed,
     )

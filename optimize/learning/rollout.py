@@ -1,4 +1,4 @@
-"""Policy, simulation and automatic reset together: a rollout of a batch is one fused kernel."""
+"""Rollouts of a policy with automatic reset: a batch is one fused kernel."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from jax import Array
 
 from controllers.policy.network import Network
 from jaxsim.fused import choose_backend, fuse
-from optimize.environments.draws import mixed, normal
+from optimize.environments.draws import hash_bits, normal
 from optimize.environments.environment import Environment
 from optimize.environments.records import EnvState
 
@@ -21,7 +21,7 @@ NOISE = 0x6A09E667  # makes the keys of noise from those of members
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Rollout:
-    """(members, T, ...) of what happened, T actions each."""
+    """Record of a rollout of T actions, (members, T, ...) each."""
 
     observation: Array  # (no,) that an action was chosen by
     noise: Array  # (na,) of it, in standard deviations
@@ -35,9 +35,11 @@ class Rollout:
 
 
 def rollouts(env: Environment, length: int, backend: str = "fused") -> Callable[..., Any]:
-    """``run(network, log_deviation (na,), states)`` -> states, Rollout: of a batch of members
-    ``length`` actions each, with noise that the members' keys tell. backend: "fused", one kernel,
-    or "xla"; they agree to rounding."""
+    """Compile ``run(network, log_deviation (na,), states)`` -> states, Rollout.
+
+    It plays ``length`` actions of each member of a batch, with noise from the members' keys.
+    backend: "fused", one kernel, or "xla"; they agree to rounding.
+    """
 
     def one(network: Network, log_deviation: Array, at: EnvState) -> tuple[EnvState, Rollout]:
         deviation = jnp.exp(log_deviation)
@@ -45,19 +47,19 @@ def rollouts(env: Environment, length: int, backend: str = "fused") -> Callable[
         def act(at, _):
             noise = noise_of(env, at, deviation.dtype)
             action = network(at.observation) + deviation * noise
-            after, told = env.step_on(counted(at), action)
-            kept = Rollout(
+            after, outcome = env.step_on(count_noise(at), action)
+            record = Rollout(
                 at.observation,
                 noise,
-                told.observation,
-                told.reward,
-                dict(told.parts),
-                told.done,
-                told.truncated,
-                told.failed,
+                outcome.observation,
+                outcome.reward,
+                dict(outcome.parts),
+                outcome.done,
+                outcome.truncated,
+                outcome.failed,
                 at.steps + 1,
             )
-            return after, kept
+            return after, record
 
         return jax.lax.scan(act, at, length=length)
 
@@ -67,15 +69,15 @@ def rollouts(env: Environment, length: int, backend: str = "fused") -> Callable[
 
 
 def noise_of(env: Environment, at: EnvState, dtype: Any) -> Array:
-    """(na,) of the next action, in standard deviations."""
-    return normal(mixed(at.key ^ np.uint32(NOISE)), at.count, env.action_size, dtype)
+    """Noise (na,) of the next action, in standard deviations."""
+    return normal(hash_bits(at.key ^ np.uint32(NOISE)), at.count, env.action_size, dtype)
 
 
-def counted(at: EnvState) -> EnvState:
-    """The state after the draw of a noise."""
+def count_noise(at: EnvState) -> EnvState:
+    """State after the sampling of a noise."""
     return replace(at, count=at.count + np.uint32(1))
 
 
 def begin_all(env: Environment, keys: Array) -> EnvState:
-    """The states of a batch of members, by their keys (members,) uint32."""
+    """Initial states of a batch of members, by their keys (members,) uint32."""
     return jax.jit(jax.vmap(env.reset))(keys)

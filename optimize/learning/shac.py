@@ -1,14 +1,16 @@
-"""Short-horizon actor-critic (J. Xu et al. 2022, Accelerated Policy Learning with Parallel
-Differentiable Simulation): the actor follows the derivative of what a short window of actions
-earns, through the simulation, and of what the critic says follows.
+"""Short-horizon actor-critic with gradients through the simulation.
+
+J. Xu et al. 2022, Accelerated Policy Learning with Parallel Differentiable Simulation: the actor
+follows the derivative of the rewards in a short window of actions, through the simulation, and of
+the critic's value at its end.
 
     learner = SHAC(env)
     state = learner.init(seed=0)
-    state, told = learner.update(state)
+    state, info = learner.update(state)
 
-Rewards are paid in parts of 1 - gamma, as in ``optimize.learning.ppo``. Going back from action to
-action the derivatives by a member's state and by its action are cut to ``steepest``, and left out
-where they are not finite: a member whose contacts amplify them does not decide for the others.
+Rewards are scaled by 1 - gamma, as in ``optimize.learning.ppo``. Going back from action to
+action the derivatives by a member's state and by its action are clipped to ``steepest``, and left
+out where they are not finite: a member whose contacts amplify them does not decide for the others.
 """
 
 from dataclasses import dataclass, field
@@ -26,14 +28,14 @@ from jaxsim.fused import choose_backend
 from jaxsim.fused.fuse import fuse_one
 from optimize.environments.draws import member_keys
 from optimize.environments.environment import Environment
-from optimize.environments.records import EnvState, Step
+from optimize.environments.records import EnvState, EnvStep
 from optimize.learning.agent import ActorCritic, Statistics, network_of
 from optimize.learning.ppo import advantages
 from optimize.learning.rollout import begin_all, rollouts
 
 
-class Told(NamedTuple):
-    """Of one update, () each; parts by name."""
+class SHACUpdateInfo(NamedTuple):
+    """Statistics of one update, () each; parts by name."""
 
     reward: Array  # mean of an action
     parts: dict[str, Array]
@@ -48,7 +50,7 @@ class Told(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class SHACState:
-    """All that an update needs."""
+    """State from which an update is computed."""
 
     params: Any
     followed: Any  # params whose critic judges, which follow
@@ -60,22 +62,21 @@ class SHACState:
 
 
 class Window(NamedTuple):
-    """(T, members, ...) of what happened."""
+    """Record of a window of actions, (T, members, ...) each."""
 
     observation: Array
     steps: Array  # () of the episode
-    told: Step
+    told: EnvStep
 
 
 @dataclass(frozen=True)
 class SHAC(ActorCritic):
-    """The method, with its options.
+    """Short-horizon actor-critic, with its options.
 
     members: of a batch; length: actions of a window; discount, smoothing: gamma, and lambda of what
     the critic learns; rate: of the actor's learning, critic_rate: of the critic's; epochs, parts:
-    how often the critic goes over a window, in how many minibatches; follow: part by which the
-    critic that judges follows the one that learns; steepest: see above; noise: first deviation of
-    actions.
+    passes of the critic over a window, and minibatches of each; follow: rate at which the target
+    critic follows the one that learns; steepest: see above; noise: first deviation of actions.
     """
 
     env: Environment
@@ -96,7 +97,7 @@ class SHAC(ActorCritic):
 
     @cached_property
     def _optimisers(self) -> tuple[optax.GradientTransformation, ...]:
-        """One for what acts, one for what judges: each moves what its loss knows."""
+        """Optimisers of actor and critic: each moves the parameters that its loss depends on."""
         return tuple(
             optax.chain(optax.clip_by_global_norm(1.0), optax.adam(rate, b1=0.7, b2=0.95))
             for rate in (self.rate, self.critic_rate)
@@ -104,7 +105,7 @@ class SHAC(ActorCritic):
 
     @cached_property
     def run(self):
-        """``rollouts`` of ``length`` actions."""
+        """Compiled ``rollouts`` of ``length`` actions."""
         return rollouts(self.env, self.length, self.backend)
 
     @cached_property
@@ -113,7 +114,7 @@ class SHAC(ActorCritic):
         return jax.vmap(fuse_one(self.env.step) if fused else self.env.step)
 
     def init(self, seed: int) -> SHACState:
-        """The state before the first update."""
+        """Initial state, before the first update."""
         params = jax.tree.map(jnp.asarray, self._new(seed)[1])
         return SHACState(
             params=params,
@@ -125,19 +126,19 @@ class SHAC(ActorCritic):
             updates=jnp.zeros((), jnp.int32),
         )
 
-    def update(self, state: SHACState) -> tuple[SHACState, Told]:
-        """Act, follow the derivative, and teach the critic."""
+    def update(self, state: SHACState) -> tuple[SHACState, SHACUpdateInfo]:
+        """Simulate a window, follow its derivative, and train the critic."""
         return self._updated(state)
 
     def network(self, state: SHACState) -> Network:
-        """The policy: the means of actions."""
+        """Policy network: the means of actions."""
         return network_of(nnx.merge(self._graph, state.params), state.seen)
 
     @cached_property
     def _updated(self):
         return jax.jit(self._update)
 
-    def _update(self, state: SHACState) -> tuple[SHACState, Told]:
+    def _update(self, state: SHACState) -> tuple[SHACState, SHACUpdateInfo]:
         key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.updates)
         noise, order = jax.random.split(key)
         slope, (members, window) = jax.grad(self._loss, has_aux=True)(state.params, state, noise)
@@ -155,50 +156,50 @@ class SHAC(ActorCritic):
         return after, _told(window, deviation, _norm(slope), error)
 
     def _loss(self, params: Any, state: SHACState, key: Array):
-        """What a window earns and is worth at its end, of all members, less than zero."""
+        """Negative mean return of a window, with the value at its end, over all members."""
         agent, judge = (nnx.merge(self._graph, p) for p in (params, state.followed))
         deviation = jnp.exp(agent.log_deviation[...])
         noise = jax.random.normal(key, (self.length, self.members, self._sizes[1]), deviation.dtype)
 
-        def act(carry, given):
+        def act(carry, inputs):
             at, weight, total = carry
-            noise, last = given
+            noise, last = inputs
             at = _cut(at, self.steepest)
             action = agent.actor(state.seen.normalised(at.observation)) + deviation * noise
             action = _cut(action, self.steepest)
-            after, told = self._step(at, action)
-            ended = told.done | told.truncated
-            worth = judge.critic(state.seen.normalised(told.observation))[..., 0]
-            worth = jnp.where((ended & ~told.done) | (last & ~ended), worth, 0.0)
-            earned = (1 - self.discount) * told.reward + self.discount * worth
+            after, outcome = self._step(at, action)
+            ended = outcome.done | outcome.truncated
+            worth = judge.critic(state.seen.normalised(outcome.observation))[..., 0]
+            worth = jnp.where((ended & ~outcome.done) | (last & ~ended), worth, 0.0)
+            earned = (1 - self.discount) * outcome.reward + self.discount * worth
             total = total + jnp.sum(weight * earned)
             weight = jnp.where(ended, 1.0, weight * self.discount)
-            kept = Window(at.observation, at.steps + 1, told)
-            return (jax.vmap(self.env.renewed)(after, told), weight, total), kept
+            record = Window(at.observation, at.steps + 1, outcome)
+            return (jax.vmap(self.env.renewed)(after, outcome), weight, total), record
 
         ones = jnp.ones(self.members, deviation.dtype)
-        begun = state.members, ones, jnp.zeros((), deviation.dtype)
+        first = state.members, ones, jnp.zeros((), deviation.dtype)
         lasts = jnp.arange(self.length) == self.length - 1
-        (members, _, total), window = jax.lax.scan(act, begun, (noise, lasts))
+        (members, _, total), window = jax.lax.scan(act, first, (noise, lasts))
         return -total / self.members, jax.lax.stop_gradient((members, window))
 
     def _taught(self, params: Any, state: SHACState, window: Window, key: Array):
-        """Params whose critic is taught the lambda returns of a window by the one that judges."""
-        judge, told = nnx.merge(self._graph, state.followed), window.told
+        """Parameters whose critic is fitted to the lambda returns that the target critic gives."""
+        judge, outcome = nnx.merge(self._graph, state.followed), window.told
         observed = state.seen.normalised(window.observation).swapaxes(0, 1)
         now, then = (
             judge.critic(x)[..., 0]
-            for x in (observed, state.seen.normalised(told.observation).swapaxes(0, 1))
+            for x in (observed, state.seen.normalised(outcome.observation).swapaxes(0, 1))
         )
-        reward = (1 - self.discount) * told.reward.T
-        ends = told.done.T, told.truncated.T
-        wanted = now + advantages(reward, now, then, *ends, self.discount, self.smoothing)
-        flat = observed.reshape(self.actions, -1), wanted.reshape(self.actions)
+        reward = (1 - self.discount) * outcome.reward.T
+        ends = outcome.done.T, outcome.truncated.T
+        targets = now + advantages(reward, now, then, *ends, self.discount, self.smoothing)
+        flat = observed.reshape(self.actions, -1), targets.reshape(self.actions)
         orders = self._orders(key)
 
-        def error(params, x, wanted):
+        def error(params, x, targets):
             critic = nnx.merge(self._graph, params).critic
-            return jnp.mean(jnp.square(critic(x)[..., 0] - wanted))
+            return jnp.mean(jnp.square(critic(x)[..., 0] - targets))
 
         def one(carry, order):
             params, optimiser = carry
@@ -215,16 +216,16 @@ def _norm(tree: Any) -> Array:
     return jnp.sqrt(sum((jnp.sum(x * x) for x in jax.tree.leaves(tree)), start=jnp.zeros(())))
 
 
-def _told(window: Window, deviation: Array, slope: Array, error: Array) -> Told:
-    told = window.told
-    ended = told.done | told.truncated
+def _told(window: Window, deviation: Array, slope: Array, error: Array) -> SHACUpdateInfo:
+    outcome = window.told
+    ended = outcome.done | outcome.truncated
     count = jnp.sum(ended)
-    return Told(
-        reward=jnp.mean(told.reward),
-        parts=jax.tree.map(jnp.mean, dict(told.parts)),
+    return SHACUpdateInfo(
+        reward=jnp.mean(outcome.reward),
+        parts=jax.tree.map(jnp.mean, dict(outcome.parts)),
         length=jnp.sum(jnp.where(ended, window.steps, 0)) / jnp.where(count, count, jnp.nan),
         ended=count,
-        failed=jnp.sum(told.failed),
+        failed=jnp.sum(outcome.failed),
         deviation=deviation,
         slope=slope,
         error=error,
@@ -232,8 +233,10 @@ def _told(window: Window, deviation: Array, slope: Array, error: Array) -> Told:
 
 
 def _cut(at: Any, steepest: float) -> Any:
-    """The same arrays (members, ...); what is derived by those of a member is at most ``steepest``,
-    and 0 where it is not finite."""
+    """Identity on arrays (members, ...) whose derivative by member is clipped to ``steepest``.
+
+    It is 0 where it is not finite.
+    """
     leaves, tree = jax.tree.flatten(at)
     real = [k for k, x in enumerate(leaves) if jnp.issubdtype(x.dtype, jnp.floating)]
     cut: Any = _bounded(steepest, [leaves[k] for k in real])

@@ -1,4 +1,4 @@
-"""What agents are paid in an environment: doing nothing, anything, or what was learned."""
+"""Evaluate agents in an environment: mean reward of the zero, a random or a trained agent."""
 
 import dataclasses
 import time
@@ -26,8 +26,10 @@ RANDOM = 0.5  # deviation of a random agent's actions
 
 
 def agent_of(agent: str, scenario: Scenario) -> str:
-    """An agent by name or file, checked. Raises ValueError for what is neither, or is of another
-    scenario."""
+    """Check an agent's name or file.
+
+    Raises ValueError for what is neither, or is of another scenario.
+    """
     if agent in ("zero", "random"):
         return agent
     if not Path(agent).is_file():
@@ -42,23 +44,23 @@ def agent_of(agent: str, scenario: Scenario) -> str:
     return agent
 
 
-def tried(
+def try_agent(
     scenario: Scenario, agent: str, seconds: float, members: int, seed: int, backend: str
 ) -> dict[str, Any]:
-    """What an agent observes, does and is paid, as texts and numbers by name."""
+    """Sizes, mean rewards and episodes of an agent in the environment, by name."""
     env = environment_of(scenario, seed)
     network, deviation = _network(env, agent)
     run = rollouts(env, LENGTH, backend)
     at = begin_all(env, member_keys(seed, members))
     at, _ = run(network, deviation, at)  # compiles
     at = begin_all(env, member_keys(seed, members))
-    count, found = -(-round(seconds / env.dt) // LENGTH), []
+    count, records = -(-round(seconds / env.dt) // LENGTH), []
     began = time.perf_counter()
     for _ in range(count):
-        at, one = run(network, deviation, at)
-        found.append(jax.tree.map(np.asarray, one))
+        at, record = run(network, deviation, at)
+        records.append(jax.tree.map(np.asarray, record))
     took = time.perf_counter() - began
-    all_of = jax.tree.map(lambda *x: np.concatenate(x, axis=1), *found)
+    all_of = jax.tree.map(lambda *x: np.concatenate(x, axis=1), *records)
     ended = all_of.done | all_of.truncated
     lengths = all_of.steps[ended] * env.dt
     return {
@@ -77,7 +79,7 @@ def tried(
 
 
 def _network(env: Environment, agent: str) -> tuple[Network, Any]:
-    """The policy, and the logarithms of its actions' deviations."""
+    """Policy network, and the logarithms of its actions' deviations."""
     size, dtype = (env.observation_size, env.action_size), env.model.mass.dtype
     if agent in ("zero", "random"):
         layers = ((jnp.zeros(size, dtype), jnp.zeros(size[1], dtype)),)
@@ -95,7 +97,7 @@ def _network(env: Environment, agent: str) -> tuple[Network, Any]:
 
 
 def write_page(scenario: Scenario, agent: str, seconds: float, out: str) -> None:
-    """The motion of one character without noise; of a random agent that of the pose."""
+    """Simulate one character without noise, and write its page; a random agent holds the pose."""
     if agent in ("zero", "random"):
         own = dataclasses.replace(scenario, controller=PoseController(scenario.state.q), phases=())
     else:

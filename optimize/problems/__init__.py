@@ -1,1 +1,1 @@
-"""What is searched: the numbers that vary, and how members are judged."""
+"""Problems: the numbers that vary, and the evaluation of members."""

@@ -1,4 +1,4 @@
-"""Which numbers of a scenario vary if nobody says."""
+"""Numbers of a scenario that vary by default."""
 
 from dataclasses import fields
 
@@ -13,30 +13,32 @@ from optimize.scenarios.scenario import Scenario
 
 
 def script_in(scenario: Scenario) -> Script | None:
-    """The script that drives a scenario, None where none does."""
+    """Parsed script that controls a scenario; None for other controllers."""
     text = scenario.files.get("script.scl")
     return None if text is None else parse(text, vocabulary(scenario.model), scenario.name)
 
 
 def default_numbers(scenario: Scenario) -> dict[str, tuple]:
-    """What varies if nobody says: the '@' numbers of a script by their roles; of goals the weights
-    that are not zero, then the gait. Raises ValueError where there are none."""
-    script, found = script_in(scenario), {}
+    """Default tunables: the '@' numbers of a script, or the nonzero weights of goals and the gait.
+
+    The bounds of script numbers follow from their roles. Raises ValueError where there are none.
+    """
+    script, numbers = script_in(scenario), {}
     if script is not None:
         free = script.free_indices()
-        found = {f"controller.values[{k}]": number_range(script, k) for k in free}
+        numbers = {f"controller.values[{k}]": number_range(script, k) for k in free}
     elif isinstance(scenario.controller, GoalController):
         weights = np.asarray(scenario.controller.weights)
-        found = {
+        numbers = {
             f"controller.weights[{s},{g}]": around(weights[s, g]) for s, g in np.argwhere(weights)
         }
         gait = getattr(scenario.controller.variables, "gait", None)
         for own in fields(gait) if gait is not None else ():
-            found[f"controller.variables.gait.{own.name}"] = around(getattr(gait, own.name))
-    if not found:
+            numbers[f"controller.variables.gait.{own.name}"] = around(getattr(gait, own.name))
+    if not numbers:
         raise ValueError(
             f"{scenario.name}: no number is free; mark those of a script with '@', as in"
             " [waist @30], free every one with free='all' (--free all), or name some, as in"
             " numbers={'model.friction': (0.4, 1.2)} (--tune model.friction=0.4:1.2)"
         )
-    return found
+    return numbers

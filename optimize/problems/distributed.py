@@ -1,4 +1,4 @@
-"""A problem whose members are simulated by several workers, to the same bits."""
+"""Problem whose members are simulated by several workers, to the same bits."""
 
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -11,8 +11,10 @@ from optimize.running.cluster import Workers, each
 
 @dataclass(frozen=True)
 class Distributed(Problem):
-    """A Problem whose ``outcomes`` are found by workers: the members are cut into a part for each.
-    Scores, racing and derivatives stay here."""
+    """Problem whose ``outcomes`` are simulated by workers, an equal share of the members each.
+
+    Aggregation, early stopping and derivatives stay in this process.
+    """
 
     workers: Workers | None = None
 
@@ -23,7 +25,10 @@ class Distributed(Problem):
     def outcomes(
         self, x: np.ndarray, generation: int = 0, which: slice = slice(None)
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """See ``Problem.outcomes``. All parts have one size, for one program."""
+        """Outcomes of trials, see ``Problem.outcomes``.
+
+        All shares have one size, for one program.
+        """
         size = -(-len(x) // (self.workers.count if self.workers else 1))
         index = np.arange(size * -(-len(x) // size))
         index[len(x) :] = 0  # whose outcomes are left out again
@@ -34,8 +39,8 @@ class Distributed(Problem):
         return named, np.concatenate(good)[: len(x)]
 
 
-def distributed(problem: Problem, workers: Workers | None) -> Problem:
-    """The problem, simulated by workers where there are any."""
+def distribute(problem: Problem, workers: Workers | None) -> Problem:
+    """Problem on workers; unchanged where there are none."""
     if workers is None:
         return problem
     own = {each.name: getattr(problem, each.name) for each in fields(Problem)}

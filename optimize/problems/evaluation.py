@@ -1,4 +1,4 @@
-"""What an optimiser is told of a population."""
+"""Fitness of a population, as an optimiser receives it."""
 
 import dataclasses
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """What a population was worth. Anything that NumPy can read as an array will do.
+    """Fitness of a population; any field may be what NumPy can read as an array.
 
     fitness  (P,) to be minimised
     parts    name -> (P,) raw objective terms, each in its own unit

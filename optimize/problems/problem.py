@@ -1,4 +1,4 @@
-"""What is searched, swept or mapped: a scenario, numbers that vary, how they are judged."""
+"""Optimisation problem: a scenario, the numbers that vary, and the objective over its trials."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -15,10 +15,10 @@ from jaxsim.solvers.status import Status
 from jaxsim.tree_paths import element_name, leaves_by_path, read, resolve, written
 from optimize.problems.defaults import default_numbers
 from optimize.problems.evaluation import Evaluation
-from optimize.problems.racing import better_half, merged
-from optimize.problems.score import check_score, scored, succeeded
-from optimize.problems.slopes import slopes, slopes_fused
-from optimize.problems.starts import ANGLE, RATE, drawn_values, start_maker
+from optimize.problems.racing import better_half, merge_evaluations
+from optimize.problems.score import aggregate, check_score, successes
+from optimize.problems.slopes import fused_loss_gradients, loss_gradients
+from optimize.problems.starts import ANGLE, RATE, sample_values, start_maker
 from optimize.problems.survival import outcome_of, outlast, standing_measure, survival_parts
 from optimize.problems.tunables import Tunables
 from optimize.running.batch import CHUNK, batched, in_pieces
@@ -32,21 +32,21 @@ WIDEST = 32  # characters whose steps are optimised together on a device: all wa
 
 @dataclass(frozen=True)
 class Problem:
-    """Numbers of a scenario and what they are worth; ``evaluate`` is for ``evolve``.
+    """Numbers of a scenario with their fitness; ``evaluate`` is for ``evolve``.
 
     numbers: path or label -> (lower, upper[, scale]), scale "log" for positive numbers; by default
-    ``default_numbers``. seconds: of a trial, the objective's by default. A member is judged by
+    ``default_numbers``. seconds: of a trial, the objective's by default. A member is evaluated by
     ``trials``, the same for all: the first begins from the scenario's state, the joints of the
     others with small random deviations (``spread`` [rad], [rad/s]). variants: path or label ->
     values that the trials take in turn; drawn: path or label -> (lower, upper), a value for each
-    trial, the same for all elements that the path selects. What is random is of ``seed`` alone, or
-    with ``fresh`` of it and the number of the generation that is judged. score: what a member is
-    worth by its trials, see ``scored``. also: problems of other scenarios with the same numbers,
-    such as another body, whose trials count with those of this one. racing: after so many trials
-    the worse half of the members gets no more, and ranks behind the others, whose worth stays what
-    it is without. backend: "fused" runs all trials as one kernel, "xla" in chunks (see
-    ``optimize.running.batch``); None: the faster one. Raises ValueError if nothing
-    varies or a number makes no sense, KeyError for a path that there is none of.
+    trial, the same for all elements that the path selects. Random values follow from ``seed``
+    alone, or with ``fresh`` from it and the number of the generation that is evaluated. score:
+    aggregation over the trials of a member (``aggregate``). also: problems of other scenarios with
+    the same numbers, such as another character, whose trials count with those of this one. racing:
+    after so many trials the worse half of the members gets no more, and ranks behind the others,
+    whose fitness stays what it is without. backend: "fused" runs all trials as one kernel, "xla" in
+    chunks (see ``optimize.running.batch``); None: the faster one. Raises ValueError if nothing
+    varies or a number makes no sense, KeyError for an unknown path.
     """
 
     scenario: Scenario
@@ -73,18 +73,18 @@ class Problem:
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """What it was made of; compiled programs are made anew where it is sent."""
+        """Fields of the dataclass only; compiled programs are created again where it is sent."""
         return {own.name: getattr(self, own.name) for own in fields(self)}
 
     @property
     def steps(self) -> int:
-        """Of one trial."""
+        """Number of steps in one trial."""
         seconds = self.objective.seconds if self.seconds is None else self.seconds
         return round(seconds / float(self.scenario.scheme.dt))
 
     @cached_property
     def tunables(self) -> Tunables:
-        """The numbers that vary, in their order."""
+        """Numbers that vary, in their order."""
         scenario = self.scenario
         numbers = default_numbers(scenario) if self.numbers is None else self.numbers
         paths = {name: scenario.path(name) for name in numbers}
@@ -103,7 +103,7 @@ class Problem:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Of the numbers, by label where there is one."""
+        """Names of the numbers, by label where there is one."""
         leaves = leaves_by_path(self.scenario.tree)
         labels = {}
         for label, path in self.scenario.labels.items():
@@ -118,7 +118,7 @@ class Problem:
         return start_maker(tree["model"], tree["state"], self.trials, self.spread)
 
     def starts(self, generation: int = 0) -> State:
-        """The states the trials begin from, with a leading axis; of the body before its sizes."""
+        """Initial states of the trials, with a leading axis; before sizes of the character vary."""
         if self.trials == 1:
             return jax.tree.map(lambda x: np.asarray(x)[None], self.scenario.tree["state"])
         key = jax.random.key(self.seed)
@@ -127,8 +127,10 @@ class Problem:
         return jax.tree.map(np.asarray, self._start_maker(key))
 
     def varied(self, generation: int = 0) -> dict[str, np.ndarray]:
-        """Path -> (trials,) or (trials, k) values, one for each trial. Raises for what cannot be
-        written in the scenario, and ValueError for bounds that are none."""
+        """Values that vary over the trials: path -> (trials,) or (trials, k).
+
+        Raises for values that cannot be written in the scenario, and ValueError for invalid bounds.
+        """
         out, tree = {}, self.scenario.tree
         for name, values in self.variants.items():
             path, given = self.scenario.path(name), np.asarray(values)
@@ -140,12 +142,12 @@ class Problem:
             path = self.scenario.path(name)
             own = np.shape(read(tree, path))
             check_sizes(path, bounds)
-            out[path] = drawn_values(bounds, self.trials, own, random)
+            out[path] = sample_values(bounds, self.trials, own, random)
         return out
 
     @cached_property
     def _trials(self) -> tuple[State, dict[str, np.ndarray]]:
-        """Starts, and what varies, of the trials of generation 0."""
+        """Starts and varied values of the trials of generation 0."""
         return self.starts(), self.varied()
 
     @property
@@ -158,7 +160,7 @@ class Problem:
 
     @property
     def _shared(self) -> dict[str, Any]:
-        """Arguments of the program; the rest of the scenario is built in."""
+        """Arguments of the program that all members share; the rest of the scenario is built in."""
         names = ("controller",)
         if not self.scenario.scheme.cheap:
             names = "model", "scheme", "controller"
@@ -172,9 +174,11 @@ class Problem:
     def trial(
         self, x: Any, start: State, varied: Mapping[str, Any], shared: Any = None
     ) -> Scenario:
-        """The scenario of one trial of a member x (n,), in the numbers' units, or (0,) for the
-        scenario's own; start, varied: as in ``members``; shared: parts in the place of the
-        scenario's. Traceable."""
+        """Scenario of one trial of a member x (n,), in the numbers' units.
+
+        x (0,) leaves the scenario's own numbers; start, varied: as in ``members``; shared: parts in
+        place of the scenario's. Traceable.
+        """
         tree = {**self.scenario.tree, **(shared or {}), "state": start}
         for path, value in varied.items():
             tree = written(tree, path, value)
@@ -182,37 +186,41 @@ class Problem:
             tree = self.tunables.write(tree, x)
         return self.scenario.with_tree(tree)
 
-    def _outcome(self, own: Scenario, first: Any = None) -> tuple[dict[str, Any], Any]:
-        """Parts of the objective, and whether the motion was whole."""
-        model, scheme = own.model, own.scheme
-        measures = self.objective.measures(model if own.sizes else self.scenario.model)
+    def _outcome(self, scenario: Scenario, first: Any = None) -> tuple[dict[str, Any], Any]:
+        """Terms of the objective, and whether the motion stayed finite and physical."""
+        model, scheme = scenario.model, scenario.scheme
+        measures = self.objective.measures(model if scenario.sizes else self.scenario.model)
         if self.objective.ends_with_a_fall:
-            first = begin(model, own.controller, scheme, own.state) if first is None else first
-            out, folded = outlast(
-                model, own.controller, scheme, first, own.forces, self.steps, measures
+            first = (
+                begin(model, scenario.controller, scheme, scenario.state)
+                if first is None
+                else first
             )
-            found = self.objective.parts({**folded, **survival_parts(out)})
-            told = {"unsolved": out.unsolved, "root_residual": out.root_residual}
+            out, folded = outlast(
+                model, scenario.controller, scheme, first, scenario.forces, self.steps, measures
+            )
+            terms = self.objective.parts({**folded, **survival_parts(out)})
+            unsolved = {"unsolved": out.unsolved, "root_residual": out.root_residual}
             sound = {SOUND: out.finite} if self.objective.to_the_end else {}
-            return {**found, **told, **sound}, out.finite
+            return {**terms, **unsolved, **sound}, out.finite
         if self.objective.of_survival:
             measures[SOUND] = standing_measure(model, scheme)
         result = rollout(
             model,
-            own.controller,
-            own.state,
+            scenario.controller,
+            scenario.state,
             scheme,
             self.steps,
             measures,
             backend="xla",  # the whole of it is fused, or nothing
-            pushes=own.forces,
+            pushes=scenario.forces,
         )
         good = result.finite & (result.health.status == Status.OK)
         if not self.objective.of_survival:
             return self.objective.parts(result.measures), good
         out = outcome_of(result, result.measures[SOUND], self.steps, scheme.dt)
-        found = self.objective.parts({**result.measures, **survival_parts(out)})
-        return {**found, SOUND: out.finite}, good
+        terms = self.objective.parts({**result.measures, **survival_parts(out)})
+        return {**terms, SOUND: out.finite}, good
 
     @cached_property
     def _run(self):
@@ -242,11 +250,11 @@ class Problem:
 
     @property
     def _whole(self) -> int:
-        """How many trials go to all devices at once."""
+        """Number of trials that go to all devices at once."""
         return self._width * jax.device_count()
 
     def evaluate(self, z: np.ndarray, generation: int = 0) -> Evaluation:
-        """Judge members given in the optimiser's coordinates (P, n)."""
+        """Evaluate members given in the optimiser's coordinates (P, n)."""
         x = np.stack([self.tunables.decode(row) for row in np.atleast_2d(np.asarray(z, float))])
         return self.evaluate_values(x, generation)
 
@@ -262,9 +270,12 @@ class Problem:
     def outcomes(
         self, x: np.ndarray, generation: int = 0, which: slice = slice(None)
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Of trials of members (P, n), in their units: the objective's raw terms and what the
-        motion tells beside them, (P, trials) each; and whether it was whole, (P, trials) bool.
-        Those of the problems that are judged with it follow its own, ``which`` of each."""
+        """Outcomes of the trials of members (P, n), in the numbers' units.
+
+        Returns the objective's raw terms with the other measures of the motion, (P, trials) each;
+        and whether it stayed finite and physical, (P, trials) bool. The trials of the problems in
+        ``also`` follow, ``which`` of each.
+        """
         parts, good = self._outcomes(self.members(x, generation, which), len(x))
         for other in self.also:
             more, whole = other.outcomes(x, generation, which)
@@ -275,9 +286,11 @@ class Problem:
     def outcomes_at(
         self, numbers: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """As ``outcomes``, of members that are given by path -> (P,), one value for all numbers of
-        the path, or (P, k). What ``numbers`` of the problem leave free stays as the scenario has
-        it."""
+        """Outcomes of members given by path -> (P,) or (P, k), see ``outcomes``.
+
+        (P,) is one value for all numbers of the path. Tunables that ``numbers`` does not name stay
+        as the scenario has them.
+        """
         size = len(next(iter(numbers.values())))
         x, starts, varied = self.members(np.zeros((size, 0)))
         own = {path: np.repeat(v, self.trials, axis=0) for path, v in numbers.items()}
@@ -286,8 +299,10 @@ class Problem:
     def outcomes_of(
         self, numbers: Mapping[str, np.ndarray], trial: np.ndarray
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """As ``outcomes_at``, (m,) each, of single trials (m,) by their number; numbers: path ->
-        (m,) or (m, k). One program does any number of them."""
+        """Outcomes of single trials (m,) by their number, (m,) each, see ``outcomes_at``.
+
+        numbers: path -> (m,) or (m, k). One program serves any number of them.
+        """
         starts, varied = jax.tree.map(lambda s: s[trial], self._trials)
         x = np.zeros((len(trial), 0), self.scenario.model.mass.dtype)
         run = self._run if self._fused else in_pieces(self._run, self._whole)
@@ -301,9 +316,9 @@ class Problem:
         return parts, np.asarray(good).reshape(shape)
 
     def evaluate_values(self, x: np.ndarray, generation: int = 0) -> Evaluation:
-        """Judge members given by the numbers themselves (P, n), in their units."""
+        """Evaluate members given by the numbers themselves (P, n), in their units."""
         x, where = np.asarray(x), np.arange(len(x))
-        if not self.scenario.scheme.cheap:
+        if not self.scenario.scheme.cheap:  # steps are costly: no duplicates
             x, where = np.unique(x, axis=0, return_inverse=True)
             where = where.reshape(-1)
         found = self._raced(x, generation) if self.racing else self._judged(x, generation)
@@ -320,24 +335,26 @@ class Problem:
     def _raced(self, x: np.ndarray, generation: int) -> Evaluation:
         parts, good = self.outcomes(x, generation, slice(self.racing))
         early = self._scored(parts, good)
-        kept = better_half(early)
-        more, well = self.outcomes(x[kept], generation, slice(self.racing, None))
-        parts = {name: np.concatenate([parts[name][kept], more[name]], axis=1) for name in parts}
-        late = self._scored(parts, np.concatenate([good[kept], well], axis=1))
+        survivors = better_half(early)
+        more, well = self.outcomes(x[survivors], generation, slice(self.racing, None))
+        parts = {
+            name: np.concatenate([parts[name][survivors], more[name]], axis=1) for name in parts
+        }
+        late = self._scored(parts, np.concatenate([good[survivors], well], axis=1))
         steps = self.steps * (good.size + well.size)
-        return replace(merged(early, late, kept), steps=steps)
+        return replace(merge_evaluations(early, late, survivors), steps=steps)
 
     def _scored(self, parts: dict[str, np.ndarray], good: np.ndarray) -> Evaluation:
-        """Members by their trials, (P, trials) each."""
+        """Evaluation of members from the outcomes of their trials, (P, trials) each."""
         means = {
             name: part.max(axis=1) if name == "root_residual" else part.mean(axis=1)
             for name, part in parts.items()
         }
-        ok = succeeded(parts)
+        ok = successes(parts)
         if self.score == "mean":
             fitness = np.asarray(self.objective.total(means))
         else:
-            fitness = scored(np.asarray(self.objective.total(parts)), ok, self.score)
+            fitness = aggregate(np.asarray(self.objective.total(parts)), ok, self.score)
         if ok is not None and good.shape[1] > 1:
             means["succeeded"] = (ok & good).mean(axis=1)
         steps = self.steps * good.size
@@ -346,7 +363,7 @@ class Problem:
         # of survival one that is not finite is a fall like any other
         whole = np.asarray(good.any(axis=1) if self.objective.of_survival else good.all(axis=1))
         return Evaluation(
-            # of its motions' precision, which tells a search what differences are rounding
+            # in the precision of the motions, so that a search knows what differences are rounding
             fitness=fitness.astype(self.scenario.model.mass.dtype),
             parts=means,
             failed=~(whole & np.isfinite(fitness)),
@@ -356,28 +373,30 @@ class Problem:
     # ---- derivatives
 
     def _loss(self, z: Any, member: Any, shared: Any) -> Any:
-        """() of one trial at z (n,); member: the rest of it."""
+        """Loss () of one trial at z (n,); member: the rest of it."""
         parts, _ = self._outcome(self._member((self.tunables.decode(z), *member), shared))
         return self.objective.total(parts)
 
     @cached_property
     def _derivative(self):
-        """See ``slopes``: of fused kernels where they have them, of XLA else, forward where each
-        step is an optimisation, a loop without a fixed end."""
+        """Losses with derivatives of many members as one program, see ``loss_gradients``.
+
+        Of fused kernels where they have derivatives, else of XLA; forward where each step is an
+        optimisation, a loop without a fixed end.
+        """
         forward = not self.scenario.scheme.reverse_mode
         if self._fused and not forward:
-            return slopes_fused(self._loss)
+            return fused_loss_gradients(self._loss)
         width = min(WIDEST, -(-self.trials // jax.device_count()))
-        return slopes(self._loss, width, forward)
+        return loss_gradients(self._loss, width, forward)
 
     def value_and_slope(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """The mean loss at z (n,), and its derivative (n,); see ``values_and_slopes``."""
+        """Mean loss at z (n,), and its derivative (n,); see ``values_and_slopes``."""
         values, rows = self.values_and_slopes(z[None])
         return float(values[0]), rows[0]
 
     def values_and_slopes(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The mean losses (P,) at z (P, n), and their derivatives (P, n) by the optimiser's
-        coordinates.
+        """Mean losses (P,) at z (P, n), and derivatives (P, n) by the optimiser's coordinates.
 
         Raises ValueError for an objective of survival, which has none.
         """
@@ -391,7 +410,7 @@ class Problem:
         return values.mean(axis=1), rows.mean(axis=1)
 
     def _slopes_of_trials(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(P, trials) losses and their derivatives (P, trials, n)."""
+        """Losses (P, trials) of single trials, and their derivatives (P, trials, n)."""
         values, rows = map(np.asarray, self._derivative(self.members(z), self._shared))
         shape = len(z), self.trials
         return values.reshape(shape), rows.reshape(*shape, -1)

@@ -1,4 +1,4 @@
-"""How far a number may be tuned, where nobody says."""
+"""Default bounds of tuned numbers."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ OFFSET = 0.1  # one unit of the optimiser for a number of a gait that is not pos
 
 
 def around(value: Any) -> tuple:
-    """A factor for a positive number, else an offset."""
+    """Bounds around a value: a factor for a positive number, else an offset."""
     value = float(value)
     if value > 0:
         return value / FACTOR, value * FACTOR, "log"
@@ -18,7 +18,7 @@ def around(value: Any) -> tuple:
 
 
 def number_range(script: Script, index: int) -> tuple[float, float, float]:
-    """(lower, upper, scale) of a script's number, from its role.
+    """Bounds and scale (lower, upper, scale) of a script's number, from its role.
 
     Angles may leave the printed value by 90 degrees, forces by 500 N, points by 0.5 m; times lie
     between 0 and 3 s, strengths between 0 and 1. One unit of the optimiser is one scale.

@@ -1,4 +1,4 @@
-"""What a member is worth, of what its trials were worth."""
+"""Aggregation of a member's trials into its fitness."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ SCORES = ("mean", "worst", "cvar:SHARE", "success")
 
 
 def check_score(score: str) -> None:
-    """Raises ValueError for a score that there is none of."""
+    """Raise ValueError for an unknown aggregation."""
     kind, colon, share = str(score).partition(":")
     if kind in ("mean", "worst", "success") and not colon:
         return
@@ -24,8 +24,8 @@ def check_score(score: str) -> None:
         )
 
 
-def scored(totals: np.ndarray, ok: np.ndarray | None, score: str) -> np.ndarray:
-    """(P,) worth of members by the totals of their trials (P, K), all to be minimised.
+def aggregate(totals: np.ndarray, ok: np.ndarray | None, score: str) -> np.ndarray:
+    """Fitness (P,) of members by the totals of their trials (P, K), all to be minimised.
 
     "mean"; "worst"; "cvar:0.25", the mean of the worst quarter; "success": (k + t) / K with k the
     trials that failed, by ok (P, K) bool, and t between 0 and 1 the larger the mean is, so that
@@ -50,8 +50,8 @@ def scored(totals: np.ndarray, ok: np.ndarray | None, score: str) -> np.ndarray:
     return np.sort(totals, axis=1)[:, trials - counted :].mean(axis=1)
 
 
-def succeeded(parts: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """Which trials end standing, by an objective's raw terms; None where these do not say."""
+def successes(parts: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """Trials that end standing, by an objective's raw terms; None where no term says so."""
     for name in ("final_state", "toppled"):
         if name in parts:
             return np.asarray(parts[name]) == 0

@@ -12,9 +12,11 @@ from optimize.running.batch import batched
 Loss = Callable[[Any, Any, Any], Any]  # () of z (n,), the rest of a member, what all share
 
 
-def slopes_fused(loss: Loss) -> Callable:
-    """Losses (P,) and derivatives (P, n) of members (z, ...), each (P, ...), and what they share:
-    kernels there and back."""
+def fused_loss_gradients(loss: Loss) -> Callable:
+    """Losses (P,) and derivatives (P, n) by fused kernels, forward and backward.
+
+    The function takes members (z, ...), each (P, ...), and what they share.
+    """
     losses = fuse(loss, (0, 0, None))
 
     def summed(z, rest, shared):
@@ -30,11 +32,14 @@ def slopes_fused(loss: Loss) -> Callable:
     return derivative
 
 
-def slopes(loss: Loss, width: int, forward: bool) -> Callable:
-    """The same by XLA, so many members together on a device; forward: by a pass for each number,
-    where a loop has no fixed end."""
+def loss_gradients(loss: Loss, width: int, forward: bool) -> Callable:
+    """Losses (P,) and derivatives (P, n) by XLA, ``width`` members together on a device.
 
-    def sloped(member, shared):
+    The function takes members (z, ...), each (P, ...), and what they share. forward: by a pass for
+    each number, where a loop has no fixed end.
+    """
+
+    def loss_gradient(member, shared):
         z, *rest = member
 
         def of(z):
@@ -45,4 +50,4 @@ def slopes(loss: Loss, width: int, forward: bool) -> Callable:
         along = jax.vmap(lambda way: jax.jvp(of, (z,), (way,)), out_axes=(None, 0))
         return along(jnp.eye(z.shape[0], dtype=z.dtype))
 
-    return batched(sloped, width)
+    return batched(loss_gradient, width)

@@ -1,4 +1,4 @@
-"""Slightly different starts of a motion."""
+"""Random starts of a batch: the joints of a state deviate slightly."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ ANGLE, RATE = 0.02, 0.1
 
 
 def spread_text(angle: float = ANGLE, rate: float = RATE) -> str:
-    """Words for the spread of starts, to stand beside a share of them."""
+    """Describe the spread of starts in words, to stand beside a success rate."""
     return f"the first as it is, joints of the others off by {angle:g} rad and {rate:g} rad/s"
 
 
@@ -28,11 +28,11 @@ def start_states(
     seed: int,
     spread: tuple[float, float] = (ANGLE, RATE),
 ) -> State:
-    """``count`` starts, with a leading axis: ``standing`` first, then with small normal deviations
-    of the character's joints, within their limits, and of their velocities; its lowest point as
-    high as it was.
+    """Starts (``count``) with a leading axis: ``standing`` first, then with normal deviations.
 
-    spread: standard deviations of the two [rad], [rad/s]. The joints of roots stay as they are.
+    The joints of the character deviate within their limits, and so do their velocities; its lowest
+    point stays as high as it was. spread: standard deviations of the two [rad], [rad/s]. The joints
+    of roots stay as they are.
     """
     return start_maker(model, standing, count, spread)(jax.random.key(seed))
 
@@ -40,10 +40,10 @@ def start_states(
 def start_maker(
     model: Model, standing: State, count: int, spread: tuple[float, float] = (ANGLE, RATE)
 ) -> Callable[[Array], State]:
-    """``start_states`` as a function of a random key, compiled once."""
+    """Compiled function from a random key to ``start_states``."""
     top = model.topology
-    own = top.main_links
-    root = np.isin(np.asarray(top.dof_joint), top.root_joints) | ~own[np.asarray(top.dof_link)]
+    links = top.main_links
+    root = np.isin(np.asarray(top.dof_joint), top.root_joints) | ~links[np.asarray(top.dof_link)]
     root[top.driven_dofs] = True
     shape, dtype = (count, top.nv), model.mass.dtype
     some = jnp.where((jnp.arange(count) > 0)[:, None] & ~root, 1.0, 0.0).astype(dtype)
@@ -53,7 +53,7 @@ def start_maker(
     at = np.array(top.q_start)[hinges]
 
     def low(q):
-        return lowest_point(model, forward_kinematics(model, q, standing.qd), own)
+        return lowest_point(model, forward_kinematics(model, q, standing.qd), links)
 
     def one(turn, rate):
         q = integrate(model, standing.q, turn, jnp.ones((), dtype))
@@ -73,11 +73,13 @@ def start_maker(
     return made
 
 
-def drawn_values(
+def sample_values(
     bounds: tuple[float, float], count: int, shape: tuple[int, ...], random: Generator
 ) -> np.ndarray:
-    """(count, *shape) numbers between the bounds, one for each of ``count``, the same throughout
-    its array. Raises ValueError for bounds that are none."""
+    """Uniform samples (count, *shape) between bounds, one for each of ``count``.
+
+    All elements of one array have the same value. Raises ValueError for invalid bounds.
+    """
     lower, upper = bounds
     if not lower <= upper or not np.isfinite([lower, upper]).all():
         raise ValueError(f"a number that is drawn has no range from {lower} to {upper}")

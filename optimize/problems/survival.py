@@ -1,4 +1,4 @@
-"""Who is still standing, and for how long, under any scheme and controller."""
+"""Survival: how long characters stay standing, under any scheme and controller."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ UNPHYSICAL = 1.0  # force without a source at the root: with it an unsolved run 
 
 
 class Outcome(NamedTuple):
-    """Of one trial, or arrays of many."""
+    """Survival of one trial, or of many as arrays."""
 
     stood: Array  # () bool: to the end, and physical: see ``standing_measure``
     finite: Array  # () bool: its motion meant something while it stood
@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
 
 
 class Stood(NamedTuple):
-    """What is folded over the steps."""
+    """Survival so far, folded over the steps."""
 
     stands: Array  # () bool
     steps: Array  # () while it stood
@@ -43,13 +43,13 @@ class Stood(NamedTuple):
 
 
 def standing_measure(model: Model, scheme: Scheme) -> Measure:
-    """Whether a character stands, and for how long, as ``Stood``.
+    """Measure of whether, and for how long, the characters stand, as ``Stood``.
 
-    It stands while its centre of mass (of several, that of each) is higher over its lower foot
-    (over the ground at height 0, of a body without feet) than ``fallen_height``, which follows from
-    its standing pose, however it begins; where that pose is not known, than ``FALLEN`` of its
-    height at the first step. And while it is physical: a step whose optimisation was not solved is
-    counted, and with one in a run its root residual is at most ``UNPHYSICAL``.
+    A character stands while its centre of mass (of several, that of each) is higher over its lower
+    foot (over the ground at height 0, of a body without feet) than ``fallen_height``, which follows
+    from its standing pose, however it starts; where that pose is not known, than ``FALLEN`` of its
+    height at the first step. It also has to be physical: a step whose optimisation was not solved
+    is counted, and with one in a run its root residual is at most ``UNPHYSICAL``.
     """
     several: Callable | None = getattr(scheme, "characters", None)
     parts = (main_part(model.topology),) if several is None else several(model)
@@ -81,7 +81,7 @@ def standing_measure(model: Model, scheme: Scheme) -> Measure:
 
 
 def while_standing(measure: Measure, standing: Measure) -> Measure:
-    """A measure that takes in no step after a fall, as a pair: ``Stood``, its value."""
+    """Measure that ignores steps after a fall, as a pair of ``Stood`` and its value."""
 
     def update(value: Any, sample: Sample) -> Any:
         stood, held = value
@@ -95,7 +95,7 @@ def while_standing(measure: Measure, standing: Measure) -> Measure:
 
 
 def survival_parts(out: Outcome) -> dict[str, Any]:
-    """The terms of survival by name."""
+    """Terms of survival by name."""
     stood = jnp.where(out.stood, 1.0, 0.0)
     return {
         "fallen": 1 - out.lasted,
@@ -107,8 +107,10 @@ def survival_parts(out: Outcome) -> dict[str, Any]:
 
 
 def outcome_of(result: RolloutResult, stood: Stood, steps: int, dt: Any) -> Outcome:
-    """The outcome of a rollout to the end of ``steps``, by what it folded with
-    ``standing_measure``: that of ``outlast``."""
+    """Survival of a rollout over all ``steps``, from the fold of ``standing_measure``.
+
+    Equal to what ``outlast`` returns.
+    """
     failed = result.health.status != Status.OK
     sound = ~(failed & (result.health.time <= stood.until + dt / 2))
     lasted = stood.steps.astype(stood.until.dtype) / steps
@@ -116,7 +118,7 @@ def outcome_of(result: RolloutResult, stood: Stood, steps: int, dt: Any) -> Outc
 
 
 def goes_on(step: Array, steps: int, stands: Array) -> Array:
-    """() bool: a trial is over with its last step, or when it falls."""
+    """True () bool while a trial has steps left and its characters stand."""
     return (step < steps) & stands
 
 
@@ -129,11 +131,11 @@ def outlast(
     steps: int,
     measures: Mapping[str, Measure] | None = None,
 ) -> tuple[Outcome, dict[str, Any]]:
-    """Outcome of ``steps`` steps from ``begin`` on, and measures folded while it stood.
+    """Survival over ``steps`` steps from ``begin`` on, and measures folded while it lasts.
 
-    Who stands: see ``standing_measure``; a motion that means nothing any more
-    (``simulation.health``) has fallen too. A trial ends with a fall; while others of its batch go
-    on it waits in its start unpushed: its last gasps would cost them time.
+    Standing is defined in ``standing_measure``; a motion that diverges (``simulation.health``)
+    counts as fallen. A trial ends with a fall: a fallen member is reset to its start, without
+    pushes, so that it does not slow the rest of the batch.
     """
     standing = standing_measure(model, scheme)
     every = {"standing": standing, **(measures or {})}
@@ -176,6 +178,6 @@ def outlast(
 
 
 def _kind(x: Any, dtype: Any) -> Any:
-    """Floats take the state's precision."""
+    """Dtype of a folded value: floats take the state's precision."""
     own = jnp.asarray(x).dtype
     return dtype if jnp.issubdtype(own, jnp.floating) else own

@@ -17,7 +17,7 @@ Bounds are enforced by a smooth change of coordinates (the idea of the boundary 
 N. Hansen's CMA-ES codes), not by clipping and not by plain reflection. With clipping, everything
 beyond a bound has the same fitness: the mean of a search distribution drifts off with nothing to
 call it back, and gradients vanish there. Plain reflection has a kink at the bound, where fitness
-obs by the optimiser is not differentiable. Here x(z) is linear inside, runs quadratically into
+seen by the optimiser is not differentiable. Here x(z) is linear inside, runs quadratically into
 the bound over a margin of 5 % of the range, where it arrives with slope zero, and turns back
 smoothly beyond it. Every z is feasible, and a mean that left the box meets the landscape again.
 """
@@ -40,7 +40,7 @@ _MARGIN = 0.05  # part of the range, on each side, over which x(z) bends into th
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tunables:
-    """n chosen scalars of a pytree. Build with `select`.
+    """Selection of n scalars of a pytree, with bounds. Build with `select`.
 
     names    one path per scalar
     lower, upper, scale, initial    (n,) float64, in each scalar's own unit
@@ -58,7 +58,7 @@ class Tunables:
 
     @classmethod
     def select(cls, tree: Any, selection: Mapping[str, Sequence]) -> Tunables:
-        """Choose what is tuned.
+        """Select the scalars to tune by path.
 
         tree       pytree (dataclasses, dicts, named tuples, sequences) whose leaves are arrays
         selection  path -> (lower, upper) or (lower, upper, scale), each a number or an array that
@@ -97,11 +97,14 @@ class Tunables:
 
     @property
     def size(self) -> int:
-        """n, the number of scalars."""
+        """Number n of scalars."""
         return len(self.names)
 
     def read(self, tree: Any) -> jax.Array:
-        """The chosen scalars of `tree`, (n,), in their own units. Traceable, differentiable."""
+        """Read the selected scalars of `tree`, (n,), in their own units.
+
+        Traceable, differentiable.
+        """
         leaves = leaves_by_path(tree)
         parts = []
         for entry in self.entries:
@@ -110,7 +113,7 @@ class Tunables:
         return jnp.concatenate(parts)
 
     def write(self, tree: Any, x: jax.Array) -> Any:
-        """`tree` with the chosen scalars replaced by x (n,), in their own units.
+        """Copy of `tree` with the selected scalars replaced by x (n,), in their own units.
 
         Pure; works under jit, under vmap over x (see `axes`), and is differentiable in x and tree.
         Dtypes of the leaves are kept. Bounds are not applied: x comes from `decode`.
@@ -177,11 +180,14 @@ class Tunables:
 
     @property
     def _one(self) -> np.ndarray:
-        """(n,) initial values of logarithmic numbers, whose coordinate is that of their ratio."""
+        """Reference (n,) of logarithmic numbers, their initial values; 1 for the others.
+
+        The coordinate of a logarithmic number is the logarithm of its ratio to the reference.
+        """
         return np.where(self.log, self.initial, 1.0)
 
     def _inner(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """lower and upper as the coordinates are bounded, and where these begin."""
+        """Bounds and initial values as the change of coordinates sees them."""
         ratio = [np.where(self.log, x / self._one, 1.0) for x in (self.lower, self.upper)]
         lower, upper = (
             np.where(self.log, np.log(r), x) for r, x in zip(ratio, (self.lower, self.upper))
@@ -211,7 +217,7 @@ def _bound(xp: ModuleType, y: Any, lower: Any, upper: Any) -> Any:
 
 
 def _unbound(x: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """The y nearest the middle with _bound(y) = x, for x within the bounds."""
+    """Inverse of ``_bound`` for x within the bounds: the y nearest the middle."""
     margin = _MARGIN * (upper - lower)
     low = lower - margin + 2.0 * np.sqrt(margin * (x - lower))
     high = upper + margin - 2.0 * np.sqrt(margin * (upper - x))
@@ -219,7 +225,7 @@ def _unbound(x: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
 
 
 def _bounds(path: str, spec: Sequence, shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    """lower, upper, scale, each flat float64 of the selected elements; checked."""
+    """Checked lower, upper and scale, each flat float64 of the selected elements."""
     if isinstance(spec, str) or not isinstance(spec, Sequence) or len(spec) not in (2, 3):
         raise ValueError(f"{path}: expected (lower, upper) or (lower, upper, scale), got {spec!r}")
     logarithmic = len(spec) == 3 and isinstance(spec[2], str) and spec[2] == "log"
@@ -253,7 +259,7 @@ def _check_values(
     upper: np.ndarray,
     scale: np.ndarray,
 ) -> np.ndarray:
-    """(4, k) float64 rows: value, lower, upper, scale. The value must be within its bounds."""
+    """Rows (4, k) float64: value, lower, upper, scale. The value must be within its bounds."""
     if not np.isfinite(value).all():
         raise ValueError(f"{path}: the value is not finite: {value}")
     # Compared in the precision of the leaf: float32(0.2) is a little above 0.2.

@@ -1,1 +1,1 @@
-"""Result folders: files, locks, and the digest of what a run began with."""
+"""Result folders: files, locks, and the digest of what a run started with."""

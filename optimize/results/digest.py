@@ -1,6 +1,6 @@
-"""What a run began with, so that a resumed run says what has changed meanwhile.
+"""Digest of what a run started with, so that a resumed run reports what has changed.
 
-A search whose problem changes half-way has a history of two problems. So the folder keeps the
+A search whose problem changes half-way has a history of two problems. So the folder saves the
 options, the script, a digest of each array of the model, of the code of each package, and the
 versions of the libraries whose last digits results depend on; a resume compares.
 """
@@ -22,13 +22,13 @@ from optimize.results.folder import RESTORE, RunFolder, library_versions, to_jso
 FREE = ("generations", "updates", "command")  # options that a resumed run may change
 PACKAGES = ("jaxsim", "controllers", "optimize")
 LISTED = 12  # differences that a message shows
-HASHED = ("model", "arrays", "code")  # parts of which only digests are kept
+HASHED = ("model", "arrays", "code")  # parts of which only digests are saved
 
 Digest = dict[str, Any]
 
 
 class RunChanged(ValueError):
-    """A run that is to go on with another problem than it began with."""
+    """Error of a run that would be resumed with another problem than it started with."""
 
 
 def digest(
@@ -37,7 +37,7 @@ def digest(
     model: Model | None = None,
     arrays: Any = None,
 ) -> Digest:
-    """The parts that are compared; those that are not given are left out. arrays: a pytree."""
+    """Digest of the parts that are given, for comparison. arrays: a pytree."""
     kept = {name: value for name, value in config.items() if name not in FREE}
     parts: Digest = {"config": json.loads(to_json(kept, "config"))}
     if script is not None:
@@ -50,7 +50,7 @@ def digest(
 
 
 def model_digest(model: Model) -> dict[str, str]:
-    """One digest for each array, and one for the structure."""
+    """Digests of a model: one for each array, and one for the structure."""
     return {"topology": _short(repr(model.topology).encode()), **_arrays_digest(model)}
 
 
@@ -66,7 +66,7 @@ def _arrays_digest(tree: Any) -> dict[str, str]:
 
 @cache
 def code_digest() -> tuple[tuple[str, str], ...]:
-    """One digest for each package: of its modules and its grammar."""
+    """Digests of the code: one for each package, of its modules and its grammar."""
     out = []
     for package in PACKAGES:
         hashed = hashlib.sha256()
@@ -88,14 +88,14 @@ def _short(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What differs, a line for each key; parts that one of them lacks are not compared."""
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Differences of two digests, a line for each key; parts that one lacks are not compared."""
     out: list[str] = []
     for part in now:
-        if part == "script" and part in kept:
-            out += _lines(str(kept[part]), now[part])
-        elif part in kept and isinstance(now[part], Mapping):
-            old = kept[part] if isinstance(kept[part], Mapping) else {}
+        if part == "script" and part in before:
+            out += _lines(str(before[part]), now[part])
+        elif part in before and isinstance(now[part], Mapping):
+            old = before[part] if isinstance(before[part], Mapping) else {}
             out += _keys(_PLACES.get(part, part), old, now[part], part in HASHED)
     return out
 
@@ -134,9 +134,9 @@ def _cut(value: Any) -> str:
 
 
 def changes_since(folder: RunFolder, now: Digest, accept: bool) -> list[str]:
-    """What differs from what the run in the folder began with; [] if nothing does.
+    """Differences to what the run in the folder started with; [] if there are none.
 
-    Raises RunChanged, which tells it, unless ``accept``.
+    Raises RunChanged, which lists them, unless ``accept``.
     """
     changed = differences(_read(folder), now) if (folder / RunFolder.DIGEST).is_file() else [_NONE]
     if changed and not accept:
@@ -151,8 +151,10 @@ def changes_since(folder: RunFolder, now: Digest, accept: bool) -> list[str]:
 
 
 def began(folder: RunFolder) -> Digest:
-    """What the run in the folder began with; {} where that was not kept. Raises ValueError for a
-    damaged file."""
+    """Digest of what the run in the folder started with; {} where that was not saved.
+
+    Raises ValueError for a damaged file.
+    """
     kept = _read(folder) if (folder / RunFolder.DIGEST).is_file() else {}
     return {part: value for part, value in kept.items() if part != "accepted"}
 
@@ -161,7 +163,7 @@ _NONE = f"{RunFolder.DIGEST} is missing, so nobody can say what it began with"
 
 
 def accept(folder: RunFolder, now: Digest, changed: list[str], at: int) -> None:
-    """Keep the new digest, and what was accepted before which generation (or round)."""
+    """Save the new digest, and the accepted changes with their generation (or round)."""
     if changed:
         kept = _read(folder) if (folder / RunFolder.DIGEST).is_file() else {}
         entry = {"at": at, "when": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "changes": changed}
@@ -169,8 +171,8 @@ def accept(folder: RunFolder, now: Digest, changed: list[str], at: int) -> None:
         folder.write_json(RunFolder.DIGEST, {**now, "accepted": entries})
 
 
-def accepted(folder: RunFolder) -> dict[int, list[str]]:
-    """All changes that a run has gone on with, by the generation before which they were."""
+def accepted_changes(folder: RunFolder) -> dict[int, list[str]]:
+    """Changes that a run has accepted, by the generation before which they were."""
     found: dict[int, list[str]] = {}
     if (folder / RunFolder.DIGEST).is_file():
         for entry in _read(folder).get("accepted", []):

@@ -1,4 +1,4 @@
-"""The result folder of a run: everything that is needed to look at it and to do it again.
+"""Result folder of a run: everything that is needed to look at it and to repeat it.
 
     script.scl          the controller script that was tuned, as it was given
     objective.py        the user's own objective, as it was given
@@ -64,7 +64,7 @@ _DISTRIBUTIONS = ("jaxsim-characters", "jax", "jaxlib", "evosax", "flax", "numpy
 
 @dataclasses.dataclass(frozen=True)
 class RunFolder(os.PathLike):
-    """A result folder; `create` or `open` one. Passes as a path."""
+    """Result folder; `create` or `open` one. Passes as a path."""
 
     path: Path
 
@@ -90,7 +90,7 @@ class RunFolder(os.PathLike):
         digest: Mapping[str, Any] | None = None,
         objective: str | None = None,
     ) -> RunFolder:
-        """Make a new folder with config.json, versions.json and, if given, the other files.
+        """Create a folder with config.json, versions.json and, if given, the other files.
 
         config     every option of the run; REQUIRED_OPTIONS must be among them. `command_line`
                    gives the value of "command".
@@ -126,19 +126,22 @@ class RunFolder(os.PathLike):
         return folder
 
     def _only_created(self) -> bool:
-        """Nothing is in the folder but what `create` writes, in its order."""
+        """True if the folder holds nothing but what `create` writes, in its order."""
         held = self.contents()
         return not held or (self.VERSIONS in held and set(held) <= self._CREATED)
 
     def _clear(self) -> None:
-        """Remove what `create` has written, config.json first, and files that were cut off."""
+        """Remove what `create` has written, config.json first, and partially written files."""
         parts = [item.name for item in self.path.iterdir() if _PART.fullmatch(item.name)]
         for name in (self.CONFIG, self.DIGEST, self.OBJECTIVE, self.SCRIPT, self.VERSIONS, *parts):
             (self / name).unlink(missing_ok=True)
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> RunFolder:
-        """An existing folder. Raises FileNotFoundError where there is none, or no config.json."""
+        """Open an existing folder.
+
+        Raises FileNotFoundError where there is none, or no config.json.
+        """
         folder = cls(Path(path))
         if not folder.path.is_dir():
             raise FileNotFoundError(f"there is no run folder at {folder.path}")
@@ -152,8 +155,7 @@ class RunFolder(os.PathLike):
         return folder
 
     def contents(self) -> list[str]:
-        """Names of what is in the folder, but for the lock of a process that works there and files
-        that were cut off while they were written."""
+        """Names of the files in the folder, without locks and partially written files."""
         names = (item.name for item in self.path.iterdir())
         return sorted(n for n in names if n != LOCK and not _PART.fullmatch(n))
 
@@ -175,7 +177,7 @@ class RunFolder(os.PathLike):
         return self.write_text(name, to_json(value, name))
 
     def read_text(self, name: str) -> str:
-        """A file's text.
+        """Read the text of a file.
 
         Raises FileNotFoundError that lists what the folder holds instead, ValueError for what is
         no text.
@@ -192,12 +194,18 @@ class RunFolder(os.PathLike):
             raise ValueError(f"{self / name} is damaged: {error}; {RESTORE}") from None
 
     def read_json(self, name: str) -> Any:
-        """A JSON file's value. Raises ValueError with the line where the file is damaged."""
+        """Read the value of a JSON file.
+
+        Raises ValueError with the line where the file is damaged.
+        """
         return _parsed(self.read_text(name), f"{self / name}")
 
     def read_config(self) -> dict[str, Any]:
-        """config.json. Raises ValueError, naming the file and the option, for what no run writes;
-        so does an option of it that is looked up and is missing."""
+        """Read config.json.
+
+        Raises ValueError, naming the file and the option, for what no run writes; so does an option
+        of it that is looked up and is missing.
+        """
         path = self / self.CONFIG
         config = self.read_json(self.CONFIG)
         if not isinstance(config, dict):
@@ -215,7 +223,7 @@ class RunFolder(os.PathLike):
         return _Options(config, path)
 
     def read_history(self) -> list[dict[str, Any]]:
-        """The lines of history.jsonl. Raises as `read_json` does.
+        """Read the lines of history.jsonl. Raises as `read_json` does.
 
         A last line without its line end was cut off while it was written, and is left out.
         """
@@ -227,7 +235,7 @@ class RunFolder(os.PathLike):
 
 
 class _Options(dict):
-    """Options by name; one that is missing is told with the file that lacks it."""
+    """Options by name; a missing one raises ValueError with the file that lacks it."""
 
     def __init__(self, values: Mapping[str, Any], path: Path):
         super().__init__(values)
@@ -253,7 +261,7 @@ def _shown(value: Any) -> str:
 
 @contextlib.contextmanager
 def reading(path: str | os.PathLike) -> Iterator[None]:
-    """ValueError that names the file, for values within it of a kind that no run writes."""
+    """Context that turns errors of values that no run writes into a ValueError naming the file."""
     try:
         yield
     except (KeyError, TypeError, AttributeError, IndexError, ArithmeticError) as error:
@@ -264,7 +272,10 @@ def reading(path: str | os.PathLike) -> Iterator[None]:
 
 
 def to_json(value: Any, label: str) -> str:
-    """JSON text, indented. Raises ValueError, naming `label`, for what JSON cannot hold."""
+    """Format a value as indented JSON.
+
+    Raises ValueError, naming `label`, for what JSON cannot hold.
+    """
     try:
         return json.dumps(value, indent=2, default=_plain, allow_nan=False) + "\n"
     except (TypeError, ValueError) as error:
@@ -272,13 +283,13 @@ def to_json(value: Any, label: str) -> str:
 
 
 def command_line(argv: Sequence[str] | None = None) -> list[str]:
-    """The command with its arguments; of the program only the name, not where it lies."""
+    """Command with its arguments; of the program only the name, without its folder."""
     argv = sys.argv if argv is None else argv
     return [Path(argv[0]).name, *argv[1:]] if argv else []
 
 
 def versions() -> dict[str, Any]:
-    """What the run depends on: libraries (None: not installed), Python, machine, commit.
+    """Versions that a run depends on: libraries (None: not installed), Python, machine, commit.
 
     `commit` is None unless this file is tracked by git; `uncommitted_changes` says whether the
     commit is the whole truth.
@@ -296,7 +307,7 @@ def versions() -> dict[str, Any]:
 
 
 def library_versions() -> dict[str, str | None]:
-    """Of the libraries that results depend on; None: not installed."""
+    """Versions of the libraries that results depend on; None: not installed."""
     return {name: _version(name) for name in _DISTRIBUTIONS}
 
 
@@ -332,7 +343,7 @@ def _git(here: Path, *arguments: str) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """What json.dumps does not know itself."""
+    """Convert values that json.dumps does not know."""
     if isinstance(value, (np.ndarray, np.generic, jax.Array)):
         return np.asarray(value).tolist()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -345,7 +356,7 @@ def _plain(value: Any) -> Any:
 
 
 def _parsed(text: str, label: str) -> Any:
-    """The value of JSON text. Raises ValueError, naming `label`."""
+    """Parse JSON text. Raises ValueError, naming `label`."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

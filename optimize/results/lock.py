@@ -1,7 +1,7 @@
-"""One process at a time in a result folder.
+"""Lock of a result folder for one process at a time.
 
 The lock is the operating system's, on a file in the folder, and ends with the process that holds
-it, however it ends: what a killed process leaves behind blocks nobody.
+it, however it ends: what a killed process leaves behind blocks no other one.
 """
 
 import contextlib
@@ -24,12 +24,12 @@ _guard = threading.Lock()
 
 
 class FolderInUse(RuntimeError):
-    """A folder that another process, or another thread, is working in."""
+    """Error of a folder that another process, or another thread, is working in."""
 
 
 @contextlib.contextmanager
-def locked(folder: str | os.PathLike) -> Iterator[None]:
-    """Hold a folder, which is made if need be, and removed again if nothing was put there.
+def lock_folder(folder: str | os.PathLike) -> Iterator[None]:
+    """Context that locks a folder, which is created if need be, and removed again if left empty.
 
     Within another block of the same thread it does nothing. On a file system without locks it
     warns, and goes on.
@@ -47,7 +47,7 @@ def locked(folder: str | os.PathLike) -> Iterator[None]:
         return
     if holder is not None:
         raise FolderInUse(_message(path, "another thread of this process"))
-    made = _missing(path)
+    created = _missing(path)
     try:
         file = _acquire(path)
         try:
@@ -57,13 +57,16 @@ def locked(folder: str | os.PathLike) -> Iterator[None]:
     finally:
         with _guard:
             del _held[key]
-        for each in made:
+        for each in created:
             with contextlib.suppress(OSError):
                 each.rmdir()
 
 
 def holder(folder: str | os.PathLike) -> str | None:
-    """Who works in a folder; None where nobody does, or the file system has no locks."""
+    """Description of the process that holds a folder's lock.
+
+    None where there is none, or the file system has no locks.
+    """
     try:
         file = os.open(Path(folder) / LOCK, os.O_RDWR)
     except OSError:
@@ -80,7 +83,7 @@ def holder(folder: str | os.PathLike) -> str | None:
 
 
 def _missing(path: Path) -> list[Path]:
-    """The folders that would have to be made, the innermost first."""
+    """Folders that would have to be created, the innermost first."""
     out = []
     while not os.path.lexists(path) and path != path.parent:
         out.append(path)
@@ -89,7 +92,7 @@ def _missing(path: Path) -> list[Path]:
 
 
 def _acquire(path: Path) -> int:
-    """A locked file descriptor."""
+    """Open and lock the lock file; returns its descriptor."""
     name = path / LOCK
     while True:
         path.mkdir(parents=True, exist_ok=True)
@@ -132,7 +135,7 @@ def _release(path: Path, file: int) -> None:
 
 
 def _lock(file: int) -> None:
-    """BlockingIOError where another holds it."""
+    """Lock an open file. Raises BlockingIOError where another process holds it."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -150,7 +153,7 @@ def _lock(file: int) -> None:
 
 
 def _is(file: int, name: Path) -> bool:
-    """Whether the file of this name is the open one."""
+    """True if the file of this name is the open one."""
     try:
         return os.path.samestat(os.fstat(file), os.stat(name))
     except OSError:

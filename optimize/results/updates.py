@@ -1,18 +1,20 @@
-"""The folder of a run of learning as it is kept: a line for each update, a folder for each seed."""
+"""Folder of a learning run: a line of history for each update, a folder for each seed."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from optimize.results.folder import RESTORE, RunFolder
 
-UPDATES = 400  # in all, where nobody says
+UPDATES = 400  # in all, by default
 SUMMARY = "runs.json"  # of several seeds
 WRITTEN = ("update", "actions", "seconds", "cpu_seconds")  # numbers of every line
 
 
 def kept_history(folder: RunFolder) -> list[dict[str, Any]]:
-    """The lines of a run's history, [] before the first check. Raises ValueError, with the line at
-    fault, for what no run writes."""
+    """Saved lines of a run's history, [] before the first check.
+
+    Raises ValueError, with the line at fault, for what no run writes.
+    """
     path = folder / RunFolder.HISTORY
     lines = folder.read_history() if path.is_file() else []
     for number, line in enumerate(lines):
@@ -29,10 +31,10 @@ def _is_number(value: Any) -> bool:
 
 
 def seeds_of(config: Mapping[str, Any]) -> tuple[int, ...]:
-    """The seeds of runs, by the options in their folder."""
+    """Seeds of the runs that the options in a folder describe."""
     return tuple(range(config["seed"], config["seed"] + config["runs"]))
 
 
 def seed_folder(folder: RunFolder, seed: int) -> RunFolder:
-    """The folder of a seed's run, which may not be there yet."""
+    """Folder of the run with a seed, which may not exist yet."""
     return RunFolder(folder / f"seed_{seed}")

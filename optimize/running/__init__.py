@@ -1,1 +1,1 @@
-"""A scenario becomes a motion with a summary: driver, recorder, measures."""
+"""Simulation of a scenario to a motion with a summary: driver, recorder, measures."""

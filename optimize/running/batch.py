@@ -1,4 +1,4 @@
-"""Run a function of one member over a batch: in chunks of fixed size, on all devices.
+"""Map a function of one member over a batch: in chunks of fixed size, on all devices.
 
 Results do not depend on the number of devices or on the neighbours of a member: every member is
 computed in a vmap of the same width. Members that pad the last chunk repeat the first one.
@@ -20,7 +20,7 @@ SUSPICIOUS = 120.0  # a batch that takes longer may never end [s]
 
 
 def batched(function: Callable[..., Any], chunk: int = CHUNK, devices=None) -> Callable[..., Any]:
-    """``function(member, shared)`` as ``run(members, shared)``, members with a leading batch axis.
+    """Turn ``function(member, shared)`` into ``run(members, shared)`` with a leading batch axis.
 
     Compiles once for each number of chunks; new values, of any batch that fits, reuse it.
     """
@@ -59,8 +59,10 @@ def batched(function: Callable[..., Any], chunk: int = CHUNK, devices=None) -> C
 
 
 def in_pieces(run: Callable[..., Any], size: int) -> Callable[..., Any]:
-    """``run(members, shared)``, of so many members at a time: what is compiled for a number of
-    members is compiled once."""
+    """Split the calls of ``run(members, shared)`` into pieces of ``size`` members.
+
+    A program that is compiled for a number of members is thus compiled once.
+    """
 
     def whole(members, shared=None):
         count = jax.tree.leaves(members)[0].shape[0]

@@ -4,8 +4,8 @@
         for parts, good in each(pool, problem.outcomes_at, calls):
             ...
 
-A worker computes with the device, the precision and the code of who asks, or says that it cannot.
-The calls of a worker that is lost are done again by the others.
+A worker computes with the device, the precision and the code of the caller, or raises an error.
+The calls of a worker that is lost are repeated by the others.
 """
 
 import contextlib
@@ -29,20 +29,20 @@ EXTRA = 'pip install "jaxsim-characters[cluster]"'
 SLURM = "slurm"
 Calls = Generator[Any, None, None]
 AHEAD = 2  # calls for each worker that are under way or wait there
-# A Ctrl-C reaches all processes of a terminal; who asks ends after the chunk under way.
+# A Ctrl-C reaches all processes of a terminal; the caller ends after the chunk under way.
 PATIENT = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 PATIENCE = 30.0  # for a scheduler to answer [s]
 
 
 @dataclass(frozen=True)
 class Workers:
-    """client: of Dask. count: how many workers there are, or will be."""
+    """Pool of Dask workers. client: of Dask. count: how many workers there are, or will be."""
 
     client: Any
     count: int
 
     def each(self, function: Callable[..., Any], calls: Iterable[tuple]) -> Calls:
-        """``each`` by these workers; only some calls ahead of what is taken are under way."""
+        """Results of calls on these workers, see ``each``; only a few calls ahead are under way."""
         job, like, waiting = _sent(function), _here(), deque()
         calls = iter(calls)
         try:
@@ -58,17 +58,17 @@ class Workers:
 
 
 def each(pool: Workers | None, function: Callable[..., Any], calls: Iterable[tuple]) -> Calls:
-    """What the function gives for each tuple of arguments, in their order; without a pool here.
+    """Results of the function for each tuple of arguments, in order; without a pool computed here.
 
     The function and all that it holds is sent by cloudpickle. Raises its errors; ValueError where
-    it cannot be sent, RuntimeError where workers are lost again and again at the same call.
+    it cannot be sent, RuntimeError where workers are lost repeatedly at the same call.
     """
     yield from itertools.starmap(function, calls) if pool is None else pool.each(function, calls)
 
 
 @contextlib.contextmanager
 def workers(cluster: Any) -> Iterator[Workers | None]:
-    """Workers for the time of a context, None for none.
+    """Context with a pool of workers, None for none.
 
     cluster: None; a Client of Dask, or the address of its scheduler ("tcp://host:8786"), which go
     on afterwards; a number of processes of this machine; "slurm:8", eight jobs as the file
@@ -86,7 +86,7 @@ def workers(cluster: Any) -> Iterator[Workers | None]:
             client, count = cluster, 0
         elif not colon:
             options: dict[str, Any] = dict(n_workers=int(kind), threads_per_worker=1)
-            # A chunk bounds the memory; a port for a web page nobody asked for.
+            # A chunk bounds the memory; the dashboard would open a port.
             options |= dict(memory_limit=None, dashboard_address=None, preload=[PATIENT])
             local = stack.enter_context(distributed.LocalCluster(**options))
             client, count = stack.enter_context(distributed.Client(local)), int(kind)
@@ -102,7 +102,7 @@ def workers(cluster: Any) -> Iterator[Workers | None]:
 
 
 def check_cluster(cluster: Any) -> None:
-    """ValueError and ImportError of ``workers``, before anything is started."""
+    """Raise the ValueError and ImportError of ``workers`` before anything is started."""
     if cluster is None:
         return
     distributed = _need("distributed", EXTRA)
@@ -162,11 +162,11 @@ def _result(future: Any) -> Any:
 
 
 class _Like(NamedTuple):
-    """What decides the digits of a result, of who asks."""
+    """Settings of the calling process that decide the digits of a result."""
 
     device: str
     precision: str
-    cached: bool  # whether compiled programs are kept, as a session does
+    cached: bool  # whether compiled programs are cached, as in a session
     made_of: tuple[tuple[str, str | None], ...]  # code and libraries
 
 
@@ -183,7 +183,7 @@ def _made_of() -> tuple[tuple[str, str | None], ...]:
 
 
 def _done(job: bytes, like: _Like, call: tuple) -> Any:
-    """A call, on a worker."""
+    """Run a call on a worker, under the settings of the calling process."""
     if _made_of() != like.made_of:
         own, theirs = dict(_made_of()), dict(like.made_of)
         told = [f"{n} is {own.get(n)}, not {theirs[n]}" for n in theirs if own.get(n) != theirs[n]]
@@ -196,7 +196,7 @@ def _done(job: bytes, like: _Like, call: tuple) -> Any:
 
 @functools.lru_cache(maxsize=2)
 def _loaded(job: bytes, precision: str) -> Callable[..., Any]:
-    """The function, made once, so that what it compiles is found again."""
+    """Function of a job, unpickled once, so that what it compiles is reused."""
     import cloudpickle
 
     try:

@@ -1,4 +1,4 @@
-"""Scenarios that come with the package, simulated and shown on pages that link to one another."""
+"""Pages of the shipped scenarios, simulated and linked to one another."""
 
 import html
 import os
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from jaxsim.io.files import try_folder, write_bytes
 from jaxsim.io.toml_table import WorldError, suggestion
-from optimize.interrupts import noting
+from optimize.interrupts import note_interrupts
 from optimize.results.folder import RunFolder
 from optimize.running.simulate import run_scenario, write_simulation
 from optimize.scenarios.find import scenario, shipped_scenarios
@@ -17,14 +17,14 @@ INDEX = "index.html"
 
 
 class Gallery(NamedTuple):
-    """What was written."""
+    """Result of ``gallery``: the page, and how the simulations ended."""
 
     page: Path  # with a link to each scenario
     finite: bool  # all motions
     interrupted: bool
 
 
-@noting()
+@note_interrupts()
 def gallery(
     folder: str | os.PathLike[str],
     only: str | None = None,
@@ -32,8 +32,9 @@ def gallery(
     backend: str | None = None,
     say: Callable[..., None] = print,
 ) -> Gallery:
-    """Simulate the shipped scenarios (or ``only`` one) into folders of their names, and write the
-    page that links them. Raises WorldError for a name that is not shipped.
+    """Simulate the shipped scenarios (or ``only`` one) into folders of their names.
+
+    Writes the page that links them. Raises WorldError for a name that is not shipped.
     """
     titles = shipped_scenarios()
     names = tuple(titles)
@@ -80,7 +81,7 @@ def _is_there(folder: Path, name: str) -> bool:
 
 
 def write_index(folder: Path, titles: Mapping[str, str]) -> Path:
-    """The page that links the results whose pages are in the folder: name -> title."""
+    """Write the page that links the results whose pages are in the folder: name -> title."""
     sections = []
     for name, plain in titles.items():
         if not _is_there(folder, name):

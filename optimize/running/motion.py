@@ -1,4 +1,4 @@
-"""What was recorded of a simulation as a Motion: what a page and pictures show."""
+"""Motion of a simulation from its recorded frames, for pages and pictures."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ MARK = 0.03  # the ball that shows where an effector is to go [m]
 
 
 def motion_of(scenario: Scenario, frames: Frame, time: np.ndarray, events: tuple) -> Motion:
-    """The record of frames (T along their first axes, on the host) as a Motion."""
+    """Convert recorded frames (T along their first axes, on the host) to a Motion."""
     model, top = scenario.model, scenario.model.topology
     used = np.any(frames.contact_force != 0, axis=(0, 2))  # most places for contacts never are
     sign, outer = _sides(scenario)
@@ -64,7 +64,7 @@ def motion_of(scenario: Scenario, frames: Frame, time: np.ndarray, events: tuple
 
 
 def _gauges(controller: Any, frames: Frame) -> dict[str, Gauge]:
-    """As the controller lists its limits, then by name."""
+    """Gauges in the order of the controller's limits, then by name."""
     limits = controller.gauge_limits()
     found = {}
     for name in dict.fromkeys([*limits, *frames.gauges]):
@@ -74,7 +74,7 @@ def _gauges(controller: Any, frames: Frame) -> dict[str, Gauge]:
 
 
 def _ghost(scenario: Scenario, time: np.ndarray, n_links: int) -> dict[str, np.ndarray]:
-    """Where the controller's reference has the links, NaN for what is drawn besides them."""
+    """Link poses of the controller's reference, NaN for what is drawn besides the links."""
     offered = scenario.controller.reference_poses(scenario.model, time)
     if offered is None:
         return {}
@@ -91,9 +91,11 @@ def _grips(frames: Frame) -> dict[str, np.ndarray]:
 
 
 def _sides(scenario: Scenario) -> tuple[np.ndarray, np.ndarray]:
-    """Of each place for a contact: 1, or -1 where the other link is the one of the two that
-    matters; and whether the surroundings act there on the character, or on any loose body if there
-    is none."""
+    """Sign and scope of each contact slot's force in the record.
+
+    The sign is 1, or -1 where the other link is the more important one of the two. The second array
+    says whether the surroundings act there on the character, or on any loose body if there is none.
+    """
     rank = {"character": 2, "companion": 2, "prop": 1, "driven": 0}
     role = np.array([*map(rank.get, scenario.kinds), -1])  # the last is the world's, link -1
     one, other = scenario.scheme.contact_links(scenario.model)

@@ -1,7 +1,7 @@
-"""Objectives of the thesis: raw terms with units, folded over a rollout; weights stand apart.
+"""Objective terms of Shen's thesis: raw values with units, folded over a rollout.
 
-Source: Shen, section 5.3. A term is a measure of the rollout and the function that turns its final
-value into the raw number; all are minimised.
+Weights stand apart. Source: Shen, section 5.3. A term is a measure of the rollout and the function
+that turns its final value into the raw number; all are minimised.
 """
 
 import math
@@ -30,9 +30,9 @@ FALLEN = 1000.0  # what the final state costs, and what each metre below standin
 
 @dataclass(frozen=True)
 class Term:
-    """One raw objective term: a measure of the rollout, made a number at its end.
+    """Raw objective term: a measure of the rollout, turned into a number at its end.
 
-    measure None: what ``problems.survival`` finds under this name; who fell then waits.
+    measure: None for terms computed by the survival rollout (``problems.survival``).
     """
 
     name: str
@@ -42,8 +42,10 @@ class Term:
 
 
 def capture_offset(model: Model, obs: Any) -> Array:
-    """(2,) from the middle of the feet to the capture point x + v sqrt(z / g) [m], of what a scheme
-    observes."""
+    """Offset (2,) of the capture point x + v sqrt(z / g) from the middle of the feet [m].
+
+    obs: observation of any scheme.
+    """
     if hasattr(obs, "conf"):
         feet = [obs.place(jnp.asarray(obs.group(name)))[:2] for name in FEET]
         return com_ahead(obs) - sum(feet) / len(FEET)
@@ -64,7 +66,7 @@ def _height(model: Model, role: str) -> Callable[[Sample], Array]:
 
 
 def _below(model: Model) -> Callable[[Sample], Array]:
-    """How far the head is below where it counts as standing [m]."""
+    """Height that the head lacks to count as standing [m]."""
     above = above_standing(model)
     return lambda sample: -above(sample.obs.kin.com)
 
@@ -75,12 +77,12 @@ def _feet(model: Model) -> np.ndarray:
 
 
 def in_flight(sample: Sample) -> Array:
-    """() bool: every link is well clear of the ground and of all else."""
+    """True () bool where every link is clear of the ground and of all else."""
     return jnp.min(sample.obs.contacts.gap, initial=jnp.inf) > FLIGHT_CLEARANCE
 
 
 def contactless(sample: Sample) -> Array:
-    """() bool: no link is in contact."""
+    """True () bool where no link is in contact."""
     return ~jnp.any(sample.obs.link_touching)
 
 
@@ -178,11 +180,11 @@ TERMS = {
 
 @dataclass(frozen=True)
 class Objective:
-    """A weighted sum of terms over a motion of a given length.
+    """Weighted sum of terms over a motion of a given length.
 
-    weights by term name; seconds of simulation; terms: own ones in hand, beside ``TERMS``.
-    to_the_end: a fall ends no motion that terms besides those of survival are of. Raises KeyError
-    naming the terms for an unknown one.
+    weights by term name; seconds of simulation; terms: custom ones, beside ``TERMS``. to_the_end:
+    a fall ends no motion that has terms besides those of survival. Raises KeyError naming the terms
+    for an unknown one.
     """
 
     name: str
@@ -203,31 +205,31 @@ class Objective:
         return TERMS | {term.name: term for term in self.terms}
 
     def term(self, name: str) -> Term:
-        """The term of one of its weights."""
+        """Term of one of the weights, by name."""
         return self._known[name]
 
     @property
     def of_survival(self) -> bool:
-        """Whether it asks who stands, so that who fell may wait."""
+        """True if a term is one of survival, so that a fallen member may wait."""
         return any(self.term(name).measure is None for name in self.weights)
 
     @property
     def ends_with_a_fall(self) -> bool:
-        """Whether nothing is asked of what comes after a fall."""
+        """True if no term depends on the motion after a fall."""
         survival = [self.term(name).measure is None for name in self.weights]
         return any(survival) and (all(survival) or not self.to_the_end)
 
     def measures(self, model: Model) -> dict[str, Measure]:
-        """What a rollout must fold in."""
+        """Measures that a rollout must fold for the terms."""
         terms = {name: self.term(name).measure for name in self.weights}
         return {name: measure(model) for name, measure in terms.items() if measure is not None}
 
     def parts(self, folded: Mapping[str, Array]) -> dict[str, Array]:
-        """Raw terms, in their units."""
+        """Raw terms in their units, from folded measures."""
         return {name: self.term(name).value(folded[name]) for name in self.weights}
 
     def total(self, parts: Mapping[str, Any]) -> Any:
-        """The weighted sum; of numbers, or of arrays with one number a member."""
+        """Weighted sum of terms that are numbers, or arrays with one number a member."""
         return sum(self.weights[name] * parts[name] for name in self.weights)
 
 
@@ -298,39 +300,42 @@ OBJECTIVES = {
 
 
 def objective(name: str) -> Objective:
-    """An objective by name; KeyError lists the names."""
+    """Objective by name; KeyError lists the names."""
     if name not in OBJECTIVES:
         raise KeyError(f"no objective {name!r}; choose from: {', '.join(OBJECTIVES)}")
     return OBJECTIVES[name]
 
 
-def user_objective(asked: Any, text: str | None = None) -> tuple[Objective, str | None]:
-    """An objective, and the text of the file that it is of, if any.
+def user_objective(what: Any, text: str | None = None) -> tuple[Objective, str | None]:
+    """Objective of a user, and the text of the file that defines it, if any.
 
-    asked: an Objective, a Term, a function of a sample (its integral over time counts), a name, or
-    "my_file.py:name" of one of these. text: of the file, where it was kept.
+    what: an Objective, a Term, a function of a sample (its integral over time counts), a name, or
+    "my_file.py:name" of one of these. text: of the file, where it was saved.
 
-    Raises KeyError for a name that there is none of, ValueError for a file that holds no such
-    thing, FileNotFoundError where there is none.
+    Raises KeyError for an unknown name, ValueError for a file that holds no such thing,
+    FileNotFoundError where there is none.
     """
-    if isinstance(asked, str) and FILE in asked:
-        inside, text = in_file(asked, text)
+    if isinstance(what, str) and FILE in what:
+        inside, text = in_file(what, text)
         return user_objective(inside)[0], text
-    if isinstance(asked, Objective):
-        return asked, text
-    if isinstance(asked, str):
-        return objective(asked), text
-    asked = as_term(asked)
-    if isinstance(asked, Term):
-        return Objective(asked.name, 5.0, {asked.name: 1.0}, terms=(asked,)), text
+    if isinstance(what, Objective):
+        return what, text
+    if isinstance(what, str):
+        return objective(what), text
+    what = as_term(what)
+    if isinstance(what, Term):
+        return Objective(what.name, 5.0, {what.name: 1.0}, terms=(what,)), text
     raise TypeError(
-        f"objective is {asked!r}; give a name, an Objective, a Term or a function of a sample"
+        f"objective is {what!r}; give a name, an Objective, a Term or a function of a sample"
     )
 
 
-def in_file(asked: str, text: str | None = None) -> tuple[Any, str]:
-    """What "my_file.py:name" is, and the text of the file. Raises as ``user_objective``."""
-    file, _, name = asked.rpartition(":")
+def in_file(name_in_file: str, text: str | None = None) -> tuple[Any, str]:
+    """Object that "my_file.py:name" names, and the text of the file.
+
+    Raises as ``user_objective``.
+    """
+    file, _, name = name_in_file.rpartition(":")
     path = Path(file)
     if text is None and not path.is_file():
         raise FileNotFoundError(f"there is no file {file}; give FILE.py:NAME")
@@ -338,9 +343,9 @@ def in_file(asked: str, text: str | None = None) -> tuple[Any, str]:
     return found_in(module, name), path.read_text("utf-8") if text is None else text
 
 
-def as_term(asked: Any) -> Any:
-    """A function of a sample as the Term of its integral over time; anything else as it is."""
-    if isinstance(asked, (Term, Objective)) or not callable(asked):
-        return asked
-    rate: Any = asked
-    return Term(getattr(asked, "__name__", "term"), "s", lambda model: total(rate))
+def as_term(what: Any) -> Any:
+    """Term of the integral over time of a function of a sample; other arguments are returned."""
+    if isinstance(what, (Term, Objective)) or not callable(what):
+        return what
+    rate: Any = what
+    return Term(getattr(what, "__name__", "term"), "s", lambda model: total(rate))

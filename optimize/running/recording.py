@@ -1,4 +1,4 @@
-"""Simulating piece by piece, and what is kept of it: measures of all steps, frames of some.
+"""Simulation in pieces, and the record of it: measures of all steps, frames of some.
 
 Every piece runs the same compiled function, whatever the length of the motion, so that a long
 simulation can show progress, be interrupted, and stop where numbers are no longer finite.
@@ -29,14 +29,14 @@ from jaxsim.simulation.health import Failure, Health, failures, healthy
 from jaxsim.simulation.measures import Measure, Sample, largest, share, total
 from jaxsim.simulation.rollout import rollout
 from jaxsim.solvers.status import Status
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 from optimize.scenarios.scenario import Scenario
 
 PIECE = 25  # frames in a piece
 
 
 class Frame(NamedTuple):
-    """What is kept of a step, or of many along a leading axis: see jaxsim.io.motion.Motion."""
+    """Recorded values of a step, or of many along a leading axis: see jaxsim.io.motion.Motion."""
 
     q: Any
     qd: Any
@@ -57,7 +57,7 @@ class Frame(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Progress:
-    """Between two pieces."""
+    """State of a simulation between two pieces."""
 
     state: State
     memory: Any
@@ -69,7 +69,7 @@ class Progress:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class _Continued(Wrapped):
-    """Controller that starts from a memory."""
+    """Controller that resumes with the memory of the piece before."""
 
     inner: Any
     memory: Any
@@ -79,7 +79,7 @@ class _Continued(Wrapped):
 
 
 def measures_of(scenario: Scenario, terms: Mapping[str, Measure]) -> dict[str, Measure]:
-    """What the summary needs of every step, and terms of an objective by name."""
+    """Measures of every step for the summary, and the terms of an objective by name."""
     model, scheme = scenario.model, scenario.scheme
     top = model.topology
     dofs = top.actuated_dofs
@@ -92,7 +92,7 @@ def measures_of(scenario: Scenario, terms: Mapping[str, Measure]) -> dict[str, M
         share = jnp.abs(torque(sample)) / jnp.where(limit > 0, limit, jnp.inf)
         return jnp.max(share, initial=0.0)
 
-    found = {
+    measures = {
         **scheme.measures(model),
         "energy": total(lambda sample: jnp.sum(torque(sample) ** 2)),
         "max_torque_ratio": largest(torque_ratio, 0.0),
@@ -101,15 +101,15 @@ def measures_of(scenario: Scenario, terms: Mapping[str, Measure]) -> dict[str, M
     }
     if top.roles.link("head") is not None:
         head = top.part("head")
-        found["max_head_height"] = largest(lambda sample: sample.obs.kin.com[head, 2])
+        measures["max_head_height"] = largest(lambda sample: sample.obs.kin.com[head, 2])
         if top.roles.stands:
             above = above_standing(model)
-            found["time_above"] = share(lambda sample: above(sample.obs.kin.com) > 0)
-    return found
+            measures["time_above"] = share(lambda sample: above(sample.obs.kin.com) > 0)
+    return measures
 
 
 def frame_of(scenario: Scenario) -> Callable[[Sample], Frame]:
-    """What is kept of a step, whatever the scheme and the controller."""
+    """Recorder of a step as a ``Frame``, for any scheme and controller."""
     top, scheme = scenario.model.topology, scenario.scheme
     dofs = top.actuated_dofs
     own = np.array([kind == "character" for kind in scenario.kinds])
@@ -143,7 +143,7 @@ def frame_of(scenario: Scenario) -> Callable[[Sample], Frame]:
 
 
 def _gauges(controller: Any, memory: Any) -> dict[str, Array]:
-    """What the controller watches. Raises ValueError unless it is a number for every limit."""
+    """Gauges that the controller reports. Raises ValueError unless each limit has a number."""
     found = controller.gauges(memory)
     shapes = {name: jnp.shape(value) for name, value in found.items()}
     for name in controller.gauge_limits():
@@ -161,12 +161,12 @@ def pieces(
     every: int,
     backend: str,
 ):
-    """The function ``piece(controller, progress, dt, steps) -> (progress, frames)``, compiled.
+    """Compiled function ``piece(controller, progress, dt, steps) -> (progress, frames)``.
 
     ``PIECE`` frames of ``record``, one every ``every`` steps; measures take in no more than
-    ``steps``. New numbers, of a script among them, compile nothing anew; ``dt`` is not the
-    scheme's. Under XLA model, scheme and forces are arguments too, so that one program serves all
-    scenarios of the same structure.
+    ``steps``. New numbers, of a script among them, do not recompile; ``dt`` replaces the scheme's.
+    Under XLA model, scheme and forces are arguments too, so that one program serves all scenarios
+    of the same structure.
     """
 
     def piece(around, controller: Any, progress: Progress, dt: Array, steps: Array):
@@ -206,9 +206,9 @@ def pieces(
     return partial(jax.jit(piece), around)
 
 
-def first_progress(begun: tuple[State, Any], measures: Mapping[str, Measure]) -> Progress:
-    """Before the first piece; begun: of ``rollout.begin``."""
-    state, memory = begun
+def first_progress(start: tuple[State, Any], measures: Mapping[str, Measure]) -> Progress:
+    """Progress before the first piece; start: of ``rollout.begin``."""
+    state, memory = start
 
     def typed(x):
         array = jnp.asarray(x)
@@ -220,8 +220,8 @@ def first_progress(begun: tuple[State, Any], measures: Mapping[str, Measure]) ->
 
 
 @dataclass
-class Run:
-    """What comes out of the simulated pieces."""
+class SimulatedPieces:
+    """Pieces of a simulation and their timing."""
 
     pieces: list[Any]  # frames, on the host
     progress: Progress
@@ -240,19 +240,19 @@ def run_pieces(
     every: int,
     show: bool,
     after: Callable[[Progress, Progress], None] = lambda before, now: None,
-) -> Run:
+) -> SimulatedPieces:
     """Simulate piece after piece, to the frame at the end of ``steps``.
 
     run_piece: of ``pieces``; show: a progress bar; after: called with the progress before and after
-    each piece. Ends early where the motion means nothing any more (``simulation.health``), and with
-    Ctrl-C once a piece is there.
+    each piece. Ends early where the motion diverges (``simulation.health``), and with Ctrl-C once a
+    piece is there.
     """
     began = clock.perf_counter()
     step = jnp.asarray(dt, first.state.q.dtype)
     count = -(-(steps // every + 1) // PIECE)
-    run = Run([], first, 0.0, 0.0, False, float(first.state.time))
+    run = SimulatedPieces([], first, 0.0, 0.0, False, float(first.state.time))
     try:
-        with deferred() as check:
+        with defer_interrupts() as check:
             jax.block_until_ready(run_piece(controller, first, step, steps))  # compiles
             check()
             run.compile_seconds = clock.perf_counter() - began
@@ -277,32 +277,34 @@ def run_pieces(
     return run
 
 
-def frames_of(run: Run, steps: int, every: int, dt: float) -> tuple[Any, Failure | None]:
-    """All frames as one, to the end or the first that means nothing, and why it does not.
+def frames_of(
+    run: SimulatedPieces, steps: int, every: int, dt: float
+) -> tuple[Any, Failure | None]:
+    """Join all frames, up to the end or the first divergent one, with the cause of the divergence.
 
     Frames come every ``every`` steps of ``dt`` [s].
     """
     frames = jax.tree.map(lambda *parts: np.concatenate(parts), *run.pieces)
-    wanted = min(steps // every + 1, len(frames.q))
+    count = min(steps // every + 1, len(frames.q))
     good = np.isfinite(frames.q).all(axis=1) & np.isfinite(frames.qd).all(axis=1)
     first = len(good) if good.all() else int(np.argmin(good))
     bad = failures(run.progress.health)
     if bad:
         first = min(first, math.ceil((bad[0].time - run.begun) / (every * dt) - 1e-3))
-    if first >= wanted:
-        return jax.tree.map(lambda x: x[:wanted], frames), None
+    if first >= count:
+        return jax.tree.map(lambda x: x[:count], frames), None
     status = bad[0].status if bad else Status.NOT_FINITE
-    # the first bad frame is kept, as evidence
-    kept = jax.tree.map(lambda x: x[: first + 1], frames)
-    return kept, Failure(0, status, run.begun + first * every * dt)
+    # the first divergent frame is saved, as evidence
+    finite = jax.tree.map(lambda x: x[: first + 1], frames)
+    return finite, Failure(0, status, run.begun + first * every * dt)
 
 
 def shapes_of(model: Model) -> tuple[Shape, ...]:
-    """The model's shapes as a Motion holds them."""
+    """Shapes of a model as a Motion stores them."""
     top = model.topology
     pos, quat = np.asarray(model.shape_pos, float), np.asarray(model.shape_quat, float)
     size = np.asarray(model.shape_size, float)
-    kept: Mapping[str, list[int]] = {  # which of the three numbers
+    numbers: Mapping[str, list[int]] = {  # which of the three numbers
         "sphere": [0],
         "capsule": [0, 2],
         "tapered_capsule": [0, 1, 2],
@@ -313,7 +315,7 @@ def shapes_of(model: Model) -> tuple[Shape, ...]:
     grids = [() if field < 0 else np.asarray(model.heights[field]) for field in top.shape_field]
     heights = [tuple(tuple(map(float, row)) for row in grid) for grid in grids]
     return tuple(
-        Shape(kind, top.shape_link[s], pos[s], quat[s], size[s][kept[kind]], heights[s])
+        Shape(kind, top.shape_link[s], pos[s], quat[s], size[s][numbers[kind]], heights[s])
         for s, kind in enumerate(top.shape_kinds)
-        if kind in kept
+        if kind in numbers
     )

@@ -34,9 +34,9 @@ from jaxsim.simulation.rollout import begin
 from jaxsim.simulation.scheme import Scheme
 from jaxsim.simulation.step import TimeStepping
 from jaxsim.viewer import page_text, write_filmstrip, write_page, write_plots
-from optimize.interrupts import deferred, noting
+from optimize.interrupts import defer_interrupts, note_interrupts
 from optimize.results.folder import to_json, versions
-from optimize.results.lock import locked
+from optimize.results.lock import lock_folder
 from optimize.running import summary as summaries
 from optimize.running.motion import motion_of
 from optimize.running.objectives import Objective
@@ -44,7 +44,7 @@ from optimize.running.objectives import objective as objective_named
 from optimize.running.recording import (
     PIECE,
     Progress,
-    Run,
+    SimulatedPieces,
     first_progress,
     frame_of,
     frames_of,
@@ -61,10 +61,11 @@ UNEVEN = 1000.0  # masses of two bodies that may touch
 
 @dataclass(frozen=True)
 class Simulation:
-    """A motion, and what it was like.
+    """Motion of a scenario with its summary.
 
-    summary: values as JSON holds them, see ``optimize.running.summary.LABELS`` for names and units,
-    and besides: phases, objective (if one was given), versions. notes: what a user should know.
+    summary: values as JSON stores them, see ``optimize.running.summary.LABELS`` for names and
+    units, and besides: phases, objective (if one was given), versions. notes: what a user should
+    know.
     """
 
     motion: Motion
@@ -74,15 +75,15 @@ class Simulation:
     interrupted: bool
 
     def save(self, folder: str | os.PathLike) -> "Written":
-        """``write_simulation``: the page, plots, data and summary in a folder."""
+        """Write page, plots, data and summary to a folder, see ``write_simulation``."""
         return write_simulation(folder, self)
 
     def page(self) -> str:
-        """The page that plays the motion, as HTML."""
+        """HTML of the page that plays the motion."""
         return page_text(self.motion, summaries.page_rows(self.summary))
 
     def show(self, height: int = 560) -> Any:
-        """The page inline in a notebook; height [pixels]. Needs IPython."""
+        """Show the page inline in a notebook; height [pixels]. Needs IPython."""
         from IPython.display import HTML
 
         return HTML(self._frame(height))
@@ -119,21 +120,21 @@ def simulate(
     progress: bool = False,
     backend: str | None = None,
 ) -> Simulation:
-    """Simulate a scenario by name ("walk", "push", "staircase"), of a file (a scenario, a script, a
-    model), or one that is made: ``simulate(model, controller, seconds=3)``.
+    """Simulate a scenario by name ("walk", "push", "staircase"), from a file, or as an object.
 
-    controller: in the place of the scenario's; of a model, by default it holds the start pose.
-    seconds, dt [s], forces, scheme: in the place of the scenario's. start: the name of a pose, or a
-    State. set: keys of the scenario's file, or numbers by label or path, see
-    ``optimize.scenarios.find``. A frame is kept about ``fps`` times a simulated second, every k-th
-    step, at start and end; ``seconds`` grows to a whole number of frames. objective: also judged,
-    over these seconds. backend: "fused" or "xla" (see ``jaxsim.simulation.rollout``); by default
-    fused for planar characters, which compile fast.
+    what: a name, the file of a scenario, a script or a model, or such an object, as in
+    ``simulate(model, controller, seconds=3)``. controller: in place of the scenario's; of a model,
+    by default it holds the start pose. seconds, dt [s], forces, scheme: in place of the scenario's.
+    start: the name of a pose, or a State. set: keys of the scenario's file, or numbers by label or
+    path, see ``optimize.scenarios.find``. A frame is recorded about ``fps`` times a simulated
+    second, every k-th step, at start and end; ``seconds`` grows to a whole number of frames.
+    objective: evaluated too, over these seconds. backend: "fused" or "xla" (see
+    ``jaxsim.simulation.rollout``); by default fused for planar characters, which compile fast.
 
     Runs on JAX's default device, in its default precision; for float64 call it under
     ``with jax.enable_x64(True):``. Ctrl-C ends it with what is simulated so far. So does a motion
-    that means nothing any more (``jaxsim.simulation.health``); the summary tells why and when
-    ("verdict", "failed_at").
+    that diverges (``jaxsim.simulation.health``); the summary says why and when ("verdict",
+    "failed_at").
 
     Raises ScriptError, WorldError, ModelError (ValueErrors), KeyError or TypeError for what cannot
     be simulated, before anything is.
@@ -150,38 +151,42 @@ def simulate(
     if isinstance(start, str):
         changes["character.start"] = start
     if isinstance(what, Model):
-        found = of_model(what, controller, start)
+        scenario = of_model(what, controller, start)
     else:
         check_kind(
             "what", what, Scenario, Script, str, os.PathLike, how=": a name, a file, a model"
         )
         text = what.source if isinstance(what, Script) else None
         name = what.file if isinstance(what, Script) else what
-        found = find_scenario(name, changes, text)
-    given = {
+        scenario = find_scenario(name, changes, text)
+    overrides = {
         "controller": controller,
         "forces": forces,
         "scheme": scheme,
         "state": start if isinstance(start, State) else None,
         "seconds": seconds,
     }
-    found = dataclasses.replace(found, **{k: v for k, v in given.items() if v is not None})
+    scenario = dataclasses.replace(
+        scenario, **{k: v for k, v in overrides.items() if v is not None}
+    )
     if dt is not None:
-        timing(found.seconds, dt, fps)  # its errors show as they were asked for
-        scheme = dataclasses.replace(found.scheme, dt=dt)  # type: ignore
-        found = dataclasses.replace(found, scheme=scheme)
-    check_controller(found.model, found.controller)
+        timing(scenario.seconds, dt, fps)  # its errors show as they were asked for
+        scheme = dataclasses.replace(scenario.scheme, dt=dt)  # type: ignore
+        scenario = dataclasses.replace(scenario, scheme=scheme)
+    check_controller(scenario.model, scenario.controller)
     if controller is not None:
         phases = tuple((name, "") for name in controller.phase_names)
-        found = dataclasses.replace(found, phases=phases)
+        scenario = dataclasses.replace(scenario, phases=phases)
     if isinstance(start, State):
-        check_state_fits(found.model, start, values=True)
-        found = dataclasses.replace(found, conditions={**found.conditions, "start": "given"})
-    return run_scenario(found, fps, objective, progress, backend)
+        check_state_fits(scenario.model, start, values=True)
+        scenario = dataclasses.replace(
+            scenario, conditions={**scenario.conditions, "start": "given"}
+        )
+    return run_scenario(scenario, fps, objective, progress, backend)
 
 
 def of_model(model: Model, controller: Any, start: str | State | None = None) -> Scenario:
-    """A scenario of a model by itself. controller: by default it holds the start pose."""
+    """Scenario of a model by itself. controller: by default it holds the start pose."""
     from controllers.pose.pd import PoseController
 
     state = start if isinstance(start, State) else start_pose(model, start or "standing")
@@ -195,7 +200,7 @@ def of_model(model: Model, controller: Any, start: str | State | None = None) ->
     )
 
 
-@noting()
+@note_interrupts()
 def run_scenario(
     scenario: Scenario,
     fps: float = 120.0,
@@ -203,19 +208,21 @@ def run_scenario(
     progress: bool = False,
     backend: str | None = None,
 ) -> Simulation:
-    """``simulate`` for a scenario that is made."""
+    """Simulate a ``Scenario`` object, see ``simulate``."""
     dt = float(scenario.scheme.dt)
     steps, every = timing(scenario.seconds, dt, fps)
     check_objective(objective)
     top = scenario.model.topology
     backend = choose_backend(backend or ("fused" if top.planar else "xla"))
-    judged = objective_named(objective) if isinstance(objective, str) else objective
-    if judged is not None and judged.of_survival:
+    run_objective = objective_named(objective) if isinstance(objective, str) else objective
+    if run_objective is not None and run_objective.of_survival:
         raise ValueError(
-            f"the objective {judged.name} judges many pushes; jaxsim tune and pushmap use it"
+            f"the objective {run_objective.name} judges many pushes; jaxsim tune and pushmap use it"
         )
-    measures = measures_of(scenario, judged.measures(scenario.model) if judged else {})
-    begun = begin(scenario.model, scenario.controller, scenario.scheme, scenario.state)
+    measures = measures_of(
+        scenario, run_objective.measures(scenario.model) if run_objective else {}
+    )
+    start_records = begin(scenario.model, scenario.controller, scenario.scheme, scenario.state)
     run_piece = pieces(scenario, measures, frame_of(scenario), every, backend)
     changes: list[tuple[float, int]] | None = []
 
@@ -224,7 +231,7 @@ def run_scenario(
         entered = scenario.controller.phase_changes(before.memory, after.memory)
         changes = None if changes is None or entered is None else [*changes, *entered]
 
-    first = first_progress(begun, measures)
+    first = first_progress(start_records, measures)
     run = run_pieces(run_piece, scenario.controller, first, dt, steps, every, progress, note)
     frames, failure = frames_of(run, steps, every, dt)
     start = float(scenario.state.time)
@@ -235,23 +242,27 @@ def run_scenario(
         phases[-1]["end"] = round(end, 6)
     measured = jax.tree.map(np.asarray, run.progress.measured)
     terms = {k[5:]: measured.pop(k) for k in list(measured) if k.startswith("term ")}
-    own = np.array([kind == "character" for kind in scenario.kinds])
+    character = np.array([kind == "character" for kind in scenario.kinds])
     summary = summaries.outcome(scenario, frames, time, measured, failure)
     summary |= {
         "phases": phases,
         **scenario.conditions,
         "scenario": scenario.name,
-        "total_mass": np.asarray(scenario.model.mass)[own].sum() if own.any() else None,
+        "total_mass": np.asarray(scenario.model.mass)[character].sum() if character.any() else None,
         "links": top.n_links,
         "dofs": top.nv,
         **run_conditions(run, end - start, every, dt),
     }
-    if judged is not None:
-        parts = judged.parts(terms)
-        total = judged.total(parts)
-        summary["objective"] = {"name": judged.name, "total": np.asarray(total), "parts": parts}
+    if run_objective is not None:
+        parts = run_objective.parts(terms)
+        total = run_objective.total(parts)
+        summary["objective"] = {
+            "name": run_objective.name,
+            "total": np.asarray(total),
+            "parts": parts,
+        }
     summary["versions"] = versions()
-    deep = [*uneven(scenario), *depth_notes(measured)]
+    deep = [*mass_ratio_notes(scenario), *depth_notes(measured)]
     begun_deep = float(measured.get("first_penetration", 0.0))
     if begun_deep > 1e-3:
         deep.insert(0, f"shapes overlap by {1e3 * begun_deep:.1f} mm at the start")
@@ -265,7 +276,7 @@ def run_scenario(
 
 
 def check_objective(objective: Objective | str | None) -> None:
-    """Raise TypeError for what is no objective; a name that there is none of raises KeyError."""
+    """Raise TypeError for what is no objective; an unknown name raises KeyError elsewhere."""
     if objective is not None:
         check_kind("objective", objective, Objective, str, how=": its name, or one that is made")
 
@@ -273,7 +284,7 @@ def check_objective(objective: Objective | str | None) -> None:
 def timing(seconds: float, dt: float, fps: float) -> tuple[int, int]:
     """Count the steps of a run and those from frame to frame.
 
-    Raises ValueError for what is out of ``jaxsim.ranges``, or too much to keep.
+    Raises ValueError for what is out of ``jaxsim.ranges``, or too much to store.
     """
     within("seconds", seconds)
     within("fps", fps)
@@ -293,15 +304,15 @@ def frame_step(seconds: float, dt: float, fps: float) -> int:
     >>> frame_step(5.0, 0.00025, 120.0)
     32
     """
-    wanted = max(1.0, 1.0 / (fps * dt))
+    exact = max(1.0, 1.0 / (fps * dt))
     steps = round(seconds / dt)
-    near = range(max(1, int(wanted / 1.5)), min(steps, int(wanted * 1.5)) + 1)
+    near = range(max(1, int(exact / 1.5)), min(steps, int(exact * 1.5)) + 1)
     divisors = [k for k in near if steps % k == 0]
-    return min(divisors, key=lambda k: abs(k - wanted), default=min(steps, round(wanted)))
+    return min(divisors, key=lambda k: abs(k - exact), default=min(steps, round(exact)))
 
 
-def run_conditions(run: Run, seconds: float, every: int, dt: float) -> dict[str, Any]:
-    """Conditions of a run of any scheme, as a summary has them."""
+def run_conditions(run: SimulatedPieces, seconds: float, every: int, dt: float) -> dict[str, Any]:
+    """Conditions of a run under any scheme, for its summary."""
     device = next(iter(run.progress.state.q.devices()))
     steps = len(run.pieces) * PIECE * every
     return {
@@ -317,7 +328,7 @@ def run_conditions(run: Run, seconds: float, every: int, dt: float) -> dict[str,
 
 
 def failure_notes(failure: Failure | None, time: np.ndarray, interrupted: bool) -> list[str]:
-    """What a user should know of a motion that broke off."""
+    """Notes for the user on a motion that diverged or was interrupted."""
     notes = []
     if failure is not None:
         text = failure.status.message
@@ -328,7 +339,7 @@ def failure_notes(failure: Failure | None, time: np.ndarray, interrupted: bool) 
 
 
 def depth_notes(measured: Mapping[str, Any]) -> list[str]:
-    """What to tell of contacts that were not held: shapes deep in one another."""
+    """Notes for the user on shapes that sank into one another."""
     depth, begun = (measured.get(f"{w}_penetration", 0.0) for w in ("largest", "first"))
     if not float(depth) - float(begun) > DEEP:
         return []
@@ -343,7 +354,7 @@ def depth_notes(measured: Mapping[str, Any]) -> list[str]:
 
 
 def unsolved_notes(measured: Mapping[str, Any]) -> list[str]:
-    """What to tell of steps whose optimisation was not solved."""
+    """Notes for the user on steps whose optimisation was not solved."""
     count = int(measured.get("unsolved_frames", 0))
     if not count:
         return []
@@ -354,9 +365,11 @@ def unsolved_notes(measured: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def uneven(scenario: Scenario) -> list[str]:
-    """What to tell of bodies that may touch and whose masses the sweeps can hardly bring together;
-    of all pairs the one that differs most."""
+def mass_ratio_notes(scenario: Scenario) -> list[str]:
+    """Note on bodies that may touch with masses too different for the solver's sweeps.
+
+    Of all such pairs it names the one that differs most.
+    """
     top, mass = scenario.model.topology, np.asarray(scenario.model.mass, float)
     root = top.link_root
     total = np.bincount(root, weights=mass, minlength=top.n_links)[root]  # of a link's whole body
@@ -379,14 +392,15 @@ def uneven(scenario: Scenario) -> list[str]:
 def write_simulation(
     folder: str | os.PathLike, simulation: Simulation, with_files: bool = True
 ) -> Written:
-    """Write motion.html, trajectory.npz, summary.json, plots.png, filmstrip.png, and what was
-    simulated: script.scl, scenario.toml.
+    """Write a simulation to a folder: page, trajectory, summary, plots, and its source files.
 
-    The folder is made if need be. Files of these names are replaced, each as a whole; others stay
-    as they are. Without matplotlib the pictures are left out, and ``missing`` says so.
-    with_files: False leaves these two out. Raises FolderInUse where another process works there.
+    The files are motion.html, trajectory.npz, summary.json, plots.png, filmstrip.png, and
+    script.scl or scenario.toml. The folder is created if need be. Files of these names are
+    replaced, each as a whole; others stay as they are. Without matplotlib the pictures are left
+    out, and ``missing`` says so. with_files: False leaves the source files out. Raises FolderInUse
+    where another process works there.
     """
-    with locked(folder), deferred():
+    with lock_folder(folder), defer_interrupts():
         return _write(Path(folder), simulation, with_files)
 
 

@@ -21,7 +21,7 @@ from jaxsim.simulation.health import Failure, failures
 from jaxsim.simulation.measures import Measure, final
 from jaxsim.simulation.rollout import rollout
 from jaxsim.tree_paths import leaves_by_path
-from optimize.interrupts import noting
+from optimize.interrupts import note_interrupts
 from optimize.running.simulate import Simulation, of_model, run_scenario
 from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
@@ -29,10 +29,10 @@ from optimize.scenarios.scenario import Scenario
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """B members of one scenario.
+    """Members of one scenario that differ in their controllers, B of them.
 
-    measures: name -> (B,) or (B, ...); failed: the members whose motion means nothing, with the
-    reason and the time, by index.
+    measures: name -> (B,) or (B, ...); failed: the members whose motion diverged, with the reason
+    and the time, by index.
     """
 
     scenario: Scenario
@@ -44,20 +44,22 @@ class Batch:
         return _size(self.controllers)
 
     def member(self, index: int) -> Scenario:
-        """The scenario of one member. Raises IndexError where there is none."""
+        """Scenario of one member. Raises IndexError where there is none."""
         if not -len(self) <= index < len(self):
             raise IndexError(f"there is no member {index}; there are {len(self)}")
         own = jax.tree.map(lambda x: x[index], self.controllers)
         return dataclasses.replace(self.scenario, controller=own)
 
     def best(self, name: str, largest: bool = True, **options: Any) -> Simulation:
-        """The motion of the member whose measure is the largest, or the least, of those that did
-        not fail; options: of ``run_scenario``. Raises KeyError for a measure that was not taken,
-        ValueError where every member failed."""
+        """Simulate the member with the largest, or least, value of a measure, without failed ones.
+
+        options: of ``run_scenario``. Raises KeyError for a measure that was not taken, ValueError
+        where every member failed.
+        """
         return run_scenario(self.member(self.best_index(name, largest)), **options)
 
     def best_index(self, name: str, largest: bool = True) -> int:
-        """Which member that is."""
+        """Index of the member that ``best`` simulates."""
         if name not in self.measures:
             raise KeyError(f"no measure {name!r}; there are: {', '.join(self.measures)}")
         values = np.array(self.measures[name], float)
@@ -71,7 +73,7 @@ class Batch:
         return int(np.nanargmax(values) if largest else np.nanargmin(values))
 
 
-@noting()
+@note_interrupts()
 def simulate_batch(
     what: Scenario | Model | str | os.PathLike,
     controllers: Any,
@@ -80,47 +82,49 @@ def simulate_batch(
     measures: Mapping[str, Measure] | None = None,
     backend: str | None = None,
 ) -> Batch:
-    """Simulate the same scenario under many controllers: a pytree of one, every array of it with a
-    leading axis.
+    """Simulate one scenario under many controllers.
 
-    what: as for ``simulate``; measures: by name, see ``jaxsim.Measure``; the distance of the centre
-    of mass from the start, along x, and its height at the end are always among them ("distance",
-    "final_com_height" [m]), unless those of the caller have these names. backend: "fused" or "xla";
-    by default fused for planar characters.
+    controllers: a pytree of one, every array of it with a leading axis. what: as for ``simulate``;
+    measures: by name, see ``jaxsim.Measure``; the distance of the centre of mass from the start,
+    along x, and its height at the end are always among them ("distance", "final_com_height" [m]),
+    unless those of the caller have these names. backend: "fused" or "xla"; by default fused for
+    planar characters.
 
     Raises ValueError for controllers without a common leading axis.
     """
     size = _size(controllers)
     first = jax.tree.map(lambda x: jnp.asarray(x)[0], controllers)
     if isinstance(what, Model):
-        found = of_model(what, first)
+        scenario = of_model(what, first)
     else:
-        found = dataclasses.replace(find_scenario(what), controller=first, phases=())
+        scenario = dataclasses.replace(find_scenario(what), controller=first, phases=())
     if seconds is not None:
-        found = dataclasses.replace(found, seconds=seconds)
-    backend = choose_backend(backend or ("fused" if found.model.topology.planar else "xla"))
+        scenario = dataclasses.replace(scenario, seconds=seconds)
+    backend = choose_backend(backend or ("fused" if scenario.model.topology.planar else "xla"))
     folded = {
         "distance": final(lambda sample: sample.obs.com[0]),
         "final_com_height": final(lambda sample: sample.obs.com[2]),
         **(measures or {}),
     }
-    begun = found.scheme.observe(found.model, found.scheme.init(found.model, found.state)).com[0]
-    steps = round(found.seconds / float(found.scheme.dt))
+    start_x = scenario.scheme.observe(
+        scenario.model, scenario.scheme.init(scenario.model, scenario.state)
+    ).com[0]
+    steps = round(scenario.seconds / float(scenario.scheme.dt))
 
     def one(controller: Any):
-        parts = found.model, controller, found.state, found.scheme, steps, folded
-        return rollout(*parts, backend=backend, pushes=found.forces)
+        parts = scenario.model, controller, scenario.state, scenario.scheme, steps, folded
+        return rollout(*parts, backend=backend, pushes=scenario.forces)
 
     result = jax.vmap(one)(controllers)
-    told = {name: np.asarray(value) for name, value in result.measures.items()}
+    values = {name: np.asarray(value) for name, value in result.measures.items()}
     if "distance" not in (measures or {}):
-        told["distance"] = told["distance"] - float(begun)
+        values["distance"] = values["distance"] - float(start_x)
     assert len(jax.tree.leaves(controllers)[0]) == size
-    return Batch(found, controllers, told, tuple(failures(result.health)))
+    return Batch(scenario, controllers, values, tuple(failures(result.health)))
 
 
 def _size(controllers: Any) -> int:
-    """B. Raises ValueError, naming the arrays, without a common leading axis."""
+    """Batch size B. Raises ValueError, naming the arrays, without a common leading axis."""
     shapes = {path: np.shape(leaf) for path, leaf in leaves_by_path(controllers).items()}
     sizes = {shape[0] if shape else 0 for shape in shapes.values()}
     if len(sizes) != 1 or 0 in sizes:

@@ -1,4 +1,4 @@
-"""What a motion was like, in numbers: phases and what ended them, heights, errors of the solver."""
+"""Summary of a motion: phases and what ended them, heights, errors of the solver."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -89,9 +89,9 @@ LABELS = {
 
 
 def phases_of(scenario: Scenario, frames: Frame, changes: Sequence, first: float, end: float):
-    """The phases that a motion went through: name, start [s], end [s], and what ended each.
+    """Phases of a motion: name, start [s], end [s], and the condition that ended each.
 
-    changes: (time [s], phase) where the controller tells them, else they are found from frames.
+    changes: (time [s], phase) where the controller reports them, else they are found from frames.
     The last phase is ended by nothing (None): there the simulation ended.
     """
     if not scenario.phases:
@@ -117,7 +117,7 @@ def phases_of(scenario: Scenario, frames: Frame, changes: Sequence, first: float
 
 
 def phase_events(phases: Sequence[Mapping[str, Any]]) -> tuple[tuple[float, str, str], ...]:
-    """The same as a Motion holds them."""
+    """Phase changes (time, name, cause) as a Motion stores them."""
     causes = ["start", *(phase["ended_by"] for phase in phases)]
     return tuple((p["start"], p["name"], why) for p, why in zip(phases, causes, strict=False))
 
@@ -129,37 +129,42 @@ def outcome(
     measured: Mapping[str, Any],
     failure: Failure | None,
 ) -> dict[str, Any]:
-    """Where the motion led. frames: T along their first axes; measured: folded over all steps."""
+    """Entries of the summary for any motion: heights, distance, contacts, divergence.
+
+    frames: T along their first axes; measured: folded over all steps.
+    """
     top, com = scenario.model.topology, frames.link_com
     names, kinds = list(top.link_names), scenario.kinds
-    found = dict(measured)
+    entries = dict(measured)
     for head in top.parts(["head"]):
-        found["final_head_height"] = com[-1, head, 2]
-    if "time_above" in found:
+        entries["final_head_height"] = com[-1, head, 2]
+    if "time_above" in entries:
         height = standing_height(scenario.model)
-        found[f"time_above_{height:.3g}"] = found.pop("time_above")
+        entries[f"time_above_{height:.3g}"] = entries.pop("time_above")
     for pelvis in top.parts(["pelvis"]):
-        found["distance"] = com[-1, pelvis, 0] - com[0, pelvis, 0]
+        entries["distance"] = com[-1, pelvis, 0] - com[0, pelvis, 0]
     if "character" in kinds:
         if top.roles.stands:
-            found["standing"] = bool(above_standing(scenario.model)(com[-1]) >= 0)
+            entries["standing"] = bool(above_standing(scenario.model)(com[-1]) >= 0)
         if "companion" in kinds:
-            found["companions_standing"] = _standing_companions(scenario, com)
+            entries["companions_standing"] = _standing_companions(scenario, com)
         on = zip(names, kinds, frames.touching[-1])
         touching = [name for name, kind, touches in on if touches and kind == "character"]
-        found["contacts_at_end"] = touching if failure is None else []
+        entries["contacts_at_end"] = touching if failure is None else []
         feet = [top.parts(of_side) for of_side in zip(FEET, TOES)]
-        found["steps_taken"] = steps_taken(feet, frames, time)
-    found |= scenario.controller.summary_entries(scenario.scheme, scenario.model, frames, time)
-    torn = found.pop("torn_at", ())
+        entries["steps_taken"] = steps_taken(feet, frames, time)
+    entries |= scenario.controller.summary_entries(scenario.scheme, scenario.model, frames, time)
+    torn = entries.pop("torn_at", ())
     grips = zip(top.grip_names, np.asarray(torn))
-    found["broken_grips"] = [f"{name} at {at:.3f} s" for name, at in grips if np.isfinite(at)]
-    return {"final_com_height": frames.com[-1, 2], **found, **verdict(failure)}
+    entries["broken_grips"] = [f"{name} at {at:.3f} s" for name, at in grips if np.isfinite(at)]
+    return {"final_com_height": frames.com[-1, 2], **entries, **verdict(failure)}
 
 
 def _standing_companions(scenario: Scenario, com: np.ndarray) -> list[str]:
-    """Their names, by ``above_standing`` at the last of com (T, nl, 3) of links [m]; those whose
-    roles are known."""
+    """Names of the companions that stand in the last of com (T, nl, 3) of links [m].
+
+    By ``above_standing``; only of those whose roles are known.
+    """
     model, top = scenario.model, scenario.model.topology
     found = []
     for part in character_parts(top)[1:]:
@@ -171,16 +176,16 @@ def _standing_companions(scenario: Scenario, com: np.ndarray) -> list[str]:
 
 
 def steps_taken(feet: Sequence[list[int]], frames: Frame, time: np.ndarray) -> int | None:
-    """Steps by contact: a foot that was off the ground for ``AIRBORNE`` at least, and comes down
-    ``STRIDE`` or more from where it left; None for a body without feet.
+    """Count steps by contact; None for a body without feet.
 
-    feet: the links of each foot, its toes among them.
+    A step is a foot that was off the ground for ``AIRBORNE`` at least, and comes down ``STRIDE`` or
+    more from where it left. feet: the links of each foot, its toes among them.
     """
-    count, found = 0, False
+    count, has_feet = 0, False
     for links in feet:
         if not links:
             continue
-        found = True
+        has_feet = True
         on, place = frames.touching[:, links].any(axis=1), frames.link_com[:, links[0], :2]
         left = None
         for k in range(1, len(on)):
@@ -189,11 +194,11 @@ def steps_taken(feet: Sequence[list[int]], frames: Frame, time: np.ndarray) -> i
             elif on[k] and not on[k - 1] and left is not None:
                 far = np.linalg.norm(place[k] - place[left]) >= STRIDE
                 count += int(far and time[k] - time[left] >= AIRBORNE)
-    return count if found else None
+    return count if has_feet else None
 
 
 def verdict(failure: Failure | None) -> dict[str, Any]:
-    """Whether the motion means something, and if not, why and from when on."""
+    """Divergence entries of a summary: the reason, and the time from which on it holds."""
     status = Status.OK if failure is None else failure.status
     return {
         "verdict": status.message,
@@ -203,7 +208,7 @@ def verdict(failure: Failure | None) -> dict[str, Any]:
 
 
 def json_safe(value: Any) -> Any:
-    """Plain Python values, floats to ten digits; numbers that are not finite become None."""
+    """Convert to plain Python values, floats to ten digits; not finite numbers become None."""
     if isinstance(value, Mapping):
         return {str(k): json_safe(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -216,7 +221,7 @@ def json_safe(value: Any) -> Any:
 
 
 def page_rows(summary: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The summary as the table of a page: groups of label and value."""
+    """Rows of the summary for the table of a page: groups of label and value."""
     groups = {
         group: {
             label.format(key.removeprefix(known)): summary[key]
@@ -233,7 +238,7 @@ def page_rows(summary: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def table(summary: Mapping[str, Any]) -> str:
-    """The summary as lines for a terminal."""
+    """Format the summary as lines for a terminal."""
     groups = page_rows(summary)
     width = max(len(label) for rows in groups.values() for label in rows)
     lines = []

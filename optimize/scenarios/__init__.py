@@ -1,1 +1,1 @@
-"""Scenarios: who does what where, as data: scripts on their scene, worlds, scenes of goals."""
+"""Scenarios as data: scripts with their surroundings, scenario files, characters moved by goals."""

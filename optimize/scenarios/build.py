@@ -1,4 +1,4 @@
-"""From a world to a scenario: model, controller, scheme, forces as arrays."""
+"""Scenario of a parsed world: model, controller, scheme and forces as arrays."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ DT = {"time_stepping": 0.001, "event_driven": 1 / 240}  # [s]
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Gripping(Wrapped):
-    """Controller with grips that close and open at given times."""
+    """Controller wrapper that closes and opens grips at given times."""
 
     inner: Controller
     close: Array  # (ng,) [s]
@@ -59,8 +59,10 @@ class Gripping(Wrapped):
 
 
 def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
-    """The scenario of a world. Raises WorldError or ModelError, naming the place, for what does not
-    fit together."""
+    """Build the scenario of a world.
+
+    Raises WorldError or ModelError, naming the place, for what does not fit together.
+    """
     optimised = world.scheme == "per_step_optimisation"
     if optimised:
         _check_optimised(world)
@@ -75,8 +77,8 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
         )
     built = build_world(replace(world, bodies=()) if optimised else world)
     setup = Setup(world, built.model, built.state, built.roles)
-    given = _controller(world, setup)
-    controller = given.controller
+    registered = _controller(world, setup)
+    controller = registered.controller
     if world.companions:
         controller = _company(world, setup, controller)
     if optimised and not isinstance(controller, GoalController | Company):
@@ -96,15 +98,15 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
     return Scenario(
         model=built.model,
         controller=controller,
-        state=built.state if given.state is None else given.state,
+        state=built.state if registered.state is None else registered.state,
         scheme=_optimisation(world, built) if optimised else _stepping(world),
         forces=built.pushes,
         seconds=world.seconds,
         name=name,
         title=world.title,
         link_kinds=built.roles,
-        phases=given.phases,
-        notes=(*given.notes, *notes, *built.notes),
+        phases=registered.phases,
+        notes=(*registered.notes, *notes, *built.notes),
         conditions={
             "scenario": name,
             "character": spec.model if spec else None,
@@ -116,12 +118,12 @@ def build(world: World, name: str, notes: tuple[str, ...] = ()) -> Scenario:
         environment=world.environment,
         clip=_clip(world, setup),
         folder=world.folder,
-        files={**given.files, **({} if text is None else {"scenario.toml": text})},
+        files={**registered.files, **({} if text is None else {"scenario.toml": text})},
     )
 
 
 def _clip(world: World, setup: Setup) -> "Callable[[], Reference] | None":
-    """What reads the file of ``[environment.clip]``: it takes a while, and few ask for it."""
+    """Reader of the file of ``[environment.clip]``, called only on demand since it takes long."""
     table = world.environment
     if table is None or not table.has("clip"):
         return None
@@ -134,25 +136,25 @@ def _clip(world: World, setup: Setup) -> "Callable[[], Reference] | None":
 
 
 def _company(world: World, setup: Setup, first: Any) -> Company:
-    """With the controllers of the companions, each built for its own body."""
+    """Controller of the character and its companions, each built for its own submodel."""
     members = [first]
     parts = character_parts(setup.model.topology)[1:]
-    for one, part in zip(world.companions, parts):
-        table = one.controller
+    for companion, part in zip(world.companions, parts):
+        table = companion.controller
         if table is None:
             raise WorldError(
-                f"{world.name}: [[companion]] {one.name!r}: needs a [companion.controller], such as"
-                ' name = "balance"'
+                f"{world.name}: [[companion]] {companion.name!r}: needs a [companion.controller],"
+                ' such as name = "balance"'
             )
         own = replace(setup, model=part.of(setup.model))
         members.append(controller_of(table, own).controller)
-    for one, member in zip(("the character", *(c.name for c in world.companions)), members):
+    for name, member in zip(("the character", *(c.name for c in world.companions)), members):
         if not isinstance(member, GoalController):
             raise WorldError(
-                f"{world.name}: the controller of {one} gives torques; several characters are moved"
-                ' by goals, such as name = "balance"'
+                f"{world.name}: the controller of {name} gives torques; several characters are"
+                ' moved by goals, such as name = "balance"'
             )
-    return Company(tuple(members), ("character", *(one.name for one in world.companions)))
+    return Company(tuple(members), ("character", *(c.name for c in world.companions)))
 
 
 def _controller(world: World, setup: Setup) -> Registered:
@@ -165,8 +167,10 @@ def _controller(world: World, setup: Setup) -> Registered:
 
 
 def _torques(world: World, controller: GoalController) -> GoalTorques:
-    """A controller by goals for a world that is simulated forward: it knows the character and what
-    is fixed around it."""
+    """Task-based controller for a world that is simulated forward, by torques.
+
+    Its model is that of the character and of what is fixed around it.
+    """
     own = build_world(replace(world, bodies=(), driven=(), grips=(), pushes=())).model
     dt = float(world.dt or DT[world.scheme])
     every = max(1, round(float(SynthesisConfig().dt) / dt))
@@ -175,7 +179,7 @@ def _torques(world: World, controller: GoalController) -> GoalTorques:
 
 
 def _check_optimised(world: World) -> None:
-    """What the per-step optimisation cannot hold. Its bodies are seen, and touch nothing."""
+    """Raise WorldError for tables that per-step optimisation cannot simulate, such as grips."""
     if world.character is None:
         raise WorldError(f"{world.name}: per-step optimisation needs a [character]")
     if world.grips:
@@ -211,7 +215,7 @@ def _optimisation(world: World, built: WorldModel) -> PerStepOptimisation:
 
 
 def _several(world: World, model: Model, config: SynthesisConfig) -> SeveralCharacters:
-    """Of the character and its companions."""
+    """Scheme for the character and its companions."""
     if world.holds:
         raise WorldError(
             f"{world.name}: [[hold]]: several characters hold each other, and no holds yet; leave"
@@ -234,10 +238,10 @@ def _several(world: World, model: Model, config: SynthesisConfig) -> SeveralChar
 
 
 def _holds(world: World, model: Model, points: Effectors) -> Holds | None:
-    """Of the world's ``[[hold]]`` tables."""
+    """Holds of the world's ``[[hold]]`` tables."""
     if not world.holds:
         return None
-    dtype, made = model.mass.dtype, Holds.of(model, points, tuple(h.name for h in world.holds))
+    dtype, holds = model.mass.dtype, Holds.of(model, points, tuple(h.name for h in world.holds))
     numbers = {
         name: jnp.asarray([getattr(hold, name) for hold in world.holds], dtype)
         for name in ("reach", "strength", "lasts")
@@ -247,4 +251,4 @@ def _holds(world: World, model: Model, points: Effectors) -> Holds | None:
         raise WorldError(f"{world.name}: [[hold]]: push needs a length")
     unit = jnp.asarray(push / np.linalg.norm(push, axis=1)[:, None], dtype)
     slides = jnp.asarray([hold.slides for hold in world.holds])
-    return replace(made, **numbers, push=unit, slides=slides)
+    return replace(holds, **numbers, push=unit, slides=slides)

@@ -1,9 +1,9 @@
-"""Scenarios by name or file: the shipped ones, scripts, scenario files, characters by themselves.
+"""Scenarios by name or file: shipped ones, scripts, scenario files, characters by themselves.
 
     scenario("push", {"push.force": 350, "controller.gait.time": 0.6})
 
-What is set are keys of the file (``push.force``, ``character.build``, ``world.seconds``) or numbers
-of what is built from it (``controller.gait.time``, ``model.mass[3]``, ``scheme.dt``).
+Settings are keys of the file (``push.force``, ``character.build``, ``world.seconds``) or numbers
+of the built scenario (``controller.gait.time``, ``model.mass[3]``, ``scheme.dt``).
 """
 
 import os
@@ -35,7 +35,7 @@ STARTS_OF_SCRIPTS = {
 
 
 def shipped_scenarios() -> dict[str, str]:
-    """Name -> title, of the scenario files that come with the package.
+    """Shipped scenario files: name -> title.
 
     >>> shipped_scenarios()["box_stack"]
     'Ten boxes stand, until a ball comes'
@@ -49,12 +49,12 @@ def _shipped() -> Path:
 
 
 def known_scenarios() -> tuple[str, ...]:
-    """Every name that ``scenario`` takes: scenario files, scripts, characters."""
+    """Names that ``scenario`` takes: scenario files, scripts, characters."""
     return (*shipped_scenarios(), *shipped_scripts(), *CHARACTERS)
 
 
 def default_start(script: str | os.PathLike) -> str | None:
-    """The pose in which a script of this name begins; None for a name that says nothing.
+    """Start pose of a script by its name; None for a name that implies none.
 
     >>> default_start("walk"), default_start("mine/kip_up_high.scl"), default_start("dance")
     ('standing', 'supine', None)
@@ -68,17 +68,17 @@ def scenario(
     set: Mapping[str, Any] | None = None,
     text: str | None = None,
 ) -> Scenario:
-    """A scenario by name, from a file (.toml), of a script (.scl), or of a character by itself (a
-    built-in one, or a model file), in JAX's default precision.
+    """Build a scenario by name, or from a file: a scenario (.toml), a script (.scl) or a model.
 
-    set: keys of the file, or numbers of what is built, by path or label -> value. text: in the
-    place of what a script's file holds.
+    A name may also be that of a built-in character, by itself. Arrays have JAX's default precision.
+    set: keys of the file, or numbers of what is built, by path or label -> value. text: replaces
+    the text of a script's file.
 
     Raises WorldError, ScriptError, ModelError (all of them ValueErrors) or KeyError.
     """
     changes = dict(set or {})
     if isinstance(what, Scenario):
-        found = what
+        result = what
     else:
         values, folder, source = _values(os.fspath(what), text)
         for key in [key for key in changes if _is_of_file(key, values)]:
@@ -88,14 +88,14 @@ def scenario(
         table = Table(Path(name).name, "", values)
         if source is not None and set:
             source = None  # it is not what was simulated
-        found = build(world_of(table, Path(name).stem, folder, source), name, tuple(notes))
+        result = build(world_of(table, Path(name).stem, folder, source), name, tuple(notes))
     for key, value in changes.items():
-        found = found.set(key, value)
-    return found
+        result = result.set(key, value)
+    return result
 
 
 def _values(name: str, text: str | None) -> tuple[dict[str, Any], Path, str | None]:
-    """The tables, the folder for its files, and the text of a scenario file."""
+    """Tables of a scenario file, the folder of its files, and its text."""
     path = Path(name)
     shipped = _shipped() / f"{name}.toml"
     if path.suffix == ".toml" or (path.suffix == "" and shipped.is_file() and not path.is_file()):
@@ -125,26 +125,30 @@ def _values(name: str, text: str | None) -> tuple[dict[str, Any], Path, str | No
 
 
 def _settled(values: dict[str, Any]) -> list[str]:
-    """Fill in what a script on the planar human leaves open; what a user should know of that."""
-    own, controller = values.get("character"), values.get("controller")
-    if not isinstance(own, dict) or own.get("model") != "planar_human":
+    """Fill in start and chair height for a script on the planar human; returns notes."""
+    character, controller = values.get("character"), values.get("controller")
+    if not isinstance(character, dict) or character.get("model") != "planar_human":
         return []
     notes = []
-    if isinstance(controller, dict) and controller.get("name") == "script" and "start" not in own:
+    if (
+        isinstance(controller, dict)
+        and controller.get("name") == "script"
+        and "start" not in character
+    ):
         file = str(controller.get("file", ""))
-        own["start"] = default_start(file) or "standing"
+        character["start"] = default_start(file) or "standing"
         if default_start(file) is None:
             notes.append(f"{Path(file).name} begins standing; set character.start for another pose")
-    if own.get("start") == "sitting" and "chair_height" not in own:
-        own["chair_height"] = CHAIR_HEIGHT
+    if character.get("start") == "sitting" and "chair_height" not in character:
+        character["chair_height"] = CHAIR_HEIGHT
         notes.append(f"the chair is {CHAIR_HEIGHT} m high; set character.chair_height for another")
-    elif own.get("start") != "sitting" and own.pop("chair_height", None) is not None:
-        notes.append(f"there is no chair: the start {own.get('start')!r} does not sit on one")
+    elif character.get("start") != "sitting" and character.pop("chair_height", None) is not None:
+        notes.append(f"there is no chair: the start {character.get('start')!r} does not sit on one")
     return notes
 
 
 def _is_of_file(key: str, values: Mapping[str, Any]) -> bool:
-    """Whether a key is one of the scenario's file, and not the path of a number."""
+    """True if a key belongs to the scenario's file, rather than being the path of a number."""
     first, _, rest = key.partition(".")
     table = re.sub(r"\[\d+\]$", "", first)
     if table in ARRAYS:
@@ -158,8 +162,11 @@ def _is_of_file(key: str, values: Mapping[str, Any]) -> bool:
 
 
 def _change(values: dict[str, Any], key: str, value: Any) -> None:
-    """Set a key of the file. Raises KeyError where one of several tables would have to be named,
-    and for a way that leads through what is no table."""
+    """Set a key of the file.
+
+    Raises KeyError where one of several tables would have to be named, and for a key below a value
+    that is no table.
+    """
     first, _, rest = key.partition(".")
     if first in TABLES:
         at = values.setdefault(first, {})
@@ -191,8 +198,8 @@ def _change(values: dict[str, Any], key: str, value: Any) -> None:
     _table(at, key)[last] = value
 
 
-def _table(held: Any, key: str) -> dict[str, Any]:
-    """What is to have a key. Raises KeyError where it is no table."""
-    if not isinstance(held, dict):
-        raise KeyError(f"{key}: the file has {shown(held)} there, which has no keys")
-    return held
+def _table(value: Any, key: str) -> dict[str, Any]:
+    """Check that a value of the file is a table. Raises KeyError where it is none."""
+    if not isinstance(value, dict):
+        raise KeyError(f"{key}: the file has {shown(value)} there, which has no keys")
+    return value

@@ -1,4 +1,4 @@
-"""A scenario: who does what where, as arrays that are ready to run."""
+"""Scenario: model, controller, start, scheme and forces as arrays, ready to run."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from jaxsim.simulation.checks import described
 from jaxsim.simulation.pushes import Pushes
 from jaxsim.simulation.scheme import Scheme
 from jaxsim.tree_paths import leaves_by_path, read, written
-from optimize.scenarios.sizes import all_ones, changed, grown
+from optimize.scenarios.sizes import all_ones, changed_sizes, resize_parts
 
 if TYPE_CHECKING:
     from controllers.tracking.reference import Reference  # it takes long to import
@@ -24,16 +24,16 @@ PARTS = ("model", "controller", "state", "scheme", "forces")
 
 @dataclass(frozen=True)
 class Scenario:
-    """What a run begins with. Of Python, or of a file or a name: ``optimize.scenario``.
+    """Everything that a simulation starts from; built in Python, or by ``optimize.scenario``.
 
     Its numbers have paths that begin with one of ``PARTS``, as ``model.mass[3]``,
-    ``scheme.dt``, ``forces.force[0,1]``, ``controller.weights[2,1]``. What the controller has
-    labels for goes by these too, as ``controller.gait.time``.
+    ``scheme.dt``, ``forces.force[0,1]``, ``controller.weights[2,1]``. Labels of the controller's
+    numbers name these too, as ``controller.gait.time``.
 
     ``sizes.whole``, ``sizes.shank`` are factors of the character's body and limbs, see
-    ``optimize.scenarios.sizes``. What has paths is the body before them, in whichever order numbers
-    are set; the fields hold the body that runs. A part that is put in the place of one of these
-    later, with ``dataclasses.replace``, is taken for one of the body before.
+    ``optimize.scenarios.sizes``. Paths refer to the body before resizing, in whichever order
+    numbers are set; the fields hold the body that runs. A part that replaces one of these later,
+    with ``dataclasses.replace``, is taken for one of the body before.
     """
 
     model: Model
@@ -51,7 +51,7 @@ class Scenario:
     environment: Table | None = None  # see optimize.environments.table
     clip: "Callable[[], Reference] | None" = None  # reads what [environment.clip] names
     folder: Path = Path()  # where files are looked for that it names
-    files: Mapping[str, str] = field(default_factory=dict)  # name -> text, kept with a result
+    files: Mapping[str, str] = field(default_factory=dict)  # name -> text, saved with a result
     sizes: Mapping[str, Any] = field(default_factory=dict)  # those that are not 1
     # of parts that sizes have changed: as they were, and as they are
     resized: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Scenario:
 
     @property
     def tree(self) -> dict[str, Any]:
-        """What paths begin from."""
+        """Tree of parts that paths begin from."""
         parts = {part: getattr(self, part) for part in PARTS}
         for part, (before, after) in self.resized.items():
             parts[part] = before if parts[part] is after else parts[part]
@@ -76,19 +76,19 @@ class Scenario:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """(nl,) ``link_kinds``, also where none were given."""
+        """Kinds of the links (nl,), see ``link_kinds``, also where none were given."""
         return self.link_kinds or ("character",) * self.model.topology.n_links
 
     @property
     def labels(self) -> dict[str, str]:
-        """Label -> path of the controller's numbers, both as they begin with "controller."."""
+        """Labels of the controller's numbers: label -> path, both begin with "controller."."""
         own = self.controller.labels
         return {f"controller.{label}": f"controller.{path}" for label, path in own.items()}
 
     def path(self, name: str) -> str:
-        """The path of a label or path; "controller." may be left out of the controller's labels.
+        """Path of a label or path; "controller." may be left out of the controller's labels.
 
-        Raises KeyError for what is neither, with the nearest ones.
+        Raises KeyError for an unknown name, with the nearest ones.
         """
         own = self.controller.labels
         if name in own:
@@ -96,28 +96,31 @@ class Scenario:
         return path_in(self.tree, self.labels, name)
 
     def get(self, name: str) -> Any:
-        """The number, or numbers, of a label or path."""
+        """Read the number, or numbers, of a label or path."""
         return read(self.tree, self.path(name))
 
     def set(self, name: str, value: Any) -> Self:
-        """A copy with the numbers of a label or path changed; value may be traced.
+        """Copy with the numbers of a label or path changed; value may be traced.
 
-        Raises KeyError for what is neither, IndexError for an element out of range, ValueError for
+        Raises KeyError for an unknown name, IndexError for an element out of range, ValueError for
         a value of another shape.
         """
         return self.with_tree(written(self.tree, self.path(name), value))
 
     def with_tree(self, tree: Mapping[str, Any]) -> Self:
-        """A copy with other parts. Raises ValueError for sizes out of their range, ModelError for a
-        controller that cannot be had for another body."""
+        """Copy with other parts.
+
+        Raises ValueError for sizes out of their range, ModelError for a controller that cannot be
+        resized for another body.
+        """
         parts = {**self.tree, **tree}
-        sizes = changed(parts.pop("sizes"))
+        sizes = changed_sizes(parts.pop("sizes"))
         if not sizes:
             return dataclasses.replace(self, **parts, sizes={}, resized={})
-        new = grown(parts, sizes, self.kinds)
+        new = resize_parts(parts, sizes, self.kinds)
         resized = {name: (parts[name], part) for name, part in new.items()}
         return dataclasses.replace(self, **{**parts, **new}, sizes=sizes, resized=resized)
 
     def paths(self) -> list[str]:
-        """Of all arrays."""
+        """Paths of all arrays."""
         return list(leaves_by_path(self.tree))

@@ -1,4 +1,4 @@
-"""A scenario whose chair's height is a number like any other, and with it how a body sits."""
+"""Scenario of a planar human on a chair whose height, and the pose with it, may vary."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -17,10 +17,11 @@ CHAIR, TILT = "chair_height", "shank_tilt"  # paths of its numbers [m], [deg]
 
 @dataclass(frozen=True)
 class Seated(Scenario):
-    """A planar human on a chair: ``chair_height`` [m] and ``shank_tilt`` [deg], how far its feet
-    stand behind its knees, may be set, varied and traced.
+    """Planar human on a chair of variable height.
 
-    What its state deviates from the pose on its own chair it keeps on one of another height.
+    ``chair_height`` [m] and ``shank_tilt`` [deg], how far its feet stand behind its knees, may be
+    set, varied and traced. The deviation of its state from the pose on its own chair is preserved
+    on one of another height.
     """
 
     chair_height: Any = 0.0
@@ -28,12 +29,12 @@ class Seated(Scenario):
 
     @property
     def tree(self) -> dict[str, Any]:
-        """That of every scenario but its sizes, and how it sits."""
+        """Tree of parts without sizes, with chair height and shank tilt."""
         tree = {**super().tree, CHAIR: self.chair_height, TILT: self.shank_tilt}
         return {**tree, "sizes": {}}
 
     def with_tree(self, tree: Mapping[str, Any]) -> Self:
-        """A copy with other parts, seated anew."""
+        """Copy with other parts, seated again."""
         made = super().with_tree(tree)
         model = set_chair_height(made.model, made.chair_height)
         deviation = made.state.q - np.asarray(self.state.q)
@@ -42,10 +43,10 @@ class Seated(Scenario):
         return dataclasses.replace(made, model=model, state=state)
 
 
-def seated(of: Scenario) -> Seated:
-    """The scenario with numbers for how it sits; one that has them as it is.
+def as_seated(of: Scenario) -> Seated:
+    """Copy of a scenario with chair height and shank tilt as numbers; a ``Seated`` is returned.
 
-    Raises ModelError where nobody sits.
+    Raises ModelError where the character does not start sitting.
     """
     if isinstance(of, Seated):
         return of

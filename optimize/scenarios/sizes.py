@@ -1,8 +1,8 @@
-"""The sizes of a scenario's character as numbers: of its whole body, and of each limb.
+"""Sizes of a scenario's character as numbers: of its whole body, and of each limb.
 
 Names are those of links and roles, with their side ("leftShank") or without it ("shank": both), and
-``WHOLE``. Each but that has three factors, along the axes of its link; what is named twice has the
-product. Where all are 1, nothing is computed.
+``WHOLE``. Each except ``WHOLE`` has three factors, along the axes of its link; a link that is named
+twice has the product. Where all are 1, nothing is computed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ UPWARD = 0.5  # of a contact that bears: the least vertical part of its normal
 
 @lru_cache
 def links_by_name(top: Topology, kinds: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-    """Name -> the character's links that it means: links, then roles, each also without its side.
+    """Links of the character by name: links, then roles, each also without its side.
 
     kinds: (nl,) of a scenario; {} where there is no character.
     """
@@ -50,13 +50,16 @@ def links_by_name(top: Topology, kinds: tuple[str, ...]) -> dict[str, tuple[int,
 
 
 def all_ones(top: Topology, kinds: tuple[str, ...]) -> dict[str, Any]:
-    """The factors of a body as it is."""
+    """Size factors of 1 for all names."""
     names = links_by_name(top, kinds)
     return {WHOLE: 1.0, **{name: np.ones(3) for name in names}} if names else {}
 
 
-def changed(sizes: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that are not 1, or may not be. Raises ValueError for a known one out of its range."""
+def changed_sizes(sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """Size factors that are not 1, or may not be.
+
+    Raises ValueError for a known one out of its range.
+    """
     found = {}
     for name, factors in sizes.items():
         if not isinstance(factors, Tracer):
@@ -68,7 +71,7 @@ def changed(sizes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_sizes(path: str, values: Any) -> None:
-    """Raise ValueError where a path is one of a size and a value out of its range."""
+    """Raise ValueError for the path of a size with a value out of its range."""
     given = np.asarray(values, float)
     if path.startswith("sizes.") and not ((given >= LEAST) & (given <= MOST)).all():
         bad = given[~((given >= LEAST) & (given <= MOST))]
@@ -80,7 +83,7 @@ def check_sizes(path: str, values: Any) -> None:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Growth:
-    """From the body as the scenario's file has it to one of other sizes; arrays may be traced.
+    """Resizing of the body in the scenario's file; arrays may be traced.
 
     whole: () and limbs: (nl, 3), factors; None where all are 1. character: (nl,) which links grow.
     """
@@ -91,7 +94,7 @@ class Growth:
 
     @classmethod
     def of(cls, sizes: Mapping[str, Any], model: Model, kinds: tuple[str, ...]) -> "Growth":
-        """Of factors by name, those that are not 1."""
+        """Resizing by factors by name, those that are not 1."""
         dtype, limbs = model.mass.dtype, None
         for name, links in links_by_name(model.topology, kinds).items():
             if name in sizes:
@@ -103,7 +106,7 @@ class Growth:
 
     @jax.jit
     def __call__(self, model: Model) -> Model:
-        """The model grown, also one that has the first links of the scenario's alone.
+        """Model resized; also a model that has only the first links of the scenario's.
 
         As a whole a body grows in all directions, its mass with the cube, and its motors with the
         fourth power, so that it moves alike (Hof 1996). A limb has the mass of its volume, the
@@ -120,14 +123,14 @@ class Growth:
 
     @property
     def factors(self) -> Array:
-        """(nl, 3) of both."""
+        """Product (nl, 3) of whole and limb factors."""
         mine = np.array(self.character)[:, None]
         whole = 1.0 if self.whole is None else jnp.where(mine, self.whole, 1.0)
         return whole * (jnp.ones((len(mine), 3)) if self.limbs is None else self.limbs)
 
 
-def grown(parts: Mapping[str, Any], sizes: Mapping[str, Any], kinds: Sequence[str]) -> dict:
-    """The parts of a scenario for a body of these sizes: model, state, and what else is of a body.
+def resize_parts(parts: Mapping[str, Any], sizes: Mapping[str, Any], kinds: Sequence[str]) -> dict:
+    """Parts of a scenario for a body of these sizes: model, state, and the parts that depend on it.
 
     Controller and scheme are made for it by their ``resized(model, grow)``.
     The points of forces move with their links. Joints keep their angles; the height of the body is
@@ -136,7 +139,7 @@ def grown(parts: Mapping[str, Any], sizes: Mapping[str, Any], kinds: Sequence[st
     model, kinds = parts["model"], tuple(kinds)
     growth = Growth.of(sizes, model, kinds)
     after = growth(model)
-    state = grounded(model, after, parts["state"], growth.character)
+    state = keep_clearance(model, after, parts["state"], growth.character)
     out = {"model": after, "state": state}
     for name in ("controller", "scheme"):
         out[name] = parts[name].resized(model, growth)
@@ -149,8 +152,8 @@ def grown(parts: Mapping[str, Any], sizes: Mapping[str, Any], kinds: Sequence[st
 
 
 @partial(jax.jit, static_argnums=3)
-def grounded(before: Model, after: Model, state: State, character: tuple[bool, ...]) -> State:
-    """The state with the character as far above what is below it as it was. character: (nl,)."""
+def keep_clearance(before: Model, after: Model, state: State, character: tuple[bool, ...]) -> State:
+    """State with the character as far above what is below it as before. character: (nl,)."""
     height = before.topology.root_height
     if height is None:
         return state
@@ -160,7 +163,7 @@ def grounded(before: Model, after: Model, state: State, character: tuple[bool, .
 
 
 def _clearance(model: Model, state: State, character: tuple[bool, ...]) -> Array:
-    """() the least gap of a link of the character to what may bear it [m]; FAR without any."""
+    """Least gap () of a link of the character to what may carry it [m]; FAR without any."""
     slots = contact_slots(model.topology)
     mine = np.append(character, False)
     a, b = mine[slots.link_a], mine[slots.link_b]

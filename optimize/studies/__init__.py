@@ -1,1 +1,1 @@
-"""Maps over many runs, such as of the pushes that a controller survives."""
+"""Studies over many runs, such as the pushes that a controller survives."""

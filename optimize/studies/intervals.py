@@ -1,4 +1,4 @@
-"""Intervals of shares, means and medians."""
+"""Confidence intervals of shares, means and medians."""
 
 import math
 from collections.abc import Callable
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def wilson(good: int, of: int, z: float = 1.96) -> tuple[float, float]:
-    """The interval of a share of which ``good`` of ``of`` were seen: 95 %, of z = 1.96.
+    """Confidence interval of a share, ``good`` out of ``of``: 95 % for z = 1.96.
 
     Source: Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
     """
@@ -17,12 +17,12 @@ def wilson(good: int, of: int, z: float = 1.96) -> tuple[float, float]:
     return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
-def bootstrapped(
+def bootstrap_interval(
     values: np.ndarray, of: Callable[..., np.ndarray] = np.mean
 ) -> tuple[float, float]:
-    """The 95 % interval of a mean, or of another statistic, over values (n,); of one, itself.
+    """Confidence interval (95 %) of a mean, or of another statistic, over values (n,).
 
-    By percentiles of resampled values, the same ones in every run.
+    By percentiles of resampled values, the same ones in every run; of one value, that value twice.
     """
     values = np.asarray(values, float)
     if len(values) < 2 or np.ptp(values) == 0:

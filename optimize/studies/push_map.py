@@ -1,10 +1,10 @@
-"""The push-tolerance map: the largest push that is survived, by direction, duration and start.
+"""Push map: the largest push that is survived, by direction, duration and start.
 
     push_map(MapOptions(set={"character.build": "child"}), out="runs/child", progress=True)
 
 It is a sweep over durations and directions whose edge is the force (``optimize.sweeps``);
-``optimize.studies.push_options`` says what the options are, ``optimize.problems.survival`` who
-survives.
+``optimize.studies.push_options`` describes the options, ``optimize.problems.survival`` the
+survival.
 """
 
 import os
@@ -18,10 +18,10 @@ import numpy as np
 from jaxsim.io.files import try_folder
 from jaxsim.model.roles import FEET
 from jaxsim.simulation.pushes import push
-from optimize.interrupts import deferred, noting
+from optimize.interrupts import defer_interrupts, note_interrupts
 from optimize.problems.problem import WIDEST, Problem
 from optimize.results.folder import RESTORE, RunFolder
-from optimize.results.lock import locked
+from optimize.results.lock import lock_folder
 from optimize.running.objectives import Objective
 from optimize.scenarios.find import scenario
 from optimize.scenarios.scenario import Scenario
@@ -29,7 +29,7 @@ from optimize.studies.push_options import MapOptions, PushMap
 from optimize.studies.push_report import write_report
 from optimize.sweeps.bisection import UNTRIED
 from optimize.sweeps.edge import Edge
-from optimize.sweeps.sweep import carried_out
+from optimize.sweeps.sweep import run_request
 from optimize.sweeps.swept import Request
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ FORCE, DURATION, DIRECTION = "forces.force[0,0]", "forces.duration", "forces.dir
 UNSOLVED, RESIDUAL = "unsolved_while_standing", "residual_while_standing"
 
 
-@noting()
+@note_interrupts()
 def push_map(
     options: MapOptions | None = None,
     out: str | os.PathLike | None = None,
@@ -51,7 +51,7 @@ def push_map(
     command: list[str] | None = None,
     cluster: Any = None,
 ) -> PushMap:
-    """The map, and with ``out`` a folder of it: that of its sweep, and table, CSV, arrays, plot.
+    """Compute a push map; with ``out`` also a folder with its sweep, table, CSV, arrays and plot.
 
     Chunks, ``resume`` (``options`` must be None: the folder has its own), ``accept_changes``,
     ``cluster`` and Ctrl-C are those of ``optimize.sweep``, and so are the errors. Raises ValueError
@@ -63,7 +63,7 @@ def push_map(
         try_folder(out)
     options = options or MapOptions()
     request = map_request(options)
-    table = carried_out(
+    table = run_request(
         request,
         out,
         resume=resume,
@@ -72,14 +72,14 @@ def push_map(
         command=command,
         cluster=cluster,
     )
-    with deferred():
-        found = map_of(options, table)
-        found = replace(found, settings=request.what.scenario.scheme.settings_text)
-        return found if out is None else write_report(RunFolder.open(out), found)
+    with defer_interrupts():
+        result = map_of(options, table)
+        result = replace(result, settings=request.what.scenario.scheme.settings_text)
+        return result if out is None else write_report(RunFolder.open(out), result)
 
 
 def map_request(options: MapOptions) -> Request:
-    """The sweep of a map."""
+    """Request for the sweep of a push map."""
     problem = map_problem(options)
     values = {
         **(options.vary or {}),
@@ -99,7 +99,7 @@ def map_request(options: MapOptions) -> Request:
 
 
 def map_problem(options: MapOptions) -> Problem:
-    """Starts that are pushed, until it shows who stands."""
+    """Problem of a push map: pushed starts, simulated long enough to see which fall."""
     cells = min(options.chunk, int(np.prod(options.shape)))
     seconds = PUSHED_AT + max(options.durations) + options.seconds
     return Problem(
@@ -114,7 +114,7 @@ def map_problem(options: MapOptions) -> Problem:
 
 
 def map_scenario(options: MapOptions) -> Scenario:
-    """What the pushes happen in, with one of them, forward, at the centre of mass of the link."""
+    """Scenario of a push map with one push, forward, at the centre of mass of the link."""
     made = scenario(options.scenario, options.set)
     made.model.topology.require("a push map", *FEET)
     if made.model.topology.planar and options.directions > 2:
@@ -126,8 +126,10 @@ def map_scenario(options: MapOptions) -> Scenario:
 
 
 def set_numbers(scenario: Scenario, numbers: Mapping[str, Any] | None) -> Scenario:
-    """With numbers by label or path. Raises KeyError for what is neither, ValueError for values
-    that are none."""
+    """Copy of a scenario with numbers by label or path.
+
+    Raises KeyError for an unknown name, ValueError for values that are no numbers.
+    """
     for name, value in (numbers or {}).items():
         try:
             given = np.asarray(value, float)
@@ -140,7 +142,7 @@ def set_numbers(scenario: Scenario, numbers: Mapping[str, Any] | None) -> Scenar
 
 
 def map_of(options: MapOptions, table: "Dataset") -> PushMap:
-    """What the sweep of a map says."""
+    """Convert the table of its sweep to a push map."""
 
     def found(name: str) -> np.ndarray:
         return np.asarray(table[name]) if name in table else np.zeros(options.shape)
@@ -159,14 +161,14 @@ def map_of(options: MapOptions, table: "Dataset") -> PushMap:
 
 
 def _kept(out: str | os.PathLike | None, options: MapOptions | None) -> MapOptions:
-    """The options of the map in a folder."""
+    """Options of the push map in a folder."""
     if out is None or options is not None:
         raise ValueError("to resume, name the folder of the run, and no options: it has its own")
     folder = RunFolder.open(out)
-    with locked(folder):
+    with lock_folder(folder):
         config = folder.read_config()
-    kept: Any = config.get("push_map")
-    if kept is None:
+    saved: Any = config.get("push_map")
+    if saved is None:
         raise ValueError(f"{folder.path} holds another kind of run, no push map")
     if "sweep" not in config:
         raise ValueError(
@@ -174,11 +176,11 @@ def _kept(out: str | os.PathLike | None, options: MapOptions | None) -> MapOptio
             " with; begin it anew in another folder"
         )
     try:
-        durations = tuple(map(float, kept["durations"]))
-        vary = kept.get("vary")
+        durations = tuple(map(float, saved["durations"]))
+        vary = saved.get("vary")
         if vary is not None:
             vary = {name: tuple(map(float, values)) for name, values in vary.items()}
-        return MapOptions(**{**kept, "durations": durations, "vary": vary})
+        return MapOptions(**{**saved, "durations": durations, "vary": vary})
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise ValueError(
             f"{folder / RunFolder.CONFIG} holds options that no run writes ({error}); {RESTORE}"

@@ -1,9 +1,9 @@
-"""What a push map is of, and what it says.
+"""Options of a push map, and its result.
 
 Forces lie on a grid of ``resolution``. All cells, a duration x direction x start each, are
-bisected (``optimize.sweeps.edge``). What comes out survived, and the next force up did not; of the
-next ``checks`` forces down the map tells which were not survived. Where 0 N was not survived the
-tolerance is NaN; where the strongest push was, it is that push, and the truth lies above.
+bisected (``optimize.sweeps.edge``). The result was survived, and the next force up was not; of the
+next ``checks`` forces down the map reports which were not survived. Where 0 N was not survived the
+tolerance is NaN; where the strongest push was, it is that push, and the true one is larger.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from jaxsim.fused.fuse import BACKENDS
 
 @dataclass(frozen=True)
 class MapOptions:
-    """What a map is of. Raises ValueError for what cannot be."""
+    """Options of a push map. Raises ValueError for invalid ones."""
 
     scenario: str = "push"  # by name, or a file; its own forces do not count
     set: dict[str, Any] | None = None  # keys of its file, or numbers by label or path
@@ -32,7 +32,7 @@ class MapOptions:
     seed: int = 0  # of the starts
     numbers: dict[str, Any] | None = None  # of the scenario, by label or path
     backend: str | None = None  # "fused" or "xla"; the faster one
-    chunk: int = 128  # cells that are bisected together, and kept when they are done
+    chunk: int = 128  # cells that are bisected, and then saved, together
 
     def __post_init__(self):
         for name in ("directions", "starts", "chunk"):
@@ -54,23 +54,23 @@ class MapOptions:
 
     @property
     def varied(self) -> tuple[int, ...]:
-        """How many values each number of ``vary`` takes; () where nothing varies."""
+        """Number of values that each number of ``vary`` takes; () where nothing varies."""
         return tuple(len(values) for values in (self.vary or {}).values())
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of each varied number, then durations, directions, starts."""
+        """Shape of the map: each varied number, then durations, directions, starts."""
         return *self.varied, len(self.durations), self.directions, self.starts
 
     def values_at(self, index: tuple[Any, ...]) -> dict[str, Any]:
-        """The varied numbers of cells of the map, by their indices along the first axes."""
+        """Varied numbers of cells of the map, by their indices along the first axes."""
         return {
             name: np.asarray(v, float)[k] for (name, v), k in zip((self.vary or {}).items(), index)
         }
 
     @property
     def directions_deg(self) -> np.ndarray:
-        """(directions,) 0 forward, 90 to the left."""
+        """Directions (directions,) [deg]: 0 forward, 90 to the left."""
         return 360.0 * np.arange(self.directions) / self.directions
 
     @property
@@ -81,10 +81,13 @@ class MapOptions:
 
 @dataclass(frozen=True)
 class PushMap:
-    """tolerated (varied numbers ..., durations, directions, starts) [N]; below (checks, ...) 1
-    where the next forces down the grid were survived, 0 where not, UNTRIED under 0 N; failed (...)
-    runs that were not finite; unsolved (...) frames whose optimisation was not solved, residual
-    (...) the largest force without a source at the root [N], of all runs while they stood."""
+    """Largest survived pushes, with the exceptions on the way.
+
+    tolerated (varied numbers ..., durations, directions, starts) [N]; below (checks, ...) 1 where
+    the next forces down the grid were survived, 0 where not, UNTRIED under 0 N; failed (...) runs
+    that were not finite; unsolved (...) frames whose optimisation was not solved, residual (...)
+    the largest force without a source at the root [N], of all runs while they stood.
+    """
 
     options: MapOptions
     tolerated: np.ndarray
@@ -96,14 +99,18 @@ class PushMap:
     settings: str = ""  # of the scheme, ``Scheme.settings_text``
 
     def quantiles(self, parts=(0.0, 0.25, 0.5, 0.75, 1.0)) -> np.ndarray:
-        """(parts, varied numbers ..., durations, directions) over the starts [N]; a start that
-        falls by itself tolerates nothing."""
+        """Quantiles (parts, varied numbers ..., durations, directions) over the starts [N].
+
+        A start that falls by itself tolerates nothing.
+        """
         return np.quantile(np.nan_to_num(self.tolerated), parts, axis=-1, method="inverted_cdf")
 
     @property
     def first_fall(self) -> np.ndarray:
-        """As ``tolerated``: the weakest force that is known not to be survived [N];
-        infinite where the strongest push was, and no weaker one is known."""
+        """Weakest force that is known not to be survived [N], of the shape of ``tolerated``.
+
+        Infinite where the strongest push was survived, and no weaker fall is known.
+        """
         step, held = self.options.resolution, np.nan_to_num(self.tolerated, nan=-1.0)
         above = np.where(np.isnan(self.tolerated), 0.0, held + step)
         first = np.where(held >= self.options.top * step, np.inf, above)
@@ -113,5 +120,5 @@ class PushMap:
 
     @property
     def least(self) -> float:
-        """[N] over all cells."""
+        """Smallest tolerated push over all cells [N]."""
         return float(np.nan_to_num(self.tolerated).min())

@@ -1,4 +1,4 @@
-"""What is written of a push-tolerance map: a table, a CSV, arrays, a polar plot."""
+"""Files of a push map: a table, a CSV, arrays, a polar plot."""
 
 import csv
 import io
@@ -23,69 +23,69 @@ SIDES = {0: "forward", 90: "left", 180: "backward", 270: "right"}
 PANEL = 4.0  # [inch]
 
 
-def write_report(folder: RunFolder, found: PushMap) -> PushMap:
-    """All files; without matplotlib the plot is missing, and the result says so."""
-    folder.write_text(TABLE, table(found) + "\n")
-    folder.write_text(CSV, cells_csv(found))
-    write_arrays(folder / ARRAYS, arrays(found))
+def write_report(folder: RunFolder, result: PushMap) -> PushMap:
+    """Write all files of a map; without matplotlib the plot is missing, and the result says so."""
+    folder.write_text(TABLE, table(result) + "\n")
+    folder.write_text(CSV, cells_csv(result))
+    write_arrays(folder / ARRAYS, arrays(result))
     try:
-        plot_push_map(folder / PLOT, found)
+        plot_push_map(folder / PLOT, result)
     except ImportError as error:
-        return replace(found, missing=(f"no {PLOT}: {error}",))
-    return found
+        return replace(result, missing=(f"no {PLOT}: {error}",))
+    return result
 
 
 def write_arrays(path: str | os.PathLike, arrays: dict[str, Any]) -> None:
-    """A NumPy archive, as a whole or not at all."""
+    """Write a NumPy archive, as a whole or not at all."""
     data = io.BytesIO()
     np.savez_compressed(data, **arrays)
     write_bytes(path, data.getvalue())
 
 
-def arrays(found: PushMap) -> dict[str, np.ndarray]:
-    """As ``PushMap`` says; quantiles (parts, ...) over the starts; varied numbers by name."""
+def arrays(result: PushMap) -> dict[str, np.ndarray]:
+    """Arrays of a map by name, see ``PushMap``; with quantiles (parts, ...) and varied numbers."""
     return {
-        "tolerated": found.tolerated,
-        "below": found.below,
-        "failed": found.failed,
-        "unsolved": found.unsolved,
-        "residual": found.residual,
-        "first_fall": found.first_fall,
-        "quantiles": found.quantiles(tuple(PARTS.values())),
+        "tolerated": result.tolerated,
+        "below": result.below,
+        "failed": result.failed,
+        "unsolved": result.unsolved,
+        "residual": result.residual,
+        "first_fall": result.first_fall,
+        "quantiles": result.quantiles(tuple(PARTS.values())),
         "parts": np.array(tuple(PARTS.values())),
-        "durations": np.array(found.options.durations),
-        "directions_deg": found.options.directions_deg,
-        **{name: np.array(values) for name, values in (found.options.vary or {}).items()},
+        "durations": np.array(result.options.durations),
+        "directions_deg": result.options.directions_deg,
+        **{name: np.array(values) for name, values in (result.options.vary or {}).items()},
     }
 
 
-def title(found: PushMap) -> str:
-    """What the map is of."""
-    changes = {**(found.options.set or {}), **(found.options.numbers or {})}
-    told = [f"{key} = {value}" for key, value in list(changes.items())[:MOST_TOLD]]
+def title(result: PushMap) -> str:
+    """Title of a map: its scenario and the changes to it."""
+    changes = {**(result.options.set or {}), **(result.options.numbers or {})}
+    settings = [f"{key} = {value}" for key, value in list(changes.items())[:MOST_TOLD]]
     more = [f"and {len(changes) - MOST_TOLD} more numbers"] if len(changes) > MOST_TOLD else []
-    return ", ".join([f"scenario {found.options.scenario}", *told, *more])
+    return ", ".join([f"scenario {result.options.scenario}", *settings, *more])
 
 
-def table(found: PushMap) -> str:
-    """Quantiles of the tolerated push over the starts, and what is to be known of them."""
-    o = found.options
+def table(result: PushMap) -> str:
+    """Format quantiles of the tolerated push over the starts, with notes."""
+    o = result.options
     names = [name.split(".")[-1] for name in o.vary or {}]
     lines = [
-        f"Largest push at the {o.link} that is survived [N]: {title(found)}",
+        f"Largest push at the {o.link} that is survived [N]: {title(result)}",
         f"{o.starts} starts (seed {o.seed}), steps of {o.resolution:g} N up to {o.strongest:g} N,"
         f" standing {o.seconds:g} s after the push",
         f"starts: {spread_text()}",
-        *([f"scheme: {found.settings}"] if found.settings else []),
+        *([f"scheme: {result.settings}"] if result.settings else []),
         "",
         "".join(f"{name:>10}  " for name in names)
         + f"{'duration':>8}  {'direction':>14}  "
         + "  ".join(f"{name:>10}" for name in PARTS)
         + "  first fall  weaker not",
     ]
-    quantiles = found.quantiles(tuple(PARTS.values()))
-    first = found.first_fall.min(axis=-1)
-    weaker = (found.below == 0).any(axis=0).sum(axis=-1)
+    quantiles = result.quantiles(tuple(PARTS.values()))
+    first = result.first_fall.min(axis=-1)
+    weaker = (result.below == 0).any(axis=0).sum(axis=-1)
     for at in np.ndindex(first.shape):
         *index, d, k = at
         angle = float(o.directions_deg[k])
@@ -95,21 +95,21 @@ def table(found: PushMap) -> str:
         lines.append(
             f"{own}{o.durations[d]:6.2f} s  {name:>14}  {row}  {first[at]:10.0f}  {weaker[at]:10d}"
         )
-    return "\n".join([*lines, "", *notes(found)])
+    return "\n".join([*lines, "", *notes(result)])
 
 
-def notes(found: PushMap) -> list[str]:
-    """Exceptions that a table hides."""
-    o = found.options
+def notes(result: PushMap) -> list[str]:
+    """Notes on exceptions that a table hides."""
+    o = result.options
     out = ["first fall: the weakest force that is known to have made one of the starts fall"]
     out += [f"weaker not: starts that did not survive one of the {o.checks} next weaker forces"]
-    out.append(unsolved_note(found))
-    ceiling = int((found.tolerated == o.top * o.resolution).sum())
+    out.append(unsolved_note(result))
+    ceiling = int((result.tolerated == o.top * o.resolution).sum())
     if ceiling:
-        out.append(f"{ceiling} of {found.tolerated.size} cells survived the strongest push")
+        out.append(f"{ceiling} of {result.tolerated.size} cells survived the strongest push")
     for kind, mask in (
-        ("fell without a push, counted as 0 N", np.isnan(found.tolerated)),
-        ("were not finite in some runs, counted as falls", found.failed > 0),
+        ("fell without a push, counted as 0 N", np.isnan(result.tolerated)),
+        ("were not finite in some runs, counted as falls", result.failed > 0),
     ):
         where = np.argwhere(mask)
         if len(where):
@@ -120,23 +120,23 @@ def notes(found: PushMap) -> list[str]:
     return out
 
 
-def unsolved_note(found: PushMap) -> str:
-    """How many frames were not solved, and what that came to."""
+def unsolved_note(result: PushMap) -> str:
+    """Note on the frames that were not solved, and their largest force without a source."""
     return (
-        f"{found.unsolved.sum()} frames of all runs were not solved by the optimisation, in"
-        f" {(found.unsolved > 0).sum()} of {found.unsolved.size} cells; the largest force without"
-        f" a source at the root was {found.residual.max():.2g} N"
+        f"{result.unsolved.sum()} frames of all runs were not solved by the optimisation, in"
+        f" {(result.unsolved > 0).sum()} of {result.unsolved.size} cells; the largest force without"
+        f" a source at the root was {result.residual.max():.2g} N"
     )
 
 
-def cells_csv(found: PushMap) -> str:
-    """One line a cell; empty where a number is not known."""
+def cells_csv(result: PushMap) -> str:
+    """Format a CSV with a line for each cell; empty where a number is not known."""
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
-    checks = [f"survived_{k + 1}_weaker" for k in range(len(found.below))]
+    checks = [f"survived_{k + 1}_weaker" for k in range(len(result.below))]
     out.writerow(
         [
-            *(found.options.vary or {}),
+            *(result.options.vary or {}),
             "duration_s",
             "direction_deg",
             "start",
@@ -147,38 +147,42 @@ def cells_csv(found: PushMap) -> str:
             "force_without_source_N",
         ]
     )
-    o = found.options
-    for at in np.ndindex(found.tolerated.shape):
+    o = result.options
+    for at in np.ndindex(result.tolerated.shape):
         *index, d, k, s = at
-        force = found.tolerated[at]
-        below = ["" if b == UNTRIED else int(b) for b in found.below[(slice(None), *at)]]
-        own = [f"{x:g}" for x in o.values_at(tuple(index)).values()]
+        force = result.tolerated[at]
+        below = ["" if b == UNTRIED else int(b) for b in result.below[(slice(None), *at)]]
+        varied = [f"{x:g}" for x in o.values_at(tuple(index)).values()]
         row = [o.durations[d], f"{o.directions_deg[k]:g}", s, "" if np.isnan(force) else force]
-        told = found.failed[at], found.unsolved[at], f"{found.residual[at]:.4g}"
-        out.writerow([*own, *row, *below, *told])
+        counts = result.failed[at], result.unsolved[at], f"{result.residual[at]:.4g}"
+        out.writerow([*varied, *row, *below, *counts])
     return text.getvalue()
 
 
-def plot_push_map(path: str | os.PathLike, found: PushMap) -> None:
-    """A panel a duration; where numbers vary see ``push_plots``. Raises ImportError without
-    matplotlib."""
-    if found.options.vary:
-        plot_varied(path, found, title(found))
+def plot_push_map(path: str | os.PathLike, result: PushMap) -> None:
+    """Plot a panel for each duration; over varied numbers see ``push_plots``.
+
+    Raises ImportError without matplotlib.
+    """
+    if result.options.vary:
+        plot_varied(path, result, title(result))
     else:
-        plot_around(path, found)
+        plot_around(path, result)
 
 
-def plot_around(path: str | os.PathLike, found: PushMap) -> None:
-    """Around the body: the median over the starts, the quartiles and the extremes as bands.
-    Forward is up, left is left."""
-    o = found.options
+def plot_around(path: str | os.PathLike, result: PushMap) -> None:
+    """Polar plot of a map: the median over the starts, the quartiles and the extremes as bands.
+
+    Forward is up, left is left.
+    """
+    o = result.options
     figure = new_figure(PANEL * len(o.durations), PANEL + 0.5)
-    head = f"Largest push survived [N]\n{title(found)}; {o.starts} starts"
+    head = f"Largest push survived [N]\n{title(result)}; {o.starts} starts"
     figure.suptitle(head, fontsize=10, x=0.02, ha="left", parse_math=False)
     around = np.deg2rad(np.append(o.directions_deg, 360.0))
-    quantiles = found.quantiles(tuple(PARTS.values()))
+    quantiles = result.quantiles(tuple(PARTS.values()))
     closed = np.concatenate([quantiles, quantiles[:, :, :1]], axis=2)
-    fall = np.minimum(found.first_fall.min(axis=-1), o.strongest)
+    fall = np.minimum(result.first_fall.min(axis=-1), o.strongest)
     first = np.concatenate([fall, fall[:, :1]], axis=1)
     for d, duration in enumerate(o.durations):
         axis: Any = figure.add_subplot(1, len(o.durations), d + 1, projection="polar")

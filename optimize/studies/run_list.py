@@ -1,10 +1,10 @@
-"""The runs below a folder: where each stands, what it has found, what it has cost.
+"""Runs below a folder: their state, results and cost.
 
     for run in list_runs("runs"):
         print(run.path, run.state, run.best)
 
-A run is a folder that ``RunFolder.create`` has made, or one of a search of ``evolve_runs``. What
-cannot be read is listed with its error, and keeps none of the others out.
+A run is a folder that ``RunFolder.create`` has created, or one of a search of ``evolve_runs``. A
+run that cannot be read is listed with its error, and does not hide the others.
 """
 
 import json
@@ -41,7 +41,7 @@ TOLD = 12  # rows of a comparison that are shown of each kind
 
 @dataclass(frozen=True)
 class ListedRun:
-    """A run as its folder tells of it; None where that does not say.
+    """Run as its folder describes it; None for what that does not say.
 
     kind: tune, search, sweep, push map, model, policy, "" of a broken one. state: running,
     interrupted, done, broken. done, of: how far it is: generations, boxes of a sweep, updates of
@@ -68,18 +68,18 @@ class ListedRun:
 
 
 def list_runs(folder: str | os.PathLike) -> list[ListedRun]:
-    """The runs in a folder and below, by name. Raises FileNotFoundError where there is no folder.
+    """Runs in a folder and below, by name. Raises FileNotFoundError where there is no folder.
 
     Only small files are read, and the histories.
     """
     top = Path(folder)
     if not top.is_dir():
         raise FileNotFoundError(f"there is no folder {top}")
-    return [listed(path) for path in _folders(top)]
+    return [run_entry(path) for path in _folders(top)]
 
 
 def _folders(top: Path) -> Iterator[Path]:
-    """Folders with the marks of a run; none is looked for within another."""
+    """Folders with the marks of a run; none is searched for within another."""
     for path, inner, files in os.walk(top):
         inner.sort()
         if set(MARKS) & set(files) and not _foreign(Path(path), files):
@@ -88,7 +88,7 @@ def _folders(top: Path) -> Iterator[Path]:
 
 
 def _foreign(path: Path, files: list[str]) -> bool:
-    """Whether config.json is all there is, and is of another program."""
+    """True if config.json is the only mark, and is that of another program."""
     if set(MARKS) & set(files) != {RunFolder.CONFIG}:
         return False
     try:
@@ -98,8 +98,8 @@ def _foreign(path: Path, files: list[str]) -> bool:
     return not (isinstance(held, dict) and "command" in held and "seed" in held)
 
 
-def listed(path: str | os.PathLike) -> ListedRun:
-    """What the folder of a run tells."""
+def run_entry(path: str | os.PathLike) -> ListedRun:
+    """Entry of the run in a folder; an unreadable one has its error as the note."""
     folder = RunFolder(Path(path))
     try:
         with reading(folder):
@@ -112,7 +112,7 @@ def listed(path: str | os.PathLike) -> ListedRun:
 def _read(folder: RunFolder) -> ListedRun:
     if not (folder / RunFolder.CONFIG).is_file():
         if (folder / RunFolder.VERSIONS).is_file() or not (folder / RunFolder.CHECKPOINT).is_file():
-            RunFolder.open(folder)  # which tells what is missing
+            RunFolder.open(folder)  # its error says what is missing
         return _search(folder)
     config = folder.read_config()
     for key, kind in KINDS.items():
@@ -134,21 +134,21 @@ def _state(folder: RunFolder, done: bool) -> str:
 
 
 def _tuned(folder: RunFolder, config: Mapping[str, Any]) -> ListedRun:
-    """A run of ``tune``, or several that advance together."""
-    own = histories(folder) if (folder / RunFolder.HISTORY).is_file() else []
-    made = 1 + max((int(run.lines[-1]["generation"]) for run in own), default=-1)
+    """Entry of a run of ``tune``, or of several that advance together."""
+    runs = histories(folder) if (folder / RunFolder.HISTORY).is_file() else []
+    generations = 1 + max((int(run.lines[-1]["generation"]) for run in runs), default=-1)
     result = folder.read_json(RESULT) if (folder / RESULT).is_file() else None
-    over = made >= config["generations"]
-    best, note = _best(folder, config, own)
+    over = generations >= config["generations"]
+    best, note = _best(folder, config, runs)
     whole = over and (result is not None or (best is None and not note))
-    shared = dict(_found(own), kind="tune", state=_state(folder, whole), note=note)
+    shared = dict(_found(runs), kind="tune", state=_state(folder, whole), note=note)
     return ListedRun(
         folder.path,
         scenario=str(config["scenario"]),
         method=_method(config),
         seed=config["seed"],
         runs=int(config.get("runs", 1)),
-        done=made,
+        done=generations,
         of=config["generations"],
         best=best,
         judged=result["after"]["total"] if over and result is not None else None,
@@ -161,50 +161,50 @@ def _method(config: Mapping[str, Any]) -> str:
     return " ".join(str(part) for part in told if part)
 
 
-def _best(folder: RunFolder, config: Mapping[str, Any], own: list[RunHistory]):
-    """The best, and why there is none to compare."""
+def _best(folder: RunFolder, config: Mapping[str, Any], runs: list[RunHistory]):
+    """Best objective of a search, and the reason where there is none to compare."""
     if config.get("fresh"):  # the best of a generation was lucky in its trials
         checked = (folder / CHECKS).is_file() and (folder / RunFolder.BEST).is_file()
         return (folder.read_json(RunFolder.BEST)["fitness"]["after"] if checked else None), ""
-    found = best_of(own)
+    best = best_of(runs)
     lost = own_weights(config.get("each", {})) and any(
-        run.lines[-1]["best_ever"] is not None and not np.isfinite(run.last) for run in own
+        run.lines[-1]["best_ever"] is not None and not np.isfinite(run.last) for run in runs
     )
     if lost:
         return None, "runs with weights of their own, and without their terms: not comparable"
-    return (None if found is None else found.last), ""
+    return (None if best is None else best.last), ""
 
 
-def _found(own: list[RunHistory]) -> dict[str, Any]:
-    """What the runs of a search have cost; the wall time is of all together."""
-    if not own:
+def _found(runs: list[RunHistory]) -> dict[str, Any]:
+    """Cost of the runs of a search; the wall time is of all together."""
+    if not runs:
         return {}
     return {
-        "evaluations": int(sum(run.evaluations[-1] for run in own)),
-        "seconds": float(sum(line["seconds"] for line in own[0].lines)),
+        "evaluations": int(sum(run.evaluations[-1] for run in runs)),
+        "seconds": float(sum(line["seconds"] for line in runs[0].lines)),
     }
 
 
 def _search(folder: RunFolder) -> ListedRun:
-    """Of ``evolve_runs`` with a folder of its own: nobody knows how long it was to be."""
+    """Entry of a search of ``evolve_runs`` with its own folder, whose planned length is unknown."""
     from optimize.tuning.checkpoint import Checkpoint, CheckpointError
 
     try:
-        kept = Checkpoint.load(folder / RunFolder.CHECKPOINT)
+        checkpoint = Checkpoint.load(folder / RunFolder.CHECKPOINT)
     except CheckpointError as error:
         raise ValueError(error) from error
-    own = histories(folder) if (folder / RunFolder.HISTORY).is_file() else []
-    found = best_of(own)
+    runs = histories(folder) if (folder / RunFolder.HISTORY).is_file() else []
+    best = best_of(runs)
     return ListedRun(
         folder.path,
         SEARCH,
         _state(folder, True),
-        method=" ".join(filter(None, (kept.settings.method, kept.settings.restarts))),
-        seed=int(kept.settings.seed[0]),
-        runs=kept.settings.runs,
-        done=max(kept.generation, 0),
-        best=None if found is None else found.last,
-        **_found(own),
+        method=" ".join(filter(None, (checkpoint.settings.method, checkpoint.settings.restarts))),
+        seed=int(checkpoint.settings.seed[0]),
+        runs=checkpoint.settings.runs,
+        done=max(checkpoint.generation, 0),
+        best=None if best is None else best.last,
+        **_found(runs),
     )
 
 
@@ -229,7 +229,7 @@ def _sweep(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedRun
 
 
 def _model(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedRun:
-    """A compatibility model."""
+    """Entry of a compatibility model."""
     from optimize.compatibility.run import MODEL
 
     over, options = (folder / MODEL).is_file(), config["compatibility"]
@@ -247,34 +247,34 @@ def _model(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedRun
 
 
 def _learned(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedRun:
-    """A policy, or those of several seeds. A seed that cannot be read leaves the others."""
+    """Entry of a learned policy, or of several seeds; unreadable seeds become notes."""
     several = "runs" in config
     folders = [seed_folder(folder, s) for s in seeds_of(config)] if several else [folder]
-    found, notes = [], []
+    saved_histories, notes = [], []
     for own in folders:
         try:
-            found.append(kept_history(own))
+            saved_histories.append(kept_history(own))
         except (OSError, ValueError) as error:
             if not several:
                 raise
             notes.append(str(error))
-    lines = [history[-1] for history in found if history]
-    worths = [line["worth"] for history in found for line in history if "worth" in line]
+    lines = [history[-1] for history in saved_histories if history]
+    worths = [line["worth"] for history in saved_histories for line in history if "worth" in line]
     updates = config.get("updates", UPDATES)
-    made, of = sum(len(history) for history in found), updates * len(folders)
-    told = folder.read_json(SUMMARY) if (folder / SUMMARY).is_file() else {}
+    done, of = sum(len(history) for history in saved_histories), updates * len(folders)
+    summary = folder.read_json(SUMMARY) if (folder / SUMMARY).is_file() else {}
     return ListedRun(
         folder.path,
         kind,
-        _state(folder, all(len(history) >= updates for history in found) and not notes),
+        _state(folder, all(len(history) >= updates for history in saved_histories) and not notes),
         scenario=config["scenario"],
         method=config.get("method", config["options"].get("method") if several else None),
         seed=config["seed"],
         runs=len(folders),
-        done=made,
+        done=done,
         of=of,
         best=max(worths, default=None),
-        judged=told["mean"] if told else None,
+        judged=summary["mean"] if summary else None,
         evaluations=sum(line["actions"] for line in lines) or None,
         seconds=sum(line["seconds"] for line in lines) or None,
         note="; ".join(notes),
@@ -284,21 +284,24 @@ def _learned(folder: RunFolder, config: Mapping[str, Any], kind: str) -> ListedR
 # ---- two of them
 
 
-def compared(one: str | os.PathLike, other: str | os.PathLike) -> list[str]:
-    """What differs between two runs, a line each: options, script, model, code, libraries, machine;
-    then what they have found and what it cost. Raises ValueError where one cannot be read."""
+def compare_runs(first_path: str | os.PathLike, second_path: str | os.PathLike) -> list[str]:
+    """Differences between two runs, a line each.
+
+    Of options, script, model, code, libraries and machine; then of results and cost. Raises
+    ValueError where one cannot be read.
+    """
     lines: list[str] = []
-    runs = [listed(path) for path in (one, other)]
+    runs = [run_entry(path) for path in (first_path, second_path)]
     for run in runs:
         if run.state == BROKEN:
             raise ValueError(f"{run.path}: {run.note}")
-    kept = [_began(RunFolder(run.path)) for run in runs]
-    told = differences(*kept)
-    lines += told[:TOLD] + ([f"and {len(told) - TOLD} more"] if len(told) > TOLD else [])
-    lines += [] if told else ["they began with the same"]
+    starts = [_began(RunFolder(run.path)) for run in runs]
+    changes = differences(*starts)
+    lines += changes[:TOLD] + ([f"and {len(changes) - TOLD} more"] if len(changes) > TOLD else [])
+    lines += [] if changes else ["they began with the same"]
     first, second = runs
     rows = ["state", "done", "evaluations", "seconds"]
-    if all(_judged_by(part) == _judged_by(kept[0]) for part in kept):
+    if all(_judged_by(part) == _judged_by(starts[0]) for part in starts):
         rows += ["best", "judged"]
     else:
         lines.append("best: not comparable, as what they are judged by differs")
@@ -310,42 +313,45 @@ def compared(one: str | os.PathLike, other: str | os.PathLike) -> list[str]:
 
 
 def _began(folder: RunFolder) -> dict[str, Any]:
-    """What a run began with: its digest, all its options, its machine."""
-    found = began(folder)
+    """Digest, options and machine that a run started with."""
+    start = began(folder)
     if (folder / RunFolder.CONFIG).is_file():
         options = folder.read_config()
         own = {name: v for name, v in options.items() if name != "command"}
-        kept = found.get("config")
-        found["config"] = {**(kept if isinstance(kept, Mapping) else {}), **own}
+        saved = start.get("config")
+        start["config"] = {**(saved if isinstance(saved, Mapping) else {}), **own}
     if (folder / RunFolder.VERSIONS).is_file():
         versions = folder.read_json(RunFolder.VERSIONS)
         names = ("python", "platform", "cpu_count", "device", "commit")
         with reading(folder / RunFolder.VERSIONS):
-            found["machine"] = {name: versions.get(name) for name in names}
-    return found
+            start["machine"] = {name: versions.get(name) for name in names}
+    return start
 
 
 def _judged_by(began: Mapping[str, Any]) -> list[Any]:
-    """What must be the same where objectives are compared."""
+    """Settings that must be equal where objectives are compared."""
     config = began.get("config", {})
     names = ("scenario", "set", "objective", "weights", "seconds", "trials", "score", "fresh")
     return [config.get(name) for name in names]
 
 
 def _terms(runs: list[ListedRun]) -> list[str]:
-    """The terms of the best of each, where both keep them."""
-    held = []
+    """Terms of the best member of each run, where both save them."""
+    terms_of_runs = []
     for run in runs:
         folder = RunFolder(run.path)
         if not (folder / RunFolder.BEST).is_file():
             return []
         with reading(folder / RunFolder.BEST):
             terms = folder.read_json(RunFolder.BEST)["terms"]
-            held.append({term["name"]: (term["unit"], _told(term["after"])) for term in terms})
+            terms_of_runs.append(
+                {term["name"]: (term["unit"], _told(term["after"])) for term in terms}
+            )
+    first, second = terms_of_runs
     return [
-        f"  {name} [{held[0][name][0]}]: {held[0][name][1]}, {held[1][name][1]}"
-        for name in held[0]
-        if name in held[1]
+        f"  {name} [{first[name][0]}]: {first[name][1]}, {second[name][1]}"
+        for name in first
+        if name in second
     ]
 
 

@@ -1,4 +1,4 @@
-"""A picture of several searches: the best so far against the evaluations, with quartiles of seeds.
+"""Plot of several searches: the best so far over the evaluations, with quartiles of seeds.
 
 plot_runs("runs.png", ["runs/a", "runs/b"])
 """
@@ -17,12 +17,12 @@ from optimize.tuning.histories import RunHistory, histories, quartiles
 from optimize.tuning.history_plot import leave_out_spikes
 from optimize.tuning.names import OWN, WEIGHTS
 
-# What members are judged by: searches that differ in these have a panel each.
+# Settings of the evaluation: searches that differ in these have a panel each.
 JUDGED_BY = (
     *("scenario", "set", "objective", "weights", "seconds", "dt", "pushes", "pushed_at"),
     *("variants", "trials", "spread", "draw", "fresh", "score"),
 )
-# What is no part of a configuration: runs that differ in these alone are seeds of the same.
+# Not part of a configuration: runs that differ only in these are seeds of the same.
 FREE = (
     *("seed", "command", "generations", "runs", "each", "chunk", "backend", "precision", "checks"),
     *("front", "judge_dt", "in_python", "objective_digest", "scenario_digest"),
@@ -34,10 +34,10 @@ Group = tuple[dict[str, Any], list[RunHistory]]
 
 
 def plot_runs(path: str | os.PathLike, folders: Sequence[str | os.PathLike]) -> None:
-    """Write one PNG of tuning runs: of the runs of each configuration, whatever their seeds and
-    folders, the median and the quartiles, up to where the shortest of them ends.
+    """Plot tuning runs to one PNG: median and quartiles for each configuration.
 
-    Raises ValueError where there is nothing to plot, ImportError without matplotlib.
+    The runs of a configuration differ in seeds and folders; they are drawn up to where the shortest
+    of them ends. Raises ValueError where there is nothing to plot, ImportError without matplotlib.
     """
     panels = groups_of(folders)
     if not panels:
@@ -59,15 +59,17 @@ def plot_runs(path: str | os.PathLike, folders: Sequence[str | os.PathLike]) -> 
 
 
 def groups_of(folders: Sequence[str | os.PathLike]) -> dict[str, list[Group]]:
-    """Title of a panel -> the configurations in it. Runs of which nothing is evaluated, or nothing
-    compares, are left out."""
-    found: dict[str, tuple[str, dict[str, Group]]] = {}
+    """Group runs into panels by title, and into configurations within.
+
+    Runs of which nothing is evaluated, or nothing compares, are left out.
+    """
+    panels: dict[str, tuple[str, dict[str, Group]]] = {}
     for path in folders:
         folder = RunFolder(Path(path))
         config = folder.read_config()
         told = [config.get(name) for name in JUDGED_BY]
         title = f"{config['scenario']}, {config['objective']}"
-        panel = found.setdefault(json.dumps(told, sort_keys=True), (title, {}))[1]
+        panel = panels.setdefault(json.dumps(told, sort_keys=True), (title, {}))[1]
         for run in histories(folder) if (folder / folder.HISTORY).is_file() else []:
             numbers = {n: v for n, v in (run.each or {}).items() if not n.startswith(WEIGHTS)}
             judged_alike = {*numbers} <= {*OWN}
@@ -77,7 +79,7 @@ def groups_of(folders: Sequence[str | os.PathLike]) -> dict[str, list[Group]]:
             key = json.dumps(settings, sort_keys=True)
             panel.setdefault(key, (settings, []))[1].append(run)
     titled: dict[str, list[Group]] = {}
-    for title, panel in found.values():
+    for title, panel in panels.values():
         if panel:
             more = sum(name.startswith(title) for name in titled)
             titled[f"{title} ({more + 1})" if more else title] = [*panel.values()]
@@ -85,14 +87,14 @@ def groups_of(folders: Sequence[str | os.PathLike]) -> dict[str, list[Group]]:
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a search that make a configuration, weights by themselves."""
+    """Options of a search that define its configuration, each weight by itself."""
     weights = {f"{WEIGHTS}{name}": value for name, value in config["weights"].items()}
     own = {n: v for n, v in config.items() if n not in (*FREE, *JUDGED_BY)}
     return {**own, **weights}
 
 
 def _labels(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """In what each differs from the others."""
+    """Labels of configurations by the settings in which they differ."""
     names = dict.fromkeys(name for own in settings for name in own)
     several = [n for n in names if len({json.dumps(own.get(n)) for own in settings}) > 1]
     shown = several or ["method"]

@@ -1,7 +1,7 @@
-"""Whether a motion stands whatever computes it: time steps, back ends, precisions, schemes.
+"""Verdict of a motion: success rates over time steps, back ends, precisions and schemes.
 
 Each column of the table simulates the same starts: the joints with small random deviations, those
-of tuning and of maps, the friction of all shapes drawn anew. A motion stands that has its head
+of tuning and of maps, the friction of all shapes sampled too. A motion succeeds whose head stays
 above standing height through its last seconds. The motion is cut into parts of ``PART`` steps, so
 that one program for each back end, precision and scheme serves every time step and length.
 """
@@ -20,7 +20,7 @@ from jaxsim.fused import fuse
 from jaxsim.model import State
 from jaxsim.simulation.rollout import advance, begin
 from jaxsim.tree_paths import read, written
-from optimize.problems.starts import ANGLE, RATE, drawn_values, spread_text, start_states
+from optimize.problems.starts import ANGLE, RATE, sample_values, spread_text, start_states
 from optimize.running.batch import batched
 from optimize.scenarios.find import scenario
 from optimize.scenarios.scenario import Scenario
@@ -35,12 +35,12 @@ EVENT_KEYS = {"world.dt": 0.001, "world.contacts": 12}
 
 @dataclass(frozen=True)
 class VerdictOptions:
-    """What is asked of a scenario.
+    """Options of a verdict.
 
     starts: of which the first has no deviations; angle, rate: of the joints of the others
     [rad], [rad/s]; friction: from, to, the same for all shapes, or () for the scenario's own; dts:
     time steps [s]; seconds: of a motion; still: at its end, in which it stands throughout [s];
-    wanted: share of the starts; seed: of what is random.
+    wanted: required share of the starts; seed: of all random numbers.
     """
 
     starts: int = 100
@@ -74,23 +74,23 @@ class Column:
 
     @property
     def ok(self) -> int:
-        """How many."""
+        """Number of starts that stood."""
         return int(self.stood.sum())
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Of the share of starts that stand, 95 % (Wilson)."""
+        """Interval of the success rate, 95 % (Wilson)."""
         return wilson(self.ok, len(self.stood))
 
     @property
     def name(self) -> str:
-        """As the report calls it."""
+        """Label in the report."""
         return f"{self.scheme}, {self.backend}, {self.precision}, {1000 * self.dt:g} ms"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of a scenario: a column for each way to compute it."""
+    """Verdict of a scenario: a column for each way to compute it."""
 
     scenario: str
     options: VerdictOptions
@@ -98,17 +98,17 @@ class Verdict:
 
     @property
     def starts(self) -> str:
-        """Words for the starts that it is judged by."""
-        asked = self.options
+        """Description of the starts in words."""
+        settings = self.options
         friction = "friction as it is"
-        if asked.friction:
-            friction = f"friction {asked.friction[0]:g} to {asked.friction[-1]:g}"
-        spread = spread_text(asked.angle, asked.rate)
-        return f"{asked.starts} starts (seed {asked.seed}): {spread}; {friction}"
+        if settings.friction:
+            friction = f"friction {settings.friction[0]:g} to {settings.friction[-1]:g}"
+        spread = spread_text(settings.angle, settings.rate)
+        return f"{settings.starts} starts (seed {settings.seed}): {spread}; {friction}"
 
     @property
     def failing(self) -> list[Column]:
-        """Those in which fewer stand than is wanted."""
+        """Columns whose success rate is lower than required."""
         least = self.options.wanted * self.options.starts
         return [column for column in self.columns if column.ok < least]
 
@@ -122,13 +122,13 @@ def verdict(
     precision: str | None = None,
     scheme: str | None = None,
 ) -> Verdict:
-    """Judge a scenario by name or file, with keys or numbers of it changed.
+    """Evaluate a scenario by name or file, with keys or numbers of it changed.
 
-    backend, precision, scheme: the columns of these alone. What is not stepped with contacts is
-    judged with its own scheme and time step. Raises ValueError (ModelError among them) for a
-    character without a head, a scenario that cannot be, or a choice that leaves no column.
+    backend, precision, scheme: only these columns. A scenario without time stepping is evaluated
+    with its own scheme and time step. Raises ValueError (ModelError among them) for a character
+    without a head, an invalid scenario, or a choice that leaves no column.
     """
-    asked = options or VerdictOptions()
+    settings = options or VerdictOptions()
     only = scheme, backend, precision
     ways = [way for way in _ways(name, set) if all(a in (None, b) for a, b in zip(only, way))]
     if not ways:
@@ -137,18 +137,18 @@ def verdict(
     columns = []
     for own, by, wide in ways:
         with jax.enable_x64(wide == "float64"):
-            made = _made(name, set, own)
-            dts = asked.dts if own == "time_stepping" else (float(made.scheme.dt),)
-            run = _program(made, asked, by)
+            base = _made(name, set, own)
+            dts = settings.dts if own == "time_stepping" else (float(base.scheme.dt),)
+            run = _program(base, settings, by)
             for dt in dts:
                 columns.append(Column(own, by, wide, dt, run(dt)))
-                told = f"{columns[-1].ok} of {asked.starts} stand"
+                told = f"{columns[-1].ok} of {settings.starts} stand"
                 progress(f"{name}: {columns[-1].name}: {told}")
-    return Verdict(name, asked, columns)
+    return Verdict(name, settings, columns)
 
 
 def _ways(name: str, set: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:
-    """Scheme, back end, precision."""
+    """Ways to compute a scenario: scheme, back end, precision."""
     own = scenario(name, set).scheme
     precisions, backends = ("float64", "float32"), ("fused", "xla")
     if own.takes_tasks:
@@ -167,33 +167,40 @@ def _made(name: str, set: Mapping[str, Any] | None, scheme: str) -> Scenario:
     return scenario(name, keys)
 
 
-def _drawn(made: Scenario, asked: VerdictOptions) -> tuple[State, Any]:
-    """Starts and frictions, the same in all columns but for their precision."""
-    dtype = made.model.mass.dtype
+def _drawn(base: Scenario, settings: VerdictOptions) -> tuple[State, Any]:
+    """Sampled starts and frictions, the same in all columns but for their precision."""
+    dtype = base.model.mass.dtype
     with jax.enable_x64(True):
         model, state = jax.tree.map(
             lambda x: np.asarray(x, float) if np.asarray(x).dtype.kind == "f" else x,
-            (made.model, made.state),
+            (base.model, base.state),
         )
-        starts = start_states(model, state, asked.starts, asked.seed, (asked.angle, asked.rate))
-    starts = jax.tree.map(lambda x, own: np.asarray(x, own.dtype), starts, made.state)
-    friction = np.asarray(read(made.tree, "model.friction"))
-    if not asked.friction:
-        return starts, np.repeat(friction[None], asked.starts, axis=0).astype(dtype)
-    bounds, random = (asked.friction[0], asked.friction[-1]), np.random.default_rng(asked.seed)
-    drawn = drawn_values(bounds, asked.starts, friction.shape, random)
+        starts = start_states(
+            model, state, settings.starts, settings.seed, (settings.angle, settings.rate)
+        )
+    starts = jax.tree.map(lambda x, own: np.asarray(x, own.dtype), starts, base.state)
+    friction = np.asarray(read(base.tree, "model.friction"))
+    if not settings.friction:
+        return starts, np.repeat(friction[None], settings.starts, axis=0).astype(dtype)
+    bounds, random = (
+        (settings.friction[0], settings.friction[-1]),
+        np.random.default_rng(settings.seed),
+    )
+    drawn = sample_values(bounds, settings.starts, friction.shape, random)
     return starts, drawn.astype(dtype)
 
 
-def _program(made: Scenario, asked: VerdictOptions, backend: str) -> Callable[[float], np.ndarray]:
-    """``run(dt)`` -> which starts stand."""
-    dtype = made.model.mass.dtype
-    above = above_standing(made.model)
+def _program(
+    base: Scenario, settings: VerdictOptions, backend: str
+) -> Callable[[float], np.ndarray]:
+    """Program ``run(dt)`` -> which starts stand."""
+    dtype = base.model.mass.dtype
+    above = above_standing(base.model)
 
     def own(friction: Array, shared) -> Scenario:
         dt, _, controller = shared
-        tree = written({**made.tree, "controller": controller}, "model.friction", friction)
-        return made.with_tree(written(tree, "scheme.dt", dt))
+        tree = written({**base.tree, "controller": controller}, "model.friction", friction)
+        return base.with_tree(written(tree, "scheme.dt", dt))
 
     def first(member, shared):
         start, friction = member
@@ -201,7 +208,7 @@ def _program(made: Scenario, asked: VerdictOptions, backend: str) -> Callable[[f
         return begin(its.model, its.controller, its.scheme, start), jnp.asarray(jnp.inf, dtype)
 
     def part(member, shared):
-        """Some steps; the lowest that the head was in the last seconds."""
+        """Simulate ``PART`` steps; the fold is the lowest head height in the last seconds."""
         (_, friction), ((state, memory), low) = member
         its = own(friction, shared)
 
@@ -218,18 +225,18 @@ def _program(made: Scenario, asked: VerdictOptions, backend: str) -> Callable[[f
         end, _ = jax.lax.scan(one, (state, memory, low), None, length=PART)
         return (end[0], end[1]), end[2]
 
-    begun = batched(first, WIDTH)
+    start_all = batched(first, WIDTH)
     if backend == "fused":
         parts = fuse(part, in_axes=(0, None))
     else:
         parts = batched(part, WIDTH)
-    members = _drawn(made, asked)
+    members = _drawn(base, settings)
 
     def run(dt: float) -> np.ndarray:
-        since = np.asarray(asked.seconds - asked.still, dtype)
-        shared = np.asarray(dt, dtype), since, made.controller
-        now = begun(members, shared)
-        for _ in range(-(-round(asked.seconds / dt) // PART)):
+        since = np.asarray(settings.seconds - settings.still, dtype)
+        shared = np.asarray(dt, dtype), since, base.controller
+        now = start_all(members, shared)
+        for _ in range(-(-round(settings.seconds / dt) // PART)):
             now = parts((members, now), shared)
         return np.asarray(now[1]) >= 0
 

@@ -1,10 +1,10 @@
 """Bisection in many cells at once, over steps of a grid.
 
 Each cell is halved on its own: a step at which something held is its new lower end, one at which it
-did not its upper end, until the two are neighbours. What is looked for need not be monotone (a
-stronger push may make a character step where a weaker one leaves it leaning); there may be other
-such borders in a cell, and bisection finds one of them. So the next ``checks`` steps down the grid
-are tried as well, and told.
+did not its upper end, until the two are neighbours. The property need not be monotone (a stronger
+push may make a character step where a weaker one leaves it leaning); there may be other such
+borders in a cell, and bisection finds one of them. So the next ``checks`` steps down the grid are
+tried as well, and reported.
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ UNTRIED = -1
 
 
 class Search(NamedTuple):
-    """Where a bisection stands. Arrays of the cells (n,)."""
+    """State of a bisection. Arrays of the cells (n,)."""
 
     low: np.ndarray  # step that held; -1 before any did
     high: np.ndarray  # step that did not; one above the last before any was seen
@@ -23,7 +23,7 @@ class Search(NamedTuple):
     failed: np.ndarray  # how many runs were not finite
 
     def below(self, checks: int) -> np.ndarray:
-        """(checks, n) of ``tried``: the next steps below ``low``; UNTRIED where there is none."""
+        """Results (checks, n) at the next steps below ``low``; UNTRIED where there is none."""
         down = self.low - 1 - np.arange(checks)[:, None]
         held = np.take_along_axis(self.tried, np.maximum(down, 0), axis=0)
         return np.where(down < 0, UNTRIED, held)
@@ -38,21 +38,24 @@ class Search(NamedTuple):
         cells = np.flatnonzero(halved | (first < checks))
         return cells, steps[cells]
 
-    def after(self, cells: np.ndarray, steps: np.ndarray, held: Any, finite: Any) -> "Search":
-        """With what a round found: held and finite (m,) bool. What is not finite did not hold."""
+    def after(self, cells: np.ndarray, steps: np.ndarray, holds: Any, finite: Any) -> "Search":
+        """State after a round: held and finite (m,) bool.
+
+        A run that is not finite counts as one that did not hold.
+        """
         low, high, tried, failed = (x.copy() for x in self)
         finite = np.asarray(finite, bool)
-        held = np.asarray(held, bool) & finite
+        holds = np.asarray(holds, bool) & finite
         failed[cells] += ~finite
-        tried[steps, cells] = held
+        tried[steps, cells] = holds
         inside = (steps > low[cells]) & (steps < high[cells])  # else a check
-        better, worse = inside & held, inside & ~held
+        better, worse = inside & holds, inside & ~holds
         low[cells[better]], high[cells[worse]] = steps[better], steps[worse]
         return Search(low, high, tried, failed)
 
 
 def nothing_tried(cells: int, top: int) -> Search:
-    """Of so many cells, over steps 0 .. top."""
+    """State before the first round, of cells over steps 0 .. top."""
     return Search(
         low=np.full(cells, -1),
         high=np.full(cells, top + 1),

@@ -1,8 +1,8 @@
-"""Which members a sweep has: axes of a grid, a sample of what is drawn, and boxes of both.
+"""Design of a sweep: axes of a grid, samples of distributions, and boxes of both.
 
 The members form an array: an axis for each number with values, one ("sample") for all that are
-drawn, and at the end the starts. It is computed box by box; a box is as large as the chunk allows,
-and all are filled up to one size, so that one program does them all.
+sampled, and at the end the starts. It is computed box by box; a box is as large as the chunk
+allows, and all are filled up to one size, so that one program does them all.
 """
 
 import math
@@ -16,7 +16,7 @@ import numpy as np
 from optimize.sweeps.distributions import Distribution, as_json, of_json
 
 SAMPLES = ("random", "sobol", "saltelli")
-COUNT = 256  # of a sample, where nobody says
+COUNT = 256  # of a sample, by default
 CHUNK = 1024  # members at a time
 
 Values = Mapping[str, Sequence | np.ndarray | Distribution]
@@ -24,10 +24,12 @@ Values = Mapping[str, Sequence | np.ndarray | Distribution]
 
 @dataclass(frozen=True)
 class Design:
-    """values: label or path -> values (k,), one for all numbers of the path, or (k, m) for its m
-    numbers; or a distribution. sample: how these are drawn, by default "random"; count: how many
+    """Members of a sweep: values of numbers, and samples of distributions.
+
+    values: label or path -> values (k,), one for all numbers of the path, or (k, m) for its m
+    numbers; or a distribution. sample: how these are sampled, by default "random"; count: how many
     times (of "saltelli": the base, times the number of distributions + 2). chunk: members at a
-    time. Raises ValueError for what cannot be.
+    time. Raises ValueError for invalid values.
     """
 
     values: Values
@@ -39,26 +41,26 @@ class Design:
     drawn: tuple[str, ...] = field(init=False)
 
     def __post_init__(self):
-        kept, drawn = {}, []
+        values, sampled = {}, []
         if not self.values:
             raise ValueError("nothing varies: give at least one path with its values")
         for name, given in self.values.items():
             if isinstance(given, Distribution):
-                drawn.append(name)
-                kept[name] = given
+                sampled.append(name)
+                values[name] = given
             else:
-                kept[name] = _array(name, given)
-        object.__setattr__(self, "values", kept)
-        object.__setattr__(self, "drawn", tuple(drawn))
+                values[name] = _array(name, given)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "drawn", tuple(sampled))
         for name in ("starts", "chunk"):
             if not getattr(self, name) >= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; at least 1 is needed")
-        if not drawn and (self.sample is not None or self.count is not None):
+        if not sampled and (self.sample is not None or self.count is not None):
             raise ValueError(
                 "there is nothing to draw: every number has values; give a distribution, as"
                 " Uniform(0.4, 1.2) (--vary PATH=0.4:1.2)"
             )
-        if drawn:
+        if sampled:
             object.__setattr__(self, "sample", self.sample or "random")
             object.__setattr__(self, "count", COUNT if self.count is None else self.count)
             self._check_sample()
@@ -81,30 +83,30 @@ class Design:
 
     @property
     def gridded(self) -> tuple[str, ...]:
-        """The names with values, an axis each."""
+        """Names with values, an axis each."""
         return tuple(name for name in self.values if name not in self.drawn)
 
     @cached_property
     def samples(self) -> np.ndarray:
-        """(samples, drawn) what was drawn."""
+        """Samples (samples, drawn) of the distributions."""
         units = _units(self.sample, len(self.drawn), self.count, self.seed)
         columns = [self.values[n].quantile(u) for n, u in zip(self.drawn, units.T)]  # type: ignore
         return np.stack(columns, axis=1)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """Of all axes but the starts."""
+        """Shape of all axes but the starts."""
         sizes = [len(self.values[name]) for name in self.gridded]  # type: ignore
         return (*sizes, *([len(self.samples)] if self.drawn else []))
 
     @property
     def members(self) -> int:
-        """How many are simulated."""
+        """Number of members that are simulated."""
         return math.prod(self.shape) * self.starts
 
     @cached_property
     def box(self) -> tuple[int, ...]:
-        """The largest box of points that a chunk holds: whole along the last axes."""
+        """Largest box of points that a chunk holds: whole along the last axes."""
         left, sizes = max(1, self.chunk // self.starts), []
         for size in reversed(self.shape):
             sizes.append(min(size, left))
@@ -113,11 +115,11 @@ class Design:
 
     @property
     def boxes(self) -> tuple[int, ...]:
-        """How many there are along each axis."""
+        """Number of boxes along each axis."""
         return tuple(-(-size // part) for size, part in zip(self.shape, self.box))
 
     def regions(self) -> Iterator[tuple[slice, ...]]:
-        """The boxes in their order."""
+        """Boxes in their order, as slices."""
         for index in np.ndindex(self.boxes):
             yield tuple(
                 slice(k * part, min((k + 1) * part, size))
@@ -125,7 +127,7 @@ class Design:
             )
 
     def at(self, region: tuple[slice, ...]) -> dict[str, np.ndarray]:
-        """Name -> values (points,) or (points, m) of a box, its last axis fastest."""
+        """Values (points,) or (points, m) by name at the points of a box, its last axis fastest."""
         ranges = [np.arange(part.start, part.stop) for part in region]
         index = [axis.reshape(-1) for axis in np.meshgrid(*ranges, indexing="ij")]
         found = {name: self.values[name][k] for name, k in zip(self.gridded, index)}  # type: ignore
@@ -134,13 +136,13 @@ class Design:
         return found
 
     def all_of(self, name: str) -> np.ndarray:
-        """Every value that a number takes."""
+        """All values that a number takes."""
         if name in self.drawn:
             return self.samples[:, self.drawn.index(name)]
         return np.asarray(self.values[name])
 
     def as_json(self) -> dict[str, Any]:
-        """For config.json; ``of_json`` reads it."""
+        """Dictionary for config.json; ``design_of_json`` reads it."""
         values = {
             name: as_json(given) if isinstance(given, Distribution) else np.asarray(given).tolist()
             for name, given in self.values.items()
@@ -149,27 +151,32 @@ class Design:
         return {"values": values, **numbers}
 
 
-def design_of_json(held: Mapping[str, Any]) -> Design:
-    """What ``Design.as_json`` gave. Raises KeyError, TypeError or ValueError for anything else."""
+def design_of_json(content: Mapping[str, Any]) -> Design:
+    """Design from the dictionary of ``Design.as_json``.
+
+    Raises KeyError, TypeError or ValueError for anything else.
+    """
     values = {
         name: of_json(given) if isinstance(given, Mapping) else given
-        for name, given in held["values"].items()
+        for name, given in content["values"].items()
     }
-    return Design(**{**held, "values": values})
+    return Design(**{**content, "values": values})
 
 
-def _array(name: str, given: Any) -> np.ndarray:
+def _array(name: str, values: Any) -> np.ndarray:
     try:
-        array = np.atleast_1d(np.asarray(given, float))
+        array = np.atleast_1d(np.asarray(values, float))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: {given!r} are no values, and no distribution: {error}") from None
+        raise ValueError(
+            f"{name}: {values!r} are no values, and no distribution: {error}"
+        ) from None
     if array.ndim > 2 or not array.size or not np.isfinite(array).all():
         raise ValueError(f"{name}: give finite values (k,) or (k, m), got shape {array.shape}")
     return array
 
 
 def _units(sample: str | None, numbers: int, count: int | None, seed: int) -> np.ndarray:
-    """(samples, numbers) in [0, 1]."""
+    """Samples (samples, numbers) in the unit cube."""
     size: Any = count
     if sample == "random":
         return np.random.default_rng(seed).random((size, numbers))

@@ -1,4 +1,4 @@
-"""What a number is drawn from, by its quantiles, so that every way of sampling can use it."""
+"""Distributions of numbers by their quantiles, so that every way of sampling can use them."""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Uniform:
-    """Between two numbers.
+    """Uniform distribution between two numbers.
 
     >>> Uniform(2.0, 4.0).quantile(0.25)
     2.5
@@ -23,13 +23,13 @@ class Uniform:
         _increasing(self)
 
     def quantile(self, part: Any) -> Any:
-        """The number below which a part of all lies; part: array in [0, 1]."""
+        """Number below which a part of the distribution lies; part: array in [0, 1]."""
         return self.low + (self.high - self.low) * part
 
 
 @dataclass(frozen=True)
 class LogUniform:
-    """Between two positive numbers, their logarithm uniform."""
+    """Distribution between two positive numbers whose logarithm is uniform."""
 
     low: float
     high: float
@@ -40,13 +40,13 @@ class LogUniform:
             raise ValueError(f"LogUniform from {self.low}; both ends must be positive")
 
     def quantile(self, part: Any) -> Any:
-        """See ``Uniform.quantile``."""
+        """Quantile, see ``Uniform.quantile``."""
         return np.clip(self.low * (self.high / self.low) ** part, self.low, self.high)
 
 
 @dataclass(frozen=True)
 class Normal:
-    """A mean and a standard deviation, cut off at ``low`` and ``high`` if they are given."""
+    """Normal distribution, cut off at ``low`` and ``high`` if they are given."""
 
     mean: float
     deviation: float
@@ -60,7 +60,7 @@ class Normal:
             raise ValueError(f"{self}: low must be below high")
 
     def quantile(self, part: Any) -> Any:
-        """See ``Uniform.quantile``."""
+        """Quantile, see ``Uniform.quantile``."""
         from scipy.stats import truncnorm
 
         ends = [(end - self.mean) / self.deviation for end in (self.low, self.high)]
@@ -73,18 +73,25 @@ Distribution = Uniform | LogUniform | Normal
 KINDS = {kind.__name__: kind for kind in (Uniform, LogUniform, Normal)}
 
 
-def as_json(given: Distribution) -> dict[str, Any]:
-    """A distribution as JSON holds it; ends that are infinite are left out."""
-    held = {name: value for name, value in asdict(given).items() if math.isfinite(value)}
-    return {"distribution": type(given).__name__, **held}
+def as_json(distribution: Distribution) -> dict[str, Any]:
+    """Dictionary of a distribution for JSON; infinite ends are left out."""
+    numbers = {name: value for name, value in asdict(distribution).items() if math.isfinite(value)}
+    return {"distribution": type(distribution).__name__, **numbers}
 
 
-def of_json(held: Mapping[str, Any]) -> Distribution:
-    """What ``as_json`` gave. Raises KeyError, TypeError or ValueError for anything else."""
-    numbers = {name: float(x) for name, x in held.items() if name != "distribution"}
-    return KINDS[held["distribution"]](**numbers)
+def of_json(content: Mapping[str, Any]) -> Distribution:
+    """Distribution from the dictionary of ``as_json``.
+
+    Raises KeyError, TypeError or ValueError for anything else.
+    """
+    numbers = {name: float(x) for name, x in content.items() if name != "distribution"}
+    return KINDS[content["distribution"]](**numbers)
 
 
-def _increasing(given: Uniform | LogUniform) -> None:
-    if not (math.isfinite(given.low) and math.isfinite(given.high) and given.low < given.high):
-        raise ValueError(f"{given}: low must be below high, and both finite")
+def _increasing(distribution: Uniform | LogUniform) -> None:
+    if not (
+        math.isfinite(distribution.low)
+        and math.isfinite(distribution.high)
+        and distribution.low < distribution.high
+    ):
+        raise ValueError(f"{distribution}: low must be below high, and both finite")

@@ -1,4 +1,4 @@
-"""How far one number may go before something no longer holds, for each member of a sweep."""
+"""Edge of a number for each member of a sweep: how far it may go until a condition fails."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -17,13 +17,13 @@ HALF = 0.5  # of a measure that is yes or no: above, it holds
 
 @dataclass(frozen=True)
 class Edge:
-    """The last value of a number, on its way from ``start`` to ``end``, at which something holds.
+    """Last value of a number, on its way from ``start`` to ``end``, at which a measure holds.
 
     number: label or path; one value for all numbers of the path. parts: steps of the grid between.
     holds: a measure of the sweep that is 1 where it does. checks: values before the last that are
     tried too, for there may be holes (``optimize.sweeps.bisection``). total, largest: other
-    measures, of which the sum and the largest of all values tried are told. Raises ValueError for
-    numbers that make no sense, and for a measure that is told twice.
+    measures, of which the sum and the largest of all values tried are reported. Raises ValueError
+    for numbers that make no sense, and for a measure that is reported twice.
 
     >>> push = Edge("forces.force[0,0]", 0.0, 600.0, parts=24, holds="standing")
     >>> push.grid[1]
@@ -49,35 +49,38 @@ class Edge:
             raise ValueError(
                 f"edge: parts is {self.parts}, checks {self.checks}; give at least 1 and 0"
             )
-        told = [*self.found, *map(named, (*self.total, *self.largest))]
+        told = [*self.found, *map(measure_name, (*self.total, *self.largest))]
         twice = sorted({name for name in told if told.count(name) > 1})
         if twice:
             raise ValueError(f"edge: {', '.join(twice)} would be told twice; name it once")
 
     @property
     def grid(self) -> np.ndarray:
-        """(parts + 1,) the values that are tried."""
+        """Values (parts + 1,) that are tried."""
         return np.linspace(self.start, self.end, self.parts + 1)
 
     @property
     def measures(self) -> list[str]:
-        """What is measured of every value that is tried."""
+        """Measures of every value that is tried."""
         return list(dict.fromkeys((self.holds, *self.total, *self.largest)))
 
     @property
     def found(self) -> tuple[str, ...]:
-        """What is told beside total and largest, see ``Edges``."""
+        """Names that are reported beside total and largest, see ``Edges``."""
         before = (f"before_{k + 1}" for k in range(self.checks))
         return "edge", "holes", "beyond", "not_finite", *before
 
     def as_json(self) -> dict[str, Any]:
-        """For config.json."""
+        """Dictionary for config.json."""
         return asdict(self)
 
 
-def telling_unsolved(edge: Edge, known: Mapping[str, Term]) -> Edge:
-    """The edge, and of a scheme that optimises how many steps were not solved in all runs, and the
-    largest force without a source in them; known: the measures by name."""
+def with_unsolved(edge: Edge, known: Mapping[str, Term]) -> Edge:
+    """Edge that also reports unsolved steps, where the scheme optimises.
+
+    These are how many steps were not solved in all runs, and the largest force without a source in
+    them. known: the measures by name.
+    """
     if not set(UNSOLVED) <= set(known):
         return edge
     holds = known.get(edge.holds)
@@ -91,20 +94,20 @@ def telling_unsolved(edge: Edge, known: Mapping[str, Term]) -> Edge:
     )
 
 
-def named(measure: str) -> str:
-    """The name of a measure, also of a file's: "my_file.py:name"."""
+def measure_name(measure: str) -> str:
+    """Name of a measure, also of a file's: "my_file.py:name"."""
     return measure.rpartition(":")[2] if FILE in measure else measure
 
 
 @dataclass(frozen=True)
 class Edges:
-    """Finds the edges of members: called as ``Problem.outcomes_at`` is.
+    """Finder of the edges of members, called as ``Problem.outcomes_at`` is.
 
     Gives ``edge`` (P, trials), the last value at which it holds, one part before ``start`` where it
     does not even there; ``holes``, how many of the values tried before that do not; ``beyond``, 1
     where it holds at ``end``, and the edge lies further on; ``before_1``, ..., whether it holds so
-    many parts before the edge, NaN where there is no such value. What is not finite does not hold;
-    a member that never was is not whole, and all of these are NaN. Of all values tried
+    many parts before the edge, NaN where there is no such value. A run that is not finite does not
+    hold; a member that never was finite is not whole, and all of these are NaN. Of all values tried
     ``not_finite`` are how many were not, and ``total`` and ``largest`` of the edge what they say,
     NaN where no value is finite.
     """
@@ -127,7 +130,7 @@ class Edges:
             own[self.path] = edge.grid[steps]
             parts, good = self.problem.outcomes_of(own, cells % trials)
             measured, sound = self.columns.of(parts), self.columns.sound(parts, good)
-            holds = named(edge.holds)
+            holds = measure_name(edge.holds)
             search = search.after(cells, steps, measured[holds] > HALF, sound[holds])
             for name, fold in self._folds.items():
                 own = np.where(sound[name], measured[name], np.nan)
@@ -140,13 +143,12 @@ class Edges:
 
     @property
     def _folds(self) -> dict[str, Callable[..., np.ndarray]]:
-        """Measure -> what becomes of it and that of another value; what is not finite is left
-        out."""
-        folds = {named(name): _sum for name in self.edge.total}
-        return folds | {named(name): _largest for name in self.edge.largest}
+        """Fold of each reported measure over the tried values; not finite values are ignored."""
+        folds = {measure_name(name): _sum for name in self.edge.total}
+        return folds | {measure_name(name): _largest for name in self.edge.largest}
 
     def _found(self, search: Search) -> dict[str, np.ndarray]:
-        """What a bisection says of each cell, at its end."""
+        """Results of a finished bisection for each cell."""
         edge, below = self.edge, search.below(self.edge.checks)
         first = edge.start - (edge.grid[1] - edge.grid[0])
         return {
@@ -160,10 +162,10 @@ class Edges:
         }
 
 
-def _sum(held: np.ndarray, more: np.ndarray) -> np.ndarray:
-    both = np.nan_to_num(held) + more
-    return np.where(np.isfinite(more), both, held)
+def _sum(so_far: np.ndarray, more: np.ndarray) -> np.ndarray:
+    both = np.nan_to_num(so_far) + more
+    return np.where(np.isfinite(more), both, so_far)
 
 
-def _largest(held: np.ndarray, more: np.ndarray) -> np.ndarray:
-    return np.fmax(held, np.where(np.isfinite(more), more, np.nan))
+def _largest(so_far: np.ndarray, more: np.ndarray) -> np.ndarray:
+    return np.fmax(so_far, np.where(np.isfinite(more), more, np.nan))

@@ -1,4 +1,4 @@
-"""What a sweep measures: terms of objectives, what summaries tell, and measures of one's own."""
+"""Measures of a sweep: terms of objectives, numbers of the summary, and custom measures."""
 
 import difflib
 import hashlib
@@ -28,7 +28,7 @@ from optimize.running.summary import LABELS
 from optimize.scenarios.scenario import Scenario
 
 DEFAULT = ("distance", "final_com_height", "standing")
-# always told of schemes that optimise, and what they are called where only survival is asked
+# always reported of schemes that optimise; their names where only survival is measured
 UNSOLVED = {
     "unsolved_frames": "unsolved_while_standing",
     "largest_root_residual": "residual_while_standing",
@@ -39,7 +39,7 @@ Measures = Sequence[str] | Mapping[str, Measure | Term]
 
 @dataclass(frozen=True)
 class Columns:
-    """What each member gives: raw terms, folded by ``objective``, and weighted sums of them.
+    """Columns of a sweep: raw terms, folded by ``objective``, and weighted sums of them.
 
     shown: name -> term; totals: name -> objective, and its terms by their names there. Terms that
     differ are folded apart, whatever they are called, so that no measure changes another.
@@ -51,12 +51,12 @@ class Columns:
 
     @property
     def units(self) -> dict[str, str]:
-        """Name -> unit, in the order of the result."""
+        """Unit by name, in the order of the result."""
         terms = {name: self.objective.term(key).unit for name, key in self.shown.items()}
         return {**dict.fromkeys(self.totals, ""), **terms}
 
     def of(self, parts: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The columns of raw terms."""
+        """Values of the columns from raw terms."""
         sums = {
             name: judged.total({own: parts[key] for own, key in keys.items()})
             for name, (judged, keys) in self.totals.items()
@@ -64,8 +64,10 @@ class Columns:
         return {**sums, **{name: parts[key] for name, key in self.shown.items()}}
 
     def sound(self, parts: Mapping[str, np.ndarray], good: np.ndarray) -> dict[str, np.ndarray]:
-        """Whether each column means something, by that of the motion: of survival it needs no more
-        than the time until a fall."""
+        """Validity of each column, from that of the motion.
+
+        Of survival the motion only has to be finite until a fall.
+        """
         while_standing = np.asarray(parts.get(SOUND, good)) > 0.5
         sums = {
             name: while_standing if judged.ends_with_a_fall else good
@@ -76,13 +78,13 @@ class Columns:
 
 
 class _Terms:
-    """Terms by a key of their own, those that are the same by one."""
+    """Collection of terms by unique keys; equal terms share one."""
 
     def __init__(self, problem: Problem):
         self.problem, self.found = problem, {}
 
     def key(self, name: str, term: Term) -> str:
-        """Of a term, which is taken in."""
+        """Add a term and return its key."""
         key, number = name, 1
         taken = TERMS.get(name) not in (None, term)  # the name stays that of what ships
         while taken or self.found.get(key, term) != term:
@@ -91,10 +93,10 @@ class _Terms:
         self.found[key] = term
         return key
 
-    def keys(self, judged: Objective) -> dict[str, str]:
-        """Of the terms of an objective; where a fall ends it, as they are while it stands."""
-        own = {name: judged.term(name) for name in judged.weights}
-        if judged.ends_with_a_fall:
+    def keys(self, objective: Objective) -> dict[str, str]:
+        """Keys of an objective's terms; where a fall ends it, of terms folded while standing."""
+        own = {name: objective.term(name) for name in objective.weights}
+        if objective.ends_with_a_fall:
             own = {name: self._while_standing(term) for name, term in own.items()}
         return {name: self.key(name, term) for name, term in own.items()}
 
@@ -110,12 +112,12 @@ class _Terms:
 
 
 def columns(problem: Problem, measures: Measures | None) -> Columns:
-    """Those of the problem's objective ("fitness" and its terms), then what is asked for, then how
-    many steps were not solved where the scheme optimises.
+    """Columns of a sweep: the problem's objective, the requested measures, and unsolved steps.
 
-    measures: names, of a term, an objective (its weighted sum) or a number of the summary, or as
-    "my_file.py:name" of a Measure, Term, Objective or function of a sample; or name -> Measure or
-    Term. Raises KeyError for a name that there is none of, with the nearest, and the errors of
+    The objective gives "fitness" and its terms; unsolved steps are added where the scheme
+    optimises. measures: names, of a term, an objective (its weighted sum) or a number of the
+    summary, or as "my_file.py:name" of a Measure, Term, Objective or function of a sample; or name
+    -> Measure or Term. Raises KeyError for an unknown name, with the nearest, and the errors of
     ``user_objective`` for files.
     """
     known, terms = available(problem.scenario), _Terms(problem)
@@ -130,24 +132,24 @@ def columns(problem: Problem, measures: Measures | None) -> Columns:
     ]
     asked = measures if measures is not None else () if totals else default
     for name in [asked] if isinstance(asked, str) else asked:
-        own = asked[name] if isinstance(asked, Mapping) else None
-        if own is None and FILE in name:
-            own, name = as_term(in_file(name)[0]), name.rpartition(":")[2]
-            if not isinstance(own, (Measure, Term, Objective)):
+        custom = asked[name] if isinstance(asked, Mapping) else None
+        if custom is None and FILE in name:
+            custom, name = as_term(in_file(name)[0]), name.rpartition(":")[2]
+            if not isinstance(custom, (Measure, Term, Objective)):
                 raise TypeError(
-                    f"measure {name} is {own!r}; a file gives a Measure, a Term, an Objective or a"
-                    " function of a sample"
+                    f"measure {name} is {custom!r}; a file gives a Measure, a Term, an Objective or"
+                    " a function of a sample"
                 )
-        if own is None:
-            own = OBJECTIVES.get(name)
-        if isinstance(own, Objective):
-            totals[name] = own, terms.keys(own)
+        if custom is None:
+            custom = OBJECTIVES.get(name)
+        if isinstance(custom, Objective):
+            totals[name] = custom, terms.keys(custom)
             continue
-        if own is None and name in shown:
+        if custom is None and name in shown:
             continue
-        if own is None and name not in known:
+        if custom is None and name not in known:
             raise KeyError(_unknown(name, [*known, *OBJECTIVES]))
-        term = known[name] if own is None else own
+        term = known[name] if custom is None else custom
         if isinstance(term, Measure):
             term = Term(name, "", lambda model, fold=term: fold)
         shown[name] = terms.key(name, term)
@@ -156,12 +158,12 @@ def columns(problem: Problem, measures: Measures | None) -> Columns:
     every = tuple(replace(term, name=key) for key, term in terms.found.items())
     weights = dict.fromkeys(terms.found, 0.0)
     folded = Objective("sweep", 0.0, weights, terms=every, to_the_end=True)
-    folded.measures(problem.scenario.model)  # what the body lacks for them is told now
+    folded.measures(problem.scenario.model)  # raises now for what the body lacks
     return Columns(folded, shown, totals)
 
 
 def _show_unsolved(known: Mapping[str, Term], shown: dict[str, str], terms: _Terms) -> None:
-    """Besides what is asked for: to the end, or until a fall if nothing else is asked."""
+    """Add columns of unsolved steps: to the end, or until a fall if nothing else is asked."""
     survival = [term.measure is None for term in terms.found.values()]
     for to_the_end, standing in UNSOLVED.items():
         name = standing if survival and all(survival) else to_the_end
@@ -170,14 +172,14 @@ def _show_unsolved(known: Mapping[str, Term], shown: dict[str, str], terms: _Ter
 
 
 def sources(measures: Measures | None) -> dict[str, str]:
-    """File -> SHA-256 of the files that measures are of."""
+    """SHA-256 digests of the files that define measures, by name."""
     names = [] if measures is None or isinstance(measures, Mapping) else measures
     files = [name for name in ([names] if isinstance(names, str) else names) if FILE in name]
     return {n: hashlib.sha256(in_file(n)[1].encode()).hexdigest()[:16] for n in files}
 
 
 def available(scenario: Scenario) -> dict[str, Term]:
-    """Name -> term, of all that a sweep of this scenario can measure."""
+    """Terms that a sweep of this scenario can measure, by name."""
     found = {
         "distance": Term("distance", "m", lambda model: _from_start(0), lambda x: x[1] - x[0]),
         "final_com_height": Term("", "m", lambda model: _from_start(2), lambda x: x[1]),
@@ -191,13 +193,13 @@ def available(scenario: Scenario) -> dict[str, Term]:
 
 
 def _above(model: Model) -> Measure:
-    """The head above standing height, at the last step."""
+    """Measure of the head above standing height, at the last step."""
     above = above_standing(model)
     return final(lambda sample: above(sample.obs.kin.com))
 
 
 def _from_start(axis: int) -> Measure:
-    """The centre of mass along an axis: at the first step, and at the last [m]."""
+    """Measure of the centre of mass along an axis: at the first step, and at the last [m]."""
 
     def update(value: Any, sample: Sample) -> Any:
         now = sample.obs.com[axis]
@@ -207,7 +209,7 @@ def _from_start(axis: int) -> Measure:
 
 
 def _unit(name: str) -> str:
-    """As the summary's label has it."""
+    """Unit of a number, from its label in the summary."""
     label = next((labels[name] for labels in LABELS.values() if name in labels), "")
     return label.rpartition("[")[2].rstrip("]") if label.endswith("]") else ""
 

@@ -1,4 +1,4 @@
-"""A member of a sweep by its coordinates, as a scenario to simulate and look at."""
+"""Member of a sweep by its coordinates, as a scenario to simulate and look at."""
 
 import dataclasses
 import math
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 
 class Member(NamedTuple):
-    """scenario: of this member alone. at: dimension -> index. told: its coordinates and measures,
-    as the sweep has them."""
+    """Scenario of a member of a sweep, with its index and values.
+
+    at: dimension -> index. told: its coordinates and measures in the sweep.
+    """
 
     scenario: Scenario
     at: dict[str, int]
@@ -28,62 +30,62 @@ class Member(NamedTuple):
 
 
 def member(folder: str | os.PathLike, at: Mapping[str, float], what: Any = None) -> Member:
-    """The member nearest to some coordinates; ``simulate(member(...).scenario)`` plays it.
+    """Member nearest to given coordinates; ``simulate(member(...).scenario)`` plays it.
 
     at: coordinate -> value, by name or a part of the name that no other has ("friction" for
     "model.friction"); "start" and "sample" by number. What is left out is 0 along its dimension,
     unless several values make that ambiguous. what: the Problem or Scenario, where the sweep was
     of one that was made in Python. Of a sweep with an edge the member is simulated at its own.
 
-    Raises KeyError for a coordinate that there is none of, ValueError for one out of the range of
-    the sweep or left out.
+    Raises KeyError for an unknown coordinate, ValueError for one out of the range of the sweep or
+    left out.
     """
     table = open_sweep(folder)
     run = RunFolder.open(folder)
-    made = kept_sweep(run, what)
+    swept = kept_sweep(run, what)
     named = {_named(table, name): value for name, value in at.items()}
     index = _sampled(table, named) | _gridded(table, named)
     one = table.isel(index)
-    told = {str(n): float(one[n]) for n in (*one.coords, *one.data_vars) if one[n].ndim == 0}
-    found = scenario_at(made, index)
-    if made.edge is not None and math.isfinite(told["edge"]):  # at the edge, or where it begins
-        low, high = sorted((made.edge.start, made.edge.end))
-        found = found.set(made.edge_path, min(max(told["edge"], low), high))
-    return Member(found, index, told)
+    figures = {str(n): float(one[n]) for n in (*one.coords, *one.data_vars) if one[n].ndim == 0}
+    scenario = scenario_at(swept, index)
+    if swept.edge is not None and math.isfinite(figures["edge"]):  # at the edge, or where it begins
+        low, high = sorted((swept.edge.start, swept.edge.end))
+        scenario = scenario.set(swept.edge_path, min(max(figures["edge"], low), high))
+    return Member(scenario, index, figures)
 
 
-def scenario_at(made: Sweep, index: Mapping[str, int]) -> Scenario:
-    """The scenario of one member of a sweep, by its place."""
-    design, problem = made.design, made.problem
-    point = [index[dim] for dim in made.layout.dims[:-1]]
+def scenario_at(swept: Sweep, index: Mapping[str, int]) -> Scenario:
+    """Scenario of one member of a sweep, by its index along each dimension."""
+    design, problem = swept.design, swept.problem
+    point = [index[dim] for dim in swept.layout.dims[:-1]]
     held = design.at(tuple(slice(k, k + 1) for k in point))
     start = index[store.START]
-    found = problem.scenario.with_tree(
+    scenario = problem.scenario.with_tree(
         {"state": jax.tree.map(lambda x: x[start], problem.starts())}
     )
     seconds = problem.steps * float(problem.scenario.scheme.dt)
-    found = dataclasses.replace(found, seconds=seconds)
+    scenario = dataclasses.replace(scenario, seconds=seconds)
     for path, values in problem.varied().items():
-        found = found.set(path, values[start])
+        scenario = scenario.set(path, values[start])
     for name, values in held.items():
-        found = found.set(made.paths[name], values[0])
-    return found
+        scenario = scenario.set(swept.paths[name], values[0])
+    return scenario
 
 
-def _named(table: "Dataset", given: str) -> str:
-    """The coordinate of a name, or of a part of one that no other has."""
+def _named(table: "Dataset", text: str) -> str:
+    """Coordinate of a name, or of a part of a name that no other has."""
     names = [str(name) for name, x in table.coords.items() if x.ndim == 1]
-    if given in names:
-        return given
-    found = [name for name in names if given in name]
-    if len(found) == 1:
-        return found[0]
-    told = f"{given!r} may be {', '.join(found)}" if found else f"no coordinate {given!r}"
+    if text in names:
+        return text
+    matches = [name for name in names if text in name]
+    if len(matches) == 1:
+        return matches[0]
+    told = f"{text!r} may be {', '.join(matches)}" if matches else f"no coordinate {text!r}"
     raise KeyError(f"{told}; the coordinates are: {', '.join(names)}")
 
 
 def _sampled(table: "Dataset", at: Mapping[str, float]) -> dict[str, int]:
-    """The sample nearest to what was drawn, each number by its range."""
+    """Sample nearest to given values, each number relative to its range."""
     if store.SAMPLE not in table.dims:
         return {}
     if store.SAMPLE in at:
@@ -101,17 +103,17 @@ def _sampled(table: "Dataset", at: Mapping[str, float]) -> dict[str, int]:
 
 
 def _gridded(table: "Dataset", at: Mapping[str, float]) -> dict[str, int]:
-    found = {}
+    indices = {}
     for dim in map(str, table["failed"].dims):
         if dim == store.SAMPLE:
             continue
         if dim in at:
-            found[dim] = _nearest(table, dim, at[dim])
+            indices[dim] = _nearest(table, dim, at[dim])
         elif table.sizes[dim] == 1 or dim == store.START:
-            found[dim] = 0
+            indices[dim] = 0
         else:
             raise ValueError(f"say where along {dim}, which has {table.sizes[dim]} values")
-    return found
+    return indices
 
 
 def _nearest(table: "Dataset", dim: str, value: float) -> int:

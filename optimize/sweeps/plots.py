@@ -1,4 +1,4 @@
-"""Pictures of a sweep: heat maps, families of lines, pairs of what was drawn, bars of indices."""
+"""Plots of a sweep: heat maps, families of lines, pairs of sampled numbers, bars of indices."""
 
 import os
 from typing import TYPE_CHECKING, Any
@@ -25,14 +25,14 @@ def plot_sweep(
     by: tuple[str, ...] | None = None,
     kind: str | None = None,
 ) -> None:
-    """Write one PNG of a measure: its mean over the starts and all axes that are not shown.
+    """Plot one measure to a PNG: its mean over the starts and all axes that are not shown.
 
     by: the axes to show, by default those with more than one value. kind: "heat" (of two axes),
-    "lines" (over the first, a line for each value of the second, if there is one), "pairs" (of what
-    was drawn); by default pairs for a sample, lines over one axis, else a heat map.
+    "lines" (over the first, a line for each value of the second, if there is one), "pairs" (of
+    sampled numbers); by default pairs for a sample, lines over one axis, else a heat map.
 
-    Raises KeyError for an axis or a measure that there is none of, ValueError where the kind does
-    not fit, ImportError without matplotlib.
+    Raises KeyError for an unknown axis or measure, ValueError where the kind does not fit,
+    ImportError without matplotlib.
     """
     values = measure_in(table, measure)
     axes = [str(d) for d in values.dims if d not in (store.START, store.SAMPLE)]
@@ -50,40 +50,40 @@ def plot_sweep(
     save_figure(path, draw(table, values, by))
 
 
-def plot_indices(path: str | os.PathLike, found: "Dataset") -> None:
-    """Write one PNG: a pair of bars a number, of ``sobol_indices``, with their intervals."""
-    names = [str(name) for name in np.asarray(found["number"])]
+def plot_indices(path: str | os.PathLike, indices: "Dataset") -> None:
+    """Plot ``sobol_indices`` to a PNG: a pair of bars for each number, with their intervals."""
+    names = [str(name) for name in np.asarray(indices["number"])]
     figure = new_figure(WIDTH, 1.6 + 0.5 * len(names))
     axis: Any = figure.add_subplot()
     place = np.arange(len(names))
     for k, name in enumerate(KINDS):
-        error = np.asarray(found[f"{name}_interval"])
+        error = np.asarray(indices[f"{name}_interval"])
         axis.barh(
-            place + 0.38 * (0.5 - k), np.asarray(found[name]), 0.34, xerr=error, label=name,
+            place + 0.38 * (0.5 - k), np.asarray(indices[name]), 0.34, xerr=error, label=name,
             color=LINE_COLOURS[k], ecolor=SOFT, capsize=2,
         )  # fmt: skip
     axis.axvline(0.0, color=SOFT, lw=0.8)
     axis.set_yticks(place, names)
-    axis.set_xlabel(f"Sobol index of {found.attrs['measure']}, {LEVEL:.0%} intervals", fontsize=8)
+    axis.set_xlabel(f"Sobol index of {indices.attrs['measure']}, {LEVEL:.0%} intervals", fontsize=8)
     axis.tick_params(labelsize=8, colors=SOFT)
     axis.legend(fontsize=7, frameon=False)
     save_figure(path, figure)
 
 
 def label_of(values: "DataArray") -> str:
-    """Name and unit."""
+    """Name and unit of an array."""
     unit = values.attrs.get("units", "")
     return f"{values.name} [{unit}]" if unit else str(values.name)
 
 
 def _mean(values: "DataArray", keep: tuple[str, ...]) -> "DataArray":
-    """Over all other axes, without members that failed."""
+    """Mean over all other axes, without members that failed."""
     rest = [dim for dim in values.dims if dim not in keep]
     return values.mean(rest, skipna=True).transpose(*keep)
 
 
 def _begun(values: "DataArray", shown: tuple[str, ...]) -> tuple[Any, Any]:
-    """A figure whose title says of what, and its axis."""
+    """New figure whose title names the measure, and its axis."""
     figure = new_figure(WIDTH, HEIGHT)
     rest = [f"{values.sizes[d]} {d}" for d in values.dims if d not in shown and values.sizes[d] > 1]
     mean = f"; mean over {' and '.join(rest)}" if rest else ""
@@ -94,7 +94,7 @@ def _begun(values: "DataArray", shown: tuple[str, ...]) -> tuple[Any, Any]:
 
 
 def _heat(table: "Dataset", values: "DataArray", by: tuple[str, ...]) -> Any:
-    """The first axis down, the second along."""
+    """Heat map with the first axis down, the second along."""
     if len(by) != 2:
         raise ValueError(f"a heat map has two axes, got {', '.join(by) or 'none'}")
     figure, axis = _begun(values, by)
@@ -139,8 +139,10 @@ def _lines(table: "Dataset", values: "DataArray", by: tuple[str, ...]) -> Any:
 
 
 def _pairs(table: "Dataset", values: "DataArray", by: tuple[str, ...]) -> Any:
-    """Each number that was drawn against each other one, the measure as colour; against the measure
-    on the diagonal."""
+    """Scatter plots of each sampled number against each other one, the measure as colour.
+
+    On the diagonal a number is drawn against the measure.
+    """
     names = [
         str(n) for n, x in table.coords.items() if x.dims == (store.SAMPLE,) and n != store.SAMPLE
     ]

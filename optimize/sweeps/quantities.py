@@ -16,7 +16,10 @@ INF = math.inf
 
 
 class Quantity(NamedTuple):
-    """unit: as a reader sees it, "" where it is not known. least, most: what it may be."""
+    """Unit and bounds of a number.
+
+    unit: as a reader sees it, "" where it is not known. least, most: what it may be.
+    """
 
     unit: str = ""
     least: float = -INF
@@ -53,7 +56,7 @@ OF_ROLES: dict[Role, tuple[float, float]] = {"time": (0.0, INF), "strength": (0.
 
 
 def quantity(scenario: Scenario, path: str) -> Quantity:
-    """Of the numbers at a path."""
+    """Unit and bounds of the numbers at a path."""
     entry = resolve(path, leaves_by_path(scenario.tree))
     script = script_in(scenario) if entry.leaf == "controller.values" else None
     if script is not None:
@@ -67,8 +70,7 @@ def quantity(scenario: Scenario, path: str) -> Quantity:
 
 
 def check_bounds(problem: Problem, name: str, path: str, values: np.ndarray) -> None:
-    """Raise ValueError where a value is outside of what the number may be, or of the bounds that
-    the problem gives it."""
+    """Raise ValueError where a value is outside of the number's bounds, or of the problem's."""
     known = quantity(problem.scenario, path)
     least, most = known.least, known.most
     for given, spec in (problem.numbers or {}).items():
@@ -84,11 +86,11 @@ def check_bounds(problem: Problem, name: str, path: str, values: np.ndarray) -> 
         )
 
 
-def _same(scenario: Scenario, one: str, other: str) -> bool:
+def _same(scenario: Scenario, first: str, second: str) -> bool:
     leaves = leaves_by_path(scenario.tree)
-    return overlap(resolve(one, leaves), resolve(other, leaves))
+    return overlap(resolve(first, leaves), resolve(second, leaves))
 
 
-def overlap(one: Entry, other: Entry) -> bool:
-    """Whether two paths share a number."""
-    return one.leaf == other.leaf and bool(set(one.flat) & set(other.flat))
+def overlap(first: Entry, second: Entry) -> bool:
+    """True if two paths share a number."""
+    return first.leaf == second.leaf and bool(set(first.flat) & set(second.flat))

@@ -1,4 +1,4 @@
-"""Where a sweep's numbers go: arrays in memory, or Zarr in a folder, box by box as they come."""
+"""Storage of a sweep: arrays in memory, or Zarr in a folder, written box by box."""
 
 import math
 import os
@@ -16,13 +16,13 @@ STORE, PROGRESS = "sweep.zarr", "progress.json"
 START, SAMPLE, FAILED = "start", "sample", "failed"
 COORDS, MEASURES = "coordinates_in_order", "measures_in_order"  # attributes of the store
 AT_ONCE = 2**28  # that are read at once, so that damage shows [bytes]
-INSIDE = 2**32  # that may be kept in memory [bytes]
+INSIDE = 2**32  # limit of a sweep in memory [bytes]
 EXTRA = 'pip install "jaxsim-characters[results]"'
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What a result holds besides the numbers themselves.
+class SweepLayout:
+    """Layout of a result: dimensions, coordinates and units.
 
     dims, shape: of every measure; box: shape of what is written at a time. coords: name -> (dims,
     values, attributes). units: measure -> unit. attrs: of the whole.
@@ -37,12 +37,12 @@ class Layout:
 
     @property
     def bytes(self) -> int:
-        """Of all measures and coordinates, uncompressed."""
+        """Size of all measures and coordinates, uncompressed."""
         each = 8 * len(self.units) + 1
         return math.prod(self.shape) * each + sum(v.nbytes for _, v, _ in self.coords.values())
 
     def variables(self) -> dict[str, tuple[str, Any, dict[str, str]]]:
-        """Name -> dtype, what stands where nothing was computed yet, attributes."""
+        """Variables by name: dtype, fill value where nothing was computed yet, attributes."""
         found = {
             name: ("float64", math.nan, {"units": unit} if unit else {})
             for name, unit in self.units.items()
@@ -52,7 +52,7 @@ class Layout:
 
 
 def need_xarray() -> Any:
-    """The library. Raises ImportError, naming the extra."""
+    """Import xarray. Raises ImportError, naming the extra."""
     try:
         import xarray
     except ImportError as error:
@@ -61,7 +61,7 @@ def need_xarray() -> Any:
 
 
 def need_zarr() -> Any:
-    """The library. Raises ImportError, naming the extra."""
+    """Import zarr. Raises ImportError, naming the extra."""
     try:
         import zarr
     except ImportError as error:
@@ -71,8 +71,8 @@ def need_zarr() -> Any:
     return zarr
 
 
-def check_room(layout: Layout, out: str | os.PathLike | None) -> None:
-    """Raise ValueError where the sweep would not fit."""
+def check_room(layout: SweepLayout, out: str | os.PathLike | None) -> None:
+    """Raise ValueError where the sweep would not fit in memory, or on the disk."""
     if out is None:
         if layout.bytes > INSIDE:
             raise ValueError(
@@ -95,23 +95,23 @@ def _size(count: float) -> str:
     return f"{count / 1e9:.3g} GB"
 
 
-def in_memory(layout: Layout) -> dict[str, np.ndarray]:
+def in_memory(layout: SweepLayout) -> dict[str, np.ndarray]:
     """Empty arrays by name."""
     return {
         n: np.full(layout.shape, fill, dtype) for n, (dtype, fill, _) in layout.variables().items()
     }
 
 
-def dataset_of(layout: Layout, arrays: Mapping[str, np.ndarray]) -> Any:
-    """Arrays as an xarray.Dataset."""
+def dataset_of(layout: SweepLayout, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Convert arrays to an xarray.Dataset."""
     xarray = need_xarray()
     variables = layout.variables()
     data = {name: (layout.dims, array, variables[name][2]) for name, array in arrays.items()}
     return xarray.Dataset(data, dict(layout.coords), dict(layout.attrs))
 
 
-def create_store(folder: RunFolder, layout: Layout) -> None:
-    """An empty store; its progress is written last."""
+def create_store(folder: RunFolder, layout: SweepLayout) -> None:
+    """Create an empty store; its progress is written last."""
     zarr = need_zarr()
     shutil.rmtree(folder / STORE, ignore_errors=True)
     about = {**layout.attrs, COORDS: [*layout.coords], MEASURES: [*layout.units]}
@@ -139,7 +139,7 @@ def create_store(folder: RunFolder, layout: Layout) -> None:
 
 
 def open_arrays(folder: RunFolder) -> Any:
-    """The store's arrays by name, to be written. Raises ValueError where it is damaged."""
+    """Open the store's arrays by name for writing. Raises ValueError where it is damaged."""
     try:
         return need_zarr().open_group(folder / STORE, mode="r+")
     except Exception as error:
@@ -147,8 +147,10 @@ def open_arrays(folder: RunFolder) -> Any:
 
 
 def open_store(folder: RunFolder) -> Any:
-    """The store as an xarray.Dataset: up to ``AT_ONCE`` bytes, else read where it is looked at.
-    Raises ValueError where it is damaged."""
+    """Open the store as an xarray.Dataset, read into memory up to ``AT_ONCE`` bytes, else lazily.
+
+    Raises ValueError where it is damaged.
+    """
     xarray = need_xarray()
     need_zarr()
     try:
@@ -167,12 +169,12 @@ def open_store(folder: RunFolder) -> Any:
 
 
 def write_progress(folder: RunFolder, boxes: int) -> None:
-    """How many boxes are complete."""
+    """Write the number of complete boxes."""
     folder.write_json(PROGRESS, {"boxes": boxes})
 
 
 def read_progress(folder: RunFolder, most: int) -> int | None:
-    """How many boxes are complete; None where the store was not finished being made."""
+    """Read the number of complete boxes; None where the store was not fully created."""
     if not (folder / PROGRESS).is_file():
         return None
     held = folder.read_json(PROGRESS)

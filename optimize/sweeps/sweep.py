@@ -1,4 +1,4 @@
-"""A sweep: measures of all members of a design, simulated chunk by chunk by one program.
+"""Sweep: measures of all members of a design, simulated chunk by chunk by one program.
 
 table = sweep("sit_to_stand", {"model.friction": [0.4, 0.8]}, starts=8)
 table["standing"].mean("start")
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jaxsim.io.files import try_folder
-from optimize.interrupts import noting
+from optimize.interrupts import note_interrupts
 from optimize.problems.problem import Problem
 from optimize.results.digest import accept, changes_since, digest
 from optimize.results.folder import RESTORE, RunFolder, command_line
-from optimize.results.lock import locked
+from optimize.results.lock import lock_folder
 from optimize.running.cluster import Workers, workers
 from optimize.scenarios.scenario import Scenario
 from optimize.sweeps import store
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from xarray import Dataset
 
 
-@noting()
+@note_interrupts()
 def sweep(
     what: Problem | Scenario | str | os.PathLike | None,
     values: Values | None = None,
@@ -52,12 +52,12 @@ def sweep(
     cluster: Any = None,
     edge: Edge | None = None,
 ) -> "Dataset":
-    """Measures of all combinations of values, and of samples of distributions.
+    """Sweep measures over all combinations of values, and over samples of distributions.
 
     what: a Problem, whose objective and trials count; a Scenario, or a name or file of one (then
     ``set`` changes it, see ``optimize.scenarios.find``). values: label or path -> values (k,), one
     for all numbers of the path, or (k, m) for its m numbers, or ``Uniform``, ``LogUniform``,
-    ``Normal``. sample: how these are drawn, ``count`` times: "random", "sobol", or "saltelli" for
+    ``Normal``. sample: how these are sampled, ``count`` times: "random", "sobol", or "saltelli" for
     ``sobol_indices``. measures: names of terms, objectives, or numbers of the summary, or
     "my_file.py:name" (see ``optimize.sweeps.measures``); or name -> Measure or Term. starts:
     slightly different ones for each member (1, or the problem's trials).
@@ -66,9 +66,9 @@ def sweep(
     edge: in place of measures, the last value of a further number at which something holds, found
     by bisection for each member: measures "edge", "holes", "beyond" and more (see ``Edges``).
 
-    Returns an xarray.Dataset: an axis for each number with values, "sample" for those drawn, and
-    "start"; "failed" (bool) for members whose motion means nothing, whose measures are NaN. Without
-    ``out`` it is in memory. With it, it is kept in that folder as Zarr, chunk by chunk, and opened
+    Returns an xarray.Dataset: an axis for each number with values, "sample" for those sampled, and
+    "start"; "failed" (bool) for members whose motion diverged, whose measures are NaN. Without
+    ``out`` it is in memory. With it, it is saved in that folder as Zarr, chunk by chunk, and opened
     from there; ``resume`` goes on where a run ended, to the same bytes (what=None: with what the
     folder says). chunk: members that are in memory at a time; a point's starts stay together.
 
@@ -78,9 +78,9 @@ def sweep(
     of processor is.
 
     Ctrl-C ends it after a chunk, as KeyboardInterrupt. Raises, before anything is written, KeyError
-    for paths and measures that there are none of, ValueError for values that cannot be and for what
-    does not fit on the disk, RunChanged for a resumed run that began with something else,
-    FileExistsError for a folder that holds something, ImportError without xarray or zarr.
+    for unknown paths and measures, ValueError for invalid values and for a result that does not fit
+    on the disk, RunChanged for a resumed run that began with something else, FileExistsError for a
+    folder that holds something, ImportError without xarray or zarr.
 
     >>> table = sweep("walk", {"model.friction": [0.4, 0.8]}, seconds=0.01)
     >>> table["distance"].dims, bool(table["failed"].any())
@@ -102,7 +102,7 @@ def sweep(
         chunk,
         edge,
     )
-    return carried_out(
+    return run_request(
         request,
         out,
         resume=resume,
@@ -113,7 +113,7 @@ def sweep(
     )
 
 
-def carried_out(
+def run_request(
     request: Request,
     out: str | os.PathLike | None = None,
     *,
@@ -123,24 +123,24 @@ def carried_out(
     command: list[str] | None = None,
     cluster: Any = None,
 ) -> "Dataset":
-    """What ``sweep`` gives for a request, which says everything else."""
+    """Run the sweep of a request, see ``sweep``."""
     store.need_xarray()
     if resume:
         return _resumed(out, request, accept_changes, progress, cluster)
-    made = make(request)
-    store.check_room(made.layout, out)
+    swept = make(request)
+    store.check_room(swept.layout, out)
     with workers(cluster) as pool:
         if out is None:
-            arrays = store.in_memory(made.layout)
-            made.run(arrays, 0, lambda boxes: None, progress, pool)
-            return store.dataset_of(made.layout, arrays)
+            arrays = store.in_memory(swept.layout)
+            swept.run(arrays, 0, lambda boxes: None, progress, pool)
+            return store.dataset_of(swept.layout, arrays)
         store.need_zarr()
         try_folder(out)
-        with locked(out):
-            config = _config(made, request, command)
-            folder = RunFolder.create(out, config, digest=_digest(config, made))
-            store.create_store(folder, made.layout)
-            return _go_on(folder, made, 0, progress, pool)
+        with lock_folder(out):
+            config = _config(swept, request, command)
+            folder = RunFolder.create(out, config, digest=_digest(config, swept))
+            store.create_store(folder, swept.layout)
+            return _go_on(folder, swept, 0, progress, pool)
 
 
 def _resumed(
@@ -149,41 +149,41 @@ def _resumed(
     if out is None:
         raise ValueError("to resume, name the folder of the run (out=)")
     folder = RunFolder.open(out)
-    with locked(folder), contextlib.ExitStack() as stack:
+    with lock_folder(folder), contextlib.ExitStack() as stack:
         if not request.values:
             kept, own = kept_request(folder, request.what), request.measures
             request = kept if own is None else replace(kept, measures=own)
-        made = make(request)
-        now = _digest(_config(made, request, []), made)
+        swept = make(request)
+        now = _digest(_config(swept, request, []), swept)
         changed = changes_since(folder, now, accept_changes)
         store.need_zarr()
-        done = store.read_progress(folder, int(np.prod(made.design.boxes)))
+        done = store.read_progress(folder, int(np.prod(swept.design.boxes)))
         pool = stack.enter_context(workers(cluster))
         accept(folder, now, changed, at=done or 0)
         if done is None:  # it ended before there was a store
-            store.check_room(made.layout, out)
-            store.create_store(folder, made.layout)
-        return _go_on(folder, made, done or 0, progress, pool)
+            store.check_room(swept.layout, out)
+            store.create_store(folder, swept.layout)
+        return _go_on(folder, swept, done or 0, progress, pool)
 
 
 def _go_on(
-    folder: RunFolder, made: Sweep, done: int, progress: bool, pool: Workers | None
+    folder: RunFolder, swept: Sweep, done: int, progress: bool, pool: Workers | None
 ) -> "Dataset":
     arrays = store.open_arrays(folder)
-    made.run(arrays, done, lambda boxes: store.write_progress(folder, boxes), progress, pool)
+    swept.run(arrays, done, lambda boxes: store.write_progress(folder, boxes), progress, pool)
     return store.open_store(folder)
 
 
-def _config(made: Sweep, request: Request, command: list[str] | None) -> dict[str, Any]:
-    problem, what = made.problem, request.what
+def _config(swept: Sweep, request: Request, command: list[str] | None) -> dict[str, Any]:
+    problem, what = swept.problem, request.what
     return {
-        "sweep": made.design.as_json(),
+        "sweep": swept.design.as_json(),
         "measures": None if request.measures is None else list(request.measures),
         "edge": None if request.edge is None else request.edge.as_json(),
         "measured by": sources(request.measures if request.edge is None else request.edge.measures),
-        "units": dict(made.units),
+        "units": dict(swept.units),
         "weights": {
-            name: dict(judged.weights) for name, (judged, _) in made.columns.totals.items()
+            name: dict(judged.weights) for name, (judged, _) in swept.columns.totals.items()
         },
         # A Problem or a Scenario of Python cannot be made again from the folder alone.
         "scenario": os.fspath(what) if isinstance(what, (str, os.PathLike)) else None,
@@ -198,28 +198,32 @@ def _config(made: Sweep, request: Request, command: list[str] | None) -> dict[st
     }
 
 
-def _digest(config: Mapping[str, Any], made: Sweep) -> dict[str, Any]:
-    scenario = made.problem.scenario
+def _digest(config: Mapping[str, Any], swept: Sweep) -> dict[str, Any]:
+    scenario = swept.problem.scenario
     arrays = {part: x for part, x in scenario.tree.items() if part != "model"}
     script = scenario.files.get("script.scl")
-    return digest(config, script, scenario.model, {**arrays, "starts": made.problem.starts()})
+    return digest(config, script, scenario.model, {**arrays, "starts": swept.problem.starts()})
 
 
 # ---- what is in a folder
 
 
 def open_sweep(folder: str | os.PathLike) -> "Dataset":
-    """The result in a folder, so far as it is complete; read where it is looked at. Raises
-    FileNotFoundError where there is none, ValueError where it is damaged."""
+    """Open the result in a folder, as far as it is complete; large ones are read lazily.
+
+    Raises FileNotFoundError where there is none, ValueError where it is damaged.
+    """
     found = RunFolder.open(folder)
     _kept(found)
     return store.open_store(found)
 
 
 def kept_request(folder: RunFolder, what: Any = None) -> Request:
-    """What the sweep of a folder was asked for. what: the Problem or Scenario that it was of, where
-    that was made in Python. Raises ValueError where it is needed, and where the options are
-    damaged."""
+    """Request of the sweep in a folder.
+
+    what: the Problem or Scenario that it was of, where that was made in Python. Raises ValueError
+    where it is needed, and where the options are damaged.
+    """
     config = _kept(folder)
     try:
         what = config["scenario"] if what is None else what
@@ -241,7 +245,7 @@ def kept_request(folder: RunFolder, what: Any = None) -> Request:
 
 
 def kept_sweep(folder: RunFolder, what: Any = None) -> Sweep:
-    """The sweep of a folder, made again without what it measured; see ``kept_request``."""
+    """Sweep of a folder, rebuilt without its measures; see ``kept_request``."""
     return make(replace(kept_request(folder, what), measures=None))
 
 

@@ -1,4 +1,4 @@
-"""What a sweep is of: a problem, the members of a design, what is measured; checked, and run."""
+"""Checked request for a sweep: its problem, the members of a design, the measures; and its run."""
 
 import contextlib
 import dataclasses
@@ -18,7 +18,7 @@ from jaxsim.fused.fuse import BACKENDS
 from jaxsim.ranges import within
 from jaxsim.simulation.checks import check_kind
 from jaxsim.tree_paths import leaves_by_path, resolve
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 from optimize.problems.problem import Problem
 from optimize.running.cluster import Workers, each
 from optimize.running.objectives import Objective
@@ -26,7 +26,7 @@ from optimize.scenarios.find import scenario as find_scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.sweeps import store
 from optimize.sweeps.design import CHUNK, Design, Values
-from optimize.sweeps.edge import Edge, Edges, named, telling_unsolved
+from optimize.sweeps.edge import Edge, Edges, measure_name, with_unsolved
 from optimize.sweeps.measures import Columns, Measures, available, columns
 from optimize.sweeps.quantities import check_bounds, overlap, quantity
 
@@ -35,7 +35,7 @@ FORBIDDEN = re.compile(r'[<>:"/\\|?*]+')  # in a name that is a file's too
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of ``optimize.sweep`` that say what is simulated; see there."""
+    """Arguments of ``optimize.sweep`` that define what is simulated; see there."""
 
     what: Any
     values: Values
@@ -54,7 +54,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is swept, checked: who, which members, what is measured, or how far a number may go."""
+    """Checked sweep: problem, design, and its measures or the edge of a number."""
 
     problem: Problem
     design: Design
@@ -77,33 +77,33 @@ class Sweep:
 
     @cached_property
     def paths(self) -> dict[str, str]:
-        """Name -> path. Raises KeyError for what is neither, with the nearest."""
+        """Paths by name. Raises KeyError for an unknown name, with the nearest."""
         return {name: self.problem.scenario.path(name) for name in self.design.values}
 
     @cached_property
     def dims(self) -> dict[str, str]:
-        """Name -> what the result calls it."""
+        """Names of the numbers in the result."""
         return {name: FORBIDDEN.sub("-", name.replace(": ", " ")) for name in self.design.values}
 
     @cached_property
     def edge_path(self) -> str:
-        """Of the edge's number."""
+        """Path of the edge's number."""
         assert self.edge is not None
         return self.problem.scenario.path(self.edge.number)
 
     @cached_property
     def units(self) -> dict[str, str]:
-        """Measure -> unit."""
+        """Units by measure."""
         if self.edge is None:
             return self.columns.units
         unit, edge, own = quantity(self.problem.scenario, self.edge_path).unit, self.edge, {}
-        for name in map(named, (*edge.total, *edge.largest)):
+        for name in map(measure_name, (*edge.total, *edge.largest)):
             own[name] = self.columns.units[name]
         return {**dict.fromkeys(edge.found, "1"), "edge": unit, **own}
 
     @cached_property
     def outcomes(self) -> Callable[[Mapping[str, np.ndarray]], Any]:
-        """Of the points of a box: see ``Problem.outcomes_at``, ``Edges``."""
+        """Function that simulates the points of a box: ``Problem.outcomes_at``, or ``Edges``."""
         if self.edge is None:
             return self.problem.outcomes_at
         return Edges(self.problem, self.columns, self.edge_path, self.edge)
@@ -136,8 +136,8 @@ class Sweep:
             raise ValueError(f"{', '.join(shared)}: the problem's variants set it already")
 
     @cached_property
-    def layout(self) -> store.Layout:
-        """Of the result."""
+    def layout(self) -> store.SweepLayout:
+        """Layout of the result."""
         design, scenario = self.design, self.problem.scenario
         sampled = [store.SAMPLE] if design.drawn else []
         dims = (*(self.dims[n] for n in design.gridded), *sampled, store.START)
@@ -154,7 +154,7 @@ class Sweep:
         if sampled:
             coords[store.SAMPLE] = ((store.SAMPLE,), np.arange(design.shape[-1]), {})
         coords[store.START] = ((store.START,), np.arange(design.starts), {})
-        return store.Layout(
+        return store.SweepLayout(
             dims,
             (*design.shape, design.starts),
             (*design.box, design.starts),
@@ -190,7 +190,7 @@ class Sweep:
         calls = ((self.numbers(region, width),) for _, region in regions)
         with (
             contextlib.closing(each(pool, self.outcomes, calls)) as found,
-            deferred() as check,
+            defer_interrupts() as check,
             tqdm(**options, disable=not progress) as bar,
         ):
             for (number, region), size, outcomes in zip(regions, sizes, found):
@@ -201,8 +201,10 @@ class Sweep:
                 check()
 
     def numbers(self, region: tuple[slice, ...], width: int) -> dict[str, np.ndarray]:
-        """Path -> values of the points of a box, which is filled up with its first one; for edges
-        one program does any number of them."""
+        """Values by path of the points of a box.
+
+        A box is filled up with its first point; for edges one program serves any number of points.
+        """
         held = self.design.at(region)
         size = len(next(iter(held.values())))
         index = np.arange(width if self.edge is None else size)
@@ -212,7 +214,7 @@ class Sweep:
     def computed(
         self, region: tuple[slice, ...], parts: Mapping[str, np.ndarray], good: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """The columns of a box by its outcomes."""
+        """Columns of a box from its outcomes."""
         found = dict(parts)
         if self.edge is None:
             found, sound = self.columns.of(parts), self.columns.sound(parts, good)
@@ -226,7 +228,7 @@ class Sweep:
 
 
 def make(request: Request) -> Sweep:
-    """The sweep that is asked for. Raises as ``optimize.sweep`` does."""
+    """Create the sweep of a request. Raises as ``optimize.sweep`` does."""
     what, seconds, backend = request.what, request.seconds, request.backend
     check_kind("what", what, Problem, Scenario, str, os.PathLike, how=": a name or a file")
     if backend not in (None, *BACKENDS):
@@ -247,7 +249,7 @@ def make(request: Request) -> Sweep:
     design = Design(request.values, *drawn, problem.trials, request.chunk)
     measures, edge = request.measures, request.edge
     if edge is not None:
-        edge = telling_unsolved(edge, available(problem.scenario))
+        edge = with_unsolved(edge, available(problem.scenario))
         if measures is not None:
             raise ValueError("an edge is of what holds (Edge(holds=...)); leave the measures out")
         measures = edge.measures

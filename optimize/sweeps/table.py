@@ -1,4 +1,4 @@
-"""A sweep in a few lines, as CSV, and which of its members mean nothing."""
+"""Summary of a sweep, its CSV, and its failed members."""
 
 import os
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,12 @@ TOLD = 8  # members that failed, by name
 
 
 def measures_in(table: "Dataset") -> list[str]:
-    """The names of what a sweep measured."""
+    """Names of the measures of a sweep."""
     return [str(name) for name in table.data_vars if name != store.FAILED]
 
 
 def measure_in(table: "Dataset", name: str) -> "DataArray":
-    """One of them. Raises KeyError, naming all, for another name."""
+    """Array of one measure. Raises KeyError, naming all, for another name."""
     known = measures_in(table)
     if name not in known:
         raise KeyError(f"no measure {name!r} in this sweep; there are: {', '.join(known)}")
@@ -31,8 +31,10 @@ def measure_in(table: "Dataset", name: str) -> "DataArray":
 
 
 def failed_members(table: "Dataset") -> "DataFrame":
-    """The coordinates of members whose motion means nothing, by their number: the place in the
-    array, the last axis fastest."""
+    """Coordinates of members whose motion diverged, by their number.
+
+    The number is the place in the array, the last axis fastest.
+    """
     import pandas
 
     failed = np.asarray(table[store.FAILED])
@@ -47,8 +49,10 @@ def failed_members(table: "Dataset") -> "DataFrame":
 
 
 def write_csv(path: str | os.PathLike, table: "Dataset") -> None:
-    """A line a member: its coordinates, then what was measured; at most ``ROWS`` of them are in
-    memory, or one step along the first axis."""
+    """Write a CSV with a line for each member: its coordinates, then its measures.
+
+    At most ``ROWS`` lines are in memory, or one step along the first axis.
+    """
     dims = tuple(map(str, table[store.FAILED].dims))
     sizes = [table.sizes[dim] for dim in dims]
     step = max(1, ROWS // max(1, int(np.prod(sizes[1:]))))
@@ -67,7 +71,7 @@ def write_csv(path: str | os.PathLike, table: "Dataset") -> None:
 
 
 def summary(table: "Dataset") -> str:
-    """How many members, how many failed, and of each measure its range and where its ends are."""
+    """Format the number of members and failures, and the range of each measure with its ends."""
     failed = np.asarray(table[store.FAILED])
     axes = " x ".join(f"{table.sizes[dim]} {dim}" for dim in table[store.FAILED].dims)
     lines = [f"{failed.size} members: {axes}", *_failed_lines(table, failed)]
@@ -90,7 +94,7 @@ def summary(table: "Dataset") -> str:
 
 
 def unsolved_note(table: "Dataset") -> str:
-    """What to say where steps were not solved; empty where all were, or nothing is optimised."""
+    """Note on unsolved steps; empty where all were solved, or nothing is optimised."""
     for count, force in (tuple(UNSOLVED), tuple(UNSOLVED.values())):
         if count in table and force in table:
             steps, most = np.asarray(table[count]), np.asarray(table[force])
@@ -117,7 +121,7 @@ def _failed_lines(table: "Dataset", failed: np.ndarray) -> list[str]:
 
 
 def _at(table: "Dataset", member: int) -> str:
-    """The coordinates of a member, for a reader."""
+    """Format the coordinates of a member for a reader."""
     dims = table[store.FAILED].dims
     place = np.unravel_index(member, [table.sizes[dim] for dim in dims])
     one: Any = table.coords.to_dataset().isel(dict(zip(dims, map(int, place))))

@@ -1,7 +1,7 @@
-"""What members of all runs were worth.
+"""Evaluate the members of all runs together.
 
-They are evaluated together, in calls that always have the same number of rows, so that nothing is
-compiled anew: one call while the populations are as they began, more when some have grown.
+Calls always have the same number of rows, so that nothing is compiled again: one call while the
+populations are at their first size, more when some have grown.
 """
 
 from __future__ import annotations
@@ -14,24 +14,27 @@ import numpy as np
 
 from optimize.problems.evaluation import Evaluation
 
-Slopes = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+GradientFunction = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """x (P, n) -> loss (P,), derivative (P, n)."""
-Doubt = Callable[[Any, np.ndarray, np.ndarray], str]
+GradientVeto = Callable[[Any, np.ndarray, np.ndarray], str]
 """A method along the derivative, x (R, n), sigma (R,) -> why it is not to be followed from there,
 an empty text where it is."""
 
 
-class Judged(NamedTuple):
-    """What a search asks of a problem. evaluate: x (P, n), run (P,) -> Evaluation; slopes: for
-    methods along a derivative. doubt: asked before a stage of a chain follows it."""
+class Evaluators(NamedTuple):
+    """Functions by which a search evaluates a problem.
+
+    evaluate: x (P, n), run (P,) -> Evaluation; slopes: for methods along a derivative. veto: asked
+    before a stage of a chain follows the derivative.
+    """
 
     evaluate: Callable[[np.ndarray, np.ndarray], Evaluation]
-    slopes: Slopes | None
-    doubt: Doubt | None = None
+    slopes: GradientFunction | None
+    veto: GradientVeto | None = None
 
 
-class Assessed(NamedTuple):
-    """Of one run."""
+class EvaluatedRun(NamedTuple):
+    """Evaluated members of one run."""
 
     x: np.ndarray  # (P, n)
     fitness: np.ndarray  # (P,) float64
@@ -41,8 +44,8 @@ class Assessed(NamedTuple):
     steps: int
     seconds: float  # of the evaluation of all runs
 
-    def first(self) -> Assessed:
-        """The first member alone."""
+    def first(self) -> EvaluatedRun:
+        """Record of the first member alone."""
         parts = {name: column[:1] for name, column in self.parts.items()}
         slope = None if self.slope is None else self.slope[:1]
         return self._replace(
@@ -51,41 +54,49 @@ class Assessed(NamedTuple):
         )  # fmt: skip
 
 
-def assess(judged: Judged, sloped: bool, members: list, rows: int) -> list[Assessed]:
-    """Evaluate the members of all runs in calls of so many rows, and check the shapes."""
+def assess(
+    evaluators: Evaluators, gradient_based: bool, members: list, rows: int
+) -> list[EvaluatedRun]:
+    """Evaluate the members of all runs in calls of ``rows`` rows, and check the shapes."""
     began = time.perf_counter()
     x = np.concatenate(members).astype(np.float64)  # what is computed of them is ranked in it
     run = np.repeat(np.arange(len(members)), [len(m) for m in members])
-    found, slopes, steps = [], [], 0
+    batches, slopes, steps = [], [], 0
     for at in range(0, len(x), rows):
         index = np.arange(at, at + rows)
         index[index >= len(x)] = 0  # whose numbers are left out again
-        evaluation, slope = _evaluated(judged, sloped, x[index].copy(), run[index])
+        evaluation, slope = _evaluated(evaluators, gradient_based, x[index].copy(), run[index])
         count = min(rows, len(x) - at)
         columns = _columns(evaluation, rows)
-        found.append({name: column[:count] for name, column in columns.items()})
+        batches.append({name: column[:count] for name, column in columns.items()})
         slopes.append(slope[:count])
         steps += int(evaluation.steps) * count / rows
     seconds = time.perf_counter() - began
-    whole = {name: np.concatenate([c[name] for c in found]) for name in found[0]}
+    whole = {name: np.concatenate([c[name] for c in batches]) for name in batches[0]}
     slope = np.concatenate(slopes)
     healthy = np.isfinite(whole["fitness"]) & (whole["failed"] == 0)
     parts = {name[5:]: column for name, column in whole.items() if name.startswith("part ")}
     out, ends = [], np.cumsum([len(m) for m in members])
-    for own in map(slice, [0, *ends[:-1]], ends):
-        told = {name: column[own] for name, column in parts.items()}
-        share = round(steps * len(x[own]) / len(x))
-        columns = whole["fitness"][own], slope[own] if sloped else None, told
-        out.append(Assessed(x[own], *columns, healthy[own], share, seconds))
+    for rows_of_run in map(slice, [0, *ends[:-1]], ends):
+        terms = {name: column[rows_of_run] for name, column in parts.items()}
+        share = round(steps * len(x[rows_of_run]) / len(x))
+        columns = (
+            whole["fitness"][rows_of_run],
+            slope[rows_of_run] if gradient_based else None,
+            terms,
+        )
+        out.append(EvaluatedRun(x[rows_of_run], *columns, healthy[rows_of_run], share, seconds))
     return out
 
 
-def _evaluated(judged: Judged, sloped: bool, x, run) -> tuple[Evaluation, np.ndarray]:
-    if not sloped:
-        return judged.evaluate(x, run), np.zeros((len(x), 0))
-    if judged.slopes is None:
+def _evaluated(
+    evaluators: Evaluators, gradient_based: bool, x, run
+) -> tuple[Evaluation, np.ndarray]:
+    if not gradient_based:
+        return evaluators.evaluate(x, run), np.zeros((len(x), 0))
+    if evaluators.slopes is None:
         raise ValueError("a method along the derivative needs slopes=, that gives it")
-    loss, slope = judged.slopes(x)
+    loss, slope = evaluators.slopes(x)
     loss, slope = np.asarray(loss, float), np.asarray(slope, float)
     if loss.shape != (len(x),) or slope.shape != x.shape:
         raise ValueError(f"slopes gave shapes {loss.shape}, {slope.shape} for members {x.shape}")

@@ -1,4 +1,4 @@
-"""The bar of a tuning run."""
+"""Progress bar of a tuning run."""
 
 import numpy as np
 from tqdm import tqdm
@@ -7,7 +7,7 @@ from optimize.tuning.checkpoint import GenerationRecord
 
 
 class Bar:
-    """Progress of the search: best so far, median, failures, rollouts a second."""
+    """Progress bar of a search: best so far, median, failures, rollouts a second."""
 
     def __init__(self, generations: int, progress: bool):
         self.noted = ""
@@ -20,11 +20,11 @@ class Bar:
         self.bar.close()
 
     def note(self, text: str) -> None:
-        """What stands before the numbers from now on."""
+        """Set the text that stands before the numbers from now on."""
         self.noted = f"{text}, "
 
     def show(self, records: list[GenerationRecord]) -> None:
-        """After a generation; the start has the number -1, a resumed run begins later."""
+        """Update after a generation; the start has the number -1, a resumed run begins later."""
         record = min(records, key=lambda r: np.inf if r.best_ever is None else r.best_ever)
         self.bar.set_description("tuning", refresh=False)
         rate = sum(r.members for r in records) / max(record.seconds, 1e-9)

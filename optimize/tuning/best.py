@@ -1,4 +1,4 @@
-"""The best member of a search, as it is written down."""
+"""Best member of a search in best.scl and best.json."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -16,37 +16,37 @@ from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
 from optimize.running.summary import json_safe
 from optimize.tuning.checkpoint import GenerationRecord
-from optimize.tuning.histories import weighed
+from optimize.tuning.histories import weighted_sum
 
 BY_SEARCH = "by the motions of the search"
 
 
 class Best:
-    """best.scl and best.json, kept up to date with the search.
+    """Writer of best.scl and best.json, up to date with the search.
 
-    weighed: runs have weights of their own, so that what they found is compared by its terms, under
-    the weights of the problem.
+    weighed: runs have weights of their own, so that their members are compared by their terms,
+    under the weights of the problem.
     """
 
     def __init__(self, folder: RunFolder, problem: Problem, weighed: bool = False):
         self.folder, self.problem, self.weighed = folder, problem, weighed
         self.start: dict[str, Any] | None = None
-        self.found: dict[int, tuple[float, dict]] = {}  # run -> its best: worth, terms
+        self.found: dict[int, tuple[float, dict]] = {}  # run -> its best: fitness, terms
         self.written: tuple[int, float] | None = None
         if (folder / RunFolder.HISTORY).is_file():
             for line in folder.read_history():
                 self._note(line)
 
     def worth(self, fitness: float | None, parts: Mapping[str, float | None]) -> float:
-        """What a member is worth among those of all runs; infinite where it failed."""
+        """Fitness of a member, comparable between runs; infinite where it failed."""
         if fitness is None or not np.isfinite(fitness):
             return np.inf
         if not self.weighed:
             return float(fitness)
-        return float(np.nan_to_num(weighed(self.problem.objective.weights, parts), nan=np.inf))
+        return float(np.nan_to_num(weighted_sum(self.problem.objective.weights, parts), nan=np.inf))
 
     def _note(self, line: Mapping[str, Any]) -> None:
-        """Take a record for the start if it is the first, and for what its run has found."""
+        """Record a history line: as the start if it is the first, and as the best of its run."""
         worth = self.worth(line["best"], line["best_parts"])
         if self.start is None:
             self.start = {**line, "best": worth if np.isfinite(worth) else None}
@@ -54,7 +54,7 @@ class Best:
             self.found[line.get("run", 0)] = worth, line["best_parts"]
 
     def begin(self, records: list[GenerationRecord]) -> None:
-        """Take the first generation that is shown for the start."""
+        """Record the first generation that is shown as the start."""
         for record in records:
             self._note(dataclasses.asdict(record))
 
@@ -75,14 +75,15 @@ class Best:
         parts: Mapping[str, float | None],
         x: np.ndarray,
         before: tuple[float | None, Mapping[str, float | None]] | None = None,
-        judged: str = BY_SEARCH,
+        how: str = BY_SEARCH,
     ) -> None:
-        """best.scl of a script, and best.json with terms and numbers before and after.
+        """Write best.scl of a script, and best.json with terms and numbers before and after.
 
-        before: fitness and terms of the start, by default as the search has them; judged: how.
+        before: fitness and terms of the start, by default as the search has them; how: description
+        of their evaluation.
         """
         problem, start = self.problem, self.start or {"best": None, "best_parts": {}}
-        begun, begun_parts = before or (start["best"], start["best_parts"])
+        start_fitness, begun_parts = before or (start["best"], start["best_parts"])
         script = script_in(problem.scenario)
         if script is not None:
             self.folder.write_text(RunFolder.BEST_SCRIPT, tuned_text(problem, script, x))
@@ -99,8 +100,8 @@ class Best:
         ]
         content = {
             "objective": objective.name,
-            "judged": judged,
-            "fitness": {"before": begun, "after": fitness},
+            "judged": how,
+            "fitness": {"before": start_fitness, "after": fitness},
             "terms": terms,
             "numbers": numbers_found(problem, x),
         }
@@ -108,7 +109,7 @@ class Best:
 
 
 def tuned_text(problem: Problem, script: Script, x: np.ndarray) -> str:
-    """The script with the numbers of a member x (n,) of the optimiser."""
+    """Text of a script with the numbers of a member x (n,) of the optimiser."""
     after = problem.tunables.decode(np.asarray(x, float))
     values = np.array(script.values())
     for k, path in enumerate(problem.tunables.names):
@@ -119,7 +120,7 @@ def tuned_text(problem: Problem, script: Script, x: np.ndarray) -> str:
 
 
 def written_values(problem: Problem, x: np.ndarray) -> np.ndarray:
-    """(n,) numbers of a member x (n,), in their units; those of a script as its text has them."""
+    """Numbers (n,) of a member x (n,), in their units; those of a script as its text has them."""
     after = np.array(problem.tunables.decode(np.asarray(x, float)), float)
     script = script_in(problem.scenario)
     if script is None:
@@ -133,7 +134,7 @@ def written_values(problem: Problem, x: np.ndarray) -> np.ndarray:
 
 
 def numbers_found(problem: Problem, x: np.ndarray) -> dict[str, dict[str, Any]]:
-    """Every number by label or path: its unit, bounds, before and after."""
+    """Tuned numbers by label or path: unit, bounds, values before and after."""
     tunables, script = problem.tunables, script_in(problem.scenario)
     roles = () if script is None else number_roles(script)
     after, rows = written_values(problem, x), {}

@@ -1,4 +1,4 @@
-"""What an evolution run needs in order to go on: a file, a check that it is whole, and history.
+"""Checkpoint and history of an evolution run, from which it is resumed exactly.
 
 A checkpoint is a MessagePack file (flax.serialization) around its own SHA-256 digest: a file that
 was cut short or changed is recognised, not resumed.
@@ -30,8 +30,7 @@ class CheckpointError(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class GenerationRecord:
-    """One line of history.jsonl, of one run. A number that does not exist (no healthy member) is
-    None.
+    """One line of history.jsonl, of one run; None for a number without a healthy member.
 
     generation  -1 is the start: the initial mean alone
     best, median, mean, worst   fitness of the healthy members of this generation
@@ -75,7 +74,7 @@ class GenerationRecord:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What must be the same when a run goes on; (R,) arrays have one entry for each run.
+    """Settings that a resumed search must share; (R,) arrays have one entry for each run.
 
     method    a chain, see ``optimize.tuning.methods.stages``
     restarts  "ipop", "bipop", "masked"; "" for none
@@ -95,23 +94,23 @@ class Settings:
     def runs(self) -> int:
         return len(self.seed)
 
-    def check(self, asked: Settings, path: Path) -> None:
-        """Raise ValueError that names every setting in which the run that is asked for differs."""
+    def check(self, new_settings: Settings, path: Path) -> None:
+        """Raise ValueError that names every setting in which the resumed run differs."""
         differences = []
-        if self.runs != asked.runs:
-            differences.append(f"runs {self.runs} (now {asked.runs})")
+        if self.runs != new_settings.runs:
+            differences.append(f"runs {self.runs} (now {new_settings.runs})")
         for field in dataclasses.fields(self):
-            kept, new = getattr(self, field.name), getattr(asked, field.name)
-            if isinstance(kept, np.ndarray):
-                if kept.shape == new.shape and (kept != new).any():
-                    i = int(np.argmax(kept != new))
-                    place = f"[{i}]" if len(kept) > 1 or field.name == "mean" else ""
-                    differences.append(f"{field.name}{place} {kept[i]} (now {new[i]})")
-            elif kept != new:
-                differences.append(f"{field.name} {kept} (now {new})")
+            old, new = getattr(self, field.name), getattr(new_settings, field.name)
+            if isinstance(old, np.ndarray):
+                if old.shape == new.shape and (old != new).any():
+                    i = int(np.argmax(old != new))
+                    place = f"[{i}]" if len(old) > 1 or field.name == "mean" else ""
+                    differences.append(f"{field.name}{place} {old[i]} (now {new[i]})")
+            elif old != new:
+                differences.append(f"{field.name} {old} (now {new})")
         if differences:
             hint = ""
-            if self.precision != asked.precision:
+            if self.precision != new_settings.precision:
                 hint = "; jax_enable_x64 must be set as it was in the first run"
             raise ValueError(
                 f"{path} belongs to another run: {', '.join(differences)}."
@@ -121,7 +120,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """Runs of a search between two generations; all arrays are on the host, of R runs.
+    """State of R runs of a search between two generations; all arrays are on the host.
 
     stage       of the chain, that the state belongs to
     state       arrays of the method's state by path, with a leading axis of R
@@ -142,7 +141,7 @@ class Checkpoint:
     digest: str = ""
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write the file as a whole (see `write_bytes`)."""
+        """Write the checkpoint atomically (see `write_bytes`)."""
         payload = serialization.msgpack_serialize(dataclasses.asdict(self))
         digest = hashlib.sha256(payload).hexdigest()
         envelope = {"format": _FORMAT, "sha256": digest, "payload": payload}
@@ -176,7 +175,7 @@ class Checkpoint:
 
 
 class History:
-    """history.jsonl as this run has written it: what a file that another process changes is not."""
+    """Writer of history.jsonl that notices when another process has changed the file."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -190,10 +189,10 @@ class History:
         self.size, self.hashed = len(data), hashlib.sha256(data)
 
     def append(self, records: Sequence[GenerationRecord]) -> str:
-        """Add lines, through to the disk; returns the digest of all lines.
+        """Append records and flush them to the disk; returns the digest of all lines.
 
-        Raises CheckpointError, and adds nothing, where the file has another size than this run has
-        written. OSError where the disk is full names the file.
+        Raises CheckpointError, and appends nothing, where the file has another size than this run
+        has written. OSError where the disk is full names the file.
         """
         there = self.path.stat().st_size if self.path.is_file() else 0
         if there != self.size:
@@ -213,12 +212,12 @@ class History:
 
 
 def history_line(record: GenerationRecord) -> str:
-    """A record as one line of strict JSON, numbers without loss."""
+    """Format a record as one line of strict JSON, numbers without loss."""
     return json.dumps(dataclasses.asdict(record), allow_nan=False) + "\n"
 
 
 def load_history(folder: RunFolder, checkpoint: Checkpoint) -> list[GenerationRecord]:
-    """The records that belong to the checkpoint; lines written after it are left out.
+    """Load the records that belong to a checkpoint; lines written after it are left out.
 
     Raises CheckpointError where the history is shorter than the checkpoint says, where its
     generations do not follow on each other, or where it is damaged.
@@ -258,13 +257,16 @@ def load_history(folder: RunFolder, checkpoint: Checkpoint) -> list[GenerationRe
 
 
 def _digest(path: Path, lines: int) -> str:
-    """Of the first lines of a file."""
+    """SHA-256 digest of the first ``lines`` lines of a file."""
     whole = path.read_bytes().splitlines(True) if path.is_file() else []
     return hashlib.sha256(b"".join(whole[:lines])).hexdigest()
 
 
 def _record(line: dict[str, Any], number: int) -> GenerationRecord:
-    """A line's record. Raises TypeError for other fields, ValueError for values of other kinds."""
+    """Record of a history line.
+
+    Raises TypeError for other fields, ValueError for values of other types.
+    """
     record = GenerationRecord(**line)
     for field in dataclasses.fields(record):
         value, kinds = getattr(record, field.name), _KINDS[str(field.type)]
@@ -290,12 +292,12 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 def has_begun(folder: RunFolder) -> bool:
-    """Whether there is a search to go on with; a history without its checkpoint is no start."""
+    """True if a folder holds a checkpoint or a history, so that its search has to be resumed."""
     return any((folder / name).is_file() for name in (RunFolder.CHECKPOINT, RunFolder.HISTORY))
 
 
-def next_generation(folder: RunFolder, asked: Settings) -> int:
-    """The one that a resumed search begins with; -1 before anything was evaluated.
+def next_generation(folder: RunFolder, settings: Settings) -> int:
+    """Generation that a resumed search continues with; -1 before the first evaluation.
 
     Raises ValueError where its settings are not those of the checkpoint, CheckpointError where that
     is damaged or gone.
@@ -304,12 +306,12 @@ def next_generation(folder: RunFolder, asked: Settings) -> int:
         return -1
     path = folder / RunFolder.CHECKPOINT
     checkpoint = Checkpoint.load(path)
-    checkpoint.settings.check(asked, path)
+    checkpoint.settings.check(settings, path)
     return checkpoint.generation
 
 
 def on_host(tree: Any) -> Any:
-    """Every leaf as a NumPy array of its own dtype.
+    """Copy every leaf to a NumPy array of its own dtype.
 
     A fresh evosax state holds weakly typed values, for which `tell` would be compiled once more
     than for its own output; NumPy arrays have no weak type.
@@ -322,7 +324,7 @@ def _writable(leaf: Any) -> Any:
 
 
 def damaged_state(path: Path, error: Exception) -> CheckpointError:
-    """For arrays that a search keeps between its rounds."""
+    """CheckpointError for damaged arrays that a search saves between its rounds."""
     return CheckpointError(
         f"{path} is damaged ({error}): restore the file from a copy, or delete it, and the search"
         " begins anew with the options of the run"
@@ -330,7 +332,7 @@ def damaged_state(path: Path, error: Exception) -> CheckpointError:
 
 
 def _gone(path: Path) -> Exception:
-    """For a checkpoint that is not there: whether there was one is told by what is beside it."""
+    """Error for a missing checkpoint: CheckpointError if a history shows that there was one."""
     if (path.parent / RunFolder.HISTORY).is_file():
         return CheckpointError(
             f"the checkpoint {path} is gone, and without it the search cannot go on: restore the"

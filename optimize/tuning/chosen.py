@@ -1,9 +1,9 @@
-"""Searches whose trials are drawn anew each generation: which of their means to keep.
+"""Robust search: new trials in every generation, and a mean chosen by many other starts.
 
-A member that was the best of such a generation was also lucky in its trials. What is kept is a mean
-of the search distribution: each ``EVERY`` generations it is judged by many starts, with the time
-step of the judgement in float64, and of those that stand in nearly all of them the best is chosen.
-It is then judged by as many other starts.
+The best member of such a generation was also lucky in its trials. The result is therefore a mean of
+the search distribution: every ``EVERY`` generations it is evaluated from many starts, with the time
+step of the final evaluation in float64, and of those that end standing in nearly all of them the
+best is chosen. That one is evaluated again from as many other starts.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from optimize.problems.problem import Problem
-from optimize.problems.score import succeeded
+from optimize.problems.score import successes
 from optimize.results.folder import RunFolder
 from optimize.tuning.checkpoint import has_begun
 from optimize.tuning.evolution import EvolutionResult, evolve_runs
@@ -27,7 +27,7 @@ EVERY = 20  # generations
 
 @dataclass(frozen=True)
 class Check:
-    """A mean of the search distribution, judged by many starts.
+    """Evaluation of a mean of the search distribution from many starts.
 
     ``ok`` of ``starts`` end standing; total: the median of the objective over these, parts: of its
     terms (infinite and empty where none does). x: (n,) in the optimiser's coordinates.
@@ -41,12 +41,15 @@ class Check:
     x: list[float]
 
 
-def judged(problem: Problem, x: np.ndarray, generation: int) -> Check:
-    """A mean by the trials of a problem. All count where the objective does not tell who stands."""
+def evaluate_mean(problem: Problem, x: np.ndarray, generation: int) -> Check:
+    """Evaluate a mean by the trials of a problem.
+
+    All that stayed finite count as successes where the objective has no term for that.
+    """
     with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
         values = np.asarray(problem.tunables.decode(np.asarray(x, float)))
         parts, good = problem.outcomes(values[None])
-    ok = succeeded(parts)
+    ok = successes(parts)
     ok = (good if ok is None else ok & good)[0]
     own = {name: parts[name][0][ok] for name in problem.objective.weights}
     totals = np.asarray(problem.objective.total(own))
@@ -61,14 +64,17 @@ def judged(problem: Problem, x: np.ndarray, generation: int) -> Check:
 
 
 def choose(checks: list[Check], sure: float) -> Check:
-    """The lowest total of those that stand in a share ``sure``, else who stands in most."""
+    """Check with the lowest total of those with a share ``sure`` of successes.
+
+    Where none has that share: the check with the most successes.
+    """
     enough = [c for c in checks if c.total is not None and c.ok >= sure * c.starts]
     if enough:
         return min(enough, key=lambda c: c.total or 0.0)
     return max(checks, key=lambda c: c.ok)
 
 
-def evolve_checked(
+def robust_search(
     problem: Problem,
     fine: Problem,
     folder: RunFolder,
@@ -78,36 +84,38 @@ def evolve_checked(
     on_check: Callable[[Check], None],
     **search: Any,
 ) -> tuple[EvolutionResult, Check | None, Check | None]:
-    """One run of ``evolve_runs`` over a problem with fresh trials; and once the search is over, the
-    mean that it began with and the one that was chosen, judged by the same other starts.
+    """Run ``evolve_runs`` over a problem with new trials in every generation, and choose a mean.
 
-    fine: the same numbers as they are judged. The checks are kept in the folder, and are not made
-    again on resume. sure: see ``choose``. search: the further arguments of ``evolve_runs``.
+    Once the search is over, the mean that it began with and the chosen one are evaluated from the
+    same other starts.
+
+    fine: the same numbers, as they are evaluated. The checks are saved in the folder, and are not
+    made again on resume. sure: see ``choose``. search: the further arguments of ``evolve_runs``.
     """
     path = folder / CHECKS
     checks = [Check(**c) for c in json.loads(path.read_text("utf-8"))] if path.is_file() else []
     ends = [*range(EVERY, generations, EVERY), generations]
-    begun, found = resume and has_begun(folder), None
+    started, result = resume and has_begun(folder), None
     for end in ends:
         if end != generations and checks and checks[-1].generation >= end:
             continue
-        (found,) = evolve_runs(
+        (result,) = evolve_runs(
             lambda x, run, generation: problem.evaluate(x, generation),
             generations=end,
             folder=folder,
-            resume=begun or found is not None,
+            resume=started or result is not None,
             by_generation=True,
             progress=False,
             **search,
         )
-        if found.interrupted:
-            return found, None, None
+        if result.interrupted:
+            return result, None, None
         if not checks or checks[-1].generation < end:
-            checks.append(judged(fine, found.mean, end))
+            checks.append(evaluate_mean(fine, result.mean, end))
             folder.write_json(CHECKS, [dataclasses.asdict(c) for c in checks])
             on_check(checks[-1])
-    assert found is not None
+    assert result is not None
     chosen = choose(checks, sure)
     other = dataclasses.replace(fine, seed=fine.seed + 1)
-    begun_with = judged(other, search["mean"], 0)
-    return found, begun_with, judged(other, np.array(chosen.x), chosen.generation)
+    begun_with = evaluate_mean(other, search["mean"], 0)
+    return result, begun_with, evaluate_mean(other, np.array(chosen.x), chosen.generation)

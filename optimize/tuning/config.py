@@ -1,4 +1,4 @@
-"""The settings of a tuning run: what a folder remembers of them, and whether the two agree."""
+"""Settings of a tuning run: new from options, or from its folder and checked against options."""
 
 import hashlib
 import os
@@ -29,8 +29,8 @@ SOURCE = "scenario.toml"
 class RunConfig:
     """All options of a run, as config.json holds them.
 
-    text: of its script; None for other scenarios. judged: as it was given, or as its file says;
-    objective_text: of that file. given: a scenario of Python.
+    text: of its script; None for other scenarios. judged: the objective as it was passed, or as its
+    file defines it; objective_text: of that file. given: a scenario made in Python.
     """
 
     options: dict[str, Any]
@@ -43,13 +43,13 @@ class RunConfig:
         return self.options[name]
 
     @property
-    def sloped(self) -> bool:
-        """Whether the search follows a derivative at some time."""
+    def gradient_based(self) -> bool:
+        """True if a stage of the method follows the derivative."""
         return any(stage.name not in EVOLUTION for stage in stages(self["method"]))
 
     @property
     def objective(self) -> Objective:
-        """The objective with the run's own weights and length."""
+        """Objective with the run's own weights and length."""
         return replace(self.judged, seconds=self["seconds"], weights=self["weights"])
 
 
@@ -59,28 +59,28 @@ def new_config(
     options: TuneOptions,
     command: list[str] | None,
 ) -> RunConfig:
-    """All options of a run that begins. Raises TypeError, KeyError, ValueError, ScriptError."""
+    """All options of a new run. Raises TypeError, KeyError, ValueError, ScriptError."""
     if scenario is None or objective is None:
         what = "a script or scenario" if scenario is None else "an objective"
         raise ValueError(f"a new run needs {what}; only a resumed one finds it in its folder")
     check_names(options)
-    given = {name: value for name, value in options.items() if value is not None}
-    config: dict[str, Any] = DEFAULTS | given
-    judged, text = user_objective(objective)
-    own = scenario if isinstance(scenario, Scenario) else None
-    config["scenario"] = own.name if own else os.fspath(scenario)  # type: ignore[arg-type]
-    config["in_python"] = own is not None
-    config["objective"] = objective if isinstance(objective, str) else judged.name
-    config["weights"] = dict(judged.weights)
+    overrides = {name: value for name, value in options.items() if value is not None}
+    config: dict[str, Any] = DEFAULTS | overrides
+    run_objective, text = user_objective(objective)
+    custom = scenario if isinstance(scenario, Scenario) else None
+    config["scenario"] = custom.name if custom else os.fspath(scenario)  # type: ignore[arg-type]
+    config["in_python"] = custom is not None
+    config["objective"] = objective if isinstance(objective, str) else run_objective.name
+    config["weights"] = dict(run_objective.weights)
     config["objective_digest"] = _hash(text)
-    config["seconds"] = judged.seconds if config["seconds"] is None else config["seconds"]
-    made = own or find_scenario(config["scenario"], config["set"])
-    script = made.files.get(RunFolder.SCRIPT) if own is None else None
+    config["seconds"] = run_objective.seconds if config["seconds"] is None else config["seconds"]
+    base = custom or find_scenario(config["scenario"], config["set"])
+    script = base.files.get(RunFolder.SCRIPT) if custom is None else None
     if script is not None and config["free"] == "all":
-        script = free_all(script, vocabulary(made.model), config["scenario"])
-    if "dt" not in given and script is None:
-        config["dt"] = float(made.scheme.dt)
-    config["scenario_digest"] = _hash(made.files.get(SOURCE))
+        script = free_all(script, vocabulary(base.model), config["scenario"])
+    if "dt" not in overrides and script is None:
+        config["dt"] = float(base.scheme.dt)
+    config["scenario_digest"] = _hash(base.files.get(SOURCE))
     config["numbers"] = _plain(config["numbers"])
     config["draw"] = _plain(config["draw"])
     for name in ("variants", "each"):
@@ -89,47 +89,49 @@ def new_config(
     config["pushes"] = plain(config["pushes"])
     config["also"] = _also(config["also"], config)
     config["front"] = list(config["front"])
-    if "generations" not in given:
+    if "generations" not in overrides:
         config["generations"] = _length(config["method"]) or config["generations"]
     config["precision"] = jnp.zeros(()).dtype.name
     config["command"] = command_line() if command is None else command
     check_values(config)
     if config["chunk"] is None:
         config["chunk"] = _even_chunk(config["population"] if script is not None else 0, config)
-    return RunConfig(config, script, judged, text, own)
+    return RunConfig(config, script, run_objective, text, custom)
 
 
 def _length(method: str) -> int | None:
-    """Generations of a chain whose every stage has an end."""
+    """Generations of a chain in which every stage has an end; None otherwise."""
     parts = [stage.generations for stage in stages(method)]
     return sum(filter(None, parts)) if None not in parts else None
 
 
 def _plain(numbers: Mapping[str, Any]) -> dict[str, list]:
-    """As JSON holds them."""
+    """Number specifications as JSON stores them: strings, and floats for all else."""
     return {
         name: [part if isinstance(part, str) else float(part) for part in spec]
         for name, spec in numbers.items()
     }
 
 
-def _also(given: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The scenarios that a member is judged by besides the run's own, by as many trials each: what
-    they set besides what it sets, and their pushes, by default those of the run."""
-    found = []
-    for own in given:
-        unknown = set(own) - {"set", "pushes"}
-        if unknown or not own.get("set"):
+def _also(variants: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Variants that a member is evaluated in besides the run's scenario, by as many trials each.
+
+    Each has further settings, and its pushes, by default those of the run.
+    """
+    out = []
+    for variant in variants:
+        unknown = set(variant) - {"set", "pushes"}
+        if unknown or not variant.get("set"):
             what = f"there is no {', '.join(sorted(unknown))}" if unknown else "it sets nothing"
-            raise ValueError(f"also {dict(own)}: {what}; give settings, and pushes")
-        forces = own.get("pushes", config["pushes"])
-        found.append({"set": dict(own["set"]), "pushes": plain(forces)})
-    if found and config["in_python"]:
+            raise ValueError(f"also {dict(variant)}: {what}; give settings, and pushes")
+        forces = variant.get("pushes", config["pushes"])
+        out.append({"set": dict(variant["set"]), "pushes": plain(forces)})
+    if out and config["in_python"]:
         raise ValueError(
             "also: a scenario made in Python has no settings to change; pose the problems, as in"
             " Problem(..., also=(Problem(...),))"
         )
-    return found
+    return out
 
 
 def _hash(text: str | None) -> str | None:
@@ -137,8 +139,10 @@ def _hash(text: str | None) -> str | None:
 
 
 def _even_chunk(population: int, config: Mapping[str, Any]) -> int:
-    """The width up to CHUNK that pads the last chunks least; a GPU has room for all at once. Of
-    steps that are optimised up to ``WIDEST``."""
+    """Largest chunk size up to CHUNK that wastes the least padding.
+
+    A GPU takes all members at once; steps that are optimised go up to ``WIDEST`` together.
+    """
     if not population:
         members = config["population"] * config["trials"]
         return min(WIDEST, -(-members // jax.local_device_count()))
@@ -154,7 +158,7 @@ def resumed_config(
     objective: Any,
     options: TuneOptions,
 ) -> RunConfig:
-    """The options of the folder's run; ``generations`` may be new.
+    """Options of the run in a folder; only ``generations`` may be new.
 
     Raises ValueError naming every option that is given and differs, FileNotFoundError where the
     folder holds no run.
@@ -163,33 +167,33 @@ def resumed_config(
     config = DEFAULTS | folder.read_config()
     _check_kinds(folder, config)
     text = folder.read_text(RunFolder.SCRIPT) if (folder / RunFolder.SCRIPT).is_file() else None
-    given: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
-    for name in {"numbers", "draw"} & given.keys():
-        given[name] = _plain(given[name])
-    for name in {"variants", "each"} & given.keys():
-        given[name] = {path: np.asarray(v).tolist() for path, v in given[name].items()}
-    if "spread" in given:
-        given["spread"] = list(map(float, given["spread"]))
-    if "pushes" in given:
-        given["pushes"] = plain(given["pushes"])
-    if "front" in given:
-        given["front"] = list(given["front"])
-    if "also" in given:
-        given["also"] = _also(given["also"], config)
+    overrides: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
+    for name in {"numbers", "draw"} & overrides.keys():
+        overrides[name] = _plain(overrides[name])
+    for name in {"variants", "each"} & overrides.keys():
+        overrides[name] = {path: np.asarray(v).tolist() for path, v in overrides[name].items()}
+    if "spread" in overrides:
+        overrides["spread"] = list(map(float, overrides["spread"]))
+    if "pushes" in overrides:
+        overrides["pushes"] = plain(overrides["pushes"])
+    if "front" in overrides:
+        overrides["front"] = list(overrides["front"])
+    if "also" in overrides:
+        overrides["also"] = _also(overrides["also"], config)
     if objective is not None:
-        given["objective"] = (
+        overrides["objective"] = (
             objective if isinstance(objective, str) else user_objective(objective)[0].name
         )
-    given["precision"] = jnp.zeros(()).dtype.name
+    overrides["precision"] = jnp.zeros(()).dtype.name
     conflicts = [
         f"{name} {config.get(name)} (now {value})"
-        for name, value in given.items()
+        for name, value in overrides.items()
         if name != "generations" and value != config.get(name)
     ]
-    own = scenario if isinstance(scenario, Scenario) else None
-    if own is not None:
-        if own.name != config["scenario"]:
-            conflicts.append(f"scenario {config['scenario']} (now {own.name})")
+    custom = scenario if isinstance(scenario, Scenario) else None
+    if custom is not None:
+        if custom.name != config["scenario"]:
+            conflicts.append(f"scenario {config['scenario']} (now {custom.name})")
     if scenario is not None and not isinstance(scenario, Scenario):
         if text is None and os.fspath(scenario) != config["scenario"]:
             conflicts.append(f"scenario {config['scenario']} (now {os.fspath(scenario)})")
@@ -200,27 +204,27 @@ def resumed_config(
             f"{folder.path} holds a run with {'; '.join(conflicts)}. Leave these out to go on with"
             " it, or begin a new run in another folder"
         )
-    if config.get("in_python") and own is None:
+    if config.get("in_python") and custom is None:
         raise ValueError(
             f"{folder.path} holds a run of the scenario {config['scenario']}, made in Python; pass"
             " it again to go on"
         )
-    config["generations"] = given.get("generations", config["generations"])
+    config["generations"] = overrides.get("generations", config["generations"])
     with reading(folder / RunFolder.CONFIG):
         check_values(config)
-    judged, source = _kept_objective(folder, config, objective)
+    run_objective, source = _kept_objective(folder, config, objective)
     config["objective_digest"] = _hash(source)
-    if own is None and text is None:
+    if custom is None and text is None:
         config["scenario_digest"] = _hash(
             find_scenario(config["scenario"], config["set"]).files.get(SOURCE)
         )
-    return RunConfig(config, text, judged, source, own)
+    return RunConfig(config, text, run_objective, source, custom)
 
 
 def _kept_objective(
     folder: RunFolder, config: Mapping[str, Any], objective: Any
 ) -> tuple[Objective, str | None]:
-    """The objective of a run that goes on, and the text of its file as the folder holds it.
+    """Objective of a run that is resumed, and the text of its file as the folder holds it.
 
     Raises ValueError for terms of Python that are not passed again.
     """
@@ -241,7 +245,7 @@ def _kept_objective(
 
 
 def _text(name: str, config: Mapping[str, Any]) -> str | None:
-    """The text of a scenario's script; for free = "all" with '@' before every number."""
+    """Text of a scenario's script; for free = "all" with '@' before every number."""
     made = find_scenario(name, config["set"])
     text = made.files.get(RunFolder.SCRIPT)
     every = text is not None and config["free"] == "all"
@@ -252,14 +256,14 @@ _TEXTS = ("scenario", "objective", "precision", "free", "method")
 
 
 def _check_kinds(folder: RunFolder, config: Mapping[str, Any]) -> None:
-    """ValueError where config.json holds another kind of value than a run writes."""
+    """Raise ValueError where config.json holds a value of a type that no run writes."""
     wrong = [name for name in _TEXTS if not isinstance(config.get(name), str)]
     wrong += [] if isinstance(config.get("backend"), str | None) else ["backend"]
     wrong += [] if isinstance(config.get("restarts"), str | None) else ["restarts"]
     wrong += [name for name in ("set", "each") if not isinstance(config.get(name), Mapping)]
     for name in ("weights", "numbers"):
-        held = config.get(name)
-        values = held.values() if isinstance(held, Mapping) else [None]
+        value = config.get(name)
+        values = value.values() if isinstance(value, Mapping) else [None]
         good = [_are_bounds(v) if name == "numbers" else _are_numbers([v]) for v in values]
         wrong += [] if all(good) else [name]
     if wrong:

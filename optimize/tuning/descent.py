@@ -22,14 +22,16 @@ class DescentState(NamedTuple):
 
 @dataclass(frozen=True)
 class Descent:
-    """One member a generation, moved along its derivative. Where the loss or the derivative is not
-    finite the step is halved."""
+    """Gradient descent by an optimiser of optax: one member a generation, along its derivative.
+
+    Where the loss or the derivative is not finite the step is halved.
+    """
 
     name: str
     rate: float
     rows: int = 1
     ranked: bool = False
-    sloped: bool = True
+    gradient_based: bool = True
     parted: bool = False
 
     def init(self, mean, sigma, population, seed) -> DescentState:
@@ -65,7 +67,10 @@ class Descent:
 
 
 def optimiser(text: str) -> Descent:
-    """Of "adam" or "adam@0.1". Raises ValueError for what is none, or needs more than a slope."""
+    """Parse the name of an optax optimiser with its learning rate: "adam" or "adam@0.1".
+
+    Raises ValueError for an unknown one, and for one that needs more than the derivative.
+    """
     name, at, rate = text.partition("@")
     try:
         value = float(rate) if at else RATE
@@ -82,7 +87,7 @@ def optimiser(text: str) -> Descent:
 
 
 def optimisers() -> tuple[str, ...]:
-    """Those of optax that need nothing but a learning rate and the derivative."""
+    """Names of the optax optimisers that need only a learning rate and the derivative."""
     return tuple(name for name in dir(optax) if _plain(getattr(optax, name)))
 
 

@@ -1,8 +1,8 @@
-"""Searching: ask, evaluate, tell, with a history and an exact resume, for one run or many at once.
+"""Evolutionary search: ask, evaluate, tell, with a history and exact resume, for one or many runs.
 
-The methods are those of optimize.tuning.methods, by default CMA-ES as in section 5.2 of the thesis
-on scripted controllers. Fitness is minimised. What happens within a generation is in
-optimize.tuning.generation, what a run needs in order to go on in optimize.tuning.checkpoint.
+The methods are those of optimize.tuning.methods, by default CMA-ES as in section 5.2 of Shen's
+thesis. Fitness is minimised. A single generation is in optimize.tuning.generation, the state from
+which a run is resumed in optimize.tuning.checkpoint.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from optimize.interrupts import deferred
+from optimize.interrupts import defer_interrupts
 from optimize.problems.evaluation import Evaluation
 from optimize.results.folder import RunFolder
-from optimize.results.lock import locked
-from optimize.tuning.assessment import Doubt, Judged, Slopes
+from optimize.results.lock import lock_folder
+from optimize.tuning.assessment import Evaluators, GradientFunction, GradientVeto
 from optimize.tuning.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -33,7 +33,7 @@ from optimize.tuning.checkpoint import (
     Settings,
     load_history,
 )
-from optimize.tuning.generation import advance, begin, initial, search_of, standing
+from optimize.tuning.generation import advance, begin, distributions_of, initial, search_of
 from optimize.tuning.names import stages
 
 __all__ = ["EvolutionResult", "GenerationRecord", "evolve", "evolve_runs"]
@@ -41,7 +41,7 @@ __all__ = ["EvolutionResult", "GenerationRecord", "evolve", "evolve_runs"]
 
 @dataclasses.dataclass(frozen=True)
 class EvolutionResult:
-    """Where a run stands.
+    """State of a search: best member, search distribution and history.
 
     best_x        (n,) best member so far (the initial mean while none was healthy)
     best_fitness  its fitness; infinite while none was healthy
@@ -72,8 +72,8 @@ def evolve(
     seed: int,
     method: str = "cma",
     restarts: str | None = None,
-    slopes: Slopes | None = None,
-    doubt: Doubt | None = None,
+    slopes: GradientFunction | None = None,
+    doubt: GradientVeto | None = None,
     folder: str | os.PathLike | None = None,
     resume: bool = False,
     on_generation: Callable[[GenerationRecord, np.ndarray], None] | None = None,
@@ -96,7 +96,7 @@ def evolve(
     doubt        asked before a stage of a chain follows the derivative: the method, the best
                  members (R, n), sigma (R,) -> why it is not to be followed, and the stage before
                  goes on; an empty text where it is
-    folder       where history.jsonl and checkpoint.msgpack are kept; None: nowhere
+    folder       where history.jsonl and checkpoint.msgpack are saved; None: nowhere
     resume       go on from the checkpoint in `folder`. Interrupted anywhere and resumed, a run
                  gives bit for bit the numbers of an unbroken one (on one machine, one precision).
     on_generation(record, best_x) is called after each generation is saved.
@@ -104,7 +104,7 @@ def evolve(
     by_generation  evaluate has the argument generation, too: its number, -1 for the start
 
     Ctrl-C and SIGTERM end the run after the generation that is under way, a second Ctrl-C at once;
-    what is complete is kept (see optimize.interrupts).
+    complete generations are saved (see optimize.interrupts).
 
     Raises ValueError for bad arguments, or settings that differ from those of the checkpoint;
     FileExistsError if the folder holds a run and resume is False; FileNotFoundError if there is
@@ -148,8 +148,8 @@ def evolve_runs(
     seed: Sequence[int],
     method: str = "cma",
     restarts: str | None = None,
-    slopes: Slopes | None = None,
-    doubt: Doubt | None = None,
+    slopes: GradientFunction | None = None,
+    doubt: GradientVeto | None = None,
     target: float | None = None,
     folder: str | os.PathLike | None = None,
     resume: bool = False,
@@ -158,7 +158,9 @@ def evolve_runs(
     changes: Mapping[int, list[str]] | None = None,
     by_generation: bool = False,
 ) -> tuple[EvolutionResult, ...]:
-    """As many runs as ``seed`` has entries, together: a generation of all is one call.
+    """Run several searches together: a generation of all of them is one call of ``evaluate``.
+
+    There are as many runs as ``seed`` has entries.
 
     evaluate     x (P, n), run (P,) -> Evaluation: members of all runs, and which each is of. P is
                  the sum of the populations; where these grow there are more calls of that size.
@@ -168,26 +170,26 @@ def evolve_runs(
 
     history.jsonl has a line for each run and generation. A run gives bit for bit the numbers that
     it would give alone, if ``evaluate`` does. The rest is as for ``evolve``; where the distribution
-    of one run of several is no longer finite, the one before is kept, and its history says so.
+    of one run of several is no longer finite, the one before is restored, and its history says so.
     """
     settings = settings_of(mean, sigma, population, generations, seed, method, restarts)
-    judged, store = Judged(evaluate, slopes, doubt), _Store(folder)
+    evaluators, store = Evaluators(evaluate, slopes, doubt), _Store(folder)
     with contextlib.ExitStack() as stack:
         if folder is not None:
-            stack.enter_context(locked(folder))
+            stack.enter_context(lock_folder(folder))
         if resume:
             checkpoint, history = store.resume(settings)
         else:
             checkpoint, history = store.begin(initial(settings)), []
         interrupted = False
         try:
-            with deferred() as check, _bar(generations, checkpoint, progress) as bar:
+            with defer_interrupts() as check, _bar(generations, checkpoint, progress) as bar:
                 while checkpoint.generation < generations and not _met(checkpoint, target):
-                    own = judged
+                    current = evaluators
                     if by_generation:
-                        told = functools.partial(evaluate, generation=checkpoint.generation)
-                        own = judged._replace(evaluate=told)
-                    advanced, records = advance(checkpoint, own)
+                        evaluate_now = functools.partial(evaluate, generation=checkpoint.generation)
+                        current = evaluators._replace(evaluate=evaluate_now)
+                    advanced, records = advance(checkpoint, current)
                     noted = (changes or {}).get(records[0].generation, [])
                     records = [
                         dataclasses.replace(record, changes=[*noted, *record.changes])
@@ -214,7 +216,7 @@ def _met(checkpoint: Checkpoint, target: float | None) -> bool:
 def _results(
     checkpoint: Checkpoint, history: list[GenerationRecord], interrupted: bool
 ) -> tuple[EvolutionResult, ...]:
-    mean, sigma = standing(checkpoint)
+    mean, sigma = distributions_of(checkpoint)
     runs = checkpoint.settings.runs
     return tuple(
         EvolutionResult(
@@ -240,7 +242,10 @@ def settings_of(
     method: str = "cma",
     restarts: str | None = None,
 ) -> Settings:
-    """What runs must go on with, of the checked arguments of ``evolve_runs``. Raises ValueError."""
+    """Checked settings that resumed runs must share, from the arguments of ``evolve_runs``.
+
+    Raises ValueError for bad arguments.
+    """
     precision = jnp.zeros(()).dtype.name  # float64 where jax_enable_x64 is set
     mean = np.array(mean, dtype=precision)
     if mean.ndim != 1 or not mean.size or not np.isfinite(mean).all():
@@ -286,7 +291,7 @@ def _for_each(name: str, value: float | Sequence[float], seeds: np.ndarray) -> n
 
 
 class _Store:
-    """The two files of a run, or none."""
+    """Checkpoint and history files of a run, or none."""
 
     def __init__(self, folder: str | os.PathLike | None):
         self.folder = None if folder is None else RunFolder(Path(folder))
@@ -339,7 +344,7 @@ def _bar(generations: int, checkpoint: Checkpoint, progress: bool) -> tqdm:
 
 
 def _show(bar: tqdm, records: list[GenerationRecord]) -> None:
-    """Of the best run, failures and speed of all."""
+    """Update the progress bar: best of the best run, failures and speed of all."""
     best = min(records, key=lambda r: math.inf if r.best_ever is None else r.best_ever)
     rate = sum(record.steps_per_second for record in records)
     bar.set_postfix_str(

@@ -1,10 +1,10 @@
-"""The Pareto front of all members of a search over terms of its objective.
+"""Pareto front of all members of a search over terms of its objective.
 
     front = load_front("runs/front")
     front.values, front.numbers
 
-A member is of the front where no other is at least as good in every term and better in one. Only
-members count that end as the objective wants it. The front is kept in front.json from generation to
+A member is in the front where no other is at least as good in every term and better in one. Only
+members count that end as the objective requires. The front is saved in front.json after every
 generation, with its hypervolume: the part of the space up to ``reference`` that it dominates.
 Source: Guerreiro, Fonseca, Paquete, The hypervolume indicator, 2021; computed by moocore.
 """
@@ -19,17 +19,17 @@ import numpy as np
 
 from optimize.problems.evaluation import Evaluation
 from optimize.problems.problem import Problem
-from optimize.problems.score import succeeded
+from optimize.problems.score import successes
 from optimize.results.folder import RESTORE, RunFolder
 from optimize.tuning.names import EVOLUTION, FRONT, OWN, WEIGHTS, stages
 
 
 @dataclass(frozen=True)
 class Front:
-    """A front of k members over m terms, all to be minimised.
+    """Pareto front of k members over m terms, all to be minimised.
 
     terms, units: of the columns of values (k, m). names: of the columns of numbers (k, n), the
-    numbers that were tuned, in their units. run, generation: (k,) where each is of. reference:
+    numbers that were tuned, in their units. run, generation: (k,) of each member. reference:
     (m,) the worst of each term in the first generation that had members which count; None before.
     hypervolume: a pair of generation and volume for each generation from there on.
     """
@@ -46,12 +46,12 @@ class Front:
 
     @property
     def size(self) -> int:
-        """How many members it has."""
+        """Number of members."""
         return len(self.values)
 
 
 def need_moocore() -> Any:
-    """The library. Raises ImportError, naming the extra."""
+    """Import moocore. Raises ImportError, naming the extra."""
     try:
         import moocore
     except ImportError as error:
@@ -62,8 +62,10 @@ def need_moocore() -> Any:
 
 
 def check_front(config: Mapping[str, Any]) -> None:
-    """Raise ValueError where the members of a search do not make one front, ImportError without the
-    library."""
+    """Raise ValueError where the members of a search do not form one front.
+
+    Raises ImportError without moocore.
+    """
     if not config["front"]:
         return
     need_moocore()
@@ -77,8 +79,10 @@ def check_front(config: Mapping[str, Any]) -> None:
 
 
 def empty_front(problem: Problem, terms: Sequence[str]) -> Front:
-    """Of a problem, before anything was evaluated. Raises ValueError for terms that its objective
-    does not have, and where there are fewer than two."""
+    """Front of a problem before the first evaluation.
+
+    Raises ValueError for terms that its objective does not have, and for fewer than two.
+    """
     known = problem.objective.weights
     wrong = [name for name in terms if name not in known]
     if wrong or len(set(terms)) < 2:
@@ -92,27 +96,27 @@ def empty_front(problem: Problem, terms: Sequence[str]) -> Front:
     return Front(tuple(terms), units, tuple(problem.names), values, numbers, none, none)
 
 
-def extended(
+def extend_front(
     front: Front, values: np.ndarray, numbers: np.ndarray, run: np.ndarray, generation: int
 ) -> Front:
-    """With further members (P, m), (P, n), (P,); the order is that of the first term.
+    """Front with further members (P, m), (P, n), (P,), ordered by the first term.
 
-    Members that are there already change nothing, so that a generation may be done again.
+    Members that are in it already change nothing, so that a generation may be repeated.
     """
     moocore = need_moocore()
     good = np.isfinite(values).all(axis=1)
     if not good.any() and not front.size:
         return front
     both = np.concatenate([front.values, values[good]])
-    found = {
+    columns = {
         "values": both,
         "numbers": np.concatenate([front.numbers, numbers[good]]),
         "run": np.concatenate([front.run, run[good]]),
         "generation": np.concatenate([front.generation, np.full(good.sum(), generation)]),
     }
-    kept = np.flatnonzero(moocore.is_nondominated(both))
-    kept = kept[np.lexsort(both[kept].T[::-1])]
-    grown = replace(front, **{name: array[kept] for name, array in found.items()})
+    nondominated = np.flatnonzero(moocore.is_nondominated(both))
+    nondominated = nondominated[np.lexsort(both[nondominated].T[::-1])]
+    grown = replace(front, **{name: array[nondominated] for name, array in columns.items()})
     reference = front.reference
     if reference is None and generation >= 0:  # the start alone is no measure
         reference = values[good].max(axis=0) if good.any() else None
@@ -123,8 +127,8 @@ def extended(
     return replace(grown, reference=reference, hypervolume=(*earlier, (generation, volume)))
 
 
-class Watched:
-    """An evaluation of ``evolve_runs`` by generation that keeps the front of what it has seen."""
+class FrontRecorder:
+    """Evaluation of ``evolve_runs`` by generation that saves the Pareto front so far."""
 
     def __init__(
         self,
@@ -139,17 +143,17 @@ class Watched:
             self.front = load_front(folder)
 
     def __call__(self, x: np.ndarray, run: np.ndarray, generation: int) -> Evaluation:
-        found = self.evaluate(x, run)
-        parts = {name: np.asarray(part, float) for name, part in found.parts.items()}
-        ok = ~np.broadcast_to(np.asarray(found.failed, bool), len(x))
-        stood = parts.get("succeeded", succeeded(parts))  # of several trials, their share
+        evaluation = self.evaluate(x, run)
+        parts = {name: np.asarray(part, float) for name, part in evaluation.parts.items()}
+        ok = ~np.broadcast_to(np.asarray(evaluation.failed, bool), len(x))
+        stood = parts.get("succeeded", successes(parts))  # of several trials, their share
         if stood is not None:
             ok = ok & (np.asarray(stood) == 1)
         values = np.stack([parts[name] for name in self.front.terms], axis=1)[ok]
         numbers = np.asarray(self.problem.tunables.decode(np.asarray(x, float)))[ok]
-        self.front = extended(self.front, values, numbers, np.asarray(run)[ok], generation)
+        self.front = extend_front(self.front, values, numbers, np.asarray(run)[ok], generation)
         save_front(self.folder, self.front)  # before the checkpoint: it may be ahead, never behind
-        return found
+        return evaluation
 
 
 def save_front(folder: RunFolder, front: Front) -> None:
@@ -158,23 +162,25 @@ def save_front(folder: RunFolder, front: Front) -> None:
 
 
 def load_front(folder: str | os.PathLike) -> Front:
-    """The front of a run in a folder. Raises FileNotFoundError where there is none, ValueError
-    where it is damaged."""
+    """Load the Pareto front of the run in a folder.
+
+    Raises FileNotFoundError where there is none, ValueError where it is damaged.
+    """
     run = RunFolder(Path(folder))
-    held = run.read_json(FRONT)
+    content = run.read_json(FRONT)
     try:
-        texts = {name: tuple(map(str, held[name])) for name in ("terms", "units", "names")}
-        count = len(held["values"])
-        own = {
-            "values": np.asarray(held["values"], float).reshape(count, len(texts["terms"])),
-            "numbers": np.asarray(held["numbers"], float).reshape(count, len(texts["names"])),
-            "run": np.asarray(held["run"], int).reshape(count),
-            "generation": np.asarray(held["generation"], int).reshape(count),
+        texts = {name: tuple(map(str, content[name])) for name in ("terms", "units", "names")}
+        count = len(content["values"])
+        arrays = {
+            "values": np.asarray(content["values"], float).reshape(count, len(texts["terms"])),
+            "numbers": np.asarray(content["numbers"], float).reshape(count, len(texts["names"])),
+            "run": np.asarray(content["run"], int).reshape(count),
+            "generation": np.asarray(content["generation"], int).reshape(count),
         }
-        reference = held["reference"]
+        reference = content["reference"]
         if reference is not None:
             reference = np.asarray(reference, float).reshape(len(texts["terms"]))
-        volumes = tuple((int(g), float(v)) for g, v in held["hypervolume"])
-        return Front(**texts, **own, reference=reference, hypervolume=volumes)
+        volumes = tuple((int(g), float(v)) for g, v in content["hypervolume"])
+        return Front(**texts, **arrays, reference=reference, hypervolume=volumes)
     except (TypeError, KeyError, ValueError) as error:
         raise ValueError(f"{run / FRONT} holds no front ({error}); {RESTORE}") from error

@@ -1,8 +1,8 @@
-"""What a derivative is worth before a search follows it.
+"""Gradient check: is a derivative worth following before a search does so.
 
-That a derivative agrees with small differences says nothing about its use: contacts come and go,
-phases end on whole steps, and the loss is a saw whose teeth have exact slopes. What tells is how
-much the loss falls over a step such as the search takes, in parts of what the slope promises.
+A derivative that agrees with small differences may still be useless: contacts come and go, phases
+end on whole steps, and the loss is a sawtooth whose teeth have exact slopes. The measure is how
+much the loss falls over a step such as the search takes, relative to what the slope predicts.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ POINTS = 16  # at which a derivative is tried
 PAIRS = 8  # of members, for a smoothed slope
 ENOUGH = 0.5  # of what it promises, in the median: it is followed
 PART = 0.1  # of an optimiser's first step, over which it is tried
-HORIZONS = (0.5,)  # parts of the motion after which the derivative's norm is told too
+HORIZONS = (0.5,)  # shares of the motion after which the derivative's norm is reported
 
 
 @dataclass(frozen=True)
 class GradientHealth:
-    """Of a derivative at P points, a step of ``length`` from where a search stands.
+    """Predicted and actual decrease of the loss at P points, over a step of ``length``.
 
-    kept      (P,) decrease over the step along the derivative, in parts of what it promises;
+    kept      (P,) decrease over the step along the derivative, relative to what it predicts;
               minus infinite where the loss or its derivative is not finite
     norms     seconds of the motion -> (P,) norm of the derivative
     smoothed  (P,) as ``kept``, along the slope that ``smoothed_slopes`` estimates
-    noise     (P,) standard error of that slope, in parts of its norm
+    noise     (P,) standard error of that slope, relative to its norm
     """
 
     length: float
@@ -47,12 +47,12 @@ class GradientHealth:
 
     @property
     def trusted(self) -> bool:
-        """Whether the median of what is kept is more than half."""
+        """True if the median share of the predicted decrease exceeds ``ENOUGH``."""
         return bool(np.median(self.kept) > ENOUGH)
 
     @property
     def reason(self) -> str:
-        """Why it is not trusted."""
+        """Explanation, for a user, of a derivative that is not trusted."""
         return (
             f"over a step of {self.length:.3g} the loss falls by {np.median(self.kept):.2g} of what"
             f" the derivative promises (median of {len(self.kept)} points; wanted: more than"
@@ -87,13 +87,12 @@ def gradient_health(
     horizons: Sequence[float] = HORIZONS,
     seed: int = 0,
 ) -> GradientHealth:
-    """Whether the derivative of a problem's loss is worth following from z.
+    """Check whether the derivative of a problem's loss is worth following from z.
 
     z         (n,), or (R, n) which the points take in turn, in the optimiser's coordinates
-    length    of the step that is meant; or what it is by z (R, n) and the derivatives there (R, n)
-    horizons  parts of the motion after which the norm is told besides; each compiles anew
-
-    Points are a step away from z, in directions drawn by ``seed``. Raises ValueError for an
+    length    of the step that is meant; or a function of z (R, n) and the derivatives there (R, n)
+    horizons  shares of the motion after which the norm is reported too; each compiles again
+    Points are a step away from z, in directions sampled with ``seed``. Raises ValueError for an
     objective of survival, which has no derivative.
     """
     rng = np.random.default_rng(seed)
@@ -104,7 +103,7 @@ def gradient_health(
     around = around[np.arange(points) % len(around)]
     x = around + length * _unit(rng.standard_normal(around.shape))
     _, slopes = problem.values_and_slopes(x)
-    kept, begun = _kept(problem, x, slopes, length)
+    share, fitness = _kept(problem, x, slopes, length)
     norms = {}
     for part in sorted({*horizons, 1.0}):
         seconds, own = part * problem.steps * float(problem.scenario.scheme.dt), slopes
@@ -112,16 +111,18 @@ def gradient_health(
             _, own = replace(problem, seconds=seconds).values_and_slopes(x)
         norms[seconds] = _norms(own)
     estimates, errors = smoothed_slopes(problem, x, length, PAIRS, seed + 1)
-    smoothed, _ = _kept(problem, x, estimates, length, begun)
+    smoothed, _ = _kept(problem, x, estimates, length, fitness)
     noise = _norms(errors) / np.maximum(_norms(estimates), np.finfo(float).tiny)
-    return GradientHealth(length, kept, norms, smoothed, noise)
+    return GradientHealth(length, share, norms, smoothed, noise)
 
 
 def smoothed_slopes(
     problem: Problem, z: np.ndarray, length: float, pairs: int = PAIRS, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes at z (P, n) of the loss averaged over a Gaussian of this length, by antithetic pairs
-    of members: (P, n) and their standard errors (P, n), not finite where a member failed.
+    """Slopes at z (P, n) of the loss averaged over a Gaussian, by antithetic pairs of members.
+
+    length: root mean square distance of the members from z. Returns slopes (P, n) and their
+    standard errors (P, n), not finite where a member failed.
 
     An unbiased estimate of a loss that need not be smooth; what evolution strategies follow (T.
     Salimans et al. 2017, Evolution strategies as a scalable alternative to reinforcement learning).
@@ -142,9 +143,12 @@ def smoothed_slopes(
 def health_of(
     problem: Problem, search: Descent, z: np.ndarray, sigma: float, **options: Any
 ) -> GradientHealth:
-    """``gradient_health`` from z (R, n), over a part of the first step of an optimiser; its other
-    options. An optimiser's steps become shorter where slopes change their signs, so that it makes
-    use of a derivative that holds over a tenth of the first: docs/results/tuning.md."""
+    """Check the gradient from z (R, n), over a tenth (``PART``) of an optimiser's first step.
+
+    options: further ones of ``gradient_health``. An optimiser's steps become shorter where slopes
+    change their signs, so that it makes use of a derivative that holds over a tenth of the first:
+    docs/results/tuning.md.
+    """
 
     def first_step(x: np.ndarray, slopes: np.ndarray) -> float:
         lengths = []
@@ -161,8 +165,10 @@ def health_of(
 def health_at_start(
     problem: Problem, method: str, sigma: float, trust: bool
 ) -> GradientHealth | None:
-    """Where the first stage of a chain follows the derivative. Raises ValueError where that is not
-    worth it, unless it is to be trusted."""
+    """Check the gradient at the start, where the first stage of a chain follows it; None otherwise.
+
+    Raises ValueError where it is not worth following, unless ``trust`` forces it.
+    """
     first = stages(method)[0].name
     if first in EVOLUTION:
         return None
@@ -175,8 +181,8 @@ def health_at_start(
     return health
 
 
-class Doubts:
-    """A search's ``assessment.Doubt``, which writes what it finds in report.txt."""
+class GradientChecks:
+    """Gradient check of a search before a stage follows the derivative, saved to report.txt."""
 
     def __init__(self, problem: Problem, folder: RunFolder, trust: bool):
         self.problem, self.folder, self.trust = problem, folder, trust
@@ -196,23 +202,23 @@ def _unit(rows: np.ndarray) -> np.ndarray:
 
 
 def _norms(rows: np.ndarray) -> np.ndarray:
-    """Of each row, infinite where it is too large to be squared."""
+    """Euclidean norm of each row, infinite where it is too large to be squared."""
     with np.errstate(over="ignore"):
         return np.linalg.norm(rows, axis=1)
 
 
-def _kept(problem: Problem, x, slopes, length: float, begun=None) -> tuple[np.ndarray, np.ndarray]:
-    """What the step along the slopes keeps of their promise, and the fitness at x (P,)."""
+def _kept(problem: Problem, x, slopes, length: float, before=None) -> tuple[np.ndarray, np.ndarray]:
+    """Decrease along the slopes relative to the predicted one, and the fitness at x (P,)."""
     sound = np.isfinite(slopes).all(axis=1)
     slopes = np.where(sound[:, None], slopes, 0.0).astype(float)
-    if begun is None:
-        begun = _fitness(problem, x)
-    ended = _fitness(problem, x - length * _unit(slopes))
+    if before is None:
+        before = _fitness(problem, x)
+    after = _fitness(problem, x - length * _unit(slopes))
     promised = length * _norms(slopes)
     with np.errstate(invalid="ignore", divide="ignore"):
-        kept = np.where(promised > 0, (begun - ended) / promised, 0.0)
-    sound &= np.isfinite(begun) & np.isfinite(ended)
-    return np.where(sound, kept, -np.inf), begun
+        share = np.where(promised > 0, (before - after) / promised, 0.0)
+    sound &= np.isfinite(before) & np.isfinite(after)
+    return np.where(sound, share, -np.inf), before
 
 
 def _fitness(problem: Problem, x: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""The runs of a search as their folder tells of them, each with the cost and the best so far.
+"""Histories of the runs of a search, read from their folder, with cost and best so far.
 
-Runs with objective weights of their own (``each``) have found numbers that do not compare. What
-compares are the terms of what they found, under the weights of the whole search.
+Runs with objective weights of their own (``each``) report fitness that does not compare. The terms
+of their best members do compare, under the weights of the whole search.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,11 @@ from optimize.tuning.names import WEIGHTS, of_runs
 
 @dataclass(frozen=True)
 class RunHistory:
-    """One run.
+    """History of one run of a search.
 
     lines: of history.jsonl, a generation each, the start among them. seed: None where the folder
-    does not say. each: its own settings. weights: those its terms are weighed by, None where its
-    fitness counts as it is.
+    does not say. each: settings of this run. weights: those its terms are weighted with, None where
+    its fitness counts as it is.
     """
 
     number: int
@@ -32,48 +32,48 @@ class RunHistory:
 
     @property
     def evaluations(self) -> np.ndarray:
-        """(G,) members that were evaluated, so far."""
+        """Cumulative number of evaluated members, (G,)."""
         return np.cumsum([line.get("members", 0) for line in self.lines])
 
     @cached_property
     def parts(self) -> Mapping[str, float | None]:
-        """The terms of the best member; none where they are not kept."""
+        """Terms of the best member; empty where they are not saved."""
         brought = [line for line in self.lines if _brought(line)]
         return brought[-1]["best_parts"] if brought else {}
 
     @property
     def best(self) -> np.ndarray:
-        """(G,) fitness of the best member so far, NaN where there is none.
+        """Fitness of the best member so far, (G,), NaN where there is none.
 
-        Of a run with weights of its own: of its best by these, under the weights of all; it may
-        rise. NaN where the terms are not kept.
+        In a run with weights of its own: of the best member by these, under the weights of all; it
+        may rise. NaN where the terms are not saved.
         """
         if self.weights is None:
             return column(self.lines, "best_ever")
         found, now = [], float("nan")
         for line in self.lines:
-            now = weighed(self.weights, line["best_parts"]) if _brought(line) else now
+            now = weighted_sum(self.weights, line["best_parts"]) if _brought(line) else now
             found.append(now)
         return np.asarray(found, float)
 
     @property
     def last(self) -> float:
-        """The best of all, NaN where there is none."""
+        """Fitness of the best member of all generations, NaN where there is none."""
         return float(self.best[-1]) if len(self.lines) else float("nan")
 
 
 def _brought(line: Mapping[str, Any]) -> bool:
-    """Whether the best member so far is of this generation."""
+    """True if this generation holds the best member so far."""
     return line["best"] is not None and line["best"] == line["best_ever"]
 
 
 def own_weights(each: Mapping[str, Any]) -> bool:
-    """Whether runs have objective weights of their own."""
+    """True if runs have objective weights of their own."""
     return any(name.startswith(WEIGHTS) for name in each)
 
 
-def weighed(weights: Mapping[str, float], parts: Mapping[str, float | None]) -> float:
-    """The objective of raw terms; NaN where one of them is not there."""
+def weighted_sum(weights: Mapping[str, float], parts: Mapping[str, float | None]) -> float:
+    """Weighted sum of raw terms; NaN where one of them is missing."""
     values = [parts.get(name) for name in weights]
     if any(value is None for value in values):
         return float("nan")
@@ -81,13 +81,13 @@ def weighed(weights: Mapping[str, float], parts: Mapping[str, float | None]) -> 
 
 
 def column(lines: Sequence[Mapping[str, Any]], name: str) -> np.ndarray:
-    """(G,) values; NaN (a gap in the curve) where a line has none."""
+    """Values of one field over the generations (G,); NaN, a gap in a curve, where it is missing."""
     values = [line.get(name) for line in lines]
     return np.asarray([float("nan") if v is None else v for v in values], float)
 
 
 def histories(folder: RunFolder) -> list[RunHistory]:
-    """The runs of a tuning run, or of a search of ``evolve_runs``, which has no config.json.
+    """Load the histories of a tuning run, or of a search of ``evolve_runs`` without a config.json.
 
     Raises ValueError where a file is damaged, FileNotFoundError where there is no history.
     """
@@ -116,26 +116,26 @@ def histories(folder: RunFolder) -> list[RunHistory]:
 
 
 def best_of(runs: Sequence[RunHistory]) -> RunHistory | None:
-    """The run that found the best; None where none found anything that compares."""
+    """Run that found the best member; None where no run found one that compares."""
     found = [run for run in runs if np.isfinite(run.last)]
     return min(found, key=lambda run: run.last) if found else None
 
 
-def stepped(run: RunHistory, at: np.ndarray) -> np.ndarray:
-    """The best so far after so many evaluations, (k,); NaN before the first."""
+def best_after(run: RunHistory, at: np.ndarray) -> np.ndarray:
+    """Best fitness after given numbers of evaluations (k,); NaN before the first."""
     index = np.searchsorted(run.evaluations, at, side="right") - 1
     return np.where(index < 0, np.nan, run.best[np.maximum(index, 0)])
 
 
 def quartiles(runs: Sequence[RunHistory]) -> tuple[np.ndarray, np.ndarray]:
-    """Evaluations (k,) that all runs have reached, and (3, k) quartiles of their best so far.
+    """Evaluations (k,) that all runs have reached, and quartiles (3, k) of their best so far.
 
     A run that has found nothing yet counts as infinite; NaN where a quartile is.
     """
     ends = min(run.evaluations[-1] for run in runs)
     at = np.unique(np.concatenate([run.evaluations for run in runs]))
     at = at[at <= ends]
-    values = np.stack([stepped(run, at) for run in runs])
+    values = np.stack([best_after(run, at) for run in runs])
     values = np.sort(np.where(np.isnan(values), np.inf, values), axis=0)
     with np.errstate(invalid="ignore"):  # between infinite ones
         found = np.quantile(values, (0.25, 0.5, 0.75), axis=0)

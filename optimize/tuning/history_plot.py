@@ -1,6 +1,6 @@
-"""The picture of a tuning run: fitness, failures, step size and every objective term.
+"""Plot of a tuning run: fitness, failures, step size and every objective term.
 
-matplotlib is imported when a picture is made, and its global state (pyplot) is left alone.
+matplotlib is imported when a plot is made, and its global state (pyplot) is left alone.
 """
 
 from __future__ import annotations
@@ -96,8 +96,10 @@ def _plot_sigma(axes: Any, lines: Sequence[Mapping[str, Any]]) -> None:
 
 
 def leave_out_spikes(axes: Any, values: np.ndarray, always: Sequence[float | None]) -> None:
-    """Limit the axis to most of the values and to ``always``, where what else is drawn would
-    flatten them: a few generations in which every member, or the median one, fell."""
+    """Limit the axis to most of the values and to ``always``, so that outliers do not flatten it.
+
+    Such outliers are a few generations in which every member, or the median one, fell.
+    """
     values = values[np.isfinite(values)]
     if not values.size:
         return

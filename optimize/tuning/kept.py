@@ -1,4 +1,4 @@
-"""What a tuning run searched, made again from its folder; and members of its front to look at."""
+"""Problem of a saved tuning run, rebuilt from its folder; and members of its front as scenarios."""
 
 import os
 from typing import Any
@@ -8,28 +8,30 @@ from optimize.results.folder import RunFolder
 from optimize.scenarios.scenario import Scenario
 from optimize.tuning.config import RunConfig, resumed_config
 from optimize.tuning.front import load_front
-from optimize.tuning.posed import make_problem, with_numbers
+from optimize.tuning.posed import build_problem, with_numbers
 
 
-def kept_run(
+def load_run(
     folder: str | os.PathLike, scenario: Scenario | None = None, objective: Any = None
 ) -> tuple[RunConfig, Problem]:
-    """The options of a run, and its Problem. scenario, objective: where they were made in Python.
+    """Options of a saved run, and its Problem. scenario, objective: where they were made in Python.
 
     Raises ValueError where these are needed, or the precision is another one, FileNotFoundError
     where there is no run.
     """
     config = resumed_config(RunFolder.open(folder), scenario, objective, {})
-    return config, make_problem(config)
+    return config, build_problem(config)
 
 
 def front_member(
     folder: str | os.PathLike, k: int, scenario: Scenario | None = None, objective: Any = None
 ) -> Scenario:
-    """The scenario of the k-th member of a run's front; ``simulate`` plays it, with the steps of
-    the search, from the scenario's own start. Raises as ``kept_run``, IndexError for another k."""
+    """Scenario of the k-th member of a run's front, to be simulated with the steps of the search.
+
+    It begins at the scenario's own start. Raises as ``load_run``, IndexError for another k.
+    """
     front = load_front(folder)
     if not -front.size <= k < front.size:
         raise IndexError(f"no member {k}: the front in {os.fspath(folder)} has {front.size}")
-    config, problem = kept_run(folder, scenario, objective)
+    config, problem = load_run(folder, scenario, objective)
     return with_numbers(problem, front.numbers[k], config["seconds"])

@@ -1,6 +1,6 @@
-"""The methods of a search behind one interface: ``init``, ``ask``, ``tell`` of arrays.
+"""Search methods behind one interface: ``init``, ``ask``, ``tell`` on arrays.
 
-A state is a tree of arrays, so that it can be kept and a run goes on exactly; all three functions
+A state is a tree of arrays, so that it can be saved and a run resumed exactly; all three functions
 are traceable, so that many runs advance in one program (optimize.tuning.generation). CMA-ES, its
 separable form, OpenAI-ES and random search are evosax's; CMA-ES with restarts is in
 optimize.tuning.restarts, optimisers along the gradient in optimize.tuning.descent.
@@ -27,7 +27,7 @@ import optax
 from evosax.algorithms import CMA_ES, Open_ES, RandomSearch, Sep_CMA_ES
 
 from optimize.tuning.descent import optimiser
-from optimize.tuning.keys import generation_keys, run_key, strong, wrapped
+from optimize.tuning.keys import generation_keys, run_key, strong, wrap_key
 from optimize.tuning.names import EVOLUTION
 from optimize.tuning.restarts import CMA
 
@@ -36,12 +36,12 @@ RATE = 0.2  # of OpenAI-ES, in initial step sizes
 
 
 class Method(Protocol):
-    """A search of one run. All of it is traceable; fitness is minimised.
+    """Search method of one run; all of it is traceable, and fitness is minimised.
 
     rows    members that ``ask`` gives; those from ``size(state)`` on are not to be evaluated
-    ranked  it is told ranks, 0 the best: it uses nothing but the order, and no value overflows
-    sloped  it is told derivatives too, and decides itself what a failed member means
-    parted  it is told fitness (rows, 2): its value, and what the precision leaves of that
+    ranked  ``tell`` takes ranks, 0 the best: only the order matters, and no value overflows
+    gradient_based  ``tell`` takes derivatives too, and handles failed members itself
+    parted  ``tell`` takes fitness (rows, 2): its value, and the remainder beyond the precision
     """
 
     @property
@@ -49,36 +49,36 @@ class Method(Protocol):
     @property
     def ranked(self) -> bool: ...
     @property
-    def sloped(self) -> bool: ...
+    def gradient_based(self) -> bool: ...
     @property
     def parted(self) -> bool: ...
 
     def init(self, mean: Any, sigma: Any, population: Any, seed: Any) -> Any:
-        """The state of a run from mean (n,) with the step size sigma."""
+        """State of a run that begins at mean (n,) with step size sigma."""
         ...
 
     def ask(self, state: Any) -> tuple[Any, Any]:
-        """Members (rows, n), and the state that ``tell`` takes."""
+        """Sample members (rows, n); returned with the state that ``tell`` takes."""
         ...
 
     def tell(self, state: Any, x: Any, fitness: Any, slope: Any = None) -> Any:
-        """The next state. fitness (rows,), infinite where a member failed; slope (rows, n)."""
+        """Update the state. fitness (rows,), infinite where a member failed; slope (rows, n)."""
         ...
 
     def mean(self, state: Any) -> Any:
-        """(n,) where the search stands."""
+        """Mean (n,) of the search distribution."""
         ...
 
     def sigma(self, state: Any) -> Any:
-        """Its step size."""
+        """Step size of the search distribution."""
         ...
 
     def size(self, state: Any) -> Any:
-        """How many of the rows count."""
+        """Number of rows of ``ask`` that are to be evaluated."""
         ...
 
     def restarts(self, state: Any) -> Any:
-        """How often it has begun anew."""
+        """Number of restarts so far."""
         ...
 
 
@@ -92,14 +92,17 @@ class EvosaxState(NamedTuple):
 
 @dataclass(frozen=True)
 class Evosax:
-    """An algorithm of evosax. ``scaled``: it works in units of the first sigma around the first
-    mean, for its step size is built in."""
+    """Algorithm of evosax as a ``Method``.
+
+    ``scaled``: it works in units of the first sigma around the first mean, for its step size is
+    built in.
+    """
 
     kind: str
     dimensions: int
     rows: int
     ranked: bool = True
-    sloped: bool = False
+    gradient_based: bool = False
     parted: bool = False
 
     @property
@@ -112,7 +115,7 @@ class Evosax:
         algorithm, params = self._made(scale)
         key = run_key(seed)
         first = jnp.zeros_like(mean) if self.scaled else mean
-        inner = algorithm.init(wrapped(key), first, params)
+        inner = algorithm.init(wrap_key(key), first, params)
         if not self.scaled:
             inner = inner.replace(std=scale)
         return EvosaxState(strong(inner), key, jnp.zeros((), jnp.int32), mean, scale)
@@ -159,7 +162,10 @@ class _Plain(TypedDict):
 
 @functools.lru_cache(maxsize=32)
 def _algorithm(kind: str, population: int, dimensions: int, precision: str) -> tuple[Any, Any]:
-    """With its parameters. One object per size, because evosax caches its methods per object."""
+    """Algorithm of evosax with its parameters, cached by size.
+
+    evosax caches its compiled methods per object.
+    """
     with jax.ensure_compile_time_eval():
         origin, plain = jnp.zeros(dimensions, precision), _Plain(metrics_fn=lambda *_: {})
         if kind == "random":
@@ -174,8 +180,9 @@ def _algorithm(kind: str, population: int, dimensions: int, precision: str) -> t
 
 
 def method(name: str, *, dimensions: int, population: int, restarts: str | None = None) -> Method:
-    """A method by its name: one of ``EVOLUTION``, or an optimiser of optax with its learning rate
-    in step sizes, as adam or adam@0.1.
+    """Create a method by name: one of ``EVOLUTION``, or an optimiser of optax as adam or adam@0.1.
+
+    A number after '@' is the learning rate in step sizes.
 
     restarts: "ipop" or "bipop", or "masked" for CMA-ES whose population differs between runs
     (``population`` is then the largest). Raises ValueError.

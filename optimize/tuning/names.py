@@ -1,4 +1,4 @@
-"""What a search is told by name: chains of methods, and settings by run; its files.
+"""Names in a search: chains of methods, settings by run, and its files.
 
 Importing it starts no device (evosax does), so that a command may still set it up.
 """
@@ -15,40 +15,40 @@ RESULT, RUNS, CHECKS, FRONT = "result.json", "runs.json", "checks.json", "front.
 
 
 class Stage(NamedTuple):
-    """A part of a chain: a method's name, and its generations (None: all that are left)."""
+    """Stage of a chain: a method's name, and its generations (None: all that remain)."""
 
     name: str
     generations: int | None
 
 
 def stages(text: str) -> tuple[Stage, ...]:
-    """A chain, as "cma:40,adam@0.1:20": evolve, then polish from the best member.
+    """Parse a chain such as "cma:40,adam@0.1:20": evolution, then descent from the best member.
 
     >>> stages("cma:40,adam")
     (Stage(name='cma', generations=40), Stage(name='adam', generations=None))
 
-    Raises ValueError where a stage but the last has no end. Names are looked at by ``method``.
+    Raises ValueError where a stage but the last has no end. Names are checked by ``method``.
     """
-    found = []
+    chain = []
     for part in text.split(","):
         name, colon, count = part.strip().partition(":")
         if colon and not (count.isdecimal() and int(count) > 0):
             raise ValueError(f"method {part!r}: after ':' stands a number of generations")
-        found.append(Stage(name, int(count) if colon else None))
-    if any(stage.generations is None for stage in found[:-1]):
+        chain.append(Stage(name, int(count) if colon else None))
+    if any(stage.generations is None for stage in chain[:-1]):
         raise ValueError(
             f"method {text!r}: say how many generations each stage but the last has, as in"
             " cma:40,adam:20"
         )
-    return tuple(found)
+    return tuple(chain)
 
 
 def of_runs(each: Mapping[str, Sequence[float]], runs: int) -> dict[str, np.ndarray]:
-    """Name -> (runs,) values, which the runs take in turn."""
-    found = {}
+    """Values by name, (runs,) each; the runs take the given ones in turn."""
+    out = {}
     for name, values in each.items():
-        given = np.asarray(values, float).reshape(-1)
-        if not given.size or not np.isfinite(given).all():
+        numbers = np.asarray(values, float).reshape(-1)
+        if not numbers.size or not np.isfinite(numbers).all():
             raise ValueError(f"each: {name} is {values}; give finite numbers")
-        found[name] = given[np.arange(runs) % given.size]
-    return found
+        out[name] = numbers[np.arange(runs) % numbers.size]
+    return out

@@ -1,4 +1,4 @@
-"""The options of a tuning run, their defaults, and whether their values can be used."""
+"""Options of a tuning run, their defaults, and the checks of their values."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxsim.fused import choose_backend
 from jaxsim.ranges import within
-from optimize.problems.score import scored, succeeded
+from optimize.problems.score import aggregate, successes
 from optimize.problems.starts import ANGLE, RATE
 from optimize.tuning.descent import optimiser
 from optimize.tuning.front import check_front
@@ -59,7 +59,7 @@ class TuneOptions(TypedDict, total=False):
     seed: int | None
     sigma: float | None  # first step size, in the scales of the numbers' roles
     dt: float | None  # time step of the search [s]
-    judge_dt: float | None  # time step with which the result is judged [s]
+    judge_dt: float | None  # time step of the final evaluation [s]
     free: str | None  # "marked": the numbers with '@'; "all": every number
     numbers: Mapping[str, Any] | None  # path or label -> (lower, upper[, scale or "log"])
     variants: Mapping[str, Any] | None  # path or label -> values that trials take in turn
@@ -70,40 +70,40 @@ class TuneOptions(TypedDict, total=False):
     restarts: str | None  # of cma: "ipop" or "bipop", populations that grow
     runs: int | None  # that advance together, with the seeds from ``seed`` on
     each: Mapping[str, Any] | None  # sigma, population, weights.NAME or a path -> values by run
-    trials: int | None  # motions a member is judged by; see ``Problem``
+    trials: int | None  # motions a member is evaluated by; see ``Problem``
     spread: tuple[float, float] | None  # of their starts: joint angles [rad], speeds [rad/s]
-    draw: Mapping[str, Any] | None  # path or label -> (lower, upper): a value for each trial
-    fresh: bool | None  # trials are drawn anew each generation; see ``optimize.tuning.chosen``
-    score: str | None  # of the trials: "mean", "worst", "cvar:0.25", "success"
+    draw: Mapping[str, Any] | None  # path or label -> (lower, upper): sampled for each trial
+    fresh: bool | None  # new trials in every generation; see ``optimize.tuning.chosen``
+    score: str | None  # aggregation of the trials: "mean", "worst", "cvar:0.25", "success"
     racing: int | None  # trials after which the worse half of the members gets no more
-    checks: int | None  # starts by which means of a fresh search are judged
-    sure: float | None  # share of these in which the mean that is kept has to stand
-    front: Sequence[str] | None  # terms of the objective, of whose Pareto front members are kept
-    trust: bool | None  # a derivative is followed whatever its health (see ``gradient_health``)
+    checks: int | None  # starts that evaluate a mean of a search with ``fresh``
+    sure: float | None  # success rate over these that the chosen mean needs
+    front: Sequence[str] | None  # terms of the objective: saves their Pareto front
+    trust: bool | None  # follow a derivative whatever ``gradient_health`` says
     chunk: int | None  # members that XLA computes together; last digits of results depend on it
     backend: str | None  # "fused", a population as one kernel, or "xla"; None: the faster one
 
 
-def check_number(what: str, value: float, wanted: str) -> float:
-    """The value as a float; ValueError unless it is finite and positive."""
+def check_number(what: str, value: float, expected: str) -> float:
+    """Convert to a float; raises ValueError unless it is finite and positive."""
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
     if not (math.isfinite(number) and number > 0):
-        raise ValueError(f"{what} is {value!r}; give {wanted}")
+        raise ValueError(f"{what} is {value!r}; give {expected}")
     return number
 
 
 def check_names(options: Mapping[str, Any]) -> None:
-    """TypeError of names that are no options."""
+    """Raise TypeError for names that are no options."""
     unknown = [name for name in options if name not in DEFAULTS]
     if unknown:
         raise TypeError(f"no option {', '.join(unknown)}; the options are: {', '.join(DEFAULTS)}")
 
 
 def check_values(config: Mapping[str, Any]) -> None:
-    """ValueError of what would otherwise be noticed late, or not at all."""
+    """Raise ValueError for values that would otherwise fail late, or silently."""
     for name in ("seconds", "sigma", "dt", "judge_dt", "pushed_at"):
         check_number(name, config[name], "a positive number")
     if config["dt"] > config["seconds"]:
@@ -133,10 +133,14 @@ def check_values(config: Mapping[str, Any]) -> None:
 
 
 def _check_trials(config: Mapping[str, Any]) -> None:
-    """How members are judged by their trials. What ranks them by more than a mean needs all members
-    to be of one run."""
+    """Check the options by which members are evaluated over their trials.
+
+    An aggregation other than the mean needs all members to be of one run.
+    """
     none = np.zeros((1, 1))
-    scored(none, succeeded(dict.fromkeys(config["weights"], none)), config["score"])  # its errors
+    aggregate(
+        none, successes(dict.fromkeys(config["weights"], none)), config["score"]
+    )  # its errors
     if len(config["spread"]) != 2 or not all(0 <= s < np.inf for s in config["spread"]):
         raise ValueError(f"spread {config['spread']}: give that of angles [rad] and speeds [rad/s]")
     if check_number("sure", config["sure"], "a share of the starts") > 1:

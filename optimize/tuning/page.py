@@ -1,8 +1,8 @@
-"""The page of a tuning run: history, numbers, terms, front and motions offline.
+"""Page of a tuning run: history, numbers, terms, front and motions, readable offline.
 
     write_run_page("runs/rise")
 
-It shows a run that goes on or was interrupted as well, as far as it is.
+A run that is under way or was interrupted is shown as far as it has come.
 """
 
 import html
@@ -21,14 +21,14 @@ from jaxsim.io.files import write_bytes
 from jaxsim.viewer.colours import css_variables
 from jaxsim.viewer.page import script_json
 from jaxsim.viewer.values import plain_text
-from optimize.interrupts import noting
+from optimize.interrupts import note_interrupts
 from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
 from optimize.running.simulate import run_scenario
 from optimize.scenarios.scenario import Scenario
 from optimize.tuning.front import Front, load_front
 from optimize.tuning.histories import RunHistory, best_of, column, histories, quartiles
-from optimize.tuning.kept import kept_run
+from optimize.tuning.kept import load_run
 from optimize.tuning.names import FRONT, RESULT
 from optimize.tuning.posed import with_numbers
 from optimize.tuning.svg import Band, Dots, Line, chart
@@ -38,7 +38,7 @@ PLAYED = 12  # members of a front whose motion is in the page
 SHOWN = 8  # runs whose own line is drawn beside the quartiles of all
 
 
-@noting()
+@note_interrupts()
 def write_run_page(
     folder: str | os.PathLike,
     scenario: Scenario | None = None,
@@ -49,7 +49,7 @@ def write_run_page(
 
     scenario, objective: of a run whose own were made in Python. Members of the front are simulated,
     up to ``PLAYED`` of them, evenly along its first term. Where the problem of the run cannot be
-    made again, the page says why, and has the numbers in the coordinates of the search.
+    created again, the page says why, and shows the numbers in the coordinates of the search.
 
     Raises FileNotFoundError where there is no run, ValueError where the folder holds another kind
     of run, nothing to show yet, or is damaged.
@@ -63,17 +63,17 @@ def write_run_page(
         raise ValueError(f"{run.path} has no history yet: there is nothing to show")
     problem, backend, reason = None, None, ""
     try:
-        options, problem = kept_run(run, scenario, objective)
+        options, problem = load_run(run, scenario, objective)
         backend = options["backend"]
     except (ValueError, KeyError, OSError, TypeError) as error:
         reason = f"The problem of the run could not be made again: {error}"
     front = load_front(run) if (run / FRONT).is_file() else None
     pages = {}
     if front is not None and problem is not None:
-        kept = even(front.size, PLAYED)
-        for k in tqdm(kept, disable=not progress, unit="motion", desc="simulating"):
-            found = with_numbers(problem, front.numbers[k], config["seconds"])
-            pages[str(k)] = run_scenario(found, backend=backend).page()
+        shown = even_indices(front.size, PLAYED)
+        for k in tqdm(shown, disable=not progress, unit="motion", desc="simulating"):
+            point = with_numbers(problem, front.numbers[k], config["seconds"])
+            pages[str(k)] = run_scenario(point, backend=backend).page()
     body = [_summary(run, config, runs, reason), _history(runs), _terms(run, runs)]
     body += [_numbers(runs, problem), _motion(run)]
     if front is not None:
@@ -83,7 +83,7 @@ def write_run_page(
 
 
 def page_text(title: str, body: Sequence[str], pages: Mapping[str, str]) -> str:
-    """The page. pages: motions by the key of their point."""
+    """HTML of the page of a run. pages: motions by the key of their point."""
     text = {
         "STYLE": css_variables(),
         "TITLE": html.escape(title),
@@ -94,10 +94,10 @@ def page_text(title: str, body: Sequence[str], pages: Mapping[str, str]) -> str:
     return re.sub(r"\{\{([A-Z]+)\}\}", lambda match: text[match[1]], own)
 
 
-def even(size: int, most: int) -> list[int]:
-    """Up to so many indices, evenly, the ends among them.
+def even_indices(size: int, most: int) -> list[int]:
+    """Evenly spaced indices below ``size``, at most ``most``, both ends included.
 
-    >>> even(5, 3)
+    >>> even_indices(5, 3)
     [0, 2, 4]
     """
     return np.unique(np.linspace(0, size - 1, most).astype(int)).tolist() if size else []
@@ -111,7 +111,7 @@ def _card(title: str, inside: str) -> str:
 
 
 def _table(rows: Sequence[Sequence[Any]], head: Sequence[str] = ()) -> str:
-    """Texts to the left, numbers to the right."""
+    """HTML table with texts aligned left and numbers aligned right."""
     out = ["<table>"]
     if head:
         cells = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
@@ -146,7 +146,7 @@ def _summary(run: RunFolder, config: Mapping[str, Any], runs: list[RunHistory], 
 
 
 def _history(runs: list[RunHistory]) -> str:
-    """Of one run the members of its generations; of several what each has found so far."""
+    """Charts of the fitness: quartiles by generation of one run, or best so far of several runs."""
     best = best_of(runs) or runs[0]
     later = [line for line in best.lines if line["generation"] >= 0]
     if not later:
@@ -157,7 +157,7 @@ def _history(runs: list[RunHistory]) -> str:
     if len(runs) == 1:
         band = Band(generation, column(later, "first_quartile"), column(later, "third_quartile"))
         lines.append(Line(generation, column(later, "median"), "soft", 1.0))
-        told = (
+        legend = (
             "The line is the best so far; grey the median of a generation, the band its quartiles"
         )
         across = "generation"
@@ -165,8 +165,10 @@ def _history(runs: list[RunHistory]) -> str:
         at, (low, middle, high) = quartiles(runs)
         band, across = Band(at, low, high), "evaluations of a run"
         lines = [Line(at, middle, "soft", 1.0)]
-        told = f"The line is the best of {len(runs)} runs so far; grey their median, the band their"
-        told += " quartiles"
+        legend = (
+            f"The line is the best of {len(runs)} runs so far; grey their median, the band their"
+        )
+        legend += " quartiles"
     x = generation if len(runs) == 1 else best.evaluations[1:]
     lines.append(Line(x, best.best[1:], "accent", 2.0))
     failed = np.sum([column(own.lines, "failures")[1:][: len(later)] for own in runs], axis=0)
@@ -175,11 +177,11 @@ def _history(runs: list[RunHistory]) -> str:
         chart("step size", [Line(generation, column(later, "sigma"))], log=True),
         chart("members that failed", [Line(generation, failed)]),
     ]
-    return _card("History", f'<div class="charts">{"".join(charts)}</div><p>{told}.</p>')
+    return _card("History", f'<div class="charts">{"".join(charts)}</div><p>{legend}.</p>')
 
 
 def _terms(run: RunFolder, runs: list[RunHistory]) -> str:
-    """What each term gave, in the objective's own unit."""
+    """Table and charts of the weighted terms, in the unit of the objective."""
     best = best_of(runs) or runs[0]
     later = [line for line in best.lines if line["generation"] >= 0]
     held = run.read_json(RunFolder.BEST)["terms"] if (run / RunFolder.BEST).is_file() else []
@@ -199,11 +201,11 @@ def _terms(run: RunFolder, runs: list[RunHistory]) -> str:
 
 
 def _numbers(runs: list[RunHistory], problem: Problem | None) -> str:
-    """The centre of the search, in units where the problem is there."""
+    """Charts of the search distribution's mean, in the numbers' units if the problem is known."""
     best = best_of(runs) or runs[0]
     if not all("centre" in line and line["centre"] for line in best.lines):
         return _card("Numbers", "<p>The history does not hold them.</p>")
-    shown = [runs[k] for k in even(len(runs), SHOWN)]
+    shown = [runs[k] for k in even_indices(len(runs), SHOWN)]
     charts = []
     size = len(best.lines[0]["centre"])
     values = {own.number: _decoded(own, problem) for own in (*shown, best)}
@@ -221,9 +223,9 @@ def _numbers(runs: list[RunHistory], problem: Problem | None) -> str:
     return _card("Numbers", f'<div class="charts">{"".join(charts)}</div><p>{told}</p>')
 
 
-def _decoded(own: RunHistory, problem: Problem | None) -> np.ndarray:
-    """(G, n)."""
-    centres = np.asarray([line["centre"] for line in own.lines], float)
+def _decoded(run: RunHistory, problem: Problem | None) -> np.ndarray:
+    """Means of the search distribution (G, n) by generation, in units if the problem is known."""
+    centres = np.asarray([line["centre"] for line in run.lines], float)
     return centres if problem is None else np.asarray(problem.tunables.decode(centres))
 
 
@@ -235,7 +237,7 @@ def _motion(run: RunFolder) -> str:
 
 
 def _front(front: Front, pages: Mapping[str, str]) -> str:
-    """The front over each pair of terms, and how it grew."""
+    """Charts of the Pareto front over each pair of terms, and of its hypervolume."""
     units = [f"{name} [{unit}]" for name, unit in zip(front.terms, front.units)]
     texts = [
         ", ".join(f"{name} {x:.4g}" for name, x in zip(front.terms, values)) + f" (run {run})"

@@ -1,4 +1,4 @@
-"""What the configuration of a run poses: the problem, how it is checked, how it is searched."""
+"""Problems that a run's configuration defines: searched, checked and finally evaluated."""
 
 import contextlib
 import dataclasses
@@ -16,15 +16,17 @@ from optimize.scenarios.scenario import Scenario
 from optimize.tuning.config import RunConfig
 from optimize.tuning.front import empty_front
 from optimize.tuning.names import of_runs
-from optimize.tuning.pushes import Push, pushed
+from optimize.tuning.pushes import Push, push_trials
 
 TUNED_ON = 1000  # the first seed of starts: a map of the same seed has others
 CHECKED_ON = 500_000  # what is added for the seed of the starts that choose
 
 
-def make_problem(config: RunConfig, dt: float | None = None) -> Problem:
-    """The optimisation problem of a run; dt: a script's, in the place of the search's [s]. Raises
-    ValueError where nothing is free."""
+def build_problem(config: RunConfig, dt: float | None = None) -> Problem:
+    """Build the optimisation problem of a run.
+
+    dt: of a script, in place of the search's [s]. Raises ValueError where nothing is free.
+    """
     first = scenario_of(config, dt=dt)
     numbers = {name: tuple(spec) for name, spec in config["numbers"].items()}
     script = script_in(first)
@@ -47,10 +49,10 @@ def make_problem(config: RunConfig, dt: float | None = None) -> Problem:
 def _problem_of(
     config: RunConfig, scenario: Scenario, pushes: Sequence[Push], numbers: dict[str, tuple]
 ) -> Problem:
-    """Of one scenario of the run."""
+    """Problem of one scenario of the run, with its pushes."""
     variants = dict(config["variants"])
     if pushes:
-        scenario, around = pushed(scenario, pushes, config["trials"], config["pushed_at"])
+        scenario, around = push_trials(scenario, pushes, config["trials"], config["pushed_at"])
         variants |= around
     return Problem(
         scenario,
@@ -69,18 +71,18 @@ def _problem_of(
     )
 
 
-def judging() -> contextlib.ExitStack:
-    """Context of the judgement: float64 on the CPU."""
+def evaluation_context() -> contextlib.ExitStack:
+    """Context of the final evaluation: float64 on the CPU."""
     stack = contextlib.ExitStack()
     stack.enter_context(jax.enable_x64(True))
     stack.enter_context(jax.default_device(jax.local_devices(backend="cpu")[0]))
     return stack
 
 
-def checking(config: RunConfig, problem: Problem) -> Problem:
-    """The problem with the starts that choose, and the judgement's steps in float64."""
-    with judging():
-        fine = problem if config.text is None else make_problem(config, config["judge_dt"])
+def selection_problem(config: RunConfig, problem: Problem) -> Problem:
+    """Problem with the starts that choose among means, and the settings of the final evaluation."""
+    with evaluation_context():
+        fine = problem if config.text is None else build_problem(config, config["judge_dt"])
         first, *others = (
             dataclasses.replace(
                 own, trials=config["checks"], seed=own.seed + CHECKED_ON, fresh=False, racing=0
@@ -91,7 +93,7 @@ def checking(config: RunConfig, problem: Problem) -> Problem:
 
 
 def search_of(config: RunConfig, problem: Problem) -> dict[str, Any]:
-    """The arguments of ``evolve_runs``."""
+    """Arguments of ``evolve_runs`` for a run's configuration."""
     runs = config["runs"]
     own = {name: np.full(runs, config[name]) for name in ("sigma", "population")}
     own |= of_runs(config["each"], runs)
@@ -110,8 +112,10 @@ def scenario_of(
     dt: float | None = None,
     also: Mapping[str, Any] | None = None,
 ) -> Scenario:
-    """What is tuned, with the script's text of the run or another one; also: settings besides those
-    of the run. The scheme is that of searches (``Scheme.for_search``)."""
+    """Scenario of a run, with the run's script or another text of it.
+
+    also: settings besides those of the run. The scheme is that of searches (``Scheme.for_search``).
+    """
     if config.given is not None:
         return dataclasses.replace(config.given, scheme=config.given.scheme.for_search())
     made = find_scenario(config["scenario"], {**config["set"], **(also or {})}, text or config.text)
@@ -120,7 +124,7 @@ def scenario_of(
 
 
 def with_numbers(problem: Problem, values: np.ndarray, seconds: float | None) -> Scenario:
-    """The scenario with values (n,) of the numbers that a problem varies, in their units."""
+    """Scenario of a problem with values (n,) of its tunables, in their units."""
     found = problem.scenario
     for name, value in zip(problem.tunables.names, values):
         found = found.set(name, jnp.asarray(value, found.model.mass.dtype))

@@ -1,4 +1,4 @@
-"""A push at the pelvis, and others in the trials of a search."""
+"""Pushes at the pelvis, varied over the trials of a search."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,24 +16,27 @@ Push = float | Sequence[float]
 
 
 def plain(pushes: Iterable[Push]) -> list[float | list[float]]:
-    """As JSON holds them. Raises ValueError naming the one that is no push."""
-    return [_plain(one) for one in pushes]
+    """Pushes as JSON stores them. Raises ValueError naming one that is no push."""
+    return [_plain(entry) for entry in pushes]
 
 
-def _plain(one: Push) -> float | list[float]:
-    of = np.asarray(one, float)
+def _plain(entry: Push) -> float | list[float]:
+    of = np.asarray(entry, float)
     if of.shape not in ((), (2,)) or not np.isfinite(of).all() or of.flat[0] <= 0:
         raise ValueError(
-            f"push {one}: give a force of more than zero [N], or such a force and a direction [deg]"
+            f"push {entry}: give a force of more than zero [N], or such a force and a direction"
+            " [deg]"
         )
     return of.tolist()
 
 
-def pushed(
+def push_trials(
     scenario: Scenario, pushes: Sequence[Push], trials: int, at: float
 ) -> tuple[Scenario, dict[str, np.ndarray]]:
-    """The scenario with one push at the pelvis, and variants of it, one after the other: a force
-    without a direction goes once around the body, one with a direction has one."""
+    """Scenario with one push at the pelvis, and variants of it for the trials, in turn.
+
+    A force without a direction goes once around the body; one with a direction is one variant.
+    """
     sides = 360.0 * np.arange(DIRECTIONS) / DIRECTIONS
     each = [np.atleast_1d(one) for one in plain(pushes)]
     all_ = [(own[0], side) for own in each for side in (own[1:] if len(own) > 1 else sides)]

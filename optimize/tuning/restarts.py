@@ -1,8 +1,8 @@
-"""CMA-ES whose population may grow: rows beyond it are masked, so that nothing is compiled anew.
+"""CMA-ES with a population that may grow: unused rows are masked, so that nothing is recompiled.
 
 The equations are those of N. Hansen, "The CMA Evolution Strategy: A Tutorial" (arXiv:1604.00772v1),
-numbers in brackets. When a search has come to its end it begins anew: IPOP (Auger and Hansen, CEC
-2005) with twice the population; BIPOP (Hansen, GECCO BBOB 2009) in turn so, or with a smaller one
+numbers in brackets. A search that has converged is restarted: IPOP (Auger and Hansen, CEC 2005)
+with twice the population; BIPOP (Hansen, GECCO BBOB 2009) alternates that with a smaller population
 and a smaller step, whichever has cost less so far. Restarts begin around the first mean.
 """
 
@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from optimize.tuning.keys import generation_keys, run_key, wrapped
+from optimize.tuning.keys import generation_keys, run_key, wrap_key
 
 KINDS = ("ipop", "bipop", "masked")
 DOUBLINGS = 6  # of the population: then it stays
@@ -27,7 +27,7 @@ GROWN = 1e4  # times its first size: it diverges
 
 
 class Weights(NamedTuple):
-    """Of a population (equations 48 to 58): by rank (rows,), and the rates."""
+    """Recombination weights by rank (rows,) and learning rates (equations 48 to 58)."""
 
     w: jax.Array
     mu_eff: jax.Array
@@ -55,7 +55,7 @@ class Distribution(NamedTuple):
 
 
 class Regime(NamedTuple):
-    """What a restart needs to know."""
+    """Bookkeeping of population size and evaluations over the restarts."""
 
     population: jax.Array
     first: jax.Array  # population
@@ -79,13 +79,13 @@ class CMAState(NamedTuple):
 
 @dataclass(frozen=True)
 class CMA:
-    """CMA-ES of up to ``largest`` members at first; see ``KINDS``."""
+    """CMA-ES of at most ``largest`` members before any restart; see ``KINDS``."""
 
     dimensions: int
     largest: int
     kind: str
     ranked: bool = False
-    sloped: bool = False
+    gradient_based: bool = False
     parted: bool = True
 
     def __post_init__(self):
@@ -104,7 +104,7 @@ class CMA:
         return CMAState(self._fresh(mean, scale), regime, run_key(seed), none, mean, scale)
 
     def ask(self, state: CMAState):
-        """(38) to (40)."""
+        """Sample a generation (equations 38 to 40)."""
         now, (key, _) = state.now, generation_keys(state)
         squares, B = jnp.linalg.eigh(now.C)
         least = jnp.finfo(squares.dtype).eps * jnp.abs(squares).max()
@@ -118,7 +118,7 @@ class CMA:
         fitness = jnp.where(live, fitness, jnp.inf)
         order = jnp.lexsort((fitness[:, 1], fitness[:, 0]))  # rows that are not live come last
         ranks = jnp.argsort(order)
-        now = updated(state.now, x, ranks, state.regime.population)
+        now = update_distribution(state.now, x, ranks, state.regime.population)
         now = self._noted(now, fitness[order], state.regime.population)
         regime = state.regime
         regime = regime._replace(spent=regime.spent + regime.population)
@@ -144,7 +144,7 @@ class CMA:
 
     @property
     def _window(self) -> int:
-        """Generations that are remembered, for the smallest population there is."""
+        """Generations that are remembered, enough for the smallest population."""
         return 100 + math.ceil(100 * self.dimensions**1.5 / 4)
 
     def _fresh(self, mean, sigma) -> Distribution:
@@ -155,7 +155,10 @@ class CMA:
         return Distribution(mean, sigma, zero, zero, eye, eye, one, none, past, past, past, past)
 
     def _noted(self, now: Distribution, ordered, population) -> Distribution:
-        """ordered: (rows, 2) fitness, the best first."""
+        """Store best and median fitness in the ring of past generations.
+
+        ordered: (rows, 2) fitness, the best first.
+        """
         at = (now.count - 1) % self._window
         best, middle = ordered[0], ordered[(population - 1) // 2]
         return now._replace(
@@ -166,8 +169,11 @@ class CMA:
         )
 
     def _ended(self, state: CMAState, ordered):
-        """The tests of appendix B.3 of the tutorial. ordered: (rows, 2) fitness, the best first; it
-        is compared by the differences from that best one, which have few digits to lose."""
+        """Termination tests of appendix B.3 of the tutorial.
+
+        ordered: (rows, 2) fitness, the best first; it is compared by the differences from that best
+        one, which have few digits to lose.
+        """
         now, regime, n = state.now, state.regime, self.dimensions
         size, eps = regime.population.astype(now.mean.dtype), jnp.finfo(now.mean.dtype).eps
         age = (now.count - 1 - jnp.arange(self._window)) % self._window  # of each place
@@ -210,7 +216,7 @@ class CMA:
 
     def _anew(self, state: CMAState) -> CMAState:
         old = state.regime
-        key = jax.random.fold_in(wrapped(state.key), state.asked)
+        key = jax.random.fold_in(wrap_key(state.key), state.asked)
         where, chosen, width = jax.random.split(jax.random.fold_in(key, 1), 3)
         large = old.large + jnp.where(old.is_small, 0, old.spent)
         small = old.small + jnp.where(old.is_small, old.spent, 0)
@@ -236,8 +242,11 @@ class CMA:
         return state._replace(now=self._fresh(state.origin + shift, scale), regime=regime)
 
 
-def updated(now: Distribution, x, ranks, population) -> Distribution:
-    """After a generation: x (rows, n) and ranks (rows,), of which ``population`` count."""
+def update_distribution(now: Distribution, x, ranks, population) -> Distribution:
+    """Update the distribution after a generation x (rows, n) with ranks (rows,).
+
+    The first ``population`` rows count.
+    """
     n = now.mean.shape[0]
     p = weights(x.shape[0], n, population, now.mean.dtype)
     w = p.w[ranks]
@@ -268,7 +277,7 @@ def updated(now: Distribution, x, ranks, population) -> Distribution:
 
 
 def weights(rows: int, n: int, population, dtype) -> Weights:
-    """Of a population that is an array; rows beyond it weigh nothing."""
+    """Weights and rates for a population size that may be traced; rows beyond it weigh zero."""
     size, i = jnp.asarray(population, dtype), jnp.arange(1, rows + 1, dtype=dtype)
     w = jnp.where(i <= size, jnp.log((size + 1) / 2) - jnp.log(i), 0.0)  # (49)
     better = i <= jnp.floor(size / 2)

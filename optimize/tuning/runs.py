@@ -12,16 +12,16 @@ import numpy as np
 from optimize.problems.defaults import default_numbers
 from optimize.problems.evaluation import Evaluation
 from optimize.problems.problem import Problem
-from optimize.tuning.assessment import Judged
+from optimize.tuning.assessment import Evaluators
 from optimize.tuning.evolution import EvolutionResult
 from optimize.tuning.names import OWN, WEIGHTS
 
 
-def judged(problem: Problem, values: Mapping[str, np.ndarray]) -> Judged:
-    """How members are judged: each with the weights and the scenario's numbers of its run.
+def run_evaluators(problem: Problem, values: Mapping[str, np.ndarray]) -> Evaluators:
+    """Evaluators of the members of several runs, each with the weights and the numbers of its run.
 
     values: of ``names.of_runs``; "weights.energy" is a weight of the objective, any path or label a
-    number of the scenario. Raises KeyError and ValueError for names that there are none of.
+    number of the scenario. Raises KeyError and ValueError for unknown names.
     """
     weights = {n[len(WEIGHTS) :]: v for n, v in values.items() if n.startswith(WEIGHTS)}
     numbers = {n: v for n, v in values.items() if n not in OWN and not n.startswith(WEIGHTS)}
@@ -33,19 +33,19 @@ def judged(problem: Problem, values: Mapping[str, np.ndarray]) -> Judged:
 
     def evaluate(x: np.ndarray, run: np.ndarray) -> Evaluation:
         if not numbers:
-            found = problem.evaluate(x)
+            evaluation = problem.evaluate(x)
         else:
-            own = problem.tunables.decode(np.asarray(x, float))
-            found = whole.evaluate_values(np.concatenate([own, fixed[run]], axis=1))
-        return _weighed(problem, found, {n: v[run] for n, v in weights.items()})
+            tuned = problem.tunables.decode(np.asarray(x, float))
+            evaluation = whole.evaluate_values(np.concatenate([tuned, fixed[run]], axis=1))
+        return _weighed(problem, evaluation, {n: v[run] for n, v in weights.items()})
 
     if weights or numbers:
-        return Judged(evaluate, None)
-    return Judged(evaluate, problem.values_and_slopes)
+        return Evaluators(evaluate, None)
+    return Evaluators(evaluate, problem.values_and_slopes)
 
 
 def _with(problem: Problem, numbers: Mapping[str, np.ndarray]) -> Problem:
-    """The problem with further numbers, that the search does not see."""
+    """Problem with further numbers, which the search does not see."""
     scenario = problem.scenario
     tuned = default_numbers(scenario) if problem.numbers is None else problem.numbers
     own = {name: np.asarray(scenario.get(name), float).reshape(-1) for name in numbers}
@@ -64,16 +64,18 @@ def _with(problem: Problem, numbers: Mapping[str, np.ndarray]) -> Problem:
     return whole
 
 
-def _weighed(problem: Problem, found: Evaluation, weights: Mapping[str, np.ndarray]) -> Evaluation:
-    """With the weights of each member's run."""
+def _weighed(
+    problem: Problem, evaluation: Evaluation, weights: Mapping[str, np.ndarray]
+) -> Evaluation:
+    """Evaluation under the weights of each member's run."""
     if not weights:
-        return found
+        return evaluation
     objective = dataclasses.replace(
         problem.objective, weights={**problem.objective.weights, **weights}
     )
-    fitness = np.asarray(objective.total(found.parts), float)
+    fitness = np.asarray(objective.total(evaluation.parts), float)
     return dataclasses.replace(
-        found, fitness=fitness, failed=np.asarray(found.failed) | ~np.isfinite(fitness)
+        evaluation, fitness=fitness, failed=np.asarray(evaluation.failed) | ~np.isfinite(fitness)
     )
 
 
@@ -83,7 +85,7 @@ def table_of_runs(
     each: Mapping[str, np.ndarray],
     runs: Sequence[EvolutionResult],
 ) -> list[dict[str, Any]]:
-    """What each run was and what it found, a row for each. search: arguments of ``evolve_runs``."""
+    """Rows of settings and result, one for each run. search: arguments of ``evolve_runs``."""
     return [
         {
             "run": k,

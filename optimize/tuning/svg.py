@@ -1,4 +1,4 @@
-"""Small charts as SVG text, for pages: their colours are those of the page, light or dark."""
+"""Small charts as SVG text, in the colours of the page they stand in, light or dark."""
 
 import html
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ MOST = 400  # points of a line
 
 @dataclass(frozen=True)
 class Line:
-    """y over x, (k,) each; NaN is a gap. colour: of ``jaxsim.viewer.colours``."""
+    """Curve y over x, (k,) each; NaN is a gap. colour: of ``jaxsim.viewer.colours``."""
 
     x: np.ndarray
     y: np.ndarray
@@ -24,7 +24,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Band:
-    """From low to high over x, (k,) each."""
+    """Shaded area from low to high over x, (k,) each."""
 
     x: np.ndarray
     low: np.ndarray
@@ -33,7 +33,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Dots:
-    """Points (k,), each with a text, and an address that the page's script finds it by."""
+    """Points (k,), each with a text, and a key by which the page's script finds it."""
 
     x: np.ndarray
     y: np.ndarray
@@ -49,15 +49,17 @@ def chart(
     across: str = "generation",
     log: bool = False,
 ) -> str:
-    """A chart with its axes; log: the logarithm of y. Up are the values that most lines have: a few
-    outliers are cut off."""
+    """SVG chart with its axes; log: the logarithm of y.
+
+    The vertical range is that of most values of the lines: a few outliers are cut off.
+    """
     drawn = [*lines, *([Line(band.x, band.low), Line(band.x, band.high)] if band else [])]
     x = np.concatenate([line.x for line in drawn] + ([dots.x] if dots else []))
     y = np.concatenate([line.y for line in drawn] + ([dots.y] if dots else []))
     across_ends, up_ends = _range(x), _range(y, dots is None, log)
     if dots:
         across_ends, up_ends = _wider(across_ends), _wider(up_ends)
-    frame = _Frame(across_ends, up_ends, log)
+    frame = _ChartFrame(across_ends, up_ends, log)
     inside = [_band(frame, band)] if band else []
     inside += [_path(frame, line) for line in lines]
     inside += _dots(frame, dots) if dots else []
@@ -73,7 +75,7 @@ def chart(
 
 
 def _range(values: np.ndarray, cut: bool = False, log: bool = False) -> tuple[float, float]:
-    """The least and the greatest; cut: without what is far out."""
+    """Least and greatest finite value; cut: without far outliers."""
     good = values[np.isfinite(values) & ((values > 0) | (not log))]
     if not good.size:
         return (1.0, 10.0) if log else (0.0, 1.0)
@@ -91,14 +93,14 @@ def _range(values: np.ndarray, cut: bool = False, log: bool = False) -> tuple[fl
 
 
 def _wider(ends: tuple[float, float]) -> tuple[float, float]:
-    """With room for what is drawn at the ends."""
+    """Range with a margin for dots at its ends."""
     room = 0.05 * (ends[1] - ends[0])
     return ends[0] - room, ends[1] + room
 
 
 @dataclass(frozen=True)
-class _Frame:
-    """Where numbers are on the picture."""
+class _ChartFrame:
+    """Map from values to positions on the picture."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -116,7 +118,7 @@ class _Frame:
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
 
-def _axes(frame: _Frame, across: str) -> str:
+def _axes(frame: _ChartFrame, across: str) -> str:
     bottom, middle = HEIGHT - BOTTOM, (LEFT + WIDTH - RIGHT) / 2
     parts = []
     for tick in ticks(*frame.x):
@@ -132,7 +134,7 @@ def _axes(frame: _Frame, across: str) -> str:
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers from low to high.
+    """Round numbers from low to high, about ``most`` of them.
 
     >>> ticks(0.0, 10.0)
     [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
@@ -158,7 +160,7 @@ def _thinned(*columns: np.ndarray) -> list[np.ndarray]:
     return [np.asarray(column)[kept] for column in columns]
 
 
-def _path(frame: _Frame, line: Line) -> str:
+def _path(frame: _ChartFrame, line: Line) -> str:
     if not len(line.x):
         return ""
     x, y = _thinned(line.x, line.y)
@@ -174,7 +176,7 @@ def _path(frame: _Frame, line: Line) -> str:
     )
 
 
-def _band(frame: _Frame, band: Band) -> str:
+def _band(frame: _ChartFrame, band: Band) -> str:
     x, low, high = _thinned(band.x, band.low, band.high)
     good = np.isfinite(low) & np.isfinite(high)
     around = np.append(x[good], x[good][::-1]), np.append(low[good], high[good][::-1])
@@ -183,7 +185,7 @@ def _band(frame: _Frame, band: Band) -> str:
     return f'<polygon points="{text}" fill="var(--accent)" opacity="0.2"/>'
 
 
-def _dots(frame: _Frame, dots: Dots) -> list[str]:
+def _dots(frame: _ChartFrame, dots: Dots) -> list[str]:
     found = []
     for x, y, text, key in zip(frame.across(dots.x), frame.up(dots.y), dots.texts, dots.keys):
         own = "" if key is None else f' data-key="{html.escape(key)}" tabindex="0" role="button"'

@@ -21,14 +21,14 @@ import numpy as np
 
 from jaxsim.io.files import try_folder
 from jaxsim.simulation.checks import check_kind
-from optimize.interrupts import deferred, noting
+from optimize.interrupts import defer_interrupts, note_interrupts
 from optimize.problems.defaults import script_in
-from optimize.problems.distributed import distributed
+from optimize.problems.distributed import distribute
 from optimize.problems.problem import Problem
 from optimize.problems.starts import spread_text
-from optimize.results.digest import accept, accepted, changes_since, digest
+from optimize.results.digest import accept, accepted_changes, changes_since, digest
 from optimize.results.folder import RunFolder
-from optimize.results.lock import locked
+from optimize.results.lock import lock_folder
 from optimize.running.cluster import check_cluster, workers
 from optimize.running.simulate import Simulation, run_scenario, write_simulation
 from optimize.running.summary import json_safe
@@ -36,35 +36,40 @@ from optimize.scenarios.scenario import Scenario
 from optimize.tuning.bar import Bar
 from optimize.tuning.best import BY_SEARCH, Best, tuned_text
 from optimize.tuning.checkpoint import has_begun, next_generation
-from optimize.tuning.chosen import choose, evolve_checked
+from optimize.tuning.chosen import choose, robust_search
 from optimize.tuning.config import RunConfig, new_config, resumed_config
 from optimize.tuning.evolution import EvolutionResult, GenerationRecord, evolve_runs, settings_of
-from optimize.tuning.front import Watched
-from optimize.tuning.gradient import REPORT, Doubts, health_at_start
+from optimize.tuning.front import FrontRecorder
+from optimize.tuning.gradient import REPORT, GradientChecks, health_at_start
 from optimize.tuning.histories import own_weights
 from optimize.tuning.history_plot import plot_history
-from optimize.tuning.judgement import Judged, Judgement, judge, nothing_gained
+from optimize.tuning.judgement import (
+    Candidate,
+    FinalEvaluation,
+    evaluate_candidates,
+    nothing_gained,
+)
 from optimize.tuning.names import EVOLUTION, RESULT, RUNS, of_runs, stages
 from optimize.tuning.options import TuneOptions
 from optimize.tuning.posed import (
-    checking,
-    judging,
-    make_problem,
+    build_problem,
+    evaluation_context,
     scenario_of,
     search_of,
+    selection_problem,
     with_numbers,
 )
-from optimize.tuning.runs import judged, table_of_runs
+from optimize.tuning.runs import run_evaluators, table_of_runs
 
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What a run found.
+    """Outcome of a tuning run, as ``tune`` returns it.
 
-    before, after: the objective as it begins and of what is handed out, judged alike: {"name",
-    "total", "parts"}; None where the run was interrupted or every member failed. best_x: what is
-    handed out, in the optimiser's coordinates. evolution: the search, of several runs the one that
-    found the best; runs: all of them. notes: what could not be done, with the remedy.
+    before, after: objective of the start and of the returned member, evaluated alike: {"name",
+    "total", "parts"}; None where the run was interrupted or every member failed. best_x: the
+    returned member, in the optimiser's coordinates. evolution: the search, of several runs the one
+    that found the best; runs: all of them. notes: what could not be done, with the remedy.
     """
 
     folder: Path
@@ -89,36 +94,36 @@ def tune(
     cluster: Any = None,
     **options: Unpack[TuneOptions],
 ) -> TuneResult:
-    """Tune numbers of a scenario by evolution or along a gradient, and judge what is found.
+    """Tune numbers of a scenario by evolution or along a gradient, and evaluate the best members.
 
-    scenario: a script's path or name, a scene of goals' name, or a Scenario; objective: see
+    scenario: path or name of a script or scenario, or a Scenario; objective: see
     ``user_objective``; options: see ``TuneOptions``. Numbers are those of ``default_numbers``, or
     of ``numbers``; a script's '@' numbers vary in any case.
 
     out: the result folder, new or empty; with ``resume`` the folder of a run that
     goes on with its own options (only ``generations`` may change, script and objective may be left
     out). accept_changes: go on although the script, the options, the model, the code or a library
-    is not what the run began with; the history then says what, before which generation. command:
-    what config.json says the run was started with.
+    is not what the run started with; the history then says which, before which generation. command:
+    the command line that config.json records.
 
     Several ``runs`` advance as one program, with the seeds from ``seed`` on and the values of
-    ``each`` in turn, and runs.json tells what each found. Of runs with weights or numbers of their
-    own that is judged by the weights of the objective, in the scenario as it is. ``front`` keeps
-    the members of all runs that no other one excels (``optimize.tuning.front``).
+    ``each`` in turn, and runs.json has the result of each. Runs with weights or numbers of their
+    own are compared under the weights of the objective, in the scenario as it is. ``front`` saves
+    the Pareto front of the members of all runs (``optimize.tuning.front``).
 
     cluster: where members are simulated, see ``optimize.running.cluster.workers``: a number of
-    processes, a scheduler's address or Client of Dask, "slurm:8". Those of a generation, of all
-    runs, are cut into a part for each; what one does that is lost on the way is done again. A run
-    is the same to the last bit where the kind of processor is, and may go on with or without.
-    Derivatives and the judgement stay here.
+    processes, a scheduler's address or Client of Dask, "slurm:8". The members of a generation, of
+    all runs, are divided among the workers; the share of a worker that is lost is simulated again.
+    A run is the same to the last bit on the same kind of processor, and may go on with or without
+    workers. Derivatives and the final evaluation stay in this process.
 
-    The search is in JAX's default precision and on all its devices. After every generation
-    history and checkpoint are complete, best.scl and best.json after every gain. At the end the
-    start, the means and the latest bests are judged, of a script with ``judge_dt`` in float64, and
-    the best of them is handed out, the start where none is better (``optimize.tuning.judgement``):
-    best.scl, best.json, its page, plots and trajectory. Ctrl-C and SIGTERM end the search after a
-    generation, with all of that kept but the judgement; KeyboardInterrupt where nothing has begun
-    yet (see optimize.interrupts).
+    The search is in JAX's default precision and on all its devices. After every generation history
+    and checkpoint are complete, best.scl and best.json after every gain. At the end the start, the
+    means and the latest bests are evaluated, of a script with ``judge_dt`` in float64, and the best
+    of them is returned, the start where none is better (``optimize.tuning.judgement``): best.scl,
+    best.json, its page, plots and trajectory. Ctrl-C and SIGTERM end the search after a generation,
+    with all of that saved but the final evaluation; KeyboardInterrupt before the search has started
+    (see optimize.interrupts).
 
     Raises ValueError, KeyError, TypeError or ScriptError for bad input, before anything is written,
     ValueError too where the first stage follows a derivative that is not worth it
@@ -131,20 +136,23 @@ def tune(
     """
     _check(scenario, out, options)
     try_folder(out)
-    with noting(), contextlib.ExitStack() as held:
+    with note_interrupts(), contextlib.ExitStack() as stack:
         if resume:
-            opened = _resumed(held, out, scenario, objective, options, accept_changes, cluster)
+            opened = _resumed(stack, out, scenario, objective, options, accept_changes, cluster)
         else:
-            opened = _begun(held, out, scenario, objective, options, command, cluster)
+            opened = _begun(stack, out, scenario, objective, options, command, cluster)
         folder, config, problem, pool = opened
         best = Best(folder, problem, own_weights(config["each"]))
-        run = _Run(folder, config, problem, distributed(problem, pool), best, resume, progress)
-        return _chosen(run) if config["fresh"] else _searched(run)
+        run = _TuningRun(folder, config, problem, distribute(problem, pool), best, resume, progress)
+        return _robust_search(run) if config["fresh"] else _fixed_search(run)
 
 
 @dataclass(frozen=True)
-class _Run:
-    """A run at work. searched: its problem on the workers."""
+class _TuningRun:
+    """Open tuning run: folder, configuration, problem and best member so far.
+
+    searched: the problem with its members simulated by the workers.
+    """
 
     folder: RunFolder
     config: RunConfig
@@ -159,7 +167,7 @@ _Opened = tuple[RunFolder, RunConfig, Problem, Any]  # and the pool of workers
 
 
 def _resumed(
-    held: contextlib.ExitStack,
+    stack: contextlib.ExitStack,
     out: str | os.PathLike,
     scenario: Scenario | str | os.PathLike | None,
     objective: Any,
@@ -167,17 +175,17 @@ def _resumed(
     accept_changes: bool,
     cluster: Any,
 ) -> _Opened:
-    """A folder that goes on. held: what is let go at the end."""
+    """Open the folder of a run to resume. stack: contexts that end with the run."""
     folder = RunFolder.open(out)
-    held.enter_context(locked(folder))
+    stack.enter_context(lock_folder(folder))
     config = resumed_config(folder, scenario, objective, options)
     _check_cluster(config, cluster)
-    # What differs is told before a problem is made of it, which may go wrong.
+    # Differences are reported before a problem is built of them, which may fail.
     changes_since(folder, digest(config.options, config.text), accept_changes)
-    problem = make_problem(config)
+    problem = build_problem(config)
     now = digest(config.options, config.text, problem.scenario.model)
     changed = changes_since(folder, now, accept_changes)
-    pool = held.enter_context(workers(cluster))
+    pool = stack.enter_context(workers(cluster))
     generation = next_generation(folder, settings_of(**search_of(config, problem)))
     accept(folder, now, changed, generation)
     folder.write_json(RunFolder.CONFIG, config.options)
@@ -185,7 +193,7 @@ def _resumed(
 
 
 def _begun(
-    held: contextlib.ExitStack,
+    stack: contextlib.ExitStack,
     out: str | os.PathLike,
     scenario: Scenario | str | os.PathLike | None,
     objective: Any,
@@ -193,51 +201,55 @@ def _begun(
     command: list[str] | None,
     cluster: Any,
 ) -> _Opened:
-    """A new folder. held: what is let go at the end."""
+    """Create the folder of a new run. stack: contexts that end with the run."""
     config = new_config(scenario, objective, options, command)
     _check_cluster(config, cluster)
-    problem = make_problem(config)
+    problem = build_problem(config)
     now = digest(config.options, config.text, problem.scenario.model)
     health = health_at_start(problem, config["method"], config["sigma"], config["trust"])
-    pool = held.enter_context(workers(cluster))
-    held.enter_context(locked(out))
+    pool = stack.enter_context(workers(cluster))
+    stack.enter_context(lock_folder(out))
     folder = RunFolder.create(out, config.options, config.text, now, config.objective_text)
     if health is not None:
         folder.write_text(REPORT, str(health))
     return folder, config, problem, pool
 
 
-def _searched(run: _Run) -> TuneResult:
-    """The best member of all runs, of trials that stay the same."""
+def _fixed_search(run: _TuningRun) -> TuneResult:
+    """Search with fixed trials: the result is the best member of all runs."""
     folder, config, problem = run.folder, run.config, run.problem
-    of = judged(run.searched, of_runs(config["each"], config["runs"]))
-    evaluate, doubts = of.evaluate, Doubts(problem, folder, config["trust"])
+    of = run_evaluators(run.searched, of_runs(config["each"], config["runs"]))
+    evaluate, checks = of.evaluate, GradientChecks(problem, folder, config["trust"])
     if config["front"]:
-        evaluate = Watched(of.evaluate, problem, folder, config["front"])
+        evaluate = FrontRecorder(of.evaluate, problem, folder, config["front"])
     with Bar(config["generations"], run.progress) as bar:
 
         def on_generation(records: list[GenerationRecord], best_x: np.ndarray) -> None:
             run.best.offer(records, best_x)
             bar.show(records)
 
-        found = evolve_runs(
+        results = evolve_runs(
             evaluate,
             **search_of(config, problem),
             slopes=of.slopes,
-            doubt=doubts,
+            doubt=checks,
             folder=folder,
             resume=run.resume and has_begun(folder),
             on_generation=on_generation,
             progress=False,
-            changes=accepted(folder),
+            changes=accepted_changes(folder),
             by_generation=bool(config["front"]),
         )
-    result = _finish(run, found)
-    return dataclasses.replace(result, notes=(*result.notes, *doubts.told))
+    result = _finish(run, results)
+    return dataclasses.replace(result, notes=(*result.notes, *checks.told))
 
 
-def _chosen(run: _Run) -> TuneResult:
-    """A mean that stands in nearly all starts, the best of these, of trials that are drawn anew."""
+def _robust_search(run: _TuningRun) -> TuneResult:
+    """Robust search with new trials in every generation.
+
+    The result is the best of those means of the search distribution that end standing in nearly all
+    starts.
+    """
     folder, config, problem = run.folder, run.config, run.problem
     with Bar(config["generations"], run.progress) as bar:
 
@@ -245,24 +257,24 @@ def _chosen(run: _Run) -> TuneResult:
             run.best.begin(records)
             bar.show(records)
 
-        evolution, start, chosen = evolve_checked(
+        evolution, start, chosen = robust_search(
             run.searched,
-            checking(config, problem),
+            selection_problem(config, problem),
             folder,
             resume=run.resume,
             sure=config["sure"],
             on_check=lambda check: bar.note(f"{check.ok}/{check.starts} at {check.total or 0:.4g}"),
             on_generation=on_generation,
-            changes=accepted(folder),
+            changes=accepted_changes(folder),
             **search_of(config, problem),
         )
     if start is None or chosen is None:
         return _finish(run, (evolution,))
-    first = Judged("start", np.zeros_like(evolution.best_x), start.total, start.parts)
-    last = Judged("mean", np.array(chosen.x), chosen.total, chosen.parts)
-    taken = first if choose([start, chosen], config["sure"]) is start else last
-    judged = Judgement(first, taken, last, 2)
-    told = (
+    first = Candidate("start", np.zeros_like(evolution.best_x), start.total, start.parts)
+    last = Candidate("mean", np.array(chosen.x), chosen.total, chosen.parts)
+    winner = first if choose([start, chosen], config["sure"]) is start else last
+    evaluation = FinalEvaluation(first, winner, last, 2)
+    note = (
         f"generation {chosen.generation} stands in {chosen.ok} of {chosen.starts} starts that"
         f" neither searched nor chose ({spread_text(*config['spread'])}),"
         f" with a median objective of {chosen.total}; the start in {start.ok}, with {start.total}"
@@ -273,12 +285,12 @@ def _chosen(run: _Run) -> TuneResult:
         best_fitness=np.inf if chosen.total is None else chosen.total,
         best_parts=chosen.parts,
     )
-    found = _finish(run, (evolution,), judged)
-    return dataclasses.replace(found, notes=(*found.notes, told))
+    outcome = _finish(run, (evolution,), evaluation)
+    return dataclasses.replace(outcome, notes=(*outcome.notes, note))
 
 
 def _check(scenario, out, options: TuneOptions) -> None:
-    """Raise TypeError for arguments of another kind; their values are looked at with the rest."""
+    """Raise TypeError for arguments of a wrong type; values are checked with the configuration."""
     if scenario is not None:
         how = ": a script's path or name, a scene's name, or a Scenario"
         check_kind("scenario", scenario, str, os.PathLike, Scenario, how=how)
@@ -292,7 +304,7 @@ def _check(scenario, out, options: TuneOptions) -> None:
 
 
 def _check_cluster(config: RunConfig, cluster: Any) -> None:
-    """ValueError where there are no such workers, or where they would have nothing to do."""
+    """Raise ValueError for workers that do not exist, or that the method could not use."""
     check_cluster(cluster)
     if cluster is not None and not {s.name for s in stages(config["method"])} & {*EVOLUTION}:
         raise ValueError(
@@ -302,12 +314,14 @@ def _check_cluster(config: RunConfig, cluster: Any) -> None:
 
 
 def _finish(
-    run: _Run, runs: tuple[EvolutionResult, ...], judged: Judgement | None = None
+    run: _TuningRun, runs: tuple[EvolutionResult, ...], evaluation: FinalEvaluation | None = None
 ) -> TuneResult:
-    """Judge what was found, unless that is done, and write what there is to look at."""
+    """Evaluate the best members, unless ``evaluation`` is given, and write a run's results."""
     folder, config, problem = run.folder, run.config, run.problem
     best, progress = run.best, run.progress
-    order = sorted(runs, key=lambda one: best.worth(one.best_fitness, one.best_parts))
+    order = sorted(
+        runs, key=lambda run_result: best.worth(run_result.best_fitness, run_result.best_parts)
+    )
     evolution = order[0]
     notes: list[str] = []
     if len(runs) > 1:
@@ -316,43 +330,49 @@ def _finish(
         folder.write_json(RUNS, json_safe(rows))
     if evolution.history:
         try:
-            with deferred():
+            with defer_interrupts():
                 plot_history(folder)
         except ImportError as error:
             notes.append(f"{RunFolder.HISTORY_PLOT} was not written: {error}")
     nothing = TuneResult(folder.path, evolution, runs, None, None, None, ())
     worth = best.worth(evolution.best_fitness, evolution.best_parts)
-    if not np.isfinite(worth) and judged is None:
+    if not np.isfinite(worth) and evaluation is None:
         if not evolution.interrupted:
             notes.append("every member failed; a smaller dt or sigma, or other bounds, may help")
         return dataclasses.replace(nothing, notes=tuple(notes))
-    if judged is None:
+    if evaluation is None:
         best.write(worth, evolution.best_parts, evolution.best_x)
     if evolution.interrupted:
         return dataclasses.replace(nothing, notes=tuple(notes))
     how, interrupted = _how(config, problem), False
     try:
-        judged = judged or _judged(config, problem, order, progress)
-        if judged.chosen.total is None and judged.start.total is None and not config["fresh"]:
-            failed = f"judged {how}, every member failed: {judged.count} of the search"
+        evaluation = evaluation or _final_evaluation(config, problem, order, progress)
+        if (
+            evaluation.chosen.total is None
+            and evaluation.start.total is None
+            and not config["fresh"]
+        ):
+            failed = f"judged {how}, every member failed: {evaluation.count} of the search"
             return dataclasses.replace(nothing, notes=(*notes, failed))
-        motion = _motion(config, problem, judged.chosen, progress)
+        motion = _motion(config, problem, evaluation.chosen, progress)
         interrupted = config.text is not None and motion.interrupted
     except KeyboardInterrupt:
-        judged = None
-    if judged is None or interrupted:
+        evaluation = None
+    if evaluation is None or interrupted:
         evolution = dataclasses.replace(evolution, interrupted=True)
         return dataclasses.replace(nothing, evolution=evolution, notes=tuple(notes))
-    begun = (best.start or {}).get("best")
-    if not judged.gained:
-        notes.append(nothing_gained(judged, how, (begun, worth if np.isfinite(worth) else None)))
-    start, chosen = judged.start, judged.chosen
+    start_fitness = (best.start or {}).get("best")
+    if not evaluation.gained:
+        notes.append(
+            nothing_gained(evaluation, how, (start_fitness, worth if np.isfinite(worth) else None))
+        )
+    start, chosen = evaluation.start, evaluation.chosen
     parts = chosen.parts or {}
     best.write(chosen.total, parts, chosen.x, (start.total, start.parts or {}), how)
     name = config.objective.name
-    first, last = (json_safe(one.as_json(name)) for one in (start, chosen))
+    first, last = (json_safe(candidate.as_json(name)) for candidate in (start, chosen))
     units = {name: config.objective.term(name).unit for name in config["weights"]}
-    content = {"judged": how, "handed out": chosen.name, "search": [begun, worth]}
+    content = {"judged": how, "handed out": chosen.name, "search": [start_fitness, worth]}
     content |= {"weights": config["weights"], "units": units, "before": first, "after": last}
     folder.write_json(RESULT, json_safe(content))
     missing = write_simulation(folder, motion, with_files=False).missing
@@ -361,32 +381,34 @@ def _finish(
 
 
 def _how(config: RunConfig, problem: Problem) -> str:
-    """Settings of the evaluation that decides, for reports."""
+    """Describe for reports by which steps, precision and scheme members were compared."""
     scheme = problem.scenario.scheme.settings_text
-    return ", ".join(filter(None, [_by(config), scheme]))
+    return ", ".join(filter(None, [_steps_text(config), scheme]))
 
 
-def _by(config: RunConfig) -> str:
+def _steps_text(config: RunConfig) -> str:
     steps = f"with steps of {config['judge_dt']} s"
     if config["fresh"]:
         return "by the starts that checked it" + (f", {steps}" if config.text is not None else "")
     return BY_SEARCH if config.text is None else f"{steps} in float64"
 
 
-def _judged(
+def _final_evaluation(
     config: RunConfig, problem: Problem, runs: Sequence[EvolutionResult], progress: bool
-) -> Judgement:
-    """The judgement of a search whose trials stay the same; of a script with the finer step."""
+) -> FinalEvaluation:
+    """Final evaluation of a search with fixed trials; of a script with the finer step."""
     if config.text is None:
-        return judge(problem, dataclasses.replace(problem, racing=0), runs, progress)
-    with judging():
-        fine = dataclasses.replace(make_problem(config, config["judge_dt"]), racing=0)
-        return judge(problem, fine, runs, progress)
+        return evaluate_candidates(problem, dataclasses.replace(problem, racing=0), runs, progress)
+    with evaluation_context():
+        fine = dataclasses.replace(build_problem(config, config["judge_dt"]), racing=0)
+        return evaluate_candidates(problem, fine, runs, progress)
 
 
-def _motion(config: RunConfig, problem: Problem, chosen: Judged, progress: bool) -> Simulation:
-    """The motion of what is handed out, from the scenario's start: of a script as best.scl has it,
-    as it is judged."""
+def _motion(config: RunConfig, problem: Problem, chosen: Candidate, progress: bool) -> Simulation:
+    """Simulate the returned member from the scenario's start, with the settings of the evaluation.
+
+    A script is simulated as its text in best.scl has it.
+    """
     if config.text is None:
         values = np.asarray(problem.tunables.decode(np.asarray(chosen.x, float)))
         found = with_numbers(problem, values, config["seconds"])
@@ -394,7 +416,7 @@ def _motion(config: RunConfig, problem: Problem, chosen: Judged, progress: bool)
     script = script_in(problem.scenario)
     assert script is not None
     alone = config["trials"] == 1 and not config["also"] and not config["fresh"]
-    with judging():
+    with evaluation_context():
         fine = scenario_of(config, tuned_text(problem, script, chosen.x), config["judge_dt"])
         if any(path.startswith(("model.", "sizes")) for path in problem.tunables.names):
             values = problem.tunables.decode(np.asarray(chosen.x, float))

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from optimize import interrupts
-from optimize.interrupts import ECHO, check, deferred, noting
+from optimize.interrupts import ECHO, check, defer_interrupts, note_interrupts
 from optimize.results.folder import RunFolder
 from optimize.running.simulate import simulate
 
@@ -47,7 +47,7 @@ def handlers():
 
 def test_within_a_hold_a_signal_waits_for_a_check(capfd):
     done = []
-    with pytest.raises(KeyboardInterrupt), deferred() as look:
+    with pytest.raises(KeyboardInterrupt), defer_interrupts() as look:
         look()
         ctrl_c()
         done.append("to the end")
@@ -58,14 +58,14 @@ def test_within_a_hold_a_signal_waits_for_a_check(capfd):
 
 
 def test_without_a_check_the_end_of_the_hold_raises():
-    with pytest.raises(KeyboardInterrupt), noting():
-        with deferred():
+    with pytest.raises(KeyboardInterrupt), note_interrupts():
+        with defer_interrupts():
             ctrl_c()
         pytest.fail("went on")
 
 
 def test_a_second_one_raises_at_once():
-    with pytest.raises(KeyboardInterrupt), deferred():
+    with pytest.raises(KeyboardInterrupt), defer_interrupts():
         ctrl_c()
         ctrl_c()  # the same one, as some shells send it twice
         time.sleep(ECHO + 0.05)
@@ -74,13 +74,13 @@ def test_a_second_one_raises_at_once():
 
 
 def test_outside_of_a_hold_it_raises_at_once():
-    with pytest.raises(KeyboardInterrupt), noting():
+    with pytest.raises(KeyboardInterrupt), note_interrupts():
         ctrl_c()
         pytest.fail("went on")
 
 
 def test_an_error_that_it_became_is_a_keyboard_interrupt_again():
-    with pytest.raises(KeyboardInterrupt) as caught, noting():
+    with pytest.raises(KeyboardInterrupt) as caught, note_interrupts():
         try:
             ctrl_c()
         except KeyboardInterrupt as error:
@@ -89,7 +89,7 @@ def test_an_error_that_it_became_is_a_keyboard_interrupt_again():
 
 
 def test_errors_without_a_signal_stay_what_they_are():
-    for block in (noting, deferred):
+    for block in (note_interrupts, defer_interrupts):
         with pytest.raises(RuntimeError, match="a fault"), block():
             raise RuntimeError("a fault")
 
@@ -105,9 +105,9 @@ def test_one_in_a_callback_of_compiled_code_is_a_keyboard_interrupt():
     def compiled(x):
         return jax.pure_callback(host, jax.ShapeDtypeStruct((), jnp.float32), x) + 1
 
-    with pytest.raises(KeyboardInterrupt), noting():
+    with pytest.raises(KeyboardInterrupt), note_interrupts():
         jax.block_until_ready(compiled(jnp.float32(1.0)))
-    with pytest.raises(KeyboardInterrupt), deferred():
+    with pytest.raises(KeyboardInterrupt), defer_interrupts():
         jax.block_until_ready(compiled(jnp.float32(1.0)))
 
 
@@ -117,7 +117,7 @@ def test_one_in_a_garbage_collection_is_not_lost(capfd):
         ctrl_c()
 
     gc.callbacks.append(collected)
-    with pytest.raises(KeyboardInterrupt), noting():
+    with pytest.raises(KeyboardInterrupt), note_interrupts():
         gc.collect()
         time.sleep(5.0)
         pytest.fail("went on")
@@ -128,10 +128,10 @@ def test_a_handler_of_the_users_and_an_ignored_signal_stay():
     seen = []
     before = signal.signal(signal.SIGTERM, lambda *_: seen.append("mine"))
     try:
-        with noting(), deferred():
+        with note_interrupts(), defer_interrupts():
             os.kill(os.getpid(), signal.SIGTERM)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        with noting(), deferred():
+        with note_interrupts(), defer_interrupts():
             ctrl_c()
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -143,7 +143,7 @@ def test_in_another_thread_nothing_is_handled():
     before, seen = signal.getsignal(signal.SIGINT), []
 
     def work():
-        with noting(), deferred() as look:
+        with note_interrupts(), defer_interrupts() as look:
             look()
             seen.append(signal.getsignal(signal.SIGINT))
 
@@ -289,8 +289,8 @@ def test_any_moment_will_do(start, tmp_path):
 
 BUSY = """
 import hashlib, sys
-from optimize.interrupts import command, deferred
-with command(lambda: "to go on: this way"), deferred():
+from optimize.interrupts import command, defer_interrupts
+with command(lambda: "to go on: this way"), defer_interrupts():
     print("begun", flush=True)
     hashlib.pbkdf2_hmac("sha256", b"a", b"b", 10**9)  # minutes, in which Python handles no signal
 """

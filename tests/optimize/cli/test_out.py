@@ -89,7 +89,7 @@ def test_from_python_it_is_told_before_any_work_as_well(tmp_path, monkeypatch):
         pytest.fail("work began")
 
     (tmp_path / "out").write_text("")
-    monkeypatch.setattr(tune, "make_problem", work)
+    monkeypatch.setattr(tune, "build_problem", work)
     monkeypatch.setattr(push_map, "map_request", work)
     monkeypatch.setattr(gallery, "run_scenario", work)
     for begin in (

@@ -11,14 +11,14 @@ from benchmarks._hands import with_hands
 from jaxsim.model import ModelError
 from optimize.cli.main import main
 from optimize.compatibility import run as runs
-from optimize.compatibility.ask import QUERIES, answered, queries, table
+from optimize.compatibility.ask import QUERIES, answer_queries, queries, table
 from optimize.compatibility.page import faces, model_page, slices
 from optimize.compatibility.query import Diverse
 from optimize.compatibility.question import Question
 from optimize.compatibility.run import MODEL, SAMPLES, FitOptions, fit, load
-from optimize.results.lock import FolderInUse, locked
+from optimize.results.lock import FolderInUse, lock_folder
 from optimize.scenarios.find import scenario
-from optimize.scenarios.seated import seated
+from optimize.scenarios.seated import as_seated
 from tests.optimize.compatibility import toy
 
 STATE = {"character.chair_height": (0.15, 0.75, 10.0)}
@@ -112,7 +112,7 @@ def test_a_folder_in_use(by_toy, tmp_path):
     held, done = threading.Event(), threading.Event()
 
     def hold():
-        with locked(tmp_path / "run"):
+        with lock_folder(tmp_path / "run"):
             held.set()
             done.wait(30)
 
@@ -155,7 +155,7 @@ def test_all_answers_alike_keep_the_samples(by_toy, tmp_path, monkeypatch):
 
 def test_queries_are_simulated_and_kept(folder):
     kept = load(folder)
-    found = answered(kept, {"character.chair_height": [0.45]}, Diverse(count=2, iterations=5))
+    found = answer_queries(kept, {"character.chair_height": [0.45]}, Diverse(count=2, iterations=5))
     assert found.succeeded.shape == (1, 2) and found.succeeded.all() and found.seconds > 0
     assert "2 of 2 succeed" in table(found)
     kept.folder.write_json(QUERIES, found)
@@ -186,7 +186,7 @@ def test_the_command_line(by_toy, tmp_path, capsys):
 
 def test_the_page_is_one_file(folder):
     kept = load(folder)
-    asked = answered(kept, {"chair_height": [0.45]}, Diverse(count=2, iterations=5))
+    asked = answer_queries(kept, {"chair_height": [0.45]}, Diverse(count=2, iterations=5))
     page = model_page(kept, asked, ["<p>one & one</p>", "<p>two</p>"])
     assert page.count("<iframe") == 2 and "one &amp;amp; one" not in page
     assert "srcdoc=\"&lt;p&gt;one &amp; one" in page  # fmt: skip
@@ -207,13 +207,13 @@ def test_the_page_is_one_file(folder):
 @pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 def test_a_chair_of_another_height_is_the_one_that_is_built():
-    made = seated(scenario("sit_to_stand")).set("chair_height", 0.6)
+    made = as_seated(scenario("sit_to_stand")).set("chair_height", 0.6)
     built = scenario("sit_to_stand", {"character.chair_height": 0.6})
     np.testing.assert_allclose(made.model.shape_size, built.model.shape_size, atol=1e-12)
     np.testing.assert_allclose(made.model.shape_pos, built.model.shape_pos, atol=1e-12)
     np.testing.assert_allclose(made.state.q, built.state.q, atol=1e-12)
     with pytest.raises(ModelError, match="walk: nobody sits on a chair there"):
-        seated(scenario("walk"))
+        as_seated(scenario("walk"))
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from optimize.environments.draws import member_keys
 from optimize.environments.environment import as_env
 from optimize.environments.rewards import REWARDS
 from optimize.environments.table import environment_of
-from optimize.learning.failure import replayed, write_failure
+from optimize.learning.failure import replay_failure, write_failure
 from optimize.learning.learn import learn
 from optimize.learning.ppo import PPO
 from optimize.learning.rollout import begin_all, rollouts
@@ -56,7 +56,7 @@ def test_the_file_plays_the_failure_again(trapped, tmp_path):
     assert held["q"].shape == (13, 1) and held["action"].shape == (13, 1)
     assert held["begun.command.risk"] == risk[first]
     np.testing.assert_array_equal(held["model.mass"], env.model.mass)
-    states, steps = replayed(env, found.folder / "failure_0.npz")
+    states, steps = replay_failure(env, found.folder / "failure_0.npz")
     assert [bool(step.failed) for step in steps] == [False] * 12 + [True]
     np.testing.assert_array_equal(np.stack([at.state.q for at in states]), held["q"])
     # and it is what happened, to the last bit: the rollout of the run, done again
@@ -79,7 +79,7 @@ def test_a_motion_that_amplifies_rounding_is_played_again_to_the_last_bit(tmp_pa
     failed[3, 9] = True  # as if it had
     path, about = write_failure(tmp_path, env, network, deviation, state.members, failed, 0, 5)
     assert about["member"] == 3 and about["faults"] == []
-    _, steps = replayed(env, path)
+    _, steps = replay_failure(env, path)
     np.testing.assert_array_equal(what.seen[3], [step.observation for step in steps])
     np.testing.assert_array_equal(what.reward[3], [step.reward for step in steps])
 
@@ -109,4 +109,4 @@ def test_the_others_do_not_notice(trapped):
 def test_a_file_of_another_environment_is_refused(trapped, tmp_path):
     np.savez(tmp_path / "failure_0.npz", action=np.zeros((3, 1)))
     with pytest.raises(ValueError, match="is of another environment"):
-        replayed(environment_of(scenario(trapped)), tmp_path / "failure_0.npz")
+        replay_failure(environment_of(scenario(trapped)), tmp_path / "failure_0.npz")

@@ -18,7 +18,7 @@ from optimize.studies.push_map import map_scenario
 from optimize.studies.push_options import MapOptions
 from optimize.sweeps.sweep import sweep
 from optimize.tuning.evolution import evolve
-from optimize.tuning.pushes import pushed
+from optimize.tuning.pushes import push_trials
 from optimize.tuning.tune import tune
 
 SHORT = 0.02  # [s]
@@ -84,7 +84,7 @@ def test_weights_then_gait_are_the_numbers_of_goals(balance):
 
 
 def test_pushes_go_around_the_body_and_forces_take_turns(balance):
-    scenario, variants = pushed(balance, (450.0, 650.0), 16, 0.5)
+    scenario, variants = push_trials(balance, (450.0, 650.0), 16, 0.5)
     np.testing.assert_array_equal(variants["forces.force[0,0]"], np.repeat([450.0, 650.0], 8))
     np.testing.assert_allclose(variants["forces.direction"], np.tile(np.arange(8), 2) * np.pi / 4)
     np.testing.assert_array_equal(scenario.get("forces.force[0,:]"), [450.0, 0.0, 0.0])
@@ -92,7 +92,7 @@ def test_pushes_go_around_the_body_and_forces_take_turns(balance):
 
 
 def test_a_push_may_have_a_direction_of_its_own(balance):
-    _, variants = pushed(balance, ((300.0, 180.0), 450.0, [350.0, -45.0]), 12, 0.5)
+    _, variants = push_trials(balance, ((300.0, 180.0), 450.0, [350.0, -45.0]), 12, 0.5)
     np.testing.assert_array_equal(
         variants["forces.force[0,0]"], [300.0, *[450.0] * 8, 350.0, 300.0, 450.0]
     )
@@ -103,7 +103,7 @@ def test_a_push_may_have_a_direction_of_its_own(balance):
 @pytest.mark.parametrize("wrong", [0.0, -1.0, np.inf, (300.0, np.nan), (300.0, 1.0, 2.0), ()])
 def test_what_is_no_push_is_named(balance, wrong):
     with pytest.raises(ValueError, match="give a force of more than zero"):
-        pushed(balance, (wrong,), 4, 0.5)
+        push_trials(balance, (wrong,), 4, 0.5)
 
 
 @pytest.mark.slow
@@ -125,7 +125,7 @@ def test_a_weight_and_a_gait_number_are_tuned(balance, tmp_path):
 @pytest.mark.parametrize("kind", ["time_stepping", "fused", "goals"])
 def test_the_gradient_agrees_with_finite_differences(kind):
     if kind == "goals":
-        scenario, variants = pushed(map_scenario(MapOptions()), (450.0,), 2, 0.05)
+        scenario, variants = push_trials(map_scenario(MapOptions()), (450.0,), 2, 0.05)
         numbers = {"balance.damping": (0.01, 10.0, "log"), "balance.com": (0.1, 100.0, "log")}
         judged = replace(OBJECTIVES["capture"], seconds=0.3)
     else:

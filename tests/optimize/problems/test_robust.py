@@ -9,7 +9,7 @@ import pytest
 
 from optimize.problems.evaluation import Evaluation
 from optimize.problems.problem import Problem
-from optimize.problems.score import check_score, scored, succeeded
+from optimize.problems.score import aggregate, check_score, successes
 from optimize.running.objectives import user_objective
 from optimize.scenarios.find import scenario
 from optimize.tuning.evolution import evolve
@@ -23,17 +23,17 @@ OK = np.array([[True, True, True, False], [True, True, True, True]])
     [("mean", [3, 4]), ("worst", [6, 4]), ("cvar:0.5", [4.5, 4]), ("cvar:0.25", [6, 4])],
 )
 def test_scores_of_four_trials(score, worth):
-    np.testing.assert_allclose(scored(TOTALS, OK, score), worth)
+    np.testing.assert_allclose(aggregate(TOTALS, OK, score), worth)
 
 
 def test_success_counts_the_failures_and_then_looks_at_the_mean():
-    worth = scored(np.vstack([TOTALS, TOTALS[:1] - 9]), np.vstack([OK, OK[:1]]), "success")
+    worth = aggregate(np.vstack([TOTALS, TOTALS[:1] - 9]), np.vstack([OK, OK[:1]]), "success")
     np.testing.assert_array_equal(np.floor(4 * worth), [1, 0, 1])
     assert worth[2] < worth[0]
     with pytest.raises(ValueError, match="final_state or toppled"):
-        scored(TOTALS, None, "success")
-    assert succeeded({"energy": TOTALS}) is None
-    np.testing.assert_array_equal(succeeded({"final_state": np.array([0.0, 9.0])}), [True, False])
+        aggregate(TOTALS, None, "success")
+    assert successes({"energy": TOTALS}) is None
+    np.testing.assert_array_equal(successes({"final_state": np.array([0.0, 9.0])}), [True, False])
 
 
 @pytest.mark.parametrize("score", ["median", "cvar", "cvar:0", "cvar:x", "worst:2"])

@@ -14,7 +14,7 @@ from controllers.pose.registered import Limp
 from jaxsim import TimeStepping
 from jaxsim.model import ModelBuilder, neutral_state, slide
 from jaxsim.simulation.measures import final
-from optimize.problems.distributed import distributed
+from optimize.problems.distributed import distribute
 from optimize.problems.problem import Problem
 from optimize.running import cluster
 from optimize.running.cluster import Workers, each, workers
@@ -23,7 +23,7 @@ from optimize.scenarios.scenario import Scenario
 from optimize.sweeps import store
 from optimize.sweeps.sweep import sweep
 from optimize.tuning.evolution import evolve_runs
-from optimize.tuning.runs import judged
+from optimize.tuning.runs import run_evaluators
 from optimize.tuning.tune import tune
 from tests.optimize.tuning.test_evolution import assert_same
 from tests.test_project import assert_ok, run_python
@@ -117,9 +117,9 @@ def test_runs_of_a_search_are_the_same_on_workers(client, tmp_path):
     options: dict[str, Any] = dict(
         mean=np.zeros(1), sigma=0.3, population=4, seed=[0, 1, 2], progress=False
     )
-    alone = evolve_runs(judged(problem, {}).evaluate, generations=2, **options)
-    there = judged(distributed(problem, Workers(client, 2)), {}).evaluate
-    evolve_runs(judged(problem, {}).evaluate, generations=1, folder=tmp_path, **options)
+    alone = evolve_runs(run_evaluators(problem, {}).evaluate, generations=2, **options)
+    there = run_evaluators(distribute(problem, Workers(client, 2)), {}).evaluate
+    evolve_runs(run_evaluators(problem, {}).evaluate, generations=1, folder=tmp_path, **options)
     several = evolve_runs(there, generations=2, folder=tmp_path, resume=True, **options)
     assert alone[0].best_fitness != alone[1].best_fitness
     for one, other in zip(alone, several):
@@ -135,12 +135,12 @@ def test_parts_are_of_one_size_and_racing_is_of_all(monkeypatch):
 
     monkeypatch.setattr(Problem, "outcomes", outcomes)
     problem, pool = replace(dropped(), racing=1), Counted(3, [])
-    several = distributed(problem, pool)  # type: ignore
+    several = distribute(problem, pool)  # type: ignore
     x = np.random.default_rng(0).uniform(-20, 0, (7, 1))
     here, there = problem.evaluate_values(x), several.evaluate_values(x)
     np.testing.assert_array_equal(here.fitness, there.fitness)
     assert here.steps == there.steps and pool.sizes == [3, 3, 3, 2, 2]
-    assert distributed(problem, None) is problem
+    assert distribute(problem, None) is problem
 
 
 # ---- bad input

@@ -4,7 +4,7 @@ import pytest
 
 from controllers.pose.registered import Limp
 from jaxsim.model import ModelBuilder, box, free, neutral_state, plane
-from optimize.running.simulate import depth_notes, of_model, uneven
+from optimize.running.simulate import depth_notes, mass_ratio_notes, of_model
 
 
 def lying(low: float, high: float):
@@ -20,9 +20,9 @@ def lying(low: float, high: float):
 
 @pytest.mark.parametrize("low, high", [(0.01, 1000.0), (1000.0, 0.01)])
 def test_masses_that_differ_much_are_told(low, high):
-    [note] = uneven(lying(low, high))
+    [note] = mass_ratio_notes(lying(low, high))
     assert "(1000 kg) may lie on" in note and "(0.01 kg) and sink into it" in note
-    assert uneven(lying(1.0, 900.0)) == []
+    assert mass_ratio_notes(lying(1.0, 900.0)) == []
 
 
 def test_deep_overlaps_are_told_unless_they_were_there():

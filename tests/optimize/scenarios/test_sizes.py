@@ -22,7 +22,7 @@ from jaxsim.tree_paths import leaves_by_path, written
 from optimize import Edge, Problem, Uniform, member, scenario, sobol_indices, sweep
 from optimize.cli.main import main
 from optimize.running.objectives import Objective, Term
-from optimize.scenarios.seated import seated
+from optimize.scenarios.seated import as_seated
 from tests.compiling import quick_jit
 
 POGO = """
@@ -371,4 +371,4 @@ def test_a_clip_is_followed_by_one_body():
 
 def test_chairs_of_many_heights_are_for_one_body(sitting):
     with pytest.raises(ModelError, match="for the body as it is"):
-        seated(sitting.set("sizes.shank", 1.1))
+        as_seated(sitting.set("sizes.shank", 1.1))

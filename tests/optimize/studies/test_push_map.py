@@ -18,7 +18,7 @@ from optimize.studies import push_map as module
 from optimize.studies.push_map import map_request, push_map
 from optimize.studies.push_options import MapOptions
 from optimize.studies.push_report import ARRAYS, CSV, PLOT, TABLE, table, title
-from optimize.studies.run_list import listed
+from optimize.studies.run_list import run_entry
 from optimize.sweeps.bisection import UNTRIED
 from optimize.sweeps.member import member
 from optimize.sweeps.store import PROGRESS
@@ -240,7 +240,7 @@ def test_a_map_whose_options_changed_is_told(survive_by, tmp_path):
 def test_it_is_a_sweep_whose_edge_is_the_force(survive_by, tmp_path):
     survive_by(below(LIMITS))
     found = push_map(OPTIONS, tmp_path / "map")
-    listing = listed(tmp_path / "map")
+    listing = run_entry(tmp_path / "map")
     assert (listing.kind, listing.state, listing.scenario) == ("push map", "done", "push")
     held = open_sweep(tmp_path / "map")
     assert held["edge"].dims == (module.DURATION, module.DIRECTION, "start")

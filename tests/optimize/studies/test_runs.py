@@ -11,8 +11,8 @@ from optimize.cli import view
 from optimize.cli.main import main
 from optimize.problems.evaluation import Evaluation
 from optimize.results.folder import RunFolder
-from optimize.results.lock import holder, locked
-from optimize.studies.run_list import compared, list_runs
+from optimize.results.lock import holder, lock_folder
+from optimize.studies.run_list import compare_runs, list_runs
 from optimize.studies.run_plot import groups_of, plot_runs
 from optimize.tuning import page
 from optimize.tuning.evolution import evolve_runs
@@ -84,7 +84,7 @@ def test_runs_with_weights_of_their_own_compare_by_their_terms(copied):
 
 def test_a_running_run_is_told_by_its_lock(copied):
     assert holder(copied / "one") is None
-    with locked(copied / "one"):
+    with lock_folder(copied / "one"):
         assert f"process {os.getpid()}" in holder(copied / "one")
         assert by_name(copied)["one"].state == "running"
     assert by_name(copied)["one"].state == "done"
@@ -111,7 +111,7 @@ def test_broken_folders_are_named_and_stop_nothing(copied, capsys):
 
 
 def test_two_runs_compared(runs):
-    told = compared(runs / "one", runs / "wide")
+    told = compare_runs(runs / "one", runs / "wide")
     assert "config.json: seed was 4, is 0" in told and "config.json: sigma was 0.1, is 0.2" in told
     assert any(line.startswith("best: ") for line in told)
     assert any(line.startswith("  energy [(N m)^2 s]: ") for line in told)
@@ -122,7 +122,7 @@ def test_best_of_other_weights_is_not_compared(copied):
     config = json.loads((copied / "wide" / "config.json").read_text())
     config["weights"]["energy"] = 7.0
     (copied / "wide" / "config.json").write_text(json.dumps(config))
-    told = compared(copied / "one", copied / "wide")
+    told = compare_runs(copied / "one", copied / "wide")
     assert any("not comparable" in line for line in told)
     assert not any(line.startswith("best: 0") for line in told)
 

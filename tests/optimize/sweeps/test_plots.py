@@ -18,7 +18,7 @@ def table():
         "d": (("sample",), random.random(2), {}),
         "e": (("sample",), random.random(2), {}),
     }
-    layout = store.Layout(("a", "b", "sample", "start"), SHAPE, SHAPE, coords, {"y": "m"}, {})
+    layout = store.SweepLayout(("a", "b", "sample", "start"), SHAPE, SHAPE, coords, {"y": "m"}, {})
     arrays = {"y": random.random(SHAPE), "failed": np.zeros(SHAPE, bool)}
     arrays["y"][0, 0] = np.nan
     return store.dataset_of(layout, arrays)

@@ -20,7 +20,9 @@ def ishigami(count: int, seed: int = 0):
     values = np.sin(x[0]) + A * np.sin(x[1]) ** 2 + B * x[2] ** 4 * np.sin(x[0])
     coords = {name: (("sample",), column, {}) for name, column in zip(names, x)}
     attrs = {"sample": "saltelli"}
-    layout = store.Layout(("sample", "start"), (len(values), 1), (1, 1), coords, {"y": ""}, attrs)
+    layout = store.SweepLayout(
+        ("sample", "start"), (len(values), 1), (1, 1), coords, {"y": ""}, attrs
+    )
     arrays = {"y": values[:, None], "failed": np.zeros((len(values), 1), bool)}
     return store.dataset_of(layout, arrays)
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optimize.cli.tune import also
+from optimize.cli.tune import parse_variant
 from optimize.problems.problem import Problem
 from optimize.running.objectives import Objective
 from optimize.tuning.config import new_config, resumed_config
-from optimize.tuning.posed import make_problem
+from optimize.tuning.posed import build_problem
 from optimize.tuning.runs import _with
 from optimize.tuning.tune import tune
 from tests.optimize.tuning import toy
@@ -70,7 +70,7 @@ def test_runs_that_differ_in_a_number_have_it_in_every_scenario(pair):
 
 def test_a_run_poses_the_body_the_ground_and_the_pushes_of_each():
     config = new_config("push", "survive", {**FALLS, "also": [*BODIES, ICE]}, [])
-    problem = make_problem(config)
+    problem = build_problem(config)
     child, ice = problem.also
     forces = [list(own.varied()["forces.force[0,0]"]) for own in (problem, child, ice)]
     assert forces == [[350] * 3, [120] * 3, [350] * 3]
@@ -91,7 +91,7 @@ def test_a_run_poses_the_body_the_ground_and_the_pushes_of_each():
 )
 def test_what_cannot_be_is_told_before_the_run(given, said):
     with pytest.raises((ValueError, KeyError), match=said):
-        make_problem(new_config("push", "survive", {**FALLS, "also": given}, []))
+        build_problem(new_config("push", "survive", {**FALLS, "also": given}, []))
 
 
 def test_a_scenario_of_python_has_no_settings(tmp_path):
@@ -113,15 +113,15 @@ def test_a_run_that_goes_on_has_its_own(tmp_path, monkeypatch):
 
 
 def test_the_command_reads_settings_and_pushes():
-    assert also(["character.build=child", "pushes=90,120"]) == {
+    assert parse_variant(["character.build=child", "pushes=90,120"]) == {
         "set": {"character.build": "child"},
         "pushes": (90.0, 120.0),
     }
-    assert also(["character.friction=0.2"]) == ICE
+    assert parse_variant(["character.friction=0.2"]) == ICE
     with pytest.raises(ValueError, match="--also child: expected PATH=VALUE"):
-        also(["child"])
-    assert also(["a=1", "pushes=90@180,120"])["pushes"] == ((90.0, 180.0), 120.0)
+        parse_variant(["child"])
+    assert parse_variant(["a=1", "pushes=90@180,120"])["pushes"] == ((90.0, 180.0), 120.0)
     with pytest.raises(ValueError, match="expected degrees after @, as in 350@180, got '90@b'"):
-        also(["a=1", "pushes=90@b"])
+        parse_variant(["a=1", "pushes=90@b"])
     with pytest.raises(ValueError, match="--also a=1 pushes=-3: expected a positive number"):
-        also(["a=1", "pushes=-3"])
+        parse_variant(["a=1", "pushes=-3"])

@@ -11,7 +11,7 @@ from optimize.results.folder import RunFolder
 from optimize.running.objectives import user_objective
 from optimize.scenarios.find import scenario
 from optimize.tuning import chosen
-from optimize.tuning.chosen import CHECKS, Check, choose, evolve_checked
+from optimize.tuning.chosen import CHECKS, Check, choose, robust_search
 
 ARM = Path(__file__).parents[2] / "models" / "arm.urdf"
 
@@ -54,7 +54,7 @@ def test_a_checked_search_resumes_to_the_same_mean(tmp_path, monkeypatch):
     def run(name, generations, resume):
         folder = RunFolder(tmp_path / name)
         folder.path.mkdir(exist_ok=True)
-        return evolve_checked(searched, fine, folder, generations, resume, **search)
+        return robust_search(searched, fine, folder, generations, resume, **search)
 
     whole, start, kept = run("whole", 4, False)
     run("parts", 2, False)

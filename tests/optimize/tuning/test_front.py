@@ -7,7 +7,7 @@ import pytest
 
 from optimize.problems.problem import Problem
 from optimize.results.folder import RunFolder
-from optimize.tuning.front import empty_front, extended, load_front, save_front
+from optimize.tuning.front import empty_front, extend_front, load_front, save_front
 from optimize.tuning.kept import front_member
 from optimize.tuning.names import FRONT
 from tests.optimize.tuning.toy import (
@@ -54,7 +54,7 @@ def test_a_front_is_what_no_other_excels(empty):
     front = empty
     for k in range(4):
         own = slice(50 * k, 50 * k + 50)
-        front = extended(front, values[own], numbers[own], run[own], k)
+        front = extend_front(front, values[own], numbers[own], run[own], k)
     good = np.isfinite(values).all(axis=1)
     wanted = np.flatnonzero(good)[~excelled(values[good])]
     wanted = wanted[np.argsort(values[wanted, 0])]
@@ -63,7 +63,7 @@ def test_a_front_is_what_no_other_excels(empty):
     np.testing.assert_array_equal(front.run, run[wanted])
     np.testing.assert_array_equal(front.generation, wanted // 50)
     np.testing.assert_array_equal(front.reference, np.nanmax(values[:50], axis=0))
-    again = extended(front, values[150:], numbers[150:], run[150:], 3)
+    again = extend_front(front, values[150:], numbers[150:], run[150:], 3)
     np.testing.assert_array_equal(again.values, front.values)
     assert again.hypervolume == front.hypervolume
 
@@ -71,18 +71,18 @@ def test_a_front_is_what_no_other_excels(empty):
 def test_the_hypervolume_is_an_area(empty):
     """Of steps below the reference (3, 3), counted by hand."""
     none = np.zeros(3, int)
-    first = extended(
+    first = extend_front(
         empty, np.array([[3.0, 1.0], [1.0, 3.0], [2.0, 2.0]]), np.ones((3, 2)), none, 0
     )
     assert first.hypervolume == ((0, 1.0),)
     one = np.zeros(1, int)
-    second = extended(first, np.array([[1.0, 2.0]]), np.ones((1, 2)), one, 1)
+    second = extend_front(first, np.array([[1.0, 2.0]]), np.ones((1, 2)), one, 1)
     assert second.hypervolume == ((0, 1.0), (1, 2.0))
 
 
 def test_a_front_in_a_folder(empty, tmp_path):
     values = np.array([[0.1, 0.3], [0.2, 1 / 3 - 0.2]])
-    front = extended(empty, values, np.full((2, 2), 0.7), np.array([1, 0]), 0)
+    front = extend_front(empty, values, np.full((2, 2), 0.7), np.array([1, 0]), 0)
     save_front(RunFolder(tmp_path), front)
     kept = load_front(tmp_path)
     np.testing.assert_array_equal(kept.values, values)

@@ -9,7 +9,7 @@ import pytest
 
 from optimize.problems.evaluation import Evaluation
 from optimize.problems.problem import Problem
-from optimize.tuning.judgement import candidates, judge
+from optimize.tuning.judgement import candidates, evaluate_candidates
 from optimize.tuning.tune import tune
 from tests.optimize.tuning.toy import NUMBERS, OBJECTIVE, scenario, terms, toy_run, unsimulated
 
@@ -119,6 +119,6 @@ def test_a_member_that_fails_as_it_is_judged_is_not_handed_out(start_fails):
     fine: Any = SimpleNamespace(
         trials=1, also=(), objective=OBJECTIVE, evaluate_values=evaluate_values
     )
-    found = judge(problem, fine, [history(3)], progress=False)  # type: ignore[list-item]
+    found = evaluate_candidates(problem, fine, [history(3)], progress=False)  # type: ignore[list-item]
     assert found.gained == start_fails and np.isfinite(found.chosen.worth)
     assert (found.start.total is None) == start_fails

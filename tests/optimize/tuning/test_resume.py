@@ -21,7 +21,7 @@ from optimize.problems.problem import Problem
 from optimize.results import digest as run_digest
 from optimize.results.digest import RunChanged
 from optimize.results.folder import RunFolder
-from optimize.results.lock import LOCK, FolderInUse, locked
+from optimize.results.lock import LOCK, FolderInUse, lock_folder
 from optimize.running.objectives import Objective
 from optimize.studies.push_map import push_map
 from optimize.tuning import tune as module
@@ -51,7 +51,7 @@ def problem():
     return make
 
 
-MAKE = module.make_problem
+MAKE = module.build_problem
 
 
 def interrupted(*_):
@@ -65,8 +65,8 @@ def _cheap(monkeypatch, problem):
         return Evaluation((z**2).sum(axis=1), {"time": z[:, 0], "energy": z[:, 1]}, False, 10)
 
     monkeypatch.setattr(Problem, "evaluate", parabola)
-    monkeypatch.setattr(module, "make_problem", problem)
-    monkeypatch.setattr(module, "judge", interrupted)
+    monkeypatch.setattr(module, "build_problem", problem)
+    monkeypatch.setattr(module, "evaluate_candidates", interrupted)
     monkeypatch.setattr(module, "plot_history", lambda folder: None)
 
 
@@ -209,8 +209,8 @@ def test_more_generations_are_no_change(begun):
 
 HOLD = """
 import sys
-from optimize.results.lock import locked
-with locked(sys.argv[1]):
+from optimize.results.lock import lock_folder
+with lock_folder(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.readline()
 """
@@ -266,10 +266,10 @@ def test_the_lock_of_a_killed_process_blocks_nobody(begun, holder):
 
 
 def test_a_lock_leaves_nothing_behind(tmp_path):
-    with locked(tmp_path / "a" / "b"), locked(tmp_path / "a" / "b"):
+    with lock_folder(tmp_path / "a" / "b"), lock_folder(tmp_path / "a" / "b"):
         assert (tmp_path / "a" / "b" / LOCK).is_file()
     assert not list(tmp_path.iterdir())
-    with locked(tmp_path / "a"):
+    with lock_folder(tmp_path / "a"):
         (tmp_path / "a" / "kept").write_text("")
     assert files(tmp_path / "a") == {"kept": b""}
 

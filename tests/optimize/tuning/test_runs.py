@@ -20,7 +20,7 @@ from optimize.running.objectives import Objective
 from optimize.scenarios.scenario import Scenario
 from optimize.tuning.evolution import evolve, evolve_runs
 from optimize.tuning.names import of_runs
-from optimize.tuning.runs import judged
+from optimize.tuning.runs import run_evaluators
 from tests.optimize.tuning.test_evolution import assert_same, timeless
 
 N = 20
@@ -159,7 +159,7 @@ SEARCH = dict(mean=np.zeros(2), sigma=0.1, population=4, generations=2, progress
 
 
 def test_runs_of_a_scenario_are_as_each_alone(held):
-    runs = evolve_runs(judged(held, {}).evaluate, seed=[0, 1], **SEARCH)
+    runs = evolve_runs(run_evaluators(held, {}).evaluate, seed=[0, 1], **SEARCH)
     assert not any(record.failures for run in runs for record in run.history)
     assert_same(runs[0], evolve(held.evaluate, seed=0, **SEARCH))
 
@@ -174,7 +174,7 @@ def test_weights_and_numbers_of_a_scenario_by_run(held, monkeypatch):
 
     monkeypatch.setattr(Problem, "outcomes", outcomes)
     values = of_runs({"model.mass[1]": [1.0, 4.0, 1.0], "weights.energy": [1.0, 1.0, 10.0]}, 3)
-    runs = evolve_runs(judged(held, values).evaluate, seed=[0, 0, 0], **SEARCH)
+    runs = evolve_runs(run_evaluators(held, values).evaluate, seed=[0, 0, 0], **SEARCH)
     energies = [run.best_parts["energy"] for run in runs]
     np.testing.assert_allclose(energies, [1.0, 4.0, 1.0])
     for run, weight in zip(runs, (1.0, 1.0, 10.0)):
@@ -184,11 +184,11 @@ def test_weights_and_numbers_of_a_scenario_by_run(held, monkeypatch):
 
 def test_settings_of_runs_are_checked(held):
     with pytest.raises(ValueError, match="has no weight 'speed'; nearest are"):
-        judged(held, {"weights.speed": np.ones(2)})
+        run_evaluators(held, {"weights.speed": np.ones(2)})
     with pytest.raises(ValueError, match="is tuned already"):
-        judged(held, {"model.gain_p[4]": np.ones(2)})
+        run_evaluators(held, {"model.gain_p[4]": np.ones(2)})
     with pytest.raises(ValueError, match=r"numbers; name one"):
-        judged(held, {"model.mass": np.ones(2)})
+        run_evaluators(held, {"model.mass": np.ones(2)})
     with pytest.raises(ValueError, match="finite numbers"):
         of_runs({"sigma": [np.nan]}, 2)
 

@@ -18,8 +18,8 @@ from optimize.tuning import chosen
 from optimize.tuning import tune as module
 from optimize.tuning.chosen import CHECKS
 from optimize.tuning.config import new_config
-from optimize.tuning.judgement import Judged
-from optimize.tuning.posed import make_problem
+from optimize.tuning.judgement import Candidate
+from optimize.tuning.posed import build_problem
 from optimize.tuning.tune import tune
 
 SCRIPT = """\
@@ -46,7 +46,7 @@ def problems():
         names += "fresh", "score", "racing", "draw", "spread"
         key = json.dumps([config.text, dt, *(config[name] for name in names)])
         if key not in kept:
-            kept[key] = make_problem(config, dt)
+            kept[key] = build_problem(config, dt)
         return kept[key]
 
     return make
@@ -55,7 +55,7 @@ def problems():
 @pytest.fixture(autouse=True)
 def _shared(monkeypatch, problems):
     """Compile once, draw no pictures; the run that shows all is made before this."""
-    monkeypatch.setattr(module, "make_problem", problems)
+    monkeypatch.setattr(module, "build_problem", problems)
     monkeypatch.setattr(module, "plot_history", lambda folder: None)
     monkeypatch.setattr(module, "write_simulation", lambda *_, **__: Written((), ()))
 
@@ -79,7 +79,7 @@ def unbroken(tmp_path_factory, problems):
     folder = tmp_path_factory.mktemp("unbroken")
     (folder / "crouch.scl").write_text(SCRIPT)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "make_problem", problems)
+        patch.setattr(module, "build_problem", problems)
         return run(folder / "crouch.scl", folder / "run")
 
 
@@ -230,20 +230,20 @@ def test_a_run_in_which_all_fail_says_so(script, tmp_path, monkeypatch):
 def test_arrays_of_the_model_are_tuned_too(script, problems):
     numbers = {"model.friction": (0.4, 1.2)}
     config = new_config(script, OBJECTIVE, {**OPTIONS, "numbers": numbers}, [])
-    problem = make_problem(config)
+    problem = build_problem(config)
     assert problem.tunables.size == 2 + problem.scenario.model.friction.shape[0]
     slippery = problem.tunables.encode(
         np.concatenate(
             [problem.tunables.initial[:2], np.full(problem.scenario.model.friction.shape, 0.45)]
         )
     )
-    motion = module._motion(config, problem, Judged("best", slippery), progress=False)
+    motion = module._motion(config, problem, Candidate("best", slippery), progress=False)
     assert motion.summary["finite"] and motion.summary["precision"] == "float64"
 
 
 def test_a_member_is_worth_the_mean_of_its_trials(script):
     config = new_config(script, OBJECTIVE, {**OPTIONS, "trials": 2}, [])
-    problem = make_problem(config)
+    problem = build_problem(config)
     members = problem.tunables.initial + np.array([[0.0, 0.0], [15.0, -5.0]])
     together = problem.evaluate_values(members)
     joints = problem.scenario.model.topology.actuated_dofs
@@ -280,7 +280,7 @@ def test_free_all_is_an_option(tmp_path):
 
 
 def test_nothing_free_is_an_error_that_tells_the_remedy(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "make_problem", make_problem)
+    monkeypatch.setattr(module, "build_problem", build_problem)
     with pytest.raises(ValueError, match=r"no number is free.*@30.*--free all"):
         tune("walk", "stand", out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
