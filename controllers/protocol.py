@@ -1,4 +1,4 @@
-"""What a controller is: frozen numbers, a memory it starts with, and an update each step."""
+"""The ``Controller`` protocol: frozen numbers, an initial memory, and an update at each step."""
 
 from typing import Any, Protocol
 
@@ -29,11 +29,11 @@ class Controller(Protocol):
     """
 
     def init(self, model: Model, state: State, obs: Any) -> Any:
-        """The memory before the first step; obs: what the scheme observes in ``state``."""
+        """Initial memory; obs: what the scheme observes in ``state``."""
         ...
 
     def update(
         self, memory: Any, model: Model, state: State, obs: Observation, dt: Array
     ) -> tuple[Any, Control]:
-        """The torques for the step that starts now, and the memory after it."""
+        """Memory after the step that starts now, and the torques for it; ``dt``: its length [s]."""
         ...

@@ -1,7 +1,7 @@
-"""Controllers by goals of several characters, and hands that reach for each other.
+"""Controllers by goals of several characters, and goals for hands that reach for each other.
 
-Source: Jain, Ye, Liu (2009), section 6.1.5: "a child reaching out for an adult's hand for
-support in the event of balance loss".
+Source: Jain, Ye, Liu (2009), section 6.1.5: "a child reaching out for an adult's hand for support
+in the event of balance loss".
 """
 
 import dataclasses
@@ -32,15 +32,18 @@ STEADY = 0.1  # of hands that hold each other: root of the weight, in parts of t
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Company(Numbered):
-    """A controller by goals of each character, for ``SeveralCharacters``. The numbers of the first
-    have its own labels, those of another begin with its name: ``child.gait.time``."""
+    """Controllers by goals, one for each character of ``SeveralCharacters``.
+
+    Numbers of the first character have its own labels, those of another begin with its name:
+    ``child.gait.time``.
+    """
 
     members: tuple[GoalController, ...]
     names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
 
     @property
     def labels(self) -> dict[str, str]:
-        """Label -> path."""
+        """Mapping from label to path."""
         return {
             (f"{name}.{label}" if k else label): f"members[{k}].{path}"
             for k, (name, one) in enumerate(zip(self.names, self.members))
@@ -49,7 +52,7 @@ class Company(Numbered):
 
     @property
     def reaches(self) -> tuple[Reach, ...]:
-        """Of the first character."""
+        """Reaches of the first character."""
         return self.members[0].reaches
 
     def check(self, model: Model) -> None:
@@ -75,21 +78,21 @@ class Company(Numbered):
         return memories, commands
 
     def phase(self, memory: tuple[MachineState, ...]) -> tuple[Array, Array]:
-        """Of the first character."""
+        """Phase of the first character: its index, and the time at which it began [s]."""
         return self.members[0].phase(memory[0])
 
     def drawn(self, model: Model, time: np.ndarray) -> list[tuple[float, np.ndarray]]:
-        """What flies about the first."""
+        """Flying balls of the first character, for pages of the motion."""
         return self.members[0].drawn(model, time)
 
     def shares(self, frames: Any) -> dict[str, np.ndarray]:
-        """Of the first character."""
+        """Shares of the first character's goals in its objective."""
         return self.members[0].shares(frames)
 
     def account(
         self, scheme: SeveralCharacters, model: Model, frames: Any, time: np.ndarray
     ) -> dict[str, Any]:
-        """Of the first character, see ``controllers.goals.account``."""
+        """Results of the first character, see ``controllers.goals.account``."""
         one = scheme.of_one(0)
         count = one.effectors.count
         kept = {
@@ -101,8 +104,11 @@ class Company(Numbered):
 
 
 def asks_for_hands(obs: EffectorObservation, _: Any) -> Array:
-    """(nc,) bool: of the hands that may hold each other those that should now: one of
-    both moves faster than ``FALLING``. What holds goes on holding."""
+    """Mask (nc,) of the hand holds that should exist now.
+
+    A hand hold is requested where one of both characters moves faster than ``FALLING``; an existing
+    one continues.
+    """
     clasps = obs.conf.clasps
     if clasps is None:
         return jnp.zeros(0, bool)
@@ -117,8 +123,11 @@ def asks_for_hands(obs: EffectorObservation, _: Any) -> Array:
 
 
 def hold_hands() -> Goal:
-    """Each hand to the hand of another that it may hold, while ``asks_for_hands`` and it is in the
-    arm's reach; hands that hold each other stay where they are, with less weight (``STEADY``)."""
+    """Move each hand to the hand of another character that it may hold.
+
+    Applies while ``asks_for_hands`` and the other hand is in the arm's reach; hands that hold each
+    other stay where they are, with less weight (``STEADY``).
+    """
 
     def rows(obs: EffectorObservation, variables: Any):
         conf, clasps = obs.conf, obs.conf.clasps

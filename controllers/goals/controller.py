@@ -1,4 +1,4 @@
-"""A machine of goals as a controller: it observes, chooses its state, and gives the step tasks."""
+"""Controller of a goal machine: it observes, selects the state, and gives each step its tasks."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ from jaxsim.synthesis.observation import EffectorObservation
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class GoalController(Numbered):
-    """For ``PerStepOptimisation``. Its numbers are the weights of the goals, or their times and
-    priorities, and the machine's variables at the start, the gait of a balance among them:
-    ``weights[2,1]``, ``variables.gait.time``.
+    """Controller for ``PerStepOptimisation`` that follows a goal machine.
 
+    Its numbers are the weights of the goals, or their times and priorities, and the machine's
+    initial variables, the gait of a balance among them: ``weights[2,1]``, ``variables.gait.time``.
     Build it with ``GoalController.of(machine, model)``.
     """
 
@@ -42,7 +42,7 @@ class GoalController(Numbered):
     def of(
         cls, machine: GoalMachine, model: Model, objects: Objects | None = None
     ) -> "GoalController":
-        """With the machine's own numbers, in the model's precision."""
+        """Controller with the machine's own numbers, in the model's precision."""
         weights, times = jax.tree.map(
             lambda x: jnp.asarray(x, model.mass.dtype), (machine.weights(), machine.times())
         )
@@ -50,8 +50,11 @@ class GoalController(Numbered):
 
     @property
     def labels(self) -> dict[str, str]:
-        """Weights as "takeStep.damping" (state and goal), of a response "balance.reach_1.time" and
-        ".priority"; numbers of the gait as "gait.time", of a machine within "stand.gait.time"."""
+        """Mapping from label to path.
+
+        Weights are "takeStep.damping" (state and goal), of a response "balance.reach_1.time" and
+        ".priority"; numbers of the gait "gait.time", of a submachine "stand.gait.time".
+        """
         goals = [goal.name for goal in self.machine.goals]
         found = {}
         for s, (name, state) in enumerate(self.machine.states.items()):
@@ -65,12 +68,11 @@ class GoalController(Numbered):
 
     @property
     def phase_names(self) -> tuple[str, ...]:
-        """The machine's states."""
+        """Names of the machine's states."""
         return self.machine.state_names
 
     def check(self, model: Model) -> None:
-        """Raise ModelError where weights or times are not of the machine's shape, or a time is not
-        positive."""
+        """Raise ModelError unless weights and times have the machine's shape, times positive."""
         shape = (len(self.machine.states), len(self.machine.goals))
         check_array("controller.weights", self.weights, shape, model.mass.dtype)
         if self.times is not None:
@@ -79,22 +81,22 @@ class GoalController(Numbered):
                 raise ModelError("controller.times: a time constant is positive, such as 0.3 s")
 
     def account(self, scheme: Any, model: Model, frames: Any, time: np.ndarray) -> dict[str, Any]:
-        """What a summary tells of these goals, see ``controllers.goals.account``."""
+        """Results of the goals for a summary, see ``controllers.goals.account``."""
         return account(self, scheme, model, frames, time)
 
     def shares(self, frames: Any) -> dict[str, np.ndarray]:
-        """What the parts of the objective came to, see ``controllers.goals.account``."""
+        """Share (T,) of each goal in the objective, see ``controllers.goals.account``."""
         return goal_shares(self.machine, frames)
 
     def drawn(self, model: Model, time: np.ndarray) -> list[tuple[float, np.ndarray]]:
-        """What a page shows besides the model: (radius, place (T, 3)) [m] of balls that fly."""
+        """Flying balls for pages of the motion: (radius, positions (T, 3)) [m]."""
         if self.objects is None:
             return []
         places = flight(self.objects, model, time)
         return [(float(r), places[:, k]) for k, r in enumerate(np.asarray(self.objects.radius))]
 
     def phase(self, memory: MachineState) -> tuple[Array, Array]:
-        """The machine's state, and when it came there [s]."""
+        """Index of the machine's state, and the time at which it was entered [s]."""
         return memory.state, memory.since
 
     def init(self, model: Model, state: State, obs: EffectorObservation) -> MachineState:
@@ -108,14 +110,14 @@ class GoalController(Numbered):
         return memory, self.machine.tasks(memory, obs, self.weights, obs.unit, dt, self.times)
 
     def _sees(self, model: Model, obs: EffectorObservation) -> EffectorObservation:
-        """With the objects where they are now."""
+        """Observation with the objects at their present positions."""
         if self.objects is None:
             return obs
         return dataclasses.replace(obs, objects=self.objects.at(obs.time, model.gravity))
 
 
 def _gaits(variables: Any, path: str) -> dict[str, str]:
-    """Label -> path of the numbers of gaits, of machines within too."""
+    """Mapping from label to path of the numbers of gaits, also of submachines."""
     if isinstance(variables, Composed):
         found = _gaits(variables.outer, f"{path}.outer")
         for name, start in variables.starts.items():

@@ -1,4 +1,4 @@
-"""Controllers by goals, from their tables."""
+"""Builders of controllers by goals from their scenario tables."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -36,10 +36,13 @@ TIMES = (2.0, 0.3)  # of a goal that is added: its weight, and how long it takes
 
 
 def balance(table: Table, setup: Setup) -> Registered:
-    """Section 6.1.2 of the document: steps where balance would be lost. ``firm``: by the responses
-    of ``FIRM``, for who reaches; ``hands_to_wall``: the weight of hands that look for support;
-    ``hold_hands``: of those that reach for another's; ``dodge``: { near [m], weight } of what
-    flies, or with ``hands`` of another's hand."""
+    """Controller that keeps balance, and takes a step where balance would be lost.
+
+    ``firm``: responses of ``FIRM`` instead of weights, for a character that reaches;
+    ``hands_to_wall``: weight of hands that look for support; ``hold_hands``: weight of hands that
+    reach for another's; ``dodge``: { near [m], weight } of flying balls, or with ``hands`` of
+    another's hand. Source: Jain, Ye, Liu (2009), section 6.1.2.
+    """
     machine, top = balance_machine(), setup.model.topology
     if table.flag("firm", False):
         machine = machine.weighing(FIRM)
@@ -64,21 +67,30 @@ def balance(table: Table, setup: Setup) -> Registered:
 
 
 def one_foot(table: Table, setup: Setup) -> Registered:
-    """On one foot, and there into a pose (section 6.1.1)."""
+    """Controller that stands on one foot, and takes up a pose there.
+
+    Source: Jain, Ye, Liu (2009), section 6.1.1.
+    """
     return registered(one_foot_machine(crane(setup.model)), table, setup)
 
 
 def swing(table: Table, setup: Setup) -> Registered:
-    """Section 6.3: swinging from a ``bar``, a hold by its name, from ``start_deg`` on. ``faster``
-    [m/s]; ``threshold_deg``: further out it is left to swing."""
+    """Controller that swings from a ``bar``, a hold by its name.
+
+    ``start_deg``: angle at the start; ``faster`` [m/s]: gain of speed; ``threshold_deg``: angle
+    beyond which the body swings passively. Source: Jain, Ye, Liu (2009), section 6.3.
+    """
     state, joints, angles = _hanging(table, setup, *HANDS)
     machine = swing_machine(joints, angles, _swing(table))
     return replace(registered(machine, table, setup, HANDS), state=state)
 
 
 def dismount(table: Table, setup: Setup) -> Registered:
-    """The same, and a landing on the feet. ``least_deg``: it swings until it swings back so far;
-    ``most_deg``: then it brakes until it swings back no further."""
+    """Controller that swings from a bar, lets go and lands on the feet.
+
+    Keys of ``swing``, and ``least_deg``: the body swings until it swings back so far; ``most_deg``:
+    then it brakes until it swings back no further.
+    """
     state, stiff, _ = _hanging(table, setup, *HANDS, *ROLES, *SHANKS)
     joints, angles = _hinges(setup.model, state, range(setup.model.topology.n_links))
     legs = turned(setup.model, TUCKED, "dismount")
@@ -94,7 +106,7 @@ def dismount(table: Table, setup: Setup) -> Registered:
 
 
 def _hanging(table: Table, setup: Setup, *roles: str) -> tuple[State, list[str], np.ndarray]:
-    """Where it hangs from its bar, and the hinges of a stiff body: all but the abdomen's."""
+    """Start that hangs from the table's bar, with all hinges but the abdomen's and their angles."""
     top = setup.model.topology
     top.require(f"the controller {table.text('name')!r}", *roles, "abdomen", "chest")
     name = named(table, "bar", [hold.name for hold in setup.world.holds])
@@ -104,9 +116,12 @@ def _hanging(table: Table, setup: Setup, *roles: str) -> tuple[State, list[str],
 
 
 def hold_on(table: Table, setup: Setup) -> Registered:
-    """Section 6.4, the cable car: balance, a grip on holds in reach, hanging, swinging. ``alarm``
-    [m/s]: it takes hold when it sways faster; ``calm`` [s]: it lets go when that was so long ago;
-    ``still`` [s]: it swings once it has hung so long; ``faster`` and ``threshold_deg`` of that."""
+    """Controller that balances, holds on to what is in reach, hangs and swings.
+
+    ``alarm`` [m/s]: it takes hold when it sways faster; ``calm`` [s]: it lets go this long after
+    the last alarm; ``still`` [s]: it swings once it has hung so long; ``faster`` and
+    ``threshold_deg`` as of ``swing``. Source: Jain, Ye, Liu (2009), section 6.4, the cable car.
+    """
     model = setup.model
     model.topology.require("the controller 'hold_on'", *ROLES, *HANDS, *UPPER_ARMS, *SHANKS)
     if not setup.world.holds:
@@ -121,7 +136,7 @@ def hold_on(table: Table, setup: Setup) -> Registered:
 
 
 def _swing(table: Table) -> Swing:
-    """How it swings."""
+    """Numbers of the swing, from the keys ``faster`` and ``threshold_deg``."""
     return Swing(
         table.number("faster", Swing.faster, above=0.0),
         float(np.deg2rad(table.number("threshold_deg", THRESHOLD, above=0.0))),
@@ -143,7 +158,10 @@ def _hinges(model: Model, state: State, links: Collection[int]) -> tuple[list[st
 def registered(
     machine: GoalMachine, table: Table, setup: Setup, roles: Sequence[str] = ROLES
 ) -> Registered:
-    """With goals to reach (``[[controller.reach]]``) and holds (``[[controller.hold]]``) added."""
+    """Controller of a machine, with the table's reaches and pins added.
+
+    Tables ``[[controller.reach]]`` and ``[[controller.hold]]``; roles: required of the model.
+    """
     setup.model.topology.require(f"the controller {table.text('name')!r}", *roles)
     names = effectors_of(setup.model).names
     holds = []
@@ -199,8 +217,10 @@ def registered(
 
 
 def _strength(table: Table) -> tuple[float | Response, float]:
-    """Of a goal: its weight and how long it takes to come to that [s], or a response, which has a
-    ``time`` and may have a ``priority``."""
+    """Weight and onset [s] of a goal, or a response and 0.
+
+    A response has a ``time`` and may have a ``priority``.
+    """
     if not (table.has("time") or table.has("priority")):
         return table.number("weight", TIMES[0], above=0.0), table.number("onset", TIMES[1], least=0)
     for key in ("weight", "onset"):
@@ -211,7 +231,7 @@ def _strength(table: Table) -> tuple[float | Response, float]:
 
 
 def named(table: Table, key: str, names: Sequence[str]) -> str:
-    """One of names, by a key that says what they are."""
+    """Value of a key that names one of ``names``; raises WorldError for any other."""
     name = table.text(key)
     if name not in names:
         known = f"there are {', '.join(names)}" if names else "there are none"
@@ -220,14 +240,14 @@ def named(table: Table, key: str, names: Sequence[str]) -> str:
 
 
 def flying(setup: Setup) -> Objects | None:
-    """What the goals see of the world's bodies where these are no part of the model."""
+    """Flying objects that goals see: bodies of the scenario that are no part of the model."""
     links = setup.model.topology.link_names
     bodies = [body for body in setup.world.bodies if body.name not in links]
     return thrown(bodies, setup.model.mass.dtype) if bodies else None
 
 
 def thrown(bodies: Sequence[Body], dtype) -> Objects:
-    """Spheres on their way from time 0 on."""
+    """Spheres in free flight from time 0 on."""
     return Objects(
         jnp.asarray([body.pos for body in bodies], dtype),
         jnp.asarray([body.velocity for body in bodies], dtype),

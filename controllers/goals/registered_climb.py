@@ -1,4 +1,4 @@
-"""The controller ``climb``, from its table."""
+"""Builder of the controller ``climb`` from its scenario table."""
 
 from dataclasses import dataclass, replace
 
@@ -31,8 +31,11 @@ FLAT = 0.1  # holds that are further than this from the plane of the first are o
 
 
 def climb(table: Table, setup: Setup) -> Registered:
-    """Section 6.2: from hold to hold, ``way_deg`` from upwards, to the left. ``begin``: the hold of
-    each limb at the start, by name; those nearest to where limbs are at ease, if it is not given.
+    """Controller that climbs from hold to hold.
+
+    ``way_deg``: direction, from upwards to the left; ``begin``: hold of each limb at the start, by
+    name; by default those nearest to comfortable positions of the limbs. Source: Jain, Ye, Liu
+    (2009), section 6.2.
     """
     top, world = setup.model.topology, setup.world
     top.require("the controller 'climb'", *ROLES)
@@ -78,13 +81,13 @@ def climb(table: Table, setup: Setup) -> Registered:
 
 
 def _outlier(places: np.ndarray) -> int:
-    """Which of some places (n, 3) is the furthest from the middle of the others."""
+    """Index of the place furthest from the middle of some places (n, 3)."""
     middle = places.mean(axis=0)
     return int(np.linalg.norm(places - middle, axis=1).argmax())
 
 
 def hinges(top: Topology) -> list[int]:
-    """The joints of the pose."""
+    """Joints of the pose: hinges with motors."""
     return [j for j, k in enumerate(top.joint_kinds) if k == "hinge" and top.joint_actuated[j]]
 
 
@@ -101,10 +104,12 @@ def set_out(
     held: Array | None = None,
     depth: Array | float = DEPTH_AT_START,
 ) -> tuple[Array, Climb, Array, Array]:
-    """The start on a wall, which a batch may vary: (nq,) by inverse kinematics from the pose q, and
-    where the climb begins; how far all limbs are within their reach, and each (4,) from its hold
-    [m]. pos (nh, 3), frame, origin: of a ``Wall``; way (2,); held (4,) int: on which holds;
-    depth (): of the centre of mass, in heights of it."""
+    """Start on a wall, by inverse kinematics; a batch may vary its arguments.
+
+    Returns coordinates (nq,), the initial memory of the climb, the slack () of all limbs, and the
+    distance (4,) of each from its hold [m]. q: initial pose; pos (nh, 3), frame, origin: of a
+    ``Wall``; way (2,); held (4,) int: the holds; depth (): of the centre of mass, in heights of it.
+    """
     top, dtype = body.topology, q.dtype
     places = (pos - origin) @ frame[:2].T
     if held is None:
@@ -146,7 +151,7 @@ def set_out(
 
 @dataclass(frozen=True)
 class Wall:
-    """The plane of the holds."""
+    """Plane of the holds."""
 
     pos: np.ndarray  # (nh, 3) of the holds [m]
     rot: np.ndarray  # (nh, 3, 3) of them
@@ -155,8 +160,11 @@ class Wall:
 
     @classmethod
     def of(cls, setup: Setup) -> "Wall":
-        """Wall of all holds of the world, as the character faces it at the start: up is the way
-        that the first one pushes feet. Raises ModelError for one that is off the plane."""
+        """Wall of all holds of the scenario, as the character faces it at the start.
+
+        Up is the direction in which the first hold pushes feet. Raises ModelError for a hold that
+        is off the plane.
+        """
         model, holds = setup.model, setup.world.holds
         top = model.topology
         shapes = np.array([top.shape(hold.name) for hold in holds])
@@ -189,7 +197,7 @@ class Wall:
 
 
 def _begin(table: Table, setup: Setup) -> Array | None:
-    """(4,) int: the hold of each limb at the start, where the table says it."""
+    """Hold (4,) of each limb at the start, int; None if the table has no ``begin``."""
     names = [hold.name for hold in setup.world.holds]
     given = table.table("begin")
     if given is None:
@@ -203,7 +211,7 @@ def _begin(table: Table, setup: Setup) -> Array | None:
 
 
 def _check_free(setup: Setup, state: State, wall: Wall) -> None:
-    """Raise ModelError for a hold that goes through the body, but for what holds it."""
+    """Raise ModelError for a hold that intersects the body, apart from hands and feet."""
     top = setup.model.topology
     holds = [
         (hold.name, place, hold.shape.size[2] * rot[:, 0])
