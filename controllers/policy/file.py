@@ -46,12 +46,12 @@ LARGEST = {  # bytes of each array
 
 
 class PolicyError(ValueError):
-    """A policy file that cannot be used."""
+    """A policy file that is invalid, or does not fit the character."""
 
 
 @dataclass(frozen=True)
 class PolicyFile:
-    """What a file holds; ``about``: see above."""
+    """Contents of a policy file; ``about``: see above."""
 
     network: Network
     pose: np.ndarray
@@ -60,7 +60,7 @@ class PolicyFile:
     rest: np.ndarray | None = None
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the file as a whole. Raises ValueError for a part that has no name of its own."""
+        """Write the file as a whole. Raises ValueError for observations without a name."""
         own = [part for part in self.about["observation"] if part not in OBSERVATIONS]
         if own:
             raise ValueError("a policy with observations of your own cannot be kept as a file")
@@ -80,8 +80,11 @@ class PolicyFile:
         write_bytes(Path(path), data.getvalue())
 
     def controller(self, model: Model, state: State) -> PolicyController:
-        """What drives a model by it. Raises PolicyError for a model with other motors, and where
-        the poses or what is observed have other sizes here."""
+        """Controller that drives a model by this policy.
+
+        Raises PolicyError for a model with other motors, and where the poses or observations have
+        other sizes.
+        """
         motors = list(model.topology.actuated_dof_names)
         given = self.about["motors"]
         if motors != given:
@@ -117,15 +120,17 @@ class PolicyFile:
         return found
 
     def other_scenario(self, name: str) -> tuple[str, ...]:
-        """A note where the policy was learned in another scenario than the one of this name or
-        file; what it does there is not what it has learned."""
+        """Note for a policy that was learned in another scenario than this one, by name or file."""
         learned = self.about["scenario"]
         if Path(name).stem == Path(learned).stem:
             return ()
         return (f"the policy was learned in {learned!r}, and this is {Path(name).stem!r}",)
 
     def _check_poses(self, model: Model) -> None:
-        """Of the character; a scene may have more."""
+        """Raise PolicyError for poses of other sizes than the character's.
+
+        The scenario may have more links than the character.
+        """
         top = model.topology
         own = len(part_of(top, tuple(top.main_links.tolist())).q)
         for name, pose in (("pose", self.pose), ("rest", self.rest)):
@@ -163,8 +168,11 @@ class PolicyFile:
 
 
 def read_policy(path: str | os.PathLike[str]) -> PolicyFile:
-    """A policy file. Raises FileNotFoundError, ArchiveError for a damaged file, PolicyError for one
-    of another kind or version, or with numbers that no policy has."""
+    """Read a policy file.
+
+    Raises FileNotFoundError, ArchiveError for a damaged file, PolicyError for one of another kind
+    or version, or with values that no policy has.
+    """
     arrays = read_arrays(path, LARGEST)
     try:
         about = json.loads(str(arrays.pop("about")))
@@ -192,7 +200,7 @@ def read_policy(path: str | os.PathLike[str]) -> PolicyFile:
 
 
 def _check_about(about: dict[str, Any]) -> None:
-    """Raise PolicyError for a description that no policy of this version has."""
+    """Raise PolicyError for a description that is invalid in this version."""
 
     def texts(value: Any) -> bool:
         return isinstance(value, list) and all(isinstance(each, str) for each in value)
@@ -235,8 +243,7 @@ def _layers(arrays: dict[str, np.ndarray]) -> tuple[tuple[np.ndarray, np.ndarray
 
 
 def _check_arrays(arrays: dict[str, np.ndarray], layers: Any, motors: int) -> None:
-    """Raise PolicyError for arrays of other kinds or sizes than a network has, and numbers that are
-    none."""
+    """Raise PolicyError for arrays of other types or sizes than a network has, or not finite."""
     missing = [name for name in ("pose", "mean", "deviation") if name not in arrays]
     missing += ["track_rate"] if "track_q" in arrays and "track_rate" not in arrays else []
     if missing:
@@ -269,7 +276,7 @@ def _check_arrays(arrays: dict[str, np.ndarray], layers: Any, motors: int) -> No
 
 
 def _whole(pose: np.ndarray, state: State) -> Array:
-    """A pose with what the scene has beside the character as a state has it."""
+    """Coordinates of the whole scenario, from a pose of the character or of the scenario."""
     given = jnp.asarray(pose, state.q.dtype)
     if given.shape == state.q.shape:
         return given

@@ -1,7 +1,7 @@
-"""What can be observed, by name: functions of a ``View`` that give (n,) numbers of order one.
+"""Observations by name: functions of a ``View`` that give (n,) numbers of order one.
 
 Angles count from the pose of the view; vectors are in the frame of the heading, so that a policy
-does as well to the north as to the east. Of a planar body what is always zero is left out.
+acts alike in every direction. Components that are always zero of a planar body are left out.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,19 +24,22 @@ PERIOD = 1.0  # of the clock where no command asks for another [s]
 
 
 def joint_angles(view: View) -> Array:
-    """(n,) of the dofs with motors, from the pose: of balls rotation vectors [rad or m]."""
+    """Angles (n,) of the dofs with motors, from the pose: of balls rotation vectors [rad or m]."""
     turn = difference(view.model, view.state.q, view.pose, free=False)
     return turn[view.model.topology.actuated_dofs]
 
 
 def joint_rates(view: View) -> Array:
-    """(n,) of the same, times ``RATE``."""
+    """Rates (n,) of the dofs with motors, times ``RATE``."""
     return RATE * view.state.qd[view.model.topology.actuated_dofs]
 
 
 def root(view: View) -> Array:
-    """(10,), of a planar body (6,): height of the root link [m], the vertical of the pose as the
-    root has turned it, velocity of the centre of mass [m/s], its angular velocity [rad/s]."""
+    """State (10,) of the root, of a planar body (6,).
+
+    Height of the root link [m], vertical of the pose as the root has rotated it, velocity of the
+    centre of mass [m/s], angular velocity of the root [rad/s].
+    """
     link, kin = root_link(view.model), view.obs.kin
     up = view.ahead(view.turned[:, 2])
     velocity = view.ahead(view.obs.com_velocity)
@@ -48,36 +51,40 @@ def root(view: View) -> Array:
 
 
 def contacts(view: View) -> Array:
-    """(n,) 1 where a foot, toe or hand touches something, else 0."""
+    """Contact flags (n,) of feet, toes and hands: 1 where a link touches something, else 0."""
     parts = np.array(view.model.topology.parts((*FEET, *TOES, *HANDS)), int)
     return jnp.where(view.obs.link_touching[parts], 1.0, 0.0).astype(view.state.q.dtype)
 
 
 def feet(view: View) -> Array:
-    """Of the feet, from the centre of mass [m]: (3,) each, of a planar body (2,)."""
+    """Positions of the feet from the centre of mass [m]: (3,) each, of a planar body (2,)."""
     parts = np.array(view.model.topology.parts(FEET), int)
     from_com = view.ahead(view.obs.kin.com[parts] - view.obs.com)
     return (from_com[:, ::2] if view.model.topology.planar else from_com).reshape(-1)
 
 
 def command(view: View) -> Array:
-    """(n,) what is asked for, in the order of its names."""
+    """Commands (n,), in the order of their names."""
     numbers = [view.command[name] for name in sorted(view.command)]
     return jnp.stack(numbers) if numbers else jnp.zeros(0, view.state.q.dtype)
 
 
 def heading(view: View) -> Array:
-    """(2,) of the commanded direction "heading" [rad] (without one 0, as it began) cosine and sine
-    in the frame of the heading."""
+    """Cosine and sine (2,) of the commanded direction "heading" relative to the present one.
+
+    The command is an angle [rad] from the initial direction, by default 0.
+    """
     angle = jnp.asarray(view.command.get("heading", 0.0), view.state.q.dtype)
     zero = jnp.zeros_like(angle)
     return view.ahead(jnp.stack([jnp.cos(angle), jnp.sin(angle), zero]))[:2]
 
 
 def clip_error(view: View) -> Array:
-    """(n,) from the clip to the body: of the root how far it is off [m], in the frame of the
-    heading, and turned (a rotation vector), then of the dofs with motors [rad or m]; each at most
-    ``MOST_OFF``. Raises ValueError where there is no clip."""
+    """Deviation (n,) of the body from the clip, each component at most ``MOST_OFF``.
+
+    Position of the root [m] in the frame of the heading, its rotation (a rotation vector), then the
+    dofs with motors [rad or m]. Raises ValueError without a clip.
+    """
     top = view.model.topology
     off = difference(view.model, view.state.q, clip_pose(view))
     root = top.v_start[top.joints_of("free")[0]]
@@ -87,16 +94,18 @@ def clip_error(view: View) -> Array:
 
 
 def clip_pose(view: View) -> Array:
-    """(nq,) that the clip has now. Raises ValueError where there is none."""
+    """Present pose (nq,) of the clip. Raises ValueError without a clip."""
     if view.wanted is None:
         raise ValueError("there is no clip to compare with; name one in [environment.clip]")
     return view.wanted
 
 
 def to_reach(view: View) -> Array:
-    """(3,) from the right hand to the place of the commands "reach_x", "reach_y", "reach_z" [m], in
-    the frame of the heading. These count from the root of the pose, as it is placed and turned
-    there."""
+    """Vector (3,) from the right hand to the commanded place [m], in the frame of the heading.
+
+    The commands "reach_x", "reach_y", "reach_z" count from the root of the pose, as it is placed
+    and oriented there.
+    """
     link = root_link(view.model)
     hand = view.obs.kin.com[view.model.topology.part("rightHand")]
     pose = forward_kinematics(view.model, view.pose, jnp.zeros_like(view.state.qd))
@@ -105,19 +114,21 @@ def to_reach(view: View) -> Array:
 
 
 def phase(view: View) -> Array:
-    """(2,) sine and cosine of a clock, see ``clock``."""
+    """Sine and cosine (2,) of a clock, see ``clock``."""
     turn = 2 * np.pi * clock(view)
     return jnp.stack([jnp.sin(turn), jnp.cos(turn)])
 
 
 def clock(view: View) -> Array:
-    """() rounds of a clock that begins with the motion: one in the time that the command "period"
-    asks for, else in ``PERIOD``."""
+    """Rounds () of a clock since the start, with the period of the command "period".
+
+    Without the command it is ``PERIOD``.
+    """
     return view.state.time / view.command.get("period", PERIOD)
 
 
 def last_action(view: View) -> Array:
-    """(na,)."""
+    """Last action (na,)."""
     return view.action
 
 
@@ -129,8 +140,10 @@ OBSERVATIONS: dict[str, Callable[[View], Array]] = {each.__name__: each for each
 
 
 def observed(parts: Sequence[Part], view: View) -> Array:
-    """(no,) all parts in their order. Raises KeyError for a name that there is none of, ValueError
-    for a part that is no vector."""
+    """Observation (no,): all parts in their order.
+
+    Raises KeyError for an unknown name, ValueError for a part that is no vector.
+    """
     found = []
     for part in parts:
         value = jnp.asarray(part_of(part)(view))
@@ -143,12 +156,12 @@ def observed(parts: Sequence[Part], view: View) -> Array:
 
 
 def part_of(part: Part) -> Callable[[View], Array]:
-    """The function of a part. Raises KeyError, with the nearest names."""
+    """Function of a part. Raises KeyError, with the nearest names."""
     return part if callable(part) else named(part, OBSERVATIONS, "observation")
 
 
 def named(name: str, known: dict, what: str):
-    """What a table of named things has. Raises KeyError, with the nearest names."""
+    """Entry of a table by name. Raises KeyError, with the nearest names."""
     if name in known:
         return known[name]
     near = get_close_matches(name, known, 3, 0.4)
@@ -161,7 +174,7 @@ def _name(part: Part) -> str:
 
 
 def check_roles(model: Model, parts: Sequence[Part]) -> None:
-    """Raise ModelError where a part asks for roles that the body lacks."""
+    """Raise ModelError for a part that needs roles which the body lacks."""
     for part, roles in {"contacts": FEET, "feet": FEET}.items():
         if part in parts:
             model.topology.require(f"the observation {part!r}", *roles)

@@ -1,4 +1,4 @@
-"""The controller ``policy`` of scenario files: a network from a file."""
+"""Builder of the controller ``policy``, a network from a file, from its scenario table."""
 
 from controllers.policy.file import PolicyError, read_policy
 from controllers.registry import Registered, Setup
@@ -8,8 +8,10 @@ from jaxsim.model import ModelError
 
 
 def policy(table: Table, setup: Setup) -> Registered:
-    """Of the file that ``file`` names, beside the scenario's or from where the command runs. One
-    that was learned with a clip begins as that does."""
+    """Controller of the policy in ``file``, beside the scenario or in the current folder.
+
+    A policy that was learned with a clip starts as the clip does.
+    """
     file = table.text("file")
     beside = setup.world.folder / file
     try:

@@ -1,4 +1,4 @@
-"""Controllers that follow poses, from their tables; and none at all."""
+"""Builders of the controllers ``pd``, ``motion`` and ``ragdoll`` from their scenario tables."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,24 +22,24 @@ SETTLING_TIME = 0.1  # [s]
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Limp(Numbered):
-    """No torque at any joint."""
+    """Controller without torque at any joint."""
 
     def init(self, model: Model, state: State, obs: Any) -> None:
-        """Nothing is remembered."""
+        """No memory."""
         return None
 
     def update(self, memory, model, state, obs, dt) -> tuple[None, Control]:
-        """Nothing."""
+        """No torques."""
         return None, no_control(model)
 
 
 def limp(table: Table, setup: Setup) -> Limp:
-    """A ragdoll."""
+    """Controller of a ragdoll."""
     return Limp()
 
 
 def tracking(table: Table, setup: Setup) -> Registered:
-    """PD torques towards the poses of ``[[controller.key]]``, without any the start pose."""
+    """Controller with PD torques towards the poses of ``[[controller.key]]``, or the start pose."""
     model, top = setup.model, setup.model.topology
     limp = (np.asarray(model.gain_p) == 0) & (np.asarray(model.gain_d) == 0)
     names = dict.fromkeys(top.joint_names[top.dof_joint[d]] for d in top.actuated_dofs if limp[d])
@@ -51,7 +51,7 @@ def tracking(table: Table, setup: Setup) -> Registered:
 
 
 def motion(table: Table, setup: Setup) -> MotionController:
-    """The same as accelerations that are met exactly."""
+    """Controller that meets the accelerations towards ``[[controller.key]]`` poses exactly."""
     settling = table.number("settling_time", SETTLING_TIME, above=0.0)
     return MotionController(_path(table, setup), settling, on=jnp.asarray(_followers(setup)))
 
@@ -66,7 +66,7 @@ def _path(table: Table, setup: Setup) -> Trajectory:
 
 
 def _followers(setup: Setup) -> np.ndarray:
-    """(nv,) bool: the character's dofs with motors, or without any all its inner ones."""
+    """Mask (nv,) of the character's dofs with motors, or without any of all its inner ones."""
     top = setup.model.topology
     own = np.array([kind == "character" for kind in setup.link_kinds])[top.dof_link]
     motors = np.isin(np.arange(top.nv), top.actuated_dofs) & own

@@ -1,7 +1,7 @@
-"""The controller that a compiled script is: torque = PD + virtual forces + gravity + balance.
+"""Controller of a compiled script: torque = PD + virtual forces + gravity + balance.
 
-Source: Shen, equation 3.1 and sections 3.1 to 3.6. The state machine is a look-up in the
-program's tables by the active phase; one ``where`` moves it on.
+Source: Shen's thesis, equation 3.1 and sections 3.1 to 3.6. The state machine is a look-up in the
+program's tables by the active phase; one ``where`` changes the phase.
 """
 
 import dataclasses
@@ -43,13 +43,13 @@ BY_TIME, BY_CONTACT, BY_BOTH = 1, 2, 3
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Memory:
-    """What the state machine remembers; J script joints, nl links, nj joints of the model."""
+    """Memory of the state machine; J script joints, nl links, nj joints of the model."""
 
     begun: Array  # () bool: false before the first step
     phase: Array  # () active phase
     phase_steps: Array  # () steps spent in it
     phase_time: Array  # () the same [s]; a product, for a sum of float32 would miss whole steps
-    wanted: Array  # (J,) joint angles wanted in the last step, inherited by the next phase [rad]
+    wanted: Array  # (J,) target angles of the last step, inherited by the next phase [rad]
     start_angle: Array  # (J,) joint angles when the phase began [rad]
     start_link: Array  # (nl,) orientations of the links then [rad]
     start_anchor: Array  # (nj, 2) x, z of the joints then [m]
@@ -64,8 +64,11 @@ class Memory:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class ScriptController(Numbered):
-    """A script at work. ``values`` (n,) are its numbers in the order of the text, in its units
-    (degrees, seconds, newtons); batch, tune or differentiate them freely. The rest is static."""
+    """Controller of a script.
+
+    ``values`` (n,) are its numbers in the order of the text, in its units (degrees, seconds,
+    newtons); they may be batched, tuned or differentiated. The rest is static.
+    """
 
     program: Program = dataclasses.field(metadata={"static": True})
     values: Array
@@ -73,7 +76,7 @@ class ScriptController(Numbered):
 
     @property
     def labels(self) -> dict[str, str]:
-        """What each number is in the script, as in "stance: waist angle" -> its path."""
+        """Mapping from the label of each number, such as "stance: waist angle", to its path."""
         return {name: f"values[{k}]" for k, name in enumerate(self.names)}
 
     def replace(self, **changes) -> "ScriptController":
@@ -81,7 +84,7 @@ class ScriptController(Numbered):
         return dataclasses.replace(self, **changes)
 
     def check(self, model: Model) -> None:
-        """Raise ModelError unless the script is compiled for such a body and has all numbers."""
+        """Raise ModelError unless the script is compiled for this body and has all numbers."""
         top, links = model.topology, self.program.links.shape[-1]
         nv = self.program.gc_base.shape[-1]
         if (links, nv) != (top.n_links, top.nv):
@@ -93,19 +96,19 @@ class ScriptController(Numbered):
         check_array("controller.values", self.values, (self.program.count,), model.mass.dtype)
 
     def phase(self, memory: Memory) -> tuple[Array, Array]:
-        """The active phase, and when it was entered [s], 0 for the first."""
+        """Active phase, and the time at which it was entered [s], 0 for the first."""
         last = (memory.events - 1) % EVENTS_KEPT
         return memory.phase, jnp.where(memory.events > 0, memory.event_time[last], 0.0)
 
     def changes(self, before: Memory, after: Memory) -> list[tuple[float, int]]:
-        """(time [s], phase entered) between two memories; of very many the last ones."""
+        """Latest phase changes between two memories: (time [s], phase entered)."""
         first = max(int(before.events), int(after.events) - EVENTS_KEPT)
         slots = [event % EVENTS_KEPT for event in range(first, int(after.events))]
         time, phase = np.asarray(after.event_time, float), np.asarray(after.event_phase)
         return [(float(time[slot]), int(phase[slot])) for slot in slots]
 
     def init(self, model: Model, state: State, obs: Any) -> Memory:
-        """Before phase 0; joints hold the state's pose until told otherwise."""
+        """Memory before phase 0; joints keep the state's pose until a primitive sets them."""
         dtype, top = state.q.dtype, model.topology
         angles, links = _angles(model, self.program, state)
         return Memory(
@@ -149,7 +152,7 @@ class ScriptController(Numbered):
 
 
 def _on_dofs(program: Program, model: Model, per_joint: Array) -> Array:
-    """(J,) to (nv,), zero elsewhere."""
+    """Values (J,) of the script joints at their dofs, (nv,), zero elsewhere."""
     return jnp.zeros(model.topology.nv, per_joint.dtype).at[program.dofs].set(per_joint)
 
 
@@ -182,7 +185,7 @@ def _advance(program, values, memory: Memory, angles, links, state: State, obs) 
     enter = go | ~memory.begun
 
     def note(events):
-        """The change of phase in the place of the oldest one kept."""
+        """Record the phase change in place of the oldest record."""
         new = (state.time, target, cause)
         slot = memory.events % EVENTS_KEPT
         return tuple(old.at[slot].set(x) for old, x in zip(events, new, strict=True))
@@ -212,7 +215,7 @@ def _advance(program, values, memory: Memory, angles, links, state: State, obs) 
 
 
 def _targets(program, values, memory: Memory, model: Model, angles, links, obs):
-    """Wanted joint angles (J,) and the gains (J,), (J,) they are tracked with."""
+    """Target angles (J,) of the script joints, and their gains (J,), (J,)."""
     p, t = memory.phase, memory.phase_time
     mode = jnp.asarray(program.mode)[p]
     goal = jnp.deg2rad(values[jnp.asarray(program.angle)[p]])
@@ -261,10 +264,10 @@ def _range_middle(program: Program, model: Model) -> Array:
 
 
 def _limb(program, values, memory: Memory, model: Model, k: int, links, obs):
-    """Two-link inverse kinematics of chain ``k``: its joints and their wanted angles.
+    """Two-link inverse kinematics of chain ``k``: its joints and their target angles.
 
-    The target runs along straight pieces of equal time from where the end was when the phase
-    began. Out of reach means stretched towards the target. Source: Shen, section 3.5.
+    The target runs along straight pieces of equal time from where the end was when the phase began.
+    Out of reach means stretched towards the target. Source: Shen's thesis, section 3.5.
     """
     p, t = memory.phase, memory.phase_time
     first, second, end = (jnp.asarray(program.ik_joints)[p, k, i] for i in range(3))

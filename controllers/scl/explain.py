@@ -1,6 +1,6 @@
-"""Syntax mistakes in the user's words: what is missing or wrong at the place where parsing stopped.
+"""Syntax errors in the user's words: what is missing or wrong where parsing stopped.
 
-Each rule below looks at one kind of mistake and passes on (None) what is not its own.
+Each rule below handles one kind of mistake and returns None for others.
 """
 
 import re
@@ -59,7 +59,7 @@ _USAGE = {
 
 @dataclass(frozen=True)
 class Failure:
-    """Where the parser stopped: the words before, the word it could not use, what it could."""
+    """State of the parser where it stopped: words before, the unexpected word, words it accepts."""
 
     source: SourceText
     before: tuple[Token, ...]
@@ -69,19 +69,21 @@ class Failure:
 
     @property
     def kind(self) -> str:
+        """Kind of the unexpected word, "$END" at the end of the script."""
         return self.found.type if self.found else "$END"
 
     @property
     def shown(self) -> str:
+        """The unexpected word as messages show it."""
         return f"'{self.found}'" if self.found else "the end of the script"
 
     def last(self, back: int = 1) -> str:
-        """The kind of the word some steps before the place of failure, "" before the first."""
+        """Kind of the word some steps before the place of failure, "" before the first."""
         return self.before[-back].type if len(self.before) >= back else ""
 
     @cached_property
     def opened(self) -> tuple[Token, ...]:
-        """The brackets not yet closed, the innermost last."""
+        """Brackets not yet closed, the innermost last."""
         stack: list[Token] = []
         for token in self.before:
             if token.type in _CLOSER:
@@ -92,12 +94,12 @@ class Failure:
 
     @property
     def inner(self) -> str:
-        """The kind of the innermost bracket not yet closed, "" outside of the phases."""
+        """Kind of the innermost bracket not yet closed, "" outside of the phases."""
         return self.opened[-1].type if self.opened else ""
 
     @cached_property
     def first_word(self) -> Token | None:
-        """The word after the '[' of the primitive that holds the place of failure."""
+        """Word after the '[' of the primitive that contains the place of failure."""
         if "LSQB" not in [token.type for token in self.opened]:
             return None
         # Primitives do not nest, so the last '[' is the one that is open.
@@ -106,13 +108,15 @@ class Failure:
 
     @property
     def gap(self) -> int:
-        """The offset right after the last good word."""
+        """Offset right after the last valid word."""
         return extent(self.before[-1])[1] if self.before else 0
 
     @property
     def here(self) -> int:
-        """Where something is missing: at the word found, or, where that is on a later line, right
-        after the last good word."""
+        """Offset of the mistake: the unexpected word, or the end of the last valid one.
+
+        The end of the last valid word is meant where the unexpected one is on a later line.
+        """
         position = self.source.position
         if self.found is None or (
             self.before and position(extent(self.found)[0])[0] > position(self.gap)[0]
@@ -122,12 +126,12 @@ class Failure:
 
     @property
     def at_word(self) -> int:
-        """The offset of the word found, wherever it stands: for a message that is about it."""
+        """Offset of the unexpected word, on whatever line: for a message that is about it."""
         return self.gap if self.found is None else extent(self.found)[0]
 
     @property
     def usage(self) -> str:
-        """How the construct at hand is written."""
+        """Syntax of the construct at the place of failure."""
         if self.first_word is not None:
             return _USAGE.get(self.first_word.type, _USAGE["LBRACE"])
         if self.last() == "COLON":
@@ -135,12 +139,13 @@ class Failure:
         return _USAGE[self.inner if self.before else "LBRACE"]
 
     def error(self, message: str, hint: str = "", offset: int | None = None) -> ScriptError:
+        """Error, to be raised, at an offset, by default that of the mistake."""
         where = self.here if offset is None else offset
         return self.source.error(where, message, hint or self.usage)
 
 
 def explain(failure: Failure) -> ScriptError:
-    """The error, to be raised, for the place where the parser stopped."""
+    """Error, to be raised, for the place where the parser stopped."""
     rules: tuple[Callable[[Failure], ScriptError | None], ...] = (
         _stray_closer,
         _unknown_primitive,
@@ -163,7 +168,7 @@ def explain(failure: Failure) -> ScriptError:
 
 
 def explain_character(source: SourceText, offset: int) -> ScriptError:
-    """The error, to be raised, for text at `offset` that is no word, number or sign."""
+    """Error, to be raised, for text at `offset` that is no word, number or sign."""
     rest = source.text[offset:]
     if rest.startswith(("-@", "+@")):
         return source.error(
@@ -183,7 +188,7 @@ def explain_character(source: SourceText, offset: int) -> ScriptError:
 
 
 def _spell(kind: str) -> str:
-    """A kind of word as the user writes it."""
+    """Spelling of a kind of word in a script."""
     return _SIGNS.get(kind) or f"'{kind.lower()}'"
 
 

@@ -1,8 +1,8 @@
-"""A script as tables of constants, one row a phase, plus one vector of its numbers.
+"""Tables of a script, one row a phase, and one vector of its numbers.
 
-Tables hold positions in the vector, never numbers, so scripts that differ in numbers alone share
-one Program, one compiled function and one vmap. Position ``zero`` (the vector's length) stands
-for a number the script left out.
+Tables contain positions in the vector, never numbers, so scripts that differ in numbers alone share
+one Program, one compiled function and one vmap. Position ``zero`` (the vector's length) stands for
+a number the script left out.
 """
 
 from dataclasses import dataclass, fields
@@ -23,9 +23,10 @@ EVENTS = {"touching": TOUCHING, "established": ESTABLISHED, "lost": LOST, "chang
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """The tables (P phases, J script joints, V virtual forces, K ik chains, G targets a chain).
+    """Tables of a script, a static argument to jit.
 
-    Equal, and of equal hash, where all tables are: a static argument to jit.
+    P phases, J script joints, V virtual forces, K ik chains, G targets a chain. Equal, and of equal
+    hash, where all tables are.
     """
 
     phase_names: tuple[str, ...]
@@ -155,7 +156,7 @@ class _PhaseRows:
 
 
 def _phase_rows(script: Script, phase, top: Topology, joints: list[str], zero: int) -> _PhaseRows:
-    """Positions and modes of one phase; of primitives on one joint the later holds."""
+    """Positions and modes of one phase; of primitives on one joint the later one counts."""
     row = _PhaseRows(len(joints), zero)
     modes = {"joint": JOINT, "child": CHILD, "parent": PARENT}
     for primitive in phase.primitives:
@@ -212,8 +213,10 @@ def _chain_row(script: Script, primitive: IK, name: str, top: Topology, joints, 
 
 
 def _limb(top: Topology, name: str, joints: list[str]) -> tuple[int, int, int] | None:
-    """The joints first, second and end of the limb that ends at joint ``name``, all of them a
-    script's. Nothing else may hang on its two links: turning them would move more than the end."""
+    """Joints first, second and end of the limb that ends at joint ``name``, all of the script.
+
+    Nothing else may hang on its two links: turning them would move more than the end.
+    """
     end = top.joint(name)
     second = top.joint_parent[end]
     first = top.joint_parent[second] if second != WORLD else WORLD

@@ -1,4 +1,4 @@
-"""Scripts, from their tables."""
+"""Builder of the controller ``script`` from its scenario table."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,11 @@ from jaxsim.io.toml_table import Table
 
 
 def script(table: Table, setup: Setup) -> Registered:
-    """``file``: of a script beside the scenario, or the name of one that comes with the package;
-    or ``text``, the script itself. Raises ScriptError for one that cannot be used."""
+    """Controller of a script from a file, from the package, or from the table itself.
+
+    ``file``: a script beside the scenario, or the name of a shipped one; ``text``: the script
+    itself. Raises ScriptError for an invalid one.
+    """
     given = find_script(
         table.text("file"), setup.model, setup.world.folder, table.text("text", None)
     )
@@ -23,7 +26,7 @@ def script(table: Table, setup: Setup) -> Registered:
 
 
 def cause_text(transition: Transition | None) -> str:
-    """What a transition waits for, as in "contact rightFoot after 0.3 s"."""
+    """Condition of a transition as text, such as "contact rightFoot after 0.3 s"."""
     if transition is None:
         return ""
     parts: Sequence[str] = [

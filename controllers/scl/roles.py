@@ -1,4 +1,4 @@
-"""What each number of a script stands for, which decides its unit and a sensible range."""
+"""Kinds of a script's numbers, which determine unit and bounds."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -17,7 +17,7 @@ UNITS: dict[Role, str] = {
 
 
 def number_roles(script: Script) -> tuple[Role, ...]:
-    """The role of every number, in the order of the text."""
+    """Kind of every number, in the order of the text."""
     roles: list[Role] = ["time"] * len(script.numbers)
     for phase in script.phases:
         for primitive in phase.primitives:
@@ -27,7 +27,7 @@ def number_roles(script: Script) -> tuple[Role, ...]:
 
 
 def _numbers(primitive: Primitive) -> Iterator[tuple[Number, Role]]:
-    """Numbers of a primitive that are not times."""
+    """Numbers of a primitive that are not times, with their kinds."""
     if isinstance(primitive, PD):
         for target in primitive.targets:
             yield target.angle, "angle"

@@ -1,4 +1,4 @@
-"""A file of motion capture as the reference that the character of a scenario follows."""
+"""Motion-capture file as the reference of a scenario's character."""
 
 from dataclasses import replace
 
@@ -16,12 +16,11 @@ from jaxsim.mocap.stance_file import read_stance
 
 
 def followed_clip(table: Table, setup: Setup, key: str = "clip") -> Reference:
-    """The clip that ``key`` names, on the character alone; all else stays where the scenario has
-    it.
+    """Reference from the clip that ``key`` names, for the character alone.
 
-    ``rate``, ``skeleton``, ``joints`` (a file, or "guess"): where the file does not say;
-    ``stance``: a file of labels; ``loop``: whether it goes on for ever. Raises ClipError,
-    ModelError for a clip that cannot be followed.
+    All else stays where the scenario has it. ``rate``, ``skeleton``, ``joints`` (a file, or
+    "guess"): if the file does not state them; ``stance``: a file of labels; ``loop``: repeat for
+    ever. Raises ClipError, ModelError for a clip that cannot be followed.
     """
     path = setup.world.folder / table.text(key)
     skeleton = table.text("skeleton", None)

@@ -1,4 +1,4 @@
-"""Balance on feet that are kept from toppling, from its table."""
+"""Builder of the controller ``topple_free`` from its scenario table."""
 
 from dataclasses import replace
 
@@ -20,11 +20,14 @@ _kinematics = jax.jit(forward_kinematics)
 
 
 def topple_free(table: Table, setup: Setup) -> Registered:
-    """``clip``: a file of motion capture that is followed (without one the start pose is kept);
-    ``rate``, ``skeleton``, ``joints`` (a file, or "guess"): where the file does not say;
-    ``stance``: a file of labels; ``loop``: whether it goes on for ever; ``help``, ``begin`` [s],
-    ``heading_deg``, ``steps``, ``drift`` [m/s], ``[[controller.turn]]``, ``[[controller.pull]]``,
-    ``[[controller.level]]``: as of ``ToppleFree``."""
+    """Controller that balances on topple-free feet, along a clip or in the start pose.
+
+    ``clip``: a motion-capture file to follow (without one the start pose is the target); ``rate``,
+    ``skeleton``, ``joints`` (a file, or "guess"): if the file does not state them; ``stance``: a
+    file of labels; ``loop``: repeat for ever; ``help``, ``begin`` [s], ``heading_deg``, ``steps``,
+    ``drift`` [m/s], ``[[controller.turn]]``, ``[[controller.pull]]``, ``[[controller.level]]``: as
+    of ``ToppleFree``.
+    """
     help = table.choice("help", HELP, HELP[0])
     begin = table.number("begin", 0.0, least=0.0)
     heading = float(np.deg2rad(table.number("heading_deg", 0.0)))
@@ -64,7 +67,7 @@ def topple_free(table: Table, setup: Setup) -> Registered:
 
 
 def _turns(table: Table, model: Model) -> Turns | None:
-    """``[[controller.turn]]``: time, heading_deg."""
+    """Turns from ``[[controller.turn]]``: time, heading_deg."""
     keys = []
     for each in table.tables("turn"):
         keys.append((each.number("time"), float(np.deg2rad(each.number("heading_deg")))))
@@ -73,8 +76,10 @@ def _turns(table: Table, model: Model) -> Turns | None:
 
 
 def _pulls(table: Table, model: Model, kin: Kinematics) -> Pulls | None:
-    """``[[controller.pull]]``: link, place (by default where it is at the start), velocity, start,
-    end."""
+    """Pulls from ``[[controller.pull]]``: link, place, velocity, start, end.
+
+    The default of the place is where the link is at the start.
+    """
     found = []
     for each in table.tables("pull"):
         link, index = _link(each, model)
@@ -87,7 +92,10 @@ def _pulls(table: Table, model: Model, kin: Kinematics) -> Pulls | None:
 
 
 def _levels(table: Table, model: Model, kin: Kinematics) -> Levels | None:
-    """``[[controller.level]]``: link, up (by default what is upright of it at the start)."""
+    """Levels from ``[[controller.level]]``: link, up.
+
+    The default of up is the link's upright direction at the start.
+    """
     found = []
     for each in table.tables("level"):
         link, index = _link(each, model)
@@ -101,7 +109,7 @@ def _levels(table: Table, model: Model, kin: Kinematics) -> Levels | None:
 
 
 def _link(table: Table, model: Model) -> tuple[str, int]:
-    """The key ``link``, a name or role, and its index."""
+    """Value of the key ``link``, a name or role, and the link's index."""
     link = table.text("link")
     try:
         return link, model.topology.part(link)

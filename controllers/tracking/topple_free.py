@@ -1,7 +1,7 @@
-"""Balance by virtual actuators on feet that are kept from toppling, along a motion or in a pose.
+"""Balance by virtual actuators on topple-free feet, along a motion or in a pose.
 
-Source: the document on the topple-free foot, sections 3 to 5, with the numbers it leaves open found
-by search (docs/explanation/topple_free.md).
+Source: the topple-free-foot paper, sections 3 to 5; the numbers that it leaves open were found by
+search (docs/explanation/topple_free.md).
 """
 
 import dataclasses
@@ -38,25 +38,26 @@ PLANNED, TOUCHES = "{} foot stands in the reference", "{} foot touches"
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Memory:
-    """What is remembered from step to step; for records too."""
+    """Memory between steps; for records too."""
 
     share: Array  # (2,) of the weight on each foot
     standing: Array  # (2,) bool
-    over: Array  # () for how long a torque has been beyond help_to [s]
+    over: Array  # () time since which a torque has been beyond help_to [s]
     fallen: Array  # () bool
     foot_torque: Array  # (2,) size of the virtual actuators' torque on each foot [N m]
     help: Array  # (2, 3) torque from outside on each foot, in the world's axes [N m]
     touching: Array  # (2,) bool: feet in contact
-    planned: Array  # (2,) bool: feet that the reference has standing; of none without one
+    planned: Array  # (2,) bool: stance feet of the reference; none without one
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class ToppleFree(Numbered):
-    """PD torques towards a reference, virtual actuators, and torque from outside on the feet.
+    """Controller of PD torques towards a reference, virtual actuators and residual torque.
 
-    Without a reference ``pose`` (nq,) is kept, and feet stand where the body is over them. Build it
-    with ``ToppleFree.of``. For ``TimeStepping``, or ``EventDriven`` without a reference.
+    The residual torque acts on the feet. Without a reference ``pose`` (nq,) is the target, and feet
+    are stance feet where the body is over them. Build it with ``ToppleFree.of``. For
+    ``TimeStepping``, or ``EventDriven`` without a reference.
     """
 
     balance: Balance
@@ -87,13 +88,13 @@ class ToppleFree(Numbered):
         turns: Turns | None = None,
         drift: Sequence[float] | None = None,
     ) -> "ToppleFree":
-        """For a model, along a reference or in a pose.
+        """Controller for a model, along a reference or in a pose.
 
-        help: "threshold" (what is beyond ``help_from``), "capacity" (what is beyond ``capacity`` of
-        what the sole can answer), or "none" (the ankle does no more than that). pulls: external
-        controllers. levels: links kept level. steps: whether the swing foot goes where the body
-        goes (SIMBICON). turns: of the reference. drift (3,): velocity that the body is to have
-        beside the reference's [m/s].
+        help: "threshold" (torque beyond ``help_from``), "capacity" (torque beyond ``capacity`` of
+        what the sole can transmit), or "none" (the ankle does no more than that). pulls: external
+        controllers. levels: links kept level. steps: the swing foot goes where the body goes
+        (SIMBICON). turns: of the reference. drift (3,): velocity of the body besides the
+        reference's [m/s].
         """
         if (reference is None) == (pose is None):
             raise ModelError("topple-free foot: give a reference or a pose, one of them")
@@ -123,12 +124,15 @@ class ToppleFree(Numbered):
 
     @property
     def labels(self) -> dict[str, str]:
-        """ "balance.com_p" and the like by their last word, as in ``help_from``."""
+        """Mapping from label to path: numbers of balance by their names, such as ``help_from``."""
         return {field.name: f"balance.{field.name}" for field in dataclasses.fields(Balance)}
 
     def resized(self, model: Model, grow: Callable[[Model], Model]) -> "ToppleFree":
-        """For the body that ``grow`` makes of the model, which may be traced: its soles, and the
-        numbers of balance that go with mass and height. Raises ModelError along a reference."""
+        """Controller for the body that ``grow`` makes of the model, which may be traced.
+
+        Its soles, and the numbers of balance that scale with mass and height. Raises ModelError
+        along a reference.
+        """
         if self.reference is not None:
             raise ModelError(
                 "topple-free foot: sizes do not vary where a clip is followed, which was brought to"
@@ -146,7 +150,7 @@ class ToppleFree(Numbered):
         )
 
     def check(self, model: Model) -> None:
-        """Raise ModelError for numbers that make no sense and a target of another model."""
+        """Raise ModelError for invalid numbers and a target of another model."""
         target = self.pose if self.reference is None else self.reference.q
         if target is not None and np.shape(target)[-1:] != (model.topology.nq,):
             raise ModelError(
@@ -158,8 +162,10 @@ class ToppleFree(Numbered):
             raise ModelError("topple-free foot: the target is not finite")
 
     def gauges(self, memory: Memory) -> dict[str, Array]:
-        """The virtual actuators' torque on each foot, what helps the feet from outside, which feet
-        touch the ground, and which are to by the reference."""
+        """Torque of the virtual actuators on each foot, residual torque, and stance of the feet.
+
+        Stance as observed, and as in the reference.
+        """
         found = {"help": jnp.sum(safe_norm(memory.help))}
         for k, side in enumerate(SIDES):
             found[f"{side} foot"] = memory.foot_torque[k]
@@ -169,7 +175,11 @@ class ToppleFree(Numbered):
         return found
 
     def gauge_limits(self) -> dict[str, tuple[str, tuple[float, ...]]]:
-        """Figure 4: help begins at the first threshold; at the second the body is let fall."""
+        """Units and thresholds of the gauges.
+
+        Figure 4 of the topple-free-foot paper: help begins at the first threshold; at the second
+        the body is let fall.
+        """
         limits = tuple(float(x) for x in (self.balance.help_from, self.balance.help_to))
         feet = {f"{side} foot": ("N m", limits) for side in SIDES}
         kinds = (TOUCHES,) if self.reference is None else (PLANNED, TOUCHES)
@@ -177,8 +187,10 @@ class ToppleFree(Numbered):
         return {**feet, "help": ("N m", ()), **stance}
 
     def ghost(self, model: Model, time: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Where the reference has the links at times (T,) [s], moved along with ``drift``:
-        (T, nl, 3) [m] and (T, nl, 4)."""
+        """Links of the reference at times (T,) [s], moved along with ``drift``.
+
+        Positions (T, nl, 3) [m] and quaternions (T, nl, 4); None without a reference.
+        """
         if self.reference is None:
             return None
         pos, quat = Track.of(self.reference).places(model, time + float(self.begin))
@@ -191,7 +203,7 @@ class ToppleFree(Numbered):
         return pos, quat
 
     def init(self, model: Model, state: State, obs: Observation) -> Memory:
-        """Standing on what touches."""
+        """Initial memory: feet in contact are stance feet."""
         dtype = state.q.dtype
         zero = jnp.zeros((), dtype)
         com, _ = self._com(model, obs)
@@ -211,7 +223,7 @@ class ToppleFree(Numbered):
     def update(
         self, memory: Memory, model: Model, state: State, obs: Observation, dt: Array
     ) -> tuple[Memory, Control]:
-        """Equations 1 to 14."""
+        """Torques and residual wrench of a step, by equations 1 to 14 of the paper."""
         b, own, kin = self.balance, self.parts, obs.kin
         com, velocity = self._com(model, obs)
         target = self._target(model, state)
@@ -255,14 +267,14 @@ class ToppleFree(Numbered):
         return Memory(share, standing, over, fallen, size, help, *contacts), control
 
     def _com(self, model: Model, obs: Observation) -> tuple[Array, Array]:
-        """Of the character alone."""
+        """Centre of mass (3,) [m] and its velocity (3,) [m/s] of the character alone."""
         if self.parts.mask("own").all():
             return obs.com, obs.com_velocity
         alone = self.parts.alone(model)
         return center_of_mass(alone, obs.kin), com_velocity(alone, obs.kin)
 
     def _target(self, model: Model, state: State) -> Instant:
-        """The reference now, turned by the heading; or the pose at rest."""
+        """Present instant of the reference, turned by the heading; or the pose at rest."""
         if self.reference is None:
             zero = jnp.zeros(3, state.q.dtype)
             assert self.pose is not None
@@ -287,31 +299,32 @@ class ToppleFree(Numbered):
         return dataclasses.replace(now, com_velocity=now.com_velocity + self.drift)
 
     def facing(self, time: Array) -> tuple[Array, Array]:
-        """By which the reference is turned about the vertical at a time [s]: () [rad], and how fast
-        that changes () [rad/s]."""
+        """Angle () [rad] of the reference about the vertical at a time [s], and its rate
+        [rad/s]."""
         if self.turns is None:
             return self.heading, jnp.zeros_like(self.heading)
         angle, rate = self.turns.at(time)
         return self.heading + angle, rate
 
     def _touching(self, obs: Observation) -> Flags:
-        """(2,) bool: a foot, or what hangs on it, is in contact."""
+        """Mask (2,) of feet that are in contact, themselves or by a link that hangs on them."""
         links = jnp.asarray(self.parts.mask("foot_links"))
         return (links & obs.link_touching[None, :]).any(axis=1)
 
     def _contacts(self, obs: Observation, target: Instant) -> tuple[Array, Array]:
-        """(2,), (2,) bool: feet that touch, feet that the reference has standing."""
+        """Masks (2,), (2,) of feet in contact, and of stance feet of the reference."""
         planned = np.zeros(2, bool) if target.stance is None else target.stance
         return jnp.asarray(self._touching(obs)), jnp.asarray(planned)
 
     def _standing(self, model, state, obs, com, target: Instant) -> Array:
+        """Mask (2,) of stance feet."""
         feet = np.array(self.parts.feet)
         return standing_feet(
             self._touching(obs), target.stance, com, obs.kin.com[feet], self.balance.zone
         )
 
     def _steps(self, model, obs, com, velocity, target: Instant, standing, virtual, fallen):
-        """The virtual torques (nv,), those of a leg that swings in the place of its own."""
+        """Virtual torques (nv,), replaced by those of ``swing_force`` in a leg that swings."""
         own, kin = self.parts, obs.kin
         ahead, speed = com - own.soles(kin), velocity
         if target.sole is not None:
@@ -322,7 +335,7 @@ class ToppleFree(Numbered):
         return jnp.where(swings.any(axis=0) & ~fallen, instead, virtual)
 
     def _gains(self, model: Model, standing: Array, fallen: Array) -> tuple[Array, Array]:
-        """(nv,), (nv,): the model's, with the factors of the moment."""
+        """Gains (nv,), (nv,): the model's, with the factors of the present state."""
         b, own = self.balance, self.parts
         on_ankle = (standing[:, None] & own.mask("ankle_dofs")).any(axis=0)
         arms = jnp.where(own.mask("arms"), b.arms, 1.0)
