@@ -22,9 +22,11 @@ from jaxsim.model import ModelError
 
 @dataclass(frozen=True)
 class Row:
-    """A row of de Leva's table: length [mm]; mass [% of the body's]; centre of mass from the upper
-    (or inner) end and radii of gyration about sagittal, transverse and longitudinal axis, all in
-    [% of the length]."""
+    """Row of de Leva's table: length, mass, centre of mass and radii of gyration of a segment.
+
+    Length [mm]; mass [% of the body's]; centre of mass from the upper (or inner) end and radii of
+    gyration about sagittal, transverse and longitudinal axis, all in [% of the length].
+    """
 
     length: float
     mass: float
@@ -72,7 +74,7 @@ DENSITY = 1000.0  # of the shapes' volumes [kg/m^3]
 
 @dataclass(frozen=True)
 class Build:
-    """A body's default size, and how stature and mass fall to its parts.
+    """Default size of a body, and shares of stature and mass by parts of the body.
 
     heights: shares of the stature of "head", "trunk" and "leg", which add up to 1, and "arm" from
     the shoulder to the finger tips. masses: shares of the body's mass; arm and leg count twice.
@@ -85,8 +87,11 @@ class Build:
 
 
 def _adult() -> Build:
-    """Limbs as de Leva has them; trunk and head take what is left of the stature, 4% less than
-    his lengths, for his subjects lay down."""
+    """Build of an adult.
+
+    Limbs as in de Leva; trunk and head take the rest of the stature, 4% less than his lengths,
+    since his subjects lay down.
+    """
     mm = {group: sum(DE_LEVA[n].length for n in names) for group, names in GROUPS.items()}
     leg = (mm["leg"] - DE_LEVA["foot"].length) / 1741 + ANKLE_HEIGHT
     fit = (1 - leg) / (mm["head"] + mm["trunk"])
@@ -107,8 +112,11 @@ ADULT = _adult()
 
 
 def _child() -> Build:
-    """Six years old. Masses of the Q6 manikin, its suit with the torso. A child's hips are lower
-    by as much as it sits higher; its head is a sixth of its stature, an adult's 2/15."""
+    """Build of a child of six years.
+
+    Masses of the Q6 manikin, its suit with the torso. A child's hips are lower by as much as it
+    sits higher; its head is a sixth of its stature, an adult's 2/15.
+    """
     higher = 636 / 1166 - 0.520  # sitting heights: P6 manikin, adult
     leg = ADULT.heights["leg"] - higher
     head = 1.25 * ADULT.heights["head"]
@@ -177,9 +185,9 @@ def _body(name: str, row: Row, length: float, mass: float, stature: float) -> Bo
 
 
 def joined(length: float, *parts: tuple[Body, float]) -> Body:
-    """Several bodies as one; each with its sign, so that a part can be taken away.
+    """Combine several bodies into one; sign -1 takes a part away.
 
-    All in one frame. A :class:`Body` of the given length [m].
+    All in one frame. length [m]: of the result.
     """
     mass = sum(sign * part.mass for part, sign in parts)
     com = sum(sign * part.mass * part.com for part, sign in parts) / mass
@@ -191,7 +199,7 @@ def joined(length: float, *parts: tuple[Body, float]) -> Body:
 
 
 def moved(part: Body, offset) -> Body:
-    """The same body in a frame in which its own frame's origin is at ``offset`` (3,) [m]."""
+    """Body in another frame, in which its own frame's origin is at ``offset`` (3,) [m]."""
     return Body(part.length, part.mass, part.com + np.asarray(offset), part.inertia)
 
 
@@ -210,13 +218,13 @@ def foot_and_toes(foot: Body, stature: float) -> tuple[Body, Body]:
 
 
 def toe_joint(stature: float) -> np.ndarray:
-    """(3,) where the toes bend, in the foot's frame [m]."""
+    """Position (3,) of the toes' joint in the foot's frame [m]."""
     ahead, below = (BALL_AT - ANKLE_AT) * FOOT_LENGTH, ANKLE_HEIGHT - TOE_HEIGHT / 2
     return stature * np.array([ahead, 0.0, -below])
 
 
 def find_build(name: str) -> Build:
-    """A build by name; ModelError lists the names."""
+    """Build by name; ModelError lists the names."""
     if name not in BUILDS:
         raise ModelError(f"no build named {name!r}; choose from {', '.join(BUILDS)}")
     return BUILDS[name]

@@ -1,4 +1,4 @@
-"""Roles of a model from the names of its links and shapes, where these leave no doubt."""
+"""Roles of a model from the names of its links and shapes, where these are unambiguous."""
 
 import re
 from collections.abc import Iterable
@@ -28,10 +28,11 @@ MAY_SHARE = ("head", *HANDS, *FEET)  # may be a shape of a link that plays anoth
 
 
 def find_roles(top: Topology) -> dict[str, str]:
-    """Role -> link. A role is left out where no link has its name, or several do; both sides of a
-    pair where one is; and of a limb what does not follow upon the part before it.
+    """Roles of a model's links, role -> link, from their names.
 
-    The name of a shape serves for a head, hand or foot that is no link of its own.
+    A role is left out where no link has its name, or several do; both sides of a pair where one is;
+    and of a limb a role whose link is not below the one before. The name of a shape serves for a
+    head, hand or foot that is no link of its own.
     """
     found = _by_name(zip(top.link_names, range(top.n_links)))
     shapes = [(name, link) for name, link in zip(top.shape_names, top.shape_link) if link != WORLD]
@@ -53,7 +54,7 @@ def find_roles(top: Topology) -> dict[str, str]:
 
 
 def _by_name(named: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Role -> link of names that only one has."""
+    """Role -> link, of names that only one link has."""
     found: dict[str, list[int]] = {}
     for name, link in named:
         words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)
@@ -67,7 +68,7 @@ def _by_name(named: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def _carries(top: Topology, above: int, below: int) -> bool:
-    """Whether one link hangs on another, or is it."""
+    """True if one link hangs on another, or is the same."""
     while below not in (above, WORLD):
         below = top.link_parent[below]
     return below == above

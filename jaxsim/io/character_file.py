@@ -24,13 +24,15 @@ from jaxsim.model.roles import FEET, MIDDLE, PAIRS, paired
 
 
 def roles_file(model_file: Path) -> Path:
-    """Where the roles of a model file are looked for."""
+    """Path of the roles file that belongs to a model file."""
     return model_file.with_suffix(".roles.toml")
 
 
 def with_roles(mujoco: Any, mj: Any, model: Model, path: Path | None) -> Model:
-    """The model with its roles, standing pose and effectors. Raises WorldError, naming file, table,
-    key and remedy, for a roles file that cannot be used."""
+    """Add roles, standing pose and effectors to a model.
+
+    Raises WorldError, naming file, table, key and remedy, for an invalid roles file.
+    """
     q, links = mj.qpos0, tuple(find_roles(model.topology).items())
     if path is not None and roles_file(path).is_file():
         file = read_toml(roles_file(path))

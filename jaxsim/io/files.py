@@ -34,7 +34,7 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> Path:
 
 @contextlib.contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Errors of the disk within name ``path``: those of an open file name none by themselves."""
+    """Add ``path`` to errors of the disk within the block: those of an open file name none."""
     try:
         yield
     except OSError as error:
@@ -44,9 +44,9 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def try_folder(path: str | os.PathLike[str]) -> None:
-    """Write in a folder, or where it is to be made, and leave nothing: for before a long work.
+    """Check that a folder can be written, or created, and leave nothing behind.
 
-    Raises an OSError that says what is in the way.
+    For use before a long run. Raises an OSError that names the obstacle.
     """
     path = Path(path)
     there, made = path, []

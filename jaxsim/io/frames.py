@@ -14,11 +14,11 @@ class Frame(NamedTuple):
     quat: np.ndarray
 
     def __matmul__(self, inner: "Frame") -> "Frame":
-        """The frame that ``inner`` is within this one."""
+        """The frame ``inner`` of this one, in the outer one."""
         return Frame(self.place(inner.pos), _multiply(self.quat, inner.quat))
 
     def place(self, point: np.ndarray) -> np.ndarray:
-        """A point (3,) of this frame, in the outer one."""
+        """Point (3,) of this frame, in the outer one."""
         return self.pos + rotation(self.quat) @ point
 
     def inverse(self) -> "Frame":
@@ -32,7 +32,7 @@ X_ALONG_Z = Frame(np.zeros(3), np.array([np.sqrt(0.5), 0.0, -np.sqrt(0.5), 0.0])
 
 
 def turn(axis: np.ndarray, angle: float, anchor: np.ndarray) -> Frame:
-    """A rotation [rad] about the unit ``axis`` (3,) through ``anchor`` (3,)."""
+    """Rotation [rad] about the unit ``axis`` (3,) through ``anchor`` (3,)."""
     quat = np.concatenate([[np.cos(angle / 2)], np.sin(angle / 2) * axis])
     return Frame(anchor - rotation(quat) @ anchor, quat)
 
@@ -43,7 +43,7 @@ def _multiply(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def quaternion_of(rotation_matrix: np.ndarray) -> np.ndarray:
-    """(4,) unit quaternion of a rotation matrix (3, 3), w >= 0.
+    """Unit quaternion (4,) of a rotation matrix (3, 3), w >= 0.
 
     The eigenvector of the largest eigenvalue of a symmetric matrix, so that there is no singular
     case. Source: Bar-Itzhack (2000), New method for extracting the quaternion from a rotation

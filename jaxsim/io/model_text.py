@@ -1,4 +1,4 @@
-"""Text of MJCF and URDF files, and of the files that they include, in whatever encoding."""
+"""Text of MJCF and URDF files, and of the files that they include, in any encoding."""
 
 import codecs
 import math
@@ -37,7 +37,10 @@ class Parts(NamedTuple):
 
 
 def find_source(path_or_text: str | Path) -> Source:
-    """The file or the text. ModelError if there is no such file or it is no text."""
+    """Source of a model: a file or a text.
+
+    Raises ModelError if the file does not exist or is no text.
+    """
     if isinstance(path_or_text, str) and "<" in path_or_text:
         return Source("the model text", None, path_or_text)
     path = Path(path_or_text)
@@ -50,12 +53,12 @@ def find_source(path_or_text: str | Path) -> Source:
 
 
 def is_urdf(source: Source) -> bool:
-    """Whether the root element is that of a URDF."""
+    """True if the root element is that of a URDF."""
     return re.search(r"<robot[\s>]", source.text) is not None
 
 
 def idle_joints(urdf: str) -> list[str]:
-    """Joints of a URDF that can move and whose effort is 0, as some exporters write it."""
+    """Names of a URDF's movable joints whose effort is 0, as some exporters write it."""
     joints = []
     for joint in _root(urdf).iter("joint"):
         effort = [limit.get("effort", "") for limit in joint.iter("limit")]
@@ -65,10 +68,10 @@ def idle_joints(urdf: str) -> list[str]:
 
 
 def find_parts(source: Source) -> Parts:
-    """The files that a model includes, checked as the model itself is.
+    """Read the files that a model includes, and check them like the model itself.
 
-    Raises ModelError, naming file and element, for a number that is NaN or infinite (MuJoCo takes
-    mass="nan" for one that is not stated, and an infinite one as it is), and for what is no text.
+    Raises ModelError, naming file and element, for a number that is NaN or infinite (MuJoCo treats
+    mass="nan" as not given, and accepts an infinite one), and for a file that is no text.
     """
     changed: dict[str, bytes] = {}
     lost: list[str] = []
@@ -95,7 +98,7 @@ def find_parts(source: Source) -> Parts:
 
 
 def _read(path: Path) -> tuple[str, bool]:
-    """The text of a file, and whether its bytes are UTF-8."""
+    """Text of a file, and whether its bytes are UTF-8."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -111,7 +114,10 @@ def _read(path: Path) -> tuple[str, bool]:
 
 
 def _encodings(data: bytes) -> list[str]:
-    """What to try, the likeliest first. Latin-1 takes every byte, and leaves markup as it is."""
+    """Encodings to try, the likeliest first.
+
+    Latin-1 is the last one: it accepts every byte, and leaves markup as it is.
+    """
     begun = [encoding for mark, encoding in BOMS if data.startswith(mark)]
     if begun:
         return begun
@@ -120,7 +126,10 @@ def _encodings(data: bytes) -> list[str]:
 
 
 def _checked(source: Source) -> list[str]:
-    """The files that a text includes."""
+    """Names of the files that a text includes.
+
+    Raises ModelError for numbers that are not finite.
+    """
     root = _root(source.text)
     for element in root.iter():
         for key, text in element.attrib.items():
@@ -134,7 +143,7 @@ def _checked(source: Source) -> list[str]:
 
 
 def _root(text: str) -> ET.Element:
-    """The root element; an empty one where the text is no sound XML, of which MuJoCo says why."""
+    """Root element; an empty one for invalid XML, for which MuJoCo states the reason."""
     try:
         return ET.fromstring(text.lstrip("\ufeff \t\r\n"))
     except (ET.ParseError, ValueError):
@@ -149,7 +158,7 @@ def _endless(word: str) -> bool:
 
 
 def _find(name: str, near: Path | None, main: Path | None) -> Path | None:
-    """Beside the file that includes it, or beside the model's."""
+    """Path of an included file: beside the file that includes it, or beside the model's."""
     for folder in dict.fromkeys(path.parent if path else Path() for path in (near, main)):
         if (folder / name).is_file():
             return folder / name

@@ -100,7 +100,7 @@ def load_motion(path: str | os.PathLike[str]) -> Motion:
 
 
 def _motion(stored: dict[str, np.ndarray], version: int) -> Motion:
-    """From the arrays of a file. Raises whatever goes wrong with what does not fit."""
+    """Motion from the arrays of a file. Raises various errors for arrays that do not fit."""
     meta = json.loads(str(stored["meta"]))
     if not isinstance(meta["title"], str):
         raise TypeError(f"the title is {meta['title']!r}, a text is needed")

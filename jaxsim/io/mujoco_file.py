@@ -22,10 +22,11 @@ def load_mujoco() -> Any:
 
 
 def compile_source(source: Source, report: Report) -> Any:
-    """The compiled model; a ModelError gives MuJoCo's reason.
+    """Compile a model with MuJoCo; a ModelError gives MuJoCo's reason.
 
-    What MuJoCo refuses and the model can do without is left out, see :mod:`mujoco_mending`, and the
-    reason is what remains after that. A URDF's links are kept apart, not fused.
+    Elements that MuJoCo refuses and the model can do without are removed, see
+    :mod:`mujoco_mending`; the reason is what remains after that. A URDF's links stay separate, not
+    fused.
     """
     mujoco = load_mujoco()
     parts = find_parts(source)

@@ -16,7 +16,7 @@ LEAST_MASS = RANGES["mass"].least  # [kg]
 
 
 class Place(NamedTuple):
-    """Where a body went: its name, the link that carries it (or "world"), and its frame there."""
+    """Placement of a body: its name, the link that carries it (or "world"), and its frame there."""
 
     body: str
     link: str
@@ -26,7 +26,7 @@ class Place(NamedTuple):
 def add_links(
     mujoco: Any, mj: Any, builder: ModelBuilder, motors: dict[int, dict[str, float]], report: Report
 ) -> list[Place]:
-    """Add a link for each body that moves or has a mass of its own; where every body went.
+    """Add a link for each body that moves or has a mass of its own; returns all placements.
 
     A link's zero pose is the body's pose at ``qpos = 0`` (not at ``qpos0``), so that q is qpos.
     """
@@ -67,7 +67,7 @@ def add_links(
 
 
 def body_owners(mj: Any) -> list[int]:
-    """(nbody,) the body whose link each body belongs to; 0 for the world.
+    """Body (nbody,) whose link each body belongs to; 0 for the world.
 
     A body without joints is a link of its own if it has mass and inertia. Of the bodies that never
     move only one without geoms is a link: its mass was given on purpose, while that of a piece of
@@ -107,7 +107,7 @@ def _inertial(mj: Any, members: list[tuple[int, Frame]]) -> tuple[float, np.ndar
 
 
 def _zero_pose(mujoco: Any, mj: Any, body: int) -> Frame:
-    """The body's frame in its parent's where qpos = 0."""
+    """Frame of the body in its parent's where qpos = 0."""
     first = mj.body_jntadr[body]
     if mj.body_jntnum[body] and int(mj.jnt_type[first]) == mujoco.mjtJoint.mjJNT_FREE:
         return IDENTITY
@@ -118,7 +118,7 @@ def _zero_pose(mujoco: Any, mj: Any, body: int) -> Frame:
 
 
 def _back_from_ref(mujoco: Any, mj: Any, j: int) -> Frame:
-    """The joint's motion from its pose in the file, which is at ``ref``, to its zero."""
+    """Motion of a joint from its pose in the file, which is at ``ref``, to its zero."""
     ref = float(mj.qpos0[mj.jnt_qposadr[j]])
     kind = int(mj.jnt_type[j])
     if kind == mujoco.mjtJoint.mjJNT_HINGE and ref:
@@ -131,7 +131,7 @@ def _back_from_ref(mujoco: Any, mj: Any, j: int) -> Frame:
 def _joints(
     mujoco: Any, mj: Any, bodies: list[str], motors: dict[int, dict[str, float]]
 ) -> list[list[Joint]]:
-    """The joints of every body."""
+    """Joints of every body."""
     kinds = [mujoco.mjtJoint(t).name.removeprefix("mjJNT_").lower() for t in mj.jnt_type]
     made = [f"{bodies[b]}_{kind}" for b, kind in zip(mj.jnt_bodyid, kinds)]
     names = element_names(mujoco, mj, "joint", made)

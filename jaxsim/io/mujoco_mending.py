@@ -1,7 +1,8 @@
-"""What MuJoCo refuses in a model file and its motion can do without, or with less.
+"""Repairs of model files: removal of elements that MuJoCo refuses and the motion does not need.
 
 Robot files travel without the meshes, textures and scenes that they name, and exporters write
-inertias that no body has. Each mend takes a kind of these out of the parsed file and reports it.
+inertias that no body has. Each repair removes or changes one kind of these in the parsed file and
+reports it.
 """
 
 import math
@@ -29,7 +30,7 @@ SIZES = {"SPHERE": 1, "CAPSULE": 2, "CYLINDER": 2, "BOX": 3, "ELLIPSOID": 3}
 
 @dataclass(frozen=True)
 class Mending:
-    """A parsed model file, where it is, and what is said of it."""
+    """A parsed model file, its path, and the report of its repairs."""
 
     mujoco: Any
     spec: Any
@@ -41,7 +42,7 @@ class Mending:
         return {element.name for element in getattr(self.spec, kind, ())}
 
     def exists(self, file: str, folder: str) -> bool:
-        """Whether there is such a file; folder: that of meshes or textures."""
+        """True if a file exists; folder: that of meshes or textures."""
         below = [
             Path(self.path.parent) if self.path else Path(),
             Path(self.spec.modelfiledir or "."),
@@ -51,25 +52,25 @@ class Mending:
         return any((base / name).is_file() for base in folders for name in names)
 
     def delete(self, element: Any) -> None:
-        """Before MuJoCo 3.4 an element deletes itself."""
+        """Delete an element; before MuJoCo 3.4 it does so itself."""
         if hasattr(self.spec, "delete"):
             self.spec.delete(element)
         else:
             element.delete()
 
     def is_(self, value: Any, enum: str, member: str) -> bool:
-        """Whether a value is a member of an enumeration, which MuJoCo may lack."""
+        """True if a value is a member of an enumeration, which MuJoCo may lack."""
         known = getattr(getattr(self.mujoco, enum), member, None)
         return known is not None and int(value) == int(known)
 
 
 def mends() -> tuple[Callable[[Mending], None], ...]:
-    """From what changes nothing to what does."""
+    """All repairs, from those that change nothing to those that change the motion."""
     return drop_lost, drop_sizeless, raise_inertias, drop_unread, drop_keyframes
 
 
 def drop_lost(file: Mending) -> None:
-    """Leave out what names a file or an element that there is not."""
+    """Remove elements that name a missing file or element."""
     _drop_looks(file)
     folder = file.spec.compiler.meshdir if hasattr(file.spec.compiler, "meshdir") else ""
     folder = folder or getattr(file.spec, "meshdir", "") or ""
@@ -82,14 +83,14 @@ def drop_lost(file: Mending) -> None:
 
 
 def drop_unread(file: Mending) -> None:
-    """Leave out all meshes and height fields, of which MuJoCo cannot read some."""
+    """Remove all meshes and height fields, of which MuJoCo cannot read some."""
     for kind, what in (("meshes", "meshes"), ("hfields", "height fields")):
         _drop_assets(file, kind, file.names(kind), f"{what} {UNREAD}")
     _drop_dangling(file)
 
 
 def drop_sizeless(file: Mending) -> None:
-    """Leave out geoms of size zero of bodies whose inertia is stated, or that never move."""
+    """Remove geoms of size zero of bodies whose inertia is stated, or that never move."""
     for kind, count in SIZES.items():
         for geom in list(file.spec.geoms):
             plain = not geom.meshname and not np.isfinite(np.array(geom.fromto)).all()
@@ -102,7 +103,7 @@ def drop_sizeless(file: Mending) -> None:
 
 
 def drop_keyframes(file: Mending) -> None:
-    """Leave out key frames with more numbers than the model has; MuJoCo fills shorter ones up."""
+    """Remove key frames with more numbers than the model has; MuJoCo completes shorter ones."""
     bare = file.spec.copy()
     for key in list(bare.keys):
         Mending(file.mujoco, bare, file.path, file.told).delete(key)
@@ -142,7 +143,7 @@ def raise_inertias(file: Mending) -> None:
 
 
 def _drop_looks(file: Mending) -> None:
-    """Leave out all that is only seen; what of it is lost is noted."""
+    """Remove all elements that are only visible, and report the lost ones."""
     spec, folder = file.spec, getattr(file.spec.compiler, "texturedir", "") or ""
     lost: list[str] = []
     for texture in spec.textures:
@@ -171,7 +172,7 @@ def _drop_looks(file: Mending) -> None:
 
 
 def _drop_dangling(file: Mending) -> None:
-    """Leave out what speaks of elements that the file lacks; all sensors, as they move nothing."""
+    """Remove references to elements that the file lacks; all sensors, since they move nothing."""
     for tendon in list(file.spec.tendons):
         if any(wrap.target is None for wrap in _wraps(file, tendon)):
             file.told.lacks("tendons along what the file lacks", tendon.name)
@@ -212,13 +213,13 @@ def _drop_dangling(file: Mending) -> None:
 
 
 def _wraps(file: Mending, tendon: Any) -> list[Any]:
-    """What a tendon runs along; nothing where MuJoCo is too old to tell."""
+    """Elements along the path of a tendon; empty for a MuJoCo too old to list them."""
     pulley = getattr(getattr(file.mujoco, "mjtWrap", None), "mjWRAP_PULLEY", None)
     return [wrap for wrap in getattr(tendon, "path", ()) if wrap.type != pulley]
 
 
 def _drop_assets(file: Mending, kind: str, names: set[str], what: str) -> None:
-    """Delete meshes or height fields and their geoms, but those that give moving bodies mass."""
+    """Delete meshes or height fields and their geoms, except those that give moving bodies mass."""
     field = "meshname" if kind == "meshes" else "hfieldname"
     needed = set()
     geoms = [g for g in file.spec.geoms if getattr(g, field) in names and getattr(g, field)]
@@ -240,7 +241,7 @@ def _drop_assets(file: Mending, kind: str, names: set[str], what: str) -> None:
 
 
 def _gives_mass(file: Mending, geom: Any) -> bool:
-    """Whether the mass of a body that moves comes from this geom."""
+    """True if the mass of a moving body comes from this geom."""
     compiler, body = file.spec.compiler, geom.parent
     always = file.is_(compiler.inertiafromgeom, "mjtInertiaFromGeom", "mjINERTIAFROMGEOM_TRUE")
     if (body.explicitinertial and not always) or geom.mass == 0 or geom.density == 0:

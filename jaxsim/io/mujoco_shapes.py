@@ -1,4 +1,4 @@
-"""MuJoCo's geoms as shapes, and the pairs of them that may touch."""
+"""Conversion of MuJoCo's geoms to shapes, and the pairs of them that may touch."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def add_shapes(
 
 
 def tangible_geoms(mj: Any) -> list[int]:
-    """Geoms that may touch something; all others are only seen."""
+    """Geoms that may touch something; all others are only visible."""
     in_pairs = {*mj.pair_geom1.tolist(), *mj.pair_geom2.tolist()}
     by_mask = np.flatnonzero(mj.geom_contype | mj.geom_conaffinity)
     return sorted(in_pairs | set(by_mask.tolist()))

@@ -1,4 +1,4 @@
-"""What is in a world, as plain numbers: see `jaxsim.io.world_file`, which reads it from TOML."""
+"""Contents of a world file as plain numbers; `jaxsim.io.world_file` reads them from TOML."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ ZERO: Vector = (0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Body:
-    """A loose thing: one solid shape of even density, whose frame is the body's."""
+    """Loose body: one solid shape of uniform density, whose frame is the body's."""
 
     name: str
     shape: Shape
@@ -29,8 +29,11 @@ class Body:
 
 @dataclass(frozen=True)
 class DrivenBody:
-    """A shape that moves as its joints' drives say, whatever pushes against it; of another one,
-    seen from there. Without joints it is a part of that one."""
+    """Shape with prescribed motion, which no force changes.
+
+    Its joints' drives give the motion, relative to the world or to another driven body. Without
+    joints it is part of that one.
+    """
 
     name: str
     shape: Shape
@@ -42,7 +45,7 @@ class DrivenBody:
 
 @dataclass(frozen=True)
 class Grip:
-    """A point of a link held to a point of another or of the world, for a time."""
+    """Point of a link held at a point of another link or of the world, for a time."""
 
     name: str
     link: str
@@ -56,8 +59,10 @@ class Grip:
 
 @dataclass(frozen=True)
 class Hold:
-    """A point (a sphere) or a bar (a capsule) that hands and feet can hold, see
-    ``jaxsim.synthesis.holds``; it touches nothing."""
+    """Point (a sphere) or bar (a capsule) that hands and feet can hold, without collisions.
+
+    See ``jaxsim.synthesis.holds``.
+    """
 
     name: str
     shape: Shape
@@ -71,7 +76,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class Push:
-    """A force on a link for a time."""
+    """Force on a link for a time."""
 
     link: str
     force: Vector  # in the world's frame [N]
@@ -82,7 +87,7 @@ class Push:
 
 @dataclass(frozen=True)
 class KeyPose:
-    """Joint angles that are reached at a time."""
+    """Joint angles to be reached at a time."""
 
     time: float  # [s]
     pose: dict[str, Any]  # joint name -> [deg], of a ball (3,) rotation vector
@@ -90,7 +95,7 @@ class KeyPose:
 
 @dataclass(frozen=True)
 class CharacterSpec:
-    """Who is in the world, where and how it begins."""
+    """Character of a world file: its model, start pose and placement."""
 
     model: str  # a built-in character's name or a model file
     options: dict[str, Any] = field(default_factory=dict)  # of the built-in character's function
@@ -115,8 +120,10 @@ class Companion:
 
 @dataclass(frozen=True)
 class Clasp:
-    """Two hands that may hold each other, as "leftHand" of the character and "child.rightHand" of a
-    companion, see ``jaxsim.synthesis.clasps``."""
+    """Two hands that may hold each other, see ``jaxsim.synthesis.clasps``.
+
+    As "leftHand" of the character and "child.rightHand" of a companion.
+    """
 
     hand: str
     to: str
@@ -126,7 +133,7 @@ class Clasp:
 
 @dataclass(frozen=True)
 class World:
-    """A whole world file. SI units and radians, but for poses."""
+    """Whole world file. SI units and radians, except poses."""
 
     name: str = "world"
     title: str = ""

@@ -1,4 +1,4 @@
-"""World files: TOML that says what stands, lies, moves and flies around a character.
+"""Reader of world files: TOML that describes a character and its surroundings.
 
 `read_world` checks a file and gives a `World`; `jaxsim.io.world_model` builds the Model and State
 from it. docs/reference/scenarios.md has all tables and keys.
@@ -42,9 +42,9 @@ SCHEME_OF = {
 def read_world(path: str | os.PathLike[str]) -> World:
     """Read and check a world file.
 
-    Raises WorldError, naming the file, the table, the key and what to give instead, for a file that
-    is not there or no TOML, unknown or missing keys, and values of the wrong kind or size. What
-    needs the whole scene (names of links, overlaps, the keys of the controller) is checked when it
+    Raises WorldError, naming the file, the table, the key and the remedy, for a file that does not
+    exist or is no TOML, unknown or missing keys, and values of the wrong type or size. Checks that
+    need the whole scenario (names of links, overlaps, the keys of the controller) are made when it
     is built.
     """
     path = Path(path)
@@ -52,8 +52,11 @@ def read_world(path: str | os.PathLike[str]) -> World:
 
 
 def world_of(file: Table, name: str, folder: Path, source: str | None = None) -> World:
-    """The world in a table as ``read_world`` reads it. folder: where model files and scripts are
-    looked for; source: the text that is kept with results. Raises WorldError."""
+    """World from a table, as ``read_world`` reads it.
+
+    folder: where model files and scripts are; source: the text that is saved with results. Raises
+    WorldError.
+    """
     general = file.table("world") or Table(file.file, "[world]", {})
     friction = general.number("friction", FRICTION, least=0.0, of="friction")
     values = _general(general)

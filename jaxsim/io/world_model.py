@@ -1,4 +1,4 @@
-"""From a World to the Model, State and forces that a simulation takes."""
+"""Builder of the Model, State and forces of a World."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,7 +33,7 @@ _kinematics = jax.jit(forward_kinematics)
 
 @dataclass(frozen=True)
 class WorldModel:
-    """What a simulation of a world takes; all numbers are arrays of the model from here on."""
+    """Model, state and forces of a world, as arrays."""
 
     model: Model
     state: State
@@ -45,14 +45,14 @@ class WorldModel:
 
 
 def build_world(world: World) -> WorldModel:
-    """Model, start state and forces of a world, in JAX's default float precision.
+    """Build model, start state and forces of a world, in JAX's default float precision.
 
-    Links are in the order character, companions, bodies, driven bodies; all that moves may touch
-    all else that moves and all that is fixed, but companions touch what is fixed alone. The
-    character's links touch one another where its file says so or it has ``self_collision``; with
-    this, shapes that overlap at the start never do.
+    Links are in the order character, companions, bodies, driven bodies; moving bodies may touch all
+    other moving and fixed ones, except that companions touch fixed ones alone. The character's
+    links touch one another where its file says so or it has ``self_collision``; in the latter case,
+    shapes that overlap at the start never do.
 
-    Raises WorldError or ModelError, naming the place, for what does not fit together.
+    Raises WorldError or ModelError, naming the place, for contradictions.
     """
     if world.character is None and not world.bodies:
         raise WorldError(f"{world.name}: nothing moves in it; give a [character] or a [[body]]")
@@ -92,7 +92,7 @@ def build_world(world: World) -> WorldModel:
 
 
 def _by_itself(mover: Placed, notes: list[str]) -> WorldModel:
-    """A character with its own ground and nothing else."""
+    """World of a character with its own ground and nothing else."""
     none = np.zeros(0)
     if -1 not in mover.model.topology.shape_link:
         notes.append(NO_GROUND)
@@ -101,7 +101,7 @@ def _by_itself(mover: Placed, notes: list[str]) -> WorldModel:
 
 
 def _load_companions(world: World, notes: list[str]) -> list[Placed]:
-    """Each by itself."""
+    """Load each companion by itself."""
     if world.companions and world.character is None:
         raise WorldError(f"{world.name}: [[companion]]: of whom? give a [character]")
     return [
@@ -114,7 +114,7 @@ def _load_companions(world: World, notes: list[str]) -> list[Placed]:
 
 
 def _alone(world: World) -> bool:
-    """Whether there is a character and nothing else, so that its model is the world's."""
+    """True if the character is the whole world, so that its model is the world's."""
     others = (*world.fixed, *world.bodies, *world.driven, *world.grips, *world.holds)
     others = (*others, *world.companions)
     spec = world.character or CharacterSpec("")
@@ -152,7 +152,7 @@ def _builder(world: World, mover: Placed | None, companions: list[Placed]) -> Mo
 
 
 def _add_driven(world: World, builder: ModelBuilder) -> list[list[str]]:
-    """What moves by drives, each on what carries it; their shapes by what moves together."""
+    """Add the driven bodies, each on its carrier; returns their shapes by what moves together."""
     found: dict[str, list[str]] = {}
     for driven in world.driven:
         _check_carrier(world, f"[[driven]] {driven.name!r}", driven.on, list(found))
@@ -176,7 +176,7 @@ def _add_driven(world: World, builder: ModelBuilder) -> list[list[str]]:
 
 
 def _check_carrier(world: World, what: str, on: str, moving: list[str]) -> None:
-    """Raise WorldError where a hold or a driven body is on something that does not carry it."""
+    """Raise WorldError for a hold or driven body whose carrier does not exist."""
     if on not in ("world", *moving):
         known = ", ".join(("world", *moving))
         raise WorldError(
@@ -186,7 +186,7 @@ def _check_carrier(world: World, what: str, on: str, moving: list[str]) -> None:
 
 
 def _pair_up(builder: ModelBuilder, groups: list[list[str]], driven: int) -> None:
-    """Let all that moves touch one another, but not driven bodies: they give way to nothing."""
+    """Let all moving groups touch one another, except pairs of driven bodies."""
     loose = len(groups) - driven
     for i, one in enumerate(groups):
         for j in range(i + 1, len(groups)):
@@ -197,7 +197,7 @@ def _pair_up(builder: ModelBuilder, groups: list[list[str]], driven: int) -> Non
 
 
 def _hands(world: World) -> list[Grip]:
-    """What holds the bodies that will be thrown."""
+    """Grips of the bodies that will be thrown, until they are released."""
     return [
         Grip(f"hand_of_{body.name}", body.name, solid(body.shape, 1.0)[0], open=_let_go(body))
         for body in world.bodies
@@ -236,7 +236,7 @@ def _add_grips(
 def _poses(
     world: World, builder: ModelBuilder, mover: Placed | None, links: set[str]
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Places (3,) and rotations (3, 3) at the start; of loose bodies without kinematics."""
+    """Positions (3,) and rotations (3, 3) at the start; of loose bodies without kinematics."""
     poses = {b.name: (np.array(b.pos), rotation(b.quat)) for b in world.bodies}
     if links - set(poses):
         bare = builder.build()

@@ -1,7 +1,7 @@
-"""What one table of a world file declares: a body, a drive, a hold, a push, a character.
+"""Readers of single tables of a world file: a body, a drive, a hold, a push, a character.
 
-Each reader takes what it knows of a table and raises WorldError, naming the key, for the rest.
-docs/reference/scenarios.md has all keys.
+Each reader takes the keys that it knows of a table and raises WorldError, naming the key, for the
+rest. docs/reference/scenarios.md has all keys.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ SOLIDS = ("sphere", "capsule", "tapered_capsule", "box")
 
 
 def repeated(table: Table, read: Callable, friction: float) -> list:
-    """What a table declares, once or several times in a row."""
+    """Read a table once, or as often as its key ``repeat`` says, in a row."""
     repeat = table.table("repeat")
     count, offset = 1, np.zeros(3)
     if repeat is not None:
@@ -83,8 +83,10 @@ def body_of(
 
 
 def _thrown(table: Table, velocity: np.ndarray, gravity: Vector) -> tuple[Vector, Vector]:
-    """Where a body is at the start that flies so that it would be at ``target`` with its velocity
-    at the time ``arrives``, and its velocity there."""
+    """Start position and velocity of a body that flies to ``target``.
+
+    It is there with the given velocity at the time ``arrives``.
+    """
     target, arrives = np.array(table.vector("target")), table.number("arrives", above=0.0)
     for key in ("pos", "throw_at"):
         if table.has(key):
@@ -151,7 +153,7 @@ def grip_of(table: Table) -> Grip:
 
 
 def hold_of(table: Table, friction: float, suffix: str, offset: np.ndarray) -> Hold:
-    """A point, or with ``half_length`` a bar along the x axis that ``turn_deg`` turns."""
+    """Read a hold: a point, or with ``half_length`` a bar along its x axis."""
     name = table.text("name") + suffix
     half = table.number("half_length", None, above=0.0)
     radius = table.number("radius", 0.02, above=0.0)
@@ -243,7 +245,7 @@ def clasp_of(table: Table) -> Clasp:
 
 
 def key_pose(table: Table) -> KeyPose:
-    """A pose of joints and its time, as controllers that follow poses read them."""
+    """Read a pose of joints and its time, for controllers that follow poses."""
     key = KeyPose(table.number("time", above=0.0), pose_of(table.table("pose")))
     table.done()
     return key
@@ -253,7 +255,7 @@ def key_pose(table: Table) -> KeyPose:
 
 
 def _turn(table: Table) -> Vector:
-    """The quaternion of turn_deg, an axis times an angle."""
+    """Quaternion of turn_deg, an axis times an angle."""
     turn = np.deg2rad(table.vector("turn_deg", ZERO))
     angle = float(np.linalg.norm(turn))
     axis = turn / angle if angle > 0 else np.zeros(3)
@@ -285,7 +287,7 @@ def _shape(table: Table, kinds: tuple[str, ...], friction: float, **placed) -> S
 
 
 def _heights(table: Table) -> tuple[tuple[float, ...], ...]:
-    """Given as rows, or made by a generator."""
+    """Heights of a height field, given as rows or made by a generator."""
     if table.has("heights") == table.has("generator"):
         raise table.error("give either heights or a generator")
     if table.has("generator"):

@@ -38,7 +38,7 @@ class Bone:
 
 @dataclass(frozen=True)
 class Skeleton:
-    """Bones, the root first, parents before children."""
+    """Bones of an ASF file, the root first, parents before children."""
 
     path: str
     bones: tuple[Bone, ...]
@@ -50,8 +50,10 @@ class Skeleton:
 
 
 def read_asf(path: str | os.PathLike[str]) -> Skeleton:
-    """The skeleton in an ASF file. Raises ClipError with file, line, what was expected and the
-    remedy."""
+    """Read the skeleton in an ASF file.
+
+    Raises ClipError with file, line, expectation and remedy.
+    """
     sections = _sections(path, read_lines(path, "ASF"))
     for name in ("root", "bonedata", "hierarchy"):
         if name not in sections:
@@ -83,7 +85,7 @@ Line = tuple[int, list[str]]  # number from 1, words
 
 
 def _sections(path, lines: list[str]) -> dict[str, list[Line]]:
-    """Lines by the ':name' that they stand below; words behind it count as a line."""
+    """Lines by the ':name' above them; words behind the name count as a line."""
     sections: dict[str, list[Line]] = {}
     current: list[Line] | None = None
     for k, line in enumerate(lines, 1):
@@ -149,7 +151,7 @@ def _root(path, lines: list[Line], degrees: bool) -> tuple[Bone, np.ndarray, lis
 
 
 def _blocks(path, lines: list[Line]) -> list[list[Line]]:
-    """What stands between each begin and its end."""
+    """Lines between each begin and its end."""
     blocks: list[list[Line]] = []
     inside = False
     for k, words in lines:
@@ -215,13 +217,13 @@ def _axes(path, k: int, text: str) -> str:
 
 
 def _turn(order: str, angles: list[float], degrees: bool) -> np.ndarray:
-    """(4,) rotations about fixed axes, the first of the order first."""
+    """Rotation (4,) about fixed axes, the first of the order first."""
     turned = np.radians(angles) if degrees else np.array(angles)
     return from_angles(order[::-1], turned[::-1])
 
 
 def _hierarchy(path, lines: list[Line], bones: dict[str, Bone]) -> dict[str, str]:
-    """The parent of each bone, by name."""
+    """Parent of each bone, by name."""
     above: dict[str, str] = {}
     for k, words in lines:
         if words[0].lower() in ("begin", "end") and len(words) == 1:
@@ -246,7 +248,7 @@ def _hierarchy(path, lines: list[Line], bones: dict[str, Bone]) -> dict[str, str
 
 
 def _from_root(path, bones: dict[str, Bone], above: dict[str, str]) -> list[str]:
-    """Names, depth first from the root, in the order of the file."""
+    """Names of the bones, depth first from the root, in the order of the file."""
     below: dict[str, list[str]] = {name: [] for name in bones}
     for name, parent in above.items():
         below[parent].append(name)

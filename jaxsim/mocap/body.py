@@ -1,8 +1,8 @@
-"""What retargeting asks of a character: which links play which roles, and how they stand.
+"""Links of a character that retargeting needs, by role, with their frames in the standing pose.
 
 Each role has a frame of its own, the same for all characters: x ahead, y left, z up as a human
 stands with hanging arms, straight legs and flat feet. In limbs z points against the bone and y is
-the line about which knee or elbow bends. A link's frame is that of its role times a constant.
+the axis of knee or elbow. A link's frame is that of its role times a constant.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BENT = np.sin(np.radians(20.0))  # of limbs that tell by their pose which way th
 
 @dataclass(frozen=True)
 class Body:
-    """The links of a character that a clip drives. Static: it may be an argument of jit."""
+    """Links of a character that a clip drives. Static: it may be an argument of jit."""
 
     roles: tuple[str, ...]  # (K,) of DRIVEN, parents before children; one for a link, but that a
     # foot may be a part of its shank's
@@ -43,19 +43,19 @@ class Body:
 
     @property
     def offsets(self) -> np.ndarray:
-        """(K, 3, 3) B, with R_link = R_role B."""
+        """Matrices B (K, 3, 3), with R_link = R_role B."""
         return np.array(self.frames).reshape(-1, 3, 3)
 
     def index(self, role: str) -> int:
-        """Where a role stands in the arrays."""
+        """Index of a role in the arrays."""
         return self.roles.index(role)
 
 
 def body_of(model: Model) -> Body:
-    """The body of a character, as it stands.
+    """Body of a character, from its standing pose.
 
-    Raises ModelError, with the remedy, where a role of the pelvis, a thigh, shank, foot or of the
-    root's link is not known, where the root does not move freely, or the feet have no soles.
+    Raises ModelError, with the remedy, for missing roles of the pelvis, a thigh, shank, foot or of
+    the root's link, for a root that does not move freely, or feet without soles.
     """
     top = model.topology
     legs = [sided(side, limb) for side in SIDES for limb in ("thigh", "shank", "foot")]
@@ -101,7 +101,7 @@ def _measured(
     links: tuple[int, ...],
     joints: tuple[tuple[int, ...], ...],
 ) -> Body:
-    """The body, with lengths and frames from the standing pose."""
+    """Body with lengths and frames from the standing pose."""
     kin, _ = standing_kinematics(model)
     rot, anchor = np.asarray(kin.link_rot, float), np.asarray(kin.joint_anchor, float)
     heading = _heading(rot[links[roles.index("pelvis")]] @ model.topology.roles.forward)
@@ -142,7 +142,7 @@ def _measured(
 
 
 def _soles(model: Model) -> tuple[tuple, tuple, tuple]:
-    """Links, places and sides of the points of both feet, see ``Body``."""
+    """Links, positions and sides of the points of both feet, see ``Body``."""
     found = effectors_of(model)
     group = [found.group_names[g] for g in found.groups]
     feet = [k for k, name in enumerate(group) if name in FEET]
@@ -152,7 +152,7 @@ def _soles(model: Model) -> tuple[tuple, tuple, tuple]:
 
 
 def _heading(forward: np.ndarray) -> np.ndarray:
-    """(3, 3) whose columns are ahead, left and up; forward (3,) need not be level."""
+    """Matrix (3, 3) whose columns are ahead, left and up; forward (3,) need not be level."""
     ahead = np.array([forward[0], forward[1], 0.0])
     ahead = ahead / np.linalg.norm(ahead)
     return np.stack([ahead, np.cross([0.0, 0.0, 1.0], ahead), [0.0, 0.0, 1.0]], axis=1)
@@ -166,7 +166,7 @@ def _end(
     kin: Kinematics,
     role: str,
 ) -> np.ndarray:
-    """(3,) [m] where a lower limb ends: at the ankle, at the wrist, else where its hand is."""
+    """End (3,) [m] of a lower limb: at the ankle, at the wrist, else at its hand."""
     foot = role.replace("Shank", "Foot")
     if foot != role:
         return points[foot]
@@ -185,8 +185,11 @@ def _end(
 
 
 def _ankle(model: Model, kin: Kinematics, foot: str, knee: np.ndarray, heading: np.ndarray):
-    """(3,) [m] over the sole of a foot that is a part of its shank: a human's ankle is over a
-    quarter of the way from heel to ball, at 0.14 of the knee's height (Winter 2009, figure 4.1)."""
+    """Ankle (3,) [m] of a foot that is part of its shank, over the sole.
+
+    A human's ankle is over a quarter of the way from heel to ball, at 0.14 of the knee's height
+    (Winter 2009, figure 4.1).
+    """
     found = effectors_of(model)
     sole = np.asarray(found.positions(kin), float)[found.of(foot)] @ heading
     heel, ball = sole[:, 0].min(), sole[:, 0].max()
@@ -196,8 +199,11 @@ def _ankle(model: Model, kin: Kinematics, foot: str, knee: np.ndarray, heading: 
 
 
 def _pivot(model: Model, kin: Kinematics, link: int, above: np.ndarray | None) -> np.ndarray:
-    """(3,) [m] where a link without a joint is taken to begin: at its origin; where ``above``, the
-    joint before it, is there too, in the middle of its shapes, or at its centre of mass."""
+    """Start (3,) [m] of a link without a joint: its origin, if that is not at ``above``.
+
+    Where ``above``, the joint before it, is at the origin: the middle of its shapes, or its centre
+    of mass.
+    """
     origin, rot = np.asarray(kin.link_pos, float)[link], np.asarray(kin.link_rot, float)[link]
     shapes = [s for s, owner in enumerate(model.topology.shape_link) if owner == link]
     places = [origin]
@@ -209,15 +215,17 @@ def _pivot(model: Model, kin: Kinematics, link: int, above: np.ndarray | None) -
 
 
 def _apart(first: np.ndarray, second: np.ndarray) -> bool:
-    """Whether the line between two points tells the direction of a limb."""
+    """True if two points are far enough apart for the direction of a limb."""
     return bool(np.linalg.norm(first - second) > LEAST_BONE)
 
 
 def _bend(
     first: np.ndarray, second: np.ndarray, axis: np.ndarray | None, left: np.ndarray, way: float
 ) -> np.ndarray:
-    """(3,) the y axis of a limb: the line it is bent about, else its hinge, else leftward.
-    way: 1 where bending turns about y, as knees do, -1 where against it."""
+    """Axis y (3,) of a limb: the one about which it is bent, else its hinge, else leftward.
+
+    way: 1 where bending turns about y, as knees do, -1 where against it.
+    """
     bend = np.cross(first, second) / np.linalg.norm(first) / np.linalg.norm(second)
     if np.linalg.norm(bend) > BENT:
         return way * bend
@@ -227,8 +235,10 @@ def _bend(
 
 
 def limb_frame(bone: np.ndarray, bend: np.ndarray) -> np.ndarray:
-    """(..., 3, 3) whose columns are x, y, z of a limb: z against its bone, y near ``bend``, both
-    (..., 3) and not parallel."""
+    """Matrix (..., 3, 3) whose columns are x, y, z of a limb: z against its bone, y near ``bend``.
+
+    bone and bend (..., 3) are not parallel.
+    """
     z = -bone / np.linalg.norm(bone, axis=-1, keepdims=True)
     y = bend - np.sum(bend * z, axis=-1, keepdims=True) * z
     y = y / np.maximum(np.linalg.norm(y, axis=-1, keepdims=True), 1e-9)

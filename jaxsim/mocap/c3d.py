@@ -25,7 +25,7 @@ _COPY = "restore the file from a copy, or export it again"
 
 @dataclass(frozen=True, eq=False)
 class Markers:
-    """M markers over T frames."""
+    """Positions of M markers over T frames."""
 
     name: str
     marker_names: tuple[str, ...]  # (M,) without the subject before a colon
@@ -43,10 +43,11 @@ def read_markers(
     unit: str | float | None = None,
     up: str | None = None,
 ) -> Markers:
-    """The markers in a C3D file. rate [Hz], unit and up as in ``read_clip`` replace the file's.
+    """Read the markers in a C3D file.
 
-    Raises ImportError, naming the extra, without ezc3d; ClipError with file, what was expected and
-    the remedy for what is no such file or has no markers, rate or unit.
+    rate [Hz], unit and up as in ``read_clip`` replace the file's. Raises ImportError, naming the
+    extra, without ezc3d; ClipError with file, expectation and remedy for another kind of file or
+    one without markers, rate or unit.
     """
     path = Path(path)
     if not path.is_file():
@@ -81,7 +82,7 @@ def read_markers(
 
 
 def _all_frames(data: bytes, points: np.ndarray, parameters: Any) -> tuple[np.ndarray, list[str]]:
-    """(T, M, 3) with the frames that a header's 16 bits cannot count, and what to tell of them."""
+    """Points (T, M, 3) with the frames that a header's 16 bits cannot count, and notes on them."""
     count, analog, first, last = struct.unpack_from("<4H", data, 2)
     scale, start = struct.unpack_from("<fH", data, 12)
     intel = data[512 * (data[0] - 1) + 3] == 84
@@ -102,7 +103,7 @@ def _all_frames(data: bytes, points: np.ndarray, parameters: Any) -> tuple[np.nd
 
 
 def _told_frames(parameters: Any) -> int:
-    """How many frames the parameters of a long file tell, 0 where they do not."""
+    """Number of frames by the parameters of a long file, 0 without them."""
 
     def values(group: str, name: str) -> list[float]:
         return [
@@ -118,7 +119,7 @@ def _told_frames(parameters: Any) -> int:
 
 
 def _check_size(path: Path, data: bytes) -> None:
-    """Raise ClipError for another kind of file, and for one cut short, at which ezc3d may hang."""
+    """Raise ClipError for another kind of file, and for a truncated one (ezc3d may hang there)."""
     if data[1:2] != b"\x50":
         raise wrong(path, None, "a C3D file, whose second byte is 0x50", "something else", _COPY)
     parameters = 512 * (data[0] - 1)
@@ -185,7 +186,7 @@ def _markers(path: Path, points: np.ndarray, about: dict[str, Any], rate, unit, 
 
 
 def _filled(pos: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """(T, M, 3) with the last place that was seen, before the first one that."""
+    """Positions (T, M, 3) with gaps filled by the last seen one, before the first by that one."""
     rows = np.where(seen, np.arange(len(seen))[:, None], -1)
     last = np.maximum.accumulate(rows, axis=0)
     first = np.argmax(seen, axis=0)
@@ -194,7 +195,7 @@ def _filled(pos: np.ndarray, seen: np.ndarray) -> np.ndarray:
 
 
 def markers_motion(markers: Markers, radius: float = 0.012) -> Motion:
-    """Markers as a motion that the viewer plays: a sphere each, and the ground. radius [m]."""
+    """Motion of markers for the viewer: a sphere each, and the ground. radius [m]."""
     frames, count = markers.pos.shape[:2]
     upright = np.zeros((frames, count, 4))
     upright[..., 0] = 1.0

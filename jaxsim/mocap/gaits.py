@@ -1,4 +1,4 @@
-"""Motions of our own: a walk, in place and forward, a kick, a reach. Each is a cycle of a plan."""
+"""Synthetic motions: a walk, in place and forward, a kick, a reach; each is a cycle of a plan."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ HEIGHT = 0.98  # of the hips, in lengths of the leg
 
 
 def keyed(time: np.ndarray, keys: list[tuple[float, float]]) -> np.ndarray:
-    """(T,) values at times (T,) [s] by keys (time, value): at rest in each key, with the least jerk
-    from one to the next."""
+    """Values (T,) at times (T,) [s] by keys (time, value).
+
+    At rest in each key, with the least jerk from one to the next.
+    """
     at, values = (np.array(x, float) for x in zip(*keys))
     k = np.clip(np.searchsorted(at, time, side="right") - 1, 0, len(at) - 2)
     u = np.clip((time - at[k]) / (at[k + 1] - at[k]), 0.0, 1.0)
@@ -32,10 +34,10 @@ def walk(
     height: float = HEIGHT,
     name: str = "walk",
 ) -> Plan:
-    """Two steps at a speed [m/s]; 0 walks in place.
+    """Plan of two steps at a speed [m/s]; 0 walks in place.
 
-    step: time of one [s]; both: part of it in which both feet stand; lift: of the ankle [m];
-    height: of the hips, in lengths of the leg.
+    step: duration of one [s]; both: share of it with both feet on the ground; lift: of the ankle
+    [m]; height: of the hips, in lengths of the leg.
     """
     time = np.arange(round(2 * step * RATE) + 1) / RATE
     stride, pause, single = 2 * step * speed, both * step / 2, (1 - both) * step
@@ -74,8 +76,11 @@ def walk(
 
 
 def _walked(time: np.ndarray, ankle: np.ndarray, step: float, pause: float) -> np.ndarray:
-    """(T, 2) [m] where the ground presses: under the foot that stands, on to the other one in
-    between, while both do; ``pause`` [s] is half of that time."""
+    """Centre of pressure (T, 2) [m] of a walk.
+
+    It is under the stance foot, and moves to the other one while both are; ``pause`` [s] is half of
+    that time.
+    """
     right = keyed(
         time,
         [
@@ -88,7 +93,7 @@ def _walked(time: np.ndarray, ankle: np.ndarray, step: float, pause: float) -> n
 
 
 def kick(name: str = "kick") -> Plan:
-    """The right foot kicks forward, the left one stands."""
+    """Plan of a kick forward with the right foot, on the left one."""
     time = np.arange(round(4.0 * RATE) + 1) / RATE
     ankle = _standing(time)
     ankle[:, 1, 0] = keyed(time, [(1.1, 0), (1.6, -0.12), (2.0, 0.52), (2.3, 0.45), (3.0, 0)])
@@ -113,7 +118,7 @@ def kick(name: str = "kick") -> Plan:
 
 
 def reach(name: str = "reach") -> Plan:
-    """Both hands reach forward and down, then the left one waves."""
+    """Plan of both hands reaching forward and down, and of a wave with the left one."""
     time = np.arange(round(5.0 * RATE) + 1) / RATE
     down = keyed(time, [(0.3, 0), (1.2, 1), (1.6, 1), (2.5, 0)])
     up = keyed(time, [(2.4, 0), (3.1, 1), (4.2, 1), (4.8, 0)])
@@ -133,7 +138,7 @@ def reach(name: str = "reach") -> Plan:
 
 
 def _standing(time: np.ndarray) -> np.ndarray:
-    """(T, 2, 3) of ankles that stand."""
+    """Ankle positions (T, 2, 3) of both feet standing."""
     return np.broadcast_to([[0.0, HIP, 0.0], [0.0, -HIP, 0.0]], (len(time), 2, 3)).copy()
 
 
@@ -151,7 +156,7 @@ def _plan(
     pelvis_yaw: ArrayLike = 0.0,
     pitch: ArrayLike = 0.0,
 ) -> Plan:
-    """With numbers in the place of what stays as it is."""
+    """Plan from arrays, with numbers for constants."""
     frames, sides = len(time), len(SIDES)
 
     def full(x, *shape):

@@ -1,4 +1,4 @@
-"""How well a retargeted motion keeps to its clip and to the ground, in numbers."""
+"""Quality of a retargeted motion: deviations from its clip and from the ground."""
 
 from __future__ import annotations
 
@@ -33,13 +33,12 @@ AT = 1e-5  # [rad] from its limit a hinge is at it
 
 
 def quality(motion: Retargeted) -> dict[str, float]:
-    """The report of a retargeted clip, by measure with its unit; without those for which there is
-    nothing to measure, as of soles where no foot ever stands.
+    """Report of a retargeted clip, by measure with its unit; measures without data are omitted.
 
     "bone direction error": of upper arms, forearms, thighs, shanks. "joint error": of the head,
     shoulders, elbows, hips, knees and ankles from the middle of the hips, against the scaled clip.
-    Of feet while they surely stand (``Retargeted.flat``), medians: "sole corners apart", highest
-    less lowest; "sole tilt" of the foot; "left less right sole" of their lowest corners. "deepest
+    Of feet in certain stance (``Retargeted.flat``), medians: "sole corners apart", highest less
+    lowest; "sole tilt" of the foot; "left less right sole" of their lowest corners. "deepest
     corner": of both feet in all frames. "skate": horizontal speed of ankles that are low and slow.
     "beyond a human's range": a knee or elbow, by over 5 degrees.
     """
@@ -66,7 +65,7 @@ def quality(motion: Retargeted) -> dict[str, float]:
 
 
 def failures(report: dict[str, float]) -> list[str]:
-    """The measures of ``quality`` that are beyond BOUNDS, in words. A NaN is beyond any."""
+    """Measures of ``quality`` that are beyond BOUNDS, as text. A NaN is beyond any."""
     return [
         f"{name} is {report[name]:.3g}, beyond {low:g} to {high:g}"
         for name, (low, high) in BOUNDS.items()
@@ -75,8 +74,11 @@ def failures(report: dict[str, float]) -> list[str]:
 
 
 def over_time(motion: Retargeted) -> dict[str, np.ndarray]:
-    """What ``quality`` is made of as (T,) series: mean bone direction error [deg], mean joint error
-    [mm], the lowest point of each sole [mm], flexion of knees and elbows [deg]."""
+    """Series (T,) behind ``quality``: errors, sole heights and flexion.
+
+    Mean bone direction error [deg], mean joint error [mm], the lowest point of each sole [mm],
+    flexion of knees and elbows [deg].
+    """
     soles = motion.soles[..., 2]
     return {
         "bone direction error deg": _bone_errors(motion).mean(axis=0),
@@ -90,7 +92,7 @@ def over_time(motion: Retargeted) -> dict[str, np.ndarray]:
 
 
 def _bone_errors(motion: Retargeted) -> np.ndarray:
-    """(bones, T) [deg] between limbs of the character and of the clip."""
+    """Angles (bones, T) [deg] between limbs of the character and of the clip."""
     errors = []
     for role in (f"{side}{limb}" for side in SIDES for limb in BONES):
         if role in motion.source_bones and role in motion.body.roles:
@@ -102,7 +104,7 @@ def _bone_errors(motion: Retargeted) -> np.ndarray:
 
 
 def _joint_errors(motion: Retargeted) -> np.ndarray:
-    """(joints, T) [mm] from the middle of the hips."""
+    """Distances (joints, T) [mm] of joints from the clip's, relative to the middle of the hips."""
     roles = [r for r in JOINTS if r in motion.source_points and r in motion.body.roles]
     thighs = [f"{side}Thigh" for side in SIDES]
     own = motion.points - motion.points[:, [motion.body.index(r) for r in thighs]].mean(
@@ -148,7 +150,7 @@ def _skate(motion: Retargeted) -> dict[str, float]:
 
 
 def _speed(points: np.ndarray, rate: float) -> np.ndarray:
-    """(T,) [m/s] of (T, 3)."""
+    """Speeds (T,) [m/s] of points (T, 3)."""
     reach, last = max(1, round(REACH * rate)), len(points) - 1
     k = np.arange(last + 1)
     before, after = np.maximum(k - reach, 0), np.minimum(k + reach, last)
@@ -157,7 +159,7 @@ def _speed(points: np.ndarray, rate: float) -> np.ndarray:
 
 
 def _fastest(motion: Retargeted) -> float:
-    """[rad/s] of any joint but the root, from frame to frame; a jump shows in it."""
+    """Largest speed [rad/s] of any joint but the root, from frame to frame; a jump shows in it."""
     top, speeds = motion.model.topology, [0.0]
     for kind, start in zip(top.joint_kinds, top.q_start):
         if kind == "ball":
@@ -169,8 +171,7 @@ def _fastest(motion: Retargeted) -> float:
 
 
 def _bends(motion: Retargeted) -> dict[str, np.ndarray]:
-    """(T,) [deg] flexion of "left knee" and its like, in the plane across the line it bends
-    about."""
+    """Flexion (T,) [deg] of "left knee" and the like, in the plane across its axis."""
     found = {}
     for joint, (upper, lower, way, _) in BENDS.items():
         for side in SIDES:
@@ -184,8 +185,10 @@ def _bends(motion: Retargeted) -> dict[str, np.ndarray]:
 
 
 def at_limits(motion: Retargeted) -> dict[str, np.ndarray]:
-    """(T,) bool by hinge: the frames in which it is at one of its limits, as the clip would have it
-    go beyond; only of hinges that ever are."""
+    """Frames (T,) bool, by hinge, in which it is at a limit that the clip would exceed.
+
+    Hinges that never are at a limit are omitted.
+    """
     top, found = motion.model.topology, {}
     for j in top.limited_joints:
         if top.joint_kinds[j] == "hinge" and top.joint_link[j] in motion.body.links:
@@ -198,8 +201,10 @@ def at_limits(motion: Retargeted) -> dict[str, np.ndarray]:
 
 
 def _limits(motion: Retargeted, bends: dict[str, np.ndarray]) -> dict[str, float]:
-    """Frames [%] in which a hinge is at a limit, and in which a knee or elbow, of whatever joint,
-    is bent beyond a human's range."""
+    """Shares of frames [%] with a hinge at a limit, and beyond a human's range.
+
+    The latter are of knees and elbows, whatever joints they have.
+    """
     at, beyond = np.zeros(len(motion.q), bool), np.zeros(len(motion.q), bool)
     for frames in at_limits(motion).values():
         at |= frames

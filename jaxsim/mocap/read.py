@@ -1,4 +1,4 @@
-"""A clip from any file: the format by its name, unit, axes, first rows and problems found."""
+"""Reader of clips in any format: by file name, with unit, axes, first rows and problems."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ def read_clip(
     up: str | None = None,
     all_rows: bool = False,
 ) -> Clip:
-    """The clip in a BVH, AMC or AMASS file, in metres, z up, facing x in its zero pose.
+    """Read the clip in a BVH, AMC or AMASS file, in metres, z up, facing x in its zero pose.
 
     skeleton: the ASF file of an AMC file, else ``find_skeleton``. rate [Hz]: needed where the file
-    tells none (AMC), replaces what it tells. unit: a name of ``settle.UNITS`` or its size [m]; up:
-    "Y", "Z", "-X", ...; both are found where the file does not tell them. all_rows: keep first rows
-    that are a pose and no motion (``pose_rows``). ``Clip.problems`` says what was found and done.
+    states none (AMC), replaces the file's. unit: a name of ``settle.UNITS`` or its size [m]; up:
+    "Y", "Z", "-X", ...; both are estimated where the file does not state them. all_rows: keep
+    initial rows that are a pose and no motion (``pose_rows``). ``Clip.problems`` lists findings and
+    corrections.
 
-    Raises ClipError with file, line, what was expected and the remedy.
+    Raises ClipError with file, line, expectation and remedy.
     """
     if rate is not None and not (math.isfinite(rate) and 0.01 <= rate <= 1e5):
         raise ClipError(f"rate is {rate}; give the frames a second of the recording, such as 120")
@@ -69,7 +70,7 @@ def read_clip(
 
 
 def _told_of(clip: Clip, scheme: Scheme | None) -> list[str]:
-    """What a reader should know of the figure."""
+    """Problems of the figure for the reader."""
     told = [text for text in (not_human(clip, scheme),) if text]
     if scheme is not None:
         feet = [s for s in ("left", "right") if f"{s}Foot" not in scheme.joints]
@@ -84,7 +85,7 @@ def _told_of(clip: Clip, scheme: Scheme | None) -> list[str]:
 
 
 def _helpers(clip: Clip) -> list[str]:
-    """Joints that hang on the root by over twice the longest other bone."""
+    """Names of joints that hang on the root by over twice the longest other bone."""
     size = np.linalg.norm(clip.offsets, axis=-1)
     other = np.array([0.0, *(size[j] for j, p in enumerate(clip.parents) if p > 0)])
     return [

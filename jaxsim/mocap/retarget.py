@@ -1,6 +1,6 @@
-"""A clip on a character: the joint angles with which it moves as the figure of the clip does.
+"""Retargeting: the joint angles with which a character moves as the figure of a clip does.
 
-Orientations are copied, through a constant alignment of each joint, and places are scaled by the
+Orientations are copied, through a constant alignment of each joint, and positions are scaled by the
 length of the legs; balls follow exactly, hinges as nearly as they can.
 """
 
@@ -86,15 +86,15 @@ def retarget(
     pin: bool = False,
     body: Body | None = None,
 ) -> Retargeted:
-    """The motion of a clip on a character with roles and a free root.
+    """Retarget a clip to a character with roles and a free root.
 
     joints: see ``find_map``; alignment: "rest", "geometry", or None for what fits the scheme, see
-    ``align``; stance: labels, found where none are given; pin: move feet that stand to one place by
-    inverse kinematics of the legs, blended over 0.1 s; body: ``body_of(model)``, where many clips
-    share it. The first clip on a character compiles programs that the others use too.
+    ``align``; stance: labels, computed if not given; pin: move stance feet to one place by inverse
+    kinematics of the legs, blended over 0.1 s; body: ``body_of(model)``, where many clips share it.
+    The first clip on a character compiles programs that the others use too.
 
-    Raises ModelError for a character without the roles it needs, ClipError for a clip without
-    feet, of under 2 frames or 10 Hz, of a figure that is no human, and a map that does not fit.
+    Raises ModelError for a character without the roles it needs, ClipError for a clip without feet,
+    of under 2 frames or 10 Hz, of a figure that is no human, and a map that does not fit.
     """
     body = body or body_of(model)
     _check(clip)
@@ -134,7 +134,7 @@ def _check(clip: Clip) -> None:
 def _solved(
     model: Model, body: Body, source: Source, A: dict[str, np.ndarray], scale: float
 ) -> np.ndarray:
-    """(T, nq) before it is put on the floor."""
+    """Coordinates (T, nq) before the motion is moved to the floor."""
     targets = target_rotations(source, A, body.roles)
     hips = 0.5 * scale * (source.of("leftThigh")[0] + source.of("rightThigh")[0])
     dtype, frames = np.dtype(model.mass.dtype), source.clip.n_frames
@@ -159,7 +159,7 @@ def _solved(
 
 
 def _follower(model: Model, body: Body, first: np.ndarray) -> Callable[..., Array]:
-    """``followed`` for pieces of a motion in their order."""
+    """``followed`` for consecutive pieces of a motion."""
     dtype = np.dtype(model.mass.dtype)
     last = [jnp.asarray(first, dtype)]
 
@@ -172,7 +172,7 @@ def _follower(model: Model, body: Body, first: np.ndarray) -> Callable[..., Arra
 
 
 def _continuous(model: Model, q: np.ndarray) -> np.ndarray:
-    """The same with quaternions of unit length, each near the one before."""
+    """Coordinates with quaternions of unit length, each near the one before."""
     top = model.topology
     for kind, start in zip(top.joint_kinds, top.q_start):
         if kind in ("ball", "free"):
@@ -184,7 +184,7 @@ def _continuous(model: Model, q: np.ndarray) -> np.ndarray:
 
 
 def places(model: Model, body: Body, q: np.ndarray) -> dict[str, np.ndarray]:
-    """What ``placed`` gives, for (T, nq) frames of any number, in float64."""
+    """Result of ``placed`` for (T, nq) frames of any number, in float64."""
 
     def some(q):
         return placed(model, body, jnp.asarray(q, model.mass.dtype))
@@ -194,7 +194,7 @@ def places(model: Model, body: Body, q: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def sole_sides(body: Body) -> tuple[np.ndarray, np.ndarray]:
-    """Which points of ``soles`` are of the left foot, and of the right one; (ne,) bool."""
+    """Masks (ne,) of the points of ``soles`` on the left foot, and on the right one."""
     left = np.array(body.sole_left)
     return left, ~left
 
@@ -202,8 +202,11 @@ def sole_sides(body: Body) -> tuple[np.ndarray, np.ndarray]:
 def _on_floor(
     model: Model, body: Body, q: np.ndarray, stands: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """With the median lowest sole point of standing feet at height 0, and the height [m] taken off;
-    where no foot ever stands, with the lowest of 99 of 100 frames at 0."""
+    """Coordinates moved to the floor, and the height [m] taken off.
+
+    The median lowest sole point of stance feet is at height 0; without stance, the lowest point of
+    99 of 100 frames.
+    """
     soles = places(model, body, q)["soles"][..., 2]
     lowest = np.stack([soles[:, side].min(axis=1) for side in sole_sides(body)], axis=1)
     floor = np.median(lowest[stands]) if stands.any() else np.percentile(lowest.min(axis=1), 1)

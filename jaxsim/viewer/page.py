@@ -1,7 +1,7 @@
-"""The player: one HTML file that shows a motion offline, in any browser, with no other file.
+"""Player: one HTML file that shows a motion offline, in any browser, with no other file.
 
 `write_page` joins the files of the folder `player` (package data: `page.html`, `page.css` and the
-scripts) and puts the numbers of a `Motion` in. Poses are kept as float32 positions and int16
+scripts) and inserts the numbers of a `Motion`. Poses are stored as float32 positions and int16
 quaternions in base64.
 """
 
@@ -51,8 +51,10 @@ def write_page(
     summary: Mapping[str, object] | None = None,
     fps: float = 60.0,
 ) -> None:
-    """Write a motion as one self-contained HTML page, ``page_text``, to a file that is replaced as
-    a whole. Raises as that does, FileNotFoundError if the folder does not exist."""
+    """Write a motion as one self-contained HTML page, ``page_text``, replacing the file as a whole.
+
+    Raises ValueError as ``page_text`` does, FileNotFoundError if the folder does not exist.
+    """
     write_bytes(path, page_text(motion, summary, fps).encode("utf-8"))
 
 
@@ -83,18 +85,18 @@ def page_text(
 
 
 def read_page(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The data inside a page that `write_page` wrote, with its arrays decoded to numpy.
+    """Read the data inside a page that `write_page` wrote, with its arrays decoded to numpy.
 
     The keys that are arrays: time (n,) [s]; link_pos (n, nl, 3) [m]; link_quat (n, nl, 4);
     contact_start (n + 1,) and contact (m, 6): the active contacts of frame i are rows
-    contact_start[i] to contact_start[i + 1], position [m] and force [N]; phase (n,); force (n,)
-    and force_peak (n,) [N]: normal to the ground, at the frame and its peak until the next;
-    com (n, 3) [m], no rows if not known; heights (n, number of heights) [m]; grip_pos and
-    grip_force (n, ng, 3) [m, N]; grip_closed (n, ng), 0 or 1. Only where the motion has them:
-    gauge_values (n, number of gauges of numbers), in the units that the key gauges has; ghost_pos
-    (n, nl, 3) [m] and ghost_quat (n, nl, 4), all 0 for links that the reference lacks; shares
-    (n, number of parts of the objective), of 1, in the order of the key share_names.
-    Raises ValueError if the file is not such a page.
+    contact_start[i] to contact_start[i + 1], position [m] and force [N]; phase (n,); force (n,) and
+    force_peak (n,) [N]: normal to the ground, at the frame and its peak until the next; com (n, 3)
+    [m], no rows if not known; heights (n, number of heights) [m]; grip_pos and grip_force (n, ng,
+    3) [m, N]; grip_closed (n, ng), 0 or 1. Only where the motion has them: gauge_values (n, number
+    of gauges of numbers), in the units that the key gauges has; ghost_pos (n, nl, 3) [m] and
+    ghost_quat (n, nl, 4), all 0 for links that the reference lacks; shares (n, number of terms of
+    the objective), between 0 and 1, in the order of the key share_names. Raises ValueError if the
+    file is not such a page.
     """
     page = Path(path).read_text("utf-8")
     match = re.search(r'<script type="application/json" id="motion">(.*?)</script>', page, re.S)
@@ -184,9 +186,11 @@ def _shape_data(shape: Shape) -> dict[str, object]:
 
 
 def _watched(motion: Motion) -> dict[str, object]:
-    """Of what the controller watches, where it does: "gauges" of numbers, "strips" of what is so or
-    not, with the colour and the stretches [s] after the start, of all frames, and the names of the
-    parts of its objective."""
+    """Gauges of the motion for the page's script; keys without any are omitted.
+
+    "gauges" of numbers, "strips" of flags, with the colour and the intervals [s] after the start,
+    of all frames, and "share_names", the terms of the controller's objective.
+    """
     gauges = [
         {"name": k, "unit": v.unit, "thresholds": v.thresholds, "scale": v.scale()}
         for k, v in gauges_of(motion).items()
@@ -205,7 +209,7 @@ def _watched(motion: Motion) -> dict[str, object]:
 
 
 def _reference_arrays(shown: Motion) -> dict[str, object]:
-    """What only some motions have: gauges, a ghost, shares of an objective."""
+    """Arrays that only some motions have: gauges, a ghost, shares of an objective."""
     found: dict[str, object] = {}
     values = [gauge.values for gauge in gauges_of(shown).values()]
     if values:
@@ -224,7 +228,7 @@ def _notice(frame: int, time: float, field: str) -> str:
 
 
 def _force_step(forces: np.ndarray) -> float:
-    """The force [N] that is drawn 0.5 m long: 1, 2 or 5 times a power of ten. forces: (n, 3)."""
+    """Force [N] that is drawn 0.5 m long: 1, 2 or 5 times a power of ten. forces: (n, 3)."""
     size = np.linalg.norm(forces, axis=1)
     size = size[np.isfinite(size) & (size > 0)]
     if size.size == 0:
@@ -254,7 +258,7 @@ def _packed(array: np.ndarray, kind: str) -> dict[str, object]:
 
 
 def script_json(data: object) -> str:
-    """JSON that can stand inside a script element: no "<", and nothing that ends a line in JS."""
+    """JSON that is valid inside a script element: no "<", and nothing that ends a line in JS."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))  # ASCII only
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

@@ -61,7 +61,7 @@ def save_figure(path: str | os.PathLike[str], figure: Figure) -> None:
 
 
 def phase_colour(phase: int) -> str:
-    """The colour of a phase, as "#rrggbb"; grey for -1."""
+    """Colour of a phase, as "#rrggbb"; grey for -1."""
     return "#c9ced6" if phase < 0 else LIGHT_PHASES[phase % len(LIGHT_PHASES)]
 
 
