@@ -52,7 +52,7 @@ class Numbered:
         return {}
 
     def get(self, name: str) -> Any:
-        """The number, or numbers, of a label or path. Raises as ``set`` does."""
+        """Number, or numbers, of a label or path. Raises as ``set`` does."""
         return read(self, path_of(self, name))
 
     def set(self, name: str, value: Any) -> Self:

@@ -56,7 +56,7 @@ class Company(Numbered):
         return self.members[0].reaches
 
     def check(self, model: Model) -> None:
-        """Raise ModelError for a member whose weights are not of its machine's shape."""
+        """Raise ModelError for a member whose weights do not have its machine's shape."""
         for one in self.members:
             one.check(model)
 

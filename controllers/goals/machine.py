@@ -240,7 +240,8 @@ class GoalMachine:
         )
 
     def advance(self, memory: MachineState, obs: EffectorObservation) -> MachineState:
-        """Stay where the condition holds, else search along the transitions."""
+        """Memory after a step: stay in a state while its condition holds, else follow
+        transitions."""
         states = list(self.states.values())
         kept = pick(memory.state, [s.during(obs, memory.variables) for s in states])
         entered = [s.enter(obs, kept) for s in states]
@@ -261,7 +262,7 @@ class GoalMachine:
         )
 
     def _first(self, order: tuple[int, ...], applies: Array) -> Array:
-        """The first state of an order that applies, else -1."""
+        """First state of an order that applies, else -1."""
         chosen = jnp.asarray(-1)
         for k in reversed(order):
             chosen = jnp.where(applies[k], k, chosen)
@@ -276,8 +277,10 @@ class GoalMachine:
         dt,
         times: Array | None = None,
     ):
-        """``synthesize``'s tasks(conf, at_v): the goals of the present state. weights and times: of
-        ``weights`` and ``times``."""
+        """Function tasks(conf, at_v) for ``synthesize``: the tasks of the present state's goals.
+
+        weights and times: of ``weights`` and ``times``.
+        """
 
         def tasks(conf, at_v) -> Tasks:
             here = obs.with_conf(conf)

@@ -1,13 +1,13 @@
-"""Policy files: a NumPy archive of a network, and what it observes and drives, of which character.
+"""Policy files: a NumPy archive of a network, its observations, actions and character.
 
 about       JSON: format, observation, action, scale, rate [1/s], command (name -> number),
-            motors (their names), scenario, versions, and how it was learned
+            motors (their names), scenario, versions, and details of the learning
 pose        (nq,) that observed angles and heights count from
-rest        (nq,) that actions count from, where it is another one
-mean, deviation            (no,) of what was observed
+rest        (nq,) that actions count from, if it is another one
+mean, deviation            (no,) of the observations
 kernel_0, bias_0, ...      of the layers
-track_q, track_rate, track_moves   (T, nq), () [Hz], (3,) [m]: of one that was learned with a clip,
-                           its poses; the last only where it loops
+track_q, track_rate, track_moves   (T, nq), () [Hz], (3,) [m]: poses of the clip that the policy
+                           was learned with; the last only if it loops
 """
 
 import io

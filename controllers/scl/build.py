@@ -214,7 +214,7 @@ def _names(tree: Tree[Token]) -> list[Token]:
 
 
 def _unique(labels: list[str], numbers: tuple[Number, ...]) -> tuple[str, ...]:
-    """The labels, those that occur twice with their line, and if need be the column, added."""
+    """Labels made unique: those that occur twice get their line, and if need be the column."""
     lines = [f"{label} (line {n.span.line})" for label, n in zip(labels, numbers)]
     count, on_line = Counter(labels), Counter(lines)
     unique = []

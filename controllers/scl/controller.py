@@ -131,7 +131,7 @@ class ScriptController(Numbered):
     def update(
         self, memory: Memory, model: Model, state: State, obs: Observation, dt: Array
     ) -> tuple[Memory, Control]:
-        """Move to the next phase if its condition holds, then the torques of the active phase."""
+        """Enter the next phase if its condition holds; compute the torques of the active phase."""
         program = self.program
         values = jnp.append(self.values, 0.0).astype(state.q.dtype)
         angles, links = _angles(model, program, state)

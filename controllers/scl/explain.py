@@ -288,7 +288,7 @@ def _wrong_word(f: Failure) -> ScriptError | None:
 
 
 def _missing_sign(f: Failure) -> ScriptError | None:
-    """The one thing that could follow does not."""
+    """The only word that could follow is missing."""
     possible = f.accepts - {"AT"}
     if len(possible) != 1 or possible <= {*_CLOSER.values()}:
         return None

@@ -1,4 +1,4 @@
-"""Text to Script: the entry points of the language front end."""
+"""Parser of scripts: the entry points of the language front end."""
 
 from functools import lru_cache
 from pathlib import Path

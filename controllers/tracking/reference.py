@@ -124,8 +124,11 @@ class Reference:
 
     @jax.jit
     def state(self, model: Model, time: Array | float = 0.0, heading: Array | float = 0.0) -> State:
-        """The model as the reference has it at a time [s], moving along, turned about the vertical
-        through the origin by a heading [rad]; its clock begins at 0."""
+        """State of the model on the reference at a time [s], moving along.
+
+        heading: rotation about the vertical through the origin [rad]; the state's clock begins at
+        0.
+        """
         now = self.at(model, jnp.asarray(time, self.q.dtype))
         turn = quat_exp(jnp.array([0.0, 0.0, 1.0], now.q.dtype) * heading)
         q, qd, top = now.q, now.qd, model.topology

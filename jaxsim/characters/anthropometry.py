@@ -153,7 +153,7 @@ class Body:
 
 
 def segments(build: Build, stature: float, mass: float) -> dict[str, Body]:
-    """All segments of ``DE_LEVA`` for a body of ``stature`` [m] and ``mass`` [kg].
+    """Segments of ``DE_LEVA`` for a body of ``stature`` [m] and ``mass`` [kg].
 
     A segment's frame is at its joint towards the pelvis (of the pelvis, between the hips).
     """

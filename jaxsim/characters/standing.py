@@ -36,7 +36,10 @@ def standing_q(model: Model) -> np.ndarray:
 
 @partial(jax.jit, static_argnames="name")
 def stand(model: Model, name: str = "standing") -> State:
-    """Standing at rest on the ground, see ``START_DEPTH``. ModelError for another name."""
+    """State that stands at rest on the ground, see ``START_DEPTH``.
+
+    Raises ModelError for another name.
+    """
     if name != "standing":
         raise ModelError(f"no start named {name!r}; choose from standing")
     state, top = neutral_state(model), model.topology

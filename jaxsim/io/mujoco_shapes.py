@@ -23,9 +23,10 @@ def add_shapes(
     self_collision: bool,
     report: Report,
 ) -> None:
-    """Add every geom that can touch something, and let touch what may touch in the file.
+    """Add every geom that can touch something, and the pairs that may touch in the file.
 
-    pairs: ``wanted_pairs``."""
+    pairs: ``wanted_pairs``.
+    """
     kinds = [mujoco.mjtGeom(kind).name.removeprefix("mjGEOM_").lower() for kind in mj.geom_type]
     made = [f"{places[b].body}_{kind}" for b, kind in zip(mj.geom_bodyid, kinds)]
     names = element_names(mujoco, mj, "geom", made)
@@ -88,7 +89,7 @@ def _ordered(a: int, b: int) -> Pair:
 
 
 def _add_shape(mj: Any, builder: ModelBuilder, place: Place, g: int, kind: str, name: str) -> str:
-    """Why the builder does not take it; nothing where it does."""
+    """Add a geom as a shape; returns the reason why the builder refuses it, or ""."""
     size = mj.geom_size[g]
     shapes = {
         "sphere": lambda **options: sphere(size[0], **options),
@@ -142,7 +143,7 @@ def _pair_name(names: list[str], a: int, b: int) -> str:
 
 
 def _compare_surfaces(mj: Any, wanted: list[Pair], names: list[str], report: Report) -> None:
-    """Friction as contacts have it in the file and here."""
+    """Report friction that contacts have in the file and not here."""
     explicit = {
         _ordered(a, b): (mj.pair_friction[i], mj.pair_dim[i])
         for i, (a, b) in enumerate(zip(mj.pair_geom1.tolist(), mj.pair_geom2.tolist()))

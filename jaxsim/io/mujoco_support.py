@@ -103,7 +103,7 @@ def _list_priorities(mujoco: Any, mj: Any, pairs: list[tuple[int, int]], report:
 
 
 def _unusual(mj: Any, plain: Any, field: str) -> list[int]:
-    """Indices of the elements whose field is not at its default; none if MuJoCo has no field."""
+    """Indices of the elements whose field is not at its default; none if MuJoCo lacks the field."""
     if not hasattr(mj, field):
         return []
     values = getattr(mj, field)

@@ -1,6 +1,7 @@
 """AMC files (Acclaim): for each frame a line a bone, with the values of its dofs.
 
-They tell neither skeleton nor, mostly, rate: the first is in an ASF file, the second is asked for.
+They state neither skeleton nor, mostly, rate: the first is in an ASF file, the second is an
+argument.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ def read_amc(
     skeleton: str | os.PathLike[str] | None = None,
     rate: float | None = None,
 ) -> Clip:
-    """A motion on a skeleton, in metres, with the axes of the files.
+    """Read a motion on a skeleton, in metres, with the axes of the files.
 
-    skeleton: the ASF file; where none is given, ``find_skeleton``. rate [Hz]: needed where the
-    file does not tell it, replaces what it tells. Raises ClipError with file, line, what was
-    expected and the remedy, also where there is no rate.
+    skeleton: the ASF file; by default ``find_skeleton``. rate [Hz]: needed if the file does not
+    state it, replaces the file's. Raises ClipError with file, line, expectation and remedy, also
+    without a rate.
     """
     lines = read_lines(path, "AMC")
     bones = read_asf(find_skeleton(path) if skeleton is None else skeleton)
@@ -52,8 +53,11 @@ def read_amc(
 
 
 def find_skeleton(path: str | os.PathLike[str]) -> Path:
-    """The ASF file beside an AMC file: of the same name, else of the longest name with which that
-    of the AMC file begins, else the only one in the folder. Raises ClipError if there is none."""
+    """Find the ASF file beside an AMC file.
+
+    Of the same name, else of the longest name with which that of the AMC file begins, else the only
+    one in the folder. Raises ClipError if there is none.
+    """
     path = Path(path)
     beside = [p for p in sorted(path.parent.iterdir()) if p.suffix.lower() == ".asf"]
     fitting = [p for p in beside if path.stem.startswith(p.stem)]
@@ -70,7 +74,7 @@ def find_skeleton(path: str | os.PathLike[str]) -> Path:
 
 
 def _head(path, lines: list[str]) -> tuple[float | None, bool | None, int]:
-    """Rate [Hz] and whether angles are in degrees, where told, and the index of the first frame."""
+    """Rate [Hz] and flag of degrees, None if not stated, and the index of the first frame."""
     rate, degrees = None, None
     for k, line in enumerate(lines):
         words = line.split()
@@ -89,8 +93,10 @@ def _head(path, lines: list[str]) -> tuple[float | None, bool | None, int]:
 
 
 def _fast(lines: list[str], first: int, skeleton: Skeleton) -> dict[str, np.ndarray] | None:
-    """The values by bone where all frames have the same lines in the same order; else None, also
-    where anything is wrong."""
+    """Values by bone, if all frames have the same lines in the same order.
+
+    None otherwise, also for any error.
+    """
     rows = lines[first:]
     while rows and not rows[-1].strip():
         rows.pop()
@@ -120,7 +126,7 @@ def _fast(lines: list[str], first: int, skeleton: Skeleton) -> dict[str, np.ndar
 
 
 def _careful(path, lines: list[str], first: int, skeleton: Skeleton) -> dict[str, np.ndarray]:
-    """The values by bone, line by line, in whatever order the bones of a frame are."""
+    """Values by bone, line by line, in any order of the bones of a frame."""
     bones = {bone.name: bone for bone in skeleton.bones}
     wanted = {name for name, bone in bones.items() if bone.channels}
     frames: list[dict[str, list[float]]] = []

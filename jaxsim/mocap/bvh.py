@@ -44,10 +44,10 @@ class _Joint:
 
 
 def read_bvh(path: str | os.PathLike[str], rate: float | None = None) -> Clip:
-    """A BVH file as it stands: its unit is taken as a metre, its axes are kept.
+    """Read a BVH file without conversion: its unit is taken as a metre, its axes are unchanged.
 
     rate [Hz]: replaces the file's. ``read_clip`` finds unit and axes as well. Raises ClipError with
-    file, line, what was expected and the remedy.
+    file, line, expectation and remedy.
     """
     lines, told = plain_lines(read_lines(path, "BVH"))
     joints, motion = _hierarchy(path, lines)
@@ -70,7 +70,7 @@ def read_bvh(path: str | os.PathLike[str], rate: float | None = None) -> Clip:
 
 
 def _words(lines: list[str]) -> Iterator[tuple[int, list[str], int]]:
-    """(index of the line, words, indentation), with every brace apart."""
+    """Tuples (index of the line, words, indentation), with every brace apart."""
     for k, line in enumerate(lines):
         indent = len(line) - len(line.lstrip())
         for part in line.replace("{", "\n{\n").replace("}", "\n}\n").split("\n"):
@@ -79,7 +79,7 @@ def _words(lines: list[str]) -> Iterator[tuple[int, list[str], int]]:
 
 
 def _hierarchy(path: str | os.PathLike[str], lines: list[str]) -> tuple[list[_Joint], int]:
-    """The joints, and the index of the line MOTION."""
+    """Joints of the hierarchy, and the index of the line MOTION."""
     words = _words(lines)
     k, first, _ = next(words, (0, ["an empty file"], 0))
     if first[0].upper() != "HIERARCHY":
@@ -141,7 +141,7 @@ def _unclosed(path, k, joints, stack, opened, odd):
 
 
 def _opened(path, k: int, line: list[str], joints: list[_Joint], stack: list[int]) -> int:
-    """The block that a line ROOT, JOINT or End Site begins."""
+    """Open the block of a line ROOT, JOINT or End Site."""
     key, name = line[0].upper(), " ".join(line[1:])
     if stack and stack[-1] < 0:
         raise wrong(path, k + 1, "OFFSET or '}' in an End Site", shown(" ".join(line)), _AGAIN)
@@ -163,7 +163,7 @@ def _opened(path, k: int, line: list[str], joints: list[_Joint], stack: list[int
 
 
 def _property(path, k: int, line: list[str], joints: list[_Joint], stack: list[int]) -> None:
-    """A line OFFSET or CHANNELS of the open block."""
+    """Read a line OFFSET or CHANNELS of the open block."""
     key = line[0].upper()
     if key not in ("OFFSET", "CHANNELS") or not stack:
         wanted = "OFFSET, CHANNELS, JOINT, End Site, '}' or MOTION" if stack else "ROOT or MOTION"
@@ -291,7 +291,7 @@ def _clip(name: str, joints: list[_Joint], values: np.ndarray, rate: float) -> C
 
 
 def _distinct(names: list[str]) -> tuple[list[str], list[str]]:
-    """Names with a number behind those that came before, and what to tell of it."""
+    """Names made distinct by numbers, and notes on the changed ones."""
     result: list[str] = []
     for name in names:
         other, k = name, 2

@@ -16,9 +16,9 @@ _TOGETHER = re.compile(r"(?<=[0-9.])(?=[+-])")
 
 
 def plain_lines(lines: list[str]) -> tuple[list[str], list[str]]:
-    """The lines with numbers as a program writes them, and what was done to them.
+    """Lines with numbers in standard notation, and notes on the changes.
 
-    Names of joints are left as they are.
+    Names of joints are unchanged.
     """
     rows = [k for k, line in enumerate(lines) if _holds_numbers(line)]
     told: list[str] = []
@@ -48,7 +48,7 @@ def _holds_numbers(line: str) -> bool:
 
 
 def whole_rows(rows: list[str], frames: int, columns: int) -> list[str]:
-    """One row a frame, where frames are written over several lines; else the rows as they are."""
+    """One row a frame, joined from several lines if necessary."""
     if len(rows) <= frames or not columns:
         return rows
     words = [word for row in rows for word in row.split()]

@@ -1,4 +1,4 @@
-"""A clip as a motion that the viewer plays: a capsule for each bone, the stance as phases."""
+"""Viewer motions of clips: a capsule for each bone, the stance as phases."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ THIN, THICK = 0.012, 0.045  # [m] radii of bones
 
 
 def clip_motion(clip: Clip, scheme: Scheme | None = None, stance: Stance | None = None) -> Motion:
-    """The source skeleton of a clip: a link for each joint, a capsule for each bone, the ground.
+    """Motion of a clip's skeleton: a link for each joint, a capsule for each bone, the ground.
 
-    With a scheme, links bear their role and side, which gives sides their colours, and the heights
-    of head and ankles are charted; with a stance, its labels are the phases.
+    With a scheme, links have the names of their roles and sides, which gives sides their colours,
+    and the heights of head and ankles are charted; with a stance, its labels are the phases.
     """
     pos, quat = poses_of(clip)
     lowest = float(np.percentile(pos[..., 2].min(axis=1), 5))
@@ -64,7 +64,7 @@ def clip_motion(clip: Clip, scheme: Scheme | None = None, stance: Stance | None 
 
 
 def bone_shape(link: int, offset: np.ndarray) -> Shape | None:
-    """The capsule of a bone from a link's origin to a place in its frame [m]; None under 1 mm."""
+    """Capsule of a bone from a link's origin to a place in its frame [m]; None under 1 mm."""
     length = float(np.linalg.norm(offset))
     if length < 1e-3:
         return None
@@ -75,7 +75,7 @@ def bone_shape(link: int, offset: np.ndarray) -> Shape | None:
 
 
 def _labels(clip: Clip, scheme: Scheme | None) -> tuple[str, ...]:
-    """Names of the joints, with their roles; a side goes on to all that hangs below."""
+    """Names of the joints, with their roles; a side is inherited by all joints below."""
     role_of = {joint: role for role, joint in scheme.joints.items()} if scheme else {}
     sides: list[str] = []
     labels: list[str] = []
@@ -89,11 +89,11 @@ def _labels(clip: Clip, scheme: Scheme | None) -> tuple[str, ...]:
 
 
 def beside(left: Motion, right: Motion, apart: float = 1.2) -> Motion:
-    """Two motions of the same times as one that shows both, ``right`` shifted by ``-apart`` [m]
-    along y: a source and a character that follows it. Phases, heights and contacts are the left
-    one's; shapes of the right one that are fixed to the world are left out.
+    """Join two motions of the same times into one, ``right`` shifted by ``-apart`` [m] along y.
 
-    Raises ValueError where the times differ.
+    Such as a source and a character that follows it. Phases, heights and contacts are the left
+    one's; shapes of the right one that are fixed to the world are left out. Raises ValueError where
+    the times differ.
     """
     if left.time.shape != right.time.shape or not np.allclose(left.time, right.time, atol=1e-6):
         raise ValueError("beside needs two motions with samples at the same times")

@@ -219,7 +219,7 @@ def _link_by_link(model: Model, body: Body, targets: Array) -> Array:
 
 
 def _chain(model: Model, joints: list[int], hinges: list[int], angles: Array) -> Array:
-    """(..., 3, 3) of a link in its parent; angles (..., n) of its hinges."""
+    """Rotation (..., 3, 3) of a link in its parent; angles (..., n) of its hinges."""
     R = jnp.broadcast_to(jnp.eye(3, dtype=angles.dtype), (*angles.shape[:-1], 3, 3))
     for j in joints:
         R = compose(R, quat_to_matrix(model.joint_quat[j]))
@@ -237,7 +237,7 @@ def _limits(model: Model, joints: list[int]) -> tuple[Array, Array]:
 
 
 def _best_of_grid(model: Model, joints: list[int], hinges: list[int], wanted: Array) -> Array:
-    """(n,) angles on a grid over the limits that turn a link nearest to ``wanted`` (3, 3)."""
+    """Angles (n,) on a grid over the limits that turn a link nearest to ``wanted`` (3, 3)."""
     lower, upper = _limits(model, hinges)
     steps = np.linspace(0.0, 1.0, GRID[len(hinges)])
     shares = jnp.asarray(np.array(list(product(steps, repeat=len(hinges)))), wanted.dtype)
@@ -249,8 +249,10 @@ def _best_of_grid(model: Model, joints: list[int], hinges: list[int], wanted: Ar
 def _together(
     model: Model, body: Body, q: Array, targets: Array, steps: int = STEPS
 ) -> tuple[Array, Array]:
-    """(nq,) after Gauss-Newton steps of all hinges of the roles' links, and the sum of the squared
-    weighted errors (); targets (K, 3, 3)."""
+    """Coordinates (nq,) after Gauss-Newton steps of all hinges, and the squared error ().
+
+    Hinges of the roles' links; the error is the sum of squared weighted ones; targets (K, 3, 3).
+    """
     top = model.topology
     hinges = [j for own in body.joints for j in own if top.joint_kinds[j] == "hinge"]
     places = hinge_places(model, body)

@@ -1,7 +1,7 @@
-"""Which joint of a clip drives which role: by its naming scheme, from a file, or guessed.
+"""Joint maps: the joint of a clip for each role, by naming scheme, from a file, or guessed.
 
-A joint map is a ``Scheme``; that of a file or a guess has the name "none", as no rest pose is
-known of it.
+A joint map is a ``Scheme``; that of a file or a guess has the name "none", as no rest pose is known
+of it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ GUESS = "guess"
 
 
 def find_map(clip: Clip, joints: Scheme | str | os.PathLike[str] | None = None) -> Scheme:
-    """The joint map of a clip.
+    """Find the joint map of a clip.
 
-    joints: a map, a TOML file of one, "guess" to take what the hierarchy suggests; None: the naming
-    scheme. Raises ClipError where there is none, with the guess as a table to confirm, and where a
-    map names a joint that the clip lacks, with the nearest names.
+    joints: a map, a TOML file of one, "guess" to infer it from the hierarchy; None: the naming
+    scheme. Raises ClipError where there is none, with the guess as a table to confirm, and for a
+    map that names a joint which the clip lacks, with the nearest names.
     """
     if isinstance(joints, Scheme):
         return _checked(clip, joints, "the joint map")
@@ -53,7 +53,7 @@ def find_map(clip: Clip, joints: Scheme | str | os.PathLike[str] | None = None) 
 
 
 def as_toml(scheme: Scheme) -> str:
-    """The text of a joint-map file."""
+    """Text of a joint-map file."""
     rows = [f'{role} = "{scheme.joints[role]}"' for role in ROLES if role in scheme.joints]
     return "\n".join(["[joints]", *rows]) + "\n"
 
@@ -64,10 +64,10 @@ def write_map(path: str | os.PathLike[str], scheme: Scheme) -> None:
 
 
 def read_map(path: str | os.PathLike[str], clip: Clip) -> Scheme:
-    """The joint map in a TOML file: a table [joints] of role = "joint".
+    """Read the joint map in a TOML file: a table [joints] of role = "joint".
 
     A scheme that has exactly these names keeps its rest pose. Raises ClipError, with file, key and
-    remedy, for what is no such file, a role that there is not, a joint that the clip lacks.
+    remedy, for another kind of file, an unknown role, a joint that the clip lacks.
     """
     path = Path(path)
     if not path.is_file():
@@ -93,7 +93,7 @@ def _read(file: Table) -> dict[str, str]:
 
 
 def _checked(clip: Clip, scheme: Scheme, where: str) -> Scheme:
-    """Raises ClipError for a joint that the clip lacks, and one that plays two roles."""
+    """Raise ClipError for a joint that the clip lacks, and one with two roles."""
     taken: dict[str, str] = {}
     for role, joint in scheme.joints.items():
         if joint not in clip.joint_names:
@@ -115,12 +115,12 @@ def _checked(clip: Clip, scheme: Scheme, where: str) -> Scheme:
 
 
 def guess_map(clip: Clip) -> Scheme:
-    """The joint map that a hierarchy of any names suggests.
+    """Infer the joint map from a hierarchy with arbitrary names.
 
     The root, or the first joint that forks into three, is the pelvis, of its longest branches two
-    are legs and one the trunk, which forks again into arms and head; sides are told by y in the
-    zero pose, or by words for left and right where that is no upright pose. Raises ClipError where
-    the hierarchy is none of a human.
+    are legs and one the trunk, which forks again into arms and head; sides follow from y in the
+    zero pose, or from words for left and right where that is no upright pose. Raises ClipError for
+    a hierarchy that is not human.
     """
     children: list[list[int]] = [[] for _ in clip.joint_names]
     for j, parent in enumerate(clip.parents):
@@ -164,7 +164,7 @@ def guess_map(clip: Clip) -> Scheme:
 
 
 def _heights(clip: Clip, children: list[list[int]]) -> list[int]:
-    """(J,) how many joints the longest way down has."""
+    """Number (J,) of joints on the longest way down."""
     heights = [0] * clip.n_joints
     for level in reversed(levels(clip.parents)):
         for j in level:
@@ -177,7 +177,7 @@ def _size(children: list[list[int]], joint: int) -> int:
 
 
 def _fork(children: list[list[int]], depth: list[int], joint: int) -> int | None:
-    """The first joint on the way down with three branches, two of them of two joints or more."""
+    """First joint on the way down with three branches, two of them of two joints or more."""
     while True:
         branches = children[joint]
         if len(branches) >= 3 and sum(depth[k] >= 2 for k in branches) >= 2:
@@ -188,7 +188,7 @@ def _fork(children: list[list[int]], depth: list[int], joint: int) -> int | None
 
 
 def _chain(children: list[list[int]], depth: list[int], joint: int) -> list[int]:
-    """The longest way down."""
+    """Joints on the longest way down."""
     chain = [joint]
     while children[chain[-1]]:
         chain.append(max(children[chain[-1]], key=lambda k: depth[k]))
@@ -203,9 +203,11 @@ def _line(clip: Clip, above: int, joint: int) -> list[int]:
 
 
 def _without_helpers(clip: Clip, pair: list[list[int]], long: float) -> list[list[int]]:
-    """The chains of two limbs from their first bone on that is ``long`` of the longest, as no
-    collar is, the same of both, without joints that stand where the one before does; three joints
-    at least are left if there are three."""
+    """Chains of two limbs from their first long bone on, without coincident joints.
+
+    The first bone has at least ``long`` of the longest, as no collar has, and is the same of both;
+    at least three joints are left if there are three.
+    """
     far = np.linalg.norm(clip.offsets, axis=1)
     kept = [[j for k, j in enumerate(chain) if k == 0 or far[j] > 1e-3] for chain in pair]
     count = min(map(len, kept))
@@ -217,7 +219,7 @@ def _without_helpers(clip: Clip, pair: list[list[int]], long: float) -> list[lis
 
 
 def _pair(clip: Clip, chains: list[list[int]]) -> list[list[int]] | None:
-    """The two chains of most joints that have as many and are furthest apart."""
+    """The two longest chains of the same number of joints that are furthest apart."""
     pos, _ = poses_of(clip.some(50))
     best, found = 0.0, None
     for k, a in enumerate(chains):
@@ -230,8 +232,10 @@ def _pair(clip: Clip, chains: list[list[int]]) -> list[list[int]] | None:
 
 
 def _sided(clip: Clip, pair: list[list[int]], legs: list[list[int]]) -> list[list[int]]:
-    """The left and the right chain of a pair: by words where these tell, else by where the toes
-    point, else by y in the zero pose."""
+    """Left and right chain of a pair.
+
+    By words where these state it, else by where the toes point, else by y in the zero pose.
+    """
     a, b = pair
     words = [clip.joint_names[chain[0]].lower() for chain in pair]
     left, right = (

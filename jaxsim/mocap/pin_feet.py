@@ -1,8 +1,8 @@
-"""Feet that stand stay where they are: inverse kinematics of the legs.
+"""Pinning of stance feet by inverse kinematics of the legs.
 
-While a foot surely stands its ankle is moved to one place, and to the height at which its sole
-touches the ground; before and after, what was added fades over 0.1 s. Damped Gauss-Newton steps of
-hips, knees and ankles of all frames at once; the foot keeps its orientation.
+In certain stance the ankle is moved to one place, and to the height at which the sole touches the
+ground; before and after, the correction fades over 0.1 s. Damped Gauss-Newton steps of hips, knees
+and ankles of all frames at once; the foot keeps its orientation.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def pinned(
     flat: np.ndarray,
     rate: float,
 ) -> np.ndarray:
-    """(T, nq) with the feet pinned.
+    """Coordinates (T, nq) with the feet pinned.
 
     q (T, nq); ankles (T, 2, 3) [m] and the lowest points of the soles (T, 2) [m], of left and
-    right, where q has them; stands (T, 2): on the ground, flat (T, 2): in one place too; rate [Hz].
+    right, at q; stands (T, 2): in stance, flat (T, 2): also in one place; rate [Hz].
     """
     shift = np.zeros_like(ankles)
     for k in range(2):
@@ -65,8 +65,10 @@ def pinned(
 
 
 def blended(values: np.ndarray, mask: np.ndarray, rate: float) -> np.ndarray:
-    """(T, n) values where the (T,) mask holds; around it they fade to zero over BLEND, or over the
-    gap to the next stretch where that is shorter."""
+    """Values (T, n) where the (T,) mask holds, faded to zero around it over BLEND.
+
+    Or over the gap to the next stretch where that is shorter.
+    """
     out = np.where(mask[:, None], values, 0.0)
     count = len(mask)
     for start, end in runs(~mask):
@@ -83,7 +85,7 @@ def blended(values: np.ndarray, mask: np.ndarray, rate: float) -> np.ndarray:
 
 @partial(jax.jit, static_argnames="body")
 def reached(model: Model, body: Body, q: Array, places: Array) -> Array:
-    """(N, nq) with the ankles as near to ``places`` (N, 2, 3) [m] as the legs reach."""
+    """Coordinates (N, nq) with the ankles as near to ``places`` (N, 2, 3) [m] as the legs reach."""
     return jax.vmap(partial(_reached, model, body))(q, places)
 
 
@@ -128,7 +130,7 @@ def _reached(model: Model, body: Body, q: Array, places: Array) -> Array:
 
 
 def _in_reach(hips: Array, ankles: Array, places: Array, leg: float) -> Array:
-    """(2, 3) [m] places, those beyond reach on the line from the hip."""
+    """Places (2, 3) [m], those beyond reach moved to the line from the hip."""
     way = places - hips
     far = jnp.linalg.norm(way, axis=-1, keepdims=True)
     least = jnp.linalg.norm(ankles - hips, axis=-1, keepdims=True)
@@ -136,7 +138,8 @@ def _in_reach(hips: Array, ankles: Array, places: Array, leg: float) -> Array:
 
 
 def _bent(model: Model, body: Body, q: Array, frames: Array) -> Array:
-    """(nq,) with ball knees bent by BENT or more; frames (6, 3, 3) of both legs' LEG."""
+    """Coordinates (nq,) with ball knees bent by BENT or more; frames (6, 3, 3) of LEG, both
+    sides."""
     top, move = model.topology, jnp.zeros(model.topology.nv, q.dtype)
     for side, role in enumerate(("leftShank", "rightShank")):
         k = body.index(role)

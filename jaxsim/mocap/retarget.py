@@ -72,7 +72,7 @@ class Retargeted:
 
     @property
     def time(self) -> np.ndarray:
-        """(T,) [s], from 0."""
+        """Times (T,) [s], from 0."""
         return np.arange(len(self.q)) / self.rate
 
 

@@ -1,7 +1,7 @@
-"""Naming schemes: which joint of a file is a figure's pelvis, thigh or foot.
+"""Naming schemes: the joints of a file that are pelvis, thigh, foot and so on.
 
 The roles have the names of the links of jaxsim's own humans, and Hand and Toe beside. A joint
-drives its role: the one of "leftThigh" stands at the hip.
+drives its role: the one of "leftThigh" is at the hip.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Scheme:
     joints: dict[str, str]  # role -> joint, of those roles that the clip has
 
     def lacking(self) -> tuple[str, ...]:
-        """The roles that no joint of the clip has."""
+        """Roles that no joint of the clip has."""
         return tuple(role for role in ROLES if role not in self.joints)
 
 
@@ -102,11 +102,11 @@ SCHEMES: dict[str, tuple[dict[str, str], str]] = {
 
 
 def detect_scheme(joint_names: Sequence[str]) -> Scheme | None:
-    """The naming scheme of a clip's joints, None where none of SCHEMES fits.
+    """Naming scheme of a clip's joints, None where none of SCHEMES fits.
 
-    joint_names: as in the file; what stands before a colon, as in "mixamorig:Hips", does not count.
-    Feet and hands may be lacking. Names alone decide: whether the figure is a human, ``not_human``
-    of ``measures`` judges by its motion.
+    joint_names: as in the file; a prefix before a colon, as in "mixamorig:Hips", does not count.
+    Feet and hands may be lacking. Names alone decide: ``not_human`` of ``measures`` decides by the
+    motion whether the figure is a human.
     """
     plain = {name.rpartition(":")[2]: name for name in reversed(joint_names)}
     for name, (joints, mark) in SCHEMES.items():

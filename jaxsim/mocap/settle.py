@@ -1,6 +1,6 @@
-"""A clip of a file in metres, with z up and x forward: unit and axes found, and told.
+"""Unit and axes of a clip: found, reported, and converted to metres, z up and x forward.
 
-BVH files tell neither. What is found is noted among the clip's problems; an argument replaces it.
+BVH files state neither. Findings are added to the clip's problems; an argument replaces them.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ _SAMPLES = 200  # frames that are looked at
 def settled(
     clip: Clip, scheme: Scheme | None, unit: str | float | None, up: str | None, unit_told: bool
 ) -> Clip:
-    """The clip in metres and jaxsim's axes.
+    """Clip in metres and jaxsim's axes.
 
     unit: [m] a unit of the file, or one of UNITS; up: the axis of the file that points up, one of
-    UPS. None: found from the figure. unit_told: the file tells its unit, and the clip is in metres.
+    UPS. None: estimated from the figure. unit_told: the file states its unit, and the clip is in
+    metres.
     """
     pos, _ = poses_of(clip.some(_SAMPLES))
     axes, told = _axes(clip, pos, scheme, up)
@@ -53,7 +54,7 @@ def settled(
 
 
 def unit_size(unit: str | float) -> float:
-    """[m] of a unit by name or size. Raises ClipError."""
+    """Size [m] of a unit by name or number. Raises ClipError."""
     try:
         size = UNITS[unit] if isinstance(unit, str) and unit in UNITS else float(unit)
     except ValueError:
@@ -65,7 +66,7 @@ def unit_size(unit: str | float) -> float:
 
 
 def in_unit(clip: Clip, factor: float, unit: float) -> Clip:
-    """All lengths times ``factor``; unit: what the clip then says of its file's."""
+    """Clip with all lengths times ``factor``; unit: its new ``Clip.unit``."""
     return replace(
         clip,
         offsets=clip.offsets * factor,
@@ -77,7 +78,7 @@ def in_unit(clip: Clip, factor: float, unit: float) -> Clip:
 
 
 def axes_matrix(axes: tuple[str, str, str]) -> np.ndarray:
-    """(3, 3) whose rows are x, y and z in the file's axes; from its vectors to ours."""
+    """Matrix (3, 3) whose rows are x, y and z in the file's axes; from its vectors to ours."""
     rows = np.zeros((3, 3))
     for k, axis in enumerate(axes):
         rows[k, UPS.index(axis[-1])] = -1.0 if axis.startswith("-") else 1.0
@@ -85,7 +86,7 @@ def axes_matrix(axes: tuple[str, str, str]) -> np.ndarray:
 
 
 def in_axes(clip: Clip, axes: tuple[str, str, str]) -> Clip:
-    """The clip of a file's own axes in ours, which these axes of the file are."""
+    """Clip in our axes, from one in a file's axes; axes: of the file, that are ours."""
     M = axes_matrix(axes)
     turned = {
         k: getattr(clip, k) @ M.T for k in ("offsets", "end_offsets", "root_pos", "moved_pos")
@@ -95,7 +96,7 @@ def in_axes(clip: Clip, axes: tuple[str, str, str]) -> Clip:
 
 
 def _main_axis(vector: np.ndarray) -> tuple[str, float]:
-    """The signed axis nearest to a vector, and the cosine between them."""
+    """Signed axis nearest to a vector, and the cosine between them."""
     k = int(np.argmax(np.abs(vector)))
     size = float(np.linalg.norm(vector))
     sign = "-" if vector[k] < 0 else ""
@@ -105,7 +106,7 @@ def _main_axis(vector: np.ndarray) -> tuple[str, float]:
 def _axes(
     clip: Clip, pos: np.ndarray, scheme: Scheme | None, up: str | None
 ) -> tuple[tuple[str, str, str], list[str]]:
-    """Which axes of the file are x, y and z; and what to tell of it. pos (n, J, 3)."""
+    """Axes of the file that are x, y and z, and notes on them. pos (n, J, 3)."""
     told: list[str] = []
     if up is not None and up not in UPS:
         raise ClipError(f"up is {up!r}; give one of {', '.join(UPS)}")
@@ -138,7 +139,7 @@ def _identity(clip: Clip) -> np.ndarray:
 def _across(
     clip: Clip, pos: np.ndarray, scheme: Scheme, top: str, bottom: str, instead: str
 ) -> np.ndarray:
-    """(n, 3) from the mean of the two feet, or where there are none of the knees, to the head."""
+    """Vector (n, 3) from the mean of the two feet, or of the knees without feet, to the head."""
     low = (
         bottom
         if f"left{bottom}" in scheme.joints and f"right{bottom}" in scheme.joints
@@ -149,7 +150,7 @@ def _across(
 
 
 def _unit(clip: Clip, scheme: Scheme | None) -> tuple[float, list[str]]:
-    """[m] of a unit, and what to tell of it; of a clip in our axes and the file's unit."""
+    """Size [m] of a unit, and notes on it; of a clip in our axes and the file's unit."""
     size = height(clip.some(_SAMPLES), scheme) or 1.0
     if scheme is None:
         fitting = [u for u in ("m", "cm", "mm") if 0.2 <= size * UNITS[u] <= 3.0]
@@ -168,7 +169,7 @@ def _unit(clip: Clip, scheme: Scheme | None) -> tuple[float, list[str]]:
 
 
 def leg_length(clip: Clip, scheme: Scheme) -> float:
-    """[m] thigh and shank, the mean of both sides; of legs without feet twice the thighs."""
+    """Length [m] of thigh and shank, mean of both sides; twice the thigh for legs without feet."""
     total = 0.0
     for side in ("left", "right"):
         thigh, shank = (clip.joint(scheme.joints[f"{side}{limb}"]) for limb in ("Thigh", "Shank"))
@@ -180,7 +181,7 @@ def leg_length(clip: Clip, scheme: Scheme) -> float:
 
 
 def chain_length(clip: Clip, above: int, below: int) -> float:
-    """[m] the lengths of the bones from a joint down to one below it; 0 if it is not below."""
+    """Length [m] of the bones from a joint down to one below it; 0 if it is not below."""
     length, joint = 0.0, below
     while joint != above:
         if joint < 0:

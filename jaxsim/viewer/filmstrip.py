@@ -270,7 +270,7 @@ def _tick_step(width: float) -> float:
 
 
 def _label_panel(axis: Axes, motion: Motion, frame: int, inches: float) -> None:
-    """Time and phase above the panel. inches: its width."""
+    """Write time and phase above the panel. inches: its width."""
     phase = int(motion.phase[frame])
     name = motion.phase_names[phase] if phase >= 0 else ""
     room = max(4, int(inches / 0.075))  # characters that fit above the panel

@@ -61,13 +61,12 @@ def write_page(
 def page_text(
     motion: Motion, summary: Mapping[str, object] | None = None, fps: float = 60.0
 ) -> str:
-    """A motion as one self-contained HTML page.
+    """Text of a self-contained HTML page of a motion.
 
-    motion: any number of frames, also 0 or 1.
-    summary: name -> value, shown as a table below the player; a value that is a mapping becomes
-    a group of rows. fps [1/s]: frames per simulated second in the page; the frames nearest to
-    an even grid are taken, never more than the motion has. Phase bands and the peaks of the
-    contact force come from all frames.
+    motion: any number of frames, also 0 or 1. summary: name -> value, shown as a table below the
+    player; a value that is a mapping becomes a group of rows. fps [1/s]: frames per simulated
+    second in the page; the frames nearest to an even grid are taken, never more than the motion
+    has. Phase bands and the peaks of the contact force come from all frames.
 
     The page opens at `#t=2.5` paused at 2.5 s, and at `#t=2.5&view=front` seen from the front.
     Raises ValueError if fps is not positive.
@@ -118,7 +117,7 @@ def _player_file(name: str) -> str:
 
 
 def _script() -> str:
-    """The player's scripts as one function, so that their names stay within it."""
+    """Scripts of the player as one function, so that their names stay within it."""
     files = [_player_file(f"{name}.js") for name in SCRIPTS]
     return "\n".join(['"use strict";', "(() => {", *files, "})();"])
 
