@@ -27,11 +27,11 @@ def read_numbers(name: str, folder: Path | None = None) -> dict[str, float]:
     if not path.is_file():
         raise ValueError(f"there is no file {path}; those that are shipped: {', '.join(shipped)}")
     try:
-        held = json.loads(path.read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"))
     except (ValueError, RecursionError, MemoryError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise ValueError(f"{path} is not JSON, or is damaged: {reason}") from None
-    numbers = held.get("numbers") if isinstance(held, dict) else None
+    numbers = content.get("numbers") if isinstance(content, dict) else None
     if not (isinstance(numbers, dict) and numbers):
         raise ValueError(f"{path} holds no numbers; best.json of jaxsim tune does")
     values: dict[str, Any] = {

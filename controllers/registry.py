@@ -66,22 +66,22 @@ def controller_of(table: Table, setup: Setup) -> Registered:
     or an invalid value; UntrustedCode for a file that may not be run.
     """
     name = table.text("name")
-    made = _function(name, table, setup.world.folder)(table, setup)
-    if not isinstance(made, Registered):
-        made = Registered(made)
+    result = _function(name, table, setup.world.folder)(table, setup)
+    if not isinstance(result, Registered):
+        result = Registered(result)
     numbers = table.take("numbers", {})
     table.done()
     if isinstance(numbers, str):
-        own = setup.world.folder / numbers
+        path = setup.world.folder / numbers
         try:
             numbers = read_numbers(numbers, setup.world.folder)
         except ValueError as error:
             raise table.error(str(error), "numbers") from error
-        if own.is_file():  # kept with results, so that a scenario plays from there
-            made = replace(made, files={**made.files, own.name: own.read_text("utf-8")})
+        if path.is_file():  # kept with results, so that a scenario plays from there
+            result = replace(result, files={**result.files, path.name: path.read_text("utf-8")})
     if not isinstance(numbers, Mapping):
         raise table.error("is no table of numbers by label or path, and no file", "numbers")
-    controller = made.controller
+    controller = result.controller
     for label, value in numbers.items():
         try:
             controller = controller.set(label, value)
@@ -92,7 +92,7 @@ def controller_of(table: Table, setup: Setup) -> Registered:
             check_controller(setup.model, controller)
         except ModelError as error:
             raise table.error(str(error), "numbers") from error
-    return replace(made, controller=controller)
+    return replace(result, controller=controller)
 
 
 def _function(name: str, table: Table, folder: Path) -> Callable[[Table, Setup], Any]:

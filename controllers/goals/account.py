@@ -70,12 +70,12 @@ def most_against(machine: Any, frames: Any) -> str | None:
 
     None if no two goals opposed each other.
     """
-    own = np.triu(np.nan_to_num(frames.more["against"].sum(axis=0)), 1)
-    if not own.any():
+    opposition = np.triu(np.nan_to_num(frames.more["against"].sum(axis=0)), 1)
+    if not opposition.any():
         return None
-    a, b = np.unravel_index(own.argmax(), own.shape)
+    a, b = np.unravel_index(opposition.argmax(), opposition.shape)
     names = machine.row_names
-    return f"{names[a]} and {names[b]}, {own[a, b] / own.sum():.0%}"
+    return f"{names[a]} and {names[b]}, {opposition[a, b] / opposition.sum():.0%}"
 
 
 def reach_distance(
@@ -86,11 +86,11 @@ def reach_distance(
     None if the run ended before any reach began.
     """
     apart = []
-    for asked in reaches:
-        during = np.flatnonzero((time >= asked.start) & (time <= asked.end))
+    for goal in reaches:
+        during = np.flatnonzero((time >= goal.start) & (time <= goal.end))
         if during.size:
-            at = points.names.index(asked.effector)
-            apart.append(np.linalg.norm(frames.contact_pos[during[-1], at] - asked.target))
+            at = points.names.index(goal.effector)
+            apart.append(np.linalg.norm(frames.contact_pos[during[-1], at] - goal.target))
     return max(apart, default=None)
 
 
@@ -102,10 +102,10 @@ def constraint_measures(
     None if the run ended before any pin began.
     """
     drifts, pulls = [], []
-    for asked in constraints:
-        during = np.flatnonzero((time >= asked.start) & (time < asked.end))
+    for pin in constraints:
+        during = np.flatnonzero((time >= pin.start) & (time < pin.end))
         if during.size:
-            at = points.names.index(asked.effector)
+            at = points.names.index(pin.effector)
             place = frames.contact_pos[during, at]
             drifts.append(np.linalg.norm(place - place[0], axis=1).max())
             pulls.append(np.linalg.norm(frames.contact_force[during, at], axis=1).max())
@@ -128,10 +128,10 @@ def step_lengths(state_names: tuple[str, ...], points: Effectors, frames: Any) -
         return []
     places = [frames.contact_pos[:, points.of(foot), :2].mean(axis=1) for foot in FEET]
     place = np.stack(places)  # (2, T, 2)
-    begun = entries(frames)
-    ended = np.append(begun[1:], len(frames.phase) - 1)
-    stepping = takes_steps(state_names)[frames.phase[begun]]
-    moved = place[:, ended[stepping]] - place[:, begun[stepping]]
+    starts = entries(frames)
+    ends = np.append(starts[1:], len(frames.phase) - 1)
+    stepping = takes_steps(state_names)[frames.phase[starts]]
+    moved = place[:, ends[stepping]] - place[:, starts[stepping]]
     return np.linalg.norm(moved, axis=2).max(axis=0).tolist()
 
 

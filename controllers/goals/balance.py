@@ -86,8 +86,8 @@ def bearing_feet(obs: EffectorObservation, step: Step) -> Array:
     bears = jnp.zeros(conf.effectors.count, bool)
     lands = ~step.stepping & (conf.near.gap < step.gait.clearance * obs.height)
     for name in FEET:
-        own = obs.group(name)
-        bears = bears | (own & ((obs.touching | lands) & own).any())
+        points = obs.group(name)
+        bears = bears | (points & ((obs.touching | lands) & points).any())
     return bears & (conf.near.gap < step.gait.sole * obs.height)
 
 

@@ -106,12 +106,12 @@ def _relax(obs: EffectorObservation, climb: Climb) -> Climb:
 
 def _leave(obs: EffectorObservation, climb: Climb) -> Climb:
     """Enter a state that moves a limb: the limb lets go of its hold."""
-    one = np.arange(4) == climb.limb
+    moving = np.arange(4) == climb.limb
     been, returns = leaving(climb.been, climb.asked, climb.limb, climb.hold)
     return replace(
         climb,
-        back=jnp.where(one, climb.asked, 0).sum(),
-        asked=jnp.where(one, climb.hold, climb.asked),
+        back=jnp.where(moving, climb.asked, 0).sum(),
+        asked=jnp.where(moving, climb.hold, climb.asked),
         begun=obs.time,
         short=safe_norm(obs.com - climb.com_target),
         been=been,
@@ -125,7 +125,7 @@ def _watch(obs: EffectorObservation, climb: Climb) -> Climb:
     strays = safe_norm(obs.com - climb.com_target) - climb.short
     fails = climb.waited(obs, climb.pace.moving)
     fails = fails | ((strays > climb.pace.strays * climb.limbs.height) & ~climb.saved)
-    one, holds = np.arange(4) == climb.limb, the_holds(obs)
+    moving, holds = np.arange(4) == climb.limb, the_holds(obs)
     tip = row_of(climb.limb, obs.conf.position[holds.grippers[order_of(obs)]])
     taken = (climb.asked[:, None] == np.arange(holds.pos.shape[0])).any(axis=0)
     away = jnp.where(taken | ~holds.there, jnp.inf, safe_norm(holds.pos - tip))
@@ -133,7 +133,7 @@ def _watch(obs: EffectorObservation, climb: Climb) -> Climb:
     return replace(
         climb,
         hold=hold,
-        asked=jnp.where(one, hold, climb.asked),
+        asked=jnp.where(moving, hold, climb.asked),
         begun=jnp.where(fails, obs.time, climb.begun),
         saved=climb.saved | fails,
     )

@@ -90,10 +90,10 @@ def composed(
             )
     flat: dict[str, GoalState] = {}
     for k, (name, state) in enumerate(states.items()):
-        for key, one in _states(k, name, state).items():
+        for key, substate in _states(k, name, state).items():
             if key in flat:
                 raise ValueError(f"two states have one name: {key}")
-            flat[key] = one
+            flat[key] = substate
     entries = [_entries(name, inner.get(name)) for name in names]
     follow = {}
     for name, order in zip(names, outer.order):
@@ -102,9 +102,9 @@ def composed(
         if machine is None:
             follow[name] = after
             continue
-        own = [_within(name, s) for s in machine.state_names]
-        for one, followers in zip(own, machine.order):
-            follow[one] = (*(own[k] for k in followers), *after)
+        inside = [_within(name, s) for s in machine.state_names]
+        for substate, followers in zip(inside, machine.order):
+            follow[substate] = (*(inside[k] for k in followers), *after)
     starts = {name: machine.variables for name, machine in inner.items()}
     fixed = [*constraints, *(c for machine in inner.values() for c in machine.constraints)]
     return GoalMachine(
@@ -218,10 +218,10 @@ def _united(
     goals: tuple[Goal, ...], names: tuple[str, ...], inner: Mapping[str, GoalMachine]
 ) -> tuple[Goal, ...]:
     """Each goal once, with the variables of the active machine."""
-    found: dict[str, dict[str | None, Goal]] = {}
+    owners_of: dict[str, dict[str | None, Goal]] = {}
     for owner, each in [(None, goals), *((n, m.goals) for n, m in inner.items())]:
         for goal in each:
-            owners = found.setdefault(goal.name, {})
+            owners = owners_of.setdefault(goal.name, {})
             first, one = next(iter(owners.items()), (owner, goal))
             if _meant(one) != _meant(goal):
                 where = "the outer machine" if first is None else repr(first)
@@ -232,7 +232,7 @@ def _united(
             owners[owner] = goal
     return tuple(
         replace(next(iter(owners.values())), rows=_Shared(owners, names))
-        for owners in found.values()
+        for owners in owners_of.values()
     )
 
 
@@ -257,13 +257,13 @@ class _Shared:
         alike: dict[Any, list[str | None]] = {}
         for owner, goal in self.owners.items():
             alike.setdefault((goal, _structure(_variables(now, owner))), []).append(owner)
-        found, group = [], {}
+        results, group = [], {}
         for (goal, _), each in alike.items():
-            group |= dict.fromkeys(each, jnp.asarray(len(found)))
+            group |= dict.fromkeys(each, jnp.asarray(len(results)))
             variables = pick(self._place(now, each), [_variables(now, owner) for owner in each])
-            found.append(goal.rows(obs, variables))
+            results.append(goal.rows(obs, variables))
         at = self._place(now, list(self.owners))
-        return pick(pick(at, [group[owner] for owner in self.owners]), found)
+        return pick(pick(at, [group[owner] for owner in self.owners]), results)
 
     def _place(self, now: Composed, owners: list[str | None]) -> Array:
         """Index () of the active machine among owners; where none is, of the outer one, or 0."""
@@ -288,14 +288,16 @@ def _clasps(
     own: Callable | None, names: tuple[str, ...], inner: Mapping[str, GoalMachine]
 ) -> Callable[[EffectorObservation, Any], Array] | None:
     """Hand holds requested by the outer machine and by the active submachine."""
-    asked = {name: machine.clasps for name, machine in inner.items() if machine.clasps is not None}
-    if own is None and not asked:
+    requests = {
+        name: machine.clasps for name, machine in inner.items() if machine.clasps is not None
+    }
+    if own is None and not requests:
         return None
 
     def clasps(obs: EffectorObservation, now: Composed) -> Array:
-        found = [] if own is None else [own(obs, now.outer)]
-        for name, one in asked.items():
-            found.append(one(obs, now.parts[name]) & (now.at == names.index(name)))
-        return jnp.stack(found).any(axis=0)
+        masks = [] if own is None else [own(obs, now.outer)]
+        for name, clasps_of in requests.items():
+            masks.append(clasps_of(obs, now.parts[name]) & (now.at == names.index(name)))
+        return jnp.stack(masks).any(axis=0)
 
     return clasps

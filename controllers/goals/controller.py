@@ -56,15 +56,15 @@ class GoalController(Numbered):
         ".priority"; numbers of the gait "gait.time", of a submachine "stand.gait.time".
         """
         goals = [goal.name for goal in self.machine.goals]
-        found = {}
+        paths = {}
         for s, (name, state) in enumerate(self.machine.states.items()):
             for goal, weight in state.goals.items():
                 label, at = f"{name}.{goal}", f"[{s},{goals.index(goal)}]"
                 if isinstance(weight, Response):
-                    found |= {f"{label}.time": f"times{at}", f"{label}.priority": f"weights{at}"}
+                    paths |= {f"{label}.time": f"times{at}", f"{label}.priority": f"weights{at}"}
                 else:
-                    found[label] = f"weights{at}"
-        return found | _gaits(self.variables, "variables")
+                    paths[label] = f"weights{at}"
+        return paths | _gaits(self.variables, "variables")
 
     @property
     def phase_names(self) -> tuple[str, ...]:
@@ -119,11 +119,11 @@ class GoalController(Numbered):
 def _gaits(variables: Any, path: str) -> dict[str, str]:
     """Mapping from label to path of the numbers of gaits, also of submachines."""
     if isinstance(variables, Composed):
-        found = _gaits(variables.outer, f"{path}.outer")
+        paths = _gaits(variables.outer, f"{path}.outer")
         for name, start in variables.starts.items():
             inner = _gaits(start, f"{path}.starts.{name}")
-            found |= {f"{name}.{label}": at for label, at in inner.items()}
-        return found
+            paths |= {f"{name}.{label}": at for label, at in inner.items()}
+        return paths
     gait = getattr(variables, "gait", None)
     fields = () if gait is None else dataclasses.fields(gait)
     return {f"gait.{f.name}": f"{path}.gait.{f.name}" for f in fields}

@@ -230,16 +230,16 @@ def dismount_machine(
     """
 
     at, legs = np.asarray(angles), np.asarray(tucked) - np.asarray(angles)
-    own = at[[list(joints).index(name) for name in stiff]]
+    stiff_angles = at[[list(joints).index(name) for name in stiff]]
 
     def tucks(obs: EffectorObservation, now: Dismount):
         dtype = obs.conf.q.dtype
         return jnp.asarray(at, dtype) + braking(obs, now) * jnp.asarray(legs, dtype)
 
     straight = goals.pose(
-        "straight", tuple(stiff), lambda obs, _: jnp.asarray(own, obs.conf.q.dtype)
+        "straight", tuple(stiff), lambda obs, _: jnp.asarray(stiff_angles, obs.conf.q.dtype)
     )
-    swinging = swing_machine(stiff, own, swing or Swing())
+    swinging = swing_machine(stiff, stiff_angles, swing or Swing())
     standing = balance_machine().weighing(FIRM)
     upright = replace(standing.states["balance"], condition=lambda *_: jnp.asarray(True))
     landing_machine = replace(standing, states={"upright": upright}, transitions={})

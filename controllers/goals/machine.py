@@ -243,9 +243,9 @@ class GoalMachine:
         """Memory after a step: stay in a state while its condition holds, else follow
         transitions."""
         states = list(self.states.values())
-        kept = pick(memory.state, [s.during(obs, memory.variables) for s in states])
-        entered = [s.enter(obs, kept) for s in states]
-        may_stay = pick(memory.state, [s.condition(obs, kept) for s in states])
+        present = pick(memory.state, [s.during(obs, memory.variables) for s in states])
+        entered = [s.enter(obs, present) for s in states]
+        may_stay = pick(memory.state, [s.condition(obs, present) for s in states])
         applies = jnp.stack([s.condition(obs, e) for s, e in zip(states, entered)])
         follower = pick(memory.state, [self._first(order, applies) for order in self.order])
         moved = ~may_stay & (follower >= 0)
@@ -255,7 +255,7 @@ class GoalMachine:
             state=chosen,
             since=jnp.where(moved, obs.time, memory.since),
             steps=memory.steps + jnp.where(moved & (chosen == jnp.arange(len(states))), 1, 0),
-            variables=jax.tree.map(lambda new, old: jnp.where(moved, new, old), variables, kept),
+            variables=jax.tree.map(lambda new, old: jnp.where(moved, new, old), variables, present),
             constraints=constraints_now(self.constraints, obs, memory.constraints)
             if self.constraints
             else None,
@@ -331,14 +331,16 @@ class GoalMachine:
         for k, (goal, timed) in enumerate(zip(self.goals, self.timed)):
             if goal.level in VANISH:
                 continue
-            found = goal.rows(here, memory.variables)
-            error, J = found
+            error_rows = goal.rows(here, memory.variables)
+            error, J = error_rows
             scale = root_of_weight(now[k]) / (
                 1.0 if goal.unit == "one" else getattr(unit, goal.unit)
             )
             if timed and times is not None and factor is not None:
-                own = times[memory.state, k], now[k]
-                rows.append(response_rows(obs.conf, found, goal.level, at_v, *own, factor, dt))
+                response = times[memory.state, k], now[k]
+                rows.append(
+                    response_rows(obs.conf, error_rows, goal.level, at_v, *response, factor, dt)
+                )
             elif goal.level == "velocity":
                 rows.append(velocity_rows(J, -error, scale))
             else:

@@ -126,12 +126,12 @@ def hold_on(table: Table, setup: Setup) -> Registered:
     model.topology.require("the controller 'hold_on'", *ROLES, *HANDS, *UPPER_ARMS, *SHANKS)
     if not setup.world.holds:
         raise table.error("needs something to hold on to; give the world a [[hold]]")
-    given = {
+    thresholds = {
         key: table.number(key, getattr(Caution, key), above=0.0)
         for key in ("alarm", "calm", "still")
     }
     legs = _hinges(model, setup.state, {model.topology.part(name) for name in (*THIGHS, *SHANKS)})
-    machine = hold_on_machine(*legs, Caution(**given), swing=_swing(table))
+    machine = hold_on_machine(*legs, Caution(**thresholds), swing=_swing(table))
     return registered(machine, table, setup)
 
 
@@ -190,7 +190,7 @@ def registered(
             )
         except ValueError as error:
             raise each.error(str(error)) from error
-        asked = Reach(time.effector, where, time.start, time.end)
+        new_reach = Reach(time.effector, where, time.start, time.end)
         each.done()
         elsewhere = [other for other in reaches if other.target != where]
         for other in (*elsewhere, *holds):
@@ -208,7 +208,7 @@ def registered(
             onset,
         )
         machine = machine.adding(goal, weight)
-        reaches.append(asked)
+        reaches.append(new_reach)
     controller = GoalController.of(machine, setup.model, flying(setup))
     return Registered(
         replace(controller, reaches=tuple(reaches)),

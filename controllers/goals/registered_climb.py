@@ -49,34 +49,38 @@ def climb(table: Table, setup: Setup) -> Registered:
             f"climbs, and the world has {len(world.holds)} holds; give it a [[wall]], or [[hold]]s",
             "name",
         )
-    own = main_part(top)
-    if own.topology.joint_kinds[own.topology.root_joints[0]] != "free":
+    submodel = main_part(top)
+    if submodel.topology.joint_kinds[submodel.topology.root_joints[0]] != "free":
         raise table.error("climbs: this needs a body whose root moves freely in space", "name")
     way = np.deg2rad(table.number("way_deg", 0.0))
-    wall, held = Wall.of(setup), _begin(table, setup)
-    body, points = own.of(setup.model), effectors_of(setup.model)
+    wall, limb_holds = Wall.of(setup), _begin(table, setup)
+    body, points = submodel.of(setup.model), effectors_of(setup.model)
     limbs = Limbs.of(body, points)
     numbers = (wall.pos, wall.frame, wall.origin, [np.sin(way), np.cos(way)])
     numbers = [jnp.asarray(x, body.mass.dtype) for x in numbers]
-    q, begun, slack, away = set_out(body, points, limbs, setup.state.q[own.q], *numbers, held)
-    if held is None and not slack > 0:
+    q, initial, slack, away = set_out(
+        body, points, limbs, setup.state.q[submodel.q], *numbers, limb_holds
+    )
+    if limb_holds is None and not slack > 0:
         raise table.error(
             "finds no four holds to begin on within reach of hands and feet; give the wall more, or"
             " another seed, or say which with begin = { leftHand = ... }",
             "name",
         )
-    state = setup.state.replace(q=setup.state.q.at[own.q].set(q))
-    chosen = [world.holds[k] for k in np.asarray(begun.asked)]
+    state = setup.state.replace(q=setup.state.q.at[submodel.q].set(q))
+    chosen = [world.holds[k] for k in np.asarray(initial.asked)]
     far = np.asarray(away, float) - np.array([hold.reach for hold in chosen])
     if not far.max() <= 0:
-        k = _outlier(np.asarray(wall.pos)[np.asarray(begun.asked)])
+        k = _outlier(np.asarray(wall.pos)[np.asarray(initial.asked)])
         raise ModelError(
             f"hold {chosen[k].name!r} is out of reach of {LIMBS[k]!r} while the other limbs are on"
             f" theirs: one of them misses its hold by {far.max():.2f} m; begin on other holds, or"
             " give more of them"
         )
     _check_free(setup, state, wall)
-    machine = climb_machine([own.topology.joint_names[j] for j in hinges(own.topology)], begun)
+    machine = climb_machine(
+        [submodel.topology.joint_names[j] for j in hinges(submodel.topology)], initial
+    )
     return replace(registered(machine, table, setup, ROLES), state=state)
 
 
@@ -124,7 +128,7 @@ def set_out(
     q = q.at[root : root + 3].add(target - now)
     q = reached(body, points, ends, q, pos[held], target)
     tips = points.positions(forward_kinematics(body, q, still))[np.array(ends)]
-    begun = Climb(
+    initial = Climb(
         frame=frame,
         origin=origin,
         way=way,
@@ -146,7 +150,7 @@ def set_out(
         returns=jnp.asarray(0),
         short=jnp.zeros((), dtype),
     )
-    return q, begun, slack, safe_norm(tips - pos[held])
+    return q, initial, slack, safe_norm(tips - pos[held])
 
 
 @dataclass(frozen=True)
@@ -168,17 +172,19 @@ class Wall:
         model, holds = setup.model, setup.world.holds
         top = model.topology
         shapes = np.array([top.shape(hold.name) for hold in holds])
-        own, pelvis = main_part(top), top.part("pelvis")
+        submodel, pelvis = main_part(top), top.part("pelvis")
 
         @jax.jit
         def seen(model: Model, state: State) -> tuple[Array, ...]:
-            kin = forward_kinematics(own.of(model), state.q[own.q], state.qd[own.dofs])
+            kin = forward_kinematics(
+                submodel.of(model), state.q[submodel.q], state.qd[submodel.dofs]
+            )
             places = effectors_of(model).positions(kin)
             root = kin.link_pos[pelvis], kin.link_rot[pelvis]
             return *frames(model, shapes, state.time), *root, jnp.min(places[:, 2])
 
-        found = (np.array(x, float) for x in seen(model, setup.state))
-        pos, rot, ground, turned, ground_height = found
+        arrays = (np.array(x, float) for x in seen(model, setup.state))
+        pos, rot, ground, turned, ground_height = arrays
         ahead = turned @ np.array(top.roles.forward)
         up = rot[0] @ np.array(holds[0].push)
         up = up / np.linalg.norm(up)
@@ -199,15 +205,15 @@ class Wall:
 def _begin(table: Table, setup: Setup) -> Array | None:
     """Hold (4,) of each limb at the start, int; None if the table has no ``begin``."""
     names = [hold.name for hold in setup.world.holds]
-    given = table.table("begin")
-    if given is None:
+    entries = table.table("begin")
+    if entries is None:
         return None
-    held = [names.index(named(given, limb, names)) for limb in LIMBS]
-    given.done()
-    for limb, hold in zip(LIMBS, held):
-        if held.count(hold) > 1:
-            raise given.error(f"is {names[hold]!r}, and so is another's; give each its own", limb)
-    return jnp.asarray(held)
+    limb_holds = [names.index(named(entries, limb, names)) for limb in LIMBS]
+    entries.done()
+    for limb, hold in zip(LIMBS, limb_holds):
+        if limb_holds.count(hold) > 1:
+            raise entries.error(f"is {names[hold]!r}, and so is another's; give each its own", limb)
+    return jnp.asarray(limb_holds)
 
 
 def _check_free(setup: Setup, state: State, wall: Wall) -> None:

@@ -76,14 +76,14 @@ def response_rows(
     """
     error, J = goal_rows
     if level == "velocity":
-        span, asked = time, (J @ conf.v - dt / time * error) / (1 + dt / time)
+        span, target = time, (J @ conf.v - dt / time * error) / (1 + dt / time)
     else:
         tau = time / TO_63
         span = tau / 2
         now = error - dt * (J @ at_v)
-        asked = (J @ conf.v - dt / tau**2 * now) / (1 + dt / tau) ** 2
+        target = (J @ conf.v - dt / tau**2 * now) / (1 + dt / tau) ** 2
     eased = lax.linalg.triangular_solve(factor, J.T, left_side=True, lower=True)
     rows = jnp.maximum(jnp.sum(jnp.any(J != 0, axis=1)), 1)  # those that are asked for now
     moves = jnp.sum(eased**2) / rows
     weight = safe_divide(priority * span / dt, moves)
-    return velocity_rows(J, asked, root_of_weight(weight))
+    return velocity_rows(J, target, root_of_weight(weight))

@@ -27,7 +27,7 @@ def hanging(setup: Setup, bar: str, angle: float) -> State:
     that the hands are not on then, and for a bar through the body.
     """
     model, points = setup.model, effectors_of(setup.model)
-    top, own = model.topology, main_part(model.topology)
+    top, submodel = model.topology, main_part(model.topology)
     shape = top.shape(bar)
     places, turns = frames(model, np.array([shape]), setup.state.time)
     place, along = np.asarray(places[0], float), np.asarray(turns[0], float)[:, 0]
@@ -43,7 +43,7 @@ def hanging(setup: Setup, bar: str, angle: float) -> State:
 
     @jax.jit
     def positions(model: Model, q: Array, qd: Array) -> Array:
-        kin = forward_kinematics(own.of(model), q[own.q], qd[own.dofs])
+        kin = forward_kinematics(submodel.of(model), q[submodel.q], qd[submodel.dofs])
         return points.positions(kin)[last]
 
     def tips() -> np.ndarray:
@@ -73,12 +73,12 @@ def check_free(
 
     holds: (name, place (3,), half of a bar (3,) [m]).
     """
-    own = main_part(setup.model.topology)
-    body = own.of(setup.model)
+    submodel = main_part(setup.model.topology)
+    body = submodel.of(setup.model)
 
     @jax.jit
     def poses(body: Model, state: State) -> tuple[Array, Array]:
-        kin = forward_kinematics(body, state.q[own.q], state.qd[own.dofs])
+        kin = forward_kinematics(body, state.q[submodel.q], state.qd[submodel.dofs])
         return shape_poses(body, kin)
 
     pos, rot = map(np.asarray, poses(body, state))

@@ -54,10 +54,10 @@ class PolicyController(Numbered):
 
     def check(self, model: Model) -> None:
         """Raise ModelError unless network, observation and action have the sizes of this model."""
-        size, given = self.action.size(model), self.network.layers[-1][1].shape[0]
-        if size != given:
+        size, outputs = self.action.size(model), self.network.layers[-1][1].shape[0]
+        if size != outputs:
             raise ModelError(
-                f"the policy drives {given} motors, and this character has {size}; it is one of"
+                f"the policy drives {outputs} motors, and this character has {size}; it is one of"
                 " another character"
             )
         if self.pose.shape != (model.topology.nq,):
@@ -79,10 +79,10 @@ class PolicyController(Numbered):
         self, memory: PolicyMemory, model: Model, state: State, obs: Any, dt: Array
     ) -> tuple[PolicyMemory, Control]:
         """Decide on an action if one is due, and apply the present one."""
-        wanted = None if self.track is None else self.track.at(model, state.time)
+        clip_pose = None if self.track is None else self.track.at(model, state.time)
         view = View(
             model, state, obs, self.pose, self.upright, self.height, self.command, memory.action,
-            wanted,
+            clip_pose,
         )  # fmt: skip
         decided = PolicyMemory(
             self.network(observed(self.observation, view)), memory.due + 1 / self.rate

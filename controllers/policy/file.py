@@ -86,12 +86,12 @@ class PolicyFile:
         other sizes.
         """
         motors = list(model.topology.actuated_dof_names)
-        given = self.about["motors"]
-        if motors != given:
-            differ = [name for name in given if name not in motors] or motors[len(given) :]
+        names = self.about["motors"]
+        if motors != names:
+            differ = [name for name in names if name not in motors] or motors[len(names) :]
             raise PolicyError(
                 f"the policy is one of another character: it was learned in"
-                f" {self.about['scenario']!r} with {len(given)} motors, this one has {len(motors)}"
+                f" {self.about['scenario']!r} with {len(names)} motors, this one has {len(motors)}"
                 f" ({', '.join(differ[:3]) or 'in another order'} ...)"
             )
         self._check_poses(model)
@@ -104,7 +104,7 @@ class PolicyFile:
             jnp.asarray(self.network.deviation, dtype),
         )
         command = {name: jnp.asarray(x, dtype) for name, x in self.about["command"].items()}
-        found = PolicyController(
+        controller = PolicyController(
             network=network,
             pose=pose,
             upright=upright,
@@ -116,8 +116,8 @@ class PolicyFile:
             rest=pose if self.rest is None else _whole(self.rest, state),
             track=jax.tree.map(lambda x: jnp.asarray(x, dtype), self.track),
         )
-        self._check_observed(found, model, state)
-        return found
+        self._check_observed(controller, model, state)
+        return controller
 
     def other_scenario(self, name: str) -> tuple[str, ...]:
         """Note for a policy that was learned in another scenario than this one, by name or file."""
@@ -148,11 +148,11 @@ class PolicyFile:
     def _check_observed(self, found: PolicyController, model: Model, state: State) -> None:
         def seen(state: State) -> Array:
             obs = TimeStepping().observe(model, state)
-            wanted = None if found.track is None else found.track.at(model, state.time)
+            clip_pose = None if found.track is None else found.track.at(model, state.time)
             action = jnp.zeros(len(self.about["motors"]), model.mass.dtype)
             view = View(
                 model, state, obs, found.pose, found.upright, found.height, found.command, action,
-                wanted,
+                clip_pose,
             )  # fmt: skip
             return observed(found.observation, view)
 
@@ -211,7 +211,7 @@ def _check_about(about: dict[str, Any]) -> None:
     def positive(value: Any) -> bool:
         return is_number(value) and value > 0
 
-    wanted = {
+    checks = {
         "observation": (texts, "a list of names"),
         "action": (lambda value: isinstance(value, str), "a name"),
         "scale": (positive, "a positive number"),
@@ -220,7 +220,7 @@ def _check_about(about: dict[str, Any]) -> None:
         "motors": (texts, "a list of names"),
         "scenario": (lambda value: isinstance(value, str), "a name"),
     }  # fmt: skip
-    for key, (good, what) in wanted.items():
+    for key, (good, what) in checks.items():
         if key not in about:
             raise PolicyError(f"is of another version: it lacks {key}")
         if not good(about[key]):

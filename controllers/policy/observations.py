@@ -144,15 +144,15 @@ def observed(parts: Sequence[Part], view: View) -> Array:
 
     Raises KeyError for an unknown name, ValueError for a part that is no vector.
     """
-    found = []
+    vectors = []
     for part in parts:
         value = jnp.asarray(part_of(part)(view))
         if value.ndim != 1:
             raise ValueError(
                 f"observation {_name(part)} has shape {value.shape}; give a vector (n,)"
             )
-        found.append(value.astype(view.state.q.dtype))
-    return jnp.concatenate(found)
+        vectors.append(value.astype(view.state.q.dtype))
+    return jnp.concatenate(vectors)
 
 
 def part_of(part: Part) -> Callable[[View], Array]:

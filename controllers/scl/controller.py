@@ -138,16 +138,16 @@ class ScriptController(Numbered):
         with jax.named_scope("phase"):
             memory = _advance(program, values, memory, angles, links, state, obs)
         with jax.named_scope("targets"):
-            wanted, gain_p, gain_d = _targets(program, values, memory, model, angles, links, obs)
+            target, gain_p, gain_d = _targets(program, values, memory, model, angles, links, obs)
         with jax.named_scope("torques"):
             speed = state.qd[program.dofs]
-            joint_torque = gain_p * (wanted - angles) - gain_d * speed
+            joint_torque = gain_p * (target - angles) - gain_d * speed
             torque = _on_dofs(program, model, joint_torque)
             torque = torque + _virtual_torques(program, values, memory.phase, model, obs)
         control = clipped(model, torque, _on_dofs(program, model, gain_d))
         steps = memory.phase_steps + 1
         time = steps * jnp.asarray(dt, state.q.dtype)
-        memory = dataclasses.replace(memory, wanted=wanted, phase_steps=steps, phase_time=time)
+        memory = dataclasses.replace(memory, wanted=target, phase_steps=steps, phase_time=time)
         return memory, control
 
 
@@ -228,23 +228,23 @@ def _targets(program, values, memory: Memory, model: Model, angles, links, obs):
 
     in_child = _between(start_child - parent, _near(goal - parent, middle), done)
     in_parent = _between(child - start_parent, _near(child - goal, middle), done)
-    wanted = jnp.where(mode == JOINT, _between(memory.start_angle, goal, done), memory.wanted)
-    wanted = jnp.where(mode == CHILD, in_child, wanted)
-    wanted = jnp.where(mode == PARENT, in_parent, wanted)
-    wanted = jnp.where(mode == RELAX, angles, wanted)
+    target = jnp.where(mode == JOINT, _between(memory.start_angle, goal, done), memory.wanted)
+    target = jnp.where(mode == CHILD, in_child, target)
+    target = jnp.where(mode == PARENT, in_parent, target)
+    target = jnp.where(mode == RELAX, angles, target)
     for k in range(program.ik_joints.shape[1]):
-        first, second, wanted_first, wanted_second = _limb(
+        first, second, target_first, target_second = _limb(
             program, values, memory, model, k, links, obs
         )
         index = np.arange(len(program.dofs))
-        wanted = jnp.where((mode == IK_FIRST) & (index == first), wanted_first, wanted)
-        wanted = jnp.where((mode == IK_SECOND) & (index == second), wanted_second, wanted)
-    wanted = jnp.where((mode == IK_FIRST) | (mode == IK_SECOND), _near(wanted, middle), wanted)
+        target = jnp.where((mode == IK_FIRST) & (index == first), target_first, target)
+        target = jnp.where((mode == IK_SECOND) & (index == second), target_second, target)
+    target = jnp.where((mode == IK_FIRST) | (mode == IK_SECOND), _near(target, middle), target)
     relaxed = mode == RELAX
     strength = values[jnp.asarray(program.strength)[p]]
     gain_p = jnp.where(relaxed, 0.0, model.gain_p[program.dofs])
     gain_d = jnp.where(relaxed, strength, 1.0) * model.gain_d[program.dofs]
-    return wanted, gain_p, gain_d
+    return target, gain_p, gain_d
 
 
 def _between(a: Array, b: Array, fraction: Array) -> Array:

@@ -139,14 +139,14 @@ class PrimitiveBuilder:
     def _one(self, tree: Tree[Token], kind: Literal["joint", "link"]) -> str:
         """The one joint or link of an `on`, `by` or `rel` tree."""
         [name], use = words(tree, "NAME"), f"'{tree.data}:'"
-        found = self.joints(name, use) if kind == "joint" else self.links(name, use)
-        if len(found) != 1:
+        names = self.joints(name, use) if kind == "joint" else self.links(name, use)
+        if len(names) != 1:
             raise self.source.error(
                 place(name),
-                f"{use} needs one {kind}, but '{name}' stands for {len(found)}",
-                f"write one of {', '.join(found)}; a [symm] after it adds the other side",
+                f"{use} needs one {kind}, but '{name}' stands for {len(names)}",
+                f"write one of {', '.join(names)}; a [symm] after it adds the other side",
             )
-        return found[0]
+        return names[0]
 
     def _wrong_name(self, name: Token, use: str, kind: Literal["joint", "link"]) -> ScriptError:
         valid, others = self.vocabulary.joint_words, self.vocabulary.link_words

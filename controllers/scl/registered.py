@@ -14,14 +14,14 @@ def script(table: Table, setup: Setup) -> Registered:
     ``file``: a script beside the scenario, or the name of a shipped one; ``text``: the script
     itself. Raises ScriptError for an invalid one.
     """
-    given = find_script(
+    script_tree = find_script(
         table.text("file"), setup.model, setup.world.folder, table.text("text", None)
     )
     return Registered(
-        script_controller(given, setup.model),
-        tuple((phase.name, cause_text(phase.transition)) for phase in given.phases),
-        {"script.scl": given.source},
-        tuple(map(str, given.warnings)),
+        script_controller(script_tree, setup.model),
+        tuple((phase.name, cause_text(phase.transition)) for phase in script_tree.phases),
+        {"script.scl": script_tree.source},
+        tuple(map(str, script_tree.warnings)),
     )
 
 

@@ -41,5 +41,5 @@ def followed_clip(table: Table, setup: Setup, key: str = "clip") -> Reference:
     motion = retarget(clip, alone.model, joints=joints, stance=labels)
     rest = np.broadcast_to(np.asarray(setup.state.q, float), (len(motion.q), len(setup.state.q)))
     q = np.concatenate([motion.q, rest[:, motion.q.shape[1] :]], axis=1)
-    made = reference(setup.model, q, motion.rate, motion.stance, parts(setup.model))
-    return looped(setup.model, made) if loop else made
+    result = reference(setup.model, q, motion.rate, motion.stance, parts(setup.model))
+    return looped(setup.model, result) if loop else result

@@ -120,8 +120,8 @@ def swing_force(
 def leg_torque(model: Model, kin: Kinematics, parts: Parts, force: Array) -> Array:
     """Torques (nv,) of the legs that act like forces (2, 3) on the feet, seen from the pelvis."""
     dofs = model.topology.link_dofs.astype(float)
-    found = jnp.zeros(model.topology.nv, force.dtype)
+    torque = jnp.zeros(model.topology.nv, force.dtype)
     for k, foot in enumerate(parts.feet):
         chain = dofs[foot] - dofs[parts.pelvis]
-        found = found + virtual_force(model, kin, chain, kin.com[foot], force[k])
-    return found
+        torque = torque + virtual_force(model, kin, chain, kin.com[foot], force[k])
+    return torque

@@ -110,9 +110,9 @@ def parts(model: Model) -> Parts:
         """Mask (nv,) of the dofs of a link and all that hang on it."""
         return hanging(link)[joint_links]
 
-    own = np.array(top.link_root) == top.link_root[top.part("pelvis")]
+    character_links = np.array(top.link_root) == top.link_root[top.part("pelvis")]
     free = np.isin(np.array(top.dof_joint), top.joints_of("free"))
-    inner = ~free & own[joint_links]
+    inner = ~free & character_links[joint_links]
     inner[top.driven_dofs] = False
     arms = np.zeros(top.nv, bool)
     for side in SIDES:
@@ -128,7 +128,7 @@ def parts(model: Model) -> Parts:
         ankle_dofs=tuple(tuple(below(foot).tolist()) for foot in feet),
         leg_dofs=tuple(tuple(below(top.part(sided(s, "thigh"))).tolist()) for s in SIDES),
         inner=tuple(inner.tolist()),
-        own=tuple(own.tolist()),
+        own=tuple(character_links.tolist()),
         foot_links=tuple(tuple(hanging(foot).tolist()) for foot in feet),
         sole=sole,
         reach=reach,

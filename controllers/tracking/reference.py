@@ -167,18 +167,20 @@ def reference(
     )
     middle = (ways[1:] + ways[:-1]) / 2
     qd = filtered(np.concatenate([ways[:1], middle, ways[-1:]]) * rate, rate)
-    found = jax.jit(jax.vmap(lambda q, qd: _follows(model, parts, q, qd)))(
+    derived = jax.jit(jax.vmap(lambda q, qd: _follows(model, parts, q, qd)))(
         poses, jnp.asarray(qd, dtype)
     )
     rates = {"com_velocity": "com_acceleration", "momentum": "momentum_rate"}
     for name, its_rate in rates.items():
-        found[its_rate] = jnp.asarray(np.gradient(np.asarray(found[name]), 1 / rate, axis=0), dtype)
+        derived[its_rate] = jnp.asarray(
+            np.gradient(np.asarray(derived[name]), 1 / rate, axis=0), dtype
+        )
     return Reference(
         rate=jnp.asarray(rate, dtype),
         q=poses,
         qd=jnp.asarray(qd, dtype),
         stance=jnp.asarray(stance),
-        **found,
+        **derived,
     )
 
 

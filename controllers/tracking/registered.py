@@ -35,7 +35,7 @@ def topple_free(table: Table, setup: Setup) -> Registered:
     try:
         followed = followed_clip(table, setup) if table.has("clip") else None
         pose = setup.state.q if followed is None else None
-        made = ToppleFree.of(
+        controller = ToppleFree.of(
             setup.model,
             followed,
             pose,
@@ -49,21 +49,21 @@ def topple_free(table: Table, setup: Setup) -> Registered:
         raise table.error(str(error), "clip") from error
     except ModelError as error:
         raise table.error(str(error)) from error
-    made, moved = made.set("heading", heading), None
+    controller, moved = controller.set("heading", heading), None
     if followed is not None:
         if followed.moves is None and begin >= float(followed.duration()):
             raise table.error(
                 f"begin is {begin:g} s, the clip is {float(followed.duration()):.2f} s long",
                 "begin",
             )
-        first, _ = made.facing(setup.state.time)
+        first, _ = controller.facing(setup.state.time)
         moved = followed.state(setup.model, begin, first)
-    begun = moved or setup.state
-    kin = _kinematics(setup.model, begun.q, begun.qd)
-    made = replace(
-        made, pulls=_pulls(table, setup.model, kin), levels=_levels(table, setup.model, kin)
+    start = moved or setup.state
+    kin = _kinematics(setup.model, start.q, start.qd)
+    controller = replace(
+        controller, pulls=_pulls(table, setup.model, kin), levels=_levels(table, setup.model, kin)
     )
-    return Registered(made, state=moved)
+    return Registered(controller, state=moved)
 
 
 def _turns(table: Table, model: Model) -> Turns | None:
@@ -80,15 +80,15 @@ def _pulls(table: Table, model: Model, kin: Kinematics) -> Pulls | None:
 
     The default of the place is where the link is at the start.
     """
-    found = []
+    pulls = []
     for each in table.tables("pull"):
         link, index = _link(each, model)
         place = each.vector("place", np.asarray(kin.com[index]).tolist())
         velocity = each.vector("velocity", (0.0, 0.0, 0.0))
         times = each.number("start", 0.0), each.number("end", np.inf)
-        found.append(pull(model, link, place, velocity, *times))
+        pulls.append(pull(model, link, place, velocity, *times))
         each.done()
-    return pulls_together(*found) if found else None
+    return pulls_together(*pulls) if pulls else None
 
 
 def _levels(table: Table, model: Model, kin: Kinematics) -> Levels | None:
@@ -96,16 +96,16 @@ def _levels(table: Table, model: Model, kin: Kinematics) -> Levels | None:
 
     The default of up is the link's upright direction at the start.
     """
-    found = []
+    levels = []
     for each in table.tables("level"):
         link, index = _link(each, model)
         upright = np.asarray(kin.link_rot[index])[2].tolist()
         try:
-            found.append(level(model, link, each.vector("up", upright)))
+            levels.append(level(model, link, each.vector("up", upright)))
         except ModelError as error:
             raise each.error(str(error), "link") from error
         each.done()
-    return levels_together(*found) if found else None
+    return levels_together(*levels) if levels else None
 
 
 def _link(table: Table, model: Model) -> tuple[str, int]:

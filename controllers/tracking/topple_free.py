@@ -100,18 +100,18 @@ class ToppleFree(Numbered):
             raise ModelError("topple-free foot: give a reference or a pose, one of them")
         if help not in HELP:
             raise ModelError(f"topple-free foot: help is {help!r}; choose from {', '.join(HELP)}")
-        own = parts(model)
+        body_parts = parts(model)
         if balance is None:
-            alone = own.alone(model)
+            alone = body_parts.alone(model)
             balance = Balance().scaled(float(alone.mass.sum()), float(com_height(model)))
         dtype = model.mass.dtype
-        made = cls(
+        controller = cls(
             jax.tree.map(lambda x: jnp.asarray(x, dtype), balance),
             reference,
             None if pose is None else jnp.asarray(pose, dtype),
             jnp.asarray(begin, dtype),
             jnp.zeros((), dtype),
-            own,
+            body_parts,
             pulls,
             levels,
             turns,
@@ -119,8 +119,8 @@ class ToppleFree(Numbered):
             help,
             steps,
         )
-        made.check(model)
-        return made
+        controller.check(model)
+        return controller
 
     @property
     def labels(self) -> dict[str, str]:
@@ -166,13 +166,13 @@ class ToppleFree(Numbered):
 
         Stance as observed, and as in the reference.
         """
-        found = {"help": jnp.sum(safe_norm(memory.help))}
+        values = {"help": jnp.sum(safe_norm(memory.help))}
         for k, side in enumerate(SIDES):
-            found[f"{side} foot"] = memory.foot_torque[k]
-            found[TOUCHES.format(side)] = memory.touching[k]
+            values[f"{side} foot"] = memory.foot_torque[k]
+            values[TOUCHES.format(side)] = memory.touching[k]
             if self.reference is not None:
-                found[PLANNED.format(side)] = memory.planned[k]
-        return found
+                values[PLANNED.format(side)] = memory.planned[k]
+        return values
 
     def gauge_limits(self) -> dict[str, tuple[str, tuple[float, ...]]]:
         """Units and thresholds of the gauges.
@@ -198,8 +198,8 @@ class ToppleFree(Numbered):
         pos, quat = turned_path(pos, quat, np.asarray(angle, float), self.parts.pelvis)
         if self.drift is not None:
             pos = pos + np.asarray(time)[:, None, None] * np.asarray(self.drift, float)
-        for kept in (pos, quat):
-            kept[:, ~self.parts.mask("own")] = np.nan
+        for array in (pos, quat):
+            array[:, ~self.parts.mask("own")] = np.nan
         return pos, quat
 
     def init(self, model: Model, state: State, obs: Observation) -> Memory:
@@ -224,44 +224,44 @@ class ToppleFree(Numbered):
         self, memory: Memory, model: Model, state: State, obs: Observation, dt: Array
     ) -> tuple[Memory, Control]:
         """Torques and residual wrench of a step, by equations 1 to 14 of the paper."""
-        b, own, kin = self.balance, self.parts, obs.kin
+        b, body_parts, kin = self.balance, self.parts, obs.kin
         com, velocity = self._com(model, obs)
         target = self._target(model, state)
         standing = self._standing(model, state, obs, com, target)
-        alone = own.alone(model)
-        pressed = com + b.inertia * pressed_ahead(alone, com, own.ankle(kin), target)
-        share = share_of_weight(own.ankle(kin), pressed, standing)
+        alone = body_parts.alone(model)
+        pressed = com + b.inertia * pressed_ahead(alone, com, body_parts.ankle(kin), target)
+        share = share_of_weight(body_parts.ankle(kin), pressed, standing)
         follow = jnp.where(
             standing.all() & memory.standing.all(), jnp.minimum(dt / b.share_time, 1.0), 1.0
         )
         share = memory.share + follow * (share - memory.share)
-        torque, force = wanted(b, alone, kin, own, (com, velocity), target, standing)
-        virtual, on_feet = virtual_torque(alone, kin, own, com, share, torque, force)
+        torque, force = wanted(b, alone, kin, body_parts, (com, velocity), target, standing)
+        virtual, on_feet = virtual_torque(alone, kin, body_parts, com, share, torque, force)
         acts = standing.any() & ~memory.fallen
         virtual, on_feet = (jnp.where(acts, x, 0.0) for x in (virtual, on_feet))
         size = safe_norm(on_feet)
         over = jnp.where((size >= b.help_to).any(), memory.over + dt, 0.0)
         fallen = memory.fallen | (over >= b.fall_time)
-        help, virtual = help_on_feet(self.help, b, alone, kin, own, share, on_feet, virtual)
+        help, virtual = help_on_feet(self.help, b, alone, kin, body_parts, share, on_feet, virtual)
         help = jnp.where(~fallen & (state.time < b.help_until), help, 0.0)
         gain_p, gain_d = self._gains(model, standing, fallen)
         if self.steps:
             virtual = self._steps(model, obs, com, velocity, target, standing, virtual, fallen)
         error, rate = difference(model, target.q, state.q, free=False), target.qd
         if self.levels is not None:
-            held = self.levels.instead(model, kin, error, rate)
-            error, rate = (jnp.where(fallen, old, new) for old, new in zip((error, rate), held))
+            level = self.levels.instead(model, kin, error, rate)
+            error, rate = (jnp.where(fallen, old, new) for old, new in zip((error, rate), level))
         pose = gain_p * error + gain_d * (rate - state.qd)
         control = weakened(model, pose + virtual, gain_d)
         external = jnp.zeros((model.topology.n_links, 6), state.q.dtype)
-        external = external.at[np.array(own.feet), :3].add(help)
+        external = external.at[np.array(body_parts.feet), :3].add(help)
         if self.pulls is not None:
             drawn = self.pulls.force(b, kin, state.time)
             external = external.at[np.array(self.pulls.links), 3:].add(drawn)
         control = dataclasses.replace(control, external=external)
         if target.stance is not None:
             sliding = self._touching(obs) & ~target.stance & ~fallen
-            on = (sliding[:, None] & own.mask("foot_links")).any(axis=0)
+            on = (sliding[:, None] & body_parts.mask("foot_links")).any(axis=0)
             control = dataclasses.replace(control, friction=jnp.where(on, b.sliding, 1.0))
         contacts = self._contacts(obs, target)
         return Memory(share, standing, over, fallen, size, help, *contacts), control
@@ -325,20 +325,20 @@ class ToppleFree(Numbered):
 
     def _steps(self, model, obs, com, velocity, target: Instant, standing, virtual, fallen):
         """Virtual torques (nv,), replaced by those of ``swing_force`` in a leg that swings."""
-        own, kin = self.parts, obs.kin
-        ahead, speed = com - own.soles(kin), velocity
+        body_parts, kin = self.parts, obs.kin
+        ahead, speed = com - body_parts.soles(kin), velocity
         if target.sole is not None:
             ahead, speed = ahead - (target.com - target.sole), speed - target.com_velocity
-        force = swing_force(self.balance, kin, own, standing, ahead, speed)
-        swings = (~standing & standing[::-1])[:, None] & own.mask("leg_dofs")
-        instead = leg_torque(model, kin, own, force)
+        force = swing_force(self.balance, kin, body_parts, standing, ahead, speed)
+        swings = (~standing & standing[::-1])[:, None] & body_parts.mask("leg_dofs")
+        instead = leg_torque(model, kin, body_parts, force)
         return jnp.where(swings.any(axis=0) & ~fallen, instead, virtual)
 
     def _gains(self, model: Model, standing: Array, fallen: Array) -> tuple[Array, Array]:
         """Gains (nv,), (nv,): the model's, with the factors of the present state."""
-        b, own = self.balance, self.parts
-        on_ankle = (standing[:, None] & own.mask("ankle_dofs")).any(axis=0)
-        arms = jnp.where(own.mask("arms"), b.arms, 1.0)
+        b, body_parts = self.balance, self.parts
+        on_ankle = (standing[:, None] & body_parts.mask("ankle_dofs")).any(axis=0)
+        arms = jnp.where(body_parts.mask("arms"), b.arms, 1.0)
         p = b.pose_p * arms * jnp.where(on_ankle, b.ankle_p, 1.0)
         d = b.pose_d * arms * jnp.where(on_ankle, b.ankle_d, 1.0)
         p, d = jnp.where(fallen, b.fall_p * b.pose_p, p), jnp.where(fallen, b.fall_d * b.pose_d, d)

@@ -67,14 +67,14 @@ def virtual_torque(
         jnp.where(of_foot, spatial(about, bears)[:, None, :], 0.0), axis=0
     )
     below = mask_product(model.topology.link_dofs.T, on_links)  # (nv, 6) that a dof carries
-    found = jnp.where(parts.mask("inner"), jnp.sum(kin.axis * below, axis=-1), 0.0)
+    joint_torque = jnp.where(parts.mask("inner"), jnp.sum(kin.axis * below, axis=-1), 0.0)
     # the whole moment: what an ankle's hinges do not turn about, it passes on by itself
     of_ankle = model.topology.dof_link == feet[:, None]
     carried = below[of_ankle.argmax(axis=1)]
     on_feet = carried[:, :3] - cross(ankle - kin.reference[feet], carried[:, 3:])
-    beyond = found - jnp.clip(found, -model.torque_limit, model.torque_limit)
+    beyond = joint_torque - jnp.clip(joint_torque, -model.torque_limit, model.torque_limit)
     on_ankles = jnp.where(of_ankle[..., None], beyond[:, None] * kin.axis[:, :3], 0.0)
-    return found, on_feet - jnp.sum(on_ankles, axis=1)
+    return joint_torque, on_feet - jnp.sum(on_ankles, axis=1)
 
 
 def _solve3(A: Array, b: Array) -> Array:

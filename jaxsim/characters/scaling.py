@@ -91,11 +91,11 @@ def _checked(where: str, value, dtype, tail: tuple[int, ...]) -> Array:
 
 def _links_of(what: str, top: Topology, name: str) -> np.ndarray:
     """Links that a name with or without its side means."""
-    found = [i for i, own in enumerate(top.link_names) if name in (own, unsided(own))]
-    if not found:
+    links = [i for i, own in enumerate(top.link_names) if name in (own, unsided(own))]
+    if not links:
         names = dict.fromkeys(unsided(own) for own in top.link_names)
         raise ModelError(f"{what}: no link named {name!r}; the links are: {', '.join(names)}")
-    return np.array(found)
+    return np.array(links)
 
 
 def _stretched_inertia(inertia: Array, size: Array, mass: Array) -> Array:

@@ -51,7 +51,7 @@ def find_points(
     at = {role: model.topology.link_names.index(name) for role, name in roles.links}
     ahead = link_rot[at.get("pelvis", 0)] @ roles.forward
     axes = np.stack([ahead, np.cross([0.0, 0.0, 1.0], ahead)])  # forward, left
-    found: list[Point] = []
+    points: list[Point] = []
     for side in SIDES:
         foot, toes = sided(side, "foot"), sided(side, "toes")
         sole = _sole(model, at[foot], link_pos, link_rot)
@@ -60,34 +60,34 @@ def find_points(
             return ()
         for end, (left, right) in (("Heel", heels), ("Ball", balls)):
             if left == right:
-                found.append((f"{foot}{end}", foot, sole[left].shape, sole[left].share))
+                points.append((f"{foot}{end}", foot, sole[left].shape, sole[left].share))
             else:
                 for edge, k in (("Left", left), ("Right", right)):
-                    found.append((f"{foot}{end}{edge}", foot, sole[k].shape, sole[k].share))
+                    points.append((f"{foot}{end}{edge}", foot, sole[k].shape, sole[k].share))
         if toes in at and (tips := _sole(model, at[toes], link_pos, link_rot)):
-            found.append((f"{toes}Tip", foot, *_front(tips, axes[0])))
+            points.append((f"{toes}Tip", foot, *_front(tips, axes[0])))
     for side in SIDES:
         hand = sided(side, "hand")
         if hand in at and (end := _far_end(model, at[hand])) is not None:
-            found.append((hand, hand, *end))
-    return tuple(found)
+            points.append((hand, hand, *end))
+    return tuple(points)
 
 
 def _sole(model: Model, link: int, link_pos: np.ndarray, link_rot: np.ndarray) -> list[Spot]:
     """Lowest points of a link's shapes that are about level."""
-    found = []
+    spots = []
     for shape in _shapes(model, link):
         pos, rot, half = _placed(model, shape)
         rot = link_rot[link] @ rot
         for share in _lowest(model, shape, rot, half):
             place = link_pos[link] + link_rot[link] @ pos + rot @ (share * half)
-            found.append(Spot(place, model.topology.shape_names[shape], _rounded(share)))
-    if not found:
+            spots.append(Spot(place, model.topology.shape_names[shape], _rounded(share)))
+    if not spots:
         return []
-    places = np.array([spot.place for spot in found])
+    places = np.array([spot.place for spot in spots])
     length = np.linalg.norm(np.ptp(places[:, :2], axis=0))
     level = places[:, 2].min() + max(LEVEL * length, 1e-6)
-    return [spot for spot in found if spot.place[2] <= level]
+    return [spot for spot in spots if spot.place[2] <= level]
 
 
 def _edge(sole: list[Spot], axes: np.ndarray, way: float) -> tuple[int, int]:

@@ -49,9 +49,9 @@ def try_folder(path: str | os.PathLike[str]) -> None:
     For use before a long run. Raises an OSError that names the obstacle.
     """
     path = Path(path)
-    there, made = path, []
+    there, new_folders = path, []
     while not os.path.lexists(there) and there != there.parent:
-        made.append(there)
+        new_folders.append(there)
         there = there.parent
     advice = "choose another folder"
     if not there.is_dir():
@@ -68,6 +68,6 @@ def try_folder(path: str | os.PathLike[str]) -> None:
     except OSError as error:
         raise type(error)(f"{path} cannot be written: {error.strerror}; {advice}") from error
     finally:
-        for folder in made:
+        for folder in new_folders:
             with contextlib.suppress(OSError):
                 folder.rmdir()

@@ -86,14 +86,14 @@ def _read(mujoco: Any, source: Any, report: Report) -> tuple[str, Any, Path | No
     """Title for messages, MuJoCo's compiled model, and path of the file."""
     if isinstance(source, mujoco.MjModel):
         return "the MjModel", source, None
-    found = find_source(source)
-    mj = compile_source(found, report)
-    if is_urdf(found):
-        if "<mimic" in found.text and not mj.neq:
+    text_source = find_source(source)
+    mj = compile_source(text_source, report)
+    if is_urdf(text_source):
+        if "<mimic" in text_source.text and not mj.neq:
             report.lacks("joints that follow others (mimic)")  # dropped by older versions of MuJoCo
-        for name in idle_joints(found.text):
+        for name in idle_joints(text_source.text):
             report.note("joints whose effort is 0 have no motor", name)
-    return found.title, mj, found.path
+    return text_source.title, mj, text_source.path
 
 
 def _build(mujoco: Any, mj: Any, title: str, self_collision: bool, report: Report) -> Model:

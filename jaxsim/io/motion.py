@@ -66,12 +66,12 @@ class Shape:
         object.__setattr__(self, "link", int(self.link))
         for name in ("pos", "quat", "size"):
             object.__setattr__(self, name, _floats(getattr(self, name)))
-        wanted = SHAPE_SIZES[self.kind]
+        sizes = SHAPE_SIZES[self.kind]
         if len(self.pos) != 3 or len(self.quat) != 4:
             raise ValueError(f"{self.kind}: pos needs 3 numbers and quat 4")
-        if len(self.size) != len(wanted):
+        if len(self.size) != len(sizes):
             raise ValueError(
-                f"{self.kind}: size needs {len(wanted)} numbers {wanted}, got {len(self.size)}"
+                f"{self.kind}: size needs {len(sizes)} numbers {sizes}, got {len(self.size)}"
             )
         if not np.all(np.isfinite(self.pos + self.quat + self.size)):
             raise ValueError(f"{self.kind}: pos, quat and size must be finite")
@@ -180,7 +180,7 @@ class Motion:
         n, nl, nj = self.time.shape[0] if self.time.ndim else 0, self.n_links, self.n_joints
         nc = self.contact_pos.shape[1] if self.contact_pos.ndim == 3 else 0
         any_size = -1
-        wanted = {
+        expected = {
             "time": (n,),
             "q": (n, any_size),
             "qd": (n, any_size),
@@ -192,7 +192,7 @@ class Motion:
             "torque": (n, nj),
             "torque_limit": (nj,),
         }
-        arrays = [(name, getattr(self, name), shape) for name, shape in wanted.items()]
+        arrays = [(name, getattr(self, name), shape) for name, shape in expected.items()]
         for name in NAMED:
             arrays += [(f"{name}[{k!r}]", v, (n,)) for k, v in getattr(self, name).items()]
         arrays += [(f"gauges[{k!r}]", v.values, (n,)) for k, v in self.gauges.items()]

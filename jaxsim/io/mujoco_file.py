@@ -32,31 +32,31 @@ def compile_source(source: Source, report: Report) -> Any:
     parts = find_parts(source)
     reason = ""
     for last in range(len(mends()) + 1):
-        told = Report()
+        attempt = Report()
         try:
-            spec = _parse(mujoco, source, parts, told)
-            mending = Mending(mujoco, spec, source.path, told)
+            spec = _parse(mujoco, source, parts, attempt)
+            mending = Mending(mujoco, spec, source.path, attempt)
             for mend in mends()[:last]:
                 mend(mending)
             mj = spec.compile()
         except Exception as error:  # ValueError, MuJoCo's FatalError, and memory runs out
             reason = " ".join(str(error).split())
         else:
-            report.add(told)
+            report.add(attempt)
             return mj
     lost = f"; files that it includes were not found: {', '.join(parts.lost)}" if parts.lost else ""
     raise ModelError(f"{source.title}: MuJoCo cannot read it: {reason}{lost}")
 
 
-def _parse(mujoco: Any, source: Source, parts: Parts, told: Report) -> Any:
+def _parse(mujoco: Any, source: Source, parts: Parts, report: Report) -> Any:
     for name in parts.lost:
-        told.lacks("files that it includes (they were not found)", name)
-    given = {"include": parts.changed} if parts.changed else {}
+        report.lacks("files that it includes (they were not found)", name)
+    options = {"include": parts.changed} if parts.changed else {}
     if source.path is None:
-        spec = mujoco.MjSpec.from_string(parts.text, **given)
+        spec = mujoco.MjSpec.from_string(parts.text, **options)
     else:
         # In full, as MuJoCo 4.0 puts relative paths of meshes together wrongly.
-        spec = mujoco.MjSpec.from_file(os.path.abspath(source.path), **given)
+        spec = mujoco.MjSpec.from_file(os.path.abspath(source.path), **options)
     if is_urdf(source):
         spec.compiler.fusestatic = False
     return spec

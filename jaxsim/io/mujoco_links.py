@@ -133,16 +133,16 @@ def _joints(
 ) -> list[list[Joint]]:
     """Joints of every body."""
     kinds = [mujoco.mjtJoint(t).name.removeprefix("mjJNT_").lower() for t in mj.jnt_type]
-    made = [f"{bodies[b]}_{kind}" for b, kind in zip(mj.jnt_bodyid, kinds)]
-    names = element_names(mujoco, mj, "joint", made)
+    defaults = [f"{bodies[b]}_{kind}" for b, kind in zip(mj.jnt_bodyid, kinds)]
+    names = element_names(mujoco, mj, "joint", defaults)
     joints = []
     for count, first in zip(mj.body_jntnum, mj.body_jntadr):
-        own = range(first, first + count)
-        lines = _lines_of_motion(mujoco, mj, own)
+        indices = range(first, first + count)
+        lines = _lines_of_motion(mujoco, mj, indices)
         joints.append(
             [
                 _joint(mj, j, names[j], kinds[j], *line, motors.get(j, {}))
-                for j, line in zip(own, lines)
+                for j, line in zip(indices, lines)
             ]
         )
     return joints

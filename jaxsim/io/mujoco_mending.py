@@ -35,7 +35,7 @@ class Mending:
     mujoco: Any
     spec: Any
     path: Path | None
-    told: Report
+    report: Report
 
     def names(self, kind: str) -> set[str]:
         """Names of all "geoms", "bodies", ... of the file."""
@@ -97,7 +97,7 @@ def drop_sizeless(file: Mending) -> None:
             if file.is_(geom.type, "mjtGeom", f"mjGEOM_{kind}") and plain:
                 sizes = np.array(geom.size)[:count]
                 if not (sizes > 0).all() and not _gives_mass(file, geom):
-                    file.told.lacks("geoms of size zero", geom.name or geom.parent.name)
+                    file.report.lacks("geoms of size zero", geom.name or geom.parent.name)
                     file.delete(geom)
     _drop_dangling(file)
 
@@ -106,12 +106,12 @@ def drop_keyframes(file: Mending) -> None:
     """Remove key frames with more numbers than the model has; MuJoCo completes shorter ones."""
     bare = file.spec.copy()
     for key in list(bare.keys):
-        Mending(file.mujoco, bare, file.path, file.told).delete(key)
+        Mending(file.mujoco, bare, file.path, file.report).delete(key)
     mj = bare.compile()
     sizes = {"qpos": mj.nq, "qvel": mj.nv, "act": mj.na, "ctrl": mj.nu}
     for key in list(file.spec.keys):
         if any(len(getattr(key, field)) > size for field, size in sizes.items()):
-            file.told.lacks("key frames of another model", key.name)
+            file.report.lacks("key frames of another model", key.name)
             file.delete(key)
 
 
@@ -135,7 +135,7 @@ def raise_inertias(file: Mending) -> None:
         a, b = (max(moment, LEAST, THIN * c) for moment in (a, b))
         short = max(c - a - b, 0.0) / 2
         moments[order] = np.array([a + short, b + short, c * (1 - 1e-9)])
-        file.told.lacks(INERTIAS, body.name)
+        file.report.lacks(INERTIAS, body.name)
         body.fullinertia = [math.nan] * 6
         body.inertia = moments
         frame = Frame(np.zeros(3), np.array(body.iquat)) @ Frame(np.zeros(3), quaternion_of(turn))
@@ -168,14 +168,14 @@ def _drop_looks(file: Mending) -> None:
         for element in list(getattr(spec, kind)):
             file.delete(element)
     for name in lost:
-        file.told.note(LOOKS, name)
+        file.report.note(LOOKS, name)
 
 
 def _drop_dangling(file: Mending) -> None:
     """Remove references to elements that the file lacks; all sensors, since they move nothing."""
     for tendon in list(file.spec.tendons):
         if any(wrap.target is None for wrap in _wraps(file, tendon)):
-            file.told.lacks("tendons along what the file lacks", tendon.name)
+            file.report.lacks("tendons along what the file lacks", tendon.name)
             file.delete(tendon)
     kinds = ("bodies", "joints", "geoms", "sites", "tendons", "actuators", "cameras", "sensors")
     named = {kind: file.names(kind) for kind in kinds}
@@ -187,26 +187,26 @@ def _drop_dangling(file: Mending) -> None:
     anything = tuple(named)
     for sensor in list(file.spec.sensors):
         for name in lacking(anything, sensor.objname, sensor.refname):
-            file.told.note("sensors of what the file lacks", name)
+            file.report.note("sensors of what the file lacks", name)
         file.delete(sensor)
     for pair in list(file.spec.pairs):
         if lacking(("geoms",), pair.geomname1, pair.geomname2):
             name = f"{pair.geomname1} with {pair.geomname2}"
-            file.told.lacks("contact pairs with geoms that the file lacks", name)
+            file.report.lacks("contact pairs with geoms that the file lacks", name)
             file.delete(pair)
     for exclude in list(file.spec.excludes):
         for name in lacking(("bodies",), exclude.bodyname1, exclude.bodyname2)[:1]:
-            file.told.note("excluded contacts of bodies that the file lacks", name)
+            file.report.note("excluded contacts of bodies that the file lacks", name)
             file.delete(exclude)
     movable = ("bodies", "joints", "sites", "tendons")
     for actuator in list(file.spec.actuators):
         names = (actuator.target, actuator.slidersite, actuator.refsite)
         for name in lacking(movable, *names)[:1]:
-            file.told.lacks("actuators of what the file lacks", actuator.name or name)
+            file.report.lacks("actuators of what the file lacks", actuator.name or name)
             file.delete(actuator)
     for equality in list(file.spec.equalities):
         for name in lacking(anything, equality.name1, equality.name2)[:1]:
-            file.told.lacks("equality constraints of what the file lacks", equality.name or name)
+            file.report.lacks("equality constraints of what the file lacks", equality.name or name)
             file.delete(equality)
     for element in list(file.spec.tuples):
         file.delete(element)
@@ -231,9 +231,9 @@ def _drop_assets(file: Mending, kind: str, names: set[str], what: str) -> None:
         if asset in needed:
             continue
         if geom.contype or geom.conaffinity:
-            file.told.lacks(what, geom.name or asset)
+            file.report.lacks(what, geom.name or asset)
         else:
-            file.told.note(f"{what}, only seen", geom.name or asset)
+            file.report.note(f"{what}, only seen", geom.name or asset)
         file.delete(geom)
     for asset in list(getattr(file.spec, kind)):
         if asset.name in names - needed:

@@ -54,10 +54,10 @@ def _some(names: list[str]) -> str:
 def element_names(mujoco: Any, mj: Any, kind: str, made: list[str]) -> list[str]:
     """Distinct names of all bodies, joints, geoms ...; ``made`` for those without one."""
     type_ = getattr(mujoco.mjtObj, f"mjOBJ_{kind.upper()}")
-    given = [mujoco.mj_id2name(mj, type_, i) or "" for i in range(len(made))]
-    taken = set(given)
+    file_names = [mujoco.mj_id2name(mj, type_, i) or "" for i in range(len(made))]
+    taken = set(file_names)
     names = []
-    for name, base in zip(given, made):
+    for name, base in zip(file_names, made):
         count = 1
         while not name:
             tried = base if count == 1 else f"{base}_{count}"

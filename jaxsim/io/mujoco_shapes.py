@@ -28,8 +28,8 @@ def add_shapes(
     pairs: ``wanted_pairs``.
     """
     kinds = [mujoco.mjtGeom(kind).name.removeprefix("mjGEOM_").lower() for kind in mj.geom_type]
-    made = [f"{places[b].body}_{kind}" for b, kind in zip(mj.geom_bodyid, kinds)]
-    names = element_names(mujoco, mj, "geom", made)
+    defaults = [f"{places[b].body}_{kind}" for b, kind in zip(mj.geom_bodyid, kinds)]
+    names = element_names(mujoco, mj, "geom", defaults)
     touching = {g for pair in pairs for g in pair}
     added = []
     for g in tangible_geoms(mj):
@@ -42,15 +42,15 @@ def add_shapes(
             report.note(f"{problem}, which touch nothing in the file", names[g])
     links = [places[b].link for b in mj.geom_bodyid]
     known = set(added)
-    wanted = [(a, b) for a, b in pairs if a in known and b in known and links[a] != links[b]]
+    pairs_here = [(a, b) for a, b in pairs if a in known and b in known and links[a] != links[b]]
     if not self_collision:
-        with_world = [pair for pair in wanted if "world" in (links[pair[0]], links[pair[1]])]
-        left_out = len(wanted) - len(with_world)
-        wanted = with_world
+        with_world = [pair for pair in pairs_here if "world" in (links[pair[0]], links[pair[1]])]
+        left_out = len(pairs_here) - len(with_world)
+        pairs_here = with_world
         if left_out:
             report.note(f"{left_out} pairs of links do not touch, as self_collision is off")
-    _add_pairs(builder, added, wanted, links, names)
-    _compare_surfaces(mj, wanted, names, report)
+    _add_pairs(builder, added, pairs_here, links, names)
+    _compare_surfaces(mj, pairs_here, names, report)
 
 
 def tangible_geoms(mj: Any) -> list[int]:

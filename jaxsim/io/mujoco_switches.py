@@ -31,8 +31,8 @@ HEADING = "physics that the file switches off by flags"
 
 def switched(mujoco: Any, mj: Any, report: Report) -> Any:
     """Model without the physics that its flags switch off; a copy if there is any."""
-    given = {flag for flag in (*FLAGS, *SEVERAL) if _is_off(mujoco, mj, flag)}
-    off = given | {one for flag in given for one in SEVERAL.get(flag, ())}
+    flags = {flag for flag in (*FLAGS, *SEVERAL) if _is_off(mujoco, mj, flag)}
+    off = flags | {one for flag in flags for one in SEVERAL.get(flag, ())}
     if off:
         mj = copy.copy(mj)
     for flag in off:
@@ -45,7 +45,7 @@ def switched(mujoco: Any, mj: Any, report: Report) -> Any:
         mj.opt.density = mj.opt.viscosity = 0.0
     if "CONTACT" in off:
         mj.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
-    for flag in sorted(given):
+    for flag in sorted(flags):
         report.note(HEADING, flag.lower())
     return mj
 

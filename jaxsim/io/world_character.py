@@ -131,15 +131,15 @@ def place_root(world: World, top: Any, q: np.ndarray, qd: np.ndarray) -> None:
     spec = world.character
     assert spec is not None
     root = next((j for j, kind in enumerate(top.joint_kinds) if kind == "free"), None)
-    given = any((*spec.pos, *spec.velocity, *spec.angular_velocity)) or abs(spec.quat[0]) < 1
+    placed = any((*spec.pos, *spec.velocity, *spec.angular_velocity)) or abs(spec.quat[0]) < 1
     if root is None:
         slides = _planar_root(top)
         if slides is not None and not any((*spec.angular_velocity, spec.pos[1], spec.velocity[1])):
             for joint, axis in slides:
                 q[top.q_start[joint]] += spec.pos[axis]
                 qd[top.v_start[joint]] += spec.velocity[axis]
-            given = abs(spec.quat[0]) < 1
-        if given:
+            placed = abs(spec.quat[0]) < 1
+        if placed:
             raise WorldError(
                 f"{world.name}: [character]: {spec.model} has no free root, so that pos, turn_deg,"
                 " velocity and angular_velocity do not apply; leave them out"
@@ -175,14 +175,14 @@ def keys_of(world: World, model: Model, state: State, keys: Sequence[KeyPose]) -
     Between two keys joints go 10 u^3 - 15 u^4 + 6 u^5 of the way, at rest at both (the motion of
     least jerk, Flash and Hogan 1985).
     """
-    begun, time, q = np.asarray(state.q), [0.0], [np.asarray(state.q)]
+    first, time, q = np.asarray(state.q), [0.0], [np.asarray(state.q)]
     for key in keys:
         goal = np.asarray(posed_q(world.name, model, q[-1], key.pose))
         u = np.arange(1, BETWEEN + 1) / BETWEEN
         part = u**3 * (10 + u * (6 * u - 15))
         time += (time[-1] + (key.time - time[-1]) * u).tolist()
         q += _between(model, q[-1], goal, part)
-    return Keys(np.array(time), np.stack(q, dtype=begun.dtype))
+    return Keys(np.array(time), np.stack(q, dtype=first.dtype))
 
 
 def _between(model: Model, begin: np.ndarray, goal: np.ndarray, part: np.ndarray) -> list:

@@ -153,12 +153,12 @@ def _builder(world: World, mover: Placed | None, companions: list[Placed]) -> Mo
 
 def _add_driven(world: World, builder: ModelBuilder) -> list[list[str]]:
     """Add the driven bodies, each on its carrier; returns their shapes by what moves together."""
-    found: dict[str, list[str]] = {}
+    shape_names: dict[str, list[str]] = {}
     for driven in world.driven:
-        _check_carrier(world, f"[[driven]] {driven.name!r}", driven.on, list(found))
+        _check_carrier(world, f"[[driven]] {driven.name!r}", driven.on, list(shape_names))
         if not driven.joints:
             placed = replace(driven.shape, pos=driven.pos, quat=driven.quat)
-            found[driven.on].append(builder.add_shape(driven.on, placed))
+            shape_names[driven.on].append(builder.add_shape(driven.on, placed))
             continue
         com, inertia = solid(driven.shape, 1.0)  # what it weighs changes nothing
         builder.add_link(
@@ -171,8 +171,8 @@ def _add_driven(world: World, builder: ModelBuilder) -> list[list[str]]:
             com=com,
             inertia=inertia,
         )
-        found[driven.name] = [builder.add_shape(driven.name, driven.shape)]
-    return list(found.values())
+        shape_names[driven.name] = [builder.add_shape(driven.name, driven.shape)]
+    return list(shape_names.values())
 
 
 def _check_carrier(world: World, what: str, on: str, moving: list[str]) -> None:
@@ -255,18 +255,21 @@ def _start(world: World, model: Model, mover: Placed | None, companions: list[Pl
     state = neutral_state(model)
     q, qd = np.array(state.q, float), np.array(state.qd, float)
     if mover is not None:
-        own = mover.model.topology
-        q[: own.nq], qd[: own.nv] = np.asarray(mover.state.q), np.asarray(mover.state.qd)
-        place_root(world, own, q, qd)
+        character_top = mover.model.topology
+        q[: character_top.nq], qd[: character_top.nv] = (
+            np.asarray(mover.state.q),
+            np.asarray(mover.state.qd),
+        )
+        place_root(world, character_top, q, qd)
     for one, placed in zip(world.companions, companions):
-        own, joint = (
+        character_top, joint = (
             placed.model.topology,
             top.joint(f"{one.name}.{placed.model.topology.joint_names[0]}"),
         )
         at, dof = top.q_start[joint], top.v_start[joint]
         of_q, of_v = np.array(placed.state.q, float), np.array(placed.state.qd, float)
-        place_root(replace(world, character=one.spec), own, of_q, of_v)
-        q[at : at + own.nq], qd[dof : dof + own.nv] = of_q, of_v
+        place_root(replace(world, character=one.spec), character_top, of_q, of_v)
+        q[at : at + character_top.nq], qd[dof : dof + character_top.nv] = of_q, of_v
     for body in world.bodies:
         joint = top.joint(body.name)
         at, dof = top.q_start[joint], top.v_start[joint]
@@ -279,7 +282,7 @@ def _start(world: World, model: Model, mover: Placed | None, companions: list[Pl
 
 
 def _pushes(world: World, model: Model) -> Pushes | None:
-    found = [
+    forces = [
         push(model, each.link, each.force, each.start, each.duration, each.point)
         for each in world.pushes
     ]
@@ -288,5 +291,5 @@ def _pushes(world: World, model: Model) -> Pushes | None:
             start = _let_go(body)
             time = body.throw_at - EARLY - start
             force = body.mass * (np.array(body.velocity) / time - np.array(world.gravity))
-            found.append(push(model, body.name, force.tolist(), start, time))
-    return pushes_together(*found) if found else None
+            forces.append(push(model, body.name, force.tolist(), start, time))
+    return pushes_together(*forces) if forces else None

@@ -40,9 +40,11 @@ def repeated(table: Table, read: Callable, friction: float) -> list:
         count = repeat.whole("count", least=1, of="count")
         offset = np.array(repeat.vector("offset"))
         repeat.done()
-    found = [read(table, friction, f"_{k + 1}" if repeat else "", k * offset) for k in range(count)]
+    results = [
+        read(table, friction, f"_{k + 1}" if repeat else "", k * offset) for k in range(count)
+    ]
     table.done()
-    return found
+    return results
 
 
 def fixed_of(table: Table, friction: float, suffix: str, offset: np.ndarray) -> Shape:
@@ -220,10 +222,10 @@ def character_of(table: Table) -> CharacterSpec:
 
 
 def _texts(table: Table, key: str) -> tuple[str, ...]:
-    given = table.take(key, [])
-    if not (isinstance(given, list) and all(isinstance(one, str) for one in given)):
-        raise table.error(f'is {shown(given)}; give names, ["pelvis", "chest"]', key)
-    return tuple(given)
+    texts = table.take(key, [])
+    if not (isinstance(texts, list) and all(isinstance(one, str) for one in texts)):
+        raise table.error(f'is {shown(texts)}; give names, ["pelvis", "chest"]', key)
+    return tuple(texts)
 
 
 def companion_of(table: Table) -> Companion:

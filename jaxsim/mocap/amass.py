@@ -76,18 +76,18 @@ def read_amass(path: str | os.PathLike[str], rate: float | None = None) -> Clip:
     another kind of .npz and for numbers that make no motion.
     """
     try:
-        held = read_arrays(path, dict.fromkeys(_READ, LARGEST))
+        arrays = read_arrays(path, dict.fromkeys(_READ, LARGEST))
     except FileNotFoundError:
         raise ClipError(f"{path}: there is no such file; give the path of an AMASS file") from None
     except ArchiveError as error:
         raise wrong(path, None, "an AMASS file (.npz)", f"one damaged ({error})", _COPY) from None
-    poses, trans = _poses(path, held), _numbers(path, held, "trans")
+    poses, trans = _poses(path, arrays), _numbers(path, arrays, "trans")
     if trans.shape != (len(poses), 3) or len(poses) == 0:
         got = f"{trans.shape} and {len(poses)} poses"
         raise wrong(path, None, "trans (T, 3) for T poses, one at least", got, _COPY)
     if rate is None:
-        told = [_numbers(path, held, name).ravel() for name in RATES if name in held]
-        rate = float(told[0][0]) if told and told[0].size else 0.0
+        notes = [_numbers(path, arrays, name).ravel() for name in RATES if name in arrays]
+        rate = float(notes[0][0]) if notes and notes[0].size else 0.0
         if not 0.01 <= rate <= 1e5:
             remedy = "give the frames a second of the recording, rate= or --rate"
             raise wrong(path, None, f"{RATES[0]} above zero", f"{rate:g}", remedy)

@@ -35,8 +35,8 @@ def read_amc(
     """
     lines = read_lines(path, "AMC")
     bones = read_asf(find_skeleton(path) if skeleton is None else skeleton)
-    told, degrees, first = _head(path, lines)
-    if rate is None and told is None:
+    file_rate, degrees, first = _head(path, lines)
+    if rate is None and file_rate is None:
         raise wrong(
             path,
             None,
@@ -49,7 +49,7 @@ def read_amc(
     if rows is None:
         rows = _careful(path, lines, first, bones)
     turned = bones.degrees if degrees is None else degrees
-    return _clip(Path(path).stem, bones, rows, float(rate or told or 0.0), turned)
+    return _clip(Path(path).stem, bones, rows, float(rate or file_rate or 0.0), turned)
 
 
 def find_skeleton(path: str | os.PathLike[str]) -> Path:
@@ -107,38 +107,38 @@ def _fast(lines: list[str], first: int, skeleton: Skeleton) -> dict[str, np.ndar
     start = int(counts[0]) if len(counts[0]) < 10 else -1
     if start < 0 or counts != [str(start + k) for k in range(len(counts))]:
         return None
-    wanted = {bone.name: len(bone.channels) for bone in skeleton.bones if bone.channels}
+    channels = {bone.name: len(bone.channels) for bone in skeleton.bones if bone.channels}
     values: dict[str, np.ndarray] = {}
     for k in range(1, period):
         name = rows[k].split(None, 1)[0] if rows[k].strip() else ""
         size, mine = len(name), rows[k::period]
-        if name not in wanted or name in values:
+        if name not in channels or name in values:
             return None
         if not all(row.startswith(name) and row[size : size + 1] in (" ", "\t") for row in mine):
             return None
         try:
             values[name] = table(
-                "", [row[size:] for row in mine], [0] * len(mine), wanted[name], ""
+                "", [row[size:] for row in mine], [0] * len(mine), channels[name], ""
             )
         except ClipError:
             return None
-    return values if values.keys() == wanted.keys() else None
+    return values if values.keys() == channels.keys() else None
 
 
 def _careful(path, lines: list[str], first: int, skeleton: Skeleton) -> dict[str, np.ndarray]:
     """Values by bone, line by line, in any order of the bones of a frame."""
     bones = {bone.name: bone for bone in skeleton.bones}
-    wanted = {name for name, bone in bones.items() if bone.channels}
+    movable = {name for name, bone in bones.items() if bone.channels}
     frames: list[dict[str, list[float]]] = []
-    at, begun = 0, 0
+    at, frame_line = 0, 0
 
     def done() -> None:
-        lacking = [name for name in bones if name in wanted and name not in frames[-1]]
+        lacking = [name for name in bones if name in movable and name not in frames[-1]]
         if lacking:
             channels = " ".join(bones[lacking[0]].channels)
             raise wrong(
                 path,
-                begun,
+                frame_line,
                 f"a line {lacking[0]!r} ({channels}) in frame {at}",
                 "none",
                 "add it, or cut the file before this frame",
@@ -155,7 +155,7 @@ def _careful(path, lines: list[str], first: int, skeleton: Skeleton) -> dict[str
                 if count != at + 1:
                     raise wrong(path, k + 1, f"frame {at + 1}", f"frame {count}", _AGAIN)
             frames.append({})
-            at, begun = count, k + 1
+            at, frame_line = count, k + 1
             continue
         name = words[0]
         if not frames:
@@ -173,7 +173,7 @@ def _careful(path, lines: list[str], first: int, skeleton: Skeleton) -> dict[str
         what = f"{name} ({' '.join(channels) or 'none'})"
         frames[-1][name] = numbers(path, k + 1, words[1:], len(channels), what)
     done()
-    return {name: np.array([frame[name] for frame in frames]) for name in wanted}
+    return {name: np.array([frame[name] for frame in frames]) for name in movable}
 
 
 def _clip(

@@ -59,7 +59,7 @@ def read_asf(path: str | os.PathLike[str]) -> Skeleton:
         if name not in sections:
             raise wrong(path, None, f"a section :{name}", "none", "give the whole ASF file")
     unit, degrees, problems = _units(path, sections.get("units", []))
-    root, origin, told = _root(path, sections["root"], degrees)
+    root, origin, notes = _root(path, sections["root"], degrees)
     bones = {root.name: root}
     for block in _blocks(path, sections["bonedata"]):
         bone = _bone(path, block, degrees)
@@ -77,7 +77,7 @@ def read_asf(path: str | os.PathLike[str]) -> Skeleton:
         unit=unit,
         degrees=degrees,
         origin=origin,
-        problems=(*problems, *told),
+        problems=(*problems, *notes),
     )
 
 
@@ -126,10 +126,10 @@ def _units(path, lines: list[Line]) -> tuple[float, bool, list[str]]:
 
 def _root(path, lines: list[Line], degrees: bool) -> tuple[Bone, np.ndarray, list[str]]:
     start = lines[0][0] if lines else 1
-    given = {words[0].lower(): (k, words[1:]) for k, words in lines}
+    entries = {words[0].lower(): (k, words[1:]) for k, words in lines}
     channels, frame, origin, turned = None, "XYZ", np.zeros(3), [0.0, 0.0, 0.0]
-    if "order" in given:
-        k, words = given["order"]
+    if "order" in entries:
+        k, words = entries["order"]
         channels = _freedoms(path, k, words, (*_SHIFTS, *_TURNS))
     if channels is None:
         raise wrong(
@@ -139,15 +139,15 @@ def _root(path, lines: list[Line], degrees: bool) -> tuple[Bone, np.ndarray, lis
             "none",
             "add a line 'order TX TY TZ RX RY RZ'",
         )
-    if "axis" in given:
-        frame = _axes(path, given["axis"][0], "".join(given["axis"][1]))
-    if "position" in given:
-        origin = np.array(numbers(path, *given["position"], 3, "the root's position"))
-    if "orientation" in given:
-        turned = numbers(path, *given["orientation"], 3, "the root's orientation")
-    told = ["the root has an orientation, in whose frame its rotations are read"]
+    if "axis" in entries:
+        frame = _axes(path, entries["axis"][0], "".join(entries["axis"][1]))
+    if "position" in entries:
+        origin = np.array(numbers(path, *entries["position"], 3, "the root's position"))
+    if "orientation" in entries:
+        turned = numbers(path, *entries["orientation"], 3, "the root's orientation")
+    notes = ["the root has an orientation, in whose frame its rotations are read"]
     bone = Bone(ROOT, start, np.zeros(3), _turn(frame, turned, degrees), channels)
-    return bone, origin, told if any(turned) else []
+    return bone, origin, notes if any(turned) else []
 
 
 def _blocks(path, lines: list[Line]) -> list[list[Line]]:
@@ -174,30 +174,30 @@ def _blocks(path, lines: list[Line]) -> list[list[Line]]:
 
 def _bone(path, block: list[Line], degrees: bool) -> Bone:
     start = block[0][0]
-    given = {words[0].lower(): (k, words[1:]) for k, words in block[1:]}
+    entries = {words[0].lower(): (k, words[1:]) for k, words in block[1:]}
     for key in ("name", "direction", "length", "axis"):
-        if key not in given:
+        if key not in entries:
             raise wrong(path, start, f"a line {key!r} in this bone", "none", _AGAIN)
-    k, words = given["name"]
+    k, words = entries["name"]
     if len(words) != 1:
         raise wrong(path, k, "one word for the bone's name", shown(" ".join(words)), _AGAIN)
     name = words[0]
-    k, words = given["length"]
+    k, words = entries["length"]
     length = numbers(path, k, words, 1, f"the length of {name}")[0]
     if length < 0:
         raise wrong(path, k, f"a length of {name} of at least 0", words[0], _AGAIN)
-    k, words = given["direction"]
+    k, words = entries["direction"]
     direction = np.array(numbers(path, k, words, 3, f"the direction of {name}"))
     size = float(np.linalg.norm(direction))
     if length > 0 and abs(size - 1.0) > 0.01:
         got = f"one of length {size:.3g}"
         raise wrong(path, k, f"a direction of {name} of length 1", got, _AGAIN)
-    k, words = given["axis"]
+    k, words = entries["axis"]
     angles = numbers(path, k, words[:3], 3, f"the axis of {name}")
     frame = _turn(_axes(path, k, "".join(words[3:])), angles, degrees)
     channels: tuple[str, ...] = ()
-    if "dof" in given:
-        channels = _freedoms(path, *given["dof"], _TURNS)
+    if "dof" in entries:
+        channels = _freedoms(path, *entries["dof"], _TURNS)
     return Bone(name, start, direction * length / (size or 1.0), frame, channels)
 
 

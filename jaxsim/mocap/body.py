@@ -106,10 +106,10 @@ def _measured(
     rot, anchor = np.asarray(kin.link_rot, float), np.asarray(kin.joint_anchor, float)
     heading = _heading(rot[links[roles.index("pelvis")]] @ model.topology.roles.forward)
     points: dict[str, np.ndarray] = {}
-    for role, link, own in zip(roles, links, joints):
+    for role, link, turning in zip(roles, links, joints):
         above = points.get(role.replace("Foot", "Shank")) if role.endswith("Foot") else None
-        if own:
-            points[role] = anchor[list(own)].mean(0)
+        if turning:
+            points[role] = anchor[list(turning)].mean(0)
         elif above is not None and link == links[roles.index(role.replace("Foot", "Shank"))]:
             points[role] = _ankle(model, kin, role, above, heading)
         else:
@@ -117,9 +117,10 @@ def _measured(
     pos = np.asarray(kin.link_pos, float)
     pivots = [rot[link].T @ (points[role] - pos[link]) for role, link in zip(roles, links)]
     axes = {
-        role: np.asarray(model.joint_axis, float)[own[0]] @ np.asarray(kin.joint_rot)[own[0]].T
-        for role, own in zip(roles, joints)
-        if len(own) == 1 and model.topology.joint_kinds[own[0]] == "hinge"
+        role: np.asarray(model.joint_axis, float)[turning[0]]
+        @ np.asarray(kin.joint_rot)[turning[0]].T
+        for role, turning in zip(roles, joints)
+        if len(turning) == 1 and model.topology.joint_kinds[turning[0]] == "hinge"
     }
     frames = {role: heading for role in roles}
     for side in SIDES:
@@ -143,11 +144,11 @@ def _measured(
 
 def _soles(model: Model) -> tuple[tuple, tuple, tuple]:
     """Links, positions and sides of the points of both feet, see ``Body``."""
-    found = effectors_of(model)
-    group = [found.group_names[g] for g in found.groups]
+    effectors = effectors_of(model)
+    group = [effectors.group_names[g] for g in effectors.groups]
     feet = [k for k, name in enumerate(group) if name in FEET]
-    points = np.asarray(found.point, float)[feet]
-    links = tuple(found.links[k] for k in feet)
+    points = np.asarray(effectors.point, float)[feet]
+    links = tuple(effectors.links[k] for k in feet)
     return links, tuple(map(tuple, points.tolist())), tuple(group[k] == FEET[0] for k in feet)
 
 
@@ -177,11 +178,11 @@ def _end(
     own = () if hand == link else _turning(top, hand)
     if own and _apart(anchor[list(own)].mean(0), place):
         return anchor[list(own)].mean(0)
-    found = _pivot(model, kin, hand, place)
-    if not _apart(found, place):
-        found = _pivot(model, kin, link, place)
+    place_of_hand = _pivot(model, kin, hand, place)
+    if not _apart(place_of_hand, place):
+        place_of_hand = _pivot(model, kin, link, place)
     above = points[role.replace("Forearm", "UpperArm")]
-    return found if _apart(found, place) else place + (place - above)
+    return place_of_hand if _apart(place_of_hand, place) else place + (place - above)
 
 
 def _ankle(model: Model, kin: Kinematics, foot: str, knee: np.ndarray, heading: np.ndarray):

@@ -49,7 +49,7 @@ def read_bvh(path: str | os.PathLike[str], rate: float | None = None) -> Clip:
     rate [Hz]: replaces the file's. ``read_clip`` finds unit and axes as well. Raises ClipError with
     file, line, expectation and remedy.
     """
-    lines, told = plain_lines(read_lines(path, "BVH"))
+    lines, notes = plain_lines(read_lines(path, "BVH"))
     joints, motion = _hierarchy(path, lines)
     columns = sum(len(joint.channels or ()) for joint in joints)
     frames, step, first = _motion_header(path, lines, motion, rate)
@@ -57,16 +57,16 @@ def read_bvh(path: str | os.PathLike[str], rate: float | None = None) -> Clip:
     rows = [lines[k] for k in places]
     joined = whole_rows(rows, frames, columns)
     if joined is not rows:
-        told.append("its frames are written over several lines")
+        notes.append("its frames are written over several lines")
         places = places[: len(joined)]
     values = table(path, joined, [k + 1 for k in places], columns, "the channels of a frame")
     if len(values) > frames:
-        told.append(f"Frames says {frames}, and there are {len(values)} rows: all are read")
+        notes.append(f"Frames says {frames}, and there are {len(values)} rows: all are read")
     if len(values) < frames:
         got = f"{len(values)} rows of numbers"
         remedy = "correct the count, or restore the rows from a copy"
         raise wrong(path, motion + 2, f"{frames} frames, as Frames says", got, remedy)
-    return _clip(Path(path).stem, joints, values, step).noted(*told)
+    return _clip(Path(path).stem, joints, values, step).noted(*notes)
 
 
 def _words(lines: list[str]) -> Iterator[tuple[int, list[str], int]]:
@@ -215,7 +215,7 @@ def _motion_header(
     path: str | os.PathLike[str], lines: list[str], motion: int, rate: float | None
 ) -> tuple[int, float, int]:
     """Number of frames, rate [Hz], and the index of the first row."""
-    found: list[tuple[int, str]] = []
+    entries: list[tuple[int, str]] = []
     k = motion + 1
     for key in ("frames", "frame time"):
         while k < len(lines) and not lines[k].strip():
@@ -231,9 +231,9 @@ def _motion_header(
                 shown(text),
                 _AGAIN,
             )
-        found.append((k, value.strip()))
+        entries.append((k, value.strip()))
         k += 1
-    (at, count), (place, step) = found
+    (at, count), (place, step) = entries
     if not (count.isascii() and count.isdigit() and 0 < len(count) < 10 and int(count) > 0):
         raise wrong(path, at + 1, "a whole number of frames above zero", shown(count), _AGAIN)
     if rate is not None:

@@ -21,25 +21,25 @@ def plain_lines(lines: list[str]) -> tuple[list[str], list[str]]:
     Names of joints are unchanged.
     """
     rows = [k for k, line in enumerate(lines) if _holds_numbers(line)]
-    told: list[str] = []
+    notes: list[str] = []
     some = [k for k in rows if "," in lines[k]]
     if some:
         words = [word for k in some for word in lines[k].split() if "," in word]
         if "." not in "".join(lines[k] for k in rows) and all(map(_DECIMAL.fullmatch, words)):
-            told.append("its numbers have decimal commas")
+            notes.append("its numbers have decimal commas")
             changed = {k: lines[k].replace(",", ".") for k in some}
         else:
-            told.append("its numbers are parted by commas")
+            notes.append("its numbers are parted by commas")
             changed = {k: lines[k].replace(",", " ") for k in some}
         lines = [changed.get(k, line) for k, line in enumerate(lines)]
     together = [k for k in rows if _TOGETHER.search(lines[k])]
     if together:
         first = together[0] + 1
-        told.append(f"numbers stand together before a minus, first in line {first}: taken apart")
+        notes.append(f"numbers stand together before a minus, first in line {first}: taken apart")
         lines = list(lines)
         for k in together:
             lines[k] = _TOGETHER.sub(" ", lines[k])
-    return lines, told
+    return lines, notes
 
 
 def _holds_numbers(line: str) -> bool:

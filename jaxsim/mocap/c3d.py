@@ -76,9 +76,9 @@ def read_markers(
         ) from None
     if points.size == 0:
         raise wrong(path, None, "markers", "none", "export the file with its trajectories")
-    points, told = _all_frames(data, points.transpose(2, 1, 0), content["parameters"])
-    found = _markers(path, points, about, rate, unit, up)
-    return replace(found, problems=(*found.problems, *told))
+    points, notes = _all_frames(data, points.transpose(2, 1, 0), content["parameters"])
+    markers = _markers(path, points, about, rate, unit, up)
+    return replace(markers, problems=(*markers.problems, *notes))
 
 
 def _all_frames(data: bytes, points: np.ndarray, parameters: Any) -> tuple[np.ndarray, list[str]]:
@@ -92,14 +92,14 @@ def _all_frames(data: bytes, points: np.ndarray, parameters: Any) -> tuple[np.nd
     width = 4 * count + analog
     rows = np.frombuffer(data, kind, offset=512 * (start - 1))
     rows = rows[: len(rows) // width * width].reshape(-1, width)
-    held = _told_frames(parameters) or int(np.flatnonzero(rows.any(axis=1)).max(initial=-1)) + 1
-    rows = rows[:held, : 4 * count].reshape(-1, count, 4)
+    n_frames = _told_frames(parameters) or int(np.flatnonzero(rows.any(axis=1)).max(initial=-1)) + 1
+    rows = rows[:n_frames, : 4 * count].reshape(-1, count, 4)
     if len(rows) <= len(points):
         return points, []
     lost = rows[..., 3:] < 0
     whole = np.where(lost, np.nan, rows[..., :3] * (float(scale) if scale > 0 else 1.0))
-    told = f"it holds {len(whole)} frames, more than its header can count: all are read"
-    return whole.astype(np.float64), [told]
+    note = f"it holds {len(whole)} frames, more than its header can count: all are read"
+    return whole.astype(np.float64), [note]
 
 
 def _told_frames(parameters: Any) -> int:
@@ -126,22 +126,22 @@ def _check_size(path: Path, data: bytes) -> None:
     head = data[parameters : parameters + 4]
     if len(data) < 512 or parameters < 512 or len(head) < 4:
         raise wrong(path, None, "a header and parameters", f"{len(data)} bytes", _COPY)
-    wanted = parameters + 512 * head[2]
+    least = parameters + 512 * head[2]
     if head[3] in (84, 85):  # not big-endian
         points, analog, first, last = struct.unpack_from("<4H", data, 2)
         scale, start = struct.unpack_from("<fH", data, 12)
         size = 2 if scale > 0 else 4
         frames = max(last - first + 1, 0) if last < 65535 else 0  # more are told elsewhere
         if head[3] == 84:
-            wanted = max(wanted, 512 * (start - 1) + frames * size * (4 * points + analog))
-    if len(data) < wanted:
-        raise wrong(path, None, f"{wanted} bytes, as its header says", f"{len(data)}", _COPY)
+            least = max(least, 512 * (start - 1) + frames * size * (4 * points + analog))
+    if len(data) < least:
+        raise wrong(path, None, f"{least} bytes, as its header says", f"{len(data)}", _COPY)
 
 
 def _markers(path: Path, points: np.ndarray, about: dict[str, Any], rate, unit, up) -> Markers:
     problems: list[str] = []
-    told = float(about["RATE"][0]) if len(about.get("RATE", ())) else 0.0
-    rate = told if rate is None else rate
+    file_rate = float(about["RATE"][0]) if len(about.get("RATE", ())) else 0.0
+    rate = file_rate if rate is None else rate
     if not (np.isfinite(rate) and 0.01 <= rate <= 1e5):
         remedy = "give the frames a second of the recording, rate= or --rate"
         raise wrong(path, None, "frames a second above zero, POINT:RATE", f"{rate:g}", remedy)

@@ -55,14 +55,14 @@ class Clip:
 
     def _check(self) -> None:
         n, frames, ends = len(self.joint_names), self.root_pos.shape[0], len(self.end_parents)
-        wanted = {
+        expected = {
             "offsets": (n, 3),
             "end_offsets": (ends, 3),
             "rotations": (frames, n, 4),
             "root_pos": (frames, 3),
             "moved_pos": (frames, len(self.moved), 3),
         }
-        for name, shape in wanted.items():
+        for name, shape in expected.items():
             array = getattr(self, name)
             if array.shape != shape:
                 raise ClipError(f"clip: {name} has shape {array.shape}, expected {shape}")

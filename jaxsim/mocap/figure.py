@@ -40,7 +40,7 @@ def clip_motion(clip: Clip, scheme: Scheme | None = None, stance: Stance | None 
             shapes.append(shape)
     frames, joints = clip.n_frames, clip.n_joints
     charted = {"head": "head", "left ankle": "leftFoot", "right ankle": "rightFoot"}
-    found = scheme.joints if scheme is not None else {}
+    joint_of = scheme.joints if scheme is not None else {}
     phase = np.full(frames, -1) if stance is None else stance.stands @ np.array([1, 2])
     return Motion(
         title=clip.name,
@@ -58,7 +58,9 @@ def clip_motion(clip: Clip, scheme: Scheme | None = None, stance: Stance | None 
         phase=phase,
         torque=np.zeros((frames, 0)),
         torque_limit=np.zeros(0),
-        heights={k: pos[:, clip.joint(found[r]), 2] for k, r in charted.items() if r in found},
+        heights={
+            k: pos[:, clip.joint(joint_of[r]), 2] for k, r in charted.items() if r in joint_of
+        },
         link_roles=("character",) * joints,
     )
 

@@ -148,18 +148,18 @@ def guess_map(clip: Clip) -> Scheme:
             " can be guessed; is it a human? A joint map in a file names its joints"
         )
     forked = [j for j in rest[0] if len(children[j]) > 1]  # as into two eyes
-    found = {"pelvis": hips, "chest": chest, "head": (forked or rest[0][-1:])[0]}
+    joint_of = {"pelvis": hips, "chest": chest, "head": (forked or rest[0][-1:])[0]}
     between = [j for j in _line(clip, trunk, chest) if j != chest]
     if between:
-        found["abdomen"] = between[len(between) // 2]
+        joint_of["abdomen"] = between[len(between) // 2]
     legs, arms = _without_helpers(clip, legs, 0.6), _without_helpers(clip, arms, 0.8)
     for side, leg, arm in zip(
         ("left", "right"), _sided(clip, legs, legs), _sided(clip, arms, legs)
     ):
-        found |= {f"{side}{part}": j for part, j in zip(("Thigh", "Shank", "Foot", "Toe"), leg)}
-        found |= {f"{side}{part}": j for part, j in zip(("UpperArm", "Forearm", "Hand"), arm)}
+        joint_of |= {f"{side}{part}": j for part, j in zip(("Thigh", "Shank", "Foot", "Toe"), leg)}
+        joint_of |= {f"{side}{part}": j for part, j in zip(("UpperArm", "Forearm", "Hand"), arm)}
     return _checked(
-        clip, Scheme(NAMELESS, {r: clip.joint_names[j] for r, j in found.items()}), "the guess"
+        clip, Scheme(NAMELESS, {r: clip.joint_names[j] for r, j in joint_of.items()}), "the guess"
     )
 
 
@@ -209,26 +209,26 @@ def _without_helpers(clip: Clip, pair: list[list[int]], long: float) -> list[lis
     at least three joints are left if there are three.
     """
     far = np.linalg.norm(clip.offsets, axis=1)
-    kept = [[j for k, j in enumerate(chain) if k == 0 or far[j] > 1e-3] for chain in pair]
-    count = min(map(len, kept))
-    lengths = np.mean([far[chain[1:count]] for chain in kept], axis=0)
+    bones = [[j for k, j in enumerate(chain) if k == 0 or far[j] > 1e-3] for chain in pair]
+    count = min(map(len, bones))
+    lengths = np.mean([far[chain[1:count]] for chain in bones], axis=0)
     first = 0
     while count - first > 3 and lengths[first] < long * lengths[first:].max():
         first += 1
-    return [chain[first:] for chain in kept]
+    return [chain[first:] for chain in bones]
 
 
 def _pair(clip: Clip, chains: list[list[int]]) -> list[list[int]] | None:
     """The two longest chains of the same number of joints that are furthest apart."""
     pos, _ = poses_of(clip.some(50))
-    best, found = 0.0, None
+    best, pair = 0.0, None
     for k, a in enumerate(chains):
         for b in chains[:k]:
             if len(a) == len(b) >= 2:
                 gap = np.linalg.norm(pos[:, a[1]] - pos[:, b[1]], axis=-1).mean()
                 if gap * len(a) > best:
-                    best, found = float(gap) * len(a), [a, b]
-    return found
+                    best, pair = float(gap) * len(a), [a, b]
+    return pair
 
 
 def _sided(clip: Clip, pair: list[list[int]], legs: list[list[int]]) -> list[list[int]]:

@@ -124,29 +124,29 @@ def _soles(motion: Retargeted) -> dict[str, float]:
         apart.append(np.ptp(heights[flat], axis=1))
         up = motion.frames[flat][:, motion.body.index(f"{SIDES[k]}Foot"), 2, 2]
         tilt.append(np.degrees(np.arccos(np.clip(up, -1.0, 1.0))))
-    found = {"floor m": motion.floor}
+    measures = {"floor m": motion.floor}
     if all(low.size for low in lowest):
-        found["left less right sole mm"] = float(np.median(lowest[0]) - np.median(lowest[1]))
+        measures["left less right sole mm"] = float(np.median(lowest[0]) - np.median(lowest[1]))
     if motion.flat.any():
-        found["sole corners apart mm"] = float(np.median(np.concatenate(apart)))
-        found["sole tilt deg"] = float(np.median(np.concatenate(tilt)))
+        measures["sole corners apart mm"] = float(np.median(np.concatenate(apart)))
+        measures["sole tilt deg"] = float(np.median(np.concatenate(tilt)))
     return {
-        **found,
+        **measures,
         "deepest corner mm": float(np.min(every)),
         "penetration mean mm": float(-np.minimum(every, 0.0).mean()),
     }
 
 
 def _skate(motion: Retargeted) -> dict[str, float]:
-    found = {}
+    measures = {}
     for k, side in enumerate(SIDES):
         ankle, flat = motion.points[:, motion.body.index(f"{side}Foot")], motion.flat[:, k]
         level = _speed(ankle * np.array([1.0, 1.0, 0.0]), motion.rate)
         over = ankle[:, 2] - (np.median(ankle[flat, 2]) if flat.any() else 0.0)
         slow = flat & (over < LOW) & (_speed(ankle, motion.rate) < SLOW)
         if slow.any():
-            found[f"{side} skate cm/s"] = 1e2 * float(level[slow].mean())
-    return found
+            measures[f"{side} skate cm/s"] = 1e2 * float(level[slow].mean())
+    return measures
 
 
 def _speed(points: np.ndarray, rate: float) -> np.ndarray:
@@ -172,7 +172,7 @@ def _fastest(motion: Retargeted) -> float:
 
 def _bends(motion: Retargeted) -> dict[str, np.ndarray]:
     """Flexion (T,) [deg] of "left knee" and the like, in the plane across its axis."""
-    found = {}
+    flexion = {}
     for joint, (upper, lower, way, _) in BENDS.items():
         for side in SIDES:
             if {f"{side}{upper}", f"{side}{lower}"} <= set(motion.body.roles):
@@ -180,8 +180,8 @@ def _bends(motion: Retargeted) -> dict[str, np.ndarray]:
                     motion.frames[:, motion.body.index(f"{side}{limb}")] for limb in (upper, lower)
                 )
                 z = np.einsum("tji,tj->ti", first, second[..., 2])  # in the upper limb's frame
-                found[f"{side} {joint}"] = np.degrees(np.arctan2(way * z[:, 0], z[:, 2]))
-    return found
+                flexion[f"{side} {joint}"] = np.degrees(np.arctan2(way * z[:, 0], z[:, 2]))
+    return flexion
 
 
 def at_limits(motion: Retargeted) -> dict[str, np.ndarray]:
@@ -189,15 +189,15 @@ def at_limits(motion: Retargeted) -> dict[str, np.ndarray]:
 
     Hinges that never are at a limit are omitted.
     """
-    top, found = motion.model.topology, {}
+    top, frames = motion.model.topology, {}
     for j in top.limited_joints:
         if top.joint_kinds[j] == "hinge" and top.joint_link[j] in motion.body.links:
             angle = motion.q[:, top.q_start[j]]
             below = angle <= float(motion.model.joint_lower[j]) + AT
             at = below | (angle >= float(motion.model.joint_upper[j]) - AT)
             if at.any():
-                found[top.joint_names[j]] = at
-    return found
+                frames[top.joint_names[j]] = at
+    return frames
 
 
 def _limits(motion: Retargeted, bends: dict[str, np.ndarray]) -> dict[str, float]:

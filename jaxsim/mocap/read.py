@@ -46,11 +46,11 @@ def read_clip(
         raise ClipError(f"rate is {rate}; give the frames a second of the recording, such as 120")
     kind = Path(path).suffix.lower()
     if kind == ".bvh":
-        clip, told = read_bvh(path, rate), False
+        clip, unit_known = read_bvh(path, rate), False
     elif kind == ".amc":
-        clip, told = read_amc(path, skeleton, rate), True
+        clip, unit_known = read_amc(path, skeleton, rate), True
     elif kind == ".npz":
-        clip, told = read_amass(path, rate), True
+        clip, unit_known = read_amass(path, rate), True
     elif kind == ".asf":
         read_asf(path)
         raise ClipError(f"{path} holds a skeleton and no motion; give the .amc file of a motion")
@@ -61,7 +61,7 @@ def read_clip(
     else:
         raise ClipError(f"{path} has an unknown kind {kind!r}; give a file of {FORMATS}")
     scheme = detect_scheme(clip.joint_names)
-    clip = settled(clip, scheme, unit, up, told)
+    clip = settled(clip, scheme, unit, up, unit_known)
     rows = 0 if all_rows else pose_rows(clip, scheme)
     if rows:
         which = "row 0 is" if rows == 1 else f"rows 0 to {rows - 1} are"
@@ -71,17 +71,17 @@ def read_clip(
 
 def _told_of(clip: Clip, scheme: Scheme | None) -> list[str]:
     """Problems of the figure for the reader."""
-    told = [text for text in (not_human(clip, scheme),) if text]
+    notes = [text for text in (not_human(clip, scheme),) if text]
     if scheme is not None:
         feet = [s for s in ("left", "right") if f"{s}Foot" not in scheme.joints]
         if feet:
-            told.append(f"no {' and no '.join(feet)} foot: it has no stance labels")
+            notes.append(f"no {' and no '.join(feet)} foot: it has no stance labels")
         apart = _helpers(clip)
         if apart:
-            told.append(
+            notes.append(
                 f"helper joints off the body, which measure nothing: {', '.join(apart[:6])}"
             )
-    return told
+    return notes
 
 
 def _helpers(clip: Clip) -> list[str]:

@@ -148,17 +148,17 @@ def align(source: Source, flat: np.ndarray, how: str | None) -> tuple[dict[str, 
         raise ClipError(
             f'{source.clip.name}: its zero pose is no upright figure; take alignment="geometry"'
         )
-    found = {role: np.eye(3) for role in ("pelvis", "abdomen", "chest", "head")}
+    alignment = {role: np.eye(3) for role in ("pelvis", "abdomen", "chest", "head")}
     if not upright:
-        found = _trunk(source)
+        alignment = _trunk(source)
     rest = _rest_limbs(source)
-    bent = _bent_limbs(source, found) if way == "geometry" else {}
+    bent = _bent_limbs(source, alignment) if way == "geometry" else {}
     for role in source.roles:
         if role.endswith("Foot"):
-            found[role] = _foot(source, flat, role)
-        elif role not in found:
-            found[role] = bent.get(role, rest[role])
-    return {role: found[role] for role in source.roles}, way
+            alignment[role] = _foot(source, flat, role)
+        elif role not in alignment:
+            alignment[role] = bent.get(role, rest[role])
+    return {role: alignment[role] for role in source.roles}, way
 
 
 def _upright(source: Source) -> bool:
@@ -171,7 +171,7 @@ def _upright(source: Source) -> bool:
 
 def _rest_limbs(source: Source) -> dict[str, np.ndarray]:
     """Alignments of limbs from the zero pose: the shortest rotation from hanging, and the twist."""
-    found = {}
+    alignment = {}
     arms = TWISTS.get(source.scheme.name, (0.0, 0.0))
     for role in source.roles:
         limb = role.removeprefix("left").removeprefix("right")
@@ -184,8 +184,8 @@ def _rest_limbs(source: Source) -> dict[str, np.ndarray]:
             turn = turning(np.array([0.0, 0.0, -1.0]), source.rest[role.replace("Fore", "Upper")])
         twist = {"UpperArm": arms[0], "Forearm": arms[1]}.get(limb, 0.0)
         half = np.radians(twist if role.startswith("left") else -twist) / 2.0
-        found[role] = to_matrix(multiply(turn, np.array([np.cos(half), 0, 0, np.sin(half)])))
-    return found
+        alignment[role] = to_matrix(multiply(turn, np.array([np.cos(half), 0, 0, np.sin(half)])))
+    return alignment
 
 
 def _trunk(source: Source) -> dict[str, np.ndarray]:
@@ -212,7 +212,7 @@ def _bent_limbs(source: Source, trunk: dict[str, np.ndarray]) -> dict[str, np.nd
 
     Of those that hardly are, from the y axis of the trunk. Empty for a limb without bones.
     """
-    found = {}
+    alignment = {}
     for side in SIDES:
         for upper, lower, way, part in (
             ("Thigh", "Shank", 1.0, "pelvis"),
@@ -231,8 +231,8 @@ def _bent_limbs(source: Source, trunk: dict[str, np.ndarray]) -> dict[str, np.nd
                 weight = np.ones(len(first))
                 bend = (to_matrix(source.of(part)[1]) @ trunk[part])[..., 1]
             for role, bone in ((above, first), (below, second)):
-                found[role] = _mean(source, role, limb_frame(bone, bend), weight)
-    return found
+                alignment[role] = _mean(source, role, limb_frame(bone, bend), weight)
+    return alignment
 
 
 def _foot(source: Source, flat: np.ndarray, role: str) -> np.ndarray:

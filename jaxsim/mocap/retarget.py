@@ -189,8 +189,8 @@ def places(model: Model, body: Body, q: np.ndarray) -> dict[str, np.ndarray]:
     def some(q):
         return placed(model, body, jnp.asarray(q, model.mass.dtype))
 
-    found = in_blocks(some, len(q), q)
-    return {name: np.asarray(value, np.float64) for name, value in found.items()}
+    arrays = in_blocks(some, len(q), q)
+    return {name: np.asarray(value, np.float64) for name, value in arrays.items()}
 
 
 def sole_sides(body: Body) -> tuple[np.ndarray, np.ndarray]:
@@ -220,9 +220,9 @@ def _on_floor(
 def _pinned(
     model: Model, body: Body, q: np.ndarray, labels: Stance, flat: np.ndarray
 ) -> np.ndarray:
-    found = places(model, body, q)
-    ankles = found["points"][:, [body.index("leftFoot"), body.index("rightFoot")]]
-    heights = found["soles"][..., 2]
+    placement = places(model, body, q)
+    ankles = placement["points"][:, [body.index("leftFoot"), body.index("rightFoot")]]
+    heights = placement["soles"][..., 2]
     lowest = np.stack([heights[:, side].min(axis=1) for side in sole_sides(body)], axis=1)
     moved = pinned(model, body, q, ankles, lowest, labels.stands, flat, labels.rate)
     return _continuous(model, moved)
@@ -250,7 +250,7 @@ def _record(
             f"{clip.name}: joint {joint!r} has no angle in frame {frame}; say in a roles file which"
             " links are thighs, shanks, feet, upper arms and forearms, none of them without length"
         )
-    found = places(model, body, q)
+    placement = places(model, body, q)
     down = np.array([0.0, 0.0, floor])
     lacking = [role for role in body.roles if role not in source.roles]
     problems = list(clip.problems)
@@ -267,9 +267,9 @@ def _record(
         stance=labels.stands,
         slides=labels.slides,
         flat=flat,
-        frames=found["frames"],
-        points=found["points"],
-        soles=found["soles"],
+        frames=placement["frames"],
+        points=placement["points"],
+        soles=placement["soles"],
         joints=source.scheme,
         alignment=A,
         aligned_by=way,

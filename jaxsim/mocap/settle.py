@@ -42,15 +42,15 @@ def settled(
     metres.
     """
     pos, _ = poses_of(clip.some(_SAMPLES))
-    axes, told = _axes(clip, pos, scheme, up)
-    clip = in_axes(clip, axes).noted(*told)
+    axes, notes = _axes(clip, pos, scheme, up)
+    clip = in_axes(clip, axes).noted(*notes)
     if unit is not None:
         scale = unit_size(unit)
         return in_unit(replace(clip, unit=1.0), scale / (clip.unit if unit_told else 1.0), scale)
     if unit_told:
         return clip
-    scale, told = _unit(clip, scheme)
-    return in_unit(clip, scale, scale).noted(*told)
+    scale, notes = _unit(clip, scheme)
+    return in_unit(clip, scale, scale).noted(*notes)
 
 
 def unit_size(unit: str | float) -> float:
@@ -107,17 +107,17 @@ def _axes(
     clip: Clip, pos: np.ndarray, scheme: Scheme | None, up: str | None
 ) -> tuple[tuple[str, str, str], list[str]]:
     """Axes of the file that are x, y and z, and notes on them. pos (n, J, 3)."""
-    told: list[str] = []
+    notes: list[str] = []
     if up is not None and up not in UPS:
         raise ClipError(f"up is {up!r}; give one of {', '.join(UPS)}")
     if up is None and scheme is None:
-        told.append("the file does not tell which axis is up: taken as Y; up= or --up gives it")
+        notes.append("the file does not tell which axis is up: taken as Y; up= or --up gives it")
     if up is None and scheme is not None:
         upward = np.median(_across(clip, pos, scheme, "head", "Foot", "Shank"), axis=0)
         up, sure = _main_axis(upward)
-        told = [f"up is {up}, as the figure stands"]
+        notes = [f"up is {up}, as the figure stands"]
         if sure < 0.75:
-            told = [f"up seems to be {up}, but the figure mostly lies; up= or --up gives it"]
+            notes = [f"up seems to be {up}, but the figure mostly lies; up= or --up gives it"]
     up = up or "Y"
     left = "X" if up[-1] != "X" else "Y"
     if scheme is not None:  # in the zero pose, where it is upright
@@ -129,7 +129,7 @@ def _axes(
             left = side
     y, z = axes_matrix((left, left, up))[1:]
     forward, _ = _main_axis(np.cross(y, z))
-    return (forward, left, up), told
+    return (forward, left, up), notes
 
 
 def _identity(clip: Clip) -> np.ndarray:

@@ -117,9 +117,9 @@ def _panels(motion: Motion, index: np.ndarray, view: View) -> list[Panel]:
     centre, base, depth, panels = 0.0, 0.0, 0.0, []
     for frame in map(int, index):
         drawing = _drawing(motion, frame, view)
-        own = [d.outline for d in drawing if d.shape.link >= 0 and followed[d.shape.link]]
-        if own:
-            across = np.concatenate(own)[:, 0]
+        character = [d.outline for d in drawing if d.shape.link >= 0 and followed[d.shape.link]]
+        if character:
+            across = np.concatenate(character)[:, 0]
             centre = float(across.min() + across.max()) / 2
         if np.isfinite(middle[frame]).all():
             base = float(view.project(middle[frame] * [1, 1, 0])[1])
@@ -137,11 +137,11 @@ def _drawing(motion: Motion, frame: int, view: View) -> list[Drawn]:
     the near; a box of the surroundings by its farthest corner, so that shapes on a wall are drawn
     after it. A planar character has no depth: its right side is far, its left side near.
     """
-    found = []
+    shapes = []
     for shape in motion.shapes:
         pos, axes = world_poses(motion, shape, frame)
         if shape.kind != "plane" and np.isfinite(pos).all() and np.isfinite(axes).all():
-            found.append(Drawn(shape, outline(shape, pos, axes, view), pos, axes))
+            shapes.append(Drawn(shape, outline(shape, pos, axes, view), pos, axes))
 
     def place(drawn: Drawn) -> tuple[float, float]:
         part = part_of(motion, drawn.shape.link)
@@ -153,7 +153,7 @@ def _drawing(motion: Motion, frame: int, view: View) -> list[Drawn]:
             near -= float(np.asarray(drawn.shape.size) @ np.abs(drawn.axes @ view.back))
         return (-1 if terrain else IN_SPACE.get(part, 2)), near
 
-    return sorted(found, key=place)
+    return sorted(shapes, key=place)
 
 
 def _window(panels: list[Panel], motion: Motion) -> tuple[float, float, float]:
@@ -162,10 +162,10 @@ def _window(panels: list[Panel], motion: Motion) -> tuple[float, float, float]:
     halves, lows, highs = [0.3], [], [0.6]
     for panel in panels:
         things = [d for d in panel.drawing if d.shape.link >= 0]
-        own = [d.outline for d in things if followed[d.shape.link]]
-        if not own:
+        outlines = [d.outline for d in things if followed[d.shape.link]]
+        if not outlines:
             continue
-        points = np.concatenate(own) - [panel.centre, panel.base]
+        points = np.concatenate(outlines) - [panel.centre, panel.base]
         low, high = float(points[:, 1].min()), float(points[:, 1].max())
         halves.append(float(np.abs(points[:, 0]).max()) + 0.125)
         for beside in (d.outline for d in things if not followed[d.shape.link]):

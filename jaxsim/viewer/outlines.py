@@ -46,12 +46,12 @@ def faces(
     height fields; none of others. pos, axes: as in `outline`.
     """
     if shape.kind == "box":
-        found = _box_faces(shape, pos, axes)
+        polygons = _box_faces(shape, pos, axes)
     elif shape.kind == "height_field":
-        found = _field_faces(_nodes(shape, pos, axes))
+        polygons = _field_faces(_nodes(shape, pos, axes))
     else:
         return []
-    seen = [(points, normal) for points, normal in found if normal @ view.back > 1e-4]
+    seen = [(points, normal) for points, normal in polygons if normal @ view.back > 1e-4]
     seen.sort(key=lambda face: float(face[0].mean(axis=0) @ view.back))
     return [(view.project(points), normal) for points, normal in seen]
 
@@ -59,24 +59,24 @@ def faces(
 def _box_faces(
     shape: Shape, pos: np.ndarray, axes: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    found = []
+    polygons = []
     for k in range(3):
         across = [shape.size[j] * axes[j] for j in range(3) if j != k]
         square = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) @ across
         for sign in (-1, 1):
-            found.append((pos + sign * shape.size[k] * axes[k] + square, sign * axes[k]))
-    return found
+            polygons.append((pos + sign * shape.size[k] * axes[k] + square, sign * axes[k]))
+    return polygons
 
 
 def _field_faces(nodes: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     a, b, c, d = nodes[:-1, :-1], nodes[1:, :-1], nodes[1:, 1:], nodes[:-1, 1:]
-    found = []
+    polygons = []
     for corners in ((a, b, c), (a, c, d)):
         triangles = np.stack(corners, axis=2).reshape(-1, 3, 3)
         across = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
         size = np.linalg.norm(across, axis=1, keepdims=True)
-        found += [*zip(triangles, across / np.where(size > 0, size, 1.0), strict=True)]
-    return found
+        polygons += [*zip(triangles, across / np.where(size > 0, size, 1.0), strict=True)]
+    return polygons
 
 
 def _nodes(shape: Shape, pos: np.ndarray, axes: np.ndarray) -> np.ndarray:

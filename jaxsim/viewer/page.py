@@ -209,17 +209,17 @@ def _watched(motion: Motion) -> dict[str, object]:
 
 def _reference_arrays(shown: Motion) -> dict[str, object]:
     """Arrays that only some motions have: gauges, a ghost, shares of an objective."""
-    found: dict[str, object] = {}
+    arrays: dict[str, object] = {}
     values = [gauge.values for gauge in gauges_of(shown).values()]
     if values:
-        found["gauge_values"] = _packed(np.stack(values, 1), "<f4")
+        arrays["gauge_values"] = _packed(np.stack(values, 1), "<f4")
     if shown.shares:
-        found["shares"] = _packed(np.stack([*shown.shares.values()], 1), "<f4")
+        arrays["shares"] = _packed(np.stack([*shown.shares.values()], 1), "<f4")
     ghost = ghost_of(shown)
     if ghost is not None:
-        found["ghost_pos"] = _packed(ghost.link_pos, "<f4")
-        found["ghost_quat"] = _packed(_quantised(ghost.link_quat), "<i2")
-    return found
+        arrays["ghost_pos"] = _packed(ghost.link_pos, "<f4")
+        arrays["ghost_quat"] = _packed(_quantised(ghost.link_quat), "<i2")
+    return arrays
 
 
 def _notice(frame: int, time: float, field: str) -> str:
@@ -232,9 +232,9 @@ def _force_step(forces: np.ndarray) -> float:
     size = size[np.isfinite(size) & (size > 0)]
     if size.size == 0:
         return 500.0
-    wanted = float(np.percentile(size, 95))
-    power = 10.0 ** np.floor(np.log10(wanted))
-    return float(next(m for m in (1, 2, 5, 10) if m * power >= wanted * 0.7) * power)
+    typical = float(np.percentile(size, 95))
+    power = 10.0 ** np.floor(np.log10(typical))
+    return float(next(m for m in (1, 2, 5, 10) if m * power >= typical * 0.7) * power)
 
 
 def _rounded(values: tuple[float, ...]) -> list[float]:

@@ -76,13 +76,15 @@ def strips_of(motion: Motion) -> dict[str, tuple[tuple[float, float], ...]]:
 
     An interval ends at the first sample that is false, else at the last one.
     """
-    found = {}
+    intervals = {}
     for name, gauge in motion.gauges.items():
         if gauge.is_strip:
             change = np.flatnonzero(np.diff(gauge.values, prepend=False, append=False))
             ends = np.minimum(change, motion.n_frames - 1)
-            found[name] = tuple((float(a), float(b)) for a, b in motion.time[ends].reshape(-1, 2))
-    return found
+            intervals[name] = tuple(
+                (float(a), float(b)) for a, b in motion.time[ends].reshape(-1, 2)
+            )
+    return intervals
 
 
 def ground_normal(motion: Motion) -> np.ndarray:
