@@ -11,7 +11,7 @@ FORWARD, LEFT = np.eye(3)[:2]  # as the body stands
 ALONG = 0.7  # cosine of the angle between a hinge and the axis that it stands for, at least
 
 
-def turned(
+def hinge_angles(
     model: Model, turns: Sequence[tuple[str, np.ndarray, float]], who: str
 ) -> dict[str, float]:
     """Angles of hinges by name [deg], of the standing body with some links rotated.

@@ -12,7 +12,7 @@ import numpy as np
 
 from controllers.goals import tasks as goals
 from controllers.goals.balance import SOLE, Gait, no_step, sole_down
-from controllers.goals.hinges import FORWARD, LEFT, turned
+from controllers.goals.hinges import FORWARD, LEFT, hinge_angles
 from controllers.goals.machine import GoalMachine, GoalState
 from jaxsim.math.safe import safe_norm
 from jaxsim.model import Model
@@ -32,8 +32,8 @@ CRANE = (  # a hinge of this link, about which axis of the body, by how much [de
 
 
 def crane(model: Model) -> dict[str, float]:
-    """Angles of the pose ``CRANE``, by the model's hinges [deg]; errors as for ``turned``."""
-    return turned(model, CRANE, "one_foot")
+    """Angles of the pose ``CRANE``, by the model's hinges [deg]; errors as for ``hinge_angles``."""
+    return hinge_angles(model, CRANE, "one_foot")
 
 
 def one_foot_machine(pose_deg: Mapping[str, float], stance: str = "leftFoot") -> GoalMachine:

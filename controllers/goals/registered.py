@@ -12,7 +12,7 @@ from controllers.goals.company import asks_for_hands, hold_hands
 from controllers.goals.controller import GoalController
 from controllers.goals.dismount import TUCKED, Dismount, dismount_machine
 from controllers.goals.effector_constraints import EffectorConstraint, at_once, check_constraints
-from controllers.goals.hinges import turned
+from controllers.goals.hinges import hinge_angles
 from controllers.goals.hold_on import Caution, hold_on_machine
 from controllers.goals.machine import GoalMachine
 from controllers.goals.one_foot import crane, one_foot_machine
@@ -63,7 +63,7 @@ def balance(table: Table, setup: Setup) -> Registered:
         away.done()
         seen, watched = (hand_of_another, STRUCK) if hands else (seen_flying, WATCHED)
         machine = machine.adding(dodge(near, seen, watched), weight)
-    return registered(machine, table, setup)
+    return goal_controller(machine, table, setup)
 
 
 def one_foot(table: Table, setup: Setup) -> Registered:
@@ -71,7 +71,7 @@ def one_foot(table: Table, setup: Setup) -> Registered:
 
     Source: Jain, Ye, Liu (2009), section 6.1.1.
     """
-    return registered(one_foot_machine(crane(setup.model)), table, setup)
+    return goal_controller(one_foot_machine(crane(setup.model)), table, setup)
 
 
 def swing(table: Table, setup: Setup) -> Registered:
@@ -82,7 +82,7 @@ def swing(table: Table, setup: Setup) -> Registered:
     """
     state, joints, angles = _hanging(table, setup, *HANDS)
     machine = swing_machine(joints, angles, _swing(table))
-    return replace(registered(machine, table, setup, HANDS), state=state)
+    return replace(goal_controller(machine, table, setup, HANDS), state=state)
 
 
 def dismount(table: Table, setup: Setup) -> Registered:
@@ -93,7 +93,7 @@ def dismount(table: Table, setup: Setup) -> Registered:
     """
     state, stiff, _ = _hanging(table, setup, *HANDS, *ROLES, *SHANKS)
     joints, angles = _hinges(setup.model, state, range(setup.model.topology.n_links))
-    legs = turned(setup.model, TUCKED, "dismount")
+    legs = hinge_angles(setup.model, TUCKED, "dismount")
     tucked = [np.deg2rad(legs[name]) if name in legs else at for name, at in zip(joints, angles)]
     swings = {
         key: float(np.deg2rad(table.number(f"{key}_deg", deg, above=0.0)))
@@ -102,14 +102,14 @@ def dismount(table: Table, setup: Setup) -> Registered:
     machine = dismount_machine(
         joints, angles, np.array(tucked), stiff, Dismount(**swings), _swing(table)
     )
-    return replace(registered(machine, table, setup, (*HANDS, *ROLES)), state=state)
+    return replace(goal_controller(machine, table, setup, (*HANDS, *ROLES)), state=state)
 
 
 def _hanging(table: Table, setup: Setup, *roles: str) -> tuple[State, list[str], np.ndarray]:
     """Start that hangs from the table's bar, with all hinges but the abdomen's and their angles."""
     top = setup.model.topology
     top.require(f"the controller {table.text('name')!r}", *roles, "abdomen", "chest")
-    name = named(table, "bar", [hold.name for hold in setup.world.holds])
+    name = read_name(table, "bar", [hold.name for hold in setup.world.holds])
     state = hanging(setup, name, np.deg2rad(table.number("start_deg", 0.0)))
     soft = {top.part("abdomen"), top.part("chest")}
     return state, *_hinges(setup.model, state, set(range(top.n_links)) - soft)
@@ -132,7 +132,7 @@ def hold_on(table: Table, setup: Setup) -> Registered:
     }
     legs = _hinges(model, setup.state, {model.topology.part(name) for name in (*THIGHS, *SHANKS)})
     machine = hold_on_machine(*legs, Caution(**thresholds), swing=_swing(table))
-    return registered(machine, table, setup)
+    return goal_controller(machine, table, setup)
 
 
 def _swing(table: Table) -> Swing:
@@ -155,7 +155,7 @@ def _hinges(model: Model, state: State, links: Collection[int]) -> tuple[list[st
     return [top.joint_names[j] for j in joints], np.asarray(state.q)[at]
 
 
-def registered(
+def goal_controller(
     machine: GoalMachine, table: Table, setup: Setup, roles: Sequence[str] = ROLES
 ) -> Registered:
     """Controller of a machine, with the table's reaches and pins added.
@@ -166,7 +166,7 @@ def registered(
     names = effectors_of(setup.model).names
     holds = []
     for each in table.tables("hold"):
-        effector = named(each, "effector", names)
+        effector = read_name(each, "effector", names)
         try:
             holds.append(
                 EffectorConstraint(
@@ -184,7 +184,7 @@ def registered(
         weight, onset = _strength(each)
         try:
             time = EffectorConstraint(
-                named(each, "effector", names),
+                read_name(each, "effector", names),
                 each.number("start", least=0.0),
                 each.number("end", above=0.0),
             )
@@ -230,7 +230,7 @@ def _strength(table: Table) -> tuple[float | Response, float]:
     return Response(table.number("time", above=0.0), priority), 0.0
 
 
-def named(table: Table, key: str, names: Sequence[str]) -> str:
+def read_name(table: Table, key: str, names: Sequence[str]) -> str:
     """Value of a key that names one of ``names``; raises WorldError for any other."""
     name = table.text(key)
     if name not in names:
@@ -243,10 +243,10 @@ def flying(setup: Setup) -> Objects | None:
     """Flying objects that goals see: bodies of the scenario that are no part of the model."""
     links = setup.model.topology.link_names
     bodies = [body for body in setup.world.bodies if body.name not in links]
-    return thrown(bodies, setup.model.mass.dtype) if bodies else None
+    return flying_spheres(bodies, setup.model.mass.dtype) if bodies else None
 
 
-def thrown(bodies: Sequence[Body], dtype) -> Objects:
+def flying_spheres(bodies: Sequence[Body], dtype) -> Objects:
     """Spheres in free flight from time 0 on."""
     return Objects(
         jnp.asarray([body.pos for body in bodies], dtype),

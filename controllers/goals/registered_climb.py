@@ -10,7 +10,7 @@ from jax import Array
 from controllers.goals.climb import ROLES, climb_machine
 from controllers.goals.climbing_moves import DEPTH, LIMBS, Limbs, first_holds, holding
 from controllers.goals.climbing_state import Climb, Pace
-from controllers.goals.registered import named, registered
+from controllers.goals.registered import goal_controller, read_name
 from controllers.goals.starts import check_free
 from controllers.registry import Registered, Setup
 from jaxsim.characters.standing import effectors_of
@@ -81,7 +81,7 @@ def climb(table: Table, setup: Setup) -> Registered:
     machine = climb_machine(
         [submodel.topology.joint_names[j] for j in hinges(submodel.topology)], initial
     )
-    return replace(registered(machine, table, setup, ROLES), state=state)
+    return replace(goal_controller(machine, table, setup, ROLES), state=state)
 
 
 def _outlier(places: np.ndarray) -> int:
@@ -208,7 +208,7 @@ def _begin(table: Table, setup: Setup) -> Array | None:
     entries = table.table("begin")
     if entries is None:
         return None
-    limb_holds = [names.index(named(entries, limb, names)) for limb in LIMBS]
+    limb_holds = [names.index(read_name(entries, limb, names)) for limb in LIMBS]
     entries.done()
     for limb, hold in zip(LIMBS, limb_holds):
         if limb_holds.count(hold) > 1:

@@ -9,8 +9,8 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from controllers.policy.observations import named
-from controllers.pose.pd import clipped, pose_error
+from controllers.policy.observations import look_up
+from controllers.pose.pd import clip_torque, pose_error
 from controllers.tracking.track import Track
 from jaxsim.dynamics.kinematics import integrate
 from jaxsim.model import Model, ModelError, State
@@ -58,7 +58,7 @@ class Torques:
         """Torques without damping."""
         full = _of_dofs(model, action)
         torque = self.scale * jnp.where(full == 0, 0.0, full * model.torque_limit)
-        return clipped(model, torque, jnp.zeros_like(torque))
+        return clip_torque(model, torque, jnp.zeros_like(torque))
 
 
 @jax.tree_util.register_static
@@ -126,7 +126,7 @@ ACTIONS = {"torques": Torques, "offsets": Offsets, "targets": Targets, "clip_off
 
 def action_of(name: str, scale: float | None = None) -> Action:
     """Action by name. Raises KeyError, with the nearest names."""
-    kind = named(name, ACTIONS, "action")
+    kind = look_up(name, ACTIONS, "action")
     return kind() if scale is None else kind(float(scale))
 
 
@@ -162,7 +162,7 @@ def _of_dofs(model: Model, action: Array) -> Array:
 
 def _held(model: Model, state: State, target: Array) -> Control:
     error = pose_error(model, target, state.q)
-    return clipped(model, model.gain_p * error - model.gain_d * state.qd, model.gain_d)
+    return clip_torque(model, model.gain_p * error - model.gain_d * state.qd, model.gain_d)
 
 
 def _traced(model: Model) -> bool:

@@ -12,7 +12,7 @@ from jax import Array
 from controllers.numbers import Numbered
 from controllers.policy.actions import Action, held_control
 from controllers.policy.network import Network
-from controllers.policy.observations import Part, observed
+from controllers.policy.observations import Part, observation_vector
 from controllers.policy.view import View
 from controllers.tracking.track import Track
 from jaxsim.model import Model, ModelError, State
@@ -85,7 +85,7 @@ class PolicyController(Numbered):
             clip_pose,
         )  # fmt: skip
         decided = PolicyMemory(
-            self.network(observed(self.observation, view)), memory.due + 1 / self.rate
+            self.network(observation_vector(self.observation, view)), memory.due + 1 / self.rate
         )
         due = state.time + 0.5 * dt >= memory.due
         # both are computed: in a kernel the network's loop cannot stand in a branch

@@ -25,12 +25,12 @@ from jax import Array
 from controllers.policy.actions import ACTIONS, action_of
 from controllers.policy.controller import PolicyController
 from controllers.policy.network import Network
-from controllers.policy.observations import OBSERVATIONS, observed
+from controllers.policy.observations import OBSERVATIONS, observation_vector
 from controllers.policy.view import View, stance
 from controllers.tracking.track import Track
 from jaxsim.io.archive import read_arrays
 from jaxsim.io.files import write_bytes
-from jaxsim.io.toml_table import is_number, shown
+from jaxsim.io.toml_table import format_value, is_number
 from jaxsim.model import Model, State
 from jaxsim.model.part import part_of
 from jaxsim.ranges import RANGES
@@ -154,7 +154,7 @@ class PolicyFile:
                 model, state, obs, found.pose, found.upright, found.height, found.command, action,
                 clip_pose,
             )  # fmt: skip
-            return observed(found.observation, view)
+            return observation_vector(found.observation, view)
 
         try:
             size = jax.eval_shape(seen, state).shape
@@ -177,13 +177,13 @@ def read_policy(path: str | os.PathLike[str]) -> PolicyFile:
     try:
         about = json.loads(str(arrays.pop("about")))
         if not isinstance(about, dict):
-            raise TypeError(f"its description is {shown(about)}")
+            raise TypeError(f"its description is {format_value(about)}")
         version = about["format"]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise PolicyError(f"{path} is no policy file: it lacks {error}") from error
     if version != FORMAT:
         raise PolicyError(
-            f"{path} has format {shown(version)}, this version reads {FORMAT}; learn it anew"
+            f"{path} has format {format_value(version)}, this version reads {FORMAT}; learn it anew"
         )
     try:
         _check_about(about)
@@ -224,7 +224,7 @@ def _check_about(about: dict[str, Any]) -> None:
         if key not in about:
             raise PolicyError(f"is of another version: it lacks {key}")
         if not good(about[key]):
-            raise PolicyError(f"{key} is {shown(about[key])}; a policy has {what}")
+            raise PolicyError(f"{key} is {format_value(about[key])}; a policy has {what}")
     unknown = [part for part in about["observation"] if part not in OBSERVATIONS]
     unknown += [] if about["action"] in ACTIONS else [about["action"]]
     if unknown or not about["observation"]:

@@ -48,9 +48,9 @@ class Network:
 
     def __call__(self, observation: Array) -> Array:
         """Mean action (na,) for an observation (no,)."""
-        return layers_of(self.layers, normalised(observation, self.mean, self.deviation))
+        return layers_of(self.layers, normalise(observation, self.mean, self.deviation))
 
 
-def normalised(observation: Array, mean: Array, deviation: Array) -> Array:
+def normalise(observation: Array, mean: Array, deviation: Array) -> Array:
     """Observation (..., no) in standard deviations from the mean, at most ``FARTHEST``."""
     return jnp.clip((observation - mean) / deviation, -FARTHEST, FARTHEST)

@@ -139,7 +139,7 @@ ALL = (
 OBSERVATIONS: dict[str, Callable[[View], Array]] = {each.__name__: each for each in ALL}
 
 
-def observed(parts: Sequence[Part], view: View) -> Array:
+def observation_vector(parts: Sequence[Part], view: View) -> Array:
     """Observation (no,): all parts in their order.
 
     Raises KeyError for an unknown name, ValueError for a part that is no vector.
@@ -157,10 +157,10 @@ def observed(parts: Sequence[Part], view: View) -> Array:
 
 def part_of(part: Part) -> Callable[[View], Array]:
     """Function of a part. Raises KeyError, with the nearest names."""
-    return part if callable(part) else named(part, OBSERVATIONS, "observation")
+    return part if callable(part) else look_up(part, OBSERVATIONS, "observation")
 
 
-def named(name: str, known: dict, what: str):
+def look_up(name: str, known: dict, what: str):
     """Entry of a table by name. Raises KeyError, with the nearest names."""
     if name in known:
         return known[name]

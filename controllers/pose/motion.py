@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from controllers.numbers import Numbered
-from controllers.pose.pd import clipped, pose_error
+from controllers.pose.pd import clip_torque, pose_error
 from jaxsim.constraints.acceleration import target_acceleration
 from jaxsim.dynamics.kinematics import integrate
 from jaxsim.model import Model, ModelError, State
@@ -77,7 +77,7 @@ class TrackingController(Numbered):
         q, qd = self.trajectory.at(model, state.time)
         error, rate = pose_error(model, q, state.q), qd - state.qd
         torque = model.gain_p * error + model.gain_d * rate
-        return None, clipped(model, torque, model.gain_d)
+        return None, clip_torque(model, torque, model.gain_d)
 
 
 @jax.tree_util.register_dataclass

@@ -14,7 +14,7 @@ from jaxsim.simulation.checks import check_array
 from jaxsim.simulation.records import Control, Observation
 
 
-def clipped(model: Model, torque: Array, damping: Array) -> Control:
+def clip_torque(model: Model, torque: Array, damping: Array) -> Control:
     """Clip torques (nv,) to the joints' limits, with the damping (nv,) within them.
 
     A joint at its torque limit pushes with constant torque, so its damping is left out.
@@ -26,7 +26,7 @@ def clipped(model: Model, torque: Array, damping: Array) -> Control:
     return Control(torque=bounded, damping=jnp.where(within, damping, 0.0))
 
 
-def weakened(model: Model, torque: Array, damping: Array) -> Control:
+def scale_torque(model: Model, torque: Array, damping: Array) -> Control:
     """Scale torques (nv,) to the joints' limits, together with their damping (nv,).
 
     A constant torque makes a light link, such as a foot in the air, overshoot within one step, and
@@ -73,4 +73,6 @@ class PoseController(Numbered):
     ) -> tuple[None, Control]:
         """kp (target - q) - kd qd, clipped."""
         error = pose_error(model, self.target, state.q)
-        return None, clipped(model, model.gain_p * error - model.gain_d * state.qd, model.gain_d)
+        return None, clip_torque(
+            model, model.gain_p * error - model.gain_d * state.qd, model.gain_d
+        )

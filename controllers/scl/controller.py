@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from controllers.numbers import Numbered
-from controllers.pose.pd import clipped
+from controllers.pose.pd import clip_torque
 from controllers.scl.program import (
     CHANGED,
     CHILD,
@@ -144,7 +144,7 @@ class ScriptController(Numbered):
             joint_torque = gain_p * (target - angles) - gain_d * speed
             torque = _on_dofs(program, model, joint_torque)
             torque = torque + _virtual_torques(program, values, memory.phase, model, obs)
-        control = clipped(model, torque, _on_dofs(program, model, gain_d))
+        control = clip_torque(model, torque, _on_dofs(program, model, gain_d))
         steps = memory.phase_steps + 1
         time = steps * jnp.asarray(dt, state.q.dtype)
         memory = dataclasses.replace(memory, wanted=target, phase_steps=steps, phase_time=time)

@@ -6,7 +6,7 @@ import numpy as np
 
 from controllers.registry import Setup
 from controllers.tracking.parts import parts
-from controllers.tracking.reference import Reference, looped, reference
+from controllers.tracking.reference import Reference, loop_reference, reference
 from jaxsim.io.toml_table import Table
 from jaxsim.io.world_model import build_world
 from jaxsim.mocap.joint_map import GUESS
@@ -42,4 +42,4 @@ def followed_clip(table: Table, setup: Setup, key: str = "clip") -> Reference:
     rest = np.broadcast_to(np.asarray(setup.state.q, float), (len(motion.q), len(setup.state.q)))
     q = np.concatenate([motion.q, rest[:, motion.q.shape[1] :]], axis=1)
     result = reference(setup.model, q, motion.rate, motion.stance, parts(setup.model))
-    return looped(setup.model, result) if loop else result
+    return loop_reference(setup.model, result) if loop else result

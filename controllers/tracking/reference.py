@@ -166,7 +166,7 @@ def reference(
         jax.jit(jax.vmap(lambda b, a: difference(model, b, a)))(poses[1:], poses[:-1])
     )
     middle = (ways[1:] + ways[:-1]) / 2
-    qd = filtered(np.concatenate([ways[:1], middle, ways[-1:]]) * rate, rate)
+    qd = low_pass(np.concatenate([ways[:1], middle, ways[-1:]]) * rate, rate)
     derived = jax.jit(jax.vmap(lambda q, qd: _follows(model, parts, q, qd)))(
         poses, jnp.asarray(qd, dtype)
     )
@@ -184,7 +184,7 @@ def reference(
     )
 
 
-def looped(model: Model, three: Reference) -> Reference:
+def loop_reference(model: Model, three: Reference) -> Reference:
     """Reference that loops, from three cycles: the middle one.
 
     Raises ModelError where the last frame is not the first one, moved on without a rotation.
@@ -234,7 +234,7 @@ def turned_path(
     return path[:, None] + turned(pos - at[:, None], angle), multiply(turn, quat)
 
 
-def filtered(x: np.ndarray, rate: float) -> np.ndarray:
+def low_pass(x: np.ndarray, rate: float) -> np.ndarray:
     """Low-pass filter x (T, n) at a rate [Hz] below ``CUTOFF``, without delay."""
     if rate <= 2 * CUTOFF or len(x) < 4:
         return x

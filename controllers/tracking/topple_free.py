@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from controllers.numbers import Numbered
-from controllers.pose.pd import weakened
+from controllers.pose.pd import scale_torque
 from controllers.tracking.balance import ADULT, Balance
 from controllers.tracking.level import Levels
 from controllers.tracking.outside import Pulls, Turns, leg_torque, swing_force
@@ -23,7 +23,7 @@ from controllers.tracking.reference import Instant, Reference, turned_path
 from controllers.tracking.support import HELP, Flags, help_on_feet, share_of_weight, standing_feet
 from controllers.tracking.track import Track
 from controllers.tracking.virtual_actuators import virtual_torque
-from controllers.tracking.wanted import pressed_ahead, wanted
+from controllers.tracking.wanted import desired_wrench, pressed_ahead
 from jaxsim.dynamics.jacobians import center_of_mass, com_velocity
 from jaxsim.dynamics.kinematics import difference
 from jaxsim.math.safe import safe_norm
@@ -235,7 +235,7 @@ class ToppleFree(Numbered):
             standing.all() & memory.standing.all(), jnp.minimum(dt / b.share_time, 1.0), 1.0
         )
         share = memory.share + follow * (share - memory.share)
-        torque, force = wanted(b, alone, kin, body_parts, (com, velocity), target, standing)
+        torque, force = desired_wrench(b, alone, kin, body_parts, (com, velocity), target, standing)
         virtual, on_feet = virtual_torque(alone, kin, body_parts, com, share, torque, force)
         acts = standing.any() & ~memory.fallen
         virtual, on_feet = (jnp.where(acts, x, 0.0) for x in (virtual, on_feet))
@@ -252,7 +252,7 @@ class ToppleFree(Numbered):
             level = self.levels.instead(model, kin, error, rate)
             error, rate = (jnp.where(fallen, old, new) for old, new in zip((error, rate), level))
         pose = gain_p * error + gain_d * (rate - state.qd)
-        control = weakened(model, pose + virtual, gain_d)
+        control = scale_torque(model, pose + virtual, gain_d)
         external = jnp.zeros((model.topology.n_links, 6), state.q.dtype)
         external = external.at[np.array(body_parts.feet), :3].add(help)
         if self.pulls is not None:

@@ -34,7 +34,7 @@ def pressed_ahead(model: Model, com: Array, ankle: Array, target: Instant) -> Ar
     return jnp.stack([x, y, jnp.zeros_like(x)]) / load
 
 
-def wanted(
+def desired_wrench(
     balance: Balance,
     model: Model,
     kin: Kinematics,

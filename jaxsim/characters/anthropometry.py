@@ -184,7 +184,7 @@ def _body(name: str, row: Row, length: float, mass: float, stature: float) -> Bo
     return Body(length, mass, com, inertia)
 
 
-def joined(length: float, *parts: tuple[Body, float]) -> Body:
+def combine(length: float, *parts: tuple[Body, float]) -> Body:
     """Combine several bodies into one; sign -1 takes a part away.
 
     All in one frame. length [m]: of the result.
@@ -198,7 +198,7 @@ def joined(length: float, *parts: tuple[Body, float]) -> Body:
     return Body(length, mass, np.asarray(com), inertia)
 
 
-def moved(part: Body, offset) -> Body:
+def shift_body(part: Body, offset) -> Body:
     """Body in another frame, in which its own frame's origin is at ``offset`` (3,) [m]."""
     return Body(part.length, part.mass, part.com + np.asarray(offset), part.inertia)
 
@@ -213,7 +213,7 @@ def foot_and_toes(foot: Body, stature: float) -> tuple[Body, Body]:
     inertia = mass / 12 * np.diag(square.sum() - square)
     toes = Body(float(sides[0]), mass, np.array([sides[0] / 2, 0, 0]), inertia)
     length = BALL_AT * foot.length
-    rest = joined(length, (foot, 1.0), (moved(toes, toe_joint(stature)), -1.0))
+    rest = combine(length, (foot, 1.0), (shift_body(toes, toe_joint(stature)), -1.0))
     return rest, toes
 
 

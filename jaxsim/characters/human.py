@@ -24,11 +24,11 @@ from jaxsim.characters.anthropometry import (
     SHOULDER_HALF,
     TOE_HEIGHT,
     Body,
+    combine,
     find_build,
     foot_and_toes,
-    joined,
-    moved,
     segments,
+    shift_body,
     toe_joint,
 )
 from jaxsim.characters.poses import MIRROR, SIDES, posed, sided
@@ -194,9 +194,9 @@ def ball_joint_human(
     if not hands:
         del limbs["hand"]
         forearm, hand = bodies["forearm"], bodies["hand"]
-        below = moved(hand, (0, 0, -forearm.length))
+        below = shift_body(hand, (0, 0, -forearm.length))
         length = forearm.length + hand.length
-        bodies["forearm"] = joined(length, (forearm, 1.0), (below, 1.0))
+        bodies["forearm"] = combine(length, (forearm, 1.0), (below, 1.0))
     swivelled = BALL_AXIAL, limbs, _ball, _box_shape
     return _built(sizes, *swivelled, friction, "ball_joint_human")
 

@@ -14,7 +14,7 @@ from jaxsim.model.roles import SIDES, sided
 MIRROR = np.array([-1.0, 1.0, -1.0])  # of a rotation, in the x-z plane
 
 
-def unsided(name: str) -> str:
+def without_side(name: str) -> str:
     """Name without its side: "leftKnee" -> "knee"; names of the middle are unchanged."""
     for side in SIDES:
         rest = name.removeprefix(side)

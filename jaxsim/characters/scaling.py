@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxsim.characters.poses import unsided
+from jaxsim.characters.poses import without_side
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.dynamics.rigid import mass_matrix
 from jaxsim.math.rotation import quat_to_matrix
@@ -91,9 +91,9 @@ def _checked(where: str, value, dtype, tail: tuple[int, ...]) -> Array:
 
 def _links_of(what: str, top: Topology, name: str) -> np.ndarray:
     """Links that a name with or without its side means."""
-    links = [i for i, own in enumerate(top.link_names) if name in (own, unsided(own))]
+    links = [i for i, own in enumerate(top.link_names) if name in (own, without_side(own))]
     if not links:
-        names = dict.fromkeys(unsided(own) for own in top.link_names)
+        names = dict.fromkeys(without_side(own) for own in top.link_names)
         raise ModelError(f"{what}: no link named {name!r}; the links are: {', '.join(names)}")
     return np.array(links)
 

@@ -18,7 +18,7 @@ from jaxsim.characters.role_finding import find_roles
 from jaxsim.characters.sole import directions, find_points
 from jaxsim.io.joint_angles import pose_of, posed_q
 from jaxsim.io.mujoco_links import body_owners
-from jaxsim.io.toml_table import Table, read_toml, shown, suggestion
+from jaxsim.io.toml_table import Table, format_value, read_toml, suggestion
 from jaxsim.model import Model, Roles
 from jaxsim.model.roles import FEET, MIDDLE, PAIRS, paired
 
@@ -64,7 +64,9 @@ def _links(table: Table, names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
         if both is None:
             continue
         if not (isinstance(both, list) and [type(link) for link in both] == [str, str]):
-            raise table.error(f'is {shown(both)}; give two links, ["left one", "right one"]', pair)
+            raise table.error(
+                f'is {format_value(both)}; give two links, ["left one", "right one"]', pair
+            )
         pairs[pair] = tuple(_known(table, pair, link, names) for link in both)
     table.done()
     return paired(middle, pairs)

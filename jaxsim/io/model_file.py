@@ -16,7 +16,7 @@ from jaxsim.io.mujoco_motors import joint_motors
 from jaxsim.io.mujoco_report import Report, element_names
 from jaxsim.io.mujoco_shapes import add_shapes, wanted_pairs
 from jaxsim.io.mujoco_support import list_unsupported
-from jaxsim.io.mujoco_switches import switched
+from jaxsim.io.mujoco_switches import remove_disabled
 from jaxsim.model.builder import ModelBuilder
 from jaxsim.model.errors import ModelError
 from jaxsim.model.model import Model
@@ -63,7 +63,7 @@ def load_model(
     mujoco = load_mujoco()
     report = Report()
     title, mj, path = _read(mujoco, source, report)
-    mj = switched(mujoco, mj, report)
+    mj = remove_disabled(mujoco, mj, report)
     model = _build(mujoco, mj, title, self_collision, report)
     model = with_roles(mujoco, mj, model, path)
     unsupported = report.unsupported()

@@ -29,7 +29,7 @@ ACTING += ("armature", "actfrclimited")
 HEADING = "physics that the file switches off by flags"
 
 
-def switched(mujoco: Any, mj: Any, report: Report) -> Any:
+def remove_disabled(mujoco: Any, mj: Any, report: Report) -> Any:
     """Model without the physics that its flags switch off; a copy if there is any."""
     flags = {flag for flag in (*FLAGS, *SEVERAL) if _is_off(mujoco, mj, flag)}
     off = flags | {one for flag in flags for one in SEVERAL.get(flag, ())}

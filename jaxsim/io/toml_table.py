@@ -44,7 +44,7 @@ class Table:
     def __init__(self, file: str, where: str, values: Any):
         self.file, self.where = file, where
         if not isinstance(values, Mapping):
-            raise self.error(f"is {shown(values)}; a table is needed")
+            raise self.error(f"is {format_value(values)}; a table is needed")
         self._values = dict(values)
         self._known: list[str] = []
 
@@ -96,14 +96,14 @@ class Table:
                 f"of at most {most:g}" if most < math.inf else "",
             ]
             wanted = " ".join(["a finite number", " and ".join(filter(None, bounds))]).strip()
-            raise self.error(f"is {shown(value)}; give {wanted}", key)
+            raise self.error(f"is {format_value(value)}; give {wanted}", key)
         self.within(key, value, of)
         return float(value)
 
     def within(self, key: str, value: Any, of: str) -> None:
         """Raise WorldError unless a value is in the range ``of`` jaxsim.ranges."""
         if not RANGES[of].contains(value):
-            raise self.error(f"is {shown(value)}; {RANGES[of].wanted}", key)
+            raise self.error(f"is {format_value(value)}; {RANGES[of].wanted}", key)
 
     def whole(
         self,
@@ -121,7 +121,7 @@ class Table:
         if not good or (most is not None and value > most):
             upper = "" if most is None else f" and at most {most}"
             raise self.error(
-                f"is {shown(value)}; give a whole number of at least {least}{upper}", key
+                f"is {format_value(value)}; give a whole number of at least {least}{upper}", key
             )
         self.within(key, value, of)
         return value
@@ -134,7 +134,9 @@ class Table:
         numbers = isinstance(value, list) and all(map(is_number, value))
         if not numbers or len(value) != size or min(value) <= above:
             more = f", each above {above:g}" if above > -math.inf else ""
-            raise self.error(f"is {shown(value)}; give {size} numbers in brackets{more}", key)
+            raise self.error(
+                f"is {format_value(value)}; give {size} numbers in brackets{more}", key
+            )
         for number in value:
             self.within(key, number, "number")
         return tuple(map(float, value))
@@ -143,7 +145,7 @@ class Table:
         """Text that is not empty."""
         value = self.take(key, default)
         if value is not default and not (isinstance(value, str) and value):
-            raise self.error(f"is {shown(value)}; give a text in quotes", key)
+            raise self.error(f"is {format_value(value)}; give a text in quotes", key)
         return value
 
     def choice(self, key: str, known: Sequence[str], default: Any = REQUIRED) -> Any:
@@ -151,14 +153,14 @@ class Table:
         value = self.text(key, default)
         if value is not default and value not in known:
             hint = suggestion(value, known)
-            raise self.error(f"is {shown(value)}{hint}; choose from {', '.join(known)}", key)
+            raise self.error(f"is {format_value(value)}{hint}; choose from {', '.join(known)}", key)
         return value
 
     def flag(self, key: str, default: Any) -> Any:
         """Value true or false."""
         value = self.take(key, default)
         if value is not default and not isinstance(value, bool):
-            raise self.error(f"is {shown(value)}; give true or false", key)
+            raise self.error(f"is {format_value(value)}; give true or false", key)
         return value
 
     def table(self, key: str) -> "Table | None":
@@ -200,7 +202,7 @@ def is_number(value: Any) -> bool:
         return False
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Value as text for a message, shortened if it is long."""
     try:
         text = repr(value)

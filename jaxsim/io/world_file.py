@@ -22,7 +22,7 @@ from jaxsim.io.world_tables import (
     grip_of,
     hold_of,
     push_of,
-    repeated,
+    read_repeated,
 )
 from jaxsim.simulation.step import IMPACTS
 
@@ -68,18 +68,22 @@ def world_of(file: Table, name: str, folder: Path, source: str | None = None) ->
         source=source,
         **values,
         fixed=(
-            *(shape for t in file.tables("fixed") for shape in repeated(t, fixed_of, friction)),
+            *(
+                shape
+                for t in file.tables("fixed")
+                for shape in read_repeated(t, fixed_of, friction)
+            ),
             *(wall for wall, _ in walls),
         ),
         bodies=tuple(
             body
             for t in file.tables("body")
-            for body in repeated(t, partial(body_of, gravity=values["gravity"]), friction)
+            for body in read_repeated(t, partial(body_of, gravity=values["gravity"]), friction)
         ),
         driven=tuple(driven_of(t, friction) for t in file.tables("driven")),
         grips=tuple(map(grip_of, file.tables("grip"))),
         holds=(
-            *(hold for t in file.tables("hold") for hold in repeated(t, hold_of, friction)),
+            *(hold for t in file.tables("hold") for hold in read_repeated(t, hold_of, friction)),
             *(hold for _, holds in walls for hold in holds),
         ),
         pushes=tuple(map(push_of, file.tables("push"))),

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxsim.io.height_maps import GENERATORS
 from jaxsim.io.joint_angles import pose_of
-from jaxsim.io.toml_table import Table, is_number, shown
+from jaxsim.io.toml_table import Table, format_value, is_number
 from jaxsim.io.world import (
     ZERO,
     Body,
@@ -32,7 +32,7 @@ MOST_ROWS = 1024  # of heights that a generator makes
 SOLIDS = ("sphere", "capsule", "tapered_capsule", "box")
 
 
-def repeated(table: Table, read: Callable, friction: float) -> list:
+def read_repeated(table: Table, read: Callable, friction: float) -> list:
     """Read a table once, or as often as its key ``repeat`` says, in a row."""
     repeat = table.table("repeat")
     count, offset = 1, np.zeros(3)
@@ -224,7 +224,7 @@ def character_of(table: Table) -> CharacterSpec:
 def _texts(table: Table, key: str) -> tuple[str, ...]:
     texts = table.take(key, [])
     if not (isinstance(texts, list) and all(isinstance(one, str) for one in texts)):
-        raise table.error(f'is {shown(texts)}; give names, ["pelvis", "chest"]', key)
+        raise table.error(f'is {format_value(texts)}; give names, ["pelvis", "chest"]', key)
     return tuple(texts)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxsim.mocap.asf import ROOT, Skeleton, read_asf
 from jaxsim.mocap.clip import Clip
-from jaxsim.mocap.errors import ClipError, shown, wrong
+from jaxsim.mocap.errors import ClipError, quote_text, wrong
 from jaxsim.mocap.rotations import AXES, conjugate, continuous, from_angles, multiply
 from jaxsim.mocap.text import number, numbers, read_lines, table
 
@@ -160,12 +160,16 @@ def _careful(path, lines: list[str], first: int, skeleton: Skeleton) -> dict[str
         name = words[0]
         if not frames:
             raise wrong(
-                path, k + 1, "the number of the first frame", shown(lines[k].strip()), _AGAIN
+                path, k + 1, "the number of the first frame", quote_text(lines[k].strip()), _AGAIN
             )
         if name not in bones:
             remedy = f"give the skeleton of this motion; {Path(skeleton.path).name} is another"
             raise wrong(
-                path, k + 1, "the number of a frame, or a bone of the skeleton", shown(name), remedy
+                path,
+                k + 1,
+                "the number of a frame, or a bone of the skeleton",
+                quote_text(name),
+                remedy,
             )
         if name in frames[-1]:
             raise wrong(path, k + 1, f"one line {name!r} in frame {at}", "a second one", _AGAIN)

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from jaxsim.mocap.errors import shown, wrong
+from jaxsim.mocap.errors import quote_text, wrong
 from jaxsim.mocap.rotations import from_angles
 from jaxsim.mocap.text import number, numbers, read_lines
 
@@ -65,7 +65,11 @@ def read_asf(path: str | os.PathLike[str]) -> Skeleton:
         bone = _bone(path, block, degrees)
         if bone.name in bones:
             raise wrong(
-                path, bone.line, "bones of different names", f"a second {shown(bone.name)}", _AGAIN
+                path,
+                bone.line,
+                "bones of different names",
+                f"a second {quote_text(bone.name)}",
+                _AGAIN,
             )
         bones[bone.name] = bone
     above = _hierarchy(path, sections["hierarchy"], bones)
@@ -100,7 +104,7 @@ def _sections(path, lines: list[str]) -> dict[str, list[Line]]:
                 path,
                 k,
                 "a line ':version', with which an ASF file begins",
-                shown(line.strip()),
+                quote_text(line.strip()),
                 "give an ASF file",
             )
         if words and current is not None:
@@ -117,7 +121,7 @@ def _units(path, lines: list[Line]) -> tuple[float, bool, list[str]]:
                 raise wrong(path, k, "a length above zero", words[1], _AGAIN)
         elif words[0].lower() == "angle" and len(words) == 2:
             if words[1].lower() not in ("deg", "rad"):
-                raise wrong(path, k, "angle deg or rad", shown(words[1]), _AGAIN)
+                raise wrong(path, k, "angle deg or rad", quote_text(words[1]), _AGAIN)
             degrees = words[1].lower() == "deg"
     if length is None:
         problems.append("the skeleton tells no unit of length: taken as inches")
@@ -165,7 +169,7 @@ def _blocks(path, lines: list[Line]) -> list[list[Line]]:
             continue
         else:
             wanted = "'end' of the bone before" if inside else "'begin' of a bone"
-            raise wrong(path, k, wanted, shown(" ".join(words)), _AGAIN)
+            raise wrong(path, k, wanted, quote_text(" ".join(words)), _AGAIN)
         inside = not inside
     if inside:
         raise wrong(path, lines[-1][0], "'end' of the last bone", "none", _AGAIN)
@@ -180,7 +184,7 @@ def _bone(path, block: list[Line], degrees: bool) -> Bone:
             raise wrong(path, start, f"a line {key!r} in this bone", "none", _AGAIN)
     k, words = entries["name"]
     if len(words) != 1:
-        raise wrong(path, k, "one word for the bone's name", shown(" ".join(words)), _AGAIN)
+        raise wrong(path, k, "one word for the bone's name", quote_text(" ".join(words)), _AGAIN)
     name = words[0]
     k, words = entries["length"]
     length = numbers(path, k, words, 1, f"the length of {name}")[0]
@@ -205,14 +209,14 @@ def _freedoms(path, k: int, words: list[str], known: tuple[str, ...]) -> tuple[s
     channels = tuple(word.lower() for word in words)
     if not set(channels) <= set(known) or len(set(channels)) != len(channels):
         raise wrong(
-            path, k, f"some of {' '.join(known)}, each once", shown(" ".join(words)), _AGAIN
+            path, k, f"some of {' '.join(known)}, each once", quote_text(" ".join(words)), _AGAIN
         )
     return channels
 
 
 def _axes(path, k: int, text: str) -> str:
     if sorted(text.upper()) != ["X", "Y", "Z"]:
-        raise wrong(path, k, "an order of axes such as XYZ", shown(text), _AGAIN)
+        raise wrong(path, k, "an order of axes such as XYZ", quote_text(text), _AGAIN)
     return text.upper()
 
 
@@ -232,7 +236,7 @@ def _hierarchy(path, lines: list[Line], bones: dict[str, Bone]) -> dict[str, str
             if name not in bones:
                 near = get_close_matches(name, list(bones), 1, 0.6)
                 remedy = f"write {near[0]!r}, or define it" if near else "define it in :bonedata"
-                raise wrong(path, k, "bones that :bonedata defines", shown(name), remedy)
+                raise wrong(path, k, "bones that :bonedata defines", quote_text(name), remedy)
         for name in words[1:]:
             if name in above or name == ROOT:
                 had = above.get(name, "no parent, as the root")
@@ -240,7 +244,7 @@ def _hierarchy(path, lines: list[Line], bones: dict[str, Bone]) -> dict[str, str
                     path,
                     k,
                     "one parent for each bone",
-                    f"a second one for {shown(name)}, which has {had}",
+                    f"a second one for {quote_text(name)}, which has {had}",
                     _AGAIN,
                 )
             above[name] = words[0]
@@ -262,7 +266,7 @@ def _from_root(path, bones: dict[str, Bone], above: dict[str, str]) -> list[str]
             raise wrong(
                 path,
                 bone.line,
-                f"{shown(name)} below the root in :hierarchy",
+                f"{quote_text(name)} below the root in :hierarchy",
                 "it apart",
                 "add it to the line of its parent",
             )

@@ -21,7 +21,7 @@ def wrong(
     return ClipError(f"{place}: expected {expected}, got {got}; {remedy}")
 
 
-def shown(text: str) -> str:
+def quote_text(text: str) -> str:
     """Piece of a file for a message, quoted, shortened if it is long."""
     short = text if len(text) <= 60 else f"{text[:57]}..."
     return repr(short)

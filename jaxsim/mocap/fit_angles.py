@@ -29,14 +29,14 @@ from jaxsim.model import Model
 
 __all__ = [
     "BLOCK",
-    "begun",
-    "fitted",
-    "followed",
+    "continue_hinges",
+    "fit_hinges",
     "hinge_places",
-    "hips_put",
     "in_blocks",
-    "placed",
-    "slowed",
+    "initial_angles",
+    "limit_change",
+    "move_hips",
+    "role_poses",
 ]
 
 BLOCK = 256  # frames that one call of a compiled program takes
@@ -64,7 +64,7 @@ def in_blocks(function, frames: int, *arrays: np.ndarray):
 
 
 @partial(jax.jit, static_argnames="body")
-def placed(model: Model, body: Body, q: Array) -> dict[str, Array]:
+def role_poses(model: Model, body: Body, q: Array) -> dict[str, Array]:
     """Role frames, joint positions and sole points of a character at q (N, nq).
 
     "frames" (N, K, 3, 3) of the roles, "points" (N, K, 3) of their joints [m], "soles" (N, ne, 3)
@@ -103,7 +103,7 @@ def role_points(body: Body, kin: Kinematics) -> Array:
 
 
 @partial(jax.jit, static_argnames="body")
-def begun(model: Model, body: Body, targets: Array) -> Array:
+def initial_angles(model: Model, body: Body, targets: Array) -> Array:
     """Initial coordinates (N, nq), each link by itself as near to its target as its joints allow.
 
     targets (N, K, 3, 3): of the roles; joints of links without a role as in the standing pose.
@@ -113,7 +113,7 @@ def begun(model: Model, body: Body, targets: Array) -> Array:
 
 
 @partial(jax.jit, static_argnames="body")
-def fitted(
+def fit_hinges(
     model: Model, body: Body, q: Array, start: Array, targets: Array, hips: Array
 ) -> tuple[Array, Array]:
     """Coordinates (N, nq) with the hinges of all roles fitted together, and remaining errors (N,).
@@ -128,18 +128,18 @@ def fitted(
         )
     else:
         left = jnp.zeros(len(q), q.dtype)
-    return hips_put(model, body, q, hips), left
+    return move_hips(model, body, q, hips), left
 
 
 @partial(jax.jit, static_argnames="body")
-def followed(
+def continue_hinges(
     model: Model, body: Body, before: Array, q: Array, left: Array, targets: Array
 ) -> Array:
     """Coordinates (N, nq) of frames in order, with hinges that continue from frame to frame.
 
     The fit of a frame by itself is taken only where it is clearly better, so that hinges do not
     jump between two solutions. before (nq,): the frame before the first; q (N, nq), left (N,): as
-    ``fitted`` gives them; targets (N, K, 3, 3).
+    ``fit_hinges`` gives them; targets (N, K, 3, 3).
     """
     places = hinge_places(model, body)
 
@@ -153,12 +153,12 @@ def followed(
 
 
 @partial(jax.jit, static_argnames="body")
-def hips_put(model: Model, body: Body, q: Array, hips: Array) -> Array:
+def move_hips(model: Model, body: Body, q: Array, hips: Array) -> Array:
     """Move the root so that the middle between the thighs' joints is at ``hips`` (N, 3) [m]."""
     return jax.vmap(partial(_hips_at, model, body))(q, hips)
 
 
-def slowed(q: np.ndarray, places: np.ndarray, most: float) -> np.ndarray:
+def limit_change(q: np.ndarray, places: np.ndarray, most: float) -> np.ndarray:
     """Limit the change of angles at ``places`` from frame to frame to ``most`` [rad].
 
     A jump becomes a ramp around it, slow changes are unchanged.

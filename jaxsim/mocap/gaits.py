@@ -15,7 +15,7 @@ FORWARD = 0.04  # of the pressure before the ankle, in standing [m]
 HEIGHT = 0.98  # of the hips, in lengths of the leg
 
 
-def keyed(time: np.ndarray, keys: list[tuple[float, float]]) -> np.ndarray:
+def interpolate_keys(time: np.ndarray, keys: list[tuple[float, float]]) -> np.ndarray:
     """Values (T,) at times (T,) [s] by keys (time, value).
 
     At rest in each key, with the least jerk from one to the next.
@@ -45,14 +45,16 @@ def walk(
     ankle, pitch = np.zeros((len(time), 2, 3)), np.zeros((len(time), 2))
     for k, begin in enumerate(begins):
         there = (0.25, -0.25)[k] * stride
-        ankle[:, k, 0] = keyed(time, [(begin, there), (begin + single, there + stride)])
+        ankle[:, k, 0] = interpolate_keys(time, [(begin, there), (begin + single, there + stride)])
         ankle[:, k, 1] = (HIP, -HIP)[k]
-        ankle[:, k, 2] = keyed(
+        ankle[:, k, 2] = interpolate_keys(
             time, [(begin, 0.0), (begin + single / 2, lift), (begin + single, 0.0)]
         )
         for cycle in (-2 * step, 0.0, 2 * step):
             off = begin + cycle
-            pitch[:, k] += keyed(time, [(off - both * step, 0), (off, 1), (off + single / 2, 0)])
+            pitch[:, k] += interpolate_keys(
+                time, [(off - both * step, 0), (off, 1), (off + single / 2, 0)]
+            )
     pressure = _walked(time, ankle, step, pause)
     pitch *= 0.4 * min(speed, 1.0)
     ankle[..., 2] += TOE * np.sin(pitch)  # the foot turns about its toes
@@ -81,7 +83,7 @@ def _walked(time: np.ndarray, ankle: np.ndarray, step: float, pause: float) -> n
     It is under the stance foot, and moves to the other one while both are; ``pause`` [s] is half of
     that time.
     """
-    right = keyed(
+    right = interpolate_keys(
         time,
         [
             (-pause, 1.0), (pause, 0.0), (step - pause, 0.0), (step + pause, 1.0),
@@ -96,13 +98,17 @@ def kick(name: str = "kick") -> Plan:
     """Plan of a kick forward with the right foot, on the left one."""
     time = np.arange(round(4.0 * RATE) + 1) / RATE
     ankle = _standing(time)
-    ankle[:, 1, 0] = keyed(time, [(1.1, 0), (1.6, -0.12), (2.0, 0.52), (2.3, 0.45), (3.0, 0)])
-    ankle[:, 1, 2] = keyed(time, [(1.0, 0), (1.6, 0.2), (2.0, 0.4), (2.3, 0.35), (3.0, 0)])
+    ankle[:, 1, 0] = interpolate_keys(
+        time, [(1.1, 0), (1.6, -0.12), (2.0, 0.52), (2.3, 0.45), (3.0, 0)]
+    )
+    ankle[:, 1, 2] = interpolate_keys(
+        time, [(1.0, 0), (1.6, 0.2), (2.0, 0.4), (2.3, 0.35), (3.0, 0)]
+    )
     pitch = np.zeros((len(time), 2))
-    pitch[:, 1] = keyed(time, [(1.1, 0), (1.6, 0.5), (2.0, -0.7), (2.4, -0.5), (2.9, 0)])
-    side = keyed(time, [(0.2, 0), (1.0, 0.97), (3.0, 0.97), (3.8, 0)])
+    pitch[:, 1] = interpolate_keys(time, [(1.1, 0), (1.6, 0.5), (2.0, -0.7), (2.4, -0.5), (2.9, 0)])
+    side = interpolate_keys(time, [(0.2, 0), (1.0, 0.97), (3.0, 0.97), (3.8, 0)])
     pressure = np.stack([np.full(len(time), FORWARD), HIP * side], axis=1)
-    swing = keyed(time, [(1.0, 0), (1.6, -0.3), (2.0, 0.6), (2.9, 0)])
+    swing = interpolate_keys(time, [(1.0, 0), (1.6, -0.3), (2.0, 0.6), (2.9, 0)])
     return _plan(
         name,
         time,
@@ -120,8 +126,8 @@ def kick(name: str = "kick") -> Plan:
 def reach(name: str = "reach") -> Plan:
     """Plan of both hands reaching forward and down, and of a wave with the left one."""
     time = np.arange(round(5.0 * RATE) + 1) / RATE
-    down = keyed(time, [(0.3, 0), (1.2, 1), (1.6, 1), (2.5, 0)])
-    up = keyed(time, [(2.4, 0), (3.1, 1), (4.2, 1), (4.8, 0)])
+    down = interpolate_keys(time, [(0.3, 0), (1.2, 1), (1.6, 1), (2.5, 0)])
+    up = interpolate_keys(time, [(2.4, 0), (3.1, 1), (4.2, 1), (4.8, 0)])
     waves = up * np.sin(2 * np.pi * 1.5 * (time - 3.0))
     bent = np.stack([0.3 + 1.4 * up + 0.35 * waves, 0.3 + 0 * up], axis=1)
     return _plan(

@@ -6,7 +6,7 @@ import numpy as np
 
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.kinematics import end_positions, poses_of
-from jaxsim.mocap.rotations import between
+from jaxsim.mocap.rotations import angle_between
 from jaxsim.mocap.schemes import Scheme
 
 __all__ = ["height", "not_human", "pose_rows"]
@@ -68,7 +68,7 @@ def pose_rows(clip: Clip, scheme: Scheme | None) -> int:
 def _turned(clip: Clip, joints: list[int], rows: np.ndarray) -> np.ndarray:
     """Mean rotation (n,) [rad] of the joints after these rows."""
     before, after = (clip.rotations[rows + k][:, joints] for k in (0, 1))
-    return between(before, after).mean(axis=1)
+    return angle_between(before, after).mean(axis=1)
 
 
 def not_human(clip: Clip, scheme: Scheme | None) -> str:

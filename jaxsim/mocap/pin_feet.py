@@ -21,7 +21,7 @@ from jaxsim.mocap.fit_angles import in_blocks, role_frames, role_points
 from jaxsim.mocap.stance import runs
 from jaxsim.model import Model
 
-__all__ = ["pinned"]
+__all__ = ["pin_feet"]
 
 BLEND = 0.1  # [s]
 STEPS = 10
@@ -33,7 +33,7 @@ BENT = 0.15  # [rad] a knee that is a ball starts bent by at least this, so that
 REACH = 0.998  # of a leg's length; further than this, or than it was, it is not stretched
 
 
-def pinned(
+def pin_feet(
     model: Model,
     body: Body,
     q: np.ndarray,
@@ -54,17 +54,17 @@ def pinned(
         for start, end in runs(flat[:, k]):
             place = ankles[start:end, k, :2]
             level[start:end] = place.mean(axis=0) - place
-        shift[:, k, :2] = blended(level, flat[:, k], rate)
-        shift[:, k, 2] = blended(-lowest[:, k, None], stands[:, k], rate)[:, 0]
+        shift[:, k, :2] = blend(level, flat[:, k], rate)
+        shift[:, k, 2] = blend(-lowest[:, k, None], stands[:, k], rate)[:, 0]
 
     def some(q, places):
         dtype = model.mass.dtype
-        return reached(model, body, jnp.asarray(q, dtype), jnp.asarray(places, dtype))
+        return reach_ankles(model, body, jnp.asarray(q, dtype), jnp.asarray(places, dtype))
 
     return np.asarray(in_blocks(some, len(q), q, ankles + shift), np.float64)
 
 
-def blended(values: np.ndarray, mask: np.ndarray, rate: float) -> np.ndarray:
+def blend(values: np.ndarray, mask: np.ndarray, rate: float) -> np.ndarray:
     """Values (T, n) where the (T,) mask holds, faded to zero around it over BLEND.
 
     Or over the gap to the next stretch where that is shorter.
@@ -84,7 +84,7 @@ def blended(values: np.ndarray, mask: np.ndarray, rate: float) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnames="body")
-def reached(model: Model, body: Body, q: Array, places: Array) -> Array:
+def reach_ankles(model: Model, body: Body, q: Array, places: Array) -> Array:
     """Coordinates (N, nq) with the ankles as near to ``places`` (N, 2, 3) [m] as the legs reach."""
     return jax.vmap(partial(_reached, model, body))(q, places)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from jaxsim.characters.human import TURNS
 from jaxsim.mocap.retarget import Retargeted, sole_sides
-from jaxsim.mocap.rotations import between
+from jaxsim.mocap.rotations import angle_between
 
 __all__ = ["BOUNDS", "at_limits", "failures", "over_time", "quality"]
 
@@ -164,7 +164,7 @@ def _fastest(motion: Retargeted) -> float:
     for kind, start in zip(top.joint_kinds, top.q_start):
         if kind == "ball":
             turn = motion.q[:, start : start + 4]
-            speeds.append(motion.rate * float(between(turn[1:], turn[:-1]).max()))
+            speeds.append(motion.rate * float(angle_between(turn[1:], turn[:-1]).max()))
         elif kind == "hinge":
             speeds.append(motion.rate * float(np.abs(np.diff(motion.q[:, start])).max()))
     return max(speeds)

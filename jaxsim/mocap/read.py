@@ -16,7 +16,7 @@ from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.measures import not_human, pose_rows
 from jaxsim.mocap.schemes import Scheme, detect_scheme
-from jaxsim.mocap.settle import settled
+from jaxsim.mocap.settle import settle_clip
 
 __all__ = ["read_clip"]
 
@@ -61,7 +61,7 @@ def read_clip(
     else:
         raise ClipError(f"{path} has an unknown kind {kind!r}; give a file of {FORMATS}")
     scheme = detect_scheme(clip.joint_names)
-    clip = settled(clip, scheme, unit, up, unit_known)
+    clip = settle_clip(clip, scheme, unit, up, unit_known)
     rows = 0 if all_rows else pose_rows(clip, scheme)
     if rows:
         which = "row 0 is" if rows == 1 else f"rows 0 to {rows - 1} are"

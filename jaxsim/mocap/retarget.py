@@ -18,18 +18,18 @@ from jaxsim.mocap.body import Body, body_of
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.fit_angles import (
-    begun,
-    fitted,
-    followed,
+    continue_hinges,
+    fit_hinges,
     hinge_places,
-    hips_put,
     in_blocks,
-    placed,
-    slowed,
+    initial_angles,
+    limit_change,
+    move_hips,
+    role_poses,
 )
 from jaxsim.mocap.joint_map import find_map
 from jaxsim.mocap.measures import not_human
-from jaxsim.mocap.pin_feet import pinned
+from jaxsim.mocap.pin_feet import pin_feet
 from jaxsim.mocap.rest_pose import Source, align, source_of, target_rotations
 from jaxsim.mocap.rotations import continuous
 from jaxsim.mocap.schemes import Scheme
@@ -140,13 +140,13 @@ def _solved(
     dtype, frames = np.dtype(model.mass.dtype), source.clip.n_frames
 
     def begin(targets):
-        return begun(model, body, jnp.asarray(targets, dtype))
+        return initial_angles(model, body, jnp.asarray(targets, dtype))
 
     def fit(*arrays):
-        return fitted(model, body, *(jnp.asarray(array, dtype) for array in arrays))
+        return fit_hinges(model, body, *(jnp.asarray(array, dtype) for array in arrays))
 
     def put(*arrays):
-        return hips_put(model, body, *(jnp.asarray(array, dtype) for array in arrays))
+        return move_hips(model, body, *(jnp.asarray(array, dtype) for array in arrays))
 
     q = in_blocks(begin, frames, targets)
     q, left = in_blocks(fit, frames, q, q, targets, hips)
@@ -154,17 +154,17 @@ def _solved(
     if hinges.size:
         q = in_blocks(_follower(model, body, q[0]), frames, q, left, targets)
         q, _ = in_blocks(fit, frames, q, q, targets, hips)
-        q = in_blocks(put, frames, slowed(q, hinges, FASTEST / source.clip.rate), hips)
+        q = in_blocks(put, frames, limit_change(q, hinges, FASTEST / source.clip.rate), hips)
     return _continuous(model, np.asarray(q, np.float64))
 
 
 def _follower(model: Model, body: Body, first: np.ndarray) -> Callable[..., Array]:
-    """``followed`` for consecutive pieces of a motion."""
+    """``continue_hinges`` for consecutive pieces of a motion."""
     dtype = np.dtype(model.mass.dtype)
     last = [jnp.asarray(first, dtype)]
 
     def follow(*arrays: np.ndarray) -> Array:
-        q = followed(model, body, last[0], *(jnp.asarray(array, dtype) for array in arrays))
+        q = continue_hinges(model, body, last[0], *(jnp.asarray(array, dtype) for array in arrays))
         last[0] = q[-1]
         return q
 
@@ -184,10 +184,10 @@ def _continuous(model: Model, q: np.ndarray) -> np.ndarray:
 
 
 def places(model: Model, body: Body, q: np.ndarray) -> dict[str, np.ndarray]:
-    """Result of ``placed`` for (T, nq) frames of any number, in float64."""
+    """Result of ``role_poses`` for (T, nq) frames of any number, in float64."""
 
     def some(q):
-        return placed(model, body, jnp.asarray(q, model.mass.dtype))
+        return role_poses(model, body, jnp.asarray(q, model.mass.dtype))
 
     arrays = in_blocks(some, len(q), q)
     return {name: np.asarray(value, np.float64) for name, value in arrays.items()}
@@ -224,7 +224,7 @@ def _pinned(
     ankles = placement["points"][:, [body.index("leftFoot"), body.index("rightFoot")]]
     heights = placement["soles"][..., 2]
     lowest = np.stack([heights[:, side].min(axis=1) for side in sole_sides(body)], axis=1)
-    moved = pinned(model, body, q, ankles, lowest, labels.stands, flat, labels.rate)
+    moved = pin_feet(model, body, q, ankles, lowest, labels.stands, flat, labels.rate)
     return _continuous(model, moved)
 
 

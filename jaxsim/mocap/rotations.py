@@ -102,7 +102,7 @@ def continuous(q: np.ndarray) -> np.ndarray:
     return np.concatenate([q[:1], q[1:] * sign[..., None]])
 
 
-def between(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+def angle_between(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     """Angle (...) [rad] of the rotation from p to q, both (..., 4)."""
     d = multiply(conjugate(p), q)
     return 2.0 * np.arctan2(np.linalg.norm(d[..., 1:], axis=-1), np.abs(d[..., 0]))

@@ -16,7 +16,7 @@ from jaxsim.mocap.kinematics import poses_of
 from jaxsim.mocap.measures import height
 from jaxsim.mocap.schemes import Scheme
 
-__all__ = ["UNITS", "in_axes", "in_unit", "settled"]
+__all__ = ["UNITS", "in_axes", "in_unit", "settle_clip"]
 
 UNITS = {  # [m]
     "m": 1.0,
@@ -32,7 +32,7 @@ UPS = ("X", "Y", "Z", "-X", "-Y", "-Z")
 _SAMPLES = 200  # frames that are looked at
 
 
-def settled(
+def settle_clip(
     clip: Clip, scheme: Scheme | None, unit: str | float | None, up: str | None, unit_told: bool
 ) -> Clip:
     """Clip in metres and jaxsim's axes.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxsim.mocap.errors import ClipError, shown, wrong
+from jaxsim.mocap.errors import ClipError, quote_text, wrong
 
 LARGEST = 1e7  # a number beyond this is no length, angle or count of a motion
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -42,7 +42,7 @@ def number(path: str | os.PathLike[str], line: int, word: str, what: str) -> flo
     """Finite number of a plausible size. Raises ClipError."""
     value = float(word) if _NUMBER.fullmatch(word) else math.nan
     if not abs(value) <= LARGEST:
-        raise wrong(path, line, f"a number for {what}", shown(word), _COPY)
+        raise wrong(path, line, f"a number for {what}", quote_text(word), _COPY)
     return value
 
 

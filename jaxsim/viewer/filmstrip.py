@@ -14,10 +14,10 @@ from jaxsim.viewer.outlines import faces, outline
 from jaxsim.viewer.plots import SOFT, new_figure, phase_colour, save_figure
 from jaxsim.viewer.series import (
     even_frames,
+    finite_times,
     followed_links,
     followed_point,
     ghost_of,
-    timed,
     world_poses,
 )
 from jaxsim.viewer.views import NEAR, View, choose_view
@@ -72,7 +72,7 @@ def write_filmstrip(path: str | os.PathLike[str], motion: Motion, frames: int = 
     Raises ValueError if frames < 1 or the motion has no frames, ImportError without matplotlib,
     FileNotFoundError if the folder does not exist.
     """
-    motion = timed(motion)
+    motion = finite_times(motion)
     if frames < 1:
         raise ValueError(f"frames must be at least 1, got {frames}")
     if motion.n_frames == 0:

@@ -24,13 +24,13 @@ from jaxsim.io.motion import Motion, Shape
 from jaxsim.viewer.colours import css_variables, page_colours, part_of
 from jaxsim.viewer.series import (
     even_frames,
+    finite_times,
     gauges_of,
     ghost_of,
     normal_force,
     phase_bands,
     side_of,
     strips_of,
-    timed,
 )
 from jaxsim.viewer.values import plain_text
 from jaxsim.viewer.views import VIEWS_DEG
@@ -124,7 +124,7 @@ def _script() -> str:
 
 def _page_data(motion: Motion, fps: float) -> dict[str, object]:
     bad = motion.first_bad_frame()
-    full = timed(motion)
+    full = finite_times(motion)
     start, end = (full.time[0], full.time[-1]) if full.n_frames else (0.0, 0.0)
     targets = np.append(start + np.arange(round((end - start) * fps) + 1) / fps, end)
     index = even_frames(full.time, targets)

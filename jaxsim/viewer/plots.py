@@ -14,12 +14,12 @@ from jaxsim.io.gauges import Gauge
 from jaxsim.io.motion import Motion
 from jaxsim.viewer.colours import LIGHT, LIGHT_LINES, LIGHT_PHASES
 from jaxsim.viewer.series import (
+    finite_times,
     gauges_of,
     normal_force,
     phase_bands,
     side_of,
     strips_of,
-    timed,
 )
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def write_plots(path: str | os.PathLike[str], motion: Motion) -> None:
     ValueError if the motion has no frames, ImportError without matplotlib, FileNotFoundError if the
     folder does not exist.
     """
-    motion = timed(motion)
+    motion = finite_times(motion)
     if motion.n_frames == 0:
         raise ValueError("cannot plot a motion without frames")
     groups = _joint_groups(motion.joint_names)

@@ -11,6 +11,7 @@ from jaxsim.io.motion import Motion, Shape
 
 __all__ = [
     "even_frames",
+    "finite_times",
     "followed_links",
     "followed_point",
     "gauges_of",
@@ -19,13 +20,12 @@ __all__ = [
     "phase_bands",
     "side_of",
     "strips_of",
-    "timed",
     "tracks",
     "world_poses",
 ]
 
 
-def timed(motion: Motion) -> Motion:
+def finite_times(motion: Motion) -> Motion:
     """Motion without the frames whose time is not finite."""
     finite = np.isfinite(motion.time)
     return motion if finite.all() else motion.take(finite)

@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array
 
 from controllers.policy.actions import Action, action_of
-from controllers.policy.observations import Part, check_roles, named, observed, part_of
+from controllers.policy.observations import Part, check_roles, look_up, observation_vector, part_of
 from controllers.policy.view import View, stance
 from controllers.tracking.reference import Reference
 from controllers.tracking.track import Track
@@ -159,7 +159,7 @@ class Environment:
         clip = None if self.clip is None else self.clip.at(own.model, state.time)
         moment = Moment(view, at.action, effort, view.obs.com - at.com, seconds, clip)
         parts = self._rewards(moment, at.measured, measured)
-        seen = observed(self.observation, view)
+        seen = observation_vector(self.observation, view)
         return replace(after, com=view.obs.com, observation=seen), view, parts
 
     def _begun(self, key: Array, count: Array) -> EnvState:
@@ -187,7 +187,7 @@ class Environment:
             observation=jnp.zeros(0, dtype),
         )
         view = self._view(self._scenario(trial), at, obs)
-        return replace(at, observation=observed(self.observation, view))
+        return replace(at, observation=observation_vector(self.observation, view))
 
     @cached_property
     def beginnings(self) -> Any:
@@ -391,8 +391,8 @@ def _check_named(env: Environment) -> None:
 def _reward(name: str | Callable[[Moment], Array]) -> Callable[[Moment], Array]:
     if callable(name):
         return name
-    return named(name, {**REWARDS, OBJECTIVE: None}, "reward")
+    return look_up(name, {**REWARDS, OBJECTIVE: None}, "reward")
 
 
 def _condition(name: str | Callable[[View], Array]) -> Callable[[View], Array]:
-    return name if callable(name) else named(name, TERMINATIONS, "termination")
+    return name if callable(name) else look_up(name, TERMINATIONS, "termination")

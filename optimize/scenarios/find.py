@@ -15,7 +15,7 @@ from typing import Any
 
 from controllers.scl.load import shipped_scripts
 from jaxsim.characters.registry import CHARACTERS
-from jaxsim.io.toml_table import Table, WorldError, read_toml, shown, suggestion
+from jaxsim.io.toml_table import Table, WorldError, format_value, read_toml, suggestion
 from jaxsim.io.world_character import MODEL_FILES
 from jaxsim.io.world_file import world_of
 from optimize.scenarios.build import build
@@ -194,5 +194,5 @@ def _change(values: dict[str, Any], key: str, value: Any) -> None:
 def _table(held: Any, key: str) -> dict[str, Any]:
     """What is to have a key. Raises KeyError where it is no table."""
     if not isinstance(held, dict):
-        raise KeyError(f"{key}: the file has {shown(held)} there, which has no keys")
+        raise KeyError(f"{key}: the file has {format_value(held)} there, which has no keys")
     return held

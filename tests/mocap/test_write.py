@@ -19,7 +19,7 @@ from jaxsim.mocap.figure import beside, clip_motion
 from jaxsim.mocap.from_motion import clip_of_motion
 from jaxsim.mocap.kinematics import joint_poses, poses_of
 from jaxsim.mocap.read import read_clip
-from jaxsim.mocap.rotations import between, from_angles
+from jaxsim.mocap.rotations import angle_between, from_angles
 from jaxsim.mocap.schemes import detect_scheme
 from jaxsim.mocap.stance import label_stance
 from jaxsim.mocap.write_bvh import bvh_text, write_bvh
@@ -46,7 +46,7 @@ def motion(frames=5, slide=0.0, seed=0):
 
 
 def largest_turn(a, b):
-    return float(between(a, b).max())
+    return float(angle_between(a, b).max())
 
 
 @needs_clips

@@ -260,7 +260,7 @@ def test_torques_need_limits():
 
 def test_what_is_seen_turns_with_the_heading():
     """A human in space seen from the east is one seen from the north."""
-    from controllers.policy.observations import observed
+    from controllers.policy.observations import observation_vector
 
     human = scenario("articulated_human")
     from jaxsim.math.rotation import quat_exp, quat_multiply
@@ -276,6 +276,6 @@ def test_what_is_seen_turns_with_the_heading():
     def seen(state):
         obs = human.scheme.observe(model, state)
         view = View(model, state, obs, human.state.q, upright, height, {}, jnp.zeros(0))
-        return observed(("root", "feet", "contacts"), view)
+        return observation_vector(("root", "feet", "contacts"), view)
 
     np.testing.assert_allclose(seen(state), seen(state.replace(q=q, qd=qd)), atol=2e-5)
