@@ -52,7 +52,7 @@ class Gait:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Step:
+class StepState:
     """State of the step that is being taken."""
 
     swing: Array  # () int: 0 the left, 1 the right foot
@@ -64,10 +64,12 @@ class Step:
     gait: Gait
 
 
-def no_step(gait: Gait, swing: int = 0) -> Step:
+def no_step(gait: Gait, swing: int = 0) -> StepState:
     """Initial memory of a balance machine; swing: 0 the left, 1 the right foot."""
     no = jnp.asarray(False)
-    return Step(jnp.asarray(swing), jnp.asarray(1e3), jnp.asarray(0.0), no, no, jnp.zeros(2), gait)
+    return StepState(
+        jnp.asarray(swing), jnp.asarray(1e3), jnp.asarray(0.0), no, no, jnp.zeros(2), gait
+    )
 
 
 def foot(obs: EffectorObservation, which: Array) -> Array:
@@ -76,7 +78,7 @@ def foot(obs: EffectorObservation, which: Array) -> Array:
     return jnp.where(which == 0, left, right)
 
 
-def bearing_feet(obs: EffectorObservation, step: Step) -> Array:
+def bearing_feet(obs: EffectorObservation, step: StepState) -> Array:
     """Mask (ne,) of the points of feet that support the body.
 
     Feet that touch the ground count, except points lifted too far; unless a step is under way, feet
@@ -100,7 +102,7 @@ def com_ahead(obs: EffectorObservation) -> Array:
     return conf.com[:2] + fall_time(obs) * conf.com_velocity[:2]
 
 
-def com_is_supported(obs: EffectorObservation, step: Step) -> Array:
+def com_is_supported(obs: EffectorObservation, step: StepState) -> Array:
     """True while the capture point is within the support polygon of feet, and of hands on a wall.
 
     After a step it has to be further inside (``Gait.settled``), else the next step follows at once.
@@ -113,7 +115,7 @@ def com_is_supported(obs: EffectorObservation, step: Step) -> Array:
     return support_margin(obs, bearing, com_ahead(obs)) >= margin * obs.height
 
 
-def lift_farther_foot(obs: EffectorObservation, step: Step) -> Step:
+def lift_farther_foot(obs: EffectorObservation, step: StepState) -> StepState:
     """Select the foot farther from the capture point for the next step.
 
     Jain, Ye, Liu (2009): "The foot farther from the ground projection of the COM is easier to
@@ -124,12 +126,12 @@ def lift_farther_foot(obs: EffectorObservation, step: Step) -> Step:
     return replace(step, swing=swing, stepping=jnp.asarray(False))
 
 
-def foot_is_loaded(obs: EffectorObservation, step: Step) -> Array:
+def foot_is_loaded(obs: EffectorObservation, step: StepState) -> Array:
     """True while the foot of the step carries more than ``Gait.relaxed`` [body weights]."""
     return obs.load(foot(obs, step.swing)) > step.gait.relaxed
 
 
-def next_place(obs: EffectorObservation, step: Step) -> Array:
+def next_place(obs: EffectorObservation, step: StepState) -> Array:
     """Target (2,) of the stepping foot [m]: beside the capture point at the time of landing.
 
     The foot lands half a hip's width to its own side of the point, so that the feet have it between
@@ -164,7 +166,7 @@ def fall_time(obs: EffectorObservation) -> Array:
     return pendulum_time(obs, jnp.maximum(obs.conf.com[2], 0.1))
 
 
-def step_time(obs: EffectorObservation, step: Step) -> Array:
+def step_time(obs: EffectorObservation, step: StepState) -> Array:
     """Intended duration () of a step until the foot is set down [s]."""
     return step.gait.time * pendulum_time(obs, obs.height)
 
@@ -177,7 +179,7 @@ def heading(obs: EffectorObservation) -> Array:
     return forward / jnp.maximum(safe_norm(forward), 1e-6)
 
 
-def start_step(obs: EffectorObservation, step: Step) -> Step:
+def start_step(obs: EffectorObservation, step: StepState) -> StepState:
     """Begin a step with the farther foot, unless that foot carries load."""
     farther = lift_farther_foot(obs, step)
     loaded = foot_is_loaded(obs, farther)
@@ -186,7 +188,7 @@ def start_step(obs: EffectorObservation, step: Step) -> Step:
     return replace(begun, distance=jnp.full_like(step.distance, 1e3), place=next_place(obs, begun))
 
 
-def watch_foot(obs: EffectorObservation, step: Step) -> Step:
+def watch_foot(obs: EffectorObservation, step: StepState) -> StepState:
     """Update the foot's target until the foot no longer approaches it; then set the foot down."""
     place = jnp.where(step.placing, step.place, next_place(obs, step))
     distance = safe_norm(obs.place(foot(obs, step.swing))[:2] - place)
@@ -198,7 +200,7 @@ def watch_foot(obs: EffectorObservation, step: Step) -> Step:
     return replace(step, distance=least, placing=placing, place=place)
 
 
-def foot_is_under_way(obs: EffectorObservation, step: Step) -> Array:
+def foot_is_under_way(obs: EffectorObservation, step: StepState) -> Array:
     """True until the foot of the step has been set down and touches."""
     return ~(step.placing & (obs.touching & foot(obs, step.swing)).any())
 
@@ -211,7 +213,7 @@ def foot_to_place() -> Goal:
     ground and along the pelvis, ``Gait.clearance`` above it, until the foot is set down.
     """
 
-    def rows(obs: EffectorObservation, step: Step):
+    def rows(obs: EffectorObservation, step: StepState):
         conf = obs.conf
         ends = []
         for end in ("Heel", "Ball"):
@@ -244,7 +246,7 @@ def sole_down() -> Goal:
     and a foot that bounces off is not slowed down.
     """
 
-    def rows(obs: EffectorObservation, step: Step):
+    def rows(obs: EffectorObservation, step: StepState):
         conf = obs.conf
         normal = jnp.einsum("ei,eid->ed", conf.near.normal, conf.jacobian)
         low = conf.near.gap < step.gait.sole * obs.height

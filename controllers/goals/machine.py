@@ -240,8 +240,7 @@ class GoalMachine:
         )
 
     def advance(self, memory: MachineState, obs: EffectorObservation) -> MachineState:
-        """Memory after a step: stay in a state while its condition holds, else follow
-        transitions."""
+        """Memory after a step: stay while the state's condition holds, else follow transitions."""
         states = list(self.states.values())
         present = pick(memory.state, [s.during(obs, memory.variables) for s in states])
         entered = [s.enter(obs, present) for s in states]

@@ -11,7 +11,7 @@ from controllers.goals.balance import (
     SOLE,
     SWINGS,
     Gait,
-    Step,
+    StepState,
     balance_machine,
     bearing_feet,
     com_ahead,
@@ -111,42 +111,42 @@ class _Purpose:
         """True from the start on, while the foot is away from its mark."""
         return (obs.time >= self.start) & (self.away(obs) > NEAR)
 
-    def begin(self, obs: EffectorObservation, step: Step) -> Step:
+    def begin(self, obs: EffectorObservation, step: StepState) -> StepState:
         """Select the foot of the intentional step."""
         swing = jnp.full_like(step.swing, FEET.index(self.foot_name))
         return replace(step, swing=swing, stepping=jnp.asarray(False))
 
-    def stance(self, obs: EffectorObservation, step: Step) -> Array:
+    def stance(self, obs: EffectorObservation, step: StepState) -> Array:
         """Position (2,) of the other foot [m]."""
         return obs.place(foot(obs, 1 - step.swing))[:2]
 
-    def not_over(self, obs: EffectorObservation, step: Step) -> Array:
+    def not_over(self, obs: EffectorObservation, step: StepState) -> Array:
         """True until the centre of mass is over the other foot."""
         far = safe_norm(obs.conf.com[:2] - self.stance(obs, step)) > OVER
         return self.due(obs) & com_is_supported(obs, step) & far
 
-    def loaded(self, obs: EffectorObservation, step: Step) -> Array:
+    def loaded(self, obs: EffectorObservation, step: StepState) -> Array:
         """True while the foot of the step carries load."""
         return self.due(obs) & foot_is_loaded(obs, step) & com_is_supported(obs, step)
 
-    def lift(self, obs: EffectorObservation, step: Step) -> Step:
+    def lift(self, obs: EffectorObservation, step: StepState) -> StepState:
         """Enter ``toMark``: the foot lifts off."""
         begun = replace(self.begin(obs, step), begun=obs.time, stepping=jnp.asarray(True))
         place = jnp.asarray(self.mark, step.place.dtype)
         return replace(begun, placing=jnp.asarray(False), place=place)
 
-    def watch(self, obs: EffectorObservation, step: Step) -> Step:
+    def watch(self, obs: EffectorObservation, step: StepState) -> StepState:
         """Set the foot down at its mark, or when it takes too long."""
         late = obs.time - step.begun > SLOWER * step_time(obs, step)
         return replace(step, placing=step.placing | late | (self.away(obs) < NEAR / 3))
 
-    def on_one_foot(self, obs: EffectorObservation, step: Step) -> Array:
+    def on_one_foot(self, obs: EffectorObservation, step: StepState) -> Array:
         """True while the foot is under way, and the other one keeps the balance."""
         bears = bearing_feet(obs, step)
         kept = support_margin(obs, bears, com_ahead(obs)) >= step.gait.margin * obs.height
         return foot_is_under_way(obs, step) & kept
 
-    def settles(self, obs: EffectorObservation, step: Step) -> Array:
+    def settles(self, obs: EffectorObservation, step: StepState) -> Array:
         """True while the centre of mass is supported, but not as far inside as a step requires."""
         inside = com_is_supported(obs, replace(step, stepping=jnp.asarray(True)))
         return com_is_supported(obs, step) & ~inside
@@ -156,7 +156,7 @@ def _foot_to_mark() -> Goal:
     """Goal of a protective step's foot, with a gentler landing."""
     to_place = foot_to_place()
 
-    def rows(obs: EffectorObservation, step: Step):
+    def rows(obs: EffectorObservation, step: StepState):
         return to_place.rows(obs, replace(step, gait=replace(step.gait, sunk=PRESSED)))
 
     return replace(to_place, name="mark", rows=rows)

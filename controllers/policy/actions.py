@@ -32,7 +32,7 @@ class Action(Protocol):
     def control(self, model: Model, state: State, pose: Array, action: Array) -> Control:
         """Control of a step, during which the action (na,) is constant.
 
-        pose (nq,): reference pose, see ``View``; for ``ClipOffsets`` that of the clip.
+        pose (nq,): reference pose, see ``PolicyInput``; for ``ClipOffsets`` that of the clip.
         """
         ...
 

@@ -13,7 +13,7 @@ from controllers.numbers import Numbered
 from controllers.policy.actions import Action, held_control
 from controllers.policy.network import Network
 from controllers.policy.observations import Part, observation_vector
-from controllers.policy.view import View
+from controllers.policy.view import PolicyInput
 from controllers.tracking.track import Track
 from jaxsim.model import Model, ModelError, State
 from jaxsim.simulation.records import Control
@@ -32,8 +32,8 @@ class PolicyController(Numbered):
     """Policy in use: it takes the mean action, without noise.
 
     command: name -> () value, with the labels ``command.NAME``; pose, upright, height: see
-    ``View``; rate: of actions [1/s]; rest (nq,): pose that actions count from; track: poses of the
-    clip that it was learned with.
+    ``PolicyInput``; rate: of actions [1/s]; rest (nq,): pose that actions count from; track: poses
+    of the clip that it was learned with.
     """
 
     network: Network
@@ -80,7 +80,7 @@ class PolicyController(Numbered):
     ) -> tuple[PolicyMemory, Control]:
         """Decide on an action if one is due, and apply the present one."""
         clip_pose = None if self.track is None else self.track.at(model, state.time)
-        view = View(
+        view = PolicyInput(
             model, state, obs, self.pose, self.upright, self.height, self.command, memory.action,
             clip_pose,
         )  # fmt: skip

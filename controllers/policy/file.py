@@ -26,7 +26,7 @@ from controllers.policy.actions import ACTIONS, action_of
 from controllers.policy.controller import PolicyController
 from controllers.policy.network import Network
 from controllers.policy.observations import OBSERVATIONS, observation_vector
-from controllers.policy.view import View, stance
+from controllers.policy.view import PolicyInput, stance
 from controllers.tracking.track import Track
 from jaxsim.io.archive import read_arrays
 from jaxsim.io.files import write_bytes
@@ -150,7 +150,7 @@ class PolicyFile:
             obs = TimeStepping().observe(model, state)
             clip_pose = None if found.track is None else found.track.at(model, state.time)
             action = jnp.zeros(len(self.about["motors"]), model.mass.dtype)
-            view = View(
+            view = PolicyInput(
                 model, state, obs, found.pose, found.upright, found.height, found.command, action,
                 clip_pose,
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Observations by name: functions of a ``View`` that give (n,) numbers of order one.
+"""Observations by name: functions of a ``PolicyInput`` that give (n,) numbers of order one.
 
 Angles count from the pose of the view; vectors are in the frame of the heading, so that a policy
 acts alike in every direction. Components that are always zero of a planar body are left out.
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from controllers.policy.view import View, root_link
+from controllers.policy.view import PolicyInput, root_link
 from jaxsim.dynamics.kinematics import difference, forward_kinematics
 from jaxsim.model import Model
 from jaxsim.model.roles import FEET, HANDS, TOES
@@ -19,22 +19,22 @@ from jaxsim.model.roles import FEET, HANDS, TOES
 RATE = 0.1  # by which velocities of joints are multiplied [s]
 REACHES = "reach_x", "reach_y", "reach_z"
 MOST_OFF = 1.0  # of what a body is off a clip [m], [rad]
-Part = str | Callable[[View], Array]
+Part = str | Callable[[PolicyInput], Array]
 PERIOD = 1.0  # of the clock where no command asks for another [s]
 
 
-def joint_angles(view: View) -> Array:
+def joint_angles(view: PolicyInput) -> Array:
     """Angles (n,) of the dofs with motors, from the pose: of balls rotation vectors [rad or m]."""
     turn = difference(view.model, view.state.q, view.pose, free=False)
     return turn[view.model.topology.actuated_dofs]
 
 
-def joint_rates(view: View) -> Array:
+def joint_rates(view: PolicyInput) -> Array:
     """Rates (n,) of the dofs with motors, times ``RATE``."""
     return RATE * view.state.qd[view.model.topology.actuated_dofs]
 
 
-def root(view: View) -> Array:
+def root(view: PolicyInput) -> Array:
     """State (10,) of the root, of a planar body (6,).
 
     Height of the root link [m], vertical of the pose as the root has rotated it, velocity of the
@@ -50,26 +50,26 @@ def root(view: View) -> Array:
     return jnp.concatenate([height, up, velocity, turning])
 
 
-def contacts(view: View) -> Array:
+def contacts(view: PolicyInput) -> Array:
     """Contact flags (n,) of feet, toes and hands: 1 where a link touches something, else 0."""
     parts = np.array(view.model.topology.parts((*FEET, *TOES, *HANDS)), int)
     return jnp.where(view.obs.link_touching[parts], 1.0, 0.0).astype(view.state.q.dtype)
 
 
-def feet(view: View) -> Array:
+def feet(view: PolicyInput) -> Array:
     """Positions of the feet from the centre of mass [m]: (3,) each, of a planar body (2,)."""
     parts = np.array(view.model.topology.parts(FEET), int)
     from_com = view.ahead(view.obs.kin.com[parts] - view.obs.com)
     return (from_com[:, ::2] if view.model.topology.planar else from_com).reshape(-1)
 
 
-def command(view: View) -> Array:
+def command(view: PolicyInput) -> Array:
     """Commands (n,), in the order of their names."""
     numbers = [view.command[name] for name in sorted(view.command)]
     return jnp.stack(numbers) if numbers else jnp.zeros(0, view.state.q.dtype)
 
 
-def heading(view: View) -> Array:
+def heading(view: PolicyInput) -> Array:
     """Cosine and sine (2,) of the commanded direction "heading" relative to the present one.
 
     The command is an angle [rad] from the initial direction, by default 0.
@@ -79,7 +79,7 @@ def heading(view: View) -> Array:
     return view.ahead(jnp.stack([jnp.cos(angle), jnp.sin(angle), zero]))[:2]
 
 
-def clip_error(view: View) -> Array:
+def clip_error(view: PolicyInput) -> Array:
     """Deviation (n,) of the body from the clip, each component at most ``MOST_OFF``.
 
     Position of the root [m] in the frame of the heading, its rotation (a rotation vector), then the
@@ -93,14 +93,14 @@ def clip_error(view: View) -> Array:
     return jnp.clip(found, -MOST_OFF, MOST_OFF)
 
 
-def clip_pose(view: View) -> Array:
+def clip_pose(view: PolicyInput) -> Array:
     """Present pose (nq,) of the clip. Raises ValueError without a clip."""
     if view.wanted is None:
         raise ValueError("there is no clip to compare with; name one in [environment.clip]")
     return view.wanted
 
 
-def to_reach(view: View) -> Array:
+def to_reach(view: PolicyInput) -> Array:
     """Vector (3,) from the right hand to the commanded place [m], in the frame of the heading.
 
     The commands "reach_x", "reach_y", "reach_z" count from the root of the pose, as it is placed
@@ -113,13 +113,13 @@ def to_reach(view: View) -> Array:
     return view.ahead(pose.com[link] + jnp.stack(asked) - hand)
 
 
-def phase(view: View) -> Array:
+def phase(view: PolicyInput) -> Array:
     """Sine and cosine (2,) of a clock, see ``clock``."""
     turn = 2 * np.pi * clock(view)
     return jnp.stack([jnp.sin(turn), jnp.cos(turn)])
 
 
-def clock(view: View) -> Array:
+def clock(view: PolicyInput) -> Array:
     """Rounds () of a clock since the start, with the period of the command "period".
 
     Without the command it is ``PERIOD``.
@@ -127,7 +127,7 @@ def clock(view: View) -> Array:
     return view.state.time / view.command.get("period", PERIOD)
 
 
-def last_action(view: View) -> Array:
+def last_action(view: PolicyInput) -> Array:
     """Last action (na,)."""
     return view.action
 
@@ -136,10 +136,10 @@ ALL = (
     *(joint_angles, joint_rates, root, contacts, feet, last_action),
     *(command, heading, phase, clip_error, to_reach),
 )
-OBSERVATIONS: dict[str, Callable[[View], Array]] = {each.__name__: each for each in ALL}
+OBSERVATIONS: dict[str, Callable[[PolicyInput], Array]] = {each.__name__: each for each in ALL}
 
 
-def observation_vector(parts: Sequence[Part], view: View) -> Array:
+def observation_vector(parts: Sequence[Part], view: PolicyInput) -> Array:
     """Observation (no,): all parts in their order.
 
     Raises KeyError for an unknown name, ValueError for a part that is no vector.
@@ -155,7 +155,7 @@ def observation_vector(parts: Sequence[Part], view: View) -> Array:
     return jnp.concatenate(vectors)
 
 
-def part_of(part: Part) -> Callable[[View], Array]:
+def part_of(part: Part) -> Callable[[PolicyInput], Array]:
     """Function of a part. Raises KeyError, with the nearest names."""
     return part if callable(part) else look_up(part, OBSERVATIONS, "observation")
 

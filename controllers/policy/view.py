@@ -17,7 +17,7 @@ from jaxsim.model import Model, State
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class View:
+class PolicyInput:
     """One character as observations, rewards and conditions see it."""
 
     model: Model
@@ -70,7 +70,7 @@ def root_link(model: Model) -> int:
 
 
 def stance(model: Model, state: State) -> tuple[Array, Array]:
-    """``View.upright`` (3, 3) and ``View.height`` () of a state that becomes the pose."""
+    """Fields ``upright`` (3, 3) and ``height`` () of a ``PolicyInput``, from its pose's state."""
     kin = forward_kinematics(model, state.q, state.qd)
     own = model.topology.main_links
     mass = jnp.where(own, model.mass, 0.0)

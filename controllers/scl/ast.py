@@ -42,7 +42,7 @@ class PD:
 
 
 @dataclass(frozen=True)
-class Balance:
+class BalanceFeedback:
     """`sb(kp, kd)`, stance balance feedback: gains [N/m], [N s/m] of equation 3.4."""
 
     kp: Number
@@ -53,7 +53,7 @@ class Balance:
 class VirtualForce:
     """`[vf (x, y) on: link, by: joint]`: a force [N], joint next to the base link."""
 
-    force: tuple[Number, Number] | Balance
+    force: tuple[Number, Number] | BalanceFeedback
     on: str
     by: str
     span: Span | None = field(default=None, compare=False, repr=False)

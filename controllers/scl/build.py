@@ -24,7 +24,7 @@ from controllers.scl.trees import extent, place, subtrees, words
 _TRANSITION = "write `after 0.5`, `when contact feet`, or `and when contact feet after 0.5`"
 
 
-class Builder:
+class ScriptBuilder:
     """Builder of one script; every method raises ScriptError at the place of a mistake."""
 
     def __init__(self, source: SourceText, vocabulary: Vocabulary, numbers: tuple[Number, ...]):

@@ -27,7 +27,7 @@ from controllers.scl.program import (
     PARENT,
     RELAX,
     TOUCHING,
-    Program,
+    ScriptProgram,
 )
 from controllers.virtual_forces import balance_force, gravity_compensation, virtual_force
 from jaxsim.dynamics.kinematics import plane_angles
@@ -42,7 +42,7 @@ BY_TIME, BY_CONTACT, BY_BOTH = 1, 2, 3
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Memory:
+class ScriptMemory:
     """Memory of the state machine; J script joints, nl links, nj joints of the model."""
 
     begun: Array  # () bool: false before the first step
@@ -70,7 +70,7 @@ class ScriptController(Numbered):
     newtons); they may be batched, tuned or differentiated. The rest is static.
     """
 
-    program: Program = dataclasses.field(metadata={"static": True})
+    program: ScriptProgram = dataclasses.field(metadata={"static": True})
     values: Array
     names: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
 
@@ -95,23 +95,23 @@ class ScriptController(Numbered):
             )
         check_array("controller.values", self.values, (self.program.count,), model.mass.dtype)
 
-    def phase(self, memory: Memory) -> tuple[Array, Array]:
+    def phase(self, memory: ScriptMemory) -> tuple[Array, Array]:
         """Active phase, and the time at which it was entered [s], 0 for the first."""
         last = (memory.events - 1) % EVENTS_KEPT
         return memory.phase, jnp.where(memory.events > 0, memory.event_time[last], 0.0)
 
-    def changes(self, before: Memory, after: Memory) -> list[tuple[float, int]]:
+    def changes(self, before: ScriptMemory, after: ScriptMemory) -> list[tuple[float, int]]:
         """Latest phase changes between two memories: (time [s], phase entered)."""
         first = max(int(before.events), int(after.events) - EVENTS_KEPT)
         slots = [event % EVENTS_KEPT for event in range(first, int(after.events))]
         time, phase = np.asarray(after.event_time, float), np.asarray(after.event_phase)
         return [(float(time[slot]), int(phase[slot])) for slot in slots]
 
-    def init(self, model: Model, state: State, obs: Any) -> Memory:
+    def init(self, model: Model, state: State, obs: Any) -> ScriptMemory:
         """Memory before phase 0; joints keep the state's pose until a primitive sets them."""
         dtype, top = state.q.dtype, model.topology
         angles, links = _angles(model, self.program, state)
-        return Memory(
+        return ScriptMemory(
             begun=jnp.zeros((), bool),
             phase=jnp.zeros((), jnp.int32),
             phase_steps=jnp.zeros((), jnp.int32),
@@ -129,8 +129,8 @@ class ScriptController(Numbered):
         )
 
     def update(
-        self, memory: Memory, model: Model, state: State, obs: Observation, dt: Array
-    ) -> tuple[Memory, Control]:
+        self, memory: ScriptMemory, model: Model, state: State, obs: Observation, dt: Array
+    ) -> tuple[ScriptMemory, Control]:
         """Enter the next phase if its condition holds; compute the torques of the active phase."""
         program = self.program
         values = jnp.append(self.values, 0.0).astype(state.q.dtype)
@@ -151,17 +151,19 @@ class ScriptController(Numbered):
         return memory, control
 
 
-def _on_dofs(program: Program, model: Model, per_joint: Array) -> Array:
+def _on_dofs(program: ScriptProgram, model: Model, per_joint: Array) -> Array:
     """Values (J,) of the script joints at their dofs, (nv,), zero elsewhere."""
     return jnp.zeros(model.topology.nv, per_joint.dtype).at[program.dofs].set(per_joint)
 
 
-def _angles(model: Model, program: Program, state: State) -> tuple[Array, Array]:
+def _angles(model: Model, program: ScriptProgram, state: State) -> tuple[Array, Array]:
     """Script joints' angles (J,) and link orientations (nl,), counter-clockwise in the plane."""
     return state.q[program.dofs], plane_angles(model, state.q)
 
 
-def _advance(program, values, memory: Memory, angles, links, state: State, obs) -> Memory:
+def _advance(
+    program, values, memory: ScriptMemory, angles, links, state: State, obs
+) -> ScriptMemory:
     """Record contacts, and enter the next phase if the present one's condition holds."""
     p = memory.phase
     touched = memory.has_touched | obs.touching
@@ -196,7 +198,7 @@ def _advance(program, values, memory: Memory, angles, links, state: State, obs) 
     def pick(new, old):
         return jnp.where(enter, new, old)
 
-    return Memory(
+    return ScriptMemory(
         begun=jnp.ones((), bool),
         phase=jnp.where(go, target, p),
         phase_steps=pick(0, memory.phase_steps),
@@ -214,7 +216,7 @@ def _advance(program, values, memory: Memory, angles, links, state: State, obs) 
     )
 
 
-def _targets(program, values, memory: Memory, model: Model, angles, links, obs):
+def _targets(program, values, memory: ScriptMemory, model: Model, angles, links, obs):
     """Target angles (J,) of the script joints, and their gains (J,), (J,)."""
     p, t = memory.phase, memory.phase_time
     mode = jnp.asarray(program.mode)[p]
@@ -257,13 +259,13 @@ def _near(angle: Array, middle: Array) -> Array:
     return angle - 2 * jnp.pi * jax.lax.stop_gradient(turns)
 
 
-def _range_middle(program: Program, model: Model) -> Array:
+def _range_middle(program: ScriptProgram, model: Model) -> Array:
     """(J,) middle of the joints' ranges."""
     joint = model.topology.dof_joint[program.dofs]
     return (model.joint_lower[joint] + model.joint_upper[joint]) / 2
 
 
-def _limb(program, values, memory: Memory, model: Model, k: int, links, obs):
+def _limb(program, values, memory: ScriptMemory, model: Model, k: int, links, obs):
     """Two-link inverse kinematics of chain ``k``: its joints and their target angles.
 
     The target runs along straight pieces of equal time from where the end was when the phase began.
@@ -323,7 +325,7 @@ def _virtual_torques(program, values, phase, model: Model, obs: Observation) -> 
     return torque
 
 
-def _foot_span(program: Program, phase: Array, model: Model, obs: Observation) -> Array:
+def _foot_span(program: ScriptProgram, phase: Array, model: Model, obs: Observation) -> Array:
     """() middle of the x range that the base links of the phase's balance feedback cover [m]."""
     bases = np.flatnonzero(program.feet.any(axis=0))
     if not bases.size:

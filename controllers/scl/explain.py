@@ -58,7 +58,7 @@ _USAGE = {
 
 
 @dataclass(frozen=True)
-class Failure:
+class ParseFailure:
     """State of the parser where it stopped: words before, the unexpected word, words it accepts."""
 
     source: SourceText
@@ -144,9 +144,9 @@ class Failure:
         return self.source.error(where, message, hint or self.usage)
 
 
-def explain(failure: Failure) -> ScriptError:
+def explain(failure: ParseFailure) -> ScriptError:
     """Error, to be raised, for the place where the parser stopped."""
-    rules: tuple[Callable[[Failure], ScriptError | None], ...] = (
+    rules: tuple[Callable[[ParseFailure], ScriptError | None], ...] = (
         _stray_closer,
         _unknown_primitive,
         _unclosed,
@@ -192,7 +192,7 @@ def _spell(kind: str) -> str:
     return _SIGNS.get(kind) or f"'{kind.lower()}'"
 
 
-def _stray_closer(f: Failure) -> ScriptError | None:
+def _stray_closer(f: ParseFailure) -> ScriptError | None:
     """A ']' where no '[' is open."""
     if f.kind not in _CLOSER.values() or f.kind in [_CLOSER[t.type] for t in f.opened]:
         return None
@@ -202,7 +202,7 @@ def _stray_closer(f: Failure) -> ScriptError | None:
     )
 
 
-def _unknown_primitive(f: Failure) -> ScriptError | None:
+def _unknown_primitive(f: ParseFailure) -> ScriptError | None:
     """A first word in '[ ]' that is neither a keyword nor a joint."""
     begins = f"a primitive begins with a joint, or with {', '.join(_PRIMITIVES)}"
     if f.last() == "LSQB":
@@ -216,7 +216,7 @@ def _unknown_primitive(f: Failure) -> ScriptError | None:
     return f.error(f"unknown primitive or joint '{word}'", hint or begins, extent(word)[0])
 
 
-def _unclosed(f: Failure) -> ScriptError | None:
+def _unclosed(f: ParseFailure) -> ScriptError | None:
     """A bracket that should have been closed before the word found."""
     closer = _CLOSER.get(f.inner, "")
     if closer not in f.accepts or f.kind == closer:
@@ -235,13 +235,13 @@ def _unclosed(f: Failure) -> ScriptError | None:
     )
 
 
-def _primitive_outside(f: Failure) -> ScriptError | None:
+def _primitive_outside(f: ParseFailure) -> ScriptError | None:
     if f.inner or f.kind != "LSQB":
         return None
     return f.error("a primitive outside of a phase", "put it between the { } of a phase")
 
 
-def _half_conjunction(f: Failure) -> ScriptError | None:
+def _half_conjunction(f: ParseFailure) -> ScriptError | None:
     """`and` with one of its two conditions."""
     missing = f.accepts & {"AFTER", "WHEN"}
     if f.inner or not missing or f.accepts & {"LBRACE", "NAME"}:
@@ -257,7 +257,7 @@ def _half_conjunction(f: Failure) -> ScriptError | None:
     )
 
 
-def _missing_name(f: Failure) -> ScriptError | None:
+def _missing_name(f: ParseFailure) -> ScriptError | None:
     """No joint, link or phase name where one has to follow."""
     if "NAME" not in f.accepts or f.kind == "NAME":
         return None
@@ -270,7 +270,7 @@ def _missing_name(f: Failure) -> ScriptError | None:
     return f.error(f"a {kind} is missing after {_ending(f)}")
 
 
-def _wrong_word(f: Failure) -> ScriptError | None:
+def _wrong_word(f: ParseFailure) -> ScriptError | None:
     """A name where a keyword or a comma belongs."""
     if f.found is None or f.kind != "NAME":
         return None
@@ -287,7 +287,7 @@ def _wrong_word(f: Failure) -> ScriptError | None:
     return None
 
 
-def _missing_sign(f: Failure) -> ScriptError | None:
+def _missing_sign(f: ParseFailure) -> ScriptError | None:
     """The only word that could follow is missing."""
     possible = f.accepts - {"AT"}
     if len(possible) != 1 or possible <= {*_CLOSER.values()}:
@@ -295,7 +295,7 @@ def _missing_sign(f: Failure) -> ScriptError | None:
     return f.error(f"{_spell(*possible)} is missing after {_ending(f)}")
 
 
-def _ending(f: Failure) -> str:
+def _ending(f: ParseFailure) -> str:
     """The last good word, a ':' together with its keyword."""
     with_colon = f.last() == "COLON" and f.last(2) in _CLAUSES
     words = f.before[-2:] if with_colon else f.before[-1:]

@@ -7,9 +7,9 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from controllers.scl.ast import Number, Script
-from controllers.scl.build import Builder
+from controllers.scl.build import ScriptBuilder
 from controllers.scl.errors import ScriptError, SourceText, did_you_mean
-from controllers.scl.explain import Failure, explain, explain_character
+from controllers.scl.explain import ParseFailure, explain, explain_character
 from controllers.scl.names import Vocabulary
 from controllers.scl.trees import extent
 from jaxsim.ranges import RANGES
@@ -31,7 +31,7 @@ def parse(text: str, vocabulary: Vocabulary, file: str = "<script>") -> Script:
     source = SourceText(text, file)
     tokens = _tokens(source)
     tree = _tree(source, tokens, vocabulary)
-    return Builder(source, vocabulary, _numbers(source, tokens)).script(tree)
+    return ScriptBuilder(source, vocabulary, _numbers(source, tokens)).script(tree)
 
 
 def parse_file(path: str | Path, vocabulary: Vocabulary) -> Script:
@@ -101,7 +101,7 @@ def _tree(source: SourceText, tokens: list[Token], vocabulary: Vocabulary) -> Tr
         parser.feed_token(token)
     accepts = frozenset(parser.accepts())
     found = tokens[done] if done < len(tokens) else None
-    raise explain(Failure(source, tuple(tokens[:done]), found, accepts, vocabulary))
+    raise explain(ParseFailure(source, tuple(tokens[:done]), found, accepts, vocabulary))
 
 
 def _numbers(source: SourceText, tokens: list[Token]) -> tuple[Number, ...]:

@@ -8,7 +8,7 @@ from lark import Token, Tree
 from controllers.scl.ast import (
     IK,
     PD,
-    Balance,
+    BalanceFeedback,
     GravityCompensation,
     Number,
     PDTarget,
@@ -108,7 +108,7 @@ class PrimitiveBuilder:
             return VirtualForce(self._pair(force, f"{label} x", f"{label} y"), link, joint, span)
         label = f"{phase}: sb {link} by {joint}"
         kp, kd = self._pair(subtree(force, "pair"), f"{label} kp", f"{label} kd")
-        return VirtualForce(Balance(kp, kd), link, joint, span)
+        return VirtualForce(BalanceFeedback(kp, kd), link, joint, span)
 
     def _ik(self, tree: Tree[Token], phase: str, span: Span) -> IK:
         [name] = words(subtree(tree, "on"), "NAME")

@@ -9,7 +9,15 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from controllers.scl.ast import IK, PD, Balance, GravityCompensation, Relax, Script, VirtualForce
+from controllers.scl.ast import (
+    IK,
+    PD,
+    BalanceFeedback,
+    GravityCompensation,
+    Relax,
+    Script,
+    VirtualForce,
+)
 from controllers.scl.errors import ScriptError, SourceText
 from controllers.virtual_forces import base_link, chain
 from jaxsim.model.topology import INDEX, WORLD, Topology
@@ -22,7 +30,7 @@ EVENTS = {"touching": TOUCHING, "established": ESTABLISHED, "lost": LOST, "chang
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class ScriptProgram:
     """Tables of a script, a static argument to jit.
 
     P phases, J script joints, V virtual forces, K ik chains, G targets a chain. Equal, and of equal
@@ -67,10 +75,10 @@ class Program:
         return hash(self._key)
 
     def __eq__(self, other) -> bool:
-        return isinstance(other, Program) and self._key == other._key
+        return isinstance(other, ScriptProgram) and self._key == other._key
 
 
-def compile_script(script: Script, top: Topology) -> Program:
+def compile_script(script: Script, top: Topology) -> ScriptProgram:
     """Tables of a parsed script for a planar model.
 
     Raises ScriptError (file, line, column) where the script asks for what the body cannot do: a
@@ -126,7 +134,7 @@ def compile_script(script: Script, top: Topology) -> Program:
             t["ik_count"][p, k], t["ik_duration"][p, k] = len(c.targets), c.duration
         if phase.transition is not None:
             _transition_row(t, p, phase.transition, top)
-    return Program(
+    return ScriptProgram(
         phase_names=tuple(phase.name for phase in script.phases),
         count=zero,
         dofs=top.actuated_dofs.astype(INDEX),
@@ -189,7 +197,7 @@ def _force_row(script: Script, primitive: VirtualForce, top: Topology):
         raise _error(script, primitive, str(error)) from None
     on = top.link(primitive.on)
     force = primitive.force
-    if isinstance(force, Balance):
+    if isinstance(force, BalanceFeedback):
         return on, chain(top, on, base), (force.kp.index, force.kd.index), True, base
     return on, chain(top, on, base), (force[0].index, force[1].index), False, base
 

@@ -3,7 +3,16 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from controllers.scl.ast import IK, PD, Balance, Number, Primitive, Relax, Script, VirtualForce
+from controllers.scl.ast import (
+    IK,
+    PD,
+    BalanceFeedback,
+    Number,
+    Primitive,
+    Relax,
+    Script,
+    VirtualForce,
+)
 
 Role = Literal["angle", "time", "force", "gain", "position", "strength"]
 UNITS: dict[Role, str] = {
@@ -39,7 +48,7 @@ def _numbers(primitive: Primitive) -> Iterator[tuple[Number, Role]]:
             yield z, "position"
     elif isinstance(primitive, VirtualForce):
         force = primitive.force
-        if isinstance(force, Balance):
+        if isinstance(force, BalanceFeedback):
             yield force.kp, "gain"
             yield force.kd, "gain"
         else:

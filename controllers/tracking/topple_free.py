@@ -37,7 +37,7 @@ PLANNED, TOUCHES = "{} foot stands in the reference", "{} foot touches"
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Memory:
+class ToppleFreeMemory:
     """Memory between steps; for records too."""
 
     share: Array  # (2,) of the weight on each foot
@@ -161,7 +161,7 @@ class ToppleFree(Numbered):
         if target is not None and known(target) and not np.isfinite(np.asarray(target)).all():
             raise ModelError("topple-free foot: the target is not finite")
 
-    def gauges(self, memory: Memory) -> dict[str, Array]:
+    def gauges(self, memory: ToppleFreeMemory) -> dict[str, Array]:
         """Torque of the virtual actuators on each foot, residual torque, and stance of the feet.
 
         Stance as observed, and as in the reference.
@@ -202,7 +202,7 @@ class ToppleFree(Numbered):
             array[:, ~self.parts.mask("own")] = np.nan
         return pos, quat
 
-    def init(self, model: Model, state: State, obs: Observation) -> Memory:
+    def init(self, model: Model, state: State, obs: Observation) -> ToppleFreeMemory:
         """Initial memory: feet in contact are stance feet."""
         dtype = state.q.dtype
         zero = jnp.zeros((), dtype)
@@ -210,7 +210,7 @@ class ToppleFree(Numbered):
         target = self._target(model, state)
         standing = self._standing(model, state, obs, com, target)
         share = share_of_weight(self.parts.ankle(obs.kin), com, standing)
-        return Memory(
+        return ToppleFreeMemory(
             share,
             standing,
             zero,
@@ -221,8 +221,8 @@ class ToppleFree(Numbered):
         )
 
     def update(
-        self, memory: Memory, model: Model, state: State, obs: Observation, dt: Array
-    ) -> tuple[Memory, Control]:
+        self, memory: ToppleFreeMemory, model: Model, state: State, obs: Observation, dt: Array
+    ) -> tuple[ToppleFreeMemory, Control]:
         """Torques and residual wrench of a step, by equations 1 to 14 of the paper."""
         b, body_parts, kin = self.balance, self.parts, obs.kin
         com, velocity = self._com(model, obs)
@@ -264,7 +264,7 @@ class ToppleFree(Numbered):
             on = (sliding[:, None] & body_parts.mask("foot_links")).any(axis=0)
             control = dataclasses.replace(control, friction=jnp.where(on, b.sliding, 1.0))
         contacts = self._contacts(obs, target)
-        return Memory(share, standing, over, fallen, size, help, *contacts), control
+        return ToppleFreeMemory(share, standing, over, fallen, size, help, *contacts), control
 
     def _com(self, model: Model, obs: Observation) -> tuple[Array, Array]:
         """Centre of mass (3,) [m] and its velocity (3,) [m/s] of the character alone."""

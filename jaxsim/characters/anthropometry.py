@@ -143,8 +143,8 @@ BUILDS = {"adult": ADULT, "child": CHILD}
 
 
 @dataclass(frozen=True)
-class Body:
-    """A rigid body in its link's frame: x forward, y left, z up when the body stands upright."""
+class Segment:
+    """Rigid segment in its link's frame: x forward, y left, z up when the body stands upright."""
 
     length: float  # [m]
     mass: float  # [kg]
@@ -152,7 +152,7 @@ class Body:
     inertia: np.ndarray  # (3, 3) about the centre of mass [kg m^2]
 
 
-def segments(build: Build, stature: float, mass: float) -> dict[str, Body]:
+def segments(build: Build, stature: float, mass: float) -> dict[str, Segment]:
     """Segments of ``DE_LEVA`` for a body of ``stature`` [m] and ``mass`` [kg].
 
     A segment's frame is at its joint towards the pelvis (of the pelvis, between the hips).
@@ -171,7 +171,7 @@ def segments(build: Build, stature: float, mass: float) -> dict[str, Body]:
     return bodies
 
 
-def _body(name: str, row: Row, length: float, mass: float, stature: float) -> Body:
+def _body(name: str, row: Row, length: float, mass: float, stature: float) -> Segment:
     sagittal, transverse, longitudinal = row.radii
     radii, along = (sagittal, transverse, longitudinal), row.com / 100
     if name in TURNED:
@@ -181,11 +181,11 @@ def _body(name: str, row: Row, length: float, mass: float, stature: float) -> Bo
         radii = longitudinal, transverse, sagittal
         com = np.array([(along - ANKLE_AT) * length, 0, -ANKLE_HEIGHT * stature / 2])
     inertia = mass * np.diag((np.array(radii) / 100 * length) ** 2)
-    return Body(length, mass, com, inertia)
+    return Segment(length, mass, com, inertia)
 
 
-def combine(length: float, *parts: tuple[Body, float]) -> Body:
-    """Combine several bodies into one; sign -1 takes a part away.
+def combine(length: float, *parts: tuple[Segment, float]) -> Segment:
+    """Combine several segments into one; sign -1 takes a part away.
 
     All in one frame. length [m]: of the result.
     """
@@ -195,15 +195,15 @@ def combine(length: float, *parts: tuple[Body, float]) -> Body:
     for part, sign in parts:
         d = part.com - com
         inertia += sign * (part.inertia + part.mass * (d @ d * np.eye(3) - np.outer(d, d)))
-    return Body(length, mass, np.asarray(com), inertia)
+    return Segment(length, mass, np.asarray(com), inertia)
 
 
-def shift_body(part: Body, offset) -> Body:
-    """Body in another frame, in which its own frame's origin is at ``offset`` (3,) [m]."""
-    return Body(part.length, part.mass, part.com + np.asarray(offset), part.inertia)
+def shift_segment(part: Segment, offset) -> Segment:
+    """Segment in another frame, in which its own frame's origin is at ``offset`` (3,) [m]."""
+    return Segment(part.length, part.mass, part.com + np.asarray(offset), part.inertia)
 
 
-def foot_and_toes(foot: Body, stature: float) -> tuple[Body, Body]:
+def foot_and_toes(foot: Segment, stature: float) -> tuple[Segment, Segment]:
     """The foot without its toes, and the toes in a frame at their joint, at half their height.
 
     Together they have the foot's mass, centre of mass and inertia.
@@ -211,9 +211,9 @@ def foot_and_toes(foot: Body, stature: float) -> tuple[Body, Body]:
     sides = np.array([(1 - BALL_AT) * foot.length, FOOT_BREADTH * stature, TOE_HEIGHT * stature])
     mass, square = TOE_MASS * foot.mass, sides**2
     inertia = mass / 12 * np.diag(square.sum() - square)
-    toes = Body(float(sides[0]), mass, np.array([sides[0] / 2, 0, 0]), inertia)
+    toes = Segment(float(sides[0]), mass, np.array([sides[0] / 2, 0, 0]), inertia)
     length = BALL_AT * foot.length
-    rest = combine(length, (foot, 1.0), (shift_body(toes, toe_joint(stature)), -1.0))
+    rest = combine(length, (foot, 1.0), (shift_segment(toes, toe_joint(stature)), -1.0))
     return rest, toes
 
 

@@ -23,12 +23,12 @@ from jaxsim.characters.anthropometry import (
     SHOULDER,
     SHOULDER_HALF,
     TOE_HEIGHT,
-    Body,
+    Segment,
     combine,
     find_build,
     foot_and_toes,
     segments,
-    shift_body,
+    shift_segment,
     toe_joint,
 )
 from jaxsim.characters.poses import MIRROR, SIDES, posed, sided
@@ -194,7 +194,7 @@ def ball_joint_human(
     if not hands:
         del limbs["hand"]
         forearm, hand = bodies["forearm"], bodies["hand"]
-        below = shift_body(hand, (0, 0, -forearm.length))
+        below = shift_segment(hand, (0, 0, -forearm.length))
         length = forearm.length + hand.length
         bodies["forearm"] = combine(length, (forearm, 1.0), (below, 1.0))
     swivelled = BALL_AXIAL, limbs, _ball, _box_shape
@@ -357,7 +357,7 @@ def _box_shape(link: str, sizes: _Sizes) -> Shape:
     return box(half, pos=(0, 0, body.length / 2 * (1 if upward else -1)))
 
 
-def _foot_box(link: str, body: Body, sizes: _Sizes) -> Shape:
+def _foot_box(link: str, body: Segment, sizes: _Sizes) -> Shape:
     """Box of a foot, or of toes from their joint on; flat on the ground in the zero pose."""
     tall, sole = sizes.stature, -ANKLE_HEIGHT * sizes.stature
     breadth = FOOT_BREADTH * tall / 2

@@ -35,7 +35,7 @@ from jaxsim.model.shapes import Shape
 
 
 @dataclass(frozen=True)
-class Part:
+class SegmentRow:
     """Row of table 4.1: length and tip thicknesses (proximal, distal) [cm], mass [kg]."""
 
     length: float
@@ -54,16 +54,16 @@ class Gains:
 
 
 TABLE_4_1 = {
-    "head": Part(35, (26, 22), 5.89),
-    "neck": Part(2, (12, 12), 1.1),
-    "trunk": Part(50, (30, 20), 29.27),
-    "pelvis": Part(25, (24, 27), 16.61),
-    "arm": Part(32, (16, 8), 2.79),
-    "forearm": Part(32, (8.4, 8.4), 1.12),
-    "hand": Part(17, (5, 4), 0.55),
-    "thigh": Part(50, (28, 10), 8.35),
-    "shank": Part(48, (10, 7), 4.16),
-    "foot": Part(22.6, (8, 5.2), 1.34),
+    "head": SegmentRow(35, (26, 22), 5.89),
+    "neck": SegmentRow(2, (12, 12), 1.1),
+    "trunk": SegmentRow(50, (30, 20), 29.27),
+    "pelvis": SegmentRow(25, (24, 27), 16.61),
+    "arm": SegmentRow(32, (16, 8), 2.79),
+    "forearm": SegmentRow(32, (8.4, 8.4), 1.12),
+    "hand": SegmentRow(17, (5, 4), 0.55),
+    "thigh": SegmentRow(50, (28, 10), 8.35),
+    "shank": SegmentRow(48, (10, 7), 4.16),
+    "foot": SegmentRow(22.6, (8, 5.2), 1.34),
 }
 TABLE_4_2 = {
     "neckTop": Gains((-30, 90), 170, 5, 60),

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from jaxsim.io.frames import X_ALONG_Z, Frame, quaternion_of
+from jaxsim.io.frames import X_ALONG_Z, Placement, quaternion_of
 from jaxsim.model.checks import rotation
 from jaxsim.model.errors import ModelError
 from jaxsim.model.joints import Q_SIZE, V_SIZE
@@ -248,7 +248,7 @@ def _geoms(m: _Numbers, top: Topology, s: int) -> Iterable[tuple[str, dict[str, 
         yield name, {"type": "sphere", "size": _text(size[0]), "pos": _text(pos)}
     elif kind in BALL_KINDS:
         if size[0] == size[1]:
-            turned = Frame(pos, quat) @ X_ALONG_Z.inverse()
+            turned = Placement(pos, quat) @ X_ALONG_Z.inverse()
             where = {"pos": _text(pos), "quat": _text(turned.quat)}
             yield name, {"type": "capsule", "size": _text(size[[0, 2]]), **where}
         else:

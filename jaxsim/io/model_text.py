@@ -20,7 +20,7 @@ INCLUDE = r"""<include\s[^>]*\bfile\s*=\s*["']{}["'][^>]*?(/>|>\s*</include\s*>)
 DECLARED = re.compile(rb"""^\s*<\?xml[^>]*encoding\s*=\s*["']([\w.:-]+)["']""")
 
 
-class Source(NamedTuple):
+class ModelSource(NamedTuple):
     """A model: the title that messages use, and the path or the text."""
 
     title: str
@@ -28,7 +28,7 @@ class Source(NamedTuple):
     text: str
 
 
-class Parts(NamedTuple):
+class ModelTexts(NamedTuple):
     """A model and the files that it takes in by <include>, as MuJoCo can read them."""
 
     text: str  # of the model itself
@@ -36,23 +36,23 @@ class Parts(NamedTuple):
     lost: tuple[str, ...]  # included files that there are not; the texts are without them
 
 
-def find_source(path_or_text: str | Path) -> Source:
+def find_source(path_or_text: str | Path) -> ModelSource:
     """Source of a model: a file or a text.
 
     Raises ModelError if the file does not exist or is no text.
     """
     if isinstance(path_or_text, str) and "<" in path_or_text:
-        return Source("the model text", None, path_or_text)
+        return ModelSource("the model text", None, path_or_text)
     path = Path(path_or_text)
     if not path.is_file():
         raise ModelError(
             f"{path}: there is no such file; give the path of a .xml or .urdf file, or its text"
         )
     text, _ = _read(path)
-    return Source(str(path), path, text)
+    return ModelSource(str(path), path, text)
 
 
-def is_urdf(source: Source) -> bool:
+def is_urdf(source: ModelSource) -> bool:
     """True if the root element is that of a URDF."""
     return re.search(r"<robot[\s>]", source.text) is not None
 
@@ -67,7 +67,7 @@ def idle_joints(urdf: str) -> list[str]:
     return joints
 
 
-def find_parts(source: Source) -> Parts:
+def find_parts(source: ModelSource) -> ModelTexts:
     """Read the files that a model includes, and check them like the model itself.
 
     Raises ModelError, naming file and element, for a number that is NaN or infinite (MuJoCo treats
@@ -89,12 +89,12 @@ def find_parts(source: Source) -> Parts:
             elif path not in seen:
                 seen.add(path)
                 inner, plain = _read(path)
-                waiting.append((Source(f"{source.title}, {name}", path, inner), not plain))
+                waiting.append((ModelSource(f"{source.title}, {name}", path, inner), not plain))
         if part.path is not None and (other or text != part.text):
             changed[os.path.abspath(part.path)] = text.encode()
         if part is source:
             main = text
-    return Parts(main, changed, tuple(dict.fromkeys(lost)))
+    return ModelTexts(main, changed, tuple(dict.fromkeys(lost)))
 
 
 def _read(path: Path) -> tuple[str, bool]:
@@ -125,7 +125,7 @@ def _encodings(data: bytes) -> list[str]:
     return ["utf-8", *([declared[1].decode()] if declared else []), "latin-1"]
 
 
-def _checked(source: Source) -> list[str]:
+def _checked(source: ModelSource) -> list[str]:
     """Names of the files that a text includes.
 
     Raises ModelError for numbers that are not finite.

@@ -39,7 +39,7 @@ def _floats(values: Sequence[float]) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Shape:
+class MotionShape:
     """One collision shape, fixed to a link or to the world.
 
     The segment of a capsule runs along the shape's local x axis. Of a tapered capsule, end 0
@@ -108,7 +108,7 @@ class Motion:
     link_names: tuple[str, ...]  # (nl,)
     joint_names: tuple[str, ...]  # (nj,) one per torque
     phase_names: tuple[str, ...]
-    shapes: tuple[Shape, ...]
+    shapes: tuple[MotionShape, ...]
     time: np.ndarray  # (T,) [s]
     q: np.ndarray  # (T, nq) [m, rad, quaternions]
     qd: np.ndarray  # (T, nv) [m/s, rad/s]

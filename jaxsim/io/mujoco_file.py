@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from jaxsim.io.model_text import Parts, Source, find_parts, is_urdf
+from jaxsim.io.model_text import ModelSource, ModelTexts, find_parts, is_urdf
 from jaxsim.io.mujoco_mending import Mending, mends
 from jaxsim.io.mujoco_report import Report
 from jaxsim.model.errors import ModelError
@@ -21,7 +21,7 @@ def load_mujoco() -> Any:
     return mujoco
 
 
-def compile_source(source: Source, report: Report) -> Any:
+def compile_source(source: ModelSource, report: Report) -> Any:
     """Compile a model with MuJoCo; a ModelError gives MuJoCo's reason.
 
     Elements that MuJoCo refuses and the model can do without are removed, see
@@ -48,7 +48,7 @@ def compile_source(source: Source, report: Report) -> Any:
     raise ModelError(f"{source.title}: MuJoCo cannot read it: {reason}{lost}")
 
 
-def _parse(mujoco: Any, source: Source, parts: Parts, report: Report) -> Any:
+def _parse(mujoco: Any, source: ModelSource, parts: ModelTexts, report: Report) -> Any:
     for name in parts.lost:
         report.lacks("files that it includes (they were not found)", name)
     options = {"include": parts.changed} if parts.changed else {}

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxsim.io.frames import Frame, quaternion_of
+from jaxsim.io.frames import Placement, quaternion_of
 from jaxsim.io.mujoco_report import Report
 
 LOOKS = "looks that the file lacks (textures, skins, materials, targets of cameras and lights)"
@@ -138,7 +138,9 @@ def raise_inertias(file: Mending) -> None:
         file.report.lacks(INERTIAS, body.name)
         body.fullinertia = [math.nan] * 6
         body.inertia = moments
-        frame = Frame(np.zeros(3), np.array(body.iquat)) @ Frame(np.zeros(3), quaternion_of(turn))
+        frame = Placement(np.zeros(3), np.array(body.iquat)) @ Placement(
+            np.zeros(3), quaternion_of(turn)
+        )
         body.iquat = frame.quat
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxsim.io.frames import X_ALONG_Z, Frame
-from jaxsim.io.mujoco_links import Place
+from jaxsim.io.frames import X_ALONG_Z, Placement
+from jaxsim.io.mujoco_links import BodyPlacement
 from jaxsim.io.mujoco_report import Report, element_names
 from jaxsim.model.builder import ModelBuilder
 from jaxsim.model.errors import ModelError
@@ -18,7 +18,7 @@ def add_shapes(
     mujoco: Any,
     mj: Any,
     builder: ModelBuilder,
-    places: list[Place],
+    places: list[BodyPlacement],
     pairs: list[Pair],
     self_collision: bool,
     report: Report,
@@ -88,7 +88,9 @@ def _ordered(a: int, b: int) -> Pair:
     return min(a, b), max(a, b)
 
 
-def _add_shape(mj: Any, builder: ModelBuilder, place: Place, g: int, kind: str, name: str) -> str:
+def _add_shape(
+    mj: Any, builder: ModelBuilder, place: BodyPlacement, g: int, kind: str, name: str
+) -> str:
     """Add a geom as a shape; returns the reason why the builder refuses it, or ""."""
     size = mj.geom_size[g]
     shapes = {
@@ -100,7 +102,7 @@ def _add_shape(mj: Any, builder: ModelBuilder, place: Place, g: int, kind: str, 
     }
     if kind not in shapes:
         return f"geoms of type {kind}"
-    frame = place.frame @ Frame(mj.geom_pos[g], mj.geom_quat[g])
+    frame = place.frame @ Placement(mj.geom_pos[g], mj.geom_quat[g])
     if kind == "capsule":
         frame = frame @ X_ALONG_Z
     shape: Shape = shapes[kind](

@@ -16,7 +16,7 @@ from jaxsim.dynamics.kinematics import Kinematics
 from jaxsim.model import Model, ModelError, Topology
 from jaxsim.model.roles import FEET, SIDES, sided
 
-__all__ = ["DRIVEN", "Body", "body_of"]
+__all__ = ["DRIVEN", "RoleLinks", "body_of"]
 
 TRUNK = ("pelvis", "chest", "abdomen", "head")
 LIMBS = ("upperArm", "forearm", "thigh", "shank", "foot")
@@ -26,8 +26,8 @@ BENT = np.sin(np.radians(20.0))  # of limbs that tell by their pose which way th
 
 
 @dataclass(frozen=True)
-class Body:
-    """Links of a character that a clip drives. Static: it may be an argument of jit."""
+class RoleLinks:
+    """Links of a character that a clip drives, by role. Static: it may be an argument of jit."""
 
     roles: tuple[str, ...]  # (K,) of DRIVEN, parents before children; one for a link, but that a
     # foot may be a part of its shank's
@@ -51,8 +51,8 @@ class Body:
         return self.roles.index(role)
 
 
-def body_of(model: Model) -> Body:
-    """Body of a character, from its standing pose.
+def body_of(model: Model) -> RoleLinks:
+    """Links of a character by role, from its standing pose.
 
     Raises ModelError, with the remedy, for missing roles of the pelvis, a thigh, shank, foot or of
     the root's link, for a root that does not move freely, or feet without soles.
@@ -100,8 +100,8 @@ def _measured(
     roles: tuple[str, ...],
     links: tuple[int, ...],
     joints: tuple[tuple[int, ...], ...],
-) -> Body:
-    """Body with lengths and frames from the standing pose."""
+) -> RoleLinks:
+    """Role links with lengths and frames from the standing pose."""
     kin, _ = standing_kinematics(model)
     rot, anchor = np.asarray(kin.link_rot, float), np.asarray(kin.joint_anchor, float)
     heading = _heading(rot[links[roles.index("pelvis")]] @ model.topology.roles.forward)
@@ -139,11 +139,11 @@ def _measured(
     flat = tuple(tuple(np.round(o, 12).ravel().tolist()) for o in offsets)
     standing = tuple(standing_q(model).tolist())
     places = tuple(tuple(np.round(p, 12).tolist()) for p in pivots)
-    return Body(roles, links, joints, places, flat, leg, standing, *_soles(model))
+    return RoleLinks(roles, links, joints, places, flat, leg, standing, *_soles(model))
 
 
 def _soles(model: Model) -> tuple[tuple, tuple, tuple]:
-    """Links, positions and sides of the points of both feet, see ``Body``."""
+    """Links, positions and sides of the points of both feet, see ``RoleLinks``."""
     effectors = effectors_of(model)
     group = [effectors.group_names[g] for g in effectors.groups]
     feet = [k for k, name in enumerate(group) if name in FEET]

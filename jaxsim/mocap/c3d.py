@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 from jaxsim.mocap.errors import ClipError, wrong
 from jaxsim.mocap.settle import UPS, axes_matrix, unit_size
 
@@ -200,13 +200,13 @@ def markers_motion(markers: Markers, radius: float = 0.012) -> Motion:
     upright = np.zeros((frames, count, 4))
     upright[..., 0] = 1.0
     none = np.zeros((frames, 0))
-    spheres = tuple(Shape("sphere", k, size=(radius,)) for k in range(count))
+    spheres = tuple(MotionShape("sphere", k, size=(radius,)) for k in range(count))
     return Motion(
         title=markers.name,
         link_names=markers.marker_names,
         joint_names=(),
         phase_names=(),
-        shapes=(Shape("plane", -1), *spheres),
+        shapes=(MotionShape("plane", -1), *spheres),
         time=np.arange(frames) / markers.rate,
         q=none,
         qd=none,

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.kinematics import poses_of
 from jaxsim.mocap.rotations import turning
-from jaxsim.mocap.schemes import Scheme
+from jaxsim.mocap.schemes import NamingScheme
 from jaxsim.mocap.stance import Stance
 
 __all__ = ["beside", "clip_motion"]
@@ -19,7 +19,9 @@ PHASES = ("no foot stands", "left foot", "right foot", "both feet")
 THIN, THICK = 0.012, 0.045  # [m] radii of bones
 
 
-def clip_motion(clip: Clip, scheme: Scheme | None = None, stance: Stance | None = None) -> Motion:
+def clip_motion(
+    clip: Clip, scheme: NamingScheme | None = None, stance: Stance | None = None
+) -> Motion:
     """Motion of a clip's skeleton: a link for each joint, a capsule for each bone, the ground.
 
     With a scheme, links have the names of their roles and sides, which gives sides their colours,
@@ -27,7 +29,7 @@ def clip_motion(clip: Clip, scheme: Scheme | None = None, stance: Stance | None 
     """
     pos, quat = poses_of(clip)
     lowest = float(np.percentile(pos[..., 2].min(axis=1), 5))
-    shapes = [Shape("plane", -1, pos=(0.0, 0.0, min(lowest, 0.0) if lowest < -0.5 else 0.0))]
+    shapes = [MotionShape("plane", -1, pos=(0.0, 0.0, min(lowest, 0.0) if lowest < -0.5 else 0.0))]
     bones = [
         (parent, clip.offsets[j], j)
         for j, parent in enumerate(clip.parents)
@@ -65,7 +67,7 @@ def clip_motion(clip: Clip, scheme: Scheme | None = None, stance: Stance | None 
     )
 
 
-def bone_shape(link: int, offset: np.ndarray) -> Shape | None:
+def bone_shape(link: int, offset: np.ndarray) -> MotionShape | None:
     """Capsule of a bone from a link's origin to a place in its frame [m]; None under 1 mm."""
     length = float(np.linalg.norm(offset))
     if length < 1e-3:
@@ -73,10 +75,10 @@ def bone_shape(link: int, offset: np.ndarray) -> Shape | None:
     radius = float(np.clip(0.12 * length, min(THIN, 0.4 * length), THICK))
     quat = turning(np.array([1.0, 0.0, 0.0]), np.asarray(offset))
     size = (radius, max(0.5 * length - radius, 0.0))
-    return Shape("capsule", link, tuple(0.5 * offset), tuple(quat.tolist()), size)
+    return MotionShape("capsule", link, tuple(0.5 * offset), tuple(quat.tolist()), size)
 
 
-def _labels(clip: Clip, scheme: Scheme | None) -> tuple[str, ...]:
+def _labels(clip: Clip, scheme: NamingScheme | None) -> tuple[str, ...]:
     """Names of the joints, with their roles; a side is inherited by all joints below."""
     role_of = {joint: role for role, joint in scheme.joints.items()} if scheme else {}
     sides: list[str] = []

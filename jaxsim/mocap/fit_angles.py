@@ -24,7 +24,7 @@ from jaxsim.math.rotation import (
     quat_to_matrix,
     rotate,
 )
-from jaxsim.mocap.body import Body
+from jaxsim.mocap.body import RoleLinks
 from jaxsim.model import Model
 
 __all__ = [
@@ -64,7 +64,7 @@ def in_blocks(function, frames: int, *arrays: np.ndarray):
 
 
 @partial(jax.jit, static_argnames="body")
-def role_poses(model: Model, body: Body, q: Array) -> dict[str, Array]:
+def role_poses(model: Model, body: RoleLinks, q: Array) -> dict[str, Array]:
     """Role frames, joint positions and sole points of a character at q (N, nq).
 
     "frames" (N, K, 3, 3) of the roles, "points" (N, K, 3) of their joints [m], "soles" (N, ne, 3)
@@ -84,14 +84,14 @@ def role_poses(model: Model, body: Body, q: Array) -> dict[str, Array]:
     return jax.vmap(of)(q)
 
 
-def role_frames(body: Body, kin: Kinematics) -> Array:
+def role_frames(body: RoleLinks, kin: Kinematics) -> Array:
     """Orientations (K, 3, 3) of the roles in the world."""
     back = np.swapaxes(body.offsets, -1, -2)
     rot = kin.link_rot[np.array(body.links)]
     return compose(rot, jnp.asarray(back, rot.dtype))
 
 
-def role_points(body: Body, kin: Kinematics) -> Array:
+def role_points(body: RoleLinks, kin: Kinematics) -> Array:
     """Positions (K, 3) [m] of the joints of the roles."""
     places = [
         kin.joint_anchor[np.array(own)].mean(0)
@@ -103,7 +103,7 @@ def role_points(body: Body, kin: Kinematics) -> Array:
 
 
 @partial(jax.jit, static_argnames="body")
-def initial_angles(model: Model, body: Body, targets: Array) -> Array:
+def initial_angles(model: Model, body: RoleLinks, targets: Array) -> Array:
     """Initial coordinates (N, nq), each link by itself as near to its target as its joints allow.
 
     targets (N, K, 3, 3): of the roles; joints of links without a role as in the standing pose.
@@ -114,7 +114,7 @@ def initial_angles(model: Model, body: Body, targets: Array) -> Array:
 
 @partial(jax.jit, static_argnames="body")
 def fit_hinges(
-    model: Model, body: Body, q: Array, start: Array, targets: Array, hips: Array
+    model: Model, body: RoleLinks, q: Array, start: Array, targets: Array, hips: Array
 ) -> tuple[Array, Array]:
     """Coordinates (N, nq) with the hinges of all roles fitted together, and remaining errors (N,).
 
@@ -133,7 +133,7 @@ def fit_hinges(
 
 @partial(jax.jit, static_argnames="body")
 def continue_hinges(
-    model: Model, body: Body, before: Array, q: Array, left: Array, targets: Array
+    model: Model, body: RoleLinks, before: Array, q: Array, left: Array, targets: Array
 ) -> Array:
     """Coordinates (N, nq) of frames in order, with hinges that continue from frame to frame.
 
@@ -153,7 +153,7 @@ def continue_hinges(
 
 
 @partial(jax.jit, static_argnames="body")
-def move_hips(model: Model, body: Body, q: Array, hips: Array) -> Array:
+def move_hips(model: Model, body: RoleLinks, q: Array, hips: Array) -> Array:
     """Move the root so that the middle between the thighs' joints is at ``hips`` (N, 3) [m]."""
     return jax.vmap(partial(_hips_at, model, body))(q, hips)
 
@@ -174,14 +174,14 @@ def limit_change(q: np.ndarray, places: np.ndarray, most: float) -> np.ndarray:
     return out
 
 
-def hinge_places(model: Model, body: Body) -> np.ndarray:
+def hinge_places(model: Model, body: RoleLinks) -> np.ndarray:
     """Indices in q of the hinges of the roles' links."""
     top = model.topology
     own = [j for joints in body.joints for j in joints if top.joint_kinds[j] == "hinge"]
     return np.array([top.q_start[j] for j in own], int)
 
 
-def _hips_at(model: Model, body: Body, q: Array, hips: Array) -> Array:
+def _hips_at(model: Model, body: RoleLinks, q: Array, hips: Array) -> Array:
     kin = forward_kinematics(model, q, jnp.zeros(model.topology.nv, q.dtype))
     thighs = [body.index("leftThigh"), body.index("rightThigh")]
     shift = hips - role_points(body, kin)[np.array(thighs)].mean(0)
@@ -190,7 +190,7 @@ def _hips_at(model: Model, body: Body, q: Array, hips: Array) -> Array:
     return q.at[height - 2 : height + 1].add(shift)
 
 
-def _link_by_link(model: Model, body: Body, targets: Array) -> Array:
+def _link_by_link(model: Model, body: RoleLinks, targets: Array) -> Array:
     """Coordinates (nq,) with each link turned as well as its own joints can; targets (K, 3, 3)."""
     top, dtype = model.topology, targets.dtype
     q = jnp.asarray(body.standing, dtype)
@@ -247,7 +247,7 @@ def _best_of_grid(model: Model, joints: list[int], hinges: list[int], wanted: Ar
 
 
 def _together(
-    model: Model, body: Body, q: Array, targets: Array, steps: int = STEPS
+    model: Model, body: RoleLinks, q: Array, targets: Array, steps: int = STEPS
 ) -> tuple[Array, Array]:
     """Coordinates (nq,) after Gauss-Newton steps of all hinges, and the squared error ().
 
@@ -283,7 +283,7 @@ def _together(
     return q, jnp.sum(errors(q)[2] ** 2)
 
 
-def _weights(body: Body) -> np.ndarray:
+def _weights(body: RoleLinks) -> np.ndarray:
     """Weights (K, 3) of the axes of each role's frame."""
     rows = np.ones((len(body.roles), 3))
     for k, role in enumerate(body.roles):

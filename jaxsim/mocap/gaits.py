@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxsim.mocap.plan import SIDES, TOE, Plan
+from jaxsim.mocap.plan import SIDES, TOE, MotionPlan
 
 __all__ = ["kick", "reach", "walk"]
 
@@ -33,7 +33,7 @@ def walk(
     lift: float = 0.1,
     height: float = HEIGHT,
     name: str = "walk",
-) -> Plan:
+) -> MotionPlan:
     """Plan of two steps at a speed [m/s]; 0 walks in place.
 
     step: duration of one [s]; both: share of it with both feet on the ground; lift: of the ankle
@@ -94,7 +94,7 @@ def _walked(time: np.ndarray, ankle: np.ndarray, step: float, pause: float) -> n
     return (share[..., None] * ankle[..., :2]).sum(axis=1) + np.array([FORWARD, 0.0])
 
 
-def kick(name: str = "kick") -> Plan:
+def kick(name: str = "kick") -> MotionPlan:
     """Plan of a kick forward with the right foot, on the left one."""
     time = np.arange(round(4.0 * RATE) + 1) / RATE
     ankle = _standing(time)
@@ -123,7 +123,7 @@ def kick(name: str = "kick") -> Plan:
     )
 
 
-def reach(name: str = "reach") -> Plan:
+def reach(name: str = "reach") -> MotionPlan:
     """Plan of both hands reaching forward and down, and of a wave with the left one."""
     time = np.arange(round(5.0 * RATE) + 1) / RATE
     down = interpolate_keys(time, [(0.3, 0), (1.2, 1), (1.6, 1), (2.5, 0)])
@@ -161,7 +161,7 @@ def _plan(
     out: ArrayLike = 0.1,
     pelvis_yaw: ArrayLike = 0.0,
     pitch: ArrayLike = 0.0,
-) -> Plan:
+) -> MotionPlan:
     """Plan from arrays, with numbers for constants."""
     frames, sides = len(time), len(SIDES)
 
@@ -171,7 +171,7 @@ def _plan(
         return np.broadcast_to(x, shape).copy()
 
     both = [full(x, frames, sides) for x in (out, forward)]
-    return Plan(
+    return MotionPlan(
         name=name,
         rate=RATE,
         pressure=pressure,

@@ -1,7 +1,7 @@
 """Joint maps: the joint of a clip for each role, by naming scheme, from a file, or guessed.
 
-A joint map is a ``Scheme``; that of a file or a guess has the name "none", as no rest pose is known
-of it.
+A joint map is a ``NamingScheme``; that of a file or a guess has the name "none", as no rest pose is
+known of it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jaxsim.io.toml_table import Table, WorldError, read_toml
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.kinematics import levels, poses_of
-from jaxsim.mocap.schemes import NEEDED, ROLES, Scheme, detect_scheme
+from jaxsim.mocap.schemes import NEEDED, ROLES, NamingScheme, detect_scheme
 
 __all__ = ["as_toml", "find_map", "guess_map", "read_map", "write_map"]
 
@@ -25,14 +25,16 @@ NAMELESS = "none"  # the scheme of a map from a file or a guess
 GUESS = "guess"
 
 
-def find_map(clip: Clip, joints: Scheme | str | os.PathLike[str] | None = None) -> Scheme:
+def find_map(
+    clip: Clip, joints: NamingScheme | str | os.PathLike[str] | None = None
+) -> NamingScheme:
     """Find the joint map of a clip.
 
     joints: a map, a TOML file of one, "guess" to infer it from the hierarchy; None: the naming
     scheme. Raises ClipError where there is none, with the guess as a table to confirm, and for a
     map that names a joint which the clip lacks, with the nearest names.
     """
-    if isinstance(joints, Scheme):
+    if isinstance(joints, NamingScheme):
         return _checked(clip, joints, "the joint map")
     if joints == GUESS:
         return guess_map(clip)
@@ -52,18 +54,18 @@ def find_map(clip: Clip, joints: Scheme | str | os.PathLike[str] | None = None) 
     )
 
 
-def as_toml(scheme: Scheme) -> str:
+def as_toml(scheme: NamingScheme) -> str:
     """Text of a joint-map file."""
     rows = [f'{role} = "{scheme.joints[role]}"' for role in ROLES if role in scheme.joints]
     return "\n".join(["[joints]", *rows]) + "\n"
 
 
-def write_map(path: str | os.PathLike[str], scheme: Scheme) -> None:
+def write_map(path: str | os.PathLike[str], scheme: NamingScheme) -> None:
     """Write a joint map, to be edited. Raises OSError if the file cannot be written."""
     write_bytes(path, as_toml(scheme).encode("utf-8"))
 
 
-def read_map(path: str | os.PathLike[str], clip: Clip) -> Scheme:
+def read_map(path: str | os.PathLike[str], clip: Clip) -> NamingScheme:
     """Read the joint map in a TOML file: a table [joints] of role = "joint".
 
     A scheme that has exactly these names keeps its rest pose. Raises ClipError, with file, key and
@@ -79,7 +81,7 @@ def read_map(path: str | os.PathLike[str], clip: Clip) -> Scheme:
     known = detect_scheme(clip.joint_names)
     same = known is not None and joints.items() <= known.joints.items()
     name = known.name if known is not None and same else NAMELESS
-    return _checked(clip, Scheme(name, joints), path.name)
+    return _checked(clip, NamingScheme(name, joints), path.name)
 
 
 def _read(file: Table) -> dict[str, str]:
@@ -92,7 +94,7 @@ def _read(file: Table) -> dict[str, str]:
     return joints
 
 
-def _checked(clip: Clip, scheme: Scheme, where: str) -> Scheme:
+def _checked(clip: Clip, scheme: NamingScheme, where: str) -> NamingScheme:
     """Raise ClipError for a joint that the clip lacks, and one with two roles."""
     taken: dict[str, str] = {}
     for role, joint in scheme.joints.items():
@@ -114,7 +116,7 @@ def _checked(clip: Clip, scheme: Scheme, where: str) -> Scheme:
     return scheme
 
 
-def guess_map(clip: Clip) -> Scheme:
+def guess_map(clip: Clip) -> NamingScheme:
     """Infer the joint map from a hierarchy with arbitrary names.
 
     The root, or the first joint that forks into three, is the pelvis, of its longest branches two
@@ -159,7 +161,9 @@ def guess_map(clip: Clip) -> Scheme:
         joint_of |= {f"{side}{part}": j for part, j in zip(("Thigh", "Shank", "Foot", "Toe"), leg)}
         joint_of |= {f"{side}{part}": j for part, j in zip(("UpperArm", "Forearm", "Hand"), arm)}
     return _checked(
-        clip, Scheme(NAMELESS, {r: clip.joint_names[j] for r, j in joint_of.items()}), "the guess"
+        clip,
+        NamingScheme(NAMELESS, {r: clip.joint_names[j] for r, j in joint_of.items()}),
+        "the guess",
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.kinematics import end_positions, poses_of
 from jaxsim.mocap.rotations import angle_between
-from jaxsim.mocap.schemes import Scheme
+from jaxsim.mocap.schemes import NamingScheme
 
 __all__ = ["height", "not_human", "pose_rows"]
 
@@ -17,7 +17,7 @@ JUMP = 5.0  # times what the figure else turns between rows at most
 LEAST_JUMP = np.radians(5.0)
 
 
-def height(clip: Clip, scheme: Scheme | None) -> float:
+def height(clip: Clip, scheme: NamingScheme | None) -> float:
     """Height of the figure [m]: the 90th percentile over the frames.
 
     From the lowest point of the feet to the top of the head, with all that hangs on them; without
@@ -44,7 +44,7 @@ def _points(clip: Clip, pos: np.ndarray, ends: np.ndarray, names: list[str]) -> 
     return np.concatenate([pos[:, joints], ends[:, sites]], axis=1)
 
 
-def pose_rows(clip: Clip, scheme: Scheme | None) -> int:
+def pose_rows(clip: Clip, scheme: NamingScheme | None) -> int:
     """Number of initial rows that are a pose of a converter, with the transition from it.
 
     They are present where the body turns from row 0 to row 1, in the mean over its joints, 5 times
@@ -71,7 +71,7 @@ def _turned(clip: Clip, joints: list[int], rows: np.ndarray) -> np.ndarray:
     return angle_between(before, after).mean(axis=1)
 
 
-def not_human(clip: Clip, scheme: Scheme | None) -> str:
+def not_human(clip: Clip, scheme: NamingScheme | None) -> str:
     """Reason why the figure is no human that can be followed; "" if there is none.
 
     Without a scheme it is none; with human names it may still be a quadruped, which goes on all

@@ -16,7 +16,7 @@ from jax import Array
 
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
 from jaxsim.math.rotation import compose, cross, matrix_to_quat, quat_log, rotate
-from jaxsim.mocap.body import Body
+from jaxsim.mocap.body import RoleLinks
 from jaxsim.mocap.fit_angles import in_blocks, role_frames, role_points
 from jaxsim.mocap.stance import runs
 from jaxsim.model import Model
@@ -35,7 +35,7 @@ REACH = 0.998  # of a leg's length; further than this, or than it was, it is not
 
 def pin_feet(
     model: Model,
-    body: Body,
+    body: RoleLinks,
     q: np.ndarray,
     ankles: np.ndarray,
     lowest: np.ndarray,
@@ -84,12 +84,12 @@ def blend(values: np.ndarray, mask: np.ndarray, rate: float) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnames="body")
-def reach_ankles(model: Model, body: Body, q: Array, places: Array) -> Array:
+def reach_ankles(model: Model, body: RoleLinks, q: Array, places: Array) -> Array:
     """Coordinates (N, nq) with the ankles as near to ``places`` (N, 2, 3) [m] as the legs reach."""
     return jax.vmap(partial(_reached, model, body))(q, places)
 
 
-def _reached(model: Model, body: Body, q: Array, places: Array) -> Array:
+def _reached(model: Model, body: RoleLinks, q: Array, places: Array) -> Array:
     top = model.topology
     roles = [body.index(f"{side}{limb}") for side in ("left", "right") for limb in LEG]
     feet = np.array(roles[2::3])
@@ -137,9 +137,11 @@ def _in_reach(hips: Array, ankles: Array, places: Array, leg: float) -> Array:
     return hips + way * jnp.minimum(1.0, jnp.maximum(least, REACH * leg) / far)
 
 
-def _bent(model: Model, body: Body, q: Array, frames: Array) -> Array:
-    """Coordinates (nq,) with ball knees bent by BENT or more; frames (6, 3, 3) of LEG, both
-    sides."""
+def _bent(model: Model, body: RoleLinks, q: Array, frames: Array) -> Array:
+    """Coordinates (nq,) with ball knees bent by BENT or more.
+
+    frames (6, 3, 3): of both legs' LEG.
+    """
     top, move = model.topology, jnp.zeros(model.topology.nv, q.dtype)
     for side, role in enumerate(("leftShank", "rightShank")):
         k = body.index(role)

@@ -22,7 +22,7 @@ from jaxsim.mocap.rotations import conjugate, continuous, from_angles, multiply,
 from jaxsim.mocap.schemes import SCHEMES
 from jaxsim.model import Model, neutral_state
 
-__all__ = ["Plan", "clip_of_plan"]
+__all__ = ["MotionPlan", "clip_of_plan"]
 
 SIDES, LEG = ("left", "right"), ("Shank", "Foot")  # of a leg the joints that its bones end in
 GRAVITY = 9.81  # [m/s^2]
@@ -32,7 +32,7 @@ STRAIGHT = 0.995  # of a leg's length that it reaches at most
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class MotionPlan:
     """T frames of a cycle, the last of which is the first one moved on.
 
     Angles in radians, about y forward where they are negative; positions from the floor, x forward,
@@ -51,7 +51,7 @@ class Plan:
     elbow: np.ndarray  # (T, 2) bent
 
 
-def clip_of_plan(plan: Plan, model: Model) -> Clip:
+def clip_of_plan(plan: MotionPlan, model: Model) -> Clip:
     """Motion of a plan on a human whose links have the names of jaxsim's own.
 
     Raises ClipError for a model without them, and where a leg cannot reach its ankle.
@@ -90,7 +90,9 @@ def clip_of_plan(plan: Plan, model: Model) -> Clip:
     return _carried(plan, clip, middle, mass / mass.sum(), places[feet[0], 2] - sole)
 
 
-def _carried(plan: Plan, clip: Clip, middle: np.ndarray, share: np.ndarray, ground: float) -> Clip:
+def _carried(
+    plan: MotionPlan, clip: Clip, middle: np.ndarray, share: np.ndarray, ground: float
+) -> Clip:
     """Clip whose centre of mass follows the pendulum.
 
     middle (J, 3) [m] of each link in its frame, share (J,) of the mass, ground [m] of the ankles in
@@ -129,7 +131,7 @@ def pendulum(pressure: np.ndarray, rate: float, height: float) -> np.ndarray:
     return along + np.concatenate([still, still[:1]])
 
 
-def _posed(plan: Plan, clip: Clip, ankle: np.ndarray) -> Clip:
+def _posed(plan: MotionPlan, clip: Clip, ankle: np.ndarray) -> Clip:
     """Clip with the plan's joint angles, and legs that reach the ankles (T, 2, 3) [m]."""
     frames, zero = len(ankle), np.zeros(len(ankle))
     world = dict.fromkeys(clip.joint_names, from_angles("Z", zero[:, None]))

@@ -15,7 +15,7 @@ from jaxsim.mocap.bvh import read_bvh
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.measures import not_human, pose_rows
-from jaxsim.mocap.schemes import Scheme, detect_scheme
+from jaxsim.mocap.schemes import NamingScheme, detect_scheme
 from jaxsim.mocap.settle import settle_clip
 
 __all__ = ["read_clip"]
@@ -69,7 +69,7 @@ def read_clip(
     return clip.noted(*_told_of(clip, scheme))
 
 
-def _told_of(clip: Clip, scheme: Scheme | None) -> list[str]:
+def _told_of(clip: Clip, scheme: NamingScheme | None) -> list[str]:
     """Problems of the figure for the reader."""
     notes = [text for text in (not_human(clip, scheme),) if text]
     if scheme is not None:

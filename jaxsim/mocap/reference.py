@@ -19,7 +19,7 @@ from jax import Array
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.io.archive import read_arrays
 from jaxsim.io.files import write_bytes
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.figure import PHASES
@@ -96,7 +96,7 @@ def about(path: str | os.PathLike[str]) -> dict[str, Any]:
         ) from error
 
 
-def character_motion(motion: Retargeted, shapes: Sequence[Shape]) -> Motion:
+def character_motion(motion: Retargeted, shapes: Sequence[MotionShape]) -> Motion:
     """Motion of the character in a retargeted clip, for the viewer.
 
     shapes: of the character as drawn. The stance is its phases.

@@ -17,7 +17,7 @@ from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.kinematics import end_positions, joint_poses, poses_of
 from jaxsim.mocap.rotations import multiply, to_matrix, turning
-from jaxsim.mocap.schemes import Scheme
+from jaxsim.mocap.schemes import NamingScheme
 
 __all__ = ["ALIGNMENTS", "Source", "align", "source_of", "target_rotations"]
 
@@ -39,7 +39,7 @@ class Source:
     """Poses of the joints of a clip that drive roles; numpy, float64."""
 
     clip: Clip
-    scheme: Scheme
+    scheme: NamingScheme
     roles: tuple[str, ...]  # of DRIVEN, those that the clip has
     quat: np.ndarray  # (T, n, 4) of their joints
     pos: np.ndarray  # (T, n, 3) [m]
@@ -52,7 +52,7 @@ class Source:
         return self.pos[:, k], self.quat[:, k]
 
 
-def source_of(clip: Clip, scheme: Scheme) -> Source:
+def source_of(clip: Clip, scheme: NamingScheme) -> Source:
     """Poses of the joints that drive roles, in the motion and in the zero pose.
 
     Raises ClipError where the scheme lacks a role that every figure needs.
@@ -94,7 +94,7 @@ def source_of(clip: Clip, scheme: Scheme) -> Source:
 
 
 def _end(
-    clip: Clip, scheme: Scheme, role: str, pos0: np.ndarray, ends0: np.ndarray
+    clip: Clip, scheme: NamingScheme, role: str, pos0: np.ndarray, ends0: np.ndarray
 ) -> tuple[str, int] | None:
     """Joint or end site towards which a limb points; None if nothing indicates it."""
     if role not in scheme.joints:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxsim.mocap.body import Body, body_of
+from jaxsim.mocap.body import RoleLinks, body_of
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.fit_angles import (
@@ -32,7 +32,7 @@ from jaxsim.mocap.measures import not_human
 from jaxsim.mocap.pin_feet import pin_feet
 from jaxsim.mocap.rest_pose import Source, align, source_of, target_rotations
 from jaxsim.mocap.rotations import continuous
-from jaxsim.mocap.schemes import Scheme
+from jaxsim.mocap.schemes import NamingScheme
 from jaxsim.mocap.settle import leg_length
 from jaxsim.mocap.stance import Stance, StanceRule, label_stance
 from jaxsim.model import Model
@@ -52,7 +52,7 @@ class Retargeted:
 
     name: str
     model: Model
-    body: Body
+    body: RoleLinks
     q: np.ndarray  # (T, nq)
     rate: float  # [Hz]
     stance: np.ndarray  # (T, 2) bool, left and right
@@ -61,7 +61,7 @@ class Retargeted:
     frames: np.ndarray  # (T, K, 3, 3) orientations of the roles of ``body``
     points: np.ndarray  # (T, K, 3) [m] where their joints are
     soles: np.ndarray  # (T, ne, 3) [m] the points of the feet
-    joints: Scheme  # the joint map
+    joints: NamingScheme  # the joint map
     alignment: dict[str, np.ndarray]  # role -> (3, 3) A
     aligned_by: str  # "rest", "geometry" or "jaxsim"
     scale: float  # lengths of the character in those of the clip
@@ -80,11 +80,11 @@ def retarget(
     clip: Clip,
     model: Model,
     *,
-    joints: Scheme | str | os.PathLike[str] | None = None,
+    joints: NamingScheme | str | os.PathLike[str] | None = None,
     alignment: str | None = None,
     stance: Stance | None = None,
     pin: bool = False,
-    body: Body | None = None,
+    body: RoleLinks | None = None,
 ) -> Retargeted:
     """Retarget a clip to a character with roles and a free root.
 
@@ -132,7 +132,7 @@ def _check(clip: Clip) -> None:
 
 
 def _solved(
-    model: Model, body: Body, source: Source, A: dict[str, np.ndarray], scale: float
+    model: Model, body: RoleLinks, source: Source, A: dict[str, np.ndarray], scale: float
 ) -> np.ndarray:
     """Coordinates (T, nq) before the motion is moved to the floor."""
     targets = target_rotations(source, A, body.roles)
@@ -158,7 +158,7 @@ def _solved(
     return _continuous(model, np.asarray(q, np.float64))
 
 
-def _follower(model: Model, body: Body, first: np.ndarray) -> Callable[..., Array]:
+def _follower(model: Model, body: RoleLinks, first: np.ndarray) -> Callable[..., Array]:
     """``continue_hinges`` for consecutive pieces of a motion."""
     dtype = np.dtype(model.mass.dtype)
     last = [jnp.asarray(first, dtype)]
@@ -183,7 +183,7 @@ def _continuous(model: Model, q: np.ndarray) -> np.ndarray:
     return q
 
 
-def places(model: Model, body: Body, q: np.ndarray) -> dict[str, np.ndarray]:
+def places(model: Model, body: RoleLinks, q: np.ndarray) -> dict[str, np.ndarray]:
     """Result of ``role_poses`` for (T, nq) frames of any number, in float64."""
 
     def some(q):
@@ -193,14 +193,14 @@ def places(model: Model, body: Body, q: np.ndarray) -> dict[str, np.ndarray]:
     return {name: np.asarray(value, np.float64) for name, value in arrays.items()}
 
 
-def sole_sides(body: Body) -> tuple[np.ndarray, np.ndarray]:
+def sole_sides(body: RoleLinks) -> tuple[np.ndarray, np.ndarray]:
     """Masks (ne,) of the points of ``soles`` on the left foot, and on the right one."""
     left = np.array(body.sole_left)
     return left, ~left
 
 
 def _on_floor(
-    model: Model, body: Body, q: np.ndarray, stands: np.ndarray
+    model: Model, body: RoleLinks, q: np.ndarray, stands: np.ndarray
 ) -> tuple[np.ndarray, float]:
     """Coordinates moved to the floor, and the height [m] taken off.
 
@@ -218,7 +218,7 @@ def _on_floor(
 
 
 def _pinned(
-    model: Model, body: Body, q: np.ndarray, labels: Stance, flat: np.ndarray
+    model: Model, body: RoleLinks, q: np.ndarray, labels: Stance, flat: np.ndarray
 ) -> np.ndarray:
     placement = places(model, body, q)
     ankles = placement["points"][:, [body.index("leftFoot"), body.index("rightFoot")]]
@@ -231,7 +231,7 @@ def _pinned(
 def _record(
     clip: Clip,
     model: Model,
-    body: Body,
+    body: RoleLinks,
     source: Source,
     A: dict[str, np.ndarray],
     way: str,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["ROLES", "SCHEMES", "Scheme", "detect_scheme"]
+__all__ = ["ROLES", "SCHEMES", "NamingScheme", "detect_scheme"]
 
 TRUNK = ("pelvis", "abdomen", "chest", "head")
 LIMBS = ("UpperArm", "Forearm", "Hand", "Thigh", "Shank", "Foot", "Toe")
@@ -18,7 +18,7 @@ NEEDED = tuple(role for role in ROLES if not role.endswith(("Hand", "Foot", "Toe
 
 
 @dataclass(frozen=True)
-class Scheme:
+class NamingScheme:
     """A naming scheme, as found in a clip."""
 
     name: str
@@ -101,7 +101,7 @@ SCHEMES: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-def detect_scheme(joint_names: Sequence[str]) -> Scheme | None:
+def detect_scheme(joint_names: Sequence[str]) -> NamingScheme | None:
     """Naming scheme of a clip's joints, None where none of SCHEMES fits.
 
     joint_names: as in the file; a prefix before a colon, as in "mixamorig:Hips", does not count.
@@ -112,5 +112,5 @@ def detect_scheme(joint_names: Sequence[str]) -> Scheme | None:
     for name, (joints, mark) in SCHEMES.items():
         found = {role: plain[joint] for role, joint in joints.items() if joint in plain}
         if all(role in found for role in NEEDED) and (not mark or mark in plain):
-            return Scheme(name, found)
+            return NamingScheme(name, found)
     return None

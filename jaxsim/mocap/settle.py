@@ -14,7 +14,7 @@ from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.kinematics import poses_of
 from jaxsim.mocap.measures import height
-from jaxsim.mocap.schemes import Scheme
+from jaxsim.mocap.schemes import NamingScheme
 
 __all__ = ["UNITS", "in_axes", "in_unit", "settle_clip"]
 
@@ -33,7 +33,11 @@ _SAMPLES = 200  # frames that are looked at
 
 
 def settle_clip(
-    clip: Clip, scheme: Scheme | None, unit: str | float | None, up: str | None, unit_told: bool
+    clip: Clip,
+    scheme: NamingScheme | None,
+    unit: str | float | None,
+    up: str | None,
+    unit_told: bool,
 ) -> Clip:
     """Clip in metres and jaxsim's axes.
 
@@ -104,7 +108,7 @@ def _main_axis(vector: np.ndarray) -> tuple[str, float]:
 
 
 def _axes(
-    clip: Clip, pos: np.ndarray, scheme: Scheme | None, up: str | None
+    clip: Clip, pos: np.ndarray, scheme: NamingScheme | None, up: str | None
 ) -> tuple[tuple[str, str, str], list[str]]:
     """Axes of the file that are x, y and z, and notes on them. pos (n, J, 3)."""
     notes: list[str] = []
@@ -137,7 +141,7 @@ def _identity(clip: Clip) -> np.ndarray:
 
 
 def _across(
-    clip: Clip, pos: np.ndarray, scheme: Scheme, top: str, bottom: str, instead: str
+    clip: Clip, pos: np.ndarray, scheme: NamingScheme, top: str, bottom: str, instead: str
 ) -> np.ndarray:
     """Vector (n, 3) from the mean of the two feet, or of the knees without feet, to the head."""
     low = (
@@ -149,7 +153,7 @@ def _across(
     return pos[:, clip.joint(scheme.joints[top])] - pos[:, pair].mean(axis=1)
 
 
-def _unit(clip: Clip, scheme: Scheme | None) -> tuple[float, list[str]]:
+def _unit(clip: Clip, scheme: NamingScheme | None) -> tuple[float, list[str]]:
     """Size [m] of a unit, and notes on it; of a clip in our axes and the file's unit."""
     size = height(clip.some(_SAMPLES), scheme) or 1.0
     if scheme is None:
@@ -168,7 +172,7 @@ def _unit(clip: Clip, scheme: Scheme | None) -> tuple[float, list[str]]:
     ]
 
 
-def leg_length(clip: Clip, scheme: Scheme) -> float:
+def leg_length(clip: Clip, scheme: NamingScheme) -> float:
     """Length [m] of thigh and shank, mean of both sides; twice the thigh for legs without feet."""
     total = 0.0
     for side in ("left", "right"):

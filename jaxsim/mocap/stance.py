@@ -15,7 +15,7 @@ import numpy as np
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.kinematics import end_positions, poses_of
-from jaxsim.mocap.schemes import Scheme
+from jaxsim.mocap.schemes import NamingScheme
 
 __all__ = ["Stance", "StanceRule", "label_stance"]
 
@@ -67,7 +67,7 @@ class Stance:
         return int(np.any(self.stands[1:] != self.stands[:-1], axis=1).sum())
 
 
-def label_stance(clip: Clip, scheme: Scheme, rule: StanceRule | None = None) -> Stance:
+def label_stance(clip: Clip, scheme: NamingScheme, rule: StanceRule | None = None) -> Stance:
     """Stance labels of both feet in a clip.
 
     Raises ClipError, naming the missing roles, where the scheme lacks a foot.
@@ -106,7 +106,7 @@ def label_stance(clip: Clip, scheme: Scheme, rule: StanceRule | None = None) -> 
     return Stance(stands, _tidied(flat & (level > rule.slide), frames), clip.rate)
 
 
-def _toes(clip: Clip, scheme: Scheme, pos: np.ndarray, ends: np.ndarray) -> np.ndarray | None:
+def _toes(clip: Clip, scheme: NamingScheme, pos: np.ndarray, ends: np.ndarray) -> np.ndarray | None:
     """Positions (T, 2, 3) [m] of toe joints, or of the ends of feet; None without either."""
     points = []
     for side in SIDES:

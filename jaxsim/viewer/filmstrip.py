@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 from jaxsim.viewer.colours import LIGHT, part_of
 from jaxsim.viewer.outlines import faces, outline
 from jaxsim.viewer.plots import SOFT, new_figure, phase_colour, save_figure
@@ -39,7 +39,7 @@ IN_SPACE = {"surroundings": 0, "driven": 1}  # all others after them
 class Drawn(NamedTuple):
     """A shape in the picture of one frame."""
 
-    shape: Shape
+    shape: MotionShape
     outline: np.ndarray  # (n, 2) [m]
     pos: np.ndarray  # (3,) [m] in the world
     axes: np.ndarray  # (3, 3) one axis a row

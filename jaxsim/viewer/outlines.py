@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jaxsim.io.motion import Shape
+from jaxsim.io.motion import MotionShape
 from jaxsim.viewer.views import View
 
 __all__ = ["faces", "outline"]
@@ -12,7 +12,7 @@ __all__ = ["faces", "outline"]
 ARC = 24  # points on a half circle
 
 
-def outline(shape: Shape, pos: np.ndarray, axes: np.ndarray, view: View) -> np.ndarray:
+def outline(shape: MotionShape, pos: np.ndarray, axes: np.ndarray, view: View) -> np.ndarray:
     """Outline (n, 2) [m] of a shape in the picture of a view, as a polygon.
 
     Convex except for height fields seen along the ground (the upper edge of each row). pos: (3,)
@@ -38,7 +38,7 @@ def outline(shape: Shape, pos: np.ndarray, axes: np.ndarray, view: View) -> np.n
 
 
 def faces(
-    shape: Shape, pos: np.ndarray, axes: np.ndarray, view: View
+    shape: MotionShape, pos: np.ndarray, axes: np.ndarray, view: View
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Flat faces of a shape towards the eye, the farthest first.
 
@@ -57,7 +57,7 @@ def faces(
 
 
 def _box_faces(
-    shape: Shape, pos: np.ndarray, axes: np.ndarray
+    shape: MotionShape, pos: np.ndarray, axes: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     polygons = []
     for k in range(3):
@@ -79,7 +79,7 @@ def _field_faces(nodes: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     return polygons
 
 
-def _nodes(shape: Shape, pos: np.ndarray, axes: np.ndarray) -> np.ndarray:
+def _nodes(shape: MotionShape, pos: np.ndarray, axes: np.ndarray) -> np.ndarray:
     """Grid (nx, ny, 3) [m] of a height field in the world."""
     heights = np.array(shape.heights)
     sides = [np.linspace(-h, h, n) for h, n in zip(shape.size, heights.shape, strict=True)]

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from jaxsim.io.files import write_bytes
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 from jaxsim.viewer.colours import css_variables, page_colours, part_of
 from jaxsim.viewer.series import (
     even_frames,
@@ -175,7 +175,7 @@ def _page_data(motion: Motion, fps: float) -> dict[str, object]:
     }
 
 
-def _shape_data(shape: Shape) -> dict[str, object]:
+def _shape_data(shape: MotionShape) -> dict[str, object]:
     return {
         **vars(shape),
         "pos": _rounded(shape.pos),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from jaxsim.io.gauges import Gauge
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 
 __all__ = [
     "even_frames",
@@ -116,7 +116,7 @@ def _rotate(quat: np.ndarray, vector: np.ndarray) -> np.ndarray:
     return vector + w * t + np.cross(u, t)
 
 
-def world_poses(motion: Motion, shape: Shape, frame: int) -> tuple[np.ndarray, np.ndarray]:
+def world_poses(motion: Motion, shape: MotionShape, frame: int) -> tuple[np.ndarray, np.ndarray]:
     """Origin (3,) [m] and axes (3, 3), one axis per row, of a shape in the world at a frame."""
     pos, axes = np.array(shape.pos), _rotate(np.array(shape.quat), np.eye(3))
     if shape.link >= 0:

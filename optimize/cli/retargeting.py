@@ -10,7 +10,7 @@ from optimize.cli.shared import say
 
 if TYPE_CHECKING:
     from jaxsim.io.motion import Motion
-    from jaxsim.mocap.body import Body
+    from jaxsim.mocap.body import RoleLinks
     from jaxsim.mocap.clip import Clip
     from jaxsim.mocap.retarget import Retargeted
     from jaxsim.mocap.stance import Stance
@@ -52,7 +52,7 @@ def read(args: argparse.Namespace, file: str | Path) -> Clip:
 
 
 def on_character(
-    args: argparse.Namespace, clip: Clip, stance: Stance | None, model: Model, body: Body
+    args: argparse.Namespace, clip: Clip, stance: Stance | None, model: Model, body: RoleLinks
 ) -> Retargeted:
     """The clip on the character that was asked for."""
     from jaxsim.mocap.retarget import retarget
@@ -68,7 +68,7 @@ def on_character(
     )
 
 
-def character_of(name: str) -> tuple[Model, Body]:
+def character_of(name: str) -> tuple[Model, RoleLinks]:
     """A character by its name, or of a file, and what of it a clip drives."""
     from jaxsim.characters.registry import CHARACTERS
     from jaxsim.io.model_file import load_model

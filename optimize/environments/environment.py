@@ -21,7 +21,7 @@ from jax import Array
 
 from controllers.policy.actions import Action, action_of
 from controllers.policy.observations import Part, check_roles, look_up, observation_vector, part_of
-from controllers.policy.view import View, stance
+from controllers.policy.view import PolicyInput, stance
 from controllers.tracking.reference import Reference
 from controllers.tracking.track import Track
 from jaxsim.model import Model, State
@@ -49,7 +49,7 @@ class Environment:
     observation: tuple[Part, ...]
     action: Action | Numbers
     reward: Mapping[str | Callable[[Moment], Array], float]
-    done: tuple[str | Callable[[View], Array], ...]
+    done: tuple[str | Callable[[PolicyInput], Array], ...]
     command: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     every: int = 20
     seconds: float | None = None
@@ -147,7 +147,9 @@ class Environment:
 
     # ---- parts of both
 
-    def _led_to(self, at: EnvState, action: Array) -> tuple[EnvState, View, dict[str, Array]]:
+    def _led_to(
+        self, at: EnvState, action: Array
+    ) -> tuple[EnvState, PolicyInput, dict[str, Array]]:
         """The state after an action, what is seen there, and the rewards."""
         own = self._scenario(at.trial)
         state, memory, measured, effort = self._simulated(own, at, action)
@@ -228,10 +230,12 @@ class Environment:
         own = {path: jnp.asarray(values)[trial] for path, values in varied.items()}
         return self.problem.trial(np.zeros(0), self.problem.scenario.tree["state"], own)
 
-    def _view(self, own: Scenario, at: EnvState, obs: Any) -> View:
+    def _view(self, own: Scenario, at: EnvState, obs: Any) -> PolicyInput:
         pose, upright, height = map(jnp.asarray, self._stance)
         wanted = None if self.track is None else self.track.at(own.model, at.state.time)
-        return View(own.model, at.state, obs, pose, upright, height, at.command, at.action, wanted)
+        return PolicyInput(
+            own.model, at.state, obs, pose, upright, height, at.command, at.action, wanted
+        )
 
     def _simulated(self, own: Scenario, at: EnvState, action: Array):
         """State, memory, measures and mean effort after all steps of an action."""
@@ -295,7 +299,7 @@ def as_env(
     observation: Sequence[Part] = OBSERVATION,
     action: str | Action = "offsets",
     reward: Mapping[str | Callable[[Moment], Array], float] | None = None,
-    done: Sequence[str | Callable[[View], Array]] = ("fallen",),
+    done: Sequence[str | Callable[[PolicyInput], Array]] = ("fallen",),
     command: Mapping[str, tuple[float, float]] | None = None,
     rate: float | None = None,
     seconds: float | None = None,
@@ -306,12 +310,12 @@ def as_env(
     """A problem as an environment of one character; ``jax.vmap`` or ``fuse`` makes a batch of it.
 
     observation: parts by name (``controllers.policy.observations.OBSERVATIONS``), or functions of a
-    View. action: "offsets", "targets", "torques", "numbers" (those of the problem, which the
+    PolicyInput. action: "offsets", "targets", "torques", "numbers" (those of the problem, which the
     scenario's own controller obeys), or an Action with other scales. reward: names
     (``rewards.REWARDS``) or functions of a Moment -> weight; "objective" is the fall of the
     problem's objective, and alone by default. done: names (``terminations.TERMINATIONS``) or
-    functions of a View that end an episode; a number that is not finite always does, and so does an
-    observation beyond ``FARTHEST``.
+    functions of a PolicyInput that end an episode; a number that is not finite always does, and so
+    does an observation beyond ``FARTHEST``.
     command: name -> (lower, upper), drawn for each episode. rate: actions a second, by default 50,
     or one a step where a step is longer. seconds: after which an episode is cut off; None: never.
     clip: a motion to follow (``controllers.tracking.reference``). Episodes then begin anywhere on
@@ -394,5 +398,5 @@ def _reward(name: str | Callable[[Moment], Array]) -> Callable[[Moment], Array]:
     return look_up(name, {**REWARDS, OBJECTIVE: None}, "reward")
 
 
-def _condition(name: str | Callable[[View], Array]) -> Callable[[View], Array]:
+def _condition(name: str | Callable[[PolicyInput], Array]) -> Callable[[PolicyInput], Array]:
     return name if callable(name) else look_up(name, TERMINATIONS, "termination")

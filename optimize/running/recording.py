@@ -21,7 +21,7 @@ from jaxsim.characters.standing import above_standing
 from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import Kinematics
 from jaxsim.fused import choose_backend, fuse_one
-from jaxsim.io.motion import Shape
+from jaxsim.io.motion import MotionShape
 from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.model import Model, State
 from jaxsim.simulation.checks import check_controller
@@ -301,7 +301,7 @@ def frames_of(run: Run, steps: int, every: int, dt: float) -> tuple[Any, Failure
     return kept, Failure(0, status, run.begun + first * every * dt)
 
 
-def shapes_of(model: Model) -> tuple[Shape, ...]:
+def shapes_of(model: Model) -> tuple[MotionShape, ...]:
     """The model's shapes as a Motion holds them."""
     top = model.topology
     pos, quat = np.asarray(model.shape_pos, float), np.asarray(model.shape_quat, float)
@@ -317,7 +317,7 @@ def shapes_of(model: Model) -> tuple[Shape, ...]:
     grids = [() if field < 0 else np.asarray(model.heights[field]) for field in top.shape_field]
     heights = [tuple(tuple(map(float, row)) for row in grid) for grid in grids]
     return tuple(
-        Shape(kind, top.shape_link[s], pos[s], quat[s], size[s][kept[kind]], heights[s])
+        MotionShape(kind, top.shape_link[s], pos[s], quat[s], size[s][kept[kind]], heights[s])
         for s, kind in enumerate(top.shape_kinds)
         if kind in kept
     )

@@ -96,7 +96,7 @@ def test_foot_and_toes_make_the_foot_of_the_table():
     foot = body_data.segments(body_data.ADULT, 1.741, 73.0)["foot"]
     rest, toes = body_data.foot_and_toes(foot, 1.741)
     again = body_data.combine(
-        foot.length, (rest, 1.0), (body_data.shift_body(toes, body_data.toe_joint(1.741)), 1.0)
+        foot.length, (rest, 1.0), (body_data.shift_segment(toes, body_data.toe_joint(1.741)), 1.0)
     )
     assert foot.length == pytest.approx(0.2581) and foot.mass == pytest.approx(0.0137 * 73)
     assert again.mass == pytest.approx(foot.mass)

@@ -24,7 +24,7 @@ from jaxsim.mocap.reference import character_motion, save_reference
 from jaxsim.mocap.rest_pose import TWISTS
 from jaxsim.mocap.retarget import FASTEST, places, retarget
 from jaxsim.mocap.rotations import angle_between, from_angles
-from jaxsim.mocap.schemes import Scheme, detect_scheme
+from jaxsim.mocap.schemes import NamingScheme, detect_scheme
 from jaxsim.model import ModelBuilder, ModelError, free, sphere
 from jaxsim.model.state import neutral_q
 from tests.mocap import bodies
@@ -227,7 +227,7 @@ def test_a_map_with_a_joint_that_is_not_there(figure, tmp_path):
         find_map(figure, tmp_path / "map.toml")
     with pytest.raises(ClipError, match="no such file"):
         find_map(figure, tmp_path / "none.toml")
-    twice = Scheme("none", {**scheme.joints, "leftShank": scheme.joints["leftThigh"]})
+    twice = NamingScheme("none", {**scheme.joints, "leftShank": scheme.joints["leftThigh"]})
     with pytest.raises(ClipError, match="both leftThigh and leftShank"):
         find_map(figure, twice)
 

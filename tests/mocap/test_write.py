@@ -10,7 +10,7 @@ import pytest
 
 from jaxsim import ball_joint_human, start
 from jaxsim.dynamics.kinematics import forward_kinematics
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.mocap.bvh import read_bvh
 from jaxsim.mocap.clip import Clip
@@ -38,7 +38,7 @@ def motion(frames=5, slide=0.0, seed=0):
     none = np.zeros((frames, 0))
     return Motion(
         title="three links", link_names=("pelvis", "thigh one", "shank"), joint_names=(),
-        phase_names=(), shapes=(Shape("sphere", 2, pos=(0, 0, -0.2), size=(0.05,)),),
+        phase_names=(), shapes=(MotionShape("sphere", 2, pos=(0, 0, -0.2), size=(0.05,)),),
         time=np.arange(frames) / 50.0, q=none, qd=none, link_pos=pos, link_quat=quat,
         contact_pos=np.zeros((frames, 0, 3)), contact_force=np.zeros((frames, 0, 3)),
         phase=np.full(frames, -1), torque=none, torque_limit=np.zeros(0), heights={},
