@@ -77,7 +77,7 @@ def controller_of(table: Table, setup: Setup) -> Registered:
             numbers = read_numbers(numbers, setup.world.folder)
         except ValueError as error:
             raise table.error(str(error), "numbers") from error
-        if path.is_file():  # kept with results, so that a scenario plays from there
+        if path.is_file():  # saved with results, so that a scenario plays from there
             result = replace(result, files={**result.files, path.name: path.read_text("utf-8")})
     if not isinstance(numbers, Mapping):
         raise table.error("is no table of numbers by label or path, and no file", "numbers")

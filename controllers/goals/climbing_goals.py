@@ -19,7 +19,7 @@ from jaxsim.synthesis.observation import EffectorObservation
 
 # What keeps off the wall: joints of the trunk, hips, knees, shoulders, elbows
 CLEAR = ("pelvis", "chest", *(link for chain in CHAINS for link in chain[:2]))
-HEAD = 0.04  # and the middle of the head, by so many heights
+HEAD = 0.04  # distance of the middle of the head, too [heights]
 FAR = 0.5  # from the hold, a limb's goal has its least weight, in heights of the centre of mass
 LEAST = np.array([0.01, 0.01, 0.1, 0.1])  # weights of Jain, Ye, Liu (2009), of feet and of hands
 NEAREST = np.array([0.3, 0.3, 0.25, 0.25])

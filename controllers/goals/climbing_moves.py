@@ -41,7 +41,7 @@ SHARES = np.array([0.79, 0.79, 0.9, 0.9])  # of a limb's length that it stretche
 SPOTS = np.array([(y, z) for z in (0.0, 0.15, -0.15, 0.3, -0.3) for y in (0.0, 0.15, -0.15)])
 STARTS = np.array([(y, z) for z in np.linspace(0.0, 0.6, 7) for y in (0.0, 0.15, -0.15)])
 STRETCH = 2.0  # what a limb's distance from ease counts, squared
-LOSES = 0.4  # a move that gains less than minus this is none
+LOSES = 0.4  # largest loss of a move [heights]
 GONE = -1  # where a limb does not go again
 
 

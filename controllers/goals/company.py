@@ -26,7 +26,7 @@ from jaxsim.model import Model, State
 from jaxsim.synthesis.observation import EffectorObservation
 from jaxsim.synthesis.several import SeveralCharacters, SeveralObservation
 
-STEADY = 0.1  # of hands that hold each other: root of the weight, in parts of that on the way
+STEADY = 0.1  # root of the weight of hands that hold each other, relative to reaching ones
 
 
 @jax.tree_util.register_dataclass

@@ -28,7 +28,7 @@ from controllers.goals.response import Response
 from controllers.goals.tasks import Goal
 from jaxsim.synthesis.observation import EffectorObservation
 
-NOWHERE = -1  # where a machine is that has not begun
+NOWHERE = -1  # outer state of a machine before its start
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class GoalController(Numbered):
     variables: Any
     objects: Objects | None  # that fly about since time 0, without drag
     machine: GoalMachine = dataclasses.field(metadata={"static": True})
-    # goals of the machine that bring an effector to a point for a while, to be told of
+    # goals of the machine that bring an effector to a point for a while, for reports
     reaches: tuple[Reach, ...] = dataclasses.field(default=(), metadata={"static": True})
     times: Array | None = None  # (ns, ng) [s], see ``GoalMachine.times``
 

@@ -24,9 +24,9 @@ from jaxsim.synthesis.observation import EffectorObservation
 Place = Sequence[float] | Array | Callable[[EffectorObservation, Any], Array]
 RAISED = (0.15, 0.25, 0.3)  # of a hand that waves: forward, aside, up from its shoulder [heights]
 HANGS = (0.0, 0.0, -0.7)  # the same of a hand that does nothing
-RISES = 1.0  # a hand comes up in so many seconds [s]
+RISES = 1.0  # duration in which a hand comes up [s]
 SWING = 0.12  # how far it goes to either side [heights of the centre of mass]
-BEHIND = 0.1  # [rad] what is so close to straight behind is turned to by and by
+BEHIND = 0.1  # [rad] angle from straight behind within which the head turns more slowly
 
 
 def look_at(place: Place, link: str = "head", name: str = "look") -> Goal:

@@ -159,7 +159,7 @@ class Wall:
 
     pos: np.ndarray  # (nh, 3) of the holds [m]
     rot: np.ndarray  # (nh, 3, 3) of them
-    frame: np.ndarray  # (3, 3) rows: left of who climbs, up, out
+    frame: np.ndarray  # (3, 3) rows: left of the climber, up, out
     origin: np.ndarray  # (3,) on it, where the climber stands in front of it [m]
 
     @classmethod

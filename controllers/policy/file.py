@@ -158,7 +158,7 @@ class PolicyFile:
 
         try:
             size = jax.eval_shape(seen, state).shape
-        except ValueError as error:  # of a part that needs a clip, and there is none
+        except ValueError as error:  # of a part that needs a clip
             raise PolicyError(f"the policy cannot observe this character: {error}") from error
         if size != found.network.mean.shape:
             raise PolicyError(

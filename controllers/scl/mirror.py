@@ -34,7 +34,7 @@ def mirror_primitive(primitive: Primitive, vocabulary: Vocabulary) -> Primitive:
 
 
 def parts(primitive: Primitive) -> tuple[frozenset[str], ...]:
-    """Joints and links of a primitive, to tell whether its mirror image differs."""
+    """Joints and links of a primitive, to compare with its mirror image."""
     match primitive:
         case PD():
             return tuple(frozenset(target.joints) for target in primitive.targets)

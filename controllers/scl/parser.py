@@ -95,7 +95,7 @@ def _tree(source: SourceText, tokens: list[Token], vocabulary: Vocabulary) -> Tr
         return parser.feed_eof(tokens[-1])
     except UnexpectedToken:
         pass
-    # The failed step may have undone part of the stack, so the accepted words are found anew.
+    # The failed step may have undone part of the stack, so the accepted words are computed again.
     parser = _grammar().parse_interactive()
     for token in tokens[:done]:
         parser.feed_token(token)

@@ -17,7 +17,7 @@ from jaxsim.math.rotation import matrix_to_quat, quat_conjugate, quat_log, quat_
 from jaxsim.math.safe import safe_divide, safe_norm
 from jaxsim.model import Model
 
-LEAST_LOAD = 0.3  # of the weight, by which a moment is divided to tell where it presses
+LEAST_LOAD = 0.3  # of the weight: least load in the centre of pressure
 
 
 def pressed_ahead(model: Model, com: Array, ankle: Array, target: Instant) -> Array:

@@ -23,7 +23,7 @@ from jaxsim.model.state import neutral_q
 START_DEPTH = 1e-5
 STANDS = 0.9  # a head that is this much of its height in the standing pose up stands
 DIGITS = 6  # of a height [m], so that it is the same in both precisions
-FALLEN = 0.6  # who is lower than this much of its height in the standing pose has fallen
+FALLEN = 0.6  # share of the height in the standing pose below which a character has fallen
 
 
 def standing_q(model: Model) -> np.ndarray:
@@ -75,7 +75,7 @@ def standing_height(model: Model) -> float | Array:
 
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(model)):
         return height()
-    with jax.ensure_compile_time_eval():  # of numbers that are known, whoever traces
+    with jax.ensure_compile_time_eval():  # the numbers are known, also within a trace
         return round(float(height()), DIGITS)
 
 

@@ -22,7 +22,7 @@ def to_mjcf(model: Model, timestep: float = 0.001, *, actuators: bool = False) -
     """MJCF text of a model, with the names of its links, joints and shapes; timestep [s].
 
     actuators: add a position servo with the gains and the torque limit of every actuated joint.
-    It holds the zero pose until it is told otherwise, so by default there is none.
+    It keeps the zero pose until its control changes, so by default there is none.
 
     Exact are poses, inertias, joints, limits, damping, armature and gravity, so the equations of
     free motion agree to rounding. What MuJoCo has no word for:

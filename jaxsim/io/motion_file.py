@@ -32,7 +32,7 @@ class MotionFileError(ValueError):
 
 
 def save_motion(path: str | os.PathLike[str], motion: Motion) -> None:
-    """Write a motion as compressed .npz, atomically; number types are kept as they are.
+    """Write a motion as compressed .npz, atomically; number types are unchanged.
 
     Raises FileNotFoundError if the folder does not exist.
     """

@@ -106,7 +106,7 @@ class CharacterSpec:
     velocity: Vector = ZERO  # of the root [m/s]
     angular_velocity: Vector = ZERO  # of the root, in the world's frame [rad/s]
     self_collision: bool | None = None  # None: as a model file has it, else not
-    bears: tuple[str, ...] = ()  # parts that may bear on surroundings besides feet and hands
+    bears: tuple[str, ...] = ()  # links with effectors besides feet and hands
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class World:
     clasps: tuple[Clasp, ...] = ()
     controller: Table | None = None  # what drives it; its keys are the controller's own
     environment: Table | None = (
-        None  # what a policy that learns here observes, does and is paid for
+        None  # observations, actions and rewards of a policy that learns here
     )
     folder: Path = Path()  # where model files are looked for
     source: str | None = None  # the text of the file

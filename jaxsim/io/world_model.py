@@ -160,7 +160,7 @@ def _add_driven(world: World, builder: ModelBuilder) -> list[list[str]]:
             placed = replace(driven.shape, pos=driven.pos, quat=driven.quat)
             shape_names[driven.on].append(builder.add_shape(driven.on, placed))
             continue
-        com, inertia = solid(driven.shape, 1.0)  # what it weighs changes nothing
+        com, inertia = solid(driven.shape, 1.0)  # its mass has no effect
         builder.add_link(
             driven.name,
             driven.on,

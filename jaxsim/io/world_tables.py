@@ -104,7 +104,7 @@ def driven_of(table: Table, friction: float) -> DrivenBody:
     if not motions and on == "world":
         raise table.error("is missing; give at least one [[driven.motion]]", "motion")
     joints = tuple(_motion(each, f"{name}_{k}") for k, each in enumerate(motions, 1))
-    # It gives way to nothing: only what it is paired with, loose bodies, touches it.
+    # No force moves it: only the loose bodies that it is paired with touch it.
     shape = _shape(table, SOLIDS, friction, name=name, group=0, mask=0)
     body = DrivenBody(name, shape, joints, table.vector("pos", ZERO), _turn(table), on)
     table.done()

@@ -21,7 +21,7 @@ from jaxsim.mocap.rotations import continuous, multiply
 __all__ = ["is_amass", "read_amass"]
 
 STATURE = 1.7  # [m]
-# Joint, the joint above, and the way from there in parts of the stature: forward, left, up.
+# Joint, the joint above, and the offset from there relative to the stature: forward, left, up.
 BODY = (
     ("pelvis", "", (0.0, 0.0, 0.53)),
     ("left_hip", "pelvis", (0.0, 0.05, 0.0)),

@@ -22,7 +22,7 @@ TRUNK = ("pelvis", "chest", "abdomen", "head")
 LIMBS = ("upperArm", "forearm", "thigh", "shank", "foot")
 DRIVEN = (*TRUNK, *(sided(side, limb) for side in SIDES for limb in LIMBS))
 LEAST_BONE = 0.02  # [m] of a limb that has a direction
-BENT = np.sin(np.radians(20.0))  # of limbs that tell by their pose which way they bend
+BENT = np.sin(np.radians(20.0))  # bend of limbs whose pose shows their axis
 
 
 @dataclass(frozen=True)

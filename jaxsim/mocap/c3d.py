@@ -131,7 +131,7 @@ def _check_size(path: Path, data: bytes) -> None:
         points, analog, first, last = struct.unpack_from("<4H", data, 2)
         scale, start = struct.unpack_from("<fH", data, 12)
         size = 2 if scale > 0 else 4
-        frames = max(last - first + 1, 0) if last < 65535 else 0  # more are told elsewhere
+        frames = max(last - first + 1, 0) if last < 65535 else 0  # more are stated elsewhere
         if head[3] == 84:
             least = max(least, 512 * (start - 1) + frames * size * (4 * points + analog))
     if len(data) < least:

@@ -72,10 +72,10 @@ def _turned(clip: Clip, joints: list[int], rows: np.ndarray) -> np.ndarray:
 
 
 def not_human(clip: Clip, scheme: NamingScheme | None) -> str:
-    """Reason why the figure is no human that can be followed; "" if there is none.
+    """Reason why the figure is no human that can be followed; "" for a human.
 
-    Without a scheme it is none; with human names it may still be a quadruped, which goes on all
-    fours: hands as low as feet, and the trunk level, in most frames.
+    A figure without a scheme is rejected; with human names it may still be a quadruped, which goes
+    on all fours: hands as low as feet, and the trunk level, in most frames.
     """
     if scheme is None:
         return "no known naming scheme: it is no humanoid, or its joints have other names"

@@ -23,8 +23,8 @@ __all__ = ["ALIGNMENTS", "Source", "align", "source_of", "target_rotations"]
 
 ALIGNMENTS = ("rest", "geometry")
 SIDES = ("left", "right")
-LEAST_BONE = 0.05  # [m] of a bone that tells the direction of a limb
-BENT = np.sin(np.radians(20.0))  # of limbs that tell which way they bend
+LEAST_BONE = 0.05  # [m] of a bone that shows the direction of a limb
+BENT = np.sin(np.radians(20.0))  # bend of limbs whose pose shows their axis
 UPRIGHT = np.cos(np.radians(35.0))
 LEAST_BENT = 0.02  # part of the frames
 CMU = ("CMU ASF", "CMU BVH (MotionBuilder)", "CMU BVH (3ds-max)")

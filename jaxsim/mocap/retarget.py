@@ -39,7 +39,7 @@ from jaxsim.model import Model
 
 __all__ = ["Retargeted", "retarget"]
 
-LEAST_RATE = 10.0  # [Hz]: below it neither speeds nor stance can be told
+LEAST_RATE = 10.0  # [Hz]: below it neither speeds nor stance can be estimated
 LEAST_FRAMES = 2
 FASTEST = 30.0  # [rad/s] of a hinge; one that has to change to its other way to turn ramps there
 # Of feet that surely lie flat: to fit their alignment, the floor, and to judge the result.

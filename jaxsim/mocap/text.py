@@ -72,7 +72,7 @@ def table(
             raise ValueError
         values = np.loadtxt(rows, ndmin=2, comments=None, dtype=np.float64)
     except ValueError:
-        pass  # told below, by line
+        pass  # reported below, by line
     if values.shape == (len(rows), columns) and (np.abs(values) <= LARGEST).all():
         return values
     return np.array(

@@ -21,8 +21,8 @@ VIEWS_DEG = {  # name -> about z, away from the side, and how far from above
     "corner": (35.0, 22.0),
 }
 NEAR = 1.5  # [m] beside the character: what loose things do farther off does not count
-STILL = 0.1  # [m]: who moves less is seen from the side
-ASIDE = 0.5  # of the motion may go along the line of sight, in parts of that across it
+STILL = 0.1  # [m]: a character that moves less is shown from the side
+ASIDE = 0.5  # largest motion along the line of sight, relative to that across it
 
 
 @dataclass(frozen=True)
