@@ -13,7 +13,7 @@ from jax import Array
 
 from jaxsim import push
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.model import Model, State, neutral_state
 from jaxsim.solvers import stages
@@ -212,12 +212,12 @@ def jump_tasks(wanted: Wish, height, end, conf, at_v, unit, dt, told: bool) -> T
     return replace(tasks, goals=goals, still=jnp.where(apart, 0.0, tasks.still), apart=apart)
 
 
-def limbs(model: Model) -> tuple[Shape, ...]:
+def limbs(model: Model) -> tuple[MotionShape, ...]:
     """Thigh and shank, to look at: the model has no shapes of them."""
     half = 0.5**0.5
     middle, stands, size = (0.0, 0.0, -0.2), (half, 0.0, half, 0.0), (0.03, 0.2)
     links = [model.topology.link_names.index(name) for name in ("thigh", "shank")]
-    return tuple(Shape("capsule", link, middle, stands, size) for link in links)
+    return tuple(MotionShape("capsule", link, middle, stands, size) for link in links)
 
 
 def film(scene: Scene, told: Told, path: Path) -> None:

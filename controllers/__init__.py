@@ -1,4 +1,4 @@
-"""What drives a character: scripts of the Simple Controller Language, PD and virtual forces.
+"""Controllers of characters: motion scripts, goals optimised per step, PD tracking, policies.
 
 The public names, in ``__init__.pyi``, are loaded when they are first used, so that importing the
 package is quick.

@@ -1,7 +1,7 @@
-"""The numbers of a controller by label or path: read, changed, listed.
+"""Numbers of a controller by label or path: read, change, list.
 
 A controller is a pytree, so each of its numbers has a path (``values[17]``,
-``variables.gait.time``). Where it has names for them it offers ``labels``, a mapping from label to
+``variables.gait.time``). Where numbers have names it offers ``labels``, a mapping from label to
 path.
 """
 
@@ -18,21 +18,21 @@ TUNED = Path(__file__).parent / "goals" / "tuned"  # what comes with the package
 
 
 def read_numbers(name: str, folder: Path | None = None) -> dict[str, float]:
-    """Numbers by label or path, from a file (best.json of ``jaxsim tune``) in a folder, by default
-    where the program runs, or those that come with the package by their name.
+    """Numbers by label or path, from a file or from a set shipped with the package.
 
-    Raises ValueError for what is no such file.
+    name: a file (best.json of ``jaxsim tune``) in a folder, by default the current one, or the name
+    of a shipped set. Raises ValueError for a file that is missing or holds no numbers.
     """
     shipped = sorted(path.stem for path in TUNED.glob("*.json"))
     path = TUNED / f"{name}.json" if name in shipped else (folder or Path()) / name
     if not path.is_file():
         raise ValueError(f"there is no file {path}; those that are shipped: {', '.join(shipped)}")
     try:
-        held = json.loads(path.read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"))
     except (ValueError, RecursionError, MemoryError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise ValueError(f"{path} is not JSON, or is damaged: {reason}") from None
-    numbers = held.get("numbers") if isinstance(held, dict) else None
+    numbers = content.get("numbers") if isinstance(content, dict) else None
     if not (isinstance(numbers, dict) and numbers):
         raise ValueError(f"{path} holds no numbers; best.json of jaxsim tune does")
     values: dict[str, Any] = {
@@ -45,14 +45,14 @@ def read_numbers(name: str, folder: Path | None = None) -> dict[str, float]:
 
 
 def path_of(controller: Any, name: str) -> str:
-    """The path of a label; a path is its own."""
+    """Path of a number of a controller, from its label or path."""
     return path_in(controller, getattr(controller, "labels", {}), name)
 
 
 def path_in(tree: Any, labels: Mapping[str, str], name: str) -> str:
-    """The path in a tree of what is a label, or a path already.
+    """Path of a number in a tree, from its label or path.
 
-    Raises KeyError for what is neither, with the nearest labels and paths.
+    Raises KeyError for an unknown name, with the nearest labels and paths.
     """
     if name in labels:
         return labels[name]

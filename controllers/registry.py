@@ -1,7 +1,8 @@
-"""Controllers by name, as scenario files ask for them: ``[controller] name = "pd"``.
+"""Controllers by name, as scenario files select them: ``[controller] name = "pd"``.
 
-A controller registers with one entry of ``CONTROLLERS``: where a function is that reads its table
-and builds it. One of a user's own needs none: ``name = "my_file.py:build"``, beside the scenario.
+A controller registers with one entry of ``CONTROLLERS``: the place of a function that reads its
+table and builds it. A custom controller needs no entry: ``name = "my_file.py:build"``, beside the
+scenario.
 """
 
 import importlib
@@ -35,7 +36,7 @@ CONTROLLERS = {
 
 @dataclass(frozen=True)
 class Setup:
-    """What a controller is built for: a world, and the arrays that it became."""
+    """The world, model and initial state for which a controller is built."""
 
     world: World
     model: Model
@@ -45,9 +46,10 @@ class Setup:
 
 @dataclass(frozen=True)
 class Registered:
-    """What the function of a controller returns.
+    """A controller together with its phases, files, notes and start, as built from its table.
 
-    phases: the name of each, and what ends it; files: name -> text, kept with results.
+    phases: the name of each, and the condition that ends it; files: name -> text, saved with the
+    results.
     """
 
     controller: Any
@@ -58,28 +60,28 @@ class Registered:
 
 
 def controller_of(table: Table, setup: Setup) -> Registered:
-    """The controller of a ``[controller]`` table, with the numbers of its ``numbers`` set.
+    """Build the controller of a ``[controller]`` table, with the numbers of its ``numbers`` set.
 
-    Raises WorldError for a name that there is not, keys that it has not, and numbers by a label or
-    path that leads to none, or that make no sense; UntrustedCode for a file that is not to run.
+    Raises WorldError for an unknown name, unknown keys, and numbers with an unknown label or path
+    or an invalid value; UntrustedCode for a file that may not be run.
     """
     name = table.text("name")
-    made = _function(name, table, setup.world.folder)(table, setup)
-    if not isinstance(made, Registered):
-        made = Registered(made)
+    result = _function(name, table, setup.world.folder)(table, setup)
+    if not isinstance(result, Registered):
+        result = Registered(result)
     numbers = table.take("numbers", {})
     table.done()
     if isinstance(numbers, str):
-        own = setup.world.folder / numbers
+        path = setup.world.folder / numbers
         try:
             numbers = read_numbers(numbers, setup.world.folder)
         except ValueError as error:
             raise table.error(str(error), "numbers") from error
-        if own.is_file():  # kept with results, so that a scenario plays from there
-            made = replace(made, files={**made.files, own.name: own.read_text("utf-8")})
+        if path.is_file():  # saved with results, so that a scenario plays from there
+            result = replace(result, files={**result.files, path.name: path.read_text("utf-8")})
     if not isinstance(numbers, Mapping):
         raise table.error("is no table of numbers by label or path, and no file", "numbers")
-    controller = made.controller
+    controller = result.controller
     for label, value in numbers.items():
         try:
             controller = controller.set(label, value)
@@ -90,7 +92,7 @@ def controller_of(table: Table, setup: Setup) -> Registered:
             check_controller(setup.model, controller)
         except ModelError as error:
             raise table.error(str(error), "numbers") from error
-    return replace(made, controller=controller)
+    return replace(result, controller=controller)
 
 
 def _function(name: str, table: Table, folder: Path) -> Callable[[Table, Setup], Any]:

@@ -1,7 +1,7 @@
-"""Torques that act like a force: the Jacobian transpose between two links.
+"""Virtual forces: joint torques that act like a force, by a transposed Jacobian.
 
 A virtual force on a link, seen from a base link, is a pair of opposite forces at one point, one on
-each; the dofs that carry both (the root's) cancel. Source: Shen, sections 3.2 to 3.4.
+each; the dofs that move both (the root's) cancel. Source: Shen's thesis, sections 3.2 to 3.4.
 """
 
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from jaxsim.model.topology import WORLD, Topology
 
 
 def base_link(top: Topology, on: str, by: str) -> int:
-    """The base of a virtual force on link ``on`` whose chain begins with joint ``by``.
+    """Base of a virtual force on link ``on`` whose chain begins with joint ``by``.
 
     Of the two links that the joint connects, the one beyond it. Raises ValueError if ``by`` does
     not connect two links or ``on`` is not across it.
@@ -31,7 +31,7 @@ def base_link(top: Topology, on: str, by: str) -> int:
 
 
 def chain(top: Topology, on: int, base: int) -> np.ndarray:
-    """(nv,) +1, -1 or 0: how each freedom moves link ``on`` relative to link ``base``."""
+    """Sign (nv,) +1, -1 or 0 with which each dof moves link ``on`` relative to link ``base``."""
     return top.link_dofs[on].astype(float) - top.link_dofs[base].astype(float)
 
 

@@ -1,9 +1,8 @@
-"""What only a controller by goals can tell of a motion: steps, holds, reaches, balls, and what its
-goals came to.
+"""Results of a motion driven by goals: steps, pins, reaches, balls, and shares of the objective.
 
-frames: kept of a run, T along their first axes, with ``contact_pos`` and ``contact_force`` (T, ne,
-3) of the effectors, ``link_pos``, ``link_quat``, ``phase``, ``since``, and of ``more`` "sliding",
-"cost" and "against".
+frames: recorded in a rollout, T along their first axes, with ``contact_pos`` and ``contact_force``
+(T, ne, 3) of the effectors, ``link_pos``, ``link_quat``, ``phase``, ``since``, and of ``more``
+"sliding", "cost" and "against".
 """
 
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ SLIPS = 0.05  # of the weight on a point that slips, at least
 
 @dataclass(frozen=True)
 class Reach:
-    """An effector that is to be at a point (3,) [m] from ``start`` until ``end`` [s]."""
+    """A point (3,) [m] that an effector is to reach, from ``start`` until ``end`` [s]."""
 
     effector: str
     target: tuple[float, ...]
@@ -33,7 +32,7 @@ class Reach:
 
 
 def account(controller: Any, scheme: Any, model: Model, frames: Any, time: np.ndarray) -> dict:
-    """The numbers, by their keys in a summary; those that do not apply are None."""
+    """Results by their keys in a summary; None for those that do not apply."""
     points: Effectors = scheme.effectors
     machine, force = controller.machine, np.abs(frames.contact_force).sum(axis=2)
     dt = (time[-1] - time[0]) / max(len(time) - 1, 1)
@@ -59,7 +58,7 @@ def account(controller: Any, scheme: Any, model: Model, frames: Any, time: np.nd
 
 
 def goal_shares(machine: Any, frames: Any) -> dict[str, np.ndarray]:
-    """(T,) of each goal in what all of them come to, of 1; of those that ever come to something."""
+    """Share (T,) of each goal in the objective, between 0 and 1, without goals that are zero."""
     cost = frames.more["cost"]
     whole = cost.sum(axis=1, keepdims=True)
     part = np.where(whole > 0, cost / np.where(whole > 0, whole, 1.0), 0.0)
@@ -67,40 +66,46 @@ def goal_shares(machine: Any, frames: Any) -> dict[str, np.ndarray]:
 
 
 def most_against(machine: Any, frames: Any) -> str | None:
-    """Which two goals pulled against each other the most over the run, and how much of what all
-    goals did; None if none did."""
-    own = np.triu(np.nan_to_num(frames.more["against"].sum(axis=0)), 1)
-    if not own.any():
+    """The two goals that opposed each other most over the run, and their share of all opposition.
+
+    None if no two goals opposed each other.
+    """
+    opposition = np.triu(np.nan_to_num(frames.more["against"].sum(axis=0)), 1)
+    if not opposition.any():
         return None
-    a, b = np.unravel_index(own.argmax(), own.shape)
+    a, b = np.unravel_index(opposition.argmax(), opposition.shape)
     names = machine.row_names
-    return f"{names[a]} and {names[b]}, {own[a, b] / own.sum():.0%}"
+    return f"{names[a]} and {names[b]}, {opposition[a, b] / opposition.sum():.0%}"
 
 
 def reach_distance(
     reaches: tuple[Reach, ...], points: Effectors, frames: Any, time: np.ndarray
 ) -> float | None:
-    """How far the effectors were from their places as their goals ended, the furthest [m]; None if
-    the run ended before any began."""
+    """Largest distance [m] between an effector and its target at the end of its reach.
+
+    None if the run ended before any reach began.
+    """
     apart = []
-    for asked in reaches:
-        during = np.flatnonzero((time >= asked.start) & (time <= asked.end))
+    for goal in reaches:
+        during = np.flatnonzero((time >= goal.start) & (time <= goal.end))
         if during.size:
-            at = points.names.index(asked.effector)
-            apart.append(np.linalg.norm(frames.contact_pos[during[-1], at] - asked.target))
+            at = points.names.index(goal.effector)
+            apart.append(np.linalg.norm(frames.contact_pos[during[-1], at] - goal.target))
     return max(apart, default=None)
 
 
 def constraint_measures(
     constraints: tuple[EffectorConstraint, ...], points: Effectors, frames: Any, time: np.ndarray
 ) -> tuple[float | None, float | None]:
-    """How far any effector got from where it was held [m], and the greatest force of that [N]; None
-    if the run ended before any of them began."""
+    """Largest drift [m] of a pinned effector, and the largest force [N] of its pin.
+
+    None if the run ended before any pin began.
+    """
     drifts, pulls = [], []
-    for asked in constraints:
-        during = np.flatnonzero((time >= asked.start) & (time < asked.end))
+    for pin in constraints:
+        during = np.flatnonzero((time >= pin.start) & (time < pin.end))
         if during.size:
-            at = points.names.index(asked.effector)
+            at = points.names.index(pin.effector)
             place = frames.contact_pos[during, at]
             drifts.append(np.linalg.norm(place - place[0], axis=1).max())
             pulls.append(np.linalg.norm(frames.contact_force[during, at], axis=1).max())
@@ -108,31 +113,33 @@ def constraint_measures(
 
 
 def entries(frames: Any) -> np.ndarray:
-    """Frames in which a phase was entered, perhaps anew."""
+    """Frames in which a phase was entered, also by a transition to itself."""
     return np.flatnonzero(np.diff(frames.since, prepend=-1.0))
 
 
 def takes_steps(state_names: tuple[str, ...]) -> np.ndarray:
-    """(ns,) bool: ``takeStep``, of a machine within another too."""
+    """Mask (ns,) of states that take a step: ``takeStep``, also of a submachine."""
     return np.array([name.rpartition(".")[2] == "takeStep" for name in state_names])
 
 
 def step_lengths(state_names: tuple[str, ...], points: Effectors, frames: Any) -> list[float]:
-    """Of each visit of ``takeStep``: how far the foot that went further got over the ground [m]."""
+    """Length [m] of each visit of ``takeStep``: of the foot that moved further over the ground."""
     if not takes_steps(state_names).any():
         return []
     places = [frames.contact_pos[:, points.of(foot), :2].mean(axis=1) for foot in FEET]
     place = np.stack(places)  # (2, T, 2)
-    begun = entries(frames)
-    ended = np.append(begun[1:], len(frames.phase) - 1)
-    stepping = takes_steps(state_names)[frames.phase[begun]]
-    moved = place[:, ended[stepping]] - place[:, begun[stepping]]
+    starts = entries(frames)
+    ends = np.append(starts[1:], len(frames.phase) - 1)
+    stepping = takes_steps(state_names)[frames.phase[starts]]
+    moved = place[:, ends[stepping]] - place[:, starts[stepping]]
     return np.linalg.norm(moved, axis=2).max(axis=0).tolist()
 
 
 def slip_distance(frames: Any, weight: float) -> float:
-    """How far the point that slides fastest under a load gets over the ground, added up over all
-    frames [m]. A toe that drags along as its foot is lifted does not count."""
+    """Distance [m] that loaded points slide over the ground, summed over all frames.
+
+    The fastest point of each frame counts. A toe that drags along as its foot is lifted does not.
+    """
     moved = np.linalg.norm(np.diff(frames.contact_pos[..., :2], axis=0), axis=-1)
     loaded = np.linalg.norm(frames.contact_force, axis=-1) > SLIPS * weight
     slips = frames.more["sliding"] & loaded
@@ -140,13 +147,13 @@ def slip_distance(frames: Any, weight: float) -> float:
 
 
 def flight(balls: Objects, model: Model, time: np.ndarray) -> np.ndarray:
-    """(T, no, 3) where the balls are [m]."""
+    """Positions (T, no, 3) of the balls [m]."""
     at = balls.at(jnp.asarray(time)[:, None, None], model.gravity)
     return np.asarray(at.position)
 
 
 def ball_clearance(balls: Objects, model: Model, frames: Any, time: np.ndarray) -> np.ndarray:
-    """(T,) least distance between a ball and a sphere or capsule of the body [m]; negative: hit."""
+    """Least distance (T,) between a ball and a sphere or capsule of the body [m]; negative: hit."""
     top, flown = model.topology, flight(balls, model, time)
     least = np.full(len(time), np.inf)
     rotation = _matrices(frames.link_quat)

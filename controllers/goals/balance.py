@@ -1,6 +1,6 @@
-"""The balance controllers: states, conditions and weights as the document prints them.
+"""Balance machine with protective steps: states, conditions and weights.
 
-Source: Jain, Ye, Liu (2009), section 6.1.
+Source: Jain, Ye, Liu (2009), section 6.1, whose weights these are.
 """
 
 from dataclasses import dataclass, replace
@@ -25,81 +25,88 @@ from jaxsim.synthesis.observation import EffectorObservation
 SOLE = 30.0  # weight of the goal ``sole_down``
 SWINGS = 0.05  # weight of the goal ``relax`` for a foot on its way
 FIRM = {"com": Response(0.3, 100.0), "spine": Response(0.3, 30.0)}  # for ``GoalMachine.weighing``
-ROLES = (*FEET, *THIGHS, "pelvis", "chest")  # that balance asks for
+ROLES = (*FEET, *THIGHS, "pelvis", "chest")  # required for balance
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Gait:
-    """How a protective step is taken, where the document says nothing. Arrays: may be tuned.
+    """Numbers of a protective step that Jain, Ye, Liu (2009) leave open.
 
-    Lengths are in heights of the standing body's centre of mass, times in sqrt(height / g), so that
-    bodies of any size step alike.
+    Fields may be arrays: a search may change them. Lengths are in heights of the standing body's
+    centre of mass, times in sqrt(height / g), so that bodies of any size step alike.
     """
 
-    time: Array | float = 0.78  # a step is meant to take, until the foot is put down
-    landing: Array | float = 0.16  # putting it down takes
-    reach: Array | float = 0.46  # of a step at most, in heights of the centre of mass as it is now
-    beyond: Array | float = 0.1  # how much further than needed a foot is put
-    across: Array | float = 0.5  # of half a hip's width: how far beyond it a foot is that crosses
-    clearance: Array | float = 0.05  # of a foot on its way
-    sunk: Array | float = 0.2  # how far below the ground a foot is sent that is put down
-    margin: Array | float = -0.02  # of the support polygon within which balance is lost
-    settled: Array | float = 0.05  # the same where a step ends
-    relaxed: Array | float = 0.05  # a foot with a smaller load can be lifted [body weights]
-    sole: Array | float = 0.13  # a foot on its edge bears, in a moment, on what is not higher
+    time: Array | float = 0.78  # intended duration of a step, until the foot is set down
+    landing: Array | float = 0.16  # duration of setting it down
+    reach: Array | float = 0.46  # longest step, in present heights of the centre of mass
+    beyond: Array | float = 0.1  # distance by which a foot is set down further than needed
+    across: Array | float = 0.5  # distance beyond it of a foot that crosses, in half hip widths
+    clearance: Array | float = 0.05  # height of a moving foot above the ground
+    sunk: Array | float = 0.2  # depth below the ground of the target of a landing foot
+    margin: Array | float = -0.02  # support margin below which balance is lost
+    settled: Array | float = 0.05  # support margin at which a step ends
+    relaxed: Array | float = 0.05  # load below which a foot can be lifted [body weights]
+    sole: Array | float = 0.13  # height up to which points of a foot on its edge will carry load
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Step:
-    """The step that is being taken."""
+class StepState:
+    """State of the step that is being taken."""
 
     swing: Array  # () int: 0 the left, 1 the right foot
     distance: Array  # () the foot's least distance to its place so far [m]
-    begun: Array  # () when the foot was free to go [s]
+    begun: Array  # () time at which the foot lifted off [s]
     stepping: Array  # () bool: the foot is off, or about to be
     placing: Array  # () bool: the foot goes down
     place: Array  # (2,) where it goes [m]
     gait: Gait
 
 
-def no_step(gait: Gait, swing: int = 0) -> Step:
+def no_step(gait: Gait, swing: int = 0) -> StepState:
+    """Initial memory of a balance machine; swing: 0 the left, 1 the right foot."""
     no = jnp.asarray(False)
-    return Step(jnp.asarray(swing), jnp.asarray(1e3), jnp.asarray(0.0), no, no, jnp.zeros(2), gait)
+    return StepState(
+        jnp.asarray(swing), jnp.asarray(1e3), jnp.asarray(0.0), no, no, jnp.zeros(2), gait
+    )
 
 
 def foot(obs: EffectorObservation, which: Array) -> Array:
-    """(ne,) bool: the points of one foot, 0 the left, 1 the right."""
+    """Mask (ne,) of the points of one foot, 0 the left, 1 the right."""
     left, right = (obs.group(name) for name in FEET)
     return jnp.where(which == 0, left, right)
 
 
-def bearing_feet(obs: EffectorObservation, step: Step) -> Array:
-    """(ne,) bool: the points of feet that touch the ground, but those lifted too far; and of feet
-    that are about to, if no step is taken: a body that is put down has not lost its balance.
+def bearing_feet(obs: EffectorObservation, step: StepState) -> Array:
+    """Mask (ne,) of the points of feet that support the body.
+
+    Feet that touch the ground count, except points lifted too far; unless a step is under way, feet
+    about to touch do, too: a body that is set down has not lost its balance.
     """
     conf = obs.conf
     bears = jnp.zeros(conf.effectors.count, bool)
     lands = ~step.stepping & (conf.near.gap < step.gait.clearance * obs.height)
     for name in FEET:
-        own = obs.group(name)
-        bears = bears | (own & ((obs.touching | lands) & own).any())
+        points = obs.group(name)
+        bears = bears | (points & ((obs.touching | lands) & points).any())
     return bears & (conf.near.gap < step.gait.sole * obs.height)
 
 
 def com_ahead(obs: EffectorObservation) -> Array:
-    """(2,) where the centre of mass is going: x + v sqrt(z / g), its capture point.
+    """Capture point (2,) of the body [m]: x + v sqrt(z / g).
 
-    The document's condition and step look at x alone; see docs/explanation/behaviours.md.
+    Condition and step of Jain, Ye, Liu (2009) use x alone; see docs/explanation/behaviours.md.
     """
     conf = obs.conf
     return conf.com[:2] + fall_time(obs) * conf.com_velocity[:2]
 
 
-def com_is_supported(obs: EffectorObservation, step: Step) -> Array:
-    """The centre of mass is going to stay over what bears: feet, and hands on a wall. After a step
-    it has to be further inside (``Gait.settled``), else the next step follows at once."""
+def com_is_supported(obs: EffectorObservation, step: StepState) -> Array:
+    """True while the capture point is within the support polygon of feet, and of hands on a wall.
+
+    After a step it has to be further inside (``Gait.settled``), else the next step follows at once.
+    """
     hands = [obs.group(name) for name in HANDS if name in obs.conf.effectors.group_names]
     bearing = bearing_feet(obs, step)
     for hand in hands:
@@ -108,24 +115,31 @@ def com_is_supported(obs: EffectorObservation, step: Step) -> Array:
     return support_margin(obs, bearing, com_ahead(obs)) >= margin * obs.height
 
 
-def lift_farther_foot(obs: EffectorObservation, step: Step) -> Step:
-    """ "The foot farther from the ground projection of the COM is easier to lift." """
+def lift_farther_foot(obs: EffectorObservation, step: StepState) -> StepState:
+    """Select the foot farther from the capture point for the next step.
+
+    Jain, Ye, Liu (2009): "The foot farther from the ground projection of the COM is easier to
+    lift".
+    """
     apart = [safe_norm(obs.place(obs.group(f))[:2] - com_ahead(obs)) for f in FEET]
     swing = jnp.where(apart[1] > apart[0], 1, 0)
     return replace(step, swing=swing, stepping=jnp.asarray(False))
 
 
-def foot_is_loaded(obs: EffectorObservation, step: Step) -> Array:
+def foot_is_loaded(obs: EffectorObservation, step: StepState) -> Array:
+    """True while the foot of the step carries more than ``Gait.relaxed`` [body weights]."""
     return obs.load(foot(obs, step.swing)) > step.gait.relaxed
 
 
-def next_place(obs: EffectorObservation, step: Step) -> Array:
-    """(2,) where the foot should be: where the COM is going once it lands, and half a hip's width
-    to its own side of that, so that both feet have it between them. Where it is going past the
-    other foot, this one crosses, and is put beyond it on that side instead (``Gait.across``).
+def next_place(obs: EffectorObservation, step: StepState) -> Array:
+    """Target (2,) of the stepping foot [m]: beside the capture point at the time of landing.
 
-    On one leg the capture point runs away from the foot as exp(t sqrt(g / z)). Not further from the
-    COM than a leg reaches, or leans without slipping.
+    The foot lands half a hip's width to its own side of the point, so that the feet have it between
+    them. Where the point passes the other foot, this foot crosses, and lands beyond it on that side
+    instead (``Gait.across``).
+
+    On one leg the capture point runs away from the foot as exp(t sqrt(g / z)). The target is not
+    further from the centre of mass than a leg reaches, or leans without slipping.
     """
     conf = obs.conf
     hips = [conf.kin.link_pos[conf.link(name)][:2] for name in THIGHS]
@@ -148,25 +162,25 @@ def next_place(obs: EffectorObservation, step: Step) -> Array:
 
 
 def fall_time(obs: EffectorObservation) -> Array:
-    """() sqrt(z / g), the time constant of falling over [s]."""
+    """Time constant () sqrt(z / g) of falling over [s]."""
     return pendulum_time(obs, jnp.maximum(obs.conf.com[2], 0.1))
 
 
-def step_time(obs: EffectorObservation, step: Step) -> Array:
-    """() what a step is meant to take, until the foot is put down [s]."""
+def step_time(obs: EffectorObservation, step: StepState) -> Array:
+    """Intended duration () of a step until the foot is set down [s]."""
     return step.gait.time * pendulum_time(obs, obs.height)
 
 
 def heading(obs: EffectorObservation) -> Array:
-    """(2,) unit, where the pelvis looks."""
+    """Unit vector (2,) of the direction that the pelvis faces."""
     conf = obs.conf
     axis = jnp.asarray(conf.model.topology.roles.forward, conf.q.dtype)
     forward = rotate(conf.kin.link_rot[conf.link("pelvis")], axis)[:2]
     return forward / jnp.maximum(safe_norm(forward), 1e-6)
 
 
-def start_step(obs: EffectorObservation, step: Step) -> Step:
-    """With the farther foot, but not with one that carries load."""
+def start_step(obs: EffectorObservation, step: StepState) -> StepState:
+    """Begin a step with the farther foot, unless that foot carries load."""
     farther = lift_farther_foot(obs, step)
     loaded = foot_is_loaded(obs, farther)
     step = replace(step, swing=jnp.where(loaded, step.swing, farther.swing))
@@ -174,8 +188,8 @@ def start_step(obs: EffectorObservation, step: Step) -> Step:
     return replace(begun, distance=jnp.full_like(step.distance, 1e3), place=next_place(obs, begun))
 
 
-def watch_foot(obs: EffectorObservation, step: Step) -> Step:
-    """The place is found anew until the foot does not come nearer any more; then it is put down."""
+def watch_foot(obs: EffectorObservation, step: StepState) -> StepState:
+    """Update the foot's target until the foot no longer approaches it; then set the foot down."""
     place = jnp.where(step.placing, step.place, next_place(obs, step))
     distance = safe_norm(obs.place(foot(obs, step.swing))[:2] - place)
     late = obs.time - step.begun
@@ -186,19 +200,20 @@ def watch_foot(obs: EffectorObservation, step: Step) -> Step:
     return replace(step, distance=least, placing=placing, place=place)
 
 
-def foot_is_under_way(obs: EffectorObservation, step: Step) -> Array:
+def foot_is_under_way(obs: EffectorObservation, step: StepState) -> Array:
+    """True until the foot of the step has been set down and touches."""
     return ~(step.placing & (obs.touching & foot(obs, step.swing)).any())
 
 
 @cache
 def foot_to_place() -> Goal:
-    """Gp: the heel and the ball of the lifted foot to their places, the sole level.
+    """Gp: heel and ball of the lifted foot to their targets, the sole level.
 
-    The document says where the foot goes, not how: the sole stays parallel to the ground and along
-    the pelvis, ``Gait.clearance`` above it, until the foot is put down.
+    Jain, Ye, Liu (2009) say where the foot goes, not how: here the sole stays parallel to the
+    ground and along the pelvis, ``Gait.clearance`` above it, until the foot is set down.
     """
 
-    def rows(obs: EffectorObservation, step: Step):
+    def rows(obs: EffectorObservation, step: StepState):
         conf = obs.conf
         ends = []
         for end in ("Heel", "Ball"):
@@ -217,21 +232,21 @@ def foot_to_place() -> Goal:
 
 
 def _middle(conf: Configuration, edge: str) -> Array:
-    """(ne,) shares of the effectors at an end of the sole: one, or one left and one right."""
+    """Weights (ne,) that average the one or two effectors at an end of the sole."""
     there = np.array([name.startswith(edge) for name in conf.effectors.names])
     return jnp.asarray(there / there.sum(), conf.q.dtype)
 
 
 @cache
 def sole_down() -> Goal:
-    """A foot that bears comes down where it is, with all of its sole; so does, during a step, the
-    other foot, which may just have landed.
+    """Lower the whole sole of a supporting foot onto the ground where it is.
 
-    Not in the document, whose feet are presumably flat when they land: on its heel alone a body
-    cannot stop, and a foot that bounces off goes on as it came.
+    During a step the other foot is lowered, too, since it may just have landed. Not in Jain, Ye,
+    Liu (2009), whose feet are presumably flat when they land: on its heel alone a body cannot stop,
+    and a foot that bounces off is not slowed down.
     """
 
-    def rows(obs: EffectorObservation, step: Step):
+    def rows(obs: EffectorObservation, step: StepState):
         conf = obs.conf
         normal = jnp.einsum("ei,eid->ed", conf.near.normal, conf.jacobian)
         low = conf.near.gap < step.gait.sole * obs.height
@@ -247,7 +262,10 @@ def sole_down() -> Goal:
 
 
 def balance_machine(gait: Gait = Gait()) -> GoalMachine:
-    """Section 6.1.2: keep balance, and step where that fails."""
+    """Machine that keeps balance and takes a protective step where that fails.
+
+    Source: Jain, Ye, Liu (2009), section 6.1.2.
+    """
     return GoalMachine(
         goals=(
             goals.com_over("com", lambda s, step: support_center(s, bearing_feet(s, step))),

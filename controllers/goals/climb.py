@@ -1,7 +1,7 @@
-"""Climbing a wall of holds, one limb at a time.
+"""Climbing machine: up a wall of holds, one limb at a time.
 
-Source: Jain, Ye, Liu (2009), section 6.2: five states with their weights. Which hold is next it
-leaves open, see ``controllers.goals.climbing_moves``.
+Source: Jain, Ye, Liu (2009), section 6.2: five states with their weights. The choice of the next
+hold is left open there, see ``controllers.goals.climbing_moves``.
 """
 
 from collections.abc import Sequence
@@ -45,13 +45,15 @@ from jaxsim.synthesis.observation import EffectorObservation
 ROLES = (*FEET, *HANDS, "pelvis", "chest", "head", "leftThigh", "rightThigh")
 SWINGS = 0.05  # weight of ``relax`` for a limb on its way: it does not push off the wall
 CLEARS = 2.0  # weight of ``clear``
-HEAVIEST = 3.0  # what it costs most that three limbs cannot bear the body [heights]
+HEAVIEST = 3.0  # largest penalty for three limbs that cannot carry the body [heights]
 EFFORT = 1e-5  # weight of ``effort``: so small that the body does not sag
 
 
 def plan(obs: EffectorObservation, climb: Climb) -> Climb:
-    """The next move, as all limbs hold; of a limb that has lost its hold, that one's. The centre of
-    mass goes to where it is made from."""
+    """Choose the next move while all limbs hold on, or that of a limb that has lost its hold.
+
+    The target of the centre of mass becomes the place from which the move is made.
+    """
     held, places = held_now(obs), climb.places(obs)
     lost = held != climb.asked
     may = jnp.where(lost.any(), lost, True)[:, None] & the_holds(obs).there
@@ -64,14 +66,14 @@ def plan(obs: EffectorObservation, climb: Climb) -> Climb:
 
 
 def _goes_further(obs: EffectorObservation, climb: Climb, places: Array) -> Array:
-    """() bool: there are holds beyond those of the limbs, so that another way may be worth it."""
+    """() bool: holds lie beyond those of the limbs, so that another route may be worth it."""
     beyond = jnp.where(the_holds(obs).there, places @ climb.way, -jnp.inf)
     reached = places_of(places, climb.asked) @ climb.way
     return jnp.max(beyond) - jnp.max(reached) > climb.pace.further * climb.limbs.height
 
 
 def _costs(obs: EffectorObservation, climb: Climb) -> Array:
-    """(4,) what it costs that each limb goes [m]."""
+    """Cost (4,) of moving each limb [m]."""
     pace, limb = climb.pace, np.arange(4)
     too_heavy = jnp.clip(three_bear(obs, climb) - pace.bears, 0.0, HEAVIEST)
     again = jnp.where(limb == climb.last, pace.again, 0.0)
@@ -80,7 +82,7 @@ def _costs(obs: EffectorObservation, climb: Climb) -> Array:
 
 
 def three_bear(obs: EffectorObservation, climb: Climb) -> Array:
-    """(4,) what part of the torque limits it takes to hang on by the others than each limb."""
+    """Largest torque relative to its limit, (4,), as the other three limbs carry the body."""
     holds, order = the_holds(obs), order_of(obs)
     left, up, out = climb.frame
     feet = Cones((0, 1), jnp.stack([up, left, out]), jnp.min(holds.friction))
@@ -89,7 +91,7 @@ def three_bear(obs: EffectorObservation, climb: Climb) -> Array:
 
 
 def _rest(obs: EffectorObservation, climb: Climb) -> Climb:
-    """All limbs hold, after a move."""
+    """Enter ``allSupport``: count the move that has ended."""
     one = np.arange(4) == climb.limb
     gained = (climb.limb >= 0) & (jnp.where(one, climb.asked, 0).sum() != climb.back)
     moves = climb.moves + jnp.where(gained, 1, 0)
@@ -98,17 +100,18 @@ def _rest(obs: EffectorObservation, climb: Climb) -> Climb:
 
 
 def _relax(obs: EffectorObservation, climb: Climb) -> Climb:
+    """Enter a state that unloads the limb of the move: note the time."""
     return replace(climb, begun=obs.time)
 
 
 def _leave(obs: EffectorObservation, climb: Climb) -> Climb:
-    """The limb lets go."""
-    one = np.arange(4) == climb.limb
+    """Enter a state that moves a limb: the limb lets go of its hold."""
+    moving = np.arange(4) == climb.limb
     been, returns = leaving(climb.been, climb.asked, climb.limb, climb.hold)
     return replace(
         climb,
-        back=jnp.where(one, climb.asked, 0).sum(),
-        asked=jnp.where(one, climb.hold, climb.asked),
+        back=jnp.where(moving, climb.asked, 0).sum(),
+        asked=jnp.where(moving, climb.hold, climb.asked),
         begun=obs.time,
         short=safe_norm(obs.com - climb.com_target),
         been=been,
@@ -118,11 +121,11 @@ def _leave(obs: EffectorObservation, climb: Climb) -> Climb:
 
 
 def _watch(obs: EffectorObservation, climb: Climb) -> Climb:
-    """A limb that takes too long, or lets the body stray, goes to the nearest other hold."""
+    """Redirect a limb that takes too long, or moves the body away, to the nearest free hold."""
     strays = safe_norm(obs.com - climb.com_target) - climb.short
     fails = climb.waited(obs, climb.pace.moving)
     fails = fails | ((strays > climb.pace.strays * climb.limbs.height) & ~climb.saved)
-    one, holds = np.arange(4) == climb.limb, the_holds(obs)
+    moving, holds = np.arange(4) == climb.limb, the_holds(obs)
     tip = row_of(climb.limb, obs.conf.position[holds.grippers[order_of(obs)]])
     taken = (climb.asked[:, None] == np.arange(holds.pos.shape[0])).any(axis=0)
     away = jnp.where(taken | ~holds.there, jnp.inf, safe_norm(holds.pos - tip))
@@ -130,18 +133,19 @@ def _watch(obs: EffectorObservation, climb: Climb) -> Climb:
     return replace(
         climb,
         hold=hold,
-        asked=jnp.where(one, hold, climb.asked),
+        asked=jnp.where(moving, hold, climb.asked),
         begun=jnp.where(fails, obs.time, climb.begun),
         saved=climb.saved | fails,
     )
 
 
 def _hand(obs: EffectorObservation, climb: Climb) -> Array:
+    """True if the limb of the move is a hand."""
     return row_of(climb.limb, HAND)
 
 
 def _goes_on(obs: EffectorObservation, climb: Climb) -> Array:
-    """All hold, the centre of mass is at rest where it should be, and there is a move."""
+    """True once all limbs hold on, the centre of mass is at its target, and there is a move."""
     pace, height = climb.pace, climb.limbs.height
     speed = safe_norm(obs.com_velocity) / jnp.sqrt(height * gravity(obs))
     near = (safe_norm(obs.com - climb.com_target) < pace.near * height) & (speed < pace.still)
@@ -151,7 +155,7 @@ def _goes_on(obs: EffectorObservation, climb: Climb) -> Array:
 
 
 def _loaded(obs: EffectorObservation, climb: Climb) -> Array:
-    """The limb of the move still bears."""
+    """True while the limb of the move still carries load."""
     at = the_holds(obs).grippers[order_of(obs)]
     force = safe_norm(row_of(climb.limb, obs.force[at]))
     on = row_of(climb.limb, held_now(obs) == climb.asked)
@@ -160,19 +164,22 @@ def _loaded(obs: EffectorObservation, climb: Climb) -> Array:
 
 
 def _under_way(obs: EffectorObservation, climb: Climb) -> Array:
+    """True until the limb of the move holds on to its hold."""
     return ~row_of(climb.limb, held_now(obs) == climb.asked)
 
 
 def climb_machine(joints: Sequence[str], climb: Climb) -> GoalMachine:
-    """The document's five states and weights. joints: those of ``Climb.pose``; climb: where it
-    begins."""
+    """Climbing machine with the five states and weights of Jain, Ye, Liu (2009).
+
+    joints: those of ``Climb.pose``; climb: the initial memory.
+    """
 
     def asked(obs: EffectorObservation, climb: Climb):
         order = order_of(obs)
         return jnp.zeros_like(climb.asked).at[order].set(climb.asked)
 
     def leans(obs: EffectorObservation, climb: Climb):
-        """What bears besides feet and hands need not stay where it touches the wall."""
+        """Mask (ne,) of effectors besides feet and hands, which need not stay in contact."""
         return ~np.any([obs.group(name) for name in LIMBS], axis=0)
 
     def state(weights: dict[str, float], condition, enter, during=lambda _, climb: climb, **more):

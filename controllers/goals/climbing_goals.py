@@ -1,4 +1,4 @@
-"""The goals of a climber; see ``controllers.goals.climb``."""
+"""Goals of a climber; see ``controllers.goals.climb``."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,14 +19,14 @@ from jaxsim.synthesis.observation import EffectorObservation
 
 # What keeps off the wall: joints of the trunk, hips, knees, shoulders, elbows
 CLEAR = ("pelvis", "chest", *(link for chain in CHAINS for link in chain[:2]))
-HEAD = 0.04  # and the middle of the head, by so many heights
+HEAD = 0.04  # distance of the middle of the head, too [heights]
 FAR = 0.5  # from the hold, a limb's goal has its least weight, in heights of the centre of mass
-LEAST = np.array([0.01, 0.01, 0.1, 0.1])  # weights that the document prints, of feet and of hands
+LEAST = np.array([0.01, 0.01, 0.1, 0.1])  # weights of Jain, Ye, Liu (2009), of feet and of hands
 NEAREST = np.array([0.3, 0.3, 0.25, 0.25])
 
 
 def _tip(obs: EffectorObservation, climb: Climb) -> tuple[Array, Array]:
-    """(3,) where the gripper of the moving limb is from its hold [m], and its Jacobian (3, nv)."""
+    """Offset (3,) from hold to gripper of the moving limb [m], and its Jacobian (3, nv)."""
     conf, holds = obs.conf, the_holds(obs)
     at = holds.grippers[order_of(obs)]
     place = jnp.sum(
@@ -37,7 +37,7 @@ def _tip(obs: EffectorObservation, climb: Climb) -> tuple[Array, Array]:
 
 
 def com_to_place() -> Goal:
-    """Gcom: the centre of mass where all limbs reach their holds, ``Climb.depth`` out of these."""
+    """Gcom: centre of mass where all limbs reach their holds, ``Climb.depth`` off the wall."""
 
     def rows(obs: EffectorObservation, climb: Climb):
         return obs.conf.com - climb.com_target, obs.conf.com_jacobian
@@ -46,8 +46,10 @@ def com_to_place() -> Goal:
 
 
 def limb_to_hold() -> Goal:
-    """Gp: the limb of the move to its hold; weights grow as it gets nearer. The state's weight is
-    in units of that of a hand that is near."""
+    """Gp: limb of the move to its hold; the weight grows as it gets nearer.
+
+    The state's weight is in units of that of a hand that is near.
+    """
 
     def rows(obs: EffectorObservation, climb: Climb):
         away, J = _tip(obs, climb)
@@ -60,8 +62,10 @@ def limb_to_hold() -> Goal:
 
 
 def pose_near(joints: Sequence[str]) -> Goal:
-    """Gpose: hinges as at the start, once a foot is near to its hold; but not those of its own leg,
-    which would keep it from getting there."""
+    """Gpose: hinges as at the start, once a foot is near its hold.
+
+    The hinges of that foot's leg are left out, since they would keep it from getting there.
+    """
     pose = goals.pose("pose", tuple(joints), lambda _, climb: climb.pose)
 
     def rows(obs: EffectorObservation, climb: Climb):
@@ -75,7 +79,7 @@ def pose_near(joints: Sequence[str]) -> Goal:
 
 
 def limbs_of(top: Topology, joints: Sequence[str]) -> np.ndarray:
-    """(n,) int: the limb of each joint, index into ``LIMBS``; 4 of the trunk's."""
+    """Index (n,) of each joint's limb in ``LIMBS``; 4 for joints of the trunk."""
     first = [top.part(chain[0]) for chain in CHAINS]
 
     def of(link: int) -> int:
@@ -87,9 +91,12 @@ def limbs_of(top: Topology, joints: Sequence[str]) -> np.ndarray:
 
 
 def clear_of_wall() -> Goal:
-    """Hips, knees, shoulders, elbows, trunk and head on this side of the holds: nothing else keeps
-    them out of the wall. What would be behind these within ``Pace.ahead`` goes there so slowly that
-    it takes this time; what is behind them comes out in it."""
+    """Hips, knees, shoulders, elbows, trunk and head in front of the holds.
+
+    Nothing else keeps them out of the wall. A point that would be behind the holds within
+    ``Pace.ahead`` approaches so slowly that it takes this time; a point behind them returns within
+    it.
+    """
 
     def rows(obs: EffectorObservation, climb: Climb):
         conf, errors, slopes = obs.conf, [], []

@@ -1,12 +1,12 @@
-"""Which hold next: the moves of a climber, chosen from tables of the holds.
+"""Choice of the next hold for a climber, from tables of the holds.
 
 All is in the plane of the holds, (left, up) [m], and data: one program serves a batch of walls.
-The document (Jain, Ye, Liu 2009, section 6.2) takes "the next nearest hold"; it says nothing of the
-feet. Here a move is possible where there is a place of the centre of mass from which, after it, all
-four limbs are within their reach; of these the one is taken that raises the limbs most and leaves
-them the least stretched. The move is made from such a place, so that no three limbs have to lift
-the body, if the limbs reach their holds from there before it, too. Where no move is possible the
-last one is taken back, and another way tried from there: a search in depth.
+Jain, Ye, Liu (2009), section 6.2, take "the next nearest hold"; they do not mention the feet. Here
+a move is possible where some place of the centre of mass has all four limbs within their reach
+after it; of these moves the one is chosen that raises the limbs most and leaves them least
+stretched. The move is made from such a place, so that no three limbs have to lift the body, if the
+limbs reach their holds from there before it, too. Where no move is possible the last one is taken
+back, and another route tried from there: a depth-first search.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ SHARES = np.array([0.79, 0.79, 0.9, 0.9])  # of a limb's length that it stretche
 SPOTS = np.array([(y, z) for z in (0.0, 0.15, -0.15, 0.3, -0.3) for y in (0.0, 0.15, -0.15)])
 STARTS = np.array([(y, z) for z in np.linspace(0.0, 0.6, 7) for y in (0.0, 0.15, -0.15)])
 STRETCH = 2.0  # what a limb's distance from ease counts, squared
-LOSES = 0.4  # a move that gains less than minus this is none
+LOSES = 0.4  # largest loss of a move [heights]
 GONE = -1  # where a limb does not go again
 
 
@@ -56,7 +56,7 @@ class Limbs:
 
     @classmethod
     def of(cls, model: Model, effectors: Effectors) -> "Limbs":
-        """Reach of a body that has all of ``CHAINS``; limbs hold by their last effectors."""
+        """Reach of the limbs of a body with all of ``CHAINS``, to their last effectors."""
         top = model.topology
         links = np.array([[top.part(name) for name in chain] for chain in CHAINS])  # (4, 3)
         last = np.array([np.flatnonzero(effectors.of(limb))[-1] for limb in LIMBS])
@@ -76,12 +76,14 @@ class Limbs:
 
     @property
     def ease(self) -> Array:
-        """(4, 2) where limbs are at ease, from the centre of mass [m]."""
+        """Comfortable positions (4, 2) of the limbs, from the centre of mass [m]."""
         return self.height * jnp.asarray(EASE, self.reach.dtype)
 
     def slack(self, at: Array, com: Array) -> Array:
-        """(...,) how far the limb that is nearest to the end of its range is within it, of limbs at
-        (..., 4, 2) about a centre of mass (..., 2) [m]; negative: out of reach."""
+        """Margin (...,) of the limb nearest to the end of its range [m]; negative: out of reach.
+
+        at (..., 4, 2): positions of the limbs, com (..., 2): of the centre of mass.
+        """
         d = at - com[..., None, :]
         far = self.reach - safe_norm(d - self.root)
         aside = SIDE * d[..., 0] + CROSSED * self.height
@@ -91,8 +93,11 @@ class Limbs:
         return jnp.min(jnp.minimum(jnp.minimum(far, aside), level), axis=-1)
 
     def stance(self, at: Array, before: Array | None = None) -> tuple[Array, Array]:
-        """(..., 2) where the centre of mass is best with limbs at (..., 4, 2), and the slack (...,)
-        there [m]. before (4, 2): limbs reach these places, too, where that can be."""
+        """Best position (..., 2) of the centre of mass for limbs, and its slack (...,) [m].
+
+        at (..., 4, 2): positions of the limbs; before (4, 2): positions that they are to reach from
+        there as well, if possible.
+        """
         spots = self.height * jnp.asarray(SPOTS, at.dtype)
         both = at if before is None else (at + before) / 2
         tried = jnp.mean(both - self.ease, axis=-2)[..., None, :] + spots  # (..., n, 2)
@@ -108,16 +113,17 @@ class Limbs:
         return com, jnp.where(apart.all(axis=-1), there, -jnp.inf)
 
     def near(self, places: Array, now: Array) -> Array:
-        """(4, n) bool: where the stance after a limb's move to one of places (n, 2) can have slack
-        at all, of limbs at now (4, 2)."""
+        """Mask (4, n) of moves, a limb to one of places (n, 2), whose stance can have slack at all.
+
+        now (4, 2): present positions of the limbs.
+        """
         com = jnp.mean(now - self.ease, axis=0) + (places - now[:, None]) / 8
         away = safe_norm(places - com - self.root[:, None])
         spread = self.height * np.linalg.norm(SPOTS, axis=1).max()
         return away < self.reach[:, None] + spread
 
     def gain(self, at: Array, way: Array) -> Array:
-        """(...,) how far limbs at (..., 4, 2) are along ``way`` (2,), less what they are stretched
-        [m]."""
+        """Progress (...,) of limbs at (..., 4, 2) along ``way`` (2,), less their stretching [m]."""
         away = at - self.ease
         away = (away - jnp.mean(away, axis=-2, keepdims=True)) / self.height
         stretched = STRETCH * self.height * jnp.sum(away**2, axis=(-1, -2))
@@ -125,7 +131,7 @@ class Limbs:
 
 
 def places_of(places: Array, held: Array) -> Array:
-    """(4, 2) where limbs are that hold (4,) int of places (nh, 2) [m]."""
+    """Positions (4, 2) of limbs, from the holds (4,) int that they hold and places (nh, 2) [m]."""
     one = held[:, None] == np.arange(places.shape[0])
     return jnp.sum(jnp.where(one[..., None], places, 0.0), axis=1)
 
@@ -133,7 +139,7 @@ def places_of(places: Array, held: Array) -> Array:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Move:
-    """A limb and the hold it goes to."""
+    """A limb and the hold that it goes to."""
 
     found: Array  # () bool
     limb: Array  # () int, index into ``LIMBS``
@@ -150,10 +156,13 @@ def best_move(
     over: Array | None = None,
     back: Array | None = None,
 ) -> Move:
-    """places (nh, 2) of the holds [m]; held (4,) int the hold of each limb; may (4, nh) bool which
-    moves are allowed; way (2,): where the climber wants to get; over (4,): what it costs that each
-    limb goes [m of what it gains]; back (4, nh) int: where there is no such move, which is taken
-    back, the largest number first, those from 1 on."""
+    """Best move of one limb to another hold, or the latest move that can be taken back.
+
+    places (nh, 2) of the holds [m]; held (4,) int the hold of each limb; may (4, nh) bool: allowed
+    moves; way (2,): direction of the climb; over (4,): cost of moving each limb [m of its gain];
+    back (4, nh) int: numbers from 1 on of moves to take back if no move is possible, the largest
+    first.
+    """
     nh = places.shape[0]
     taken = (held[:, None] == np.arange(nh)).any(axis=0)
     now = places_of(places, held)
@@ -168,7 +177,7 @@ def best_move(
         return jnp.where((which // nh == np.arange(4))[:, None], place, now)
 
     def again(tried: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        """The best one that was not tried yet: few need to be, where all were a frame's work."""
+        """Check the best candidate that is left: few need it, all would take a frame's time."""
         score, _, _ = tried
         limbs, places, now = of
         best = jnp.argmax(score)
@@ -187,9 +196,12 @@ def best_move(
 
 
 def leaving(been: Array, held: Array, limb: Array, hold: Array) -> tuple[Array, Array]:
-    """Memory (4, nh) int after a limb leaves its hold, of held (4,) int, for another, and whether
-    () it goes back. From 1 on: where a limb has been on the way here, in the order in which
-    they left; ``GONE``: where it is, came back from, or did not get to; 0: all others."""
+    """Memory (4, nh) int after a limb leaves its hold, and whether () it takes a move back.
+
+    held (4,) int: the hold of each limb; limb and hold (): of the move. Entries from 1 on: holds
+    that a limb has been on along this route, in the order in which they were left; ``GONE``: holds
+    that it is on, came back from, or did not reach; 0: all others.
+    """
     one, holds = np.arange(4) == limb, np.arange(been.shape[1])
     there = one[:, None] & (holds == hold)
     returns = (there & (been > 0)).any()
@@ -204,8 +216,11 @@ def holding(been: Array, held: Array) -> Array:
 
 
 def first_holds(limbs: Limbs, places: Array, about: Array) -> tuple[Array, Array, Array]:
-    """(4,) int: the holds to begin on, the nearest to where limbs are at ease about a centre of
-    mass near ``about`` (2,) [m], none twice; the centre of mass (2,) and the slack () there."""
+    """Initial holds (4,) int, centre of mass (2,) [m] and slack () [m] there.
+
+    Each limb takes the hold nearest to its comfortable position about a centre of mass near
+    ``about`` (2,) [m], no hold twice.
+    """
 
     def choose(com: Array) -> tuple[Array, Array, Array]:
         free, chosen = jnp.ones(places.shape[0], bool), []

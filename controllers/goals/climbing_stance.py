@@ -1,8 +1,8 @@
-"""What the limbs of a climber bear: the torques that it takes to hang on by some of them.
+"""Torques with which a climber hangs on to the wall by some of its limbs.
 
-The forces on the limbs that hold are those that keep the body at rest, feet within their cones,
-with the least sum of squared torques, each a part of its limit. The best forces, by a linear
-problem (benchmarks/_stances.py), need somewhat less: this one is solved in every frame.
+The forces on the limbs that hold on keep the body at rest, feet within their friction cones, with
+the least sum of squared torques, each relative to its limit. The optimal forces, by a linear
+program (benchmarks/_stances.py), need somewhat less: this problem is solved in every frame.
 """
 
 from dataclasses import dataclass
@@ -18,23 +18,23 @@ from jaxsim.synthesis.configuration import Configuration
 from jaxsim.synthesis.problem import actuated
 
 LEAST = 1e-3  # of a force in weights: of stretched limbs some forces take no torque
-CONE = 1e4  # weight of what a force is out of a side of its cone, beside 1 of a torque
-NEAR_CONE = 0.003  # a side that was pressed on goes on to be, if so little is left of it [weights]
+CONE = 1e4  # weight of the distance of a force outside of its cone, beside 1 of a torque
+NEAR_CONE = 0.003  # margin below which an active side of a cone stays active [weights]
 TRIES = 4  # solutions in which forces go back into their cones
-UNBORNE = 0.02  # forces and moments at the root, in weights and heights: nothing bears these
-AT_STOP = 0.01  # a joint that is nearer to the end of its range is borne by its stop [rad]
+UNBORNE = 0.02  # residual forces and moments at the root, in weights and heights
+AT_STOP = 0.01  # distance to the end of its range at which a joint rests on its stop [rad]
 
 
 @dataclass(frozen=True)
 class Cones:
-    """Grippers that are only pushed, along the first axis of a frame, and by friction."""
+    """Friction cones of grippers that only push, along the first axis of a frame."""
 
     which: tuple[int, ...]  # of the grippers
     frame: Array  # (3, 3) rows: the way of the push, and two across it
     friction: Array  # () coefficient
 
     def sides(self, count: int) -> Array:
-        """(4 len(which), 3 count): of forces on all grippers what each side of a cone has left."""
+        """Matrix (4 len(which), 3 count) from forces on all grippers to margins at cone sides."""
         push, *across = self.frame
         ways = jnp.stack([self.friction * push + s * t for t in across for s in (-1.0, 1.0)])
         of = np.eye(count)[list(self.which)]  # (feet, count)
@@ -49,10 +49,12 @@ def efforts(
     weight: Array,
     height: Array,
 ) -> Array:
-    """(k,) the largest torque by its limit as the body hangs by some of its grippers at rest, of k
-    choices stays (k, n) bool among n grippers, effectors tips (n,) int; feet: those of them that
-    do not pull; weight () [N], height () [m]: the body's. Infinite where no forces keep it at rest,
-    as on two points."""
+    """Largest torque relative to its limit, (k,), as the body hangs at rest from grippers.
+
+    stays (k, n) bool: k choices among n grippers, effectors tips (n,) int; feet: those of them that
+    do not pull; weight () [N] and height () [m] of the body. Infinite where no forces keep the body
+    at rest, as on two points.
+    """
     model, top = conf.model, conf.model.topology
     motors = np.flatnonzero(actuated(top))
     root = np.flatnonzero(~actuated(top))
@@ -74,7 +76,7 @@ def efforts(
     sides = feet.sides(len(tips))
 
     def forces(stays: Array, out: Array) -> Array:
-        """(3n,) of the limbs that hold, those sides of cones (ns,) bool pressed on that are out."""
+        """Forces (3n,) on the limbs that hold on; out (ns,) bool: violated sides of cones."""
         on = jnp.repeat(stays, 3)
         K = H + CONE * sides.T @ jnp.where(out[:, None], sides, 0.0)
         free = jnp.where(on[:, None] & on, K, 0.0) + jnp.diag(jnp.where(on, LEAST**2, 1.0))

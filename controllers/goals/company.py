@@ -1,7 +1,7 @@
-"""Controllers by goals of several characters, and hands that reach for each other.
+"""Controllers by goals of several characters, and goals for hands that reach for each other.
 
-Source: Jain, Ye, Liu (2009), section 6.1.5: "a child reaching out for an adult's hand for
-support in the event of balance loss".
+Source: Jain, Ye, Liu (2009), section 6.1.5: "a child reaching out for an adult's hand for support
+in the event of balance loss".
 """
 
 import dataclasses
@@ -26,21 +26,24 @@ from jaxsim.synthesis.observation import EffectorObservation
 from jaxsim.synthesis.scheme import PerStepOptimisation
 from jaxsim.synthesis.several import SeveralCharacters, SeveralObservation
 
-STEADY = 0.1  # of hands that hold each other: root of the weight, in parts of that on the way
+STEADY = 0.1  # root of the weight of hands that hold each other, relative to reaching ones
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Company(Wrapped):
-    """A controller by goals of each character, for ``SeveralCharacters``. The numbers of the first
-    have its own labels, those of another begin with its name: ``child.gait.time``."""
+    """Controllers by goals, one for each character of ``SeveralCharacters``.
+
+    Numbers of the first character have its own labels, those of another begin with its name:
+    ``child.gait.time``.
+    """
 
     members: tuple[GoalController, ...]
     names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
 
     @property
     def labels(self) -> dict[str, str]:
-        """Label -> path."""
+        """Mapping from label to path."""
         return {
             (f"{name}.{label}" if k else label): f"members[{k}].{path}"
             for k, (name, one) in enumerate(zip(self.names, self.members))
@@ -49,11 +52,11 @@ class Company(Wrapped):
 
     @property
     def inner(self) -> GoalController:
-        """Controller of the first character, which pages and summaries show."""
+        """Reaches of the first character."""
         return self.members[0]
 
     def check(self, model: Model) -> None:
-        """Raise ModelError for a member whose weights are not of its machine's shape."""
+        """Raise ModelError for a member whose weights do not have its machine's shape."""
         for one in self.members:
             one.check(model)
 
@@ -93,8 +96,11 @@ class Company(Wrapped):
 
 
 def asks_for_hands(obs: EffectorObservation, _: Any) -> Array:
-    """(nc,) bool: of the hands that may hold each other those that should now: one of
-    both moves faster than ``FALLING``. What holds goes on holding."""
+    """Mask (nc,) of the hand holds that should exist now.
+
+    A hand hold is requested where one of both characters moves faster than ``FALLING``; an existing
+    one continues.
+    """
     clasps = obs.conf.clasps
     if clasps is None:
         return jnp.zeros(0, bool)
@@ -109,8 +115,11 @@ def asks_for_hands(obs: EffectorObservation, _: Any) -> Array:
 
 
 def hold_hands() -> Goal:
-    """Each hand to the hand of another that it may hold, while ``asks_for_hands`` and it is in the
-    arm's reach; hands that hold each other stay where they are, with less weight (``STEADY``)."""
+    """Move each hand to the hand of another character that it may hold.
+
+    Applies while ``asks_for_hands`` and the other hand is in the arm's reach; hands that hold each
+    other stay where they are, with less weight (``STEADY``).
+    """
 
     def rows(obs: EffectorObservation, variables: Any):
         conf, clasps = obs.conf, obs.conf.clasps

@@ -1,14 +1,15 @@
-"""Machines within machines: a state may be a machine of its own.
+"""Composition of goal machines: a state may be a machine itself.
 
-``composed`` takes what a ``GoalMachine`` takes, but that a state may be a ``Submachine``; what
-comes out is a ``GoalMachine`` again, so that it composes further. Its states are all of them in one
-table, "stand.takeStep" being ``takeStep`` of the machine that is the state ``stand``; one program
-runs characters in any of them.
+``composed`` takes the arguments of a ``GoalMachine``, except that a state may be a ``Submachine``;
+the result is a ``GoalMachine`` again, so that it composes further. Its states are all of them in
+one table, "stand.takeStep" being ``takeStep`` of the machine that is the state ``stand``; one
+program runs characters in any of them.
 
-The conditions of the outer machine take over. While that of a submachine holds, its machine goes on
-as it would alone; where it fails, or no state of the machine applies, the first applicable state
-along the outer transitions follows. A machine that is entered begins anew: with the variables that
-it starts with, in its first state or, where that does not apply, the first along its transitions.
+The conditions of the outer machine have precedence. While that of a submachine holds, its machine
+continues as it would alone; where it fails, or no state of the machine applies, the first
+applicable state along the outer transitions follows. A machine that is entered starts again: with
+its initial variables, in its first state or, where that does not apply, the first along its
+transitions.
 
 Source: Jain, Ye, Liu (2009), section 6.4, which composes controllers and does not say how.
 """
@@ -27,15 +28,16 @@ from controllers.goals.response import Response
 from controllers.goals.tasks import Goal
 from jaxsim.synthesis.observation import EffectorObservation
 
-NOWHERE = -1  # where a machine is that has not begun
+NOWHERE = -1  # outer state of a machine before its start
 
 
 @dataclass(frozen=True)
 class Submachine:
-    """A machine as a state of another, see ``GoalState``, whose variables are the outer machine's.
+    """A machine as a state of another, see ``GoalState``; its functions see the outer variables.
 
     goals: of the outer machine, in all states of this one besides its own. lifts: besides its own.
-    holds: in the place of its own, where given."""
+    holds: instead of its own, if not None.
+    """
 
     machine: GoalMachine
     condition: Callable[[EffectorObservation, Any], Array]
@@ -49,7 +51,7 @@ class Submachine:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Composed:
-    """The variables of a composed machine."""
+    """Variables of a composed machine."""
 
     outer: Any  # its own
     starts: dict[str, Any]  # by submachine, as it begins
@@ -65,11 +67,12 @@ def composed(
     constraints: tuple[EffectorConstraint, ...] = (),
     clasps: Callable[[EffectorObservation, Any], Array] | None = None,
 ) -> GoalMachine:
-    """One machine of all. goals: those that the outer machine weighs; the submachines bring theirs.
+    """Compose goal machines into one ``GoalMachine``.
 
-    Goals of one name are one goal, and see the variables of the machine that weighs them. Raises
-    ValueError for what a ``GoalMachine`` does, for two goals of one name, and for a transition of a
-    submachine to itself, which has no meaning of its own.
+    goals: those that the outer machine weighs; the submachines bring theirs. Goals of one name are
+    one goal, and see the variables of the machine that weighs them. Raises ValueError as
+    ``GoalMachine`` does, for two different goals of one name, and for a transition of a submachine
+    to itself, which has no meaning.
     """
     names, inner = tuple(states), _machines(states)
     outer = GoalMachine(
@@ -87,10 +90,10 @@ def composed(
             )
     flat: dict[str, GoalState] = {}
     for k, (name, state) in enumerate(states.items()):
-        for key, one in _states(k, name, state).items():
+        for key, substate in _states(k, name, state).items():
             if key in flat:
                 raise ValueError(f"two states have one name: {key}")
-            flat[key] = one
+            flat[key] = substate
     entries = [_entries(name, inner.get(name)) for name in names]
     follow = {}
     for name, order in zip(names, outer.order):
@@ -99,9 +102,9 @@ def composed(
         if machine is None:
             follow[name] = after
             continue
-        own = [_within(name, s) for s in machine.state_names]
-        for one, followers in zip(own, machine.order):
-            follow[one] = (*(own[k] for k in followers), *after)
+        inside = [_within(name, s) for s in machine.state_names]
+        for substate, followers in zip(inside, machine.order):
+            follow[substate] = (*(inside[k] for k in followers), *after)
     starts = {name: machine.variables for name, machine in inner.items()}
     fixed = [*constraints, *(c for machine in inner.values() for c in machine.constraints)]
     return GoalMachine(
@@ -116,8 +119,11 @@ def composed(
 
 
 def renamed(machine: GoalMachine, names: Mapping[str, str]) -> GoalMachine:
-    """A machine whose goals have other names, by those that they have: for one that is composed
-    with another whose goal of that name is a different one. KeyError for a goal that it lacks."""
+    """Copy of a machine whose goals have other names; names: old -> new.
+
+    For a machine that is composed with another whose goal of that name is a different one. Raises
+    KeyError for an unknown goal.
+    """
     known = [goal.name for goal in machine.goals]
     for name in names:
         if name not in known:
@@ -139,7 +145,7 @@ def _within(name: str, state: str) -> str:
 
 
 def _entries(name: str, machine: GoalMachine | None) -> tuple[str, ...]:
-    """The states by which it may be entered, the first comes first."""
+    """Names of the states by which an outer state may be entered, the first comes first."""
     if machine is None:
         return (name,)
     known = machine.state_names
@@ -162,7 +168,7 @@ def _states(k: int, name: str, state: GoalState | Submachine) -> dict[str, GoalS
 
 
 def _plain(k: int, state: GoalState) -> GoalState:
-    """A state that is none of a submachine's sees the outer variables."""
+    """A state that belongs to no submachine, whose functions see the outer variables."""
 
     def lent(function: Callable) -> Callable:
         return lambda obs, now: function(obs, now.outer)
@@ -211,11 +217,11 @@ def _inner(k: int, name: str, outer: Submachine, state: GoalState) -> GoalState:
 def _united(
     goals: tuple[Goal, ...], names: tuple[str, ...], inner: Mapping[str, GoalMachine]
 ) -> tuple[Goal, ...]:
-    """Each goal once, with the variables of the machine that is at work."""
-    found: dict[str, dict[str | None, Goal]] = {}
+    """Each goal once, with the variables of the active machine."""
+    owners_of: dict[str, dict[str | None, Goal]] = {}
     for owner, each in [(None, goals), *((n, m.goals) for n, m in inner.items())]:
         for goal in each:
-            owners = found.setdefault(goal.name, {})
+            owners = owners_of.setdefault(goal.name, {})
             first, one = next(iter(owners.items()), (owner, goal))
             if _meant(one) != _meant(goal):
                 where = "the outer machine" if first is None else repr(first)
@@ -226,12 +232,12 @@ def _united(
             owners[owner] = goal
     return tuple(
         replace(next(iter(owners.values())), rows=_Shared(owners, names))
-        for owners in found.values()
+        for owners in owners_of.values()
     )
 
 
 def _meant(goal: Goal) -> Goal:
-    """What a goal was before it was composed."""
+    """The goal as it was before composition."""
     while isinstance(goal.rows, _Shared):
         goal = next(iter(goal.rows.owners.values()))
     return goal
@@ -239,8 +245,10 @@ def _meant(goal: Goal) -> Goal:
 
 @dataclass(frozen=True, eq=False)
 class _Shared:
-    """The rows of a goal as each of its owners means it, while that is at work; None: the outer
-    machine. names: of the outer states."""
+    """Rows of a goal as each of its owners defines it, while that one is active.
+
+    Owner None: the outer machine. names: of the outer states.
+    """
 
     owners: Mapping[str | None, Goal]
     names: tuple[str, ...]
@@ -249,16 +257,16 @@ class _Shared:
         alike: dict[Any, list[str | None]] = {}
         for owner, goal in self.owners.items():
             alike.setdefault((goal, _structure(_variables(now, owner))), []).append(owner)
-        found, group = [], {}
+        results, group = [], {}
         for (goal, _), each in alike.items():
-            group |= dict.fromkeys(each, jnp.asarray(len(found)))
+            group |= dict.fromkeys(each, jnp.asarray(len(results)))
             variables = pick(self._place(now, each), [_variables(now, owner) for owner in each])
-            found.append(goal.rows(obs, variables))
+            results.append(goal.rows(obs, variables))
         at = self._place(now, list(self.owners))
-        return pick(pick(at, [group[owner] for owner in self.owners]), found)
+        return pick(pick(at, [group[owner] for owner in self.owners]), results)
 
     def _place(self, now: Composed, owners: list[str | None]) -> Array:
-        """() which of some owners is at work; the outer machine's, or the first, where none is."""
+        """Index () of the active machine among owners; where none is, of the outer one, or 0."""
         place = jnp.asarray(owners.index(None) if None in owners else 0)
         for k, owner in enumerate(owners):
             if owner is not None:
@@ -271,7 +279,7 @@ def _variables(now: Composed, owner: str | None) -> Any:
 
 
 def _structure(variables: Any) -> Any:
-    """Equal where variables are of one kind, so that one of them may be picked."""
+    """Structure, shapes and dtypes of variables; equal where ``pick`` may choose between them."""
     leaves, kind = jax.tree.flatten(variables)
     return kind, tuple((jnp.shape(x), jnp.result_type(x)) for x in leaves)
 
@@ -279,15 +287,17 @@ def _structure(variables: Any) -> Any:
 def _clasps(
     own: Callable | None, names: tuple[str, ...], inner: Mapping[str, GoalMachine]
 ) -> Callable[[EffectorObservation, Any], Array] | None:
-    """What the outer machine asks for, and the one that is at work."""
-    asked = {name: machine.clasps for name, machine in inner.items() if machine.clasps is not None}
-    if own is None and not asked:
+    """Hand holds requested by the outer machine and by the active submachine."""
+    requests = {
+        name: machine.clasps for name, machine in inner.items() if machine.clasps is not None
+    }
+    if own is None and not requests:
         return None
 
     def clasps(obs: EffectorObservation, now: Composed) -> Array:
-        found = [] if own is None else [own(obs, now.outer)]
-        for name, one in asked.items():
-            found.append(one(obs, now.parts[name]) & (now.at == names.index(name)))
-        return jnp.stack(found).any(axis=0)
+        masks = [] if own is None else [own(obs, now.outer)]
+        for name, clasps_of in requests.items():
+            masks.append(clasps_of(obs, now.parts[name]) & (now.at == names.index(name)))
+        return jnp.stack(masks).any(axis=0)
 
     return clasps

@@ -1,4 +1,4 @@
-"""A machine of goals as a controller: it observes, chooses its state, and gives the step tasks."""
+"""Controller of a goal machine: it observes, selects the state, and gives each step its tasks."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -27,6 +27,8 @@ class GoalController(Controller):
     priorities, and the machine's variables at the start, the gait of a balance among them:
     ``weights[2,1]``, ``variables.gait.time``.
 
+    Its numbers are the weights of the goals, or their times and priorities, and the machine's
+    initial variables, the gait of a balance among them: ``weights[2,1]``, ``variables.gait.time``.
     Build it with ``GoalController.of(machine, model)``.
     """
 
@@ -42,7 +44,7 @@ class GoalController(Controller):
     def of(
         cls, machine: GoalMachine, model: Model, objects: Objects | None = None
     ) -> "GoalController":
-        """With the machine's own numbers, in the model's precision."""
+        """Controller with the machine's own numbers, in the model's precision."""
         weights, times = jax.tree.map(
             lambda x: jnp.asarray(x, model.mass.dtype), (machine.weights(), machine.times())
         )
@@ -50,27 +52,29 @@ class GoalController(Controller):
 
     @property
     def labels(self) -> dict[str, str]:
-        """Weights as "takeStep.damping" (state and goal), of a response "balance.reach_1.time" and
-        ".priority"; numbers of the gait as "gait.time", of a machine within "stand.gait.time"."""
+        """Mapping from label to path.
+
+        Weights are "takeStep.damping" (state and goal), of a response "balance.reach_1.time" and
+        ".priority"; numbers of the gait "gait.time", of a submachine "stand.gait.time".
+        """
         goals = [goal.name for goal in self.machine.goals]
-        found = {}
+        paths = {}
         for s, (name, state) in enumerate(self.machine.states.items()):
             for goal, weight in state.goals.items():
                 label, at = f"{name}.{goal}", f"[{s},{goals.index(goal)}]"
                 if isinstance(weight, Response):
-                    found |= {f"{label}.time": f"times{at}", f"{label}.priority": f"weights{at}"}
+                    paths |= {f"{label}.time": f"times{at}", f"{label}.priority": f"weights{at}"}
                 else:
-                    found[label] = f"weights{at}"
-        return found | _gaits(self.variables, "variables")
+                    paths[label] = f"weights{at}"
+        return paths | _gaits(self.variables, "variables")
 
     @property
     def phase_names(self) -> tuple[str, ...]:
-        """The machine's states."""
+        """Names of the machine's states."""
         return self.machine.state_names
 
     def check(self, model: Model) -> None:
-        """Raise ModelError where weights or times are not of the machine's shape, or a time is not
-        positive."""
+        """Raise ModelError unless weights and times have the machine's shape, times positive."""
         shape = (len(self.machine.states), len(self.machine.goals))
         check_array("controller.weights", self.weights, shape, model.mass.dtype)
         if self.times is not None:
@@ -96,7 +100,7 @@ class GoalController(Controller):
         return [(float(r), places[:, k]) for k, r in enumerate(np.asarray(self.objects.radius))]
 
     def phase(self, memory: MachineState) -> tuple[Array, Array]:
-        """The machine's state, and when it came there [s]."""
+        """Index of the machine's state, and the time at which it was entered [s]."""
         return memory.state, memory.since
 
     def init(self, model: Model, state: State, obs: EffectorObservation) -> MachineState:
@@ -119,20 +123,20 @@ class GoalController(Controller):
         return self.machine.tasks(memory, obs, self.weights, obs.unit, dt, self.times)
 
     def _sees(self, model: Model, obs: EffectorObservation) -> EffectorObservation:
-        """With the objects where they are now."""
+        """Observation with the objects at their present positions."""
         if self.objects is None:
             return obs
         return dataclasses.replace(obs, objects=self.objects.at(obs.time, model.gravity))
 
 
 def _gaits(variables: Any, path: str) -> dict[str, str]:
-    """Label -> path of the numbers of gaits, of machines within too."""
+    """Mapping from label to path of the numbers of gaits, also of submachines."""
     if isinstance(variables, Composed):
-        found = _gaits(variables.outer, f"{path}.outer")
+        paths = _gaits(variables.outer, f"{path}.outer")
         for name, start in variables.starts.items():
             inner = _gaits(start, f"{path}.starts.{name}")
-            found |= {f"{name}.{label}": at for label, at in inner.items()}
-        return found
+            paths |= {f"{name}.{label}": at for label, at in inner.items()}
+        return paths
     gait = getattr(variables, "gait", None)
     fields = () if gait is None else dataclasses.fields(gait)
     return {f"gait.{f.name}": f"{path}.gait.{f.name}" for f in fields}

@@ -1,7 +1,6 @@
-"""A dismount from a bar: it swings, brakes, lets go as the feet will land where it can stand, and
-stands.
+"""Dismount from a bar: swing, brake, let go so that the feet land below the body, and stand.
 
-Machines that exist, composed (``controllers.goals.compose``), with a flight between them. Source of
+Existing machines, composed (``controllers.goals.compose``), with a flight between them. Source of
 the swing and of balance: Jain, Ye, Liu (2009), sections 6.1.2 and 6.3; the paper has no dismount.
 """
 
@@ -36,36 +35,41 @@ FALLS = 0.3  # it has not landed, and takes no step, while it falls faster [m/s]
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Dismount:
-    """When it lets go and how it lands, and what it remembers of its swing. Arrays: may be tuned.
+    """Numbers of release and landing, and the memory of the swing.
 
-    Lengths are in heights of the standing body's centre of mass."""
+    Fields may be arrays: a search may change them. Lengths are in heights of the standing body's
+    centre of mass.
+    """
 
-    least: Array | float = 0.5  # it swings until it swings back so far [rad]
-    most: Array | float = 0.5  # and brakes until it swings back no further [rad]
-    slow: Array | float = 0.5  # in front slower than this it tucks its legs [sqrt(height g)]
-    spread: Array | float = 0.2  # and on the way back stretches them so far in front [rad]
-    tuck: Array | float = 1.2  # of the pose ``TUCKED``, while it brakes
-    ahead: Array | float = 0.0  # beyond where they are to land the feet come as they are
-    reach: Array | float = 0.5  # of what ``feet_ahead`` finds for a body that does not turn
-    legs: Array | float = 0.95  # how far below the centre of mass soles are as they land
-    stands: Array | float = 1.0  # how high the centre of mass comes up after the landing
-    back: Array | float = 0.0  # how far it has swung back since it was in front of the bar [rad]
+    least: Array | float = 0.5  # angle back that ends the swinging [rad]
+    most: Array | float = 0.5  # largest angle back that ends the braking [rad]
+    slow: Array | float = 0.5  # speed in front below which the legs are tucked [sqrt(height g)]
+    spread: Array | float = 0.2  # angle in front at which they are stretched again [rad]
+    tuck: Array | float = 1.2  # factor on the angles of the pose ``TUCKED`` while braking
+    ahead: Array | float = 0.0  # distance beyond ``feet_ahead`` of the landing at release
+    reach: Array | float = 0.5  # factor on ``feet_ahead``, which is for a body without rotation
+    legs: Array | float = 0.95  # height of the centre of mass above the soles at the landing
+    stands: Array | float = 1.0  # height of the centre of mass after the landing
+    back: Array | float = 0.0  # largest angle back since the body was in front of the bar [rad]
 
 
 def swung_back(obs: EffectorObservation, now: Dismount) -> Dismount:
-    """How far back it has swung since it was last in front of the bar."""
+    """Update the largest angle back since the body was last in front of the bar."""
     angle = hang(obs).angle
     return replace(now, back=jnp.where(angle > 0, 0.0, jnp.maximum(now.back, -angle)))
 
 
 def anew(obs: EffectorObservation, now: Dismount) -> Dismount:
-    """It is to swing back again."""
+    """Reset the angle back, for another swing."""
     return replace(now, back=jnp.zeros_like(now.back))
 
 
 def landing(obs: EffectorObservation, now: Dismount) -> tuple[Array, Array]:
-    """() how long after letting go the feet land, ``Dismount.legs`` below the centre of mass, and
-    how fast this then falls [s, m/s]; as it falls now where it is so low already."""
+    """Time () from letting go now to the landing of the feet [s], and fall speed () then [m/s].
+
+    The feet land ``Dismount.legs`` below the centre of mass; at once, if the body is so low
+    already.
+    """
     up, g = obs.com_velocity[2], gravity(obs)
     drop = jnp.maximum(obs.com[2] - _ground(obs) - now.legs * obs.height, 0.0)
     fall = safe_sqrt(up**2 + 2 * g * drop)
@@ -73,22 +77,23 @@ def landing(obs: EffectorObservation, now: Dismount) -> tuple[Array, Array]:
 
 
 def feet_ahead(obs: EffectorObservation, now: Dismount) -> Array:
-    """(2,) how far from the centre of mass feet are to land for it to come to rest above them,
-    horizontally [m].
+    """Horizontal offset (2,) from centre of mass to feet for a landing that comes to rest [m].
 
-    Legs that stop the fall w push along the line to the centre of mass, x back and h up, and take
-    w x / h from its velocity v; the capture point of what is left is above the feet where
-    x = t (v - w x / h), with t the time constant of falling over."""
+    Legs that stop the fall w push along the line to the centre of mass, x back and h up, and take w
+    x / h from its velocity v; the remaining capture point is above the feet where x = t (v - w x /
+    h), with t the time constant of falling over.
+    """
     time, fall = pendulum_time(obs, obs.height), landing(obs, now)[1]
     stopped = 1 + fall * time / (now.legs * obs.height)
     return now.reach * time / stopped * obs.com_velocity[:2]
 
 
 def lands_ahead(obs: EffectorObservation, now: Dismount) -> Array:
-    """() how far beyond ``feet_ahead`` the feet would land if it let go now and the body turned on
-    as it does about the bar, along where the pelvis looks [m].
+    """Distance () beyond ``feet_ahead`` at which the feet would land after letting go now [m].
 
-    Feet and centre of mass fall alike: what counts is how the one turns about the other."""
+    Along the heading of the pelvis, for a body that continues to turn as it does about the bar.
+    Feet and centre of mass fall alike: only the rotation of one about the other matters.
+    """
     seen, forward = hang(obs), heading(obs)
     hands = np.any([obs.group(name) for name in HANDS], axis=0)
     rate = seen.speed / safe_norm(obs.com - obs.place(hands))
@@ -102,14 +107,16 @@ def _feet(obs: EffectorObservation) -> np.ndarray:
 
 
 def _ground(obs: EffectorObservation) -> Array:
-    """() the height of what is below the feet [m]."""
+    """Height () of the ground below the feet [m]."""
     under = obs.conf.position[:, 2] - obs.conf.near.gap
     return jnp.min(jnp.where(_feet(obs), under, jnp.inf))
 
 
 def feet_to_land() -> Goal:
-    """Heels and balls of both feet below the capture point, level and along the pelvis, each to its
-    own side as far as its hip: where the body could stand if it landed now."""
+    """Feet below the capture point, level and along the pelvis, each to its own side by its hip.
+
+    Heels and balls are where the body could stand if it landed now.
+    """
 
     def rows(obs: EffectorObservation, now: Dismount):
         conf, forward = obs.conf, heading(obs)
@@ -133,18 +140,19 @@ def feet_to_land() -> Goal:
 
 
 def braking(obs: EffectorObservation, now: Dismount) -> Array:
-    """() how much the legs are tucked to brake: from near the front end of the swing until it is
-    on its way back through the lowest point.
+    """Degree () to which the legs are tucked to brake.
 
-    The centre of mass comes nearer to the bar where it pulls least, and gets away where it pulls
-    most: in each swing it gives away work m (g + v^2 / r) dr, more than it takes."""
+    They are tucked from near the front end of the swing until the body is on its way back through
+    the lowest point. The centre of mass approaches the bar where it pulls least, and recedes where
+    it pulls most: in each swing it loses the work m (g + v^2 / r) dr, more than it gains.
+    """
     seen = hang(obs)
     slow = now.slow * jnp.sqrt(gravity(obs) * obs.height)
     return jnp.where((seen.angle > now.spread) & (seen.speed < slow), now.tuck, 0.0)
 
 
 def height() -> Goal:
-    """The centre of mass ``Dismount.stands`` above the ground below the feet."""
+    """Centre of mass ``Dismount.stands`` above the ground below the feet."""
 
     def rows(obs: EffectorObservation, now: Dismount):
         conf = obs.conf
@@ -155,50 +163,50 @@ def height() -> Goal:
 
 
 def _lets_go(obs: EffectorObservation, now: Dismount) -> Array:
-    """It comes forward, and its feet would land where they are to."""
+    """True while the body swings forward and its feet would land at ``feet_ahead``."""
     return (hang(obs).speed > 0) & (lands_ahead(obs, now) > now.ahead * obs.height)
 
 
 def _turns(obs: EffectorObservation) -> Array:
-    """It is behind the bar, on its way forward: how far back it swung is known."""
+    """True while the body is behind the bar and swings forward, so that its angle back is known."""
     seen = hang(obs)
     return (seen.angle < 0) & (seen.speed > 0)
 
 
 def _comes(obs: EffectorObservation) -> Array:
-    """It is behind the bar, or on its way forward."""
+    """True while the body is behind the bar, or swings forward."""
     seen = hang(obs)
     return (seen.angle < 0) | (seen.speed > 0)
 
 
 def _swings(obs: EffectorObservation, now: Dismount) -> Array:
-    """It has not swung back far enough."""
+    """Condition of ``swing``: the body has not swung back far enough."""
     return (holding(obs) == 2) & ((now.back <= now.least) | ~_turns(obs))
 
 
 def _brakes(obs: EffectorObservation, now: Dismount) -> Array:
-    """It swings back further than it may."""
+    """Condition of ``brake``: the body swings back further than allowed."""
     return (holding(obs) == 2) & ((now.back > now.most) | ~_turns(obs))
 
 
 def _waits(obs: EffectorObservation, now: Dismount) -> Array:
-    """It comes forward from a swing that is short enough."""
+    """Condition of ``wait``: the body comes forward from a swing that is short enough."""
     return (holding(obs) == 2) & (now.back <= now.most) & _comes(obs) & ~_lets_go(obs, now)
 
 
 def _flies(obs: EffectorObservation, now: Dismount) -> Array:
-    """It has let go, or is to, and no foot touches."""
+    """Condition of ``fly``: the hands have let go, or are to, and no foot touches."""
     free = (holding(obs) == 0) | _lets_go(obs, now)
     return free & ~(obs.touching & _feet(obs)).any()
 
 
 def _lands(obs: EffectorObservation, _: Dismount) -> Array:
-    """It is on the ground, and its fall is not stopped."""
+    """Condition of ``land``: the body is on the ground and still falls."""
     return on_ground(obs) & (obs.com_velocity[2] < -FALLS)
 
 
 def _stands(obs: EffectorObservation, _: Dismount) -> Array:
-    """It is on the ground."""
+    """Condition of ``stand``: the body is on the ground."""
     return on_ground(obs)
 
 
@@ -210,25 +218,28 @@ def dismount_machine(
     dismount: Dismount | None = None,
     swing: Swing | None = None,
 ) -> GoalMachine:
-    """It swings (``swing``) until it has swung back far enough; brakes by its legs (``brake``)
-    until it swings back no further than it may; comes forward straight (``wait``) until the feet
-    would land where they are to; lets go, and brings them there (``fly``); keeps upright until its
+    """Machine that swings, brakes, lets go and lands on the feet.
+
+    The body swings (``swing``) until it has swung back far enough; brakes by its legs (``brake``)
+    until it swings back no further than allowed; comes forward straight (``wait``) until the feet
+    would land at ``feet_ahead``; lets go, and brings them there (``fly``); stays upright until its
     fall is stopped (``land``); and balances (``stand``).
 
-    joints: of the body, and their angles where it is straight and where its legs are tucked [rad];
-    stiff: those of them that are stiff as it swings."""
+    joints: of the body, with their angles where it is straight and where its legs are tucked [rad];
+    stiff: those of them that are stiff during the swing.
+    """
 
     at, legs = np.asarray(angles), np.asarray(tucked) - np.asarray(angles)
-    own = at[[list(joints).index(name) for name in stiff]]
+    stiff_angles = at[[list(joints).index(name) for name in stiff]]
 
     def tucks(obs: EffectorObservation, now: Dismount):
         dtype = obs.conf.q.dtype
         return jnp.asarray(at, dtype) + braking(obs, now) * jnp.asarray(legs, dtype)
 
     straight = goals.pose(
-        "straight", tuple(stiff), lambda obs, _: jnp.asarray(own, obs.conf.q.dtype)
+        "straight", tuple(stiff), lambda obs, _: jnp.asarray(stiff_angles, obs.conf.q.dtype)
     )
-    swinging = swing_machine(stiff, own, swing or Swing())
+    swinging = swing_machine(stiff, stiff_angles, swing or Swing())
     standing = balance_machine().weighing(FIRM)
     upright = replace(standing.states["balance"], condition=lambda *_: jnp.asarray(True))
     landing_machine = replace(standing, states={"upright": upright}, transitions={})

@@ -1,4 +1,4 @@
-"""Constraints that a machine of goals keeps for a while: effectors that stay in place.
+"""Pins of a goal machine: effectors that stay in place for a while.
 
 Source: Jain, Ye, Liu (2009), section 4.2: a grip may push and pull in any direction.
 """
@@ -19,8 +19,10 @@ from jaxsim.synthesis.tasks import TaskRows, position_rows, stacked
 
 @dataclass(frozen=True)
 class EffectorConstraint:
-    """From time ``start`` until ``end`` [s] an effector stays where it was as that began, by
-    whatever force it takes. ValueError for times that are no interval."""
+    """Pin: an effector stays where it was at ``start`` until ``end`` [s], with unlimited force.
+
+    Raises ValueError for times that are no interval.
+    """
 
     effector: str
     start: float
@@ -34,7 +36,7 @@ class EffectorConstraint:
 
 
 def check_constraints(constraints: Sequence[EffectorConstraint]) -> None:
-    """ValueError for an effector that is to be in two places at once: nothing solves that."""
+    """Raise ValueError for an effector with two pins at once, which no solution satisfies."""
     for k, later in enumerate(constraints):
         for earlier in constraints[:k]:
             if earlier.effector == later.effector and at_once(earlier, later):
@@ -45,7 +47,7 @@ def check_constraints(constraints: Sequence[EffectorConstraint]) -> None:
 
 
 def at_once(a, b) -> bool:
-    """Whether two things from ``start`` to ``end`` overlap."""
+    """True if two intervals, from ``start`` to ``end``, overlap."""
     return a.start < b.end and b.start < a.end
 
 
@@ -56,7 +58,7 @@ def _times(one: EffectorConstraint) -> str:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class ConstraintMemory:
-    """What is remembered of effector constraints."""
+    """Memory of the pins: which are active, and where."""
 
     on: Array  # (nh,) bool
     place: Array  # (nh, 3) where the effector is held, or now is [m]
@@ -67,7 +69,10 @@ def constraints_now(
     obs: EffectorObservation,
     before: ConstraintMemory | None,
 ) -> ConstraintMemory:
-    """Those that have begun keep their place. ValueError for an effector that the body lacks."""
+    """Memory of the pins at this step: active ones keep their place.
+
+    Raises ValueError for an effector that the body lacks.
+    """
     begun = jnp.array([one.start for one in constraints]) <= obs.time
     on = begun & (obs.time < jnp.array([one.end for one in constraints]))
     place = obs.conf.position[_effectors(constraints, obs.conf)]
@@ -84,7 +89,7 @@ def constraint_rows(
     unit: Units,
     dt: Array | float,
 ) -> tuple[TaskRows, Array]:
-    """Equations (3 nh rows, zeros where one is off), and which effectors (ne,) bool are kept."""
+    """Equations (3 nh rows, zeros for an inactive pin), and the mask (ne,) of pinned effectors."""
     parts, grips = [], jnp.zeros(conf.effectors.count, bool)
     for k, at in enumerate(_effectors(constraints, conf)):
         scale = jnp.where(memory.on[k], 1.0, 0.0) / unit.contact

@@ -1,4 +1,4 @@
-"""Small goals of everyday: a head that looks at a place, a hand that waves.
+"""Everyday goals: a head that looks at a place, a hand that waves.
 
 They are added to a machine that keeps balance::
 
@@ -24,17 +24,18 @@ from jaxsim.synthesis.observation import EffectorObservation
 Place = Sequence[float] | Array | Callable[[EffectorObservation, Any], Array]
 RAISED = (0.15, 0.25, 0.3)  # of a hand that waves: forward, aside, up from its shoulder [heights]
 HANGS = (0.0, 0.0, -0.7)  # the same of a hand that does nothing
-RISES = 1.0  # a hand comes up in so many seconds [s]
+RISES = 1.0  # duration in which a hand comes up [s]
 SWING = 0.12  # how far it goes to either side [heights of the centre of mass]
-BEHIND = 0.1  # [rad] what is so close to straight behind is turned to by and by
+BEHIND = 0.1  # [rad] angle from straight behind within which the head turns more slowly
 
 
 def look_at(place: Place, link: str = "head", name: str = "look") -> Goal:
-    """What points forward in a link, by its role or name, as the body stands, points at a place
-    (3,) of the world [m], or a function of observation and memory.
+    """Point the forward axis of a link at a place (3,) of the world [m].
 
-    The error is the rotation vector (3,) between the two, as long as the angle [rad]; within
-    ``BEHIND`` of straight behind, where no way round is the shorter one, it falls off to zero.
+    link: by its role or name; its forward axis is that of the standing body. place: three numbers,
+    or a function of observation and memory. The error is the rotation vector (3,) between the two
+    directions, as long as the angle [rad]; within ``BEHIND`` of straight behind, where neither way
+    round is shorter, it falls off to zero.
     """
     where = _function(place)
 
@@ -56,7 +57,7 @@ def look_at(place: Place, link: str = "head", name: str = "look") -> Goal:
 
 
 def _turned(to: Array, axis: Array) -> Array:
-    """(3,) minus the rotation vector [rad] that brings a unit vector to another."""
+    """Rotation vector (3,) [rad], negated, that brings one unit vector to another."""
     across, along = cross(to, axis), jnp.sum(to * axis)
     square = jnp.sum(across**2)
     small = (square < 1e-3) & (along > 0)  # where angle / sine is better found by its series
@@ -73,12 +74,13 @@ def wave(
     end: float = np.inf,
     name: str = "wave",
 ) -> Goal:
-    """A hand comes up beside its shoulder (``RISES``) and goes from side to side there,
-    ``frequency`` times a second, from ``start`` to ``end`` [s]; ``RAISED`` and ``SWING`` say where,
-    so that a child waves as an adult does.
+    """Raise a hand beside its shoulder and move it from side to side there.
 
-    With a ``Response`` of time T it follows with 1 / (1 + (2.93 frequency T)^2) of the width.
-    ValueError for a hand that is none, a start that is not finite, and a frequency that is not
+    ``RAISED`` and ``SWING`` give the distances in heights, so that a child waves as an adult does;
+    frequency: waves a second, from ``start`` to ``end`` [s]; the hand rises within ``RISES``.
+
+    With a ``Response`` of time T the hand follows with 1 / (1 + (2.93 frequency T)^2) of the width.
+    Raises ValueError for an unknown hand, a start that is not finite, and a frequency that is not
     positive.
     """
     if hand not in HANDS:

@@ -1,4 +1,4 @@
-"""Poses of limbs by what they look like: which hinges turn a link about an axis of the body."""
+"""Poses of limbs by rotations about axes of the body, as angles of the hinges that perform them."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,15 @@ FORWARD, LEFT = np.eye(3)[:2]  # as the body stands
 ALONG = 0.7  # cosine of the angle between a hinge and the axis that it stands for, at least
 
 
-def turned(
+def hinge_angles(
     model: Model, turns: Sequence[tuple[str, np.ndarray, float]], who: str
 ) -> dict[str, float]:
-    """Angles of hinges by name [deg], of a body that stands but for some turns.
+    """Angles of hinges by name [deg], of the standing body with some links rotated.
 
-    turns: a link by its role, the axis of the body (3,) about which a hinge is to turn it, and by
-    how much [deg]. who: asks for it. Raises ModelError for links that are not known, and for one
-    without such a hinge."""
+    turns: a link by its role, the axis of the body (3,) about which a hinge is to rotate it, and
+    the angle [deg]. who: name of the controller, for messages. Raises ModelError for unknown links,
+    and for a link without such a hinge.
+    """
     top = model.topology
     top.require(f"the pose of {who}", "pelvis", *(role for role, *_ in turns))
     q, (kin, _) = standing_q(model), standing_kinematics(model)

@@ -1,7 +1,7 @@
-"""Staying aboard of what shakes: balance, steps, a grip on what is in reach, hanging, swinging.
+"""Machine that stays aboard of a moving vehicle: balance, steps, grips in reach, hanging, swinging.
 
-Machines that exist, composed: which of them is at work follows from conditions alone.
-Source: Jain, Ye, Liu (2009), section 6.4, the cable car.
+Existing machines, composed; conditions alone select the active one. Source: Jain, Ye, Liu (2009),
+section 6.4, the cable car.
 """
 
 from collections.abc import Sequence
@@ -33,17 +33,20 @@ GROUND = 0.1  # of its height: feet that are nearer to a surface have ground bel
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Caution:
-    """When it takes hold, and what it remembers of that. Arrays: may be tuned."""
+    """Thresholds for taking hold and letting go, and the memory of alarms.
 
-    alarm: Array | float = 0.3  # it sways faster than this: it takes hold [m/s]
-    calm: Array | float = 3.0  # it lets go when it was not alarmed for so long [s]
-    still: Array | float = 1.0  # it swings once it has hung by both hands for so long [s]
-    alarmed: Array | float = -1e3  # when it swayed too fast last [s]
-    fell: Array | float = 0.0  # since when it hangs by both hands [s]
+    Fields may be arrays: a search may change them.
+    """
+
+    alarm: Array | float = 0.3  # sway above which the hands take hold [m/s]
+    calm: Array | float = 3.0  # time without an alarm after which they let go [s]
+    still: Array | float = 1.0  # time of hanging by both hands after which it swings [s]
+    alarmed: Array | float = -1e3  # time of the last alarm [s]
+    fell: Array | float = 0.0  # time since which it hangs by both hands [s]
 
 
 def sway(obs: EffectorObservation) -> Array:
-    """() how fast the centre of mass moves over the feet on the ground, horizontally [m/s]."""
+    """Horizontal speed () of the centre of mass relative to the feet on the ground [m/s]."""
     feet = obs.touching & np.any([obs.group(name) for name in FEET], axis=0)
     part = jnp.where(feet, 1.0, 0.0).astype(obs.conf.v.dtype)
     ground = part @ obs.conf.velocity / jnp.maximum(jnp.sum(part), 1.0)
@@ -51,14 +54,14 @@ def sway(obs: EffectorObservation) -> Array:
 
 
 def on_ground(obs: EffectorObservation) -> Array:
-    """() bool: there is ground below a foot, which it touches or is about to; a wall is none."""
+    """() bool: a foot touches the ground below it, or is about to; a wall is no ground."""
     feet, near = np.any([obs.group(name) for name in FEET], axis=0), obs.conf.near
     below = near.normal[:, 2] > STEEP
     return (feet & below & (near.gap < GROUND * obs.height)).any()
 
 
 def holding(obs: EffectorObservation) -> Array:
-    """() int: how many hands hold on."""
+    """Number () of hands that hold on."""
     now = obs.conf.holds
     assert now is not None
     hands = np.flatnonzero(now.holds.hands)
@@ -66,7 +69,7 @@ def holding(obs: EffectorObservation) -> Array:
 
 
 def notice(obs: EffectorObservation, caution: Caution) -> Caution:
-    """Whether it is alarmed, and since when it hangs."""
+    """Update the time of the last alarm, and the time since which both hands hang."""
     shaken = on_ground(obs) & (sway(obs) > caution.alarm)
     hangs = ~on_ground(obs) & (holding(obs) == 2)
     return replace(
@@ -77,7 +80,7 @@ def notice(obs: EffectorObservation, caution: Caution) -> Caution:
 
 
 def take_hold(obs: EffectorObservation, _: Caution) -> Array:
-    """(ng,) int: hands keep what they hold, and take what they can."""
+    """Hold (ng,) requested by each gripper: hands keep their holds, and take those in reach."""
     now = obs.conf.holds
     assert now is not None
     held = now.grips.held
@@ -86,14 +89,14 @@ def take_hold(obs: EffectorObservation, _: Caution) -> Array:
 
 
 def let_go(obs: EffectorObservation, _: Caution) -> Array:
-    """(ng,) int: nothing is held."""
+    """Hold (ng,) requested by each gripper: none."""
     now = obs.conf.holds
     assert now is not None
     return jnp.full_like(now.grips.held, NO_HOLD)
 
 
 def hands_to_holds() -> Goal:
-    """Each free hand to the nearest place of a hold that its arm reaches, where that gets to."""
+    """Move each free hand to the nearest point of a hold in the arm's reach."""
 
     def rows(obs: EffectorObservation, _: Caution):
         conf, now = obs.conf, obs.conf.holds
@@ -122,8 +125,11 @@ def hold_on_machine(
     gait: Gait | None = None,
     swing: Swing | None = None,
 ) -> GoalMachine:
-    """It balances (``stand``), and takes hold as well when it sways (``grab``); without ground it
-    hangs, and after a while swings, with joints (of its legs) at ``angles`` [rad]."""
+    """Machine that balances, takes hold when it sways, and hangs and swings without ground.
+
+    It balances (``stand``), also takes hold when it sways (``grab``), hangs without ground
+    (``hang``), and after a while swings (``swing``), with joints (of its legs) at ``angles`` [rad].
+    """
 
     def calm(obs: EffectorObservation, now: Caution):
         return on_ground(obs) & (obs.time - now.alarmed > now.calm)

@@ -1,8 +1,8 @@
-"""State machines of goals: which goals count now, with what weights.
+"""State machines of goals: each state selects goals and their weights.
 
 A controller is M = (S, T). A state is a set of weighted goals and a condition D; where D fails, the
 first applicable of the states that transitions lead to takes over, the nearest first. A transition
-from a state to itself enters it anew. All of it is tables and masks, so one program runs many
+from a state to itself enters it again. All of it is tables and masks, so one program runs many
 characters in different states.
 
 Source: Jain, Ye, Liu (2009), section 5.1.
@@ -39,26 +39,30 @@ from jaxsim.synthesis.tasks import (
 
 
 def same(obs, variables):
-    """Nothing is noted."""
+    """Return the variables unchanged."""
     return variables
 
 
 def _nothing(obs, variables):
+    """Mask (ne,) without any effector."""
     return jnp.zeros(obs.conf.effectors.count, bool)
 
 
 def _as_held(obs, variables):
+    """Present hold (ng,) of each gripper."""
     return obs.conf.holds.grips.held
 
 
 @dataclass(frozen=True)
 class GoalState:
-    """goals: name -> weight, or a ``Response``. condition(obs, variables) is the document's D;
-    enter(obs, variables) is done when the state takes over, during(obs, variables) in every step
-    that it lasts.
-    lifts(obs, variables) (ne,) bool: the effectors that need not stay where they touch.
-    holds(obs, variables) (ng,) int: of each gripper the hold that it asks for, or
-    ``synthesis.holds.NO_HOLD``; as it is, where nothing else is said."""
+    """State of a goal machine: weighted goals, a condition, and functions for entry and each step.
+
+    goals: name -> weight, or a ``Response``. condition(obs, variables) is D of Jain, Ye, Liu
+    (2009); enter(obs, variables) updates the variables when the state takes over, during(obs,
+    variables) in every step that it lasts. lifts(obs, variables) (ne,) bool: effectors that need
+    not stay where they touch. holds(obs, variables) (ng,) int: the hold that each gripper requests,
+    or ``synthesis.holds.NO_HOLD``; default: keep the current grip.
+    """
 
     goals: Mapping[str, float | Response]
     condition: Callable[[EffectorObservation, Any], Array]
@@ -71,27 +75,28 @@ class GoalState:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class MachineState:
-    """Where a machine is."""
+    """Memory of a goal machine: its state, the time of entry, and its variables."""
 
     state: Array  # () int
-    since: Array  # () time at which it came there [s]
-    steps: Array  # (ns,) int: how often each state was entered
-    variables: Any  # what the machine's own conditions and goals remember
+    since: Array  # () time at which the state was entered [s]
+    steps: Array  # (ns,) int: number of entries of each state
+    variables: Any  # memory of the machine's own conditions and goals
     constraints: ConstraintMemory | None = None  # of the machine's effector constraints
 
 
 @dataclass(frozen=True, eq=False)
 class GoalMachine:
-    """states by name, the first is the start; transitions: name -> names, the first comes first.
+    """State machine of goals, with transitions between its states.
 
-    variables: what conditions and goals remember at the start, a pytree. constraints: besides the
-    goals, whatever the state. clasps(obs, variables) (nc,) bool: the hands of others that it asks
-    for, whatever the state. onward: the search goes on along the transitions of states that do not
-    apply; else transitions name all that there is to ask (``controllers.goals.compose``).
+    states by name, the first is the initial one; transitions: name -> names, the first has
+    precedence. variables: initial memory of conditions and goals, a pytree. constraints: pins, in
+    every state. clasps(obs, variables) (nc,) bool: the hand holds requested, in every state.
+    onward: the search continues along the transitions of states that do not apply; else the
+    transitions list all candidates (``controllers.goals.compose``).
 
     Raises ValueError for a state or a transition that names something unknown, for a goal that has
-    a weight in one state and a response in another, or a response where it asks for no contact
-    force, and for two constraints of an effector at once.
+    a weight in one state and a response in another, or a response on forces or torques, and for two
+    pins of an effector at once.
     """
 
     goals: tuple[Goal, ...]
@@ -101,7 +106,7 @@ class GoalMachine:
     constraints: tuple[EffectorConstraint, ...] = ()
     clasps: Callable[[EffectorObservation, Any], Array] | None = None
     onward: bool = True
-    order: tuple[tuple[int, ...], ...] = field(init=False)  # by state, whom to ask, nearest first
+    order: tuple[tuple[int, ...], ...] = field(init=False)  # by state: successors, nearest first
 
     def __post_init__(self):
         names, known = list(self.states), [goal.name for goal in self.goals]
@@ -150,23 +155,23 @@ class GoalMachine:
 
     @property
     def state_names(self) -> tuple[str, ...]:
+        """Names of the states, in their order."""
         return tuple(self.states)
 
     @property
     def timed(self) -> tuple[bool, ...]:
-        """(ng,) of each goal whether it has a response."""
+        """Flag (ng,) of each goal: it has a response."""
         return tuple(
             any(isinstance(s.goals.get(goal.name), Response) for s in self.states.values())
             for goal in self.goals
         )
 
     def weights(self) -> Array:
-        """(ns, ng) as declared, of responses the priority: what a tuner tunes and a batch may
-        vary."""
+        """Weights (ns, ng) as declared, of responses the priority: a search may change them."""
         return jnp.array(self._table(lambda one: one.priority, lambda weight: weight))
 
     def times(self) -> Array | None:
-        """(ns, ng) of responses [s], 1 where there is none; None if no goal has one."""
+        """Time constants (ns, ng) of responses [s], 1 for weights; None without responses."""
         if not any(self.timed):
             return None
         return jnp.array(self._table(lambda one: one.time, lambda _: 1.0))
@@ -184,8 +189,10 @@ class GoalMachine:
         weight: float | Response | Mapping[str, float | Response],
         **changes: Any,
     ) -> "GoalMachine":
-        """With one more goal: one weight or response for all states, or by state; changes: of
-        fields."""
+        """Machine with one more goal.
+
+        weight: a weight or response for all states, or by state; changes: of other fields.
+        """
         by_state = weight if isinstance(weight, Mapping) else dict.fromkeys(self.states, weight)
         states = {
             name: replace(state, goals={**state.goals, goal.name: by_state.get(name, 0.0)})
@@ -194,8 +201,10 @@ class GoalMachine:
         return replace(self, goals=(*self.goals, goal), states=states, **changes)
 
     def weighing(self, goals: Mapping[str, float | Response]) -> "GoalMachine":
-        """With other weights or responses, by goal, in the states that have the goal. KeyError for
-        a goal that no state has."""
+        """Machine with other weights or responses, by goal, in the states that have the goal.
+
+        Raises KeyError for a goal that no state has.
+        """
         known = {name for state in self.states.values() for name in state.goals}
         for name in goals:
             if name not in known:
@@ -208,7 +217,7 @@ class GoalMachine:
         return replace(self, states=states)
 
     def begin(self, obs: EffectorObservation, variables: Any = None) -> MachineState:
-        """In the first state; variables: others than its own."""
+        """Initial memory, in the first state; variables: in place of the machine's own."""
         first = next(iter(self.states.values()))
         dtype = obs.conf.q.dtype
 
@@ -231,11 +240,11 @@ class GoalMachine:
         )
 
     def advance(self, memory: MachineState, obs: EffectorObservation) -> MachineState:
-        """Stay where the condition holds, else search along the transitions."""
+        """Memory after a step: stay while the state's condition holds, else follow transitions."""
         states = list(self.states.values())
-        kept = pick(memory.state, [s.during(obs, memory.variables) for s in states])
-        entered = [s.enter(obs, kept) for s in states]
-        may_stay = pick(memory.state, [s.condition(obs, kept) for s in states])
+        present = pick(memory.state, [s.during(obs, memory.variables) for s in states])
+        entered = [s.enter(obs, present) for s in states]
+        may_stay = pick(memory.state, [s.condition(obs, present) for s in states])
         applies = jnp.stack([s.condition(obs, e) for s, e in zip(states, entered)])
         follower = pick(memory.state, [self._first(order, applies) for order in self.order])
         moved = ~may_stay & (follower >= 0)
@@ -245,14 +254,14 @@ class GoalMachine:
             state=chosen,
             since=jnp.where(moved, obs.time, memory.since),
             steps=memory.steps + jnp.where(moved & (chosen == jnp.arange(len(states))), 1, 0),
-            variables=jax.tree.map(lambda new, old: jnp.where(moved, new, old), variables, kept),
+            variables=jax.tree.map(lambda new, old: jnp.where(moved, new, old), variables, present),
             constraints=constraints_now(self.constraints, obs, memory.constraints)
             if self.constraints
             else None,
         )
 
     def _first(self, order: tuple[int, ...], applies: Array) -> Array:
-        """The first state of an order that applies, else -1."""
+        """First state of an order that applies, else -1."""
         chosen = jnp.asarray(-1)
         for k in reversed(order):
             chosen = jnp.where(applies[k], k, chosen)
@@ -267,8 +276,10 @@ class GoalMachine:
         dt,
         times: Array | None = None,
     ):
-        """``synthesize``'s tasks(conf, at_v): the goals of the present state. weights and times: of
-        ``weights`` and ``times``."""
+        """Function tasks(conf, at_v) for ``synthesize``: the tasks of the present state's goals.
+
+        weights and times: of ``weights`` and ``times``.
+        """
 
         def tasks(conf, at_v) -> Tasks:
             here = obs.with_conf(conf)
@@ -308,21 +319,27 @@ class GoalMachine:
     def _rows(
         self, memory, obs, here, at_v, weights, times, stays, unit: Units, dt
     ) -> list[TaskRows]:
-        """Of each goal that has rows. here: as ``at_v`` leads to, from obs; stays (ne,) bool."""
+        """Task rows of each goal that has rows, at the configuration ``here``.
+
+        here: where ``at_v`` leads; obs: of the step's beginning; stays (ne,) bool: effectors in
+        contact that do not lift.
+        """
         conf, now = here.conf, weights[memory.state]
         factor = None if times is None else ease(obs.conf, stays, unit, dt)
         rows = []
         for k, (goal, timed) in enumerate(zip(self.goals, self.timed)):
             if goal.level in VANISH:
                 continue
-            found = goal.rows(here, memory.variables)
-            error, J = found
+            error_rows = goal.rows(here, memory.variables)
+            error, J = error_rows
             scale = root_of_weight(now[k]) / (
                 1.0 if goal.unit == "one" else getattr(unit, goal.unit)
             )
             if timed and times is not None and factor is not None:
-                own = times[memory.state, k], now[k]
-                rows.append(response_rows(obs.conf, found, goal.level, at_v, *own, factor, dt))
+                response = times[memory.state, k], now[k]
+                rows.append(
+                    response_rows(obs.conf, error_rows, goal.level, at_v, *response, factor, dt)
+                )
             elif goal.level == "velocity":
                 rows.append(velocity_rows(J, -error, scale))
             else:
@@ -332,7 +349,7 @@ class GoalMachine:
     def _vanishing(
         self, level: str, memory: MachineState, here: EffectorObservation, weights: Array
     ) -> Array | None:
-        """(ne,) weights on contact forces, or (nv,) on torques; None where no goal asks for any."""
+        """Weights (ne,) on contact forces, or (nv,) on torques; None if no goal has such rows."""
         now, dtype = weights[memory.state], here.conf.v.dtype
         asked = [
             jnp.where(goal.rows(here, memory.variables), now[k], 0.0).astype(dtype)
@@ -343,12 +360,12 @@ class GoalMachine:
 
     @property
     def row_names(self) -> tuple[str, ...]:
-        """Of the goals that have rows, as ``Tasks.of_goal`` counts them."""
+        """Names of the goals that have rows, as ``Tasks.of_goal`` counts them."""
         return tuple(goal.name for goal in self.goals if goal.level not in VANISH)
 
 
 def pick(index: Array, options: list) -> Any:
-    """The index-th of some pytrees of one structure."""
+    """Select one of several pytrees of the same structure by an index, which may be traced."""
 
     def one(*leaves):
         out = leaves[0]

@@ -1,4 +1,4 @@
-"""Standing on one foot, then in a given pose there.
+"""Machine that stands on one foot, then takes up a pose there.
 
 Source: Jain, Ye, Liu (2009), section 6.1.1: the balance strategy with the support reduced to one
 foot; "once the character balances herself, we add kinematic objectives".
@@ -12,7 +12,7 @@ import numpy as np
 
 from controllers.goals import tasks as goals
 from controllers.goals.balance import SOLE, Gait, no_step, sole_down
-from controllers.goals.hinges import FORWARD, LEFT, turned
+from controllers.goals.hinges import FORWARD, LEFT, hinge_angles
 from controllers.goals.machine import GoalMachine, GoalState
 from jaxsim.math.safe import safe_norm
 from jaxsim.model import Model
@@ -32,15 +32,15 @@ CRANE = (  # a hinge of this link, about which axis of the body, by how much [de
 
 
 def crane(model: Model) -> dict[str, float]:
-    """``CRANE`` as angles of the model's hinges by name [deg]; errors as for ``turned``."""
-    return turned(model, CRANE, "one_foot")
+    """Angles of the pose ``CRANE``, by the model's hinges [deg]; errors as for ``hinge_angles``."""
+    return hinge_angles(model, CRANE, "one_foot")
 
 
 def one_foot_machine(pose_deg: Mapping[str, float], stance: str = "leftFoot") -> GoalMachine:
-    """Shift the weight to ``stance``, then take up a pose (hinges by name [deg], such as
-    ``crane(model)``) there.
+    """Machine that shifts the weight to ``stance``, then takes up a pose there.
 
-    Raises ValueError for a foot that is none.
+    pose_deg: angles of hinges by name [deg], such as ``crane(model)``. Raises ValueError for an
+    unknown foot.
     """
     if stance not in FEET:
         raise ValueError(f"stance is {stance!r}; choose from {', '.join(FEET)}")

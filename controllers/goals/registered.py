@@ -12,7 +12,7 @@ from controllers.goals.company import asks_for_hands, hold_hands
 from controllers.goals.controller import GoalController
 from controllers.goals.dismount import TUCKED, Dismount, dismount_machine
 from controllers.goals.effector_constraints import EffectorConstraint, at_once, check_constraints
-from controllers.goals.hinges import turned
+from controllers.goals.hinges import hinge_angles
 from controllers.goals.hold_on import Caution, hold_on_machine
 from controllers.goals.machine import GoalMachine
 from controllers.goals.one_foot import crane, one_foot_machine
@@ -126,13 +126,13 @@ def balance(given: BalanceKeys, setup: Setup) -> Registered:
             )
         seen, watched = (hand_of_another, STRUCK) if dodging.hands else (seen_flying, WATCHED)
         machine = machine.adding(dodge(dodging.near, seen, watched), dodging.weight)
-    return registered(machine, given, setup)
+    return goal_controller(machine, given, setup)
 
 
 @reads(GoalKeys)
 def one_foot(given: GoalKeys, setup: Setup) -> Registered:
     """Stand on one foot, and move there into a pose (section 6.1.1)."""
-    return registered(one_foot_machine(crane(setup.model)), given, setup)
+    return goal_controller(one_foot_machine(crane(setup.model)), given, setup)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +165,7 @@ def swing(given: SwingKeys, setup: Setup) -> Registered:
     """Hang from a bar and [pump the swing](../explanation/behaviours.md#swinging) (section 6.3)."""
     state, joints, angles = _hanging(given, setup, *HANDS)
     machine = swing_machine(joints, angles, given.pumping)
-    return replace(registered(machine, given, setup, HANDS), state=state)
+    return replace(goal_controller(machine, given, setup, HANDS), state=state)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,13 +185,13 @@ def dismount(given: DismountKeys, setup: Setup) -> Registered:
     """Pump a swing, let go, and [land on the feet](../explanation/behaviours.md#swinging)."""
     state, stiff, _ = _hanging(given, setup, *HANDS, *ROLES, *SHANKS)
     joints, angles = _hinges(setup.model, state, range(setup.model.topology.n_links))
-    legs = turned(setup.model, TUCKED, "dismount")
+    legs = hinge_angles(setup.model, TUCKED, "dismount")
     tucked = [np.deg2rad(legs[name]) if name in legs else at for name, at in zip(joints, angles)]
     swings = Dismount(
         least=float(np.deg2rad(given.least_deg)), most=float(np.deg2rad(given.most_deg))
     )
     machine = dismount_machine(joints, angles, np.array(tucked), stiff, swings, given.pumping)
-    return replace(registered(machine, given, setup, (*HANDS, *ROLES)), state=state)
+    return replace(goal_controller(machine, given, setup, (*HANDS, *ROLES)), state=state)
 
 
 def _hanging(given: SwingKeys, setup: Setup, *roles: str) -> tuple[State, list[str], np.ndarray]:
@@ -229,7 +229,7 @@ def hold_on(given: HoldOnKeys, setup: Setup) -> Registered:
         raise given.table.error("needs something to hold on to; give the world a [[hold]]")
     caution = Caution(alarm=given.alarm, calm=given.calm, still=given.still)
     legs = _hinges(model, setup.state, {model.topology.part(name) for name in (*THIGHS, *SHANKS)})
-    return registered(hold_on_machine(*legs, caution, swing=given.pumping), given, setup)
+    return goal_controller(hold_on_machine(*legs, caution, swing=given.pumping), given, setup)
 
 
 def _hinges(model: Model, state: State, links: Collection[int]) -> tuple[list[str], np.ndarray]:
@@ -244,7 +244,7 @@ def _hinges(model: Model, state: State, links: Collection[int]) -> tuple[list[st
     return [top.joint_names[j] for j in joints], np.asarray(state.q)[at]
 
 
-def registered(
+def goal_controller(
     machine: GoalMachine, given: GoalKeys, setup: Setup, roles: Sequence[str] = ROLES
 ) -> Registered:
     """Controller of a machine, with goals to reach and pins added."""
@@ -300,10 +300,10 @@ def registered(
 
 def one_of(given: Keys, key: str, names: Sequence[str]) -> str:
     """Name that a key gives. Raises WorldError for one that is not among ``names``."""
-    return named(given.table, key, names)
+    return read_name(given.table, key, names)
 
 
-def named(table: Table, key: str, names: Sequence[str]) -> str:
+def read_name(table: Table, key: str, names: Sequence[str]) -> str:
     """Name that a key of a table gives. Raises WorldError for one that is not among ``names``."""
     name = table.text(key)
     if name not in names:
@@ -316,10 +316,10 @@ def flying(setup: Setup) -> Objects | None:
     """What the goals see of the world's bodies where these are no part of the model."""
     links = setup.model.topology.link_names
     bodies = [body for body in setup.world.bodies if body.name not in links]
-    return thrown(bodies, setup.model.mass.dtype) if bodies else None
+    return flying_spheres(bodies, setup.model.mass.dtype) if bodies else None
 
 
-def thrown(bodies: Sequence[Body], dtype) -> Objects:
+def flying_spheres(bodies: Sequence[Body], dtype) -> Objects:
     """Spheres on their way from time 0 on."""
     return Objects(
         jnp.asarray([body.pos for body in bodies], dtype),

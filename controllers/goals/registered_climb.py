@@ -10,7 +10,7 @@ from jax import Array
 from controllers.goals.climb import ROLES, climb_machine
 from controllers.goals.climbing_moves import DEPTH, LIMBS, Limbs, first_holds, holding
 from controllers.goals.climbing_state import Climb, Pace
-from controllers.goals.registered import GoalKeys, named, registered
+from controllers.goals.registered import GoalKeys, goal_controller, read_name
 from controllers.goals.starts import check_free
 from controllers.registry import Registered, Setup
 from jaxsim.characters.standing import effectors_of
@@ -88,7 +88,7 @@ def climb(given: ClimbKeys, setup: Setup) -> Registered:
         )
     _check_free(setup, state, wall)
     machine = climb_machine([own.topology.joint_names[j] for j in hinges(own.topology)], begun)
-    return replace(registered(machine, GoalKeys(table=table), setup, ROLES), state=state)
+    return replace(goal_controller(machine, GoalKeys(table=table), setup, ROLES), state=state)
 
 
 def _outlier(places: np.ndarray) -> int:
@@ -207,7 +207,7 @@ def _begin(given: Table | None, setup: Setup) -> Array | None:
     names = [hold.name for hold in setup.world.holds]
     if given is None:
         return None
-    held = [names.index(named(given, limb, names)) for limb in LIMBS]
+    held = [names.index(read_name(given, limb, names)) for limb in LIMBS]
     given.done()
     for limb, hold in zip(LIMBS, held):
         if held.count(hold) > 1:

@@ -1,20 +1,21 @@
-"""A goal by how fast and how firmly: a time constant and a priority in the place of a weight.
+"""Goals by response: a time constant and a priority in place of a weight.
 
-A weight says how much an error counts in a step, so what it does depends on the goal's unit, on
-what else is asked and on the time step. A response says what is to be seen: the error falls as that
-of a critically damped spring does. The rows ask for the velocity of that spring at the step's end,
+A weight says how much an error counts in a step, so its effect depends on the goal's unit, on the
+other goals and on the time step. A response states the visible effect: the error falls as that of a
+critically damped spring does. The rows ask for the velocity of that spring at the step's end,
 
     e'' = -2 e' / tau - e / tau^2,  J v' = (J v - dt e / tau^2) / (1 + dt / tau)^2  (implicit),
 
 with tau = time / 2.146, which takes the error from rest to 1/e in ``time``. A goal on velocities
-comes to its target as exp(-t / time).
+approaches its target as exp(-t / time).
 
-The rows' weight is the priority, over how easily the goal moves: c = mean diag(J H^-1 J^T), where H
-is what a step costs the goal ``damping`` of weight 1 and the points in contact, which stay. Against
-damping of weight d alone, a step takes the share w c / (w c + d) of what is asked; what it loses in
-each step is as a damper that makes its damping ratio 1 + d / priority, where w c = priority tau /
-(2 dt), whatever the goal, its unit, the body's size and the time step. A goal that the whole body
-could serve and only a limb is free to, as a far reach of one who balances, is slower than that.
+The rows' weight is the priority divided by the goal's mobility: c = mean diag(J H^-1 J^T), where H
+is the cost of a step to the goal ``damping`` of weight 1 and the points in contact, which stay.
+Against damping of weight d alone, a step takes the share w c / (w c + d) of the requested velocity;
+the loss in each step acts as a damper that makes the damping ratio 1 + d / priority, where w c =
+priority tau / (2 dt), whatever the goal, its unit, the body's size and the time step. A goal that
+the whole body could serve but only one limb is free to, such as a far reach of a balancing
+character, is slower than that.
 """
 
 from dataclasses import dataclass
@@ -33,10 +34,13 @@ TO_63 = 2.1461932206205825  # (1 + x) exp(-x) = 1 / e
 
 @dataclass(frozen=True)
 class Response:
-    """In the place of a goal's weight. time: in which 63% of an error are gone, from rest [s],
-    where nothing else is asked; priority: against the goal ``damping`` of weight d the goal is
-    slower by about 1 + d / priority. Of two goals that cannot both be had the one of higher
-    priority gets more. ValueError for a time that is not positive, a priority below zero."""
+    """Time constant and priority of a goal, in place of its weight.
+
+    time [s]: in which 63% of an error vanish, from rest, without other goals; priority: against the
+    goal ``damping`` of weight d the goal is slower by about 1 + d / priority. Of two conflicting
+    goals the one of higher priority gets more. Raises ValueError for a time that is not positive, a
+    priority below zero.
+    """
 
     time: float
     priority: float = 3.0
@@ -49,7 +53,7 @@ class Response:
 
 
 def ease(conf: Configuration, stays: Array, unit: Units, dt: Array | float) -> Array:
-    """(nv, nv) the lower factor of H. stays (ne,) bool: the points that are in contact."""
+    """Lower Cholesky factor (nv, nv) of H; stays (ne,) bool: the points that are in contact."""
     moved = jnp.where(stays[:, None, None], conf.jacobian, 0.0).reshape(-1, conf.v.shape[0])
     moved = dt / unit.contact * moved
     H = moved.T @ moved + jnp.eye(conf.v.shape[0], dtype=conf.v.dtype) / unit.rate**2
@@ -66,18 +70,20 @@ def response_rows(
     factor: Array,
     dt: Array | float,
 ) -> TaskRows:
-    """Of a goal's error and J, where ``at_v`` (nv,) leads to. conf: of the step's beginning;
-    factor: of ``ease``; time [s] and priority: ()."""
+    """Task rows of a goal by its response, from its error and J at the velocity ``at_v`` (nv,).
+
+    conf: of the step's beginning; factor: of ``ease``; time [s] and priority: ().
+    """
     error, J = goal_rows
     if level == "velocity":
-        span, asked = time, (J @ conf.v - dt / time * error) / (1 + dt / time)
+        span, target = time, (J @ conf.v - dt / time * error) / (1 + dt / time)
     else:
         tau = time / TO_63
         span = tau / 2
         now = error - dt * (J @ at_v)
-        asked = (J @ conf.v - dt / tau**2 * now) / (1 + dt / tau) ** 2
+        target = (J @ conf.v - dt / tau**2 * now) / (1 + dt / tau) ** 2
     eased = lax.linalg.triangular_solve(factor, J.T, left_side=True, lower=True)
     rows = jnp.maximum(jnp.sum(jnp.any(J != 0, axis=1)), 1)  # those that are asked for now
     moves = jnp.sum(eased**2) / rows
     weight = safe_divide(priority * span / dt, moves)
-    return velocity_rows(J, asked, root_of_weight(weight))
+    return velocity_rows(J, target, root_of_weight(weight))

@@ -1,4 +1,4 @@
-"""What follows from an observation: support, what is in reach, where objects fly."""
+"""Quantities derived from an observation: support, reachable surfaces, flight of objects."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ DIRECTIONS = 24  # in which the edge of the support is looked for
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Objects:
-    """no flying balls on their way; without any, arrays of length 0."""
+    """Balls in free flight, no of them; arrays of length 0 if there are none."""
 
     position: Array  # (no, 3) [m]
     velocity: Array  # (no, 3) [m/s]
@@ -37,19 +37,19 @@ class Objects:
 
 
 def gravity(obs: EffectorObservation) -> Array:
-    """() how strong it is [m/s^2]."""
+    """Magnitude () of gravity [m/s^2]."""
     return safe_norm(obs.conf.model.gravity)
 
 
 def pendulum_time(obs: EffectorObservation, height: Array) -> Array:
-    """() sqrt(height / g), the time constant with which a pendulum falls over [s]; height: [m]."""
+    """Time constant () sqrt(height / g) with which a pendulum falls over [s]; height: [m]."""
     return jnp.sqrt(height / gravity(obs))
 
 
 def support_center(obs: EffectorObservation, bearing: Array) -> Array:
-    """(2,) the middle of the feet that bear: of each the middle of its points on the ground [m].
+    """Mean position (2,) of the supporting feet, each at the mean of its points on the ground [m].
 
-    bearing (ne,) bool. Where none bears, the middle of all points.
+    bearing (ne,) bool: supporting points. Without any, the mean of all points.
     """
     effectors = obs.conf.effectors
     on = bearing[None, :] & effectors.in_group  # (groups, ne)
@@ -62,7 +62,7 @@ def support_center(obs: EffectorObservation, bearing: Array) -> Array:
 
 
 def support_margin(obs: EffectorObservation, bearing: Array, point: Array) -> Array:
-    """() how far a point (2,) of the ground is inside of the hull of the bearing points [m].
+    """Distance () by which a point (2,) of the ground is inside the hull of supporting points [m].
 
     Negative outside. The hull is that of ``DIRECTIONS`` tangents.
     """
@@ -73,7 +73,7 @@ def support_margin(obs: EffectorObservation, bearing: Array, point: Array) -> Ar
 
 
 def reachable(obs: EffectorObservation, limbs: Mapping[str, str]) -> Array:
-    """(ne, nf) bool: the visual sensor. Which surfaces each effector can be brought to now.
+    """Visual sensor, (ne, nf) bool: the surfaces that each effector can reach now.
 
     limbs: group of effectors -> the link (or its role) at whose origin their limb begins; other
     groups reach nothing. A surface is in reach if it is nearer to that point than the limb is long.
@@ -85,8 +85,11 @@ def reachable(obs: EffectorObservation, limbs: Mapping[str, str]) -> Array:
 
 
 def reachable_points(obs: EffectorObservation, limbs: Mapping[str, str], points: Array) -> Array:
-    """(ne, np) bool: the same of points (np, 3) of the world [m], which may move: grips, or another
-    character's hands, its ``conf.position[conf.effectors.of("rightHand")]``."""
+    """Visual sensor for points, (ne, np) bool: the points (np, 3) that each effector can reach [m].
+
+    limbs: as for ``reachable``. Points may move: grips, or another character's hands, its
+    ``conf.position[conf.effectors.of("rightHand")]``.
+    """
     roots, lengths = _limbs(obs.conf, limbs)
     return safe_norm(points[None] - roots[:, None]) < lengths[:, None]
 

@@ -1,4 +1,4 @@
-"""Sitting down on what is behind: a seat that bears, and a machine of goals that comes to it."""
+"""Machine that sits down: a seat that carries load, and goals that lower it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,8 +26,10 @@ BACK = Response(1.0, 30.0)  # of the same, on its way between seat and feet
 
 
 def seated_effectors(model: Model) -> Effectors:
-    """The character's effectors, and two points below either thigh as it sits, in the group
-    ``SEAT``. Raises ModelError for a body without thighs."""
+    """Effectors of the character, and two points below either thigh, in the group ``SEAT``.
+
+    Raises ModelError for a body without thighs.
+    """
     top = model.topology
     top.require("a seat", *FEET, *THIGHS)
     shapes = [top.shape_names[top.shape_link.index(top.part(name))] for name in THIGHS]
@@ -40,12 +42,14 @@ def seated_effectors(model: Model) -> Effectors:
 
 
 def sit(place: Sequence[float], start: float = 0.5) -> GoalMachine:
-    """Stand, and from ``start`` [s] on sit down: the middle of the seat goes to ``place`` (3,) [m],
-    on top of a chair, the centre of mass stays over the feet until the chair bears (``lower``), and
-    comes between seat and feet then (``sit``).
+    """Machine that stands, and sits down from ``start`` [s] on.
 
-    For a scheme whose effectors are ``seated_effectors(model)``. ValueError for a place of other
-    than three finite numbers.
+    The middle of the seat goes to ``place`` (3,) [m], on top of a chair; the centre of mass stays
+    over the feet until the chair carries load (``lower``), and then comes between seat and feet
+    (``sit``).
+
+    For a scheme whose effectors are ``seated_effectors(model)``. Raises ValueError for a place of
+    other than three finite numbers.
     """
     where = np.asarray(place, float)
     if where.shape != (3,) or not np.isfinite(where).all():
@@ -83,7 +87,7 @@ def sit(place: Sequence[float], start: float = 0.5) -> GoalMachine:
 
 
 def _seat_to(where: np.ndarray) -> Goal:
-    """The middle of the seat at a place (3,) [m]."""
+    """Middle of the seat at a place (3,) [m]."""
 
     def rows(obs: EffectorObservation, _: Any):
         own = jnp.asarray(obs.group(SEAT) / obs.group(SEAT).sum(), obs.conf.q.dtype)

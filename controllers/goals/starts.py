@@ -1,4 +1,4 @@
-"""Starts that a character is put into, beyond standing: hanging from a bar."""
+"""Starts other than named poses: hanging from a bar."""
 
 from collections.abc import Sequence
 
@@ -21,13 +21,13 @@ APART = 0.02  # hands that are further from the bar do not hang from it [m]
 
 
 def hanging(setup: Setup, bar: str, angle: float) -> State:
-    """The start with the middle of the hands at the middle of a bar, a hold by its name, turned
-    about it by an angle [rad], forward.
+    """Start that hangs by the hands from a bar, turned about it by an angle [rad], forward.
 
-    Raises ModelError for a bar that the hands are not on then, and for one through the body.
+    bar: a hold by its name; the middle of the hands is at its middle. Raises ModelError for a bar
+    that the hands are not on then, and for a bar through the body.
     """
     model, points = setup.model, effectors_of(setup.model)
-    top, own = model.topology, main_part(model.topology)
+    top, submodel = model.topology, main_part(model.topology)
     shape = top.shape(bar)
     places, turns = frames(model, np.array([shape]), setup.state.time)
     place, along = np.asarray(places[0], float), np.asarray(turns[0], float)[:, 0]
@@ -43,7 +43,7 @@ def hanging(setup: Setup, bar: str, angle: float) -> State:
 
     @jax.jit
     def positions(model: Model, q: Array, qd: Array) -> Array:
-        kin = forward_kinematics(own.of(model), q[own.q], qd[own.dofs])
+        kin = forward_kinematics(submodel.of(model), q[submodel.q], qd[submodel.dofs])
         return points.positions(kin)[last]
 
     def tips() -> np.ndarray:
@@ -69,14 +69,16 @@ def hanging(setup: Setup, bar: str, angle: float) -> State:
 def check_free(
     setup: Setup, state: State, holds: Sequence[tuple[str, np.ndarray, np.ndarray]], but: set[int]
 ) -> None:
-    """Raise ModelError for a hold, (name, place (3,), half of a bar (3,) [m]), that goes through a
-    link of the character other than those of ``but``."""
-    own = main_part(setup.model.topology)
-    body = own.of(setup.model)
+    """Raise ModelError for a hold that intersects a link of the character outside of ``but``.
+
+    holds: (name, place (3,), half of a bar (3,) [m]).
+    """
+    submodel = main_part(setup.model.topology)
+    body = submodel.of(setup.model)
 
     @jax.jit
     def poses(body: Model, state: State) -> tuple[Array, Array]:
-        kin = forward_kinematics(body, state.q[own.q], state.qd[own.dofs])
+        kin = forward_kinematics(body, state.q[submodel.q], state.qd[submodel.dofs])
         return shape_poses(body, kin)
 
     pos, rot = map(np.asarray, poses(body, state))
@@ -95,7 +97,7 @@ def check_free(
 
 
 def depth(kind: str, size: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """(n,) how deep points (n, 3) in a shape's frame are inside of it, negative outside [m]."""
+    """Penetration (n,) of points (n, 3) in a shape's frame, negative outside [m]."""
     if kind == "box":
         return np.min(size - np.abs(points), axis=1)
     along = np.clip(points[:, 0], -size[2], size[2])

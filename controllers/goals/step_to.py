@@ -1,4 +1,4 @@
-"""A step on purpose: a foot to a mark, then balance on both."""
+"""Machine with an intentional step: a foot to a mark, then balance on both feet."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from controllers.goals.balance import (
     SOLE,
     SWINGS,
     Gait,
-    Step,
+    StepState,
     balance_machine,
     bearing_feet,
     com_ahead,
@@ -41,13 +41,14 @@ STRIDE = Response(0.25, 10.0)  # of the foot on its way
 def step_to(
     foot_name: str, place: Sequence[float], start: float = 0.5, gait: Gait | None = None
 ) -> GoalMachine:
-    """The balance machine with a step on purpose: from ``start`` [s] on, until the middle of the
-    foot's heel and ball is within ``NEAR`` of a mark ``place`` (2,) of the ground [m].
+    """Balance machine with an intentional step of one foot to a mark.
 
-    The centre of mass goes over the other foot (``shift``), this one is relieved (``lift``), goes
-    to the mark (``toMark``) and is put down; ``settle`` brings the centre of mass between both.
-    Whoever loses balance meanwhile takes protective steps, and then tries again. ValueError for a
-    foot that is none, and for a mark of other than two finite numbers.
+    From ``start`` [s] on, until the middle of the foot's heel and ball is within ``NEAR`` of the
+    mark ``place`` (2,) on the ground [m]. The centre of mass goes over the other foot (``shift``),
+    the foot is unloaded (``lift``), goes to the mark (``toMark``) and is set down; ``settle``
+    brings the centre of mass between both. A character that loses balance meanwhile takes
+    protective steps, and then tries again. Raises ValueError for an unknown foot, and for a mark of
+    other than two finite numbers.
     """
     purpose = _Purpose.of(foot_name, place, start)
     machine = balance_machine(gait or Gait())
@@ -86,7 +87,7 @@ def step_to(
 
 @dataclass(frozen=True)
 class _Purpose:
-    """Which foot is to go where, and from when on: the conditions and entries of the states."""
+    """Foot, mark and start of an intentional step; conditions and entries of its states."""
 
     foot_name: str
     mark: tuple[float, ...]  # on the ground [m]
@@ -94,7 +95,7 @@ class _Purpose:
 
     @classmethod
     def of(cls, foot_name: str, place: Sequence[float], start: float) -> "_Purpose":
-        """Checked, see ``step_to``."""
+        """Checked arguments of ``step_to``."""
         if foot_name not in FEET:
             raise ValueError(f"foot is {foot_name!r}; choose from {', '.join(FEET)}")
         mark = np.asarray(place, float)
@@ -103,66 +104,66 @@ class _Purpose:
         return cls(foot_name, tuple(mark), start)
 
     def away(self, obs: EffectorObservation) -> Array:
-        """() of the foot from its mark [m]."""
+        """Distance () of the foot from its mark [m]."""
         return safe_norm(sole_middle(obs, self.foot_name) - np.array(self.mark))
 
     def due(self, obs: EffectorObservation) -> Array:
-        """It is time, and the foot is elsewhere."""
+        """True from the start on, while the foot is away from its mark."""
         return (obs.time >= self.start) & (self.away(obs) > NEAR)
 
-    def begin(self, obs: EffectorObservation, step: Step) -> Step:
-        """This foot is the one that is to go."""
+    def begin(self, obs: EffectorObservation, step: StepState) -> StepState:
+        """Select the foot of the intentional step."""
         swing = jnp.full_like(step.swing, FEET.index(self.foot_name))
         return replace(step, swing=swing, stepping=jnp.asarray(False))
 
-    def stance(self, obs: EffectorObservation, step: Step) -> Array:
-        """(2,) where the other foot is [m]."""
+    def stance(self, obs: EffectorObservation, step: StepState) -> Array:
+        """Position (2,) of the other foot [m]."""
         return obs.place(foot(obs, 1 - step.swing))[:2]
 
-    def not_over(self, obs: EffectorObservation, step: Step) -> Array:
-        """The centre of mass has yet to come over the other foot."""
+    def not_over(self, obs: EffectorObservation, step: StepState) -> Array:
+        """True until the centre of mass is over the other foot."""
         far = safe_norm(obs.conf.com[:2] - self.stance(obs, step)) > OVER
         return self.due(obs) & com_is_supported(obs, step) & far
 
-    def loaded(self, obs: EffectorObservation, step: Step) -> Array:
-        """This foot bears still."""
+    def loaded(self, obs: EffectorObservation, step: StepState) -> Array:
+        """True while the foot of the step carries load."""
         return self.due(obs) & foot_is_loaded(obs, step) & com_is_supported(obs, step)
 
-    def lift(self, obs: EffectorObservation, step: Step) -> Step:
-        """The foot leaves."""
+    def lift(self, obs: EffectorObservation, step: StepState) -> StepState:
+        """Enter ``toMark``: the foot lifts off."""
         begun = replace(self.begin(obs, step), begun=obs.time, stepping=jnp.asarray(True))
         place = jnp.asarray(self.mark, step.place.dtype)
         return replace(begun, placing=jnp.asarray(False), place=place)
 
-    def watch(self, obs: EffectorObservation, step: Step) -> Step:
-        """It is put down at its mark, or when it takes too long."""
+    def watch(self, obs: EffectorObservation, step: StepState) -> StepState:
+        """Set the foot down at its mark, or when it takes too long."""
         late = obs.time - step.begun > SLOWER * step_time(obs, step)
         return replace(step, placing=step.placing | late | (self.away(obs) < NEAR / 3))
 
-    def on_one_foot(self, obs: EffectorObservation, step: Step) -> Array:
-        """The foot is under way, and the other one keeps the balance."""
+    def on_one_foot(self, obs: EffectorObservation, step: StepState) -> Array:
+        """True while the foot is under way, and the other one keeps the balance."""
         bears = bearing_feet(obs, step)
         kept = support_margin(obs, bears, com_ahead(obs)) >= step.gait.margin * obs.height
         return foot_is_under_way(obs, step) & kept
 
-    def settles(self, obs: EffectorObservation, step: Step) -> Array:
-        """The centre of mass is supported, but not as far inside as after a step."""
+    def settles(self, obs: EffectorObservation, step: StepState) -> Array:
+        """True while the centre of mass is supported, but not as far inside as a step requires."""
         inside = com_is_supported(obs, replace(step, stepping=jnp.asarray(True)))
         return com_is_supported(obs, step) & ~inside
 
 
 def _foot_to_mark() -> Goal:
-    """As a protective step's foot goes, but put down gently."""
+    """Goal of a protective step's foot, with a gentler landing."""
     to_place = foot_to_place()
 
-    def rows(obs: EffectorObservation, step: Step):
+    def rows(obs: EffectorObservation, step: StepState):
         return to_place.rows(obs, replace(step, gait=replace(step.gait, sunk=PRESSED)))
 
     return replace(to_place, name="mark", rows=rows)
 
 
 def sole_middle(obs: EffectorObservation, foot_name: str) -> Array:
-    """(2,) between a foot's heel and ball [m]."""
+    """Midpoint (2,) of a foot's heel and ball [m]."""
     names = obs.conf.effectors.names
     ends = [
         obs.place(np.array([name.startswith(f"{foot_name}{end}") for name in names]))

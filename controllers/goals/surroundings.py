@@ -1,7 +1,7 @@
-"""Goals that answer to what is around: a hand on a wall, out of the way of a ball.
+"""Goals that respond to the surroundings: a hand on a wall, parts of the body out of a ball's path.
 
-They are added to the balance controller (``GoalMachine.adding``).
-Source: Jain, Ye, Liu (2009), sections 6.1.3 and 6.1.4.
+They are added to the balance controller (``GoalMachine.adding``). Source: Jain, Ye, Liu (2009),
+sections 6.1.3 and 6.1.4.
 """
 
 from collections.abc import Callable
@@ -29,9 +29,9 @@ STRUCK = ("head", "chest")  # what leaves the way of a hand
 
 
 def hands_to_wall() -> Goal:
-    """Each hand to the nearest point of the nearest wall, while it is in reach and helps.
+    """Move each hand to the nearest point of the nearest wall in reach, while that helps.
 
-    It helps while the body falls towards the wall, and stays there once it touches.
+    It helps while the body falls towards the wall, and from then on while the hand touches.
     """
 
     def rows(obs: EffectorObservation, _: Any):
@@ -55,15 +55,17 @@ def hands_to_wall() -> Goal:
 
 
 def flying(obs: EffectorObservation) -> Objects:
-    """The balls that fly about."""
+    """Flying balls of the observation; raises ValueError if there are none."""
     if obs.objects is None:
         raise ValueError("the goal 'dodge' needs objects that fly; give the run some")
     return obs.objects
 
 
 def hand_of_another(obs: EffectorObservation) -> Objects:
-    """Of the hands of other characters that move faster than ``SLOW`` the one that is nearest to
-    the head, as a point that moves; without any, one that is still."""
+    """Nearest fast hand of another character, as a moving point.
+
+    Of hands faster than ``SLOW`` the one nearest to the head; without any, a point at rest.
+    """
     places, velocities = [], []
     for k, other in enumerate(obs.company):
         hands = np.flatnonzero(np.any([other.effectors.of(name) for name in HANDS], axis=0))
@@ -87,12 +89,12 @@ def dodge(
     sees: Callable[[EffectorObservation], Objects] = flying,
     watched: tuple[str, ...] = WATCHED,
 ) -> Goal:
-    """Gdodge: links that are ``watched`` away from the lines along which things move that come
-    nearer than ``near`` [m]: balls, or the ``hand_of_another``.
+    """Gdodge: move watched links away from the lines of flight of approaching objects.
 
-    The document gives the distance to the line a negative weight, -0.05 to -0.15 by 1 / distance.
-    A maximum has no place in a convex problem; its slope does: each point is asked to be ``AWAY``
-    further off than it is, with that weight. One row a link and ball.
+    sees: balls, or ``hand_of_another``; near: distance within which they count [m]; watched: links.
+    Jain, Ye, Liu (2009) give the distance to the line a negative weight, -0.05 to -0.15 by 1 /
+    distance. A maximum has no place in a convex problem; its gradient does: each point is to be
+    ``AWAY`` further off than it is, with that weight. One row a link and ball.
     """
 
     def rows(obs: EffectorObservation, _: Any):

@@ -1,4 +1,4 @@
-"""Swinging on a bar: the centre of mass faster along its way, then left to swing.
+"""Swinging machine: speed up the centre of mass about a bar, then swing passively.
 
 Source: Jain, Ye, Liu (2009), section 6.3.
 """
@@ -25,15 +25,15 @@ UP = np.array([0.0, 0.0, 1.0])
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Swing:
-    """How it swings. Arrays: may be tuned."""
+    """Numbers of a swing. Fields may be arrays: a search may change them."""
 
-    faster: Array | float = 1.0  # than it is, the centre of mass is to be [m/s]
-    threshold: Array | float = 0.5  # of the angle: further out it is left to swing [rad]
+    faster: Array | float = 1.0  # gain of speed requested of the centre of mass [m/s]
+    threshold: Array | float = 0.5  # angle beyond which the body swings passively [rad]
 
 
 @dataclass(frozen=True)
 class Hang:
-    """Where the body is on its way about the hands."""
+    """Position and speed of the body about the hands."""
 
     angle: Array  # () of the centre of mass about the hands, 0 below them, forward positive [rad]
     way: Array  # (3,) unit: along the circle, forward where it hangs
@@ -41,7 +41,10 @@ class Hang:
 
 
 def hang(obs: EffectorObservation) -> Hang:
-    """As seen from the middle of the hands, in the plane across the line between them."""
+    """Angle, direction and speed of the centre of mass about the middle of the hands.
+
+    In the plane across the line between the hands.
+    """
     left, right = (obs.place(obs.group(name)) for name in HANDS)
     across = safe_normalize(left - right)
     arm = obs.com - (left + right) / 2
@@ -53,7 +56,7 @@ def hang(obs: EffectorObservation) -> Hang:
 
 
 def faster() -> Goal:
-    """Gcv: the centre of mass moves ``Swing.faster`` than it does, the way it goes."""
+    """Gcv: centre of mass faster than it is by ``Swing.faster``, in its present direction."""
 
     def rows(obs: EffectorObservation, swing: Swing):
         now = hang(obs)
@@ -64,7 +67,7 @@ def faster() -> Goal:
 
 
 def as_fast() -> Goal:
-    """The centre of mass keeps its speed along the circle."""
+    """Centre of mass at its present speed along the circle about the hands."""
 
     def rows(obs: EffectorObservation, _: Swing):
         now = hang(obs)
@@ -76,8 +79,11 @@ def as_fast() -> Goal:
 def swing_machine(
     joints: Sequence[str], angles: Array | np.ndarray, swing: Swing = Swing()
 ) -> GoalMachine:
-    """The document's two states, with the weights of its first swing. joints: those that the pose
-    holds at ``angles`` [rad], where it is given a weight."""
+    """Swinging machine with the two states of Jain, Ye, Liu (2009).
+
+    The weights are those of their first swing. joints: those that the goal ``pose`` keeps at
+    ``angles`` [rad], where it has a weight.
+    """
     target = np.asarray(angles)
 
     def inside(obs: EffectorObservation, swing: Swing):

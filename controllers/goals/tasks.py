@@ -1,8 +1,8 @@
-"""Kinematic goals: an error and its Jacobian, with a unit; weights stand in the states.
+"""Kinematic goals: an error and its Jacobian, with a unit; the states of a machine weigh them.
 
 Source: Jain, Ye, Liu (2009), sections 5.1 and 6.1. Each is a small function of the observation and
-of the machine's variables; where no Jacobian is given it is found by ``residual_goal``. Those that
-no function is given to are made once, so that machines that have them can be composed.
+of the machine's variables; ``residual_goal`` differentiates an error without a Jacobian. Goals
+without functions as arguments are cached, so that machines that have them can be composed.
 """
 
 from collections.abc import Callable
@@ -29,12 +29,12 @@ OVERTURNED = 0.1  # [rad]
 
 @dataclass(frozen=True)
 class Goal:
-    """``rows(obs, memory)`` gives the error (m,) and J (m, nv) with d error / dt = J v.
+    """Weighted objective of a machine, as an error (m,) and its Jacobian J (m, nv).
 
-    Of a goal on velocities the error is minus the velocity that J v is to have; of one on forces
-    rows gives (ne,) bool: whose contact forces are to vanish, of one on torques (nv,) bool: which
-    are to vanish, in parts of their limits. unit: a field of
-    ``synthesis.config.Units``, or "one".
+    ``rows(obs, memory)`` gives both, with d error / dt = J v. Of a goal on velocities the error is
+    minus the velocity that J v is to have. Of a goal on forces rows gives (ne,) bool: effectors
+    whose contact forces are to vanish; of one on torques (nv,) bool: dofs whose torques are to
+    vanish, relative to their limits. unit: a field of ``synthesis.config.Units``, or "one".
     """
 
     name: str
@@ -55,7 +55,7 @@ class Goal:
 def residual_goal(
     name: str, unit: str, residual: Callable[[EffectorObservation, Any], Array]
 ) -> Goal:
-    """A goal from its error (m,) alone; the Jacobian is found by forward differentiation."""
+    """Goal from its error (m,) alone; the Jacobian is found by forward differentiation."""
 
     def rows(obs: EffectorObservation, memory):
         conf = obs.conf
@@ -72,7 +72,7 @@ def residual_goal(
 
 @cache
 def damping() -> Goal:
-    """Gqv: avoid sudden movements."""
+    """Gqv: joint velocities at zero, against sudden movements."""
     return Goal(
         "damping",
         "rate",
@@ -84,7 +84,7 @@ def damping() -> Goal:
 def com_over(
     name: str, where: Callable[[EffectorObservation, Any], Array], unit: str = "com"
 ) -> Goal:
-    """Gcp, Gcf: the centre of mass over a point (2,) of the ground."""
+    """Gcp, Gcf: centre of mass over a point (2,) of the ground."""
 
     def rows(obs: EffectorObservation, memory):
         conf = obs.conf
@@ -94,7 +94,7 @@ def com_over(
 
 
 def com_velocity(name: str, target: Callable[[EffectorObservation, Any], Array]) -> Goal:
-    """Gcv: the centre of mass moves with a velocity (3,)."""
+    """Gcv: centre of mass with a velocity (3,)."""
 
     def rows(obs: EffectorObservation, memory):
         return -target(obs, memory), obs.conf.com_jacobian
@@ -103,11 +103,11 @@ def com_velocity(name: str, target: Callable[[EffectorObservation, Any], Array])
 
 
 def tilt(spine: Array) -> Array:
-    """(2,) the horizontal rotation vector [rad] that brings a unit vector (3,) to the vertical.
+    """Horizontal rotation vector (2,) [rad] that brings a unit vector (3,) to the vertical.
 
     To first order it is their cross product, but its length is the angle, so that it also says how
-    to get up from far down. Within ``OVERTURNED`` of upside down, where no way up is the shorter
-    one, it falls off to zero; value and slope stay finite.
+    to get up from far down. Within ``OVERTURNED`` of upside down, where neither way up is shorter,
+    it falls off to zero; value and slope stay finite.
     """
     square = spine[0] ** 2 + spine[1] ** 2
     small = (square < 1e-3) & (spine[2] > 0)  # where angle / sine is better found by its series
@@ -120,10 +120,10 @@ def tilt(spine: Array) -> Array:
 
 @cache
 def upright(link: str) -> Goal:
-    """Gspine: what points up in a link, by its role or name, as the body stands (of a chest
-    ``Roles.up``, of others the z axis) along the vertical; the error is ``tilt``.
+    """Gspine: up axis of a link, by its role or name, along the vertical; the error is ``tilt``.
 
-    The document's error is the cross product, which shrinks beyond 90 degrees.
+    The axis is that of the standing body: of a chest ``Roles.up``, of others the z axis. The error
+    of Jain, Ye, Liu (2009) is the cross product, which shrinks beyond 90 degrees.
     """
 
     def rows(obs: EffectorObservation, _):
@@ -162,10 +162,10 @@ def reach(
     end: Array | float = jnp.inf,
     onset: float = 0.0,
 ) -> Goal:
-    """An effector to a point (3,) of the world, from time ``start`` until ``end`` [s]. Its weight
-    grows to what it is in the first ``onset`` [s]: at once, a body far from the point would jerk.
+    """Effector at a point (3,) of the world, from time ``start`` until ``end`` [s].
 
-    KeyError, when the goal is first used, for an effector that the body lacks.
+    The weight grows to its value in the first ``onset`` [s]: at once, a body far from the point
+    would jerk. Raises KeyError, when the goal is first used, for an effector that the body lacks.
     """
 
     def rows(obs: EffectorObservation, memory):
@@ -183,12 +183,14 @@ def reach(
 
 
 def relax(name: str, whose: Callable[[EffectorObservation, Any], Array]) -> Goal:
-    """Gc: the contact forces of some effectors (ne,) bool vanish."""
+    """Gc: contact forces of some effectors (ne,) bool at zero."""
     return Goal(name, "force", whose, "force")
 
 
 @cache
 def effort() -> Goal:
-    """The torques of all joints vanish, in parts of their limits: a small weight lets go by and by
-    of what limbs that hold on pull against one another."""
+    """Torques of all joints at zero, relative to their limits.
+
+    A small weight slowly reduces the forces with which limbs that hold on pull against one another.
+    """
     return Goal("effort", "one", lambda obs, _: np.ones(obs.conf.v.shape[0], bool), "torque")

@@ -1,9 +1,9 @@
-"""A controller by goals in a world that is simulated forward: its optimisation gives the torques.
+"""Controller by goals in forward simulation: the torques of its optimisation drive the joints.
 
-Every ``period`` the optimisation looks at the character as it is, and finds torques, contact forces
-and the next velocity together, as in its own scheme. The torques go to the simulation, whose
-contacts may turn out otherwise; a low damping towards the velocity that was meant keeps the two
-together until the next time.
+At regular steps the optimisation observes the character, and solves for torques, contact forces and
+the next velocity together, as in its own scheme. The torques go to the simulation, whose contacts
+may differ; a low damping towards the intended velocity keeps the two together until the next
+solution.
 """
 
 import dataclasses
@@ -28,13 +28,13 @@ from jaxsim.synthesis.shares import shares
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class MachineState:
-    """Between two steps of the simulation."""
+    """Memory between two steps of the simulation."""
 
     inner: Any  # of the controller by goals
     solver: Any  # of the optimisation
-    count: Array  # () int: steps since the optimisation looked
+    count: Array  # () int: steps since the last optimisation
     torque: Array  # (nv,) of the character [N m]
-    velocity: Array  # (nv,) that was meant [m/s, rad/s]
+    velocity: Array  # (nv,) intended [m/s, rad/s]
 
 
 @jax.tree_util.register_dataclass
@@ -43,8 +43,8 @@ class GoalTorques(Wrapped):
     """``inner`` as a controller of torques, for a model whose first links are the character's.
 
     own: the character with what is fixed around it, and nothing else; scheme: for that model;
-    damping: () kd towards the velocity that was meant, as a part of the model's own gain. every:
-    steps of the simulation from one optimisation to the next.
+    damping: () kd towards the intended velocity, relative to the model's own gain. every: steps of
+    the simulation from one optimisation to the next.
     """
 
     inner: GoalController
@@ -55,11 +55,11 @@ class GoalTorques(Wrapped):
 
     @property
     def machine(self) -> Any:
-        """Of the controller inside."""
+        """Machine of the inner controller."""
         return self.inner.machine
 
     def resized(self, model: Model, grow: Callable[[Model], Model]) -> "GoalTorques":
-        """For the body that ``grow`` makes of the model, and of the one here."""
+        """Controller for the body that ``grow`` makes of the model."""
         scheme = self.scheme.resized(self.own, grow)
         return dataclasses.replace(self, own=grow(self.own), scheme=scheme)
 
@@ -112,7 +112,7 @@ class GoalTorques(Wrapped):
         )
 
     def init(self, model: Model, state: State, obs: Any) -> MachineState:
-        """The optimisation looks at the first step."""
+        """Initial memory: the optimisation runs at the first step."""
         own = self.scheme.init(self.own, self._part(state, None))
         inner = self.inner.init(self.own, own, self.scheme.observe(self.own, own))
         return MachineState(inner, own.solver, jnp.asarray(0), jnp.zeros_like(own.qd), own.qd)
@@ -120,7 +120,7 @@ class GoalTorques(Wrapped):
     def update(
         self, memory: MachineState, model: Model, state: State, obs: Any, dt: Array
     ) -> tuple[MachineState, Control]:
-        """The torques that were found last, and damping."""
+        """Torques of the latest solution, and damping towards its velocity."""
 
         def look(memory: MachineState) -> MachineState:
             own = self._part(state, memory.solver)
@@ -141,6 +141,6 @@ class GoalTorques(Wrapped):
         return dataclasses.replace(memory, count=memory.count + 1), control
 
     def _part(self, state: State, solver: Any) -> State:
-        """The character's coordinates."""
+        """State of the character alone."""
         top = self.own.topology
         return State(state.q[: top.nq], state.qd[: top.nv], state.time, None, solver)

@@ -1,1 +1,1 @@
-"""Policies: small networks that turn what they observe into what the motors do."""
+"""Policies: small networks that map observations to actions."""

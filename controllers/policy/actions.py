@@ -1,4 +1,4 @@
-"""What an action (na,), each from -1 to 1, means to the motors. One class a meaning."""
+"""Actions (na,) from -1 to 1, and the torques or targets that they stand for; one class a kind."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,8 +9,8 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from controllers.policy.observations import named
-from controllers.pose.pd import clipped, pose_error
+from controllers.policy.observations import look_up
+from controllers.pose.pd import clip_torque, pose_error
 from controllers.tracking.track import Track
 from jaxsim.dynamics.kinematics import integrate
 from jaxsim.model import Model, ModelError, State
@@ -18,32 +18,34 @@ from jaxsim.simulation.records import Control
 
 
 class Action(Protocol):
-    """How an action drives a body. Static: its fields are numbers and texts."""
+    """Mapping from an action to a character's motors. Static: its fields are numbers and texts."""
 
     @property
     def scale(self) -> float:
-        """What 1 means, in the unit of the action."""
+        """Value of an action of 1, in the action's unit."""
         ...
 
     def size(self, model: Model) -> int:
-        """na, how many numbers."""
+        """Number na of entries of an action."""
         ...
 
     def control(self, model: Model, state: State, pose: Array, action: Array) -> Control:
-        """Of a step, while the action (na,) is held; pose (nq,): see ``View``, or of
-        ``ClipOffsets`` the clip's."""
+        """Control of a step, during which the action (na,) is constant.
+
+        pose (nq,): reference pose, see ``PolicyInput``; for ``ClipOffsets`` that of the clip.
+        """
         ...
 
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class Torques:
-    """Parts of the motors' greatest torques."""
+    """Torques relative to the motors' limits."""
 
     scale: float = 1.0
 
     def size(self, model: Model) -> int:
-        """The dofs with motors."""
+        """Number of dofs with motors."""
         motors = model.topology.actuated_dofs
         if not (_traced(model) or np.isfinite(np.asarray(model.torque_limit)[motors]).all()):
             raise ModelError(
@@ -53,21 +55,21 @@ class Torques:
         return len(motors)
 
     def control(self, model: Model, state: State, pose: Array, action: Array) -> Control:
-        """No damping."""
+        """Torques without damping."""
         full = _of_dofs(model, action)
         torque = self.scale * jnp.where(full == 0, 0.0, full * model.torque_limit)
-        return clipped(model, torque, jnp.zeros_like(torque))
+        return clip_torque(model, torque, jnp.zeros_like(torque))
 
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class Offsets:
-    """Targets of the model's own PD gains, offsets from the pose of at most ``scale`` [rad, m]."""
+    """Targets of the model's own PD gains: offsets from the pose of at most ``scale`` [rad, m]."""
 
     scale: float = 0.5
 
     def size(self, model: Model) -> int:
-        """The dofs with motors."""
+        """Number of dofs with motors."""
         return _with_gains(model, "offsets")
 
     def control(self, model: Model, state: State, pose: Array, action: Array) -> Control:
@@ -81,14 +83,16 @@ class Offsets:
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class Targets:
-    """Targets of the model's own PD gains within the joints' limits: -1 the lower one, 1 the upper
-    one. Balls turn from the pose by at most their greatest angle, joints without limits by
-    ``scale`` [rad, m]."""
+    """Targets of the model's own PD gains within the joints' limits: -1 the lower, 1 the upper one.
+
+    Balls turn from the pose by at most their largest angle, joints without limits by ``scale``
+    [rad, m].
+    """
 
     scale: float = 1.0
 
     def size(self, model: Model) -> int:
-        """The dofs with motors."""
+        """Number of dofs with motors."""
         return _with_gains(model, "targets")
 
     def control(self, model: Model, state: State, pose: Array, action: Array) -> Control:
@@ -110,21 +114,24 @@ class Targets:
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class ClipOffsets(Offsets):
-    """As ``Offsets``, from the pose that the clip has at the time: whoever holds the action gives
-    that one."""
+    """Targets of the model's own PD gains, as offsets from the present pose of a clip.
+
+    Offsets are at most ``scale`` [rad, m]. The owner of the action passes the clip's pose to
+    ``control``.
+    """
 
 
 ACTIONS = {"torques": Torques, "offsets": Offsets, "targets": Targets, "clip_offsets": ClipOffsets}
 
 
 def action_of(name: str, scale: float | None = None) -> Action:
-    """An action by its name. Raises KeyError, with the nearest names."""
-    kind = named(name, ACTIONS, "action")
+    """Action by name. Raises KeyError, with the nearest names."""
+    kind = look_up(name, ACTIONS, "action")
     return kind() if scale is None else kind(float(scale))
 
 
 def name_of(action: Action) -> str:
-    """The name of an action that has one; else of its class."""
+    """Name of an action; of a custom one that of its class."""
     known = {kind: name for name, kind in ACTIONS.items()}
     return known.get(type(action), type(action).__name__)
 
@@ -132,8 +139,10 @@ def name_of(action: Action) -> str:
 def held_control(
     kind: Action, model: Model, state: State, pose: Array, track: Track | None, action: Array
 ) -> Control:
-    """Of a step, while an action (na,) is held. Raises ValueError for an action about a clip where
-    there is none."""
+    """Control of a step, during which an action (na,) is constant.
+
+    Raises ValueError for an action about a clip where ``track`` is None.
+    """
     if isinstance(kind, ClipOffsets):
         if track is None:
             raise ValueError(
@@ -145,7 +154,7 @@ def held_control(
 
 
 def _of_dofs(model: Model, action: Array) -> Array:
-    """(nv,) an action at the dofs with motors, zeros elsewhere."""
+    """Action at the dofs with motors, (nv,), zeros elsewhere."""
     top = model.topology
     bounded = jnp.clip(action, -1.0, 1.0)
     return jnp.zeros(top.nv, action.dtype).at[top.actuated_dofs].set(bounded)
@@ -153,11 +162,11 @@ def _of_dofs(model: Model, action: Array) -> Array:
 
 def _held(model: Model, state: State, target: Array) -> Control:
     error = pose_error(model, target, state.q)
-    return clipped(model, model.gain_p * error - model.gain_d * state.qd, model.gain_d)
+    return clip_torque(model, model.gain_p * error - model.gain_d * state.qd, model.gain_d)
 
 
 def _traced(model: Model) -> bool:
-    """Whether its numbers are not known yet: then they were looked at before."""
+    """True if the numbers of the model are traced: they were checked before."""
     return isinstance(model.gain_p, Tracer) or isinstance(model.torque_limit, Tracer)
 
 

@@ -1,5 +1,4 @@
-"""A network as a controller: it observes and decides at its own rate, between whiles an action is
-held."""
+"""Controller of a policy: it observes and acts at its own rate, and repeats actions meanwhile."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,18 +12,18 @@ from jax import Array
 from controllers.controller import Controller
 from controllers.policy.actions import Action, held_control
 from controllers.policy.network import Network
-from controllers.policy.observations import Part, observed
-from controllers.policy.view import View
+from controllers.policy.observations import Part, observation_vector
+from controllers.policy.view import PolicyInput
 from controllers.tracking.track import Track
 from jaxsim.model import Model, ModelError, State
 from jaxsim.simulation.records import Control
 
 
 class PolicyMemory(NamedTuple):
-    """Between two steps."""
+    """Memory between two steps: the present action and the time of the next."""
 
-    action: Array  # (na,) that is held
-    due: Array  # () when the next one is decided [s]
+    action: Array  # (na,) present one
+    due: Array  # () time of the next decision [s]
 
 
 @jax.tree_util.register_dataclass
@@ -32,9 +31,9 @@ class PolicyMemory(NamedTuple):
 class PolicyController(Controller):
     """What a policy does by itself: the means of its actions, without noise.
 
-    command: name -> () what is asked for, with the labels ``command.NAME``; pose, upright, height:
-    see ``View``; rate: of actions [1/s]; rest (nq,): what they count from; track: the poses of the
-    clip that it was learned with.
+    command: name -> () value, with the labels ``command.NAME``; pose, upright, height: see
+    ``PolicyInput``; rate: of actions [1/s]; rest (nq,): pose that actions count from; track: poses
+    of the clip that it was learned with.
     """
 
     network: Network
@@ -50,15 +49,15 @@ class PolicyController(Controller):
 
     @property
     def labels(self) -> dict[str, str]:
-        """Of the commands."""
+        """Mapping from label to path, of the commands."""
         return {f"command.{name}": f"command.{name}" for name in self.command}
 
     def check(self, model: Model) -> None:
-        """Raise ModelError unless network, observation and action are of the same sizes here."""
-        size, given = self.action.size(model), self.network.layers[-1][1].shape[0]
-        if size != given:
+        """Raise ModelError unless network, observation and action have the sizes of this model."""
+        size, outputs = self.action.size(model), self.network.layers[-1][1].shape[0]
+        if size != outputs:
             raise ModelError(
-                f"the policy drives {given} motors, and this character has {size}; it is one of"
+                f"the policy drives {outputs} motors, and this character has {size}; it is one of"
                 " another character"
             )
         if self.pose.shape != (model.topology.nq,):
@@ -68,25 +67,25 @@ class PolicyController(Controller):
             )
 
     def begun(self, model: Model, state: State) -> State:
-        """Where its motion begins: on its clip, or without one where the state is."""
+        """Start of the motion: the clip's first pose, or without a clip the given state."""
         return state if self.track is None else self.track.begun(model, state)
 
     def init(self, model: Model, state: State, obs: Any) -> PolicyMemory:
-        """No action yet, the first one due at once."""
+        """Initial memory: no action, the first one due at once."""
         size = self.network.layers[-1][1].shape[0]
         return PolicyMemory(jnp.zeros(size, state.q.dtype), state.time)
 
     def update(
         self, memory: PolicyMemory, model: Model, state: State, obs: Any, dt: Array
     ) -> tuple[PolicyMemory, Control]:
-        """Decide where it is due, and drive by the action that is held."""
-        wanted = None if self.track is None else self.track.at(model, state.time)
-        view = View(
+        """Decide on an action if one is due, and apply the present one."""
+        clip_pose = None if self.track is None else self.track.at(model, state.time)
+        view = PolicyInput(
             model, state, obs, self.pose, self.upright, self.height, self.command, memory.action,
-            wanted,
+            clip_pose,
         )  # fmt: skip
         decided = PolicyMemory(
-            self.network(observed(self.observation, view)), memory.due + 1 / self.rate
+            self.network(observation_vector(self.observation, view)), memory.due + 1 / self.rate
         )
         due = state.time + 0.5 * dt >= memory.due
         # both are computed: in a kernel the network's loop cannot stand in a branch
@@ -96,5 +95,8 @@ class PolicyController(Controller):
     def reference_poses(
         self, model: Model, time: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Where the clip has the links at times (T,) [s]: (T, nl, 3) [m] and (T, nl, 4)."""
+        """Positions and quaternions of the clip's links at times (T,) [s].
+
+        (T, nl, 3) [m] and (T, nl, 4); None without a clip.
+        """
         return None if self.track is None else self.track.places(model, time)

@@ -1,13 +1,13 @@
-"""Policy files: a NumPy archive of a network, and what it observes and drives, of which character.
+"""Policy files: a NumPy archive of a network, its observations, actions and character.
 
 about       JSON: format, observation, action, scale, rate [1/s], command (name -> number),
-            motors (their names), scenario, versions, and how it was learned
+            motors (their names), scenario, versions, and details of the learning
 pose        (nq,) that observed angles and heights count from
-rest        (nq,) that actions count from, where it is another one
-mean, deviation            (no,) of what was observed
+rest        (nq,) that actions count from, if it is another one
+mean, deviation            (no,) of the observations
 kernel_0, bias_0, ...      of the layers
-track_q, track_rate, track_moves   (T, nq), () [Hz], (3,) [m]: of one that was learned with a clip,
-                           its poses; the last only where it loops
+track_q, track_rate, track_moves   (T, nq), () [Hz], (3,) [m]: poses of the clip that the policy
+                           was learned with; the last only if it loops
 """
 
 import io
@@ -25,12 +25,12 @@ from jax import Array
 from controllers.policy.actions import ACTIONS, action_of
 from controllers.policy.controller import PolicyController
 from controllers.policy.network import Network
-from controllers.policy.observations import OBSERVATIONS, observed
-from controllers.policy.view import View, stance
+from controllers.policy.observations import OBSERVATIONS, observation_vector
+from controllers.policy.view import PolicyInput, stance
 from controllers.tracking.track import Track
 from jaxsim.io.archive import read_arrays
 from jaxsim.io.files import write_bytes
-from jaxsim.io.toml_table import is_number, shown
+from jaxsim.io.toml_table import format_value, is_number
 from jaxsim.model import Model, State
 from jaxsim.model.part import part_of
 from jaxsim.ranges import RANGES
@@ -46,12 +46,12 @@ LARGEST = {  # bytes of each array
 
 
 class PolicyError(ValueError):
-    """A policy file that cannot be used."""
+    """A policy file that is invalid, or does not fit the character."""
 
 
 @dataclass(frozen=True)
 class PolicyFile:
-    """What a file holds; ``about``: see above."""
+    """Contents of a policy file; ``about``: see above."""
 
     network: Network
     pose: np.ndarray
@@ -60,7 +60,7 @@ class PolicyFile:
     rest: np.ndarray | None = None
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the file as a whole. Raises ValueError for a part that has no name of its own."""
+        """Write the file as a whole. Raises ValueError for observations without a name."""
         own = [part for part in self.about["observation"] if part not in OBSERVATIONS]
         if own:
             raise ValueError("a policy with observations of your own cannot be kept as a file")
@@ -80,15 +80,18 @@ class PolicyFile:
         write_bytes(Path(path), data.getvalue())
 
     def controller(self, model: Model, state: State) -> PolicyController:
-        """What drives a model by it. Raises PolicyError for a model with other motors, and where
-        the poses or what is observed have other sizes here."""
+        """Controller that drives a model by this policy.
+
+        Raises PolicyError for a model with other motors, and where the poses or observations have
+        other sizes.
+        """
         motors = list(model.topology.actuated_dof_names)
-        given = self.about["motors"]
-        if motors != given:
-            differ = [name for name in given if name not in motors] or motors[len(given) :]
+        names = self.about["motors"]
+        if motors != names:
+            differ = [name for name in names if name not in motors] or motors[len(names) :]
             raise PolicyError(
                 f"the policy is one of another character: it was learned in"
-                f" {self.about['scenario']!r} with {len(given)} motors, this one has {len(motors)}"
+                f" {self.about['scenario']!r} with {len(names)} motors, this one has {len(motors)}"
                 f" ({', '.join(differ[:3]) or 'in another order'} ...)"
             )
         self._check_poses(model)
@@ -101,7 +104,7 @@ class PolicyFile:
             jnp.asarray(self.network.deviation, dtype),
         )
         command = {name: jnp.asarray(x, dtype) for name, x in self.about["command"].items()}
-        found = PolicyController(
+        controller = PolicyController(
             network=network,
             pose=pose,
             upright=upright,
@@ -113,19 +116,21 @@ class PolicyFile:
             rest=pose if self.rest is None else _whole(self.rest, state),
             track=jax.tree.map(lambda x: jnp.asarray(x, dtype), self.track),
         )
-        self._check_observed(found, model, state)
-        return found
+        self._check_observed(controller, model, state)
+        return controller
 
     def other_scenario(self, name: str) -> tuple[str, ...]:
-        """A note where the policy was learned in another scenario than the one of this name or
-        file; what it does there is not what it has learned."""
+        """Note for a policy that was learned in another scenario than this one, by name or file."""
         learned = self.about["scenario"]
         if Path(name).stem == Path(learned).stem:
             return ()
         return (f"the policy was learned in {learned!r}, and this is {Path(name).stem!r}",)
 
     def _check_poses(self, model: Model) -> None:
-        """Of the character; a scene may have more."""
+        """Raise PolicyError for poses of other sizes than the character's.
+
+        The scenario may have more links than the character.
+        """
         top = model.topology
         own = len(part_of(top, tuple(top.main_links.tolist())).q)
         for name, pose in (("pose", self.pose), ("rest", self.rest)):
@@ -143,17 +148,17 @@ class PolicyFile:
     def _check_observed(self, found: PolicyController, model: Model, state: State) -> None:
         def seen(state: State) -> Array:
             obs = TimeStepping().observe(model, state)
-            wanted = None if found.track is None else found.track.at(model, state.time)
+            clip_pose = None if found.track is None else found.track.at(model, state.time)
             action = jnp.zeros(len(self.about["motors"]), model.mass.dtype)
-            view = View(
+            view = PolicyInput(
                 model, state, obs, found.pose, found.upright, found.height, found.command, action,
-                wanted,
+                clip_pose,
             )  # fmt: skip
-            return observed(found.observation, view)
+            return observation_vector(found.observation, view)
 
         try:
             size = jax.eval_shape(seen, state).shape
-        except ValueError as error:  # of a part that needs a clip, and there is none
+        except ValueError as error:  # of a part that needs a clip
             raise PolicyError(f"the policy cannot observe this character: {error}") from error
         if size != found.network.mean.shape:
             raise PolicyError(
@@ -163,19 +168,22 @@ class PolicyFile:
 
 
 def read_policy(path: str | os.PathLike[str]) -> PolicyFile:
-    """A policy file. Raises FileNotFoundError, ArchiveError for a damaged file, PolicyError for one
-    of another kind or version, or with numbers that no policy has."""
+    """Read a policy file.
+
+    Raises FileNotFoundError, ArchiveError for a damaged file, PolicyError for one of another kind
+    or version, or with values that no policy has.
+    """
     arrays = read_arrays(path, LARGEST)
     try:
         about = json.loads(str(arrays.pop("about")))
         if not isinstance(about, dict):
-            raise TypeError(f"its description is {shown(about)}")
+            raise TypeError(f"its description is {format_value(about)}")
         version = about["format"]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise PolicyError(f"{path} is no policy file: it lacks {error}") from error
     if version != FORMAT:
         raise PolicyError(
-            f"{path} has format {shown(version)}, this version reads {FORMAT}; learn it anew"
+            f"{path} has format {format_value(version)}, this version reads {FORMAT}; learn it anew"
         )
     try:
         _check_about(about)
@@ -192,7 +200,7 @@ def read_policy(path: str | os.PathLike[str]) -> PolicyFile:
 
 
 def _check_about(about: dict[str, Any]) -> None:
-    """Raise PolicyError for a description that no policy of this version has."""
+    """Raise PolicyError for a description that is invalid in this version."""
 
     def texts(value: Any) -> bool:
         return isinstance(value, list) and all(isinstance(each, str) for each in value)
@@ -203,7 +211,7 @@ def _check_about(about: dict[str, Any]) -> None:
     def positive(value: Any) -> bool:
         return is_number(value) and value > 0
 
-    wanted = {
+    checks = {
         "observation": (texts, "a list of names"),
         "action": (lambda value: isinstance(value, str), "a name"),
         "scale": (positive, "a positive number"),
@@ -212,11 +220,11 @@ def _check_about(about: dict[str, Any]) -> None:
         "motors": (texts, "a list of names"),
         "scenario": (lambda value: isinstance(value, str), "a name"),
     }  # fmt: skip
-    for key, (good, what) in wanted.items():
+    for key, (good, what) in checks.items():
         if key not in about:
             raise PolicyError(f"is of another version: it lacks {key}")
         if not good(about[key]):
-            raise PolicyError(f"{key} is {shown(about[key])}; a policy has {what}")
+            raise PolicyError(f"{key} is {format_value(about[key])}; a policy has {what}")
     unknown = [part for part in about["observation"] if part not in OBSERVATIONS]
     unknown += [] if about["action"] in ACTIONS else [about["action"]]
     if unknown or not about["observation"]:
@@ -235,8 +243,7 @@ def _layers(arrays: dict[str, np.ndarray]) -> tuple[tuple[np.ndarray, np.ndarray
 
 
 def _check_arrays(arrays: dict[str, np.ndarray], layers: Any, motors: int) -> None:
-    """Raise PolicyError for arrays of other kinds or sizes than a network has, and numbers that are
-    none."""
+    """Raise PolicyError for arrays of other types or sizes than a network has, or not finite."""
     missing = [name for name in ("pose", "mean", "deviation") if name not in arrays]
     missing += ["track_rate"] if "track_q" in arrays and "track_rate" not in arrays else []
     if missing:
@@ -269,7 +276,7 @@ def _check_arrays(arrays: dict[str, np.ndarray], layers: Any, motors: int) -> No
 
 
 def _whole(pose: np.ndarray, state: State) -> Array:
-    """A pose with what the scene has beside the character as a state has it."""
+    """Coordinates of the whole scenario, from a pose of the character or of the scenario."""
     given = jnp.asarray(pose, state.q.dtype)
     if given.shape == state.q.shape:
         return given

@@ -1,4 +1,4 @@
-"""The network of a policy as arrays: normalised observations, hidden layers with tanh, a mean."""
+"""Network of a policy as arrays: normalised observations, hidden layers with tanh, a mean."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ FARTHEST = 5.0  # of an observation from its mean, in standard deviations
 
 
 def layers_of(layers: Sequence[tuple[Array, Array]], x: Array) -> Array:
-    """Kernels (n, m) and biases (m,) applied to x (n,) in turn, with tanh between.
+    """Apply kernels (n, m) and biases (m,) to x (n,) in turn, with tanh between.
 
-    In a fused kernel a loop reads a row of a layer each round: written out, thousands of weights
-    would be as many values that are alive at once, and the compiler takes minutes over them.
+    In a fused kernel a loop reads a row of a layer each round: unrolled, thousands of weights would
+    be as many live values, and the compiler takes minutes over them.
     """
     for k, (kernel, bias) in enumerate(layers):
         x = jnp.tanh(x) if k else x
@@ -26,7 +26,7 @@ def layers_of(layers: Sequence[tuple[Array, Array]], x: Array) -> Array:
 
 
 def _by_rows(kernel: Array, bias: Array, x: Array) -> Array:
-    """The same in a loop that stays one."""
+    """One layer as a loop over the rows of its kernel, which is not unrolled."""
 
     def add(carry):
         k, y = carry
@@ -40,17 +40,17 @@ def _by_rows(kernel: Array, bias: Array, x: Array) -> Array:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Network:
-    """A policy's numbers; ``mean`` and ``deviation`` (no,) are those of what it has observed."""
+    """Layers of a policy, with mean and standard deviation (no,) of its observations."""
 
     layers: tuple[tuple[Any, Any], ...]  # kernel and bias each; arrays of JAX or NumPy
     mean: Any
     deviation: Any
 
     def __call__(self, observation: Array) -> Array:
-        """(na,) the action that is its mean, for an observation (no,)."""
-        return layers_of(self.layers, normalised(observation, self.mean, self.deviation))
+        """Mean action (na,) for an observation (no,)."""
+        return layers_of(self.layers, normalise(observation, self.mean, self.deviation))
 
 
-def normalised(observation: Array, mean: Array, deviation: Array) -> Array:
-    """(..., no) in standard deviations from the mean, at most ``FARTHEST``."""
+def normalise(observation: Array, mean: Array, deviation: Array) -> Array:
+    """Observation (..., no) in standard deviations from the mean, at most ``FARTHEST``."""
     return jnp.clip((observation - mean) / deviation, -FARTHEST, FARTHEST)

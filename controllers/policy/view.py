@@ -1,4 +1,4 @@
-"""What a policy looks at: a character at an instant, and what it is asked to do."""
+"""Inputs of a policy: a character at an instant, and its commands."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from jaxsim.model import Model, State
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class View:
+class PolicyInput:
     """One character as observations, rewards and conditions see it."""
 
     model: Model
@@ -26,19 +26,22 @@ class View:
     pose: Array  # (nq,) that angles are counted from: the start's
     upright: Array  # (3, 3) orientation of the root link in that pose
     height: Array  # () of the centre of mass in that pose [m]
-    command: Mapping[str, Array]  # name -> () what is asked for, as speed [m/s]
+    command: Mapping[str, Array]  # name -> () value, such as speed [m/s]
     action: Array  # (na,) the last one, from -1 to 1
     wanted: Array | None = None  # (nq,) the pose that a clip has now
 
     @property
     def turned(self) -> Array:
-        """(3, 3) rotation of the root link from its orientation in the pose to the present one."""
+        """Rotation (3, 3) of the root link from its orientation in the pose to the present one."""
         return matmul(self.obs.kin.link_rot[root_link(self.model)], self.upright.T)
 
     @property
     def heading(self) -> Array:
-        """(3, 3) rotation about the vertical by which the root has turned; of a planar body none.
-        Lying it is the way that the forward direction of the pose points."""
+        """Rotation (3, 3) of the root about the vertical since the pose.
+
+        Of a planar body the identity; of a body that lies, the direction in which the forward axis
+        of the pose points now.
+        """
         if self.model.topology.planar:
             return jnp.eye(3, dtype=self.state.q.dtype)
         x, y = self.turned[0, 0], self.turned[1, 0]
@@ -59,7 +62,7 @@ class View:
 
 
 def root_link(model: Model) -> int:
-    """The pelvis, or of a body without one the first link of the character."""
+    """Pelvis, or of a body without one the first link of the character."""
     top = model.topology
     if top.roles.link("pelvis") is not None:
         return top.part("pelvis")
@@ -67,7 +70,7 @@ def root_link(model: Model) -> int:
 
 
 def stance(model: Model, state: State) -> tuple[Array, Array]:
-    """``View.upright`` (3, 3) and ``View.height`` () of a state that is taken for the pose."""
+    """Fields ``upright`` (3, 3) and ``height`` () of a ``PolicyInput``, from its pose's state."""
     kin = forward_kinematics(model, state.q, state.qd)
     own = model.topology.main_links
     mass = jnp.where(own, model.mass, 0.0)

@@ -1,4 +1,4 @@
-"""Following a motion through time: by PD torques, or by constraints that are met exactly."""
+"""Tracking of a motion through time: by PD torques, or by constraints that are met exactly."""
 
 import dataclasses
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from controllers.controller import Controller
-from controllers.pose.pd import clipped, pose_error
+from controllers.pose.pd import clip_torque, pose_error
 from jaxsim.constraints.acceleration import target_acceleration
 from jaxsim.dynamics.kinematics import integrate
 from jaxsim.model import Model, ModelError, State
@@ -24,7 +24,7 @@ from jaxsim.simulation.records import Control, MotionControl, Observation, no_co
 class Trajectory:
     """Poses at times, with straight lines between them; before and after, the nearest pose.
 
-    time (k,) [s], rising; q (k, nq) poses, of which the joints count and not a free root.
+    time (k,) [s], increasing; q (k, nq) poses, of which the joints count and not a free root.
     """
 
     time: Array
@@ -42,7 +42,7 @@ class Trajectory:
             raise ModelError(f"{name}.time does not rise from each pose to the next")
 
     def at(self, model: Model, time: Array) -> tuple[Array, Array]:
-        """The pose (nq,) at a time [s] and its velocity (nv,), zero for free joints."""
+        """Pose (nq,) at a time [s] and its velocity (nv,), zero for free joints."""
         last = self.time.shape[0] - 2
         k = jnp.clip(jnp.sum(self.time <= time) - 1, 0, max(last, 0))
         if last < 0:
@@ -67,7 +67,7 @@ class TrackingController(Controller):
         self.trajectory.check(model, "controller.trajectory")
 
     def init(self, model: Model, state: State, obs: Any) -> None:
-        """Nothing is remembered."""
+        """No memory."""
         return None
 
     def update(
@@ -77,7 +77,7 @@ class TrackingController(Controller):
         q, qd = self.trajectory.at(model, state.time)
         error, rate = pose_error(model, q, state.q), qd - state.qd
         torque = model.gain_p * error + model.gain_d * rate
-        return None, clipped(model, torque, model.gain_d)
+        return None, clip_torque(model, torque, model.gain_d)
 
 
 @jax.tree_util.register_dataclass
@@ -85,9 +85,9 @@ class TrackingController(Controller):
 class MotionController(Controller):
     """Constraints that give the joints the accelerations of equation 22, whatever it takes.
 
-    on (nv,) bool: the dofs that follow, by default all but those of free joints; settling_time
-    [s]: see ``target_acceleration``; remaining: the part of an error that is left after it, None
-    for the document's own gains. Source: Kokkevis (2004), section 8.3.
+    on (nv,) bool: the dofs that follow, by default all but those of free joints; settling_time [s]:
+    see ``target_acceleration``; remaining: share of an error that is left after it, None for the
+    gains of Kokkevis (2004). Source: Kokkevis (2004), section 8.3.
     """
 
     trajectory: Trajectory
@@ -96,7 +96,7 @@ class MotionController(Controller):
     on: Array | None = None
 
     def check(self, model: Model) -> None:
-        """Raise ModelError unless trajectory and dofs are those of the model."""
+        """Raise ModelError unless trajectory and dofs have the sizes of the model."""
         self.trajectory.check(model, "controller.trajectory")
         dtype = model.mass.dtype
         check_array("controller.settling_time", self.settling_time, (), dtype)
@@ -104,7 +104,7 @@ class MotionController(Controller):
             check_array("controller.on", self.on, (model.topology.nv,), bool)
 
     def init(self, model: Model, state: State, obs: Any) -> None:
-        """Nothing is remembered."""
+        """No memory."""
         return None
 
     def update(
@@ -120,7 +120,7 @@ class MotionController(Controller):
 
 
 def inner_freedoms(model: Model) -> np.ndarray:
-    """(nv,) bool: the dofs of all joints but free and driven ones."""
+    """Mask (nv,) of the dofs of all joints except free and driven ones."""
     top = model.topology
     inner = np.repeat(
         [kind != "free" for kind in top.joint_kinds], [V_SIZE[k] for k in top.joint_kinds]

@@ -14,8 +14,8 @@ from jaxsim.simulation.checks import check_array
 from jaxsim.simulation.records import Control, Observation
 
 
-def clipped(model: Model, torque: Array, damping: Array) -> Control:
-    """Control from torques (nv,) and the damping (nv,) within them.
+def clip_torque(model: Model, torque: Array, damping: Array) -> Control:
+    """Clip torques (nv,) to the joints' limits, with the damping (nv,) within them.
 
     A joint at its torque limit pushes with constant torque, so its damping is left out.
     """
@@ -26,8 +26,8 @@ def clipped(model: Model, torque: Array, damping: Array) -> Control:
     return Control(torque=bounded, damping=jnp.where(within, damping, 0.0))
 
 
-def weakened(model: Model, torque: Array, damping: Array) -> Control:
-    """The same, but a joint that would exceed its limit keeps its damping, in proportion.
+def scale_torque(model: Model, torque: Array, damping: Array) -> Control:
+    """Scale torques (nv,) to the joints' limits, together with their damping (nv,).
 
     A constant torque makes a light link, such as a foot in the air, overshoot within one step, and
     the other way in the next. With torque and damping scaled alike it comes to rest.
@@ -40,7 +40,7 @@ def weakened(model: Model, torque: Array, damping: Array) -> Control:
 
 
 def pose_error(model: Model, target: Array, q: Array) -> Array:
-    """(nv,) the way from q (nq,) to the target (nq,) [rad or m], zero for free joints.
+    """Difference (nv,) from q (nq,) to the target (nq,) [rad or m], zero for free joints.
 
     Of a ball it is the rotation vector from one to the other, the short way round, in the link's
     axes: those of its velocity, torque and gains.
@@ -54,8 +54,8 @@ class PoseController(Controller):
     """Holds every actuated hinge, slide and ball at a target with the model's own gains.
 
     target (nq,) [rad, m, unit quaternions]; entries of unactuated joints are ignored. Sources:
-    Shen, equation 3.2; for balls tau = kp L(q_r q^-1) - kd w, equation 1 of the document on the
-    topple-free foot, here in the link's axes.
+    Shen's thesis, equation 3.2; for balls tau = kp L(q_r q^-1) - kd w, equation 1 of the
+    topple-free-foot paper, here in the link's axes.
     """
 
     target: Array
@@ -65,7 +65,7 @@ class PoseController(Controller):
         check_array("controller.target", self.target, (model.topology.nq,), model.mass.dtype)
 
     def init(self, model: Model, state: State, obs: Any) -> None:
-        """A pose controller remembers nothing."""
+        """No memory."""
         return None
 
     def update(
@@ -73,4 +73,6 @@ class PoseController(Controller):
     ) -> tuple[None, Control]:
         """kp (target - q) - kd qd, clipped."""
         error = pose_error(model, self.target, state.q)
-        return None, clipped(model, model.gain_p * error - model.gain_d * state.qd, model.gain_d)
+        return None, clip_torque(
+            model, model.gain_p * error - model.gain_d * state.qd, model.gain_d
+        )

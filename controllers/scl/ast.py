@@ -1,7 +1,7 @@
-"""The parsed form of a script: what its phases, primitives and transitions say.
+"""Parsed form of a script: phases, primitives and transitions.
 
-Group names are resolved to joints and links, `[symm]` and mirrored phases are written out. Angles
-stay in degrees, as in the text. Source: Shen thesis, sections 4.2 and 4.3, tables 4.3 and 4.4.
+Group names are resolved to joints and links, `[symm]` and mirrored phases are expanded. Angles stay
+in degrees, as in the text. Source: Shen's thesis, sections 4.2 and 4.3, tables 4.3 and 4.4.
 """
 
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ from controllers.scl.errors import ScriptError, ScriptWarning, SourceText, Span
 
 @dataclass(frozen=True)
 class Number:
-    """A numeral of the script. The span leaves out the '@' that marks a free (tuned) number.
+    """Numeral of the script. The span leaves out the '@' that marks a tunable number.
 
-    `index` is its place in Script.numbers. A mirrored copy holds the same object.
+    `index` is its position in Script.numbers. A mirrored copy has the same object.
     """
 
     value: float
@@ -42,7 +42,7 @@ class PD:
 
 
 @dataclass(frozen=True)
-class Balance:
+class BalanceFeedback:
     """`sb(kp, kd)`, stance balance feedback: gains [N/m], [N s/m] of equation 3.4."""
 
     kp: Number
@@ -53,7 +53,7 @@ class Balance:
 class VirtualForce:
     """`[vf (x, y) on: link, by: joint]`: a force [N], joint next to the base link."""
 
-    force: tuple[Number, Number] | Balance
+    force: tuple[Number, Number] | BalanceFeedback
     on: str
     by: str
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -98,7 +98,7 @@ Primitive: TypeAlias = PD | VirtualForce | IK | Relax | GravityCompensation
 
 @dataclass(frozen=True)
 class ContactCondition:
-    """Which contact is waited for: one that is, or one that has just come, gone or changed."""
+    """Contact that a transition waits for: present, or just established, lost or changed."""
 
     event: Literal["touching", "established", "lost", "changed"]
     which: Literal["any", "all"]
@@ -107,7 +107,7 @@ class ContactCondition:
 
 @dataclass(frozen=True)
 class Transition:
-    """The way to phase number `target`: after `time` [s], on contact, or when both hold."""
+    """Change to phase number `target`: after `time` [s], on contact, or when both hold."""
 
     time: Number | None
     contact: ContactCondition | None
@@ -117,7 +117,7 @@ class Transition:
 
 @dataclass(frozen=True)
 class Phase:
-    """One state of the controller. Of primitives that set the same joint, the later one holds.
+    """One state of the controller. Of primitives that set the same joint, the later one counts.
 
     Without a transition (the last phase of a motion that is not cyclic) it stays active.
     """
@@ -131,7 +131,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Script:
-    """A whole script: its phases, and its numbers in the order of the text."""
+    """Whole script: its phases, and its numbers in the order of the text."""
 
     phases: tuple[Phase, ...]
     numbers: tuple[Number, ...]
@@ -141,15 +141,15 @@ class Script:
     labels: tuple[str, ...] = ()
 
     def values(self) -> list[float]:
-        """The value of every number, in the order of the text."""
+        """Value of every number, in the order of the text."""
         return [number.value for number in self.numbers]
 
     def free_indices(self) -> tuple[int, ...]:
-        """The indices of the numbers marked '@'."""
+        """Indices of the numbers marked '@'."""
         return tuple(number.index for number in self.numbers if number.free)
 
     def label(self, index: int) -> str:
-        """What a number is, for plots and tables, e.g. "roll_back: shoulders angle".
+        """Name of a number for plots and tables, e.g. "roll_back: shoulders angle".
 
         No two numbers of a script have the same label. Raises IndexError for an unknown index.
         """
@@ -158,7 +158,7 @@ class Script:
         return self.labels[index]
 
     def error(self, span: Span | None, message: str, hint: str = "") -> ScriptError:
-        """The error, to be raised, for a check made after parsing; `span` is its place."""
+        """Error, to be raised, for a check made after parsing; `span` is its place."""
         if span is None:
             return ScriptError(message, self.file, hint=hint)
         return SourceText(self.source, self.file).error(span.start, message, hint)

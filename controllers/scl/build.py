@@ -1,4 +1,4 @@
-"""Phases and transitions: from the syntax tree to the Script, with the checks of their order."""
+"""Phases and transitions: from the syntax tree to the Script, with checks of their order."""
 
 from collections import Counter
 from dataclasses import replace
@@ -24,8 +24,8 @@ from controllers.scl.trees import extent, place, subtrees, words
 _TRANSITION = "write `after 0.5`, `when contact feet`, or `and when contact feet after 0.5`"
 
 
-class Builder:
-    """Builds one script; every method raises ScriptError at the place of a mistake."""
+class ScriptBuilder:
+    """Builder of one script; every method raises ScriptError at the place of a mistake."""
 
     def __init__(self, source: SourceText, vocabulary: Vocabulary, numbers: tuple[Number, ...]):
         self.source = source
@@ -35,7 +35,7 @@ class Builder:
         self.phases: list[Phase] = []
 
     def script(self, tree: Tree[Token]) -> Script:
-        """The script of the tree of a whole text."""
+        """Script of the tree of a whole text."""
         phases, transitions = self._split(tree)
         for phase in phases:
             self.phases.append(self._phase(phase))
@@ -53,7 +53,7 @@ class Builder:
         )
 
     def _split(self, tree: Tree[Token]) -> tuple[list[Tree[Token]], list[Tree[Token] | None]]:
-        """The phases, and the transition after each; checks that they alternate."""
+        """Phases, and the transition after each; checks that they alternate."""
         phases: list[Tree[Token]] = []
         transitions: list[Tree[Token] | None] = []
         for item in subtrees(tree):
@@ -214,7 +214,7 @@ def _names(tree: Tree[Token]) -> list[Token]:
 
 
 def _unique(labels: list[str], numbers: tuple[Number, ...]) -> tuple[str, ...]:
-    """The labels, those that occur twice with their line, and if need be the column, added."""
+    """Labels made unique: those that occur twice get their line, and if need be the column."""
     lines = [f"{label} (line {n.span.line})" for label, n in zip(labels, numbers)]
     count, on_line = Counter(labels), Counter(lines)
     unique = []

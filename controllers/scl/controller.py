@@ -1,7 +1,7 @@
-"""The controller that a compiled script is: torque = PD + virtual forces + gravity + balance.
+"""Controller of a compiled script: torque = PD + virtual forces + gravity + balance.
 
-Source: Shen, equation 3.1 and sections 3.1 to 3.6. The state machine is a look-up in the
-program's tables by the active phase; one ``where`` moves it on.
+Source: Shen's thesis, equation 3.1 and sections 3.1 to 3.6. The state machine is a look-up in the
+program's tables by the active phase; one ``where`` changes the phase.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from controllers.controller import Controller
-from controllers.pose.pd import clipped
+from controllers.pose.pd import clip_torque
 from controllers.scl.program import (
     CHANGED,
     CHILD,
@@ -27,7 +27,7 @@ from controllers.scl.program import (
     PARENT,
     RELAX,
     TOUCHING,
-    Program,
+    ScriptProgram,
 )
 from controllers.virtual_forces import balance_force, gravity_compensation, virtual_force
 from jaxsim.dynamics.kinematics import plane_angles
@@ -42,14 +42,14 @@ BY_TIME, BY_CONTACT, BY_BOTH = 1, 2, 3
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Memory:
-    """What the state machine remembers; J script joints, nl links, nj joints of the model."""
+class ScriptMemory:
+    """ScriptMemory of the state machine; J script joints, nl links, nj joints of the model."""
 
     begun: Array  # () bool: false before the first step
     phase: Array  # () active phase
     phase_steps: Array  # () steps spent in it
     phase_time: Array  # () the same [s]; a product, for a sum of float32 would miss whole steps
-    wanted: Array  # (J,) joint angles wanted in the last step, inherited by the next phase [rad]
+    wanted: Array  # (J,) target angles of the last step, inherited by the next phase [rad]
     start_angle: Array  # (J,) joint angles when the phase began [rad]
     start_link: Array  # (nl,) orientations of the links then [rad]
     start_anchor: Array  # (nj, 2) x, z of the joints then [m]
@@ -64,16 +64,19 @@ class Memory:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class ScriptController(Controller):
-    """A script at work. ``values`` (n,) are its numbers in the order of the text, in its units
-    (degrees, seconds, newtons); batch, tune or differentiate them freely. The rest is static."""
+    """Controller that runs a script.
 
-    program: Program = dataclasses.field(metadata={"static": True})
+    ``values`` (n,) are its numbers in the order of the text, in its units (degrees, seconds,
+    newtons); they may be batched, tuned or differentiated. The rest is static.
+    """
+
+    program: ScriptProgram = dataclasses.field(metadata={"static": True})
     values: Array
     names: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
 
     @property
     def labels(self) -> dict[str, str]:
-        """What each number is in the script, as in "stance: waist angle" -> its path."""
+        """Mapping from the label of each number, such as "stance: waist angle", to its path."""
         return {name: f"values[{k}]" for k, name in enumerate(self.names)}
 
     def replace(self, **changes) -> "ScriptController":
@@ -81,7 +84,7 @@ class ScriptController(Controller):
         return dataclasses.replace(self, **changes)
 
     def check(self, model: Model) -> None:
-        """Raise ModelError unless the script is compiled for such a body and has all numbers."""
+        """Raise ModelError unless the script is compiled for this body and has all numbers."""
         top, links = model.topology, self.program.links.shape[-1]
         nv = self.program.gc_base.shape[-1]
         if (links, nv) != (top.n_links, top.nv):
@@ -97,23 +100,23 @@ class ScriptController(Controller):
         """Phases in the order of the script."""
         return self.program.phase_names
 
-    def phase(self, memory: Memory) -> tuple[Array, Array]:
+    def phase(self, memory: ScriptMemory) -> tuple[Array, Array]:
         """The active phase, and when it was entered [s], 0 for the first."""
         last = (memory.events - 1) % EVENTS_KEPT
         return memory.phase, jnp.where(memory.events > 0, memory.event_time[last], 0.0)
 
-    def phase_changes(self, before: Memory, after: Memory) -> list[tuple[float, int]]:
+    def phase_changes(self, before: ScriptMemory, after: ScriptMemory) -> list[tuple[float, int]]:
         """(time [s], phase entered) between two memories; of very many the last ones."""
         first = max(int(before.events), int(after.events) - EVENTS_KEPT)
         slots = [event % EVENTS_KEPT for event in range(first, int(after.events))]
         time, phase = np.asarray(after.event_time, float), np.asarray(after.event_phase)
         return [(float(time[slot]), int(phase[slot])) for slot in slots]
 
-    def init(self, model: Model, state: State, obs: Any) -> Memory:
-        """Before phase 0; joints hold the state's pose until told otherwise."""
+    def init(self, model: Model, state: State, obs: Any) -> ScriptMemory:
+        """ScriptMemory before phase 0; joints keep the state's pose until a primitive sets them."""
         dtype, top = state.q.dtype, model.topology
         angles, links = _angles(model, self.program, state)
-        return Memory(
+        return ScriptMemory(
             begun=jnp.zeros((), bool),
             phase=jnp.zeros((), jnp.int32),
             phase_steps=jnp.zeros((), jnp.int32),
@@ -131,39 +134,41 @@ class ScriptController(Controller):
         )
 
     def update(
-        self, memory: Memory, model: Model, state: State, obs: Observation, dt: Array
-    ) -> tuple[Memory, Control]:
-        """Move to the next phase if its condition holds, then the torques of the active phase."""
+        self, memory: ScriptMemory, model: Model, state: State, obs: Observation, dt: Array
+    ) -> tuple[ScriptMemory, Control]:
+        """Enter the next phase if its condition holds; compute the torques of the active phase."""
         program = self.program
         values = jnp.append(self.values, 0.0).astype(state.q.dtype)
         angles, links = _angles(model, program, state)
         with jax.named_scope("phase"):
             memory = _advance(program, values, memory, angles, links, state, obs)
         with jax.named_scope("targets"):
-            wanted, gain_p, gain_d = _targets(program, values, memory, model, angles, links, obs)
+            target, gain_p, gain_d = _targets(program, values, memory, model, angles, links, obs)
         with jax.named_scope("torques"):
             speed = state.qd[program.dofs]
-            joint_torque = gain_p * (wanted - angles) - gain_d * speed
+            joint_torque = gain_p * (target - angles) - gain_d * speed
             torque = _on_dofs(program, model, joint_torque)
             torque = torque + _virtual_torques(program, values, memory.phase, model, obs)
-        control = clipped(model, torque, _on_dofs(program, model, gain_d))
+        control = clip_torque(model, torque, _on_dofs(program, model, gain_d))
         steps = memory.phase_steps + 1
         time = steps * jnp.asarray(dt, state.q.dtype)
-        memory = dataclasses.replace(memory, wanted=wanted, phase_steps=steps, phase_time=time)
+        memory = dataclasses.replace(memory, wanted=target, phase_steps=steps, phase_time=time)
         return memory, control
 
 
-def _on_dofs(program: Program, model: Model, per_joint: Array) -> Array:
-    """(J,) to (nv,), zero elsewhere."""
+def _on_dofs(program: ScriptProgram, model: Model, per_joint: Array) -> Array:
+    """Values (J,) of the script joints at their dofs, (nv,), zero elsewhere."""
     return jnp.zeros(model.topology.nv, per_joint.dtype).at[program.dofs].set(per_joint)
 
 
-def _angles(model: Model, program: Program, state: State) -> tuple[Array, Array]:
+def _angles(model: Model, program: ScriptProgram, state: State) -> tuple[Array, Array]:
     """Script joints' angles (J,) and link orientations (nl,), counter-clockwise in the plane."""
     return state.q[program.dofs], plane_angles(model, state.q)
 
 
-def _advance(program, values, memory: Memory, angles, links, state: State, obs) -> Memory:
+def _advance(
+    program, values, memory: ScriptMemory, angles, links, state: State, obs
+) -> ScriptMemory:
     """Record contacts, and enter the next phase if the present one's condition holds."""
     p = memory.phase
     touched = memory.has_touched | obs.touching
@@ -187,7 +192,7 @@ def _advance(program, values, memory: Memory, angles, links, state: State, obs) 
     enter = go | ~memory.begun
 
     def note(events):
-        """The change of phase in the place of the oldest one kept."""
+        """Record the phase change in place of the oldest record."""
         new = (state.time, target, cause)
         slot = memory.events % EVENTS_KEPT
         return tuple(old.at[slot].set(x) for old, x in zip(events, new, strict=True))
@@ -198,7 +203,7 @@ def _advance(program, values, memory: Memory, angles, links, state: State, obs) 
     def pick(new, old):
         return jnp.where(enter, new, old)
 
-    return Memory(
+    return ScriptMemory(
         begun=jnp.ones((), bool),
         phase=jnp.where(go, target, p),
         phase_steps=pick(0, memory.phase_steps),
@@ -216,8 +221,8 @@ def _advance(program, values, memory: Memory, angles, links, state: State, obs) 
     )
 
 
-def _targets(program, values, memory: Memory, model: Model, angles, links, obs):
-    """Wanted joint angles (J,) and the gains (J,), (J,) they are tracked with."""
+def _targets(program, values, memory: ScriptMemory, model: Model, angles, links, obs):
+    """Target angles (J,) of the script joints, and their gains (J,), (J,)."""
     p, t = memory.phase, memory.phase_time
     mode = jnp.asarray(program.mode)[p]
     goal = jnp.deg2rad(values[jnp.asarray(program.angle)[p]])
@@ -230,23 +235,23 @@ def _targets(program, values, memory: Memory, model: Model, angles, links, obs):
 
     in_child = _between(start_child - parent, _near(goal - parent, middle), done)
     in_parent = _between(child - start_parent, _near(child - goal, middle), done)
-    wanted = jnp.where(mode == JOINT, _between(memory.start_angle, goal, done), memory.wanted)
-    wanted = jnp.where(mode == CHILD, in_child, wanted)
-    wanted = jnp.where(mode == PARENT, in_parent, wanted)
-    wanted = jnp.where(mode == RELAX, angles, wanted)
+    target = jnp.where(mode == JOINT, _between(memory.start_angle, goal, done), memory.wanted)
+    target = jnp.where(mode == CHILD, in_child, target)
+    target = jnp.where(mode == PARENT, in_parent, target)
+    target = jnp.where(mode == RELAX, angles, target)
     for k in range(program.ik_joints.shape[1]):
-        first, second, wanted_first, wanted_second = _limb(
+        first, second, target_first, target_second = _limb(
             program, values, memory, model, k, links, obs
         )
         index = np.arange(len(program.dofs))
-        wanted = jnp.where((mode == IK_FIRST) & (index == first), wanted_first, wanted)
-        wanted = jnp.where((mode == IK_SECOND) & (index == second), wanted_second, wanted)
-    wanted = jnp.where((mode == IK_FIRST) | (mode == IK_SECOND), _near(wanted, middle), wanted)
+        target = jnp.where((mode == IK_FIRST) & (index == first), target_first, target)
+        target = jnp.where((mode == IK_SECOND) & (index == second), target_second, target)
+    target = jnp.where((mode == IK_FIRST) | (mode == IK_SECOND), _near(target, middle), target)
     relaxed = mode == RELAX
     strength = values[jnp.asarray(program.strength)[p]]
     gain_p = jnp.where(relaxed, 0.0, model.gain_p[program.dofs])
     gain_d = jnp.where(relaxed, strength, 1.0) * model.gain_d[program.dofs]
-    return wanted, gain_p, gain_d
+    return target, gain_p, gain_d
 
 
 def _between(a: Array, b: Array, fraction: Array) -> Array:
@@ -259,17 +264,17 @@ def _near(angle: Array, middle: Array) -> Array:
     return angle - 2 * jnp.pi * jax.lax.stop_gradient(turns)
 
 
-def _range_middle(program: Program, model: Model) -> Array:
+def _range_middle(program: ScriptProgram, model: Model) -> Array:
     """(J,) middle of the joints' ranges."""
     joint = model.topology.dof_joint[program.dofs]
     return (model.joint_lower[joint] + model.joint_upper[joint]) / 2
 
 
-def _limb(program, values, memory: Memory, model: Model, k: int, links, obs):
-    """Two-link inverse kinematics of chain ``k``: its joints and their wanted angles.
+def _limb(program, values, memory: ScriptMemory, model: Model, k: int, links, obs):
+    """Two-link inverse kinematics of chain ``k``: its joints and their target angles.
 
-    The target runs along straight pieces of equal time from where the end was when the phase
-    began. Out of reach means stretched towards the target. Source: Shen, section 3.5.
+    The target runs along straight pieces of equal time from where the end was when the phase began.
+    Out of reach means stretched towards the target. Source: Shen's thesis, section 3.5.
     """
     p, t = memory.phase, memory.phase_time
     first, second, end = (jnp.asarray(program.ik_joints)[p, k, i] for i in range(3))
@@ -325,7 +330,7 @@ def _virtual_torques(program, values, phase, model: Model, obs: Observation) -> 
     return torque
 
 
-def _foot_span(program: Program, phase: Array, model: Model, obs: Observation) -> Array:
+def _foot_span(program: ScriptProgram, phase: Array, model: Model, obs: Observation) -> Array:
     """() middle of the x range that the base links of the phase's balance feedback cover [m]."""
     bases = np.flatnonzero(program.feet.any(axis=0))
     if not bases.size:

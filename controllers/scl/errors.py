@@ -40,7 +40,7 @@ class ScriptError(ValueError):
 
 @dataclass(frozen=True)
 class ScriptWarning:
-    """A doubtful place of a script that is used all the same; shown as a ScriptError is."""
+    """A doubtful place of a script that is still valid; shown as a ScriptError is."""
 
     message: str
     file: str

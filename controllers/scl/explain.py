@@ -1,6 +1,6 @@
-"""Syntax mistakes in the user's words: what is missing or wrong at the place where parsing stopped.
+"""Syntax errors in the user's words: what is missing or wrong where parsing stopped.
 
-Each rule below looks at one kind of mistake and passes on (None) what is not its own.
+Each rule below handles one kind of mistake and returns None for others.
 """
 
 import re
@@ -58,8 +58,8 @@ _USAGE = {
 
 
 @dataclass(frozen=True)
-class Failure:
-    """Where the parser stopped: the words before, the word it could not use, what it could."""
+class ParseFailure:
+    """State of the parser where it stopped: words before, the unexpected word, words it accepts."""
 
     source: SourceText
     before: tuple[Token, ...]
@@ -69,19 +69,21 @@ class Failure:
 
     @property
     def kind(self) -> str:
+        """Kind of the unexpected word, "$END" at the end of the script."""
         return self.found.type if self.found else "$END"
 
     @property
     def shown(self) -> str:
+        """The unexpected word as messages show it."""
         return f"'{self.found}'" if self.found else "the end of the script"
 
     def last(self, back: int = 1) -> str:
-        """The kind of the word some steps before the place of failure, "" before the first."""
+        """Kind of the word some steps before the place of failure, "" before the first."""
         return self.before[-back].type if len(self.before) >= back else ""
 
     @cached_property
     def opened(self) -> tuple[Token, ...]:
-        """The brackets not yet closed, the innermost last."""
+        """Brackets not yet closed, the innermost last."""
         stack: list[Token] = []
         for token in self.before:
             if token.type in _CLOSER:
@@ -92,12 +94,12 @@ class Failure:
 
     @property
     def inner(self) -> str:
-        """The kind of the innermost bracket not yet closed, "" outside of the phases."""
+        """Kind of the innermost bracket not yet closed, "" outside of the phases."""
         return self.opened[-1].type if self.opened else ""
 
     @cached_property
     def first_word(self) -> Token | None:
-        """The word after the '[' of the primitive that holds the place of failure."""
+        """Word after the '[' of the primitive that contains the place of failure."""
         if "LSQB" not in [token.type for token in self.opened]:
             return None
         # Primitives do not nest, so the last '[' is the one that is open.
@@ -106,13 +108,15 @@ class Failure:
 
     @property
     def gap(self) -> int:
-        """The offset right after the last good word."""
+        """Offset right after the last valid word."""
         return extent(self.before[-1])[1] if self.before else 0
 
     @property
     def here(self) -> int:
-        """Where something is missing: at the word found, or, where that is on a later line, right
-        after the last good word."""
+        """Offset of the mistake: the unexpected word, or the end of the last valid one.
+
+        The end of the last valid word is meant where the unexpected one is on a later line.
+        """
         position = self.source.position
         if self.found is None or (
             self.before and position(extent(self.found)[0])[0] > position(self.gap)[0]
@@ -122,12 +126,12 @@ class Failure:
 
     @property
     def at_word(self) -> int:
-        """The offset of the word found, wherever it stands: for a message that is about it."""
+        """Offset of the unexpected word, on whatever line: for a message that is about it."""
         return self.gap if self.found is None else extent(self.found)[0]
 
     @property
     def usage(self) -> str:
-        """How the construct at hand is written."""
+        """Syntax of the construct at the place of failure."""
         if self.first_word is not None:
             return _USAGE.get(self.first_word.type, _USAGE["LBRACE"])
         if self.last() == "COLON":
@@ -135,13 +139,14 @@ class Failure:
         return _USAGE[self.inner if self.before else "LBRACE"]
 
     def error(self, message: str, hint: str = "", offset: int | None = None) -> ScriptError:
+        """Error, to be raised, at an offset, by default that of the mistake."""
         where = self.here if offset is None else offset
         return self.source.error(where, message, hint or self.usage)
 
 
-def explain(failure: Failure) -> ScriptError:
-    """The error, to be raised, for the place where the parser stopped."""
-    rules: tuple[Callable[[Failure], ScriptError | None], ...] = (
+def explain(failure: ParseFailure) -> ScriptError:
+    """Error, to be raised, for the place where the parser stopped."""
+    rules: tuple[Callable[[ParseFailure], ScriptError | None], ...] = (
         _stray_closer,
         _unknown_primitive,
         _unclosed,
@@ -163,7 +168,7 @@ def explain(failure: Failure) -> ScriptError:
 
 
 def explain_character(source: SourceText, offset: int) -> ScriptError:
-    """The error, to be raised, for text at `offset` that is no word, number or sign."""
+    """Error, to be raised, for text at `offset` that is no word, number or sign."""
     rest = source.text[offset:]
     if rest.startswith(("-@", "+@")):
         return source.error(
@@ -183,11 +188,11 @@ def explain_character(source: SourceText, offset: int) -> ScriptError:
 
 
 def _spell(kind: str) -> str:
-    """A kind of word as the user writes it."""
+    """Spelling of a kind of word in a script."""
     return _SIGNS.get(kind) or f"'{kind.lower()}'"
 
 
-def _stray_closer(f: Failure) -> ScriptError | None:
+def _stray_closer(f: ParseFailure) -> ScriptError | None:
     """A ']' where no '[' is open."""
     if f.kind not in _CLOSER.values() or f.kind in [_CLOSER[t.type] for t in f.opened]:
         return None
@@ -197,7 +202,7 @@ def _stray_closer(f: Failure) -> ScriptError | None:
     )
 
 
-def _unknown_primitive(f: Failure) -> ScriptError | None:
+def _unknown_primitive(f: ParseFailure) -> ScriptError | None:
     """A first word in '[ ]' that is neither a keyword nor a joint."""
     begins = f"a primitive begins with a joint, or with {', '.join(_PRIMITIVES)}"
     if f.last() == "LSQB":
@@ -211,7 +216,7 @@ def _unknown_primitive(f: Failure) -> ScriptError | None:
     return f.error(f"unknown primitive or joint '{word}'", hint or begins, extent(word)[0])
 
 
-def _unclosed(f: Failure) -> ScriptError | None:
+def _unclosed(f: ParseFailure) -> ScriptError | None:
     """A bracket that should have been closed before the word found."""
     closer = _CLOSER.get(f.inner, "")
     if closer not in f.accepts or f.kind == closer:
@@ -230,13 +235,13 @@ def _unclosed(f: Failure) -> ScriptError | None:
     )
 
 
-def _primitive_outside(f: Failure) -> ScriptError | None:
+def _primitive_outside(f: ParseFailure) -> ScriptError | None:
     if f.inner or f.kind != "LSQB":
         return None
     return f.error("a primitive outside of a phase", "put it between the { } of a phase")
 
 
-def _half_conjunction(f: Failure) -> ScriptError | None:
+def _half_conjunction(f: ParseFailure) -> ScriptError | None:
     """`and` with one of its two conditions."""
     missing = f.accepts & {"AFTER", "WHEN"}
     if f.inner or not missing or f.accepts & {"LBRACE", "NAME"}:
@@ -252,7 +257,7 @@ def _half_conjunction(f: Failure) -> ScriptError | None:
     )
 
 
-def _missing_name(f: Failure) -> ScriptError | None:
+def _missing_name(f: ParseFailure) -> ScriptError | None:
     """No joint, link or phase name where one has to follow."""
     if "NAME" not in f.accepts or f.kind == "NAME":
         return None
@@ -265,7 +270,7 @@ def _missing_name(f: Failure) -> ScriptError | None:
     return f.error(f"a {kind} is missing after {_ending(f)}")
 
 
-def _wrong_word(f: Failure) -> ScriptError | None:
+def _wrong_word(f: ParseFailure) -> ScriptError | None:
     """A name where a keyword or a comma belongs."""
     if f.found is None or f.kind != "NAME":
         return None
@@ -282,15 +287,15 @@ def _wrong_word(f: Failure) -> ScriptError | None:
     return None
 
 
-def _missing_sign(f: Failure) -> ScriptError | None:
-    """The one thing that could follow does not."""
+def _missing_sign(f: ParseFailure) -> ScriptError | None:
+    """The only word that could follow is missing."""
     possible = f.accepts - {"AT"}
     if len(possible) != 1 or possible <= {*_CLOSER.values()}:
         return None
     return f.error(f"{_spell(*possible)} is missing after {_ending(f)}")
 
 
-def _ending(f: Failure) -> str:
+def _ending(f: ParseFailure) -> str:
     """The last good word, a ':' together with its keyword."""
     with_colon = f.last() == "COLON" and f.last(2) in _CLAUSES
     words = f.before[-2:] if with_colon else f.before[-1:]

@@ -1,4 +1,4 @@
-"""From a script's text to a controller for a character."""
+"""Scripts by file or name, and controllers for a character from them."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -18,8 +18,10 @@ from jaxsim.model.topology import WORLD
 
 
 def vocabulary(model: Model) -> Vocabulary:
-    """The names that scripts may use for a model: actuated joints, links, groups of them; of a
-    character its ``necks``, and its roles ("chest", "leftFoot", "feet") for links called otherwise.
+    """Names that scripts may use for a model: actuated joints, links, and groups of them.
+
+    Of a character also its ``necks``, and its roles ("chest", "leftFoot", "feet") for links with
+    other names.
     """
     top = model.topology
     joints = [top.joint_names[j] for j in top.actuated_joints]
@@ -35,7 +37,7 @@ def vocabulary(model: Model) -> Vocabulary:
 
 
 def _between(top: Topology, role: str, other: str) -> list[int]:
-    """The actuated joints between two parts of a character."""
+    """Actuated joints between two links of a character, by role."""
     ways = []
     for link in top.parts((role, other)):
         ways.append({link})
@@ -46,7 +48,7 @@ def _between(top: Topology, role: str, other: str) -> list[int]:
 
 
 def _role_words(top: Topology) -> dict[str, tuple[str, ...]]:
-    """Roles, and their plurals, as words for links that are not called so."""
+    """Roles, and their plurals, as words for links with other names."""
     words: dict[str, tuple[str, ...]] = {role: (link,) for role, link in top.roles.links}
     for part in PAIRS.values():
         pair = [link for side in SIDES for link in words.get(sided(side, part), ())]
@@ -56,12 +58,12 @@ def _role_words(top: Topology) -> dict[str, tuple[str, ...]]:
 
 
 def load_script(source: str | Path, model: Model) -> Script:
-    """A script from a file, or a shipped one by name ("walk"). Raises ScriptError."""
+    """Script from a file, or a shipped one by name ("walk"). Raises ScriptError."""
     return parse_file(script_path(source), vocabulary(model))
 
 
 def script_path(source: str | Path) -> Path:
-    """The file itself, or the shipped script of that name."""
+    """Path of a script file, or of the shipped script of that name."""
     path = Path(source)
     shipped = files("controllers") / "scripts" / f"{source}.scl"
     if not path.exists() and not path.suffix and shipped.is_file():
@@ -72,8 +74,10 @@ def script_path(source: str | Path) -> Path:
 def find_script(
     name: str | Path, model: Model, folder: Path = Path(), text: str | None = None
 ) -> Script:
-    """The script in a file, of ``folder`` if need be, or the shipped one of that name; or in a
-    text that stands for the file. Raises ScriptError."""
+    """Script from a file, from the package by name, or from a text in place of the file.
+
+    folder: where the file may be. Raises ScriptError.
+    """
     if text is not None:
         return parse(text, vocabulary(model), str(name))
     own = folder / name
@@ -93,7 +97,7 @@ def shipped_scripts() -> tuple[str, ...]:
 
 
 def free_all(text: str, vocabulary: Vocabulary, file: str = "<script>") -> str:
-    """The text with '@' before every number that has none; all else stays. Raises ScriptError."""
+    """Text with '@' before every number that has none. Raises ScriptError."""
     pieces, end = [], 0
     for number in parse(text, vocabulary, file).numbers:
         if not number.free:
@@ -103,7 +107,7 @@ def free_all(text: str, vocabulary: Vocabulary, file: str = "<script>") -> str:
 
 
 def script_controller(script: Script | str, model: Model) -> ScriptController:
-    """The controller of a parsed script, or of a script's text."""
+    """Controller of a parsed script, or of a script's text."""
     if isinstance(script, str):
         script = parse(script, vocabulary(model))
     values = jnp.asarray(script.values(), model.mass.dtype)

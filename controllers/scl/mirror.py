@@ -1,4 +1,7 @@
-"""Left and right exchanged: `[symm]` and mirrored phases (Shen thesis, sections 4.2 and 4.3)."""
+"""Mirror images of primitives, for `[symm]` and mirrored phases.
+
+Source: Shen's thesis, sections 4.2 and 4.3.
+"""
 
 from dataclasses import replace
 
@@ -7,7 +10,7 @@ from controllers.scl.names import Vocabulary
 
 
 def mirror_primitive(primitive: Primitive, vocabulary: Vocabulary) -> Primitive:
-    """The same primitive on the other side of the body, with the same Number objects.
+    """Mirror a primitive to the other side of the body, with the same Number objects.
 
     Raises ValueError for a joint or link with a side but without a counterpart.
     """
@@ -31,7 +34,7 @@ def mirror_primitive(primitive: Primitive, vocabulary: Vocabulary) -> Primitive:
 
 
 def parts(primitive: Primitive) -> tuple[frozenset[str], ...]:
-    """The joints and links a primitive names, to tell whether its mirror image differs."""
+    """Joints and links of a primitive, to compare with its mirror image."""
     match primitive:
         case PD():
             return tuple(frozenset(target.joints) for target in primitive.targets)

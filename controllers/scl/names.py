@@ -1,4 +1,4 @@
-"""The names a script may use: joints, links and groups of a character, and their mirror images."""
+"""Names that a script may use: joints, links and groups of a character, and their mirror images."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -59,11 +59,11 @@ class Vocabulary:
         return cls(joints, links, ranges, joint_groups, link_groups)
 
     def joints_of(self, name: str) -> tuple[str, ...]:
-        """The joints that a joint or group name stands for; () where it is neither."""
+        """Joints that a joint or group name stands for; () where it is neither."""
         return (name,) if name in self.joints else self.joint_groups.get(name, ())
 
     def links_of(self, name: str) -> tuple[str, ...]:
-        """The links that a link or group name stands for; () where it is neither."""
+        """Links that a link or group name stands for; () where it is neither."""
         return (name,) if name in self.links else self.link_groups.get(name, ())
 
     @property
@@ -77,10 +77,10 @@ class Vocabulary:
         return (*self.links, *self.link_groups)
 
     def mirror(self, name: str) -> str:
-        """The same joint or link on the other side; one in the middle is its own image.
+        """Mirror image of a joint or link, by name; one in the middle is its own image.
 
         Raises KeyError for a name that is neither joint nor link, ValueError for one with a side
-        but without a counterpart. Source: Shen thesis, section 4.3, symmetric primitive.
+        but without a counterpart. Source: Shen's thesis, section 4.3, symmetric primitive.
         """
         for names in (self.joints, self.links):
             if name in names:

@@ -1,4 +1,4 @@
-"""Text to Script: the entry points of the language front end."""
+"""Parser of scripts: the entry points of the language front end."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -7,9 +7,9 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from controllers.scl.ast import Number, Script
-from controllers.scl.build import Builder
+from controllers.scl.build import ScriptBuilder
 from controllers.scl.errors import ScriptError, SourceText, did_you_mean
-from controllers.scl.explain import Failure, explain, explain_character
+from controllers.scl.explain import ParseFailure, explain, explain_character
 from controllers.scl.names import Vocabulary
 from controllers.scl.trees import extent
 from jaxsim.ranges import RANGES
@@ -31,7 +31,7 @@ def parse(text: str, vocabulary: Vocabulary, file: str = "<script>") -> Script:
     source = SourceText(text, file)
     tokens = _tokens(source)
     tree = _tree(source, tokens, vocabulary)
-    return Builder(source, vocabulary, _numbers(source, tokens)).script(tree)
+    return ScriptBuilder(source, vocabulary, _numbers(source, tokens)).script(tree)
 
 
 def parse_file(path: str | Path, vocabulary: Vocabulary) -> Script:
@@ -95,13 +95,13 @@ def _tree(source: SourceText, tokens: list[Token], vocabulary: Vocabulary) -> Tr
         return parser.feed_eof(tokens[-1])
     except UnexpectedToken:
         pass
-    # The failed step may have undone part of the stack, so the accepted words are found anew.
+    # The failed step may have undone part of the stack, so the accepted words are computed again.
     parser = _grammar().parse_interactive()
     for token in tokens[:done]:
         parser.feed_token(token)
     accepts = frozenset(parser.accepts())
     found = tokens[done] if done < len(tokens) else None
-    raise explain(Failure(source, tuple(tokens[:done]), found, accepts, vocabulary))
+    raise explain(ParseFailure(source, tuple(tokens[:done]), found, accepts, vocabulary))
 
 
 def _numbers(source: SourceText, tokens: list[Token]) -> tuple[Number, ...]:

@@ -8,7 +8,7 @@ from lark import Token, Tree
 from controllers.scl.ast import (
     IK,
     PD,
-    Balance,
+    BalanceFeedback,
     GravityCompensation,
     Number,
     PDTarget,
@@ -108,7 +108,7 @@ class PrimitiveBuilder:
             return VirtualForce(self._pair(force, f"{label} x", f"{label} y"), link, joint, span)
         label = f"{phase}: sb {link} by {joint}"
         kp, kd = self._pair(subtree(force, "pair"), f"{label} kp", f"{label} kd")
-        return VirtualForce(Balance(kp, kd), link, joint, span)
+        return VirtualForce(BalanceFeedback(kp, kd), link, joint, span)
 
     def _ik(self, tree: Tree[Token], phase: str, span: Span) -> IK:
         [name] = words(subtree(tree, "on"), "NAME")
@@ -139,14 +139,14 @@ class PrimitiveBuilder:
     def _one(self, tree: Tree[Token], kind: Literal["joint", "link"]) -> str:
         """The one joint or link of an `on`, `by` or `rel` tree."""
         [name], use = words(tree, "NAME"), f"'{tree.data}:'"
-        found = self.joints(name, use) if kind == "joint" else self.links(name, use)
-        if len(found) != 1:
+        names = self.joints(name, use) if kind == "joint" else self.links(name, use)
+        if len(names) != 1:
             raise self.source.error(
                 place(name),
-                f"{use} needs one {kind}, but '{name}' stands for {len(found)}",
-                f"write one of {', '.join(found)}; a [symm] after it adds the other side",
+                f"{use} needs one {kind}, but '{name}' stands for {len(names)}",
+                f"write one of {', '.join(names)}; a [symm] after it adds the other side",
             )
-        return found[0]
+        return names[0]
 
     def _wrong_name(self, name: Token, use: str, kind: Literal["joint", "link"]) -> ScriptError:
         valid, others = self.vocabulary.joint_words, self.vocabulary.link_words

@@ -1,15 +1,23 @@
-"""A script as tables of constants, one row a phase, plus one vector of its numbers.
+"""Tables of a script, one row a phase, and one vector of its numbers.
 
-Tables hold positions in the vector, never numbers, so scripts that differ in numbers alone share
-one Program, one compiled function and one vmap. Position ``zero`` (the vector's length) stands
-for a number the script left out.
+Tables contain positions in the vector, never numbers, so scripts that differ in numbers alone share
+one Program, one compiled function and one vmap. Position ``zero`` (the vector's length) stands for
+a number the script left out.
 """
 
 from dataclasses import dataclass, fields
 
 import numpy as np
 
-from controllers.scl.ast import IK, PD, Balance, GravityCompensation, Relax, Script, VirtualForce
+from controllers.scl.ast import (
+    IK,
+    PD,
+    BalanceFeedback,
+    GravityCompensation,
+    Relax,
+    Script,
+    VirtualForce,
+)
 from controllers.scl.errors import ScriptError, SourceText
 from controllers.virtual_forces import base_link, chain
 from jaxsim.model.topology import INDEX, WORLD, Topology
@@ -22,10 +30,11 @@ EVENTS = {"touching": TOUCHING, "established": ESTABLISHED, "lost": LOST, "chang
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
-    """The tables (P phases, J script joints, V virtual forces, K ik chains, G targets a chain).
+class ScriptProgram:
+    """Tables of a script, a static argument to jit.
 
-    Equal, and of equal hash, where all tables are: a static argument to jit.
+    P phases, J script joints, V virtual forces, K ik chains, G targets a chain. Equal, and of equal
+    hash, where all tables are.
     """
 
     phase_names: tuple[str, ...]
@@ -66,10 +75,10 @@ class Program:
         return hash(self._key)
 
     def __eq__(self, other) -> bool:
-        return isinstance(other, Program) and self._key == other._key
+        return isinstance(other, ScriptProgram) and self._key == other._key
 
 
-def compile_script(script: Script, top: Topology) -> Program:
+def compile_script(script: Script, top: Topology) -> ScriptProgram:
     """Tables of a parsed script for a planar model.
 
     Raises ScriptError (file, line, column) where the script asks for what the body cannot do: a
@@ -125,7 +134,7 @@ def compile_script(script: Script, top: Topology) -> Program:
             t["ik_count"][p, k], t["ik_duration"][p, k] = len(c.targets), c.duration
         if phase.transition is not None:
             _transition_row(t, p, phase.transition, top)
-    return Program(
+    return ScriptProgram(
         phase_names=tuple(phase.name for phase in script.phases),
         count=zero,
         dofs=top.actuated_dofs.astype(INDEX),
@@ -155,7 +164,7 @@ class _PhaseRows:
 
 
 def _phase_rows(script: Script, phase, top: Topology, joints: list[str], zero: int) -> _PhaseRows:
-    """Positions and modes of one phase; of primitives on one joint the later holds."""
+    """Positions and modes of one phase; of primitives on one joint the later one counts."""
     row = _PhaseRows(len(joints), zero)
     modes = {"joint": JOINT, "child": CHILD, "parent": PARENT}
     for primitive in phase.primitives:
@@ -188,7 +197,7 @@ def _force_row(script: Script, primitive: VirtualForce, top: Topology):
         raise _error(script, primitive, str(error)) from None
     on = top.link(primitive.on)
     force = primitive.force
-    if isinstance(force, Balance):
+    if isinstance(force, BalanceFeedback):
         return on, chain(top, on, base), (force.kp.index, force.kd.index), True, base
     return on, chain(top, on, base), (force[0].index, force[1].index), False, base
 
@@ -212,8 +221,10 @@ def _chain_row(script: Script, primitive: IK, name: str, top: Topology, joints, 
 
 
 def _limb(top: Topology, name: str, joints: list[str]) -> tuple[int, int, int] | None:
-    """The joints first, second and end of the limb that ends at joint ``name``, all of them a
-    script's. Nothing else may hang on its two links: turning them would move more than the end."""
+    """Joints first, second and end of the limb that ends at joint ``name``, all of the script.
+
+    Nothing else may hang on its two links: turning them would move more than the end.
+    """
     end = top.joint(name)
     second = top.joint_parent[end]
     first = top.joint_parent[second] if second != WORLD else WORLD

@@ -1,9 +1,18 @@
-"""What each number of a script stands for, which decides its unit and a sensible range."""
+"""Kinds of a script's numbers, which determine unit and bounds."""
 
 from collections.abc import Iterator
 from typing import Literal
 
-from controllers.scl.ast import IK, PD, Balance, Number, Primitive, Relax, Script, VirtualForce
+from controllers.scl.ast import (
+    IK,
+    PD,
+    BalanceFeedback,
+    Number,
+    Primitive,
+    Relax,
+    Script,
+    VirtualForce,
+)
 
 Role = Literal["angle", "time", "force", "gain", "position", "strength"]
 UNITS: dict[Role, str] = {
@@ -17,7 +26,7 @@ UNITS: dict[Role, str] = {
 
 
 def number_roles(script: Script) -> tuple[Role, ...]:
-    """The role of every number, in the order of the text."""
+    """Kind of every number, in the order of the text."""
     roles: list[Role] = ["time"] * len(script.numbers)
     for phase in script.phases:
         for primitive in phase.primitives:
@@ -27,7 +36,7 @@ def number_roles(script: Script) -> tuple[Role, ...]:
 
 
 def _numbers(primitive: Primitive) -> Iterator[tuple[Number, Role]]:
-    """Numbers of a primitive that are not times."""
+    """Numbers of a primitive that are not times, with their kinds."""
     if isinstance(primitive, PD):
         for target in primitive.targets:
             yield target.angle, "angle"
@@ -39,7 +48,7 @@ def _numbers(primitive: Primitive) -> Iterator[tuple[Number, Role]]:
             yield z, "position"
     elif isinstance(primitive, VirtualForce):
         force = primitive.force
-        if isinstance(force, Balance):
+        if isinstance(force, BalanceFeedback):
             yield force.kp, "gain"
             yield force.kd, "gain"
         else:

@@ -1,4 +1,4 @@
-"""A script written back with other numbers, for instance those that a search has found."""
+"""Scripts with other numbers, such as those found by a search, written back as text."""
 
 import math
 from collections.abc import Sequence

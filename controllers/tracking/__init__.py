@@ -1,1 +1,1 @@
-"""Following motion capture in forward simulation: references, balance, the topple-free foot."""
+"""Tracking of motion capture in forward simulation: references, balance, the topple-free foot."""

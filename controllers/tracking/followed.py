@@ -6,7 +6,7 @@ import numpy as np
 
 from controllers.registry import Setup
 from controllers.tracking.parts import parts
-from controllers.tracking.reference import Reference, looped, reference
+from controllers.tracking.reference import Reference, loop_reference, reference
 from jaxsim.io.keys import Keys
 from jaxsim.io.world_model import build_world
 from jaxsim.mocap.joint_map import GUESS
@@ -61,4 +61,4 @@ def followed_clip(file: str, given: ClipKeys, setup: Setup) -> Reference:
     rest = np.broadcast_to(np.asarray(setup.state.q, float), (len(motion.q), len(setup.state.q)))
     q = np.concatenate([motion.q, rest[:, motion.q.shape[1] :]], axis=1)
     made = reference(setup.model, q, motion.rate, motion.stance, parts(setup.model))
-    return looped(setup.model, made) if given.loop else made
+    return loop_reference(setup.model, made) if given.loop else made

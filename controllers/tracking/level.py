@@ -1,6 +1,6 @@
-"""Links kept level: their orientation in the world, free about the vertical, by their own joint.
+"""Links kept level: orientation in the world, free about the vertical, by the link's own joint.
 
-Source: the document on the topple-free foot, section 6, holding a cup.
+Source: the topple-free-foot paper, section 6, holding a cup.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from jaxsim.model.topology import WORLD
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Levels:
-    """n links, of each of which a direction is kept upright."""
+    """n links, each with a direction that is kept upright."""
 
     up: Array  # (n, 3) it, in the link's frame, of length 1
     links: tuple[int, ...] = dataclasses.field(metadata={"static": True})
@@ -30,9 +30,12 @@ class Levels:
     def instead(
         self, model: Model, kin: Kinematics, error: Array, rate: Array
     ) -> tuple[Array, Array]:
-        """What the links' joints are driven by: error and rate (nv,) of a pose, those about
-        horizontal axes replaced by the way upright [rad] and by the parent's turning [rad/s], so
-        that the link does not turn with it. The pose's about the vertical remain."""
+        """Replace the error and rate (nv,) of the links' joints, so that the links stay level.
+
+        About horizontal axes the error becomes the rotation to upright [rad] and the rate the
+        parent's negative angular velocity [rad/s], so that the link does not turn with it. About
+        the vertical those of the pose remain.
+        """
         for up, link in zip(self.up, self.links):
             own = np.array(model.topology.dof_link) == link
             axis = jnp.where(own[:, None], kin.axis[:, :3], 0.0)
@@ -43,15 +46,19 @@ class Levels:
 
 
 def _with_vertical(axis: Array, of_pose: Array, wanted: Array) -> Array:
-    """Along axes (nv, 3) what is wanted (3,) about horizontal axes, and of a pose's (nv,) what is
-    about the vertical."""
+    """Combine a rotation (3,) about horizontal axes with the vertical part of a pose's (nv,).
+
+    axis (nv, 3): axes of the dofs, along which the result (nv,) is.
+    """
     kept = axis[:, 2] * jnp.sum(axis[:, 2] * of_pose)
     return kept + jnp.sum(axis[:, :2] * wanted[:2], axis=-1)
 
 
 def way_up(kin: Kinematics, link: int, up: Array) -> Array:
-    """The rotation vector (3,), in the world's axes, that brings ``up`` (3,) of the link upright
-    [rad]. Upside down there is no shortest way; then it is zero."""
+    """Rotation vector (3,), in the world's axes, that brings ``up`` (3,) of the link upright [rad].
+
+    Upside down there is no shortest way; then it is zero.
+    """
     now = rotate(kin.link_rot[link], up)
     turn = cross(now, jnp.array([0.0, 0.0, 1.0], now.dtype))
     sine = safe_norm(turn)
@@ -59,8 +66,11 @@ def way_up(kin: Kinematics, link: int, up: Array) -> Array:
 
 
 def level(model: Model, link: str, up: Sequence[float] | np.ndarray) -> Levels:
-    """One link by name or role; up (3,) in its frame. Raises ModelError for a link that hangs on no
-    joint with a motor, and for a direction of no length."""
+    """Levels of one link by name or role; up (3,) in its frame.
+
+    Raises ModelError for a link that hangs on no joint with a motor, and for a direction of length
+    zero.
+    """
     index = model.topology.part(link)
     own = np.array(model.topology.dof_link) == index
     driven = np.isin(np.arange(model.topology.nv), model.topology.actuated_dofs)
@@ -73,6 +83,6 @@ def level(model: Model, link: str, up: Sequence[float] | np.ndarray) -> Levels:
 
 
 def levels_together(*levels: Levels) -> Levels:
-    """All of several."""
+    """Levels of several links in one."""
     links = tuple(link for each in levels for link in each.links)
     return Levels(jnp.concatenate([each.up for each in levels]), links)

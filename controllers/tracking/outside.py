@@ -1,6 +1,6 @@
-"""What an animator adds: points that links are drawn to, turns, and steps of the swing foot.
+"""External controllers of an animator: points that attract links, turns, and steps of a foot.
 
-Source: the document on the topple-free foot, equations 15 and 16.
+Source: the topple-free-foot paper, equations 15 and 16.
 """
 
 import dataclasses
@@ -22,8 +22,10 @@ from jaxsim.model import Model, ModelError
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Pulls:
-    """n points that move evenly, each of which draws the centre of mass of a link to itself by a
-    force from outside, from ``start`` until ``end``."""
+    """n moving points, each of which pulls the centre of mass of a link by an external force.
+
+    The points move at constant velocity, from ``start`` until ``end``.
+    """
 
     place: Array  # (n, 3) at ``start`` [m]
     velocity: Array  # (n, 3) [m/s]
@@ -32,7 +34,7 @@ class Pulls:
     links: tuple[int, ...] = dataclasses.field(metadata={"static": True})
 
     def force(self, balance: Balance, kin: Kinematics, time: Array) -> Array:
-        """(n, 3) [N], equation 15."""
+        """Force (n, 3) on each link [N], equation 15."""
         link = np.array(self.links)
         passed = (time - self.start)[:, None]
         at, moves = kin.com[link], point_velocity(kin, jnp.asarray(link), kin.com[link])
@@ -49,14 +51,14 @@ def pull(
     start: float = 0.0,
     end: float = np.inf,
 ) -> Pulls:
-    """One of a link by name or role. place (3,) [m] at ``start`` [s]; velocity (3,) [m/s]."""
+    """Pull on a link by name or role; place (3,) [m] at ``start`` [s]; velocity (3,) [m/s]."""
     dtype = model.mass.dtype
     at, moves, begins, ends = (jnp.asarray(x, dtype)[None] for x in (place, velocity, start, end))
     return Pulls(at, moves, begins, ends, (model.topology.part(link),))
 
 
 def pulls_together(*pulls: Pulls) -> Pulls:
-    """All of several."""
+    """Pulls on several links in one."""
 
     def joined(name: str) -> Array:
         return jnp.concatenate([getattr(each, name) for each in pulls])
@@ -68,14 +70,16 @@ def pulls_together(*pulls: Pulls) -> Pulls:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Turns:
-    """Where a reference faces: n angles, each reached at its time, evenly from the one before; the
-    first one holds before it, the last one after it."""
+    """Heading of a reference over time: n angles, each reached at its time, linear between them.
+
+    The first one applies before it, the last one after it.
+    """
 
     time: Array  # (n,) in order [s]
     angle: Array  # (n,) about the vertical [rad]
 
     def at(self, time: Array) -> tuple[Array, Array]:
-        """() [rad] and how fast it changes () [rad/s]."""
+        """Angle () [rad] at a time [s], and its rate () [rad/s]."""
         span, way = jnp.diff(self.time), jnp.diff(self.angle)
         passed = (time - self.time[:-1]) / span
         inside = (passed >= 0) & (passed < 1)
@@ -84,8 +88,10 @@ class Turns:
 
 
 def turns(model: Model, keys: Sequence[tuple[float, float]]) -> Turns:
-    """Of pairs of a time [s] and an angle [rad]. Raises ModelError for times that do not rise and
-    numbers that are not finite."""
+    """Turns from pairs of a time [s] and an angle [rad].
+
+    Raises ModelError for times that do not increase and numbers that are not finite.
+    """
     time, angle = np.array(keys, float).reshape(-1, 2).T
     if len(time) == 0 or not np.isfinite([time, angle]).all() or (np.diff(time) <= 0).any():
         raise ModelError(
@@ -99,10 +105,10 @@ def turns(model: Model, keys: Sequence[tuple[float, float]]) -> Turns:
 def swing_force(
     balance: Balance, kin: Kinematics, parts: Parts, standing: Array, ahead: Array, speed: Array
 ) -> Array:
-    """(2, 3) on each foot that swings while the other one stands [N], equation 16.
+    """Force (2, 3) on a foot that swings while the other one is a stance foot [N], equation 16.
 
-    ahead (2, 3): how far the body is ahead of each foot, speed (3,): its velocity, both as they are
-    more than the reference's, so that a motion that goes as planned is left alone.
+    ahead (2, 3): position of the body ahead of each foot, speed (3,): its velocity, both less the
+    reference's, so that a motion that goes as planned is left alone.
     """
     flat = np.array([1.0, 1.0, 0.0])
     other = ahead[::-1]
@@ -114,8 +120,8 @@ def swing_force(
 def leg_torque(model: Model, kin: Kinematics, parts: Parts, force: Array) -> Array:
     """Torques (nv,) of the legs that act like forces (2, 3) on the feet, seen from the pelvis."""
     dofs = model.topology.link_dofs.astype(float)
-    found = jnp.zeros(model.topology.nv, force.dtype)
+    torque = jnp.zeros(model.topology.nv, force.dtype)
     for k, foot in enumerate(parts.feet):
         chain = dofs[foot] - dofs[parts.pelvis]
-        found = found + virtual_force(model, kin, chain, kin.com[foot], force[k])
-    return found
+        torque = torque + virtual_force(model, kin, chain, kin.com[foot], force[k])
+    return torque

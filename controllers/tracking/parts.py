@@ -1,4 +1,4 @@
-"""The parts of a body that balance on its feet is about, found once from its roles."""
+"""Links and joints of a body that balance on its feet needs, found once from its roles."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -26,7 +26,10 @@ def _static() -> Any:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Parts:
-    """Left before right. Masks are tuples of 0 and 1, so that they are part of the program."""
+    """Links, joints and dofs of balance, left before right.
+
+    Masks are tuples of 0 and 1, so that they are part of the program.
+    """
 
     sole: Array  # (2, 3) its middle, in the foot's frame [m]
     # (2, 2, 2) how far the sole reaches from the ankle, in the foot's frame: by foot, x and y,
@@ -46,11 +49,11 @@ class Parts:
     foot_links: tuple[tuple[bool, ...], ...] = _static()  # (2, nl) the foot and what hangs on it
 
     def mask(self, name: str) -> np.ndarray:
-        """A field of masks as an array of bool."""
+        """Field of masks as an array of bool."""
         return np.array(getattr(self, name), bool)
 
     def alone(self, model: Model) -> Model:
-        """The model with all links but the character's without mass: for its own momentum."""
+        """Model with the mass of the character's links only: for its own momentum."""
         own = self.mask("own")
         if own.all():
             return model
@@ -58,27 +61,30 @@ class Parts:
         return model.replace(mass=jnp.where(own, model.mass, 0.0), inertia=inertia)
 
     def of_size(self, model: Model) -> "Parts":
-        """The parts of the same body with other sizes, whose model may be traced."""
+        """Parts of the same body with other sizes, whose model may be traced."""
         sole, reach = _soles(model, self.feet, self.ankles)
         return dataclasses.replace(self, sole=sole, reach=reach)
 
     def ankle(self, kin: Kinematics) -> Array:
-        """(2, 3) about which the feet turn [m]."""
+        """Ankle positions (2, 3) [m]."""
         return kin.joint_anchor[np.array(self.ankles)]
 
     def soles(self, kin: Kinematics) -> Array:
-        """(2, 3) the middle of each sole [m]."""
+        """Middle (2, 3) of each sole [m]."""
         feet = np.array(self.feet)
         return kin.link_pos[feet] + rotate(kin.link_rot[feet], self.sole)
 
     def sole_velocity(self, kin: Kinematics) -> Array:
-        """(2, 3) of these points [m/s]."""
+        """Velocity (2, 3) of the middle of each sole [m/s]."""
         return point_velocity(kin, np.array(self.feet), self.soles(kin))
 
 
 def parts(model: Model) -> Parts:
-    """Of a character with roles. Raises ModelError where a role that is needed is not known, where
-    a foot hangs on no ankle, and where the model is planar."""
+    """Parts of a character with roles.
+
+    Raises ModelError where a required role is missing, where a foot has no ankle, and where the
+    model is planar.
+    """
     top = model.topology
     top.require("balance on the feet", "pelvis", "chest", "leftThigh", "rightThigh", *FEET)
     if top.planar:
@@ -97,16 +103,16 @@ def parts(model: Model) -> Parts:
             raise ModelError(f"{foot} has no sole: none of its shapes has a flat or lowest side")
 
     def hanging(link: int) -> np.ndarray:
-        """(nl,) bool: a link and all that hang on it."""
+        """Mask (nl,) of a link and all that hang on it."""
         return (top.link_dofs & top.link_dofs[link]).sum(axis=1) == top.link_dofs[link].sum()
 
     def below(link: int) -> np.ndarray:
-        """(nv,) bool: their dofs."""
+        """Mask (nv,) of the dofs of a link and all that hang on it."""
         return hanging(link)[joint_links]
 
-    own = np.array(top.link_root) == top.link_root[top.part("pelvis")]
+    character_links = np.array(top.link_root) == top.link_root[top.part("pelvis")]
     free = np.isin(np.array(top.dof_joint), top.joints_of("free"))
-    inner = ~free & own[joint_links]
+    inner = ~free & character_links[joint_links]
     inner[top.driven_dofs] = False
     arms = np.zeros(top.nv, bool)
     for side in SIDES:
@@ -122,7 +128,7 @@ def parts(model: Model) -> Parts:
         ankle_dofs=tuple(tuple(below(foot).tolist()) for foot in feet),
         leg_dofs=tuple(tuple(below(top.part(sided(s, "thigh"))).tolist()) for s in SIDES),
         inner=tuple(inner.tolist()),
-        own=tuple(own.tolist()),
+        own=tuple(character_links.tolist()),
         foot_links=tuple(tuple(hanging(foot).tolist()) for foot in feet),
         sole=sole,
         reach=reach,
@@ -145,6 +151,6 @@ def _soles(model: Model, feet: tuple[int, ...], ankles: tuple[int, ...]) -> tupl
 
 @jax.jit
 def com_height(model: Model) -> Array:
-    """() of the centre of mass over the soles, as the body stands [m]."""
+    """Height () of the centre of mass over the soles of the standing body [m]."""
     kin, ground = standing_kinematics(model)
     return center_of_mass(model, kin)[2] - ground

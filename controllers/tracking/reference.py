@@ -1,8 +1,8 @@
-"""A motion to follow, with all that a controller compares itself with, at each of its frames.
+"""Reference motion: poses, with the quantities that a tracking controller compares, frame by frame.
 
-Source: the document on the topple-free foot, sections 3 and 5. Velocities are central differences
-of the poses after a low-pass filter without delay; momentum and centre of mass are those of the
-model that follows, not of the person who was recorded.
+Source: the topple-free-foot paper, sections 3 and 5. Velocities are central differences of the
+poses after a low-pass filter without delay; momentum and centre of mass are those of the model that
+follows, not of the person who was recorded.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ SEAM = 0.1  # between the last pose of a cycle and its first one, at most [rad],
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Instant:
-    """One instant of a reference, as there; None for what is not asked for."""
+    """One instant of a reference, with its fields; None for a field that is not compared."""
 
     q: Array
     qd: Array
@@ -52,8 +52,7 @@ class Instant:
     stance: Array | None
 
     def turned(self, angle: Array) -> "Instant":
-        """The same, turned about the vertical by an angle () [rad]; not the root in q and qd, which
-        nothing asks for."""
+        """Instant rotated about the vertical by an angle () [rad], except the root in q and qd."""
         turn = quat_exp(jnp.array([0.0, 0.0, 1.0], self.q.dtype) * angle)
 
         def of(x):
@@ -75,8 +74,10 @@ class Instant:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Reference:
-    """T frames at a rate, from time 0 on; before and after, the nearest frame at rest. One that
-    loops goes on for ever: its last frame is its first one, moved on."""
+    """T frames at a rate, from time 0 on; before and after, the nearest frame at rest.
+
+    A reference that loops continues for ever: its last frame is its first one, moved on.
+    """
 
     rate: Array  # () [Hz]
     q: Array  # (T, nq)
@@ -89,20 +90,20 @@ class Reference:
     trunk: Array  # (T, 4) orientation of the chest
     trunk_velocity: Array  # (T, 3) its angular velocity, in the world's axes [rad/s]
     sole: Array  # (T, 2, 3) middle of each sole, left and right [m]
-    stance: Array  # (T, 2) bool: which foot is to stand
-    moves: Array | None = None  # (3,) from the first frame to the last, of one that loops [m]
+    stance: Array  # (T, 2) bool: stance feet
+    moves: Array | None = None  # (3,) from the first frame to the last, if it loops [m]
 
     @property
     def frames(self) -> int:
-        """T."""
+        """Number T of frames."""
         return self.q.shape[0]
 
     def duration(self) -> Array:
-        """() from the first frame to the last [s]."""
+        """Time () from the first frame to the last [s]."""
         return (self.frames - 1) / self.rate
 
     def at(self, model: Model, time: Array) -> Instant:
-        """The reference at a time [s]: straight lines and great circles between its frames."""
+        """Instant at a time [s]: straight lines and great circles between the frames."""
         now = place(time, self.rate, self.frames, self.moves, self.q.dtype)
         inside, between = now.inside, now.between
         trunk = self.trunk[now.k]
@@ -123,8 +124,11 @@ class Reference:
 
     @jax.jit
     def state(self, model: Model, time: Array | float = 0.0, heading: Array | float = 0.0) -> State:
-        """The model as the reference has it at a time [s], moving along, turned about the vertical
-        through the origin by a heading [rad]; its clock begins at 0."""
+        """State of the model on the reference at a time [s], moving along.
+
+        heading: rotation about the vertical through the origin [rad]; the state's clock begins at
+        0.
+        """
         now = self.at(model, jnp.asarray(time, self.q.dtype))
         turn = quat_exp(jnp.array([0.0, 0.0, 1.0], now.q.dtype) * heading)
         q, qd, top = now.q, now.qd, model.topology
@@ -139,10 +143,9 @@ class Reference:
 def reference(
     model: Model, q: Array | np.ndarray, rate: float, stance: Array | np.ndarray, parts: Parts
 ) -> Reference:
-    """All that follows from poses q (T, nq) at a rate [Hz] and from which foot is to stand,
-    stance (T, 2) bool.
+    """Reference from poses q (T, nq) at a rate [Hz] and the stance (T, 2) bool of the feet.
 
-    Raises ModelError for poses that do not fit the model or are no numbers, and for less than two
+    Raises ModelError for poses that do not fit the model or are not finite, and for fewer than two
     frames.
     """
     q, stance = np.asarray(q, float), np.asarray(stance, bool)
@@ -163,26 +166,28 @@ def reference(
         jax.jit(jax.vmap(lambda b, a: difference(model, b, a)))(poses[1:], poses[:-1])
     )
     middle = (ways[1:] + ways[:-1]) / 2
-    qd = filtered(np.concatenate([ways[:1], middle, ways[-1:]]) * rate, rate)
-    found = jax.jit(jax.vmap(lambda q, qd: _follows(model, parts, q, qd)))(
+    qd = low_pass(np.concatenate([ways[:1], middle, ways[-1:]]) * rate, rate)
+    derived = jax.jit(jax.vmap(lambda q, qd: _follows(model, parts, q, qd)))(
         poses, jnp.asarray(qd, dtype)
     )
     rates = {"com_velocity": "com_acceleration", "momentum": "momentum_rate"}
     for name, its_rate in rates.items():
-        found[its_rate] = jnp.asarray(np.gradient(np.asarray(found[name]), 1 / rate, axis=0), dtype)
+        derived[its_rate] = jnp.asarray(
+            np.gradient(np.asarray(derived[name]), 1 / rate, axis=0), dtype
+        )
     return Reference(
         rate=jnp.asarray(rate, dtype),
         q=poses,
         qd=jnp.asarray(qd, dtype),
         stance=jnp.asarray(stance),
-        **found,
+        **derived,
     )
 
 
-def looped(model: Model, three: Reference) -> Reference:
-    """The middle one of three cycles, which goes on for ever.
+def loop_reference(model: Model, three: Reference) -> Reference:
+    """Reference that loops, from three cycles: the middle one.
 
-    Raises ModelError where the last frame is not the first one, moved on without a turn.
+    Raises ModelError where the last frame is not the first one, moved on without a rotation.
     """
     n = (three.frames - 1) // 3
     frames = {
@@ -209,9 +214,11 @@ def looped(model: Model, three: Reference) -> Reference:
 def turned_path(
     pos: np.ndarray, quat: np.ndarray, angle: np.ndarray, root: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Links (T, nl, 3) [m], (T, nl, 4) turned about the vertical by angles (T,) [rad], where link
-    ``root`` goes on from frame to frame in the direction of the moment, from its first place turned
-    about the origin."""
+    """Rotate links (T, nl, 3) [m], (T, nl, 4) about the vertical by angles (T,) [rad].
+
+    Link ``root`` moves from frame to frame in its present direction, from its first place rotated
+    about the origin.
+    """
 
     def turned(vectors, angle):
         cos, sin = (f(angle).reshape(-1, *[1] * (vectors.ndim - 2)) for f in (np.cos, np.sin))
@@ -227,8 +234,8 @@ def turned_path(
     return path[:, None] + turned(pos - at[:, None], angle), multiply(turn, quat)
 
 
-def filtered(x: np.ndarray, rate: float) -> np.ndarray:
-    """x (T, n) at a rate [Hz] without what is faster than ``CUTOFF``, and without a delay."""
+def low_pass(x: np.ndarray, rate: float) -> np.ndarray:
+    """Low-pass filter x (T, n) at a rate [Hz] below ``CUTOFF``, without delay."""
     if rate <= 2 * CUTOFF or len(x) < 4:
         return x
     sections = butter(2, CUTOFF, fs=rate, output="sos")
@@ -236,7 +243,7 @@ def filtered(x: np.ndarray, rate: float) -> np.ndarray:
 
 
 def _follows(model: Model, parts: Parts, q: Array, qd: Array):
-    """The fields of a frame that follow from its pose and velocities."""
+    """Fields of a frame that follow from its pose and velocities."""
     kin = forward_kinematics(model, q, qd)
     model, trunk = parts.alone(model), parts.trunk
     return {

@@ -1,6 +1,6 @@
-"""Which feet stand, how they share the body's weight, and what the ground may give them.
+"""Stance feet, their shares of the body's weight, and the limits of the ground's reaction.
 
-Source: the document on the topple-free foot, sections 4 and 5.
+Source: the topple-free-foot paper, sections 4 and 5.
 """
 
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ FRICTION_TURN = 0.05  # of a sole about its normal, in its load [m]
 def standing_feet(
     touching: Flags, planned: Flags | None, com: Array, foot: Array, radius: Array | float
 ) -> Array:
-    """(2,) bool: the feet that count as support.
+    """Mask (2,) of stance feet.
 
     touching (2,) bool; planned (2,) bool, of a reference, or None: then those in whose zone, of a
     ``radius`` [m] about the foot's centre of mass ``foot`` (2, 3) [m], the body's ``com`` (3,) is,
@@ -35,8 +35,11 @@ def standing_feet(
 
 
 def share_of_weight(ankle: Array, com: Array, standing: Flags) -> Array:
-    """(2,) of the left and right foot, from where the centre of mass (3,) is between the ankles
-    (2, 3); of one foot that stands all, of none nothing."""
+    """Share (2,) of the weight on the left and right foot.
+
+    From the position of the centre of mass (3,) between the ankles (2, 3); a single stance foot has
+    all of it, without one both have none.
+    """
     way = (ankle[0] - ankle[1])[:2]
     left = safe_divide(jnp.sum((com - ankle[1])[:2] * way), jnp.sum(way * way))
     both = jnp.stack([jnp.clip(left, 0.0, 1.0), 1 - jnp.clip(left, 0.0, 1.0)])
@@ -44,8 +47,10 @@ def share_of_weight(ankle: Array, com: Array, standing: Flags) -> Array:
 
 
 def towards_other_foot(force: Array, com: Array, sole: Array, standing: Flags) -> Array:
-    """A horizontal force (3,) [N] without the part that keeps the body from coming over the foot
-    that does not stand, where the centre of mass is between the feet. Source: figure 6."""
+    """Horizontal force (3,) [N] without the part that keeps the body from the swing foot.
+
+    Applies where the centre of mass is between the feet. Source: figure 6.
+    """
     single = standing[0] != standing[1]
     way = jnp.where(standing[0], sole[1] - sole[0], sole[0] - sole[1]).at[2].set(0.0)
     length = safe_norm(way)
@@ -60,9 +65,11 @@ def towards_other_foot(force: Array, com: Array, sole: Array, standing: Flags) -
 def beyond_capacity(
     model: Model, kin: Kinematics, parts: Parts, torque: Array, load: Array, part: Array
 ) -> Array:
-    """(2, 3) what of the torques (2, 3) on the feet is more than a ``part`` of what the ground can
-    answer on the whole sole under the loads (2,) [N]: limits in the foot's axes, torques in the
-    world's."""
+    """Excess (2, 3) of the torques (2, 3) on the feet over a ``part`` of the ground's capacity.
+
+    The capacity is what the whole sole can transmit under the loads (2,) [N]: limits in the foot's
+    axes, torques in the world's.
+    """
     rot = kin.link_rot[jnp.array(parts.feet)]
     own = rotate(jnp.swapaxes(rot, -1, -2), torque)
     x, y = parts.reach[:, 0], parts.reach[:, 1]
@@ -83,11 +90,11 @@ def help_on_feet(
     on_feet: Array,
     virtual: Array,
 ) -> tuple[Array, Array]:
-    """Torque (2, 3) [N m] on the feet from outside, and the virtual actuators' torques (nv,), of
-    which an ankle without help gives less. Source: equations 13 and 14.
+    """Residual torque (2, 3) [N m] on the feet, and torques (nv,) of the virtual actuators.
 
-    kind: one of ``HELP``; model: the character alone; share (2,) of its weight on each foot;
-    on_feet (2, 3) the virtual actuators' torques on them, in the world's axes.
+    An ankle without help gives less. kind: one of ``HELP``; model: the character alone; share (2,)
+    of its weight on each foot; on_feet (2, 3) torques of the virtual actuators on them, in the
+    world's axes. Source: equations 13 and 14.
     """
     if kind == "threshold":
         size = safe_norm(on_feet)

@@ -1,4 +1,4 @@
-"""Poses over time, and where an instant lies among them."""
+"""Poses over time, and interpolation between them."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """An instant among T frames: ``part`` of the way from frame k to frame ``after``."""
+    """Position of an instant between two of T frames.
+
+    ``part`` of the way from frame k to frame ``after``.
+    """
 
     k: Array  # () int32
     after: Array  # () int32
@@ -26,13 +29,15 @@ class Place(NamedTuple):
     moved: Array  # (3,) since the first cycle, of one that loops [m]
 
     def between(self, x: Array) -> Array:
-        """On the straight line between the rows of x (T, ...)."""
+        """Linear interpolation of the rows of x (T, ...)."""
         return x[self.k] + self.part * (x[self.after] - x[self.k])
 
 
 def place(time: Array, rate: Array, frames: int, moves: Array | None, dtype) -> Place:
-    """Where a time () [s] lies among frames at a rate [Hz]; moves (3,): of one that loops, from the
-    first frame to the last [m]."""
+    """Position of a time () [s] among frames at a rate [Hz].
+
+    moves (3,): displacement from the first frame to the last, of a motion that loops [m].
+    """
     at, last = time * rate, frames - 1.0
     inside, moved = jnp.where((at >= 0) & (at <= last), 1.0, 0.0), jnp.zeros(3, dtype)
     if moves is not None:
@@ -46,8 +51,10 @@ def place(time: Array, rate: Array, frames: int, moves: Array | None, dtype) -> 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Track:
-    """T poses at a rate, from time 0 on; before and after, the nearest one. One that loops goes on
-    for ever: its last pose is its first one, moved on."""
+    """T poses at a rate, from time 0 on; before and after, the nearest one.
+
+    A track that loops continues for ever: its last pose is its first one, moved on.
+    """
 
     rate: Array  # () [Hz]
     q: Array  # (T, nq)
@@ -55,15 +62,15 @@ class Track:
 
     @classmethod
     def of(cls, reference: "Reference") -> "Track":
-        """The poses of a reference."""
+        """Poses of a reference."""
         return cls(reference.rate, reference.q, reference.moves)
 
     def duration(self) -> Array:
-        """() from the first pose to the last [s]."""
+        """Time () from the first pose to the last [s]."""
         return (self.q.shape[0] - 1) / self.rate
 
     def at(self, model: Model, time: Array) -> Array:
-        """(nq,) the pose at a time () [s]: straight lines and great circles between its frames."""
+        """Pose (nq,) at a time () [s]: straight lines and great circles between its frames."""
         now = place(time, self.rate, self.q.shape[0], self.moves, self.q.dtype)
         a, b = self.q[now.k], self.q[now.after]
         q = integrate(model, a, difference(model, b, a), now.part)
@@ -73,7 +80,7 @@ class Track:
         return q.at[start : start + 3].add(now.moved)
 
     def places(self, model: Model, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where it has the links at times (T,) [s]: (T, nl, 3) [m] and (T, nl, 4)."""
+        """Positions (T, nl, 3) [m] and quaternions (T, nl, 4) of the links at times (T,) [s]."""
 
         def of(time):
             q = self.at(model, time)
@@ -84,7 +91,7 @@ class Track:
         return np.array(pos, float), np.array(quat, float)
 
     def begun(self, model: Model, state: State) -> State:
-        """A state with the first pose, moving on to the second one."""
+        """State with the first pose, moving to the second one."""
         pose, later = self.q[0], self.q[1]
         rates = difference(model, later, pose) * self.rate
         return state.replace(q=pose, qd=rates.astype(state.qd.dtype))

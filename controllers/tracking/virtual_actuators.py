@@ -1,15 +1,15 @@
 """Virtual actuators: a force and a torque on the whole body, from the torques of its joints.
 
-The transposed Jacobian of centre of mass and angular momentum, re-rooted at the feet that stand.
-With y = I_c^-1 tau, I_c the inertia of the locked body about its centre of mass c, its transpose
-applied to (tau, f) is the torque with which a force m_l (f / m + y x s_l) and a torque I_l y act on
-each link, s_l its centre of mass from c. Moving the root to the feet means that these take the
-opposite wrench: each foot bears a share of force and moment, at its ankle. The root's own rows are
-then zero, so no tree is built anew.
+The transposed Jacobian of centre of mass and angular momentum, re-rooted at the stance feet. With y
+= I_c^-1 tau, I_c the inertia of the locked body about its centre of mass c, its transpose applied
+to (tau, f) is the torque with which a force m_l (f / m + y x s_l) and a torque I_l y act on each
+link, s_l its centre of mass from c. Moving the root to the feet means that these take the opposite
+wrench: each foot carries a share of force and moment, at its ankle. The root's own rows are then
+zero, so no tree is rebuilt.
 
-Source: the document on the topple-free foot, section 3.2 and appendix B; that two feet share one
-wrench, rather than each being a root by itself, is ours: two roots put opposite torques on the
-ankles of a body that stands still.
+Source: the topple-free-foot paper, section 3.2 and appendix B; that two feet share one wrench,
+rather than each being a root by itself, is ours: two roots put opposite torques on the ankles of a
+body that stands still.
 """
 
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ from jaxsim.model import Model
 
 
 def whole_inertia(model: Model, kin: Kinematics, com: Array) -> Array:
-    """(3, 3) of all links about the centre of mass [kg m^2]."""
+    """Inertia (3, 3) of all links about the centre of mass [kg m^2]."""
     mass, first, second = link_inertias(model, kin)
     shift = kin.reference - com  # (nl, 3)
     squared = jnp.sum(shift * shift, axis=-1)[:, None, None] * jnp.eye(3, dtype=com.dtype)
@@ -44,9 +44,12 @@ def virtual_torque(
     torque: Array,
     force: Array,
 ) -> tuple[Array, Array]:
-    """Joint torques (nv,) [N m] that act like ``torque`` (3,) [N m] and ``force`` (3,) [N] on the
-    body at its centre of mass, against feet that bear the shares (2,); and what acts on each foot
-    (2, 3) [N m], in the world's axes, as far as its motors reach."""
+    """Joint torques (nv,) [N m] that act like a torque and a force on the whole body.
+
+    ``torque`` (3,) [N m] and ``force`` (3,) [N] at the centre of mass, against feet that carry the
+    shares (2,). Also returns the torque on each foot (2, 3) [N m], in the world's axes, as far as
+    its motors reach.
+    """
     mass, first, second = link_inertias(model, kin)
     y = _solve3(whole_inertia(model, kin, com), torque)
     # as momentum of a body that turns with y about c and moves with f / m
@@ -64,17 +67,17 @@ def virtual_torque(
         jnp.where(of_foot, spatial(about, bears)[:, None, :], 0.0), axis=0
     )
     below = mask_product(model.topology.link_dofs.T, on_links)  # (nv, 6) that a dof carries
-    found = jnp.where(parts.mask("inner"), jnp.sum(kin.axis * below, axis=-1), 0.0)
+    joint_torque = jnp.where(parts.mask("inner"), jnp.sum(kin.axis * below, axis=-1), 0.0)
     # the whole moment: what an ankle's hinges do not turn about, it passes on by itself
     of_ankle = model.topology.dof_link == feet[:, None]
     carried = below[of_ankle.argmax(axis=1)]
     on_feet = carried[:, :3] - cross(ankle - kin.reference[feet], carried[:, 3:])
-    beyond = found - jnp.clip(found, -model.torque_limit, model.torque_limit)
+    beyond = joint_torque - jnp.clip(joint_torque, -model.torque_limit, model.torque_limit)
     on_ankles = jnp.where(of_ankle[..., None], beyond[:, None] * kin.axis[:, :3], 0.0)
-    return found, on_feet - jnp.sum(on_ankles, axis=1)
+    return joint_torque, on_feet - jnp.sum(on_ankles, axis=1)
 
 
 def _solve3(A: Array, b: Array) -> Array:
-    """A^-1 b by cross products; A (3, 3), b (3,)."""
+    """Solution A^-1 b by cross products; A (3, 3), b (3,)."""
     rows = jnp.stack([cross(A[:, 1], A[:, 2]), cross(A[:, 2], A[:, 0]), cross(A[:, 0], A[:, 1])])
     return rotate(rows, b) / jnp.sum(A[:, 0] * rows[0])

@@ -1,6 +1,6 @@
-"""The force and torque that the whole body is to feel, so that it keeps its balance.
+"""Desired force and torque on the whole body, for balance.
 
-Source: the document on the topple-free foot, equations 7 to 12 and figure 6.
+Source: the topple-free-foot paper, equations 7 to 12 and figure 6.
 """
 
 import jax.numpy as jnp
@@ -17,14 +17,14 @@ from jaxsim.math.rotation import matrix_to_quat, quat_conjugate, quat_log, quat_
 from jaxsim.math.safe import safe_divide, safe_norm
 from jaxsim.model import Model
 
-LEAST_LOAD = 0.3  # of the weight, by which a moment is divided to tell where it presses
+LEAST_LOAD = 0.3  # of the weight: least load in the centre of pressure
 
 
 def pressed_ahead(model: Model, com: Array, ankle: Array, target: Instant) -> Array:
-    """(3,) [m], level: how far from under the centre of mass ``com`` (3,) the ground presses so
-    that the body's momenta change as the target's; ankle (2, 3) [m]; zero for a pose at rest.
+    """Offset (3,) [m], horizontal, of the centre of pressure by the target's momentum rates.
 
-    model: the character alone.
+    From below the centre of mass ``com`` (3,); ankle (2, 3) [m]; zero for a pose at rest. model:
+    the character alone.
     """
     mass, rate = model.mass.sum(), target.momentum_rate
     force = mass * (target.com_acceleration - model.gravity)
@@ -34,7 +34,7 @@ def pressed_ahead(model: Model, com: Array, ankle: Array, target: Instant) -> Ar
     return jnp.stack([x, y, jnp.zeros_like(x)]) / load
 
 
-def wanted(
+def desired_wrench(
     balance: Balance,
     model: Model,
     kin: Kinematics,
@@ -43,11 +43,11 @@ def wanted(
     target: Instant,
     standing: Array,
 ) -> tuple[Array, Array]:
-    """Torque (3,) [N m] and force (3,) [N].
+    """Desired torque (3,) [N m] and force (3,) [N] on the whole body.
 
     model: the character alone; com: its centre of mass (3,) [m] and velocity (3,) [m/s]; standing
-    (2,) bool. A target without ``sole`` is a pose: then the body is to rest over its feet, however
-    these move.
+    (2,) bool: stance feet. A target without ``sole`` is a pose: then the body is to rest over its
+    feet, however these move.
     """
     place, velocity = com
     sole, feet = parts.soles(kin), standing.astype(place.dtype)

@@ -16,13 +16,13 @@ if str(ROOT) not in sys.path:
 
 from jaxsim import ball_joint_human  # noqa: E402
 from jaxsim.mocap.gaits import kick, reach, walk  # noqa: E402
-from jaxsim.mocap.plan import Plan, clip_of_plan  # noqa: E402
+from jaxsim.mocap.plan import MotionPlan, clip_of_plan  # noqa: E402
 from jaxsim.mocap.write_bvh import write_bvh  # noqa: E402
 
 FOLDER = ROOT / "optimize" / "scenarios" / "shipped" / "motions"
 
 
-def plans() -> tuple[Plan, ...]:
+def plans() -> tuple[MotionPlan, ...]:
     """Of all files."""
     return (
         walk(0.0, name="walk_in_place"),

@@ -22,9 +22,11 @@ from jaxsim.model import ModelError
 
 @dataclass(frozen=True)
 class Row:
-    """A row of de Leva's table: length [mm]; mass [% of the body's]; centre of mass from the upper
-    (or inner) end and radii of gyration about sagittal, transverse and longitudinal axis, all in
-    [% of the length]."""
+    """Row of de Leva's table: length, mass, centre of mass and radii of gyration of a segment.
+
+    Length [mm]; mass [% of the body's]; centre of mass from the upper (or inner) end and radii of
+    gyration about sagittal, transverse and longitudinal axis, all in [% of the length].
+    """
 
     length: float
     mass: float
@@ -72,7 +74,7 @@ DENSITY = 1000.0  # of the shapes' volumes [kg/m^3]
 
 @dataclass(frozen=True)
 class Build:
-    """A body's default size, and how stature and mass fall to its parts.
+    """Default size of a body, and shares of stature and mass by parts of the body.
 
     heights: shares of the stature of "head", "trunk" and "leg", which add up to 1, and "arm" from
     the shoulder to the finger tips. masses: shares of the body's mass; arm and leg count twice.
@@ -85,8 +87,11 @@ class Build:
 
 
 def _adult() -> Build:
-    """Limbs as de Leva has them; trunk and head take what is left of the stature, 4% less than
-    his lengths, for his subjects lay down."""
+    """Build of an adult.
+
+    Limbs as in de Leva; trunk and head take the rest of the stature, 4% less than his lengths,
+    since his subjects lay down.
+    """
     mm = {group: sum(DE_LEVA[n].length for n in names) for group, names in GROUPS.items()}
     leg = (mm["leg"] - DE_LEVA["foot"].length) / 1741 + ANKLE_HEIGHT
     fit = (1 - leg) / (mm["head"] + mm["trunk"])
@@ -107,8 +112,11 @@ ADULT = _adult()
 
 
 def _child() -> Build:
-    """Six years old. Masses of the Q6 manikin, its suit with the torso. A child's hips are lower
-    by as much as it sits higher; its head is a sixth of its stature, an adult's 2/15."""
+    """Build of a child of six years.
+
+    Masses of the Q6 manikin, its suit with the torso. A child's hips are lower by as much as it
+    sits higher; its head is a sixth of its stature, an adult's 2/15.
+    """
     higher = 636 / 1166 - 0.520  # sitting heights: P6 manikin, adult
     leg = ADULT.heights["leg"] - higher
     head = 1.25 * ADULT.heights["head"]
@@ -135,8 +143,8 @@ BUILDS = {"adult": ADULT, "child": CHILD}
 
 
 @dataclass(frozen=True)
-class Body:
-    """A rigid body in its link's frame: x forward, y left, z up when the body stands upright."""
+class Segment:
+    """Rigid segment in its link's frame: x forward, y left, z up when the body stands upright."""
 
     length: float  # [m]
     mass: float  # [kg]
@@ -144,8 +152,8 @@ class Body:
     inertia: np.ndarray  # (3, 3) about the centre of mass [kg m^2]
 
 
-def segments(build: Build, stature: float, mass: float) -> dict[str, Body]:
-    """All segments of ``DE_LEVA`` for a body of ``stature`` [m] and ``mass`` [kg].
+def segments(build: Build, stature: float, mass: float) -> dict[str, Segment]:
+    """Segments of ``DE_LEVA`` for a body of ``stature`` [m] and ``mass`` [kg].
 
     A segment's frame is at its joint towards the pelvis (of the pelvis, between the hips).
     """
@@ -163,7 +171,7 @@ def segments(build: Build, stature: float, mass: float) -> dict[str, Body]:
     return bodies
 
 
-def _body(name: str, row: Row, length: float, mass: float, stature: float) -> Body:
+def _body(name: str, row: Row, length: float, mass: float, stature: float) -> Segment:
     sagittal, transverse, longitudinal = row.radii
     radii, along = (sagittal, transverse, longitudinal), row.com / 100
     if name in TURNED:
@@ -173,13 +181,13 @@ def _body(name: str, row: Row, length: float, mass: float, stature: float) -> Bo
         radii = longitudinal, transverse, sagittal
         com = np.array([(along - ANKLE_AT) * length, 0, -ANKLE_HEIGHT * stature / 2])
     inertia = mass * np.diag((np.array(radii) / 100 * length) ** 2)
-    return Body(length, mass, com, inertia)
+    return Segment(length, mass, com, inertia)
 
 
-def joined(length: float, *parts: tuple[Body, float]) -> Body:
-    """Several bodies as one; each with its sign, so that a part can be taken away.
+def combine(length: float, *parts: tuple[Segment, float]) -> Segment:
+    """Combine several segments into one; sign -1 takes a part away.
 
-    All in one frame. A :class:`Body` of the given length [m].
+    All in one frame. length [m]: of the result.
     """
     mass = sum(sign * part.mass for part, sign in parts)
     com = sum(sign * part.mass * part.com for part, sign in parts) / mass
@@ -187,15 +195,15 @@ def joined(length: float, *parts: tuple[Body, float]) -> Body:
     for part, sign in parts:
         d = part.com - com
         inertia += sign * (part.inertia + part.mass * (d @ d * np.eye(3) - np.outer(d, d)))
-    return Body(length, mass, np.asarray(com), inertia)
+    return Segment(length, mass, np.asarray(com), inertia)
 
 
-def moved(part: Body, offset) -> Body:
-    """The same body in a frame in which its own frame's origin is at ``offset`` (3,) [m]."""
-    return Body(part.length, part.mass, part.com + np.asarray(offset), part.inertia)
+def shift_segment(part: Segment, offset) -> Segment:
+    """Segment in another frame, in which its own frame's origin is at ``offset`` (3,) [m]."""
+    return Segment(part.length, part.mass, part.com + np.asarray(offset), part.inertia)
 
 
-def foot_and_toes(foot: Body, stature: float) -> tuple[Body, Body]:
+def foot_and_toes(foot: Segment, stature: float) -> tuple[Segment, Segment]:
     """The foot without its toes, and the toes in a frame at their joint, at half their height.
 
     Together they have the foot's mass, centre of mass and inertia.
@@ -203,20 +211,20 @@ def foot_and_toes(foot: Body, stature: float) -> tuple[Body, Body]:
     sides = np.array([(1 - BALL_AT) * foot.length, FOOT_BREADTH * stature, TOE_HEIGHT * stature])
     mass, square = TOE_MASS * foot.mass, sides**2
     inertia = mass / 12 * np.diag(square.sum() - square)
-    toes = Body(float(sides[0]), mass, np.array([sides[0] / 2, 0, 0]), inertia)
+    toes = Segment(float(sides[0]), mass, np.array([sides[0] / 2, 0, 0]), inertia)
     length = BALL_AT * foot.length
-    rest = joined(length, (foot, 1.0), (moved(toes, toe_joint(stature)), -1.0))
+    rest = combine(length, (foot, 1.0), (shift_segment(toes, toe_joint(stature)), -1.0))
     return rest, toes
 
 
 def toe_joint(stature: float) -> np.ndarray:
-    """(3,) where the toes bend, in the foot's frame [m]."""
+    """Position (3,) of the toes' joint in the foot's frame [m]."""
     ahead, below = (BALL_AT - ANKLE_AT) * FOOT_LENGTH, ANKLE_HEIGHT - TOE_HEIGHT / 2
     return stature * np.array([ahead, 0.0, -below])
 
 
 def find_build(name: str) -> Build:
-    """A build by name; ModelError lists the names."""
+    """Build by name; ModelError lists the names."""
     if name not in BUILDS:
         raise ModelError(f"no build named {name!r}; choose from {', '.join(BUILDS)}")
     return BUILDS[name]

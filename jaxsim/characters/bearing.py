@@ -1,4 +1,4 @@
-"""Other parts of a body than feet and hands that may bear on its surroundings."""
+"""Additional effectors: links besides feet and hands that may support a character."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,11 +12,11 @@ from jaxsim.model.roles import FEET, HANDS, Point, Vector3
 
 
 def bearing(model: Model, parts: Sequence[str]) -> Model:
-    """With two points more of each part, a role or the name of a link: half ahead and half to the
-    left or right, as the body stands. Each part is a group of effectors of its own.
+    """Add two effectors on each given link: half ahead and half to the left or right.
 
-    Raises ModelError for a body without a pelvis or effectors, a foot or hand, and a part that the
-    body lacks or that has no shape.
+    parts: roles or names of links; each is a group of effectors of its own. Directions are those of
+    the standing body. Raises ModelError for a body without a pelvis or effectors, a foot or hand,
+    and a part that the body lacks or that has no shape.
     """
     top = model.topology
     top.require("what bears besides feet and hands", "pelvis", *FEET)
@@ -46,8 +46,10 @@ def bearing(model: Model, parts: Sequence[str]) -> Model:
 
 
 def _place(kind: str, size: np.ndarray, ahead: np.ndarray, aside: np.ndarray) -> Vector3:
-    """Between ahead and aside, in shares of the shape's half size as in ``effectors``: of a capsule
-    at the end of its axis that is aside, if one is."""
+    """Point between ahead and aside, in shares of the shape's half size as in ``effectors``.
+
+    Of a capsule it is at the end of its axis that is aside, if one is.
+    """
     between = (ahead + aside) / np.linalg.norm(ahead + aside)
     if kind == "box":
         place = np.rint(ahead) + np.rint(aside)

@@ -1,4 +1,4 @@
-"""What a character declares, once."""
+"""Declaration of a character: functions that build it and its start poses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,11 +8,10 @@ from jaxsim.model import Model, State
 
 @dataclass(frozen=True)
 class Character:
-    """A kind of body, as ``CHARACTERS`` of ``jaxsim.characters.registry`` has it under its name.
+    """A kind of body, under its name in ``CHARACTERS`` of ``jaxsim.characters.registry``.
 
-    build(**options) gives the model, whose ``Roles`` say what plays which part; start(model, name)
-    one of the poses ``starts``, the first of which is the usual one, and raises ModelError for
-    another name.
+    build(**options) gives the model, with ``Roles`` of its links; start(model, name) one of the
+    poses ``starts``, the first of which is the default, and raises ModelError for another name.
     """
 
     build: Callable[..., Model]

@@ -1,7 +1,7 @@
 """PD gains for motors that a model file gives none: those of the human in space, by role.
 
-They are brought to the body's size so that they have the same effect (Hof 1996): torques go with
-weight times length, times with the root of length.
+They are scaled to the body so that they have the same effect (Hof 1996): torques with weight times
+length, times with the root of length.
 """
 
 from dataclasses import replace
@@ -25,10 +25,10 @@ OF_PART: dict[str, Turn] = {  # that of a link's first hinge
 
 
 def with_default_gains(model: Model) -> tuple[Model, tuple[str, ...]]:
-    """The model with gains for motors that have none, and the names of these joints.
+    """Add gains for motors that have none; returns the model and the names of these joints.
 
-    A joint takes the gains of the part that it moves, of a link without a role those of the next
-    part above it. A body whose thighs and feet are not known stays as it is.
+    A joint takes the gains of the role of the link that it moves, of a link without a role those of
+    the next link above with one. A body without roles for thighs and feet is unchanged.
     """
     top = model.topology
     part_of = {}
@@ -54,7 +54,7 @@ def with_default_gains(model: Model) -> tuple[Model, tuple[str, ...]]:
 
 
 def _size(model: Model) -> tuple[float, float]:
-    """Mass and length of the legs, in those of the adult human."""
+    """Mass and length of the legs, relative to those of the adult human."""
     adult = segments(ADULT, ADULT.stature, ADULT.mass)
     legs = adult["thigh"].length + adult["shank"].length + ANKLE_HEIGHT * ADULT.stature
     kin, soles = standing_kinematics(model)

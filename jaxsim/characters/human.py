@@ -1,9 +1,9 @@
 """Two humans in space: one of hinges and capsules, one of ball joints and boxes.
 
 Both stand upright in the zero pose, arms down, palms to the thighs; x is forward, y left, z up.
-Each link's frame is parallel to these axes and sits at the joint by which the link hangs on its
-parent; the pelvis is the root, its frame between the hips. docs/explanation/characters.md has the
-tables with their sources, and what was chosen where these say nothing.
+Each link's frame is parallel to these axes and at the joint by which the link hangs on its parent;
+the pelvis is the root, its frame between the hips. docs/explanation/characters.md has the tables
+with their sources, and the choices where these say nothing.
 """
 
 from dataclasses import dataclass, replace
@@ -23,12 +23,12 @@ from jaxsim.characters.anthropometry import (
     SHOULDER,
     SHOULDER_HALF,
     TOE_HEIGHT,
-    Body,
+    Segment,
+    combine,
     find_build,
     foot_and_toes,
-    joined,
-    moved,
     segments,
+    shift_segment,
     toe_joint,
 )
 from jaxsim.characters.poses import MIRROR, SIDES, posed, sided
@@ -55,8 +55,10 @@ from jaxsim.model.shapes import Shape
 
 @dataclass(frozen=True)
 class Turn:
-    """A hinge: its axis (of a pair the left one's), range [deg], and at ADULT's size kp [N m/rad],
-    kd [N m s/rad] and greatest torque [N m]. Angles are positive as the name says."""
+    """A hinge: axis (of a pair the left one's), range [deg], gains and torque at ADULT's size.
+
+    kp [N m/rad], kd [N m s/rad], largest torque [N m]. Angles are positive as the name says.
+    """
 
     axis: tuple[int, int, int]
     range: tuple[float, float]
@@ -109,8 +111,10 @@ LIMBS = {
 
 @dataclass(frozen=True)
 class Swivel:
-    """A ball joint: at ADULT's size kp [N m/rad], kd [N m s/rad], greatest torque about each of
-    the link's axes [N m]."""
+    """A ball joint: gains and largest torque about each of the link's axes, at ADULT's size.
+
+    kp [N m/rad], kd [N m s/rad], torque [N m].
+    """
 
     kp: float
     kd: float
@@ -157,10 +161,10 @@ def articulated_human(
 ) -> Model:
     """A human of 18 links with 31 hinge dofs and a free root, on flat ground.
 
-    Capsules, a ball for the head, boxes for feet and toes; each joint has limits and gains.
-    build: "adult" or "child" (six years); stature [m] and mass [kg] by default 1.75 and 72, of the
-    child 1.15 and 20. Gains and torques keep their effect in a body of another size (Hof 1996).
-    Raises ModelError for another build, or a stature or mass that is not positive.
+    Capsules, a ball for the head, boxes for feet and toes; each joint has limits and gains. build:
+    "adult" or "child" (six years); stature [m] and mass [kg] by default 1.75 and 72, of the child
+    1.15 and 20. Gains and torques keep their effect in a body of another size (Hof 1996). Raises
+    ModelError for another build, or a stature or mass that is not positive.
 
     Source of the structure: Jain, Ye, Liu (2009), section 4: 18 body nodes, 31 + 6 dofs.
     """
@@ -183,22 +187,22 @@ def ball_joint_human(
     The hands are part of the forearms, or with ``hands`` two more boxes, on balls. Its joints have
     gains but no limits. Other arguments and errors as for :func:`articulated_human`.
 
-    Source of the structure: the document on the topple-free foot, section 6 and figure 7.
+    Source of the structure: the topple-free-foot paper, section 6 and figure 7.
     """
     sizes = _Sizes(build, stature, mass)
     bodies, limbs = sizes.bodies, dict(BALL_LIMBS)
     if not hands:
         del limbs["hand"]
         forearm, hand = bodies["forearm"], bodies["hand"]
-        below = moved(hand, (0, 0, -forearm.length))
+        below = shift_segment(hand, (0, 0, -forearm.length))
         length = forearm.length + hand.length
-        bodies["forearm"] = joined(length, (forearm, 1.0), (below, 1.0))
+        bodies["forearm"] = combine(length, (forearm, 1.0), (below, 1.0))
     swivelled = BALL_AXIAL, limbs, _ball, _box_shape
     return _built(sizes, *swivelled, friction, "ball_joint_human")
 
 
 class _Sizes:
-    """What the tables come to for one body, in SI units."""
+    """Segments and scale factors of one body, from the tables, in SI units."""
 
     def __init__(self, build: str, stature: float | None, mass: float | None):
         shares = find_build(build)
@@ -216,7 +220,7 @@ class _Sizes:
         self.inertia = heavier * longer**2
 
     def offset(self, link: str) -> np.ndarray:
-        """(3,) where a link hangs on its parent, of a pair the left one [m]."""
+        """Position (3,) at which a link hangs on its parent, of a pair the left one [m]."""
         bodies, tall = self.bodies, self.stature
         return np.array(
             {
@@ -237,7 +241,10 @@ class _Sizes:
 def _built(
     sizes: _Sizes, axial, limbs, joint_of, shape_of, friction: float, character: str
 ) -> Model:
-    """The model of the tables: ``joint_of(side, name, sizes)`` and ``shape_of(link, sizes)``."""
+    """Build the model of the tables.
+
+    Joints by ``joint_of(side, name, sizes)``, shapes by ``shape_of(link, sizes)``.
+    """
     b = ModelBuilder()
 
     def add(name, parent, link, pos, joints):
@@ -267,8 +274,10 @@ def _built(
 
 
 def _points(limbs) -> tuple[Point, ...]:
-    """Of each foot the heel and the ball, left and right, and the tip of toes; of each hand its
-    end. The soles are flat on the ground in the zero pose."""
+    """Effectors: heel and ball of each foot, left and right, tips of toes, ends of hands.
+
+    The soles are flat on the ground in the zero pose.
+    """
     points: list[Point] = []
     for side in SIDES:
         foot, toes = sided(side, "foot"), sided(side, "toes")
@@ -314,7 +323,7 @@ DOWN = (np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0)  # along the link's -z
 
 
 def _capsule_shape(link: str, sizes: _Sizes) -> Shape:
-    """What a link of the articulated human touches with; its volume is about that of its mass."""
+    """Shape of a link of the articulated human; its volume is about that of the link's mass."""
     body = sizes.bodies[link]
     section = body.mass / DENSITY / body.length  # [m^2]
     if link in ("foot", "toes"):
@@ -333,7 +342,7 @@ def _capsule_shape(link: str, sizes: _Sizes) -> Shape:
 
 
 def _box_shape(link: str, sizes: _Sizes) -> Shape:
-    """What a link of the ball-joint human touches with; its volume is that of its mass."""
+    """Shape of a link of the ball-joint human; its volume is that of the link's mass."""
     body = sizes.bodies[link]
     section = body.mass / DENSITY / body.length  # [m^2]
     if link == "foot":
@@ -348,8 +357,8 @@ def _box_shape(link: str, sizes: _Sizes) -> Shape:
     return box(half, pos=(0, 0, body.length / 2 * (1 if upward else -1)))
 
 
-def _foot_box(link: str, body: Body, sizes: _Sizes) -> Shape:
-    """A foot from its heel on, or toes from their joint on; flat on the ground in the zero pose."""
+def _foot_box(link: str, body: Segment, sizes: _Sizes) -> Shape:
+    """Box of a foot, or of toes from their joint on; flat on the ground in the zero pose."""
     tall, sole = sizes.stature, -ANKLE_HEIGHT * sizes.stature
     breadth = FOOT_BREADTH * tall / 2
     if link == "toes":
@@ -368,7 +377,7 @@ STARTS = {"standing": (0, False), "t_pose": (0, True), "supine": (-1, False), "p
 
 @partial(jax.jit, static_argnames="name")
 def start(model: Model, name: str) -> State:
-    """A start pose at rest, the lowest point on the ground, the pelvis above the origin.
+    """Start pose at rest, the lowest point on the ground, the pelvis above the origin.
 
     name: "standing", "t_pose", "supine" (face up, head to -x) or "prone" (head to +x). Works under
     vmap over models. Raises ModelError for another name.

@@ -1,4 +1,4 @@
-"""Mass properties of the planar body parts."""
+"""Mass properties of the planar human's links."""
 
 import numpy as np
 

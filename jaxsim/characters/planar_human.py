@@ -35,8 +35,8 @@ from jaxsim.model.shapes import Shape
 
 
 @dataclass(frozen=True)
-class Part:
-    """A row of table 4.1: length and tip thicknesses (proximal, distal) [cm], mass [kg]."""
+class SegmentRow:
+    """Row of table 4.1: length and tip thicknesses (proximal, distal) [cm], mass [kg]."""
 
     length: float
     tips: tuple[float, float]
@@ -45,7 +45,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Gains:
-    """A row of table 4.2: range [deg], kp [Nm/rad], kd [Nm s/rad], greatest torque [Nm]."""
+    """Row of table 4.2: range [deg], kp [Nm/rad], kd [Nm s/rad], largest torque [Nm]."""
 
     range: tuple[float, float]
     kp: float
@@ -54,16 +54,16 @@ class Gains:
 
 
 TABLE_4_1 = {
-    "head": Part(35, (26, 22), 5.89),
-    "neck": Part(2, (12, 12), 1.1),
-    "trunk": Part(50, (30, 20), 29.27),
-    "pelvis": Part(25, (24, 27), 16.61),
-    "arm": Part(32, (16, 8), 2.79),
-    "forearm": Part(32, (8.4, 8.4), 1.12),
-    "hand": Part(17, (5, 4), 0.55),
-    "thigh": Part(50, (28, 10), 8.35),
-    "shank": Part(48, (10, 7), 4.16),
-    "foot": Part(22.6, (8, 5.2), 1.34),
+    "head": SegmentRow(35, (26, 22), 5.89),
+    "neck": SegmentRow(2, (12, 12), 1.1),
+    "trunk": SegmentRow(50, (30, 20), 29.27),
+    "pelvis": SegmentRow(25, (24, 27), 16.61),
+    "arm": SegmentRow(32, (16, 8), 2.79),
+    "forearm": SegmentRow(32, (8.4, 8.4), 1.12),
+    "hand": SegmentRow(17, (5, 4), 0.55),
+    "thigh": SegmentRow(50, (28, 10), 8.35),
+    "shank": SegmentRow(48, (10, 7), 4.16),
+    "foot": SegmentRow(22.6, (8, 5.2), 1.34),
 }
 TABLE_4_2 = {
     "neckTop": Gains((-30, 90), 170, 5, 60),
@@ -94,7 +94,7 @@ TRACED_CHAIR = 1.0  # its height while the model is built, where the asked one i
 
 
 def planar_human(chair_height: float | None = None, friction: float = FRICTION) -> Model:
-    """The character on flat ground, with a chair of ``chair_height`` [m] if one is given.
+    """The planar human on flat ground, with a chair of ``chair_height`` [m] if one is given.
 
     The chair's seat is centred at x = 0. Change the height of an existing model with
     :func:`set_chair_height`, so that a batch can vary it; ``chair_height`` may be traced too.
@@ -156,7 +156,7 @@ CHAIR_DEPTH = 0.4  # of the seat, front to back [m]
 
 
 def set_chair_height(model: Model, height) -> Model:
-    """The model with its chair's seat at ``height`` [m], which may be traced or batched."""
+    """Set the height of the chair's seat [m], which may be traced or batched."""
     size = jnp.stack([jnp.asarray(CHAIR_DEPTH / 2), jnp.asarray(0.25), jnp.asarray(height / 2)])
     pos = jnp.stack([jnp.zeros(()), jnp.zeros(()), jnp.asarray(height / 2)])
     return model.with_shape("chair", size=size, pos=pos)
@@ -185,7 +185,7 @@ def _attach(b: ModelBuilder, joint, row, parent, link, part, friction) -> None:
 
 
 def _add_part(b: ModelBuilder, link, part, parent, pos, joints, friction) -> None:
-    """A link whose frame is at its proximal tip and whose body extends along -x."""
+    """Add a link whose frame is at its proximal tip and whose body extends along -x."""
     row = TABLE_4_1[part]
     length, (r0, r1) = row.length / 100, (t / 200 for t in row.tips)
     com, inertia = tapered_capsule_lamina(length, r0, r1, row.mass)
@@ -203,11 +203,11 @@ SHANK_TILT = np.deg2rad(15.0)  # sitting: the feet stand this far behind the kne
 
 
 def start(model: Model, name: str, shank_tilt: float | Array = SHANK_TILT) -> State:
-    """A start pose at rest: lowest point on the ground (``START_DEPTH`` in it), or seated.
+    """Start pose at rest: lowest point on the ground (``START_DEPTH`` in it), or seated.
 
     name: "standing", "supine", "prone" or "sitting". The pelvis is at x = 0, or further forward on
     a chair so high that the thighs slope down. Works under vmap over models, so chair heights may
-    be batched. shank_tilt: how far the feet of who sits stand behind the knees [rad].
+    be batched. shank_tilt: angle of a sitting character's shanks, feet behind the knees [rad].
     Raises ModelError for another name, or for sitting without a chair.
     """
     poses = {"standing": STANDING, "supine": SUPINE, "prone": PRONE}
@@ -225,12 +225,12 @@ def start(model: Model, name: str, shank_tilt: float | Array = SHANK_TILT) -> St
 
 
 def _sitting(model: Model, shank_tilt: float | Array) -> tuple[dict[str, float | Array], Array]:
-    """Thighs on the seat, shanks tilted back, soles flat on the ground, upper body upright.
+    """Sitting pose, and x of the pelvis [m]: soles flat on the ground, upper body upright.
 
-    Returns the pose and the pelvis' x [m]. On a low seat the waist bends instead of the hips
-    beyond their limit; on a high one the character sits at the front edge, for thighs that slope
-    down from the middle would cut through it. It sits further forward, too, where the feet would
-    stand inside the chair.
+    Thighs are on the seat, shanks tilted back. On a low seat the waist bends instead of the hips
+    beyond their limit; on a high one the character sits at the front edge, since thighs that slope
+    down from the middle would cut through it. It sits further forward, too, where the feet would be
+    inside the chair.
     """
     if "chair" not in model.topology.shape_names:
         raise ModelError("the start 'sitting' needs a chair; make planar_human(chair_height=0.45)")

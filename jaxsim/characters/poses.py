@@ -14,8 +14,8 @@ from jaxsim.model.roles import SIDES, sided
 MIRROR = np.array([-1.0, 1.0, -1.0])  # of a rotation, in the x-z plane
 
 
-def unsided(name: str) -> str:
-    """ "leftKnee" -> "knee"; names of the middle stay."""
+def without_side(name: str) -> str:
+    """Name without its side: "leftKnee" -> "knee"; names of the middle are unchanged."""
     for side in SIDES:
         rest = name.removeprefix(side)
         if rest and rest != name and rest[0].isupper():
@@ -24,11 +24,11 @@ def unsided(name: str) -> str:
 
 
 def posed(model: Model, degrees: Mapping[str, float | Array | tuple]) -> State:
-    """A state at rest from joint angles in degrees by joint name.
+    """State at rest from joint angles in degrees by joint name.
 
     A name without its side ("knee", also "knees") sets both joints. Hinges take a number; balls
-    (3,), the rotation vector from the parent's axes, which is mirrored on the right if the name
-    has no side. Raises KeyError for a name that is neither, or a joint that is no hinge or ball.
+    (3,), the rotation vector from the parent's axes, which is mirrored on the right if the name has
+    no side. Raises KeyError for a name that is neither, or a joint that is no hinge or ball.
     """
     top = model.topology
     state = neutral_state(model)

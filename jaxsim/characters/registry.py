@@ -1,4 +1,4 @@
-"""The characters by name. One entry adds one."""
+"""Characters by name; one entry of ``CHARACTERS`` adds one."""
 
 from functools import partial
 
@@ -17,9 +17,10 @@ CHARACTERS = {
 
 
 def character_of(model: Model) -> Character:
-    """What is declared of a model's character. ModelError for a model that is none.
+    """Declaration of a model's character.
 
-    The character of a model file has one start, "standing", as its roles file says.
+    The character of a model file has one start, "standing", as its roles file says. Raises
+    ModelError for a model that is no character.
     """
     roles = model.topology.roles
     if roles.character in CHARACTERS:
@@ -34,7 +35,7 @@ def character_of(model: Model) -> Character:
 
 @partial(jax.jit, static_argnames="name")
 def start(model: Model, name: str) -> State:
-    """A start pose at rest, with the lowest point on the ground, 10 micrometres inside it.
+    """Start pose at rest, with the lowest point on the ground, 10 micrometres inside it.
 
     Of the planar human: "standing", "supine", "prone", "sitting" (needs a chair); of the humans in
     space: "standing", "t_pose", "supine", "prone"; of a model file with roles: "standing". Works

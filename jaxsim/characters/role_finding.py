@@ -1,4 +1,4 @@
-"""Roles of a model from the names of its links and shapes, where these leave no doubt."""
+"""Roles of a model from the names of its links and shapes, where these are unambiguous."""
 
 import re
 from collections.abc import Iterable
@@ -28,33 +28,34 @@ MAY_SHARE = ("head", *HANDS, *FEET)  # may be a shape of a link that plays anoth
 
 
 def find_roles(top: Topology) -> dict[str, str]:
-    """Role -> link. A role is left out where no link has its name, or several do; both sides of a
-    pair where one is; and of a limb what does not follow upon the part before it.
+    """Roles of a model's links, role -> link, from their names.
 
-    The name of a shape serves for a head, hand or foot that is no link of its own.
+    A role is left out where no link has its name, or several do; both sides of a pair where one is;
+    and of a limb a role whose link is not below the one before. The name of a shape serves for a
+    head, hand or foot that is no link of its own.
     """
-    found = _by_name(zip(top.link_names, range(top.n_links)))
+    links = _by_name(zip(top.link_names, range(top.n_links)))
     shapes = [(name, link) for name, link in zip(top.shape_names, top.shape_link) if link != WORLD]
     for role, link in _by_name(shapes).items():
         if role in MAY_SHARE:
-            found.setdefault(role, link)
+            links.setdefault(role, link)
     for chain in CHAINS:
         for above, below in pairwise(chain):
             for side in SIDES:
-                first, second = found.get(sided(side, above)), found.get(sided(side, below))
+                first, second = links.get(sided(side, above)), links.get(sided(side, below))
                 if first is not None and second is not None and not _carries(top, first, second):
-                    found.pop(sided(side, below))
+                    links.pop(sided(side, below))
     for part in PAIRS.values():
         pair = [sided(side, part) for side in SIDES]
-        if not all(role in found for role in pair):
+        if not all(role in links for role in pair):
             for role in pair:
-                found.pop(role, None)
-    return {role: top.link_names[link] for role, link in found.items()}
+                links.pop(role, None)
+    return {role: top.link_names[link] for role, link in links.items()}
 
 
 def _by_name(named: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Role -> link of names that only one has."""
-    found: dict[str, list[int]] = {}
+    """Role -> link, of names that only one link has."""
+    links_of: dict[str, list[int]] = {}
     for name, link in named:
         words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)
         words = [word.lower() for word in words]
@@ -62,12 +63,12 @@ def _by_name(named: Iterable[tuple[str, int]]) -> dict[str, int]:
         rest = "".join(word for word in words if word not in OF_SIDE)
         for role, known in WORDS.items():
             if rest in known and len(sides) == (role in PAIRS.values()):
-                found.setdefault(sided(sides[0], role) if sides else role, []).append(link)
-    return {role: links[0] for role, links in found.items() if len(set(links)) == 1}
+                links_of.setdefault(sided(sides[0], role) if sides else role, []).append(link)
+    return {role: links[0] for role, links in links_of.items() if len(set(links)) == 1}
 
 
 def _carries(top: Topology, above: int, below: int) -> bool:
-    """Whether one link hangs on another, or is it."""
+    """True if one link hangs on another, or is the same."""
     while below not in (above, WORLD):
         below = top.link_parent[below]
     return below == above

@@ -1,4 +1,4 @@
-"""Bodies of other sizes from one model, as arrays."""
+"""Bodies of other sizes, masses and strengths from one model, as arrays."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxsim.characters.poses import unsided
+from jaxsim.characters.poses import without_side
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.dynamics.rigid import mass_matrix
 from jaxsim.math.rotation import quat_to_matrix
@@ -21,26 +21,27 @@ Factors = Mapping[str, float | Array] | float | Array
 def scaled(
     model: Model, sizes: Factors = 1.0, masses: Factors = 1.0, strength: Factors | None = None
 ) -> Model:
-    """The model with links of other sizes and masses, which may be traced or batched.
+    """Scale sizes, masses and strengths of a model's links.
 
-    sizes: factors of each link along its frame's axes: one number, (nl,), (nl, 3), or a mapping
-    from link names to a number or (3,). A name without its side ("thigh") means both sides. Of the
-    humans in space a limb's or the trunk's length is z, a foot's x. The link's joints, centre of
-    mass, shapes and grips move along, and so do the links that hang on it.
+    Factors may be traced or batched. sizes: factors of each link along its frame's axes: one
+    number, (nl,), (nl, 3), or a mapping from link names to a number or (3,). A name without its
+    side ("thigh") means both sides. Of the humans in space a limb's or the trunk's length is z, a
+    foot's x. The link's joints, centre of mass, shapes and grips move along, and so do the links
+    that hang on it.
 
-    masses: factors of each link's mass: one number, (nl,), or a mapping. A body of the same
-    density has the product of the sizes. The inertia is that of the stretched body: each element
-    of mass moves with the link's axes.
+    masses: factors of each link's mass: one number, (nl,), or a mapping. A body of the same density
+    has the product of the sizes. The inertia is that of the stretched body: each element of mass
+    moves with the link's axes.
 
-    strength: factors of kp and of the greatest torque of each link's joints; kd and the passive
-    damping follow, so that each freedom keeps its damping ratio in the zero pose. Bodies that move
+    strength: factors of kp and of the largest torque of each link's joints; kd and the passive
+    damping follow, so that each dof keeps its damping ratio in the zero pose. Bodies that move
     alike, slowed by the root of their size, have masses times sizes (Hof 1996). None leaves gains
-    and damping as they are.
+    and damping unchanged.
 
-    Shapes of the world and limits stay; armature goes with the link's mass and squared size. A
+    Shapes of the world and limits stay; armature scales with the link's mass and squared size. A
     round shape stretched across its axis takes the geometric mean of the two factors; a shape
-    turned against its link's axes is stretched along its own. Raises ModelError for an unknown
-    name or a wrong shape of the factors.
+    turned against its link's axes is stretched along its own. Raises ModelError for an unknown name
+    or a wrong shape of the factors.
     """
     top = model.topology
     dtype = model.mass.dtype
@@ -61,7 +62,7 @@ def scaled(
 
 
 def _factors(what: str, top: Topology, given: Factors, dtype, tail: tuple[int, ...]) -> Array:
-    """(nl, *tail) from what the user gave."""
+    """Factors (nl, *tail) of the links from an argument of ``scaled``."""
     shape = (top.n_links, *tail)
     if isinstance(given, Mapping):
         factors = jnp.ones(shape, dtype)
@@ -89,17 +90,19 @@ def _checked(where: str, value, dtype, tail: tuple[int, ...]) -> Array:
 
 
 def _links_of(what: str, top: Topology, name: str) -> np.ndarray:
-    """The links that a name with or without its side means."""
-    found = [i for i, own in enumerate(top.link_names) if name in (own, unsided(own))]
-    if not found:
-        names = dict.fromkeys(unsided(own) for own in top.link_names)
+    """Links that a name with or without its side means."""
+    links = [i for i, own in enumerate(top.link_names) if name in (own, without_side(own))]
+    if not links:
+        names = dict.fromkeys(without_side(own) for own in top.link_names)
         raise ModelError(f"{what}: no link named {name!r}; the links are: {', '.join(names)}")
-    return np.array(found)
+    return np.array(links)
 
 
 def _stretched_inertia(inertia: Array, size: Array, mass: Array) -> Array:
-    """(nl, 3, 3): the second moments of mass stretch with the axes, and the inertia follows; of
-    factors that are 1 to the last bit."""
+    """Inertia (nl, 3, 3) of stretched links, from their stretched second moments of mass.
+
+    Unchanged to the last bit for factors of 1.
+    """
     eye = jnp.eye(3, dtype=inertia.dtype)
 
     def trace(x):
@@ -111,7 +114,7 @@ def _stretched_inertia(inertia: Array, size: Array, mass: Array) -> Array:
 
 
 def _moved_joints(model: Model, size: Array) -> dict[str, Array]:
-    """A joint sits in the frame of the link before it, its anchor in its own."""
+    """Positions of joints in the scaled frames of the links before them, anchors in their own."""
     top = model.topology
     own = np.array(top.joint_link)
     before = np.array([WORLD if p == WORLD else top.joint_link[p] for p in top.joint_parent])
@@ -123,7 +126,7 @@ def _moved_joints(model: Model, size: Array) -> dict[str, Array]:
 
 
 def _moved_grips(model: Model, size: Array) -> dict[str, Array]:
-    """Where links hold and are held, in their frames."""
+    """Points of grips in the scaled frames of the links that they connect."""
     top = model.topology
     own, other = np.array(top.grip_link, int), np.array(top.grip_other, int)
     in_world = (other == WORLD)[:, None]
@@ -134,7 +137,7 @@ def _moved_grips(model: Model, size: Array) -> dict[str, Array]:
 
 
 def _armature_factor(top: Topology, size: Array, mass: Array) -> Array:
-    """(nv,) mass times the mean square of the sizes where the freedom is a rotation."""
+    """Factor (nv,) of the armature: mass times, for rotations, the mean square of the sizes."""
     square = jnp.mean(size**2, axis=1)
     kinds = np.array([top.joint_kinds[j] for j in top.dof_joint])
     turns = (kinds != "slide") & (top.dof_stage > 0)
@@ -178,7 +181,7 @@ def _strengthened(old: Model, new: Model, strength: Array) -> Model:
 
 
 def _carried_inertia(model: Model) -> Array:
-    """(nv,) what each freedom moves in the zero pose [kg m^2 or kg]."""
+    """Inertia (nv,) that each dof moves in the zero pose [kg m^2 or kg]."""
     q = jnp.asarray(neutral_q(model), model.mass.dtype)
     kin = forward_kinematics(model, q, jnp.zeros(model.topology.nv, q.dtype))
     return jnp.diagonal(mass_matrix(model, kin))

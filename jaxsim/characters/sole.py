@@ -1,4 +1,4 @@
-"""What of a body's feet and hands bears on the surroundings, found from its shapes as it stands.
+"""Effectors of feet and hands, found from a body's shapes in its standing pose.
 
 Plain numpy, on the host, with link_pos (nl, 3) [m] and link_rot (nl, 3, 3) of the standing pose.
 """
@@ -27,9 +27,9 @@ class Spot(NamedTuple):
 def directions(
     model: Model, roles: Roles, link_pos: np.ndarray, link_rot: np.ndarray
 ) -> tuple[Vector3, Vector3]:
-    """Where the pelvis looks and where the chest points up, each in the link's own frame.
+    """Forward axis of the pelvis and up axis of the chest, each in the link's own frame.
 
-    Forward is to the right of the way from the right thigh to the left one.
+    Forward is to the right of the vector from the right thigh to the left one.
     """
     at = {role: model.topology.link_names.index(name) for role, name in roles.links}
     pair = "thigh" if "leftThigh" in at else "foot"
@@ -43,12 +43,15 @@ def directions(
 def find_points(
     model: Model, roles: Roles, link_pos: np.ndarray, link_rot: np.ndarray
 ) -> tuple[Point, ...]:
-    """Of each foot its heel and ball, each left and right where the sole is broad, and the tip of
-    its toes; of each hand its end. Empty where a foot has no heel and ball apart."""
+    """Effectors of feet and hands: heels, balls, tips of toes, ends of hands.
+
+    Heel and ball have a left and a right point where the sole is broad. Empty where a foot has no
+    distinct heel and ball.
+    """
     at = {role: model.topology.link_names.index(name) for role, name in roles.links}
     ahead = link_rot[at.get("pelvis", 0)] @ roles.forward
     axes = np.stack([ahead, np.cross([0.0, 0.0, 1.0], ahead)])  # forward, left
-    found: list[Point] = []
+    points: list[Point] = []
     for side in SIDES:
         foot, toes = sided(side, "foot"), sided(side, "toes")
         sole = _sole(model, at[foot], link_pos, link_rot)
@@ -57,38 +60,38 @@ def find_points(
             return ()
         for end, (left, right) in (("Heel", heels), ("Ball", balls)):
             if left == right:
-                found.append((f"{foot}{end}", foot, sole[left].shape, sole[left].share))
+                points.append((f"{foot}{end}", foot, sole[left].shape, sole[left].share))
             else:
                 for edge, k in (("Left", left), ("Right", right)):
-                    found.append((f"{foot}{end}{edge}", foot, sole[k].shape, sole[k].share))
+                    points.append((f"{foot}{end}{edge}", foot, sole[k].shape, sole[k].share))
         if toes in at and (tips := _sole(model, at[toes], link_pos, link_rot)):
-            found.append((f"{toes}Tip", foot, *_front(tips, axes[0])))
+            points.append((f"{toes}Tip", foot, *_front(tips, axes[0])))
     for side in SIDES:
         hand = sided(side, "hand")
         if hand in at and (end := _far_end(model, at[hand])) is not None:
-            found.append((hand, hand, *end))
-    return tuple(found)
+            points.append((hand, hand, *end))
+    return tuple(points)
 
 
 def _sole(model: Model, link: int, link_pos: np.ndarray, link_rot: np.ndarray) -> list[Spot]:
-    """The lowest points of a link's shapes that are about level."""
-    found = []
+    """Lowest points of a link's shapes that are about level."""
+    spots = []
     for shape in _shapes(model, link):
         pos, rot, half = _placed(model, shape)
         rot = link_rot[link] @ rot
         for share in _lowest(model, shape, rot, half):
             place = link_pos[link] + link_rot[link] @ pos + rot @ (share * half)
-            found.append(Spot(place, model.topology.shape_names[shape], _rounded(share)))
-    if not found:
+            spots.append(Spot(place, model.topology.shape_names[shape], _rounded(share)))
+    if not spots:
         return []
-    places = np.array([spot.place for spot in found])
+    places = np.array([spot.place for spot in spots])
     length = np.linalg.norm(np.ptp(places[:, :2], axis=0))
     level = places[:, 2].min() + max(LEVEL * length, 1e-6)
-    return [spot for spot in found if spot.place[2] <= level]
+    return [spot for spot in spots if spot.place[2] <= level]
 
 
 def _edge(sole: list[Spot], axes: np.ndarray, way: float) -> tuple[int, int]:
-    """The left and the right of the points furthest ahead (way 1) or back (-1)."""
+    """Indices of the left and the right of the points furthest ahead (way 1) or back (-1)."""
     if not sole:
         return 0, 0
     places = np.array([spot.place for spot in sole]) @ axes.T
@@ -98,7 +101,7 @@ def _edge(sole: list[Spot], axes: np.ndarray, way: float) -> tuple[int, int]:
 
 
 def _front(sole: list[Spot], ahead: np.ndarray) -> tuple[str, Vector3]:
-    """The middle of the front edge of the shape that reaches furthest ahead."""
+    """Middle of the front edge of the shape that reaches furthest ahead."""
     reach = np.array([spot.place @ ahead for spot in sole])
     first = sole[int(np.argmax(reach))]
     front = reach >= reach.max() - max(0.25 * float(np.ptp(reach)), 1e-6)
@@ -107,7 +110,7 @@ def _front(sole: list[Spot], ahead: np.ndarray) -> tuple[str, Vector3]:
 
 
 def _far_end(model: Model, link: int) -> tuple[str, Vector3] | None:
-    """The end of a link's shapes that is furthest from where the link begins."""
+    """End of a link's shapes that is furthest from the link's origin."""
     ends = []
     for shape in _shapes(model, link):
         pos, rot, half = _placed(model, shape)
@@ -122,7 +125,7 @@ def _shapes(model: Model, link: int) -> list[int]:
 
 
 def _placed(model: Model, shape: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A shape's place (3,) and axes (3, 3) in its link, and the half sizes (3,) of shares."""
+    """Position (3,) and axes (3, 3) of a shape in its link, and its half sizes (3,) for shares."""
     pos, quat, size = (
         np.asarray(numbers, float)[shape]
         for numbers in (model.shape_pos, model.shape_quat, model.shape_size)
@@ -134,8 +137,11 @@ def _placed(model: Model, shape: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def _lowest(model: Model, shape: int, rot: np.ndarray, half: np.ndarray) -> list[np.ndarray]:
-    """The corners of the face of a box that looks down, the lowest point of a sphere, or of each
-    end of a capsule, in shares of the half size; rot (3, 3): the shape's axes in the world."""
+    """Lowest points of a shape, in shares of its half size; rot (3, 3): its axes in the world.
+
+    Corners of the face of a box that points down, the lowest point of a sphere, or of each end of a
+    capsule.
+    """
     down, kind = -rot[2], model.topology.shape_kinds[shape]
     if kind == "box":
         face = int(np.argmax(np.abs(down)))

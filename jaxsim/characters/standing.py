@@ -1,4 +1,4 @@
-"""How a character stands, and what follows from that: its height, who stands, its effectors."""
+"""Standing pose of a character, and its standing height, fall threshold and effectors."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,11 +23,11 @@ from jaxsim.model.state import neutral_q
 START_DEPTH = 1e-5
 STANDS = 0.9  # a head that is this much of its height in the standing pose up stands
 DIGITS = 6  # of a height [m], so that it is the same in both precisions
-FALLEN = 0.6  # who is lower than this much of its height in the standing pose has fallen
+FALLEN = 0.6  # share of the height in the standing pose below which a character has fallen
 
 
 def standing_q(model: Model) -> np.ndarray:
-    """(nq,) as the character stands; its root anywhere. It comes first in q."""
+    """Coordinates (nq,) of the standing character, which come first in q; its root anywhere."""
     q = neutral_q(model)
     own = model.topology.roles.standing
     q[: len(own)] = own
@@ -36,7 +36,10 @@ def standing_q(model: Model) -> np.ndarray:
 
 @partial(jax.jit, static_argnames="name")
 def stand(model: Model, name: str = "standing") -> State:
-    """Standing at rest on the ground, see ``START_DEPTH``. ModelError for another name."""
+    """State that stands at rest on the ground, see ``START_DEPTH``.
+
+    Raises ModelError for another name.
+    """
     if name != "standing":
         raise ModelError(f"no start named {name!r}; choose from standing")
     state, top = neutral_state(model), model.topology
@@ -48,16 +51,16 @@ def stand(model: Model, name: str = "standing") -> State:
 
 
 def rise_to_ground(model: Model, kin: Kinematics) -> Array:
-    """() how far the lowest point is below its place at a start [m], see ``START_DEPTH``."""
+    """Distance () of the lowest point below its position at a start [m], see ``START_DEPTH``."""
     return -lowest_point(model, kin) - START_DEPTH
 
 
 def standing_height(model: Model) -> float | Array:
-    """() the height of the head's centre of mass from which on a body counts as standing [m].
+    """Height () of the head's centre of mass above which a body is standing [m].
 
-    A share of the head's height over the soles in the standing pose, so that it goes with the size
-    of the body: ``STANDS``, or what the character declares; the planar human's is 1.8 m. Raises
-    ModelError where head or feet are not known.
+    A share of the head's height over the soles in the standing pose, so that it scales with the
+    body: ``STANDS``, or what the character declares; the planar human's is 1.8 m. Raises ModelError
+    for a model without roles for head or feet.
     """
     top = model.topology
     top.require("the standing height", "head")
@@ -72,30 +75,32 @@ def standing_height(model: Model) -> float | Array:
 
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(model)):
         return height()
-    with jax.ensure_compile_time_eval():  # of numbers that are known, whoever traces
+    with jax.ensure_compile_time_eval():  # the numbers are known, also within a trace
         return round(float(height()), DIGITS)
 
 
 def above_standing(model: Model) -> Callable[[Any], Array]:
-    """Function of the links' centres of mass (nl, 3): the head above ``standing_height`` () [m].
+    """Function of the links' centres of mass (nl, 3): head height above ``standing_height`` () [m].
 
-    A character stands where it is not negative, in every measure, objective and verdict. Heights
-    are over the ground at height 0. Raises ModelError as ``standing_height`` does.
+    A character is standing where it is not negative, in every measure, objective and verdict.
+    Heights are over the ground at height 0. Raises ModelError as ``standing_height`` does.
     """
     height, head = standing_height(model), model.topology.part("head")
     return lambda com: com[head, 2] - height
 
 
 def com_over_feet(model: Model, kin: Kinematics) -> Array:
-    """Height of the centre of mass over the lower foot's, over height 0 without feet () [m]."""
+    """Height () of the centre of mass over the lower foot's, over height 0 without feet [m]."""
     high, feet = kin.com[:, 2], model.topology.parts(FEET)
     com = jnp.sum(model.mass * high) / jnp.sum(model.mass)
     return com - jnp.min(high[np.array(feet, int)]) if feet else com
 
 
 def fallen_height(model: Model) -> Array | None:
-    """() ``com_over_feet`` below which a character has fallen [m]: ``FALLEN`` of that in the
-    standing pose; None for a body whose standing pose is not known."""
+    """Threshold () of ``com_over_feet`` below which a character has fallen [m].
+
+    ``FALLEN`` of the value in the standing pose; None for a body without a standing pose.
+    """
     if not model.topology.roles.stands:
         return None
     kin, low = standing_kinematics(model)
@@ -105,8 +110,10 @@ def fallen_height(model: Model) -> Array | None:
 
 @jax.jit
 def standing_kinematics(model: Model) -> tuple[Kinematics, Array]:
-    """The standing pose, wherever its root is, and the height () of the lowest effector [m], of a
-    body without effectors that of its lowest point."""
+    """Kinematics of the standing pose, and height () of its lowest effector [m].
+
+    The root is anywhere; of a body without effectors the height is that of its lowest point.
+    """
     top, dtype = model.topology, model.mass.dtype
     q = jnp.asarray(standing_q(model), dtype)
     kin = forward_kinematics(model, q, jnp.zeros(top.nv, dtype))
@@ -116,9 +123,9 @@ def standing_kinematics(model: Model) -> tuple[Kinematics, Array]:
 
 
 def effectors_of(model: Model) -> Effectors:
-    """Effectors of a character, which bear on surroundings: corners of soles, ends of hands.
+    """Effectors of a character, which carry load: corners of soles, ends of hands.
 
-    Works for a body of any size. Raises ModelError where feet are not known.
+    Works for a body of any size. Raises ModelError for a model without roles for the feet.
     """
     top = model.topology
     top.require("what bears on surroundings", *FEET)

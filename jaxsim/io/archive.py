@@ -1,4 +1,4 @@
-"""NumPy archives (.npz) that may be damaged: named arrays, or one kind of error."""
+"""Reader of NumPy archives (.npz): named arrays, or one kind of error for damaged files."""
 
 import math
 import os
@@ -25,15 +25,14 @@ class ArchiveError(ValueError):
 def read_arrays(
     path: str | os.PathLike[str], largest: Mapping[str, int] | None = None
 ) -> dict[str, np.ndarray]:
-    """Arrays of an .npz file by name; no pickled objects.
+    """Read arrays of an .npz file by name, without pickled objects.
 
-    largest: of the names that are read, the most bytes that each may have (those of the first
-    pattern that fits, as "kernel_*"); all else is left alone. None: all, up to ``LARGEST``. Size
-    and type are looked at before an array is unpacked.
+    largest: names to read, with the most bytes that each may have (of the first pattern that fits,
+    such as "kernel_*"); the rest is skipped. None: all, up to ``LARGEST``. Size and type are
+    checked before an array is unpacked.
 
-    Raises FileNotFoundError where there is no such file, ArchiveError, with the reason, for one
-    that is damaged, is something else, or claims more bytes, of all arrays more than
-    ``LARGEST_SUM``.
+    Raises FileNotFoundError if the file does not exist, ArchiveError, with the reason, if it is
+    damaged, of another kind, or claims more bytes, of all arrays more than ``LARGEST_SUM``.
     """
     path = Path(path)
     if not path.is_file():
@@ -52,9 +51,9 @@ def read_arrays(
 
 
 def array_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """Names of the arrays of an .npz file, none of which is unpacked.
+    """Names of the arrays of an .npz file; none is unpacked.
 
-    Raises FileNotFoundError where there is no such file, ArchiveError for something else.
+    Raises FileNotFoundError if the file does not exist, ArchiveError for another kind of file.
     """
     path = Path(path)
     if not path.is_file():
@@ -83,8 +82,10 @@ def _named(
 
 
 def _checked_size(archive: zipfile.ZipFile, name: str, info: zipfile.ZipInfo, most: int) -> int:
-    """Bytes of an array. Raises ArchiveError where its file cannot hold them, or they are more than
-    ``most``."""
+    """Size of an array [bytes].
+
+    Raises ArchiveError if its file cannot hold them, or they are more than ``most``.
+    """
     with archive.open(info) as file:
         version = np.lib.format.read_magic(file)
         shape, _, dtype = _HEADERS[version](file, max_header_size=HEADER)

@@ -18,19 +18,21 @@ from jaxsim.characters.role_finding import find_roles
 from jaxsim.characters.sole import directions, find_points
 from jaxsim.io.joint_angles import pose_of, posed_q
 from jaxsim.io.mujoco_links import body_owners
-from jaxsim.io.toml_table import Table, read_toml, shown, suggestion
+from jaxsim.io.toml_table import Table, format_value, read_toml, suggestion
 from jaxsim.model import Model, Roles
 from jaxsim.model.roles import FEET, MIDDLE, PAIRS, paired
 
 
 def roles_file(model_file: Path) -> Path:
-    """Where the roles of a model file are looked for."""
+    """Path of the roles file that belongs to a model file."""
     return model_file.with_suffix(".roles.toml")
 
 
 def with_roles(mujoco: Any, mj: Any, model: Model, path: Path | None) -> Model:
-    """The model with its roles, standing pose and effectors. Raises WorldError, naming file, table,
-    key and remedy, for a roles file that cannot be used."""
+    """Add roles, standing pose and effectors to a model.
+
+    Raises WorldError, naming file, table, key and remedy, for an invalid roles file.
+    """
     q, links = mj.qpos0, tuple(find_roles(model.topology).items())
     if path is not None and roles_file(path).is_file():
         file = read_toml(roles_file(path))
@@ -62,7 +64,9 @@ def _links(table: Table, names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
         if both is None:
             continue
         if not (isinstance(both, list) and [type(link) for link in both] == [str, str]):
-            raise table.error(f'is {shown(both)}; give two links, ["left one", "right one"]', pair)
+            raise table.error(
+                f'is {format_value(both)}; give two links, ["left one", "right one"]', pair
+            )
         pairs[pair] = tuple(_known(table, pair, link, names) for link in both)
     table.done()
     return paired(middle, pairs)

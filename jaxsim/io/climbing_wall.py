@@ -1,4 +1,4 @@
-"""``[[wall]]``: a wall with holds at random, as a box and points to hold on to."""
+"""Reader of ``[[wall]]``: a wall with randomly placed holds, as a box and points."""
 
 import math
 
@@ -18,8 +18,11 @@ TRIES = 10_000
 def random_places(
     count: int, low: tuple[float, float], high: tuple[float, float], spacing: float, seed: int
 ) -> np.ndarray:
-    """(count, 2) drawn evenly from a rectangle, one after the other, those nearer to another than
-    ``spacing`` drawn again [m]. ValueError where there is no room."""
+    """Sample places (count, 2) uniformly from a rectangle, at least ``spacing`` apart [m].
+
+    One after the other; a place nearer to another one is sampled again. Raises ValueError where
+    there is no room.
+    """
     random, places = np.random.default_rng(seed), np.zeros((count, 2))
     for k in range(count):
         for _ in range(TRIES):
@@ -32,8 +35,11 @@ def random_places(
 
 
 def climbing_wall(table: Table, friction: float) -> tuple[Shape, list[Hold]]:
-    """The wall and its holds. A hold's frame: x to the left of who faces the wall, y out of it, z
-    up along it, which is the way feet are pushed. Raises WorldError."""
+    """Read a wall and its holds.
+
+    A hold's frame: x to the left as one faces the wall, y out of it, z up along it, the direction
+    in which feet are pushed. Raises WorldError.
+    """
     name = table.text("name", "wall")
     width, height = (table.number(key, above=0.0) for key in ("width", "height"))
     lowest = table.number("lowest", 0.2, least=0.0)
@@ -88,7 +94,7 @@ def climbing_wall(table: Table, friction: float) -> tuple[Shape, list[Hold]]:
 
 
 def _turned(table: Table) -> Vector:
-    """The quaternion of a hold's frame."""
+    """Quaternion of a hold's frame."""
     about_z = math.radians(table.number("facing_deg", 180.0) - 90.0) / 2
     about_x = -math.radians(table.number("lean_deg", 0.0, least=-80.0, most=80.0)) / 2
     c, s = math.cos(about_z), math.sin(about_z)

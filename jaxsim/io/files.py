@@ -34,7 +34,7 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> Path:
 
 @contextlib.contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Errors of the disk within name ``path``: those of an open file name none by themselves."""
+    """Add ``path`` to errors of the disk within the block: those of an open file name none."""
     try:
         yield
     except OSError as error:
@@ -44,14 +44,14 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def try_folder(path: str | os.PathLike[str]) -> None:
-    """Write in a folder, or where it is to be made, and leave nothing: for before a long work.
+    """Check that a folder can be written, or created, and leave nothing behind.
 
-    Raises an OSError that says what is in the way.
+    For use before a long run. Raises an OSError that names the obstacle.
     """
     path = Path(path)
-    there, made = path, []
+    there, new_folders = path, []
     while not os.path.lexists(there) and there != there.parent:
-        made.append(there)
+        new_folders.append(there)
         there = there.parent
     advice = "choose another folder"
     if not there.is_dir():
@@ -68,6 +68,6 @@ def try_folder(path: str | os.PathLike[str]) -> None:
     except OSError as error:
         raise type(error)(f"{path} cannot be written: {error.strerror}; {advice}") from error
     finally:
-        for folder in made:
+        for folder in new_folders:
             with contextlib.suppress(OSError):
                 folder.rmdir()

@@ -7,34 +7,34 @@ import numpy as np
 from jaxsim.model.checks import rotation
 
 
-class Frame(NamedTuple):
+class Placement(NamedTuple):
     """A frame in another one: position (3,) [m] and unit quaternion (4,)."""
 
     pos: np.ndarray
     quat: np.ndarray
 
-    def __matmul__(self, inner: "Frame") -> "Frame":
-        """The frame that ``inner`` is within this one."""
-        return Frame(self.place(inner.pos), _multiply(self.quat, inner.quat))
+    def __matmul__(self, inner: "Placement") -> "Placement":
+        """The frame ``inner`` of this one, in the outer one."""
+        return Placement(self.place(inner.pos), _multiply(self.quat, inner.quat))
 
     def place(self, point: np.ndarray) -> np.ndarray:
-        """A point (3,) of this frame, in the outer one."""
+        """Point (3,) of this frame, in the outer one."""
         return self.pos + rotation(self.quat) @ point
 
-    def inverse(self) -> "Frame":
+    def inverse(self) -> "Placement":
         back = self.quat * np.array([1.0, -1, -1, -1])
-        return Frame(-(rotation(back) @ self.pos), back)
+        return Placement(-(rotation(back) @ self.pos), back)
 
 
-IDENTITY = Frame(np.zeros(3), np.array([1.0, 0, 0, 0]))
+IDENTITY = Placement(np.zeros(3), np.array([1.0, 0, 0, 0]))
 # A capsule's segment is its x axis here, its z axis in MuJoCo: its frame here in the one there.
-X_ALONG_Z = Frame(np.zeros(3), np.array([np.sqrt(0.5), 0.0, -np.sqrt(0.5), 0.0]))
+X_ALONG_Z = Placement(np.zeros(3), np.array([np.sqrt(0.5), 0.0, -np.sqrt(0.5), 0.0]))
 
 
-def turn(axis: np.ndarray, angle: float, anchor: np.ndarray) -> Frame:
-    """A rotation [rad] about the unit ``axis`` (3,) through ``anchor`` (3,)."""
+def turn(axis: np.ndarray, angle: float, anchor: np.ndarray) -> Placement:
+    """Rotation [rad] about the unit ``axis`` (3,) through ``anchor`` (3,)."""
     quat = np.concatenate([[np.cos(angle / 2)], np.sin(angle / 2) * axis])
-    return Frame(anchor - rotation(quat) @ anchor, quat)
+    return Placement(anchor - rotation(quat) @ anchor, quat)
 
 
 def _multiply(p: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -43,7 +43,7 @@ def _multiply(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def quaternion_of(rotation_matrix: np.ndarray) -> np.ndarray:
-    """(4,) unit quaternion of a rotation matrix (3, 3), w >= 0.
+    """Unit quaternion (4,) of a rotation matrix (3, 3), w >= 0.
 
     The eigenvector of the largest eigenvalue of a symmetric matrix, so that there is no singular
     case. Source: Bar-Itzhack (2000), New method for extracting the quaternion from a rotation

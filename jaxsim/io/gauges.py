@@ -1,5 +1,4 @@
-"""What a controller watches over a motion: numbers with the thresholds between their zones, and
-what is so or not."""
+"""Gauges: numbers that a controller shows over a motion, with thresholds, and flags."""
 
 from __future__ import annotations
 
@@ -14,9 +13,9 @@ __all__ = ["Gauge"]
 class Gauge:
     """A number over T samples, in zones: below the first threshold, between, above the last.
 
-    Values that are bool say when something is so; these have neither unit nor thresholds, and are
-    shown as a strip. Samples may hold NaN or infinity. Raises ValueError for values that are no row
-    of numbers, and for thresholds that are not finite and increasing.
+    Values of type bool are a flag over time; these have neither unit nor thresholds, and are shown
+    as a strip. Samples may hold NaN or infinity. Raises ValueError for values of another shape, and
+    for thresholds that are not finite and increasing.
     """
 
     unit: str  # e.g. "N m"; "" for none
@@ -40,7 +39,7 @@ class Gauge:
 
     @property
     def is_strip(self) -> bool:
-        """Whether it says when something is so."""
+        """True for a flag, whose values are bool."""
         return self.values.dtype == bool
 
     def at(self, index: np.ndarray) -> Gauge:
@@ -48,10 +47,10 @@ class Gauge:
         return Gauge(self.unit, self.thresholds, self.values[index])
 
     def scale(self) -> tuple[float, float]:
-        """(low, high) of a bar that shows it: 0, the thresholds and half as much again beyond them.
+        """Range (low, high) of a bar that shows the gauge.
 
-        Values may reach farther; without a threshold other than 0 the bar holds all that are
-        finite.
+        From 0, over the thresholds, to half as much beyond them. Values may reach farther; without
+        a threshold other than 0 the bar holds all that are finite.
 
         >>> Gauge("N m", (20.0, 40.0), np.array([3.0, 90.0])).scale()
         (0.0, 60.0)

@@ -1,4 +1,4 @@
-"""Named grids of heights for height fields."""
+"""Generators of height maps for height fields, by name."""
 
 from collections.abc import Callable
 
@@ -6,12 +6,12 @@ import numpy as np
 
 
 def rough(rows: int, columns: int, height: float, seed: int) -> np.ndarray:
-    """(rows, columns) [m]: every node at random between 0 and ``height``."""
+    """Random heights (rows, columns) [m]: every node between 0 and ``height``."""
     return height * np.random.default_rng(seed).random((rows, columns))
 
 
 def hills(rows: int, columns: int, height: float, seed: int) -> np.ndarray:
-    """(rows, columns) [m]: some waves of random direction, between 0 and ``height``."""
+    """Smooth heights (rows, columns) [m]: waves of random direction, between 0 and ``height``."""
     random = np.random.default_rng(seed)
     x, y = np.meshgrid(np.linspace(0, 1, rows), np.linspace(0, 1, columns), indexing="ij")
     total = np.zeros((rows, columns))

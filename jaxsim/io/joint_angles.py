@@ -1,4 +1,4 @@
-"""Poses as files give them: angles by the names of joints."""
+"""Poses from files: angles by the names of joints."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from jaxsim.model.roles import SIDES, sided
 
 
 def pose_of(table: Table | None) -> dict[str, Any]:
-    """Joint name -> angle [deg], of a ball (3,) rotation vector, of a slide [m]."""
+    """Angles of a table, by joint name [deg], of a ball (3,) rotation vector, of a slide [m]."""
     if table is None:
         return {}
     return {
@@ -23,7 +23,7 @@ def pose_of(table: Table | None) -> dict[str, Any]:
 
 
 def posed_q(where: str, model: Model, q: Any, pose: dict[str, Any]) -> Any:
-    """q with the joints of a pose set; a name without its side sets both joints."""
+    """Coordinates q with the joints of a pose set; a name without its side sets both joints."""
     top = model.topology
     q = np.array(q, float)
     for name, angle in pose.items():

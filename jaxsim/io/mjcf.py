@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from jaxsim.io.frames import X_ALONG_Z, Frame, quaternion_of
+from jaxsim.io.frames import X_ALONG_Z, Placement, quaternion_of
 from jaxsim.model.checks import rotation
 from jaxsim.model.errors import ModelError
 from jaxsim.model.joints import Q_SIZE, V_SIZE
@@ -22,7 +22,7 @@ def to_mjcf(model: Model, timestep: float = 0.001, *, actuators: bool = False) -
     """MJCF text of a model, with the names of its links, joints and shapes; timestep [s].
 
     actuators: add a position servo with the gains and the torque limit of every actuated joint.
-    It holds the zero pose until it is told otherwise, so by default there is none.
+    It keeps the zero pose until its control changes, so by default there is none.
 
     Exact are poses, inertias, joints, limits, damping, armature and gravity, so the equations of
     free motion agree to rounding. What MuJoCo has no word for:
@@ -58,8 +58,10 @@ def to_mjcf(model: Model, timestep: float = 0.001, *, actuators: bool = False) -
 
 
 def mjcf_link_order(top: Topology) -> tuple[int, ...]:
-    """Links in MuJoCo's order, depth first; body 0 is the world, so link ``order[i]`` is body
-    i + 1."""
+    """Links in MuJoCo's order, depth first.
+
+    Body 0 is the world, so link ``order[i]`` is body i + 1.
+    """
     children: dict[int, list[int]] = {}
     for link, parent in enumerate(top.link_parent):
         children.setdefault(parent, []).append(link)
@@ -73,15 +75,15 @@ def mjcf_link_order(top: Topology) -> tuple[int, ...]:
 
 
 def mjcf_q_index(top: Topology) -> np.ndarray:
-    """(nq,) where each of our positions stands in MuJoCo's qpos: ``q = qpos[index]``.
+    """Index (nq,) of each of our positions in MuJoCo's qpos: ``q = qpos[index]``.
 
-    The other way: ``qpos[index] = q``.
+    Inversely ``qpos[index] = q``.
     """
     return _index(top, Q_SIZE)
 
 
 def mjcf_v_index(top: Topology) -> np.ndarray:
-    """(nv,) where each of our velocities (or forces) stands in MuJoCo's qvel: ``qd = qvel[i]``."""
+    """Index (nv,) of each of our velocities (or forces) in MuJoCo's qvel: ``qd = qvel[index]``."""
     return _index(top, V_SIZE)
 
 
@@ -97,7 +99,7 @@ def _index(top: Topology, size: dict[str, int]) -> np.ndarray:
 
 
 class _Numbers:
-    """The model's arrays in float64; every one is checked when it is read."""
+    """Arrays of a model in float64; every one is checked when it is read."""
 
     def __init__(self, model: Model):
         self.model = model
@@ -121,7 +123,7 @@ def _add(parent: ET.Element, tag: str, **attributes: str) -> ET.Element:
 
 
 def _text(values) -> str:
-    """Numbers that read back the same."""
+    """Numbers as text that reads back exactly."""
     return " ".join(repr(float(v)) for v in np.ravel(values))
 
 
@@ -246,7 +248,7 @@ def _geoms(m: _Numbers, top: Topology, s: int) -> Iterable[tuple[str, dict[str, 
         yield name, {"type": "sphere", "size": _text(size[0]), "pos": _text(pos)}
     elif kind in BALL_KINDS:
         if size[0] == size[1]:
-            turned = Frame(pos, quat) @ X_ALONG_Z.inverse()
+            turned = Placement(pos, quat) @ X_ALONG_Z.inverse()
             where = {"pos": _text(pos), "quat": _text(turned.quat)}
             yield name, {"type": "capsule", "size": _text(size[[0, 2]]), **where}
         else:

@@ -16,7 +16,7 @@ from jaxsim.io.mujoco_motors import joint_motors
 from jaxsim.io.mujoco_report import Report, element_names
 from jaxsim.io.mujoco_shapes import add_shapes, wanted_pairs
 from jaxsim.io.mujoco_support import list_unsupported
-from jaxsim.io.mujoco_switches import switched
+from jaxsim.io.mujoco_switches import remove_disabled
 from jaxsim.model.builder import ModelBuilder
 from jaxsim.model.errors import ModelError
 from jaxsim.model.model import Model
@@ -27,7 +27,7 @@ __all__ = ["Imported", "load_model"]
 
 @dataclass(frozen=True)
 class Imported:
-    """A model file as it was read. ``q`` and ``qd`` of its states are MuJoCo's qpos and qvel."""
+    """Contents of a model file. ``q`` and ``qd`` of its states are MuJoCo's qpos and qvel."""
 
     model: Model
     state: State  # the file's initial pose (qpos0), at rest
@@ -47,23 +47,23 @@ def load_model(
 ) -> Imported:
     """Read an MJCF or URDF model.
 
-    source: a path, the text itself, or a ``mujoco.MjModel``. strict: an error if the file uses
-    what the simulator does not have; otherwise it is left out and listed in ``unsupported``.
-    self_collision: let links touch one another where the file does.
+    source: a path, the text itself, or a ``mujoco.MjModel``. strict: raise an error if the file
+    uses features that the simulator lacks; otherwise they are left out and listed in
+    ``unsupported``. self_collision: let links touch one another where the file does.
 
     The model is in JAX's default float precision, its positions and velocities in MuJoCo's order
-    and meaning. docs/reference/models.md says what becomes of what. Its roles are those of
-    NAME.roles.toml beside it, else those that its names tell, see docs/explanation/characters.md.
+    and meaning. docs/reference/models.md lists how elements are converted. Its roles are those of
+    NAME.roles.toml beside it, else those that its names suggest, see
+    docs/explanation/characters.md.
 
-    Raises ModelError where there is no such file, where MuJoCo cannot read it (with its reason),
-    where the model has no moving body, and, if strict, one that lists all that is not supported;
-    WorldError for a roles file that cannot be used;
-    ImportError without MuJoCo.
+    Raises ModelError if the file does not exist, MuJoCo cannot read it (with its reason), the model
+    has no moving body, and, if strict, for unsupported features, with a list of all; WorldError for
+    an invalid roles file; ImportError without MuJoCo.
     """
     mujoco = load_mujoco()
     report = Report()
     title, mj, path = _read(mujoco, source, report)
-    mj = switched(mujoco, mj, report)
+    mj = remove_disabled(mujoco, mj, report)
     model = _build(mujoco, mj, title, self_collision, report)
     model = with_roles(mujoco, mj, model, path)
     unsupported = report.unsupported()
@@ -83,17 +83,17 @@ def load_model(
 
 
 def _read(mujoco: Any, source: Any, report: Report) -> tuple[str, Any, Path | None]:
-    """What messages call the model, MuJoCo's compiled one, and its file."""
+    """Title for messages, MuJoCo's compiled model, and path of the file."""
     if isinstance(source, mujoco.MjModel):
         return "the MjModel", source, None
-    found = find_source(source)
-    mj = compile_source(found, report)
-    if is_urdf(found):
-        if "<mimic" in found.text and not mj.neq:
+    text_source = find_source(source)
+    mj = compile_source(text_source, report)
+    if is_urdf(text_source):
+        if "<mimic" in text_source.text and not mj.neq:
             report.lacks("joints that follow others (mimic)")  # dropped by older versions of MuJoCo
-        for name in idle_joints(found.text):
+        for name in idle_joints(text_source.text):
             report.note("joints whose effort is 0 have no motor", name)
-    return found.title, mj, found.path
+    return text_source.title, mj, text_source.path
 
 
 def _build(mujoco: Any, mj: Any, title: str, self_collision: bool, report: Report) -> Model:

@@ -1,4 +1,4 @@
-"""Text of MJCF and URDF files, and of the files that they include, in whatever encoding."""
+"""Text of MJCF and URDF files, and of the files that they include, in any encoding."""
 
 import codecs
 import math
@@ -20,7 +20,7 @@ INCLUDE = r"""<include\s[^>]*\bfile\s*=\s*["']{}["'][^>]*?(/>|>\s*</include\s*>)
 DECLARED = re.compile(rb"""^\s*<\?xml[^>]*encoding\s*=\s*["']([\w.:-]+)["']""")
 
 
-class Source(NamedTuple):
+class ModelSource(NamedTuple):
     """A model: the title that messages use, and the path or the text."""
 
     title: str
@@ -28,7 +28,7 @@ class Source(NamedTuple):
     text: str
 
 
-class Parts(NamedTuple):
+class ModelTexts(NamedTuple):
     """A model and the files that it takes in by <include>, as MuJoCo can read them."""
 
     text: str  # of the model itself
@@ -36,26 +36,29 @@ class Parts(NamedTuple):
     lost: tuple[str, ...]  # included files that there are not; the texts are without them
 
 
-def find_source(path_or_text: str | Path) -> Source:
-    """The file or the text. ModelError if there is no such file or it is no text."""
+def find_source(path_or_text: str | Path) -> ModelSource:
+    """Source of a model: a file or a text.
+
+    Raises ModelError if the file does not exist or is no text.
+    """
     if isinstance(path_or_text, str) and "<" in path_or_text:
-        return Source("the model text", None, path_or_text)
+        return ModelSource("the model text", None, path_or_text)
     path = Path(path_or_text)
     if not path.is_file():
         raise ModelError(
             f"{path}: there is no such file; give the path of a .xml or .urdf file, or its text"
         )
     text, _ = _read(path)
-    return Source(str(path), path, text)
+    return ModelSource(str(path), path, text)
 
 
-def is_urdf(source: Source) -> bool:
-    """Whether the root element is that of a URDF."""
+def is_urdf(source: ModelSource) -> bool:
+    """True if the root element is that of a URDF."""
     return re.search(r"<robot[\s>]", source.text) is not None
 
 
 def idle_joints(urdf: str) -> list[str]:
-    """Joints of a URDF that can move and whose effort is 0, as some exporters write it."""
+    """Names of a URDF's movable joints whose effort is 0, as some exporters write it."""
     joints = []
     for joint in _root(urdf).iter("joint"):
         effort = [limit.get("effort", "") for limit in joint.iter("limit")]
@@ -64,11 +67,11 @@ def idle_joints(urdf: str) -> list[str]:
     return joints
 
 
-def find_parts(source: Source) -> Parts:
-    """The files that a model includes, checked as the model itself is.
+def find_parts(source: ModelSource) -> ModelTexts:
+    """Read the files that a model includes, and check them like the model itself.
 
-    Raises ModelError, naming file and element, for a number that is NaN or infinite (MuJoCo takes
-    mass="nan" for one that is not stated, and an infinite one as it is), and for what is no text.
+    Raises ModelError, naming file and element, for a number that is NaN or infinite (MuJoCo treats
+    mass="nan" as not given, and accepts an infinite one), and for a file that is no text.
     """
     changed: dict[str, bytes] = {}
     lost: list[str] = []
@@ -86,16 +89,16 @@ def find_parts(source: Source) -> Parts:
             elif path not in seen:
                 seen.add(path)
                 inner, plain = _read(path)
-                waiting.append((Source(f"{source.title}, {name}", path, inner), not plain))
+                waiting.append((ModelSource(f"{source.title}, {name}", path, inner), not plain))
         if part.path is not None and (other or text != part.text):
             changed[os.path.abspath(part.path)] = text.encode()
         if part is source:
             main = text
-    return Parts(main, changed, tuple(dict.fromkeys(lost)))
+    return ModelTexts(main, changed, tuple(dict.fromkeys(lost)))
 
 
 def _read(path: Path) -> tuple[str, bool]:
-    """The text of a file, and whether its bytes are UTF-8."""
+    """Text of a file, and whether its bytes are UTF-8."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -111,7 +114,10 @@ def _read(path: Path) -> tuple[str, bool]:
 
 
 def _encodings(data: bytes) -> list[str]:
-    """What to try, the likeliest first. Latin-1 takes every byte, and leaves markup as it is."""
+    """Encodings to try, the likeliest first.
+
+    Latin-1 is the last one: it accepts every byte, and leaves markup as it is.
+    """
     begun = [encoding for mark, encoding in BOMS if data.startswith(mark)]
     if begun:
         return begun
@@ -119,8 +125,11 @@ def _encodings(data: bytes) -> list[str]:
     return ["utf-8", *([declared[1].decode()] if declared else []), "latin-1"]
 
 
-def _checked(source: Source) -> list[str]:
-    """The files that a text includes."""
+def _checked(source: ModelSource) -> list[str]:
+    """Names of the files that a text includes.
+
+    Raises ModelError for numbers that are not finite.
+    """
     root = _root(source.text)
     for element in root.iter():
         for key, text in element.attrib.items():
@@ -134,7 +143,7 @@ def _checked(source: Source) -> list[str]:
 
 
 def _root(text: str) -> ET.Element:
-    """The root element; an empty one where the text is no sound XML, of which MuJoCo says why."""
+    """Root element; an empty one for invalid XML, for which MuJoCo states the reason."""
     try:
         return ET.fromstring(text.lstrip("\ufeff \t\r\n"))
     except (ET.ParseError, ValueError):
@@ -149,7 +158,7 @@ def _endless(word: str) -> bool:
 
 
 def _find(name: str, near: Path | None, main: Path | None) -> Path | None:
-    """Beside the file that includes it, or beside the model's."""
+    """Path of an included file: beside the file that includes it, or beside the model's."""
     for folder in dict.fromkeys(path.parent if path else Path() for path in (near, main)):
         if (folder / name).is_file():
             return folder / name

@@ -1,7 +1,7 @@
-"""The record of one simulated motion: what the viewer, the plots and later analyses read.
+"""Record of one simulated motion, which the viewer, the plots and later analyses read.
 
 Plain numpy, SI units, world frame with z up, quaternions (w, x, y, z). `jaxsim.io.motion_file`
-keeps a `Motion` in a file.
+saves a `Motion` to a file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHAPE_SIZES = {  # kind -> the numbers in `Shape.size`, all in [m]
 
 
 class BadFrame(NamedTuple):
-    """The first sample that is not finite."""
+    """First sample that is not finite."""
 
     frame: int
     time: float  # [s]
@@ -39,7 +39,7 @@ def _floats(values: Sequence[float]) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Shape:
+class MotionShape:
     """One collision shape, fixed to a link or to the world.
 
     The segment of a capsule runs along the shape's local x axis. Of a tapered capsule, end 0
@@ -66,12 +66,12 @@ class Shape:
         object.__setattr__(self, "link", int(self.link))
         for name in ("pos", "quat", "size"):
             object.__setattr__(self, name, _floats(getattr(self, name)))
-        wanted = SHAPE_SIZES[self.kind]
+        sizes = SHAPE_SIZES[self.kind]
         if len(self.pos) != 3 or len(self.quat) != 4:
             raise ValueError(f"{self.kind}: pos needs 3 numbers and quat 4")
-        if len(self.size) != len(wanted):
+        if len(self.size) != len(sizes):
             raise ValueError(
-                f"{self.kind}: size needs {len(wanted)} numbers {wanted}, got {len(self.size)}"
+                f"{self.kind}: size needs {len(sizes)} numbers {sizes}, got {len(self.size)}"
             )
         if not np.all(np.isfinite(self.pos + self.quat + self.size)):
             raise ValueError(f"{self.kind}: pos, quat and size must be finite")
@@ -97,8 +97,8 @@ def _none() -> np.ndarray:
 class Motion:
     """T samples of one character's motion: configuration, poses, contacts, phases, torques.
 
-    All arrays are numpy; integers are turned into floats where a quantity is meant. `time` does
-    not decrease. Samples may hold NaN or infinity (a simulation that failed is worth keeping);
+    All arrays are numpy; integers become floats where a quantity is meant. `time` does not
+    decrease. Samples may hold NaN or infinity (a simulation that diverged is worth saving);
     `first_bad_frame` finds the first of them.
 
     Raises ValueError, naming the field, where shapes or indices do not agree.
@@ -108,7 +108,7 @@ class Motion:
     link_names: tuple[str, ...]  # (nl,)
     joint_names: tuple[str, ...]  # (nj,) one per torque
     phase_names: tuple[str, ...]
-    shapes: tuple[Shape, ...]
+    shapes: tuple[MotionShape, ...]
     time: np.ndarray  # (T,) [s]
     q: np.ndarray  # (T, nq) [m, rad, quaternions]
     qd: np.ndarray  # (T, nv) [m/s, rad/s]
@@ -180,7 +180,7 @@ class Motion:
         n, nl, nj = self.time.shape[0] if self.time.ndim else 0, self.n_links, self.n_joints
         nc = self.contact_pos.shape[1] if self.contact_pos.ndim == 3 else 0
         any_size = -1
-        wanted = {
+        expected = {
             "time": (n,),
             "q": (n, any_size),
             "qd": (n, any_size),
@@ -192,7 +192,7 @@ class Motion:
             "torque": (n, nj),
             "torque_limit": (nj,),
         }
-        arrays = [(name, getattr(self, name), shape) for name, shape in wanted.items()]
+        arrays = [(name, getattr(self, name), shape) for name, shape in expected.items()]
         for name in NAMED:
             arrays += [(f"{name}[{k!r}]", v, (n,)) for k, v in getattr(self, name).items()]
         arrays += [(f"gauges[{k!r}]", v.values, (n,)) for k, v in self.gauges.items()]
@@ -228,21 +228,21 @@ class Motion:
 
     @property
     def n_frames(self) -> int:
-        """T, the number of samples."""
+        """Number T of samples."""
         return int(self.time.shape[0])
 
     @property
     def n_links(self) -> int:
-        """nl, the number of links."""
+        """Number nl of links."""
         return len(self.link_names)
 
     @property
     def n_joints(self) -> int:
-        """nj, the number of torques."""
+        """Number nj of torques."""
         return len(self.joint_names)
 
     def _samples(self) -> list[tuple[str, np.ndarray]]:
-        """(name, array with T as its first axis), in the order in which they are reported."""
+        """Pairs (name, array with T as its first axis), in the order in which they are reported."""
         arrays = [(f, getattr(self, f)) for f in FLOAT_FIELDS if f != "torque_limit"]
         for name in NAMED:
             arrays += [(f"{name}[{k!r}]", v) for k, v in getattr(self, name).items()]
@@ -250,7 +250,7 @@ class Motion:
         return arrays if self.com is None else [*arrays, ("com", self.com)]
 
     def first_bad_frame(self) -> BadFrame | None:
-        """The first frame that holds a NaN or an infinity, and the field; None if there is none."""
+        """First frame with a NaN or an infinity, and its field; None if all are finite."""
         first: tuple[int, str] | None = None
         for name, array in self._samples():
             bad = ~np.isfinite(array.reshape(self.n_frames, int(np.prod(array.shape[1:])))).all(1)
@@ -260,7 +260,7 @@ class Motion:
         return None if first is None else BadFrame(first[0], float(self.time[first[0]]), first[1])
 
     def take(self, index: np.ndarray) -> Motion:
-        """The motion at some frames. index: (n,) increasing frame numbers, or a (T,) mask."""
+        """Motion at some frames. index: (n,) increasing frame numbers, or a (T,) mask."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         for name in (*FLOAT_FIELDS, "phase", *GRIP_FIELDS):
             if name != "torque_limit":

@@ -12,7 +12,7 @@ import numpy as np
 from jaxsim.io.archive import LARGEST, ArchiveError, read_arrays
 from jaxsim.io.files import write_bytes
 from jaxsim.io.gauges import Gauge
-from jaxsim.io.motion import FLOAT_FIELDS, GRIP_FIELDS, NAMED, OPTIONAL, Motion, Shape
+from jaxsim.io.motion import FLOAT_FIELDS, GRIP_FIELDS, NAMED, OPTIONAL, Motion, MotionShape
 
 FORMAT_NAME = "jaxsim-motion"
 FORMAT_VERSION = 4  # 4: shares; 3: gauges, a ghost; a file is written as the first that holds it
@@ -32,7 +32,7 @@ class MotionFileError(ValueError):
 
 
 def save_motion(path: str | os.PathLike[str], motion: Motion) -> None:
-    """Write a motion as compressed .npz, atomically; number types are kept as they are.
+    """Write a motion as compressed .npz, atomically; number types are unchanged.
 
     Raises FileNotFoundError if the folder does not exist.
     """
@@ -100,7 +100,7 @@ def load_motion(path: str | os.PathLike[str]) -> Motion:
 
 
 def _motion(stored: dict[str, np.ndarray], version: int) -> Motion:
-    """From the arrays of a file. Raises whatever goes wrong with what does not fit."""
+    """Motion from the arrays of a file. Raises various errors for arrays that do not fit."""
     meta = json.loads(str(stored["meta"]))
     if not isinstance(meta["title"], str):
         raise TypeError(f"the title is {meta['title']!r}, a text is needed")
@@ -112,7 +112,7 @@ def _motion(stored: dict[str, np.ndarray], version: int) -> Motion:
         if stored[name].dtype.kind not in "biuf":
             raise TypeError(f"{name} is of the type {stored[name].dtype}, numbers are needed")
     values = {name: meta[name] for name in _META_FIELDS}
-    values["shapes"] = tuple(Shape(**shape) for shape in meta["shapes"])
+    values["shapes"] = tuple(MotionShape(**shape) for shape in meta["shapes"])
     values["heights"] = {k: stored[f"height_{i}"] for i, k in enumerate(meta["heights"])}
     values |= {name: stored[name] for name in (*FLOAT_FIELDS, "phase")}
     if version > 1:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxsim.io.frames import IDENTITY, Frame, turn
+from jaxsim.io.frames import IDENTITY, Placement, turn
 from jaxsim.io.mujoco_report import Report, element_names
 from jaxsim.model.builder import ModelBuilder
 from jaxsim.model.checks import rotation
@@ -15,18 +15,18 @@ SMALLEST = 1e-15  # mass [kg] and moment [kg m^2] that MuJoCo still takes for a 
 LEAST_MASS = RANGES["mass"].least  # [kg]
 
 
-class Place(NamedTuple):
-    """Where a body went: its name, the link that carries it (or "world"), and its frame there."""
+class BodyPlacement(NamedTuple):
+    """Placement of a body: its name, the link that carries it (or "world"), and its frame there."""
 
     body: str
     link: str
-    frame: Frame
+    frame: Placement
 
 
 def add_links(
     mujoco: Any, mj: Any, builder: ModelBuilder, motors: dict[int, dict[str, float]], report: Report
-) -> list[Place]:
-    """Add a link for each body that moves or has a mass of its own; where every body went.
+) -> list[BodyPlacement]:
+    """Add a link for each body that moves or has a mass of its own; returns all placements.
 
     A link's zero pose is the body's pose at ``qpos = 0`` (not at ``qpos0``), so that q is qpos.
     """
@@ -35,10 +35,12 @@ def add_links(
     joints = _joints(mujoco, mj, names, motors)
     zero = [_zero_pose(mujoco, mj, b) for b in range(mj.nbody)]
 
-    places = [Place("world", "world", IDENTITY)]
+    places = [BodyPlacement("world", "world", IDENTITY)]
     for b in range(1, mj.nbody):
         within = places[mj.body_parentid[b]].frame @ zero[b]
-        places.append(Place(names[b], names[owner[b]], IDENTITY if owner[b] == b else within))
+        places.append(
+            BodyPlacement(names[b], names[owner[b]], IDENTITY if owner[b] == b else within)
+        )
         if owner[b] == 0:
             report.note("bodies that never move became part of the world", names[b])
         elif owner[b] != b:
@@ -67,7 +69,7 @@ def add_links(
 
 
 def body_owners(mj: Any) -> list[int]:
-    """(nbody,) the body whose link each body belongs to; 0 for the world.
+    """Body (nbody,) whose link each body belongs to; 0 for the world.
 
     A body without joints is a link of its own if it has mass and inertia. Of the bodies that never
     move only one without geoms is a link: its mass was given on purpose, while that of a piece of
@@ -87,7 +89,9 @@ def body_owners(mj: Any) -> list[int]:
     return owner
 
 
-def _inertial(mj: Any, members: list[tuple[int, Frame]]) -> tuple[float, np.ndarray, np.ndarray]:
+def _inertial(
+    mj: Any, members: list[tuple[int, Placement]]
+) -> tuple[float, np.ndarray, np.ndarray]:
     """Mass, centre of mass and inertia about it of bodies in one link's frame."""
     masses = np.array([mj.body_mass[b] for b, _ in members])
     centres = np.array([frame.place(mj.body_ipos[b]) for b, frame in members])
@@ -106,43 +110,43 @@ def _inertial(mj: Any, members: list[tuple[int, Frame]]) -> tuple[float, np.ndar
     return mass, com, (total + total.T) / 2
 
 
-def _zero_pose(mujoco: Any, mj: Any, body: int) -> Frame:
-    """The body's frame in its parent's where qpos = 0."""
+def _zero_pose(mujoco: Any, mj: Any, body: int) -> Placement:
+    """Frame of the body in its parent's where qpos = 0."""
     first = mj.body_jntadr[body]
     if mj.body_jntnum[body] and int(mj.jnt_type[first]) == mujoco.mjtJoint.mjJNT_FREE:
         return IDENTITY
-    frame = Frame(mj.body_pos[body], mj.body_quat[body])
+    frame = Placement(mj.body_pos[body], mj.body_quat[body])
     for j in range(first, first + mj.body_jntnum[body]):
         frame = frame @ _back_from_ref(mujoco, mj, j)
     return frame
 
 
-def _back_from_ref(mujoco: Any, mj: Any, j: int) -> Frame:
-    """The joint's motion from its pose in the file, which is at ``ref``, to its zero."""
+def _back_from_ref(mujoco: Any, mj: Any, j: int) -> Placement:
+    """Motion of a joint from its pose in the file, which is at ``ref``, to its zero."""
     ref = float(mj.qpos0[mj.jnt_qposadr[j]])
     kind = int(mj.jnt_type[j])
     if kind == mujoco.mjtJoint.mjJNT_HINGE and ref:
         return turn(mj.jnt_axis[j], -ref, mj.jnt_pos[j])
     if kind == mujoco.mjtJoint.mjJNT_SLIDE and ref:
-        return Frame(-ref * mj.jnt_axis[j], IDENTITY.quat)
+        return Placement(-ref * mj.jnt_axis[j], IDENTITY.quat)
     return IDENTITY
 
 
 def _joints(
     mujoco: Any, mj: Any, bodies: list[str], motors: dict[int, dict[str, float]]
 ) -> list[list[Joint]]:
-    """The joints of every body."""
+    """Joints of every body."""
     kinds = [mujoco.mjtJoint(t).name.removeprefix("mjJNT_").lower() for t in mj.jnt_type]
-    made = [f"{bodies[b]}_{kind}" for b, kind in zip(mj.jnt_bodyid, kinds)]
-    names = element_names(mujoco, mj, "joint", made)
+    defaults = [f"{bodies[b]}_{kind}" for b, kind in zip(mj.jnt_bodyid, kinds)]
+    names = element_names(mujoco, mj, "joint", defaults)
     joints = []
     for count, first in zip(mj.body_jntnum, mj.body_jntadr):
-        own = range(first, first + count)
-        lines = _lines_of_motion(mujoco, mj, own)
+        indices = range(first, first + count)
+        lines = _lines_of_motion(mujoco, mj, indices)
         joints.append(
             [
                 _joint(mj, j, names[j], kinds[j], *line, motors.get(j, {}))
-                for j, line in zip(own, lines)
+                for j, line in zip(indices, lines)
             ]
         )
     return joints

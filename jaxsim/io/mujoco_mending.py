@@ -1,7 +1,8 @@
-"""What MuJoCo refuses in a model file and its motion can do without, or with less.
+"""Repairs of model files: removal of elements that MuJoCo refuses and the motion does not need.
 
 Robot files travel without the meshes, textures and scenes that they name, and exporters write
-inertias that no body has. Each mend takes a kind of these out of the parsed file and reports it.
+inertias that no body has. Each repair removes or changes one kind of these in the parsed file and
+reports it.
 """
 
 import math
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxsim.io.frames import Frame, quaternion_of
+from jaxsim.io.frames import Placement, quaternion_of
 from jaxsim.io.mujoco_report import Report
 
 LOOKS = "looks that the file lacks (textures, skins, materials, targets of cameras and lights)"
@@ -29,19 +30,19 @@ SIZES = {"SPHERE": 1, "CAPSULE": 2, "CYLINDER": 2, "BOX": 3, "ELLIPSOID": 3}
 
 @dataclass(frozen=True)
 class Mending:
-    """A parsed model file, where it is, and what is said of it."""
+    """A parsed model file, its path, and the report of its repairs."""
 
     mujoco: Any
     spec: Any
     path: Path | None
-    told: Report
+    report: Report
 
     def names(self, kind: str) -> set[str]:
         """Names of all "geoms", "bodies", ... of the file."""
         return {element.name for element in getattr(self.spec, kind, ())}
 
     def exists(self, file: str, folder: str) -> bool:
-        """Whether there is such a file; folder: that of meshes or textures."""
+        """True if a file exists; folder: that of meshes or textures."""
         below = [
             Path(self.path.parent) if self.path else Path(),
             Path(self.spec.modelfiledir or "."),
@@ -51,25 +52,25 @@ class Mending:
         return any((base / name).is_file() for base in folders for name in names)
 
     def delete(self, element: Any) -> None:
-        """Before MuJoCo 3.4 an element deletes itself."""
+        """Delete an element; before MuJoCo 3.4 it does so itself."""
         if hasattr(self.spec, "delete"):
             self.spec.delete(element)
         else:
             element.delete()
 
     def is_(self, value: Any, enum: str, member: str) -> bool:
-        """Whether a value is a member of an enumeration, which MuJoCo may lack."""
+        """True if a value is a member of an enumeration, which MuJoCo may lack."""
         known = getattr(getattr(self.mujoco, enum), member, None)
         return known is not None and int(value) == int(known)
 
 
 def mends() -> tuple[Callable[[Mending], None], ...]:
-    """From what changes nothing to what does."""
+    """All repairs, from those that change nothing to those that change the motion."""
     return drop_lost, drop_sizeless, raise_inertias, drop_unread, drop_keyframes
 
 
 def drop_lost(file: Mending) -> None:
-    """Leave out what names a file or an element that there is not."""
+    """Remove elements that name a missing file or element."""
     _drop_looks(file)
     folder = file.spec.compiler.meshdir if hasattr(file.spec.compiler, "meshdir") else ""
     folder = folder or getattr(file.spec, "meshdir", "") or ""
@@ -82,35 +83,35 @@ def drop_lost(file: Mending) -> None:
 
 
 def drop_unread(file: Mending) -> None:
-    """Leave out all meshes and height fields, of which MuJoCo cannot read some."""
+    """Remove all meshes and height fields, of which MuJoCo cannot read some."""
     for kind, what in (("meshes", "meshes"), ("hfields", "height fields")):
         _drop_assets(file, kind, file.names(kind), f"{what} {UNREAD}")
     _drop_dangling(file)
 
 
 def drop_sizeless(file: Mending) -> None:
-    """Leave out geoms of size zero of bodies whose inertia is stated, or that never move."""
+    """Remove geoms of size zero of bodies whose inertia is stated, or that never move."""
     for kind, count in SIZES.items():
         for geom in list(file.spec.geoms):
             plain = not geom.meshname and not np.isfinite(np.array(geom.fromto)).all()
             if file.is_(geom.type, "mjtGeom", f"mjGEOM_{kind}") and plain:
                 sizes = np.array(geom.size)[:count]
                 if not (sizes > 0).all() and not _gives_mass(file, geom):
-                    file.told.lacks("geoms of size zero", geom.name or geom.parent.name)
+                    file.report.lacks("geoms of size zero", geom.name or geom.parent.name)
                     file.delete(geom)
     _drop_dangling(file)
 
 
 def drop_keyframes(file: Mending) -> None:
-    """Leave out key frames with more numbers than the model has; MuJoCo fills shorter ones up."""
+    """Remove key frames with more numbers than the model has; MuJoCo completes shorter ones."""
     bare = file.spec.copy()
     for key in list(bare.keys):
-        Mending(file.mujoco, bare, file.path, file.told).delete(key)
+        Mending(file.mujoco, bare, file.path, file.report).delete(key)
     mj = bare.compile()
     sizes = {"qpos": mj.nq, "qvel": mj.nv, "act": mj.na, "ctrl": mj.nu}
     for key in list(file.spec.keys):
         if any(len(getattr(key, field)) > size for field, size in sizes.items()):
-            file.told.lacks("key frames of another model", key.name)
+            file.report.lacks("key frames of another model", key.name)
             file.delete(key)
 
 
@@ -134,15 +135,17 @@ def raise_inertias(file: Mending) -> None:
         a, b = (max(moment, LEAST, THIN * c) for moment in (a, b))
         short = max(c - a - b, 0.0) / 2
         moments[order] = np.array([a + short, b + short, c * (1 - 1e-9)])
-        file.told.lacks(INERTIAS, body.name)
+        file.report.lacks(INERTIAS, body.name)
         body.fullinertia = [math.nan] * 6
         body.inertia = moments
-        frame = Frame(np.zeros(3), np.array(body.iquat)) @ Frame(np.zeros(3), quaternion_of(turn))
+        frame = Placement(np.zeros(3), np.array(body.iquat)) @ Placement(
+            np.zeros(3), quaternion_of(turn)
+        )
         body.iquat = frame.quat
 
 
 def _drop_looks(file: Mending) -> None:
-    """Leave out all that is only seen; what of it is lost is noted."""
+    """Remove all elements that are only visible, and report the lost ones."""
     spec, folder = file.spec, getattr(file.spec.compiler, "texturedir", "") or ""
     lost: list[str] = []
     for texture in spec.textures:
@@ -167,14 +170,14 @@ def _drop_looks(file: Mending) -> None:
         for element in list(getattr(spec, kind)):
             file.delete(element)
     for name in lost:
-        file.told.note(LOOKS, name)
+        file.report.note(LOOKS, name)
 
 
 def _drop_dangling(file: Mending) -> None:
-    """Leave out what speaks of elements that the file lacks; all sensors, as they move nothing."""
+    """Remove references to elements that the file lacks; all sensors, since they move nothing."""
     for tendon in list(file.spec.tendons):
         if any(wrap.target is None for wrap in _wraps(file, tendon)):
-            file.told.lacks("tendons along what the file lacks", tendon.name)
+            file.report.lacks("tendons along what the file lacks", tendon.name)
             file.delete(tendon)
     kinds = ("bodies", "joints", "geoms", "sites", "tendons", "actuators", "cameras", "sensors")
     named = {kind: file.names(kind) for kind in kinds}
@@ -186,39 +189,39 @@ def _drop_dangling(file: Mending) -> None:
     anything = tuple(named)
     for sensor in list(file.spec.sensors):
         for name in lacking(anything, sensor.objname, sensor.refname):
-            file.told.note("sensors of what the file lacks", name)
+            file.report.note("sensors of what the file lacks", name)
         file.delete(sensor)
     for pair in list(file.spec.pairs):
         if lacking(("geoms",), pair.geomname1, pair.geomname2):
             name = f"{pair.geomname1} with {pair.geomname2}"
-            file.told.lacks("contact pairs with geoms that the file lacks", name)
+            file.report.lacks("contact pairs with geoms that the file lacks", name)
             file.delete(pair)
     for exclude in list(file.spec.excludes):
         for name in lacking(("bodies",), exclude.bodyname1, exclude.bodyname2)[:1]:
-            file.told.note("excluded contacts of bodies that the file lacks", name)
+            file.report.note("excluded contacts of bodies that the file lacks", name)
             file.delete(exclude)
     movable = ("bodies", "joints", "sites", "tendons")
     for actuator in list(file.spec.actuators):
         names = (actuator.target, actuator.slidersite, actuator.refsite)
         for name in lacking(movable, *names)[:1]:
-            file.told.lacks("actuators of what the file lacks", actuator.name or name)
+            file.report.lacks("actuators of what the file lacks", actuator.name or name)
             file.delete(actuator)
     for equality in list(file.spec.equalities):
         for name in lacking(anything, equality.name1, equality.name2)[:1]:
-            file.told.lacks("equality constraints of what the file lacks", equality.name or name)
+            file.report.lacks("equality constraints of what the file lacks", equality.name or name)
             file.delete(equality)
     for element in list(file.spec.tuples):
         file.delete(element)
 
 
 def _wraps(file: Mending, tendon: Any) -> list[Any]:
-    """What a tendon runs along; nothing where MuJoCo is too old to tell."""
+    """Elements along the path of a tendon; empty for a MuJoCo too old to list them."""
     pulley = getattr(getattr(file.mujoco, "mjtWrap", None), "mjWRAP_PULLEY", None)
     return [wrap for wrap in getattr(tendon, "path", ()) if wrap.type != pulley]
 
 
 def _drop_assets(file: Mending, kind: str, names: set[str], what: str) -> None:
-    """Delete meshes or height fields and their geoms, but those that give moving bodies mass."""
+    """Delete meshes or height fields and their geoms, except those that give moving bodies mass."""
     field = "meshname" if kind == "meshes" else "hfieldname"
     needed = set()
     geoms = [g for g in file.spec.geoms if getattr(g, field) in names and getattr(g, field)]
@@ -230,9 +233,9 @@ def _drop_assets(file: Mending, kind: str, names: set[str], what: str) -> None:
         if asset in needed:
             continue
         if geom.contype or geom.conaffinity:
-            file.told.lacks(what, geom.name or asset)
+            file.report.lacks(what, geom.name or asset)
         else:
-            file.told.note(f"{what}, only seen", geom.name or asset)
+            file.report.note(f"{what}, only seen", geom.name or asset)
         file.delete(geom)
     for asset in list(getattr(file.spec, kind)):
         if asset.name in names - needed:
@@ -240,7 +243,7 @@ def _drop_assets(file: Mending, kind: str, names: set[str], what: str) -> None:
 
 
 def _gives_mass(file: Mending, geom: Any) -> bool:
-    """Whether the mass of a body that moves comes from this geom."""
+    """True if the mass of a moving body comes from this geom."""
     compiler, body = file.spec.compiler, geom.parent
     always = file.is_(compiler.inertiafromgeom, "mjtInertiaFromGeom", "mjINERTIAFROMGEOM_TRUE")
     if (body.explicitinertial and not always) or geom.mass == 0 or geom.density == 0:

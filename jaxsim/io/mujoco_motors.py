@@ -1,4 +1,4 @@
-"""MuJoCo's actuators as the PD gains and torque limits of joints."""
+"""Conversion of MuJoCo's actuators to the PD gains and torque limits of joints."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ def joint_motors(mujoco: Any, mj: Any, report: Report) -> dict[int, dict[str, fl
     """``max_torque``, ``kp`` and ``kd`` of each joint that has a motor, by MuJoCo's joint index.
 
     A MuJoCo actuator on a joint with gear g gives the torque ``g (gain ctrl + b1 g q + b2 g qd)``,
-    so kp = -b1 g^2 and kd = -b2 g^2. What bounds the force (forcerange, for a motor also
-    ctrlrange, and the joint's actuatorfrcrange) bounds the torque.
+    so kp = -b1 g^2 and kd = -b2 g^2. Bounds of the force (forcerange, for a motor also ctrlrange,
+    and the joint's actuatorfrcrange) bound the torque.
     """
     motors: dict[int, dict[str, float]] = {}
     idle: set[int] = set()  # joints with an actuator that is switched off
@@ -48,7 +48,7 @@ def joint_motors(mujoco: Any, mj: Any, report: Report) -> dict[int, dict[str, fl
 
 
 def _joint_of(mujoco: Any, mj: Any, i: int) -> int:
-    """The joint of an actuator, -1 of one on something else."""
+    """Joint of an actuator; -1 if it is not on a joint."""
     in_joint = (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)
     return int(mj.actuator_trnid[i, 0]) if int(mj.actuator_trntype[i]) in in_joint else -1
 
@@ -58,7 +58,7 @@ def _joint_name(mujoco: Any, mj: Any, joint: int) -> str:
 
 
 def _problem(mujoco: Any, mj: Any, i: int) -> str:
-    """Why actuator i has no equal here, or nothing."""
+    """Reason why actuator i has no counterpart here, or ""."""
     joint = _joint_of(mujoco, mj, i)
     if joint < 0:
         return "actuators on tendons, sites, bodies or cranks"
@@ -104,7 +104,7 @@ def _motor(mj: Any, i: int, name: str, report: Report) -> dict[str, float]:
 
 
 def _symmetric(bound: np.ndarray, name: str, report: Report) -> float:
-    """The larger of the two sides; they must be alike."""
+    """Larger of the two limits; reports limits that differ."""
     lower, upper = bound
     if not np.isclose(-lower, upper, rtol=1e-9, atol=0):
         report.lacks("force limits that differ by direction (the larger one is kept)", name)
@@ -112,7 +112,7 @@ def _symmetric(bound: np.ndarray, name: str, report: Report) -> float:
 
 
 def _limit_joint(mujoco: Any, mj: Any, joint: int, motors: dict, report: Report) -> None:
-    """A joint's own limit of its actuators' torque; a URDF states no more than this (effort)."""
+    """Apply a joint's own limit of its actuators' torque; a URDF states only this one (effort)."""
     name = _joint_name(mujoco, mj, joint)
     limit = _symmetric(mj.jnt_actfrcrange[joint], name, report)
     motor = motors.get(joint, {"max_torque": UNLIMITED, "kp": 0.0, "kd": 0.0})

@@ -1,4 +1,4 @@
-"""What a reader leaves out or changes, as lines that name the elements concerned."""
+"""Report of a reader: omissions and changes, as lines that name the elements concerned."""
 
 from typing import Any
 
@@ -6,31 +6,33 @@ SHOWN = 5  # names in a line
 
 
 class Report:
-    """Collects names under headings, in the order in which these first come up."""
+    """Names under headings, in the order in which these first appear."""
 
     def __init__(self):
         self._lacks: dict[str, list[str]] = {}
         self._notes: dict[str, list[str]] = {}
 
     def lacks(self, what: str, name: str = "") -> None:
-        """The file has ``what``, of which the simulator has no equal: the motion would differ."""
+        """Report a feature that the simulator lacks: the motion would differ."""
         _add(self._lacks, what, name)
 
     def note(self, what: str, name: str = "") -> None:
-        """Something done in another way, or ignored without harm to the motion."""
+        """Report a feature that is converted, or ignored without effect on the motion."""
         _add(self._notes, what, name)
 
     def add(self, other: "Report") -> None:
-        """All that another report says."""
+        """Add the entries of another report."""
         for mine, theirs in ((self._lacks, other._lacks), (self._notes, other._notes)):
             for what, names in theirs.items():
                 for name in names or [""]:
                     _add(mine, what, name)
 
     def unsupported(self) -> tuple[str, ...]:
+        """Lines on features that the simulator lacks."""
         return _lines(self._lacks)
 
     def notes(self) -> tuple[str, ...]:
+        """Lines on features that are converted or ignored."""
         return _lines(self._notes)
 
 
@@ -50,12 +52,12 @@ def _some(names: list[str]) -> str:
 
 
 def element_names(mujoco: Any, mj: Any, kind: str, made: list[str]) -> list[str]:
-    """Names of all bodies, joints, geoms ..., all different; ``made`` for those without one."""
+    """Distinct names of all bodies, joints, geoms ...; ``made`` for those without one."""
     type_ = getattr(mujoco.mjtObj, f"mjOBJ_{kind.upper()}")
-    given = [mujoco.mj_id2name(mj, type_, i) or "" for i in range(len(made))]
-    taken = set(given)
+    file_names = [mujoco.mj_id2name(mj, type_, i) or "" for i in range(len(made))]
+    taken = set(file_names)
     names = []
-    for name, base in zip(given, made):
+    for name, base in zip(file_names, made):
         count = 1
         while not name:
             tried = base if count == 1 else f"{base}_{count}"

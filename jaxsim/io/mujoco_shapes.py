@@ -1,11 +1,11 @@
-"""MuJoCo's geoms as shapes, and the pairs of them that may touch."""
+"""Conversion of MuJoCo's geoms to shapes, and the pairs of them that may touch."""
 
 from typing import Any
 
 import numpy as np
 
-from jaxsim.io.frames import X_ALONG_Z, Frame
-from jaxsim.io.mujoco_links import Place
+from jaxsim.io.frames import X_ALONG_Z, Placement
+from jaxsim.io.mujoco_links import BodyPlacement
 from jaxsim.io.mujoco_report import Report, element_names
 from jaxsim.model.builder import ModelBuilder
 from jaxsim.model.errors import ModelError
@@ -18,17 +18,18 @@ def add_shapes(
     mujoco: Any,
     mj: Any,
     builder: ModelBuilder,
-    places: list[Place],
+    places: list[BodyPlacement],
     pairs: list[Pair],
     self_collision: bool,
     report: Report,
 ) -> None:
-    """Add every geom that can touch something, and let touch what may touch in the file.
+    """Add every geom that can touch something, and the pairs that may touch in the file.
 
-    pairs: ``wanted_pairs``."""
+    pairs: ``wanted_pairs``.
+    """
     kinds = [mujoco.mjtGeom(kind).name.removeprefix("mjGEOM_").lower() for kind in mj.geom_type]
-    made = [f"{places[b].body}_{kind}" for b, kind in zip(mj.geom_bodyid, kinds)]
-    names = element_names(mujoco, mj, "geom", made)
+    defaults = [f"{places[b].body}_{kind}" for b, kind in zip(mj.geom_bodyid, kinds)]
+    names = element_names(mujoco, mj, "geom", defaults)
     touching = {g for pair in pairs for g in pair}
     added = []
     for g in tangible_geoms(mj):
@@ -41,19 +42,19 @@ def add_shapes(
             report.note(f"{problem}, which touch nothing in the file", names[g])
     links = [places[b].link for b in mj.geom_bodyid]
     known = set(added)
-    wanted = [(a, b) for a, b in pairs if a in known and b in known and links[a] != links[b]]
+    pairs_here = [(a, b) for a, b in pairs if a in known and b in known and links[a] != links[b]]
     if not self_collision:
-        with_world = [pair for pair in wanted if "world" in (links[pair[0]], links[pair[1]])]
-        left_out = len(wanted) - len(with_world)
-        wanted = with_world
+        with_world = [pair for pair in pairs_here if "world" in (links[pair[0]], links[pair[1]])]
+        left_out = len(pairs_here) - len(with_world)
+        pairs_here = with_world
         if left_out:
             report.note(f"{left_out} pairs of links do not touch, as self_collision is off")
-    _add_pairs(builder, added, wanted, links, names)
-    _compare_surfaces(mj, wanted, names, report)
+    _add_pairs(builder, added, pairs_here, links, names)
+    _compare_surfaces(mj, pairs_here, names, report)
 
 
 def tangible_geoms(mj: Any) -> list[int]:
-    """Geoms that may touch something; all others are only seen."""
+    """Geoms that may touch something; all others are only visible."""
     in_pairs = {*mj.pair_geom1.tolist(), *mj.pair_geom2.tolist()}
     by_mask = np.flatnonzero(mj.geom_contype | mj.geom_conaffinity)
     return sorted(in_pairs | set(by_mask.tolist()))
@@ -87,8 +88,10 @@ def _ordered(a: int, b: int) -> Pair:
     return min(a, b), max(a, b)
 
 
-def _add_shape(mj: Any, builder: ModelBuilder, place: Place, g: int, kind: str, name: str) -> str:
-    """Why the builder does not take it; nothing where it does."""
+def _add_shape(
+    mj: Any, builder: ModelBuilder, place: BodyPlacement, g: int, kind: str, name: str
+) -> str:
+    """Add a geom as a shape; returns the reason why the builder refuses it, or ""."""
     size = mj.geom_size[g]
     shapes = {
         "sphere": lambda **options: sphere(size[0], **options),
@@ -99,7 +102,7 @@ def _add_shape(mj: Any, builder: ModelBuilder, place: Place, g: int, kind: str, 
     }
     if kind not in shapes:
         return f"geoms of type {kind}"
-    frame = place.frame @ Frame(mj.geom_pos[g], mj.geom_quat[g])
+    frame = place.frame @ Placement(mj.geom_pos[g], mj.geom_quat[g])
     if kind == "capsule":
         frame = frame @ X_ALONG_Z
     shape: Shape = shapes[kind](
@@ -142,7 +145,7 @@ def _pair_name(names: list[str], a: int, b: int) -> str:
 
 
 def _compare_surfaces(mj: Any, wanted: list[Pair], names: list[str], report: Report) -> None:
-    """Friction as contacts have it in the file and here."""
+    """Report friction that contacts have in the file and not here."""
     explicit = {
         _ordered(a, b): (mj.pair_friction[i], mj.pair_dim[i])
         for i, (a, b) in enumerate(zip(mj.pair_geom1.tolist(), mj.pair_geom2.tolist()))

@@ -1,4 +1,4 @@
-"""What a MuJoCo model uses and the simulator does not have, found field by field."""
+"""Search for features of a MuJoCo model that the simulator lacks, field by field."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ FLUID = "fluid forces (option density, viscosity, wind)"
 
 
 def list_unsupported(mujoco: Any, mj: Any, pairs: list[tuple[int, int]], report: Report) -> None:
-    """Report everything but actuators and the kinds of geoms. pairs: of geoms that may touch."""
+    """Report everything except actuators and kinds of geoms. pairs: of geoms that may touch."""
     plain = mujoco.MjModel.from_xml_string(PLAIN)
     in_fluid = bool(mj.opt.density or mj.opt.viscosity)
     for kind, field, what in FIELDS:
@@ -75,7 +75,7 @@ def list_unsupported(mujoco: Any, mj: Any, pairs: list[tuple[int, int]], report:
 
 
 def _acting(mj: Any, field: str, pairs: list[tuple[int, int]], in_fluid: bool) -> set[int]:
-    """Elements for which a field bears on the motion."""
+    """Elements for which a field affects the motion."""
     size = len(getattr(mj, field, ()))
     if field in LIMITS:
         return set(np.flatnonzero(mj.jnt_limited).tolist())
@@ -103,7 +103,7 @@ def _list_priorities(mujoco: Any, mj: Any, pairs: list[tuple[int, int]], report:
 
 
 def _unusual(mj: Any, plain: Any, field: str) -> list[int]:
-    """Indices of the elements whose field is not at its default; none if MuJoCo has no field."""
+    """Indices of the elements whose field is not at its default; none if MuJoCo lacks the field."""
     if not hasattr(mj, field):
         return []
     values = getattr(mj, field)
@@ -113,7 +113,7 @@ def _unusual(mj: Any, plain: Any, field: str) -> list[int]:
 
 
 def _list_pairs(mujoco: Any, mj: Any, report: Report) -> None:
-    """What explicit pairs say of a contact, but its friction."""
+    """Report settings of explicit contact pairs other than friction."""
     for i in range(mj.npair):
         geoms = (_name(mujoco, mj, "geom", g[i]) for g in (mj.pair_geom1, mj.pair_geom2))
         name = " with ".join(geoms)

@@ -1,4 +1,4 @@
-"""What a MuJoCo model switches off, taken out of it, so that what is left acts."""
+"""Removal of the physics that a MuJoCo model switches off, so that all that is left acts."""
 
 import copy
 from typing import Any
@@ -29,10 +29,10 @@ ACTING += ("armature", "actfrclimited")
 HEADING = "physics that the file switches off by flags"
 
 
-def switched(mujoco: Any, mj: Any, report: Report) -> Any:
-    """The model without what its flags switch off; a copy where they do."""
-    given = {flag for flag in (*FLAGS, *SEVERAL) if _is_off(mujoco, mj, flag)}
-    off = given | {one for flag in given for one in SEVERAL.get(flag, ())}
+def remove_disabled(mujoco: Any, mj: Any, report: Report) -> Any:
+    """Model without the physics that its flags switch off; a copy if there is any."""
+    flags = {flag for flag in (*FLAGS, *SEVERAL) if _is_off(mujoco, mj, flag)}
+    off = flags | {one for flag in flags for one in SEVERAL.get(flag, ())}
     if off:
         mj = copy.copy(mj)
     for flag in off:
@@ -45,13 +45,13 @@ def switched(mujoco: Any, mj: Any, report: Report) -> Any:
         mj.opt.density = mj.opt.viscosity = 0.0
     if "CONTACT" in off:
         mj.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
-    for flag in sorted(given):
+    for flag in sorted(flags):
         report.note(HEADING, flag.lower())
     return mj
 
 
 def actuator_is_off(mujoco: Any, mj: Any, i: int) -> bool:
-    """Whether an actuator gives no force: by a flag, or by the switch of its group."""
+    """True if an actuator gives no force: by a flag, or by the switch of its group."""
     group = int(mj.actuator_group[i])
     by_group = 0 <= group < 31 and bool(int(mj.opt.disableactuator) >> group & 1)
     return by_group or _is_off(mujoco, mj, "ACTUATION")
@@ -63,7 +63,7 @@ def acting_equalities(mj: Any) -> list[int]:
 
 
 def acting_tendons(mujoco: Any, mj: Any) -> list[int]:
-    """Tendons that pull, stop or are pulled; others are only seen."""
+    """Tendons that pull, stop or are pulled; others are only visible."""
     acts = np.zeros(mj.ntendon, bool)
     for field in ACTING:
         values = getattr(mj, f"tendon_{field}", None)

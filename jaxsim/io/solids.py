@@ -1,4 +1,4 @@
-"""Centre of mass and inertia of solid shapes of even density."""
+"""Centre of mass and inertia of solid shapes of uniform density."""
 
 import numpy as np
 
@@ -8,10 +8,10 @@ SLICES = 2000
 
 
 def solid(shape: Shape, mass: float) -> tuple[tuple[float, ...], np.ndarray]:
-    """com (3,) [m] and inertia (3,) about it [kg m^2], in the shape's axes.
+    """Centre of mass (3,) [m] and principal moments (3,) about it [kg m^2], in the shape's axes.
 
     For spheres, capsules, tapered capsules and boxes of ``mass`` [kg]. Round shapes are summed up
-    from slices along x; the error is below 1e-6 of the values.
+    from slices along x; the relative error is below 1e-6.
     """
     if shape.kind == "box":
         x, y, z = np.square(shape.size)
@@ -30,7 +30,7 @@ def solid(shape: Shape, mass: float) -> tuple[tuple[float, ...], np.ndarray]:
 
 
 def _radius_square(x: np.ndarray, r0: float, r1: float, half: float) -> np.ndarray:
-    """Of the hull of a ball r0 at +half and a ball r1 at -half, at places x on its axis."""
+    """Squared radius at places x on the axis of the hull of balls r0 at +half, r1 at -half."""
     balls = [np.maximum(r**2 - (x - c) ** 2, 0.0) for r, c in ((r0, half), (r1, -half))]
     slope = np.clip((r0 - r1) / (2 * half), -1.0, 1.0)  # sine of the cone's half angle
     if abs(slope) == 1.0:

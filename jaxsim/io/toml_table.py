@@ -1,4 +1,4 @@
-"""TOML tables whose every key is checked; a mistake names file, table, key and remedy."""
+"""TOML tables whose every key is checked; an error names file, table, key and remedy."""
 
 import math
 import tomllib
@@ -12,17 +12,17 @@ from jaxsim.ranges import RANGES
 
 
 class WorldError(ValueError):
-    """A world file that cannot be used."""
+    """A world file that is invalid."""
 
 
 def suggestion(name: str, known: Sequence[str]) -> str:
-    """'; did you mean 'mass'?' where a known name is near, else nothing."""
+    """'; did you mean 'mass'?' where a known name is near, else ""."""
     near = get_close_matches(name, known, 1, 0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def read_toml(path: Path) -> "Table":
-    """The whole file. Raises WorldError for a file that is not there or is no TOML."""
+    """Read a whole file. Raises WorldError for a file that does not exist or is no TOML."""
     if not path.is_file():
         raise WorldError(f"{path}: there is no such world file")
     try:
@@ -37,22 +37,22 @@ def read_toml(path: Path) -> "Table":
 
 
 class Table:
-    """One table; the readers take a key each, and ``done`` finds keys that none has taken."""
+    """A table; readers take a key each, and ``done`` raises for keys that none has taken."""
 
     def __init__(self, file: str, where: str, values: Any):
         self.file, self.where = file, where
         if not isinstance(values, Mapping):
-            raise self.error(f"is {shown(values)}; a table is needed")
+            raise self.error(f"is {format_value(values)}; a table is needed")
         self._values = dict(values)
         self._known: list[str] = []
 
     def error(self, message: str, key: str = "") -> WorldError:
-        """An error at this table, or at a key of it."""
+        """Error at this table, or at a key of it."""
         place = ", ".join(part for part in (self.where, key and f"key {key!r}") if part)
         return WorldError(f"{self.file}: {place + ': ' if place else ''}{message}")
 
     def take(self, key: str, default: Any = REQUIRED) -> Any:
-        """The value as it stands in the file."""
+        """Value of a key, unchecked."""
         self._known.append(key)
         if key in self._values:
             return self._values[key]
@@ -63,15 +63,15 @@ class Table:
         return default
 
     def keys(self) -> list[str]:
-        """All keys that the file gives."""
+        """All keys of the table."""
         return list(self._values)
 
     def values(self) -> dict[str, Any]:
-        """All that the file gives, as it stands there."""
+        """All keys and values of the table, unchecked."""
         return self._values
 
     def has(self, key: str) -> bool:
-        """Whether the key is there."""
+        """True if the table has the key."""
         return key in self._values
 
     def number(
@@ -83,7 +83,7 @@ class Table:
         most: float = math.inf,
         of: str = "number",
     ) -> Any:
-        """A finite number within bounds, and in the range ``of`` jaxsim.ranges."""
+        """Finite number within bounds, and in the range ``of`` jaxsim.ranges."""
         value = self.take(key, default)
         if value is default:
             return value
@@ -94,14 +94,14 @@ class Table:
                 f"of at most {most:g}" if most < math.inf else "",
             ]
             wanted = " ".join(["a finite number", " and ".join(filter(None, bounds))]).strip()
-            raise self.error(f"is {shown(value)}; give {wanted}", key)
+            raise self.error(f"is {format_value(value)}; give {wanted}", key)
         self.within(key, value, of)
         return float(value)
 
     def within(self, key: str, value: Any, of: str) -> None:
-        """WorldError unless the value is in the range ``of`` jaxsim.ranges."""
+        """Raise WorldError unless a value is in the range ``of`` jaxsim.ranges."""
         if not RANGES[of].contains(value):
-            raise self.error(f"is {shown(value)}; {RANGES[of].wanted}", key)
+            raise self.error(f"is {format_value(value)}; {RANGES[of].wanted}", key)
 
     def whole(
         self,
@@ -111,7 +111,7 @@ class Table:
         most: int | None = None,
         of: str = "number",
     ) -> Any:
-        """A whole number within bounds, and in the range ``of`` jaxsim.ranges."""
+        """Whole number within bounds, and in the range ``of`` jaxsim.ranges."""
         value = self.take(key, default)
         if value is default:
             return value
@@ -119,7 +119,7 @@ class Table:
         if not good or (most is not None and value > most):
             upper = "" if most is None else f" and at most {most}"
             raise self.error(
-                f"is {shown(value)}; give a whole number of at least {least}{upper}", key
+                f"is {format_value(value)}; give a whole number of at least {least}{upper}", key
             )
         self.within(key, value, of)
         return value
@@ -132,40 +132,42 @@ class Table:
         numbers = isinstance(value, list) and all(map(is_number, value))
         if not numbers or len(value) != size or min(value) <= above:
             more = f", each above {above:g}" if above > -math.inf else ""
-            raise self.error(f"is {shown(value)}; give {size} numbers in brackets{more}", key)
+            raise self.error(
+                f"is {format_value(value)}; give {size} numbers in brackets{more}", key
+            )
         for number in value:
             self.within(key, number, "number")
         return tuple(map(float, value))
 
     def text(self, key: str, default: Any = REQUIRED) -> Any:
-        """A text that is not empty."""
+        """Text that is not empty."""
         value = self.take(key, default)
         if value is not default and not (isinstance(value, str) and value):
-            raise self.error(f"is {shown(value)}; give a text in quotes", key)
+            raise self.error(f"is {format_value(value)}; give a text in quotes", key)
         return value
 
     def choice(self, key: str, known: Sequence[str], default: Any = REQUIRED) -> Any:
-        """One of some names."""
+        """One of the ``known`` names."""
         value = self.text(key, default)
         if value is not default and value not in known:
             hint = suggestion(value, known)
-            raise self.error(f"is {shown(value)}{hint}; choose from {', '.join(known)}", key)
+            raise self.error(f"is {format_value(value)}{hint}; choose from {', '.join(known)}", key)
         return value
 
     def flag(self, key: str, default: Any) -> Any:
-        """true or false."""
+        """Value true or false."""
         value = self.take(key, default)
         if value is not default and not isinstance(value, bool):
-            raise self.error(f"is {shown(value)}; give true or false", key)
+            raise self.error(f"is {format_value(value)}; give true or false", key)
         return value
 
     def table(self, key: str) -> "Table | None":
-        """A table in it, None if it is not there."""
+        """Table within this one; None if it is absent."""
         value = self.take(key, None)
         return None if value is None else Table(self.file, self._place(f"[{key}]"), value)
 
     def tables(self, key: str) -> "list[Table]":
-        """An array of tables; empty if it is not there."""
+        """Array of tables within this one; empty if it is absent."""
         value = self.take(key, [])
         if not isinstance(value, list):
             raise self.error(f"one of them begins with [[{key}]], in double brackets", key)
@@ -187,7 +189,7 @@ class Table:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a finite number that a float can hold."""
+    """True for a finite number that a float can hold."""
     try:
         return (
             isinstance(value, (int, float))
@@ -198,8 +200,8 @@ def is_number(value: Any) -> bool:
         return False
 
 
-def shown(value: Any) -> str:
-    """A value for a message: of a long one the beginning."""
+def format_value(value: Any) -> str:
+    """Value as text for a message, shortened if it is long."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # an integer of thousands of digits

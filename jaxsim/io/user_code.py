@@ -1,8 +1,8 @@
-"""Python files of users, which scenarios and run folders name: run where they are trusted.
+"""Python files of users, which scenarios and run folders name: run only if trusted.
 
-Such a file runs with all the rights of the person who opens the scenario. So who has taken a
-decision about it makes a block of ``deciding``; the command line asks about files that are not
-below the working folder. In Python, without a block, they are run.
+Such a file runs with all the rights of the person who opens the scenario. Code that has decided
+about it opens a block of ``deciding``; the command line asks about files that are not below the
+working folder. In Python, without a block, they are run.
 """
 
 import contextlib
@@ -17,12 +17,12 @@ _decision: ContextVar[Decision | None] = ContextVar("decision", default=None)
 
 
 class UntrustedCode(ValueError):
-    """A Python file that is not to run."""
+    """A Python file that may not be run."""
 
 
 @contextlib.contextmanager
 def deciding(decision: Decision) -> Iterator[None]:
-    """Files within the block run if this lets them."""
+    """Apply a decision to the Python files that are run within the block."""
     token = _decision.set(decision)
     try:
         yield
@@ -31,17 +31,17 @@ def deciding(decision: Decision) -> Iterator[None]:
 
 
 def check_code(path: Path) -> None:
-    """Raise UntrustedCode for a file that is not to run."""
+    """Raise UntrustedCode for a file that may not be run."""
     decision = _decision.get()
     if decision is not None:
         decision(path)
 
 
 def run_file(path: Path, text: str | None = None) -> ModuleType:
-    """The module that a Python file makes. text: in the place of what it holds, where that was
-    kept and the decision about it is taken.
+    """Run a Python file as a module.
 
-    Raises UntrustedCode, FileNotFoundError, ValueError for a file that cannot be run.
+    text: runs instead of the file's content, where it was saved and the decision about it was made
+    before. Raises UntrustedCode, FileNotFoundError, ValueError for a file that cannot be run.
     """
     if text is None:
         if not path.is_file():
@@ -64,7 +64,7 @@ def run_file(path: Path, text: str | None = None) -> ModuleType:
 
 
 def found_in(module: ModuleType, name: str) -> object:
-    """What a user's module has by a name. Raises ValueError, with the names that it has."""
+    """Attribute of a user's module by name. Raises ValueError, with the names that it has."""
     if not hasattr(module, name):
         own = ", ".join(k for k in vars(module) if not k.startswith("_"))
         raise ValueError(f"{module.__file__} has no {name!r}; it has {own or 'nothing'}")
@@ -75,7 +75,7 @@ def found_in(module: ModuleType, name: str) -> object:
 
 
 def never(command: str) -> Decision:
-    """No file runs."""
+    """Decision that no file runs."""
 
     def decide(path: Path) -> None:
         raise UntrustedCode(f"{path} is a Python file, and {command} runs none")
@@ -84,7 +84,7 @@ def never(command: str) -> Decision:
 
 
 def below(folder: Path, ask: Callable[[Path], bool], remedy: str) -> Decision:
-    """Files below a folder run; of others ``ask`` says it, once for each."""
+    """Decision that files below a folder run; about others ``ask`` decides, once for each."""
     trusted: set[Path] = set()
 
     def decide(path: Path) -> None:

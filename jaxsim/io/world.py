@@ -1,4 +1,4 @@
-"""What is in a world, as plain numbers: see `jaxsim.io.world_file`, which reads it from TOML."""
+"""Contents of a world file as plain numbers; `jaxsim.io.world_file` reads them from TOML."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ ZERO: Vector = (0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Body:
-    """A loose thing: one solid shape of even density, whose frame is the body's."""
+    """Loose body: one solid shape of uniform density, whose frame is the body's."""
 
     name: str
     shape: Shape
@@ -30,8 +30,11 @@ class Body:
 
 @dataclass(frozen=True)
 class DrivenBody:
-    """A shape that moves as its joints' drives say, whatever pushes against it; of another one,
-    seen from there. Without joints it is a part of that one."""
+    """Shape with prescribed motion, which no force changes.
+
+    Its joints' drives give the motion, relative to the world or to another driven body. Without
+    joints it is part of that one.
+    """
 
     name: str
     shape: Shape
@@ -43,7 +46,7 @@ class DrivenBody:
 
 @dataclass(frozen=True)
 class Grip:
-    """A point of a link held to a point of another or of the world, for a time."""
+    """Point of a link held at a point of another link or of the world, for a time."""
 
     name: str
     link: str
@@ -57,8 +60,10 @@ class Grip:
 
 @dataclass(frozen=True)
 class Hold:
-    """A point (a sphere) or a bar (a capsule) that hands and feet can hold, see
-    ``jaxsim.synthesis.holds``; it touches nothing."""
+    """Point (a sphere) or bar (a capsule) that hands and feet can hold, without collisions.
+
+    See ``jaxsim.synthesis.holds``.
+    """
 
     name: str
     shape: Shape
@@ -72,7 +77,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class Push:
-    """A force on a link for a time."""
+    """Force on a link for a time."""
 
     link: str
     force: Vector  # in the world's frame [N]
@@ -83,7 +88,7 @@ class Push:
 
 @dataclass(frozen=True)
 class KeyPose:
-    """Joint angles that are reached at a time."""
+    """Joint angles to be reached at a time."""
 
     time: float  # [s]
     pose: dict[str, Any]  # joint name -> [deg], of a ball (3,) rotation vector
@@ -91,7 +96,7 @@ class KeyPose:
 
 @dataclass(frozen=True)
 class CharacterSpec:
-    """Who is in the world, where and how it begins."""
+    """Character of a world file: its model, start pose and placement."""
 
     model: str  # a built-in character's name or a model file
     options: dict[str, Any] = field(default_factory=dict)  # of the built-in character's function
@@ -102,7 +107,7 @@ class CharacterSpec:
     velocity: Vector = ZERO  # of the root [m/s]
     angular_velocity: Vector = ZERO  # of the root, in the world's frame [rad/s]
     self_collision: bool | None = None  # None: as a model file has it, else not
-    bears: tuple[str, ...] = ()  # parts that may bear on surroundings besides feet and hands
+    bears: tuple[str, ...] = ()  # links with effectors besides feet and hands
 
 
 @dataclass(frozen=True)
@@ -116,8 +121,10 @@ class Companion:
 
 @dataclass(frozen=True)
 class Clasp:
-    """Two hands that may hold each other, as "leftHand" of the character and "child.rightHand" of a
-    companion, see ``jaxsim.synthesis.clasps``."""
+    """Two hands that may hold each other, see ``jaxsim.synthesis.clasps``.
+
+    As "leftHand" of the character and "child.rightHand" of a companion.
+    """
 
     hand: str
     to: str
@@ -127,7 +134,7 @@ class Clasp:
 
 @dataclass(frozen=True)
 class World:
-    """A whole world file. SI units and radians, but for poses."""
+    """Whole world file. SI units and radians, except poses."""
 
     name: str = "world"
     title: str = ""
@@ -150,7 +157,7 @@ class World:
     clasps: tuple[Clasp, ...] = ()
     controller: Table | None = None  # what drives it; its keys are the controller's own
     environment: Table | None = (
-        None  # what a policy that learns here observes, does and is paid for
+        None  # observations, actions and rewards of a policy that learns here
     )
     folder: Path = Path()  # where model files are looked for
     source: str | None = None  # the text of the file

@@ -1,4 +1,4 @@
-"""The character of a world: its model, where and how it begins, what it follows."""
+"""Character of a world: its model, its start, and the poses that it follows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,14 +30,17 @@ _rise = jax.jit(lambda model, q, qd: rise_to_ground(model, forward_kinematics(mo
 
 
 class Keys(NamedTuple):
-    """What a character follows: poses with straight lines between them, the first at the start."""
+    """Poses at times, with straight lines between them; the first is the start."""
 
     time: np.ndarray  # (n,) [s]
     q: np.ndarray  # (n, nq)
 
 
 def built_in(model: str) -> bool:
-    """Whether a character's name is that of a built-in one; WorldError if it is no file either."""
+    """True for the name of a built-in character, False for a model file.
+
+    Raises WorldError for any other name.
+    """
     if model in CHARACTERS:
         return True
     if model.lower().endswith(MODEL_FILES):
@@ -50,7 +53,7 @@ def built_in(model: str) -> bool:
 
 @dataclass(frozen=True)
 class Placed:
-    """A character by itself, as it begins."""
+    """A character without its surroundings, at its start."""
 
     model: Model
     state: State
@@ -108,7 +111,7 @@ def _loaded(world: World, spec: CharacterSpec, notes: list[str]) -> Placed:
 
 
 def overlaps(mover: Placed) -> tuple[tuple[str, str], ...]:
-    """Shapes of the character that overlap in its start pose."""
+    """Pairs of shapes of the character that overlap in its start pose."""
     builder = ModelBuilder()
     add_model(builder, mover.model, world_shapes=False)
     builder.add_self_collision()
@@ -116,7 +119,7 @@ def overlaps(mover: Placed) -> tuple[tuple[str, str], ...]:
 
 
 def _on_ground(model: Model, state: State) -> State:
-    """The root lifted or lowered until the lowest point is where it is at starts."""
+    """State with the root raised or lowered until the lowest point is on the ground."""
     top = model.topology
     if top.planar or top.root_height is None:
         return state
@@ -128,15 +131,15 @@ def place_root(world: World, top: Any, q: np.ndarray, qd: np.ndarray) -> None:
     spec = world.character
     assert spec is not None
     root = next((j for j, kind in enumerate(top.joint_kinds) if kind == "free"), None)
-    given = any((*spec.pos, *spec.velocity, *spec.angular_velocity)) or abs(spec.quat[0]) < 1
+    placed = any((*spec.pos, *spec.velocity, *spec.angular_velocity)) or abs(spec.quat[0]) < 1
     if root is None:
         slides = _planar_root(top)
         if slides is not None and not any((*spec.angular_velocity, spec.pos[1], spec.velocity[1])):
             for joint, axis in slides:
                 q[top.q_start[joint]] += spec.pos[axis]
                 qd[top.v_start[joint]] += spec.velocity[axis]
-            given = abs(spec.quat[0]) < 1
-        if given:
+            placed = abs(spec.quat[0]) < 1
+        if placed:
             raise WorldError(
                 f"{world.name}: [character]: {spec.model} has no free root, so that pos, turn_deg,"
                 " velocity and angular_velocity do not apply; leave them out"
@@ -151,7 +154,10 @@ def place_root(world: World, top: Any, q: np.ndarray, qd: np.ndarray) -> None:
 
 
 def _planar_root(top: Any) -> list[tuple[int, int]] | None:
-    """The slides along x and z of a planar character's root, with their axes."""
+    """Slides along x and z of a planar character's root, with their axes.
+
+    None for other characters.
+    """
     if not top.planar:
         return None
     slides = [j for j, kind in enumerate(top.joint_kinds) if kind == "slide"][:2]
@@ -166,21 +172,21 @@ def _multiply(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 def keys_of(world: World, model: Model, state: State, keys: Sequence[KeyPose]) -> Keys:
     """Poses that are reached at their times, in their order.
 
-    Between two keys joints go 10 u^3 - 15 u^4 + 6 u^5 of the way, at rest at both (the way of
+    Between two keys joints go 10 u^3 - 15 u^4 + 6 u^5 of the way, at rest at both (the motion of
     least jerk, Flash and Hogan 1985).
     """
-    begun, time, q = np.asarray(state.q), [0.0], [np.asarray(state.q)]
+    first, time, q = np.asarray(state.q), [0.0], [np.asarray(state.q)]
     for key in keys:
         goal = np.asarray(posed_q(world.name, model, q[-1], key.pose))
         u = np.arange(1, BETWEEN + 1) / BETWEEN
         part = u**3 * (10 + u * (6 * u - 15))
         time += (time[-1] + (key.time - time[-1]) * u).tolist()
         q += _between(model, q[-1], goal, part)
-    return Keys(np.array(time), np.stack(q, dtype=begun.dtype))
+    return Keys(np.array(time), np.stack(q, dtype=first.dtype))
 
 
 def _between(model: Model, begin: np.ndarray, goal: np.ndarray, part: np.ndarray) -> list:
-    """Poses (nq,) at the given parts of the way."""
+    """Poses (nq,) at the given shares of the way."""
     poses = begin + part[:, None] * (goal - begin)
     for joint, kind in enumerate(model.topology.joint_kinds):
         if kind == "ball":  # the shorter way round, at an even speed

@@ -1,4 +1,4 @@
-"""World files: TOML that says what stands, lies, moves and flies around a character.
+"""Reader of world files: TOML that describes a character and its surroundings.
 
 `read_world` checks a file and gives a `World`; `jaxsim.io.world_model` builds the Model and State
 from it. docs/reference/scenarios.md has all tables and keys.
@@ -23,7 +23,7 @@ from jaxsim.io.world_tables import (
     grip_of,
     hold_of,
     push_of,
-    repeated,
+    read_repeated,
 )
 from jaxsim.options import options_of
 from jaxsim.simulation.events import EventDriven
@@ -42,9 +42,9 @@ OF_A_WINDOW = ("window_sweeps", "announced")
 def read_world(path: str | os.PathLike[str]) -> World:
     """Read and check a world file.
 
-    Raises WorldError, naming the file, the table, the key and what to give instead, for a file that
-    is not there or no TOML, unknown or missing keys, and values of the wrong kind or size. What
-    needs the whole scene (names of links, overlaps, the keys of the controller) is checked when it
+    Raises WorldError, naming the file, the table, the key and the remedy, for a file that does not
+    exist or is no TOML, unknown or missing keys, and values of the wrong type or size. Checks that
+    need the whole scenario (names of links, overlaps, the keys of the controller) are made when it
     is built.
     """
     path = Path(path)
@@ -52,8 +52,11 @@ def read_world(path: str | os.PathLike[str]) -> World:
 
 
 def world_of(file: Table, name: str, folder: Path, source: str | None = None) -> World:
-    """The world in a table as ``read_world`` reads it. folder: where model files and scripts are
-    looked for; source: the text that is kept with results. Raises WorldError."""
+    """World from a table, as ``read_world`` reads it.
+
+    folder: where model files and scripts are; source: the text that is saved with results. Raises
+    WorldError.
+    """
     general = file.table("world") or Table(file.file, "[world]", {})
     friction = general.number("friction", FRICTION, least=0.0, of="friction")
     values = _general(general)
@@ -65,18 +68,22 @@ def world_of(file: Table, name: str, folder: Path, source: str | None = None) ->
         source=source,
         **values,
         fixed=(
-            *(shape for t in file.tables("fixed") for shape in repeated(t, fixed_of, friction)),
+            *(
+                shape
+                for t in file.tables("fixed")
+                for shape in read_repeated(t, fixed_of, friction)
+            ),
             *(wall for wall, _ in walls),
         ),
         bodies=tuple(
             body
             for t in file.tables("body")
-            for body in repeated(t, partial(body_of, gravity=values["gravity"]), friction)
+            for body in read_repeated(t, partial(body_of, gravity=values["gravity"]), friction)
         ),
         driven=tuple(driven_of(t, friction) for t in file.tables("driven")),
         grips=tuple(map(grip_of, file.tables("grip"))),
         holds=(
-            *(hold for t in file.tables("hold") for hold in repeated(t, hold_of, friction)),
+            *(hold for t in file.tables("hold") for hold in read_repeated(t, hold_of, friction)),
             *(hold for _, holds in walls for hold in holds),
         ),
         pushes=tuple(map(push_of, file.tables("push"))),

@@ -1,4 +1,4 @@
-"""From a World to the Model, State and forces that a simulation takes."""
+"""Builder of the Model, State and forces of a World."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,7 +33,7 @@ _kinematics = jax.jit(forward_kinematics)
 
 @dataclass(frozen=True)
 class WorldModel:
-    """What a simulation of a world takes; all numbers are arrays of the model from here on."""
+    """Model, state and forces of a world, as arrays."""
 
     model: Model
     state: State
@@ -45,14 +45,14 @@ class WorldModel:
 
 
 def build_world(world: World) -> WorldModel:
-    """Model, start state and forces of a world, in JAX's default float precision.
+    """Build model, start state and forces of a world, in JAX's default float precision.
 
-    Links are in the order character, companions, bodies, driven bodies; all that moves may touch
-    all else that moves and all that is fixed, but companions touch what is fixed alone. The
-    character's links touch one another where its file says so or it has ``self_collision``; with
-    this, shapes that overlap at the start never do.
+    Links are in the order character, companions, bodies, driven bodies; moving bodies may touch all
+    other moving and fixed ones, except that companions touch fixed ones alone. The character's
+    links touch one another where its file says so or it has ``self_collision``; in the latter case,
+    shapes that overlap at the start never do.
 
-    Raises WorldError or ModelError, naming the place, for what does not fit together.
+    Raises WorldError or ModelError, naming the place, for contradictions.
     """
     if world.character is None and not world.bodies:
         raise WorldError(f"{world.name}: nothing moves in it; give a [character] or a [[body]]")
@@ -92,7 +92,7 @@ def build_world(world: World) -> WorldModel:
 
 
 def _by_itself(mover: Placed, notes: list[str]) -> WorldModel:
-    """A character with its own ground and nothing else."""
+    """World of a character with its own ground and nothing else."""
     none = np.zeros(0)
     if -1 not in mover.model.topology.shape_link:
         notes.append(NO_GROUND)
@@ -101,7 +101,7 @@ def _by_itself(mover: Placed, notes: list[str]) -> WorldModel:
 
 
 def _load_companions(world: World, notes: list[str]) -> list[Placed]:
-    """Each by itself."""
+    """Load each companion by itself."""
     if world.companions and world.character is None:
         raise WorldError(f"{world.name}: [[companion]]: of whom? give a [character]")
     return [
@@ -114,7 +114,7 @@ def _load_companions(world: World, notes: list[str]) -> list[Placed]:
 
 
 def _alone(world: World) -> bool:
-    """Whether there is a character and nothing else, so that its model is the world's."""
+    """True if the character is the whole world, so that its model is the world's."""
     others = (*world.fixed, *world.bodies, *world.driven, *world.grips, *world.holds)
     others = (*others, *world.companions)
     spec = world.character or CharacterSpec("")
@@ -152,15 +152,15 @@ def _builder(world: World, mover: Placed | None, companions: list[Placed]) -> Mo
 
 
 def _add_driven(world: World, builder: ModelBuilder) -> list[list[str]]:
-    """What moves by drives, each on what carries it; their shapes by what moves together."""
-    found: dict[str, list[str]] = {}
+    """Add the driven bodies, each on its carrier; returns their shapes by what moves together."""
+    shape_names: dict[str, list[str]] = {}
     for driven in world.driven:
-        _check_carrier(world, f"[[driven]] {driven.name!r}", driven.on, list(found))
+        _check_carrier(world, f"[[driven]] {driven.name!r}", driven.on, list(shape_names))
         if not driven.joints:
             placed = replace(driven.shape, pos=driven.pos, quat=driven.quat)
-            found[driven.on].append(builder.add_shape(driven.on, placed))
+            shape_names[driven.on].append(builder.add_shape(driven.on, placed))
             continue
-        com, inertia = solid(driven.shape, 1.0)  # what it weighs changes nothing
+        com, inertia = solid(driven.shape, 1.0)  # its mass has no effect
         builder.add_link(
             driven.name,
             driven.on,
@@ -171,12 +171,12 @@ def _add_driven(world: World, builder: ModelBuilder) -> list[list[str]]:
             com=com,
             inertia=inertia,
         )
-        found[driven.name] = [builder.add_shape(driven.name, driven.shape)]
-    return list(found.values())
+        shape_names[driven.name] = [builder.add_shape(driven.name, driven.shape)]
+    return list(shape_names.values())
 
 
 def _check_carrier(world: World, what: str, on: str, moving: list[str]) -> None:
-    """Raise WorldError where a hold or a driven body is on something that does not carry it."""
+    """Raise WorldError for a hold or driven body whose carrier does not exist."""
     if on not in ("world", *moving):
         known = ", ".join(("world", *moving))
         raise WorldError(
@@ -186,7 +186,7 @@ def _check_carrier(world: World, what: str, on: str, moving: list[str]) -> None:
 
 
 def _pair_up(builder: ModelBuilder, groups: list[list[str]], driven: int) -> None:
-    """Let all that moves touch one another, but not driven bodies: they give way to nothing."""
+    """Let all moving groups touch one another, except pairs of driven bodies."""
     loose = len(groups) - driven
     for i, one in enumerate(groups):
         for j in range(i + 1, len(groups)):
@@ -197,7 +197,7 @@ def _pair_up(builder: ModelBuilder, groups: list[list[str]], driven: int) -> Non
 
 
 def _hands(world: World) -> list[Grip]:
-    """What holds the bodies that will be thrown."""
+    """Grips of the bodies that will be thrown, until they are released."""
     return [
         Grip(f"hand_of_{body.name}", body.name, solid(body.shape, 1.0)[0], open=_let_go(body))
         for body in world.bodies
@@ -236,7 +236,7 @@ def _add_grips(
 def _poses(
     world: World, builder: ModelBuilder, mover: Placed | None, links: set[str]
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Places (3,) and rotations (3, 3) at the start; of loose bodies without kinematics."""
+    """Positions (3,) and rotations (3, 3) at the start; of loose bodies without kinematics."""
     poses = {b.name: (np.array(b.pos), rotation(b.quat)) for b in world.bodies}
     if links - set(poses):
         bare = builder.build()
@@ -255,18 +255,21 @@ def _start(world: World, model: Model, mover: Placed | None, companions: list[Pl
     state = neutral_state(model)
     q, qd = np.array(state.q, float), np.array(state.qd, float)
     if mover is not None:
-        own = mover.model.topology
-        q[: own.nq], qd[: own.nv] = np.asarray(mover.state.q), np.asarray(mover.state.qd)
-        place_root(world, own, q, qd)
+        character_top = mover.model.topology
+        q[: character_top.nq], qd[: character_top.nv] = (
+            np.asarray(mover.state.q),
+            np.asarray(mover.state.qd),
+        )
+        place_root(world, character_top, q, qd)
     for one, placed in zip(world.companions, companions):
-        own, joint = (
+        character_top, joint = (
             placed.model.topology,
             top.joint(f"{one.name}.{placed.model.topology.joint_names[0]}"),
         )
         at, dof = top.q_start[joint], top.v_start[joint]
         of_q, of_v = np.array(placed.state.q, float), np.array(placed.state.qd, float)
-        place_root(replace(world, character=one.spec), own, of_q, of_v)
-        q[at : at + own.nq], qd[dof : dof + own.nv] = of_q, of_v
+        place_root(replace(world, character=one.spec), character_top, of_q, of_v)
+        q[at : at + character_top.nq], qd[dof : dof + character_top.nv] = of_q, of_v
     for body in world.bodies:
         joint = top.joint(body.name)
         at, dof = top.q_start[joint], top.v_start[joint]
@@ -279,7 +282,7 @@ def _start(world: World, model: Model, mover: Placed | None, companions: list[Pl
 
 
 def _pushes(world: World, model: Model) -> Pushes | None:
-    found = [
+    forces = [
         push(model, each.link, each.force, each.start, each.duration, each.point)
         for each in world.pushes
     ]
@@ -288,5 +291,5 @@ def _pushes(world: World, model: Model) -> Pushes | None:
             start = _let_go(body)
             time = body.throw_at - EARLY - start
             force = body.mass * (np.array(body.velocity) / time - np.array(world.gravity))
-            found.append(push(model, body.name, force.tolist(), start, time))
-    return pushes_together(*found) if found else None
+            forces.append(push(model, body.name, force.tolist(), start, time))
+    return pushes_together(*forces) if forces else None

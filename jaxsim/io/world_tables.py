@@ -1,7 +1,7 @@
-"""What one table of a world file declares: a body, a drive, a hold, a push, a character.
+"""Readers of single tables of a world file: a body, a drive, a hold, a push, a character.
 
-Each reader takes what it knows of a table and raises WorldError, naming the key, for the rest.
-docs/reference/scenarios.md has all keys.
+Each reader takes the keys that it knows of a table and raises WorldError, naming the key, for the
+rest. docs/reference/scenarios.md has all keys.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxsim.io.height_maps import GENERATORS
 from jaxsim.io.joint_angles import pose_of
-from jaxsim.io.toml_table import Table, is_number, shown
+from jaxsim.io.toml_table import Table, format_value, is_number
 from jaxsim.io.world import (
     ZERO,
     Body,
@@ -31,17 +31,19 @@ MOST_ROWS = 1024  # of heights that a generator makes
 SOLIDS = ("sphere", "capsule", "tapered_capsule", "box")
 
 
-def repeated(table: Table, read: Callable, friction: float) -> list:
-    """What a table declares, once or several times in a row."""
+def read_repeated(table: Table, read: Callable, friction: float) -> list:
+    """Read a table once, or as often as its key ``repeat`` says, in a row."""
     repeat = table.table("repeat")
     count, offset = 1, np.zeros(3)
     if repeat is not None:
         count = repeat.whole("count", least=1, of="count")
         offset = np.array(repeat.vector("offset"))
         repeat.done()
-    found = [read(table, friction, f"_{k + 1}" if repeat else "", k * offset) for k in range(count)]
+    results = [
+        read(table, friction, f"_{k + 1}" if repeat else "", k * offset) for k in range(count)
+    ]
     table.done()
-    return found
+    return results
 
 
 def fixed_of(table: Table, friction: float, suffix: str, offset: np.ndarray) -> Shape:
@@ -82,8 +84,10 @@ def body_of(
 
 
 def _thrown(table: Table, velocity: np.ndarray, gravity: Vector) -> tuple[Vector, Vector]:
-    """Where a body is at the start that flies so that it would be at ``target`` with its velocity
-    at the time ``arrives``, and its velocity there."""
+    """Start position and velocity of a body that flies to ``target``.
+
+    It is there with the given velocity at the time ``arrives``.
+    """
     target, arrives = np.array(table.vector("target")), table.number("arrives", above=0.0)
     for key in ("pos", "throw_at"):
         if table.has(key):
@@ -99,7 +103,7 @@ def driven_of(table: Table, friction: float) -> DrivenBody:
     if not motions and on == "world":
         raise table.error("is missing; give at least one [[driven.motion]]", "motion")
     joints = tuple(_motion(each, f"{name}_{k}") for k, each in enumerate(motions, 1))
-    # It gives way to nothing: only what it is paired with, loose bodies, touches it.
+    # No force moves it: only the loose bodies that it is paired with touch it.
     shape = _shape(table, SOLIDS, friction, name=name, group=0, mask=0)
     body = DrivenBody(name, shape, joints, table.vector("pos", ZERO), _turn(table), on)
     table.done()
@@ -150,7 +154,7 @@ def grip_of(table: Table) -> Grip:
 
 
 def hold_of(table: Table, friction: float, suffix: str, offset: np.ndarray) -> Hold:
-    """A point, or with ``half_length`` a bar along the x axis that ``turn_deg`` turns."""
+    """Read a hold: a point, or with ``half_length`` a bar along its x axis."""
     name = table.text("name") + suffix
     half = table.number("half_length", None, above=0.0)
     radius = table.number("radius", 0.02, above=0.0)
@@ -217,10 +221,10 @@ def character_of(table: Table) -> CharacterSpec:
 
 
 def _texts(table: Table, key: str) -> tuple[str, ...]:
-    given = table.take(key, [])
-    if not (isinstance(given, list) and all(isinstance(one, str) for one in given)):
-        raise table.error(f'is {shown(given)}; give names, ["pelvis", "chest"]', key)
-    return tuple(given)
+    texts = table.take(key, [])
+    if not (isinstance(texts, list) and all(isinstance(one, str) for one in texts)):
+        raise table.error(f'is {format_value(texts)}; give names, ["pelvis", "chest"]', key)
+    return tuple(texts)
 
 
 def companion_of(table: Table) -> Companion:
@@ -245,7 +249,7 @@ def clasp_of(table: Table) -> Clasp:
 
 
 def _turn(table: Table) -> Vector:
-    """The quaternion of turn_deg, an axis times an angle."""
+    """Quaternion of turn_deg, an axis times an angle."""
     turn = np.deg2rad(table.vector("turn_deg", ZERO))
     angle = float(np.linalg.norm(turn))
     axis = turn / angle if angle > 0 else np.zeros(3)
@@ -277,7 +281,7 @@ def _shape(table: Table, kinds: tuple[str, ...], friction: float, **placed) -> S
 
 
 def _heights(table: Table) -> tuple[tuple[float, ...], ...]:
-    """Given as rows, or made by a generator."""
+    """Heights of a height field, given as rows or made by a generator."""
     if table.has("heights") == table.has("generator"):
         raise table.error("give either heights or a generator")
     if table.has("generator"):

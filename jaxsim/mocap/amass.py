@@ -2,8 +2,8 @@
 
 They state no lengths: those follow from the model's own data, which is not free, and the shape
 ``betas``. The tree of joints is that of the paper (Loper et al., "SMPL: a skinned multi-person
-linear model", 2015); its bones have the lengths of a grown human here (Winter, "Biomechanics and
-motor control of human movement", 2009, figure 4.1), which is told, and which retargeting scales.
+linear model", 2015); its bones have the lengths of an adult here (Winter, "Biomechanics and motor
+control of human movement", 2009, figure 4.1), which is reported, and which retargeting scales.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jaxsim.mocap.rotations import continuous, multiply
 __all__ = ["is_amass", "read_amass"]
 
 STATURE = 1.7  # [m]
-# Joint, the joint above, and the way from there in parts of the stature: forward, left, up.
+# Joint, the joint above, and the offset from there relative to the stature: forward, left, up.
 BODY = (
     ("pelvis", "", (0.0, 0.0, 0.53)),
     ("left_hip", "pelvis", (0.0, 0.05, 0.0)),
@@ -70,24 +70,24 @@ def is_amass(path: str | os.PathLike[str]) -> bool:
 
 
 def read_amass(path: str | os.PathLike[str], rate: float | None = None) -> Clip:
-    """An AMASS motion in metres; its world is kept, z up in AMASS itself. Fingers are left out.
+    """Read an AMASS motion in metres, in the file's world axes (AMASS itself has z up).
 
-    rate [Hz]: replaces the file's. Raises ClipError, with the remedy, for an .npz of something else
-    and for numbers that make no motion.
+    Fingers are left out. rate [Hz]: replaces the file's. Raises ClipError, with the remedy, for
+    another kind of .npz and for numbers that make no motion.
     """
     try:
-        held = read_arrays(path, dict.fromkeys(_READ, LARGEST))
+        arrays = read_arrays(path, dict.fromkeys(_READ, LARGEST))
     except FileNotFoundError:
         raise ClipError(f"{path}: there is no such file; give the path of an AMASS file") from None
     except ArchiveError as error:
         raise wrong(path, None, "an AMASS file (.npz)", f"one damaged ({error})", _COPY) from None
-    poses, trans = _poses(path, held), _numbers(path, held, "trans")
+    poses, trans = _poses(path, arrays), _numbers(path, arrays, "trans")
     if trans.shape != (len(poses), 3) or len(poses) == 0:
         got = f"{trans.shape} and {len(poses)} poses"
         raise wrong(path, None, "trans (T, 3) for T poses, one at least", got, _COPY)
     if rate is None:
-        told = [_numbers(path, held, name).ravel() for name in RATES if name in held]
-        rate = float(told[0][0]) if told and told[0].size else 0.0
+        notes = [_numbers(path, arrays, name).ravel() for name in RATES if name in arrays]
+        rate = float(notes[0][0]) if notes and notes[0].size else 0.0
         if not 0.01 <= rate <= 1e5:
             remedy = "give the frames a second of the recording, rate= or --rate"
             raise wrong(path, None, f"{RATES[0]} above zero", f"{rate:g}", remedy)
@@ -112,7 +112,7 @@ def read_amass(path: str | os.PathLike[str], rate: float | None = None) -> Clip:
 
 
 def _poses(path: str | os.PathLike[str], held: dict[str, np.ndarray]) -> np.ndarray:
-    """(T, 22, 3) rotation vectors [rad] of the body's joints."""
+    """Rotation vectors (T, 22, 3) [rad] of the body's joints."""
     count = 3 * len(BODY)
     if "poses" in held:
         poses = _numbers(path, held, "poses")
@@ -141,6 +141,6 @@ def _numbers(path: str | os.PathLike[str], held: dict[str, np.ndarray], name: st
 
 
 def _quaternions(vectors: np.ndarray) -> np.ndarray:
-    """(..., 4) of rotation vectors (..., 3) [rad]."""
+    """Quaternions (..., 4) of rotation vectors (..., 3) [rad]."""
     angle = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.concatenate([np.cos(angle / 2), vectors * np.sinc(angle / (2 * np.pi)) / 2], axis=-1)

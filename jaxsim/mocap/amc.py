@@ -1,6 +1,7 @@
 """AMC files (Acclaim): for each frame a line a bone, with the values of its dofs.
 
-They tell neither skeleton nor, mostly, rate: the first is in an ASF file, the second is asked for.
+They state neither skeleton nor, mostly, rate: the first is in an ASF file, the second is an
+argument.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from jaxsim.mocap.asf import ROOT, Skeleton, read_asf
 from jaxsim.mocap.clip import Clip
-from jaxsim.mocap.errors import ClipError, shown, wrong
+from jaxsim.mocap.errors import ClipError, quote_text, wrong
 from jaxsim.mocap.rotations import AXES, conjugate, continuous, from_angles, multiply
 from jaxsim.mocap.text import number, numbers, read_lines, table
 
@@ -26,16 +27,16 @@ def read_amc(
     skeleton: str | os.PathLike[str] | None = None,
     rate: float | None = None,
 ) -> Clip:
-    """A motion on a skeleton, in metres, with the axes of the files.
+    """Read a motion on a skeleton, in metres, with the axes of the files.
 
-    skeleton: the ASF file; where none is given, ``find_skeleton``. rate [Hz]: needed where the
-    file does not tell it, replaces what it tells. Raises ClipError with file, line, what was
-    expected and the remedy, also where there is no rate.
+    skeleton: the ASF file; by default ``find_skeleton``. rate [Hz]: needed if the file does not
+    state it, replaces the file's. Raises ClipError with file, line, expectation and remedy, also
+    without a rate.
     """
     lines = read_lines(path, "AMC")
     bones = read_asf(find_skeleton(path) if skeleton is None else skeleton)
-    told, degrees, first = _head(path, lines)
-    if rate is None and told is None:
+    file_rate, degrees, first = _head(path, lines)
+    if rate is None and file_rate is None:
         raise wrong(
             path,
             None,
@@ -48,12 +49,15 @@ def read_amc(
     if rows is None:
         rows = _careful(path, lines, first, bones)
     turned = bones.degrees if degrees is None else degrees
-    return _clip(Path(path).stem, bones, rows, float(rate or told or 0.0), turned)
+    return _clip(Path(path).stem, bones, rows, float(rate or file_rate or 0.0), turned)
 
 
 def find_skeleton(path: str | os.PathLike[str]) -> Path:
-    """The ASF file beside an AMC file: of the same name, else of the longest name with which that
-    of the AMC file begins, else the only one in the folder. Raises ClipError if there is none."""
+    """Find the ASF file beside an AMC file.
+
+    Of the same name, else of the longest name with which that of the AMC file begins, else the only
+    one in the folder. Raises ClipError if there is none.
+    """
     path = Path(path)
     beside = [p for p in sorted(path.parent.iterdir()) if p.suffix.lower() == ".asf"]
     fitting = [p for p in beside if path.stem.startswith(p.stem)]
@@ -70,7 +74,7 @@ def find_skeleton(path: str | os.PathLike[str]) -> Path:
 
 
 def _head(path, lines: list[str]) -> tuple[float | None, bool | None, int]:
-    """Rate [Hz] and whether angles are in degrees, where told, and the index of the first frame."""
+    """Rate [Hz] and flag of degrees, None if not stated, and the index of the first frame."""
     rate, degrees = None, None
     for k, line in enumerate(lines):
         words = line.split()
@@ -89,8 +93,10 @@ def _head(path, lines: list[str]) -> tuple[float | None, bool | None, int]:
 
 
 def _fast(lines: list[str], first: int, skeleton: Skeleton) -> dict[str, np.ndarray] | None:
-    """The values by bone where all frames have the same lines in the same order; else None, also
-    where anything is wrong."""
+    """Values by bone, if all frames have the same lines in the same order.
+
+    None otherwise, also for any error.
+    """
     rows = lines[first:]
     while rows and not rows[-1].strip():
         rows.pop()
@@ -101,38 +107,38 @@ def _fast(lines: list[str], first: int, skeleton: Skeleton) -> dict[str, np.ndar
     start = int(counts[0]) if len(counts[0]) < 10 else -1
     if start < 0 or counts != [str(start + k) for k in range(len(counts))]:
         return None
-    wanted = {bone.name: len(bone.channels) for bone in skeleton.bones if bone.channels}
+    channels = {bone.name: len(bone.channels) for bone in skeleton.bones if bone.channels}
     values: dict[str, np.ndarray] = {}
     for k in range(1, period):
         name = rows[k].split(None, 1)[0] if rows[k].strip() else ""
         size, mine = len(name), rows[k::period]
-        if name not in wanted or name in values:
+        if name not in channels or name in values:
             return None
         if not all(row.startswith(name) and row[size : size + 1] in (" ", "\t") for row in mine):
             return None
         try:
             values[name] = table(
-                "", [row[size:] for row in mine], [0] * len(mine), wanted[name], ""
+                "", [row[size:] for row in mine], [0] * len(mine), channels[name], ""
             )
         except ClipError:
             return None
-    return values if values.keys() == wanted.keys() else None
+    return values if values.keys() == channels.keys() else None
 
 
 def _careful(path, lines: list[str], first: int, skeleton: Skeleton) -> dict[str, np.ndarray]:
-    """The values by bone, line by line, in whatever order the bones of a frame are."""
+    """Values by bone, line by line, in any order of the bones of a frame."""
     bones = {bone.name: bone for bone in skeleton.bones}
-    wanted = {name for name, bone in bones.items() if bone.channels}
+    movable = {name for name, bone in bones.items() if bone.channels}
     frames: list[dict[str, list[float]]] = []
-    at, begun = 0, 0
+    at, frame_line = 0, 0
 
     def done() -> None:
-        lacking = [name for name in bones if name in wanted and name not in frames[-1]]
+        lacking = [name for name in bones if name in movable and name not in frames[-1]]
         if lacking:
             channels = " ".join(bones[lacking[0]].channels)
             raise wrong(
                 path,
-                begun,
+                frame_line,
                 f"a line {lacking[0]!r} ({channels}) in frame {at}",
                 "none",
                 "add it, or cut the file before this frame",
@@ -149,17 +155,21 @@ def _careful(path, lines: list[str], first: int, skeleton: Skeleton) -> dict[str
                 if count != at + 1:
                     raise wrong(path, k + 1, f"frame {at + 1}", f"frame {count}", _AGAIN)
             frames.append({})
-            at, begun = count, k + 1
+            at, frame_line = count, k + 1
             continue
         name = words[0]
         if not frames:
             raise wrong(
-                path, k + 1, "the number of the first frame", shown(lines[k].strip()), _AGAIN
+                path, k + 1, "the number of the first frame", quote_text(lines[k].strip()), _AGAIN
             )
         if name not in bones:
             remedy = f"give the skeleton of this motion; {Path(skeleton.path).name} is another"
             raise wrong(
-                path, k + 1, "the number of a frame, or a bone of the skeleton", shown(name), remedy
+                path,
+                k + 1,
+                "the number of a frame, or a bone of the skeleton",
+                quote_text(name),
+                remedy,
             )
         if name in frames[-1]:
             raise wrong(path, k + 1, f"one line {name!r} in frame {at}", "a second one", _AGAIN)
@@ -167,7 +177,7 @@ def _careful(path, lines: list[str], first: int, skeleton: Skeleton) -> dict[str
         what = f"{name} ({' '.join(channels) or 'none'})"
         frames[-1][name] = numbers(path, k + 1, words[1:], len(channels), what)
     done()
-    return {name: np.array([frame[name] for frame in frames]) for name in wanted}
+    return {name: np.array([frame[name] for frame in frames]) for name in movable}
 
 
 def _clip(

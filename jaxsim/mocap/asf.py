@@ -13,7 +13,7 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from jaxsim.mocap.errors import shown, wrong
+from jaxsim.mocap.errors import quote_text, wrong
 from jaxsim.mocap.rotations import from_angles
 from jaxsim.mocap.text import number, numbers, read_lines
 
@@ -38,7 +38,7 @@ class Bone:
 
 @dataclass(frozen=True)
 class Skeleton:
-    """Bones, the root first, parents before children."""
+    """Bones of an ASF file, the root first, parents before children."""
 
     path: str
     bones: tuple[Bone, ...]
@@ -50,20 +50,26 @@ class Skeleton:
 
 
 def read_asf(path: str | os.PathLike[str]) -> Skeleton:
-    """The skeleton in an ASF file. Raises ClipError with file, line, what was expected and the
-    remedy."""
+    """Read the skeleton in an ASF file.
+
+    Raises ClipError with file, line, expectation and remedy.
+    """
     sections = _sections(path, read_lines(path, "ASF"))
     for name in ("root", "bonedata", "hierarchy"):
         if name not in sections:
             raise wrong(path, None, f"a section :{name}", "none", "give the whole ASF file")
     unit, degrees, problems = _units(path, sections.get("units", []))
-    root, origin, told = _root(path, sections["root"], degrees)
+    root, origin, notes = _root(path, sections["root"], degrees)
     bones = {root.name: root}
     for block in _blocks(path, sections["bonedata"]):
         bone = _bone(path, block, degrees)
         if bone.name in bones:
             raise wrong(
-                path, bone.line, "bones of different names", f"a second {shown(bone.name)}", _AGAIN
+                path,
+                bone.line,
+                "bones of different names",
+                f"a second {quote_text(bone.name)}",
+                _AGAIN,
             )
         bones[bone.name] = bone
     above = _hierarchy(path, sections["hierarchy"], bones)
@@ -75,7 +81,7 @@ def read_asf(path: str | os.PathLike[str]) -> Skeleton:
         unit=unit,
         degrees=degrees,
         origin=origin,
-        problems=(*problems, *told),
+        problems=(*problems, *notes),
     )
 
 
@@ -83,7 +89,7 @@ Line = tuple[int, list[str]]  # number from 1, words
 
 
 def _sections(path, lines: list[str]) -> dict[str, list[Line]]:
-    """Lines by the ':name' that they stand below; words behind it count as a line."""
+    """Lines by the ':name' above them; words behind the name count as a line."""
     sections: dict[str, list[Line]] = {}
     current: list[Line] | None = None
     for k, line in enumerate(lines, 1):
@@ -98,7 +104,7 @@ def _sections(path, lines: list[str]) -> dict[str, list[Line]]:
                 path,
                 k,
                 "a line ':version', with which an ASF file begins",
-                shown(line.strip()),
+                quote_text(line.strip()),
                 "give an ASF file",
             )
         if words and current is not None:
@@ -115,7 +121,7 @@ def _units(path, lines: list[Line]) -> tuple[float, bool, list[str]]:
                 raise wrong(path, k, "a length above zero", words[1], _AGAIN)
         elif words[0].lower() == "angle" and len(words) == 2:
             if words[1].lower() not in ("deg", "rad"):
-                raise wrong(path, k, "angle deg or rad", shown(words[1]), _AGAIN)
+                raise wrong(path, k, "angle deg or rad", quote_text(words[1]), _AGAIN)
             degrees = words[1].lower() == "deg"
     if length is None:
         problems.append("the skeleton tells no unit of length: taken as inches")
@@ -124,10 +130,10 @@ def _units(path, lines: list[Line]) -> tuple[float, bool, list[str]]:
 
 def _root(path, lines: list[Line], degrees: bool) -> tuple[Bone, np.ndarray, list[str]]:
     start = lines[0][0] if lines else 1
-    given = {words[0].lower(): (k, words[1:]) for k, words in lines}
+    entries = {words[0].lower(): (k, words[1:]) for k, words in lines}
     channels, frame, origin, turned = None, "XYZ", np.zeros(3), [0.0, 0.0, 0.0]
-    if "order" in given:
-        k, words = given["order"]
+    if "order" in entries:
+        k, words = entries["order"]
         channels = _freedoms(path, k, words, (*_SHIFTS, *_TURNS))
     if channels is None:
         raise wrong(
@@ -137,19 +143,19 @@ def _root(path, lines: list[Line], degrees: bool) -> tuple[Bone, np.ndarray, lis
             "none",
             "add a line 'order TX TY TZ RX RY RZ'",
         )
-    if "axis" in given:
-        frame = _axes(path, given["axis"][0], "".join(given["axis"][1]))
-    if "position" in given:
-        origin = np.array(numbers(path, *given["position"], 3, "the root's position"))
-    if "orientation" in given:
-        turned = numbers(path, *given["orientation"], 3, "the root's orientation")
-    told = ["the root has an orientation, in whose frame its rotations are read"]
+    if "axis" in entries:
+        frame = _axes(path, entries["axis"][0], "".join(entries["axis"][1]))
+    if "position" in entries:
+        origin = np.array(numbers(path, *entries["position"], 3, "the root's position"))
+    if "orientation" in entries:
+        turned = numbers(path, *entries["orientation"], 3, "the root's orientation")
+    notes = ["the root has an orientation, in whose frame its rotations are read"]
     bone = Bone(ROOT, start, np.zeros(3), _turn(frame, turned, degrees), channels)
-    return bone, origin, told if any(turned) else []
+    return bone, origin, notes if any(turned) else []
 
 
 def _blocks(path, lines: list[Line]) -> list[list[Line]]:
-    """What stands between each begin and its end."""
+    """Lines between each begin and its end."""
     blocks: list[list[Line]] = []
     inside = False
     for k, words in lines:
@@ -163,7 +169,7 @@ def _blocks(path, lines: list[Line]) -> list[list[Line]]:
             continue
         else:
             wanted = "'end' of the bone before" if inside else "'begin' of a bone"
-            raise wrong(path, k, wanted, shown(" ".join(words)), _AGAIN)
+            raise wrong(path, k, wanted, quote_text(" ".join(words)), _AGAIN)
         inside = not inside
     if inside:
         raise wrong(path, lines[-1][0], "'end' of the last bone", "none", _AGAIN)
@@ -172,30 +178,30 @@ def _blocks(path, lines: list[Line]) -> list[list[Line]]:
 
 def _bone(path, block: list[Line], degrees: bool) -> Bone:
     start = block[0][0]
-    given = {words[0].lower(): (k, words[1:]) for k, words in block[1:]}
+    entries = {words[0].lower(): (k, words[1:]) for k, words in block[1:]}
     for key in ("name", "direction", "length", "axis"):
-        if key not in given:
+        if key not in entries:
             raise wrong(path, start, f"a line {key!r} in this bone", "none", _AGAIN)
-    k, words = given["name"]
+    k, words = entries["name"]
     if len(words) != 1:
-        raise wrong(path, k, "one word for the bone's name", shown(" ".join(words)), _AGAIN)
+        raise wrong(path, k, "one word for the bone's name", quote_text(" ".join(words)), _AGAIN)
     name = words[0]
-    k, words = given["length"]
+    k, words = entries["length"]
     length = numbers(path, k, words, 1, f"the length of {name}")[0]
     if length < 0:
         raise wrong(path, k, f"a length of {name} of at least 0", words[0], _AGAIN)
-    k, words = given["direction"]
+    k, words = entries["direction"]
     direction = np.array(numbers(path, k, words, 3, f"the direction of {name}"))
     size = float(np.linalg.norm(direction))
     if length > 0 and abs(size - 1.0) > 0.01:
         got = f"one of length {size:.3g}"
         raise wrong(path, k, f"a direction of {name} of length 1", got, _AGAIN)
-    k, words = given["axis"]
+    k, words = entries["axis"]
     angles = numbers(path, k, words[:3], 3, f"the axis of {name}")
     frame = _turn(_axes(path, k, "".join(words[3:])), angles, degrees)
     channels: tuple[str, ...] = ()
-    if "dof" in given:
-        channels = _freedoms(path, *given["dof"], _TURNS)
+    if "dof" in entries:
+        channels = _freedoms(path, *entries["dof"], _TURNS)
     return Bone(name, start, direction * length / (size or 1.0), frame, channels)
 
 
@@ -203,25 +209,25 @@ def _freedoms(path, k: int, words: list[str], known: tuple[str, ...]) -> tuple[s
     channels = tuple(word.lower() for word in words)
     if not set(channels) <= set(known) or len(set(channels)) != len(channels):
         raise wrong(
-            path, k, f"some of {' '.join(known)}, each once", shown(" ".join(words)), _AGAIN
+            path, k, f"some of {' '.join(known)}, each once", quote_text(" ".join(words)), _AGAIN
         )
     return channels
 
 
 def _axes(path, k: int, text: str) -> str:
     if sorted(text.upper()) != ["X", "Y", "Z"]:
-        raise wrong(path, k, "an order of axes such as XYZ", shown(text), _AGAIN)
+        raise wrong(path, k, "an order of axes such as XYZ", quote_text(text), _AGAIN)
     return text.upper()
 
 
 def _turn(order: str, angles: list[float], degrees: bool) -> np.ndarray:
-    """(4,) rotations about fixed axes, the first of the order first."""
+    """Rotation (4,) about fixed axes, the first of the order first."""
     turned = np.radians(angles) if degrees else np.array(angles)
     return from_angles(order[::-1], turned[::-1])
 
 
 def _hierarchy(path, lines: list[Line], bones: dict[str, Bone]) -> dict[str, str]:
-    """The parent of each bone, by name."""
+    """Parent of each bone, by name."""
     above: dict[str, str] = {}
     for k, words in lines:
         if words[0].lower() in ("begin", "end") and len(words) == 1:
@@ -230,7 +236,7 @@ def _hierarchy(path, lines: list[Line], bones: dict[str, Bone]) -> dict[str, str
             if name not in bones:
                 near = get_close_matches(name, list(bones), 1, 0.6)
                 remedy = f"write {near[0]!r}, or define it" if near else "define it in :bonedata"
-                raise wrong(path, k, "bones that :bonedata defines", shown(name), remedy)
+                raise wrong(path, k, "bones that :bonedata defines", quote_text(name), remedy)
         for name in words[1:]:
             if name in above or name == ROOT:
                 had = above.get(name, "no parent, as the root")
@@ -238,7 +244,7 @@ def _hierarchy(path, lines: list[Line], bones: dict[str, Bone]) -> dict[str, str
                     path,
                     k,
                     "one parent for each bone",
-                    f"a second one for {shown(name)}, which has {had}",
+                    f"a second one for {quote_text(name)}, which has {had}",
                     _AGAIN,
                 )
             above[name] = words[0]
@@ -246,7 +252,7 @@ def _hierarchy(path, lines: list[Line], bones: dict[str, Bone]) -> dict[str, str
 
 
 def _from_root(path, bones: dict[str, Bone], above: dict[str, str]) -> list[str]:
-    """Names, depth first from the root, in the order of the file."""
+    """Names of the bones, depth first from the root, in the order of the file."""
     below: dict[str, list[str]] = {name: [] for name in bones}
     for name, parent in above.items():
         below[parent].append(name)
@@ -260,7 +266,7 @@ def _from_root(path, bones: dict[str, Bone], above: dict[str, str]) -> list[str]
             raise wrong(
                 path,
                 bone.line,
-                f"{shown(name)} below the root in :hierarchy",
+                f"{quote_text(name)} below the root in :hierarchy",
                 "it apart",
                 "add it to the line of its parent",
             )

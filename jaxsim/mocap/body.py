@@ -1,8 +1,8 @@
-"""What retargeting asks of a character: which links play which roles, and how they stand.
+"""Links of a character that retargeting needs, by role, with their frames in the standing pose.
 
 Each role has a frame of its own, the same for all characters: x ahead, y left, z up as a human
 stands with hanging arms, straight legs and flat feet. In limbs z points against the bone and y is
-the line about which knee or elbow bends. A link's frame is that of its role times a constant.
+the axis of knee or elbow. A link's frame is that of its role times a constant.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from jaxsim.dynamics.kinematics import Kinematics
 from jaxsim.model import Model, ModelError, Topology
 from jaxsim.model.roles import FEET, SIDES, sided
 
-__all__ = ["DRIVEN", "Body", "body_of"]
+__all__ = ["DRIVEN", "RoleLinks", "body_of"]
 
 TRUNK = ("pelvis", "chest", "abdomen", "head")
 LIMBS = ("upperArm", "forearm", "thigh", "shank", "foot")
 DRIVEN = (*TRUNK, *(sided(side, limb) for side in SIDES for limb in LIMBS))
 LEAST_BONE = 0.02  # [m] of a limb that has a direction
-BENT = np.sin(np.radians(20.0))  # of limbs that tell by their pose which way they bend
+BENT = np.sin(np.radians(20.0))  # bend of limbs whose pose shows their axis
 
 
 @dataclass(frozen=True)
-class Body:
-    """The links of a character that a clip drives. Static: it may be an argument of jit."""
+class RoleLinks:
+    """Links of a character that a clip drives, by role. Static: it may be an argument of jit."""
 
     roles: tuple[str, ...]  # (K,) of DRIVEN, parents before children; one for a link, but that a
     # foot may be a part of its shank's
@@ -43,19 +43,19 @@ class Body:
 
     @property
     def offsets(self) -> np.ndarray:
-        """(K, 3, 3) B, with R_link = R_role B."""
+        """Matrices B (K, 3, 3), with R_link = R_role B."""
         return np.array(self.frames).reshape(-1, 3, 3)
 
     def index(self, role: str) -> int:
-        """Where a role stands in the arrays."""
+        """Index of a role in the arrays."""
         return self.roles.index(role)
 
 
-def body_of(model: Model) -> Body:
-    """The body of a character, as it stands.
+def body_of(model: Model) -> RoleLinks:
+    """Links of a character by role, from its standing pose.
 
-    Raises ModelError, with the remedy, where a role of the pelvis, a thigh, shank, foot or of the
-    root's link is not known, where the root does not move freely, or the feet have no soles.
+    Raises ModelError, with the remedy, for missing roles of the pelvis, a thigh, shank, foot or of
+    the root's link, for a root that does not move freely, or feet without soles.
     """
     top = model.topology
     legs = [sided(side, limb) for side in SIDES for limb in ("thigh", "shank", "foot")]
@@ -100,16 +100,16 @@ def _measured(
     roles: tuple[str, ...],
     links: tuple[int, ...],
     joints: tuple[tuple[int, ...], ...],
-) -> Body:
-    """The body, with lengths and frames from the standing pose."""
+) -> RoleLinks:
+    """Role links with lengths and frames from the standing pose."""
     kin, _ = standing_kinematics(model)
     rot, anchor = np.asarray(kin.link_rot, float), np.asarray(kin.joint_anchor, float)
     heading = _heading(rot[links[roles.index("pelvis")]] @ model.topology.roles.forward)
     points: dict[str, np.ndarray] = {}
-    for role, link, own in zip(roles, links, joints):
+    for role, link, turning in zip(roles, links, joints):
         above = points.get(role.replace("Foot", "Shank")) if role.endswith("Foot") else None
-        if own:
-            points[role] = anchor[list(own)].mean(0)
+        if turning:
+            points[role] = anchor[list(turning)].mean(0)
         elif above is not None and link == links[roles.index(role.replace("Foot", "Shank"))]:
             points[role] = _ankle(model, kin, role, above, heading)
         else:
@@ -117,9 +117,10 @@ def _measured(
     pos = np.asarray(kin.link_pos, float)
     pivots = [rot[link].T @ (points[role] - pos[link]) for role, link in zip(roles, links)]
     axes = {
-        role: np.asarray(model.joint_axis, float)[own[0]] @ np.asarray(kin.joint_rot)[own[0]].T
-        for role, own in zip(roles, joints)
-        if len(own) == 1 and model.topology.joint_kinds[own[0]] == "hinge"
+        role: np.asarray(model.joint_axis, float)[turning[0]]
+        @ np.asarray(kin.joint_rot)[turning[0]].T
+        for role, turning in zip(roles, joints)
+        if len(turning) == 1 and model.topology.joint_kinds[turning[0]] == "hinge"
     }
     frames = {role: heading for role in roles}
     for side in SIDES:
@@ -138,21 +139,21 @@ def _measured(
     flat = tuple(tuple(np.round(o, 12).ravel().tolist()) for o in offsets)
     standing = tuple(standing_q(model).tolist())
     places = tuple(tuple(np.round(p, 12).tolist()) for p in pivots)
-    return Body(roles, links, joints, places, flat, leg, standing, *_soles(model))
+    return RoleLinks(roles, links, joints, places, flat, leg, standing, *_soles(model))
 
 
 def _soles(model: Model) -> tuple[tuple, tuple, tuple]:
-    """Links, places and sides of the points of both feet, see ``Body``."""
-    found = effectors_of(model)
-    group = [found.group_names[g] for g in found.groups]
+    """Links, positions and sides of the points of both feet, see ``RoleLinks``."""
+    effectors = effectors_of(model)
+    group = [effectors.group_names[g] for g in effectors.groups]
     feet = [k for k, name in enumerate(group) if name in FEET]
-    points = np.asarray(found.point, float)[feet]
-    links = tuple(found.links[k] for k in feet)
+    points = np.asarray(effectors.point, float)[feet]
+    links = tuple(effectors.links[k] for k in feet)
     return links, tuple(map(tuple, points.tolist())), tuple(group[k] == FEET[0] for k in feet)
 
 
 def _heading(forward: np.ndarray) -> np.ndarray:
-    """(3, 3) whose columns are ahead, left and up; forward (3,) need not be level."""
+    """Matrix (3, 3) whose columns are ahead, left and up; forward (3,) need not be level."""
     ahead = np.array([forward[0], forward[1], 0.0])
     ahead = ahead / np.linalg.norm(ahead)
     return np.stack([ahead, np.cross([0.0, 0.0, 1.0], ahead), [0.0, 0.0, 1.0]], axis=1)
@@ -166,7 +167,7 @@ def _end(
     kin: Kinematics,
     role: str,
 ) -> np.ndarray:
-    """(3,) [m] where a lower limb ends: at the ankle, at the wrist, else where its hand is."""
+    """End (3,) [m] of a lower limb: at the ankle, at the wrist, else at its hand."""
     foot = role.replace("Shank", "Foot")
     if foot != role:
         return points[foot]
@@ -177,16 +178,19 @@ def _end(
     own = () if hand == link else _turning(top, hand)
     if own and _apart(anchor[list(own)].mean(0), place):
         return anchor[list(own)].mean(0)
-    found = _pivot(model, kin, hand, place)
-    if not _apart(found, place):
-        found = _pivot(model, kin, link, place)
+    place_of_hand = _pivot(model, kin, hand, place)
+    if not _apart(place_of_hand, place):
+        place_of_hand = _pivot(model, kin, link, place)
     above = points[role.replace("Forearm", "UpperArm")]
-    return found if _apart(found, place) else place + (place - above)
+    return place_of_hand if _apart(place_of_hand, place) else place + (place - above)
 
 
 def _ankle(model: Model, kin: Kinematics, foot: str, knee: np.ndarray, heading: np.ndarray):
-    """(3,) [m] over the sole of a foot that is a part of its shank: a human's ankle is over a
-    quarter of the way from heel to ball, at 0.14 of the knee's height (Winter 2009, figure 4.1)."""
+    """Ankle (3,) [m] of a foot that is part of its shank, over the sole.
+
+    A human's ankle is over a quarter of the way from heel to ball, at 0.14 of the knee's height
+    (Winter 2009, figure 4.1).
+    """
     found = effectors_of(model)
     sole = np.asarray(found.positions(kin), float)[found.of(foot)] @ heading
     heel, ball = sole[:, 0].min(), sole[:, 0].max()
@@ -196,8 +200,11 @@ def _ankle(model: Model, kin: Kinematics, foot: str, knee: np.ndarray, heading: 
 
 
 def _pivot(model: Model, kin: Kinematics, link: int, above: np.ndarray | None) -> np.ndarray:
-    """(3,) [m] where a link without a joint is taken to begin: at its origin; where ``above``, the
-    joint before it, is there too, in the middle of its shapes, or at its centre of mass."""
+    """Start (3,) [m] of a link without a joint: its origin, if that is not at ``above``.
+
+    Where ``above``, the joint before it, is at the origin: the middle of its shapes, or its centre
+    of mass.
+    """
     origin, rot = np.asarray(kin.link_pos, float)[link], np.asarray(kin.link_rot, float)[link]
     shapes = [s for s, owner in enumerate(model.topology.shape_link) if owner == link]
     places = [origin]
@@ -209,15 +216,17 @@ def _pivot(model: Model, kin: Kinematics, link: int, above: np.ndarray | None) -
 
 
 def _apart(first: np.ndarray, second: np.ndarray) -> bool:
-    """Whether the line between two points tells the direction of a limb."""
+    """True if two points are far enough apart for the direction of a limb."""
     return bool(np.linalg.norm(first - second) > LEAST_BONE)
 
 
 def _bend(
     first: np.ndarray, second: np.ndarray, axis: np.ndarray | None, left: np.ndarray, way: float
 ) -> np.ndarray:
-    """(3,) the y axis of a limb: the line it is bent about, else its hinge, else leftward.
-    way: 1 where bending turns about y, as knees do, -1 where against it."""
+    """Axis y (3,) of a limb: the one about which it is bent, else its hinge, else leftward.
+
+    way: 1 where bending turns about y, as knees do, -1 where against it.
+    """
     bend = np.cross(first, second) / np.linalg.norm(first) / np.linalg.norm(second)
     if np.linalg.norm(bend) > BENT:
         return way * bend
@@ -227,8 +236,10 @@ def _bend(
 
 
 def limb_frame(bone: np.ndarray, bend: np.ndarray) -> np.ndarray:
-    """(..., 3, 3) whose columns are x, y, z of a limb: z against its bone, y near ``bend``, both
-    (..., 3) and not parallel."""
+    """Matrix (..., 3, 3) whose columns are x, y, z of a limb: z against its bone, y near ``bend``.
+
+    bone and bend (..., 3) are not parallel.
+    """
     z = -bone / np.linalg.norm(bone, axis=-1, keepdims=True)
     y = bend - np.sum(bend * z, axis=-1, keepdims=True) * z
     y = y / np.maximum(np.linalg.norm(y, axis=-1, keepdims=True), 1e-9)

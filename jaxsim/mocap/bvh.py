@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxsim.mocap.bvh_dialects import plain_lines, whole_rows
 from jaxsim.mocap.clip import Clip
-from jaxsim.mocap.errors import shown, wrong
+from jaxsim.mocap.errors import quote_text, wrong
 from jaxsim.mocap.rotations import AXES, continuous, from_angles
 from jaxsim.mocap.text import number, numbers, read_lines, table
 
@@ -44,12 +44,12 @@ class _Joint:
 
 
 def read_bvh(path: str | os.PathLike[str], rate: float | None = None) -> Clip:
-    """A BVH file as it stands: its unit is taken as a metre, its axes are kept.
+    """Read a BVH file without conversion: its unit is taken as a metre, its axes are unchanged.
 
     rate [Hz]: replaces the file's. ``read_clip`` finds unit and axes as well. Raises ClipError with
-    file, line, what was expected and the remedy.
+    file, line, expectation and remedy.
     """
-    lines, told = plain_lines(read_lines(path, "BVH"))
+    lines, notes = plain_lines(read_lines(path, "BVH"))
     joints, motion = _hierarchy(path, lines)
     columns = sum(len(joint.channels or ()) for joint in joints)
     frames, step, first = _motion_header(path, lines, motion, rate)
@@ -57,20 +57,20 @@ def read_bvh(path: str | os.PathLike[str], rate: float | None = None) -> Clip:
     rows = [lines[k] for k in places]
     joined = whole_rows(rows, frames, columns)
     if joined is not rows:
-        told.append("its frames are written over several lines")
+        notes.append("its frames are written over several lines")
         places = places[: len(joined)]
     values = table(path, joined, [k + 1 for k in places], columns, "the channels of a frame")
     if len(values) > frames:
-        told.append(f"Frames says {frames}, and there are {len(values)} rows: all are read")
+        notes.append(f"Frames says {frames}, and there are {len(values)} rows: all are read")
     if len(values) < frames:
         got = f"{len(values)} rows of numbers"
         remedy = "correct the count, or restore the rows from a copy"
         raise wrong(path, motion + 2, f"{frames} frames, as Frames says", got, remedy)
-    return _clip(Path(path).stem, joints, values, step).noted(*told)
+    return _clip(Path(path).stem, joints, values, step).noted(*notes)
 
 
 def _words(lines: list[str]) -> Iterator[tuple[int, list[str], int]]:
-    """(index of the line, words, indentation), with every brace apart."""
+    """Tuples (index of the line, words, indentation), with every brace apart."""
     for k, line in enumerate(lines):
         indent = len(line) - len(line.lstrip())
         for part in line.replace("{", "\n{\n").replace("}", "\n}\n").split("\n"):
@@ -79,11 +79,11 @@ def _words(lines: list[str]) -> Iterator[tuple[int, list[str], int]]:
 
 
 def _hierarchy(path: str | os.PathLike[str], lines: list[str]) -> tuple[list[_Joint], int]:
-    """The joints, and the index of the line MOTION."""
+    """Joints of the hierarchy, and the index of the line MOTION."""
     words = _words(lines)
     k, first, _ = next(words, (0, ["an empty file"], 0))
     if first[0].upper() != "HIERARCHY":
-        got = shown(" ".join(first))
+        got = quote_text(" ".join(first))
         raise wrong(path, k + 1, "HIERARCHY, with which a BVH file begins", got, "give a BVH file")
     joints: list[_Joint] = []
     stack: list[int] = []  # open blocks: indices of joints, -1 for an end site
@@ -97,7 +97,7 @@ def _hierarchy(path: str | os.PathLike[str], lines: list[str]) -> tuple[list[_Jo
                 path,
                 k + 1,
                 "'{'" if key != "{" else "a joint before '{'",
-                shown(" ".join(line)),
+                quote_text(" ".join(line)),
                 _AGAIN,
             )
         if key == "{":
@@ -141,10 +141,10 @@ def _unclosed(path, k, joints, stack, opened, odd):
 
 
 def _opened(path, k: int, line: list[str], joints: list[_Joint], stack: list[int]) -> int:
-    """The block that a line ROOT, JOINT or End Site begins."""
+    """Open the block of a line ROOT, JOINT or End Site."""
     key, name = line[0].upper(), " ".join(line[1:])
     if stack and stack[-1] < 0:
-        raise wrong(path, k + 1, "OFFSET or '}' in an End Site", shown(" ".join(line)), _AGAIN)
+        raise wrong(path, k + 1, "OFFSET or '}' in an End Site", quote_text(" ".join(line)), _AGAIN)
     if key == "END":
         if not stack:
             raise wrong(path, k + 1, "an End Site inside a joint", "one outside", _AGAIN)
@@ -153,7 +153,7 @@ def _opened(path, k: int, line: list[str], joints: list[_Joint], stack: list[int
         raise wrong(path, k + 1, f"a name after {key}", "none", _AGAIN)
     if key == "ROOT" and joints:
         remedy = "split the file: one figure each"
-        raise wrong(path, k + 1, "one ROOT", f"a second one, {shown(name)}", remedy)
+        raise wrong(path, k + 1, "one ROOT", f"a second one, {quote_text(name)}", remedy)
     if key == "JOINT" and not stack:
         raise wrong(path, k + 1, "JOINT inside a joint", "one outside", _AGAIN)
     if len(joints) >= _MOST_JOINTS:
@@ -163,11 +163,11 @@ def _opened(path, k: int, line: list[str], joints: list[_Joint], stack: list[int
 
 
 def _property(path, k: int, line: list[str], joints: list[_Joint], stack: list[int]) -> None:
-    """A line OFFSET or CHANNELS of the open block."""
+    """Read a line OFFSET or CHANNELS of the open block."""
     key = line[0].upper()
     if key not in ("OFFSET", "CHANNELS") or not stack:
         wanted = "OFFSET, CHANNELS, JOINT, End Site, '}' or MOTION" if stack else "ROOT or MOTION"
-        raise wrong(path, k + 1, wanted, shown(" ".join(line)), _AGAIN)
+        raise wrong(path, k + 1, wanted, quote_text(" ".join(line)), _AGAIN)
     end = stack[-1] < 0
     joint = joints[-1] if end else joints[stack[-1]]
     if key == "OFFSET":
@@ -188,11 +188,11 @@ def _property(path, k: int, line: list[str], joints: list[_Joint], stack: list[i
 def _channels(path, k: int, line: list[str], name: str) -> list[tuple[str, str]]:
     for word in line[2:]:
         if word.lower() not in CHANNELS:
-            raise wrong(path, k + 1, f"a channel {_NAMES} of {name}", shown(word), _AGAIN)
+            raise wrong(path, k + 1, f"a channel {_NAMES} of {name}", quote_text(word), _AGAIN)
     channels = [CHANNELS[word.lower()] for word in line[2:]]
     count = line[1] if len(line) > 1 else "nothing"
     if count != str(len(channels)):
-        got = f"{shown(count)} and {len(channels)} names"
+        got = f"{quote_text(count)} and {len(channels)} names"
         raise wrong(
             path, k + 1, f"the count of channels of {name}, then as many names", got, _AGAIN
         )
@@ -215,7 +215,7 @@ def _motion_header(
     path: str | os.PathLike[str], lines: list[str], motion: int, rate: float | None
 ) -> tuple[int, float, int]:
     """Number of frames, rate [Hz], and the index of the first row."""
-    found: list[tuple[int, str]] = []
+    entries: list[tuple[int, str]] = []
     k = motion + 1
     for key in ("frames", "frame time"):
         while k < len(lines) and not lines[k].strip():
@@ -228,14 +228,14 @@ def _motion_header(
                 path,
                 min(k + 1, len(lines)),
                 f"'{key.capitalize()}:' after MOTION",
-                shown(text),
+                quote_text(text),
                 _AGAIN,
             )
-        found.append((k, value.strip()))
+        entries.append((k, value.strip()))
         k += 1
-    (at, count), (place, step) = found
+    (at, count), (place, step) = entries
     if not (count.isascii() and count.isdigit() and 0 < len(count) < 10 and int(count) > 0):
-        raise wrong(path, at + 1, "a whole number of frames above zero", shown(count), _AGAIN)
+        raise wrong(path, at + 1, "a whole number of frames above zero", quote_text(count), _AGAIN)
     if rate is not None:
         return int(count), rate, k
     remedy = "give the rate of the recording, rate= or --rate, in frames a second"
@@ -247,7 +247,7 @@ def _motion_header(
         what = "seconds above zero for Frame Time, 2 at most"
         if seconds > 1:
             remedy = f"{remedy}; if {step} is that, --rate {step}"
-        raise wrong(path, place + 1, what, shown(step), remedy)
+        raise wrong(path, place + 1, what, quote_text(step), remedy)
     return int(count), 1.0 / seconds, k
 
 
@@ -291,7 +291,7 @@ def _clip(name: str, joints: list[_Joint], values: np.ndarray, rate: float) -> C
 
 
 def _distinct(names: list[str]) -> tuple[list[str], list[str]]:
-    """Names with a number behind those that came before, and what to tell of it."""
+    """Names made distinct by numbers, and notes on the changed ones."""
     result: list[str] = []
     for name in names:
         other, k = name, 2

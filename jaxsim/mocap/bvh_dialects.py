@@ -16,30 +16,30 @@ _TOGETHER = re.compile(r"(?<=[0-9.])(?=[+-])")
 
 
 def plain_lines(lines: list[str]) -> tuple[list[str], list[str]]:
-    """The lines with numbers as a program writes them, and what was done to them.
+    """Lines with numbers in standard notation, and notes on the changes.
 
-    Names of joints are left as they are.
+    Names of joints are unchanged.
     """
     rows = [k for k, line in enumerate(lines) if _holds_numbers(line)]
-    told: list[str] = []
+    notes: list[str] = []
     some = [k for k in rows if "," in lines[k]]
     if some:
         words = [word for k in some for word in lines[k].split() if "," in word]
         if "." not in "".join(lines[k] for k in rows) and all(map(_DECIMAL.fullmatch, words)):
-            told.append("its numbers have decimal commas")
+            notes.append("its numbers have decimal commas")
             changed = {k: lines[k].replace(",", ".") for k in some}
         else:
-            told.append("its numbers are parted by commas")
+            notes.append("its numbers are parted by commas")
             changed = {k: lines[k].replace(",", " ") for k in some}
         lines = [changed.get(k, line) for k, line in enumerate(lines)]
     together = [k for k in rows if _TOGETHER.search(lines[k])]
     if together:
         first = together[0] + 1
-        told.append(f"numbers stand together before a minus, first in line {first}: taken apart")
+        notes.append(f"numbers stand together before a minus, first in line {first}: taken apart")
         lines = list(lines)
         for k in together:
             lines[k] = _TOGETHER.sub(" ", lines[k])
-    return lines, told
+    return lines, notes
 
 
 def _holds_numbers(line: str) -> bool:
@@ -48,7 +48,7 @@ def _holds_numbers(line: str) -> bool:
 
 
 def whole_rows(rows: list[str], frames: int, columns: int) -> list[str]:
-    """One row a frame, where frames are written over several lines; else the rows as they are."""
+    """One row a frame, joined from several lines if necessary."""
     if len(rows) <= frames or not columns:
         return rows
     words = [word for row in rows for word in row.split()]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 from jaxsim.mocap.errors import ClipError, wrong
 from jaxsim.mocap.settle import UPS, axes_matrix, unit_size
 
@@ -25,7 +25,7 @@ _COPY = "restore the file from a copy, or export it again"
 
 @dataclass(frozen=True, eq=False)
 class Markers:
-    """M markers over T frames."""
+    """Positions of M markers over T frames."""
 
     name: str
     marker_names: tuple[str, ...]  # (M,) without the subject before a colon
@@ -43,10 +43,11 @@ def read_markers(
     unit: str | float | None = None,
     up: str | None = None,
 ) -> Markers:
-    """The markers in a C3D file. rate [Hz], unit and up as in ``read_clip`` replace the file's.
+    """Read the markers in a C3D file.
 
-    Raises ImportError, naming the extra, without ezc3d; ClipError with file, what was expected and
-    the remedy for what is no such file or has no markers, rate or unit.
+    rate [Hz], unit and up as in ``read_clip`` replace the file's. Raises ImportError, naming the
+    extra, without ezc3d; ClipError with file, expectation and remedy for another kind of file or
+    one without markers, rate or unit.
     """
     path = Path(path)
     if not path.is_file():
@@ -75,13 +76,13 @@ def read_markers(
         ) from None
     if points.size == 0:
         raise wrong(path, None, "markers", "none", "export the file with its trajectories")
-    points, told = _all_frames(data, points.transpose(2, 1, 0), content["parameters"])
-    found = _markers(path, points, about, rate, unit, up)
-    return replace(found, problems=(*found.problems, *told))
+    points, notes = _all_frames(data, points.transpose(2, 1, 0), content["parameters"])
+    markers = _markers(path, points, about, rate, unit, up)
+    return replace(markers, problems=(*markers.problems, *notes))
 
 
 def _all_frames(data: bytes, points: np.ndarray, parameters: Any) -> tuple[np.ndarray, list[str]]:
-    """(T, M, 3) with the frames that a header's 16 bits cannot count, and what to tell of them."""
+    """Points (T, M, 3) with the frames that a header's 16 bits cannot count, and notes on them."""
     count, analog, first, last = struct.unpack_from("<4H", data, 2)
     scale, start = struct.unpack_from("<fH", data, 12)
     intel = data[512 * (data[0] - 1) + 3] == 84
@@ -91,18 +92,18 @@ def _all_frames(data: bytes, points: np.ndarray, parameters: Any) -> tuple[np.nd
     width = 4 * count + analog
     rows = np.frombuffer(data, kind, offset=512 * (start - 1))
     rows = rows[: len(rows) // width * width].reshape(-1, width)
-    held = _told_frames(parameters) or int(np.flatnonzero(rows.any(axis=1)).max(initial=-1)) + 1
-    rows = rows[:held, : 4 * count].reshape(-1, count, 4)
+    n_frames = _told_frames(parameters) or int(np.flatnonzero(rows.any(axis=1)).max(initial=-1)) + 1
+    rows = rows[:n_frames, : 4 * count].reshape(-1, count, 4)
     if len(rows) <= len(points):
         return points, []
     lost = rows[..., 3:] < 0
     whole = np.where(lost, np.nan, rows[..., :3] * (float(scale) if scale > 0 else 1.0))
-    told = f"it holds {len(whole)} frames, more than its header can count: all are read"
-    return whole.astype(np.float64), [told]
+    note = f"it holds {len(whole)} frames, more than its header can count: all are read"
+    return whole.astype(np.float64), [note]
 
 
 def _told_frames(parameters: Any) -> int:
-    """How many frames the parameters of a long file tell, 0 where they do not."""
+    """Number of frames by the parameters of a long file, 0 without them."""
 
     def values(group: str, name: str) -> list[float]:
         return [
@@ -118,29 +119,29 @@ def _told_frames(parameters: Any) -> int:
 
 
 def _check_size(path: Path, data: bytes) -> None:
-    """Raise ClipError for another kind of file, and for one cut short, at which ezc3d may hang."""
+    """Raise ClipError for another kind of file, and for a truncated one (ezc3d may hang there)."""
     if data[1:2] != b"\x50":
         raise wrong(path, None, "a C3D file, whose second byte is 0x50", "something else", _COPY)
     parameters = 512 * (data[0] - 1)
     head = data[parameters : parameters + 4]
     if len(data) < 512 or parameters < 512 or len(head) < 4:
         raise wrong(path, None, "a header and parameters", f"{len(data)} bytes", _COPY)
-    wanted = parameters + 512 * head[2]
+    least = parameters + 512 * head[2]
     if head[3] in (84, 85):  # not big-endian
         points, analog, first, last = struct.unpack_from("<4H", data, 2)
         scale, start = struct.unpack_from("<fH", data, 12)
         size = 2 if scale > 0 else 4
-        frames = max(last - first + 1, 0) if last < 65535 else 0  # more are told elsewhere
+        frames = max(last - first + 1, 0) if last < 65535 else 0  # more are stated elsewhere
         if head[3] == 84:
-            wanted = max(wanted, 512 * (start - 1) + frames * size * (4 * points + analog))
-    if len(data) < wanted:
-        raise wrong(path, None, f"{wanted} bytes, as its header says", f"{len(data)}", _COPY)
+            least = max(least, 512 * (start - 1) + frames * size * (4 * points + analog))
+    if len(data) < least:
+        raise wrong(path, None, f"{least} bytes, as its header says", f"{len(data)}", _COPY)
 
 
 def _markers(path: Path, points: np.ndarray, about: dict[str, Any], rate, unit, up) -> Markers:
     problems: list[str] = []
-    told = float(about["RATE"][0]) if len(about.get("RATE", ())) else 0.0
-    rate = told if rate is None else rate
+    file_rate = float(about["RATE"][0]) if len(about.get("RATE", ())) else 0.0
+    rate = file_rate if rate is None else rate
     if not (np.isfinite(rate) and 0.01 <= rate <= 1e5):
         remedy = "give the frames a second of the recording, rate= or --rate"
         raise wrong(path, None, "frames a second above zero, POINT:RATE", f"{rate:g}", remedy)
@@ -185,7 +186,7 @@ def _markers(path: Path, points: np.ndarray, about: dict[str, Any], rate, unit, 
 
 
 def _filled(pos: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """(T, M, 3) with the last place that was seen, before the first one that."""
+    """Positions (T, M, 3) with gaps filled by the last seen one, before the first by that one."""
     rows = np.where(seen, np.arange(len(seen))[:, None], -1)
     last = np.maximum.accumulate(rows, axis=0)
     first = np.argmax(seen, axis=0)
@@ -194,18 +195,18 @@ def _filled(pos: np.ndarray, seen: np.ndarray) -> np.ndarray:
 
 
 def markers_motion(markers: Markers, radius: float = 0.012) -> Motion:
-    """Markers as a motion that the viewer plays: a sphere each, and the ground. radius [m]."""
+    """Motion of markers for the viewer: a sphere each, and the ground. radius [m]."""
     frames, count = markers.pos.shape[:2]
     upright = np.zeros((frames, count, 4))
     upright[..., 0] = 1.0
     none = np.zeros((frames, 0))
-    spheres = tuple(Shape("sphere", k, size=(radius,)) for k in range(count))
+    spheres = tuple(MotionShape("sphere", k, size=(radius,)) for k in range(count))
     return Motion(
         title=markers.name,
         link_names=markers.marker_names,
         joint_names=(),
         phase_names=(),
-        shapes=(Shape("plane", -1), *spheres),
+        shapes=(MotionShape("plane", -1), *spheres),
         time=np.arange(frames) / markers.rate,
         q=none,
         qd=none,

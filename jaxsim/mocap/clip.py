@@ -1,8 +1,8 @@
-"""A clip: the motion of a tree of joints, as motion-capture files hold it.
+"""Clip: the motion of a tree of joints, as in motion-capture files.
 
-Metres, seconds, z up; quaternions (w, x, y, z), which take a joint's frame to that of its parent.
-In the zero pose (all quaternions the identity) every frame is parallel to the world's, and the
-figure faces x with its left at y.
+Metres, seconds, z up; quaternions (w, x, y, z), which map a joint's frame to that of its parent. In
+the zero pose (all quaternions the identity) every frame is parallel to the world's, and the figure
+faces x with its left at y.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ class Clip:
 
     def _check(self) -> None:
         n, frames, ends = len(self.joint_names), self.root_pos.shape[0], len(self.end_parents)
-        wanted = {
+        expected = {
             "offsets": (n, 3),
             "end_offsets": (ends, 3),
             "rotations": (frames, n, 4),
             "root_pos": (frames, 3),
             "moved_pos": (frames, len(self.moved), 3),
         }
-        for name, shape in wanted.items():
+        for name, shape in expected.items():
             array = getattr(self, name)
             if array.shape != shape:
                 raise ClipError(f"clip: {name} has shape {array.shape}, expected {shape}")
@@ -87,26 +87,26 @@ class Clip:
 
     @property
     def n_frames(self) -> int:
-        """T, the number of frames."""
+        """Number T of frames."""
         return int(self.root_pos.shape[0])
 
     @property
     def n_joints(self) -> int:
-        """J, the number of joints."""
+        """Number J of joints."""
         return len(self.joint_names)
 
     @property
     def seconds(self) -> float:
-        """[s] from the first frame to the last."""
+        """Time from the first frame to the last [s]."""
         return (self.n_frames - 1) / self.rate
 
     @property
     def time(self) -> np.ndarray:
-        """(T,) [s], from 0."""
+        """Times (T,) [s], from 0."""
         return np.arange(self.n_frames) / self.rate
 
     def joint(self, name: str) -> int:
-        """The index of a joint. Raises ClipError, with the names, if there is none."""
+        """Index of a joint. Raises ClipError, with the names, if there is none."""
         if name not in self.joint_names:
             raise ClipError(
                 f"{self.name} has no joint {name!r}; it has {', '.join(self.joint_names)}"
@@ -114,13 +114,15 @@ class Clip:
         return self.joint_names.index(name)
 
     def take(self, frames: slice | np.ndarray) -> Clip:
-        """The clip at some frames, which are one 1/rate apart: a slice without a step, or (n,)
-        consecutive frame numbers."""
+        """Clip at some frames, which are one 1/rate apart.
+
+        frames: a slice without a step, or (n,) consecutive frame numbers.
+        """
         cut = {k: getattr(self, k)[frames] for k in ("rotations", "root_pos", "moved_pos")}
         return replace(self, **cut)
 
     def repeated(self, times: int) -> Clip:
-        """So many cycles, each of which begins in the last frame of the one before."""
+        """Repeat a cycle; each repetition begins in the last frame of the one before."""
         cycle = np.arange(self.n_frames - 1)
         frames = np.concatenate([*[cycle] * times, [self.n_frames - 1]])
         moves = (self.root_pos[-1] - self.root_pos[0]) * np.array([1.0, 1.0, 0.0])
@@ -130,9 +132,9 @@ class Clip:
         return replace(made, root_pos=made.root_pos + passed[:, None] * moves)
 
     def some(self, count: int) -> Clip:
-        """At most so many frames, evenly over the clip; rate and time mean nothing then."""
+        """Clip at up to ``count`` frames, evenly spaced; its rate and time are invalid."""
         return self.take(np.unique(np.linspace(0, self.n_frames - 1, count).astype(int)))
 
     def noted(self, *problems: str) -> Clip:
-        """With more problems."""
+        """Clip with more problems."""
         return replace(self, problems=(*self.problems, *problems))

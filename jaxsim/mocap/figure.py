@@ -1,4 +1,4 @@
-"""A clip as a motion that the viewer plays: a capsule for each bone, the stance as phases."""
+"""Viewer motions of clips: a capsule for each bone, the stance as phases."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.kinematics import poses_of
 from jaxsim.mocap.rotations import turning
-from jaxsim.mocap.schemes import Scheme
+from jaxsim.mocap.schemes import NamingScheme
 from jaxsim.mocap.stance import Stance
 
 __all__ = ["beside", "clip_motion"]
@@ -19,15 +19,17 @@ PHASES = ("no foot stands", "left foot", "right foot", "both feet")
 THIN, THICK = 0.012, 0.045  # [m] radii of bones
 
 
-def clip_motion(clip: Clip, scheme: Scheme | None = None, stance: Stance | None = None) -> Motion:
-    """The source skeleton of a clip: a link for each joint, a capsule for each bone, the ground.
+def clip_motion(
+    clip: Clip, scheme: NamingScheme | None = None, stance: Stance | None = None
+) -> Motion:
+    """Motion of a clip's skeleton: a link for each joint, a capsule for each bone, the ground.
 
-    With a scheme, links bear their role and side, which gives sides their colours, and the heights
-    of head and ankles are charted; with a stance, its labels are the phases.
+    With a scheme, links have the names of their roles and sides, which gives sides their colours,
+    and the heights of head and ankles are charted; with a stance, its labels are the phases.
     """
     pos, quat = poses_of(clip)
     lowest = float(np.percentile(pos[..., 2].min(axis=1), 5))
-    shapes = [Shape("plane", -1, pos=(0.0, 0.0, min(lowest, 0.0) if lowest < -0.5 else 0.0))]
+    shapes = [MotionShape("plane", -1, pos=(0.0, 0.0, min(lowest, 0.0) if lowest < -0.5 else 0.0))]
     bones = [
         (parent, clip.offsets[j], j)
         for j, parent in enumerate(clip.parents)
@@ -40,7 +42,7 @@ def clip_motion(clip: Clip, scheme: Scheme | None = None, stance: Stance | None 
             shapes.append(shape)
     frames, joints = clip.n_frames, clip.n_joints
     charted = {"head": "head", "left ankle": "leftFoot", "right ankle": "rightFoot"}
-    found = scheme.joints if scheme is not None else {}
+    joint_of = scheme.joints if scheme is not None else {}
     phase = np.full(frames, -1) if stance is None else stance.stands @ np.array([1, 2])
     return Motion(
         title=clip.name,
@@ -58,24 +60,26 @@ def clip_motion(clip: Clip, scheme: Scheme | None = None, stance: Stance | None 
         phase=phase,
         torque=np.zeros((frames, 0)),
         torque_limit=np.zeros(0),
-        heights={k: pos[:, clip.joint(found[r]), 2] for k, r in charted.items() if r in found},
+        heights={
+            k: pos[:, clip.joint(joint_of[r]), 2] for k, r in charted.items() if r in joint_of
+        },
         link_roles=("character",) * joints,
     )
 
 
-def bone_shape(link: int, offset: np.ndarray) -> Shape | None:
-    """The capsule of a bone from a link's origin to a place in its frame [m]; None under 1 mm."""
+def bone_shape(link: int, offset: np.ndarray) -> MotionShape | None:
+    """Capsule of a bone from a link's origin to a place in its frame [m]; None under 1 mm."""
     length = float(np.linalg.norm(offset))
     if length < 1e-3:
         return None
     radius = float(np.clip(0.12 * length, min(THIN, 0.4 * length), THICK))
     quat = turning(np.array([1.0, 0.0, 0.0]), np.asarray(offset))
     size = (radius, max(0.5 * length - radius, 0.0))
-    return Shape("capsule", link, tuple(0.5 * offset), tuple(quat.tolist()), size)
+    return MotionShape("capsule", link, tuple(0.5 * offset), tuple(quat.tolist()), size)
 
 
-def _labels(clip: Clip, scheme: Scheme | None) -> tuple[str, ...]:
-    """Names of the joints, with their roles; a side goes on to all that hangs below."""
+def _labels(clip: Clip, scheme: NamingScheme | None) -> tuple[str, ...]:
+    """Names of the joints, with their roles; a side is inherited by all joints below."""
     role_of = {joint: role for role, joint in scheme.joints.items()} if scheme else {}
     sides: list[str] = []
     labels: list[str] = []
@@ -89,11 +93,11 @@ def _labels(clip: Clip, scheme: Scheme | None) -> tuple[str, ...]:
 
 
 def beside(left: Motion, right: Motion, apart: float = 1.2) -> Motion:
-    """Two motions of the same times as one that shows both, ``right`` shifted by ``-apart`` [m]
-    along y: a source and a character that follows it. Phases, heights and contacts are the left
-    one's; shapes of the right one that are fixed to the world are left out.
+    """Join two motions of the same times into one, ``right`` shifted by ``-apart`` [m] along y.
 
-    Raises ValueError where the times differ.
+    Such as a source and a character that follows it. Phases, heights and contacts are the left
+    one's; shapes of the right one that are fixed to the world are left out. Raises ValueError where
+    the times differ.
     """
     if left.time.shape != right.time.shape or not np.allclose(left.time, right.time, atol=1e-6):
         raise ValueError("beside needs two motions with samples at the same times")

@@ -1,4 +1,4 @@
-"""Positions of a character whose links have given orientations, for many frames at once.
+"""Inverse kinematics of all links' orientations, for many frames at once.
 
 A ball takes the orientation as it is. Hinges of a link start at the best place of a grid over their
 limits; a few damped Gauss-Newton steps then fit all hinges of the body together, within limits:
@@ -24,19 +24,19 @@ from jaxsim.math.rotation import (
     quat_to_matrix,
     rotate,
 )
-from jaxsim.mocap.body import Body
+from jaxsim.mocap.body import RoleLinks
 from jaxsim.model import Model
 
 __all__ = [
     "BLOCK",
-    "begun",
-    "fitted",
-    "followed",
+    "continue_hinges",
+    "fit_hinges",
     "hinge_places",
-    "hips_put",
     "in_blocks",
-    "placed",
-    "slowed",
+    "initial_angles",
+    "limit_change",
+    "move_hips",
+    "role_poses",
 ]
 
 BLOCK = 256  # frames that one call of a compiled program takes
@@ -51,8 +51,10 @@ LIGHT = 0.2  # weight of an abdomen, which has to give where a chest cannot be r
 
 
 def in_blocks(function, frames: int, *arrays: np.ndarray):
-    """``function`` of (BLOCK, ...) pieces of (T, ...) arrays, its results (T, ...) as numpy. The
-    last piece is filled up with its last frame, so that one compiled program serves all clips."""
+    """Apply ``function`` of (BLOCK, ...) arrays to (T, ...) arrays; results (T, ...) in numpy.
+
+    The last piece is padded with its last frame, so that one compiled program serves all clips.
+    """
     parts = []
     for start in range(0, frames, BLOCK):
         index = np.minimum(np.arange(start, start + BLOCK), frames - 1)
@@ -62,9 +64,12 @@ def in_blocks(function, frames: int, *arrays: np.ndarray):
 
 
 @partial(jax.jit, static_argnames="body")
-def placed(model: Model, body: Body, q: Array) -> dict[str, Array]:
-    """Of frames q (N, nq): "frames" (N, K, 3, 3) of the roles, "points" (N, K, 3) where their
-    joints are [m], "soles" (N, ne, 3) the points of the feet [m]."""
+def role_poses(model: Model, body: RoleLinks, q: Array) -> dict[str, Array]:
+    """Role frames, joint positions and sole points of a character at q (N, nq).
+
+    "frames" (N, K, 3, 3) of the roles, "points" (N, K, 3) of their joints [m], "soles" (N, ne, 3)
+    of the feet [m].
+    """
 
     def of(q: Array) -> dict[str, Array]:
         kin = forward_kinematics(model, q, jnp.zeros(model.topology.nv, q.dtype))
@@ -79,15 +84,15 @@ def placed(model: Model, body: Body, q: Array) -> dict[str, Array]:
     return jax.vmap(of)(q)
 
 
-def role_frames(body: Body, kin: Kinematics) -> Array:
-    """(K, 3, 3) of the roles in the world."""
+def role_frames(body: RoleLinks, kin: Kinematics) -> Array:
+    """Orientations (K, 3, 3) of the roles in the world."""
     back = np.swapaxes(body.offsets, -1, -2)
     rot = kin.link_rot[np.array(body.links)]
     return compose(rot, jnp.asarray(back, rot.dtype))
 
 
-def role_points(body: Body, kin: Kinematics) -> Array:
-    """(K, 3) [m] where the joints of the roles are."""
+def role_points(body: RoleLinks, kin: Kinematics) -> Array:
+    """Positions (K, 3) [m] of the joints of the roles."""
     places = [
         kin.joint_anchor[np.array(own)].mean(0)
         if own
@@ -98,21 +103,23 @@ def role_points(body: Body, kin: Kinematics) -> Array:
 
 
 @partial(jax.jit, static_argnames="body")
-def begun(model: Model, body: Body, targets: Array) -> Array:
-    """(N, nq) where each link for itself is turned as near to ``targets`` (N, K, 3, 3) of the roles
-    as its joints can; joints of links without a role as they stand."""
+def initial_angles(model: Model, body: RoleLinks, targets: Array) -> Array:
+    """Initial coordinates (N, nq), each link by itself as near to its target as its joints allow.
+
+    targets (N, K, 3, 3): of the roles; joints of links without a role as in the standing pose.
+    """
     offsets = jnp.asarray(body.offsets, targets.dtype)
     return jax.vmap(partial(_link_by_link, model, body))(compose(targets, offsets))
 
 
 @partial(jax.jit, static_argnames="body")
-def fitted(
-    model: Model, body: Body, q: Array, start: Array, targets: Array, hips: Array
+def fit_hinges(
+    model: Model, body: RoleLinks, q: Array, start: Array, targets: Array, hips: Array
 ) -> tuple[Array, Array]:
-    """(N, nq) with the hinges of all roles fitted together to ``targets`` (N, K, 3, 3), and the
-    middle between the thighs' joints at ``hips`` (N, 3) [m]; and what is left of the error (N,).
+    """Coordinates (N, nq) with the hinges of all roles fitted together, and remaining errors (N,).
 
-    q (N, nq): balls and root; start (N, nq): hinges, from where their fit begins.
+    targets (N, K, 3, 3): of the roles; hips (N, 3): of the middle between the thighs' joints [m]. q
+    (N, nq): balls and root; start (N, nq): hinges, from where their fit begins.
     """
     hinges = hinge_places(model, body)
     if hinges.size:
@@ -121,18 +128,18 @@ def fitted(
         )
     else:
         left = jnp.zeros(len(q), q.dtype)
-    return hips_put(model, body, q, hips), left
+    return move_hips(model, body, q, hips), left
 
 
 @partial(jax.jit, static_argnames="body")
-def followed(
-    model: Model, body: Body, before: Array, q: Array, left: Array, targets: Array
+def continue_hinges(
+    model: Model, body: RoleLinks, before: Array, q: Array, left: Array, targets: Array
 ) -> Array:
-    """(N, nq) of frames in order, whose hinges go on from those of the frame before unless the fit
-    of the frame by itself is clearly better, so that they do not jump between two ways to turn.
+    """Coordinates (N, nq) of frames in order, with hinges that continue from frame to frame.
 
-    before (nq,): the frame before the first; q (N, nq), left (N,): as ``fitted`` gives them;
-    targets (N, K, 3, 3).
+    The fit of a frame by itself is taken only where it is clearly better, so that hinges do not
+    jump between two solutions. before (nq,): the frame before the first; q (N, nq), left (N,): as
+    ``fit_hinges`` gives them; targets (N, K, 3, 3).
     """
     places = hinge_places(model, body)
 
@@ -146,14 +153,16 @@ def followed(
 
 
 @partial(jax.jit, static_argnames="body")
-def hips_put(model: Model, body: Body, q: Array, hips: Array) -> Array:
-    """(N, nq) with the middle between the thighs' joints at ``hips`` (N, 3) [m]."""
+def move_hips(model: Model, body: RoleLinks, q: Array, hips: Array) -> Array:
+    """Move the root so that the middle between the thighs' joints is at ``hips`` (N, 3) [m]."""
     return jax.vmap(partial(_hips_at, model, body))(q, hips)
 
 
-def slowed(q: np.ndarray, places: np.ndarray, most: float) -> np.ndarray:
-    """(T, nq) where no angle at ``places`` changes by more than ``most`` [rad] from a frame to the
-    next: a jump is a ramp around it, and what is slow stays as it is."""
+def limit_change(q: np.ndarray, places: np.ndarray, most: float) -> np.ndarray:
+    """Limit the change of angles at ``places`` from frame to frame to ``most`` [rad].
+
+    A jump becomes a ramp around it, slow changes are unchanged.
+    """
     ways = []
     for order in (1, -1):
         way = q[::order, places].copy()
@@ -165,14 +174,14 @@ def slowed(q: np.ndarray, places: np.ndarray, most: float) -> np.ndarray:
     return out
 
 
-def hinge_places(model: Model, body: Body) -> np.ndarray:
-    """Where in q the hinges of the roles' links are."""
+def hinge_places(model: Model, body: RoleLinks) -> np.ndarray:
+    """Indices in q of the hinges of the roles' links."""
     top = model.topology
     own = [j for joints in body.joints for j in joints if top.joint_kinds[j] == "hinge"]
     return np.array([top.q_start[j] for j in own], int)
 
 
-def _hips_at(model: Model, body: Body, q: Array, hips: Array) -> Array:
+def _hips_at(model: Model, body: RoleLinks, q: Array, hips: Array) -> Array:
     kin = forward_kinematics(model, q, jnp.zeros(model.topology.nv, q.dtype))
     thighs = [body.index("leftThigh"), body.index("rightThigh")]
     shift = hips - role_points(body, kin)[np.array(thighs)].mean(0)
@@ -181,8 +190,8 @@ def _hips_at(model: Model, body: Body, q: Array, hips: Array) -> Array:
     return q.at[height - 2 : height + 1].add(shift)
 
 
-def _link_by_link(model: Model, body: Body, targets: Array) -> Array:
-    """(nq,) where each link is turned as well as its own joints can; targets (K, 3, 3) of links."""
+def _link_by_link(model: Model, body: RoleLinks, targets: Array) -> Array:
+    """Coordinates (nq,) with each link turned as well as its own joints can; targets (K, 3, 3)."""
     top, dtype = model.topology, targets.dtype
     q = jnp.asarray(body.standing, dtype)
     offset = quat_to_matrix(model.joint_quat)
@@ -210,7 +219,7 @@ def _link_by_link(model: Model, body: Body, targets: Array) -> Array:
 
 
 def _chain(model: Model, joints: list[int], hinges: list[int], angles: Array) -> Array:
-    """(..., 3, 3) of a link in its parent; angles (..., n) of its hinges."""
+    """Rotation (..., 3, 3) of a link in its parent; angles (..., n) of its hinges."""
     R = jnp.broadcast_to(jnp.eye(3, dtype=angles.dtype), (*angles.shape[:-1], 3, 3))
     for j in joints:
         R = compose(R, quat_to_matrix(model.joint_quat[j]))
@@ -228,7 +237,7 @@ def _limits(model: Model, joints: list[int]) -> tuple[Array, Array]:
 
 
 def _best_of_grid(model: Model, joints: list[int], hinges: list[int], wanted: Array) -> Array:
-    """(n,) angles on a grid over the limits that turn a link nearest to ``wanted`` (3, 3)."""
+    """Angles (n,) on a grid over the limits that turn a link nearest to ``wanted`` (3, 3)."""
     lower, upper = _limits(model, hinges)
     steps = np.linspace(0.0, 1.0, GRID[len(hinges)])
     shares = jnp.asarray(np.array(list(product(steps, repeat=len(hinges)))), wanted.dtype)
@@ -238,10 +247,12 @@ def _best_of_grid(model: Model, joints: list[int], hinges: list[int], wanted: Ar
 
 
 def _together(
-    model: Model, body: Body, q: Array, targets: Array, steps: int = STEPS
+    model: Model, body: RoleLinks, q: Array, targets: Array, steps: int = STEPS
 ) -> tuple[Array, Array]:
-    """(nq,) after Gauss-Newton steps of all hinges of the roles' links, and the sum of the squared
-    weighted errors (); targets (K, 3, 3)."""
+    """Coordinates (nq,) after Gauss-Newton steps of all hinges, and the squared error ().
+
+    Hinges of the roles' links; the error is the sum of squared weighted ones; targets (K, 3, 3).
+    """
     top = model.topology
     hinges = [j for own in body.joints for j in own if top.joint_kinds[j] == "hinge"]
     places = hinge_places(model, body)
@@ -272,8 +283,8 @@ def _together(
     return q, jnp.sum(errors(q)[2] ** 2)
 
 
-def _weights(body: Body) -> np.ndarray:
-    """(K, 3) of the axes of each role's frame."""
+def _weights(body: RoleLinks) -> np.ndarray:
+    """Weights (K, 3) of the axes of each role's frame."""
     rows = np.ones((len(body.roles), 3))
     for k, role in enumerate(body.roles):
         if role == "abdomen":

@@ -1,4 +1,4 @@
-"""A simulated motion as a clip, for files that other programs play."""
+"""Conversion of simulated motions to clips, for files that other programs play."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ FILE_AXES = ("Z", "X", "Y")  # Y up, faces Z, as most files do
 def clip_of_motion(
     motion: Motion, parents: Sequence[int] | None = None, rate: float | None = None
 ) -> Clip:
-    """The clip whose joints are the links of a simulated motion: each as a joint at the link's
-    origin, with the link's orientation in the world.
+    """Convert a simulated motion to a clip, whose joints are the links.
 
-    parents: (nl,) of each link, -1 for none, as ``model.topology.link_parent``; where none are
-    given, a link hangs on the nearest one before it that it keeps its place in. A link with no
-    parent beside the first, and one that slides in its parent, has a position of its own in every
-    frame. rate [Hz]: frames are taken at this rate, by default at the motion's mean rate; between
-    two samples the nearer one counts.
+    Each joint is at the link's origin, with the link's orientation in the world. parents: (nl,) of
+    each link, -1 for none, as ``model.topology.link_parent``; by default a link hangs on the
+    nearest one before it in which its position is constant. A link with no parent beside the first,
+    and one that slides in its parent, has a position of its own in every frame. rate [Hz]: frames
+    are taken at this rate, by default at the motion's mean rate; between two samples the nearer one
+    counts.
 
     Raises ClipError for a motion without links or frames, or with values that are not finite.
     """
@@ -76,7 +76,7 @@ def clip_of_motion(
 def _parents(
     motion: Motion, pos: np.ndarray, quat: np.ndarray, given: Sequence[int] | None
 ) -> list[int]:
-    """A tree with link 0 as its root."""
+    """Parents of the links, a tree with link 0 as its root."""
     count = motion.n_links
     if given is not None:
         if len(given) != count or not all(-1 <= p < k for k, p in enumerate(given)):
@@ -94,7 +94,7 @@ def _parents(
 
 
 def _names(names: Sequence[str]) -> tuple[str, ...]:
-    """Names that a BVH file can hold: without blanks and braces, and different."""
+    """Names that are valid in a BVH file: without blanks and braces, and distinct."""
     plain: list[str] = []
     for k, name in enumerate(names):
         text = "_".join(name.replace("{", " ").replace("}", " ").split()) or f"link_{k}"
@@ -103,8 +103,10 @@ def _names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _end(motion: Motion, link: int, parents: Sequence[int]) -> np.ndarray | None:
-    """(3,) [m] where a link ends on which no other hangs: as far beyond the middle of its shapes as
-    that is from its origin. None for others."""
+    """End (3,) [m] of a link without children; None for others.
+
+    It is as far beyond the middle of its shapes as that is from its origin.
+    """
     if link in parents:
         return None
     centres = [shape.pos for shape in motion.shapes if shape.link == link]

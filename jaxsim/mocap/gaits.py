@@ -1,11 +1,11 @@
-"""Motions of our own: a walk, in place and forward, a kick, a reach. Each is a cycle of a plan."""
+"""Synthetic motions: a walk, in place and forward, a kick, a reach; each is a cycle of a plan."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxsim.mocap.plan import SIDES, TOE, Plan
+from jaxsim.mocap.plan import SIDES, TOE, MotionPlan
 
 __all__ = ["kick", "reach", "walk"]
 
@@ -15,9 +15,11 @@ FORWARD = 0.04  # of the pressure before the ankle, in standing [m]
 HEIGHT = 0.98  # of the hips, in lengths of the leg
 
 
-def keyed(time: np.ndarray, keys: list[tuple[float, float]]) -> np.ndarray:
-    """(T,) values at times (T,) [s] by keys (time, value): at rest in each key, with the least jerk
-    from one to the next."""
+def interpolate_keys(time: np.ndarray, keys: list[tuple[float, float]]) -> np.ndarray:
+    """Values (T,) at times (T,) [s] by keys (time, value).
+
+    At rest in each key, with the least jerk from one to the next.
+    """
     at, values = (np.array(x, float) for x in zip(*keys))
     k = np.clip(np.searchsorted(at, time, side="right") - 1, 0, len(at) - 2)
     u = np.clip((time - at[k]) / (at[k + 1] - at[k]), 0.0, 1.0)
@@ -31,11 +33,11 @@ def walk(
     lift: float = 0.1,
     height: float = HEIGHT,
     name: str = "walk",
-) -> Plan:
-    """Two steps at a speed [m/s]; 0 walks in place.
+) -> MotionPlan:
+    """Plan of two steps at a speed [m/s]; 0 walks in place.
 
-    step: time of one [s]; both: part of it in which both feet stand; lift: of the ankle [m];
-    height: of the hips, in lengths of the leg.
+    step: duration of one [s]; both: share of it with both feet on the ground; lift: of the ankle
+    [m]; height: of the hips, in lengths of the leg.
     """
     time = np.arange(round(2 * step * RATE) + 1) / RATE
     stride, pause, single = 2 * step * speed, both * step / 2, (1 - both) * step
@@ -43,14 +45,16 @@ def walk(
     ankle, pitch = np.zeros((len(time), 2, 3)), np.zeros((len(time), 2))
     for k, begin in enumerate(begins):
         there = (0.25, -0.25)[k] * stride
-        ankle[:, k, 0] = keyed(time, [(begin, there), (begin + single, there + stride)])
+        ankle[:, k, 0] = interpolate_keys(time, [(begin, there), (begin + single, there + stride)])
         ankle[:, k, 1] = (HIP, -HIP)[k]
-        ankle[:, k, 2] = keyed(
+        ankle[:, k, 2] = interpolate_keys(
             time, [(begin, 0.0), (begin + single / 2, lift), (begin + single, 0.0)]
         )
         for cycle in (-2 * step, 0.0, 2 * step):
             off = begin + cycle
-            pitch[:, k] += keyed(time, [(off - both * step, 0), (off, 1), (off + single / 2, 0)])
+            pitch[:, k] += interpolate_keys(
+                time, [(off - both * step, 0), (off, 1), (off + single / 2, 0)]
+            )
     pressure = _walked(time, ankle, step, pause)
     pitch *= 0.4 * min(speed, 1.0)
     ankle[..., 2] += TOE * np.sin(pitch)  # the foot turns about its toes
@@ -74,9 +78,12 @@ def walk(
 
 
 def _walked(time: np.ndarray, ankle: np.ndarray, step: float, pause: float) -> np.ndarray:
-    """(T, 2) [m] where the ground presses: under the foot that stands, on to the other one in
-    between, while both do; ``pause`` [s] is half of that time."""
-    right = keyed(
+    """Centre of pressure (T, 2) [m] of a walk.
+
+    It is under the stance foot, and moves to the other one while both are; ``pause`` [s] is half of
+    that time.
+    """
+    right = interpolate_keys(
         time,
         [
             (-pause, 1.0), (pause, 0.0), (step - pause, 0.0), (step + pause, 1.0),
@@ -87,17 +94,21 @@ def _walked(time: np.ndarray, ankle: np.ndarray, step: float, pause: float) -> n
     return (share[..., None] * ankle[..., :2]).sum(axis=1) + np.array([FORWARD, 0.0])
 
 
-def kick(name: str = "kick") -> Plan:
-    """The right foot kicks forward, the left one stands."""
+def kick(name: str = "kick") -> MotionPlan:
+    """Plan of a kick forward with the right foot, on the left one."""
     time = np.arange(round(4.0 * RATE) + 1) / RATE
     ankle = _standing(time)
-    ankle[:, 1, 0] = keyed(time, [(1.1, 0), (1.6, -0.12), (2.0, 0.52), (2.3, 0.45), (3.0, 0)])
-    ankle[:, 1, 2] = keyed(time, [(1.0, 0), (1.6, 0.2), (2.0, 0.4), (2.3, 0.35), (3.0, 0)])
+    ankle[:, 1, 0] = interpolate_keys(
+        time, [(1.1, 0), (1.6, -0.12), (2.0, 0.52), (2.3, 0.45), (3.0, 0)]
+    )
+    ankle[:, 1, 2] = interpolate_keys(
+        time, [(1.0, 0), (1.6, 0.2), (2.0, 0.4), (2.3, 0.35), (3.0, 0)]
+    )
     pitch = np.zeros((len(time), 2))
-    pitch[:, 1] = keyed(time, [(1.1, 0), (1.6, 0.5), (2.0, -0.7), (2.4, -0.5), (2.9, 0)])
-    side = keyed(time, [(0.2, 0), (1.0, 0.97), (3.0, 0.97), (3.8, 0)])
+    pitch[:, 1] = interpolate_keys(time, [(1.1, 0), (1.6, 0.5), (2.0, -0.7), (2.4, -0.5), (2.9, 0)])
+    side = interpolate_keys(time, [(0.2, 0), (1.0, 0.97), (3.0, 0.97), (3.8, 0)])
     pressure = np.stack([np.full(len(time), FORWARD), HIP * side], axis=1)
-    swing = keyed(time, [(1.0, 0), (1.6, -0.3), (2.0, 0.6), (2.9, 0)])
+    swing = interpolate_keys(time, [(1.0, 0), (1.6, -0.3), (2.0, 0.6), (2.9, 0)])
     return _plan(
         name,
         time,
@@ -112,11 +123,11 @@ def kick(name: str = "kick") -> Plan:
     )
 
 
-def reach(name: str = "reach") -> Plan:
-    """Both hands reach forward and down, then the left one waves."""
+def reach(name: str = "reach") -> MotionPlan:
+    """Plan of both hands reaching forward and down, and of a wave with the left one."""
     time = np.arange(round(5.0 * RATE) + 1) / RATE
-    down = keyed(time, [(0.3, 0), (1.2, 1), (1.6, 1), (2.5, 0)])
-    up = keyed(time, [(2.4, 0), (3.1, 1), (4.2, 1), (4.8, 0)])
+    down = interpolate_keys(time, [(0.3, 0), (1.2, 1), (1.6, 1), (2.5, 0)])
+    up = interpolate_keys(time, [(2.4, 0), (3.1, 1), (4.2, 1), (4.8, 0)])
     waves = up * np.sin(2 * np.pi * 1.5 * (time - 3.0))
     bent = np.stack([0.3 + 1.4 * up + 0.35 * waves, 0.3 + 0 * up], axis=1)
     return _plan(
@@ -133,7 +144,7 @@ def reach(name: str = "reach") -> Plan:
 
 
 def _standing(time: np.ndarray) -> np.ndarray:
-    """(T, 2, 3) of ankles that stand."""
+    """Ankle positions (T, 2, 3) of both feet standing."""
     return np.broadcast_to([[0.0, HIP, 0.0], [0.0, -HIP, 0.0]], (len(time), 2, 3)).copy()
 
 
@@ -150,8 +161,8 @@ def _plan(
     out: ArrayLike = 0.1,
     pelvis_yaw: ArrayLike = 0.0,
     pitch: ArrayLike = 0.0,
-) -> Plan:
-    """With numbers in the place of what stays as it is."""
+) -> MotionPlan:
+    """Plan from arrays, with numbers for constants."""
     frames, sides = len(time), len(SIDES)
 
     def full(x, *shape):
@@ -160,7 +171,7 @@ def _plan(
         return np.broadcast_to(x, shape).copy()
 
     both = [full(x, frames, sides) for x in (out, forward)]
-    return Plan(
+    return MotionPlan(
         name=name,
         rate=RATE,
         pressure=pressure,

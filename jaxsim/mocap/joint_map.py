@@ -1,6 +1,6 @@
-"""Which joint of a clip drives which role: by its naming scheme, from a file, or guessed.
+"""Joint maps: the joint of a clip for each role, by naming scheme, from a file, or guessed.
 
-A joint map is a ``Scheme``; that of a file or a guess has the name "none", as no rest pose is
+A joint map is a ``NamingScheme``; that of a file or a guess has the name "none", as no rest pose is
 known of it.
 """
 
@@ -17,7 +17,7 @@ from jaxsim.io.toml_table import Table, WorldError, read_toml
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.kinematics import levels, poses_of
-from jaxsim.mocap.schemes import NEEDED, ROLES, Scheme, detect_scheme
+from jaxsim.mocap.schemes import NEEDED, ROLES, NamingScheme, detect_scheme
 
 __all__ = ["as_toml", "find_map", "guess_map", "read_map", "write_map"]
 
@@ -25,14 +25,16 @@ NAMELESS = "none"  # the scheme of a map from a file or a guess
 GUESS = "guess"
 
 
-def find_map(clip: Clip, joints: Scheme | str | os.PathLike[str] | None = None) -> Scheme:
-    """The joint map of a clip.
+def find_map(
+    clip: Clip, joints: NamingScheme | str | os.PathLike[str] | None = None
+) -> NamingScheme:
+    """Find the joint map of a clip.
 
-    joints: a map, a TOML file of one, "guess" to take what the hierarchy suggests; None: the naming
-    scheme. Raises ClipError where there is none, with the guess as a table to confirm, and where a
-    map names a joint that the clip lacks, with the nearest names.
+    joints: a map, a TOML file of one, "guess" to infer it from the hierarchy; None: the naming
+    scheme. Raises ClipError where there is none, with the guess as a table to confirm, and for a
+    map that names a joint which the clip lacks, with the nearest names.
     """
-    if isinstance(joints, Scheme):
+    if isinstance(joints, NamingScheme):
         return _checked(clip, joints, "the joint map")
     if joints == GUESS:
         return guess_map(clip)
@@ -52,22 +54,22 @@ def find_map(clip: Clip, joints: Scheme | str | os.PathLike[str] | None = None) 
     )
 
 
-def as_toml(scheme: Scheme) -> str:
-    """The text of a joint-map file."""
+def as_toml(scheme: NamingScheme) -> str:
+    """Text of a joint-map file."""
     rows = [f'{role} = "{scheme.joints[role]}"' for role in ROLES if role in scheme.joints]
     return "\n".join(["[joints]", *rows]) + "\n"
 
 
-def write_map(path: str | os.PathLike[str], scheme: Scheme) -> None:
+def write_map(path: str | os.PathLike[str], scheme: NamingScheme) -> None:
     """Write a joint map, to be edited. Raises OSError if the file cannot be written."""
     write_bytes(path, as_toml(scheme).encode("utf-8"))
 
 
-def read_map(path: str | os.PathLike[str], clip: Clip) -> Scheme:
-    """The joint map in a TOML file: a table [joints] of role = "joint".
+def read_map(path: str | os.PathLike[str], clip: Clip) -> NamingScheme:
+    """Read the joint map in a TOML file: a table [joints] of role = "joint".
 
     A scheme that has exactly these names keeps its rest pose. Raises ClipError, with file, key and
-    remedy, for what is no such file, a role that there is not, a joint that the clip lacks.
+    remedy, for another kind of file, an unknown role, a joint that the clip lacks.
     """
     path = Path(path)
     if not path.is_file():
@@ -79,7 +81,7 @@ def read_map(path: str | os.PathLike[str], clip: Clip) -> Scheme:
     known = detect_scheme(clip.joint_names)
     same = known is not None and joints.items() <= known.joints.items()
     name = known.name if known is not None and same else NAMELESS
-    return _checked(clip, Scheme(name, joints), path.name)
+    return _checked(clip, NamingScheme(name, joints), path.name)
 
 
 def _read(file: Table) -> dict[str, str]:
@@ -92,8 +94,8 @@ def _read(file: Table) -> dict[str, str]:
     return joints
 
 
-def _checked(clip: Clip, scheme: Scheme, where: str) -> Scheme:
-    """Raises ClipError for a joint that the clip lacks, and one that plays two roles."""
+def _checked(clip: Clip, scheme: NamingScheme, where: str) -> NamingScheme:
+    """Raise ClipError for a joint that the clip lacks, and one with two roles."""
     taken: dict[str, str] = {}
     for role, joint in scheme.joints.items():
         if joint not in clip.joint_names:
@@ -114,13 +116,13 @@ def _checked(clip: Clip, scheme: Scheme, where: str) -> Scheme:
     return scheme
 
 
-def guess_map(clip: Clip) -> Scheme:
-    """The joint map that a hierarchy of any names suggests.
+def guess_map(clip: Clip) -> NamingScheme:
+    """Infer the joint map from a hierarchy with arbitrary names.
 
     The root, or the first joint that forks into three, is the pelvis, of its longest branches two
-    are legs and one the trunk, which forks again into arms and head; sides are told by y in the
-    zero pose, or by words for left and right where that is no upright pose. Raises ClipError where
-    the hierarchy is none of a human.
+    are legs and one the trunk, which forks again into arms and head; sides follow from y in the
+    zero pose, or from words for left and right where that is no upright pose. Raises ClipError for
+    a hierarchy that is not human.
     """
     children: list[list[int]] = [[] for _ in clip.joint_names]
     for j, parent in enumerate(clip.parents):
@@ -148,23 +150,25 @@ def guess_map(clip: Clip) -> Scheme:
             " can be guessed; is it a human? A joint map in a file names its joints"
         )
     forked = [j for j in rest[0] if len(children[j]) > 1]  # as into two eyes
-    found = {"pelvis": hips, "chest": chest, "head": (forked or rest[0][-1:])[0]}
+    joint_of = {"pelvis": hips, "chest": chest, "head": (forked or rest[0][-1:])[0]}
     between = [j for j in _line(clip, trunk, chest) if j != chest]
     if between:
-        found["abdomen"] = between[len(between) // 2]
+        joint_of["abdomen"] = between[len(between) // 2]
     legs, arms = _without_helpers(clip, legs, 0.6), _without_helpers(clip, arms, 0.8)
     for side, leg, arm in zip(
         ("left", "right"), _sided(clip, legs, legs), _sided(clip, arms, legs)
     ):
-        found |= {f"{side}{part}": j for part, j in zip(("Thigh", "Shank", "Foot", "Toe"), leg)}
-        found |= {f"{side}{part}": j for part, j in zip(("UpperArm", "Forearm", "Hand"), arm)}
+        joint_of |= {f"{side}{part}": j for part, j in zip(("Thigh", "Shank", "Foot", "Toe"), leg)}
+        joint_of |= {f"{side}{part}": j for part, j in zip(("UpperArm", "Forearm", "Hand"), arm)}
     return _checked(
-        clip, Scheme(NAMELESS, {r: clip.joint_names[j] for r, j in found.items()}), "the guess"
+        clip,
+        NamingScheme(NAMELESS, {r: clip.joint_names[j] for r, j in joint_of.items()}),
+        "the guess",
     )
 
 
 def _heights(clip: Clip, children: list[list[int]]) -> list[int]:
-    """(J,) how many joints the longest way down has."""
+    """Number (J,) of joints on the longest way down."""
     heights = [0] * clip.n_joints
     for level in reversed(levels(clip.parents)):
         for j in level:
@@ -177,7 +181,7 @@ def _size(children: list[list[int]], joint: int) -> int:
 
 
 def _fork(children: list[list[int]], depth: list[int], joint: int) -> int | None:
-    """The first joint on the way down with three branches, two of them of two joints or more."""
+    """First joint on the way down with three branches, two of them of two joints or more."""
     while True:
         branches = children[joint]
         if len(branches) >= 3 and sum(depth[k] >= 2 for k in branches) >= 2:
@@ -188,7 +192,7 @@ def _fork(children: list[list[int]], depth: list[int], joint: int) -> int | None
 
 
 def _chain(children: list[list[int]], depth: list[int], joint: int) -> list[int]:
-    """The longest way down."""
+    """Joints on the longest way down."""
     chain = [joint]
     while children[chain[-1]]:
         chain.append(max(children[chain[-1]], key=lambda k: depth[k]))
@@ -203,35 +207,39 @@ def _line(clip: Clip, above: int, joint: int) -> list[int]:
 
 
 def _without_helpers(clip: Clip, pair: list[list[int]], long: float) -> list[list[int]]:
-    """The chains of two limbs from their first bone on that is ``long`` of the longest, as no
-    collar is, the same of both, without joints that stand where the one before does; three joints
-    at least are left if there are three."""
+    """Chains of two limbs from their first long bone on, without coincident joints.
+
+    The first bone has at least ``long`` of the longest, as no collar has, and is the same of both;
+    at least three joints are left if there are three.
+    """
     far = np.linalg.norm(clip.offsets, axis=1)
-    kept = [[j for k, j in enumerate(chain) if k == 0 or far[j] > 1e-3] for chain in pair]
-    count = min(map(len, kept))
-    lengths = np.mean([far[chain[1:count]] for chain in kept], axis=0)
+    bones = [[j for k, j in enumerate(chain) if k == 0 or far[j] > 1e-3] for chain in pair]
+    count = min(map(len, bones))
+    lengths = np.mean([far[chain[1:count]] for chain in bones], axis=0)
     first = 0
     while count - first > 3 and lengths[first] < long * lengths[first:].max():
         first += 1
-    return [chain[first:] for chain in kept]
+    return [chain[first:] for chain in bones]
 
 
 def _pair(clip: Clip, chains: list[list[int]]) -> list[list[int]] | None:
-    """The two chains of most joints that have as many and are furthest apart."""
+    """The two longest chains of the same number of joints that are furthest apart."""
     pos, _ = poses_of(clip.some(50))
-    best, found = 0.0, None
+    best, pair = 0.0, None
     for k, a in enumerate(chains):
         for b in chains[:k]:
             if len(a) == len(b) >= 2:
                 gap = np.linalg.norm(pos[:, a[1]] - pos[:, b[1]], axis=-1).mean()
                 if gap * len(a) > best:
-                    best, found = float(gap) * len(a), [a, b]
-    return found
+                    best, pair = float(gap) * len(a), [a, b]
+    return pair
 
 
 def _sided(clip: Clip, pair: list[list[int]], legs: list[list[int]]) -> list[list[int]]:
-    """The left and the right chain of a pair: by words where these tell, else by where the toes
-    point, else by y in the zero pose."""
+    """Left and right chain of a pair.
+
+    By words where these state it, else by where the toes point, else by y in the zero pose.
+    """
     a, b = pair
     words = [clip.joint_names[chain[0]].lower() for chain in pair]
     left, right = (

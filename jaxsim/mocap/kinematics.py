@@ -1,4 +1,4 @@
-"""Where the joints of a clip are: forward kinematics over all frames at once."""
+"""Forward kinematics of a clip over all frames at once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def joint_poses(parents: Sequence[int], places: Any, rotations: Any) -> tuple[An
 
 
 def levels(parents: Sequence[int]) -> list[list[int]]:
-    """The joints by their depth below the root."""
+    """Joints by their depth below the root."""
     depth = [0] * len(parents)
     for j, parent in enumerate(parents):
         depth[j] = 0 if parent < 0 else depth[parent] + 1
@@ -46,7 +46,7 @@ def levels(parents: Sequence[int]) -> list[list[int]]:
 
 
 def places_of(clip: Clip) -> np.ndarray:
-    """(T, J, 3) [m] of the joints in their parents' frames, of the root in the world."""
+    """Positions (T, J, 3) [m] of the joints in their parents' frames, of the root in the world."""
     places = np.repeat(clip.offsets[None], clip.n_frames, axis=0)
     places[:, 0] = clip.root_pos
     places[:, list(clip.moved)] = clip.moved_pos
@@ -59,7 +59,7 @@ def poses_of(clip: Clip) -> tuple[np.ndarray, np.ndarray]:
 
 
 def end_positions(clip: Clip, pos: np.ndarray, quat: np.ndarray) -> np.ndarray:
-    """(T, E, 3) [m] of the end sites in the world; pos and quat as ``poses_of`` gives them."""
+    """Positions (T, E, 3) [m] of the end sites in the world; pos and quat as from ``poses_of``."""
     joints = list(clip.end_parents)
     return pos[:, joints] + rotate(
         quat[:, joints], np.broadcast_to(clip.end_offsets, (clip.n_frames, len(joints), 3))

@@ -1,4 +1,4 @@
-"""What a clip looks like: height, rows that are no motion, whether it is a human at all."""
+"""Checks of a clip: its height, initial rows that are no motion, and whether it is a human."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.kinematics import end_positions, poses_of
-from jaxsim.mocap.rotations import between
-from jaxsim.mocap.schemes import Scheme
+from jaxsim.mocap.rotations import angle_between
+from jaxsim.mocap.schemes import NamingScheme
 
 __all__ = ["height", "not_human", "pose_rows"]
 
@@ -17,10 +17,13 @@ JUMP = 5.0  # times what the figure else turns between rows at most
 LEAST_JUMP = np.radians(5.0)
 
 
-def height(clip: Clip, scheme: Scheme | None) -> float:
-    """[m] how high the figure is: the 90th percentile over the frames, from the lowest point of the
-    feet to the top of the head, with all that hangs on them; where it has no feet, from its lowest
-    joint. Of a figure of no scheme the median of what its joints and ends span."""
+def height(clip: Clip, scheme: NamingScheme | None) -> float:
+    """Height of the figure [m]: the 90th percentile over the frames.
+
+    From the lowest point of the feet to the top of the head, with all that hangs on them; without
+    feet, from the lowest joint. Of a figure without a scheme the median extent of its joints and
+    ends.
+    """
     pos, quat = poses_of(clip)
     ends = end_positions(clip, pos, quat)
     if scheme is None:
@@ -32,7 +35,7 @@ def height(clip: Clip, scheme: Scheme | None) -> float:
 
 
 def _points(clip: Clip, pos: np.ndarray, ends: np.ndarray, names: list[str]) -> np.ndarray:
-    """(T, n, 3) [m] joints, all below them and the end sites on these."""
+    """Positions (T, n, 3) [m] of joints, all below them and the end sites on these."""
     joints = [clip.joint(name) for name in names]
     for j, parent in enumerate(clip.parents):
         if parent in joints and j not in joints:
@@ -41,12 +44,12 @@ def _points(clip: Clip, pos: np.ndarray, ends: np.ndarray, names: list[str]) -> 
     return np.concatenate([pos[:, joints], ends[:, sites]], axis=1)
 
 
-def pose_rows(clip: Clip, scheme: Scheme | None) -> int:
-    """How many first rows are a pose that a converter put before the motion, and the way out of it.
+def pose_rows(clip: Clip, scheme: NamingScheme | None) -> int:
+    """Number of initial rows that are a pose of a converter, with the transition from it.
 
-    They are there where the body turns from row 0 to row 1, in the mean over its joints, 5 times as
-    far as between 98 of 100 later rows, and 5 degrees at least. The way out lasts while it turns
-    over twice as far as it mostly does, and a row more. None where the clip is under 30 rows.
+    They are present where the body turns from row 0 to row 1, in the mean over its joints, 5 times
+    as far as between 98 of 100 later rows, and 5 degrees at least. The transition lasts while it
+    turns over twice as far as it mostly does, and a row more. 0 for a clip under 30 rows.
     """
     if clip.n_frames < 3 * ROWS:
         return 0
@@ -63,16 +66,16 @@ def pose_rows(clip: Clip, scheme: Scheme | None) -> int:
 
 
 def _turned(clip: Clip, joints: list[int], rows: np.ndarray) -> np.ndarray:
-    """(n,) [rad] by how much the joints turn after these rows, in the mean."""
+    """Mean rotation (n,) [rad] of the joints after these rows."""
     before, after = (clip.rotations[rows + k][:, joints] for k in (0, 1))
-    return between(before, after).mean(axis=1)
+    return angle_between(before, after).mean(axis=1)
 
 
-def not_human(clip: Clip, scheme: Scheme | None) -> str:
-    """Why the figure is no human that can be followed; empty where nothing speaks against it.
+def not_human(clip: Clip, scheme: NamingScheme | None) -> str:
+    """Reason why the figure is no human that can be followed; "" for a human.
 
-    Without a scheme it is none; with human names it may still be a quadruped, which goes on all
-    fours: hands as low as feet, and the trunk level, in most frames.
+    A figure without a scheme is rejected; with human names it may still be a quadruped, which goes
+    on all fours: hands as low as feet, and the trunk level, in most frames.
     """
     if scheme is None:
         return "no known naming scheme: it is no humanoid, or its joints have other names"

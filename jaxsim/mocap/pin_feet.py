@@ -1,8 +1,8 @@
-"""Feet that stand stay where they are: inverse kinematics of the legs.
+"""Pinning of stance feet by inverse kinematics of the legs.
 
-While a foot surely stands its ankle is moved to one place, and to the height at which its sole
-touches the ground; before and after, what was added fades over 0.1 s. Damped Gauss-Newton steps of
-hips, knees and ankles of all frames at once; the foot keeps its orientation.
+In certain stance the ankle is moved to one place, and to the height at which the sole touches the
+ground; before and after, the correction fades over 0.1 s. Damped Gauss-Newton steps of hips, knees
+and ankles of all frames at once; the foot keeps its orientation.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from jax import Array
 
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
 from jaxsim.math.rotation import compose, cross, matrix_to_quat, quat_log, rotate
-from jaxsim.mocap.body import Body
+from jaxsim.mocap.body import RoleLinks
 from jaxsim.mocap.fit_angles import in_blocks, role_frames, role_points
 from jaxsim.mocap.stance import runs
 from jaxsim.model import Model
 
-__all__ = ["pinned"]
+__all__ = ["pin_feet"]
 
 BLEND = 0.1  # [s]
 STEPS = 10
@@ -33,9 +33,9 @@ BENT = 0.15  # [rad] a knee that is a ball starts bent by at least this, so that
 REACH = 0.998  # of a leg's length; further than this, or than it was, it is not stretched
 
 
-def pinned(
+def pin_feet(
     model: Model,
-    body: Body,
+    body: RoleLinks,
     q: np.ndarray,
     ankles: np.ndarray,
     lowest: np.ndarray,
@@ -43,10 +43,10 @@ def pinned(
     flat: np.ndarray,
     rate: float,
 ) -> np.ndarray:
-    """(T, nq) with the feet pinned.
+    """Coordinates (T, nq) with the feet pinned.
 
     q (T, nq); ankles (T, 2, 3) [m] and the lowest points of the soles (T, 2) [m], of left and
-    right, where q has them; stands (T, 2): on the ground, flat (T, 2): in one place too; rate [Hz].
+    right, at q; stands (T, 2): in stance, flat (T, 2): also in one place; rate [Hz].
     """
     shift = np.zeros_like(ankles)
     for k in range(2):
@@ -54,19 +54,21 @@ def pinned(
         for start, end in runs(flat[:, k]):
             place = ankles[start:end, k, :2]
             level[start:end] = place.mean(axis=0) - place
-        shift[:, k, :2] = blended(level, flat[:, k], rate)
-        shift[:, k, 2] = blended(-lowest[:, k, None], stands[:, k], rate)[:, 0]
+        shift[:, k, :2] = blend(level, flat[:, k], rate)
+        shift[:, k, 2] = blend(-lowest[:, k, None], stands[:, k], rate)[:, 0]
 
     def some(q, places):
         dtype = model.mass.dtype
-        return reached(model, body, jnp.asarray(q, dtype), jnp.asarray(places, dtype))
+        return reach_ankles(model, body, jnp.asarray(q, dtype), jnp.asarray(places, dtype))
 
     return np.asarray(in_blocks(some, len(q), q, ankles + shift), np.float64)
 
 
-def blended(values: np.ndarray, mask: np.ndarray, rate: float) -> np.ndarray:
-    """(T, n) values where the (T,) mask holds; around it they fade to zero over BLEND, or over the
-    gap to the next stretch where that is shorter."""
+def blend(values: np.ndarray, mask: np.ndarray, rate: float) -> np.ndarray:
+    """Values (T, n) where the (T,) mask holds, faded to zero around it over BLEND.
+
+    Or over the gap to the next stretch where that is shorter.
+    """
     out = np.where(mask[:, None], values, 0.0)
     count = len(mask)
     for start, end in runs(~mask):
@@ -82,12 +84,12 @@ def blended(values: np.ndarray, mask: np.ndarray, rate: float) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnames="body")
-def reached(model: Model, body: Body, q: Array, places: Array) -> Array:
-    """(N, nq) with the ankles as near to ``places`` (N, 2, 3) [m] as the legs reach."""
+def reach_ankles(model: Model, body: RoleLinks, q: Array, places: Array) -> Array:
+    """Coordinates (N, nq) with the ankles as near to ``places`` (N, 2, 3) [m] as the legs reach."""
     return jax.vmap(partial(_reached, model, body))(q, places)
 
 
-def _reached(model: Model, body: Body, q: Array, places: Array) -> Array:
+def _reached(model: Model, body: RoleLinks, q: Array, places: Array) -> Array:
     top = model.topology
     roles = [body.index(f"{side}{limb}") for side in ("left", "right") for limb in LEG]
     feet = np.array(roles[2::3])
@@ -128,15 +130,18 @@ def _reached(model: Model, body: Body, q: Array, places: Array) -> Array:
 
 
 def _in_reach(hips: Array, ankles: Array, places: Array, leg: float) -> Array:
-    """(2, 3) [m] places, those beyond reach on the line from the hip."""
+    """Places (2, 3) [m], those beyond reach moved to the line from the hip."""
     way = places - hips
     far = jnp.linalg.norm(way, axis=-1, keepdims=True)
     least = jnp.linalg.norm(ankles - hips, axis=-1, keepdims=True)
     return hips + way * jnp.minimum(1.0, jnp.maximum(least, REACH * leg) / far)
 
 
-def _bent(model: Model, body: Body, q: Array, frames: Array) -> Array:
-    """(nq,) with ball knees bent by BENT or more; frames (6, 3, 3) of both legs' LEG."""
+def _bent(model: Model, body: RoleLinks, q: Array, frames: Array) -> Array:
+    """Coordinates (nq,) with ball knees bent by BENT or more.
+
+    frames (6, 3, 3): of both legs' LEG.
+    """
     top, move = model.topology, jnp.zeros(model.topology.nv, q.dtype)
     for side, role in enumerate(("leftShank", "rightShank")):
         k = body.index(role)

@@ -1,8 +1,8 @@
-"""A motion from a plan of where the feet go: the body is carried as an inverted pendulum over them.
+"""Motion from a plan of the feet: the body is an inverted pendulum over them.
 
 The centre of mass follows the pressure under the feet as that of a pendulum of constant height h
-does, c'' = (c - p) g / h, in the one way that comes back after a cycle (Kajita et al., "The 3D
-linear inverted pendulum mode", 2001); the legs reach the ankles by two-link inverse kinematics.
+does, c'' = (c - p) g / h, in the one solution that is periodic (Kajita et al., "The 3D linear
+inverted pendulum mode", 2001); the legs reach the ankles by two-link inverse kinematics.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jaxsim.mocap.rotations import conjugate, continuous, from_angles, multiply,
 from jaxsim.mocap.schemes import SCHEMES
 from jaxsim.model import Model, neutral_state
 
-__all__ = ["Plan", "clip_of_plan"]
+__all__ = ["MotionPlan", "clip_of_plan"]
 
 SIDES, LEG = ("left", "right"), ("Shank", "Foot")  # of a leg the joints that its bones end in
 GRAVITY = 9.81  # [m/s^2]
@@ -32,9 +32,12 @@ STRAIGHT = 0.995  # of a leg's length that it reaches at most
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """T frames of a cycle, the last of which is the first one moved on. Angles in radians, about
-    y forward where they are negative; places from the floor, x forward, y left."""
+class MotionPlan:
+    """T frames of a cycle, the last of which is the first one moved on.
+
+    Angles in radians, about y forward where they are negative; positions from the floor, x forward,
+    y left.
+    """
 
     name: str
     rate: float  # [Hz]
@@ -48,8 +51,8 @@ class Plan:
     elbow: np.ndarray  # (T, 2) bent
 
 
-def clip_of_plan(plan: Plan, model: Model) -> Clip:
-    """The motion of a plan on a human whose links have the names of jaxsim's own.
+def clip_of_plan(plan: MotionPlan, model: Model) -> Clip:
+    """Motion of a plan on a human whose links have the names of jaxsim's own.
 
     Raises ClipError for a model without them, and where a leg cannot reach its ankle.
     """
@@ -87,9 +90,14 @@ def clip_of_plan(plan: Plan, model: Model) -> Clip:
     return _carried(plan, clip, middle, mass / mass.sum(), places[feet[0], 2] - sole)
 
 
-def _carried(plan: Plan, clip: Clip, middle: np.ndarray, share: np.ndarray, ground: float) -> Clip:
-    """The clip with its centre of mass where the pendulum has it. middle (J, 3) [m] of each link in
-    its frame, share (J,) of the mass, ground [m] of the ankles in standing."""
+def _carried(
+    plan: MotionPlan, clip: Clip, middle: np.ndarray, share: np.ndarray, ground: float
+) -> Clip:
+    """Clip whose centre of mass follows the pendulum.
+
+    middle (J, 3) [m] of each link in its frame, share (J,) of the mass, ground [m] of the ankles in
+    standing.
+    """
     ankle = plan.ankle + np.array([0.0, 0.0, ground])
     leg = sum(_length(clip, f"left{part}") for part in LEG)
     root = np.zeros((len(ankle), 3))
@@ -105,13 +113,15 @@ def _carried(plan: Plan, clip: Clip, middle: np.ndarray, share: np.ndarray, grou
 
 
 def _length(clip: Clip, joint: str) -> float:
-    """Of the bone that ends in a joint [m]."""
+    """Length of the bone that ends in a joint [m]."""
     return float(np.linalg.norm(clip.offsets[clip.joint(joint)]))
 
 
 def pendulum(pressure: np.ndarray, rate: float, height: float) -> np.ndarray:
-    """(T, 2) [m] the centre of mass of an inverted pendulum of a height [m] over the pressure
-    (T, 2) [m] of a cycle, that moves on alike in each cycle."""
+    """Centre of mass (T, 2) [m] of an inverted pendulum over the pressure (T, 2) [m] of a cycle.
+
+    height: of the pendulum [m]; the motion is the same in each cycle.
+    """
     cycle = pressure[-1] - pressure[0]
     along = np.linspace(0.0, 1.0, len(pressure))[:, None] * cycle
     waves = np.fft.rfft((pressure - along)[:-1], axis=0)
@@ -121,8 +131,8 @@ def pendulum(pressure: np.ndarray, rate: float, height: float) -> np.ndarray:
     return along + np.concatenate([still, still[:1]])
 
 
-def _posed(plan: Plan, clip: Clip, ankle: np.ndarray) -> Clip:
-    """With the joints turned as the plan has them, and legs that reach the ankles (T, 2, 3) [m]."""
+def _posed(plan: MotionPlan, clip: Clip, ankle: np.ndarray) -> Clip:
+    """Clip with the plan's joint angles, and legs that reach the ankles (T, 2, 3) [m]."""
     frames, zero = len(ankle), np.zeros(len(ankle))
     world = dict.fromkeys(clip.joint_names, from_angles("Z", zero[:, None]))
     world["pelvis"] = from_angles("Z", plan.pelvis_yaw[:, None])
@@ -152,8 +162,10 @@ def _posed(plan: Plan, clip: Clip, ankle: np.ndarray) -> Clip:
 
 
 def _leg(way: np.ndarray, thigh: float, shank: float, who: str) -> tuple[np.ndarray, np.ndarray]:
-    """(T, 4) orientations of thigh and shank with which the ankle is at ``way`` (T, 3) [m] from the
-    hip, the knee forward."""
+    """Orientations (T, 4) of thigh and shank with the ankle at ``way`` (T, 3) [m] from the hip.
+
+    The knee points forward.
+    """
     far = np.linalg.norm(way, axis=1)
     if (far > STRAIGHT * (thigh + shank)).any():
         frame = int(np.argmax(far))

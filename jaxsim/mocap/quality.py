@@ -1,4 +1,4 @@
-"""How well a retargeted motion keeps to its clip and to the ground, in numbers."""
+"""Quality of a retargeted motion: deviations from its clip and from the ground."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from jaxsim.characters.human import TURNS
 from jaxsim.mocap.retarget import Retargeted, sole_sides
-from jaxsim.mocap.rotations import between
+from jaxsim.mocap.rotations import angle_between
 
 __all__ = ["BOUNDS", "at_limits", "failures", "over_time", "quality"]
 
@@ -33,13 +33,12 @@ AT = 1e-5  # [rad] from its limit a hinge is at it
 
 
 def quality(motion: Retargeted) -> dict[str, float]:
-    """The report of a retargeted clip, by measure with its unit; without those for which there is
-    nothing to measure, as of soles where no foot ever stands.
+    """Report of a retargeted clip, by measure with its unit; measures without data are omitted.
 
     "bone direction error": of upper arms, forearms, thighs, shanks. "joint error": of the head,
     shoulders, elbows, hips, knees and ankles from the middle of the hips, against the scaled clip.
-    Of feet while they surely stand (``Retargeted.flat``), medians: "sole corners apart", highest
-    less lowest; "sole tilt" of the foot; "left less right sole" of their lowest corners. "deepest
+    Of feet in certain stance (``Retargeted.flat``), medians: "sole corners apart", highest less
+    lowest; "sole tilt" of the foot; "left less right sole" of their lowest corners. "deepest
     corner": of both feet in all frames. "skate": horizontal speed of ankles that are low and slow.
     "beyond a human's range": a knee or elbow, by over 5 degrees.
     """
@@ -66,7 +65,7 @@ def quality(motion: Retargeted) -> dict[str, float]:
 
 
 def failures(report: dict[str, float]) -> list[str]:
-    """The measures of ``quality`` that are beyond BOUNDS, in words. A NaN is beyond any."""
+    """Measures of ``quality`` that are beyond BOUNDS, as text. A NaN is beyond any."""
     return [
         f"{name} is {report[name]:.3g}, beyond {low:g} to {high:g}"
         for name, (low, high) in BOUNDS.items()
@@ -75,8 +74,11 @@ def failures(report: dict[str, float]) -> list[str]:
 
 
 def over_time(motion: Retargeted) -> dict[str, np.ndarray]:
-    """What ``quality`` is made of as (T,) series: mean bone direction error [deg], mean joint error
-    [mm], the lowest point of each sole [mm], flexion of knees and elbows [deg]."""
+    """Series (T,) behind ``quality``: errors, sole heights and flexion.
+
+    Mean bone direction error [deg], mean joint error [mm], the lowest point of each sole [mm],
+    flexion of knees and elbows [deg].
+    """
     soles = motion.soles[..., 2]
     return {
         "bone direction error deg": _bone_errors(motion).mean(axis=0),
@@ -90,7 +92,7 @@ def over_time(motion: Retargeted) -> dict[str, np.ndarray]:
 
 
 def _bone_errors(motion: Retargeted) -> np.ndarray:
-    """(bones, T) [deg] between limbs of the character and of the clip."""
+    """Angles (bones, T) [deg] between limbs of the character and of the clip."""
     errors = []
     for role in (f"{side}{limb}" for side in SIDES for limb in BONES):
         if role in motion.source_bones and role in motion.body.roles:
@@ -102,7 +104,7 @@ def _bone_errors(motion: Retargeted) -> np.ndarray:
 
 
 def _joint_errors(motion: Retargeted) -> np.ndarray:
-    """(joints, T) [mm] from the middle of the hips."""
+    """Distances (joints, T) [mm] of joints from the clip's, relative to the middle of the hips."""
     roles = [r for r in JOINTS if r in motion.source_points and r in motion.body.roles]
     thighs = [f"{side}Thigh" for side in SIDES]
     own = motion.points - motion.points[:, [motion.body.index(r) for r in thighs]].mean(
@@ -122,33 +124,33 @@ def _soles(motion: Retargeted) -> dict[str, float]:
         apart.append(np.ptp(heights[flat], axis=1))
         up = motion.frames[flat][:, motion.body.index(f"{SIDES[k]}Foot"), 2, 2]
         tilt.append(np.degrees(np.arccos(np.clip(up, -1.0, 1.0))))
-    found = {"floor m": motion.floor}
+    measures = {"floor m": motion.floor}
     if all(low.size for low in lowest):
-        found["left less right sole mm"] = float(np.median(lowest[0]) - np.median(lowest[1]))
+        measures["left less right sole mm"] = float(np.median(lowest[0]) - np.median(lowest[1]))
     if motion.flat.any():
-        found["sole corners apart mm"] = float(np.median(np.concatenate(apart)))
-        found["sole tilt deg"] = float(np.median(np.concatenate(tilt)))
+        measures["sole corners apart mm"] = float(np.median(np.concatenate(apart)))
+        measures["sole tilt deg"] = float(np.median(np.concatenate(tilt)))
     return {
-        **found,
+        **measures,
         "deepest corner mm": float(np.min(every)),
         "penetration mean mm": float(-np.minimum(every, 0.0).mean()),
     }
 
 
 def _skate(motion: Retargeted) -> dict[str, float]:
-    found = {}
+    measures = {}
     for k, side in enumerate(SIDES):
         ankle, flat = motion.points[:, motion.body.index(f"{side}Foot")], motion.flat[:, k]
         level = _speed(ankle * np.array([1.0, 1.0, 0.0]), motion.rate)
         over = ankle[:, 2] - (np.median(ankle[flat, 2]) if flat.any() else 0.0)
         slow = flat & (over < LOW) & (_speed(ankle, motion.rate) < SLOW)
         if slow.any():
-            found[f"{side} skate cm/s"] = 1e2 * float(level[slow].mean())
-    return found
+            measures[f"{side} skate cm/s"] = 1e2 * float(level[slow].mean())
+    return measures
 
 
 def _speed(points: np.ndarray, rate: float) -> np.ndarray:
-    """(T,) [m/s] of (T, 3)."""
+    """Speeds (T,) [m/s] of points (T, 3)."""
     reach, last = max(1, round(REACH * rate)), len(points) - 1
     k = np.arange(last + 1)
     before, after = np.maximum(k - reach, 0), np.minimum(k + reach, last)
@@ -157,21 +159,20 @@ def _speed(points: np.ndarray, rate: float) -> np.ndarray:
 
 
 def _fastest(motion: Retargeted) -> float:
-    """[rad/s] of any joint but the root, from frame to frame; a jump shows in it."""
+    """Largest speed [rad/s] of any joint but the root, from frame to frame; a jump shows in it."""
     top, speeds = motion.model.topology, [0.0]
     for kind, start in zip(top.joint_kinds, top.q_start):
         if kind == "ball":
             turn = motion.q[:, start : start + 4]
-            speeds.append(motion.rate * float(between(turn[1:], turn[:-1]).max()))
+            speeds.append(motion.rate * float(angle_between(turn[1:], turn[:-1]).max()))
         elif kind == "hinge":
             speeds.append(motion.rate * float(np.abs(np.diff(motion.q[:, start])).max()))
     return max(speeds)
 
 
 def _bends(motion: Retargeted) -> dict[str, np.ndarray]:
-    """(T,) [deg] flexion of "left knee" and its like, in the plane across the line it bends
-    about."""
-    found = {}
+    """Flexion (T,) [deg] of "left knee" and the like, in the plane across its axis."""
+    flexion = {}
     for joint, (upper, lower, way, _) in BENDS.items():
         for side in SIDES:
             if {f"{side}{upper}", f"{side}{lower}"} <= set(motion.body.roles):
@@ -179,27 +180,31 @@ def _bends(motion: Retargeted) -> dict[str, np.ndarray]:
                     motion.frames[:, motion.body.index(f"{side}{limb}")] for limb in (upper, lower)
                 )
                 z = np.einsum("tji,tj->ti", first, second[..., 2])  # in the upper limb's frame
-                found[f"{side} {joint}"] = np.degrees(np.arctan2(way * z[:, 0], z[:, 2]))
-    return found
+                flexion[f"{side} {joint}"] = np.degrees(np.arctan2(way * z[:, 0], z[:, 2]))
+    return flexion
 
 
 def at_limits(motion: Retargeted) -> dict[str, np.ndarray]:
-    """(T,) bool by hinge: the frames in which it is at one of its limits, as the clip would have it
-    go beyond; only of hinges that ever are."""
-    top, found = motion.model.topology, {}
+    """Frames (T,) bool, by hinge, in which it is at a limit that the clip would exceed.
+
+    Hinges that never are at a limit are omitted.
+    """
+    top, frames = motion.model.topology, {}
     for j in top.limited_joints:
         if top.joint_kinds[j] == "hinge" and top.joint_link[j] in motion.body.links:
             angle = motion.q[:, top.q_start[j]]
             below = angle <= float(motion.model.joint_lower[j]) + AT
             at = below | (angle >= float(motion.model.joint_upper[j]) - AT)
             if at.any():
-                found[top.joint_names[j]] = at
-    return found
+                frames[top.joint_names[j]] = at
+    return frames
 
 
 def _limits(motion: Retargeted, bends: dict[str, np.ndarray]) -> dict[str, float]:
-    """Frames [%] in which a hinge is at a limit, and in which a knee or elbow, of whatever joint,
-    is bent beyond a human's range."""
+    """Shares of frames [%] with a hinge at a limit, and beyond a human's range.
+
+    The latter are of knees and elbows, whatever joints they have.
+    """
     at, beyond = np.zeros(len(motion.q), bool), np.zeros(len(motion.q), bool)
     for frames in at_limits(motion).values():
         at |= frames

@@ -1,4 +1,4 @@
-"""A clip from any file: the format by its name, unit, axes, first rows and problems found."""
+"""Reader of clips in any format: by file name, with unit, axes, first rows and problems."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from jaxsim.mocap.bvh import read_bvh
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.measures import not_human, pose_rows
-from jaxsim.mocap.schemes import Scheme, detect_scheme
-from jaxsim.mocap.settle import settled
+from jaxsim.mocap.schemes import NamingScheme, detect_scheme
+from jaxsim.mocap.settle import settle_clip
 
 __all__ = ["read_clip"]
 
@@ -32,24 +32,25 @@ def read_clip(
     up: str | None = None,
     all_rows: bool = False,
 ) -> Clip:
-    """The clip in a BVH, AMC or AMASS file, in metres, z up, facing x in its zero pose.
+    """Read the clip in a BVH, AMC or AMASS file, in metres, z up, facing x in its zero pose.
 
     skeleton: the ASF file of an AMC file, else ``find_skeleton``. rate [Hz]: needed where the file
-    tells none (AMC), replaces what it tells. unit: a name of ``settle.UNITS`` or its size [m]; up:
-    "Y", "Z", "-X", ...; both are found where the file does not tell them. all_rows: keep first rows
-    that are a pose and no motion (``pose_rows``). ``Clip.problems`` says what was found and done.
+    states none (AMC), replaces the file's. unit: a name of ``settle.UNITS`` or its size [m]; up:
+    "Y", "Z", "-X", ...; both are estimated where the file does not state them. all_rows: keep
+    initial rows that are a pose and no motion (``pose_rows``). ``Clip.problems`` lists findings and
+    corrections.
 
-    Raises ClipError with file, line, what was expected and the remedy.
+    Raises ClipError with file, line, expectation and remedy.
     """
     if rate is not None and not (math.isfinite(rate) and 0.01 <= rate <= 1e5):
         raise ClipError(f"rate is {rate}; give the frames a second of the recording, such as 120")
     kind = Path(path).suffix.lower()
     if kind == ".bvh":
-        clip, told = read_bvh(path, rate), False
+        clip, unit_known = read_bvh(path, rate), False
     elif kind == ".amc":
-        clip, told = read_amc(path, skeleton, rate), True
+        clip, unit_known = read_amc(path, skeleton, rate), True
     elif kind == ".npz":
-        clip, told = read_amass(path, rate), True
+        clip, unit_known = read_amass(path, rate), True
     elif kind == ".asf":
         read_asf(path)
         raise ClipError(f"{path} holds a skeleton and no motion; give the .amc file of a motion")
@@ -60,7 +61,7 @@ def read_clip(
     else:
         raise ClipError(f"{path} has an unknown kind {kind!r}; give a file of {FORMATS}")
     scheme = detect_scheme(clip.joint_names)
-    clip = settled(clip, scheme, unit, up, told)
+    clip = settle_clip(clip, scheme, unit, up, unit_known)
     rows = 0 if all_rows else pose_rows(clip, scheme)
     if rows:
         which = "row 0 is" if rows == 1 else f"rows 0 to {rows - 1} are"
@@ -68,23 +69,23 @@ def read_clip(
     return clip.noted(*_told_of(clip, scheme))
 
 
-def _told_of(clip: Clip, scheme: Scheme | None) -> list[str]:
-    """What a reader should know of the figure."""
-    told = [text for text in (not_human(clip, scheme),) if text]
+def _told_of(clip: Clip, scheme: NamingScheme | None) -> list[str]:
+    """Problems of the figure for the reader."""
+    notes = [text for text in (not_human(clip, scheme),) if text]
     if scheme is not None:
         feet = [s for s in ("left", "right") if f"{s}Foot" not in scheme.joints]
         if feet:
-            told.append(f"no {' and no '.join(feet)} foot: it has no stance labels")
+            notes.append(f"no {' and no '.join(feet)} foot: it has no stance labels")
         apart = _helpers(clip)
         if apart:
-            told.append(
+            notes.append(
                 f"helper joints off the body, which measure nothing: {', '.join(apart[:6])}"
             )
-    return told
+    return notes
 
 
 def _helpers(clip: Clip) -> list[str]:
-    """Joints that hang on the root by over twice the longest other bone."""
+    """Names of joints that hang on the root by over twice the longest other bone."""
     size = np.linalg.norm(clip.offsets, axis=-1)
     other = np.array([0.0, *(size[j] for j, p in enumerate(clip.parents) if p > 0)])
     return [

@@ -1,4 +1,4 @@
-"""A retargeted clip as a file that controllers follow, and as a motion that the viewer plays."""
+"""Files and viewer motions of retargeted clips."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jax import Array
 from jaxsim.dynamics.kinematics import forward_kinematics
 from jaxsim.io.archive import read_arrays
 from jaxsim.io.files import write_bytes
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.figure import PHASES
@@ -78,14 +78,14 @@ def save_reference(
 
 
 def sha256(path: str | os.PathLike[str]) -> str:
-    """Of a file's bytes."""
+    """SHA-256 of a file's bytes, hexadecimal."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def about(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a file that ``save_reference`` wrote says about itself.
+    """Description in a file that ``save_reference`` wrote.
 
-    Raises ClipError for a file that is none.
+    Raises ClipError for another kind of file.
     """
     try:
         stored = read_arrays(path, {"about": LARGEST_TEXT})
@@ -96,9 +96,11 @@ def about(path: str | os.PathLike[str]) -> dict[str, Any]:
         ) from error
 
 
-def character_motion(motion: Retargeted, shapes: Sequence[Shape]) -> Motion:
-    """The character in a retargeted clip, for the viewer; shapes: how it is drawn. The stance is
-    its phases."""
+def character_motion(motion: Retargeted, shapes: Sequence[MotionShape]) -> Motion:
+    """Motion of the character in a retargeted clip, for the viewer.
+
+    shapes: of the character as drawn. The stance is its phases.
+    """
 
     def some(q):
         return link_poses(motion.model, jnp.asarray(q, motion.model.mass.dtype))
@@ -134,8 +136,10 @@ def character_motion(motion: Retargeted, shapes: Sequence[Shape]) -> Motion:
 
 @jax.jit
 def link_poses(model: Model, q: Array) -> tuple[Array, Array, Array]:
-    """Of frames q (N, nq): origins (N, nl, 3) [m] and orientations (N, nl, 4) of links, and the
-    centre of mass (N, 3) [m]."""
+    """Link poses and centre of mass of frames q (N, nq).
+
+    Origins (N, nl, 3) [m] and orientations (N, nl, 4) of links, and the centre of mass (N, 3) [m].
+    """
     still = jnp.zeros(model.topology.nv, q.dtype)
     kin = jax.vmap(partial(forward_kinematics, model, qd=still))(q=q)
     com = (kin.com * model.mass[:, None]).sum(axis=-2) / model.mass.sum()

@@ -1,8 +1,9 @@
 """Rest-pose alignment: the constant rotation between a joint of a clip and the role it drives.
 
 R_role(t) = R_joint(t) A, with R_joint the rotation from the file's zero pose and R_role in the
-frames of ``jaxsim.mocap.body``: z against a limb's bone, y about which it bends. A comes from the
-file's zero pose, with the twist of its naming scheme, or from where the joints are in the motion.
+frames of ``jaxsim.mocap.body``: z against a limb's bone, y the axis about which it bends. A comes
+from the file's zero pose, with the twist of its naming scheme, or from the joint positions in the
+motion.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.kinematics import end_positions, joint_poses, poses_of
 from jaxsim.mocap.rotations import multiply, to_matrix, turning
-from jaxsim.mocap.schemes import Scheme
+from jaxsim.mocap.schemes import NamingScheme
 
 __all__ = ["ALIGNMENTS", "Source", "align", "source_of", "target_rotations"]
 
 ALIGNMENTS = ("rest", "geometry")
 SIDES = ("left", "right")
-LEAST_BONE = 0.05  # [m] of a bone that tells the direction of a limb
-BENT = np.sin(np.radians(20.0))  # of limbs that tell which way they bend
+LEAST_BONE = 0.05  # [m] of a bone that shows the direction of a limb
+BENT = np.sin(np.radians(20.0))  # bend of limbs whose pose shows their axis
 UPRIGHT = np.cos(np.radians(35.0))
 LEAST_BENT = 0.02  # part of the frames
 CMU = ("CMU ASF", "CMU BVH (MotionBuilder)", "CMU BVH (3ds-max)")
@@ -35,10 +36,10 @@ NEXT = {"UpperArm": "Forearm", "Forearm": "Hand", "Thigh": "Shank", "Shank": "Fo
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Where the joints of a clip are that drive roles; numpy, float64."""
+    """Poses of the joints of a clip that drive roles; numpy, float64."""
 
     clip: Clip
-    scheme: Scheme
+    scheme: NamingScheme
     roles: tuple[str, ...]  # of DRIVEN, those that the clip has
     quat: np.ndarray  # (T, n, 4) of their joints
     pos: np.ndarray  # (T, n, 3) [m]
@@ -46,13 +47,13 @@ class Source:
     rest: dict[str, np.ndarray]  # the same (3,) in the zero pose, and pelvis, leg and hips there
 
     def of(self, role: str) -> tuple[np.ndarray, np.ndarray]:
-        """Places (T, 3) [m] and orientations (T, 4) of a role's joint."""
+        """Positions (T, 3) [m] and orientations (T, 4) of a role's joint."""
         k = self.roles.index(role)
         return self.pos[:, k], self.quat[:, k]
 
 
-def source_of(clip: Clip, scheme: Scheme) -> Source:
-    """The joints that drive roles, in the motion and in the zero pose.
+def source_of(clip: Clip, scheme: NamingScheme) -> Source:
+    """Poses of the joints that drive roles, in the motion and in the zero pose.
 
     Raises ClipError where the scheme lacks a role that every figure needs.
     """
@@ -93,9 +94,9 @@ def source_of(clip: Clip, scheme: Scheme) -> Source:
 
 
 def _end(
-    clip: Clip, scheme: Scheme, role: str, pos0: np.ndarray, ends0: np.ndarray
+    clip: Clip, scheme: NamingScheme, role: str, pos0: np.ndarray, ends0: np.ndarray
 ) -> tuple[str, int] | None:
-    """The joint or end site towards which a limb goes, None where nothing tells."""
+    """Joint or end site towards which a limb points; None if nothing indicates it."""
     if role not in scheme.joints:
         return None
     start = clip.joint(scheme.joints[role])
@@ -120,7 +121,7 @@ def _end(
 
 
 def _path(clip: Clip, above: int, joint: int) -> list[int]:
-    """The joints below ``above`` (-1: the world) on the way down to a joint, with it."""
+    """Joints below ``above`` (-1: the world) on the way down to a joint, with it."""
     path: list[int] = []
     while joint != above and joint >= 0:
         path.insert(0, joint)
@@ -129,12 +130,12 @@ def _path(clip: Clip, above: int, joint: int) -> list[int]:
 
 
 def align(source: Source, flat: np.ndarray, how: str | None) -> tuple[dict[str, np.ndarray], str]:
-    """The alignment A of each role as a matrix (3, 3), and which way it was found.
+    """Alignment A of each role as a matrix (3, 3), and the method that was used.
 
-    flat (T, 2) bool: when the feet surely stand. how: "rest" takes the zero pose and the scheme's
+    flat (T, 2) bool: certain stance of the feet. how: "rest" takes the zero pose and the scheme's
     twist, "geometry" the motion; None the first for a known scheme, and the second for limbs of
-    others. The trunk is taken from the zero pose
-    wherever that is upright. Feet are fitted while they stand, so that soles lie flat.
+    others. The trunk is taken from the zero pose wherever that is upright. Feet are fitted in
+    stance, so that soles lie flat.
     """
     if how is not None and how not in ALIGNMENTS:
         raise ClipError(f"alignment is {how!r}; give one of {', '.join(ALIGNMENTS)}")
@@ -147,21 +148,21 @@ def align(source: Source, flat: np.ndarray, how: str | None) -> tuple[dict[str, 
         raise ClipError(
             f'{source.clip.name}: its zero pose is no upright figure; take alignment="geometry"'
         )
-    found = {role: np.eye(3) for role in ("pelvis", "abdomen", "chest", "head")}
+    alignment = {role: np.eye(3) for role in ("pelvis", "abdomen", "chest", "head")}
     if not upright:
-        found = _trunk(source)
+        alignment = _trunk(source)
     rest = _rest_limbs(source)
-    bent = _bent_limbs(source, found) if way == "geometry" else {}
+    bent = _bent_limbs(source, alignment) if way == "geometry" else {}
     for role in source.roles:
         if role.endswith("Foot"):
-            found[role] = _foot(source, flat, role)
-        elif role not in found:
-            found[role] = bent.get(role, rest[role])
-    return {role: found[role] for role in source.roles}, way
+            alignment[role] = _foot(source, flat, role)
+        elif role not in alignment:
+            alignment[role] = bent.get(role, rest[role])
+    return {role: alignment[role] for role in source.roles}, way
 
 
 def _upright(source: Source) -> bool:
-    """Whether the zero pose is a figure upright and facing x."""
+    """True if the zero pose is an upright figure that faces x."""
     up = [source.rest["trunk"], source.rest["legs"]]
     cosines = [v[2] / max(float(np.linalg.norm(v)), 1e-9) for v in up]
     hips = source.rest["hips"]
@@ -169,8 +170,8 @@ def _upright(source: Source) -> bool:
 
 
 def _rest_limbs(source: Source) -> dict[str, np.ndarray]:
-    """A of limbs from the zero pose: the shortest way from hanging to there, and the twist."""
-    found = {}
+    """Alignments of limbs from the zero pose: the shortest rotation from hanging, and the twist."""
+    alignment = {}
     arms = TWISTS.get(source.scheme.name, (0.0, 0.0))
     for role in source.roles:
         limb = role.removeprefix("left").removeprefix("right")
@@ -183,12 +184,12 @@ def _rest_limbs(source: Source) -> dict[str, np.ndarray]:
             turn = turning(np.array([0.0, 0.0, -1.0]), source.rest[role.replace("Fore", "Upper")])
         twist = {"UpperArm": arms[0], "Forearm": arms[1]}.get(limb, 0.0)
         half = np.radians(twist if role.startswith("left") else -twist) / 2.0
-        found[role] = to_matrix(multiply(turn, np.array([np.cos(half), 0, 0, np.sin(half)])))
-    return found
+        alignment[role] = to_matrix(multiply(turn, np.array([np.cos(half), 0, 0, np.sin(half)])))
+    return alignment
 
 
 def _trunk(source: Source) -> dict[str, np.ndarray]:
-    """A of the trunk where the zero pose tells nothing: from the lines of hips and shoulders."""
+    """Alignments of the trunk from the lines of hips and shoulders, for an unusable zero pose."""
     hips = [source.of(f"{side}Thigh")[0] for side in SIDES]
     arms = [source.of(f"{side}UpperArm")[0] for side in SIDES]
     low, high = 0.5 * (hips[0] + hips[1]), 0.5 * (arms[0] + arms[1])
@@ -207,9 +208,11 @@ def _trunk(source: Source) -> dict[str, np.ndarray]:
 
 
 def _bent_limbs(source: Source, trunk: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """A of limbs from the frames in which they are bent; of those that hardly are, from the y axis
-    of the trunk. Empty of a limb without bones."""
-    found = {}
+    """Alignments of limbs from the frames in which they are bent.
+
+    Of those that hardly are, from the y axis of the trunk. Empty for a limb without bones.
+    """
+    alignment = {}
     for side in SIDES:
         for upper, lower, way, part in (
             ("Thigh", "Shank", 1.0, "pelvis"),
@@ -228,13 +231,15 @@ def _bent_limbs(source: Source, trunk: dict[str, np.ndarray]) -> dict[str, np.nd
                 weight = np.ones(len(first))
                 bend = (to_matrix(source.of(part)[1]) @ trunk[part])[..., 1]
             for role, bone in ((above, first), (below, second)):
-                found[role] = _mean(source, role, limb_frame(bone, bend), weight)
-    return found
+                alignment[role] = _mean(source, role, limb_frame(bone, bend), weight)
+    return alignment
 
 
 def _foot(source: Source, flat: np.ndarray, role: str) -> np.ndarray:
-    """A of a foot: while it stands its z is up, and x points level to its toes; one that never
-    stands is turned as in the zero pose."""
+    """Alignment of a foot: in stance its z is up, and x points level to its toes.
+
+    A foot without stance is turned as in the zero pose.
+    """
     stands = flat[:, SIDES.index("left" if role.startswith("left") else "right")]
     toes = source.bones.get(role)
     if stands.sum() < 2 or toes is None:
@@ -256,14 +261,14 @@ def _foot(source: Source, flat: np.ndarray, role: str) -> np.ndarray:
 def _mean(
     source: Source, role: str, frames: np.ndarray, weight: np.ndarray | None = None
 ) -> np.ndarray:
-    """(3, 3) the rotation A nearest to R_joint^T ``frames`` (T, 3, 3) in the mean over frames."""
+    """Rotation A (3, 3) nearest to R_joint^T ``frames`` (T, 3, 3) in the mean over frames."""
     R = to_matrix(source.of(role)[1])
     parts = np.swapaxes(R, -1, -2) @ frames
     return _nearest(np.average(parts, axis=0, weights=weight))
 
 
 def _nearest(M: np.ndarray) -> np.ndarray:
-    """The rotations (..., 3, 3) nearest to matrices (..., 3, 3)."""
+    """Rotations (..., 3, 3) nearest to matrices (..., 3, 3)."""
     U, _, Vt = np.linalg.svd(M)
     sign = np.ones(M.shape[:-1])
     sign[..., 2] = np.sign(np.linalg.det(U @ Vt))
@@ -273,8 +278,11 @@ def _nearest(M: np.ndarray) -> np.ndarray:
 def target_rotations(
     source: Source, found: dict[str, np.ndarray], roles: tuple[str, ...]
 ) -> np.ndarray:
-    """(T, K, 3, 3) orientations of the roles of a character; a part of the trunk that the clip
-    lacks is between its neighbours, another limb that it lacks hangs as its parent does."""
+    """Orientations (T, K, 3, 3) of the roles of a character.
+
+    A part of the trunk that the clip lacks is between its neighbours, another limb that it lacks
+    hangs as its parent does.
+    """
     R = {role: to_matrix(source.of(role)[1]) @ found[role] for role in source.roles}
     instead = {"abdomen": ("pelvis", "chest"), "head": ("chest", "chest")}
     for role in roles:

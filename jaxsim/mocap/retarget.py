@@ -1,6 +1,6 @@
-"""A clip on a character: the joint angles with which it moves as the figure of the clip does.
+"""Retargeting: the joint angles with which a character moves as the figure of a clip does.
 
-Orientations are copied, through a constant alignment of each joint, and places are scaled by the
+Orientations are copied, through a constant alignment of each joint, and positions are scaled by the
 length of the legs; balls follow exactly, hinges as nearly as they can.
 """
 
@@ -14,32 +14,32 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxsim.mocap.body import Body, body_of
+from jaxsim.mocap.body import RoleLinks, body_of
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.fit_angles import (
-    begun,
-    fitted,
-    followed,
+    continue_hinges,
+    fit_hinges,
     hinge_places,
-    hips_put,
     in_blocks,
-    placed,
-    slowed,
+    initial_angles,
+    limit_change,
+    move_hips,
+    role_poses,
 )
 from jaxsim.mocap.joint_map import find_map
 from jaxsim.mocap.measures import not_human
-from jaxsim.mocap.pin_feet import pinned
+from jaxsim.mocap.pin_feet import pin_feet
 from jaxsim.mocap.rest_pose import Source, align, source_of, target_rotations
 from jaxsim.mocap.rotations import continuous
-from jaxsim.mocap.schemes import Scheme
+from jaxsim.mocap.schemes import NamingScheme
 from jaxsim.mocap.settle import leg_length
 from jaxsim.mocap.stance import Stance, StanceRule, label_stance
 from jaxsim.model import Model
 
 __all__ = ["Retargeted", "retarget"]
 
-LEAST_RATE = 10.0  # [Hz]: below it neither speeds nor stance can be told
+LEAST_RATE = 10.0  # [Hz]: below it neither speeds nor stance can be estimated
 LEAST_FRAMES = 2
 FASTEST = 30.0  # [rad/s] of a hinge; one that has to change to its other way to turn ramps there
 # Of feet that surely lie flat: to fit their alignment, the floor, and to judge the result.
@@ -52,7 +52,7 @@ class Retargeted:
 
     name: str
     model: Model
-    body: Body
+    body: RoleLinks
     q: np.ndarray  # (T, nq)
     rate: float  # [Hz]
     stance: np.ndarray  # (T, 2) bool, left and right
@@ -61,7 +61,7 @@ class Retargeted:
     frames: np.ndarray  # (T, K, 3, 3) orientations of the roles of ``body``
     points: np.ndarray  # (T, K, 3) [m] where their joints are
     soles: np.ndarray  # (T, ne, 3) [m] the points of the feet
-    joints: Scheme  # the joint map
+    joints: NamingScheme  # the joint map
     alignment: dict[str, np.ndarray]  # role -> (3, 3) A
     aligned_by: str  # "rest", "geometry" or "jaxsim"
     scale: float  # lengths of the character in those of the clip
@@ -72,7 +72,7 @@ class Retargeted:
 
     @property
     def time(self) -> np.ndarray:
-        """(T,) [s], from 0."""
+        """Times (T,) [s], from 0."""
         return np.arange(len(self.q)) / self.rate
 
 
@@ -80,21 +80,21 @@ def retarget(
     clip: Clip,
     model: Model,
     *,
-    joints: Scheme | str | os.PathLike[str] | None = None,
+    joints: NamingScheme | str | os.PathLike[str] | None = None,
     alignment: str | None = None,
     stance: Stance | None = None,
     pin: bool = False,
-    body: Body | None = None,
+    body: RoleLinks | None = None,
 ) -> Retargeted:
-    """The motion of a clip on a character with roles and a free root.
+    """Retarget a clip to a character with roles and a free root.
 
     joints: see ``find_map``; alignment: "rest", "geometry", or None for what fits the scheme, see
-    ``align``; stance: labels, found where none are given; pin: move feet that stand to one place by
-    inverse kinematics of the legs, blended over 0.1 s; body: ``body_of(model)``, where many clips
-    share it. The first clip on a character compiles programs that the others use too.
+    ``align``; stance: labels, computed if not given; pin: move stance feet to one place by inverse
+    kinematics of the legs, blended over 0.1 s; body: ``body_of(model)``, where many clips share it.
+    The first clip on a character compiles programs that the others use too.
 
-    Raises ModelError for a character without the roles it needs, ClipError for a clip without
-    feet, of under 2 frames or 10 Hz, of a figure that is no human, and a map that does not fit.
+    Raises ModelError for a character without the roles it needs, ClipError for a clip without feet,
+    of under 2 frames or 10 Hz, of a figure that is no human, and a map that does not fit.
     """
     body = body or body_of(model)
     _check(clip)
@@ -132,21 +132,21 @@ def _check(clip: Clip) -> None:
 
 
 def _solved(
-    model: Model, body: Body, source: Source, A: dict[str, np.ndarray], scale: float
+    model: Model, body: RoleLinks, source: Source, A: dict[str, np.ndarray], scale: float
 ) -> np.ndarray:
-    """(T, nq) before it is put on the floor."""
+    """Coordinates (T, nq) before the motion is moved to the floor."""
     targets = target_rotations(source, A, body.roles)
     hips = 0.5 * scale * (source.of("leftThigh")[0] + source.of("rightThigh")[0])
     dtype, frames = np.dtype(model.mass.dtype), source.clip.n_frames
 
     def begin(targets):
-        return begun(model, body, jnp.asarray(targets, dtype))
+        return initial_angles(model, body, jnp.asarray(targets, dtype))
 
     def fit(*arrays):
-        return fitted(model, body, *(jnp.asarray(array, dtype) for array in arrays))
+        return fit_hinges(model, body, *(jnp.asarray(array, dtype) for array in arrays))
 
     def put(*arrays):
-        return hips_put(model, body, *(jnp.asarray(array, dtype) for array in arrays))
+        return move_hips(model, body, *(jnp.asarray(array, dtype) for array in arrays))
 
     q = in_blocks(begin, frames, targets)
     q, left = in_blocks(fit, frames, q, q, targets, hips)
@@ -154,17 +154,17 @@ def _solved(
     if hinges.size:
         q = in_blocks(_follower(model, body, q[0]), frames, q, left, targets)
         q, _ = in_blocks(fit, frames, q, q, targets, hips)
-        q = in_blocks(put, frames, slowed(q, hinges, FASTEST / source.clip.rate), hips)
+        q = in_blocks(put, frames, limit_change(q, hinges, FASTEST / source.clip.rate), hips)
     return _continuous(model, np.asarray(q, np.float64))
 
 
-def _follower(model: Model, body: Body, first: np.ndarray) -> Callable[..., Array]:
-    """``followed`` for pieces of a motion in their order."""
+def _follower(model: Model, body: RoleLinks, first: np.ndarray) -> Callable[..., Array]:
+    """``continue_hinges`` for consecutive pieces of a motion."""
     dtype = np.dtype(model.mass.dtype)
     last = [jnp.asarray(first, dtype)]
 
     def follow(*arrays: np.ndarray) -> Array:
-        q = followed(model, body, last[0], *(jnp.asarray(array, dtype) for array in arrays))
+        q = continue_hinges(model, body, last[0], *(jnp.asarray(array, dtype) for array in arrays))
         last[0] = q[-1]
         return q
 
@@ -172,7 +172,7 @@ def _follower(model: Model, body: Body, first: np.ndarray) -> Callable[..., Arra
 
 
 def _continuous(model: Model, q: np.ndarray) -> np.ndarray:
-    """The same with quaternions of unit length, each near the one before."""
+    """Coordinates with quaternions of unit length, each near the one before."""
     top = model.topology
     for kind, start in zip(top.joint_kinds, top.q_start):
         if kind in ("ball", "free"):
@@ -183,27 +183,30 @@ def _continuous(model: Model, q: np.ndarray) -> np.ndarray:
     return q
 
 
-def places(model: Model, body: Body, q: np.ndarray) -> dict[str, np.ndarray]:
-    """What ``placed`` gives, for (T, nq) frames of any number, in float64."""
+def places(model: Model, body: RoleLinks, q: np.ndarray) -> dict[str, np.ndarray]:
+    """Result of ``role_poses`` for (T, nq) frames of any number, in float64."""
 
     def some(q):
-        return placed(model, body, jnp.asarray(q, model.mass.dtype))
+        return role_poses(model, body, jnp.asarray(q, model.mass.dtype))
 
-    found = in_blocks(some, len(q), q)
-    return {name: np.asarray(value, np.float64) for name, value in found.items()}
+    arrays = in_blocks(some, len(q), q)
+    return {name: np.asarray(value, np.float64) for name, value in arrays.items()}
 
 
-def sole_sides(body: Body) -> tuple[np.ndarray, np.ndarray]:
-    """Which points of ``soles`` are of the left foot, and of the right one; (ne,) bool."""
+def sole_sides(body: RoleLinks) -> tuple[np.ndarray, np.ndarray]:
+    """Masks (ne,) of the points of ``soles`` on the left foot, and on the right one."""
     left = np.array(body.sole_left)
     return left, ~left
 
 
 def _on_floor(
-    model: Model, body: Body, q: np.ndarray, stands: np.ndarray
+    model: Model, body: RoleLinks, q: np.ndarray, stands: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """With the median lowest sole point of standing feet at height 0, and the height [m] taken off;
-    where no foot ever stands, with the lowest of 99 of 100 frames at 0."""
+    """Coordinates moved to the floor, and the height [m] taken off.
+
+    The median lowest sole point of stance feet is at height 0; without stance, the lowest point of
+    99 of 100 frames.
+    """
     soles = places(model, body, q)["soles"][..., 2]
     lowest = np.stack([soles[:, side].min(axis=1) for side in sole_sides(body)], axis=1)
     floor = np.median(lowest[stands]) if stands.any() else np.percentile(lowest.min(axis=1), 1)
@@ -215,20 +218,20 @@ def _on_floor(
 
 
 def _pinned(
-    model: Model, body: Body, q: np.ndarray, labels: Stance, flat: np.ndarray
+    model: Model, body: RoleLinks, q: np.ndarray, labels: Stance, flat: np.ndarray
 ) -> np.ndarray:
-    found = places(model, body, q)
-    ankles = found["points"][:, [body.index("leftFoot"), body.index("rightFoot")]]
-    heights = found["soles"][..., 2]
+    placement = places(model, body, q)
+    ankles = placement["points"][:, [body.index("leftFoot"), body.index("rightFoot")]]
+    heights = placement["soles"][..., 2]
     lowest = np.stack([heights[:, side].min(axis=1) for side in sole_sides(body)], axis=1)
-    moved = pinned(model, body, q, ankles, lowest, labels.stands, flat, labels.rate)
+    moved = pin_feet(model, body, q, ankles, lowest, labels.stands, flat, labels.rate)
     return _continuous(model, moved)
 
 
 def _record(
     clip: Clip,
     model: Model,
-    body: Body,
+    body: RoleLinks,
     source: Source,
     A: dict[str, np.ndarray],
     way: str,
@@ -247,7 +250,7 @@ def _record(
             f"{clip.name}: joint {joint!r} has no angle in frame {frame}; say in a roles file which"
             " links are thighs, shanks, feet, upper arms and forearms, none of them without length"
         )
-    found = places(model, body, q)
+    placement = places(model, body, q)
     down = np.array([0.0, 0.0, floor])
     lacking = [role for role in body.roles if role not in source.roles]
     problems = list(clip.problems)
@@ -264,9 +267,9 @@ def _record(
         stance=labels.stands,
         slides=labels.slides,
         flat=flat,
-        frames=found["frames"],
-        points=found["points"],
-        soles=found["soles"],
+        frames=placement["frames"],
+        points=placement["points"],
+        soles=placement["soles"],
         joints=source.scheme,
         alignment=A,
         aligned_by=way,

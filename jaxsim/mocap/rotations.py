@@ -32,13 +32,13 @@ def multiply(p: Any, q: Any) -> Any:
 
 
 def conjugate(q: Any) -> Any:
-    """The inverse of unit quaternions (..., 4), numpy or JAX."""
+    """Inverse of unit quaternions (..., 4), numpy or JAX."""
     xp = q.__array_namespace__()
     return xp.concatenate([q[..., :1], -q[..., 1:]], axis=-1)
 
 
 def rotate(q: Any, v: Any) -> Any:
-    """Vectors (..., 3) turned by unit quaternions (..., 4), numpy or JAX."""
+    """Vectors (..., 3) rotated by unit quaternions (..., 4), numpy or JAX."""
     t = 2.0 * _cross(q[..., 1:], v)
     return v + q[..., :1] * t + _cross(q[..., 1:], t)
 
@@ -51,8 +51,10 @@ def _cross(a: Any, b: Any) -> Any:
 
 
 def from_angles(order: str, angles: np.ndarray) -> np.ndarray:
-    """(..., 4) the product of the rotations about the axes of ``order``. angles (..., len(order))
-    [rad]; the identity for an empty order."""
+    """Quaternion (..., 4), the product of the rotations about the axes of ``order``.
+
+    angles (..., len(order)) [rad]; the identity for an empty order.
+    """
     parts = [np.ones(angles.shape[:-1]), *np.zeros((3, *angles.shape[:-1]))]
     for n, axis in enumerate(order):  # times (cos, sin on one axis), written out
         k = 1 + AXES.index(axis)
@@ -66,7 +68,7 @@ def from_angles(order: str, angles: np.ndarray) -> np.ndarray:
 
 
 def to_angles(order: str, q: np.ndarray) -> np.ndarray:
-    """(..., 3) [rad] angles of which ``from_angles`` makes the rotations again. q (..., 4).
+    """Angles (..., 3) [rad] of quaternions q (..., 4), the inverse of ``from_angles``.
 
     order: three different axes. The middle angle is within a quarter turn; where it is one, the
     third angle is zero. Shoemake, Euler angle conversion, Graphics Gems IV, 1994.
@@ -89,25 +91,25 @@ def to_angles(order: str, q: np.ndarray) -> np.ndarray:
 
 
 def to_matrix(q: np.ndarray) -> np.ndarray:
-    """(..., 3, 3) of unit quaternions (..., 4)."""
+    """Matrices (..., 3, 3) of unit quaternions (..., 4)."""
     return np.stack([rotate(q, np.broadcast_to(e, (*q.shape[:-1], 3))) for e in np.eye(3)], -1)
 
 
 def continuous(q: np.ndarray) -> np.ndarray:
-    """(T, ..., 4) with signs such that each quaternion is near the one before it."""
+    """Quaternions (T, ..., 4) with signs such that each is near the one before it."""
     flips = np.sum(q[1:] * q[:-1], axis=-1) < 0
     sign = np.where(np.cumsum(flips, axis=0) % 2 == 1, -1.0, 1.0)
     return np.concatenate([q[:1], q[1:] * sign[..., None]])
 
 
-def between(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """(...) [rad] the angle of the rotation from p to q, both (..., 4)."""
+def angle_between(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Angle (...) [rad] of the rotation from p to q, both (..., 4)."""
     d = multiply(conjugate(p), q)
     return 2.0 * np.arctan2(np.linalg.norm(d[..., 1:], axis=-1), np.abs(d[..., 0]))
 
 
 def turning(start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """(..., 4) the shortest rotation from ``start`` to ``end``, both (..., 3) and not zero."""
+    """Shortest rotation (..., 4) from ``start`` to ``end``, both (..., 3) and not zero."""
     a = start / np.linalg.norm(start, axis=-1, keepdims=True)
     b = end / np.linalg.norm(end, axis=-1, keepdims=True)
     a, b = np.broadcast_arrays(a, b)

@@ -1,7 +1,7 @@
-"""Naming schemes: which joint of a file is a figure's pelvis, thigh or foot.
+"""Naming schemes: the joints of a file that are pelvis, thigh, foot and so on.
 
 The roles have the names of the links of jaxsim's own humans, and Hand and Toe beside. A joint
-drives its role: the one of "leftThigh" stands at the hip.
+drives its role: the one of "leftThigh" is at the hip.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["ROLES", "SCHEMES", "Scheme", "detect_scheme"]
+__all__ = ["ROLES", "SCHEMES", "NamingScheme", "detect_scheme"]
 
 TRUNK = ("pelvis", "abdomen", "chest", "head")
 LIMBS = ("UpperArm", "Forearm", "Hand", "Thigh", "Shank", "Foot", "Toe")
@@ -18,14 +18,14 @@ NEEDED = tuple(role for role in ROLES if not role.endswith(("Hand", "Foot", "Toe
 
 
 @dataclass(frozen=True)
-class Scheme:
+class NamingScheme:
     """A naming scheme, as found in a clip."""
 
     name: str
     joints: dict[str, str]  # role -> joint, of those roles that the clip has
 
     def lacking(self) -> tuple[str, ...]:
-        """The roles that no joint of the clip has."""
+        """Roles that no joint of the clip has."""
         return tuple(role for role in ROLES if role not in self.joints)
 
 
@@ -101,16 +101,16 @@ SCHEMES: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-def detect_scheme(joint_names: Sequence[str]) -> Scheme | None:
-    """The naming scheme of a clip's joints, None where none of SCHEMES fits.
+def detect_scheme(joint_names: Sequence[str]) -> NamingScheme | None:
+    """Naming scheme of a clip's joints, None where none of SCHEMES fits.
 
-    joint_names: as in the file; what stands before a colon, as in "mixamorig:Hips", does not count.
-    Feet and hands may be lacking. Names alone decide: whether the figure is a human, ``not_human``
-    of ``measures`` judges by its motion.
+    joint_names: as in the file; a prefix before a colon, as in "mixamorig:Hips", does not count.
+    Feet and hands may be lacking. Names alone decide: ``not_human`` of ``measures`` decides by the
+    motion whether the figure is a human.
     """
     plain = {name.rpartition(":")[2]: name for name in reversed(joint_names)}
     for name, (joints, mark) in SCHEMES.items():
         found = {role: plain[joint] for role, joint in joints.items() if joint in plain}
         if all(role in found for role in NEEDED) and (not mark or mark in plain):
-            return Scheme(name, found)
+            return NamingScheme(name, found)
     return None

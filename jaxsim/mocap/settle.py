@@ -1,6 +1,6 @@
-"""A clip of a file in metres, with z up and x forward: unit and axes found, and told.
+"""Unit and axes of a clip: found, reported, and converted to metres, z up and x forward.
 
-BVH files tell neither. What is found is noted among the clip's problems; an argument replaces it.
+BVH files state neither. Findings are added to the clip's problems; an argument replaces them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.kinematics import poses_of
 from jaxsim.mocap.measures import height
-from jaxsim.mocap.schemes import Scheme
+from jaxsim.mocap.schemes import NamingScheme
 
-__all__ = ["UNITS", "in_axes", "in_unit", "settled"]
+__all__ = ["UNITS", "in_axes", "in_unit", "settle_clip"]
 
 UNITS = {  # [m]
     "m": 1.0,
@@ -32,28 +32,33 @@ UPS = ("X", "Y", "Z", "-X", "-Y", "-Z")
 _SAMPLES = 200  # frames that are looked at
 
 
-def settled(
-    clip: Clip, scheme: Scheme | None, unit: str | float | None, up: str | None, unit_told: bool
+def settle_clip(
+    clip: Clip,
+    scheme: NamingScheme | None,
+    unit: str | float | None,
+    up: str | None,
+    unit_told: bool,
 ) -> Clip:
-    """The clip in metres and jaxsim's axes.
+    """Clip in metres and jaxsim's axes.
 
     unit: [m] a unit of the file, or one of UNITS; up: the axis of the file that points up, one of
-    UPS. None: found from the figure. unit_told: the file tells its unit, and the clip is in metres.
+    UPS. None: estimated from the figure. unit_told: the file states its unit, and the clip is in
+    metres.
     """
     pos, _ = poses_of(clip.some(_SAMPLES))
-    axes, told = _axes(clip, pos, scheme, up)
-    clip = in_axes(clip, axes).noted(*told)
+    axes, notes = _axes(clip, pos, scheme, up)
+    clip = in_axes(clip, axes).noted(*notes)
     if unit is not None:
         scale = unit_size(unit)
         return in_unit(replace(clip, unit=1.0), scale / (clip.unit if unit_told else 1.0), scale)
     if unit_told:
         return clip
-    scale, told = _unit(clip, scheme)
-    return in_unit(clip, scale, scale).noted(*told)
+    scale, notes = _unit(clip, scheme)
+    return in_unit(clip, scale, scale).noted(*notes)
 
 
 def unit_size(unit: str | float) -> float:
-    """[m] of a unit by name or size. Raises ClipError."""
+    """Size [m] of a unit by name or number. Raises ClipError."""
     try:
         size = UNITS[unit] if isinstance(unit, str) and unit in UNITS else float(unit)
     except ValueError:
@@ -65,7 +70,7 @@ def unit_size(unit: str | float) -> float:
 
 
 def in_unit(clip: Clip, factor: float, unit: float) -> Clip:
-    """All lengths times ``factor``; unit: what the clip then says of its file's."""
+    """Clip with all lengths times ``factor``; unit: its new ``Clip.unit``."""
     return replace(
         clip,
         offsets=clip.offsets * factor,
@@ -77,7 +82,7 @@ def in_unit(clip: Clip, factor: float, unit: float) -> Clip:
 
 
 def axes_matrix(axes: tuple[str, str, str]) -> np.ndarray:
-    """(3, 3) whose rows are x, y and z in the file's axes; from its vectors to ours."""
+    """Matrix (3, 3) whose rows are x, y and z in the file's axes; from its vectors to ours."""
     rows = np.zeros((3, 3))
     for k, axis in enumerate(axes):
         rows[k, UPS.index(axis[-1])] = -1.0 if axis.startswith("-") else 1.0
@@ -85,7 +90,7 @@ def axes_matrix(axes: tuple[str, str, str]) -> np.ndarray:
 
 
 def in_axes(clip: Clip, axes: tuple[str, str, str]) -> Clip:
-    """The clip of a file's own axes in ours, which these axes of the file are."""
+    """Clip in our axes, from one in a file's axes; axes: of the file, that are ours."""
     M = axes_matrix(axes)
     turned = {
         k: getattr(clip, k) @ M.T for k in ("offsets", "end_offsets", "root_pos", "moved_pos")
@@ -95,7 +100,7 @@ def in_axes(clip: Clip, axes: tuple[str, str, str]) -> Clip:
 
 
 def _main_axis(vector: np.ndarray) -> tuple[str, float]:
-    """The signed axis nearest to a vector, and the cosine between them."""
+    """Signed axis nearest to a vector, and the cosine between them."""
     k = int(np.argmax(np.abs(vector)))
     size = float(np.linalg.norm(vector))
     sign = "-" if vector[k] < 0 else ""
@@ -103,20 +108,20 @@ def _main_axis(vector: np.ndarray) -> tuple[str, float]:
 
 
 def _axes(
-    clip: Clip, pos: np.ndarray, scheme: Scheme | None, up: str | None
+    clip: Clip, pos: np.ndarray, scheme: NamingScheme | None, up: str | None
 ) -> tuple[tuple[str, str, str], list[str]]:
-    """Which axes of the file are x, y and z; and what to tell of it. pos (n, J, 3)."""
-    told: list[str] = []
+    """Axes of the file that are x, y and z, and notes on them. pos (n, J, 3)."""
+    notes: list[str] = []
     if up is not None and up not in UPS:
         raise ClipError(f"up is {up!r}; give one of {', '.join(UPS)}")
     if up is None and scheme is None:
-        told.append("the file does not tell which axis is up: taken as Y; up= or --up gives it")
+        notes.append("the file does not tell which axis is up: taken as Y; up= or --up gives it")
     if up is None and scheme is not None:
         upward = np.median(_across(clip, pos, scheme, "head", "Foot", "Shank"), axis=0)
         up, sure = _main_axis(upward)
-        told = [f"up is {up}, as the figure stands"]
+        notes = [f"up is {up}, as the figure stands"]
         if sure < 0.75:
-            told = [f"up seems to be {up}, but the figure mostly lies; up= or --up gives it"]
+            notes = [f"up seems to be {up}, but the figure mostly lies; up= or --up gives it"]
     up = up or "Y"
     left = "X" if up[-1] != "X" else "Y"
     if scheme is not None:  # in the zero pose, where it is upright
@@ -128,7 +133,7 @@ def _axes(
             left = side
     y, z = axes_matrix((left, left, up))[1:]
     forward, _ = _main_axis(np.cross(y, z))
-    return (forward, left, up), told
+    return (forward, left, up), notes
 
 
 def _identity(clip: Clip) -> np.ndarray:
@@ -136,9 +141,9 @@ def _identity(clip: Clip) -> np.ndarray:
 
 
 def _across(
-    clip: Clip, pos: np.ndarray, scheme: Scheme, top: str, bottom: str, instead: str
+    clip: Clip, pos: np.ndarray, scheme: NamingScheme, top: str, bottom: str, instead: str
 ) -> np.ndarray:
-    """(n, 3) from the mean of the two feet, or where there are none of the knees, to the head."""
+    """Vector (n, 3) from the mean of the two feet, or of the knees without feet, to the head."""
     low = (
         bottom
         if f"left{bottom}" in scheme.joints and f"right{bottom}" in scheme.joints
@@ -148,8 +153,8 @@ def _across(
     return pos[:, clip.joint(scheme.joints[top])] - pos[:, pair].mean(axis=1)
 
 
-def _unit(clip: Clip, scheme: Scheme | None) -> tuple[float, list[str]]:
-    """[m] of a unit, and what to tell of it; of a clip in our axes and the file's unit."""
+def _unit(clip: Clip, scheme: NamingScheme | None) -> tuple[float, list[str]]:
+    """Size [m] of a unit, and notes on it; of a clip in our axes and the file's unit."""
     size = height(clip.some(_SAMPLES), scheme) or 1.0
     if scheme is None:
         fitting = [u for u in ("m", "cm", "mm") if 0.2 <= size * UNITS[u] <= 3.0]
@@ -167,8 +172,8 @@ def _unit(clip: Clip, scheme: Scheme | None) -> tuple[float, list[str]]:
     ]
 
 
-def leg_length(clip: Clip, scheme: Scheme) -> float:
-    """[m] thigh and shank, the mean of both sides; of legs without feet twice the thighs."""
+def leg_length(clip: Clip, scheme: NamingScheme) -> float:
+    """Length [m] of thigh and shank, mean of both sides; twice the thigh for legs without feet."""
     total = 0.0
     for side in ("left", "right"):
         thigh, shank = (clip.joint(scheme.joints[f"{side}{limb}"]) for limb in ("Thigh", "Shank"))
@@ -180,7 +185,7 @@ def leg_length(clip: Clip, scheme: Scheme) -> float:
 
 
 def chain_length(clip: Clip, above: int, below: int) -> float:
-    """[m] the lengths of the bones from a joint down to one below it; 0 if it is not below."""
+    """Length [m] of the bones from a joint down to one below it; 0 if it is not below."""
     length, joint = 0.0, below
     while joint != above:
         if joint < 0:

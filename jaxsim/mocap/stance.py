@@ -1,8 +1,9 @@
-"""Which foot stands when: labels by frame, from how high and how fast the ankles are.
+"""Stance labels of the feet by frame, from height and speed of the ankles.
 
-A foot stands from where its ankle is under ``height`` above where it is in standing, and slower
-than ``speed``, until it exceeds either by ``release``; gaps and islands shorter than ``least`` are
-filled and dropped. Where no foot is left, a toe that is low and slow keeps its foot.
+A foot is in stance from where its ankle is under ``height`` above its height in standing, and
+slower than ``speed``, until it exceeds either by ``release``; gaps and islands shorter than
+``least`` are filled and dropped. Where neither foot is in stance, a toe that is low and slow keeps
+its foot in stance.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
 from jaxsim.mocap.kinematics import end_positions, poses_of
-from jaxsim.mocap.schemes import Scheme
+from jaxsim.mocap.schemes import NamingScheme
 
 __all__ = ["Stance", "StanceRule", "label_stance"]
 
@@ -25,7 +26,7 @@ SLOW = 0.2  # [m/s] of the frames in which the height in standing is looked for
 
 @dataclass(frozen=True)
 class StanceRule:
-    """When a foot stands; the defaults are measured on walks, kicks, dances and falls."""
+    """Thresholds of stance; the defaults are measured on walks, kicks, dances and falls."""
 
     height: float = 0.05  # [m] of the ankle over its height in standing
     speed: float = 0.5  # [m/s] of the ankle
@@ -43,33 +44,33 @@ class StanceRule:
 
 @dataclass(frozen=True, eq=False)
 class Stance:
-    """Labels of T frames, left and right."""
+    """Stance labels of T frames, left and right."""
 
     stands: np.ndarray  # (T, 2) bool
     slides: np.ndarray  # (T, 2) bool: flat on the ground, yet faster than the rule's ``slide``
     rate: float  # [Hz]
 
     def repeated(self, times: int) -> Stance:
-        """Of ``Clip.repeated``."""
+        """Labels of ``Clip.repeated``."""
         n = len(self.stands) - 1
         frames = np.append(np.tile(np.arange(n), times), n)
         return Stance(self.stands[frames], self.slides[frames], self.rate)
 
     def shares(self) -> dict[str, float]:
-        """Which part of the frames each support has: "left", "right", "both", "none"."""
+        """Share of the frames with each support: "left", "right", "both", "none"."""
         left, right = self.stands.T
         parts = {"left": left & ~right, "right": right & ~left, "both": left & right}
         return {k: float(v.mean()) for k, v in {**parts, "none": ~(left | right)}.items()}
 
     def switches(self) -> int:
-        """How often the support changes."""
+        """Number of changes of the support."""
         return int(np.any(self.stands[1:] != self.stands[:-1], axis=1).sum())
 
 
-def label_stance(clip: Clip, scheme: Scheme, rule: StanceRule | None = None) -> Stance:
-    """The stance of both feet in a clip.
+def label_stance(clip: Clip, scheme: NamingScheme, rule: StanceRule | None = None) -> Stance:
+    """Stance labels of both feet in a clip.
 
-    Raises ClipError, with what is lacking, where the scheme has not both feet.
+    Raises ClipError, naming the missing roles, where the scheme lacks a foot.
     """
     rule = rule or StanceRule()
     lacking = [role for role in ("leftFoot", "rightFoot") if role not in scheme.joints]
@@ -105,8 +106,8 @@ def label_stance(clip: Clip, scheme: Scheme, rule: StanceRule | None = None) -> 
     return Stance(stands, _tidied(flat & (level > rule.slide), frames), clip.rate)
 
 
-def _toes(clip: Clip, scheme: Scheme, pos: np.ndarray, ends: np.ndarray) -> np.ndarray | None:
-    """(T, 2, 3) [m] toe joints, or the ends of feet without; None if there are none."""
+def _toes(clip: Clip, scheme: NamingScheme, pos: np.ndarray, ends: np.ndarray) -> np.ndarray | None:
+    """Positions (T, 2, 3) [m] of toe joints, or of the ends of feet; None without either."""
     points = []
     for side in SIDES:
         if f"{side}Toe" in scheme.joints:
@@ -121,7 +122,7 @@ def _toes(clip: Clip, scheme: Scheme, pos: np.ndarray, ends: np.ndarray) -> np.n
 
 
 def _speed(points: np.ndarray, rate: float) -> np.ndarray:
-    """(T, n) [m/s] of (T, n, 3), over REACH to both sides, and at least a frame."""
+    """Speeds (T, n) [m/s] of points (T, n, 3), over REACH to both sides, and at least a frame."""
     reach, last = max(1, round(REACH * rate)), len(points) - 1
     if last == 0:
         return np.zeros(points.shape[:2])
@@ -132,8 +133,11 @@ def _speed(points: np.ndarray, rate: float) -> np.ndarray:
 
 
 def _over_standing(points: np.ndarray, rate: float) -> np.ndarray:
-    """(T, n) [m]: how high each of (T, n, 3) points is over its own height in standing, the median
-    of those frames in which it is slow and low; its lowest height where it is never slow."""
+    """Heights (T, n) [m] of points (T, n, 3) over their own heights in standing.
+
+    The height in standing is the median of the frames in which a point is slow and low; the lowest
+    height where it is never slow.
+    """
     z, slow = points[..., 2], _speed(points, rate) < SLOW
     over = np.empty_like(z)
     for k in range(z.shape[1]):
@@ -144,15 +148,17 @@ def _over_standing(points: np.ndarray, rate: float) -> np.ndarray:
 
 
 def _held(begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """(T,) bool: on from where it begins until it ends."""
+    """State (T,) bool with hysteresis: on from where ``begins`` until ``ends``."""
     event = np.where(ends, -1, np.where(begins, 1, 0))
     last = np.maximum.accumulate(np.where(event != 0, np.arange(len(event)), -1))
     return (last >= 0) & (event[np.maximum(last, 0)] == 1)
 
 
 def _tidied(labels: np.ndarray, frames: int) -> np.ndarray:
-    """(T, n) bool with gaps filled, then islands dropped, that are shorter than so many frames.
-    What touches the start or the end of the clip may go on beyond it, and is kept."""
+    """Labels (T, n) bool with gaps filled, then islands dropped, shorter than ``frames``.
+
+    Runs at the start or the end of the clip may continue beyond it, and are unchanged.
+    """
     result = labels.copy()
     for value in (False, True):
         for k in range(result.shape[1]):
@@ -163,6 +169,6 @@ def _tidied(labels: np.ndarray, frames: int) -> np.ndarray:
 
 
 def runs(mask: np.ndarray) -> list[tuple[int, int]]:
-    """Stretches of a (T,) mask: first frame and the one after the last."""
+    """Runs of a (T,) mask: first frame and the one after the last."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(np.int8), [0]])))
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2])]

@@ -39,10 +39,10 @@ def write_stance(path: str | os.PathLike[str], clip: Clip, stance: Stance) -> No
 
 
 def read_stance(path: str | os.PathLike[str], clip: Clip) -> Stance:
-    """The labels of a clip from a file that ``write_stance`` wrote, edited or not.
+    """Read the labels of a clip from a file that ``write_stance`` wrote, edited or not.
 
-    Raises ClipError, with file, key and remedy, for what is no such file, belongs to a clip of
-    another length or rate, or has stretches that are not in order.
+    Raises ClipError, with file, key and remedy, for another kind of file, one that belongs to a
+    clip of another length or rate, or has stretches that are not in order.
     """
     path = Path(path)
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""Text files of numbers: lines, words and tables, with errors that name the line."""
+"""Readers of text files with numbers: lines, words and tables, with errors that name the line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxsim.mocap.errors import ClipError, shown, wrong
+from jaxsim.mocap.errors import ClipError, quote_text, wrong
 
 LARGEST = 1e7  # a number beyond this is no length, angle or count of a motion
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -19,9 +19,9 @@ _COPY = "restore the file from a copy, or export it again"
 
 
 def read_lines(path: str | os.PathLike[str], kind: str) -> list[str]:
-    """The lines of a text file, whatever ends them; ``kind`` is what the file should be.
+    """Lines of a text file, with any line ends; ``kind`` is what the file should be.
 
-    Raises ClipError for a file that is not there, cannot be read, or is not text.
+    Raises ClipError for a file that does not exist, cannot be read, or is not text.
     """
     path = Path(path)
     if not path.is_file():
@@ -39,17 +39,17 @@ def read_lines(path: str | os.PathLike[str], kind: str) -> list[str]:
 
 
 def number(path: str | os.PathLike[str], line: int, word: str, what: str) -> float:
-    """A finite number of a plausible size. Raises ClipError."""
+    """Finite number of a plausible size. Raises ClipError."""
     value = float(word) if _NUMBER.fullmatch(word) else math.nan
     if not abs(value) <= LARGEST:
-        raise wrong(path, line, f"a number for {what}", shown(word), _COPY)
+        raise wrong(path, line, f"a number for {what}", quote_text(word), _COPY)
     return value
 
 
 def numbers(
     path: str | os.PathLike[str], line: int, words: Sequence[str], count: int, what: str
 ) -> list[float]:
-    """So many finite numbers. Raises ClipError."""
+    """``count`` finite numbers. Raises ClipError."""
     if len(words) != count:
         raise wrong(path, line, f"{count} numbers for {what}", f"{len(words)}", _COPY)
     if count == 1:
@@ -60,7 +60,7 @@ def numbers(
 def table(
     path: str | os.PathLike[str], rows: Sequence[str], lines: Sequence[int], columns: int, what: str
 ) -> np.ndarray:
-    """(len(rows), columns) of rows of numbers. lines: which line of the file each is, for errors.
+    """Array (len(rows), columns) from rows of numbers; lines: line numbers in the file, for errors.
 
     Raises ClipError at the first row that has another count of numbers, or one that is not finite.
     """
@@ -72,7 +72,7 @@ def table(
             raise ValueError
         values = np.loadtxt(rows, ndmin=2, comments=None, dtype=np.float64)
     except ValueError:
-        pass  # told below, by line
+        pass  # reported below, by line
     if values.shape == (len(rows), columns) and (np.abs(values) <= LARGEST).all():
         return values
     return np.array(

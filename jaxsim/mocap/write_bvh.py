@@ -1,4 +1,4 @@
-"""A clip as a BVH file that Blender, three.js and others play."""
+"""Writer of clips as BVH files that Blender, three.js and others play."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DIGITS = 12  # significant: angles come back to 1e-9 degrees
 def write_bvh(path: str | os.PathLike[str], clip: Clip) -> None:
     """Write a clip in the unit, the axes and the channel orders of its file, atomically.
 
-    Every joint gets three rotation channels, missing ones behind those that it had, for Blender
+    Every joint gets three rotation channels, missing ones behind those that it had, since Blender
     reads three or none. Blender's defaults are for files with Y up in metres: give its importer the
     scale ``clip.unit``, and for Z up forward Y, up Z. Raises OSError if the file cannot be written.
     """
@@ -27,7 +27,7 @@ def write_bvh(path: str | os.PathLike[str], clip: Clip) -> None:
 
 
 def bvh_text(clip: Clip) -> str:
-    """The text of the file that ``write_bvh`` writes."""
+    """Text of the file that ``write_bvh`` writes."""
     back = axes_matrix(clip.axes) / clip.unit  # of row vectors, from our axes to the file's
     offsets, ends = clip.offsets @ back, clip.end_offsets @ back
     offsets[0] = 0.0  # some players add it to the root's position, others replace it
@@ -68,7 +68,7 @@ def bvh_text(clip: Clip) -> str:
 
 
 def full_order(order: str) -> str:
-    """Three axes: those of the order, then the missing ones; ZXY where there is none."""
+    """Order of three axes: the given ones, then the missing ones; ZXY for an empty order."""
     return order + "".join(axis for axis in (AXES if order else "ZXY") if axis not in order)
 
 
@@ -77,7 +77,7 @@ def _row(vector: np.ndarray) -> str:
 
 
 def _values(clip: Clip, joints: list[int], orders: list[str]) -> np.ndarray:
-    """(T, channels) of the joints in this order, in file units and degrees."""
+    """Channel values (T, channels) of the joints in this order, in file units and degrees."""
     M = axes_matrix(clip.axes)
     turned = np.concatenate([clip.rotations[..., :1], clip.rotations[..., 1:] @ M], axis=-1)
     angles = np.stack([to_angles(order, turned[:, j]) for j, order in enumerate(orders)], axis=1)
@@ -93,8 +93,10 @@ def _values(clip: Clip, joints: list[int], orders: list[str]) -> np.ndarray:
 
 
 def _steady(angles: np.ndarray) -> np.ndarray:
-    """(T, J, 3) [deg] the same rotations with angles that go on from frame to frame, so that what
-    plays between frames does not spin; the first frame is kept."""
+    """Angles (T, J, 3) [deg] of the same rotations, continuous from frame to frame.
+
+    So that interpolation between frames does not spin; the first frame is unchanged.
+    """
     other = angles + np.array([180.0, 0.0, 180.0])  # the second triple of each rotation
     other[..., 1] = 180.0 - angles[..., 1]
     both = np.stack([angles, other])  # (2, T, J, 3)

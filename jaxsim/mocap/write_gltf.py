@@ -1,7 +1,7 @@
-"""A clip as a glTF animation that Blender and three.js play. Needs pygltflib, an extra.
+"""Writer of clips as glTF animations that Blender and three.js play. Needs pygltflib, an extra.
 
-A node for each joint, whose place is its offset and whose rotation is animated, and below it a
-node with a bone to see. Axes are those of glTF: Y up, faces Z, metres; quaternions (x, y, z, w).
+A node for each joint, whose place is its offset and whose rotation is animated, and below it a node
+with a visible bone. Axes are those of glTF: Y up, faces Z, metres; quaternions (x, y, z, w).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def write_gltf(path: str | os.PathLike[str], clip: Clip) -> None:
 
 
 def gltf_bytes(clip: Clip, binary: bool = True) -> bytes:
-    """The file that ``write_gltf`` writes."""
+    """Bytes of the file that ``write_gltf`` writes."""
     try:
         import pygltflib
     except ImportError as error:
@@ -58,7 +58,7 @@ def gltf_bytes(clip: Clip, binary: bool = True) -> bytes:
 
 
 class _Document:
-    """The lists of a glTF file as they grow, and its one buffer."""
+    """Lists of a glTF file under construction, and its one buffer."""
 
     def __init__(self, library: Any):
         self.library, self.data = library, bytearray()
@@ -78,7 +78,7 @@ class _Document:
         self.meshes = [library.Mesh(primitives=[shape], name="bone")]
 
     def add(self, array: np.ndarray, shape: str, bounds=False, target: int | None = None) -> int:
-        """An accessor of an array; its index."""
+        """Add an array; returns the index of its accessor."""
         packed = np.ascontiguousarray(array, dtype="<f4")
         self.data.extend(bytes(-len(self.data) % 4))
         view = self.library.BufferView(
@@ -102,7 +102,7 @@ class _Document:
         return len(self.accessors) - 1
 
     def animate(self, clip: Clip, nodes: list[int]) -> None:
-        """Channels for the rotations of all joints and the places of those that move."""
+        """Add channels for the rotations of all joints and the positions of those that move."""
         time = self.add(clip.time[:, None], "SCALAR", bounds=True)
         rotations, places = gltf_quat(continuous(clip.rotations)), places_of(clip)[..., TO_GLTF]
         for j, node in enumerate(nodes):
@@ -120,7 +120,7 @@ class _Document:
         )
 
     def finished(self, name: str) -> Any:
-        """The whole document; the root is node 0."""
+        """Whole document; the root is node 0."""
         library = self.library
         animation = library.Animation(name=name, samplers=self.samplers, channels=self.channels)
         return library.GLTF2(
@@ -138,12 +138,12 @@ class _Document:
 
 
 def gltf_quat(q: np.ndarray) -> np.ndarray:
-    """(..., 4) (x, y, z, w) in glTF's axes of (..., 4) quaternions in ours."""
+    """Quaternions (..., 4) (x, y, z, w) in glTF's axes, from ours (..., 4)."""
     return np.concatenate([q[..., 1:][..., TO_GLTF], q[..., :1]], axis=-1)
 
 
 def _nodes(clip: Clip, document: _Document) -> list[int]:
-    """A node for each joint, and those of bones below; the indices of the joints."""
+    """Add a node for each joint, and those of bones below; returns the indices of the joints."""
     library, nodes = document.library, document.nodes
     rest, turned = places_of(clip.take(slice(0, 1)))[0][:, TO_GLTF], gltf_quat(clip.rotations[0])
     for j, name in enumerate(clip.joint_names):
@@ -181,7 +181,7 @@ def _nodes(clip: Clip, document: _Document) -> list[int]:
 
 
 def _octahedron() -> np.ndarray:
-    """(24, 3) corners of 8 flat triangles: a bone of length 1 along Z, widest at a fifth."""
+    """Corners (24, 3) of 8 flat triangles: a bone of length 1 along Z, widest at a fifth."""
     ring = [(0.5, 0.5, 0.2), (-0.5, 0.5, 0.2), (-0.5, -0.5, 0.2), (0.5, -0.5, 0.2)]
     corners: list[tuple[float, float, float]] = []
     for k in range(4):

@@ -1,4 +1,4 @@
-"""Looking at a motion: a page that plays offline, a film strip, plots."""
+"""Views of a motion: a page that plays offline, a film strip, plots."""
 
 from jaxsim.viewer.filmstrip import write_filmstrip
 from jaxsim.viewer.page import page_text, read_page, write_page

@@ -1,4 +1,4 @@
-"""The colours of the page, the film strip and the plots, each stated once.
+"""Colours of the page, the film strip and the plots, each stated once.
 
 The page has a light and a dark set and takes the one that the reader's system asks for; pictures
 are light.
@@ -48,9 +48,9 @@ DARK_LINES = ("#7fb2ff", "#f0985c", "#68c793", "#d58fda", "#d3b45f", "#5cc6cd")
 
 
 def part_of(motion: Motion, link: int) -> str:
-    """What a link is drawn as, which is also the name of its colour.
+    """Category of a link in drawings, which is also the name of its colour.
 
-    "surroundings" for link -1, the world; "loose" and "driven" for things of the roles "prop" and
+    "surroundings" for link -1, the world; "loose" and "driven" for links of the roles "prop" and
     "driven"; "left", "right" or "middle" for links of a character, by their names.
     """
     if link < 0:
@@ -74,8 +74,10 @@ def css_variables() -> str:
 
 
 def page_colours() -> dict[str, dict[str, object]]:
-    """What the page's script draws with: "light" and "dark", each name -> "#rrggbb", and the
-    lists "phases" and "lines", from which the k-th phase and line take theirs in turn."""
+    """Colours of the page's script: "light" and "dark", each name -> "#rrggbb".
+
+    The lists "phases" and "lines" are for the k-th phase and line, in turn.
+    """
     return {
         "light": {**LIGHT, "phases": LIGHT_PHASES, "lines": LIGHT_LINES},
         "dark": {**DARK, "phases": DARK_PHASES, "lines": DARK_LINES},

@@ -1,4 +1,4 @@
-"""Rows of pictures of a motion at evenly spaced times, in one file."""
+"""Film strip: pictures of a motion at evenly spaced times, in one file."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 from jaxsim.viewer.colours import LIGHT, part_of
 from jaxsim.viewer.outlines import faces, outline
 from jaxsim.viewer.plots import SOFT, new_figure, phase_colour, save_figure
 from jaxsim.viewer.series import (
     even_frames,
+    finite_times,
     followed_links,
     followed_point,
     ghost_of,
-    timed,
     world_poses,
 )
 from jaxsim.viewer.views import NEAR, View, choose_view
@@ -39,14 +39,14 @@ IN_SPACE = {"surroundings": 0, "driven": 1}  # all others after them
 class Drawn(NamedTuple):
     """A shape in the picture of one frame."""
 
-    shape: Shape
+    shape: MotionShape
     outline: np.ndarray  # (n, 2) [m]
     pos: np.ndarray  # (3,) [m] in the world
     axes: np.ndarray  # (3, 3) one axis a row
 
 
 class Panel(NamedTuple):
-    """One frame: what is drawn, and which point of the picture's plane stands in the middle."""
+    """One frame of a film strip: its shapes, and the point of the picture's plane at its middle."""
 
     frame: int
     drawing: list[Drawn]  # in the order in which it is drawn
@@ -57,22 +57,22 @@ class Panel(NamedTuple):
 
 
 def write_filmstrip(path: str | os.PathLike[str], motion: Motion, frames: int = 10) -> None:
-    """Write a PNG of a motion, one panel for each time, seen from where it shows most.
+    """Write a PNG of a motion, one panel for each time, from the view that shows most.
 
-    That is from the side (x to the right, z up), from the front (y to the right), or from a
-    corner, as `views.choose_view` says; planar characters are seen from the side.
+    That is from the side (x to the right, z up), from the front (y to the right), or from a corner,
+    as selected by `views.choose_view`; planar characters are shown from the side.
 
-    frames: how many panels, evenly spaced from the first sample to the last; fewer where the
-    motion has fewer samples. All panels have one scale; each follows the character, or all that
-    moves where there is none, and its ruler or grid shows where it is. Loose and driven things
-    that are more than 1.5 m aside may be cut off; those as far before the character are seen
-    through. A ghost is a thin outline, cut off at the panel's edge. Frames that are not finite are
-    drawn empty and say so. Colours are those of the page.
+    frames: number of panels, evenly spaced from the first sample to the last; fewer where the
+    motion has fewer samples. All panels have one scale; each follows the character, or all links
+    where there is none, and its ruler or grid shows where it is. Loose and driven bodies that are
+    more than 1.5 m aside may be cut off; those as far before the character are transparent. A ghost
+    is a thin outline, cut off at the panel's edge. Frames that are not finite are drawn empty and
+    say so. Colours are those of the page.
 
     Raises ValueError if frames < 1 or the motion has no frames, ImportError without matplotlib,
     FileNotFoundError if the folder does not exist.
     """
-    motion = timed(motion)
+    motion = finite_times(motion)
     if frames < 1:
         raise ValueError(f"frames must be at least 1, got {frames}")
     if motion.n_frames == 0:
@@ -110,16 +110,16 @@ def write_filmstrip(path: str | os.PathLike[str], motion: Motion, frames: int = 
 
 
 def _panels(motion: Motion, index: np.ndarray, view: View) -> list[Panel]:
-    """What each frame shows. A panel without anything to follow looks where the last one did."""
+    """Panels of the frames. A panel without anything to follow keeps the place of the last one."""
     followed = followed_links(motion)
     middle = followed_point(motion)
     ghost = ghost_of(motion)
     centre, base, depth, panels = 0.0, 0.0, 0.0, []
     for frame in map(int, index):
         drawing = _drawing(motion, frame, view)
-        own = [d.outline for d in drawing if d.shape.link >= 0 and followed[d.shape.link]]
-        if own:
-            across = np.concatenate(own)[:, 0]
+        character = [d.outline for d in drawing if d.shape.link >= 0 and followed[d.shape.link]]
+        if character:
+            across = np.concatenate(character)[:, 0]
             centre = float(across.min() + across.max()) / 2
         if np.isfinite(middle[frame]).all():
             base = float(view.project(middle[frame] * [1, 1, 0])[1])
@@ -131,17 +131,17 @@ def _panels(motion: Motion, index: np.ndarray, view: View) -> list[Panel]:
 
 
 def _drawing(motion: Motion, frame: int, view: View) -> list[Drawn]:
-    """All shapes but planes, in drawing order: the surroundings (terrain first), driven things,
-    which others may stand on, then from the far to the near; a box of the surroundings by its
-    farthest corner, so that what is on a wall is drawn after it.
+    """All shapes but planes, in drawing order.
 
-    A planar character has no depth: its right side is far, its left side near.
+    The surroundings (terrain first), driven bodies, on which others may stand, then from the far to
+    the near; a box of the surroundings by its farthest corner, so that shapes on a wall are drawn
+    after it. A planar character has no depth: its right side is far, its left side near.
     """
-    found = []
+    shapes = []
     for shape in motion.shapes:
         pos, axes = world_poses(motion, shape, frame)
         if shape.kind != "plane" and np.isfinite(pos).all() and np.isfinite(axes).all():
-            found.append(Drawn(shape, outline(shape, pos, axes, view), pos, axes))
+            shapes.append(Drawn(shape, outline(shape, pos, axes, view), pos, axes))
 
     def place(drawn: Drawn) -> tuple[float, float]:
         part = part_of(motion, drawn.shape.link)
@@ -153,19 +153,19 @@ def _drawing(motion: Motion, frame: int, view: View) -> list[Drawn]:
             near -= float(np.asarray(drawn.shape.size) @ np.abs(drawn.axes @ view.back))
         return (-1 if terrain else IN_SPACE.get(part, 2)), near
 
-    return sorted(found, key=place)
+    return sorted(shapes, key=place)
 
 
 def _window(panels: list[Panel], motion: Motion) -> tuple[float, float, float]:
-    """The common (width, low, high) of all panels in [m], about their centre and base."""
+    """Common (width, low, high) of all panels [m], about their centre and base."""
     followed = followed_links(motion)
     halves, lows, highs = [0.3], [], [0.6]
     for panel in panels:
         things = [d for d in panel.drawing if d.shape.link >= 0]
-        own = [d.outline for d in things if followed[d.shape.link]]
-        if not own:
+        outlines = [d.outline for d in things if followed[d.shape.link]]
+        if not outlines:
             continue
-        points = np.concatenate(own) - [panel.centre, panel.base]
+        points = np.concatenate(outlines) - [panel.centre, panel.base]
         low, high = float(points[:, 1].min()), float(points[:, 1].max())
         halves.append(float(np.abs(points[:, 0]).max()) + 0.125)
         for beside in (d.outline for d in things if not followed[d.shape.link]):
@@ -211,7 +211,7 @@ def _draw_panel(axis: Axes, motion: Motion, panel: Panel, view: View) -> None:
 
 
 def _shaded(colour: str, normal: np.ndarray) -> tuple[float, ...]:
-    """The colour of a face (red, green, blue from 0 to 1): the darker the less it faces the light.
+    """Colour of a face (red, green, blue from 0 to 1): the darker the less it faces the light.
 
     normal: (3,) in the world. The page shades in the same way.
     """
@@ -223,7 +223,7 @@ def _shaded(colour: str, normal: np.ndarray) -> tuple[float, ...]:
 
 
 def _draw_ground(axis: Axes, pos: np.ndarray, axes: np.ndarray, view: View) -> None:
-    """A plane: all below it where it is seen along the ground, else a grid over the whole panel.
+    """Draw a plane: filled below it in a level view, else a grid over the whole panel.
 
     pos: (3,) [m], axes: (3, 3): its frame in the world.
     """
@@ -259,7 +259,7 @@ def _draw_ground(axis: Axes, pos: np.ndarray, axes: np.ndarray, view: View) -> N
 
 
 def _tick_step(width: float) -> float:
-    """Between two ticks of a ruler of this width [m]: 0.5, 1, or what gives at most ten of them.
+    """Distance between two ticks of a ruler of this width [m]: 0.5, 1, or for at most ten of them.
 
     >>> _tick_step(2.0), _tick_step(4.0), _tick_step(6e6)
     (0.5, 1.0, 1000000.0)
@@ -270,7 +270,7 @@ def _tick_step(width: float) -> float:
 
 
 def _label_panel(axis: Axes, motion: Motion, frame: int, inches: float) -> None:
-    """Time and phase above the panel. inches: its width."""
+    """Write time and phase above the panel. inches: its width."""
     phase = int(motion.phase[frame])
     name = motion.phase_names[phase] if phase >= 0 else ""
     room = max(4, int(inches / 0.075))  # characters that fit above the panel
@@ -280,7 +280,7 @@ def _label_panel(axis: Axes, motion: Motion, frame: int, inches: float) -> None:
 
 
 def _draw_ruler(axis: Axes, view: View) -> None:
-    """Where the panel is along x or y; none from a corner, where a grid tells."""
+    """Draw a ruler along x or y; none in a view from a corner, where a grid shows distances."""
     left, right = axis.get_xlim()
     step = _tick_step(right - left)
     edge = 0.08 * (right - left)  # so that labels of neighbours do not touch

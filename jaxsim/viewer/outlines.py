@@ -1,10 +1,10 @@
-"""Shapes as flat polygons: what of a sphere, a capsule, a box or a terrain is seen from a view."""
+"""Outlines of shapes in a view, as flat polygons: spheres, capsules, boxes, terrain."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from jaxsim.io.motion import Shape
+from jaxsim.io.motion import MotionShape
 from jaxsim.viewer.views import View
 
 __all__ = ["faces", "outline"]
@@ -12,12 +12,12 @@ __all__ = ["faces", "outline"]
 ARC = 24  # points on a half circle
 
 
-def outline(shape: Shape, pos: np.ndarray, axes: np.ndarray, view: View) -> np.ndarray:
-    """(n, 2) [m]: the outline of a shape in the picture of a view, as a polygon, convex but for
-    height fields seen along the ground (the upper edge of each row).
+def outline(shape: MotionShape, pos: np.ndarray, axes: np.ndarray, view: View) -> np.ndarray:
+    """Outline (n, 2) [m] of a shape in the picture of a view, as a polygon.
 
-    pos: (3,) [m] and axes: (3, 3) (one axis per row): the shape's frame in the world. Not for
-    planes, which have no outline: raises ValueError.
+    Convex except for height fields seen along the ground (the upper edge of each row). pos: (3,)
+    [m] and axes: (3, 3) (one axis per row): the shape's frame in the world. Raises ValueError for
+    planes, which have no outline.
     """
     if shape.kind == "plane":
         raise ValueError("a plane has no outline")
@@ -38,56 +38,56 @@ def outline(shape: Shape, pos: np.ndarray, axes: np.ndarray, view: View) -> np.n
 
 
 def faces(
-    shape: Shape, pos: np.ndarray, axes: np.ndarray, view: View
+    shape: MotionShape, pos: np.ndarray, axes: np.ndarray, view: View
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The flat faces that are turned to the eye, the farthest first: each a polygon (n, 2) [m] of
-    the picture and its normal (3,) in the world. Of boxes and height fields; none of others.
+    """Flat faces of a shape towards the eye, the farthest first.
 
-    pos, axes: as in `outline`.
+    Each is a polygon (n, 2) [m] of the picture and its normal (3,) in the world. Of boxes and
+    height fields; none of others. pos, axes: as in `outline`.
     """
     if shape.kind == "box":
-        found = _box_faces(shape, pos, axes)
+        polygons = _box_faces(shape, pos, axes)
     elif shape.kind == "height_field":
-        found = _field_faces(_nodes(shape, pos, axes))
+        polygons = _field_faces(_nodes(shape, pos, axes))
     else:
         return []
-    seen = [(points, normal) for points, normal in found if normal @ view.back > 1e-4]
+    seen = [(points, normal) for points, normal in polygons if normal @ view.back > 1e-4]
     seen.sort(key=lambda face: float(face[0].mean(axis=0) @ view.back))
     return [(view.project(points), normal) for points, normal in seen]
 
 
 def _box_faces(
-    shape: Shape, pos: np.ndarray, axes: np.ndarray
+    shape: MotionShape, pos: np.ndarray, axes: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    found = []
+    polygons = []
     for k in range(3):
         across = [shape.size[j] * axes[j] for j in range(3) if j != k]
         square = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) @ across
         for sign in (-1, 1):
-            found.append((pos + sign * shape.size[k] * axes[k] + square, sign * axes[k]))
-    return found
+            polygons.append((pos + sign * shape.size[k] * axes[k] + square, sign * axes[k]))
+    return polygons
 
 
 def _field_faces(nodes: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     a, b, c, d = nodes[:-1, :-1], nodes[1:, :-1], nodes[1:, 1:], nodes[:-1, 1:]
-    found = []
+    polygons = []
     for corners in ((a, b, c), (a, c, d)):
         triangles = np.stack(corners, axis=2).reshape(-1, 3, 3)
         across = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
         size = np.linalg.norm(across, axis=1, keepdims=True)
-        found += [*zip(triangles, across / np.where(size > 0, size, 1.0), strict=True)]
-    return found
+        polygons += [*zip(triangles, across / np.where(size > 0, size, 1.0), strict=True)]
+    return polygons
 
 
-def _nodes(shape: Shape, pos: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    """(nx, ny, 3) [m]: the grid of a height field in the world."""
+def _nodes(shape: MotionShape, pos: np.ndarray, axes: np.ndarray) -> np.ndarray:
+    """Grid (nx, ny, 3) [m] of a height field in the world."""
     heights = np.array(shape.heights)
     sides = [np.linspace(-h, h, n) for h, n in zip(shape.size, heights.shape, strict=True)]
     return pos + np.stack([*np.meshgrid(*sides, indexing="ij"), heights], axis=-1) @ axes
 
 
 def _upper_edge(nodes: np.ndarray, axes: np.ndarray, view: View) -> np.ndarray:
-    """The highest points of the rows that run along the line of sight, filled below."""
+    """Highest points of the rows that run along the line of sight, filled below."""
     if abs(axes[0] @ view.back) > abs(axes[1] @ view.back):
         nodes = nodes.swapaxes(0, 1)
     points = view.project(nodes)
@@ -102,7 +102,7 @@ def _circle(centre: np.ndarray, radius: float) -> np.ndarray:
 
 
 def _hull(points: np.ndarray) -> np.ndarray:
-    """The convex hull of (n, 2) points, counter-clockwise (Andrew's monotone chain)."""
+    """Convex hull of (n, 2) points, counter-clockwise (Andrew's monotone chain)."""
     ordered = points[np.lexsort((points[:, 1], points[:, 0]))]
     chains = []
     for sequence in (ordered, ordered[::-1]):

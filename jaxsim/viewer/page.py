@@ -1,7 +1,7 @@
-"""The player: one HTML file that shows a motion offline, in any browser, with no other file.
+"""Player: one HTML file that shows a motion offline, in any browser, with no other file.
 
 `write_page` joins the files of the folder `player` (package data: `page.html`, `page.css` and the
-scripts) and puts the numbers of a `Motion` in. Poses are kept as float32 positions and int16
+scripts) and inserts the numbers of a `Motion`. Poses are stored as float32 positions and int16
 quaternions in base64.
 """
 
@@ -20,17 +20,17 @@ from typing import Any
 import numpy as np
 
 from jaxsim.io.files import write_bytes
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 from jaxsim.viewer.colours import css_variables, page_colours, part_of
 from jaxsim.viewer.series import (
     even_frames,
+    finite_times,
     gauges_of,
     ghost_of,
     normal_force,
     phase_bands,
     side_of,
     strips_of,
-    timed,
 )
 from jaxsim.viewer.values import plain_text
 from jaxsim.viewer.views import VIEWS_DEG
@@ -51,21 +51,22 @@ def write_page(
     summary: Mapping[str, object] | None = None,
     fps: float = 60.0,
 ) -> None:
-    """Write a motion as one self-contained HTML page, ``page_text``, to a file that is replaced as
-    a whole. Raises as that does, FileNotFoundError if the folder does not exist."""
+    """Write a motion as one self-contained HTML page, ``page_text``, replacing the file as a whole.
+
+    Raises ValueError as ``page_text`` does, FileNotFoundError if the folder does not exist.
+    """
     write_bytes(path, page_text(motion, summary, fps).encode("utf-8"))
 
 
 def page_text(
     motion: Motion, summary: Mapping[str, object] | None = None, fps: float = 60.0
 ) -> str:
-    """A motion as one self-contained HTML page.
+    """Text of a self-contained HTML page of a motion.
 
-    motion: any number of frames, also 0 or 1.
-    summary: name -> value, shown as a table below the player; a value that is a mapping becomes
-    a group of rows. fps [1/s]: frames per simulated second in the page; the frames nearest to
-    an even grid are taken, never more than the motion has. Phase bands and the peaks of the
-    contact force come from all frames.
+    motion: any number of frames, also 0 or 1. summary: name -> value, shown as a table below the
+    player; a value that is a mapping becomes a group of rows. fps [1/s]: frames per simulated
+    second in the page; the frames nearest to an even grid are taken, never more than the motion
+    has. Phase bands and the peaks of the contact force come from all frames.
 
     The page opens at `#t=2.5` paused at 2.5 s, and at `#t=2.5&view=front` seen from the front.
     Raises ValueError if fps is not positive.
@@ -83,18 +84,18 @@ def page_text(
 
 
 def read_page(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The data inside a page that `write_page` wrote, with its arrays decoded to numpy.
+    """Read the data inside a page that `write_page` wrote, with its arrays decoded to numpy.
 
     The keys that are arrays: time (n,) [s]; link_pos (n, nl, 3) [m]; link_quat (n, nl, 4);
     contact_start (n + 1,) and contact (m, 6): the active contacts of frame i are rows
-    contact_start[i] to contact_start[i + 1], position [m] and force [N]; phase (n,); force (n,)
-    and force_peak (n,) [N]: normal to the ground, at the frame and its peak until the next;
-    com (n, 3) [m], no rows if not known; heights (n, number of heights) [m]; grip_pos and
-    grip_force (n, ng, 3) [m, N]; grip_closed (n, ng), 0 or 1. Only where the motion has them:
-    gauge_values (n, number of gauges of numbers), in the units that the key gauges has; ghost_pos
-    (n, nl, 3) [m] and ghost_quat (n, nl, 4), all 0 for links that the reference lacks; shares
-    (n, number of parts of the objective), of 1, in the order of the key share_names.
-    Raises ValueError if the file is not such a page.
+    contact_start[i] to contact_start[i + 1], position [m] and force [N]; phase (n,); force (n,) and
+    force_peak (n,) [N]: normal to the ground, at the frame and its peak until the next; com (n, 3)
+    [m], no rows if not known; heights (n, number of heights) [m]; grip_pos and grip_force (n, ng,
+    3) [m, N]; grip_closed (n, ng), 0 or 1. Only where the motion has them: gauge_values (n, number
+    of gauges of numbers), in the units that the key gauges has; ghost_pos (n, nl, 3) [m] and
+    ghost_quat (n, nl, 4), all 0 for links that the reference lacks; shares (n, number of terms of
+    the objective), between 0 and 1, in the order of the key share_names. Raises ValueError if the
+    file is not such a page.
     """
     page = Path(path).read_text("utf-8")
     match = re.search(r'<script type="application/json" id="motion">(.*?)</script>', page, re.S)
@@ -116,14 +117,14 @@ def _player_file(name: str) -> str:
 
 
 def _script() -> str:
-    """The player's scripts as one function, so that their names stay within it."""
+    """Scripts of the player as one function, so that their names stay within it."""
     files = [_player_file(f"{name}.js") for name in SCRIPTS]
     return "\n".join(['"use strict";', "(() => {", *files, "})();"])
 
 
 def _page_data(motion: Motion, fps: float) -> dict[str, object]:
     bad = motion.first_bad_frame()
-    full = timed(motion)
+    full = finite_times(motion)
     start, end = (full.time[0], full.time[-1]) if full.n_frames else (0.0, 0.0)
     targets = np.append(start + np.arange(round((end - start) * fps) + 1) / fps, end)
     index = even_frames(full.time, targets)
@@ -174,7 +175,7 @@ def _page_data(motion: Motion, fps: float) -> dict[str, object]:
     }
 
 
-def _shape_data(shape: Shape) -> dict[str, object]:
+def _shape_data(shape: MotionShape) -> dict[str, object]:
     return {
         **vars(shape),
         "pos": _rounded(shape.pos),
@@ -184,9 +185,11 @@ def _shape_data(shape: Shape) -> dict[str, object]:
 
 
 def _watched(motion: Motion) -> dict[str, object]:
-    """Of what the controller watches, where it does: "gauges" of numbers, "strips" of what is so or
-    not, with the colour and the stretches [s] after the start, of all frames, and the names of the
-    parts of its objective."""
+    """Gauges of the motion for the page's script; keys without any are omitted.
+
+    "gauges" of numbers, "strips" of flags, with the colour and the intervals [s] after the start,
+    of all frames, and "share_names", the terms of the controller's objective.
+    """
     gauges = [
         {"name": k, "unit": v.unit, "thresholds": v.thresholds, "scale": v.scale()}
         for k, v in gauges_of(motion).items()
@@ -205,18 +208,18 @@ def _watched(motion: Motion) -> dict[str, object]:
 
 
 def _reference_arrays(shown: Motion) -> dict[str, object]:
-    """What only some motions have: gauges, a ghost, shares of an objective."""
-    found: dict[str, object] = {}
+    """Arrays that only some motions have: gauges, a ghost, shares of an objective."""
+    arrays: dict[str, object] = {}
     values = [gauge.values for gauge in gauges_of(shown).values()]
     if values:
-        found["gauge_values"] = _packed(np.stack(values, 1), "<f4")
+        arrays["gauge_values"] = _packed(np.stack(values, 1), "<f4")
     if shown.shares:
-        found["shares"] = _packed(np.stack([*shown.shares.values()], 1), "<f4")
+        arrays["shares"] = _packed(np.stack([*shown.shares.values()], 1), "<f4")
     ghost = ghost_of(shown)
     if ghost is not None:
-        found["ghost_pos"] = _packed(ghost.link_pos, "<f4")
-        found["ghost_quat"] = _packed(_quantised(ghost.link_quat), "<i2")
-    return found
+        arrays["ghost_pos"] = _packed(ghost.link_pos, "<f4")
+        arrays["ghost_quat"] = _packed(_quantised(ghost.link_quat), "<i2")
+    return arrays
 
 
 def _notice(frame: int, time: float, field: str) -> str:
@@ -224,14 +227,14 @@ def _notice(frame: int, time: float, field: str) -> str:
 
 
 def _force_step(forces: np.ndarray) -> float:
-    """The force [N] that is drawn 0.5 m long: 1, 2 or 5 times a power of ten. forces: (n, 3)."""
+    """Force [N] that is drawn 0.5 m long: 1, 2 or 5 times a power of ten. forces: (n, 3)."""
     size = np.linalg.norm(forces, axis=1)
     size = size[np.isfinite(size) & (size > 0)]
     if size.size == 0:
         return 500.0
-    wanted = float(np.percentile(size, 95))
-    power = 10.0 ** np.floor(np.log10(wanted))
-    return float(next(m for m in (1, 2, 5, 10) if m * power >= wanted * 0.7) * power)
+    typical = float(np.percentile(size, 95))
+    power = 10.0 ** np.floor(np.log10(typical))
+    return float(next(m for m in (1, 2, 5, 10) if m * power >= typical * 0.7) * power)
 
 
 def _rounded(values: tuple[float, ...]) -> list[float]:
@@ -254,7 +257,7 @@ def _packed(array: np.ndarray, kind: str) -> dict[str, object]:
 
 
 def script_json(data: object) -> str:
-    """JSON that can stand inside a script element: no "<", and nothing that ends a line in JS."""
+    """JSON that is valid inside a script element: no "<", and nothing that ends a line in JS."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))  # ASCII only
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

@@ -1,4 +1,4 @@
-"""Pictures of a motion over time: heights, phases, gauges, contact force, torques and limits."""
+"""Plots of a motion over time: heights, phases, gauges, contact force, torques and limits."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from jaxsim.io.gauges import Gauge
 from jaxsim.io.motion import Motion
 from jaxsim.viewer.colours import LIGHT, LIGHT_LINES, LIGHT_PHASES
 from jaxsim.viewer.series import (
+    finite_times,
     gauges_of,
     normal_force,
     phase_bands,
     side_of,
     strips_of,
-    timed,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ WIDTH, TOP_ROW, TORQUE_ROW = 12.0, 2.1, 1.55  # [inch]
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, not known to pyplot, drawn without a screen. width, height: [inch].
+    """Empty figure, not known to pyplot, drawn without a screen. width, height: [inch].
 
     Raises ImportError, naming the extra to install, where matplotlib is missing.
     """
@@ -61,7 +61,7 @@ def save_figure(path: str | os.PathLike[str], figure: Figure) -> None:
 
 
 def phase_colour(phase: int) -> str:
-    """The colour of a phase, as "#rrggbb"; grey for -1."""
+    """Colour of a phase, as "#rrggbb"; grey for -1."""
     return "#c9ced6" if phase < 0 else LIGHT_PHASES[phase % len(LIGHT_PHASES)]
 
 
@@ -69,11 +69,11 @@ def write_plots(path: str | os.PathLike[str], motion: Motion) -> None:
     """Write one PNG with a motion's heights, phases, gauges, contact force, and torques, over time.
 
     Left and right of one joint share a panel, each gauge of a number has one; dashed lines are
-    limits and thresholds; what is so or not has a lane. Samples that are not finite leave gaps.
-    Raises ValueError if the motion has no frames, ImportError without matplotlib, FileNotFoundError
-    if the folder does not exist.
+    limits and thresholds; a flag has a lane. Samples that are not finite leave gaps. Raises
+    ValueError if the motion has no frames, ImportError without matplotlib, FileNotFoundError if the
+    folder does not exist.
     """
-    motion = timed(motion)
+    motion = finite_times(motion)
     if motion.n_frames == 0:
         raise ValueError("cannot plot a motion without frames")
     groups = _joint_groups(motion.joint_names)
@@ -115,7 +115,7 @@ def write_plots(path: str | os.PathLike[str], motion: Motion) -> None:
 
 
 def _joint_groups(names: tuple[str, ...]) -> dict[str, list[int]]:
-    """Name without its side -> joints, in the order of first appearance."""
+    """Joints by their names without sides, in the order of first appearance."""
     groups: dict[str, list[int]] = {}
     for joint, name in enumerate(names):
         side, rest = side_of(name)
@@ -140,7 +140,7 @@ def _shade_phases(axis: Axes, motion: Motion) -> None:
 
 
 def _legend(axis: Axes, handles: list[Any], names: list[str]) -> None:
-    """A legend outside, on the right; names are shown as they are, never read as mathematics."""
+    """Draw a legend outside, on the right; names are shown literally, never as mathematics."""
     legend = axis.legend(
         handles,
         names,
@@ -155,7 +155,7 @@ def _legend(axis: Axes, handles: list[Any], names: list[str]) -> None:
 
 
 def _line(axis: Axes, motion: Motion, values: np.ndarray, colour: str, width: float) -> Any:
-    """values: (T,) over time; a dot where there is one sample only."""
+    """Draw values (T,) over time; a dot where there is one sample only."""
     marker = "o" if motion.n_frames == 1 else ""
     return axis.plot(motion.time, values, color=colour, linewidth=width, marker=marker)[0]
 
@@ -174,7 +174,7 @@ def _plot_heights(axis: Axes, motion: Motion) -> None:
 
 
 def _plot_phases(axis: Axes, motion: Motion) -> None:
-    """One lane per phase, the first on top."""
+    """Draw one lane per phase, the first on top."""
     for start, end, phase in phase_bands(motion):
         if phase >= 0:
             axis.barh(phase, end - start, left=start, height=0.72, color=phase_colour(phase))
@@ -195,7 +195,7 @@ def _plot_gauge(axis: Axes, motion: Motion, name: str, gauge: Gauge, colour: str
 def _plot_strips(
     axis: Axes, motion: Motion, strips: dict[str, tuple[tuple[float, float], ...]]
 ) -> None:
-    """One lane each, the first on top."""
+    """Draw one lane per flag, the first on top."""
     for lane, (name, spans) in enumerate(strips.items()):
         for start, end in spans:
             colour = SIDE_COLOURS[side_of(name)[0]]

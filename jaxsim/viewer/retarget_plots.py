@@ -1,4 +1,4 @@
-"""A picture of how well a retargeted clip keeps to its source and to the ground, over time."""
+"""Plot of a retargeted clip's deviations from its source and from the ground, over time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LIFT = 250.0  # [mm] up to which soles are drawn: what matters is near the groun
 
 
 def write_retarget_plots(path: str | os.PathLike[str], motion: Retargeted) -> None:
-    """Write one PNG with bone direction and joint errors, heights of both soles and flexion of
-    knees and elbows; stance of the left and the right foot as bars under the soles.
+    """Write one PNG with errors, heights of both soles and flexion of a retargeted clip.
 
-    Raises ImportError, naming the extra to install, where matplotlib is missing, and OSError if
-    the file cannot be written.
+    Bone direction and joint errors; flexion of knees and elbows; stance of the left and the right
+    foot as bars under the soles. Raises ImportError, naming the extra to install, where matplotlib
+    is missing, and OSError if the file cannot be written.
     """
     series = over_time(motion)
     rows = [name for name in PANELS if any(key.endswith(name) for key in series)]

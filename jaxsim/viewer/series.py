@@ -1,5 +1,4 @@
-"""What the page and the pictures derive from a motion: phase bands, contact force, frames to show,
-where its parts are."""
+"""Series and selections of a motion for page and pictures: phases, forces, frames, positions."""
 
 from __future__ import annotations
 
@@ -8,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from jaxsim.io.gauges import Gauge
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 
 __all__ = [
     "even_frames",
+    "finite_times",
     "followed_links",
     "followed_point",
     "gauges_of",
@@ -20,22 +20,21 @@ __all__ = [
     "phase_bands",
     "side_of",
     "strips_of",
-    "timed",
     "tracks",
     "world_poses",
 ]
 
 
-def timed(motion: Motion) -> Motion:
-    """The motion without the frames whose time is not finite."""
+def finite_times(motion: Motion) -> Motion:
+    """Motion without the frames whose time is not finite."""
     finite = np.isfinite(motion.time)
     return motion if finite.all() else motion.take(finite)
 
 
 def even_frames(time: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """(n,) distinct increasing frame numbers, n <= len(targets): the nearest frame to each target.
+    """Frame numbers (n,), distinct and increasing: the nearest frame to each target.
 
-    time: (T,) [s] finite and not decreasing; targets: (m,) [s].
+    n <= len(targets). time: (T,) [s] finite and not decreasing; targets: (m,) [s].
     """
     if time.size == 0:
         return np.zeros(0, dtype=int)
@@ -46,14 +45,14 @@ def even_frames(time: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def ghost_of(motion: Motion) -> Motion | None:
-    """The motion with its links where the reference has them; None without one."""
+    """Motion of the reference's links; None without a reference."""
     if motion.ghost_pos is None or motion.ghost_quat is None:
         return None
     return replace(motion, link_pos=motion.ghost_pos, link_quat=motion.ghost_quat)
 
 
 def phase_bands(motion: Motion) -> tuple[tuple[float, float, int], ...]:
-    """Stretches of one phase: (start [s], end [s], index into phase_names or -1), in order.
+    """Intervals of one phase: (start [s], end [s], index into phase_names or -1), in order.
 
     A band ends where the next one starts; the last ends at the last sample.
     """
@@ -68,26 +67,28 @@ def phase_bands(motion: Motion) -> tuple[tuple[float, float, int], ...]:
 
 
 def gauges_of(motion: Motion) -> dict[str, Gauge]:
-    """Name -> gauge, of numbers."""
+    """Gauges of numbers, by name."""
     return {name: gauge for name, gauge in motion.gauges.items() if not gauge.is_strip}
 
 
 def strips_of(motion: Motion) -> dict[str, tuple[tuple[float, float], ...]]:
-    """Name -> when a gauge that is so or not is so: (start [s], end [s]), in order.
+    """Intervals (start [s], end [s]) in which a flag is true, in order, by name of the gauge.
 
-    A stretch ends at the first sample that is not so, else at the last one.
+    An interval ends at the first sample that is false, else at the last one.
     """
-    found = {}
+    intervals = {}
     for name, gauge in motion.gauges.items():
         if gauge.is_strip:
             change = np.flatnonzero(np.diff(gauge.values, prepend=False, append=False))
             ends = np.minimum(change, motion.n_frames - 1)
-            found[name] = tuple((float(a), float(b)) for a, b in motion.time[ends].reshape(-1, 2))
-    return found
+            intervals[name] = tuple(
+                (float(a), float(b)) for a, b in motion.time[ends].reshape(-1, 2)
+            )
+    return intervals
 
 
 def ground_normal(motion: Motion) -> np.ndarray:
-    """(3,) the normal of the first plane that is fixed to the world; world z without one."""
+    """Normal (3,) of the first plane that is fixed to the world; world z without one."""
     for shape in motion.shapes:
         if shape.kind == "plane" and shape.link == -1:
             return _rotate(np.array(shape.quat), np.array([0.0, 0.0, 1.0]))
@@ -95,12 +96,12 @@ def ground_normal(motion: Motion) -> np.ndarray:
 
 
 def normal_force(motion: Motion) -> np.ndarray:
-    """(T,) [N]: the sum of the surroundings' contact forces along the normal of the ground."""
+    """Sum (T,) [N] of the surroundings' contact forces along the normal of the ground."""
     return motion.contact_force[:, motion.contact_outer].sum(axis=1) @ ground_normal(motion)
 
 
 def side_of(name: str) -> tuple[str, str]:
-    """("left" | "right" | "", the rest of the name): "left_knee" -> ("left", "knee")."""
+    """Side ("left", "right" or "") and rest of a name: "left_knee" -> ("left", "knee")."""
     for side in ("left", "right"):
         rest = name[len(side) :].lstrip("_-. /")
         if name.lower().startswith(side) and rest:
@@ -109,13 +110,13 @@ def side_of(name: str) -> tuple[str, str]:
 
 
 def _rotate(quat: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """vector (..., 3) turned by quat (..., 4), w first."""
+    """Vector (..., 3) rotated by quat (..., 4), w first."""
     w, u = quat[..., :1], quat[..., 1:]
     t = 2.0 * np.cross(u, vector)
     return vector + w * t + np.cross(u, t)
 
 
-def world_poses(motion: Motion, shape: Shape, frame: int) -> tuple[np.ndarray, np.ndarray]:
+def world_poses(motion: Motion, shape: MotionShape, frame: int) -> tuple[np.ndarray, np.ndarray]:
     """Origin (3,) [m] and axes (3, 3), one axis per row, of a shape in the world at a frame."""
     pos, axes = np.array(shape.pos), _rotate(np.array(shape.quat), np.eye(3))
     if shape.link >= 0:
@@ -126,13 +127,13 @@ def world_poses(motion: Motion, shape: Shape, frame: int) -> tuple[np.ndarray, n
 
 
 def followed_links(motion: Motion) -> np.ndarray:
-    """(nl,) bool: the links of the character, or all where there is none."""
+    """Mask (nl,) of the links of the character, or of all where there is none."""
     character = np.array([role == "character" for role in motion.link_roles], dtype=bool)
     return character if character.any() else np.ones(motion.n_links, dtype=bool)
 
 
 def followed_point(motion: Motion) -> np.ndarray:
-    """(T, 3) [m]: the mean of the origins of `followed_links` that are finite; NaN without any."""
+    """Mean (T, 3) [m] of the finite origins of `followed_links`; NaN without any."""
     pos = motion.link_pos[:, followed_links(motion)]
     known = np.isfinite(pos).all(axis=-1, keepdims=True)
     count = known.sum(axis=1)
@@ -141,9 +142,9 @@ def followed_point(motion: Motion) -> np.ndarray:
 
 
 def tracks(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
-    """Where what moves is over time: (T, n, 3) [m] and the links (n,) that the n points belong to.
+    """Positions (T, n, 3) [m] of n moving points, and the links (n,) that they belong to.
 
-    The points are the centres of shapes, and the origins of links that have none.
+    The points are the centres of shapes, and the origins of links without shapes.
     """
     shapes = [shape for shape in motion.shapes if shape.link >= 0]
     bare = sorted(set(range(motion.n_links)) - {shape.link for shape in shapes})

@@ -1,4 +1,4 @@
-"""Values of a summary as a reader wants them."""
+"""Values of a summary as text for readers."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def plain_text(value: Any) -> str:
-    """Five digits of a float, yes or no, a dash for nothing; lists by their entries."""
+    """Value as text: five digits of a float, yes or no, a dash for None; lists by their entries."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if value is None:

@@ -1,4 +1,4 @@
-"""From where a motion is looked at, without perspective: views by name, and which one shows most.
+"""Views of a motion, without perspective: by name, and the one that shows most.
 
 Characters face along x. From the side x points to the right, from the front y does.
 """
@@ -21,13 +21,13 @@ VIEWS_DEG = {  # name -> about z, away from the side, and how far from above
     "corner": (35.0, 22.0),
 }
 NEAR = 1.5  # [m] beside the character: what loose things do farther off does not count
-STILL = 0.1  # [m]: who moves less is seen from the side
-ASIDE = 0.5  # of the motion may go along the line of sight, in parts of that across it
+STILL = 0.1  # [m]: a character that moves less is shown from the side
+ASIDE = 0.5  # largest motion along the line of sight, relative to that across it
 
 
 @dataclass(frozen=True)
 class View:
-    """A direction to look from: what is to the right and up in the picture, and towards the eye."""
+    """A viewing direction: vectors to the right and up in the picture, and towards the eye."""
 
     name: str  # of VIEWS_DEG
     right: np.ndarray  # (3,) unit vectors in the world, at right angles
@@ -36,16 +36,16 @@ class View:
 
     @property
     def level(self) -> bool:
-        """Whether the eye looks along the ground, so that up is z."""
+        """True if the view is along the ground, so that up is z."""
         return abs(float(self.back[2])) < 1e-6
 
     def project(self, points: np.ndarray) -> np.ndarray:
-        """(..., 2) [m]: where points (..., 3) [m] of the world are in the picture."""
+        """Positions (..., 2) [m] in the picture of points (..., 3) [m] of the world."""
         return points @ np.stack([self.right, self.up], axis=1)
 
 
 def view_from(name: str, yaw_deg: float | None = None) -> View:
-    """The view of a name, or turned about z to another angle. Raises KeyError for other names."""
+    """View of a name, or turned about z to another angle. Raises KeyError for other names."""
     usual_deg, pitch_deg = VIEWS_DEG[name]
     yaw, pitch = np.radians([usual_deg if yaw_deg is None else yaw_deg, pitch_deg])
     (cy, sy), (cp, sp) = ((np.cos(angle), np.sin(angle)) for angle in (yaw, pitch))
@@ -54,16 +54,15 @@ def view_from(name: str, yaw_deg: float | None = None) -> View:
 
 
 def choose_view(motion: Motion) -> View:
-    """The view that shows a motion: across where it goes.
+    """Choose the view that shows a motion: across its direction.
 
-    Of each part the way from one end of its range to the other counts, the longest along x and
-    the longest along y; of things beside a character only while they are near it. Where one is
-    less than half of the other, the view looks along it: from the side at what goes along x, from
-    the front at what goes along y, so at a fall to the side. Otherwise from a corner: that of the
-    page, which sees faces, or the one behind where the motion is over twice as wide from there.
-    Planar characters, and who stays in place, are seen from the side. Where a box of the
-    surroundings, as a wall, is between the eye and a character, another view is taken if there is
-    one without.
+    Of each point the extent of its motion counts, the largest along x and the largest along y; of
+    bodies beside a character only while they are near it. Where one is less than half of the other,
+    the view is along it: from the side for motion along x, from the front for motion along y, such
+    as a fall to the side. Otherwise from a corner: that of the page, which shows faces, or the one
+    behind where the motion is over twice as wide from there. Planar characters, and characters that
+    stay in place, are shown from the side. Where a box of the surroundings, such as a wall, is
+    between the eye and a character, another view is taken if there is one without.
     """
     chosen = _across(motion)
     corner = VIEWS_DEG["corner"][0]
@@ -72,8 +71,11 @@ def choose_view(motion: Motion) -> View:
 
 
 def _hidden(motion: Motion, view: View) -> bool:
-    """Whether a box of the surroundings is before what is followed, in more than half of the
-    frames in which it is anywhere: a ray from there to the eye goes through."""
+    """True if a box of the surroundings hides the character in more than half of the frames.
+
+    The box intersects a ray from the followed point to the eye; frames without a finite point do
+    not count.
+    """
     middle = followed_point(motion)
     middle = middle[np.isfinite(middle).all(axis=-1)]
     if motion.planar or not len(middle):
@@ -91,7 +93,7 @@ def _hidden(motion: Motion, view: View) -> bool:
 
 
 def _across(motion: Motion) -> View:
-    """Across where it goes, whatever is in between."""
+    """View across the direction of motion, whatever is in between."""
     side = view_from("side")
     points = _near(motion)
     x, y = _longest(points, np.array([1.0, 0, 0])), _longest(points, np.array([0, 1.0, 0]))
@@ -105,7 +107,7 @@ def _across(motion: Motion) -> View:
 
 
 def _near(motion: Motion) -> np.ndarray:
-    """(T, n, 3) [m]: the parts of `tracks`, NaN where far from what is followed."""
+    """Points (T, n, 3) [m] of `tracks`, NaN where far from the followed point."""
     with np.errstate(invalid="ignore", over="ignore"):  # of samples that are not finite
         points, links = tracks(motion)
         away = np.linalg.norm((points - followed_point(motion)[:, None])[..., :2], axis=-1)
@@ -115,7 +117,7 @@ def _near(motion: Motion) -> np.ndarray:
 
 
 def _longest(points: np.ndarray, direction: np.ndarray) -> float:
-    """[m]: the longest way that one of (T, n, 3) points takes along a direction; 0 without any."""
+    """Largest extent [m] of one of (T, n, 3) points along a direction; 0 without any."""
     along = points @ direction
     known = np.isfinite(along)
     high = np.where(known, along, -np.inf).max(axis=0, initial=-np.inf)

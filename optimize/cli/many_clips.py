@@ -13,7 +13,7 @@ from optimize.cli.shared import say
 from optimize.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
-    from jaxsim.mocap.body import Body
+    from jaxsim.mocap.body import RoleLinks
     from jaxsim.model import Model
 
 TABLE = "quality.csv"
@@ -80,8 +80,10 @@ def _files(args: argparse.Namespace) -> list[Path]:
     return files
 
 
-def _row(args: argparse.Namespace, file: Path, character: tuple[Model, Body]) -> dict[str, Any]:
-    """Row of a clip in the table; its reference is written unless it exists."""
+def _row(
+    args: argparse.Namespace, file: Path, character: tuple[Model, RoleLinks]
+) -> dict[str, Any]:
+    """What the table says of a clip, whose reference is written unless it is there."""
     from jaxsim.mocap.quality import failures, quality
     from jaxsim.mocap.reference import save_reference
 

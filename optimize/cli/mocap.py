@@ -16,7 +16,7 @@ from optimize.interrupts import defer_interrupts
 if TYPE_CHECKING:
     from jaxsim.io.motion import Motion
     from jaxsim.mocap.clip import Clip
-    from jaxsim.mocap.schemes import Scheme
+    from jaxsim.mocap.schemes import NamingScheme
     from jaxsim.mocap.stance import Stance
 
 DESCRIPTION = """\
@@ -128,8 +128,8 @@ def _simulated(args: argparse.Namespace) -> Clip:
     return clip_of_motion(load_motion(args.file), rate=args.rate)
 
 
-def _stance(args: argparse.Namespace, clip: Clip, scheme: Scheme | None) -> Stance | None:
-    """Labels from the given file, else detected; none for a figure without two feet."""
+def _stance(args: argparse.Namespace, clip: Clip, scheme: NamingScheme | None) -> Stance | None:
+    """Labels from the file that was given, else found; none for a figure without two feet."""
     from jaxsim.mocap.measures import not_human
     from jaxsim.mocap.stance import label_stance
     from jaxsim.mocap.stance_file import read_stance
@@ -163,8 +163,8 @@ def _run_markers(args: argparse.Namespace) -> int:
     return 0
 
 
-def report(clip: Clip, scheme: Scheme | None, stance: Stance | None) -> str:
-    """Report on a clip, as the command prints it."""
+def report(clip: Clip, scheme: NamingScheme | None, stance: Stance | None) -> str:
+    """What the command prints of a clip."""
     text = _table(_facts(clip, scheme, stance))
     if stance is None:
         return text
@@ -173,7 +173,7 @@ def report(clip: Clip, scheme: Scheme | None, stance: Stance | None) -> str:
     return "\n".join([text, *bars, legend])
 
 
-def _facts(clip: Clip, scheme: Scheme | None, stance: Stance | None) -> dict[str, str]:
+def _facts(clip: Clip, scheme: NamingScheme | None, stance: Stance | None) -> dict[str, str]:
     from jaxsim.mocap.measures import height
 
     names = ", ".join(clip.joint_names)

@@ -10,7 +10,7 @@ from optimize.cli.shared import say
 
 if TYPE_CHECKING:
     from jaxsim.io.motion import Motion
-    from jaxsim.mocap.body import Body
+    from jaxsim.mocap.body import RoleLinks
     from jaxsim.mocap.clip import Clip
     from jaxsim.mocap.retarget import Retargeted
     from jaxsim.mocap.stance import Stance
@@ -54,7 +54,7 @@ def read(args: argparse.Namespace, file: str | Path) -> Clip:
 
 
 def on_character(
-    args: argparse.Namespace, clip: Clip, stance: Stance | None, model: Model, body: Body
+    args: argparse.Namespace, clip: Clip, stance: Stance | None, model: Model, body: RoleLinks
 ) -> Retargeted:
     """Retarget the clip to the requested character."""
     from jaxsim.mocap.retarget import retarget
@@ -70,8 +70,8 @@ def on_character(
     )
 
 
-def character_of(name: str) -> tuple[Model, Body]:
-    """Character by its name, or from a file, and the body that a clip moves."""
+def character_of(name: str) -> tuple[Model, RoleLinks]:
+    """A character by its name, or of a file, and what of it a clip drives."""
     from jaxsim.characters.registry import CHARACTERS
     from jaxsim.io.model_file import load_model
     from jaxsim.io.world_character import built_in

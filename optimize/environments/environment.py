@@ -20,8 +20,8 @@ import numpy as np
 from jax import Array
 
 from controllers.policy.actions import Action, action_of
-from controllers.policy.observations import Part, check_roles, named, observed, part_of
-from controllers.policy.view import View, stance
+from controllers.policy.observations import Part, check_roles, look_up, observation_vector, part_of
+from controllers.policy.view import PolicyInput, stance
 from controllers.tracking.reference import Reference
 from controllers.tracking.track import Track
 from jaxsim.model import Model, State
@@ -48,7 +48,7 @@ class Environment:
     observation: tuple[Part, ...]
     action: Action | Numbers
     reward: Mapping[str | Callable[[Moment], Array], float]
-    done: tuple[str | Callable[[View], Array], ...]
+    done: tuple[str | Callable[[PolicyInput], Array], ...]
     command: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     every: int = 20
     seconds: float | None = None
@@ -148,8 +148,10 @@ class Environment:
 
     # ---- parts of both
 
-    def _led_to(self, at: EnvState, action: Array) -> tuple[EnvState, View, dict[str, Array]]:
-        """State after an action, the view there, and the rewards."""
+    def _led_to(
+        self, at: EnvState, action: Array
+    ) -> tuple[EnvState, PolicyInput, dict[str, Array]]:
+        """The state after an action, what is seen there, and the rewards."""
         scenario = self._scenario(at.trial)
         state, memory, measured, effort = self._simulated(scenario, at, action)
         after = replace(
@@ -160,7 +162,7 @@ class Environment:
         clip = None if self.clip is None else self.clip.at(scenario.model, state.time)
         moment = Moment(view, at.action, effort, view.obs.com - at.com, seconds, clip)
         parts = self._rewards(moment, at.measured, measured)
-        seen = observed(self.observation, view)
+        seen = observation_vector(self.observation, view)
         return replace(after, com=view.obs.com, observation=seen), view, parts
 
     def _begun(self, key: Array, count: Array) -> EnvState:
@@ -188,7 +190,7 @@ class Environment:
             observation=jnp.zeros(0, dtype),
         )
         view = self._view(self._scenario(trial), at, obs)
-        return replace(at, observation=observed(self.observation, view))
+        return replace(at, observation=observation_vector(self.observation, view))
 
     @cached_property
     def beginnings(self) -> Any:
@@ -228,10 +230,10 @@ class Environment:
         own = {path: jnp.asarray(values)[trial] for path, values in varied.items()}
         return self.problem.trial(np.zeros(0), self.problem.scenario.tree["state"], own)
 
-    def _view(self, scenario: Scenario, at: EnvState, obs: Any) -> View:
+    def _view(self, scenario: Scenario, at: EnvState, obs: Any) -> PolicyInput:
         pose, upright, height = map(jnp.asarray, self._stance)
         wanted = None if self.track is None else self.track.at(scenario.model, at.state.time)
-        return View(
+        return PolicyInput(
             scenario.model, at.state, obs, pose, upright, height, at.command, at.action, wanted
         )
 
@@ -299,7 +301,7 @@ def as_env(
     observation: Sequence[Part] = OBSERVATION,
     action: str | Action = "offsets",
     reward: Mapping[str | Callable[[Moment], Array], float] | None = None,
-    done: Sequence[str | Callable[[View], Array]] = ("fallen",),
+    done: Sequence[str | Callable[[PolicyInput], Array]] = ("fallen",),
     command: Mapping[str, tuple[float, float]] | None = None,
     rate: float | None = None,
     seconds: float | None = None,
@@ -310,11 +312,11 @@ def as_env(
     """Environment of a problem for one character; ``jax.vmap`` or ``fuse`` makes a batch of it.
 
     observation: parts by name (``controllers.policy.observations.OBSERVATIONS``), or functions of a
-    View. action: "offsets", "targets", "torques", "numbers" (those of the problem, which the
+    PolicyInput. action: "offsets", "targets", "torques", "numbers" (those of the problem, which the
     scenario's own controller obeys), or an Action with other scales. reward: names
     (``rewards.REWARDS``) or functions of a Moment -> weight; "objective" is the fall of the
     problem's objective, and alone by default. done: names (``terminations.TERMINATIONS``) or
-    functions of a View that end an episode; a number that is not finite always does, and so does an
+    functions of a PolicyInput that end an episode; a number that is not finite always does, as does
     observation beyond ``FARTHEST``.
 
     command: name -> (lower, upper), sampled for each episode. rate: actions a second, by default
@@ -396,8 +398,8 @@ def _check_named(env: Environment) -> None:
 def _reward(name: str | Callable[[Moment], Array]) -> Callable[[Moment], Array]:
     if callable(name):
         return name
-    return named(name, {**REWARDS, OBJECTIVE: None}, "reward")
+    return look_up(name, {**REWARDS, OBJECTIVE: None}, "reward")
 
 
-def _condition(name: str | Callable[[View], Array]) -> Callable[[View], Array]:
-    return name if callable(name) else named(name, TERMINATIONS, "termination")
+def _condition(name: str | Callable[[PolicyInput], Array]) -> Callable[[PolicyInput], Array]:
+    return name if callable(name) else look_up(name, TERMINATIONS, "termination")

@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 
 from controllers.policy.observations import clock, heading, joint_angles, to_reach
-from controllers.policy.view import View, root_link
+from controllers.policy.view import PolicyInput, root_link
 from controllers.tracking.reference import Instant
 from jaxsim.dynamics.kinematics import difference, forward_kinematics
 from jaxsim.math.safe import safe_norm
@@ -28,7 +28,7 @@ ANGLE = 0.3  # the same of an angle, in the mean of all joints [rad]
 class Moment:
     """Interval in which one action was held."""
 
-    view: View  # at the end of it; its action is this one
+    view: PolicyInput  # at the end of it; its action is this one
     before: Array  # (na,) the action before
     effort: Array  # () mean over the time of the mean of (torque / greatest torque)^2
     moved: Array  # (3,) of the centre of mass [m]

@@ -1,4 +1,4 @@
-"""Terminations of episodes by name: functions of a ``View``, () bool each."""
+"""What ends an episode, by name: functions of a ``PolicyInput``, () bool each."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array
 
 from controllers.policy.observations import clip_pose
-from controllers.policy.view import View
+from controllers.policy.view import PolicyInput
 from jaxsim.dynamics.kinematics import difference
 
 LOW = 0.75  # of the height of the centre of mass in the pose
@@ -15,17 +15,17 @@ TILT = 0.5  # cosine of 60 degrees
 ASTRAY, TURN = 0.5, np.pi / 3  # from a clip [m], [rad]
 
 
-def fallen(view: View) -> Array:
+def fallen(view: PolicyInput) -> Array:
     """True if the centre of mass is lower than ``LOW`` of its height in the pose."""
     return view.obs.com[2] < LOW * view.height
 
 
-def tilted(view: View) -> Array:
+def tilted(view: PolicyInput) -> Array:
     """True if the root is tilted by over 60 degrees out of the pose."""
     return view.turned[2, 2] < TILT
 
 
-def astray(view: View) -> Array:
+def astray(view: PolicyInput) -> Array:
     """True if the root is over ``ASTRAY`` away from the clip's, or turned by over 60 degrees."""
     model, top = view.model, view.model.topology
     off = difference(model, view.state.q, clip_pose(view))
@@ -34,6 +34,6 @@ def astray(view: View) -> Array:
     return (jnp.sum(place * place) > ASTRAY**2) | (jnp.sum(turn * turn) > TURN**2)
 
 
-TERMINATIONS: dict[str, Callable[[View], Array]] = {
+TERMINATIONS: dict[str, Callable[[PolicyInput], Array]] = {
     each.__name__: each for each in (fallen, tilted, astray)
 }

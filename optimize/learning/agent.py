@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from controllers.policy.network import Network, normalised
+from controllers.policy.network import Network, normalise
 from optimize.environments.environment import Environment
 
 
@@ -84,9 +84,9 @@ class Statistics(NamedTuple):
             self.square + square + jnp.square(apart) * self.count * count / total,
         )
 
-    def normalised(self, x: Array) -> Array:
-        """Normalise an observation for the network."""
-        return normalised(x, self.mean, self.deviation)
+    def normalise(self, x: Array) -> Array:
+        """As the network sees it."""
+        return normalise(x, self.mean, self.deviation)
 
 
 def network_of(agent: Agent, seen: Statistics) -> Network:

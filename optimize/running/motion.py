@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxsim.io.gauges import Gauge
 from jaxsim.io.motion import Motion
-from jaxsim.io.motion import Shape as DrawnShape
+from jaxsim.io.motion import MotionShape as DrawnShape
 from optimize.running.recording import Frame, shapes_of
 from optimize.scenarios.scenario import Scenario
 

@@ -22,7 +22,7 @@ from jaxsim.characters.standing import above_standing
 from jaxsim.dynamics.jacobians import center_of_mass
 from jaxsim.dynamics.kinematics import Kinematics
 from jaxsim.fused import choose_backend, fuse_one
-from jaxsim.io.motion import Shape
+from jaxsim.io.motion import MotionShape
 from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.model import Model, State
 from jaxsim.simulation.health import Failure, Health, failures, healthy
@@ -299,8 +299,8 @@ def frames_of(
     return finite, Failure(0, status, run.begun + first * every * dt)
 
 
-def shapes_of(model: Model) -> tuple[Shape, ...]:
-    """Shapes of a model as a Motion stores them."""
+def shapes_of(model: Model) -> tuple[MotionShape, ...]:
+    """The model's shapes as a Motion holds them."""
     top = model.topology
     pos, quat = np.asarray(model.shape_pos, float), np.asarray(model.shape_quat, float)
     size = np.asarray(model.shape_size, float)
@@ -315,7 +315,7 @@ def shapes_of(model: Model) -> tuple[Shape, ...]:
     grids = [() if field < 0 else np.asarray(model.heights[field]) for field in top.shape_field]
     heights = [tuple(tuple(map(float, row)) for row in grid) for grid in grids]
     return tuple(
-        Shape(kind, top.shape_link[s], pos[s], quat[s], size[s][numbers[kind]], heights[s])
+        MotionShape(kind, top.shape_link[s], pos[s], quat[s], size[s][numbers[kind]], heights[s])
         for s, kind in enumerate(top.shape_kinds)
         if kind in numbers
     )

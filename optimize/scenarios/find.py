@@ -15,7 +15,7 @@ from typing import Any
 
 from controllers.scl.load import shipped_scripts
 from jaxsim.characters.registry import CHARACTERS
-from jaxsim.io.toml_table import Table, WorldError, read_toml, shown, suggestion
+from jaxsim.io.toml_table import Table, WorldError, format_value, read_toml, suggestion
 from jaxsim.io.world_character import MODEL_FILES
 from jaxsim.io.world_file import world_of
 from optimize.scenarios.build import build
@@ -199,7 +199,7 @@ def _change(values: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _table(value: Any, key: str) -> dict[str, Any]:
-    """Check that a value of the file is a table. Raises KeyError where it is none."""
+    """What is to have a key. Raises KeyError where it is no table."""
     if not isinstance(value, dict):
-        raise KeyError(f"{key}: the file has {shown(value)} there, which has no keys")
+        raise KeyError(f"{key}: the file has {format_value(value)} there, which has no keys")
     return value

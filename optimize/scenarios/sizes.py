@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from jaxsim.characters.poses import unsided
+from jaxsim.characters.poses import without_side
 from jaxsim.characters.scaling import scaled
 from jaxsim.collision.box_box import FAR
 from jaxsim.collision.contacts import find_contacts
@@ -43,7 +43,7 @@ def links_by_name(top: Topology, kinds: tuple[str, ...]) -> dict[str, tuple[int,
     found: dict[str, list[int]] = {}
     for both in (True, False):
         for name, link in named:
-            links = found.setdefault(unsided(name) if both else name, [])
+            links = found.setdefault(without_side(name) if both else name, [])
             if link not in links:
                 links.append(link)
     return {name: tuple(links) for name, links in found.items() if name != WHOLE}

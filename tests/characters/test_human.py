@@ -10,7 +10,7 @@ import pytest
 from controllers.pose.pd import PoseController, pose_error
 from jaxsim.characters import anthropometry as body_data
 from jaxsim.characters.human import TURNS, articulated_human, ball_joint_human, start
-from jaxsim.characters.poses import posed, unsided
+from jaxsim.characters.poses import posed, without_side
 from jaxsim.characters.registry import start as any_start
 from jaxsim.characters.standing import START_DEPTH
 from jaxsim.collision.contacts import find_contacts, lowest_point
@@ -95,8 +95,8 @@ def test_table_adds_up():
 def test_foot_and_toes_make_the_foot_of_the_table():
     foot = body_data.segments(body_data.ADULT, 1.741, 73.0)["foot"]
     rest, toes = body_data.foot_and_toes(foot, 1.741)
-    again = body_data.joined(
-        foot.length, (rest, 1.0), (body_data.moved(toes, body_data.toe_joint(1.741)), 1.0)
+    again = body_data.combine(
+        foot.length, (rest, 1.0), (body_data.shift_segment(toes, body_data.toe_joint(1.741)), 1.0)
     )
     assert foot.length == pytest.approx(0.2581) and foot.mass == pytest.approx(0.0137 * 73)
     assert again.mass == pytest.approx(foot.mass)
@@ -151,7 +151,7 @@ def test_left_and_right_mirror_one_another(models, looks, kind):
     top = model.topology
     rng = np.random.default_rng(0)
     joints = [n for n in top.joint_names if n.startswith("left")]
-    angle = {unsided(n): rng.uniform(-60, 60, 3 if kind == "balls" else None) for n in joints}
+    angle = {without_side(n): rng.uniform(-60, 60, 3 if kind == "balls" else None) for n in joints}
     state = posed(model, angle)
     kin = quick_jit(forward_kinematics)(model, state.q, state.qd)
     flip = np.array([1.0, -1.0, 1.0])
@@ -203,9 +203,11 @@ def test_names_say_which_way_positive_angles_go(models):
         "leftAnkleInversion": ("leftFoot", (0, 0, -1), (0, -1, 0)),
         "rightToeExtension": ("rightToes", (1, 0, 0), (0, 0, 1)),
     }
-    assert {unsided(name) for name in wanted} | {"waistRotation", "spineFlexion", "neckFlexion"} | {
-        "neckBend"
-    } == set(TURNS)
+    assert {without_side(name) for name in wanted} | {
+        "waistRotation",
+        "spineFlexion",
+        "neckFlexion",
+    } | {"neckBend"} == set(TURNS)
     states = [posed(model, {name: 30.0}) for name in wanted]
     batch = jax.tree.map(lambda *x: jnp.stack(x), *states)
     kin = quick_jit(jax.vmap(forward_kinematics, (None, 0, 0)))(model, batch.q, batch.qd)
@@ -352,7 +354,7 @@ def test_a_short_drop_ends_on_the_feet(models, kind, build):
     error, force, depth = (np.asarray(x) for x in result.record)
     slots, top = contact_slots(model.topology), model.topology
     names = np.array(top.shape_names)[slots.shape_a]
-    feet = np.array([unsided(n) in ("foot", "toes") for n in names])
+    feet = np.array([without_side(n) in ("foot", "toes") for n in names])
     total = force[-1].sum(axis=0)
     assert total[2] == pytest.approx(WEIGHT[build], abs=0.01)
     assert np.abs(total[:2]).max() < 1e-3 * WEIGHT[build]  # it still sways a little

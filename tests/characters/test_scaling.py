@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxsim.characters import human
-from jaxsim.characters.anthropometry import Body, segments
+from jaxsim.characters.anthropometry import Segment, segments
 from jaxsim.characters.human import articulated_human
 from jaxsim.characters.scaling import scaled
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
@@ -84,7 +84,7 @@ def test_equals_a_model_from_scaled_tables(model, monkeypatch):
         bodies = segments(build, stature, mass)
         for name in ("thigh", "hand"):
             part = bodies[name]
-            bodies[name] = Body(
+            bodies[name] = Segment(
                 1.2 * part.length, 1.2**3 * part.mass, 1.2 * part.com, 1.2**5 * part.inertia
             )
         return bodies

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from jaxsim.io.archive import ArchiveError, read_arrays
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 from jaxsim.io.motion_file import MotionFileError, load_motion, save_motion
 from jaxsim.io.toml_table import WorldError
 from jaxsim.io.world_file import read_world
@@ -33,7 +33,7 @@ def a_motion() -> Motion:
         link_names=("trunk",),
         joint_names=("hip",),
         phase_names=("wait",),
-        shapes=(Shape("sphere", 0, size=(0.1,)),),
+        shapes=(MotionShape("sphere", 0, size=(0.1,)),),
         time=np.arange(3.0),
         phase=np.zeros(3, int),
         torque_limit=np.array([np.inf]),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jaxsim.io.gauges import Gauge
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 from jaxsim.io.motion_file import MotionFileError, load_motion, save_motion
 
 FIELDS = ("time", "q", "qd", "link_pos", "link_quat", "contact_pos", "contact_force", "phase")
@@ -25,8 +25,10 @@ def make_motion(frames: int = 7, **changes: object) -> Motion:
         "joint_names": ("left_shoulder",),
         "phase_names": ("wait", "go"),
         "shapes": (
-            Shape("plane", -1),
-            Shape("tapered_capsule", 1, (0, 0, 0.1), (0.6, 0, 0.8, 0), np.array([0.1, 0.2, 0.3])),
+            MotionShape("plane", -1),
+            MotionShape(
+                "tapered_capsule", 1, (0, 0, 0.1), (0.6, 0, 0.8, 0), np.array([0.1, 0.2, 0.3])
+            ),
         ),
         "time": np.arange(frames) * 0.01,
         "q": rng.normal(size=(frames, 8)),
@@ -294,7 +296,7 @@ def test_wrong_content_is_named(tmp_path, changes, message):
         ({"time": np.array([0, 1, 2, 1.5, 4, 5, 6])}, "time decreases at frame 3"),
         ({"time": np.float64(1.0)}, "time has shape"),
         ({"phase": np.full(7, 2)}, "phase must be -1 to 1"),
-        ({"shapes": (Shape("sphere", 2, size=(0.1,)),)}, "on link 2, have 2"),
+        ({"shapes": (MotionShape("sphere", 2, size=(0.1,)),)}, "on link 2, have 2"),
         ({"phase_events": ((np.nan, "go", ""),)}, "phase_events"),
     ],
 )
@@ -316,7 +318,7 @@ def test_fields_must_agree(changes, message):
 )
 def test_shapes_are_checked(values, message):
     with pytest.raises(ValueError, match=message):
-        Shape(link=-1, **values)
+        MotionShape(link=-1, **values)
 
 
 def test_first_bad_frame_names_frame_and_field(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from docs.generate.motions import FOLDER, plans
 from jaxsim import articulated_human, ball_joint_human, planar_human
 from jaxsim.mocap.errors import ClipError
-from jaxsim.mocap.gaits import keyed, walk
+from jaxsim.mocap.gaits import interpolate_keys, walk
 from jaxsim.mocap.kinematics import poses_of
 from jaxsim.mocap.plan import GRAVITY, clip_of_plan, pendulum
 from jaxsim.mocap.read import read_clip
@@ -92,7 +92,7 @@ def test_a_clip_goes_on_cycle_by_cycle(clips):
 
 def test_keys_are_reached_at_rest():
     time = np.linspace(-1.0, 3.0, 4001)
-    values = keyed(time, [(0.0, 1.0), (1.0, 3.0), (2.0, 0.0)])
+    values = interpolate_keys(time, [(0.0, 1.0), (1.0, 3.0), (2.0, 0.0)])
     np.testing.assert_allclose(values[[0, 1000, 2000, 3000, 4000]], [1, 1, 3, 0, 0], atol=1e-12)
     assert np.abs(np.gradient(values, time)[[1000, 2000, 3000]]).max() < 1e-2
 

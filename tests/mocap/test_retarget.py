@@ -14,17 +14,17 @@ from jaxsim.characters.planar_human import planar_human
 from jaxsim.mocap.body import body_of
 from jaxsim.mocap.clip import Clip
 from jaxsim.mocap.errors import ClipError
-from jaxsim.mocap.fit_angles import slowed
+from jaxsim.mocap.fit_angles import limit_change
 from jaxsim.mocap.from_motion import clip_of_motion
 from jaxsim.mocap.joint_map import as_toml, find_map, guess_map, read_map, write_map
-from jaxsim.mocap.pin_feet import blended
+from jaxsim.mocap.pin_feet import blend
 from jaxsim.mocap.quality import BOUNDS, at_limits, failures, over_time, quality
 from jaxsim.mocap.read import read_clip
 from jaxsim.mocap.reference import character_motion, save_reference
 from jaxsim.mocap.rest_pose import TWISTS
 from jaxsim.mocap.retarget import FASTEST, places, retarget
-from jaxsim.mocap.rotations import between, from_angles
-from jaxsim.mocap.schemes import Scheme, detect_scheme
+from jaxsim.mocap.rotations import angle_between, from_angles
+from jaxsim.mocap.schemes import NamingScheme, detect_scheme
 from jaxsim.model import ModelBuilder, ModelError, free, sphere
 from jaxsim.model.state import neutral_q
 from tests.mocap import bodies
@@ -145,7 +145,7 @@ def test_pinned_feet_do_not_slip(figure, balls):
 def test_corrections_fade_beside_a_stance():
     mask = np.zeros(50, bool)
     mask[20:30] = True
-    faded = blended(np.ones((50, 1)), mask, 50.0)[:, 0]
+    faded = blend(np.ones((50, 1)), mask, 50.0)[:, 0]
     assert (faded[mask] == 1.0).all()
     assert faded[25 - 11] == 0.0 and faded[35] == 0.0
     assert 0.0 < faded[32] < 1.0
@@ -155,7 +155,7 @@ def test_corrections_fade_beside_a_stance():
 def test_short_gaps_have_no_jumps():
     mask = np.ones(30, bool)
     mask[14:16] = False
-    faded = blended(np.linspace(0.0, 1.0, 30)[:, None], mask, 100.0)[:, 0]
+    faded = blend(np.linspace(0.0, 1.0, 30)[:, None], mask, 100.0)[:, 0]
     assert np.abs(np.diff(faded)).max() < 0.35
 
 
@@ -163,7 +163,7 @@ def test_a_jump_becomes_a_ramp_around_it():
     q = np.zeros((41, 3))
     q[20:, 1], q[20:, 2] = 1.0, 1.0
     q[:20, 0] = 0.05 * np.arange(20)  # slow
-    slow = slowed(q, np.array([0, 1]), 0.1)
+    slow = limit_change(q, np.array([0, 1]), 0.1)
     assert np.abs(np.diff(slow[:, 1])).max() <= 0.1 + 1e-12
     assert slow[19, 1] + slow[20, 1] == pytest.approx(1.0)  # the middle is where it was
     assert slow[9, 1] == 0.0 and slow[30, 1] == 1.0
@@ -183,12 +183,12 @@ def test_hands_on_hips_point_as_the_clip_has_them(hinges):
 
 
 def test_frames_of_other_number_compile_nothing_anew(figure, balls):
-    from jaxsim.mocap.fit_angles import fitted
+    from jaxsim.mocap.fit_angles import fit_hinges
 
     retarget(figure, balls)
-    before = fitted._cache_size()
+    before = fit_hinges._cache_size()
     retarget(figure.take(slice(0, 23)), balls)
-    assert fitted._cache_size() == before
+    assert fit_hinges._cache_size() == before
 
 
 def test_a_guess_is_shown_for_confirmation(figure, balls, tmp_path):
@@ -227,7 +227,7 @@ def test_a_map_with_a_joint_that_is_not_there(figure, tmp_path):
         find_map(figure, tmp_path / "map.toml")
     with pytest.raises(ClipError, match="no such file"):
         find_map(figure, tmp_path / "none.toml")
-    twice = Scheme("none", {**scheme.joints, "leftShank": scheme.joints["leftThigh"]})
+    twice = NamingScheme("none", {**scheme.joints, "leftShank": scheme.joints["leftThigh"]})
     with pytest.raises(ClipError, match="both leftThigh and leftShank"):
         find_map(figure, twice)
 
@@ -293,7 +293,7 @@ def test_a_reference_is_written(figure, balls, tmp_path):
         assert '"licence": "mine"' in str(stored["about"])
     quat = found.q[:, 3:7]
     assert np.abs(np.linalg.norm(quat, axis=1) - 1.0).max() < 1e-6
-    assert between(quat[:-1], quat[1:]).max() < 0.2
+    assert angle_between(quat[:-1], quat[1:]).max() < 0.2
 
 
 @clips.needs_clips

@@ -10,7 +10,7 @@ import pytest
 
 from jaxsim import ball_joint_human, start
 from jaxsim.dynamics.kinematics import forward_kinematics
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 from jaxsim.math.rotation import matrix_to_quat
 from jaxsim.mocap.bvh import read_bvh
 from jaxsim.mocap.clip import Clip
@@ -19,7 +19,7 @@ from jaxsim.mocap.figure import beside, clip_motion
 from jaxsim.mocap.from_motion import clip_of_motion
 from jaxsim.mocap.kinematics import joint_poses, poses_of
 from jaxsim.mocap.read import read_clip
-from jaxsim.mocap.rotations import between, from_angles
+from jaxsim.mocap.rotations import angle_between, from_angles
 from jaxsim.mocap.schemes import detect_scheme
 from jaxsim.mocap.stance import label_stance
 from jaxsim.mocap.write_bvh import bvh_text, write_bvh
@@ -38,7 +38,7 @@ def motion(frames=5, slide=0.0, seed=0):
     none = np.zeros((frames, 0))
     return Motion(
         title="three links", link_names=("pelvis", "thigh one", "shank"), joint_names=(),
-        phase_names=(), shapes=(Shape("sphere", 2, pos=(0, 0, -0.2), size=(0.05,)),),
+        phase_names=(), shapes=(MotionShape("sphere", 2, pos=(0, 0, -0.2), size=(0.05,)),),
         time=np.arange(frames) / 50.0, q=none, qd=none, link_pos=pos, link_quat=quat,
         contact_pos=np.zeros((frames, 0, 3)), contact_force=np.zeros((frames, 0, 3)),
         phase=np.full(frames, -1), torque=none, torque_limit=np.zeros(0), heights={},
@@ -46,7 +46,7 @@ def motion(frames=5, slide=0.0, seed=0):
 
 
 def largest_turn(a, b):
-    return float(between(a, b).max())
+    return float(angle_between(a, b).max())
 
 
 @needs_clips

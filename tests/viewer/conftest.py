@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxsim.io.gauges import Gauge
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 
 
 def pitch_quat(angle: np.ndarray) -> np.ndarray:
@@ -36,12 +36,12 @@ def make_falling(frames: int = 200, rate: float = 200.0) -> Motion:
         joint_names=("right_shoulder",),
         phase_names=("a <i>free</i> & fall", "</script>landed"),
         shapes=(
-            Shape("plane", -1),
-            Shape("box", -1, pos=(1.0, 0, 0.22), size=(0.2, 0.25, 0.22)),
-            Shape("box", -1, pos=(1.18, 0, 0.7), size=(0.02, 0.25, 0.26)),
-            Shape("box", 0, size=(0.1, 0.15, 0.2)),
-            Shape("tapered_capsule", 1, size=(0.1, 0.05, 0.2)),
-            Shape("sphere", 1, pos=(0.3, 0, 0), size=(0.07,)),
+            MotionShape("plane", -1),
+            MotionShape("box", -1, pos=(1.0, 0, 0.22), size=(0.2, 0.25, 0.22)),
+            MotionShape("box", -1, pos=(1.18, 0, 0.7), size=(0.02, 0.25, 0.26)),
+            MotionShape("box", 0, size=(0.1, 0.15, 0.2)),
+            MotionShape("tapered_capsule", 1, size=(0.1, 0.05, 0.2)),
+            MotionShape("sphere", 1, pos=(0.3, 0, 0), size=(0.07,)),
         ),
         time=t,
         q=np.zeros((frames, 8)),
@@ -108,15 +108,15 @@ def make_walker(seconds: float = 5.0, rate: float = 240.0) -> Motion:
             start[name] = start[parent] + at * direction
     names = tuple(PARTS)
     shapes = [
-        Shape("plane", -1),
-        Shape("box", -1, pos=(-0.35, 0, 0.43), size=(0.22, 0.25, 0.03)),
-        Shape("box", -1, pos=(-0.55, 0, 0.7), size=(0.02, 0.25, 0.28)),
-        Shape("box", -1, pos=(-0.17, 0, 0.2), size=(0.02, 0.25, 0.2)),
-        Shape("box", -1, pos=(-0.53, 0, 0.2), size=(0.02, 0.25, 0.2)),
+        MotionShape("plane", -1),
+        MotionShape("box", -1, pos=(-0.35, 0, 0.43), size=(0.22, 0.25, 0.03)),
+        MotionShape("box", -1, pos=(-0.55, 0, 0.7), size=(0.02, 0.25, 0.28)),
+        MotionShape("box", -1, pos=(-0.17, 0, 0.2), size=(0.02, 0.25, 0.2)),
+        MotionShape("box", -1, pos=(-0.53, 0, 0.2), size=(0.02, 0.25, 0.2)),
     ]
     for link, (_, _, length, r0, r1) in enumerate(PARTS.values()):
         centre = (length / 2, 0, 0)
-        shapes.append(Shape("tapered_capsule", link, centre, size=(r1, r0, length / 2)))
+        shapes.append(MotionShape("tapered_capsule", link, centre, size=(r1, r0, length / 2)))
     contact_pos = np.zeros((len(t), 4, 3))
     contact_force = np.zeros((len(t), 4, 3))
     for k, side in enumerate(("left", "right")):

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from jaxsim.io.motion import Shape
+from jaxsim.io.motion import MotionShape
 from jaxsim.viewer import read_page, write_filmstrip, write_page
 from jaxsim.viewer.colours import LIGHT, part_of
 from jaxsim.viewer.filmstrip import _drawing
@@ -130,7 +130,7 @@ def test_from_a_corner_the_ground_fills_the_panel_and_has_a_grid(tmp_path, falli
     assert share(ground, "grid") > 0.001 > share(none, "grid")
 
 
-def with_thing(falling, shape: Shape, x: float, y: float = 0.0):
+def with_thing(falling, shape: MotionShape, x: float, y: float = 0.0):
     """The falling motion with a loose thing at x and y [m] beside it, at its height."""
     pos = np.concatenate([falling.link_pos, falling.link_pos[:, :1] + [x, y, 0]], axis=1)
     quat = np.concatenate([falling.link_quat, np.ones((falling.n_frames, 1, 4)) / 2], axis=1)
@@ -146,13 +146,13 @@ def with_thing(falling, shape: Shape, x: float, y: float = 0.0):
 
 def test_panels_reach_one_and_a_half_metres_to_things_beside_and_no_farther(tmp_path, falling):
     """A ball 1 m off widens them; one 30 m off does not; a long plank is cut off."""
-    ball = Shape("sphere", 0, size=(0.1,))
+    ball = MotionShape("sphere", 0, size=(0.1,))
     motions = {
         "none": falling,
         "near": with_thing(falling, ball, 1.0),
         "gone": with_thing(falling, ball, 30.0),
-        "plank": with_thing(falling, Shape("box", 0, size=(2.0, 2.0, 2.0)), 0.0),
-        "long": with_thing(falling, Shape("box", 0, size=(9.0, 9.0, 9.0)), 0.0),
+        "plank": with_thing(falling, MotionShape("box", 0, size=(2.0, 2.0, 2.0)), 0.0),
+        "long": with_thing(falling, MotionShape("box", 0, size=(9.0, 9.0, 9.0)), 0.0),
     }
     shapes = {}
     for name, motion in motions.items():
@@ -166,7 +166,7 @@ def test_panels_reach_one_and_a_half_metres_to_things_beside_and_no_farther(tmp_
 def test_a_thing_far_before_the_character_does_not_hide_it(tmp_path, falling):
     """Nearer, it does."""
     for name, y in (("near", -1.0), ("far", -3.0)):
-        motion = with_thing(falling, Shape("sphere", 0, size=(0.25,)), 0.0, y)
+        motion = with_thing(falling, MotionShape("sphere", 0, size=(0.25,)), 0.0, y)
         write_filmstrip(tmp_path / f"{name}.png", motion, frames=2)
     near, far = (share(pixels(tmp_path / f"{name}.png"), "loose") for name in ("near", "far"))
     assert near > 0.05 and far == 0.0
@@ -174,9 +174,9 @@ def test_a_thing_far_before_the_character_does_not_hide_it(tmp_path, falling):
 
 def test_what_is_on_a_wall_is_drawn_after_it_all_over_the_wall(falling):
     """Also where the middle of the wall is nearer to the eye than the thing."""
-    wall = Shape("box", -1, pos=(0.0, 0.0, 2.0), size=(0.1, 2.0, 2.0))
+    wall = MotionShape("box", -1, pos=(0.0, 0.0, 2.0), size=(0.1, 2.0, 2.0))
     on = [
-        Shape("sphere", -1, pos=(side, y, 2.0), size=(0.03,))
+        MotionShape("sphere", -1, pos=(side, y, 2.0), size=(0.03,))
         for side in (-0.15, 0.15)
         for y in (-1.9, 1.9)
     ]

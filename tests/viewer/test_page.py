@@ -12,7 +12,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 from jaxsim.viewer import read_page, write_page
 from jaxsim.viewer.colours import DARK, LIGHT, part_of
 from jaxsim.viewer.page import SCRIPTS
@@ -82,7 +82,7 @@ def test_a_point_on_a_shape_is_where_it_was(tmp_path, walker):
     shown = dataclasses.replace(
         walker.take(index), link_pos=data["link_pos"], link_quat=data["link_quat"]
     )
-    toe = Shape("sphere", walker.link_names.index("left_foot"), (0.17, 0, 0), size=(0.03,))
+    toe = MotionShape("sphere", walker.link_names.index("left_foot"), (0.17, 0, 0), size=(0.03,))
     for k, frame in enumerate(index):
         now, _ = world_poses(shown, toe, k)
         was, _ = world_poses(walker, toe, int(frame))
@@ -227,7 +227,9 @@ def test_errors(tmp_path, falling):
 
 def test_normal_force_follows_the_ground(falling):
     assert normal_force(falling)[-1] == pytest.approx(400.0)
-    turned = Shape("plane", -1, quat=(np.sqrt(0.5), 0, np.sqrt(0.5), 0))  # its normal is world x
+    turned = MotionShape(
+        "plane", -1, quat=(np.sqrt(0.5), 0, np.sqrt(0.5), 0)
+    )  # its normal is world x
     motion = dataclasses.replace(falling, shapes=(turned,))
     assert normal_force(motion)[-1] == pytest.approx(-120.0)
 

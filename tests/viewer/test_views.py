@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from jaxsim.io.motion import Motion, Shape
+from jaxsim.io.motion import Motion, MotionShape
 from jaxsim.viewer import read_page, write_page
 from jaxsim.viewer.views import VIEWS_DEG, choose_view, view_from
 
@@ -27,10 +27,10 @@ def person(pos: np.ndarray, tilt: np.ndarray, **changes) -> Motion:
         joint_names=(),
         phase_names=(),
         shapes=(
-            Shape("plane", -1),
-            Shape("capsule", 0, quat=upright, size=(0.1, 0.4)),
-            Shape("capsule", 1, quat=upright, size=(0.1, 0.2)),
-            Shape("sphere", 2, size=(0.1,)),
+            MotionShape("plane", -1),
+            MotionShape("capsule", 0, quat=upright, size=(0.1, 0.4)),
+            MotionShape("capsule", 1, quat=upright, size=(0.1, 0.2)),
+            MotionShape("sphere", 2, size=(0.1,)),
         ),
         time=np.linspace(0.0, 1.0, n),
         q=np.zeros((n, 0)),
@@ -78,7 +78,7 @@ def test_a_wall_does_not_come_between_the_eye_and_who_is_at_it(ahead):
     """Who falls to the side is seen from the front, unless a wall is there."""
     fall = person(STAY, FALL)
     assert choose_view(fall).name == "front"
-    wall = Shape("box", -1, pos=(ahead, 0.0, 1.5), size=(0.1, 2.0, 1.5))
+    wall = MotionShape("box", -1, pos=(ahead, 0.0, 1.5), size=(0.1, 2.0, 1.5))
     view = choose_view(dataclasses.replace(fall, shapes=(*fall.shapes, wall)))
     assert (view.name == "front") == (ahead < 0)
     assert view.back[0] * ahead < 0 or view.name == "front"
@@ -86,7 +86,7 @@ def test_a_wall_does_not_come_between_the_eye_and_who_is_at_it(ahead):
 
 def test_a_link_that_turns_about_its_own_origin_counts():
     """Of a single body the shape moves, not the origin of the link."""
-    shapes = (Shape("capsule", 0, pos=(0, 0, 0.5), size=(0.1, 0.4)),)
+    shapes = (MotionShape("capsule", 0, pos=(0, 0, 0.5), size=(0.1, 0.4)),)
     falling = person(STAY, FALL)
     fixed = np.zeros_like(falling.link_pos)
     assert choose_view(dataclasses.replace(falling, shapes=shapes, link_pos=fixed)).name == "front"

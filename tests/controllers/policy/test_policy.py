@@ -11,7 +11,7 @@ import pytest
 from controllers.policy.actions import Offsets, Targets, Torques
 from controllers.policy.file import PolicyError, PolicyFile, read_policy
 from controllers.policy.network import Network
-from controllers.policy.view import View, stance
+from controllers.policy.view import PolicyInput, stance
 from jaxsim.characters.planar_human import planar_human
 from jaxsim.characters.registry import start
 from jaxsim.io.archive import ArchiveError
@@ -260,7 +260,7 @@ def test_torques_need_limits():
 
 def test_what_is_seen_turns_with_the_heading():
     """A human in space seen from the east is one seen from the north."""
-    from controllers.policy.observations import observed
+    from controllers.policy.observations import observation_vector
 
     human = scenario("articulated_human")
     from jaxsim.math.rotation import quat_exp, quat_multiply
@@ -275,7 +275,7 @@ def test_what_is_seen_turns_with_the_heading():
     @jax.jit
     def seen(state):
         obs = human.scheme.observe(model, state)
-        view = View(model, state, obs, human.state.q, upright, height, {}, jnp.zeros(0))
-        return observed(("root", "feet", "contacts"), view)
+        view = PolicyInput(model, state, obs, human.state.q, upright, height, {}, jnp.zeros(0))
+        return observation_vector(("root", "feet", "contacts"), view)
 
     np.testing.assert_allclose(seen(state), seen(state.replace(q=q, qd=qd)), atol=2e-5)

@@ -7,7 +7,7 @@ import pytest
 from controllers.scl.ast import (
     IK,
     PD,
-    Balance,
+    BalanceFeedback,
     ContactCondition,
     GravityCompensation,
     Number,
@@ -133,7 +133,7 @@ def test_listings_4_4_and_4_5():
     assert [n.value for n in force.force] == [300, 300]
     assert (force.on, force.by) == ("body_1", "joint_1")
     balance = first("[vf sb(300, 30) on: trunk, by: leftAnkle]", PLACEHOLDERS)
-    assert isinstance(balance.force, Balance)
+    assert isinstance(balance.force, BalanceFeedback)
     assert (balance.force.kp.value, balance.force.kd.value) == (300, 30)
     assert (balance.on, balance.by) == ("trunk", "leftAnkle")
 
@@ -173,7 +173,7 @@ def test_listing_4_9_sit_to_stand(vocabulary):
     assert len(script.numbers) == 14
     forces = script.phases[1].primitives[:4]
     assert [f.by for f in forces] == ["leftAnkle", "rightAnkle"] * 2
-    assert [isinstance(f.force, Balance) for f in forces] == [True, True, False, False]
+    assert [isinstance(f.force, BalanceFeedback) for f in forces] == [True, True, False, False]
     assert script.phases[1].primitives[-1].joints == both("Ankle", "Shoulder", "Elbow", "Wrist")
     assert [w.line for w in script.warnings] == [3]
 

@@ -12,7 +12,7 @@ from controllers.tracking.outside import pull
 from controllers.tracking.parts import parts
 from controllers.tracking.reference import Reference, reference
 from controllers.tracking.support import share_of_weight, standing_feet, towards_other_foot
-from controllers.tracking.topple_free import Memory, ToppleFree
+from controllers.tracking.topple_free import ToppleFree, ToppleFreeMemory
 from jaxsim import TimeStepping, ball_joint_human, final, largest, push, rollout, total
 from jaxsim.characters.poses import posed
 from jaxsim.collision.contacts import lowest_point
@@ -236,7 +236,7 @@ def test_a_reference_without_sense_is_told(body):
 def test_what_is_watched_is_listed_in_order(body):
     model, followed = body
     zero, feet = jnp.zeros(()), jnp.array([True, False])
-    memory = Memory(
+    memory = ToppleFreeMemory(
         feet, feet, zero, feet[1], jnp.array([3.0, 4.0]), jnp.zeros((2, 3)), feet, ~feet
     )
     following = ToppleFree.of(model, followed)

@@ -10,7 +10,7 @@ import pytest
 
 from controllers.tracking.outside import turns
 from controllers.tracking.parts import parts
-from controllers.tracking.reference import Reference, looped, reference
+from controllers.tracking.reference import Reference, loop_reference, reference
 from controllers.tracking.topple_free import ToppleFree
 from docs.generate.motions import FOLDER
 from jaxsim import Measure, TimeStepping, ball_joint_human, final, rollout
@@ -31,7 +31,9 @@ CYCLE, SPEED = 1.2, 0.45  # of the walk [s], [m/s]
 
 def follows(model, name: str) -> Reference:
     motion = retarget(read_clip(FOLDER / f"{name}.bvh").repeated(3), model)
-    return looped(model, reference(model, motion.q, motion.rate, motion.stance, parts(model)))
+    return loop_reference(
+        model, reference(model, motion.q, motion.rate, motion.stance, parts(model))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +65,7 @@ def test_a_clip_that_does_not_come_back_does_not_loop(body):
     motion = retarget(read_clip(FOLDER / "walk.bvh").take(slice(0, 31)).repeated(3), model)
     found = reference(model, motion.q, motion.rate, motion.stance, parts(model))
     with pytest.raises(ModelError, match=r"last pose is .* from the first one.*leave out loop"):
-        looped(model, found)
+        loop_reference(model, found)
 
 
 def test_turns_are_reached_evenly():

@@ -10,7 +10,7 @@ import pytest
 from controllers.tracking.balance import Balance
 from controllers.tracking.parts import parts
 from controllers.tracking.reference import reference
-from controllers.tracking.wanted import pressed_ahead, wanted
+from controllers.tracking.wanted import desired_wrench, pressed_ahead
 from jaxsim import ball_joint_human, start
 from jaxsim.dynamics.kinematics import forward_kinematics, integrate
 from tests.compiling import quick_jit
@@ -47,7 +47,7 @@ def test_inertia_adds_the_rates_of_momentum(swaying):
 
     def found(inertia):
         balance = dataclasses.replace(Balance(), inertia=inertia)
-        return quick_jit(wanted)(balance, model, kin, own, com, now, STANDING)
+        return quick_jit(desired_wrench)(balance, model, kin, own, com, now, STANDING)
 
     (turn, push), (more_turn, more_push) = found(0.0), found(1.0)
     np.testing.assert_allclose(more_turn - turn, now.momentum_rate, atol=1e-9)
@@ -58,8 +58,8 @@ def test_height_is_held_by_a_part_of_the_gains(swaying):
     model, _, now, kin = swaying
     own, sunk = parts(model), (now.com - np.array([0.0, 0.0, 0.05]), now.com_velocity)
     balance = dataclasses.replace(Balance(), com_height=0.5)
-    _, lower = quick_jit(wanted)(Balance(), model, kin, own, sunk, now, STANDING)
-    _, held = quick_jit(wanted)(balance, model, kin, own, sunk, now, STANDING)
+    _, lower = quick_jit(desired_wrench)(Balance(), model, kin, own, sunk, now, STANDING)
+    _, held = quick_jit(desired_wrench)(balance, model, kin, own, sunk, now, STANDING)
     np.testing.assert_allclose(held - lower, [0.0, 0.0, 0.5 * 450.0 * 0.05], atol=1e-9)
 
 

@@ -89,16 +89,16 @@ def test_an_interrupted_run_keeps_what_is_done(folder, tmp_path, monkeypatch, ca
 
 
 def test_a_character_is_compiled_once(tmp_path):
-    from jaxsim.mocap.fit_angles import fitted
+    from jaxsim.mocap.fit_angles import fit_hinges
 
     for k in range(3):
         (tmp_path / f"{k}.bvh").write_text(figure(frames=20 + 7 * k))
     assert run(tmp_path / "0.bvh", tmp_path / "one") == 0
-    before = fitted._cache_size()
+    before = fit_hinges._cache_size()
     files = [str(tmp_path / f"{k}.bvh") for k in range(3)]
     words = ["--character", "ball_joint_human", "--out", str(tmp_path / "all")]
     assert main(["mocap", *files, *words]) == 0
-    assert fitted._cache_size() <= before + 1
+    assert fit_hinges._cache_size() <= before + 1
 
 
 @pytest.mark.parametrize(
