@@ -1,4 +1,4 @@
-"""The optimisation of one step as a quadratic problem.
+"""Quadratic problem of one step of per-step optimisation.
 
 Source: Jain, Ye, Liu (2009), equations 9 to 14 and appendix B, in the tangent space.
 """
@@ -24,7 +24,7 @@ from jaxsim.synthesis.holds import Held
 from jaxsim.synthesis.stops import Stops
 from jaxsim.synthesis.tasks import TaskRows, Tasks, position_rows, root_of_weight
 
-FAR = 1.0  # a point further away than this is left alone [m]
+FAR = 1.0  # a point further away than this gets no non-penetration row [m]
 
 
 @jax.tree_util.register_dataclass
@@ -45,7 +45,7 @@ def actuated(top: Topology) -> np.ndarray:
 def equations_of_motion(
     conf: Configuration, M: Array, outside: Array, at_v: Array, config: SynthesisConfig
 ) -> Motion:
-    """L of the interval from q without contacts, linear in v'.
+    """Equations of motion of the step from q without contacts, with L linear in v'.
 
     M (nv, nv) at q; outside (nv,) generalised forces of pushes [N m, N]. Backward differences take
     h at the velocity before (equation 8); central ones at the mean of both (equation 3), linearised
@@ -67,7 +67,7 @@ def equations_of_motion(
 def with_contacts(
     conf: Configuration, motion: Motion, modes: ContactModes, unit: Units, clasped: Clasped | None
 ) -> Motion:
-    """The same with the forces of contacts, and of hands that hold each other."""
+    """Add the forces of contacts, and of hand holds, to the equations of motion."""
     nv = conf.v.shape[0]
     along = jnp.einsum("eid,eci->dec", conf.jacobian, modes.basis).reshape(nv, -1)
     if clasped is not None:
@@ -78,7 +78,7 @@ def with_contacts(
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Linearised:
-    """What a step is about, linear in v' where it is not by itself."""
+    """Tasks and equations of motion of a step, linearised in the velocity v'."""
 
     ahead: Configuration  # the configuration that ``at_v`` leads to, where positions are linearised
     at_v: Array  # (nv,); in the backward form zero, and ``ahead`` the step's beginning
@@ -102,9 +102,9 @@ def step_problem(
     config: SynthesisConfig,
     unit: Units,
 ) -> Problem:
-    """The quadratic problem in x = (v', coefficients); see the module's documentation.
+    """Build the quadratic problem in x = (v', coefficients); see the module's source.
 
-    torque (nv,): what the motors' torques should stay at; a joint that its stop bore is left out.
+    torque (nv,): target of the motors' torques; a joint whose stop pushed before has none.
     """
     ahead, at_v, tasks, motion = linear.ahead, linear.at_v, linear.tasks, linear.motion
     top, dt = conf.model.topology, config.dt
@@ -163,8 +163,10 @@ def step_problem(
 
 
 def _torques(tasks: Tasks, torque: Array, limit: Array, unit: Units) -> tuple[Array, Array]:
-    """Scales () or (nv,) and targets (nv,) of rows on L: that torques stay what they were, and that
-    they vanish. The sum of both squares is one square, so one row a joint does for both."""
+    """Scales () or (nv,) and targets (nv,) of rows on L, which keep torques steady and small.
+
+    The sum of both squares is one square, so one row a joint serves both.
+    """
     if tasks.effort is None:
         return jnp.sqrt(tasks.torque) / unit.torque, torque
     stay = tasks.torque / unit.torque**2
@@ -179,8 +181,10 @@ def _wide(J: Array, more: int) -> Array:
 
 
 def _stays_on_holds(linear: Linearised, held: Held, dt, unit: Units) -> TaskRows:
-    """(3 ng) equations: what is on a hold is where it took hold, but for the way it may slide;
-    zeros where nothing is held."""
+    """(3 ng) equations that keep grippers where they gripped, except along a bar that slides.
+
+    Zero rows where nothing is gripped.
+    """
     ahead, at = linear.ahead, np.array(linear.ahead.holds.grippers)  # type: ignore[union-attr]
     across = jnp.eye(3, dtype=ahead.q.dtype) - held.along[:, :, None] * held.along[:, None, :]
     across = jnp.where(held.on[:, None, None], across, 0.0)
@@ -191,7 +195,7 @@ def _stays_on_holds(linear: Linearised, held: Held, dt, unit: Units) -> TaskRows
 
 
 def _contacts_stay(conf, ahead, at_v, modes, tasks, dt, unit) -> TaskRows:
-    """(3 ne): the points in contact stay where they are on the surface, at no gap."""
+    """(3 ne) rows that keep the points in contact where they are on the surface, without a gap."""
     stays = modes.on & ~modes.holds
     weight = jnp.sqrt(jnp.where(stays, tasks.still, 0.0)) / unit.contact
     gap = conf.near.gap[:, None] * conf.near.normal

@@ -1,7 +1,7 @@
 """Per-step optimisation as a scheme, so that rollouts run it like time stepping.
 
-Its command is not a torque but tasks: what ``synthesize`` takes, a function of a conf and a
-velocity. What it remembers are the last torques, contact forces, and the start of the next QP.
+Its command is not a torque but tasks: a function of a configuration and a velocity, see
+``synthesize``. Its memory has the last torques, contact forces, and the start of the next QP.
 """
 
 import dataclasses
@@ -41,14 +41,16 @@ WORST = ("root_residual", "cone_excess")
 @register_scheme
 @dataclass(frozen=True)
 class PerStepOptimisation(SynthesisConfig):
-    """The settings of ``SynthesisConfig`` for one body; of a batch each may have its own.
+    """Per-step optimisation of one character, with the settings of ``SynthesisConfig``.
+
+    Each member of a batch may have its own settings.
 
     Build it with ``PerStepOptimisation.of(model, effectors)``.
     """
 
     effectors: Effectors = dataclasses.field(kw_only=True)
     unit: Units = dataclasses.field(kw_only=True)
-    holds: Holds | None = dataclasses.field(default=None, kw_only=True)  # to hold on to
+    holds: Holds | None = dataclasses.field(default=None, kw_only=True)  # that may be gripped
 
     @classmethod
     def of(
@@ -58,25 +60,25 @@ class PerStepOptimisation(SynthesisConfig):
         config: SynthesisConfig | None = None,
         holds: Holds | None = None,
     ) -> "PerStepOptimisation":
-        """For a model whose effectors may bear on its surroundings; config: default settings."""
+        """Build the scheme for a model and its effectors; config: None for the default settings."""
         given = SynthesisConfig() if config is None else config
         fields = {f.name: getattr(given, f.name) for f in dataclasses.fields(SynthesisConfig)}
         unit = units(main_part(model.topology).of(model))
         return cls(**fields, effectors=effectors, unit=unit, holds=holds)
 
     def resized(self, model: Model, grow: Callable[[Model], Model]) -> "PerStepOptimisation":
-        """For the body that ``grow`` makes of the model, which may be traced: effectors, units."""
+        """Scheme for the resized model ``grow(model)``, which may be traced: effectors, units."""
         after = grow(model)
         body = main_part(after.topology).of(after)
         return dataclasses.replace(self, effectors=effectors_of(after), unit=units(body))
 
     @property
     def tells_residual(self) -> bool:
-        """No: its information has residuals of another kind."""
+        """False: the info has residuals of another kind than that of contact schemes."""
         return False
 
     def check(self, model: Model) -> None:
-        """Raise SynthesisError for settings out of their range, ModelError for another model's."""
+        """Raise SynthesisError for settings out of range, ModelError for those of another model."""
         if known(self):
             check_settings(self)
         shape = (self.effectors.count, 3)
@@ -99,8 +101,11 @@ class PerStepOptimisation(SynthesisConfig):
             check_holds(model, self.effectors, self.holds)
 
     def init(self, model: Model, state: State) -> State:
-        """The state with the torques that keep its velocity; its own, where it has these. What is
-        in reach of a hold holds on to it."""
+        """Add the scheme's memory to a state: torques that keep its velocity, and grips.
+
+        A gripper within reach of a hold grips it. A state that has such a memory is returned as it
+        is.
+        """
         if isinstance(state.solver, SynthesisMemory) and state.solver.looks_ahead == self.window:
             return state
         part, state = main_part(model.topology), along_drives(model, state)
@@ -114,14 +119,14 @@ class PerStepOptimisation(SynthesisConfig):
         return state.replace(solver=own.solver)
 
     def _holds(self, model: Model, state: State, grips: Grips | None) -> HoldsNow | None:
-        """What there is to hold on to, as a step sees it."""
+        """Holds at the state's time, with who grips them; None without holds."""
         if self.holds is None:
             return None
         grips = self.holds.begin(state.q.dtype) if grips is None else grips
         return self.holds.at(model, state.time, self.dt, grips)
 
     def observe(self, model: Model, state: State) -> EffectorObservation:
-        """What a controller by goals sees; of a state that ``init`` or a step gave."""
+        """Observation for a task-based controller, of a state that ``init`` or a step returned."""
         part = main_part(model.topology)
         own = _own(part, state)
         around = surroundings(model, state.time, self.dt)
@@ -150,7 +155,7 @@ class PerStepOptimisation(SynthesisConfig):
         command: Callable[[Configuration, Array], Tasks],
         forces: Pushes | None = None,
     ) -> tuple[State, SynthesisInfo]:
-        """``synthesize`` with these settings. Raises TypeError for a command that is no tasks."""
+        """Run ``synthesize`` with these settings. Raises TypeError for a command without tasks."""
         if not callable(command):
             raise TypeError(
                 f"the command is {described(command)}; per-step optimisation takes tasks, a"
@@ -167,7 +172,7 @@ class PerStepOptimisation(SynthesisConfig):
         return after, replace(info, torque=torque, stop=stop)
 
     def measures(self, model: Model) -> dict[str, Measure]:
-        """How physical the steps were: see ``SynthesisInfo``; and how deep any shape was [m]."""
+        """Measures of physical validity: see ``SynthesisInfo``; and the largest penetration [m]."""
         of = {name: (lambda sample, name=name: getattr(sample.info, name)) for name in WORST}
         grip_speed = {"largest_grip_speed": largest(lambda sample: sample.info.grip_speed, 0.0)}
         return {
@@ -182,17 +187,19 @@ class PerStepOptimisation(SynthesisConfig):
         }
 
     def torque(self, command: Any, info: SynthesisInfo) -> Array:
-        """(nv,) what the optimisation gave [N m or N]."""
+        """(nv,) joint torques of the optimisation [N m or N]."""
         return info.torque
 
     def contact_links(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
-        """(ne,), (ne,) of each effector, and -1 for the world."""
+        """(ne,) link of each effector, and (ne,) the other side: -1 for the world."""
         links = np.array(self.effectors.links)
         return links, np.full_like(links, -1)
 
     def keep(self, model: Model, sample: Sample) -> dict[str, Array]:
-        """Which effectors slide, (ne,) bool; what the objective came to by goal, and which goals
-        pulled against each other, see ``shares``, as linearised at the step's beginning."""
+        """Fields of a record: effectors that slide (ne,) bool, cost by goal, conflicts of goals.
+
+        Costs and conflicts are those of ``shares``, as linearised at the step's beginning.
+        """
         return self._kept(sample.obs.conf, sample.control, sample.info)
 
     def _kept(self, conf: Configuration, command: Callable, info: SynthesisInfo) -> dict:
@@ -203,15 +210,17 @@ class PerStepOptimisation(SynthesisConfig):
     def watch(
         self, health: Health, model: Model, state: State, obs: Any, after: State, info: Any
     ) -> Health:
-        """The first state that is not finite; energy is the optimisation's to spend."""
+        """Watch for the first state that is not finite; the energy is not bounded here."""
         return finite_only(health, after)
 
 
 def along_drives(
     model: Model, state: State, before: State | None = None, dt: Array | float = 1.0
 ) -> State:
-    """The state with what drives move where it is at its time, and from a state ``before``, dt [s]
-    ago, with the velocity that leads there."""
+    """Move links with prescribed motion to where they are at the state's time.
+
+    With a state ``before``, dt [s] ago, their velocities are those that lead there.
+    """
     driven = driven_part(model.topology)
     if not driven.q.size:
         return state
@@ -222,5 +231,5 @@ def along_drives(
 
 
 def _own(part: Part, state: State) -> State:
-    """The character's part of a state, with what the scheme remembers of it."""
+    """Restrict a state to the character's coordinates; the scheme's memory stays."""
     return state if part.whole else state.replace(q=state.q[part.q], qd=state.qd[part.dofs])

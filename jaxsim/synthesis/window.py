@@ -1,14 +1,14 @@
-"""A window: the optimisation of a step together with those of the steps that follow it.
+"""Horizon of several steps, optimised together (model predictive control).
 
-Frame k of a window of H has the unknowns of a step, x_k = (v'_k, coefficients), and the rows that
-``problem.step_problem`` gives at the configuration, velocity and torques which the frames before
-lead to. These rows are linearised about the last plan, by differentiating them as they are: so
-whatever a step knows (goals, cones, stops, limits) a window knows. What ties the frames is
+Frame k of a horizon of H has the unknowns of a step, x_k = (v'_k, coefficients), and the rows of
+``problem.step_problem`` at the configuration, velocity and torques that the frames before lead to.
+These rows are linearised about the last plan, by differentiating them: so all rows of a step
+(goals, cones, stops, limits) are rows of a horizon. The state that ties the frames is
 
     s_k = (q_k less the plan's, v_k less the plan's, torques of the frame before),
 
 so that all frames are one ``solvers.stages`` problem. Equations of motion of the first frame are
-linear as they are: the step that is taken is physical, whatever the plan is worth.
+linear by themselves: the step that is taken is physical, however inaccurate the plan is.
 """
 
 from collections.abc import Callable
@@ -36,16 +36,16 @@ from jaxsim.synthesis.tasks import TaskRows, Tasks
 
 @dataclass(frozen=True)
 class Ahead:
-    """What of a step's surroundings depends on the time since it began, () [s]."""
+    """Inputs of a horizon that depend on the time since its first step began, () [s]."""
 
     tasks: Callable[[Configuration, Array], Tasks]
     outside: Callable[[Configuration, Array], Array]  # (nv,) generalised forces of pushes
-    torque: Callable[[Array, Array], Array]  # (nv,) where torques should stay, after those (nv,)
+    torque: Callable[[Array, Array], Array]  # (nv,) target of the torques, from the last ones (nv,)
     before: Array  # (nv,) torques of the step before [N m or N]
 
 
 def first_plan(model: Model, last: qp.Start, config) -> Plan:
-    """To go on as the last step did; last: of a QP of a step."""
+    """Initial plan: the solution ``last`` of a single step's QP, repeated in every frame."""
     ne = (len(last.x) - model.topology.nv) // EDGES
     limits = 2 * len(last.at_ceiling)
     rows = 2 * len(with_stops(model.topology)) + ne * EDGES + ne + limits
@@ -58,13 +58,16 @@ def first_plan(model: Model, last: qp.Start, config) -> Plan:
 
 
 def plan_ahead(plan: Plan) -> Plan:
-    """A step later; the last frame goes on."""
+    """Shift a plan by one step; its last frame is repeated."""
     return jax.tree.map(lambda x: jnp.concatenate([x[1:], x[-1:]]), plan)
 
 
 def window_attempts(conf: Configuration, bears: Array, ahead: Ahead, unit, config) -> Attempt:
-    """As ``passes.attempts``: one pass is ``config.sweeps`` QPs of the whole window, each
-    linearised about the plan that the one before gave; the first frame is what the step does."""
+    """Function that runs one pass over a horizon, the counterpart of ``passes.attempts``.
+
+    A pass is ``config.sweeps`` QPs of the whole horizon, each linearised about the plan that the
+    one before gave; the step takes the first frame.
+    """
     now = jnp.zeros_like(conf.v[0])
     torque = ahead.torque(ahead.before, now)
 
@@ -91,7 +94,10 @@ def window_attempts(conf: Configuration, bears: Array, ahead: Ahead, unit, confi
 
 
 def _of_first_frame(problem: qp.Problem, found: stages.Solution, config) -> qp.Solution:
-    """What the window came to, said as if it was of its first frame alone."""
+    """Repack the horizon's solution as a solution of the first frame's QP.
+
+    Multipliers other than those of equations are zero.
+    """
     x, nb = found.u, problem.lower.shape[0]
     allowed = (config.tolerance or qp.default_tolerance(x.dtype)) * (1 + largest(x))
     rows, last = matmul(problem.G, x), x[len(x) - nb :]
@@ -118,7 +124,7 @@ def _of_first_frame(problem: qp.Problem, found: stages.Solution, config) -> qp.S
 
 
 def _linear(conf: Configuration, v: Array, elapsed: Array, ahead: Ahead, unit, config):
-    """Of the frame that begins with a configuration."""
+    """Linearise tasks and equations of motion of the frame that begins with a configuration."""
     still = jnp.zeros_like(v)
     M = mass_matrix(conf.model, conf.kin)
     motion = equations_of_motion(conf, M, ahead.outside(conf, elapsed), still, config)
@@ -128,7 +134,7 @@ def _linear(conf: Configuration, v: Array, elapsed: Array, ahead: Ahead, unit, c
 def window_problem(
     conf: Configuration, bears: Array, blocked: Blocked, plan: Plan, ahead: Ahead, unit, config
 ) -> stages.Problem:
-    """All frames, linearised about a plan. bears (nv,), blocked: of the first frame."""
+    """QP of all frames, linearised about a plan. bears (nv,), blocked: of the first frame."""
     model, nv, count = conf.model, conf.v.shape[0], config.window
     velocity = plan.x[:, :nv]
 
@@ -149,8 +155,11 @@ def window_problem(
 
 
 def _frame(conf, q, v, x, begins, blocked, elapsed, goals, ahead, unit, config) -> stages.Problem:
-    """One stage, about a frame of the plan: q (nq,), v (nv,) at its beginning, and its x (n,).
-    begins: whether it is the first, and whose stops bore then; goals: root of their weight."""
+    """Build the stage of one frame, linearised about the plan.
+
+    q (nq,), v (nv,) at the frame's beginning, and its x (n,). begins: () bool of the first frame,
+    and (nv,) bool of the stops that pushed before it; goals: root of the goals' weight.
+    """
     model, nv = conf.model, conf.v.shape[0]
     muscles = np.flatnonzero(actuated(model.topology))
     nj, (first, bears) = len(muscles), begins
@@ -159,7 +168,7 @@ def _frame(conf, q, v, x, begins, blocked, elapsed, goals, ahead, unit, config) 
     ).astype(q.dtype)
 
     def rows(s):
-        """Of the state s: what the rows come to at x, and what they are of x."""
+        """Values of all rows at x as functions of the state s, and their derivatives by x."""
         d, e, t = jnp.split(scale * s, [nv, 2 * nv])
         here = replace(conf.at(integrate(model, q, d, 1.0), v + e), elapsed=elapsed)
         linear = _linear(here, here.v, elapsed, ahead, unit, config)
@@ -168,7 +177,7 @@ def _frame(conf, q, v, x, begins, blocked, elapsed, goals, ahead, unit, config) 
         bore = jnp.where(first, bears, at_stop.up | at_stop.down)
         before = jnp.where(first, ahead.before, jnp.zeros_like(v).at[muscles].set(t))
         aim = ahead.torque(before, elapsed)
-        near = jnp.where(first, config.touch_distance, unit.limb)  # a plan is no better than that
+        near = jnp.where(first, config.touch_distance, unit.limb)  # no plan is more accurate
         own = replace(config, touch_distance=near)
         linear, _, problem = problem_now(here, linear, bore, blocked, aim, unit, own)
         C, least = _one_sided(model, problem)
@@ -186,8 +195,10 @@ def _frame(conf, q, v, x, begins, blocked, elapsed, goals, ahead, unit, config) 
 
 
 def _chain(model, q, x, torque, given, scale, unit, config) -> tuple[Chain, Array]:
-    """How the next state follows. torque: rows of the motors' torques (nj,), which are those rows
-    less ``given``, in their unit."""
+    """Dynamics between frames: matrices and constant of s_(k+1) = F s_k + B x_k + f.
+
+    torque: rows of the motors' torques (nj,), which are these rows less ``given``, in their unit.
+    """
     nv, nj = model.topology.nv, torque.u.shape[0]
     end = integrate(model, q, x[:nv], config.dt)
 
@@ -216,7 +227,7 @@ def _times(tasks: Tasks, root: Array) -> Tasks:
 
 
 def _one_sided(model: Model, p: qp.Problem) -> tuple[Array, Array]:
-    """(c, n), (c,) of the inequalities C x >= d: ranges, coefficients, rows and their ceilings."""
+    """Collect all inequalities as C x >= d, (c, n), (c,): ranges, coefficients, rows, ceilings."""
     limited, n = np.array(model.topology.v_start)[with_stops(model.topology)], p.J.shape[1]
     eye = jnp.eye(n, dtype=p.J.dtype)
     forces = np.arange(model.topology.nv, n)
